@@ -1,0 +1,12 @@
+//! The words that all rooms share: who a process is, how bytes are laid out, where user memory is read and
+//! written, how a choice is logged. Everything may use this room; it uses none of the others and does no I/O
+//! of its own beyond the log.
+
+pub mod bytes;
+pub mod ident;
+pub mod log;
+pub mod memory;
+pub mod settings;
+
+pub use ident::ProcId;
+pub use memory::{BufId, Memory};

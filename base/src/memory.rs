@@ -1,0 +1,76 @@
+//! User memory, seen from below: buffers are named by number, addressed by packed offset.
+
+use std::io::{IoSlice, IoSliceMut};
+
+/// A user buffer. The engine uses the number of the operation that the buffer belongs to.
+pub type BufId = u64;
+
+/// The table of user buffers. `offset` counts packed bytes: holes of a datatype are not part of it.
+///
+/// The only way in which engine and lanes touch user memory, so both run unchanged over plain vectors in tests.
+pub trait Memory {
+    /// Appends `len` packed bytes from `offset` of `buf` to `out`.
+    fn read(&self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>);
+    /// Writes `data` at `offset` of `buf`.
+    fn write(&mut self, buf: BufId, offset: u64, data: &[u8]);
+    /// Calls `f` with the pieces of memory that hold `[offset, offset+len)`, in order, and returns its result. At
+    /// most `max` pieces are given: they may cover less than `len`. An unknown `buf` gives no pieces.
+    fn with_slices<R>(&self, buf: BufId, offset: u64, len: usize, max: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R
+    where
+        Self: Sized;
+    /// The same for writing.
+    fn with_slices_mut<R>(
+        &mut self,
+        buf: BufId,
+        offset: u64,
+        len: usize,
+        max: usize,
+        f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R
+    where
+        Self: Sized;
+}
+
+/// Plain vectors as user memory, for tests.
+#[derive(Default, Clone, Debug)]
+pub struct VecMemory(pub std::collections::BTreeMap<BufId, Vec<u8>>);
+
+impl Memory for VecMemory {
+    fn read(&self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
+        let at = offset as usize;
+        out.extend_from_slice(&self.0[&buf][at..at + len]);
+    }
+
+    fn write(&mut self, buf: BufId, offset: u64, data: &[u8]) {
+        let at = offset as usize;
+        self.0.get_mut(&buf).expect("known buffer")[at..at + data.len()].copy_from_slice(data);
+    }
+
+    fn with_slices<R>(
+        &self,
+        buf: BufId,
+        offset: u64,
+        len: usize,
+        _max: usize,
+        f: impl FnOnce(&[IoSlice<'_>]) -> R,
+    ) -> R {
+        match self.0.get(&buf) {
+            Some(v) => f(&[IoSlice::new(&v[offset as usize..offset as usize + len])]),
+            None => f(&[]),
+        }
+    }
+
+    fn with_slices_mut<R>(
+        &mut self,
+        buf: BufId,
+        offset: u64,
+        len: usize,
+        _max: usize,
+        f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R {
+        match self.0.get_mut(&buf) {
+            Some(v) => f(&mut [IoSliceMut::new(&mut v[offset as usize..offset as usize + len])]),
+            None => f(&mut []),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Every variable of the environment that means something to the library or the command, with its meaning and its
+//! default. Both read this table; `mpi-connect doctor` shows it.
+//!
+//! Invariant: no `MPI_CONNECT_*` variable is read anywhere that is not listed here.
+
+/// What they all begin with; anything else that does is a mistake.
+pub const PREFIX: &str = "MPI_CONNECT_";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    pub name: &'static str,
+    pub meaning: &'static str,
+    /// In words, or the value itself.
+    pub default: &'static str,
+}
+
+pub const NAMING: &str = "MPI_CONNECT_NAMING";
+pub const TIMEOUT: &str = "MPI_CONNECT_TIMEOUT";
+pub const IFACE: &str = "MPI_CONNECT_IFACE";
+pub const PORTRANGE: &str = "MPI_CONNECT_PORTRANGE";
+pub const LOG: &str = "MPI_CONNECT_LOG";
+pub const LIB: &str = "MPI_CONNECT_LIB";
+
+/// Seconds, while [`TIMEOUT`] is not set.
+pub const DEFAULT_TIMEOUT: u64 = 600;
+
+pub const ALL: &[Setting] = &[
+    Setting {
+        name: NAMING,
+        meaning: "where jobs find each other: file:DIR, a folder that both see",
+        default: "file: the user's private folder",
+    },
+    Setting {
+        name: TIMEOUT,
+        meaning: "seconds that joining may wait for the other job; data waits have no limit",
+        default: "600",
+    },
+    Setting {
+        name: IFACE,
+        meaning: "where to listen: interfaces, addresses or prefixes (10.1.0.0/16), with commas between; loopback; all",
+        default: "loopback",
+    },
+    Setting { name: PORTRANGE, meaning: "ports to listen on: FIRST-LAST", default: "any free port" },
+    Setting { name: LOG, meaning: "what to tell on stderr: off, error, info, debug", default: "off" },
+    Setting {
+        name: LIB,
+        meaning: "the libmpi_connect.so that 'mpi-connect run' preloads",
+        default: "found from where mpi-connect itself lies",
+    },
+];
+
+/// Whether this variable has our prefix and no meaning.
+pub fn is_unknown(name: &str) -> bool {
+    name.starts_with(PREFIX) && ALL.iter().all(|s| s.name != name)
+}
+
+/// The setting that was probably meant by a wrong name.
+pub fn nearest(name: &str) -> Option<&'static Setting> {
+    let (distance, s) = ALL.iter().map(|s| (edits(name, s.name), s)).min_by_key(|(d, _)| *d)?;
+    (distance <= 3).then_some(s)
+}
+
+/// How many letters have to change, come or go to make `b` of `a`.
+fn edits(a: &str, b: &str) -> usize {
+    let b = b.as_bytes();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_prefixed() {
+        for (i, s) in ALL.iter().enumerate() {
+            assert!(s.name.starts_with(PREFIX) && !is_unknown(s.name));
+            assert!(ALL[..i].iter().all(|t| t.name != s.name));
+        }
+        assert!(is_unknown("MPI_CONNECT_TIMEOT") && !is_unknown("PATH"));
+    }
+
+    #[test]
+    fn typos_lead_to_what_was_meant() {
+        for (wrong, right) in [
+            ("MPI_CONNECT_TIMEOT", TIMEOUT),
+            ("MPI_CONNECT_IFACES", IFACE),
+            ("MPI_CONNECT_PORT_RANGE", PORTRANGE),
+            ("MPI_CONNECT_NAME", NAMING),
+        ] {
+            assert_eq!(nearest(wrong).unwrap().name, right);
+        }
+        assert_eq!(nearest("MPI_CONNECT_SOMETHING_ELSE"), None);
+    }
+}

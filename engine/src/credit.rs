@@ -1,0 +1,114 @@
+//! Credit: what one peer may still send us, and we it (docs/protocol.md, "Credit").
+//!
+//! Only the engine uses it. Both sides count totals since the path began, so a lost or repeated word changes nothing.
+
+use crate::Config;
+use base::bytes::Malformed;
+use serde::{Deserialize, Serialize};
+
+/// The sender's side.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Spending {
+    spent: (u64, u64),
+    limit: (u64, u64),
+}
+
+impl Spending {
+    pub fn new(cfg: &Config) -> Self {
+        Spending {
+            spent: (0, 0),
+            limit: (cfg.envelopes, cfg.eager_bytes),
+        }
+    }
+
+    pub fn has_envelope(&self) -> bool {
+        self.spent.0 < self.limit.0
+    }
+
+    pub fn has_bytes(&self, bytes: u64) -> bool {
+        bytes <= self.limit.1.saturating_sub(self.spent.1)
+    }
+
+    pub fn spend(&mut self, bytes: u64) {
+        self.spent.0 += 1;
+        self.spent.1 += bytes;
+    }
+
+    pub fn raise(&mut self, envelopes: u64, bytes: u64) {
+        self.limit = (self.limit.0.max(envelopes), self.limit.1.max(bytes));
+    }
+}
+
+/// The receiver's side.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Granting {
+    /// What the sender has been told.
+    granted: (u64, u64),
+    /// What it may be told: the budget and what the user has received, and the extra envelopes.
+    due: (u64, u64),
+    arrived: (u64, u64),
+    /// Envelopes beyond the budget; they are not given back once used.
+    extra: u64,
+    batch: (u64, u64),
+}
+
+impl Granting {
+    pub fn new(cfg: &Config) -> Self {
+        let budget = (cfg.envelopes, cfg.eager_bytes);
+        let batch = (budget.0.div_ceil(4).max(1), budget.1.div_ceil(4).max(1));
+        Granting {
+            granted: budget,
+            due: budget,
+            arrived: (0, 0),
+            extra: 0,
+            batch,
+        }
+    }
+
+    /// An envelope with so much eager data came.
+    pub fn arrive(&mut self, bytes: u64) -> Result<(), Malformed> {
+        let (envelopes, total) = (self.arrived.0 + 1, self.arrived.1.saturating_add(bytes));
+        if envelopes > self.granted.0 || total > self.granted.1 {
+            return Err(Malformed);
+        }
+        self.arrived = (envelopes, total);
+        Ok(())
+    }
+
+    /// The user has taken a message. Gives the new totals when enough has come together to tell the sender.
+    #[must_use]
+    pub fn free(&mut self, bytes: u64) -> Option<(u64, u64)> {
+        self.due.1 += bytes;
+        if self.extra > 0 {
+            self.extra -= 1;
+        } else {
+            self.due.0 += 1;
+        }
+        let enough = self.due.0 - self.granted.0 >= self.batch.0
+            || self.due.1 - self.granted.1 >= self.batch.1;
+        enough.then(|| self.tell())
+    }
+
+    /// The sender has used up its envelopes.
+    pub fn at_end(&self) -> bool {
+        self.arrived.0 >= self.granted.0
+    }
+
+    /// The program looks for a message that is not here: a sender at its end gets more envelopes.
+    #[must_use]
+    pub fn look(&mut self, extra: u64) -> Option<(u64, u64)> {
+        if !self.at_end() {
+            return None;
+        }
+        if self.due.0 == self.granted.0 {
+            self.due.0 += extra;
+            self.extra += extra;
+        }
+        Some(self.tell())
+    }
+
+    fn tell(&mut self) -> (u64, u64) {
+        self.granted = self.due;
+        self.granted
+    }
+}

@@ -1,0 +1,112 @@
+//! Sets of `u64` kept as disjoint ranges: bytes of a transfer that are here or asked for, contexts that are closed.
+//!
+//! Invariant: ranges are not empty, do not overlap and do not touch.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Intervals(BTreeMap<u64, u64>);
+
+impl Intervals {
+    /// Adds `start..end`.
+    pub fn insert(&mut self, mut start: u64, mut end: u64) {
+        if start >= end {
+            return;
+        }
+        if let Some((&s, &e)) = self.0.range(..=start).next_back()
+            && e >= start
+        {
+            if e >= end {
+                return;
+            }
+            start = s;
+        }
+        while let Some((&s, &e)) = self.0.range(start..=end).next() {
+            self.0.remove(&s);
+            end = end.max(e);
+        }
+        self.0.insert(start, end);
+    }
+
+    /// Takes the lowest range away, at most `max` of it.
+    pub fn take_first(&mut self, max: u64) -> Option<(u64, u64)> {
+        let (start, end) = self.0.pop_first()?;
+        let cut = end.min(start.saturating_add(max));
+        if cut < end {
+            self.0.insert(cut, end);
+        }
+        Some((start, cut))
+    }
+
+    pub fn contains(&self, value: u64) -> bool {
+        self.0
+            .range(..=value)
+            .next_back()
+            .is_some_and(|(_, &e)| value < e)
+    }
+
+    /// Whether all of `0..end` is here.
+    pub fn covers(&self, end: u64) -> bool {
+        end == 0 || self.0.get(&0).is_some_and(|&e| e >= end)
+    }
+
+    /// The parts of `0..end` that are not here.
+    pub fn gaps(&self, end: u64) -> Vec<(u64, u64)> {
+        let mut gaps = Vec::new();
+        let mut at = 0;
+        for (&s, &e) in self.0.range(..end) {
+            if at < s {
+                gaps.push((at, s));
+            }
+            at = e;
+        }
+        if at < end {
+            gaps.push((at, end));
+        }
+        gaps
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|(s, e)| e - s).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_a_set_of_flags() {
+        let mut x = 1u64;
+        for _ in 0..200 {
+            let mut set = Intervals::default();
+            let mut flags = [false; 40];
+            for _ in 0..12 {
+                x = x
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                let start = (x >> 33) % 40;
+                let end = (start + (x >> 50) % 9).min(40);
+                set.insert(start, end);
+                flags[start as usize..end as usize].fill(true);
+                for (i, &f) in flags.iter().enumerate() {
+                    assert_eq!(set.contains(i as u64), f);
+                }
+                let missing: u64 = set.gaps(40).iter().map(|(s, e)| e - s).sum();
+                assert_eq!(missing, flags.iter().filter(|f| !**f).count() as u64);
+                assert_eq!(set.count(), 40 - missing);
+                assert_eq!(set.covers(40), missing == 0);
+            }
+            while let Some((s, e)) = set.take_first(3) {
+                assert!(s < e && e - s <= 3);
+                flags[s as usize..e as usize].fill(false);
+            }
+            assert!(flags.iter().all(|f| !f));
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Matching and protocols between jobs. No I/O, no clock, no threads, no MPI: it steps on calls and messages, and puts
+//! out what it wants done ([`Engine::next_output`]).
+//!
+//! The node owns one engine and is its only caller. Rules that it keeps: all state is serialisable; user memory is
+//! touched only through [`Memory`], under the number of the operation, and only while the operation is not complete;
+//! what comes from outside never makes it panic, but is [`Malformed`], and takes no more memory than credit allows.
+//!
+//! `types` are the words of the interface, `state` the data; `send`, `receive` and `loss` are what happens to them.
+
+#![forbid(unsafe_code)]
+
+pub mod setup;
+
+mod credit;
+mod intervals;
+mod loss;
+mod receive;
+mod send;
+mod state;
+#[cfg(test)]
+mod tests;
+mod types;
+mod wire;
+
+pub use types::*;
+
+use base::Memory;
+use base::bytes::Malformed;
+use serde::{Deserialize, Serialize};
+use state::{Arrived, Body, Context, Group, Op, Peer, State};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wire::Message;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Engine {
+    cfg: Config,
+    last_op: u64,
+    peers: Vec<Peer>,
+    groups: BTreeMap<u64, Group>,
+    contexts: Vec<Option<Context>>,
+    ops: BTreeMap<u64, Op>,
+    /// Sends that ended here with their RTS still at the peer: (peer, context). A CTS for one is refused.
+    withdrawn: BTreeMap<u64, (PeerId, u64)>,
+    out: VecDeque<Output>,
+    /// Peers that have bulk to be sent, in turn.
+    turns: VecDeque<PeerId>,
+    /// Some peer is gone or has closed something: only then are faults looked for.
+    troubled: bool,
+}
+
+impl Engine {
+    pub fn new(cfg: Config) -> Self {
+        Engine {
+            cfg,
+            last_op: 0,
+            peers: Vec::new(),
+            groups: BTreeMap::new(),
+            contexts: Vec::new(),
+            ops: BTreeMap::new(),
+            withdrawn: BTreeMap::new(),
+            out: VecDeque::new(),
+            turns: VecDeque::new(),
+            troubled: false,
+        }
+    }
+
+    // ---- peers and inter-communicators
+
+    /// A new path. All peers that are reached through one pair of incarnations have the same `group`: contexts are
+    /// counted within it.
+    pub fn add_peer(&mut self, group: u64) -> PeerId {
+        self.groups.entry(group).or_default();
+        self.peers.push(Peer::new(group, &self.cfg));
+        PeerId(self.peers.len() as u32 - 1)
+    }
+
+    /// Opens an inter-communicator: `rank` is ours in our group, `peers` are the remote ranks, of one group.
+    pub fn open(&mut self, context: u64, rank: u32, peers: Vec<PeerId>) -> Ctx {
+        let group = self.peers[peers.first().expect("a remote group has members").0 as usize].group;
+        debug_assert!(
+            peers
+                .iter()
+                .all(|p| self.peers[p.0 as usize].group == group)
+        );
+        let slot = self
+            .contexts
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or_else(|| {
+                self.contexts.push(None);
+                self.contexts.len() - 1
+            });
+        let ctx = Ctx(slot as u32);
+        let shared = self.groups.get_mut(&group).expect("add_peer made it");
+        debug_assert!(!shared.closed.contains(context));
+        let before = shared.open.insert(context, ctx);
+        debug_assert!(before.is_none());
+        let early = shared.early.remove(&context).unwrap_or_default();
+        let (good, bad): (VecDeque<_>, VecDeque<_>) = early
+            .into_iter()
+            .partition(|a| peers.get(a.source as usize) == Some(&a.peer));
+        self.contexts[slot] = Some(Context {
+            group,
+            context,
+            rank,
+            peers,
+            revoked: BTreeSet::new(),
+            unexpected: good,
+            posted: VecDeque::new(),
+        });
+        for arrived in bad {
+            self.give_back(arrived.peer, &arrived.body);
+        }
+        ctx
+    }
+
+    /// Closes an inter-communicator. Posted receives and sends that are not matched fail; what has come and nobody
+    /// received is dropped; transfers that are under way go on to their end.
+    pub fn close(&mut self, ctx: Ctx) {
+        let Some(context) = self.contexts.get_mut(ctx.0 as usize).and_then(Option::take) else {
+            return;
+        };
+        let group = self
+            .groups
+            .get_mut(&context.group)
+            .expect("add_peer made it");
+        group.open.remove(&context.context);
+        group.closed.insert(context.context, context.context + 1);
+        let mut failed = Vec::new();
+        for (&id, op) in &self.ops {
+            match &op.state {
+                State::Queued(to) if to.ctx == ctx => failed.push(id),
+                State::Unmatched { to, data } if to.ctx == ctx => {
+                    if *data {
+                        self.withdrawn.insert(id, (to.peer, to.context));
+                    }
+                    failed.push(id);
+                }
+                State::Posted { ctx: at, .. } if *at == ctx => failed.push(id),
+                _ => {}
+            }
+        }
+        for id in failed {
+            self.end(id, Outcome::Failed(Fault::Revoked));
+        }
+        self.drop_unexpected(context.context, context.unexpected);
+        for peer in context.peers {
+            self.tidy_waiting(peer);
+        }
+    }
+
+    /// A context was agreed upon but will not be opened here: what comes for it is refused.
+    pub fn refuse(&mut self, group: u64, context: u64) {
+        let group = self.groups.entry(group).or_default();
+        group.closed.insert(context, context + 1);
+        let early = group.early.remove(&context).unwrap_or_default();
+        self.drop_unexpected(context, early);
+    }
+
+    /// Gives credit back, and tells those who wait, once each.
+    fn drop_unexpected(&mut self, context: u64, messages: VecDeque<Arrived>) {
+        let mut told = BTreeSet::new();
+        for arrived in messages {
+            self.give_back(arrived.peer, &arrived.body);
+            if arrived.body.awaited() && told.insert(arrived.peer) {
+                self.say(arrived.peer, &Message::Revoked { context, op: 0 });
+            }
+        }
+    }
+
+    // ---- operations
+
+    /// The number for the next send or receive: the user buffer must be known to the memory by it first.
+    pub fn next_op(&mut self) -> OpId {
+        self.last_op += 1;
+        OpId(self.last_op)
+    }
+
+    pub fn outcome(&self, op: OpId) -> Option<Outcome> {
+        match self.ops.get(&op.0)?.state {
+            State::Over(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// The outcome of a complete operation, which is then forgotten.
+    pub fn finish(&mut self, op: OpId) -> Option<Outcome> {
+        let outcome = self.outcome(op)?;
+        self.ops.remove(&op.0);
+        Some(outcome)
+    }
+
+    /// Nobody will ask for the outcome.
+    pub fn forget(&mut self, op: OpId) {
+        if let Some(found) = self.ops.get_mut(&op.0) {
+            found.forgotten = true;
+            if matches!(found.state, State::Over(_)) {
+                self.ops.remove(&op.0);
+            }
+        }
+    }
+
+    /// Whether the operation is still going on: then its buffer must stay known to the memory, also if it was
+    /// forgotten.
+    pub fn pending(&self, op: OpId) -> bool {
+        self.ops
+            .get(&op.0)
+            .is_some_and(|o| !matches!(o.state, State::Over(_)))
+    }
+
+    /// Takes back a receive that has no message yet.
+    pub fn cancel_recv(&mut self, op: OpId) -> bool {
+        let Some(Op {
+            state: State::Posted { ctx, .. },
+            ..
+        }) = self.ops.get(&op.0)
+        else {
+            return false;
+        };
+        let context = self.contexts[ctx.0 as usize]
+            .as_mut()
+            .expect("close ends its receives");
+        context.posted.retain(|p| p.op != op.0);
+        self.ops.remove(&op.0);
+        true
+    }
+
+    /// Peers on which some operation of ours depends.
+    pub fn watching(&self) -> impl Iterator<Item = PeerId> + use<> {
+        let mut peers = BTreeSet::new();
+        for op in self.ops.values() {
+            match &op.state {
+                State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => {
+                    peers.insert(to.peer);
+                }
+                State::Posted { ctx, source, .. } => peers.extend(self.sources(*ctx, *source)),
+                State::Pulling { peer, .. } => {
+                    peers.insert(*peer);
+                }
+                State::Over(_) => {}
+            }
+        }
+        peers.retain(|p| self.peers[p.0 as usize].gone.is_none());
+        peers.into_iter()
+    }
+
+    /// What an operation waits for, for the log.
+    pub fn awaited(&self, op: OpId) -> Option<Awaited> {
+        match &self.ops.get(&op.0)?.state {
+            State::Queued(to) => Some(Awaited::Room(to.peer)),
+            State::Unmatched { to, .. } => Some(Awaited::Matched(to.peer)),
+            State::Sending { to, .. } => Some(Awaited::Taken(to.peer)),
+            State::Posted { ctx, source, tag } => Some(Awaited::Message(*ctx, *source, *tag)),
+            State::Pulling {
+                peer,
+                got,
+                envelope,
+                ..
+            } => Some(Awaited::Data(*peer, got.count(), envelope.size)),
+            State::Over(_) => None,
+        }
+    }
+
+    /// The peers that a source stands for.
+    fn sources(&self, ctx: Ctx, source: Source) -> &[PeerId] {
+        let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) else {
+            return &[];
+        };
+        match source {
+            Source::Any => &context.peers,
+            Source::Rank(rank) => context
+                .peers
+                .get(rank as usize)
+                .map_or(&[], std::slice::from_ref),
+        }
+    }
+
+    fn end(&mut self, id: u64, outcome: Outcome) {
+        if let Some(op) = self.ops.get_mut(&id) {
+            op.state = State::Over(outcome);
+            if op.forgotten {
+                self.ops.remove(&id);
+            }
+        }
+    }
+
+    // ---- in and out
+
+    /// A first-class body came from a peer.
+    pub fn on_message<M: Memory>(
+        &mut self,
+        mem: &mut M,
+        peer: PeerId,
+        body: &[u8],
+    ) -> Result<(), Malformed> {
+        let message = Message::decode(body)?;
+        if self.peers[peer.0 as usize].gone.is_some() {
+            return Ok(());
+        }
+        match message {
+            Message::Eager { notify, head, data } => self.on_eager(mem, peer, notify, head, data),
+            Message::Rts { head, size } => self.on_rts(mem, peer, head, size),
+            Message::Cts {
+                sender_op,
+                receiver_op,
+                offset,
+                len,
+            } => self.on_cts(peer, sender_op, receiver_op, offset, len),
+            Message::Done { op } => {
+                self.on_done(peer, op);
+                Ok(())
+            }
+            Message::Credit { envelopes, bytes } => {
+                self.peers[peer.0 as usize].spending.raise(envelopes, bytes);
+                self.drain(mem, peer);
+                Ok(())
+            }
+            Message::Revoked { context, op } => {
+                self.on_revoked(peer, context, op);
+                Ok(())
+            }
+            Message::Control(bytes) => {
+                self.out.push_back(Output::Control {
+                    peer,
+                    bytes: bytes.to_vec(),
+                });
+                Ok(())
+            }
+            Message::Bye => {
+                self.on_gone(peer, Gone::Finished);
+                Ok(())
+            }
+        }
+    }
+
+    /// Queues a CONTROL message.
+    pub fn control(&mut self, peer: PeerId, bytes: &[u8]) {
+        self.say(peer, &Message::Control(bytes));
+    }
+
+    /// Queues BYE: nothing may be sent to this peer afterwards.
+    pub fn bye(&mut self, peer: PeerId) {
+        self.say(peer, &Message::Bye);
+    }
+
+    /// What is to be done next: messages first, then bulk, peers and transfers in turn. Bulk for backlogged peers is
+    /// held back.
+    pub fn next_output(&mut self) -> Option<Output> {
+        self.out.pop_front().or_else(|| self.next_bulk())
+    }
+
+    fn say(&mut self, peer: PeerId, message: &Message<'_>) {
+        if self.peers[peer.0 as usize].gone.is_none() {
+            self.out.push_back(Output::Message {
+                peer,
+                bytes: message.encode(),
+            });
+        }
+    }
+
+    /// The user has taken a message, or nobody will.
+    fn give_back(&mut self, peer: PeerId, body: &Body) {
+        self.free_credit(peer, body.eager_bytes());
+    }
+
+    fn free_credit(&mut self, peer: PeerId, bytes: u64) {
+        if let Some((envelopes, bytes)) = self.peers[peer.0 as usize].granting.free(bytes) {
+            self.say(peer, &Message::Credit { envelopes, bytes });
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What ends when a peer is gone or has closed an inter-communicator. Part of the engine. Invariant: whatever had
+//! arrived whole is still matched first; afterwards no operation waits for somebody who cannot serve it.
+
+use crate::state::{Body, State};
+use crate::{Ctx, Engine, Fault, Gone, Outcome, PeerId, Source};
+
+impl Engine {
+    /// A peer is dead, or has finalized. Hand in first all that it had sent.
+    pub fn on_gone(&mut self, peer: PeerId, gone: Gone) {
+        let p = &mut self.peers[peer.0 as usize];
+        if p.gone.is_some() {
+            return;
+        }
+        p.gone = Some(gone);
+        p.waiting.clear();
+        p.bulk.clear();
+        self.troubled = true;
+        self.withdrawn.retain(|_, (to, _)| *to != peer);
+        // Envelopes whose data will never come are as if they had not arrived.
+        let lost = |m: &crate::state::Arrived| m.peer == peer && matches!(m.body, Body::Rts { .. });
+        for context in self.contexts.iter_mut().flatten() {
+            context.unexpected.retain(|m| !lost(m));
+        }
+        for group in self.groups.values_mut() {
+            for early in group.early.values_mut() {
+                early.retain(|m| !lost(m));
+            }
+        }
+        let fault = match gone {
+            Gone::Dead => Fault::PeerDead,
+            Gone::Finished => Fault::PeerFinished,
+        };
+        self.fail_where(fault, |state| match state {
+            State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => {
+                to.peer == peer
+            }
+            State::Pulling { peer: from, .. } => *from == peer,
+            State::Posted { .. } | State::Over(_) => false,
+        });
+        let affected: Vec<Ctx> = (0..self.contexts.len())
+            .filter(|&i| {
+                self.contexts[i]
+                    .as_ref()
+                    .is_some_and(|c| c.peers.contains(&peer))
+            })
+            .map(|i| Ctx(i as u32))
+            .collect();
+        for ctx in affected {
+            self.fail_posted(ctx);
+        }
+    }
+
+    pub fn gone(&self, peer: PeerId) -> Option<Gone> {
+        self.peers[peer.0 as usize].gone
+    }
+
+    /// The peer has closed an inter-communicator; if `op` is a receive of ours, its message went with it.
+    pub(crate) fn on_revoked(&mut self, peer: PeerId, context: u64, op: u64) {
+        if let Some(State::Pulling { peer: from, .. }) = self.ops.get(&op).map(|o| &o.state)
+            && *from == peer
+        {
+            self.end(op, Outcome::Failed(Fault::Revoked));
+        }
+        self.withdrawn.retain(|_, at| *at != (peer, context));
+        let group = &self.groups[&self.peers[peer.0 as usize].group];
+        let Some(&ctx) = group.open.get(&context) else {
+            return;
+        };
+        let open = self.contexts[ctx.0 as usize]
+            .as_mut()
+            .expect("open contexts have their slot");
+        let Some(rank) = open.peers.iter().position(|p| *p == peer) else {
+            return;
+        };
+        open.revoked.insert(rank as u32);
+        self.troubled = true;
+        // What the peer had matched before it closed, it has said so before: those are no longer unmatched.
+        self.fail_where(Fault::Revoked, |state| match state {
+            State::Queued(to) | State::Unmatched { to, .. } => to.peer == peer && to.ctx == ctx,
+            _ => false,
+        });
+        self.tidy_waiting(peer);
+        self.fail_posted(ctx);
+    }
+
+    fn fail_where(&mut self, fault: Fault, which: impl Fn(&State) -> bool) {
+        let hit: Vec<u64> = self
+            .ops
+            .iter()
+            .filter(|(_, op)| which(&op.state))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in hit {
+            self.end(id, Outcome::Failed(fault));
+        }
+    }
+
+    /// Fails the posted receives that nobody can serve any more.
+    fn fail_posted(&mut self, ctx: Ctx) {
+        let any = self.fault(ctx, Source::Any);
+        let context = self.contexts[ctx.0 as usize]
+            .as_ref()
+            .expect("the caller has seen it");
+        let mut hit = Vec::new();
+        for posted in &context.posted {
+            let fault = if posted.source == Source::Any {
+                any
+            } else {
+                self.fault(ctx, posted.source)
+            };
+            hit.extend(fault.map(|f| (posted.op, f)));
+        }
+        let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
+        context
+            .posted
+            .retain(|p| !hit.iter().any(|(op, _)| *op == p.op));
+        for (op, fault) in hit {
+            self.end(op, Outcome::Failed(fault));
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! The receiving side: posted receives and arrived messages find each other; data is pulled. Part of the engine.
+//! Invariant: within an inter-communicator no posted receive matches any message that is waiting, so a new message
+//! looks at receives in the order of posting, and a new receive at messages in the order of arrival.
+
+use crate::intervals::Intervals;
+use crate::state::{Arrived, Body, Op, Posted, State};
+use crate::wire::{Head, Message};
+use crate::{Ctx, Engine, Envelope, Fault, OpId, Outcome, PeerId, Probe, Source, Tag};
+use base::Memory;
+use base::bytes::Malformed;
+
+/// More missing ranges than this are asked for as one.
+const MOST_RANGES: usize = 64;
+
+/// A message at the moment of its match.
+struct Found<'a> {
+    peer: PeerId,
+    source: u32,
+    tag: i32,
+    op: u64,
+    body: Data<'a>,
+}
+
+enum Data<'a> {
+    Eager { notify: bool, data: &'a [u8] },
+    Rts { size: u64 },
+}
+
+impl Engine {
+    /// Posts a receive of up to `capacity` bytes into the buffer of `op`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn recv<M: Memory>(
+        &mut self,
+        mem: &mut M,
+        op: OpId,
+        ctx: Ctx,
+        source: Source,
+        tag: Tag,
+        capacity: u64,
+    ) {
+        self.ops.insert(
+            op.0,
+            Op {
+                state: State::Posted { ctx, source, tag },
+                forgotten: false,
+            },
+        );
+        if let Some(at) = self.find(ctx, source, tag) {
+            let context = self.contexts[ctx.0 as usize]
+                .as_mut()
+                .expect("find found it");
+            let found = context.unexpected.remove(at).expect("find found it");
+            let body = match &found.body {
+                Body::Eager { notify, data } => Data::Eager {
+                    notify: *notify,
+                    data,
+                },
+                Body::Rts { size } => Data::Rts { size: *size },
+            };
+            let (peer, source, tag, sender_op) = (found.peer, found.source, found.tag, found.op);
+            self.matched(
+                mem,
+                op.0,
+                capacity,
+                Found {
+                    peer,
+                    source,
+                    tag,
+                    op: sender_op,
+                    body,
+                },
+            );
+        } else if let Some(fault) = self.fault(ctx, source) {
+            self.end(op.0, Outcome::Failed(fault));
+        } else {
+            let context = self.contexts[ctx.0 as usize]
+                .as_mut()
+                .expect("fault found it open");
+            context.posted.push_back(Posted {
+                op: op.0,
+                source,
+                tag,
+                capacity,
+            });
+            self.looked(ctx, source);
+        }
+    }
+
+    /// Looks for a message without taking it.
+    pub fn probe(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Probe {
+        if let Some(at) = self.find(ctx, source, tag) {
+            let context = self.contexts[ctx.0 as usize]
+                .as_ref()
+                .expect("find found it");
+            let found = &context.unexpected[at];
+            return Probe::Found(Envelope {
+                source: found.source,
+                tag: found.tag,
+                size: found.body.size(),
+            });
+        }
+        if let Some(fault) = self.fault(ctx, source) {
+            return Probe::Failed(fault);
+        }
+        self.looked(ctx, source);
+        Probe::None
+    }
+
+    fn find(&self, ctx: Ctx, source: Source, tag: Tag) -> Option<usize> {
+        let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
+        let mut hits = context
+            .unexpected
+            .iter()
+            .enumerate()
+            .filter(|(_, m)| self.fits(source, tag, m.source, m.tag));
+        #[cfg(feature = "plant")]
+        if self.cfg.plant == crate::Plant::Order {
+            return hits.next_back().map(|(at, _)| at);
+        }
+        hits.next().map(|(at, _)| at)
+    }
+
+    fn fits(&self, source: Source, tag: Tag, from: u32, with: i32) -> bool {
+        #[cfg(feature = "plant")]
+        let tag = if self.cfg.plant == crate::Plant::Match {
+            Tag::Any
+        } else {
+            tag
+        };
+        (source == Source::Any || source == Source::Rank(from))
+            && (tag == Tag::Any || tag == Tag::Is(with))
+    }
+
+    /// A look found nothing: senders that are at the end of their envelopes may hold what is looked for.
+    fn looked(&mut self, ctx: Ctx, source: Source) {
+        for peer in self.sources(ctx, source).to_vec() {
+            self.extend_credit(peer);
+        }
+    }
+
+    fn extend_credit(&mut self, peer: PeerId) {
+        let extra = self.cfg.extra_envelopes;
+        if let Some((envelopes, bytes)) = self.peers[peer.0 as usize].granting.look(extra) {
+            self.say(peer, &Message::Credit { envelopes, bytes });
+        }
+    }
+
+    /// Receives from `ctx` cannot be served any more, unless what is here serves them.
+    pub(crate) fn fault(&self, ctx: Ctx, source: Source) -> Option<Fault> {
+        let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) else {
+            return Some(Fault::Revoked);
+        };
+        if !self.troubled {
+            return None;
+        }
+        let of = |rank: u32, peer: &PeerId| match self.peers[peer.0 as usize].gone {
+            Some(crate::Gone::Dead) => Some(Fault::PeerDead),
+            Some(crate::Gone::Finished) => Some(Fault::PeerFinished),
+            None => context.revoked.contains(&rank).then_some(Fault::Revoked),
+        };
+        match source {
+            Source::Rank(rank) => of(rank, context.peers.get(rank as usize)?),
+            Source::Any => {
+                let mut last = None;
+                let mut all = true;
+                for (rank, peer) in context.peers.iter().enumerate() {
+                    match of(rank as u32, peer) {
+                        Some(Fault::PeerDead) => return Some(Fault::PeerDead),
+                        Some(fault) => last = Some(fault),
+                        None => all = false,
+                    }
+                }
+                if all { last } else { None }
+            }
+        }
+    }
+
+    // ---- messages
+
+    pub(crate) fn on_eager<M: Memory>(
+        &mut self,
+        mem: &mut M,
+        peer: PeerId,
+        notify: bool,
+        head: Head,
+        data: &[u8],
+    ) -> Result<(), Malformed> {
+        let size = data.len() as u64;
+        if size > self.cfg.eager_max {
+            return Err(Malformed);
+        }
+        self.peers[peer.0 as usize].granting.arrive(size)?;
+        self.arrived(mem, peer, head, Data::Eager { notify, data })
+    }
+
+    pub(crate) fn on_rts<M: Memory>(
+        &mut self,
+        mem: &mut M,
+        peer: PeerId,
+        head: Head,
+        size: u64,
+    ) -> Result<(), Malformed> {
+        self.peers[peer.0 as usize].granting.arrive(0)?;
+        self.arrived(mem, peer, head, Data::Rts { size })
+    }
+
+    fn arrived<M: Memory>(
+        &mut self,
+        mem: &mut M,
+        peer: PeerId,
+        head: Head,
+        body: Data<'_>,
+    ) -> Result<(), Malformed> {
+        let group = self
+            .groups
+            .get_mut(&self.peers[peer.0 as usize].group)
+            .expect("add_peer made it");
+        let Some(&ctx) = group.open.get(&head.context) else {
+            let arrived = keep(peer, head, body);
+            if group.closed.contains(head.context) {
+                self.give_back(peer, &arrived.body);
+                self.say(
+                    peer,
+                    &Message::Revoked {
+                        context: head.context,
+                        op: 0,
+                    },
+                );
+            } else {
+                group
+                    .early
+                    .entry(head.context)
+                    .or_default()
+                    .push_back(arrived);
+                self.still_looking(peer);
+            }
+            return Ok(());
+        };
+        let context = self.contexts[ctx.0 as usize]
+            .as_ref()
+            .expect("open contexts have their slot");
+        if context.peers.get(head.source as usize) != Some(&peer) {
+            return Err(Malformed);
+        }
+        let fits = |p: &Posted| self.fits(p.source, p.tag, head.source, head.tag);
+        let at = context.posted.iter().position(fits);
+        let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
+        if let Some(at) = at {
+            let posted = context.posted.remove(at).expect("position found it");
+            let found = Found {
+                peer,
+                source: head.source,
+                tag: head.tag,
+                op: head.op,
+                body,
+            };
+            self.matched(mem, posted.op, posted.capacity, found);
+        } else {
+            context.unexpected.push_back(keep(peer, head, body));
+            self.still_looking(peer);
+        }
+        Ok(())
+    }
+
+    /// Nothing waited for what just came. If it was the last that the peer might send, and some receive waits for a
+    /// message of this peer, the peer gets more envelopes.
+    fn still_looking(&mut self, peer: PeerId) {
+        if !self.peers[peer.0 as usize].granting.at_end() {
+            return;
+        }
+        let waited_for = self.contexts.iter().flatten().any(|c| {
+            c.posted.iter().any(|p| match p.source {
+                Source::Any => c.peers.contains(&peer),
+                Source::Rank(rank) => c.peers.get(rank as usize) == Some(&peer),
+            })
+        });
+        if waited_for {
+            self.extend_credit(peer);
+        }
+    }
+
+    fn matched<M: Memory>(&mut self, mem: &mut M, id: u64, capacity: u64, found: Found<'_>) {
+        let Found {
+            peer,
+            source,
+            tag,
+            op: sender_op,
+            body,
+        } = found;
+        let envelope = |size| Envelope { source, tag, size };
+        match body {
+            Data::Eager { notify, data } => {
+                let size = capacity.min(data.len() as u64);
+                if size > 0 {
+                    mem.write(id, 0, &data[..size as usize]);
+                }
+                self.end(id, received(envelope(size), size < data.len() as u64));
+                self.free_credit(peer, data.len() as u64);
+                if notify {
+                    self.say(peer, &Message::Done { op: sender_op });
+                }
+            }
+            Data::Rts { size } => {
+                let want = capacity.min(size);
+                let truncated = want < size;
+                self.free_credit(peer, 0);
+                if want == 0 {
+                    self.end(id, received(envelope(0), truncated));
+                    self.say(peer, &Message::Done { op: sender_op });
+                    return;
+                }
+                let op = self
+                    .ops
+                    .get_mut(&id)
+                    .expect("a posted receive is an operation");
+                let got = Intervals::default();
+                op.state = State::Pulling {
+                    peer,
+                    sender_op,
+                    got,
+                    envelope: envelope(want),
+                    truncated,
+                };
+                self.say(
+                    peer,
+                    &Message::Cts {
+                        sender_op,
+                        receiver_op: id,
+                        offset: 0,
+                        len: want,
+                    },
+                );
+            }
+        }
+    }
+
+    // ---- bulk
+
+    /// Whether these bytes may be written into the buffer of `receiver_op` now.
+    pub fn bulk_wanted(&self, peer: PeerId, receiver_op: u64, offset: u64, len: u64) -> bool {
+        match self.ops.get(&receiver_op).map(|op| &op.state) {
+            Some(State::Pulling {
+                peer: from,
+                envelope,
+                ..
+            }) => {
+                *from == peer
+                    && offset
+                        .checked_add(len)
+                        .is_some_and(|end| end <= envelope.size)
+            }
+            _ => false,
+        }
+    }
+
+    /// Bytes that were wanted have been written.
+    pub fn on_bulk(&mut self, peer: PeerId, receiver_op: u64, offset: u64, len: u64) {
+        if !self.bulk_wanted(peer, receiver_op, offset, len) {
+            return;
+        }
+        let op = self
+            .ops
+            .get_mut(&receiver_op)
+            .expect("bulk_wanted found it");
+        let State::Pulling {
+            sender_op,
+            got,
+            envelope,
+            truncated,
+            ..
+        } = &mut op.state
+        else {
+            return;
+        };
+        got.insert(offset, offset + len);
+        if got.covers(envelope.size) {
+            let (sender_op, outcome) = (*sender_op, received(*envelope, *truncated));
+            self.end(receiver_op, outcome);
+            self.say(peer, &Message::Done { op: sender_op });
+        }
+    }
+
+    /// A lane to this peer was lost, or some time has passed on lanes that may lose: asks again for what is missing of
+    /// all transfers from it.
+    pub fn on_lane_lost(&mut self, peer: PeerId) {
+        let mut again = Vec::new();
+        for (&receiver_op, op) in &self.ops {
+            let State::Pulling {
+                peer: from,
+                sender_op,
+                got,
+                envelope,
+                ..
+            } = &op.state
+            else {
+                continue;
+            };
+            if *from != peer {
+                continue;
+            }
+            let mut gaps = got.gaps(envelope.size);
+            if gaps.len() > MOST_RANGES {
+                gaps.truncate(MOST_RANGES);
+                gaps[MOST_RANGES - 1].1 = envelope.size;
+            }
+            for (start, end) in gaps {
+                again.push(Message::Cts {
+                    sender_op: *sender_op,
+                    receiver_op,
+                    offset: start,
+                    len: end - start,
+                });
+            }
+        }
+        for message in again {
+            self.say(peer, &message);
+        }
+    }
+}
+
+fn received(envelope: Envelope, truncated: bool) -> Outcome {
+    if truncated {
+        Outcome::Truncated(envelope)
+    } else {
+        Outcome::Received(envelope)
+    }
+}
+
+fn keep(peer: PeerId, head: Head, body: Data<'_>) -> Arrived {
+    let body = match body {
+        Data::Eager { notify, data } => Body::Eager {
+            notify,
+            data: data.to_vec(),
+        },
+        Data::Rts { size } => Body::Rts { size },
+    };
+    Arrived {
+        peer,
+        source: head.source,
+        tag: head.tag,
+        op: head.op,
+        body,
+    }
+}

@@ -1,0 +1,242 @@
+//! The sending side: messages leave in the order of the calls, whole (eager) or as an envelope whose data is asked
+//! for. Part of the engine. Invariant: per peer, envelopes leave in the order in which `send` was called.
+
+use crate::intervals::Intervals;
+use crate::state::{Op, State, To};
+use crate::wire::{self, Head, Message};
+use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
+use base::Memory;
+use base::bytes::Malformed;
+
+impl Engine {
+    /// Starts a send of `size` bytes from the buffer of `op`. Ask [`Engine::outcome`] when it is complete: it may be
+    /// at once.
+    #[allow(clippy::too_many_arguments)]
+    pub fn send<M: Memory>(
+        &mut self,
+        mem: &M,
+        op: OpId,
+        ctx: Ctx,
+        dest: u32,
+        tag: i32,
+        size: u64,
+        mode: Mode,
+    ) {
+        let state = match self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) {
+            None => State::Over(Outcome::Failed(Fault::Revoked)),
+            Some(context) => match self.fault(ctx, Source::Rank(dest)) {
+                Some(fault) => State::Over(Outcome::Failed(fault)),
+                None => State::Queued(To {
+                    peer: context.peers[dest as usize],
+                    ctx,
+                    context: context.context,
+                    source: context.rank,
+                    tag,
+                    size,
+                    sync: mode == Mode::Synchronous,
+                }),
+            },
+        };
+        let queued = if let State::Queued(to) = &state {
+            Some(to.peer)
+        } else {
+            None
+        };
+        self.ops.insert(
+            op.0,
+            Op {
+                state,
+                forgotten: false,
+            },
+        );
+        if let Some(peer) = queued {
+            self.peers[peer.0 as usize].waiting.push_back(op.0);
+            self.drain(mem, peer);
+        }
+    }
+
+    /// While a peer's path is backlogged, sends stay here and no bulk is put out for it.
+    pub fn set_backlogged<M: Memory>(&mut self, mem: &M, peer: PeerId, backlogged: bool) {
+        self.peers[peer.0 as usize].backlogged = backlogged;
+        if !backlogged {
+            self.drain(mem, peer);
+        }
+    }
+
+    /// Lets go what credit allows.
+    pub(crate) fn drain<M: Memory>(&mut self, mem: &M, peer: PeerId) {
+        loop {
+            let p = &mut self.peers[peer.0 as usize];
+            if p.backlogged || !p.spending.has_envelope() {
+                return;
+            }
+            let Some(id) = p.waiting.pop_front() else {
+                return;
+            };
+            let Some(Op {
+                state: State::Queued(to),
+                ..
+            }) = self.ops.get(&id)
+            else {
+                continue;
+            };
+            let to = *to;
+            let head = Head {
+                tag: to.tag,
+                source: to.source,
+                context: to.context,
+                op: id,
+            };
+            let eager = to.size <= self.cfg.eager_max && p.spending.has_bytes(to.size);
+            p.spending.spend(if eager { to.size } else { 0 });
+            if eager {
+                let mut bytes = wire::eager(to.sync, head, to.size as usize);
+                if to.size > 0 {
+                    mem.read(id, 0, to.size as usize, &mut bytes);
+                }
+                self.out.push_back(Output::Message { peer, bytes });
+            } else {
+                self.say(
+                    peer,
+                    &Message::Rts {
+                        head,
+                        size: to.size,
+                    },
+                );
+            }
+            if eager && !to.sync {
+                self.end(id, Outcome::Sent);
+            } else {
+                let op = self.ops.get_mut(&id).expect("seen above");
+                op.state = State::Unmatched { to, data: !eager };
+            }
+        }
+    }
+
+    /// Drops what has ended from the queue of waiting sends.
+    pub(crate) fn tidy_waiting(&mut self, peer: PeerId) {
+        let ops = &self.ops;
+        self.peers[peer.0 as usize].waiting.retain(|id| {
+            matches!(
+                ops.get(id),
+                Some(Op {
+                    state: State::Queued(_),
+                    ..
+                })
+            )
+        });
+    }
+
+    pub(crate) fn on_cts(
+        &mut self,
+        peer: PeerId,
+        id: u64,
+        asker: u64,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), Malformed> {
+        if let Some(&(to, context)) = self.withdrawn.get(&id) {
+            if to != peer {
+                return Err(Malformed);
+            }
+            self.withdrawn.remove(&id);
+            self.say(peer, &Message::Revoked { context, op: asker });
+            return Ok(());
+        }
+        // An operation that is over has nothing to give, and nobody needs it any more.
+        let Some(op) = self.ops.get_mut(&id) else {
+            return Ok(());
+        };
+        let end = offset.checked_add(len).ok_or(Malformed)?;
+        if let State::Unmatched { to, data: true } = op.state {
+            op.state = State::Sending {
+                to,
+                receiver_op: asker,
+                ranges: Intervals::default(),
+                queued: false,
+            };
+        }
+        match &mut op.state {
+            State::Sending {
+                to,
+                receiver_op,
+                ranges,
+                queued,
+            } => {
+                if to.peer != peer || *receiver_op != asker || end > to.size || len == 0 {
+                    return Err(Malformed);
+                }
+                ranges.insert(offset, end);
+                if !*queued {
+                    *queued = true;
+                    let p = &mut self.peers[peer.0 as usize];
+                    p.bulk.push_back(id);
+                    if !p.in_turn {
+                        p.in_turn = true;
+                        self.turns.push_back(peer);
+                    }
+                }
+                Ok(())
+            }
+            State::Over(_) => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+
+    pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
+        match self.ops.get(&id).map(|op| &op.state) {
+            Some(State::Unmatched { to, .. } | State::Sending { to, .. }) if to.peer == peer => {
+                self.end(id, Outcome::Sent);
+            }
+            _ => {
+                self.withdrawn.remove(&id);
+            }
+        }
+    }
+
+    /// The next piece of bulk. Nothing is made ahead of time, so a transfer costs a range however long it is.
+    pub(crate) fn next_bulk(&mut self) -> Option<Output> {
+        for _ in 0..self.turns.len() {
+            let peer = self.turns.pop_front()?;
+            let p = &mut self.peers[peer.0 as usize];
+            if p.backlogged {
+                self.turns.push_back(peer);
+                continue;
+            }
+            while let Some(id) = p.bulk.pop_front() {
+                let Some(Op {
+                    state:
+                        State::Sending {
+                            receiver_op,
+                            ranges,
+                            queued,
+                            ..
+                        },
+                    ..
+                }) = self.ops.get_mut(&id)
+                else {
+                    continue;
+                };
+                let Some((start, end)) = ranges.take_first(self.cfg.chunk) else {
+                    *queued = false;
+                    continue;
+                };
+                *queued = !ranges.is_empty();
+                if *queued {
+                    p.bulk.push_back(id);
+                }
+                self.turns.push_back(peer);
+                let receiver_op = *receiver_op;
+                return Some(Output::Bulk {
+                    peer,
+                    receiver_op,
+                    op: OpId(id),
+                    offset: start,
+                    len: end - start,
+                });
+            }
+            p.in_turn = false;
+        }
+        None
+    }
+}

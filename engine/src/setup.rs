@@ -1,0 +1,365 @@
+//! How two leaders agree on an inter-communicator: the CONTROL messages of the protocol, as a state machine.
+//!
+//! One [`Negotiation`] per pair of incarnations, kept by the leader for as long as its name stands. Like the rest of
+//! this room it does no I/O and knows no clock: the caller carries the messages and decides when to give up.
+//! Invariant: the k-th offer of one side that was not withdrawn meets the k-th of the other, and gets one context.
+
+use base::bytes::{Malformed, Put, Take};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+const OFFER: u8 = 1;
+const ACCEPT: u8 = 2;
+const WITHDRAW: u8 = 3;
+const WITHDRAWN: u8 = 4;
+const PART: u8 = 5;
+
+/// The longest name of a job, in bytes.
+pub const MAX_NAME: usize = 255;
+/// The most that the records of one group may take, in bytes.
+pub const MAX_RECORDS: usize = 64 << 20;
+const PART_BYTES: usize = 256 << 10;
+/// Offers that the other side may have open here; it needs one, and a few that it is about to withdraw.
+const MAX_OPEN: usize = 16;
+
+/// One side of an inter-communicator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Party {
+    pub size: u32,
+    pub tag_ub: u32,
+    /// The job's name, and the name that it looks for.
+    pub name: String,
+    pub wanted: String,
+    /// The contact records of its members, in order of rank.
+    pub records: Vec<u8>,
+}
+
+/// Both sides want the same inter-communicator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agreement {
+    pub context: u64,
+    pub remote: Party,
+}
+
+/// Where our offer stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Waiting,
+    Agreed(Agreement),
+    /// It was withdrawn, and the other side will not use it.
+    Withdrawn,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Theirs {
+    offer: u64,
+    party: Party,
+    /// Bytes of records that PART messages still have to bring.
+    missing: usize,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Mine {
+    None,
+    Open(u64),
+    Withdrawing(u64),
+    Withdrawn,
+    Agreed(Agreement),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Negotiation {
+    decider: bool,
+    next_offer: u64,
+    next_context: u64,
+    mine: Mine,
+    theirs: VecDeque<Theirs>,
+    outbox: VecDeque<Vec<u8>>,
+    /// Contexts that the other side opened for offers which we had given up.
+    orphans: Vec<u64>,
+}
+
+impl Negotiation {
+    /// `decider`: whether ours is the smaller incarnation.
+    pub fn new(decider: bool) -> Negotiation {
+        Negotiation {
+            decider,
+            next_offer: 1,
+            next_context: 1,
+            mine: Mine::None,
+            theirs: VecDeque::new(),
+            outbox: VecDeque::new(),
+            orphans: Vec::new(),
+        }
+    }
+
+    /// Offers. One offer at a time: the local side's calls are collective, one after another.
+    pub fn offer(&mut self, party: &Party) {
+        debug_assert!(matches!(self.mine, Mine::None));
+        let offer = self.next_offer;
+        self.next_offer += 1;
+        let mut m = vec![OFFER];
+        m.put_u64(offer);
+        m.put_u32(party.size);
+        m.put_u32(party.tag_ub);
+        m.put_bytes(party.name.as_bytes());
+        m.put_bytes(party.wanted.as_bytes());
+        m.put_u32(party.records.len() as u32);
+        let (first, rest) = party.records.split_at(party.records.len().min(PART_BYTES));
+        m.extend_from_slice(first);
+        self.outbox.push_back(m);
+        for part in rest.chunks(PART_BYTES) {
+            let mut m = vec![PART];
+            m.put_u64(offer);
+            m.extend_from_slice(part);
+            self.outbox.push_back(m);
+        }
+        self.mine = Mine::Open(offer);
+        self.decide();
+    }
+
+    /// Gives up. `standing` tells when the other side knows, or that it had agreed before.
+    pub fn withdraw(&mut self) {
+        if let Mine::Open(offer) = self.mine {
+            let mut m = vec![WITHDRAW];
+            m.put_u64(offer);
+            self.outbox.push_back(m);
+            // The decider has not accepted, so nobody has.
+            self.mine = if self.decider { Mine::Withdrawn } else { Mine::Withdrawing(offer) };
+        }
+    }
+
+    /// Where our offer stands; an answer other than `Waiting` ends it.
+    pub fn standing(&mut self) -> Standing {
+        match std::mem::replace(&mut self.mine, Mine::None) {
+            Mine::Agreed(agreement) => Standing::Agreed(agreement),
+            Mine::Withdrawn => Standing::Withdrawn,
+            waiting => {
+                self.mine = waiting;
+                Standing::Waiting
+            }
+        }
+    }
+
+    /// Stops waiting for an answer to a withdrawal.
+    pub fn abandon(&mut self) {
+        self.mine = Mine::None;
+    }
+
+    pub fn next_output(&mut self) -> Option<Vec<u8>> {
+        self.outbox.pop_front()
+    }
+
+    /// Contexts to open and close at once, so that the other side learns that nobody is there.
+    pub fn take_orphans(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.orphans)
+    }
+
+    pub fn on_message(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        let mut t = Take(bytes);
+        match t.u8()? {
+            OFFER => self.on_offer(t)?,
+            PART => self.on_part(t)?,
+            ACCEPT => {
+                let (theirs, mine, context) = (t.u64()?, t.u64()?, t.u64()?);
+                t.end()?;
+                self.on_accept(theirs, mine, context)?;
+            }
+            WITHDRAW => {
+                let offer = t.u64()?;
+                t.end()?;
+                if let Some(at) = self.theirs.iter().position(|o| o.offer == offer) {
+                    self.theirs.remove(at);
+                    let mut m = vec![WITHDRAWN];
+                    m.put_u64(offer);
+                    self.outbox.push_back(m);
+                }
+            }
+            WITHDRAWN => {
+                let offer = t.u64()?;
+                t.end()?;
+                if matches!(self.mine, Mine::Withdrawing(o) if o == offer) {
+                    self.mine = Mine::Withdrawn;
+                }
+            }
+            _ => return Err(Malformed),
+        }
+        self.decide();
+        Ok(())
+    }
+
+    fn on_offer(&mut self, mut t: Take<'_>) -> Result<(), Malformed> {
+        let offer = t.u64()?;
+        let (size, tag_ub) = (t.u32()?, t.u32()?);
+        let name = text(t.bytes(MAX_NAME)?)?;
+        let wanted = text(t.bytes(MAX_NAME)?)?;
+        let whole = t.u32()? as usize;
+        let records = t.rest().to_vec();
+        if whole > MAX_RECORDS || self.theirs.len() == MAX_OPEN {
+            return Err(Malformed);
+        }
+        let missing = whole.checked_sub(records.len()).ok_or(Malformed)?;
+        self.theirs.push_back(Theirs { offer, party: Party { size, tag_ub, name, wanted, records }, missing });
+        Ok(())
+    }
+
+    fn on_part(&mut self, mut t: Take<'_>) -> Result<(), Malformed> {
+        let offer = t.u64()?;
+        // An offer that was withdrawn meanwhile may still have parts on the way.
+        if let Some(theirs) = self.theirs.iter_mut().find(|o| o.offer == offer) {
+            theirs.missing = theirs.missing.checked_sub(t.0.len()).ok_or(Malformed)?;
+            theirs.party.records.extend_from_slice(t.rest());
+        }
+        Ok(())
+    }
+
+    fn on_accept(&mut self, theirs: u64, mine: u64, context: u64) -> Result<(), Malformed> {
+        let at = self.theirs.iter().position(|o| o.offer == theirs && o.missing == 0);
+        let party = at.and_then(|at| self.theirs.remove(at)).ok_or(Malformed)?.party;
+        match self.mine {
+            Mine::Open(offer) | Mine::Withdrawing(offer) if offer == mine => {
+                self.mine = Mine::Agreed(Agreement { context, remote: party });
+            }
+            _ => self.orphans.push(context),
+        }
+        Ok(())
+    }
+
+    /// The decider accepts as soon as both sides have offered.
+    fn decide(&mut self) {
+        let Mine::Open(mine) = self.mine else { return };
+        if !self.decider || self.theirs.front().is_none_or(|o| o.missing > 0) {
+            return;
+        }
+        let Some(theirs) = self.theirs.pop_front() else { return };
+        let context = self.next_context;
+        self.next_context += 1;
+        let mut m = vec![ACCEPT];
+        m.put_u64(mine);
+        m.put_u64(theirs.offer);
+        m.put_u64(context);
+        self.outbox.push_back(m);
+        self.mine = Mine::Agreed(Agreement { context, remote: theirs.party });
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<String, Malformed> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn party(name: &str, wanted: &str, bytes: usize) -> Party {
+        let records = (0..bytes).map(|i| i as u8).collect();
+        Party { size: 3, tag_ub: 1 << 20, name: name.into(), wanted: wanted.into(), records }
+    }
+
+    /// Carries messages both ways until nothing moves.
+    fn carry(a: &mut Negotiation, b: &mut Negotiation) {
+        loop {
+            let (to_b, to_a) = (a.next_output(), b.next_output());
+            if to_b.is_none() && to_a.is_none() {
+                return;
+            }
+            for m in to_b {
+                b.on_message(&m).unwrap();
+            }
+            for m in to_a {
+                a.on_message(&m).unwrap();
+            }
+        }
+    }
+
+    fn pair() -> (Negotiation, Negotiation) {
+        (Negotiation::new(true), Negotiation::new(false))
+    }
+
+    fn agreed(n: &mut Negotiation) -> Agreement {
+        match n.standing() {
+            Standing::Agreed(a) => a,
+            other => panic!("not agreed: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn either_order_agrees_and_contexts_count_up() {
+        let (mut a, mut b) = pair();
+        for round in 1..4 {
+            let (first, second) = if round % 2 == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
+            first.offer(&party("x", "y", 100));
+            carry(first, second);
+            assert_eq!(first.standing(), Standing::Waiting);
+            second.offer(&party("y", "x", 700_000));
+            carry(first, second);
+            let (f, s) = (agreed(first), agreed(second));
+            assert_eq!((f.context, s.context), (round, round));
+            assert_eq!((f.remote, s.remote), (party("y", "x", 700_000), party("x", "y", 100)));
+        }
+    }
+
+    #[test]
+    fn a_withdrawn_offer_meets_nobody() {
+        for decider_gives_up in [true, false] {
+            let (mut a, mut b) = pair();
+            let (one, other) = if decider_gives_up { (&mut a, &mut b) } else { (&mut b, &mut a) };
+            one.offer(&party("x", "y", 10));
+            carry(one, other);
+            one.withdraw();
+            carry(one, other);
+            assert_eq!(one.standing(), Standing::Withdrawn);
+            other.offer(&party("y", "x", 10));
+            carry(one, other);
+            assert_eq!(other.standing(), Standing::Waiting);
+            one.offer(&party("x", "y", 20));
+            carry(one, other);
+            assert_eq!((agreed(one).context, agreed(other).remote.records.len()), (1, 20));
+        }
+    }
+
+    #[test]
+    fn an_accept_that_crosses_a_withdrawal_stands() {
+        let (mut a, mut b) = pair();
+        b.offer(&party("y", "x", 10));
+        a.offer(&party("x", "y", 10));
+        a.on_message(&b.next_output().unwrap()).unwrap();
+        b.withdraw();
+        carry(&mut a, &mut b);
+        assert_eq!(agreed(&mut a).context, agreed(&mut b).context);
+    }
+
+    #[test]
+    fn an_accept_for_an_abandoned_offer_leaves_an_orphan() {
+        let (mut a, mut b) = pair();
+        b.offer(&party("y", "x", 10));
+        a.offer(&party("x", "y", 10));
+        a.on_message(&b.next_output().unwrap()).unwrap();
+        b.withdraw();
+        b.abandon();
+        carry(&mut a, &mut b);
+        assert_eq!(b.take_orphans(), [1]);
+        assert_eq!(b.standing(), Standing::Waiting);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let (mut a, _) = pair();
+        for bad in [&[][..], &[9], &[OFFER], &[ACCEPT, 0], &[WITHDRAW, 1, 2]] {
+            assert_eq!(a.on_message(bad), Err(Malformed));
+        }
+        let mut accept = vec![ACCEPT];
+        for v in [7, 8, 9] {
+            accept.put_u64(v);
+        }
+        assert_eq!(a.on_message(&accept), Err(Malformed));
+        let mut big = vec![OFFER];
+        big.put_u64(1);
+        big.put_u32(1);
+        big.put_u32(1);
+        big.put_bytes(b"x");
+        big.put_bytes(b"y");
+        big.put_u32(u32::MAX);
+        assert_eq!(a.on_message(&big), Err(Malformed));
+    }
+}

@@ -1,0 +1,161 @@
+//! The engine's state: what it knows of peers, inter-communicators and operations. Private to the engine; everything
+//! here is plain serialisable data, and user memory appears by number only.
+
+use crate::Config;
+use crate::credit::{Granting, Spending};
+use crate::intervals::Intervals;
+use crate::types::{Ctx, Envelope, Gone, Outcome, PeerId, Source, Tag};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Peer {
+    pub group: u64,
+    pub gone: Option<Gone>,
+    pub backlogged: bool,
+    pub spending: Spending,
+    pub granting: Granting,
+    /// Sends that have not left, in the order of the calls. Some may have ended meanwhile.
+    pub waiting: VecDeque<u64>,
+    /// Sends of which ranges are asked for; they take turns. Some may have ended meanwhile.
+    pub bulk: VecDeque<u64>,
+    /// Whether the peer is in `Engine::turns`.
+    pub in_turn: bool,
+}
+
+impl Peer {
+    pub fn new(group: u64, cfg: &Config) -> Self {
+        Peer {
+            group,
+            gone: None,
+            backlogged: false,
+            spending: Spending::new(cfg),
+            granting: Granting::new(cfg),
+            waiting: VecDeque::new(),
+            bulk: VecDeque::new(),
+            in_turn: false,
+        }
+    }
+}
+
+/// What the pairs of one group share.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Group {
+    pub open: BTreeMap<u64, Ctx>,
+    /// Contexts that were open once. The rest is yet to come.
+    pub closed: Intervals,
+    /// Messages for contexts to come; credit bounds them.
+    pub early: BTreeMap<u64, VecDeque<Arrived>>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Context {
+    pub group: u64,
+    pub context: u64,
+    pub rank: u32,
+    pub peers: Vec<PeerId>,
+    /// Remote ranks that have closed this.
+    pub revoked: BTreeSet<u32>,
+    /// In the order of arrival.
+    pub unexpected: VecDeque<Arrived>,
+    /// In the order of posting.
+    pub posted: VecDeque<Posted>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Arrived {
+    pub peer: PeerId,
+    pub source: u32,
+    pub tag: i32,
+    /// The sender's operation.
+    pub op: u64,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Body {
+    Eager { notify: bool, data: Vec<u8> },
+    Rts { size: u64 },
+}
+
+impl Body {
+    pub fn size(&self) -> u64 {
+        match self {
+            Body::Eager { data, .. } => data.len() as u64,
+            Body::Rts { size } => *size,
+        }
+    }
+
+    /// What it cost of the credit for bytes.
+    pub fn eager_bytes(&self) -> u64 {
+        match self {
+            Body::Eager { data, .. } => data.len() as u64,
+            Body::Rts { .. } => 0,
+        }
+    }
+
+    /// Whether the sender waits for a word.
+    pub fn awaited(&self) -> bool {
+        !matches!(self, Body::Eager { notify: false, .. })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Posted {
+    pub op: u64,
+    pub source: Source,
+    pub tag: Tag,
+    pub capacity: u64,
+}
+
+/// Where a send goes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct To {
+    pub peer: PeerId,
+    pub ctx: Ctx,
+    pub context: u64,
+    pub source: u32,
+    pub tag: i32,
+    pub size: u64,
+    pub sync: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum State {
+    /// A send in `Peer::waiting`.
+    Queued(To),
+    /// A send whose envelope has left; `data` if the data is still here (RTS).
+    Unmatched {
+        to: To,
+        data: bool,
+    },
+    /// A send that was matched: `ranges` are asked for and not yet put out. `queued`: it is in `Peer::bulk`.
+    Sending {
+        to: To,
+        receiver_op: u64,
+        ranges: Intervals,
+        queued: bool,
+    },
+    /// A receive in `Context::posted`.
+    Posted {
+        ctx: Ctx,
+        source: Source,
+        tag: Tag,
+    },
+    /// A receive that takes its data; `envelope.size` is what will be put in the buffer.
+    Pulling {
+        peer: PeerId,
+        sender_op: u64,
+        got: Intervals,
+        envelope: Envelope,
+        truncated: bool,
+    },
+    Over(Outcome),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Op {
+    pub state: State,
+    /// Nobody will ask for the outcome.
+    pub forgotten: bool,
+}

@@ -1,0 +1,149 @@
+//! The words of the engine's interface.
+
+use serde::{Deserialize, Serialize};
+
+/// The index of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PeerId(pub u32);
+
+/// A send or a receive. Never used twice; also the number of its user buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct OpId(pub u64);
+
+/// A local slot of an open inter-communicator; used again after close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Ctx(pub u32);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Config {
+    /// Up to this size a message goes whole, if credit allows.
+    pub eager_max: u64,
+    /// What a sender may have under way and unreceived. Both sides must agree on these two.
+    pub envelopes: u64,
+    pub eager_bytes: u64,
+    /// What a look that finds nothing gives a sender at its end.
+    pub extra_envelopes: u64,
+    /// Most bytes of one BULK frame.
+    pub chunk: u64,
+    #[cfg(feature = "plant")]
+    #[doc(hidden)]
+    pub plant: Plant,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            eager_max: 16 << 10,
+            envelopes: 1024,
+            eager_bytes: 1 << 20,
+            extra_envelopes: 256,
+            chunk: 256 << 10,
+            #[cfg(feature = "plant")]
+            plant: Plant::None,
+        }
+    }
+}
+
+/// Faults that tests put in, to see that they are found.
+#[cfg(feature = "plant")]
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Plant {
+    None,
+    /// Of several messages that match, the newest is taken.
+    Order,
+    /// Tags are not compared.
+    Match,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    Any,
+    Rank(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tag {
+    Any,
+    Is(i32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    Standard,
+    /// Complete only when matched.
+    Synchronous,
+}
+
+/// Why nothing more comes from a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Gone {
+    Dead,
+    /// It said BYE.
+    Finished,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    pub source: u32,
+    pub tag: i32,
+    pub size: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fault {
+    PeerDead,
+    PeerFinished,
+    /// The inter-communicator was closed, here or there.
+    Revoked,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    Sent,
+    /// `size` is what was put in the buffer.
+    Received(Envelope),
+    /// The message was longer than the buffer, which is full: `size` is what was put in it.
+    Truncated(Envelope),
+    Failed(Fault),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// `size` is that of the message.
+    Found(Envelope),
+    None,
+    Failed(Fault),
+}
+
+/// What an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// A send that is still here: the peer has no room for it, or its path is backlogged.
+    Room(PeerId),
+    /// A send that the peer has not matched.
+    Matched(PeerId),
+    /// A send whose data is on its way.
+    Taken(PeerId),
+    /// A receive without a message.
+    Message(Ctx, Source, Tag),
+    /// A receive that has so much of its message.
+    Data(PeerId, u64, u64),
+}
+
+/// What the engine wants done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Output {
+    /// First class: the whole body of a MSG.
+    Message { peer: PeerId, bytes: Vec<u8> },
+    /// Second class, from user buffer `op.0`.
+    Bulk {
+        peer: PeerId,
+        receiver_op: u64,
+        op: OpId,
+        offset: u64,
+        len: u64,
+    },
+    /// A CONTROL message came.
+    Control { peer: PeerId, bytes: Vec<u8> },
+}

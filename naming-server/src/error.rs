@@ -1,0 +1,213 @@
+//! What can go wrong, one small enum per operation. The texts say what to do where there is something to do.
+
+use crate::record::Record;
+use std::fmt::{Display, Formatter, Result};
+use std::io;
+use std::path::PathBuf;
+
+/// A name that no job may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NameError {
+    Empty,
+    TooLong(usize),
+    Control,
+}
+
+impl Display for NameError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            NameError::Empty => f.write_str("the name is empty"),
+            NameError::TooLong(n) => write!(f, "the name has {n} bytes; at most 255 are allowed"),
+            NameError::Control => f.write_str("the name contains a control character"),
+        }
+    }
+}
+
+/// A record that cannot be written, or bytes that are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordError {
+    /// What, and how many bytes it may have.
+    TooLarge(&'static str, usize),
+    Malformed,
+    OtherVersion(u16),
+}
+
+impl Display for RecordError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            RecordError::TooLarge(what, max) => write!(f, "{what} has more than {max} bytes"),
+            RecordError::Malformed => f.write_str("this is not a record of a job"),
+            RecordError::OtherVersion(v) => {
+                write!(f, "the record is of version {v}, written by another version of MPI_Connect")
+            }
+        }
+    }
+}
+
+/// A URL that opens no store.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The variable `MPI_CONNECT_NAMING` is not UTF-8.
+    NotUtf8,
+    Unknown(String),
+    NotYet(String),
+    /// `file://HOST/…`
+    Host(String),
+    NoFolder,
+    /// The working directory is gone, so a relative folder means nothing.
+    Relative(String, io::Error),
+}
+
+impl Display for OpenError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            OpenError::NotUtf8 => f.write_str("MPI_CONNECT_NAMING is not valid UTF-8"),
+            OpenError::Unknown(url) => write!(f, "'{url}' is no naming URL; write file:DIR"),
+            OpenError::NotYet(url) => {
+                write!(f, "'{url}': this version has no such naming service; available is file:DIR")
+            }
+            OpenError::Host(url) => {
+                write!(f, "'{url}' names a host; a folder that every host sees is written file:/DIR")
+            }
+            OpenError::NoFolder => f.write_str("'file:' names no folder; write file:DIR"),
+            OpenError::Relative(url, e) => write!(f, "'{url}' is relative, and the working directory is unknown: {e}"),
+        }
+    }
+}
+
+/// The store itself is not usable.
+#[derive(Debug)]
+pub enum StoreError {
+    /// What was tried, on which path.
+    Io(&'static str, PathBuf, io::Error),
+    NotAFolder(PathBuf),
+    /// The private folder is a symbolic link.
+    Symlink(PathBuf),
+    /// A folder or record belongs to this other user.
+    Foreign(PathBuf, u32),
+    /// The private folder's mode lets others write.
+    Writable(PathBuf, u32),
+    /// Something that is no regular file lies where a record belongs.
+    Blocked(PathBuf, &'static str),
+    Version(PathBuf, u16),
+    NoLinks(PathBuf, io::Error),
+    NoLocks(PathBuf, io::Error),
+    /// Others kept the record locked, or came first again and again.
+    Busy(PathBuf),
+    /// Two names share a file name.
+    Collision(PathBuf, String),
+}
+
+impl Display for StoreError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        const ELSEWHERE: &str = "choose another folder with MPI_CONNECT_NAMING=file:DIR";
+        match self {
+            StoreError::Io(what, path, e) => write!(f, "{what} {}: {e}", path.display()),
+            StoreError::NotAFolder(p) => write!(f, "{} is not a folder; {ELSEWHERE}", p.display()),
+            StoreError::Symlink(p) => {
+                write!(f, "{} is a symbolic link, which is not trusted here; remove it, or {ELSEWHERE}", p.display())
+            }
+            StoreError::Foreign(p, uid) => write!(f, "{} belongs to another user (uid {uid})", p.display()),
+            StoreError::Writable(p, mode) => {
+                write!(f, "other users can write to {} (mode {mode:o}); chmod 700 it", p.display())
+            }
+            StoreError::Blocked(p, what) => {
+                write!(f, "{what} lies at {}, where a name's record belongs; remove it", p.display())
+            }
+            StoreError::Version(p, v) => write!(
+                f,
+                "{} is of version {v}, written by another version of MPI_Connect; both jobs need the same",
+                p.display()
+            ),
+            StoreError::NoLinks(p, e) => {
+                write!(f, "the file system of {} has no hard links ({e}); {ELSEWHERE}", p.display())
+            }
+            StoreError::NoLocks(p, e) => {
+                write!(f, "the file system of {} has no file locks ({e}); {ELSEWHERE}", p.display())
+            }
+            StoreError::Busy(p) => write!(f, "{} stayed busy; try again", p.display()),
+            StoreError::Collision(p, other) => {
+                write!(f, "{} is taken by the name '{other}': the two names differ too little", p.display())
+            }
+        }
+    }
+}
+
+/// A name that could not be taken.
+#[derive(Debug)]
+pub enum ClaimError {
+    Name(NameError),
+    Record(RecordError),
+    /// A live job has it.
+    Held {
+        by: Box<Record>,
+    },
+    Store(StoreError),
+}
+
+impl Display for ClaimError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            ClaimError::Name(e) => e.fmt(f),
+            ClaimError::Record(e) => e.fmt(f),
+            ClaimError::Held { by } => write!(
+                f,
+                "the name '{}' is held by a live job: {} ranks of {}, process {} on {}",
+                by.name, by.size, by.mpi, by.pid, by.host
+            ),
+            ClaimError::Store(e) => e.fmt(f),
+        }
+    }
+}
+
+/// A name that could not be looked up; that nobody holds it is no error.
+#[derive(Debug)]
+pub enum LookupError {
+    Name(NameError),
+    Store(StoreError),
+}
+
+impl Display for LookupError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            LookupError::Name(e) => e.fmt(f),
+            LookupError::Store(e) => e.fmt(f),
+        }
+    }
+}
+
+/// A claim that could not be renewed.
+#[derive(Debug)]
+pub enum RenewError {
+    /// The record is gone, or another job's: somebody removed it, or this process was stopped for longer than the
+    /// lease.
+    Lost(PathBuf),
+    Io(PathBuf, io::Error),
+}
+
+impl Display for RenewError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            RenewError::Lost(p) => {
+                write!(f, "the claim on {} is lost: its record was removed or replaced", p.display())
+            }
+            RenewError::Io(p, e) => write!(f, "renewing the claim on {}: {e}", p.display()),
+        }
+    }
+}
+
+macro_rules! std_error {
+    ($($t:ty),*) => { $(impl std::error::Error for $t {})* };
+}
+std_error!(NameError, RecordError, OpenError, StoreError, ClaimError, LookupError, RenewError);
+
+impl From<StoreError> for ClaimError {
+    fn from(e: StoreError) -> Self {
+        ClaimError::Store(e)
+    }
+}
+impl From<StoreError> for LookupError {
+    fn from(e: StoreError) -> Self {
+        LookupError::Store(e)
+    }
+}

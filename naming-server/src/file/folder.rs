@@ -1,0 +1,121 @@
+//! The folder itself: made, judged, and asked for its clock. The file store alone calls this.
+//!
+//! Invariant: the private folder is used only while it is a real folder of ours that nobody else can write to.
+
+use super::{entry, names};
+use crate::error::StoreError;
+use nix::unistd::geteuid;
+use std::cell::OnceCell;
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Makes the folder if it is missing, and judges it.
+pub fn ready(dir: &Path, private: bool) -> Result<Metadata, StoreError> {
+    if let Some(m) = seen(dir, private)? {
+        return Ok(m);
+    }
+    match DirBuilder::new().recursive(true).mode(0o700).create(dir) {
+        Err(e) if !matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
+            return Err(StoreError::Io("creating the folder", dir.into(), e));
+        }
+        _ => {}
+    }
+    // Judged even if it was just made: somebody may have been quicker.
+    seen(dir, private)?.ok_or_else(|| StoreError::NotAFolder(dir.into()))
+}
+
+/// Judges the folder, if it is there.
+pub fn seen(dir: &Path, private: bool) -> Result<Option<Metadata>, StoreError> {
+    let meta = match if private { fs::symlink_metadata(dir) } else { fs::metadata(dir) } {
+        Ok(m) => m,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotADirectory => return Err(StoreError::NotAFolder(dir.into())),
+        Err(e) => return Err(StoreError::Io("looking at", dir.into(), e)),
+    };
+    if meta.is_symlink() {
+        return Err(StoreError::Symlink(dir.into()));
+    }
+    if !meta.is_dir() {
+        return Err(StoreError::NotAFolder(dir.into()));
+    }
+    if private && meta.uid() != geteuid().as_raw() {
+        return Err(StoreError::Foreign(dir.into(), meta.uid()));
+    }
+    if private && others_write(&meta) {
+        return Err(StoreError::Writable(dir.into(), meta.mode() & 0o7777));
+    }
+    Ok(Some(meta))
+}
+
+pub fn others_write(meta: &Metadata) -> bool {
+    meta.mode() & OTHERS_WRITE != 0
+}
+
+/// A file of ours under a name of its own; removed when dropped.
+pub struct Temporary {
+    pub file: File,
+    pub path: PathBuf,
+}
+
+impl Temporary {
+    pub fn create(dir: &Path) -> Result<Temporary, StoreError> {
+        let path = dir.join(names::temporary());
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(file) => Ok(Temporary { file, path }),
+            Err(e) => Err(StoreError::Io("creating a file in", dir.into(), e)),
+        }
+    }
+
+    /// The file lives on, lock and all, under its other name. (A duplicate shares the lock of its original.)
+    pub fn into_file(self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The file server's clock, which leases are measured by: those of two hosts may differ. Read at most once.
+pub struct Clock<'a> {
+    dir: &'a Path,
+    now: OnceCell<Option<SystemTime>>,
+}
+
+impl<'a> Clock<'a> {
+    pub fn new(dir: &'a Path) -> Clock<'a> {
+        Clock { dir, now: OnceCell::new() }
+    }
+
+    /// `None` if this process may not write here: then nothing can be said of a lease.
+    pub fn now(&self) -> Option<SystemTime> {
+        *self.now.get_or_init(|| {
+            let fresh = Temporary::create(self.dir).ok()?;
+            fresh.file.metadata().and_then(|m| m.modified()).ok()
+        })
+    }
+}
+
+/// Removes what killed claimers left: temporary files that are old and that nobody locks.
+pub fn sweep(dir: &Path, clock: &Clock<'_>) {
+    let (Ok(files), Some(now)) = (fs::read_dir(dir), clock.now()) else { return };
+    for file in files.flatten() {
+        if !file.file_name().to_str().is_some_and(names::is_temporary) {
+            continue;
+        }
+        let path = file.path();
+        let Ok(Some(file)) = entry::open(&path, true) else { continue };
+        let age = file.metadata().and_then(|m| m.modified()).ok().and_then(|t| now.duration_since(t).ok());
+        if age.is_some_and(|a| a > crate::LEASE) && file.try_lock().is_ok() {
+            base::log!(Info, "removing {}, left by a killed process", path.display());
+            let _ = fs::remove_file(&path);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A claim on a record's file. Made by the file store.
+//!
+//! Invariant: the exclusive lock on the file is held from before it has its name until after it lost it.
+
+use super::entry;
+use crate::claim::Holding;
+use crate::error::RenewError;
+use nix::sys::stat::futimens;
+use nix::sys::time::TimeSpec;
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+use std::path::PathBuf;
+
+pub struct FileHolding {
+    /// `None` after the end.
+    file: Option<File>,
+    fd: RawFd,
+    path: PathBuf,
+}
+
+impl FileHolding {
+    pub fn new(file: File, path: PathBuf) -> FileHolding {
+        FileHolding { fd: file.as_raw_fd(), file: Some(file), path }
+    }
+
+    /// Emptied, unlinked or replaced: somebody took us for dead.
+    fn is_lost(&self, file: &File) -> bool {
+        !entry::is_at(file, &self.path) || file.metadata().is_ok_and(|m| m.len() == 0)
+    }
+}
+
+impl Holding for FileHolding {
+    fn renew(&self) -> Result<(), RenewError> {
+        let Some(file) = &self.file else { return Err(RenewError::Lost(self.path.clone())) };
+        // "Now" by the file server's clock, not by ours.
+        futimens(file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)
+            .map_err(|e| RenewError::Io(self.path.clone(), e.into()))?;
+        if self.is_lost(file) { Err(RenewError::Lost(self.path.clone())) } else { Ok(()) }
+    }
+
+    fn fd(&self) -> RawFd {
+        self.fd
+    }
+
+    fn release(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        if self.is_lost(&file) {
+            base::log!(Info, "{} is no longer ours", self.path.display());
+        } else if let Err(e) = fs::remove_file(&self.path) {
+            base::log!(Error, "removing {}: {e}", self.path.display());
+        }
+        // Closing would not do: a forked child that is still alive shares the lock.
+        let _ = file.unlock();
+    }
+
+    fn abandon(&mut self) {
+        // The child may have closed the descriptor, and its number may be another file's by now.
+        if let Some(file) = self.file.take() {
+            let _ = file.into_raw_fd();
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! `file:DIR`: names are files in a folder that both jobs see, held by file locks. Opened through [`crate::open`].
+//!
+//! Invariant: see `entry`; and a claim is complete under its lock before it has its name.
+
+mod entry;
+mod folder;
+mod holding;
+mod names;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::error::{ClaimError, LookupError, StoreError};
+use crate::record::{Record, check_name};
+use crate::{Claim, Naming, State, url};
+use entry::Seen;
+use folder::{Clock, Temporary};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a claim may go round, against others who clean up or claim at the same time.
+const CLAIM_LIMIT: Duration = Duration::from_secs(2);
+
+pub struct FileStore {
+    dir: PathBuf,
+    /// Nobody but the user may be able to write to it.
+    private: bool,
+    boot: [u8; 16],
+}
+
+impl FileStore {
+    /// Touches nothing; the folder is made by the first claim.
+    pub fn new(dir: PathBuf) -> FileStore {
+        FileStore { private: url::is_private(&dir), dir, boot: crate::boot_id() }
+    }
+
+    /// As if this process ran on another host.
+    #[cfg(test)]
+    fn on(mut self, boot: [u8; 16]) -> FileStore {
+        self.boot = boot;
+        self
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(names::file_name(name))
+    }
+
+    fn seen(&self, path: &Path, clock: &Clock<'_>) -> Result<Option<Seen>, StoreError> {
+        match entry::open(path, false)? {
+            Some(file) => entry::look(&file, path, &self.boot, clock).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A complete and locked record without a name.
+    fn prepare(&self, bytes: &[u8]) -> Result<Temporary, StoreError> {
+        let mut tmp = Temporary::create(&self.dir)?;
+        lock(&tmp.file, &self.dir)?;
+        // On the disk (or server) before anyone can open it: other hosts read it from there.
+        tmp.file
+            .write_all(bytes)
+            .and_then(|()| tmp.file.sync_data())
+            .map_err(|e| StoreError::Io("writing a record to", self.dir.clone(), e))?;
+        Ok(tmp)
+    }
+
+    /// Deals with whatever has the name already: its live holder, or nothing any more.
+    fn contend(&self, path: &Path, until: Instant) -> Result<Option<Record>, StoreError> {
+        while Instant::now() < until {
+            let Some(file) = entry::open(path, true)? else { return Ok(None) };
+            match entry::look(&file, path, &self.boot, &Clock::new(&self.dir))? {
+                Seen::Live(rec) => return Ok(Some(rec)),
+                Seen::LeftOver(_) if entry::clean(&file, path)? => return Ok(None),
+                Seen::LeftOver(_) | Seen::Cleaning => sleep(entry::NAP),
+            }
+        }
+        Err(StoreError::Busy(path.into()))
+    }
+}
+
+impl Naming for FileStore {
+    fn claim(&self, rec: &Record) -> Result<Claim, ClaimError> {
+        check_name(&rec.name).map_err(ClaimError::Name)?;
+        let bytes = rec.encode().map_err(ClaimError::Record)?;
+        let folder = folder::ready(&self.dir, self.private)?;
+        if folder::others_write(&folder) {
+            base::log!(Info, "other users can write to {}", self.dir.display());
+        }
+        let tmp = self.prepare(&bytes)?;
+        folder::sweep(&self.dir, &Clock::new(&self.dir));
+        let path = self.path(&rec.name);
+        let until = Instant::now() + CLAIM_LIMIT;
+        while !link(&tmp, &path)? {
+            match self.contend(&path, until)? {
+                Some(by) if by.name != rec.name => return Err(StoreError::Collision(path, by.name).into()),
+                Some(by) => return Err(ClaimError::Held { by: Box::new(by) }),
+                None if Instant::now() >= until => return Err(StoreError::Busy(path).into()),
+                None => {}
+            }
+        }
+        let file = tmp.into_file().map_err(|e| StoreError::Io("keeping open", path.clone(), e))?;
+        base::log!(Info, "'{}' is ours: {}", rec.name, path.display());
+        Ok(Claim::new(Box::new(holding::FileHolding::new(file, path))))
+    }
+
+    fn lookup(&self, name: &str) -> Result<Option<Record>, LookupError> {
+        check_name(name).map_err(LookupError::Name)?;
+        if folder::seen(&self.dir, self.private)?.is_none() {
+            return Ok(None);
+        }
+        let path = self.path(name);
+        match self.seen(&path, &Clock::new(&self.dir))? {
+            Some(Seen::Live(rec)) if rec.name == name => Ok(Some(rec)),
+            Some(Seen::LeftOver(_)) => {
+                base::log!(Debug, "{} was left by a dead job", path.display());
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn list(&self) -> Result<Vec<(Record, State)>, StoreError> {
+        if folder::seen(&self.dir, self.private)?.is_none() {
+            return Ok(Vec::new());
+        }
+        let clock = Clock::new(&self.dir);
+        let mut out = Vec::new();
+        for file in fs::read_dir(&self.dir).map_err(|e| StoreError::Io("listing", self.dir.clone(), e))?.flatten() {
+            let file_name = file.file_name();
+            let Some(file_name) = file_name.to_str().filter(|n| names::is_record(n)) else { continue };
+            let found = match self.seen(&file.path(), &clock) {
+                Ok(Some(Seen::Live(rec))) => (rec, State::Live),
+                Ok(Some(Seen::LeftOver(Some(rec)))) => (rec, State::LeftOver),
+                Ok(_) => continue,
+                Err(e) => {
+                    base::log!(Info, "passed over: {e}");
+                    continue;
+                }
+            };
+            // A copy under another name is nobody's claim.
+            if names::file_name(&found.0.name) == file_name {
+                out.push(found);
+            }
+        }
+        out.sort_by(|a, b| a.0.name.cmp(&b.0.name));
+        Ok(out)
+    }
+
+    fn is_alive(&self, rec: &Record) -> Result<bool, LookupError> {
+        Ok(self.lookup(&rec.name)?.is_some_and(|r| r.incarnation == rec.incarnation))
+    }
+
+    fn check(&self) -> Result<Vec<String>, StoreError> {
+        let folder = folder::ready(&self.dir, self.private)?;
+        let tmp = self.prepare(b"check")?;
+        let other = self.dir.join(names::temporary());
+        let linked = link(&tmp, &other);
+        let _ = fs::remove_file(&other);
+        linked?;
+        let again = File::open(&tmp.path).map_err(|e| StoreError::Io("opening", tmp.path.clone(), e))?;
+        if again.try_lock_shared().is_ok() {
+            return Err(StoreError::NoLocks(self.dir.clone(), io::Error::other("a lock did not keep another out")));
+        }
+        let mut notes = Vec::new();
+        if folder::others_write(&folder) {
+            notes.push("other users can write to this folder and so remove names".into());
+        }
+        Ok(notes)
+    }
+
+    fn describe(&self) -> String {
+        format!("file:{}", self.dir.display())
+    }
+}
+
+fn lock(file: &File, dir: &Path) -> Result<(), StoreError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::Error(e)) => Err(StoreError::NoLocks(dir.into(), e)),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Busy(dir.into())),
+    }
+}
+
+/// Gives the file its name; false if the name is taken.
+fn link(tmp: &Temporary, path: &Path) -> Result<bool, StoreError> {
+    match fs::hard_link(&tmp.path, path) {
+        Ok(()) => Ok(true),
+        // A file server's answer may be lost and its second one be "exists", about our own link.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            Ok(tmp.file.metadata().is_ok_and(|m| m.nlink() == 2) && entry::is_at(&tmp.file, path))
+        }
+        Err(e) if e.kind() == ErrorKind::PermissionDenied && e.raw_os_error() != Some(nix::libc::EPERM) => {
+            Err(StoreError::Io("creating", path.into(), e))
+        }
+        Err(e)
+            if matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported)
+                || e.raw_os_error() == Some(nix::libc::EOPNOTSUPP) =>
+        {
+            Err(StoreError::NoLinks(path.parent().unwrap_or(path).into(), e))
+        }
+        Err(e) => Err(StoreError::Io("creating", path.into(), e)),
+    }
+}

@@ -1,0 +1,187 @@
+//! What a name leads to, its bytes, and which names are allowed. Stores write and read records through here only.
+//!
+//! Invariant: nothing is parsed before its size is bounded, and what was parsed obeys the same limits as what may be
+//! written.
+
+use crate::error::{NameError, RecordError};
+use base::bytes::Take;
+use serde::{Deserialize, Serialize};
+
+/// The largest record, in its written form.
+pub const MAX_RECORD: usize = 64 * 1024;
+/// The largest contact record of a leader.
+pub const MAX_LEADER: usize = 4 * 1024;
+const MAX_NAME: usize = 255;
+const MAX_TEXT: usize = 1024;
+
+const MAGIC: &[u8; 8] = b"MPICNAME";
+const VERSION: u16 = 1;
+
+/// A job that registered a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub name: String,
+    /// Random, drawn for this registration.
+    pub incarnation: u64,
+    /// The secret that a peer shows when it connects.
+    pub cookie: [u8; 16],
+    /// Number of ranks.
+    pub size: u32,
+    /// How to reach rank 0; opaque here, at most [`MAX_LEADER`] bytes.
+    pub leader: Vec<u8>,
+    /// The MPI of the job, for people.
+    pub mpi: String,
+    /// The leader's host, for people.
+    pub host: String,
+    /// The leader's host, for comparing: see [`crate::boot_id`].
+    pub boot: [u8; 16],
+    /// The leader's process.
+    pub pid: u32,
+    /// When it registered, in seconds since 1970.
+    pub since: u64,
+}
+
+impl Record {
+    /// The written form: magic, version, then the fields by postcard.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, RecordError> {
+        self.check()?;
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        let out = postcard::to_extend(self, out).map_err(|_| RecordError::Malformed)?;
+        if out.len() > MAX_RECORD { Err(RecordError::TooLarge("the record", MAX_RECORD)) } else { Ok(out) }
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
+        if bytes.len() > MAX_RECORD {
+            return Err(RecordError::TooLarge("the record", MAX_RECORD));
+        }
+        let mut take = Take(bytes);
+        if take.array() != Ok(*MAGIC) {
+            return Err(RecordError::Malformed);
+        }
+        match take.u16() {
+            Ok(VERSION) => {}
+            Ok(v) => return Err(RecordError::OtherVersion(v)),
+            Err(_) => return Err(RecordError::Malformed),
+        }
+        let (rec, rest) = postcard::take_from_bytes::<Record>(take.rest()).map_err(|_| RecordError::Malformed)?;
+        if !rest.is_empty() || check_name(&rec.name).is_err() {
+            return Err(RecordError::Malformed);
+        }
+        rec.check()?;
+        Ok(rec)
+    }
+
+    fn check(&self) -> Result<(), RecordError> {
+        for (what, len, max) in [
+            ("the leader's contact record", self.leader.len(), MAX_LEADER),
+            ("the MPI's version text", self.mpi.len(), MAX_TEXT),
+            ("the host name", self.host.len(), MAX_TEXT),
+        ] {
+            if len > max {
+                return Err(RecordError::TooLarge(what, max));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a job may register this name.
+pub fn check_name(name: &str) -> Result<(), NameError> {
+    if name.is_empty() {
+        Err(NameError::Empty)
+    } else if name.len() > MAX_NAME {
+        Err(NameError::TooLong(name.len()))
+    } else if name.chars().any(char::is_control) {
+        Err(NameError::Control)
+    } else {
+        Ok(())
+    }
+}
+
+/// FNV-1a over 128 bits: spreads names that are too long for a file name. Not against an adversary, and it need not
+/// be, since the record holds the true name and that is compared.
+pub(crate) fn fnv128(bytes: &[u8]) -> u128 {
+    let start = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    bytes.iter().fold(start, |h, b| (h ^ u128::from(*b)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b))
+}
+
+#[cfg(test)]
+pub(crate) fn sample(name: &str) -> Record {
+    Record {
+        name: name.into(),
+        incarnation: u64::from_le_bytes(base::ident::random()),
+        cookie: base::ident::random(),
+        size: 4,
+        leader: vec![1, 2, 3],
+        mpi: "MPICH 4.0.2".into(),
+        host: crate::host(),
+        boot: crate::boot_id(),
+        pid: std::process::id(),
+        since: crate::now(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goes_there_and_back() {
+        let rec = sample("ocean");
+        assert_eq!(Record::decode(&rec.encode().unwrap()).unwrap(), rec);
+    }
+
+    #[test]
+    fn every_truncation_and_every_longer_text_is_refused() {
+        let bytes = sample("ocean").encode().unwrap();
+        for n in 0..bytes.len() {
+            assert!(Record::decode(&bytes[..n]).is_err(), "{n} of {}", bytes.len());
+        }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert_eq!(Record::decode(&longer), Err(RecordError::Malformed));
+    }
+
+    #[test]
+    fn any_flipped_byte_is_read_or_refused_without_panic() {
+        let bytes = sample("ocean").encode().unwrap();
+        for i in 0..bytes.len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut b = bytes.clone();
+                b[i] ^= flip;
+                let _ = Record::decode(&b);
+            }
+        }
+    }
+
+    #[test]
+    fn versions_and_sizes() {
+        let mut bytes = sample("ocean").encode().unwrap();
+        bytes[8] = 9;
+        assert_eq!(Record::decode(&bytes), Err(RecordError::OtherVersion(9)));
+        assert!(matches!(Record::decode(&vec![0; MAX_RECORD + 1]), Err(RecordError::TooLarge(..))));
+        let mut rec = sample("ocean");
+        rec.leader = vec![0; MAX_LEADER];
+        assert!(rec.encode().is_ok());
+        rec.leader.push(0);
+        assert!(matches!(rec.encode(), Err(RecordError::TooLarge(..))));
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(check_name(""), Err(NameError::Empty));
+        assert_eq!(check_name("a\nb"), Err(NameError::Control));
+        assert_eq!(check_name("a\u{85}b"), Err(NameError::Control));
+        assert_eq!(check_name(&"x".repeat(256)), Err(NameError::TooLong(256)));
+        for good in ["ocean", "a b", "../x", ".", "海洋", &"x".repeat(255), &"é".repeat(127)] {
+            assert_eq!(check_name(good), Ok(()), "{good}");
+        }
+    }
+
+    #[test]
+    fn fnv_of_known_texts() {
+        assert_eq!(fnv128(b""), 0x6c62272e07bb014262b821756295c58d);
+        assert_eq!(fnv128(b"a"), 0xd228cb696f1a8caf78912b704e4a8964);
+    }
+}

@@ -1,0 +1,103 @@
+//! From a URL to a store, and the URL when none is given.
+//!
+//! Invariant: opening touches nothing; folders are made and judged when they are used.
+
+use crate::Naming;
+use crate::error::OpenError;
+use crate::file::FileStore;
+use nix::unistd::geteuid;
+use std::env;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Opens `file:DIR` (also `file:///DIR`, or a relative DIR, taken from the present working directory).
+pub fn open(url: &str) -> Result<Box<dyn Naming>, OpenError> {
+    let Some((scheme, rest)) = url.split_once(':') else { return Err(OpenError::Unknown(url.into())) };
+    match scheme {
+        "file" => Ok(Box::new(FileStore::new(folder(url, rest)?))),
+        "tcp" | "etcd" => Err(OpenError::NotYet(url.into())),
+        _ => Err(OpenError::Unknown(url.into())),
+    }
+}
+
+fn folder(url: &str, rest: &str) -> Result<PathBuf, OpenError> {
+    let dir = match rest.strip_prefix("//") {
+        Some(absolute) if absolute.starts_with('/') => absolute,
+        Some(_) => return Err(OpenError::Host(url.into())),
+        None => rest,
+    };
+    if dir.is_empty() {
+        return Err(OpenError::NoFolder);
+    }
+    std::path::absolute(dir).map_err(|e| OpenError::Relative(url.into(), e))
+}
+
+/// `MPI_CONNECT_NAMING`, else the user's private folder.
+pub fn default_url() -> Result<String, OpenError> {
+    match env::var("MPI_CONNECT_NAMING") {
+        Ok(url) if !url.is_empty() => Ok(url),
+        Err(env::VarError::NotUnicode(_)) => Err(OpenError::NotUtf8),
+        _ => Ok(format!("file:{}", private_folder().display())),
+    }
+}
+
+/// The folder that holds names when nothing else is said.
+fn private_folder() -> PathBuf {
+    let runtime = env::var("XDG_RUNTIME_DIR").ok().filter(|d| d.starts_with('/')).map(PathBuf::from);
+    private_folder_in(runtime.as_deref())
+}
+
+fn private_folder_in(runtime: Option<&Path>) -> PathBuf {
+    match runtime {
+        Some(d) if d.metadata().is_ok_and(|m| m.is_dir() && m.uid() == geteuid().as_raw()) => d.join("mpi-connect"),
+        _ => folder_in_tmp(),
+    }
+}
+
+fn folder_in_tmp() -> PathBuf {
+    PathBuf::from(format!("/tmp/mpi-connect-{}", geteuid().as_raw()))
+}
+
+/// Whether this is a folder that we would choose: then nobody else may be able to write to it.
+pub(crate) fn is_private(dir: &Path) -> bool {
+    dir == private_folder() || dir == folder_in_tmp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(url: &str) -> String {
+        open(url).map(|n| n.describe()).unwrap_or_else(|e| format!("{e}"))
+    }
+
+    #[test]
+    fn forms_of_file_urls() {
+        assert_eq!(described("file:/a/b"), "file:/a/b");
+        assert_eq!(described("file:///a/b"), "file:/a/b");
+        let cwd = env::current_dir().unwrap();
+        assert_eq!(described("file:x"), format!("file:{}/x", cwd.display()));
+        assert_eq!(described("file:./x"), format!("file:{}/x", cwd.display()));
+    }
+
+    #[test]
+    fn what_is_no_store_says_what_is() {
+        for url in ["tcp://host:1", "etcd://a,b", "/tmp/x", "tmp", "", "http://x", "file:", "file://", "file://host/x"]
+        {
+            let text = described(url);
+            assert!(text.contains("file:") && text.contains("DIR"), "{url}: {text}");
+        }
+        assert!(matches!(open("tcp://host:1"), Err(OpenError::NotYet(_))));
+        assert!(matches!(open("etcd://host"), Err(OpenError::NotYet(_))));
+    }
+
+    #[test]
+    fn the_private_folder_wants_a_runtime_folder_of_our_own() {
+        let own = format!("/tmp/mpi-connect-{}", geteuid().as_raw());
+        assert_eq!(private_folder_in(None), PathBuf::from(&own));
+        assert_eq!(private_folder_in(Some(Path::new("/nonexistent"))), PathBuf::from(&own));
+        assert_eq!(private_folder_in(Some(Path::new("/proc/version"))), PathBuf::from(&own));
+        let dir = crate::file::tests::Folder::new();
+        assert_eq!(private_folder_in(Some(&dir.0)), dir.0.join("mpi-connect"));
+    }
+}

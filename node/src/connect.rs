@@ -1,0 +1,432 @@
+//! How pairs get their lanes, and how it is found out that there will be none any more.
+//!
+//! Part of the core. Invariant: a pair is given up as dead only on a sign from a kernel that can know: its process's
+//! port refuses, or its connection was closed and nothing came back. Silence alone is reported, never punished.
+
+use crate::core::Core;
+use crate::pair::{Dial, Lane, Loss};
+use crate::watch::Owner;
+use base::ProcId;
+use engine::Gone;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use transports::frame::older;
+use transports::lane::Caps;
+use transports::stream::StreamLane;
+use transports::tcp::{
+    Arrived, Halfway, Hello, HelloAck, Outcome, Race, Refusal, Socket, Status, representation,
+};
+
+/// Connections without a good HELLO that are borne at a time.
+const MAX_HALFWAY: usize = 1024;
+/// After a closed lane, whoever lives is back within this.
+const RETURN_LIMIT: Duration = Duration::from_secs(3);
+/// So long an address must refuse before a process that was never met is given up.
+const REFUSE_LIMIT: Duration = Duration::from_secs(2);
+/// A HELLO of ours that is older does not stand in the way of theirs.
+const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
+/// How often time is looked at while something is being connected.
+pub const TICK: Duration = Duration::from_millis(5);
+
+impl Core {
+    // ---- those who come
+
+    pub(crate) fn on_listener(&mut self, i: usize, now: Instant) {
+        for _ in 0..64 {
+            let Some(listeners) = &self.listeners else { return };
+            match listeners.accept(i).and_then(|stream| Halfway::new(stream, now)) {
+                Ok(halfway) => self.greet_later(halfway, now),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS)) => {
+                    base::log!(Error, "cannot accept a connection: {e}");
+                    for fd in listeners.fds() {
+                        self.watch.unset(fd);
+                    }
+                    self.accept_again = Some(now + Duration::from_millis(200));
+                    return;
+                }
+                // That one connection was broken.
+                Err(_) => (),
+            }
+        }
+    }
+
+    fn greet_later(&mut self, halfway: Halfway, now: Instant) {
+        if self.halfway.len() >= MAX_HALFWAY {
+            let oldest = self.halfway.keys().min().copied().expect("not empty");
+            self.drop_halfway(oldest);
+        }
+        let n = self.next_halfway;
+        self.next_halfway = n.wrapping_add(1);
+        self.watch.set(&halfway, Owner::Halfway(n), false);
+        self.halfway.insert(n, halfway);
+        // The HELLO has often come along.
+        self.on_halfway(n, now);
+    }
+
+    fn drop_halfway(&mut self, n: u32) {
+        if let Some(h) = self.halfway.remove(&n) {
+            self.watch.unset(&h);
+        }
+    }
+
+    pub(crate) fn on_halfway(&mut self, n: u32, now: Instant) {
+        let Some(halfway) = self.halfway.get_mut(&n) else { return };
+        match halfway.step() {
+            Arrived::NotYet => (),
+            Arrived::Foreign => {
+                base::log!(Debug, "a connection that is not one of ours was closed");
+                self.drop_halfway(n);
+            }
+            Arrived::Hello(hello) => {
+                let Some(halfway) = self.halfway.remove(&n) else { return };
+                self.answer(halfway, &hello, now);
+            }
+        }
+    }
+
+    fn answer(&mut self, halfway: Halfway, hello: &Hello, now: Instant) {
+        let verdict = self.judge(hello, now);
+        let mut ack = HelloAck {
+            status: Status::Good,
+            generation: 0,
+            representation: representation(),
+            process: self.contact.process,
+            received: 0,
+        };
+        let i = match verdict {
+            Ok(i) => i,
+            Err((status, generation)) => {
+                base::log!(Debug, "{:?} dialled {:?}: {status:?}", hello.source, hello.dest);
+                (ack.status, ack.generation) = (status, generation);
+                self.watch.unset(&halfway);
+                halfway.answer(&ack);
+                return;
+            }
+        };
+        let path = &self.pairs[i].path;
+        let own = path.offered_generation();
+        ack.generation = if older(hello.generation, own) { own } else { hello.generation };
+        ack.received = path.received();
+        self.watch.unset(&halfway);
+        if let Some(socket) = halfway.answer(&ack) {
+            self.attach(i, socket, ack.generation, hello.received, "answered");
+        }
+    }
+
+    /// Who may have a lane: the pair, or what to say instead.
+    fn judge(&mut self, hello: &Hello, now: Instant) -> Result<usize, (Status, u16)> {
+        let none = Err((Status::NoSuchProcess, 0));
+        let Some(known) = self.groups.get(&hello.dest.incarnation) else { return none };
+        if known.group.rank != hello.dest.rank || self.closing && self.listeners.is_none() {
+            return none;
+        }
+        let differs = known.group.cookie.iter().zip(&hello.cookie).fold(0, |d, (a, b)| d | (a ^ b));
+        if differs != 0 {
+            base::log!(Info, "a connection with a wrong cookie was refused");
+            return Err((Status::BadCookie, 0));
+        }
+        let i = match self.find_pair(hello.dest, hello.source) {
+            Some(i) => i,
+            None if known.removed => return none,
+            None => self.make_pair(hello.dest, hello.source),
+        };
+        let pair = &mut self.pairs[i];
+        // One that has finalized may still come for our last acknowledgement.
+        if pair.gone == Some(Gone::Dead) || *pair.process.get_or_insert(hello.process) != hello.process {
+            return none;
+        }
+        let better = Err((Status::BetterConnection, pair.path.offered_generation().wrapping_sub(1)));
+        if let Some(lane) = &pair.lane
+            && !older(lane.generation, hello.generation)
+        {
+            return better;
+        }
+        if let Dial::Racing(race) = &pair.dial
+            && pair.local < pair.remote
+            && race.greeted_within(OWN_DIAL_STANDS, now)
+        {
+            return better;
+        }
+        Ok(i)
+    }
+
+    // ---- those we go to
+
+    fn start_race(&mut self, i: usize, now: Instant) {
+        let pair = &mut self.pairs[i];
+        let (Some(contact), Some(cookie)) = (&pair.contact, pair.cookie) else { return };
+        let mut generation = pair.path.offered_generation();
+        if !older(pair.seen_generation, generation) {
+            generation = pair.seen_generation.wrapping_add(1);
+        }
+        let hello = Hello {
+            representation: representation(),
+            source: pair.local,
+            dest: pair.remote,
+            cookie,
+            process: self.contact.process,
+            generation,
+            received: pair.path.received(),
+        };
+        let mut addresses = contact.addresses.clone();
+        let near = contact.host == self.contact.host;
+        // Where it answered last comes first; then loopback, for those on this host only.
+        let worked = pair.worked;
+        addresses.sort_by_key(|a| (Some(*a) != worked, a.ip().is_loopback() != near));
+        base::log!(Debug, "dialling {:?} at {addresses:?}", pair.remote);
+        pair.first_try.get_or_insert(now);
+        pair.dial = Dial::Racing(Race::new(hello, pair.process, &addresses));
+        self.step_race(i, now);
+    }
+
+    pub(crate) fn step_race(&mut self, i: usize, now: Instant) {
+        let Dial::Racing(race) = &mut self.pairs[i].dial else { return };
+        match race.step(now) {
+            Outcome::NotYet => {
+                for (fd, write) in race.fds() {
+                    self.watch.set(fd, Owner::Dial(i as u32), write);
+                }
+            }
+            Outcome::Won { address, socket, ack } => {
+                let pair = &mut self.pairs[i];
+                pair.worked = Some(address);
+                if let Some(contact) = &pair.contact
+                    && contact.host != [0; 16]
+                {
+                    self.proven.insert((contact.host, address.ip()));
+                }
+                self.watch.unset(&socket);
+                self.attach(i, socket, ack.generation, ack.received, "dialled");
+            }
+            Outcome::Lost => {
+                let failed = std::mem::take(&mut race.failed);
+                self.race_lost(i, &failed, now);
+            }
+        }
+    }
+
+    fn race_lost(&mut self, i: usize, failed: &[(SocketAddr, Refusal)], now: Instant) {
+        for (address, why) in failed {
+            base::log!(Debug, "{:?} at {address}: {why}", self.pairs[i].remote);
+        }
+        let told = failed.iter().any(|(a, why)| {
+            let nobody = matches!(why, Refusal::Refused | Refusal::NoSuchProcess);
+            nobody && self.is_its_host(i, *a)
+        });
+        let pair = &mut self.pairs[i];
+        let theirs = failed.iter().find_map(|(_, why)| match why {
+            Refusal::Better(generation) => Some(*generation),
+            _ => None,
+        });
+        pair.tries += 1;
+        let mut rest = pair.rest();
+        if let Some(generation) = theirs {
+            pair.seen_generation = generation;
+            pair.refused = None;
+            rest = rest.max(Duration::from_millis(50));
+        } else if told {
+            let since = *pair.refused.get_or_insert(now);
+            if pair.was_up || now.duration_since(since) >= REFUSE_LIMIT {
+                return self.bury(i, "nobody answers where it was");
+            }
+            rest = rest.min(Duration::from_millis(250));
+        } else {
+            pair.refused = None;
+        }
+        if !pair.was_up && pair.first_try.is_some_and(|t| now.duration_since(t) >= self.config.timeout) {
+            return self.bury(i, "no connection within MPI_CONNECT_TIMEOUT");
+        }
+        if pair.tries == 8 {
+            base::log!(Info, "{:?} cannot be reached yet: {}", pair.remote, reasons(failed));
+        }
+        pair.dial = Dial::Resting(now + rest);
+    }
+
+    /// Whether what happens at this address tells about the pair's remote process.
+    fn is_its_host(&self, i: usize, address: SocketAddr) -> bool {
+        let pair = &self.pairs[i];
+        let Some(contact) = &pair.contact else { return false };
+        pair.worked == Some(address)
+            || contact.host != [0; 16]
+                && (contact.host == self.contact.host || self.proven.contains(&(contact.host, address.ip())))
+    }
+
+    // ---- lanes
+
+    fn attach(&mut self, i: usize, socket: Socket, generation: u16, received: u64, how: &str) {
+        let had_lane = self.drop_lane(i);
+        let pair = &mut self.pairs[i];
+        let lost_before = had_lane || pair.was_up;
+        if pair.path.attach(generation, Caps::STREAM, received).is_err() {
+            base::log!(Info, "{:?} answered what cannot be: connection closed", pair.remote);
+            pair.dial = Dial::Resting(Instant::now() + Duration::from_millis(250));
+            return;
+        }
+        base::log!(
+            Info,
+            "{:?} is connected to {:?} over tcp, {:?} ({how}, generation {generation})",
+            pair.local,
+            pair.remote,
+            socket.peer()
+        );
+        self.watch.set(&socket, Owner::Lane(i as u32), false);
+        pair.lane = Some(Lane { lane: StreamLane::new(socket), generation, writing: false });
+        pair.dial = Dial::Idle;
+        (pair.lost, pair.refused, pair.first_try) = (None, None, None);
+        (pair.tries, pair.was_up) = (0, true);
+        let peer = pair.peer;
+        self.mark(i);
+        self.timed.remove(&i);
+        if lost_before {
+            self.engine.on_lane_lost(peer);
+        }
+    }
+
+    /// Takes the lane from a pair, if it has one.
+    fn drop_lane(&mut self, i: usize) -> bool {
+        let pair = &mut self.pairs[i];
+        let Some(mut lane) = pair.lane.take() else { return false };
+        self.watch.unset(lane.lane.stream());
+        pair.path.lane_lost(lane.generation);
+        true
+    }
+
+    /// A lane has died.
+    pub(crate) fn lane_lost(&mut self, i: usize, loss: Loss, why: &str, now: Instant) {
+        if !self.drop_lane(i) {
+            return;
+        }
+        let pair = &mut self.pairs[i];
+        if pair.gone.is_some() {
+            return;
+        }
+        base::log!(Info, "the lane to {:?} is lost: {why}", pair.remote);
+        pair.lost = Some((now, loss));
+        let peer = pair.peer;
+        self.engine.on_lane_lost(peer);
+        self.timed.insert(i);
+        self.next_tick = now;
+    }
+
+    /// The process is dead.
+    pub(crate) fn bury(&mut self, i: usize, why: &str) {
+        self.drop_lane(i);
+        let pair = &mut self.pairs[i];
+        base::log!(Info, "{:?} is dead: {why}", pair.remote);
+        pair.gone = Some(Gone::Dead);
+        pair.dial = Dial::Idle;
+        let peer = pair.peer;
+        self.engine.on_gone(peer, Gone::Dead);
+        self.timed.remove(&i);
+    }
+
+    // ---- time
+
+    /// Takes everything that depends on time as far as it has come.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        if now < self.next_tick {
+            return;
+        }
+        self.next_tick = now + TICK;
+        if self.accept_again.is_some_and(|t| now >= t) {
+            self.accept_again = None;
+            for (n, fd) in self.listeners.iter().flat_map(|l| l.fds()).enumerate() {
+                self.watch.set(fd, Owner::Listener(n as u32), false);
+            }
+        }
+        let expired: Vec<u32> = self.halfway.iter().filter(|(_, h)| h.expired(now)).map(|(n, _)| *n).collect();
+        for n in expired {
+            self.drop_halfway(n);
+        }
+        for i in self.timed.clone() {
+            self.tick_pair(i, now);
+        }
+    }
+
+    fn tick_pair(&mut self, i: usize, now: Instant) {
+        let pair = &self.pairs[i];
+        if pair.lane.is_some() || !pair.needs_lane() {
+            self.timed.remove(&i);
+            return;
+        }
+        // Somebody who takes connections but does not answer may be stopped: that is not dead.
+        let listening = matches!(&pair.dial, Dial::Racing(race) if race.greeted_within(Duration::MAX, now));
+        if let Some((since, Loss::Closed)) = pair.lost
+            && now.duration_since(since) >= RETURN_LIMIT
+            && !listening
+        {
+            return self.bury(i, "its connection was closed and it has not come back");
+        }
+        match pair.dial {
+            Dial::Racing(_) => self.step_race(i, now),
+            Dial::Resting(until) if now < until => (),
+            Dial::Resting(_) | Dial::Idle => self.start_race(i, now),
+        }
+    }
+
+    /// Whether time must be looked at.
+    pub(crate) fn is_timed(&self) -> bool {
+        !self.timed.is_empty() || !self.halfway.is_empty() || self.accept_again.is_some()
+    }
+
+    // ---- the end
+
+    /// Says BYE to all who were ever connected, or are owed something.
+    pub(crate) fn say_goodbye(&mut self) {
+        self.closing = true;
+        for i in 0..self.pairs.len() {
+            let pair = &self.pairs[i];
+            if pair.gone.is_none() && (pair.was_up || !pair.path.all_acknowledged()) {
+                self.engine.bye(pair.peer);
+            }
+        }
+        self.settle();
+        for i in 0..self.pairs.len() {
+            self.pairs[i].path.flush();
+            self.mark(i);
+        }
+        self.settle();
+    }
+
+    /// How many of those who live lack something.
+    pub(crate) fn unacknowledged(&self) -> usize {
+        self.pairs.iter().filter(|p| p.gone.is_none() && !p.path.all_acknowledged()).count()
+    }
+
+    pub(crate) fn unacknowledged_bytes(&self) -> usize {
+        self.pairs.iter().map(|p| p.path.retained_bytes()).sum()
+    }
+
+    /// Closes every socket.
+    pub(crate) fn shut(&mut self) {
+        for i in 0..self.pairs.len() {
+            self.drop_lane(i);
+            self.pairs[i].dial = Dial::Idle;
+        }
+        for n in self.halfway.keys().copied().collect::<Vec<_>>() {
+            self.drop_halfway(n);
+        }
+        for fd in self.listeners.iter().flat_map(|l| l.fds()) {
+            self.watch.unset(fd);
+        }
+        self.listeners = None;
+        self.accept_again = None;
+        self.timed.clear();
+        self.dirty.clear();
+    }
+
+    /// For tests: cuts the lane between two processes as a broken network would, if there is one.
+    #[doc(hidden)]
+    pub fn cut(&mut self, local: ProcId, remote: ProcId) -> bool {
+        let Some(i) = self.find_pair(local, remote) else { return false };
+        let Some(lane) = &mut self.pairs[i].lane else { return false };
+        lane.lane.stream().cut();
+        true
+    }
+}
+
+fn reasons(failed: &[(SocketAddr, Refusal)]) -> String {
+    failed.iter().map(|(a, why)| format!("{a} {why}")).collect::<Vec<_>>().join(", ")
+}

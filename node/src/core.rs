@@ -1,0 +1,313 @@
+//! All state of one process's end, and what the MPI face asks of it.
+//!
+//! Used under the node's lock. Invariant: `pairs` is indexed by the engine's peer numbers; a user buffer is in the
+//! table exactly as long as its operation is not over.
+
+use crate::config::{Config, StartError};
+use crate::memory::{Buffers, Layout};
+use crate::pair::Pair;
+use crate::watch::{Owner, Watch};
+use crate::{Group, InterId, PathRef, RemoteGroup};
+use base::ProcId;
+use base::ident::random;
+use engine::{Ctx, Engine, Gone, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use transports::tcp::{Contact, Halfway, Listeners, choose, own_contact};
+
+pub struct Core {
+    pub(crate) config: Config,
+    pub(crate) engine: Engine,
+    pub(crate) mem: Buffers,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) listeners: Option<Listeners>,
+    pub(crate) contact: Contact,
+    pub(crate) groups: HashMap<u64, Known>,
+    pub(crate) pairs: Vec<Pair>,
+    by_ids: HashMap<(ProcId, ProcId), usize>,
+    /// (our incarnation, theirs): the engine's number for all peers reached through these.
+    engine_groups: HashMap<(u64, u64), u64>,
+    pub(crate) halfway: HashMap<u32, Halfway>,
+    pub(crate) next_halfway: u32,
+    /// The listeners rest until then: out of descriptors.
+    pub(crate) accept_again: Option<Instant>,
+    inters: HashMap<u32, (Ctx, Arc<[usize]>)>,
+    next_inter: u32,
+    forgotten: Vec<OpId>,
+    /// Pairs that have something to write.
+    pub(crate) dirty: Vec<usize>,
+    /// Pairs that are being connected: to be looked at as time passes.
+    pub(crate) timed: BTreeSet<usize>,
+    pub(crate) next_tick: Instant,
+    /// (host number, address) at which some process of that host has answered.
+    pub(crate) proven: HashSet<([u8; 16], IpAddr)>,
+    /// Only CONTROL and the last words go out any more.
+    pub(crate) closing: bool,
+    pub(crate) events: Vec<crate::watch::Happened>,
+    pub(crate) bytes_in: u64,
+}
+
+/// A registered group of ours; kept after it was removed, for those who came before.
+pub(crate) struct Known {
+    pub group: Group,
+    pub removed: bool,
+}
+
+impl Core {
+    pub(crate) fn new(config: Config, watch: Arc<Watch>) -> Result<Core, StartError> {
+        let addresses = choose(config.iface.as_deref())
+            .map_err(|e| StartError::Setting(format!("MPI_CONNECT_IFACE: {e}")))?;
+        let listeners =
+            Listeners::open(&addresses, config.ports).map_err(|e| StartError::system("no port to listen on", e))?;
+        for (i, fd) in listeners.fds().enumerate() {
+            watch.set(fd, Owner::Listener(i as u32), false);
+        }
+        let contact = own_contact(random(), &listeners);
+        base::log!(Info, "listening on {:?}", contact.addresses);
+        Ok(Core {
+            config,
+            engine: Engine::new(engine::Config::default()),
+            mem: Buffers::default(),
+            watch,
+            listeners: Some(listeners),
+            contact,
+            groups: HashMap::new(),
+            pairs: Vec::new(),
+            by_ids: HashMap::new(),
+            engine_groups: HashMap::new(),
+            halfway: HashMap::new(),
+            next_halfway: 0,
+            accept_again: None,
+            inters: HashMap::new(),
+            next_inter: 0,
+            forgotten: Vec::new(),
+            dirty: Vec::new(),
+            timed: BTreeSet::new(),
+            next_tick: Instant::now(),
+            proven: HashSet::new(),
+            closing: false,
+            events: Vec::new(),
+            bytes_in: 0,
+        })
+    }
+
+    // ---- groups, pairs, inter-communicators
+
+    pub(crate) fn add_group(&mut self, group: Group) {
+        self.groups.insert(group.incarnation, Known { group, removed: false });
+    }
+
+    pub(crate) fn remove_group(&mut self, incarnation: u64) {
+        let lives = self.pairs.iter().any(|p| p.local.incarnation == incarnation && p.gone.is_none());
+        if !lives {
+            self.groups.remove(&incarnation);
+        } else if let Some(known) = self.groups.get_mut(&incarnation) {
+            known.removed = true;
+        }
+    }
+
+    pub(crate) fn find_pair(&self, local: ProcId, remote: ProcId) -> Option<usize> {
+        self.by_ids.get(&(local, remote)).copied()
+    }
+
+    pub(crate) fn make_pair(&mut self, local: ProcId, remote: ProcId) -> usize {
+        if let Some(i) = self.find_pair(local, remote) {
+            return i;
+        }
+        let next = self.engine_groups.len() as u64;
+        let group = *self.engine_groups.entry((local.incarnation, remote.incarnation)).or_insert(next);
+        let peer = self.engine.add_peer(group);
+        debug_assert_eq!(peer.0 as usize, self.pairs.len());
+        self.pairs.push(Pair::new(local, remote, peer));
+        let i = self.pairs.len() - 1;
+        self.by_ids.insert((local, remote), i);
+        i
+    }
+
+    fn know(&mut self, i: usize, cookie: [u8; 16], contact: &Contact) {
+        let pair = &mut self.pairs[i];
+        pair.cookie.get_or_insert(cookie);
+        pair.process.get_or_insert(contact.process);
+        if pair.contact.is_none() {
+            pair.contact = Some(contact.clone());
+        }
+    }
+
+    pub(crate) fn open_control(
+        &mut self,
+        local: ProcId,
+        remote: ProcId,
+        cookie: [u8; 16],
+        contact: &Contact,
+    ) -> PathRef {
+        let i = self.make_pair(local, remote);
+        self.know(i, cookie, contact);
+        self.pairs[i].wanted = true;
+        self.timed.insert(i);
+        PathRef(i)
+    }
+
+    pub(crate) fn send_control(&mut self, path: PathRef, bytes: &[u8]) {
+        let peer = self.pairs[path.0].peer;
+        self.engine.control(peer, bytes);
+        self.settle();
+    }
+
+    pub fn recv_control(&mut self, path: PathRef) -> Option<Vec<u8>> {
+        self.pairs[path.0].controls.pop_front()
+    }
+
+    pub fn path_gone(&self, path: PathRef) -> Option<Gone> {
+        self.pairs[path.0].gone
+    }
+
+    pub(crate) fn open(&mut self, local: ProcId, remote: &RemoteGroup, context: u64) -> InterId {
+        let members: Arc<[usize]> = (0u32..)
+            .zip(&remote.contacts)
+            .map(|(rank, contact)| {
+                let i = self.make_pair(local, ProcId { incarnation: remote.incarnation, rank });
+                self.know(i, remote.cookie, contact);
+                i
+            })
+            .collect();
+        let peers = members.iter().map(|&i| PeerId(i as u32)).collect();
+        let ctx = self.engine.open(context, local.rank, peers);
+        self.next_inter += 1;
+        self.inters.insert(self.next_inter, (ctx, members));
+        // Something may have arrived before.
+        self.settle();
+        InterId(self.next_inter)
+    }
+
+    pub(crate) fn close(&mut self, inter: InterId) {
+        if let Some((ctx, _)) = self.inters.remove(&inter.0) {
+            self.engine.close(ctx);
+            self.settle();
+        }
+    }
+
+    // ---- operations
+
+    /// A closed inter-communicator has a slot that the engine knows nothing of: it answers "revoked".
+    fn ctx(&self, inter: InterId) -> Ctx {
+        self.inters.get(&inter.0).map_or(Ctx(u32::MAX), |(ctx, _)| *ctx)
+    }
+
+    pub fn isend(&mut self, inter: InterId, dest: u32, tag: i32, data: Layout, mode: Mode) -> OpId {
+        let ctx = self.ctx(inter);
+        let op = self.engine.next_op();
+        let size = data.bytes();
+        self.mem.0.insert(op.0, data);
+        self.engine.send(&self.mem, op, ctx, dest, tag, size, mode);
+        self.settle();
+        op
+    }
+
+    pub fn irecv(&mut self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
+        let ctx = self.ctx(inter);
+        let op = self.engine.next_op();
+        let capacity = data.bytes();
+        self.mem.0.insert(op.0, data);
+        self.engine.recv(&mut self.mem, op, ctx, source, tag, capacity);
+        self.settle();
+        op
+    }
+
+    pub fn probe(&mut self, inter: InterId, source: Source, tag: Tag) -> Probe {
+        let ctx = self.ctx(inter);
+        let found = self.engine.probe(ctx, source, tag);
+        if found == Probe::None {
+            // Looking may have given credit.
+            self.settle();
+        }
+        found
+    }
+
+    /// Connects whoever could send what a probe looks for, since no operation stands for it.
+    pub fn watch_source(&mut self, inter: InterId, source: Source) {
+        let Some((_, members)) = self.inters.get(&inter.0) else { return };
+        let members = members.clone();
+        match source {
+            Source::Any => members.iter().for_each(|&i| self.want(i)),
+            Source::Rank(r) => {
+                if let Some(&i) = members.get(r as usize) {
+                    self.want(i);
+                }
+            }
+        }
+    }
+
+    /// The outcome, once; then the operation is over and its number forgotten.
+    pub fn test(&mut self, op: OpId) -> Option<Outcome> {
+        let outcome = self.engine.finish(op)?;
+        self.mem.0.remove(&op.0);
+        Some(outcome)
+    }
+
+    /// The outcome, left in place.
+    pub fn peek(&self, op: OpId) -> Option<Outcome> {
+        self.engine.outcome(op)
+    }
+
+    pub fn forget(&mut self, op: OpId) {
+        self.engine.forget(op);
+        self.forgotten.push(op);
+        self.sweep();
+    }
+
+    /// Takes back a receive that has no message yet; then it is over, and its number forgotten.
+    pub fn cancel(&mut self, op: OpId) -> bool {
+        let taken_back = self.engine.cancel_recv(op);
+        if taken_back {
+            self.mem.0.remove(&op.0);
+        }
+        taken_back
+    }
+
+    /// Lets go of the buffers of forgotten operations that are over.
+    pub(crate) fn sweep(&mut self) {
+        let (engine, mem) = (&self.engine, &mut self.mem);
+        self.forgotten.retain(|op| {
+            let pending = engine.pending(*op);
+            if !pending {
+                mem.0.remove(&op.0);
+            }
+            pending
+        });
+    }
+
+    /// Operations that go on though nobody will ask for them.
+    pub(crate) fn forgotten(&self) -> usize {
+        self.forgotten.len()
+    }
+
+    // ---- watching
+
+    pub(crate) fn want(&mut self, i: usize) {
+        let pair = &mut self.pairs[i];
+        if !pair.wanted && pair.gone.is_none() {
+            pair.wanted = true;
+            self.timed.insert(i);
+        }
+    }
+
+    /// Connects the processes that somebody waits for: their death would not be noticed otherwise.
+    pub(crate) fn watch_awaited(&mut self) {
+        for peer in self.engine.watching() {
+            self.want(peer.0 as usize);
+        }
+    }
+
+    /// Who is waited for, for the log.
+    pub(crate) fn describe_awaited(&self) -> String {
+        let mut out = String::new();
+        for peer in self.engine.watching().take(8) {
+            let pair = &self.pairs[peer.0 as usize];
+            let state = if pair.lane.is_some() { "connected" } else { "not connected" };
+            out += &format!(" {:?} ({state})", pair.remote);
+        }
+        if out.is_empty() { " nobody in particular".into() } else { out }
+    }
+}

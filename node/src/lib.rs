@@ -1,0 +1,52 @@
+//! One process's end: the engine, a path to every process it talks to, the lanes under them, and the thread that
+//! moves them while the program computes. The MPI face uses this room and no other below it; nothing here knows
+//! MPI. All state sits in one [`Core`] behind one lock, which is never held across a sleep.
+//!
+//! `core` is what is asked of it, `round` how data moves, `connect` how lanes come about and how deaths are noticed,
+//! `wait` how a caller blocks, `thread` what runs outside of calls.
+
+mod config;
+mod connect;
+mod core;
+mod memory;
+mod node;
+mod pair;
+mod round;
+mod sys;
+mod thread;
+mod wait;
+mod watch;
+
+pub use base::ProcId;
+pub use config::{Config, StartError};
+pub use core::Core;
+pub use engine::{Envelope, Fault, Gone, Mode, OpId, Outcome, Probe, Source, Tag};
+pub use memory::{Flat, Layout};
+pub use node::Node;
+pub use transports::tcp::{Contact, PortRange};
+
+/// Our identity in one registered group. Others may connect to it while it is known.
+#[derive(Debug, Clone, Copy)]
+pub struct Group {
+    pub incarnation: u64,
+    pub cookie: [u8; 16],
+    pub rank: u32,
+    pub size: u32,
+}
+
+/// What the naming service and the other leader told about a group.
+#[derive(Debug, Clone)]
+pub struct RemoteGroup {
+    pub incarnation: u64,
+    pub cookie: [u8; 16],
+    /// By rank; never empty.
+    pub contacts: Vec<Contact>,
+}
+
+/// The path to another leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PathRef(pub(crate) usize);
+
+/// An open inter-communicator; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InterId(pub(crate) u32);

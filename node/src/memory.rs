@@ -1,0 +1,240 @@
+//! The table of user buffers: where the raw memory of the program is read and written, and nowhere else.
+//!
+//! Used by the core under its lock. Invariant: an entry lives exactly as long as its operation, and no piece of
+//! memory outside the layout's blocks is ever touched.
+
+use base::{BufId, Memory};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+
+/// One element of a datatype, flattened: the blocks of memory that it occupies, in the order of its packed bytes.
+#[derive(Debug)]
+pub struct Flat {
+    blocks: Box<[Block]>,
+    size: usize,
+    extent: isize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    /// Packed offset of its first byte.
+    start: usize,
+    /// Distance from the element's address.
+    at: isize,
+    len: usize,
+}
+
+impl Flat {
+    /// `blocks`: (offset from the element's address, length). Neighbours in memory and order are joined.
+    pub fn new(blocks: impl IntoIterator<Item = (isize, usize)>, extent: isize) -> Arc<Flat> {
+        let mut out: Vec<Block> = Vec::new();
+        let mut size = 0;
+        for (at, len) in blocks {
+            match out.last_mut() {
+                _ if len == 0 => continue,
+                Some(b) if b.at + b.len as isize == at => b.len += len,
+                _ => out.push(Block { start: size, at, len }),
+            }
+            size += len;
+        }
+        Arc::new(Flat { blocks: out.into(), size, extent })
+    }
+
+    /// Packed bytes of one element.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The packed offset where a run of `count` elements needs no datatype at all, if it is one.
+    fn single_run(&self) -> Option<isize> {
+        match &*self.blocks {
+            [b] if b.len as isize == self.extent => Some(b.at),
+            _ => None,
+        }
+    }
+}
+
+/// User memory of one operation.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    base: *mut u8,
+    bytes: usize,
+    /// `None`: contiguous.
+    flat: Option<Arc<Flat>>,
+}
+
+// SAFETY: the pointer is only followed by the core under its lock, within what the constructors' callers promised,
+// which holds for every thread of the process.
+unsafe impl Send for Layout {}
+
+impl Layout {
+    /// # Safety
+    /// `bytes` bytes from `ptr` stay readable (writable, for a receive) until the operation is over, and the program
+    /// leaves them alone as MPI demands.
+    pub unsafe fn contiguous(ptr: *mut u8, bytes: usize) -> Layout {
+        Layout { base: ptr, bytes, flat: None }
+    }
+
+    /// # Safety
+    /// As for [`Layout::contiguous`], for all blocks of all `count` elements, the first of which is at `ptr`.
+    pub unsafe fn strided(ptr: *mut u8, flat: &Arc<Flat>, count: usize) -> Layout {
+        let bytes = flat.size.checked_mul(count).expect("a message that fits the address space");
+        match flat.single_run() {
+            Some(at) => Layout { base: ptr.wrapping_offset(at), bytes, flat: None },
+            None if count == 1 && flat.blocks.len() == 1 => {
+                Layout { base: ptr.wrapping_offset(flat.blocks[0].at), bytes, flat: None }
+            }
+            None => Layout { base: ptr, bytes, flat: Some(flat.clone()) },
+        }
+    }
+
+    /// Packed bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// Calls `f` with (address, length) of each piece of `[offset, offset+len)`, in order, until it answers `false`.
+    fn each(&self, offset: u64, len: usize, mut f: impl FnMut(*mut u8, usize) -> bool) {
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(self.bytes);
+        let mut left = len.min(self.bytes - offset);
+        if left == 0 {
+            return;
+        }
+        let Some(flat) = &self.flat else {
+            f(self.base.wrapping_add(offset), left);
+            return;
+        };
+        let (mut element, within) = (offset / flat.size, offset % flat.size);
+        let mut i = flat.blocks.partition_point(|b| b.start <= within) - 1;
+        let mut skip = within - flat.blocks[i].start;
+        while left > 0 {
+            let b = &flat.blocks[i];
+            let n = (b.len - skip).min(left);
+            let at = (element as isize).wrapping_mul(flat.extent).wrapping_add(b.at).wrapping_add(skip as isize);
+            if !f(self.base.wrapping_offset(at), n) {
+                return;
+            }
+            left -= n;
+            skip = 0;
+            i += 1;
+            if i == flat.blocks.len() {
+                i = 0;
+                element += 1;
+            }
+        }
+    }
+}
+
+/// Operation numbers are counted, so they are their own hash.
+#[derive(Default)]
+pub(crate) struct CountHasher(u64);
+
+impl Hasher for CountHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*b);
+        }
+    }
+    fn write_u64(&mut self, v: u64) {
+        // The table looks at the top bits too.
+        self.0 = v.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+pub(crate) type Counted<V> = HashMap<u64, V, BuildHasherDefault<CountHasher>>;
+
+/// All user buffers in use, by operation.
+#[derive(Default)]
+pub(crate) struct Buffers(pub Counted<Layout>);
+
+impl Memory for Buffers {
+    fn read(&self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
+        let Some(layout) = self.0.get(&buf) else { return };
+        out.reserve(len);
+        layout.each(offset, len, |at, n| {
+            // SAFETY: `each` stays within the layout, which its creator keeps readable while the entry lives.
+            out.extend_from_slice(unsafe { std::slice::from_raw_parts(at, n) });
+            true
+        });
+    }
+
+    fn write(&mut self, buf: BufId, offset: u64, mut data: &[u8]) {
+        let Some(layout) = self.0.get(&buf) else { return };
+        layout.each(offset, data.len(), |at, n| {
+            let (head, tail) = data.split_at(n);
+            // SAFETY: as above, writable; `data` is the library's own memory and cannot overlap it.
+            unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), at, n) };
+            data = tail;
+            true
+        });
+    }
+
+    fn with_slices<R>(
+        &self,
+        buf: BufId,
+        offset: u64,
+        len: usize,
+        max: usize,
+        f: impl FnOnce(&[IoSlice<'_>]) -> R,
+    ) -> R {
+        let Some(layout) = self.0.get(&buf) else { return f(&[]) };
+        let mut out = Pieces::default();
+        layout.each(offset, len, |at, n| {
+            // SAFETY: within the layout; the slice ends before the entry can, as `f` cannot reach the table.
+            out.push(IoSlice::new(unsafe { std::slice::from_raw_parts(at, n) }));
+            out.len() < max
+        });
+        f(out.as_slice())
+    }
+
+    fn with_slices_mut<R>(
+        &mut self,
+        buf: BufId,
+        offset: u64,
+        len: usize,
+        max: usize,
+        f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R {
+        let Some(layout) = self.0.get(&buf) else { return f(&mut []) };
+        let mut out = Vec::new();
+        layout.each(offset, len, |at, n| {
+            // SAFETY: as above, writable; MPI forbids overlapping blocks in a receive's datatype, and the slices are
+            // only handed to the kernel.
+            out.push(IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(at, n) }));
+            out.len() < max
+        });
+        f(&mut out)
+    }
+}
+
+/// A vector that does not allocate for the usual single piece.
+#[derive(Default)]
+struct Pieces<'a> {
+    first: Option<IoSlice<'a>>,
+    many: Vec<IoSlice<'a>>,
+}
+
+impl<'a> Pieces<'a> {
+    fn push(&mut self, s: IoSlice<'a>) {
+        match self.first {
+            None => self.first = Some(s),
+            Some(first) => {
+                if self.many.is_empty() {
+                    self.many.push(first);
+                }
+                self.many.push(s);
+            }
+        }
+    }
+    fn len(&self) -> usize {
+        if self.many.is_empty() { usize::from(self.first.is_some()) } else { self.many.len() }
+    }
+    fn as_slice(&self) -> &[IoSlice<'a>] {
+        if self.many.is_empty() { self.first.as_slice() } else { &self.many }
+    }
+}

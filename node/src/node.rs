@@ -1,0 +1,264 @@
+//! The face of one process's end: every call takes the lock, does one thing, lets go.
+//!
+//! In a forked child `progress`, `forget`, `close`, `remove_group`, `cancel` and `drain` do nothing and every other
+//! call stops the child with a message: go through [`Node::get`] at each entry, which answers
+//! [`StartError::Forked`] there and costs one load.
+
+use crate::core::Core;
+use crate::sys::{forked, watch_forks};
+use crate::thread::Background;
+use crate::watch::Watch;
+use crate::{Config, Contact, Group, InterId, Layout, PathRef, RemoteGroup, StartError};
+use base::ProcId;
+use engine::{Gone, Mode, OpId, Outcome, Probe, Source, Tag};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What callers and the background thread have in common.
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    pub watch: Arc<Watch>,
+    /// How many are in [`Node::wait_until`]: they make all the progress there is.
+    pub waiting: AtomicUsize,
+    /// Rounds made by callers.
+    pub rounds: AtomicU64,
+    /// The background thread sleeps without looking at the clock.
+    pub sleeps_long: AtomicBool,
+    pub stop: AtomicBool,
+    /// Whether waiting may take a processor for itself.
+    pub may_spin: AtomicBool,
+}
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, Core> {
+        assert!(!forked(), "mpi_connect: a forked child cannot use the connections of its parent");
+        // Whoever panicked has already stopped the process, except in tests.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Under the lock: whether the background thread is needed from now on.
+    fn rouse(&self, core: &Core) {
+        if (core.is_timed() || core.is_dirty()) && self.sleeps_long.swap(false, Ordering::Relaxed) {
+            self.watch.wake();
+        }
+    }
+}
+
+static NODE: OnceLock<Result<Node, StartError>> = OnceLock::new();
+
+pub struct Node {
+    pub(crate) shared: Arc<Shared>,
+    background: Mutex<Option<Background>>,
+}
+
+impl Node {
+    /// The node of this process, started at the first call as the environment says.
+    pub fn get() -> Result<&'static Node, StartError> {
+        if forked() {
+            return Err(StartError::Forked);
+        }
+        NODE.get_or_init(|| Node::start(Config::from_env()?)).as_ref().map_err(Clone::clone)
+    }
+
+    /// The node of this process, if it has been started.
+    pub fn started() -> Option<&'static Node> {
+        NODE.get().and_then(|node| node.as_ref().ok())
+    }
+
+    /// A node of its own: processes have one, tests several.
+    pub fn start(config: Config) -> Result<Node, StartError> {
+        watch_forks();
+        let watch = Arc::new(Watch::new().map_err(|e| StartError::system("epoll", e))?);
+        let background = config.background;
+        let shared = Arc::new(Shared {
+            core: Mutex::new(Core::new(config, watch.clone())?),
+            watch,
+            waiting: AtomicUsize::new(0),
+            rounds: AtomicU64::new(0),
+            sleeps_long: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            may_spin: AtomicBool::new(crate::wait::processors() > 1),
+        });
+        let background = match background {
+            true => Some(Background::start(shared.clone()).map_err(|e| StartError::system("no thread", e))?),
+            false => None,
+        };
+        Ok(Node { shared, background: Mutex::new(background) })
+    }
+
+    /// How many processes of this job share this host: if they outnumber the processors, waiting does not spin.
+    pub fn set_local_processes(&self, n: usize) {
+        self.shared.may_spin.store(n < crate::wait::processors(), Ordering::Relaxed);
+    }
+
+    /// Several steps under one lock.
+    pub fn with<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
+        let mut core = self.shared.lock();
+        let out = f(&mut core);
+        self.shared.rouse(&core);
+        out
+    }
+
+    pub fn contact(&self) -> Contact {
+        self.with(|core| core.contact.clone())
+    }
+
+    pub fn add_group(&self, group: Group) {
+        self.with(|core| core.add_group(group));
+    }
+
+    /// Nobody new may connect to this group; those who have go on.
+    pub fn remove_group(&self, incarnation: u64) {
+        if !forked() {
+            self.with(|core| core.remove_group(incarnation));
+        }
+    }
+
+    // ---- leaders
+
+    /// The path to a leader; the same one again if there is one, also when the other leader came first.
+    pub fn open_control(&self, local: ProcId, remote: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
+        self.with(|core| core.open_control(local, remote, cookie, contact))
+    }
+
+    /// At most 1 MiB less one byte.
+    pub fn send_control(&self, path: PathRef, bytes: &[u8]) {
+        self.with(|core| core.send_control(path, bytes));
+    }
+
+    pub fn recv_control(&self, path: PathRef) -> Option<Vec<u8>> {
+        self.with(|core| core.recv_control(path))
+    }
+
+    /// Whether that leader has died or finalized.
+    pub fn path_gone(&self, path: PathRef) -> Option<Gone> {
+        self.with(|core| core.path_gone(path))
+    }
+
+    // ---- inter-communicators and operations
+
+    /// Opens an inter-communicator with an agreed context; pairs connect when they have something to say.
+    pub fn open(&self, local: ProcId, remote: &RemoteGroup, context: u64) -> InterId {
+        self.with(|core| core.open(local, remote, context))
+    }
+
+    pub fn close(&self, inter: InterId) {
+        if !forked() {
+            self.with(|core| core.close(inter));
+        }
+    }
+
+    pub fn isend(&self, inter: InterId, dest: u32, tag: i32, data: Layout, mode: Mode) -> OpId {
+        self.with(|core| core.isend(inter, dest, tag, data, mode))
+    }
+
+    pub fn irecv(&self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
+        self.with(|core| core.irecv(inter, source, tag, data))
+    }
+
+    pub fn probe(&self, inter: InterId, source: Source, tag: Tag) -> Probe {
+        self.with(|core| core.probe(inter, source, tag))
+    }
+
+    /// The outcome, once; then the operation is over and its number forgotten.
+    pub fn test(&self, op: OpId) -> Option<Outcome> {
+        self.with(|core| core.test(op))
+    }
+
+    /// The outcome, left in place.
+    pub fn peek(&self, op: OpId) -> Option<Outcome> {
+        self.with(|core| core.peek(op))
+    }
+
+    /// Nobody will ask for the outcome; the operation goes on, so its buffer must stand.
+    pub fn forget(&self, op: OpId) {
+        if !forked() {
+            self.with(|core| core.forget(op));
+        }
+    }
+
+    /// Takes back a receive that has no message yet: true if so; then it is over, and its number forgotten.
+    pub fn cancel(&self, op: OpId) -> bool {
+        !forked() && self.with(|core| core.cancel(op))
+    }
+
+    // ---- progress
+
+    /// One nonblocking round.
+    pub fn progress(&self) {
+        if forked() {
+            return;
+        }
+        self.shared.rounds.fetch_add(1, Ordering::Relaxed);
+        self.with(|core| core.round());
+    }
+
+    /// Makes progress until `done` has an answer; `None` when the deadline has passed. `poke` is called now and then,
+    /// without the lock.
+    pub fn wait_until<T>(
+        &self,
+        poke: &mut dyn FnMut(),
+        done: impl FnMut(&mut Core) -> Option<T>,
+        deadline: Option<Instant>,
+    ) -> Option<T> {
+        crate::wait::wait_until(&self.shared, poke, done, deadline)
+    }
+
+    /// For Finalize: lets forgotten operations end, says BYE to all who were ever connected, waits until their
+    /// libraries have it, and stops the thread. Gives up on what makes no progress for `limit`. The number of
+    /// processes that may lack something.
+    pub fn drain(&self, limit: Duration) -> usize {
+        if forked() {
+            return 0;
+        }
+        self.settle_down(limit, |core| {
+            core.sweep();
+            core.forgotten()
+        });
+        self.with(|core| core.say_goodbye());
+        let left = self.settle_down(limit, |core| core.unacknowledged());
+        if left > 0 {
+            base::log!(Info, "{left} processes have not taken all that was sent to them");
+        }
+        let thread = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(thread);
+        self.with(Core::shut);
+        left
+    }
+
+    /// Waits until `left` is 0, or nothing has moved for `limit`.
+    fn settle_down(&self, limit: Duration, left: impl Fn(&mut Core) -> usize) -> usize {
+        let mut last = (usize::MAX, usize::MAX, u64::MAX);
+        loop {
+            let deadline = Instant::now() + limit;
+            let moved = self.wait_until(
+                &mut || (),
+                |core| {
+                    let now = (left(core), core.unacknowledged_bytes(), core.bytes_in);
+                    (now.0 == 0 || now != last).then_some(now)
+                },
+                Some(deadline),
+            );
+            match moved {
+                Some((0, ..)) => return 0,
+                Some(now) => last = now,
+                None => return last.0,
+            }
+        }
+    }
+
+    /// For tests: the state, under the lock.
+    #[doc(hidden)]
+    pub fn inspect<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
+        self.with(f)
+    }
+
+    /// For tests: as if the process had been killed.
+    #[doc(hidden)]
+    pub fn kill(&self) {
+        let thread = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(thread);
+        self.with(Core::shut);
+    }
+}

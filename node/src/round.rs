@@ -1,0 +1,217 @@
+//! One round: what has arrived goes up, what the engine puts out goes down. Never blocks.
+//!
+//! Part of the core; called by whoever makes progress. Invariant: after a round, everything that the lanes had room
+//! for has been handed to the kernel, and epoll is asked about every lane that had none.
+
+use crate::core::Core;
+use crate::memory::Buffers;
+use crate::pair::{Lane, Loss, MAX_CONTROLS};
+use crate::watch::Owner;
+use base::Memory;
+use base::bytes::Malformed;
+use engine::{Engine, Gone, Output, PeerId};
+use std::io::{self, IoSliceMut};
+use std::time::Instant;
+use transports::frame::Header;
+use transports::lane::{Event, Sink};
+use transports::path::{BulkTx, Path};
+use transports::stream::Death;
+
+/// Read from one lane before the others get their turn.
+const BUDGET: usize = 1 << 20;
+/// Pieces of user memory per read.
+const PIECES: usize = 256;
+/// Turns that all writers get before the readers are looked at again.
+const TURNS: usize = 8;
+
+impl Core {
+    /// One nonblocking round; whether anything has come or gone.
+    pub(crate) fn round(&mut self) -> bool {
+        let now = Instant::now();
+        let before = self.bytes_in;
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        self.watch.look(&mut events);
+        for e in &events {
+            match e.owner {
+                Owner::Wake => (),
+                Owner::Listener(n) => self.on_listener(n as usize, now),
+                Owner::Halfway(n) => self.on_halfway(n, now),
+                Owner::Dial(n) => self.step_race(n as usize, now),
+                Owner::Lane(n) => {
+                    if e.writable {
+                        self.mark(n as usize);
+                    }
+                    if e.readable {
+                        self.read(n as usize, now);
+                    }
+                }
+            }
+        }
+        let busy = !events.is_empty();
+        self.events = events;
+        if self.is_timed() {
+            self.tick(now);
+        }
+        self.settle();
+        if self.bytes_in != before && self.forgotten() > 0 {
+            self.sweep();
+        }
+        busy || self.is_dirty()
+    }
+
+    /// Whether something could be written at once.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    pub(crate) fn mark(&mut self, i: usize) {
+        if let Some(pair) = self.pairs.get_mut(i)
+            && !pair.dirty
+        {
+            pair.dirty = true;
+            self.dirty.push(i);
+        }
+    }
+
+    fn read(&mut self, i: usize, now: Instant) {
+        let Some(pair) = self.pairs.get_mut(i) else { return };
+        let Some(Lane { lane, .. }) = &mut pair.lane else { return };
+        let mut up = Up { engine: &mut self.engine, mem: &mut self.mem, path: &mut pair.path, peer: pair.peer };
+        let n = lane_poll(lane, &mut up);
+        self.bytes_in += n as u64;
+        let dead = matches!(lane_event(lane), Some(Event::Dead));
+        if pair.gone.is_none() && self.engine.gone(pair.peer) == Some(Gone::Finished) {
+            base::log!(Info, "{:?} has finalized", pair.remote);
+            pair.gone = Some(Gone::Finished);
+        }
+        if dead {
+            let (loss, why) = match lane.death() {
+                Some(death @ Death::Io(_)) => (Loss::Silent, death.to_string()),
+                Some(death) => (Loss::Closed, death.to_string()),
+                None => (Loss::Silent, String::new()),
+            };
+            self.lane_lost(i, loss, &why, now);
+        } else if n > 0 {
+            // Acknowledgements may have fallen due, or made room.
+            self.mark(i);
+        }
+    }
+
+    /// Carries what the engine puts out to the lanes, as far as they have room.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..TURNS {
+            while let Some(output) = self.engine.next_output() {
+                self.put_out(output);
+            }
+            if self.dirty.is_empty() {
+                return;
+            }
+            for i in std::mem::take(&mut self.dirty) {
+                self.pairs[i].dirty = false;
+                self.write(i);
+            }
+        }
+    }
+
+    fn put_out(&mut self, output: Output) {
+        let peer = match output {
+            Output::Control { peer, bytes } => {
+                let controls = &mut self.pairs[peer.0 as usize].controls;
+                if controls.len() < MAX_CONTROLS {
+                    controls.push_back(bytes);
+                } else {
+                    base::log!(Error, "a leader says more than anyone listens to: dropped");
+                }
+                return;
+            }
+            Output::Message { peer, bytes } => {
+                self.pairs[peer.0 as usize].path.send(bytes);
+                peer
+            }
+            Output::Bulk { peer, receiver_op, op, offset, len } => {
+                let bulk = BulkTx { receiver_op, buf: op.0, offset, len: len as u32 };
+                self.pairs[peer.0 as usize].path.queue_bulk(bulk);
+                peer
+            }
+        };
+        let i = peer.0 as usize;
+        if self.pairs[i].lane.is_none() {
+            self.timed.insert(i);
+        }
+        self.mark(i);
+        self.update_backlog(i);
+    }
+
+    fn update_backlog(&mut self, i: usize) {
+        let pair = &mut self.pairs[i];
+        let backlogged = pair.path.backlogged();
+        if backlogged != pair.backlogged {
+            pair.backlogged = backlogged;
+            self.engine.set_backlogged(&self.mem, pair.peer, backlogged);
+        }
+    }
+
+    fn write(&mut self, i: usize) {
+        let pair = &mut self.pairs[i];
+        if let Some(Lane { lane, generation, writing }) = &mut pair.lane {
+            pair.path.pump(*generation, lane, &self.mem);
+            let done = lane_flush(lane, &self.mem);
+            let more = !done || pair.path.next_tx(*generation).is_some();
+            // Told once that there is room, the path gets all its turns before it asks again.
+            let wait = more && !done;
+            if wait != *writing {
+                *writing = wait;
+                self.watch.set(lane.stream(), Owner::Lane(i as u32), wait);
+            }
+            if more && done {
+                self.mark(i);
+            }
+        }
+        self.update_backlog(i);
+    }
+}
+
+// The lane's trait is generic over the memory; these say which.
+fn lane_poll(lane: &mut impl transports::lane::Lane<Buffers>, up: &mut Up<'_>) -> usize {
+    lane.poll(up, BUDGET)
+}
+fn lane_event(lane: &mut impl transports::lane::Lane<Buffers>) -> Option<Event> {
+    lane.event()
+}
+fn lane_flush(lane: &mut impl transports::lane::Lane<Buffers>, mem: &Buffers) -> bool {
+    lane.flush(mem)
+}
+
+/// What a lane reads goes through the path to the engine, bulk data straight to the user's buffer.
+struct Up<'a> {
+    engine: &'a mut Engine,
+    mem: &'a mut Buffers,
+    path: &'a mut Path,
+    peer: PeerId,
+}
+
+impl Sink for Up<'_> {
+    fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
+        let (engine, mem, peer) = (&mut *self.engine, &mut *self.mem, self.peer);
+        self.path.on_frame(header, payload, |body| engine.on_message(mem, peer, body))?;
+        Ok(())
+    }
+
+    fn on_bulk(
+        &mut self,
+        header: &Header,
+        at: usize,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        let (offset, len) = (header.b + at as u64, header.len as usize - at);
+        if !self.path.accepts(header) || !self.engine.bulk_wanted(self.peer, header.a, offset, len as u64) {
+            return None;
+        }
+        let done = self.mem.with_slices_mut(header.a, offset, len, PIECES, |pieces| read(pieces));
+        if let Ok(n @ 1..) = done {
+            self.engine.on_bulk(self.peer, header.a, offset, n as u64);
+        }
+        Some(done)
+    }
+}

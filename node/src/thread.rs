@@ -1,0 +1,78 @@
+//! Progress while the program computes: one thread, asleep in epoll.
+//!
+//! Invariants: it blocks every signal, never calls MPI, and keeps out of the way of callers who make progress
+//! themselves.
+
+use crate::connect::TICK;
+use crate::node::Shared;
+use nix::sys::signal::{SigSet, SigmaskHow};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// While callers are at it.
+const NAP: Duration = Duration::from_millis(2);
+/// While nothing depends on time.
+const LONG: u16 = 1000;
+
+/// The running thread; dropping it stops it.
+pub struct Background {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    pub fn start(shared: Arc<Shared>) -> io::Result<Background> {
+        let for_thread = shared.clone();
+        // A new thread inherits the mask, so that there is no moment at which a signal could be delivered to it.
+        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+        let thread = std::thread::Builder::new().name("mpi_connect".into()).spawn(move || run(&for_thread));
+        before.thread_set_mask()?;
+        Ok(Background { shared, thread: Some(thread?) })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.watch.wake();
+        if let Some(thread) = self.thread.take() {
+            // It ends by itself; a panic in it has been reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(shared: &Shared) {
+    let mut seen = 0;
+    let mut busy = false;
+    while !shared.stop.load(Ordering::Relaxed) {
+        let rounds = shared.rounds.load(Ordering::Relaxed);
+        if rounds != seen || shared.waiting.load(Ordering::Relaxed) > 0 {
+            seen = rounds;
+            std::thread::sleep(NAP);
+            continue;
+        }
+        if !busy {
+            let sleep = {
+                let core = shared.lock();
+                let sleep = match (core.is_dirty(), core.is_timed()) {
+                    (true, _) => 0,
+                    (_, true) => TICK.as_millis() as u16,
+                    _ => LONG,
+                };
+                shared.sleeps_long.store(sleep == LONG, Ordering::Relaxed);
+                sleep
+            };
+            shared.watch.sleep(sleep);
+            shared.sleeps_long.store(false, Ordering::Relaxed);
+            // Somebody came while we slept, and was woken too.
+            if shared.waiting.load(Ordering::Relaxed) > 0 || shared.rounds.load(Ordering::Relaxed) != seen {
+                continue;
+            }
+        }
+        busy = shared.lock().round();
+    }
+}

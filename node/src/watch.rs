@@ -1,0 +1,124 @@
+//! The epoll descriptor, and what its events say.
+//!
+//! Used by the core, and by whoever sleeps. Invariant: an event names a thing by kind and number, so one that comes
+//! late, for what is gone, is recognised and does nothing.
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::os::fd::{AsFd, BorrowedFd};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    Wake,
+    /// A listening socket, by index.
+    Listener(u32),
+    /// A connection without a good HELLO, by its number.
+    Halfway(u32),
+    Dial(u32),
+    Lane(u32),
+}
+
+impl Owner {
+    fn pack(self) -> u64 {
+        let (kind, n) = match self {
+            Owner::Wake => (0, 0),
+            Owner::Listener(n) => (1, n),
+            Owner::Halfway(n) => (2, n),
+            Owner::Dial(n) => (3, n),
+            Owner::Lane(n) => (4, n),
+        };
+        kind << 32 | u64::from(n)
+    }
+
+    fn unpack(v: u64) -> Owner {
+        let n = v as u32;
+        match v >> 32 {
+            1 => Owner::Listener(n),
+            2 => Owner::Halfway(n),
+            3 => Owner::Dial(n),
+            4 => Owner::Lane(n),
+            _ => Owner::Wake,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Happened {
+    pub owner: Owner,
+    /// Also for errors and hang-ups, which reading finds out about.
+    pub readable: bool,
+    pub writable: bool,
+}
+
+pub struct Watch {
+    epoll: Epoll,
+    wake: EventFd,
+}
+
+impl Watch {
+    pub fn new() -> nix::Result<Watch> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        epoll.add(&wake, EpollEvent::new(EpollFlags::EPOLLIN, Owner::Wake.pack()))?;
+        Ok(Watch { epoll, wake })
+    }
+
+    /// Watches a descriptor for reading, and for writing if asked to; changes what was asked before.
+    pub fn set(&self, fd: impl AsFd, owner: Owner, write: bool) {
+        let mut flags = EpollFlags::EPOLLIN;
+        flags.set(EpollFlags::EPOLLOUT, write);
+        let mut event = EpollEvent::new(flags, owner.pack());
+        let done = match self.epoll.modify(&fd, &mut event) {
+            Err(Errno::ENOENT) => self.epoll.add(&fd, event),
+            other => other,
+        };
+        if let Err(e) = done {
+            base::log!(Error, "epoll: {e}");
+        }
+    }
+
+    /// To be called before a descriptor is closed: a forked child may hold it open.
+    pub fn unset(&self, fd: impl AsFd) {
+        // Not watched is as good.
+        let _ = self.epoll.delete(fd);
+    }
+
+    /// What has happened, without waiting.
+    pub fn look(&self, out: &mut Vec<Happened>) {
+        self.wait(out, EpollTimeout::ZERO);
+    }
+
+    /// Sleeps until something happens, or so many milliseconds have passed.
+    pub fn sleep(&self, millis: u16) {
+        self.wait(&mut Vec::new(), EpollTimeout::from(millis));
+    }
+
+    fn wait(&self, out: &mut Vec<Happened>, timeout: EpollTimeout) {
+        let mut events = [EpollEvent::empty(); 64];
+        let n = self.epoll.wait(&mut events, timeout).unwrap_or(0);
+        for e in &events[..n] {
+            let owner = Owner::unpack(e.data());
+            if owner == Owner::Wake {
+                // Only a count; whoever was woken looks at the state itself.
+                let _ = self.wake.read();
+                continue;
+            }
+            let flags = e.events();
+            let writable = flags.contains(EpollFlags::EPOLLOUT);
+            let readable =
+                flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
+            out.push(Happened { owner, readable, writable });
+        }
+    }
+
+    /// Ends the sleep of one that sleeps in [`Watch::sleep`].
+    pub fn wake(&self) {
+        let _ = self.wake.write(1);
+    }
+
+    /// To sleep on with poll(2).
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.0.as_fd()
+    }
+}

@@ -1,0 +1,108 @@
+//! Several nodes in one process, each a job of one rank (or a few jobs of one), over real loopback TCP.
+#![allow(dead_code)]
+
+use node::{Config, Envelope, Group, InterId, Layout, Mode, Node, OpId, Outcome, ProcId, RemoteGroup, Source, Tag};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub const LONG: Duration = Duration::from_secs(60);
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A job of one rank.
+pub struct Job {
+    pub node: Arc<Node>,
+    pub group: Group,
+}
+
+pub fn config() -> Config {
+    Config { timeout: LONG, ..Config::default() }
+}
+
+impl Job {
+    pub fn new() -> Job {
+        Job::with(config())
+    }
+
+    pub fn with(config: Config) -> Job {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let node = Arc::new(Node::start(config).unwrap());
+        let group = Group { incarnation: n, cookie: [n as u8; 16], rank: 0, size: 1 };
+        node.add_group(group);
+        Job { node, group }
+    }
+
+    pub fn id(&self) -> ProcId {
+        ProcId { incarnation: self.group.incarnation, rank: self.group.rank }
+    }
+
+    /// What others know of it.
+    pub fn as_remote(&self) -> RemoteGroup {
+        RemoteGroup {
+            incarnation: self.group.incarnation,
+            cookie: self.group.cookie,
+            contacts: vec![self.node.contact()],
+        }
+    }
+
+    pub fn open(&self, other: &Job, context: u64) -> InterId {
+        self.node.open(self.id(), &other.as_remote(), context)
+    }
+
+    pub fn send(&self, inter: InterId, tag: i32, data: &[u8]) -> OpId {
+        self.node.isend(inter, 0, tag, view(data), Mode::Standard)
+    }
+
+    pub fn recv(&self, inter: InterId, tag: i32, data: &mut [u8]) -> OpId {
+        self.node.irecv(inter, Source::Rank(0), Tag::Is(tag), space(data))
+    }
+
+    pub fn wait(&self, op: OpId) -> Outcome {
+        self.wait_for(op, LONG).expect("the operation ends in time")
+    }
+
+    pub fn wait_for(&self, op: OpId, limit: Duration) -> Option<Outcome> {
+        self.node.wait_until(&mut || (), |core| core.test(op), Some(Instant::now() + limit))
+    }
+}
+
+/// Both ends of one inter-communicator.
+pub fn couple(a: &Job, b: &Job) -> (InterId, InterId) {
+    (a.open(b, 1), b.open(a, 1))
+}
+
+pub fn view(data: &[u8]) -> Layout {
+    // SAFETY: tests wait for the operation before they drop or change the data; sends only read.
+    unsafe { Layout::contiguous(data.as_ptr().cast_mut(), data.len()) }
+}
+
+pub fn space(data: &mut [u8]) -> Layout {
+    // SAFETY: tests wait for the operation before they look at or drop the data.
+    unsafe { Layout::contiguous(data.as_mut_ptr(), data.len()) }
+}
+
+pub fn got(size: usize, tag: i32) -> Outcome {
+    Outcome::Received(Envelope { source: 0, tag, size: size as u64 })
+}
+
+/// Bytes that differ wherever one looks.
+pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
+    (0..len as u64).map(|i| at(i, seed)).collect()
+}
+
+pub fn at(i: u64, seed: u64) -> u8 {
+    ((i ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+/// A small generator, so that runs repeat.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}

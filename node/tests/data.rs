@@ -1,0 +1,220 @@
+//! Messages of all sizes and shapes arrive as they were sent.
+
+mod common;
+use common::*;
+use node::{Flat, Layout, Mode, Outcome, Probe, Source, Tag};
+use std::time::Instant;
+
+#[test]
+fn every_size_both_ways() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let sizes = [0, 1, 7, 1000, 16 << 10, (16 << 10) + 1, 65_536, 1 << 20, (3 << 20) + 5, 64 << 20];
+    for (tag, size) in (1i32..).zip(sizes) {
+        let data = pattern(size, tag as u64);
+        for (from, from_inter, to, to_inter) in [(&a, to_b, &b, to_a), (&b, to_a, &a, to_b)] {
+            let mut space = vec![0; size];
+            let send = from.send(from_inter, tag, &data);
+            let recv = to.recv(to_inter, tag, &mut space);
+            assert_eq!(to.wait(recv), got(size, tag));
+            assert_eq!(from.wait(send), Outcome::Sent);
+            assert!(space == data, "{size} bytes");
+        }
+    }
+    assert_eq!((a.node.drain(LONG), b.node.drain(LONG)), (0, 0));
+}
+
+#[test]
+fn posted_first_and_synchronous() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    for size in [0, 100, 1 << 20] {
+        let data = pattern(size, 3);
+        let mut space = vec![0; size];
+        let recv = b.node.irecv(to_a, Source::Any, Tag::Any, common::space(&mut space));
+        let send = a.node.isend(to_b, 0, 5, view(&data), Mode::Synchronous);
+        assert_eq!(b.wait(recv), got(size, 5));
+        assert_eq!(a.wait(send), Outcome::Sent);
+        assert!(space == data);
+    }
+}
+
+#[test]
+fn strided_both_sides() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    // Fine (8 of 24 bytes), coarse (40,000 of 50,000), and one that goes backwards.
+    let shapes = [
+        (Flat::new([(0, 8)], 24), 200_000),
+        (Flat::new([(0, 40_000)], 50_000), 100),
+        (Flat::new([(30, 10), (0, 20), (64, 1)], 72), 30_000),
+        (Flat::new([(0, 16)], 16), 5000),
+    ];
+    for (flat, count) in &shapes {
+        for (other, other_count) in &shapes {
+            let mut source = pattern(11_000_000, 9);
+            let mut target = vec![0u8; 11_000_000];
+            let bytes = flat.size() * count;
+            if other.size() * other_count < bytes {
+                continue;
+            }
+            // SAFETY: both vectors hold all elements and outlive the operations.
+            let (from, to) = unsafe {
+                (
+                    Layout::strided(source.as_mut_ptr(), flat, *count),
+                    Layout::strided(target.as_mut_ptr(), other, *other_count),
+                )
+            };
+            let send = a.node.isend(to_b, 0, 1, from, Mode::Standard);
+            let recv = b.node.irecv(to_a, Source::Any, Tag::Any, to);
+            assert_eq!(b.wait(recv), got(bytes, 1));
+            a.wait(send);
+            // Back to a contiguous buffer, through the same shape.
+            let mut packed = vec![0; bytes];
+            // SAFETY: as above; only read.
+            let again = unsafe { Layout::strided(target.as_mut_ptr(), other, bytes / other.size()) };
+            let whole = again.bytes() as usize;
+            let send = b.node.isend(to_a, 0, 2, again, Mode::Standard);
+            let recv = a.recv(to_b, 2, &mut packed);
+            assert_eq!(a.wait(recv), got(whole, 2));
+            b.wait(send);
+            let mut expected = vec![0; bytes];
+            // SAFETY: as above.
+            let from = unsafe { Layout::strided(source.as_mut_ptr(), flat, *count) };
+            let send = a.node.isend(to_b, 0, 3, from, Mode::Standard);
+            let recv = b.recv(to_a, 3, &mut expected);
+            b.wait(recv);
+            a.wait(send);
+            assert!(expected[..whole] == packed[..whole]);
+        }
+    }
+}
+
+#[test]
+fn a_pattern_is_read_block_by_block() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let mut source: Vec<u8> = (0..240_000u32).map(|i| (i % 251) as u8).collect();
+    let flat = Flat::new([(4, 2), (0, 3)], 8);
+    let count = 30_000;
+    // SAFETY: the vector holds all elements and outlives the operation.
+    let layout = unsafe { Layout::strided(source.as_mut_ptr(), &flat, count) };
+    let send = a.node.isend(to_b, 0, 1, layout, Mode::Standard);
+    let mut packed = vec![0; flat.size() * count];
+    let recv = b.recv(to_a, 1, &mut packed);
+    b.wait(recv);
+    a.wait(send);
+    let expected: Vec<u8> =
+        (0..count).flat_map(|e| [4, 5, 0, 1, 2].map(|at| source[e * 8 + at])).collect();
+    assert!(packed == expected);
+}
+
+#[test]
+fn many_at_once_in_order() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let mut dice = Dice(7);
+    let data: Vec<Vec<u8>> = (0..4000).map(|i| pattern(dice.roll(40_000) as usize, i)).collect();
+    let threads: Vec<_> = [(a, to_b), (b, to_a)]
+        .into_iter()
+        .map(|(job, inter)| {
+            let data = data.clone();
+            std::thread::spawn(move || {
+                let mut spaces: Vec<Vec<u8>> = data.iter().map(|d| vec![0; d.len()]).collect();
+                let sends: Vec<_> = data.iter().map(|d| job.send(inter, 1, d)).collect();
+                let recvs: Vec<_> = spaces.iter_mut().map(|s| job.recv(inter, 1, s)).collect();
+                for (i, op) in recvs.into_iter().enumerate() {
+                    assert_eq!(job.wait(op), got(data[i].len(), 1), "message {i}");
+                }
+                sends.into_iter().for_each(|op| assert_eq!(job.wait(op), Outcome::Sent));
+                assert!(spaces == data);
+                assert_eq!(job.node.drain(LONG), 0);
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|t| t.join().unwrap());
+}
+
+#[test]
+fn probes_truncation_and_cancel() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let data = pattern(100_000, 1);
+    let send = a.send(to_b, 4, &data);
+    let found = b.node.wait_until(
+        &mut || (),
+        |core| match core.probe(to_a, Source::Any, Tag::Any) {
+            Probe::Found(e) => Some(e),
+            _ => None,
+        },
+        Some(Instant::now() + LONG),
+    );
+    assert_eq!(found.unwrap().size, 100_000);
+    let mut small = vec![0; 1000];
+    let recv = b.recv(to_a, 4, &mut small);
+    assert!(matches!(b.wait(recv), Outcome::Truncated(e) if e.size == 1000));
+    assert!(small == data[..1000]);
+    assert_eq!(a.wait(send), Outcome::Sent);
+    let never = b.recv(to_a, 99, &mut small);
+    assert_eq!(b.node.test(never), None);
+    assert!(b.node.cancel(never));
+    assert_eq!(b.node.peek(never), None);
+}
+
+#[test]
+fn progress_without_the_receiver_in_a_call() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let data = pattern(8 << 20, 1);
+    let mut space = vec![0; 8 << 20];
+    let recv = b.recv(to_a, 1, &mut space);
+    // From here on only the threads move anything.
+    let send = a.send(to_b, 1, &data);
+    let start = Instant::now();
+    while a.node.peek(send).is_none() || b.node.peek(recv).is_none() {
+        assert!(start.elapsed() < LONG);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(b.node.test(recv), Some(got(8 << 20, 1)));
+    assert!(space == data);
+}
+
+#[test]
+fn a_job_may_speak_with_itself() {
+    let a = Job::new();
+    let second = node::Group { incarnation: u64::MAX, ..a.group };
+    a.node.add_group(second);
+    let contacts = vec![a.node.contact()];
+    let other = node::ProcId { incarnation: u64::MAX, rank: 0 };
+    let there = node::RemoteGroup { incarnation: u64::MAX, cookie: a.group.cookie, contacts };
+    let (x, y) = (a.node.open(a.id(), &there, 1), a.node.open(other, &a.as_remote(), 1));
+    let data = pattern(1 << 20, 1);
+    let mut space = vec![0; 1 << 20];
+    let send = a.send(x, 1, &data);
+    let recv = a.recv(y, 1, &mut space);
+    assert_eq!(a.wait(recv), got(1 << 20, 1));
+    assert_eq!(a.wait(send), Outcome::Sent);
+    assert!(space == data);
+    assert_eq!(a.node.drain(LONG), 0);
+}
+
+#[test]
+fn more_than_two_gigabytes() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let size = (2usize << 30) + (100 << 20) + 7;
+    // Only samples are written, so that the rest costs no memory on the sending side.
+    let mut data = vec![0u8; size];
+    let samples: Vec<usize> = (0..size).step_by(1_048_573).chain([size - 1]).collect();
+    samples.iter().for_each(|&i| data[i] = at(i as u64, 1) | 1);
+    let mut space = vec![0u8; size];
+    let start = Instant::now();
+    let recv = b.recv(to_a, 1, &mut space);
+    let send = a.send(to_b, 1, &data);
+    assert_eq!(b.wait(recv), got(size, 1));
+    assert_eq!(a.wait(send), Outcome::Sent);
+    println!("{size} bytes in {:?}", start.elapsed());
+    for &i in &samples {
+        assert_eq!(space[i], data[i], "at {i}");
+    }
+}

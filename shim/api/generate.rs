@@ -1,0 +1,154 @@
+// Turns `functions.txt` into the entry points. Used by build.rs only.
+//
+// For every function that is exported it writes
+//   MPI_X, PMPI_X   one jump through SLOTS: what a native call pays
+//   resolve_*       what a slot holds at first: finds what belongs there
+//   checked_X       looks at the marked arguments and goes to src/entry, refuses, or forwards
+//   guarded_X       forwards through a PMPI tool that sits between us and the MPI
+
+use std::fmt::Write;
+
+#[derive(PartialEq, Clone, Copy)]
+enum Way {
+    Always,
+    Ours,
+    Native,
+    Refuse,
+}
+
+struct Function {
+    way: Way,
+    name: String,
+    /// Name and mark ("" when the argument is not looked at).
+    args: Vec<(String, String)>,
+}
+
+fn parse(table: &str) -> Vec<Function> {
+    let mut all = Vec::new();
+    for line in table.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split_whitespace();
+        let (Some(way), Some(name)) = (words.next(), words.next()) else { continue };
+        let way = match way {
+            "always" => Way::Always,
+            "ours" => Way::Ours,
+            "native" => Way::Native,
+            "refuse" => Way::Refuse,
+            other => panic!("functions.txt: unknown way {other:?} for {name}"),
+        };
+        let args = words
+            .map(|w| {
+                let (n, mark) = w.split_once(':').unwrap_or((w, ""));
+                (format!("r#{n}"), mark.to_owned())
+            })
+            .collect();
+        all.push(Function { way, name: name.to_owned(), args });
+    }
+    all
+}
+
+/// The condition under which an argument is ours, as Rust source.
+fn is_ours(function: &Function, arg: &str, mark: &str) -> String {
+    match mark {
+        "Comm" => format!("crate::inter::maybe({arg})"),
+        "Comm*" => format!("crate::inter::maybe_at({arg})"),
+        "Request" => format!("crate::request::is_token({arg})"),
+        "Request*" => format!("crate::request::is_token_at({arg})"),
+        "Request[]" => format!("crate::request::any_token({arg}, {} as i32)", function.args[0].0),
+        "Group" => format!("crate::group::is_token({arg})"),
+        "Group*" => format!("crate::group::is_token_at({arg})"),
+        other => panic!("functions.txt: unknown mark {other:?} for {}", function.name),
+    }
+}
+
+pub fn generate(table: &str) -> String {
+    let mut out = String::new();
+    let w = &mut out;
+    let functions: Vec<_> = parse(table).into_iter().filter(|f| f.way != Way::Native).collect();
+    let n = functions.len();
+    writeln!(w, "pub const FUNCTIONS: usize = {n};").unwrap();
+    let mut slots = String::new();
+    let mut names = String::new();
+    let mut checked = String::new();
+    let mut guarded = String::new();
+    let mut always = String::new();
+    for (i, f) in functions.iter().enumerate() {
+        let name = &f.name;
+        let (face, pface) = (2 * i, 2 * i + 1);
+        for (slot, prefix) in [(face, "MPI"), (pface, "PMPI")] {
+            writeln!(
+                w,
+                "#[unsafe(naked)]\n#[unsafe(no_mangle)]\n#[allow(non_snake_case)]\npub unsafe extern \"C\" fn {prefix}_{name}() {{\n    \
+                 naked_asm!(\"jmp qword ptr [rip + {{slots}} + {{at}}]\", slots = sym SLOTS, at = const {slot} * 8)\n}}\n\
+                 #[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn resolve_{prefix}_{name}() {{\n    \
+                 naked_asm!(\"push {{slot}}\", \"jmp {{common}}\", slot = const {slot}, common = sym resolve_common)\n}}"
+            )
+            .unwrap();
+            write!(slots, "Slot::new(resolve_{prefix}_{name} as *mut ()), ").unwrap();
+        }
+        let params = f.args.iter().map(|(a, _)| format!("{a}: usize")).collect::<Vec<_>>().join(", ");
+        let values = f.args.iter().map(|(a, _)| a.as_str()).collect::<Vec<_>>().join(", ");
+        let types = vec!["usize"; f.args.len()].join(", ");
+        let fn_type = format!("unsafe extern \"C\" fn({types}) -> c_int");
+        let marked: Vec<_> = f.args.iter().filter(|(_, m)| !m.is_empty()).collect();
+        let mut body = String::new();
+        match f.way {
+            Way::Always => writeln!(body, "    return ours::{name}(Face(K), {values});").unwrap(),
+            Way::Ours => {
+                let any = marked.iter().map(|(a, m)| is_ours(f, a, m)).collect::<Vec<_>>().join(" || ");
+                writeln!(
+                    body,
+                    "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
+                     if unsafe {{ {any} }}\n        && let Some(code) = unsafe {{ ours::{name}({values}) }}\n    {{\n        return code;\n    }}"
+                )
+                .unwrap();
+            }
+            Way::Refuse => {
+                for (a, m) in &marked {
+                    let kind = m.trim_end_matches(['*', '[', ']']).to_lowercase();
+                    let at = if m.ends_with('*') { "_at" } else { "" };
+                    let test = is_ours(f, a, m);
+                    writeln!(
+                        body,
+                        "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
+                         if unsafe {{ {test} }}\n        && let Some(code) = unsafe {{ refuse::{kind}{at}({face}, {a}) }}\n    {{\n        return code;\n    }}"
+                    )
+                    .unwrap();
+                }
+            }
+            Way::Native => unreachable!("filtered above"),
+        }
+        writeln!(w, "#[allow(non_snake_case)]\nunsafe extern \"C\" fn checked_{name}<const K: usize>({params}) -> c_int {{\n{body}").unwrap();
+        if f.way != Way::Always {
+            writeln!(
+                w,
+                "    // SAFETY: `forward::native` gives the function of this index, which takes these arguments.\n    \
+                 unsafe {{ std::mem::transmute::<*const (), {fn_type}>(forward::native(K))({values}) }}"
+            )
+            .unwrap();
+        }
+        writeln!(w, "}}").unwrap();
+        writeln!(
+            w,
+            "#[allow(non_snake_case)]\nunsafe extern \"C\" fn guarded_{name}<const K: usize>({params}) -> c_int {{\n    \
+             let through = forward::Guard::enter(K);\n    \
+             // SAFETY: `Guard` holds the function of this index, which takes these arguments.\n    \
+             unsafe {{ std::mem::transmute::<*const (), {fn_type}>(through.function())({values}) }}\n}}"
+        )
+        .unwrap();
+        write!(checked, "Code(checked_{name}::<{face}> as *const ()), Code(checked_{name}::<{pface}> as *const ()), ").unwrap();
+        write!(guarded, "Code(guarded_{name}::<{face}> as *const ()), Code(guarded_{name}::<{pface}> as *const ()), ").unwrap();
+        write!(names, "c\"PMPI_{name}\", ").unwrap();
+        write!(always, "{}, ", f.way == Way::Always).unwrap();
+    }
+    writeln!(
+        w,
+        "/// What each entry jumps to: two a function, MPI_X and PMPI_X.\nstatic SLOTS: [Slot; 2 * FUNCTIONS] = [{slots}];\n\
+         static CHECKED: [Code; 2 * FUNCTIONS] = [{checked}];\n\
+         static GUARDED: [Code; 2 * FUNCTIONS] = [{guarded}];\n\
+         /// The names, with the P: without it, one byte further on.\nstatic NAMES: [&CStr; FUNCTIONS] = [{names}];\n\
+         static ALWAYS: [bool; FUNCTIONS] = [{always}];"
+    )
+    .unwrap();
+    out
+}

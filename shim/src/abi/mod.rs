@@ -1,0 +1,295 @@
+//! What differs between MPIs, as data: one file per ABI family. Handles cross this boundary as register-wide values,
+//! masked to the family's width.
+//!
+//! `bind` picks the family by the library that the program is bound to, not by what is installed. Nothing else in
+//! the tree knows a constant of an MPI.
+
+mod mpich;
+mod openmpi;
+
+use crate::error::Class;
+use crate::forward::{Handle, Library, library};
+use std::ffi::{CStr, c_int};
+use std::sync::OnceLock;
+
+/// A constant as its header has it: a number, or the address of a variable of the MPI library.
+#[derive(Clone, Copy, Debug)]
+pub enum Const {
+    Int(i64),
+    Address(&'static CStr),
+}
+
+/// One constant of one family, by its C name: what the probe compares with `mpi.h`.
+pub type Named = (&'static str, Const);
+
+/// Where things are in an `MPI_Status`.
+#[derive(Clone, Copy, Debug)]
+pub struct StatusLayout {
+    pub size: usize,
+    pub source: usize,
+    pub tag: usize,
+    pub error: usize,
+    pub count: Count,
+}
+
+/// How a status holds the number of bytes received, and the mark of a cancelled request.
+#[derive(Clone, Copy, Debug)]
+pub enum Count {
+    /// Two ints: low half; high half shifted by one, with the mark in bit 0.
+    SplitInts { low: usize, high: usize },
+    /// An int mark and a size_t.
+    Long { cancelled: usize, count: usize },
+}
+
+/// A family of MPIs that share one ABI.
+pub struct Family {
+    pub name: &'static str,
+    pub handle_bytes: usize,
+    pub status: StatusLayout,
+    /// Tokens: high bits that no handle of this family has. The low 24 bits count.
+    pub request_token: u64,
+    pub group_token: u64,
+    pub constants: &'static [Named],
+}
+
+/// All families, for the probe.
+pub const FAMILIES: [&Family; 2] = [&mpich::FAMILY, &openmpi::FAMILY];
+
+macro_rules! abi {
+    ($($field:ident: $type:ty = $name:literal),* $(,)?) => {
+        /// The constants of the MPI below, resolved.
+        pub struct Abi {
+            pub family: &'static Family,
+            /// The bits of a register that a handle occupies.
+            pub mask: u64,
+            $(pub $field: $type,)*
+        }
+
+        impl Abi {
+            fn resolve(family: &'static Family, library: &Library) -> Option<Abi> {
+                let mask = if family.handle_bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
+                let value = |name: &str| -> Option<i64> {
+                    match family.constants.iter().find(|(n, _)| *n == name)?.1 {
+                        Const::Int(v) => Some(v),
+                        Const::Address(symbol) => library.variable(symbol).map(|p| p as i64),
+                    }
+                };
+                Some(Abi { family, mask, $($field: <$type as FromConst>::from_const(value($name)?, mask),)* })
+            }
+        }
+    };
+}
+
+/// From the number in a header to the type in which it is used.
+trait FromConst {
+    fn from_const(value: i64, mask: u64) -> Self;
+}
+
+impl FromConst for c_int {
+    fn from_const(value: i64, _mask: u64) -> c_int {
+        value as c_int
+    }
+}
+
+impl FromConst for Handle {
+    fn from_const(value: i64, mask: u64) -> Handle {
+        value as u64 & mask
+    }
+}
+
+/// An address with a meaning of its own (`MPI_STATUS_IGNORE`, …).
+impl FromConst for usize {
+    fn from_const(value: i64, _mask: u64) -> usize {
+        value as usize
+    }
+}
+
+abi! {
+    comm_null: Handle = "MPI_COMM_NULL",
+    comm_world: Handle = "MPI_COMM_WORLD",
+    comm_self: Handle = "MPI_COMM_SELF",
+    request_null: Handle = "MPI_REQUEST_NULL",
+    group_null: Handle = "MPI_GROUP_NULL",
+    datatype_null: Handle = "MPI_DATATYPE_NULL",
+    errors_return: Handle = "MPI_ERRORS_RETURN",
+    byte: Handle = "MPI_BYTE",
+    int: Handle = "MPI_INT",
+    max: Handle = "MPI_MAX",
+    any_source: c_int = "MPI_ANY_SOURCE",
+    any_tag: c_int = "MPI_ANY_TAG",
+    proc_null: c_int = "MPI_PROC_NULL",
+    undefined: c_int = "MPI_UNDEFINED",
+    tag_ub: c_int = "MPI_TAG_UB",
+    max_error_string: c_int = "MPI_MAX_ERROR_STRING",
+    status_ignore: usize = "MPI_STATUS_IGNORE",
+    statuses_ignore: usize = "MPI_STATUSES_IGNORE",
+    ident: c_int = "MPI_IDENT",
+    congruent: c_int = "MPI_CONGRUENT",
+    unequal: c_int = "MPI_UNEQUAL",
+    err_buffer: c_int = "MPI_ERR_BUFFER",
+    err_count: c_int = "MPI_ERR_COUNT",
+    err_type: c_int = "MPI_ERR_TYPE",
+    err_tag: c_int = "MPI_ERR_TAG",
+    err_comm: c_int = "MPI_ERR_COMM",
+    err_rank: c_int = "MPI_ERR_RANK",
+    err_request: c_int = "MPI_ERR_REQUEST",
+    err_group: c_int = "MPI_ERR_GROUP",
+    err_arg: c_int = "MPI_ERR_ARG",
+    err_truncate: c_int = "MPI_ERR_TRUNCATE",
+    err_other: c_int = "MPI_ERR_OTHER",
+    err_intern: c_int = "MPI_ERR_INTERN",
+    err_in_status: c_int = "MPI_ERR_IN_STATUS",
+    err_pending: c_int = "MPI_ERR_PENDING",
+    err_name: c_int = "MPI_ERR_NAME",
+    err_unsupported: c_int = "MPI_ERR_UNSUPPORTED_OPERATION",
+    combiner_named: c_int = "MPI_COMBINER_NAMED",
+    combiner_dup: c_int = "MPI_COMBINER_DUP",
+    combiner_contiguous: c_int = "MPI_COMBINER_CONTIGUOUS",
+    combiner_vector: c_int = "MPI_COMBINER_VECTOR",
+    combiner_hvector: c_int = "MPI_COMBINER_HVECTOR",
+}
+
+impl Abi {
+    /// The MPI error class of one of our kinds of failure.
+    pub fn class(&self, class: Class) -> c_int {
+        match class {
+            Class::Arg => self.err_arg,
+            Class::Buffer => self.err_buffer,
+            Class::Comm => self.err_comm,
+            Class::Count => self.err_count,
+            Class::Group => self.err_group,
+            Class::Intern => self.err_intern,
+            Class::Name => self.err_name,
+            Class::Other => self.err_other,
+            Class::Rank => self.err_rank,
+            Class::Request => self.err_request,
+            Class::Tag => self.err_tag,
+            Class::Truncate => self.err_truncate,
+            Class::Type => self.err_type,
+            Class::Unsupported => self.err_unsupported,
+            Class::PeerGone => crate::error::own_class(Class::PeerGone).unwrap_or(self.err_other),
+            Class::Timeout => crate::error::own_class(Class::Timeout).unwrap_or(self.err_other),
+        }
+    }
+
+    /// Writes a status, unless the caller ignores it.
+    ///
+    /// # Safety
+    /// `at` is an `MPI_Status` of this ABI or the ignoring value.
+    pub unsafe fn write_status(&self, at: usize, status: &Status) {
+        if at == self.status_ignore || at == 0 {
+            return;
+        }
+        let layout = &self.family.status;
+        let put = |offset: usize, value: c_int| {
+            // SAFETY: the layout's fields lie within the caller's status, which is aligned for its ints.
+            unsafe { ((at + offset) as *mut c_int).write(value) }
+        };
+        put(layout.source, status.source);
+        put(layout.tag, status.tag);
+        if let Some(error) = status.error {
+            put(layout.error, error);
+        }
+        match layout.count {
+            Count::SplitInts { low, high } => {
+                put(low, status.bytes as c_int);
+                put(high, ((status.bytes >> 32) << 1) as c_int);
+            }
+            Count::Long { cancelled, count } => {
+                put(cancelled, 0);
+                // SAFETY: as above; the field is a size_t.
+                unsafe { ((at + count) as *mut u64).write(status.bytes) }
+            }
+        }
+    }
+
+    /// The status of index `i` in an array, or the ignoring value.
+    pub fn status_at(&self, array: usize, i: usize) -> usize {
+        if array == self.statuses_ignore || array == 0 { self.status_ignore } else { array + i * self.family.status.size }
+    }
+
+    /// MPI's status of an operation that did nothing (`MPI_PROC_NULL`, null requests).
+    pub fn empty_status(&self) -> Status {
+        Status { source: self.any_source, tag: self.any_tag, bytes: 0, error: None }
+    }
+}
+
+/// What the program reads from an `MPI_Status`.
+#[derive(Clone, Debug)]
+pub struct Status {
+    pub source: c_int,
+    pub tag: c_int,
+    pub bytes: u64,
+    /// Only written where MPI says so: in the array calls.
+    pub error: Option<c_int>,
+}
+
+static ABI: OnceLock<Abi> = OnceLock::new();
+
+/// Why the MPI below cannot be served.
+#[derive(Debug)]
+pub enum BindError {
+    NoMpi,
+    Unknown(String),
+}
+
+/// Finds out which MPI the program is bound to.
+pub fn bind() -> Result<&'static Abi, BindError> {
+    if let Some(abi) = ABI.get() {
+        return Ok(abi);
+    }
+    let library = library().ok_or(BindError::NoMpi)?;
+    let family = family_of(library).ok_or_else(|| BindError::Unknown(library.path.clone()))?;
+    let abi = Abi::resolve(family, library).ok_or_else(|| BindError::Unknown(library.path.clone()))?;
+    base::log!(Info, "ABI: {} ({})", family.name, library.path);
+    Ok(ABI.get_or_init(|| abi))
+}
+
+fn family_of(library: &Library) -> Option<&'static Family> {
+    let file = library.path.rsplit('/').next().unwrap_or_default();
+    if library.symbol(c"ompi_mpi_comm_world").is_some() {
+        Some(&openmpi::FAMILY)
+    } else if library.symbol(c"lam_mpi_comm_world").is_some() || file.starts_with("libmpi_abi") {
+        None
+    } else if file.starts_with("libmpich.so.12") || file.starts_with("libmpi.so.12") {
+        Some(&mpich::FAMILY)
+    } else {
+        None
+    }
+}
+
+/// The ABI, if it has been found.
+pub fn known() -> Option<&'static Abi> {
+    ABI.get()
+}
+
+/// The ABI, in calls that only exist once it has been found: those on an inter-communicator of ours.
+pub fn get() -> &'static Abi {
+    ABI.get().expect("bound before the first inter-communicator")
+}
+
+/// Reads a handle from memory.
+///
+/// # Safety
+/// `at` is the address of a handle of this ABI.
+pub unsafe fn load_handle(at: usize) -> Handle {
+    match get().family.handle_bytes {
+        // SAFETY: the caller's promise.
+        4 => u64::from(unsafe { (at as *const u32).read() }),
+        // SAFETY: the caller's promise.
+        _ => unsafe { (at as *const u64).read() },
+    }
+}
+
+/// Writes a handle to memory.
+///
+/// # Safety
+/// `at` is the address of a handle of this ABI.
+pub unsafe fn store_handle(at: usize, handle: Handle) {
+    match get().family.handle_bytes {
+        // SAFETY: the caller's promise.
+        4 => unsafe { (at as *mut u32).write(handle as u32) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { (at as *mut u64).write(handle) },
+    }
+}

@@ -1,0 +1,156 @@
+//! The collective steps of the three calls, over communicators of the MPI below.
+
+use crate::abi::Abi;
+use crate::error::{Class, Failure};
+use crate::forward::{self as pmpi, Handle};
+use crate::wait::wait_poking;
+use base::bytes::{Put, Take};
+use node::{Contact, Node};
+use std::ffi::{c_int, c_void};
+
+/// More than any verdict: the records of the other job and a little beside them.
+const MAX_VERDICT: u64 = 65 << 20;
+
+fn native(what: &str, code: c_int) -> Result<(), Failure> {
+    if code == 0 { Ok(()) } else { Err(Failure::new(Class::Intern, format!("{what} failed in the MPI below (code {code})"))) }
+}
+
+/// The worst fault that any process found; 0 is none.
+pub fn agree(abi: &Abi, comm: Handle, fault: c_int) -> Result<c_int, Failure> {
+    let mut worst: c_int = 0;
+    // SAFETY: one int in, one out.
+    let code = unsafe {
+        pmpi::allreduce((&raw const fault).cast(), (&raw mut worst).cast(), 1, abi.int, abi.max, comm)
+    };
+    native("MPI_Allreduce", code)?;
+    Ok(worst)
+}
+
+/// A communicator of our own over the same group, in the same order, on which errors only return. By split, never by
+/// dup, which would run the user's copy callbacks. With it, our rank and the size.
+pub fn split(abi: &Abi, comm: Handle) -> Result<(Handle, u32, u32), Failure> {
+    let (mut rank, mut size, mut new) = (0, 0, 0);
+    // SAFETY: plain out-arguments.
+    unsafe {
+        native("MPI_Comm_rank", pmpi::comm_rank(comm, &mut rank))?;
+        native("MPI_Comm_size", pmpi::comm_size(comm, &mut size))?;
+        native("MPI_Comm_split", pmpi::comm_split(comm, 0, rank, &mut new))?;
+        native("MPI_Comm_set_errhandler", pmpi::comm_set_errhandler(new, abi.errors_return))?;
+    }
+    Ok((new & abi.mask, rank as u32, size as u32))
+}
+
+/// All contact records, in order of rank, on the leader; nothing elsewhere. A process without a contact sends none,
+/// which is a fault on all.
+pub fn gather_records(
+    abi: &Abi,
+    comm: Handle,
+    rank: u32,
+    size: u32,
+    contact: Option<&Contact>,
+) -> Result<Vec<u8>, Failure> {
+    let mut own = Vec::new();
+    if let Some(contact) = contact {
+        contact.encode(&mut own);
+    }
+    if agree(abi, comm, contact.is_none().into())? != 0 {
+        return Err(Failure::new(Class::Other, "a process of this job cannot be reached: see MPI_CONNECT_LOG=info there"));
+    }
+    let length = own.len() as c_int;
+    let mut lengths = vec![0 as c_int; if rank == 0 { size as usize } else { 0 }];
+    // SAFETY: one int each; the leader has room for all.
+    native("MPI_Gather", unsafe {
+        pmpi::gather((&raw const length).cast(), 1, abi.int, lengths.as_mut_ptr().cast(), 1, abi.int, 0, comm)
+    })?;
+    let mut at: c_int = 0;
+    let mut places = Vec::with_capacity(lengths.len());
+    for length in &lengths {
+        places.push(at);
+        at = at.checked_add(*length).ok_or_else(|| Failure::new(Class::Other, "the job has too many processes"))?;
+    }
+    let mut all = vec![0; at as usize];
+    // SAFETY: the leader has room for all the lengths that were announced.
+    native("MPI_Gatherv", unsafe {
+        pmpi::gatherv(
+            own.as_ptr().cast(),
+            length,
+            abi.byte,
+            all.as_mut_ptr().cast(),
+            lengths.as_ptr(),
+            places.as_ptr(),
+            abi.byte,
+            0,
+            comm,
+        )
+    })?;
+    Ok(all)
+}
+
+/// What the leader found, told to all: `verdict` is given on the leader only. The others wait asleep.
+pub fn from_leader(
+    abi: &Abi,
+    node: &Node,
+    comm: Handle,
+    verdict: Option<Result<Vec<u8>, Failure>>,
+) -> Result<Vec<u8>, Failure> {
+    let mut message = verdict.map(encode);
+    let mut length = message.as_ref().map_or(0, |m| m.len() as u64).to_le_bytes();
+    bcast(abi, node, comm, &mut length)?;
+    let length = u64::from_le_bytes(length);
+    if length > MAX_VERDICT {
+        return Err(Failure::new(Class::Intern, "the leader's verdict is too long"));
+    }
+    let message = message.get_or_insert_with(|| vec![0; length as usize]);
+    bcast(abi, node, comm, message)?;
+    decode(message)
+}
+
+fn encode(verdict: Result<Vec<u8>, Failure>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match verdict {
+        Ok(bytes) => {
+            out.put_u8(u8::MAX);
+            out.extend_from_slice(&bytes);
+        }
+        Err(failure) => {
+            out.put_u8(Class::ALL.iter().position(|c| *c == failure.class).unwrap_or(0) as u8);
+            out.extend_from_slice(failure.text.as_bytes());
+        }
+    }
+    out
+}
+
+fn decode(message: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut t = Take(message);
+    match t.u8() {
+        Ok(u8::MAX) => Ok(t.rest().to_vec()),
+        Ok(class) => {
+            let class = Class::ALL.get(usize::from(class)).copied().unwrap_or(Class::Intern);
+            Err(Failure::new(class, String::from_utf8_lossy(t.rest())))
+        }
+        Err(_) => Err(Failure::new(Class::Intern, "the leader's verdict is empty")),
+    }
+}
+
+/// From the leader to all, by a nonblocking broadcast: whoever waits sleeps, and its own transfers move on.
+fn bcast(abi: &Abi, node: &Node, comm: Handle, bytes: &mut [u8]) -> Result<(), Failure> {
+    let mut request: Handle = 0;
+    // SAFETY: the bytes stay until the request has completed, below.
+    native("MPI_Ibcast", unsafe {
+        pmpi::ibcast(bytes.as_mut_ptr().cast(), bytes.len() as c_int, abi.byte, 0, comm, &mut request)
+    })?;
+    let done = std::cell::Cell::new(None);
+    let ask = || {
+        let mut flag = 0;
+        if done.get().is_none() {
+            // SAFETY: our own request; the status is ignored.
+            let code = unsafe { pmpi::test(&mut request, &mut flag, abi.status_ignore as *mut c_void) };
+            if flag != 0 || code != 0 {
+                done.set(Some(code));
+            }
+        }
+    };
+    let mut ask = ask;
+    ask();
+    native("MPI_Ibcast", wait_poking(node, &mut ask, |_| done.get()))
+}

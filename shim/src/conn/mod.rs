@@ -1,0 +1,377 @@
+//! The three added calls: register, intercomm_create, remove.
+//!
+//! Each is collective over the local communicator. Every process checks its own arguments, all agree on whether
+//! somebody found a fault, the leader (rank 0) does what concerns the world outside, and its verdict goes to all: so
+//! either every process returns success or every process returns an error.
+
+mod collective;
+mod fork;
+mod meet;
+pub mod registration;
+
+use crate::abi::{self, Abi, BindError};
+use crate::entry;
+use crate::error::{Class, Failure, die, raise};
+use crate::forward::{self as pmpi, Handle};
+use crate::inter::{self, Inter, Remote};
+use base::bytes::{Put, Take};
+use collective::{agree, from_leader, gather_records, split};
+use engine::setup::{MAX_NAME, MAX_RECORDS};
+use naming::Record;
+use node::{Contact, Group, Node};
+use registration::Registration;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::time::Duration;
+
+/// A communicator as the program passes it: an int or an address, by the MPI.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+#[allow(non_camel_case_types)]
+pub struct MPI_Comm(usize);
+
+/// Registers this job, or the part of it that `local_comm` spans, under a name by which other jobs find it.
+///
+/// Collective over `local_comm`, an intra-communicator; the name of rank 0 counts: 1 to 255 bytes of UTF-8 without
+/// control characters. `handle` is set on every process. Errors go to the error handler of `local_comm`:
+/// MPI_ERR_ARG for a bad name or pointer, MPI_ERR_COMM, MPI_ERR_NAME when a live job holds the name or the naming
+/// service cannot be used.
+///
+/// # Safety
+/// `name` is a terminated string or null, `handle` null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Conn_register(name: *const c_char, local_comm: MPI_Comm, handle: *mut c_int) -> c_int {
+    let call = "MPI_Conn_register";
+    let abi = running(call);
+    let comm = local_comm.0 as Handle & abi.mask;
+    if let Err(failure) = check_intra(abi, comm) {
+        return raise(abi.comm_world, &failure.of(call));
+    }
+    // SAFETY: the caller's promises.
+    match unsafe { register(abi, name, comm, handle) } {
+        Ok(()) => 0,
+        Err(failure) => raise(comm, &failure.of(call)),
+    }
+}
+
+/// Joins the registered job with the job registered as `remote_name`, which makes the matching call.
+///
+/// Collective over the communicator that the handle was made with. Waits until the other job has made its call: the
+/// k-th call for a pair of registrations meets the other side's k-th. Waits at most MPI_CONNECT_TIMEOUT seconds
+/// (default 600). `newintercomm` is then used like any inter-communicator and freed by MPI_Comm_free.
+///
+/// # Safety
+/// `remote_name` is a terminated string or null, `newintercomm` null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Conn_intercomm_create(
+    handle: c_int,
+    remote_name: *const c_char,
+    newintercomm: *mut MPI_Comm,
+) -> c_int {
+    let call = "MPI_Conn_intercomm_create";
+    let abi = running(call);
+    let registration = match registration::find(handle) {
+        Ok(registration) => registration,
+        Err(failure) => return raise(abi.comm_world, &failure.of(call)),
+    };
+    // SAFETY: the caller's promises.
+    match unsafe { create(abi, &registration, remote_name, newintercomm) } {
+        Ok(()) => 0,
+        Err(failure) => raise(registration.comm(), &failure.of(call)),
+    }
+}
+
+/// Gives the name back. Inter-communicators made with the handle stay.
+///
+/// Collective over the communicator that the handle was made with.
+#[unsafe(no_mangle)]
+pub extern "C" fn MPI_Conn_remove(handle: c_int) -> c_int {
+    let call = "MPI_Conn_remove";
+    let abi = running(call);
+    let registration = match registration::find(handle) {
+        Ok(registration) => registration,
+        Err(failure) => return raise(abi.comm_world, &failure.of(call)),
+    };
+    registration::remove(handle);
+    release(&registration);
+    let mut private = registration.private;
+    // SAFETY: our own communicator, freed once, by all of its members.
+    unsafe { pmpi::comm_free(&mut private) }
+}
+
+/// Gives a name back to the world and forgets its group. Also at Finalize, where communicators are left alone.
+pub fn release(registration: &Registration) {
+    if let Some(claim) = registration.claim.lock().unwrap_or_else(|e| e.into_inner()).take() {
+        fork::forget(claim.fd());
+        claim.release();
+        base::log!(Info, "gave the name '{}' back", registration.name);
+    }
+    if let Ok(node) = Node::get() {
+        node.remove_group(registration.group.incarnation);
+    }
+}
+
+impl Failure {
+    /// With the name of the call in front.
+    fn of(mut self, call: &str) -> Failure {
+        if !self.text.starts_with("MPI_") {
+            self.text = format!("{call}: {}", self.text);
+        }
+        self
+    }
+}
+
+/// The ABI of a running MPI. Without one there is no error handler to call: the job ends as an MPI ends it.
+fn running(call: &str) -> &'static Abi {
+    let abi = match abi::bind() {
+        Ok(abi) => abi,
+        Err(BindError::NoMpi) => die(&format!("{call}: this program has no MPI library that could be found")),
+        Err(BindError::Unknown(path)) => die(&format!("{call}: {path} is an MPI that this version does not know")),
+    };
+    let (mut initialized, mut finalized) = (0, 0);
+    // SAFETY: allowed at any time.
+    unsafe {
+        pmpi::initialized(&mut initialized);
+        pmpi::finalized(&mut finalized);
+    }
+    if initialized == 0 {
+        die(&format!("{call} was called before MPI_Init"));
+    }
+    if finalized != 0 {
+        die(&format!("{call} was called after MPI_Finalize"));
+    }
+    abi
+}
+
+fn check_intra(abi: &Abi, comm: Handle) -> Result<(), Failure> {
+    let mut inter = 0;
+    if comm == abi.comm_null {
+        return Err(Failure::new(Class::Comm, "the communicator is MPI_COMM_NULL"));
+    }
+    // SAFETY: the MPI below checks the handle.
+    let code = unsafe { pmpi::comm_test_inter(comm, &mut inter) };
+    if code != 0 || inter != 0 || inter::find(comm).is_some() {
+        return Err(Failure::new(Class::Comm, "an intra-communicator is needed"));
+    }
+    Ok(())
+}
+
+/// What is wrong with a name, by number: processes compare numbers.
+const NAME_FAULTS: [&str; 6] = [
+    "",
+    "the name is a null pointer",
+    "the name is empty",
+    "the name is longer than 255 bytes",
+    "the name is not UTF-8 or contains a control character",
+    "the place for the result is a null pointer",
+];
+
+unsafe fn read_name(name: *const c_char, result: *const c_void) -> Result<String, c_int> {
+    if name.is_null() {
+        return Err(1);
+    }
+    // SAFETY: no further than the terminator, or one byte more than a name may have.
+    let len = unsafe { libc::strnlen(name, MAX_NAME + 1) };
+    if len > MAX_NAME {
+        return Err(3);
+    }
+    // SAFETY: there is a terminator within the bounds.
+    let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| 4)?;
+    match naming::check_name(name) {
+        Ok(()) if result.is_null() => Err(5),
+        Ok(()) => Ok(name.to_owned()),
+        Err(naming::NameError::Empty) => Err(2),
+        Err(naming::NameError::TooLong(_)) => Err(3),
+        Err(naming::NameError::Control) => Err(4),
+    }
+}
+
+/// The name, if every process of `comm` has a good one.
+unsafe fn agreed_name(abi: &Abi, name: *const c_char, result: *const c_void, comm: Handle) -> Result<String, Failure> {
+    // SAFETY: the caller's string.
+    let name = unsafe { read_name(name, result) };
+    let worst = agree(abi, comm, name.as_ref().err().copied().unwrap_or(0))?;
+    match name {
+        Ok(name) if worst == 0 => Ok(name),
+        Ok(_) => Err(Failure::new(Class::Arg, format!("on another process {}", NAME_FAULTS[worst as usize]))),
+        Err(fault) => Err(Failure::new(Class::Arg, NAME_FAULTS[fault as usize])),
+    }
+}
+
+fn the_node() -> Result<&'static Node, Failure> {
+    Node::get().map_err(|e| Failure::new(Class::Other, e.to_string()))
+}
+
+unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_int) -> Result<(), Failure> {
+    // SAFETY: the caller's string.
+    let name = unsafe { agreed_name(abi, name, handle.cast(), comm) }?;
+    let (private, rank, size) = split(abi, comm)?;
+    let node = the_node();
+    let contact = node.as_ref().map(|n| n.contact()).map_err(Clone::clone);
+    let records = gather_records(abi, private, rank, size, contact.as_ref().ok());
+    let mine = Group { incarnation: 0, cookie: [0; 16], rank, size };
+    let made = (|| {
+        let node = node?;
+        contact?;
+        let records = records?;
+        let naming = open_naming()?;
+        let mut registration = Registration::new(name, mine, naming, private, comm);
+        let verdict = if rank == 0 { Some(claim(abi, &mut registration, records)) } else { None };
+        let told = from_leader(abi, node, private, verdict)?;
+        let mut told = Take(&told);
+        let damaged = |_| Failure::new(Class::Intern, "the leader's verdict is damaged");
+        registration.group.incarnation = told.u64().map_err(damaged)?;
+        registration.group.cookie = told.array().map_err(damaged)?;
+        node.add_group(registration.group);
+        Ok(registration)
+    })();
+    match made {
+        Ok(registration) => {
+            entry::init::watch_finalize();
+            let number = registration::insert(registration);
+            // SAFETY: the caller's promise, checked for null.
+            unsafe { handle.write(number) };
+            Ok(())
+        }
+        Err(failure) => {
+            let mut private = private;
+            // SAFETY: our own communicator; every process failed alike.
+            unsafe { pmpi::comm_free(&mut private) };
+            Err(failure)
+        }
+    }
+}
+
+fn open_naming() -> Result<Box<dyn naming::Naming>, Failure> {
+    let bad = |e: naming::OpenError| Failure::new(Class::Name, e.to_string());
+    naming::open(&naming::default_url().map_err(bad)?).map_err(bad)
+}
+
+/// The leader claims the name. What it tells the others: incarnation and cookie.
+fn claim(abi: &Abi, registration: &mut Registration, records: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    let incarnation = u64::from_le_bytes(base::ident::random());
+    let cookie = base::ident::random();
+    let mut own = Take(&records);
+    Contact::decode(&mut own).map_err(|_| Failure::new(Class::Intern, "our own contact record is damaged"))?;
+    let record = Record {
+        name: registration.name.clone(),
+        incarnation,
+        cookie,
+        size: registration.group.size,
+        leader: records[..records.len() - own.0.len()].to_vec(),
+        mpi: abi.family.name.to_owned(),
+        host: naming::host(),
+        boot: naming::boot_id(),
+        pid: std::process::id(),
+        since: naming::now(),
+    };
+    let claim = registration.naming.claim(&record).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
+    fork::remember(claim.fd());
+    registration.group.incarnation = incarnation;
+    base::log!(Info, "registered '{}' in {}", registration.name, registration.naming.describe());
+    registration.lead(records, claim)?;
+    let mut told = Vec::new();
+    told.put_u64(incarnation);
+    told.extend_from_slice(&cookie);
+    Ok(told)
+}
+
+unsafe fn create(
+    abi: &Abi,
+    registration: &Registration,
+    wanted: *const c_char,
+    newintercomm: *mut MPI_Comm,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's string.
+    let wanted = unsafe { agreed_name(abi, wanted, newintercomm.cast(), registration.private) }?;
+    let node = the_node()?;
+    let (carrier, _, _) = split(abi, registration.private)?;
+    let tag_ub = largest_tag(abi, carrier);
+    match join(abi, node, registration, wanted, tag_ub, carrier) {
+        Ok(inter) => {
+            registration.inherit_errhandler(carrier);
+            inter::insert(inter);
+            entry::look_at_arguments();
+            // SAFETY: the caller's promise, checked for null.
+            unsafe { abi::store_handle(newintercomm as usize, carrier) };
+            Ok(())
+        }
+        Err(failure) => {
+            let mut carrier = carrier;
+            // SAFETY: our own communicator; every process failed alike.
+            unsafe { pmpi::comm_free(&mut carrier) };
+            Err(failure)
+        }
+    }
+}
+
+fn largest_tag(abi: &Abi, comm: Handle) -> c_int {
+    let (mut value, mut flag): (*mut c_void, c_int) = (std::ptr::null_mut(), 0);
+    // SAFETY: a live communicator; when the flag is set, the value points to an int of the MPI's.
+    unsafe {
+        if pmpi::comm_get_attr(comm, abi.tag_ub, &mut value, &mut flag) == 0 && flag != 0 {
+            value.cast::<c_int>().read()
+        } else {
+            32767
+        }
+    }
+}
+
+fn join(
+    abi: &Abi,
+    node: &Node,
+    registration: &Registration,
+    wanted: String,
+    tag_ub: c_int,
+    carrier: Handle,
+) -> Result<Inter, Failure> {
+    let verdict = registration.is_leader().then(|| {
+        let mut talks = registration.talks.lock().unwrap_or_else(|e| e.into_inner());
+        let met = meet::meet(node, registration, &mut talks, &wanted, tag_ub as u32, timeout()?)?;
+        refuse_overlap(registration, &met)?;
+        let mut told = Vec::new();
+        told.put_u64(met.incarnation);
+        told.extend_from_slice(&met.cookie);
+        told.put_u64(met.agreement.context);
+        told.put_u32(met.agreement.remote.size);
+        told.put_u32(met.agreement.remote.tag_ub);
+        told.put_bytes(&met.agreement.remote.records);
+        Ok(told)
+    });
+    let told = from_leader(abi, node, registration.private, verdict)?;
+    let damaged = |_| Failure::new(Class::Intern, format!("job '{wanted}' sent damaged records"));
+    let mut told = Take(&told);
+    let incarnation = told.u64().map_err(damaged)?;
+    let cookie = told.array().map_err(damaged)?;
+    let context = told.u64().map_err(damaged)?;
+    let size = told.u32().map_err(damaged)?;
+    let remote_tag_ub = told.u32().map_err(damaged)?;
+    let mut records = Take(told.bytes(MAX_RECORDS).map_err(damaged)?);
+    let contacts = (0..size).map(|_| Contact::decode(&mut records)).collect::<Result<_, _>>().map_err(damaged)?;
+    let group = node::RemoteGroup { incarnation, cookie, contacts };
+    let id = node.open(registration.me(), &group, context);
+    base::log!(Info, "joined '{}' with '{wanted}' ({size} ranks), context {context}", registration.name);
+    let tag_ub = tag_ub.min(c_int::try_from(remote_tag_ub).unwrap_or(c_int::MAX));
+    Ok(Inter::new(carrier, id, Remote { name: wanted, incarnation, size }, tag_ub))
+}
+
+fn refuse_overlap(registration: &Registration, met: &meet::Met) -> Result<(), Failure> {
+    let mut records = Take(&met.agreement.remote.records);
+    for _ in 0..met.agreement.remote.size {
+        let Ok(contact) = Contact::decode(&mut records) else { break };
+        if registration.has_member(&contact) {
+            return Err(Failure::new(Class::Comm, "a process is in both jobs: a job cannot be joined to itself"));
+        }
+    }
+    Ok(())
+}
+
+fn timeout() -> Result<Duration, Failure> {
+    match std::env::var("MPI_CONNECT_TIMEOUT") {
+        Err(_) => Ok(Duration::from_secs(600)),
+        Ok(text) => text
+            .parse()
+            .ok()
+            .and_then(|s| Duration::try_from_secs_f64(s).ok())
+            .ok_or_else(|| Failure::new(Class::Arg, format!("MPI_CONNECT_TIMEOUT={text} is no number of seconds"))),
+    }
+}

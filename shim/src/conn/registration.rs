@@ -1,0 +1,176 @@
+//! A registered name: what a handle of `MPI_Conn_register` stands for.
+
+use super::meet::Talks;
+use crate::attr;
+use crate::error::{Class, Failure};
+use crate::forward::{self as pmpi, Handle};
+use base::ProcId;
+use base::bytes::Take;
+use naming::{Claim, Naming};
+use node::{Contact, Group};
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+
+/// One name of this process.
+pub struct Registration {
+    pub name: String,
+    pub group: Group,
+    pub naming: Box<dyn Naming>,
+    /// Ours alone, over the group of the user's communicator: set-up runs on it, whatever the user does with theirs.
+    pub private: Handle,
+    /// The user's communicator, whose error handler hears of failures while it stands.
+    user: Handle,
+    user_stands: AtomicBool,
+    /// On the leader: the contact records of all members, and their process numbers; empty elsewhere.
+    pub records: Vec<u8>,
+    members: Vec<Contact>,
+    /// On the leader: the claim to the name.
+    pub claim: Mutex<Option<Claim>>,
+    pub talks: Mutex<Talks>,
+}
+
+impl Registration {
+    pub fn new(name: String, group: Group, naming: Box<dyn Naming>, private: Handle, user: Handle) -> Registration {
+        Registration {
+            name,
+            group,
+            naming,
+            private,
+            user,
+            user_stands: AtomicBool::new(true),
+            records: Vec::new(),
+            members: Vec::new(),
+            claim: Mutex::new(None),
+            talks: Mutex::default(),
+        }
+    }
+
+    /// What the leader knows more than the others.
+    pub fn lead(&mut self, records: Vec<u8>, claim: Claim) -> Result<(), Failure> {
+        let mut rest = Take(&records);
+        for _ in 0..self.group.size {
+            let contact = Contact::decode(&mut rest)
+                .map_err(|_| Failure::new(Class::Intern, "a contact record of this job is damaged"))?;
+            self.members.push(contact);
+        }
+        self.records = records;
+        *self.claim.lock().unwrap_or_else(|e| e.into_inner()) = Some(claim);
+        Ok(())
+    }
+
+    pub fn me(&self) -> ProcId {
+        ProcId { incarnation: self.group.incarnation, rank: self.group.rank }
+    }
+
+    pub fn is_leader(&self) -> bool {
+        self.group.rank == 0
+    }
+
+    pub fn has_member(&self, contact: &Contact) -> bool {
+        self.members.iter().any(|m| m.process == contact.process)
+    }
+
+    /// Where failures are raised.
+    pub fn comm(&self) -> Handle {
+        if self.user_stands.load(Ordering::Relaxed) { self.user } else { self.private }
+    }
+
+    /// Gives the user's error handler to a communicator.
+    pub fn inherit_errhandler(&self, to: Handle) {
+        copy_errhandler(self.comm(), to);
+    }
+}
+
+fn copy_errhandler(from: Handle, to: Handle) {
+    let mut handler: Handle = 0;
+    // SAFETY: two live communicators; the reference to the handler is given up.
+    unsafe {
+        if pmpi::comm_get_errhandler(from, &mut handler) == 0 {
+            pmpi::comm_set_errhandler(to, handler);
+            pmpi::errhandler_free(&mut handler);
+        }
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------ the handles
+
+#[derive(Default)]
+struct Table {
+    live: HashMap<c_int, Arc<Registration>>,
+    last: c_int,
+}
+
+static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
+
+fn table() -> std::sync::MutexGuard<'static, Table> {
+    TABLE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// A handle, never given out twice, so that a removed one is known as such.
+pub fn insert(registration: Registration) -> c_int {
+    let user = registration.user;
+    let handle = {
+        let mut table = table();
+        table.last += 1;
+        let handle = table.last;
+        table.live.insert(handle, Arc::new(registration));
+        handle
+    };
+    watch(user);
+    handle
+}
+
+pub fn find(handle: c_int) -> Result<Arc<Registration>, Failure> {
+    let table = table();
+    table.live.get(&handle).cloned().ok_or_else(|| {
+        let what = if (1..=table.last).contains(&handle) { "has been removed" } else { "was never given out" };
+        Failure::new(Class::Arg, format!("handle {handle} {what}"))
+    })
+}
+
+pub fn remove(handle: c_int) -> Option<Arc<Registration>> {
+    table().live.remove(&handle)
+}
+
+/// All that still stand, taken out: Finalize.
+pub fn take_all() -> Vec<Arc<Registration>> {
+    table().live.drain().map(|(_, r)| r).collect()
+}
+
+/// Keeps the leases of the names that this process leads.
+pub fn renew() {
+    let led: Vec<_> = table().live.values().filter(|r| r.is_leader()).cloned().collect();
+    for registration in led {
+        let claim = registration.claim.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(claim) = claim.as_ref()
+            && let Err(e) = claim.renew()
+        {
+            base::log!(Error, "the lease of '{}' could not be renewed: {e}", registration.name);
+        }
+    }
+}
+
+/// Hears when the user frees the communicator: from then on our own stands in for its error handler.
+fn watch(user: Handle) {
+    static KEYVAL: OnceLock<Option<c_int>> = OnceLock::new();
+    unsafe extern "C" fn freed(comm: u64, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
+        let mask = crate::abi::get().mask;
+        for registration in table().live.values().filter(|r| r.user == comm & mask) {
+            if registration.user_stands.load(Ordering::Relaxed) {
+                copy_errhandler(registration.user, registration.private);
+                registration.user_stands.store(false, Ordering::Relaxed);
+            }
+        }
+        0
+    }
+    let Some(keyval) = *KEYVAL.get_or_init(|| attr::comm_keyval(freed)) else { return };
+    let (mut value, mut there) = (std::ptr::null_mut(), 0);
+    // SAFETY: a live communicator, our keyval, plain out-arguments. Set once: setting again would call `freed`.
+    unsafe {
+        if pmpi::comm_get_attr(user, keyval, &mut value, &mut there) == 0 && there == 0 {
+            pmpi::comm_set_attr(user, keyval, std::ptr::null_mut());
+        }
+    }
+}

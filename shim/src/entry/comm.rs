@@ -1,0 +1,92 @@
+//! Calls about an inter-communicator itself.
+
+use crate::error::{Class, Failure, raise};
+use crate::forward as pmpi;
+use crate::{abi, group, inter};
+use std::ffi::{c_int, c_void};
+
+type Answer = Option<c_int>;
+
+pub unsafe fn Comm_test_inter(comm: usize, flag: usize) -> Answer {
+    inter::find(comm as u64)?;
+    // SAFETY: the program's flag.
+    unsafe { (flag as *mut c_int).write(1) };
+    Some(0)
+}
+
+pub unsafe fn Comm_remote_size(comm: usize, size: usize) -> Answer {
+    let inter = inter::find(comm as u64)?;
+    // SAFETY: the program's int.
+    unsafe { (size as *mut c_int).write(inter.remote.size as c_int) };
+    Some(0)
+}
+
+pub unsafe fn Comm_remote_group(comm: usize, at: usize) -> Answer {
+    let inter = inter::find(comm as u64)?;
+    let Some(token) = group::insert(group::RemoteGroup { size: inter.remote.size }) else {
+        return Some(raise(inter.carrier, &Failure::new(Class::Other, "MPI_Comm_remote_group: too many groups")));
+    };
+    // SAFETY: the program's group.
+    unsafe { abi::store_handle(at, token) };
+    Some(0)
+}
+
+pub unsafe fn Comm_compare(comm1: usize, comm2: usize, result: usize) -> Answer {
+    let abi = abi::get();
+    let answer = match (inter::find(comm1 as u64), inter::find(comm2 as u64)) {
+        (None, None) => return None,
+        (Some(a), Some(b)) if a.carrier == b.carrier => abi.ident,
+        (Some(a), Some(b)) if a.remote.incarnation == b.remote.incarnation => {
+            // Both remote groups are the whole group of one name; the local ones are compared by their MPI.
+            let mut local = abi.unequal;
+            // SAFETY: two live native communicators.
+            let code = unsafe { pmpi::comm_compare(a.carrier, b.carrier, &mut local) };
+            if code != 0 {
+                return Some(code);
+            }
+            local
+        }
+        // Groups of different jobs, or an inter- and an intra-communicator.
+        _ => abi.unequal,
+    };
+    // SAFETY: the program's int.
+    unsafe { (result as *mut c_int).write(answer) };
+    Some(0)
+}
+
+/// The largest tag is the smaller of both sides'; every other attribute is the carrier's own.
+unsafe fn get_attr(comm: usize, keyval: usize, value: usize, flag: usize) -> Answer {
+    let inter = inter::find(comm as u64)?;
+    if keyval as c_int != abi::get().tag_ub {
+        return None;
+    }
+    // SAFETY: the program's pointer and flag; the int lives as long as the inter-communicator.
+    unsafe {
+        (value as *mut *const c_void).write((&raw const *inter.tag_ub).cast());
+        (flag as *mut c_int).write(1);
+    }
+    Some(0)
+}
+
+pub unsafe fn Comm_get_attr(comm: usize, keyval: usize, value: usize, flag: usize) -> Answer {
+    // SAFETY: the caller's arguments.
+    unsafe { get_attr(comm, keyval, value, flag) }
+}
+
+pub unsafe fn Attr_get(comm: usize, keyval: usize, value: usize, flag: usize) -> Answer {
+    // SAFETY: the caller's arguments.
+    unsafe { get_attr(comm, keyval, value, flag) }
+}
+
+pub unsafe fn Comm_free(at: usize) -> Answer {
+    // SAFETY: the program's handle, which the check found ours or of the same hash.
+    let handle = unsafe { abi::load_handle(at) };
+    // Requests may hold the inter-communicator beyond this; the carrier is the program's to free now.
+    let inter = inter::remove(handle)?;
+    let mut carrier = inter.carrier;
+    // SAFETY: a live native communicator, freed once.
+    let code = unsafe { pmpi::comm_free(&mut carrier) };
+    // SAFETY: the program's handle.
+    unsafe { abi::store_handle(at, abi::get().comm_null) };
+    Some(code)
+}

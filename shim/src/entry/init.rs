@@ -1,0 +1,63 @@
+//! Start and end: the hook that lets us finish our transfers in MPI_Finalize, after everything the program does there.
+
+use crate::conn::{self, registration};
+use crate::forward::{self as pmpi, Face};
+use crate::{abi, attr, forward};
+use node::Node;
+use std::ffi::{c_int, c_void};
+use std::sync::Once;
+use std::time::Duration;
+
+/// How long MPI_Finalize waits while nothing of what was sent reaches the other job.
+const DRAIN: Duration = Duration::from_secs(10);
+
+pub fn Init(face: Face, argc: usize, argv: usize) -> c_int {
+    // SAFETY: the function of this face is MPI_Init.
+    let code = unsafe {
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(argc, argv)
+    };
+    started(code)
+}
+
+pub fn Init_thread(face: Face, argc: usize, argv: usize, required: usize, provided: usize) -> c_int {
+    // SAFETY: the function of this face is MPI_Init_thread.
+    let code = unsafe {
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize, usize, usize) -> c_int>(forward::native(face.0))(
+            argc, argv, required, provided,
+        )
+    };
+    started(code)
+}
+
+fn started(code: c_int) -> c_int {
+    if code == 0 && abi::bind().is_ok() {
+        watch_finalize();
+    }
+    code
+}
+
+/// Sets our attribute on MPI_COMM_SELF. MPI deletes the attributes there first of all in Finalize, last set first: set
+/// right after Init, ours comes after all of the program's own, which may still use an inter-communicator.
+pub fn watch_finalize() {
+    static SET: Once = Once::new();
+    SET.call_once(|| {
+        let comm_self = abi::get().comm_self;
+        if let Some(keyval) = attr::comm_keyval(finalizing) {
+            // SAFETY: a live communicator and our own keyval.
+            unsafe { pmpi::comm_set_attr(comm_self, keyval, std::ptr::null_mut()) };
+        }
+    });
+}
+
+unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
+    for registration in registration::take_all() {
+        conn::release(&registration);
+    }
+    if let Some(node) = Node::started() {
+        let lost = node.drain(DRAIN);
+        if lost > 0 {
+            base::log!(Error, "{lost} processes of other jobs did not acknowledge everything before MPI_Finalize");
+        }
+    }
+    0
+}

@@ -1,0 +1,229 @@
+//! Point-to-point calls on an inter-communicator between jobs.
+
+use crate::abi::{self, Status};
+use crate::datatype::layout;
+use crate::error::{Class, Failure, raise};
+use crate::inter::{self, Inter};
+use crate::request::{self, Completion, Peer, Request, Work, fault_failure, nothing_done, send_call};
+use crate::wait::wait;
+use node::{Envelope, Mode, Node, Probe, Source, Tag};
+use std::ffi::c_int;
+use std::sync::Arc;
+
+type Answer = Option<c_int>;
+
+pub fn node() -> Result<&'static Node, Failure> {
+    Node::get().map_err(|e| Failure::new(Class::Other, e.to_string()))
+}
+
+/// Runs a call on the inter-communicator, if it is one, and hands its failure to the error handler.
+fn on(comm: usize, call: impl FnOnce(&Arc<Inter>) -> Result<(), Failure>) -> Answer {
+    let inter = inter::find(comm as u64)?;
+    Some(match call(&inter) {
+        Ok(()) => 0,
+        Err(failure) => raise(inter.carrier, &failure),
+    })
+}
+
+fn check_tag(call: &str, inter: &Inter, tag: c_int) -> Result<c_int, Failure> {
+    if (0..=*inter.tag_ub).contains(&tag) {
+        Ok(tag)
+    } else {
+        Err(Failure::new(Class::Tag, format!("{call}: tag {tag} is not in 0..={}", inter.tag_ub)))
+    }
+}
+
+fn check_rank(call: &str, inter: &Inter, rank: c_int) -> Result<u32, Failure> {
+    u32::try_from(rank).ok().filter(|r| *r < inter.remote.size).ok_or_else(|| {
+        Failure::new(
+            Class::Rank,
+            format!("{call}: rank {rank} is not in job '{}', which has {} ranks", inter.remote.name, inter.remote.size),
+        )
+    })
+}
+
+/// The source and tag of a receive or probe; `None` for MPI_PROC_NULL.
+fn check_pattern(call: &str, inter: &Inter, source: c_int, tag: c_int) -> Result<Option<(Source, Tag)>, Failure> {
+    let abi = abi::get();
+    let tag = if tag == abi.any_tag { Tag::Any } else { Tag::Is(check_tag(call, inter, tag)?) };
+    if source == abi.proc_null {
+        return Ok(None);
+    }
+    let source = if source == abi.any_source { Source::Any } else { Source::Rank(check_rank(call, inter, source)?) };
+    Ok(Some((source, tag)))
+}
+
+/// What a send or receive is about: the message and the call's name.
+struct Message {
+    call: &'static str,
+    buf: usize,
+    count: usize,
+    datatype: usize,
+    peer: usize,
+    tag: usize,
+}
+
+fn start_send(inter: &Arc<Inter>, m: &Message, mode: Mode) -> Result<Request, Failure> {
+    let abi = abi::get();
+    // SAFETY: the program's buffer, as it promises by the call.
+    let data = unsafe { layout(m.call, m.buf, m.count as c_int, m.datatype, inter.carrier) }?;
+    let tag = check_tag(m.call, inter, m.tag as c_int)?;
+    let dest = m.peer as c_int;
+    let (work, to) = if dest == abi.proc_null {
+        (Work::Nothing, Peer::Nobody)
+    } else {
+        let dest = check_rank(m.call, inter, dest)?;
+        (Work::Op(node()?.isend(inter.id, dest, tag, data, mode)), Peer::To(dest))
+    };
+    Ok(Request { inter: inter.clone(), work, call: m.call, to })
+}
+
+fn start_recv(inter: &Arc<Inter>, m: &Message) -> Result<Request, Failure> {
+    // SAFETY: the program's buffer, as it promises by the call.
+    let data = unsafe { layout(m.call, m.buf, m.count as c_int, m.datatype, inter.carrier) }?;
+    let (work, to) = match check_pattern(m.call, inter, m.peer as c_int, m.tag as c_int)? {
+        None => (Work::Nothing, Peer::Nobody),
+        Some((source, tag)) => (Work::Op(node()?.irecv(inter.id, source, tag, data)), Peer::From(source)),
+    };
+    Ok(Request { inter: inter.clone(), work, call: m.call, to })
+}
+
+/// Waits for one request that the program never sees.
+fn finish(request: &Request) -> Result<Completion, Failure> {
+    if let Work::Nothing = request.work {
+        return Ok(nothing_done());
+    }
+    Ok(wait(node()?, request.inter.carrier, |core| request.take(core)))
+}
+
+/// The end of a blocking call: the status is written also when there is a failure, as for truncation.
+fn conclude(completion: Completion, status: Option<usize>) -> Result<(), Failure> {
+    if let Some(at) = status {
+        // SAFETY: the program's status.
+        unsafe { abi::get().write_status(at, &completion.status) };
+    }
+    completion.failure.map_or(Ok(()), Err)
+}
+
+/// Gives a started request to the program.
+fn hand_out(request: Request, at: usize) -> Result<(), Failure> {
+    let token = request::insert(request).ok_or_else(|| Failure::new(Class::Other, "too many active requests"))?;
+    // SAFETY: the program's request.
+    unsafe { abi::store_handle(at, token) };
+    Ok(())
+}
+
+macro_rules! sends {
+    ($($blocking:ident $nonblocking:ident $mode:expr;)*) => { $(
+        pub unsafe fn $blocking(buf: usize, count: usize, datatype: usize, dest: usize, tag: usize, comm: usize) -> Answer {
+            let m = Message { call: send_call($mode, true), buf, count, datatype, peer: dest, tag };
+            on(comm, |inter| conclude(finish(&start_send(inter, &m, $mode)?)?, None))
+        }
+
+        pub unsafe fn $nonblocking(
+            buf: usize, count: usize, datatype: usize, dest: usize, tag: usize, comm: usize, request: usize,
+        ) -> Answer {
+            let m = Message { call: send_call($mode, false), buf, count, datatype, peer: dest, tag };
+            on(comm, |inter| hand_out(start_send(inter, &m, $mode)?, request))
+        }
+    )* };
+}
+
+sends! {
+    Send Isend Mode::Standard;
+    Ssend Issend Mode::Synchronous;
+}
+
+pub unsafe fn Recv(
+    buf: usize, count: usize, datatype: usize, source: usize, tag: usize, comm: usize, status: usize,
+) -> Answer {
+    let m = Message { call: "MPI_Recv", buf, count, datatype, peer: source, tag };
+    on(comm, |inter| conclude(finish(&start_recv(inter, &m)?)?, Some(status)))
+}
+
+pub unsafe fn Irecv(
+    buf: usize, count: usize, datatype: usize, source: usize, tag: usize, comm: usize, request: usize,
+) -> Answer {
+    let m = Message { call: "MPI_Irecv", buf, count, datatype, peer: source, tag };
+    on(comm, |inter| hand_out(start_recv(inter, &m)?, request))
+}
+
+#[allow(clippy::too_many_arguments)]
+pub unsafe fn Sendrecv(
+    sendbuf: usize, sendcount: usize, sendtype: usize, dest: usize, sendtag: usize,
+    recvbuf: usize, recvcount: usize, recvtype: usize, source: usize, recvtag: usize,
+    comm: usize, status: usize,
+) -> Answer {
+    let call = "MPI_Sendrecv";
+    let out = Message { call, buf: sendbuf, count: sendcount, datatype: sendtype, peer: dest, tag: sendtag };
+    let back = Message { call, buf: recvbuf, count: recvcount, datatype: recvtype, peer: source, tag: recvtag };
+    on(comm, |inter| {
+        let receive = start_recv(inter, &back)?;
+        let send = match start_send(inter, &out, Mode::Standard) {
+            Ok(send) => send,
+            Err(failure) => {
+                abandon(&receive)?;
+                return Err(failure);
+            }
+        };
+        let sent = finish(&send)?;
+        if sent.failure.is_some() {
+            abandon(&receive)?;
+            return conclude(sent, None);
+        }
+        conclude(finish(&receive)?, Some(status))
+    })
+}
+
+/// Ends a receive whose call fails for another reason: afterwards nothing writes to the program's buffer.
+fn abandon(receive: &Request) -> Result<(), Failure> {
+    match receive.work {
+        Work::Op(op) if node()?.cancel(op) => Ok(()),
+        _ => finish(receive).map(drop),
+    }
+}
+
+fn envelope_status(e: &Envelope) -> Status {
+    Status { source: e.source as c_int, tag: e.tag, bytes: e.size, error: None }
+}
+
+pub unsafe fn Probe(source: usize, tag: usize, comm: usize, status: usize) -> Answer {
+    let call = "MPI_Probe";
+    on(comm, |inter| {
+        let Some((source, tag)) = check_pattern(call, inter, source as c_int, tag as c_int)? else {
+            return conclude(nothing_done(), Some(status));
+        };
+        let found = wait(node()?, inter.carrier, |core| match core.probe(inter.id, source, tag) {
+            Probe::Found(e) => Some(Ok(e)),
+            Probe::None => None,
+            Probe::Failed(fault) => Some(Err(fault_failure(call, inter, Peer::From(source), fault))),
+        })?;
+        conclude(Completion { status: envelope_status(&found), failure: None }, Some(status))
+    })
+}
+
+pub unsafe fn Iprobe(source: usize, tag: usize, comm: usize, flag: usize, status: usize) -> Answer {
+    let call = "MPI_Iprobe";
+    on(comm, |inter| {
+        let found = match check_pattern(call, inter, source as c_int, tag as c_int)? {
+            None => Some(nothing_done().status),
+            Some((source, tag)) => {
+                let node = node()?;
+                node.progress();
+                match node.probe(inter.id, source, tag) {
+                    Probe::Found(e) => Some(envelope_status(&e)),
+                    Probe::None => None,
+                    Probe::Failed(fault) => return Err(fault_failure(call, inter, Peer::From(source), fault)),
+                }
+            }
+        };
+        // SAFETY: the program's flag and status.
+        unsafe {
+            (flag as *mut c_int).write(found.is_some().into());
+            if let Some(found) = &found {
+                abi::get().write_status(status, found);
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,135 @@
+//! Failures, and the one place where they become MPI errors: class, code, text, error handler.
+
+use crate::abi::{self, Abi};
+use crate::forward::{self as pmpi, Handle};
+use std::ffi::{CString, c_int};
+use std::sync::Mutex;
+use std::sync::OnceLock;
+
+/// What kind of failure: each becomes one MPI error class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    Arg,
+    Buffer,
+    Comm,
+    Count,
+    Group,
+    Intern,
+    Name,
+    Other,
+    Rank,
+    Request,
+    Tag,
+    Truncate,
+    Type,
+    Unsupported,
+    /// A class of our own: the other process died or has finalized.
+    PeerGone,
+    /// A class of our own: set-up took longer than `MPI_CONNECT_TIMEOUT`.
+    Timeout,
+}
+
+impl Class {
+    /// All of them, in an order by which processes of one job name them to each other.
+    pub const ALL: [Class; 16] = [
+        Class::Arg,
+        Class::Buffer,
+        Class::Comm,
+        Class::Count,
+        Class::Group,
+        Class::Intern,
+        Class::Name,
+        Class::Other,
+        Class::Rank,
+        Class::Request,
+        Class::Tag,
+        Class::Truncate,
+        Class::Type,
+        Class::Unsupported,
+        Class::PeerGone,
+        Class::Timeout,
+    ];
+}
+
+/// One failure: its class and what the user reads in `MPI_Error_string`.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub class: Class,
+    pub text: String,
+}
+
+impl Failure {
+    pub fn new(class: Class, text: impl Into<String>) -> Failure {
+        Failure { class, text: text.into() }
+    }
+}
+
+/// One of our own classes, made when first asked for.
+pub fn own_class(class: Class) -> Option<c_int> {
+    static PEER_GONE: OnceLock<Option<c_int>> = OnceLock::new();
+    static TIMEOUT: OnceLock<Option<c_int>> = OnceLock::new();
+    let (cell, text) = match class {
+        Class::PeerGone => (&PEER_GONE, c"the other process has died or finalized"),
+        Class::Timeout => (&TIMEOUT, c"the other job did not come in time"),
+        _ => return None,
+    };
+    *cell.get_or_init(|| {
+        let mut value = 0;
+        // SAFETY: plain out-argument; the text is terminated.
+        unsafe {
+            (pmpi::add_error_class(&mut value) == 0).then(|| {
+                pmpi::add_error_string(value, text.as_ptr());
+                value
+            })
+        }
+    })
+}
+
+/// An error code whose text is this failure's. One code a class: its text is that of the last failure.
+pub fn code(failure: &Failure) -> c_int {
+    static CODES: Mutex<Vec<(c_int, c_int)>> = Mutex::new(Vec::new());
+    let abi = abi::get();
+    let class = abi.class(failure.class);
+    let mut codes = CODES.lock().unwrap_or_else(|e| e.into_inner());
+    let code = match codes.iter().find(|(c, _)| *c == class) {
+        Some((_, code)) => *code,
+        None => {
+            let mut code = 0;
+            // SAFETY: plain out-argument.
+            if unsafe { pmpi::add_error_code(class, &mut code) } != 0 {
+                return class;
+            }
+            codes.push((class, code));
+            code
+        }
+    };
+    let text = clipped(abi, &failure.text);
+    // SAFETY: the text is terminated and no longer than MPI_MAX_ERROR_STRING.
+    unsafe { pmpi::add_error_string(code, text.as_ptr()) };
+    code
+}
+
+fn clipped(abi: &Abi, text: &str) -> CString {
+    let mut end = text.len().min(abi.max_error_string as usize - 1);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    CString::new(text[..end].replace('\0', "?")).unwrap_or_default()
+}
+
+/// Hands a failure to a communicator's error handler; the code that the call returns if the handler comes back.
+pub fn raise(comm: Handle, failure: &Failure) -> c_int {
+    base::log!(Info, "error ({:?}): {}", failure.class, failure.text);
+    let code = code(failure);
+    // MPI_Comm_call_errhandler itself returns success under handlers that return.
+    // SAFETY: `comm` is a live native communicator.
+    unsafe { pmpi::comm_call_errhandler(comm, code) };
+    code
+}
+
+/// Ends the process as an MPI ends it for calls before Init: there is no error handler yet.
+pub fn die(text: &str) -> ! {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "mpi_connect: {text}");
+    std::process::exit(1)
+}

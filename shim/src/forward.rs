@@ -1,0 +1,268 @@
+//! The only place that calls the MPI below: finds it, forwards the program's calls, and makes our own.
+//!
+//! A program's `MPI_X` goes to the next `MPI_X` in symbol order, so that PMPI tools work above and below us. Our own
+//! calls go straight to `PMPI_X`: no tool counts them. `PMPI_X` from above passes a tool below us once: while a call
+//! is inside that tool, a `PMPI_X` of the same thread comes from it and goes to the MPI itself.
+
+use crate::{abi, entry};
+use std::cell::Cell;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Through which of a function's two names the program came: the index of the slot.
+#[derive(Clone, Copy)]
+pub struct Face(pub usize);
+
+/// The MPI library that the program uses.
+pub struct Library {
+    handle: *mut c_void,
+    base: *const c_void,
+    pub path: String,
+}
+
+// SAFETY: a handle of the dynamic linker, which may be used from any thread.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// The address of a symbol in this library.
+    pub fn symbol(&self, name: &CStr) -> Option<*const ()> {
+        // SAFETY: a live handle and a terminated name.
+        let found = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
+        (!found.is_null()).then_some(found as *const ())
+    }
+
+    /// The address of a variable as the program sees it: an executable may hold its own copy.
+    pub fn variable(&self, name: &CStr) -> Option<*const ()> {
+        // SAFETY: a terminated name.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        if found.is_null() { self.symbol(name) } else { Some(found as *const ()) }
+    }
+}
+
+/// The MPI below, once there is one.
+pub fn library() -> Option<&'static Library> {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    if let Some(found) = LIBRARY.get() {
+        return Some(found);
+    }
+    let found = find_library()?;
+    base::log!(Info, "MPI below: {}", found.path);
+    Some(LIBRARY.get_or_init(|| found))
+}
+
+const PROBE: &CStr = c"PMPI_Comm_rank";
+
+fn find_library() -> Option<Library> {
+    // SAFETY: a terminated name; RTLD_NEXT counts from this library.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, PROBE.as_ptr()) };
+    if !next.is_null() {
+        return library_of(next);
+    }
+    // Loaded out of our sight (dlopen in local scope): look through what is loaded.
+    let mut paths: Vec<CString> = Vec::new();
+    // SAFETY: `note` matches the callback's type and `paths` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(note_mpi), (&raw mut paths).cast()) };
+    paths.iter().find_map(|path| {
+        // SAFETY: a terminated name; NOLOAD only finds what is loaded.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if handle.is_null() {
+            return None;
+        }
+        // SAFETY: a live handle and a terminated name.
+        let probe = unsafe { libc::dlsym(handle, PROBE.as_ptr()) };
+        if probe.is_null() { None } else { library_of(probe) }
+    })
+}
+
+unsafe extern "C" fn note_mpi(info: *mut libc::dl_phdr_info, _size: usize, paths: *mut c_void) -> c_int {
+    // SAFETY: the linker gives a valid record; `paths` is the vector given to dl_iterate_phdr.
+    let (name, paths) = unsafe { ((*info).dlpi_name, &mut *paths.cast::<Vec<CString>>()) };
+    if !name.is_null() {
+        // SAFETY: a terminated name of the linker's.
+        let name = unsafe { CStr::from_ptr(name) };
+        let file = name.to_bytes().rsplit(|&b| b == b'/').next().unwrap_or_default();
+        if [&b"libmpi.so"[..], b"libmpich.so", b"libmpi_abi.so", b"liblam.so"].iter().any(|p| file.starts_with(p)) {
+            paths.push(name.to_owned());
+        }
+    }
+    0
+}
+
+fn library_of(address: *mut c_void) -> Option<Library> {
+    let (path, base) = origin(address)?;
+    // SAFETY: the linker's own path of a loaded library.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    (!handle.is_null()).then(|| Library { handle, base, path: path.to_string_lossy().into_owned() })
+}
+
+/// The loaded object that an address lies in: its path and base.
+fn origin(address: *const c_void) -> Option<(CString, *const c_void)> {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: `info` is valid for writing; any address may be asked about.
+    if unsafe { libc::dladdr(address, &mut info) } == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: dladdr gave a terminated name.
+    Some((unsafe { CStr::from_ptr(info.dli_fname) }.to_owned(), info.dli_fbase))
+}
+
+// ---------------------------------------------------------------------------------------------- the program's calls
+
+static NATIVE: [AtomicPtr<()>; entry::SLOT_COUNT] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; entry::SLOT_COUNT];
+
+/// What a native call of this slot goes to.
+pub fn native(slot: usize) -> *const () {
+    let known = NATIVE[slot].load(Ordering::Relaxed);
+    if known.is_null() { find_native(slot).unwrap_or(absent()) } else { known }
+}
+
+/// Finds what a native call of this slot goes to; `None` while there is nothing.
+pub fn find_native(slot: usize) -> Option<*const ()> {
+    let library = library()?;
+    let name = entry::pmpi_name(slot);
+    let native = if tool_below(slot).is_some() {
+        entry::guarded(slot)
+    } else if slot % 2 == 0 {
+        next(mpi_name(name)).or_else(|| library.symbol(name))?
+    } else {
+        library.symbol(name)?
+    };
+    NATIVE[slot].store(native.cast_mut(), Ordering::Relaxed);
+    Some(native)
+}
+
+/// `MPI_X` of `PMPI_X`.
+fn mpi_name(pmpi: &'static CStr) -> &'static CStr {
+    // SAFETY: the name is longer than its P, and stays terminated.
+    unsafe { CStr::from_ptr(pmpi.as_ptr().add(1)) }
+}
+
+fn next(name: &CStr) -> Option<*const ()> {
+    // SAFETY: a terminated name.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    (!found.is_null()).then_some(found as *const ())
+}
+
+/// `MPI_X` of a PMPI tool between us and the MPI.
+fn tool_below(slot: usize) -> Option<*const ()> {
+    let library = library()?;
+    let function = next(mpi_name(entry::pmpi_name(slot)))?;
+    let (_, base) = origin(function.cast())?;
+    (base != library.base).then_some(function)
+}
+
+thread_local! {
+    /// How many calls of this thread are inside a tool below us.
+    static IN_TOOL: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Stands around a call that passes a tool below us.
+pub struct Guard {
+    function: *const (),
+}
+
+impl Guard {
+    pub fn enter(slot: usize) -> Guard {
+        let from_tool = slot % 2 == 1 && IN_TOOL.get() > 0;
+        IN_TOOL.set(IN_TOOL.get() + 1);
+        let function = if from_tool { library().and_then(|l| l.symbol(entry::pmpi_name(slot))) } else { tool_below(slot) };
+        Guard { function: function.unwrap_or(absent()) }
+    }
+
+    pub fn function(&self) -> *const () {
+        self.function
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        IN_TOOL.set(IN_TOOL.get() - 1);
+    }
+}
+
+/// Stands in for a function that the MPI below does not have.
+pub fn absent() -> *const () {
+    extern "C" fn unsupported() -> c_int {
+        match abi::known() {
+            Some(abi) => abi.class(crate::error::Class::Unsupported),
+            None => 1,
+        }
+    }
+    unsupported as *const ()
+}
+
+// --------------------------------------------------------------------------------------------------- our own calls
+
+/// Declares our own calls: straight to `PMPI_X`, found once.
+macro_rules! pmpi {
+    ($($(#[$doc:meta])* fn $name:ident = $symbol:literal ($($arg:ident: $type:ty),*);)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The arguments must be as MPI asks for them.
+        pub unsafe fn $name($($arg: $type),*) -> c_int {
+            static FOUND: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+            let mut function = FOUND.load(Ordering::Relaxed).cast_const();
+            if function.is_null() {
+                function = library().and_then(|l| l.symbol($symbol)).unwrap_or(absent());
+                FOUND.store(function.cast_mut(), Ordering::Relaxed);
+            }
+            // SAFETY: the symbol has this type in every MPI, handles being register-wide.
+            let function = unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn($($type),*) -> c_int>(function) };
+            // SAFETY: the caller's promise.
+            unsafe { function($($arg),*) }
+        }
+    )* };
+}
+
+/// A native handle, as wide as a register; only the ABI's width counts.
+pub type Handle = u64;
+
+pmpi! {
+    fn initialized = c"PMPI_Initialized" (flag: *mut c_int);
+    fn finalized = c"PMPI_Finalized" (flag: *mut c_int);
+    fn comm_rank = c"PMPI_Comm_rank" (comm: Handle, rank: *mut c_int);
+    fn comm_size = c"PMPI_Comm_size" (comm: Handle, size: *mut c_int);
+    fn comm_test_inter = c"PMPI_Comm_test_inter" (comm: Handle, flag: *mut c_int);
+    fn comm_split = c"PMPI_Comm_split" (comm: Handle, color: c_int, key: c_int, new: *mut Handle);
+    fn comm_free = c"PMPI_Comm_free" (comm: *mut Handle);
+    fn comm_compare = c"PMPI_Comm_compare" (a: Handle, b: Handle, result: *mut c_int);
+    fn comm_get_errhandler = c"PMPI_Comm_get_errhandler" (comm: Handle, handler: *mut Handle);
+    fn comm_set_errhandler = c"PMPI_Comm_set_errhandler" (comm: Handle, handler: Handle);
+    fn comm_call_errhandler = c"PMPI_Comm_call_errhandler" (comm: Handle, code: c_int);
+    fn comm_get_attr = c"PMPI_Comm_get_attr" (comm: Handle, keyval: c_int, value: *mut *mut c_void, flag: *mut c_int);
+    fn comm_set_attr = c"PMPI_Comm_set_attr" (comm: Handle, keyval: c_int, value: *mut c_void);
+    fn comm_create_keyval = c"PMPI_Comm_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
+    fn errhandler_free = c"PMPI_Errhandler_free" (handler: *mut Handle);
+    fn add_error_class = c"PMPI_Add_error_class" (class: *mut c_int);
+    fn add_error_code = c"PMPI_Add_error_code" (class: c_int, code: *mut c_int);
+    fn add_error_string = c"PMPI_Add_error_string" (code: c_int, text: *const c_char);
+    fn allreduce = c"PMPI_Allreduce" (send: *const c_void, recv: *mut c_void, count: c_int, datatype: Handle, op: Handle, comm: Handle);
+    fn ibcast = c"PMPI_Ibcast" (buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    fn gather = c"PMPI_Gather" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, recvcount: c_int, recvtype: Handle, root: c_int, comm: Handle);
+    fn gatherv = c"PMPI_Gatherv" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, counts: *const c_int, displs: *const c_int, recvtype: Handle, root: c_int, comm: Handle);
+    fn iprobe = c"PMPI_Iprobe" (source: c_int, tag: c_int, comm: Handle, flag: *mut c_int, status: *mut c_void);
+    fn test = c"PMPI_Test" (request: *mut Handle, flag: *mut c_int, status: *mut c_void);
+    fn waitall = c"PMPI_Waitall" (count: c_int, requests: *mut c_void, statuses: *mut c_void);
+    fn testall = c"PMPI_Testall" (count: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void);
+    fn testany = c"PMPI_Testany" (count: c_int, requests: *mut c_void, index: *mut c_int, flag: *mut c_int, status: *mut c_void);
+    fn testsome = c"PMPI_Testsome" (count: c_int, requests: *mut c_void, outcount: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
+    fn type_size_x = c"PMPI_Type_size_x" (datatype: Handle, size: *mut i64);
+    fn type_get_extent_x = c"PMPI_Type_get_extent_x" (datatype: Handle, lb: *mut i64, extent: *mut i64);
+    fn type_get_envelope = c"PMPI_Type_get_envelope" (datatype: Handle, integers: *mut c_int, addresses: *mut c_int, datatypes: *mut c_int, combiner: *mut c_int);
+    fn type_get_contents = c"PMPI_Type_get_contents" (datatype: Handle, integers: c_int, addresses: c_int, datatypes: c_int, ints: *mut c_int, aints: *mut isize, types: *mut c_void);
+    fn type_free = c"PMPI_Type_free" (datatype: *mut Handle);
+    fn type_create_keyval = c"PMPI_Type_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
+    fn type_set_attr = c"PMPI_Type_set_attr" (datatype: Handle, keyval: c_int, value: *mut c_void);
+    /// Asks the MPI whether it accepts count, datatype and tag: nothing is sent.
+    fn send = c"PMPI_Send" (buf: *const c_void, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+}

@@ -1,0 +1,19 @@
+//! The MPI face: a library that sits between a program and whatever MPI it was built for.
+//!
+//! Native calls go straight to the MPI below. Calls on an inter-communicator between jobs go to the node, which this
+//! room uses and which knows no MPI; nothing here knows a socket. Only `forward` calls the MPI below, only `abi` knows
+//! its constants, only `error` makes its error codes.
+#![allow(non_snake_case)]
+
+pub mod abi;
+mod attr;
+pub mod conn;
+mod datatype;
+mod entry;
+mod error;
+mod forward;
+mod group;
+mod inter;
+mod request;
+mod token;
+mod wait;

@@ -1,0 +1,59 @@
+//! The command `mpi-connect`: starts jobs with the library in place, shows names, finds what is wrong.
+//!
+//! One file per subcommand; what `run` and `doctor` share lies beside them. Only this file decides exit codes of
+//! errors: 2 for a wrong command line, 126 and 127 as a shell has them, 1 for the rest.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod ask;
+mod doctor;
+mod launcher;
+mod library;
+mod names;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "mpi-connect", version, about = "Joins MPI jobs that were started apart")]
+struct Command {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Start a job with the library in place: mpi-connect run -- mpirun -n 4 ./program
+    Run(run::Args),
+    /// Show the names that jobs have registered
+    Names(names::Args),
+    /// Look for what is wrong, and say how to mend it
+    Doctor,
+}
+
+fn main() -> ExitCode {
+    match Command::parse().what {
+        What::Run(args) => match run::run(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("mpi-connect: {e}");
+                ExitCode::from(e.exit_code())
+            }
+        },
+        What::Names(args) => match names::names(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("mpi-connect: {e}");
+                ExitCode::FAILURE
+            }
+        },
+        What::Doctor => {
+            if doctor::doctor() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `mpi-connect run`: becomes the launcher, told to preload the library into its ranks.
+//!
+//! Invariant: the launcher is started by exec, so signals, terminal and exit status are its own.
+
+use crate::arguments::{BuildError, Built, PRELOAD, Wanted, build};
+use crate::launcher::{self, FindError, Kind};
+use crate::library::{self, LibraryError};
+use base::settings::{LIB, LOG, NAMING, PREFIX};
+use naming::OpenError;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fmt};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where the jobs find each other, e.g. file:/shared/folder
+    #[arg(long, value_name = "URL")]
+    naming: Option<String>,
+    /// What the library tells on stderr
+    #[arg(long, value_name = "LEVEL", value_parser = ["off", "error", "info", "debug"])]
+    log: Option<String>,
+    /// Preload this MPI library too, behind ours: for programs that load theirs late, such as mpi4py
+    #[arg(long, value_name = "FILE")]
+    mpi_library: Option<PathBuf>,
+    /// Show the command line instead of running it
+    #[arg(long)]
+    print: bool,
+    /// The launcher and all its words, or a program
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug)]
+pub enum RunError {
+    Find(FindError),
+    Library(LibraryError),
+    Build(BuildError),
+    Naming(OpenError),
+    NotUtf8(String),
+    NoMpi(LibraryError),
+    Exec(PathBuf, io::Error),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Find(e) => e.fmt(f),
+            RunError::Library(e) => e.fmt(f),
+            RunError::Build(e) => e.fmt(f),
+            RunError::Naming(e) => e.fmt(f),
+            RunError::NotUtf8(name) => write!(f, "the value of {name} is not valid UTF-8"),
+            RunError::NoMpi(LibraryError::Told(p)) => write!(f, "--mpi-library: there is no file {}", p.display()),
+            RunError::NoMpi(e) => write!(f, "--mpi-library: {e}"),
+            RunError::Exec(p, e) => write!(f, "starting {}: {e}", p.display()),
+        }
+    }
+}
+
+impl RunError {
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            RunError::Find(FindError::Missing(_)) => 127,
+            RunError::Find(FindError::NotExecutable(_)) | RunError::Exec(..) => 126,
+            RunError::Build(_) | RunError::Naming(_) | RunError::NotUtf8(_) | RunError::NoMpi(_) => 2,
+            RunError::Library(_) => 1,
+        }
+    }
+}
+
+/// Returns only on errors, or after printing.
+pub fn run(args: &Args) -> Result<(), RunError> {
+    let (word, rest) = args.command.split_first().expect("clap demands a word");
+    let program = launcher::find(word).map_err(RunError::Find)?;
+    let mut preload = vec![library::find().map_err(RunError::Library)?];
+    if let Some(mpi) = &args.mpi_library {
+        preload.push(library::usable(mpi).map_err(RunError::NoMpi)?);
+    }
+    let wanted = wanted(args, &preload)?;
+    let kind = launcher::recognise(&program);
+    if kind == Kind::Unknown {
+        eprintln!(
+            "mpi-connect: {} is a launcher that this command does not know; the library is put into its environment",
+            program.display()
+        );
+    }
+    let built = build(kind, rest, &wanted).map_err(RunError::Build)?;
+    if args.print {
+        println!("{}", shell_line(word, &built));
+        return Ok(());
+    }
+    let mut command = Command::new(&program);
+    // Open MPI acts on whether it was called by an absolute path.
+    command.arg0(word).args(&built.args).envs(built.env.iter().map(|(n, v)| (n, v)));
+    Err(RunError::Exec(program, command.exec()))
+}
+
+fn wanted(args: &Args, preload: &[PathBuf]) -> Result<Wanted, RunError> {
+    let text = |name: &str, value: OsString| value.into_string().map_err(|_| RunError::NotUtf8(name.into()));
+    let mut settings = Vec::new();
+    for (name, value) in env::vars_os() {
+        let Some(name) = name.to_str().filter(|n| n.starts_with(PREFIX) && *n != LIB) else { continue };
+        settings.push((name.to_string(), text(name, value)?));
+    }
+    let mut set = |name: &str, value: &Option<String>| {
+        if let Some(value) = value {
+            settings.retain(|(n, _)| n != name);
+            settings.push((name.into(), value.clone()));
+        }
+    };
+    set(NAMING, &args.naming);
+    set(LOG, &args.log);
+    // Opened here, so that a wrong URL fails now, and a relative folder is taken from where the user stands.
+    for (_, url) in settings.iter_mut().filter(|(n, v)| n == NAMING && !v.is_empty()) {
+        *url = naming::open(url).map_err(RunError::Naming)?.describe();
+    }
+    settings.sort();
+    let preload: Vec<String> = preload
+        .iter()
+        .map(|p| text("the library's path", p.clone().into_os_string()))
+        .collect::<Result<_, _>>()?;
+    Ok(Wanted {
+        preload: preload.join(":"),
+        inherited: text(PRELOAD, env::var_os(PRELOAD).unwrap_or_default())?,
+        settings,
+        slurm_export: env::var("SLURM_EXPORT_ENV").ok(),
+        env_list: env::var_os("OMPI_MCA_mca_base_env_list").is_some(),
+    })
+}
+
+/// The command line as a shell would read it.
+fn shell_line(word: &OsStr, built: &Built) -> String {
+    let mut words = Vec::new();
+    if !built.env.is_empty() {
+        words.push("env".to_string());
+        words.extend(built.env.iter().map(|(n, v)| quote(&format!("{n}={v}"))));
+    }
+    words.push(quote(&word.to_string_lossy()));
+    words.extend(built.args.iter().map(|a| quote(&a.to_string_lossy())));
+    words.join(" ")
+}
+
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        for (word, quoted) in [("a", "a"), ("", "''"), ("a b", "'a b'"), ("it's", "'it'\\''s'"), ("$x", "'$x'")] {
+            assert_eq!(quote(word), quoted);
+        }
+    }
+}

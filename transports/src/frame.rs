@@ -1,0 +1,160 @@
+//! The 48 bytes in front of everything that travels on a lane (docs/protocol.md, "Frames").
+//!
+//! Used by paths, which fill headers, and by lanes, which write and read them. Decoding is strict: whatever the
+//! protocol does not allow is [`Malformed`], and the lane that said it is dropped.
+
+use base::ProcId;
+use base::bytes::{Malformed, Put, Take};
+
+/// Length of a header.
+pub const HEADER: usize = 48;
+/// Most bytes that may follow a header.
+pub const MAX_PAYLOAD: usize = 1 << 20;
+
+const ACK_NOW: u8 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Msg = 1,
+    Ack = 2,
+    Bulk = 3,
+    Switch = 4,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub len: u32,
+    pub kind: Kind,
+    /// The sender asks for an acknowledgement at once.
+    pub ack_now: bool,
+    pub generation: u16,
+    pub source: ProcId,
+    pub dest: ProcId,
+    /// MSG: sequence. BULK: the receiver's operation. SWITCH: first generation that follows.
+    pub a: u64,
+    /// MSG, ACK: acknowledged up to. BULK: offset.
+    pub b: u64,
+}
+
+impl Header {
+    pub fn encode(&self) -> [u8; HEADER] {
+        let mut out = Vec::with_capacity(HEADER);
+        out.put_u32(self.len);
+        out.put_u8(self.kind as u8);
+        out.put_u8(if self.ack_now { ACK_NOW } else { 0 });
+        out.put_u16(self.generation);
+        out.put_u64(self.source.incarnation);
+        out.put_u64(self.dest.incarnation);
+        out.put_u32(self.source.rank);
+        out.put_u32(self.dest.rank);
+        out.put_u64(self.a);
+        out.put_u64(self.b);
+        out.try_into().expect("the fields above are 48 bytes")
+    }
+
+    pub fn decode(bytes: &[u8; HEADER]) -> Result<Header, Malformed> {
+        let mut t = Take(bytes);
+        let len = t.u32()?;
+        let kind = match t.u8()? {
+            1 => Kind::Msg,
+            2 => Kind::Ack,
+            3 => Kind::Bulk,
+            4 => Kind::Switch,
+            _ => return Err(Malformed),
+        };
+        let flags = t.u8()?;
+        let generation = t.u16()?;
+        let (from, to) = (t.u64()?, t.u64()?);
+        let (source_rank, dest_rank) = (t.u32()?, t.u32()?);
+        let (a, b) = (t.u64()?, t.u64()?);
+        t.end()?;
+        let fields_good = match kind {
+            Kind::Msg => a > 0 && len > 0,
+            Kind::Ack => a == 0 && len == 0,
+            Kind::Bulk => len > 0 && b.checked_add(u64::from(len)).is_some(),
+            Kind::Switch => a <= u64::from(u16::MAX) && b == 0 && len == 0,
+        };
+        if !fields_good || flags & !ACK_NOW != 0 || len as usize > MAX_PAYLOAD {
+            return Err(Malformed);
+        }
+        Ok(Header {
+            len,
+            kind,
+            ack_now: flags & ACK_NOW != 0,
+            generation,
+            source: ProcId {
+                incarnation: from,
+                rank: source_rank,
+            },
+            dest: ProcId {
+                incarnation: to,
+                rank: dest_rank,
+            },
+            a,
+            b,
+        })
+    }
+}
+
+/// Whether generation `a` comes before `b`. They wrap around; a path never spans half their range at once.
+pub fn older(a: u16, b: u16) -> bool {
+    (a.wrapping_sub(b) as i16) < 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(kind: Kind) -> Header {
+        Header {
+            len: 100,
+            kind,
+            ack_now: true,
+            generation: 0x0102,
+            source: ProcId {
+                incarnation: 3,
+                rank: 4,
+            },
+            dest: ProcId {
+                incarnation: 5,
+                rank: 6,
+            },
+            a: 7,
+            b: 8,
+        }
+    }
+
+    #[test]
+    fn layout_and_round_trip() {
+        let bytes = sample(Kind::Bulk).encode();
+        assert_eq!(bytes[..8], [100, 0, 0, 0, 3, 1, 2, 1]);
+        assert_eq!((bytes[8], bytes[16], bytes[24], bytes[28]), (3, 5, 4, 6));
+        assert_eq!((bytes[32], bytes[40]), (7, 8));
+        assert_eq!(Header::decode(&bytes), Ok(sample(Kind::Bulk)));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let good = sample(Kind::Msg).encode();
+        for (at, value) in [(4, 0), (4, 5), (5, 2), (2, 0x11), (4, 2), (4, 4)] {
+            let mut bad = good;
+            bad[at] = value;
+            assert_eq!(Header::decode(&bad), Err(Malformed), "byte {at} = {value}");
+        }
+        let zero_sequence = Header {
+            a: 0,
+            ..sample(Kind::Msg)
+        };
+        assert_eq!(Header::decode(&zero_sequence.encode()), Err(Malformed));
+        let past_the_end = Header {
+            b: u64::MAX,
+            ..sample(Kind::Bulk)
+        };
+        assert_eq!(Header::decode(&past_the_end.encode()), Err(Malformed));
+    }
+
+    #[test]
+    fn generations_wrap() {
+        assert!(older(1, 2) && !older(2, 1) && !older(2, 2) && older(u16::MAX, 0));
+    }
+}

@@ -1,0 +1,496 @@
+//! The channel of one pair of processes. Lanes come, go and are swapped under it; nothing is lost, doubled or
+//! reordered.
+//!
+//! The node owns paths: it queues what the engine puts out, asks [`Path::next_tx`] what goes on which lane next, and
+//! hands in what lanes deliver. Pure: no I/O, no clock; all state is serialisable. Invariant: first-class bodies come
+//! out of the other side's [`Path::on_frame`] exactly once each, in the order in which they went into [`Path::send`].
+//!
+//! Lanes are named by generation. At most one is *active* (it carries what is sent); others may be *leaving*: they
+//! got, or are about to get, a SWITCH as their last frame, and are read until the other side has left them too.
+
+mod incoming;
+mod outgoing;
+#[cfg(test)]
+mod tests;
+
+use crate::frame::{Header, Kind, older};
+use crate::lane::{Caps, Lane, Payload, Sent};
+use base::bytes::Malformed;
+use base::{BufId, Memory, ProcId};
+use incoming::Incoming;
+use outgoing::Outgoing;
+use serde::{Deserialize, Serialize};
+
+/// A piece of a user buffer for the second class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkTx {
+    pub receiver_op: u64,
+    pub buf: BufId,
+    pub offset: u64,
+    /// At most [`crate::frame::MAX_PAYLOAD`], not 0.
+    pub len: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Limits {
+    /// Above one of these the path is backlogged: it takes more, but should not be given more.
+    pub retained_bytes: usize,
+    pub retained_frames: usize,
+    pub bulk_queue: usize,
+    /// Most that is held for want of an earlier frame (lossy lanes, lane swaps).
+    pub held_bytes: usize,
+    pub held_frames: usize,
+    /// Milliseconds after which a lossy lane's unacknowledged frames go again.
+    pub resend_after: u64,
+    #[cfg(feature = "plant")]
+    #[doc(hidden)]
+    pub plant: Plant,
+}
+
+/// Faults that tests put in, to see that they are found.
+#[cfg(feature = "plant")]
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Plant {
+    None,
+    /// What a lost lane took with it does not go again.
+    Loss,
+    /// Frames that come again are delivered again.
+    Duplicate,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            retained_bytes: 4 << 20,
+            retained_frames: 16 << 10,
+            bulk_queue: 4,
+            held_bytes: 64 << 20,
+            held_frames: 256 << 10,
+            resend_after: 50,
+            #[cfg(feature = "plant")]
+            plant: Plant::None,
+        }
+    }
+}
+
+/// What to put on a lane.
+#[derive(Debug)]
+pub struct Tx<'a> {
+    pub header: Header,
+    pub payload: Payload<'a>,
+}
+
+/// What a frame was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Taken,
+    /// Not for this path as it is now (another generation, or another process): dropped.
+    Stale,
+    /// BULK from this path's peer: the data may be asked for.
+    Bulk,
+    /// The other side has left the lane that this came on: see [`Path::retired`].
+    Left,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Active {
+    generation: u16,
+    caps: Caps,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Leaving {
+    generation: u16,
+    next: u16,
+    lossy: bool,
+    marked: bool,
+    /// The last sequence that may have gone on it.
+    last: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Choice {
+    Switch(u16),
+    Msg,
+    Ack,
+    Bulk,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Path {
+    local: ProcId,
+    remote: ProcId,
+    limits: Limits,
+    out: Outgoing,
+    inc: Incoming,
+    active: Option<Active>,
+    leaving: Vec<Leaving>,
+    /// The last generation that was used.
+    generation: u16,
+    /// Frames of older generations are dropped.
+    floor: u16,
+    /// Some lane of this path could lose frames, so they are sent again after a while.
+    lossy: bool,
+}
+
+impl Path {
+    pub fn new(local: ProcId, remote: ProcId) -> Path {
+        Path::with_limits(local, remote, Limits::default())
+    }
+
+    pub fn with_limits(local: ProcId, remote: ProcId, limits: Limits) -> Path {
+        Path {
+            local,
+            remote,
+            limits,
+            out: Outgoing::new(),
+            inc: Incoming::new(),
+            active: None,
+            leaving: Vec::new(),
+            generation: 0,
+            floor: 0,
+            lossy: false,
+        }
+    }
+
+    pub fn local(&self) -> ProcId {
+        self.local
+    }
+
+    pub fn remote(&self) -> ProcId {
+        self.remote
+    }
+
+    /// Queues a first-class body (1 byte to 1 MiB). It is kept until the other side has it.
+    pub fn send(&mut self, body: Vec<u8>) {
+        debug_assert!(!body.is_empty() && body.len() <= crate::frame::MAX_PAYLOAD);
+        self.out.push(body);
+    }
+
+    /// Queues second-class data. It is forgotten when a lane is lost: the receiver asks again.
+    pub fn queue_bulk(&mut self, bulk: BulkTx) {
+        debug_assert!(bulk.len > 0 && bulk.len as usize <= crate::frame::MAX_PAYLOAD);
+        self.out.bulk.push_back(bulk);
+    }
+
+    // ---- lanes
+
+    /// The generation to offer in HELLO; both sides use the greater of the two offers.
+    pub fn offered_generation(&self) -> u16 {
+        self.generation.wrapping_add(1)
+    }
+
+    /// First-class bodies received, for HELLO.
+    pub fn received(&self) -> u64 {
+        self.inc.received
+    }
+
+    /// A new lane is up and takes the place of whatever there was, which counts as lost. `peer_received` is what the
+    /// other side said in the handshake: what follows goes (again) over the new lane.
+    ///
+    /// After an earlier lane was lost, tell the engine too (`on_lane_lost`), so that it asks for bulk again.
+    pub fn attach(
+        &mut self,
+        generation: u16,
+        caps: Caps,
+        peer_received: u64,
+    ) -> Result<(), Malformed> {
+        if older(generation, self.offered_generation()) {
+            return Err(Malformed);
+        }
+        // Acknowledgements may have overtaken the handshake: only what is news counts.
+        if peer_received > self.out.acked {
+            self.out.acknowledged(peer_received)?;
+        }
+        self.drop_lanes();
+        self.floor = generation;
+        self.activate(generation, caps);
+        Ok(())
+    }
+
+    /// Moves to a new lane while the old one lives: the old one gets a SWITCH and is read until the other side has
+    /// left it too. Without an active lane this is an [`Path::attach`] that knows of nothing received.
+    pub fn switch(&mut self, generation: u16, caps: Caps) -> Result<(), Malformed> {
+        if older(generation, self.offered_generation()) {
+            return Err(Malformed);
+        }
+        if let Some(old) = self.active.take() {
+            let lossy = !old.caps.reliable;
+            let last = self.out.cursor - 1;
+            self.leaving.push(Leaving {
+                generation: old.generation,
+                next: generation,
+                lossy,
+                marked: false,
+                last,
+            });
+            if lossy {
+                // Nobody would notice what it loses from here on.
+                self.rewind();
+            }
+        }
+        self.activate(generation, caps);
+        Ok(())
+    }
+
+    /// A lane is gone. What it may have lost goes again over the active lane, or over the next one.
+    pub fn lane_lost(&mut self, generation: u16) {
+        if self.active.is_some_and(|a| a.generation == generation) {
+            self.active = None;
+            self.rewind();
+            self.out.bulk.clear();
+        } else if let Some(at) = self.leaving.iter().position(|l| l.generation == generation) {
+            let left = self.leaving.remove(at);
+            if self.out.acked < left.last {
+                self.rewind();
+            }
+        }
+    }
+
+    /// All lanes are gone.
+    pub fn lanes_lost(&mut self) {
+        self.drop_lanes();
+    }
+
+    /// A lane that both sides have left and that may be closed.
+    pub fn retired(&mut self) -> Option<u16> {
+        let (floor, acked) = (self.floor, self.out.acked);
+        let done =
+            |l: &Leaving| l.marked && (l.lossy || (older(l.generation, floor) && acked >= l.last));
+        let at = self.leaving.iter().position(done)?;
+        Some(self.leaving.remove(at).generation)
+    }
+
+    /// The lane that carries what is sent.
+    pub fn active(&self) -> Option<u16> {
+        self.active.map(|a| a.generation)
+    }
+
+    /// Whether bulk may get lost without any lane being lost: then the node has the engine ask again
+    /// (`on_lane_lost`) from time to time, but only while [`Path::all_acknowledged`], or questions would pile up.
+    pub fn lossy(&self) -> bool {
+        self.lossy
+    }
+
+    fn activate(&mut self, generation: u16, caps: Caps) {
+        self.generation = generation;
+        self.lossy |= !caps.reliable;
+        self.active = Some(Active { generation, caps });
+        if self.out.flush {
+            self.out.ask = true;
+        }
+    }
+
+    fn rewind(&mut self) {
+        #[cfg(feature = "plant")]
+        if self.limits.plant == Plant::Loss {
+            return;
+        }
+        self.out.rewind();
+    }
+
+    fn drop_lanes(&mut self) {
+        self.active = None;
+        self.leaving.clear();
+        self.rewind();
+        self.out.bulk.clear();
+    }
+
+    // ---- sending
+
+    /// What goes on this lane next, if anything. Looking changes nothing; say [`Path::taken`] when the lane has it.
+    pub fn next_tx(&self, generation: u16) -> Option<Tx<'_>> {
+        let mut header = Header {
+            len: 0,
+            kind: Kind::Ack,
+            ack_now: false,
+            generation,
+            source: self.local,
+            dest: self.remote,
+            a: 0,
+            b: 0,
+        };
+        let payload = match self.choose(generation)? {
+            Choice::Switch(next) => {
+                header.kind = Kind::Switch;
+                header.ack_now = true;
+                header.a = u64::from(next);
+                Payload::Bytes(&[])
+            }
+            Choice::Msg => {
+                let body = self
+                    .out
+                    .body_at_cursor()
+                    .expect("chosen because it is there");
+                let last = self.out.cursor == self.out.last();
+                header.kind = Kind::Msg;
+                header.ack_now = last && (self.out.flush || self.lossy || self.retains_much());
+                header.len = body.len() as u32;
+                header.a = self.out.cursor;
+                header.b = self.inc.received;
+                Payload::Bytes(body)
+            }
+            Choice::Ack => {
+                header.ack_now = self.out.ask;
+                header.b = self.inc.received;
+                Payload::Bytes(&[])
+            }
+            Choice::Bulk => {
+                let bulk = self.out.bulk.front().expect("chosen because it is there");
+                header.kind = Kind::Bulk;
+                header.len = bulk.len;
+                header.a = bulk.receiver_op;
+                header.b = bulk.offset;
+                Payload::User {
+                    buf: bulk.buf,
+                    offset: bulk.offset,
+                }
+            }
+        };
+        Some(Tx { header, payload })
+    }
+
+    /// The lane took what [`Path::next_tx`] showed last for this generation.
+    pub fn taken(&mut self, generation: u16) {
+        match self.choose(generation) {
+            Some(Choice::Switch(_)) => {
+                let left = self
+                    .leaving
+                    .iter_mut()
+                    .find(|l| l.generation == generation && !l.marked);
+                left.expect("chosen because it is there").marked = true;
+            }
+            Some(Choice::Msg) => {
+                self.out.cursor += 1;
+                self.inc.ack_sent();
+            }
+            Some(Choice::Ack) => {
+                self.out.ask = false;
+                self.inc.ack_sent();
+            }
+            Some(Choice::Bulk) => {
+                self.out.bulk.pop_front();
+            }
+            None => {}
+        }
+    }
+
+    /// Gives the lane all it takes.
+    pub fn pump<M: Memory>(
+        &mut self,
+        generation: u16,
+        lane: &mut (impl Lane<M> + ?Sized),
+        mem: &M,
+    ) {
+        while let Some(tx) = self.next_tx(generation) {
+            match lane.try_send(mem, &tx.header, tx.payload) {
+                Sent::Taken => self.taken(generation),
+                Sent::NoRoom => break,
+            }
+        }
+    }
+
+    /// First class before second; an ACK of its own only when no MSG can carry it.
+    fn choose(&self, generation: u16) -> Option<Choice> {
+        if self.active.is_some_and(|a| a.generation == generation) {
+            if self.out.cursor <= self.out.last() {
+                Some(Choice::Msg)
+            } else if self.inc.ack_due || self.out.ask {
+                Some(Choice::Ack)
+            } else if !self.out.bulk.is_empty() {
+                Some(Choice::Bulk)
+            } else {
+                None
+            }
+        } else {
+            let left = self
+                .leaving
+                .iter()
+                .find(|l| l.generation == generation && !l.marked)?;
+            Some(Choice::Switch(left.next))
+        }
+    }
+
+    // ---- receiving
+
+    /// Whether a frame is for this path as it is now. Lanes' sinks ask before they touch BULK data.
+    pub fn accepts(&self, header: &Header) -> bool {
+        header.source == self.remote
+            && header.dest == self.local
+            && !older(header.generation, self.floor)
+    }
+
+    /// A frame came (for BULK: its header). First-class bodies go to `deliver`, in order, once each.
+    pub fn on_frame(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        mut deliver: impl FnMut(&[u8]) -> Result<(), Malformed>,
+    ) -> Result<Seen, Malformed> {
+        if !self.accepts(header) {
+            return Ok(Seen::Stale);
+        }
+        match header.kind {
+            Kind::Bulk => return Ok(Seen::Bulk),
+            Kind::Switch => {
+                let next = header.a as u16;
+                if !older(header.generation, next) {
+                    return Err(Malformed);
+                }
+                self.floor = next;
+                self.inc.ack_due = true;
+                return Ok(Seen::Left);
+            }
+            Kind::Ack => self.out.acknowledged(header.b.max(self.out.acked))?,
+            Kind::Msg => {
+                self.out.acknowledged(header.b.max(self.out.acked))?;
+                self.inc
+                    .take(header.a, payload, self.lossy, &self.limits, &mut deliver)?;
+            }
+        }
+        self.inc.ack_due |= header.ack_now;
+        Ok(Seen::Taken)
+    }
+
+    // ---- time, bounds, the end
+
+    /// Call now and then with a clock in milliseconds: frames that a lossy lane may have lost go again.
+    pub fn on_tick(&mut self, now: u64) {
+        if self.lossy && self.active.is_some() {
+            self.out.on_tick(now, self.limits.resend_after);
+        }
+    }
+
+    pub fn retained_bytes(&self) -> usize {
+        self.out.bytes
+    }
+
+    /// The engine should hold back (`Engine::set_backlogged`).
+    pub fn backlogged(&self) -> bool {
+        self.retains_much() || self.out.bulk.len() >= self.limits.bulk_queue
+    }
+
+    fn retains_much(&self) -> bool {
+        self.out.bytes > self.limits.retained_bytes
+            || self.out.retained.len() > self.limits.retained_frames
+    }
+
+    /// For Finalize: ask the other side to acknowledge everything at once.
+    pub fn flush(&mut self) {
+        if !self.all_acknowledged() {
+            self.out.flush = true;
+            // Otherwise the last frame itself carries the question.
+            self.out.ask = self.out.cursor > self.out.last();
+        }
+    }
+
+    pub fn all_acknowledged(&self) -> bool {
+        self.out.retained.is_empty()
+    }
+
+    /// First-class frames that came again and were dropped.
+    pub fn repeated(&self) -> u64 {
+        self.inc.repeated
+    }
+}

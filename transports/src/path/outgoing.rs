@@ -1,0 +1,89 @@
+//! The sending half of a path: numbers first-class bodies, keeps them until they are acknowledged, queues bulk.
+//!
+//! Only the path uses it. Invariant: `retained` holds exactly the sequences `acked + 1 ..= last()`, and
+//! `acked < cursor <= last() + 1`.
+
+use super::BulkTx;
+use base::bytes::Malformed;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Outgoing {
+    pub acked: u64,
+    pub retained: VecDeque<Vec<u8>>,
+    pub bytes: usize,
+    /// The sequence that goes next.
+    pub cursor: u64,
+    pub bulk: VecDeque<BulkTx>,
+    /// Somebody waits until all is acknowledged.
+    pub flush: bool,
+    /// An ACK that only asks for an ACK is due.
+    pub ask: bool,
+    /// What `on_tick` saw last: acknowledged up to, and since when it has stood there.
+    tick: (u64, u64),
+}
+
+impl Outgoing {
+    pub fn new() -> Self {
+        Outgoing {
+            acked: 0,
+            retained: VecDeque::new(),
+            bytes: 0,
+            cursor: 1,
+            bulk: VecDeque::new(),
+            flush: false,
+            ask: false,
+            tick: (0, 0),
+        }
+    }
+
+    pub fn last(&self) -> u64 {
+        self.acked + self.retained.len() as u64
+    }
+
+    pub fn push(&mut self, body: Vec<u8>) {
+        self.bytes += body.len();
+        self.retained.push_back(body);
+    }
+
+    pub fn body_at_cursor(&self) -> Option<&[u8]> {
+        self.retained
+            .get((self.cursor - self.acked - 1) as usize)
+            .map(Vec::as_slice)
+    }
+
+    /// Frees what the other side has. An acknowledgement of what was never sent is nonsense.
+    pub fn acknowledged(&mut self, up_to: u64) -> Result<(), Malformed> {
+        if up_to > self.last() {
+            return Err(Malformed);
+        }
+        while self.acked < up_to {
+            let body = self.retained.pop_front().expect("up_to is at most last()");
+            self.bytes -= body.len();
+            self.acked += 1;
+        }
+        self.cursor = self.cursor.max(self.acked + 1);
+        if self.retained.is_empty() {
+            self.flush = false;
+            self.ask = false;
+        }
+        Ok(())
+    }
+
+    /// Everything that is not acknowledged goes once more.
+    pub fn rewind(&mut self) {
+        self.cursor = self.acked + 1;
+    }
+
+    /// Goes back when something is under way and `timeout` has passed without any acknowledgement.
+    pub fn on_tick(&mut self, now: u64, timeout: u64) {
+        let (acked, since) = self.tick;
+        if acked != self.acked || self.cursor == self.acked + 1 || now < since {
+            self.tick = (self.acked, now);
+        } else if now - since >= timeout {
+            self.rewind();
+            self.tick = (self.acked, now);
+        }
+    }
+}

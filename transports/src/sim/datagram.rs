@@ -1,0 +1,216 @@
+//! A pair of lanes that carry whole frames, each after a delay of its own: late, twice, out of order, or not at all.
+
+use super::{Clock, Rng};
+use crate::frame::{HEADER, Header, Kind};
+use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink};
+use base::Memory;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::fd::RawFd;
+use std::rc::Rc;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    pub loss_percent: u64,
+    pub double_percent: u64,
+    pub max_delay: u64,
+}
+
+/// What was done to frames so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Injected {
+    pub lost: u64,
+    pub doubled: u64,
+}
+
+#[derive(Default)]
+struct Half {
+    /// By time of arrival, then by a running number.
+    frames: BTreeMap<(u64, u64), Vec<u8>>,
+    count: u64,
+    closed: bool,
+}
+
+pub struct DatagramLane {
+    tx: Rc<RefCell<Half>>,
+    rx: Rc<RefCell<Half>>,
+    injected: Rc<RefCell<Injected>>,
+    clock: Clock,
+    rng: Rng,
+    faults: Faults,
+    capacity: usize,
+    quiet: bool,
+    refused: bool,
+    dead: bool,
+    told: bool,
+}
+
+/// Both ends. Each direction holds up to `capacity` frames.
+pub fn pair(
+    rng: &mut Rng,
+    clock: &Clock,
+    faults: Faults,
+    capacity: usize,
+    injected: &Rc<RefCell<Injected>>,
+) -> (DatagramLane, DatagramLane) {
+    let (x, y) = (Rc::<RefCell<Half>>::default(), Rc::<RefCell<Half>>::default());
+    let mut end = |tx: &Rc<RefCell<Half>>, rx: &Rc<RefCell<Half>>| DatagramLane {
+        tx: tx.clone(),
+        rx: rx.clone(),
+        injected: injected.clone(),
+        clock: clock.clone(),
+        rng: rng.fork(),
+        faults,
+        capacity,
+        quiet: false,
+        refused: false,
+        dead: false,
+        told: false,
+    };
+    (end(&x, &y), end(&y, &x))
+}
+
+/// Breaks a pair whose lanes are in use elsewhere.
+pub struct Knife([Rc<RefCell<Half>>; 2]);
+
+impl Knife {
+    /// Nothing that is under way arrives.
+    pub fn cut(&self) {
+        for half in &self.0 {
+            let mut half = half.borrow_mut();
+            half.frames.clear();
+            half.closed = true;
+        }
+    }
+}
+
+impl DatagramLane {
+    pub fn knife(&self) -> Knife {
+        Knife([self.tx.clone(), self.rx.clone()])
+    }
+
+    fn carry(&mut self, frame: Vec<u8>) {
+        let mut tx = self.tx.borrow_mut();
+        let at = self.clock.get() + self.rng.below(self.faults.max_delay + 1);
+        tx.count += 1;
+        let key = (at, tx.count);
+        tx.frames.insert(key, frame);
+    }
+}
+
+impl Drop for DatagramLane {
+    fn drop(&mut self) {
+        self.tx.borrow_mut().closed = true;
+        self.rx.borrow_mut().closed = true;
+    }
+}
+
+impl<M: Memory> Lane<M> for DatagramLane {
+    fn caps(&self) -> Caps {
+        Caps::DATAGRAM
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    fn wants_write(&self) -> bool {
+        false
+    }
+
+    fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
+        let full = self.tx.borrow().frames.len() >= self.capacity;
+        if self.quiet || full {
+            self.refused = true;
+            return Sent::NoRoom;
+        }
+        let mut frame = header.encode().to_vec();
+        match payload {
+            Payload::Bytes(bytes) => frame.extend_from_slice(bytes),
+            Payload::User { buf, offset } => {
+                mem.with_slices(buf, offset, header.len as usize, usize::MAX, |pieces| {
+                    pieces.iter().for_each(|p| frame.extend_from_slice(p));
+                });
+                frame.resize(HEADER + header.len as usize, 0);
+            }
+        }
+        if self.rng.percent(self.faults.loss_percent) {
+            self.injected.borrow_mut().lost += 1;
+            return Sent::Taken;
+        }
+        if self.rng.percent(self.faults.double_percent) {
+            self.injected.borrow_mut().doubled += 1;
+            self.carry(frame.clone());
+        }
+        self.carry(frame);
+        Sent::Taken
+    }
+
+    fn flush(&mut self, _mem: &M) -> bool {
+        true
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        let mut total = 0;
+        while total < budget && !self.dead {
+            let frame = {
+                let mut rx = self.rx.borrow_mut();
+                let due = rx.frames.first_key_value().is_some_and(|(key, _)| key.0 <= self.clock.get());
+                if !due {
+                    self.dead |= rx.closed && rx.frames.is_empty();
+                    break;
+                }
+                rx.frames.pop_first().expect("a frame is due").1
+            };
+            total += frame.len();
+            self.dead |= deliver(sink, &frame).is_err();
+        }
+        total
+    }
+
+    fn event(&mut self) -> Option<Event> {
+        if self.dead {
+            return (!std::mem::replace(&mut self.told, true)).then_some(Event::Dead);
+        }
+        let room = self.tx.borrow().frames.len() < self.capacity;
+        if self.refused && !self.quiet && room {
+            self.refused = false;
+            return Some(Event::Writable);
+        }
+        None
+    }
+
+    fn quiesce(&mut self) {
+        self.quiet = true;
+    }
+
+    fn resume(&mut self) {
+        self.quiet = false;
+    }
+}
+
+fn deliver(sink: &mut dyn Sink, frame: &[u8]) -> Result<(), base::bytes::Malformed> {
+    let head = frame.first_chunk::<HEADER>().ok_or(base::bytes::Malformed)?;
+    let header = Header::decode(head)?;
+    let payload = &frame[HEADER..];
+    if header.kind != Kind::Bulk {
+        return sink.on_frame(&header, payload);
+    }
+    let mut at = 0;
+    while at < payload.len() {
+        let mut copy = |pieces: &mut [std::io::IoSliceMut<'_>]| {
+            let mut left = &payload[at..];
+            for piece in pieces {
+                let n = piece.len().min(left.len());
+                piece[..n].copy_from_slice(&left[..n]);
+                left = &left[n..];
+            }
+            Ok(payload.len() - at - left.len())
+        };
+        match sink.on_bulk(&header, at, &mut copy) {
+            Some(Ok(n)) if n > 0 => at += n,
+            _ => break,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! A connected pair of byte streams in memory, for [`crate::stream::StreamLane`].
+//!
+//! Reads and writes move any number of bytes down to none. [`Knife::cut`] breaks it: of the bytes under way a random
+//! number still arrives, then both sides see the end. Dropping an end closes it: what was written still arrives.
+
+use super::Rng;
+use crate::stream::ByteStream;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::rc::Rc;
+
+#[derive(Default)]
+struct Half {
+    bytes: VecDeque<u8>,
+    closed: bool,
+}
+
+pub struct PipeEnd {
+    tx: Rc<RefCell<Half>>,
+    rx: Rc<RefCell<Half>>,
+    rng: Rng,
+    capacity: usize,
+}
+
+/// Both ends. Each direction holds up to `capacity` bytes.
+pub fn pair(rng: &mut Rng, capacity: usize) -> (PipeEnd, PipeEnd) {
+    let (x, y) = (Rc::<RefCell<Half>>::default(), Rc::<RefCell<Half>>::default());
+    let a = PipeEnd { tx: x.clone(), rx: y.clone(), rng: rng.fork(), capacity };
+    let b = PipeEnd { tx: y, rx: x, rng: rng.fork(), capacity };
+    (a, b)
+}
+
+/// Breaks a pipe whose ends are in use elsewhere.
+pub struct Knife {
+    halves: [Rc<RefCell<Half>>; 2],
+    rng: Rng,
+}
+
+impl Knife {
+    pub fn cut(&mut self) {
+        for half in &self.halves {
+            let mut half = half.borrow_mut();
+            let keep = self.rng.below(half.bytes.len() as u64 + 1) as usize;
+            half.bytes.truncate(keep);
+            half.closed = true;
+        }
+    }
+}
+
+impl PipeEnd {
+    pub fn knife(&self, rng: &mut Rng) -> Knife {
+        Knife { halves: [self.tx.clone(), self.rx.clone()], rng: rng.fork() }
+    }
+
+    fn amount(&mut self, most: usize) -> io::Result<usize> {
+        let n = match self.rng.below(4) {
+            0 => 0,
+            1 => self.rng.below(most as u64 + 1) as usize,
+            _ => most,
+        };
+        if n == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(n) }
+    }
+}
+
+impl Drop for PipeEnd {
+    fn drop(&mut self) {
+        self.tx.borrow_mut().closed = true;
+        self.rx.borrow_mut().closed = true;
+    }
+}
+
+impl ByteStream for PipeEnd {
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let tx = self.tx.clone();
+        let mut tx = tx.borrow_mut();
+        if tx.closed {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let total: usize = bufs.iter().map(|b| b.len()).sum();
+        let n = self.amount(total.min(self.capacity - tx.bytes.len()))?;
+        tx.bytes.extend(bufs.iter().flat_map(|b| b.iter()).take(n));
+        Ok(n)
+    }
+
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let rx = self.rx.clone();
+        let mut rx = rx.borrow_mut();
+        if rx.bytes.is_empty() && rx.closed {
+            return Ok(0);
+        }
+        let room: usize = bufs.iter().map(|b| b.len()).sum();
+        let n = self.amount(room.min(rx.bytes.len()))?;
+        let mut left = n;
+        for piece in bufs {
+            let part = left.min(piece.len());
+            for (to, from) in piece[..part].iter_mut().zip(rx.bytes.drain(..part)) {
+                *to = from;
+            }
+            left -= part;
+        }
+        Ok(n)
+    }
+}

@@ -1,0 +1,243 @@
+//! The receiving half: cuts the stream into frames.
+//!
+//! Used by [`super::StreamLane`]. Invariant: no byte is interpreted before the header in front of it was found good,
+//! and no more than one bounded payload is ever held. Bulk data goes to user memory with one copy when it came along
+//! with other things, with none when it did not.
+
+use super::{ByteStream, Death};
+use crate::frame::{HEADER, Header, Kind};
+use crate::lane::Sink;
+use std::io::{self, ErrorKind, IoSliceMut};
+
+const BUFFER: usize = 64 << 10;
+/// User memory in smaller bits than this is filled from the buffer, not by the kernel.
+const WORTH: usize = 16 << 10;
+
+enum State {
+    Header,
+    /// A whole payload is gathered first.
+    Frame(Header),
+    /// So many bytes of the payload have been dealt with.
+    Bulk(Header, usize),
+}
+
+pub struct Reader {
+    buf: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// A payload that is larger than the buffer.
+    large: Vec<u8>,
+    state: State,
+}
+
+impl Default for Reader {
+    fn default() -> Reader {
+        Reader {
+            buf: Vec::new(),
+            start: 0,
+            end: 0,
+            large: Vec::new(),
+            state: State::Header,
+        }
+    }
+}
+
+/// What reading came to.
+enum Got {
+    Bytes(usize),
+    Nothing,
+    End(Death),
+}
+
+impl Got {
+    fn of(r: io::Result<usize>) -> Got {
+        match r {
+            Ok(0) => Got::End(Death::Closed),
+            Ok(n) => Got::Bytes(n),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                Got::Nothing
+            }
+            Err(e) => Got::End(Death::from_io(e)),
+        }
+    }
+}
+
+impl Reader {
+    /// Reads about `budget` bytes; gives how many, and why it was the last time, if it was.
+    pub fn poll(
+        &mut self,
+        stream: &mut impl ByteStream,
+        sink: &mut dyn Sink,
+        budget: usize,
+    ) -> (usize, Option<Death>) {
+        if self.buf.is_empty() {
+            self.buf.resize(BUFFER, 0);
+        }
+        let mut total = 0;
+        loop {
+            if self.digest(sink).is_err() {
+                return (total, Some(Death::Malformed));
+            }
+            if total >= budget {
+                return (total, None);
+            }
+            let before = self.room();
+            let got = match self.state {
+                State::Bulk(header, at) if self.start == self.end => {
+                    self.direct(stream, sink, header, at)
+                }
+                _ => self.fill(stream),
+            };
+            match got {
+                Got::Bytes(n) => {
+                    total += n;
+                    // A short read into the buffer alone means that nothing more is there: spare a call.
+                    if n < before && matches!(self.state, State::Header | State::Frame(_)) {
+                        let end = self.digest(sink).is_err().then_some(Death::Malformed);
+                        return (total, end);
+                    }
+                }
+                Got::Nothing => return (total, None),
+                Got::End(death) => return (total, Some(death)),
+            }
+        }
+    }
+
+    fn room(&self) -> usize {
+        BUFFER - self.end
+    }
+
+    fn fill(&mut self, stream: &mut impl ByteStream) -> Got {
+        if self.start > 0 {
+            self.buf.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        let got = Got::of(stream.read_vectored(&mut [IoSliceMut::new(&mut self.buf[self.end..])]));
+        if let Got::Bytes(n) = got {
+            self.end += n;
+        }
+        got
+    }
+
+    /// Delivers what the buffer holds.
+    fn digest(&mut self, sink: &mut dyn Sink) -> Result<(), base::bytes::Malformed> {
+        loop {
+            let there = &self.buf[self.start..self.end];
+            match &mut self.state {
+                State::Header => {
+                    let Some(head) = there.first_chunk::<HEADER>() else {
+                        return Ok(());
+                    };
+                    let header = Header::decode(head)?;
+                    self.start += HEADER;
+                    self.state = match header.kind {
+                        Kind::Bulk => State::Bulk(header, 0),
+                        _ => State::Frame(header),
+                    };
+                }
+                State::Frame(header) => {
+                    let header = *header;
+                    let len = header.len as usize;
+                    if len > BUFFER {
+                        // Grows as the bytes come, so that a header alone costs nothing.
+                        let n = there.len().min(len - self.large.len());
+                        self.large.extend_from_slice(&there[..n]);
+                        self.start += n;
+                        if self.large.len() < len {
+                            return Ok(());
+                        }
+                        sink.on_frame(&header, &std::mem::take(&mut self.large))?;
+                    } else {
+                        let Some(payload) = there.get(..len) else {
+                            return Ok(());
+                        };
+                        sink.on_frame(&header, payload)?;
+                        self.start += len;
+                    }
+                    self.state = State::Header;
+                }
+                State::Bulk(header, at) => {
+                    let part = &there[..there.len().min(header.len as usize - *at)];
+                    if part.is_empty() {
+                        return Ok(());
+                    }
+                    let mut copy = |to: &mut [IoSliceMut<'_>]| {
+                        let mut left = part;
+                        for piece in to {
+                            let n = piece.len().min(left.len());
+                            piece[..n].copy_from_slice(&left[..n]);
+                            left = &left[n..];
+                        }
+                        Ok(part.len() - left.len())
+                    };
+                    let n = match sink.on_bulk(header, *at, &mut copy) {
+                        Some(Ok(n)) if n > 0 => n.min(part.len()),
+                        _ => part.len(),
+                    };
+                    self.start += n;
+                    *at += n;
+                    if *at == header.len as usize {
+                        self.state = State::Header;
+                    }
+                }
+            }
+            if self.start == self.end {
+                (self.start, self.end) = (0, 0);
+            }
+        }
+    }
+
+    /// Reads from the stream into user memory, and what follows into the (empty) buffer.
+    fn direct(
+        &mut self,
+        stream: &mut impl ByteStream,
+        sink: &mut dyn Sink,
+        header: Header,
+        at: usize,
+    ) -> Got {
+        (self.start, self.end) = (0, 0);
+        let left = header.len as usize - at;
+        let buf = &mut self.buf;
+        let mut got = None;
+        let mut in_buffer = 0;
+        let mut read = |to: &mut [IoSliceMut<'_>]| {
+            let mut all: Vec<IoSliceMut<'_>> = Vec::with_capacity(to.len() + 1);
+            let mut there = 0;
+            for piece in to {
+                let n = piece.len().min(left - there);
+                there += n;
+                all.push(IoSliceMut::new(&mut piece[..n]));
+            }
+            if there < left && there < WORTH {
+                // Too fine: through the buffer.
+                return Err(ErrorKind::Unsupported.into());
+            }
+            // Only when the frame ends within these pieces is the next byte a header's.
+            if there == left {
+                all.push(IoSliceMut::new(buf));
+            }
+            let result = stream.read_vectored(&mut all);
+            let in_place = result.as_ref().map_or(0, |n| (*n).min(there));
+            in_buffer = result.as_ref().map_or(0, |n| n - in_place);
+            let failed = match &result {
+                Ok(0) => Some(ErrorKind::UnexpectedEof),
+                Ok(_) => None,
+                Err(e) => Some(e.kind()),
+            };
+            got = Some((Got::of(result), in_place));
+            failed.map_or(Ok(in_place), |kind| Err(kind.into()))
+        };
+        // Unwanted, or too fine: through the buffer, where `digest` deals with it.
+        let _ = sink.on_bulk(&header, at, &mut read);
+        let Some((got, in_place)) = got else {
+            return self.fill(stream);
+        };
+        self.end = in_buffer;
+        self.state = match at + in_place {
+            n if n == header.len as usize => State::Header,
+            n => State::Bulk(header, n),
+        };
+        got
+    }
+}

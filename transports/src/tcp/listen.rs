@@ -1,0 +1,147 @@
+//! The listening sockets of a process and the contact record that names them.
+//!
+//! Used by the node at start. Invariant: every address in the record is listened on as long as this lives.
+
+use super::{Contact, MAX_ADDRESSES};
+use nix::sys::socket::{Backlog, listen};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// `MPI_CONNECT_PORTRANGE`: the lowest and the highest port to listen on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortRange(pub u16, pub u16);
+
+impl PortRange {
+    /// `lo-hi`, or one port.
+    pub fn parse(s: &str) -> Option<PortRange> {
+        let (lo, hi) = s.split_once('-').unwrap_or((s, s));
+        let (lo, hi) = (lo.trim().parse().ok()?, hi.trim().parse().ok()?);
+        (0 < lo && lo <= hi).then_some(PortRange(lo, hi))
+    }
+}
+
+pub struct Listeners(Vec<TcpListener>);
+
+impl Listeners {
+    /// Listens on every address that can be had; an error if none can.
+    pub fn open(addresses: &[SocketAddr], ports: Option<PortRange>) -> io::Result<Listeners> {
+        let mut out = Vec::new();
+        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+        for a in addresses.iter().take(MAX_ADDRESSES) {
+            match bind(*a, ports) {
+                Ok(l) => out.push(l),
+                Err(e) => {
+                    base::log!(Info, "cannot listen on {}: {e}", a.ip());
+                    last = e;
+                }
+            }
+        }
+        if out.is_empty() {
+            Err(last)
+        } else {
+            Ok(Listeners(out))
+        }
+    }
+
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.0.iter().filter_map(|l| l.local_addr().ok()).collect()
+    }
+
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.iter().map(|l| l.as_fd())
+    }
+
+    /// A connection that waits at the `i`-th listener.
+    pub fn accept(&self, i: usize) -> io::Result<TcpStream> {
+        match self.0.get(i) {
+            Some(l) => l.accept().map(|(stream, _)| stream),
+            None => Err(ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
+fn bind(mut address: SocketAddr, ports: Option<PortRange>) -> io::Result<TcpListener> {
+    let mut last = io::Error::from(ErrorKind::AddrInUse);
+    let PortRange(lo, hi) = ports.unwrap_or(PortRange(0, 0));
+    // Ranks of one host start at different places, so that they do not all try the same ports in turn.
+    let span = u32::from(hi - lo) + 1;
+    let skip = std::process::id() % span;
+    for i in 0..span {
+        address.set_port(lo + ((skip + i) % span) as u16);
+        let tried = TcpListener::bind(address).and_then(|l| {
+            l.set_nonblocking(true)?;
+            // A whole job may dial at once.
+            listen(&l, Backlog::MAXCONN)?;
+            Ok(l)
+        });
+        match tried {
+            Ok(l) => return Ok(l),
+            Err(e) if e.kind() == ErrorKind::AddrInUse => last = e,
+            Err(e) => return Err(e),
+        }
+    }
+    Err(last)
+}
+
+/// The record that others need to find these listeners.
+pub fn own_contact(process: [u8; 16], listeners: &Listeners) -> Contact {
+    Contact {
+        process,
+        host: host_id(),
+        addresses: listeners.addresses(),
+    }
+}
+
+/// The same in all processes that share a kernel and a network namespace, where a loopback address means the same.
+fn host_id() -> [u8; 16] {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let net = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    let net: String = net
+        .to_string_lossy()
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
+    let hex: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
+    match (u128::from_str_radix(&hex, 16), net.parse::<u64>()) {
+        (Ok(boot), Ok(net)) => (boot ^ u128::from(net)).to_le_bytes(),
+        _ => [0; 16],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        assert_eq!(PortRange::parse("10-20"), Some(PortRange(10, 20)));
+        assert_eq!(PortRange::parse("7"), Some(PortRange(7, 7)));
+        for bad in ["", "0-5", "9-3", "a-b", "1-70000"] {
+            assert_eq!(PortRange::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_kept_and_used_up() {
+        let a = ["127.0.0.1:0".parse().unwrap()];
+        let range = PortRange(43_110, 43_111);
+        let held: Vec<_> = (0..2)
+            .map(|_| Listeners::open(&a, Some(range)).unwrap())
+            .collect();
+        let mut ports: Vec<_> = held
+            .iter()
+            .flat_map(|l| l.addresses())
+            .map(|a| a.port())
+            .collect();
+        ports.sort_unstable();
+        assert_eq!(ports, [43_110, 43_111]);
+        assert!(Listeners::open(&a, Some(range)).is_err());
+    }
+
+    #[test]
+    fn the_host_is_known() {
+        assert_ne!(host_id(), [0; 16]);
+        assert_eq!(host_id(), host_id());
+    }
+}

@@ -1,0 +1,96 @@
+//! Engine, paths and lanes together, over simulated lanes: random programs judged by an oracle.
+//!
+//! `MPI_CONNECT_SIM_SEED=n` runs one seed, `MPI_CONNECT_SIM_SEEDS=n` another number of them.
+
+#[path = "sim/proc.rs"]
+mod proc;
+#[path = "sim/program.rs"]
+mod program;
+#[path = "sim/world.rs"]
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use world::{Fault, Figures, World};
+
+fn run(seed: u64, fault: Fault) -> Result<Figures, String> {
+    let result = catch_unwind(AssertUnwindSafe(|| World::new(seed, fault).run()));
+    result.unwrap_or_else(|_| Err("panic".into()))
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn random_programs() {
+    if let Some(seed) = number("MPI_CONNECT_SIM_SEED") {
+        let figures = World::new(seed, Fault::None).run();
+        println!("seed {seed}: {figures:?}");
+        return figures.map(|_| ()).unwrap();
+    }
+    let seeds = number("MPI_CONNECT_SIM_SEEDS").unwrap_or(10_000);
+    let threads = 2;
+    let parts: Vec<_> = (0..threads)
+        .map(|t| {
+            std::thread::spawn(move || {
+                let mut sum = Figures::default();
+                let mut failed = Vec::new();
+                for seed in (t..seeds).step_by(threads as usize) {
+                    match run(seed, Fault::None) {
+                        Ok(figures) => sum.add(figures),
+                        Err(fault) => {
+                            println!("seed {seed}: {fault}; again with MPI_CONNECT_SIM_SEED={seed}");
+                            failed.push(seed);
+                        }
+                    }
+                    if failed.len() > 4 {
+                        break;
+                    }
+                }
+                (sum, failed)
+            })
+        })
+        .collect();
+    let mut sum = Figures::default();
+    let mut failed = Vec::new();
+    for part in parts {
+        let (figures, bad) = part.join().expect("runs catch their panics");
+        sum.add(figures);
+        failed.extend(bad);
+    }
+    println!("{sum:?}");
+    assert!(failed.is_empty(), "failing seeds: {failed:?}");
+    assert!(seeds < 1000 || [sum.swaps, sum.cuts, sum.snapshots, sum.lost, sum.doubled].iter().all(|n| *n > seeds / 10));
+}
+
+/// A fault that is put in must be found, for what it is.
+fn found(fault: Fault, names: &[&str]) {
+    for seed in 0..300 {
+        if let Err(what) = run(seed, fault) {
+            println!("{fault:?} found with seed {seed}: {what}");
+            assert!(names.iter().any(|n| what.contains(n)), "found as something else: {what}");
+            return;
+        }
+    }
+    panic!("{fault:?} was not found");
+}
+
+#[test]
+fn a_fault_of_order_is_found() {
+    found(Fault::Order, &["order"]);
+}
+
+#[test]
+fn a_fault_of_match_is_found() {
+    found(Fault::Match, &["match"]);
+}
+
+#[test]
+fn a_loss_is_found() {
+    found(Fault::Loss, &["does not end"]);
+}
+
+#[test]
+fn a_duplicate_is_found() {
+    found(Fault::Duplicate, &["duplication", "malformed", "match"]);
+}

@@ -1,0 +1,347 @@
+//! One simulated process: an engine, a path and lanes to each process of the other group, and the program it runs.
+
+use crate::program::{Program, Record, content};
+use base::bytes::Malformed;
+use base::memory::VecMemory;
+use base::{Memory, ProcId};
+use engine::{Config, Ctx, Engine, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
+use std::io;
+use transports::frame::{Header, Kind};
+use transports::lane::{Event, Lane, Sink};
+use transports::path::{BulkTx, Limits, Path};
+use transports::sim::Rng;
+
+pub struct Link {
+    pub other: usize,
+    pub peer: PeerId,
+    pub path: Path,
+    pub lanes: Vec<(u16, Box<dyn Lane<VecMemory>>)>,
+    pub attached_once: bool,
+    pub asked_at: u64,
+}
+
+pub struct Proc {
+    pub id: usize,
+    pub engine: Engine,
+    pub mem: VecMemory,
+    pub links: Vec<Link>,
+    pub ctxs: Vec<Option<Ctx>>,
+    next_send: usize,
+    next_recv: usize,
+    sending: Vec<OpId>,
+    /// Operation and its place in `records`.
+    receiving: Vec<(OpId, usize)>,
+    pub records: Vec<Record>,
+    pub fault: Option<String>,
+    /// Counts ends of receives.
+    ended: u64,
+}
+
+/// Guard bytes after each receive buffer.
+const GUARD: usize = 4;
+
+struct To<'a> {
+    engine: &'a mut Engine,
+    mem: &'a mut VecMemory,
+    path: &'a mut Path,
+    peer: PeerId,
+    fault: &'a mut Option<String>,
+}
+
+impl Sink for To<'_> {
+    fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
+        let (engine, mem, peer) = (&mut *self.engine, &mut *self.mem, self.peer);
+        let result = self.path.on_frame(header, payload, |body| engine.on_message(mem, peer, body));
+        if result.is_err() {
+            self.fault.get_or_insert(format!("malformed: {header:?}"));
+        }
+        result.map(|_| ())
+    }
+
+    fn on_bulk(
+        &mut self,
+        header: &Header,
+        at: usize,
+        read: &mut dyn FnMut(&mut [io::IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        debug_assert_eq!(header.kind, Kind::Bulk);
+        let (offset, len) = (header.b + at as u64, header.len as usize - at);
+        if !self.path.accepts(header) || !self.engine.bulk_wanted(self.peer, header.a, offset, len as u64) {
+            return None;
+        }
+        let result = self.mem.with_slices_mut(header.a, offset, len, 64, read);
+        if let Ok(n) = result {
+            self.engine.on_bulk(self.peer, header.a, offset, n as u64);
+        }
+        Some(result)
+    }
+}
+
+impl Proc {
+    pub fn new(id: usize, cfg: Config, limits: &Limits, ids: &[ProcId], others: &[usize]) -> Proc {
+        let mut engine = Engine::new(cfg);
+        let links = others
+            .iter()
+            .map(|&other| Link {
+                other,
+                peer: engine.add_peer(1),
+                path: Path::with_limits(ids[id], ids[other], limits.clone()),
+                lanes: Vec::new(),
+                attached_once: false,
+                asked_at: 0,
+            })
+            .collect();
+        Proc {
+            id,
+            engine,
+            mem: VecMemory::default(),
+            links,
+            ctxs: vec![None; crate::program::CONTEXTS],
+            next_send: 0,
+            next_recv: 0,
+            sending: Vec::new(),
+            receiving: Vec::new(),
+            records: Vec::new(),
+            fault: None,
+            ended: 0,
+        }
+    }
+
+    pub fn open(&mut self, ctx: usize, rank: u32) {
+        if self.ctxs[ctx].is_none() {
+            let peers = self.links.iter().map(|l| l.peer).collect();
+            self.ctxs[ctx] = Some(self.engine.open(ctx as u64 + 1, rank, peers));
+        }
+    }
+
+    /// Starts the next send of the program.
+    pub fn send(&mut self, program: &Program, rank: &[u32]) {
+        let Some(&id) = program.sends[self.id].get(self.next_send) else { return };
+        let m = &program.messages[id];
+        let Some(ctx) = self.ctxs[m.ctx] else { return };
+        self.next_send += 1;
+        let op = self.engine.next_op();
+        self.mem.0.insert(op.0, (0..m.size).map(|at| content(id, at)).collect());
+        self.engine.send(&self.mem, op, ctx, rank[m.to], m.tag, m.size, m.mode);
+        self.sending.push(op);
+    }
+
+    /// Posts the next receive of the program.
+    pub fn recv(&mut self, program: &Program) {
+        let Some(want) = program.receives[self.id].get(self.next_recv) else { return };
+        let Some(ctx) = self.ctxs[want.ctx] else { return };
+        let (mut source, mut tag, mut found) = (want.source, want.tag, None);
+        if want.probe {
+            match self.engine.probe(ctx, source, tag) {
+                Probe::Found(envelope) => {
+                    (source, tag) = (Source::Rank(envelope.source), Tag::Is(envelope.tag));
+                    found = Some(envelope.size);
+                }
+                Probe::None => return,
+                Probe::Failed(fault) => return self.fail(format!("probe: {fault:?}")),
+            }
+        }
+        self.next_recv += 1;
+        self.post(want.ctx, source, tag, want.capacity);
+        let got = self.engine.outcome(self.receiving[self.receiving.len() - 1].0);
+        let (op, capacity) = (self.receiving[self.receiving.len() - 1].0, want.capacity);
+        if let Some(size) = found
+            && self.engine.awaited(op).is_some_and(|a| !matches!(a, engine::Awaited::Data(_, _, s) if s == size.min(capacity)))
+        {
+            self.fail(format!("probe: the message of {size} bytes that was seen is not there: {got:?}"));
+        }
+    }
+
+    pub fn post(&mut self, ctx: usize, source: Source, tag: Tag, capacity: u64) {
+        let op = self.engine.next_op();
+        self.mem.0.insert(op.0, vec![0xee; capacity as usize + GUARD]);
+        let slot = self.ctxs[ctx].expect("open");
+        self.engine.recv(&mut self.mem, op, slot, source, tag, capacity);
+        self.records.push(Record { ctx, source, tag, capacity, message: None, ended: 0 });
+        self.receiving.push((op, self.records.len() - 1));
+    }
+
+    /// Takes what is complete.
+    pub fn reap(&mut self, program: &Program, rank: &[u32]) {
+        let mut i = 0;
+        while i < self.sending.len() {
+            match self.engine.finish(self.sending[i]) {
+                Some(Outcome::Sent) => {
+                    self.mem.0.remove(&self.sending.swap_remove(i).0);
+                }
+                Some(other) => return self.fail(format!("send: {other:?}")),
+                None => i += 1,
+            }
+        }
+        let mut i = 0;
+        while i < self.receiving.len() {
+            let (op, at) = self.receiving[i];
+            let Some(outcome) = self.engine.finish(op) else {
+                i += 1;
+                continue;
+            };
+            self.receiving.swap_remove(i);
+            let data = self.mem.0.remove(&op.0).expect("its buffer is there");
+            if let Err(fault) = self.received(program, rank, at, outcome, &data) {
+                return self.fail(fault);
+            }
+        }
+    }
+
+    fn received(
+        &mut self,
+        program: &Program,
+        rank: &[u32],
+        at: usize,
+        outcome: Outcome,
+        data: &[u8],
+    ) -> Result<(), String> {
+        let (Outcome::Received(envelope) | Outcome::Truncated(envelope)) = outcome else {
+            return Err(format!("receive: {outcome:?}"));
+        };
+        let from = self.links[envelope.source as usize].other;
+        let record = &mut self.records[at];
+        self.ended += 1;
+        record.ended = self.ended;
+        record.message = Some(program.identify(self.id, from, record.ctx, envelope, data)?);
+        program.check(record, outcome, data, rank[from])
+    }
+
+    fn fail(&mut self, fault: String) {
+        self.fault.get_or_insert(format!("process {}: {fault}", self.id));
+    }
+
+    pub fn pending_receives(&self) -> usize {
+        self.receiving.len()
+    }
+
+    pub fn started_all(&self, program: &Program) -> bool {
+        self.next_send == program.sends[self.id].len() && self.next_recv == program.receives[self.id].len()
+    }
+
+    pub fn done(&self, program: &Program) -> bool {
+        self.started_all(program) && self.sending.is_empty() && self.receiving.is_empty()
+    }
+
+    /// Loose receives took each other's messages and some wait for ever: they go, and receives for anything take their
+    /// place.
+    pub fn loosen(&mut self, program: &Program) {
+        for want in program.receives[self.id][self.next_recv..].to_vec() {
+            if program.loose[self.id][want.ctx] && want.probe {
+                self.next_recv += 1;
+                self.post(want.ctx, Source::Any, Tag::Any, want.capacity);
+            } else {
+                break;
+            }
+        }
+        for (op, at) in std::mem::take(&mut self.receiving) {
+            let Record { ctx, capacity, .. } = self.records[at];
+            if program.loose[self.id][ctx] && self.engine.cancel_recv(op) {
+                self.mem.0.remove(&op.0);
+                self.ended += 1;
+                self.records[at].ended = self.ended;
+                self.post(ctx, Source::Any, Tag::Any, capacity);
+            } else {
+                self.receiving.push((op, at));
+            }
+        }
+    }
+
+    /// Engine to paths, paths to lanes.
+    pub fn pump(&mut self) {
+        for link in &mut self.links {
+            self.engine.set_backlogged(&self.mem, link.peer, link.path.backlogged());
+        }
+        for _ in 0..8 {
+            let Some(output) = self.engine.next_output() else { break };
+            match output {
+                Output::Message { peer, bytes } => self.links[peer.0 as usize].path.send(bytes),
+                Output::Bulk { peer, receiver_op, op, offset, len } => {
+                    let link = &mut self.links[peer.0 as usize];
+                    link.path.queue_bulk(BulkTx { receiver_op, buf: op.0, offset, len: len as u32 });
+                    self.engine.set_backlogged(&self.mem, peer, link.path.backlogged());
+                }
+                Output::Control { .. } => {}
+            }
+        }
+        for link in &mut self.links {
+            for (generation, lane) in &mut link.lanes {
+                link.path.pump(*generation, &mut **lane, &self.mem);
+                lane.flush(&self.mem);
+            }
+            while let Some(generation) = link.path.retired() {
+                link.lanes.retain(|(g, _)| *g != generation);
+            }
+        }
+    }
+
+    /// Reads a lane of some link.
+    pub fn poll(&mut self, rng: &mut Rng) {
+        let at = rng.below(self.links.len() as u64) as usize;
+        let link = &mut self.links[at];
+        if link.lanes.is_empty() {
+            return;
+        }
+        let i = rng.below(link.lanes.len() as u64) as usize;
+        let (generation, lane) = &mut link.lanes[i];
+        let generation = *generation;
+        let mut sink = To {
+            engine: &mut self.engine,
+            mem: &mut self.mem,
+            path: &mut link.path,
+            peer: link.peer,
+            fault: &mut self.fault,
+        };
+        lane.poll(&mut sink, 1 + rng.below(5000) as usize);
+        while let Some(event) = lane.event() {
+            if event == Event::Dead {
+                link.lanes.remove(i);
+                link.path.lane_lost(generation);
+                self.engine.on_lane_lost(link.peer);
+                break;
+            }
+        }
+    }
+
+    pub fn tick(&mut self, now: u64) {
+        for link in &mut self.links {
+            link.path.on_tick(now);
+            if link.path.lossy() && link.path.all_acknowledged() && now >= link.asked_at + 100 {
+                link.asked_at = now;
+                self.engine.on_lane_lost(link.peer);
+            }
+        }
+    }
+
+    /// State to bytes and back; lanes do not survive it.
+    pub fn freeze_and_thaw(&mut self) {
+        let bytes = postcard::to_allocvec(&self.engine).expect("an engine can be written");
+        self.engine = postcard::from_bytes(&bytes).expect("an engine can be read");
+        for link in &mut self.links {
+            link.lanes.clear();
+            let bytes = postcard::to_allocvec(&link.path).expect("a path can be written");
+            link.path = postcard::from_bytes(&bytes).expect("a path can be read");
+            link.path.lanes_lost();
+            self.engine.on_lane_lost(link.peer);
+        }
+    }
+
+    pub fn link(&mut self, other: usize) -> &mut Link {
+        self.links.iter_mut().find(|l| l.other == other).expect("linked")
+    }
+
+    /// For a run that hangs.
+    pub fn describe(&self) -> String {
+        let waits: Vec<_> = self.sending.iter().chain(self.receiving.iter().map(|(op, _)| op)).collect();
+        let waits: Vec<_> = waits.iter().map(|op| (op.0, self.engine.awaited(**op))).collect();
+        let mut out = format!(
+            "process {}: sent {}, receiving {} {:?}, {:?} open",
+            self.id, self.next_send, self.next_recv, waits, self.ctxs
+        );
+        for link in &self.links {
+            let lanes: Vec<u16> = link.lanes.iter().map(|(g, _)| *g).collect();
+            out += &format!("\n  to {}, lanes {lanes:?}: {:?}", link.other, link.path);
+        }
+        out
+    }
+}
