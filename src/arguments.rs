@@ -161,11 +161,11 @@ fn slurm(args: &[OsString], wanted: &Wanted) -> Result<Built, BuildError> {
             if let Some(list) = words[at].to_str().and_then(|w| w.strip_prefix("--export=")) {
                 words[at] = format!("--export={}", export(wanted, list)?).into();
                 said = true;
-            } else if words[at] == "--export" {
-                if let Some(list) = words.get(at + 1).and_then(|w| w.to_str()) {
-                    words[at + 1] = export(wanted, list)?.into();
-                    said = true;
-                }
+            } else if words[at] == "--export"
+                && let Some(list) = words.get(at + 1).and_then(|w| w.to_str())
+            {
+                words[at + 1] = export(wanted, list)?.into();
+                said = true;
             }
         }
         if !said {

@@ -1,6 +1,7 @@
 //! `mpi-connect doctor`: what the command sees, and what is wrong with it.
 //!
-//! Invariant: every finding that is wrong says how to mend it; nothing is left behind.
+//! Invariant: every finding that is wrong says how to mend it; nothing is left behind but
+//! the folder for names, which the first job would make too.
 
 use crate::ask::{ask, version_line};
 use crate::names::columns;
@@ -106,7 +107,15 @@ fn naming_section(r: &mut Report) {
 
 fn launcher_section(r: &mut Report) {
     const WORDS: [&str; 10] = [
-        "mpirun", "mpiexec", "orterun", "prterun", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra", "srun", "aprun",
+        "mpirun",
+        "mpiexec",
+        "orterun",
+        "prterun",
+        "mpirun.openmpi",
+        "mpirun.mpich",
+        "mpiexec.hydra",
+        "srun",
+        "aprun",
         "jsrun",
     ];
     r.title("launchers");

@@ -138,11 +138,9 @@ mod tests {
         let text = table(&[(record(), State::Live), (record(), State::LeftOver)], 1065);
         assert_eq!(
             text,
-            "NAME   STATE      RANKS  MPI         HOST   PID  AGE\n\
-             mer é  live       12     MPICH?[2J   node1  42   1m05s\n\
-             mer é  left over  12     MPICH?[2J   node1  42   1m05s\n"
-                .replace("MPI         HOST", "MPI        HOST")
-                .replace("J   node1", "J  node1")
+            "NAME   STATE      RANKS  MPI        HOST   PID  AGE\n\
+             mer é  live       12     MPICH?[2J  node1  42   1m05s\n\
+             mer é  left over  12     MPICH?[2J  node1  42   1m05s\n"
         );
     }
 

@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long)]
     print: bool,
     /// The launcher and all its words, or a program
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required = true)]
     command: Vec<OsString>,
 }
 
@@ -117,10 +117,8 @@ fn wanted(args: &Args, preload: &[PathBuf]) -> Result<Wanted, RunError> {
         *url = naming::open(url).map_err(RunError::Naming)?.describe();
     }
     settings.sort();
-    let preload: Vec<String> = preload
-        .iter()
-        .map(|p| text("the library's path", p.clone().into_os_string()))
-        .collect::<Result<_, _>>()?;
+    let preload: Vec<String> =
+        preload.iter().map(|p| text("the library's path", p.clone().into_os_string())).collect::<Result<_, _>>()?;
     Ok(Wanted {
         preload: preload.join(":"),
         inherited: text(PRELOAD, env::var_os(PRELOAD).unwrap_or_default())?,
@@ -144,11 +142,7 @@ fn shell_line(word: &OsStr, built: &Built) -> String {
 
 fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.into()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
+    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 #[cfg(test)]

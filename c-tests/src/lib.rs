@@ -1,1 +1,17 @@
+//! Runs user programs as users do: compiled by the MPI's own compiler, started by its own launcher, two or three
+//! jobs beside each other, each under a hard time limit.
 
+mod figure;
+mod job;
+mod mpi;
+pub mod net;
+mod places;
+mod program;
+mod scene;
+
+pub use figure::Figure;
+pub use job::{Done, Job, Launch};
+pub use mpi::{MPICH, MPIS, Mpi, OPENMPI};
+pub use places::{command, figures, library, root, target};
+pub use program::{Library, compile, compile_tool};
+pub use scene::{Scene, wait_until};

@@ -46,7 +46,7 @@ pub trait Naming: Send + Sync {
     /// Whether the very claim that `rec` came from still stands. A job may release a name and live on, so this
     /// tells of the death of a job only while that job keeps its name.
     fn is_alive(&self, rec: &Record) -> Result<bool, LookupError>;
-    /// Tries everything that a claim needs, and leaves nothing behind. What is allowed but deserves a look is
+    /// Tries everything that a claim needs, and leaves no name behind. What is allowed but deserves a look is
     /// returned as sentences.
     fn check(&self) -> Result<Vec<String>, StoreError>;
     /// The URL, for messages.

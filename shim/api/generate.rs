@@ -1,6 +1,6 @@
 // Turns `functions.txt` into the entry points. Used by build.rs only.
 //
-// For every function that is exported it writes
+// For every function it writes
 //   MPI_X, PMPI_X   one jump through SLOTS: what a native call pays
 //   resolve_*       what a slot holds at first: finds what belongs there
 //   checked_X       looks at the marked arguments and goes to src/entry, refuses, or forwards
@@ -64,14 +64,14 @@ fn is_ours(function: &Function, arg: &str, mark: &str) -> String {
 pub fn generate(table: &str) -> String {
     let mut out = String::new();
     let w = &mut out;
-    let functions: Vec<_> = parse(table).into_iter().filter(|f| f.way != Way::Native).collect();
+    let functions = parse(table);
     let n = functions.len();
     writeln!(w, "pub const FUNCTIONS: usize = {n};").unwrap();
     let mut slots = String::new();
     let mut names = String::new();
     let mut checked = String::new();
     let mut guarded = String::new();
-    let mut always = String::new();
+    let mut ways = String::new();
     for (i, f) in functions.iter().enumerate() {
         let name = &f.name;
         let (face, pface) = (2 * i, 2 * i + 1);
@@ -116,7 +116,7 @@ pub fn generate(table: &str) -> String {
                     .unwrap();
                 }
             }
-            Way::Native => unreachable!("filtered above"),
+            Way::Native => {}
         }
         writeln!(w, "#[allow(non_snake_case)]\nunsafe extern \"C\" fn checked_{name}<const K: usize>({params}) -> c_int {{\n{body}").unwrap();
         if f.way != Way::Always {
@@ -139,7 +139,12 @@ pub fn generate(table: &str) -> String {
         write!(checked, "Code(checked_{name}::<{face}> as *const ()), Code(checked_{name}::<{pface}> as *const ()), ").unwrap();
         write!(guarded, "Code(guarded_{name}::<{face}> as *const ()), Code(guarded_{name}::<{pface}> as *const ()), ").unwrap();
         write!(names, "c\"PMPI_{name}\", ").unwrap();
-        write!(always, "{}, ", f.way == Way::Always).unwrap();
+        let way = match f.way {
+            Way::Always => "Always",
+            Way::Native => "Never",
+            Way::Ours | Way::Refuse => "OnceJoined",
+        };
+        write!(ways, "Looking::{way}, ").unwrap();
     }
     writeln!(
         w,
@@ -147,7 +152,7 @@ pub fn generate(table: &str) -> String {
          static CHECKED: [Code; 2 * FUNCTIONS] = [{checked}];\n\
          static GUARDED: [Code; 2 * FUNCTIONS] = [{guarded}];\n\
          /// The names, with the P: without it, one byte further on.\nstatic NAMES: [&CStr; FUNCTIONS] = [{names}];\n\
-         static ALWAYS: [bool; FUNCTIONS] = [{always}];"
+         /// When each function's arguments are looked at.\nstatic LOOKING: [Looking; FUNCTIONS] = [{ways}];"
     )
     .unwrap();
     out

@@ -224,6 +224,24 @@ macro_rules! pmpi {
     )* };
 }
 
+/// The C handle of a Fortran communicator, and the reverse. The int families have them as macros: there the value is
+/// the same.
+pub fn comm_from_fortran(comm: c_int) -> Handle {
+    match library().and_then(|l| l.symbol(c"PMPI_Comm_f2c")) {
+        // SAFETY: where the symbol exists, it has this type.
+        Some(f) => unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn(c_int) -> Handle>(f)(comm) },
+        None => comm as u32 as Handle,
+    }
+}
+
+pub fn comm_to_fortran(comm: Handle) -> c_int {
+    match library().and_then(|l| l.symbol(c"PMPI_Comm_c2f")) {
+        // SAFETY: where the symbol exists, it has this type.
+        Some(f) => unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn(Handle) -> c_int>(f)(comm) },
+        None => comm as c_int,
+    }
+}
+
 /// A native handle, as wide as a register; only the ABI's width counts.
 pub type Handle = u64;
 

@@ -3,9 +3,14 @@
 //! Each is collective over the local communicator. Every process checks its own arguments, all agree on whether
 //! somebody found a fault, the leader (rank 0) does what concerns the world outside, and its verdict goes to all: so
 //! either every process returns success or every process returns an error.
+//!
+//! The C header is made from the comments here. What they leave out for Rust's sake: strings are terminated or null,
+//! places for results are writable or null.
+#![allow(clippy::missing_safety_doc)]
 
 mod collective;
 mod fork;
+mod fortran;
 mod meet;
 pub mod registration;
 
@@ -35,9 +40,6 @@ pub struct MPI_Comm(usize);
 /// control characters. `handle` is set on every process. Errors go to the error handler of `local_comm`:
 /// MPI_ERR_ARG for a bad name or pointer, MPI_ERR_COMM, MPI_ERR_NAME when a live job holds the name or the naming
 /// service cannot be used.
-///
-/// # Safety
-/// `name` is a terminated string or null, `handle` null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Conn_register(name: *const c_char, local_comm: MPI_Comm, handle: *mut c_int) -> c_int {
     let call = "MPI_Conn_register";
@@ -58,9 +60,6 @@ pub unsafe extern "C" fn MPI_Conn_register(name: *const c_char, local_comm: MPI_
 /// Collective over the communicator that the handle was made with. Waits until the other job has made its call: the
 /// k-th call for a pair of registrations meets the other side's k-th. Waits at most MPI_CONNECT_TIMEOUT seconds
 /// (default 600). `newintercomm` is then used like any inter-communicator and freed by MPI_Comm_free.
-///
-/// # Safety
-/// `remote_name` is a terminated string or null, `newintercomm` null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Conn_intercomm_create(
     handle: c_int,
@@ -96,6 +95,30 @@ pub extern "C" fn MPI_Conn_remove(handle: c_int) -> c_int {
     let mut private = registration.private;
     // SAFETY: our own communicator, freed once, by all of its members.
     unsafe { pmpi::comm_free(&mut private) }
+}
+
+/// The other process has died, or has finalized: a kind for MPI_Conn_error_class.
+pub const MPI_CONN_ERR_PEER_GONE: c_int = 1;
+/// The other job did not come within MPI_CONNECT_TIMEOUT: a kind for MPI_Conn_error_class.
+pub const MPI_CONN_ERR_TIMEOUT: c_int = 2;
+
+/// The MPI error class of one of our own kinds of error, to compare with what MPI_Error_class gives. Local. The
+/// classes are made at run time, so they may differ between processes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Conn_error_class(which: c_int, errorclass: *mut c_int) -> c_int {
+    let call = "MPI_Conn_error_class";
+    let abi = running(call);
+    let kind = match which {
+        MPI_CONN_ERR_PEER_GONE => Class::PeerGone,
+        MPI_CONN_ERR_TIMEOUT => Class::Timeout,
+        _ => return raise(abi.comm_world, &Failure::new(Class::Arg, format!("{call}: there is no kind {which}"))),
+    };
+    if errorclass.is_null() {
+        return raise(abi.comm_world, &Failure::new(Class::Arg, format!("{call}: the class is a null pointer")));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { errorclass.write(abi.class(kind)) };
+    0
 }
 
 /// Gives a name back to the world and forgets its group. Also at Finalize, where communicators are left alone.

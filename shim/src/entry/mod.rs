@@ -78,8 +78,16 @@ mod refuse {
 
 include!(concat!(env!("OUT_DIR"), "/entries.rs"));
 
+/// When our checked entry stands in a function's slot.
+#[derive(Clone, Copy, PartialEq)]
+enum Looking {
+    Always,
+    OnceJoined,
+    Never,
+}
+
 /// True once an inter-communicator has lived: from then on arguments are looked at.
-static LOOKING: AtomicBool = AtomicBool::new(false);
+static JOINED: AtomicBool = AtomicBool::new(false);
 /// Held while slots are filled, so that none keeps an old function when looking begins.
 static FILLING: Mutex<()> = Mutex::new(());
 
@@ -99,7 +107,12 @@ unsafe extern "C" fn resolve_common() {
 
 extern "C" fn resolve(slot: usize) -> *const () {
     let _filling = FILLING.lock().unwrap_or_else(|e| e.into_inner());
-    if ALWAYS[slot / 2] || LOOKING.load(Ordering::Relaxed) {
+    let looking = match LOOKING[slot / 2] {
+        Looking::Always => true,
+        Looking::OnceJoined => JOINED.load(Ordering::Relaxed),
+        Looking::Never => false,
+    };
+    if looking {
         SLOTS[slot].store(CHECKED[slot].0.cast_mut(), Ordering::Relaxed);
         return CHECKED[slot].0;
     }
@@ -116,9 +129,11 @@ extern "C" fn resolve(slot: usize) -> *const () {
 /// Puts our checked entries in place. Called when an inter-communicator is about to be handed out.
 pub fn look_at_arguments() {
     let _filling = FILLING.lock().unwrap_or_else(|e| e.into_inner());
-    if !LOOKING.swap(true, Ordering::Relaxed) {
-        for (slot, code) in SLOTS.iter().zip(&CHECKED) {
-            slot.store(code.0.cast_mut(), Ordering::Relaxed);
+    if !JOINED.swap(true, Ordering::Relaxed) {
+        for (i, (slot, code)) in SLOTS.iter().zip(&CHECKED).enumerate() {
+            if LOOKING[i / 2] != Looking::Never {
+                slot.store(code.0.cast_mut(), Ordering::Relaxed);
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ use base::{BufId, Memory, ProcId};
 use incoming::Incoming;
 use outgoing::Outgoing;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A piece of a user buffer for the second class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +41,7 @@ pub struct Limits {
     /// Most that is held for want of an earlier frame (lossy lanes, lane swaps).
     pub held_bytes: usize,
     pub held_frames: usize,
-    /// Milliseconds after which a lossy lane's unacknowledged frames go again.
+    /// Milliseconds after which a lossy lane's unacknowledged frames go again; doubled while that does not help.
     pub resend_after: u64,
     #[cfg(feature = "plant")]
     #[doc(hidden)]
@@ -130,7 +131,9 @@ pub struct Path {
     generation: u16,
     /// Frames of older generations are dropped.
     floor: u16,
-    /// Some lane of this path could lose frames, so they are sent again after a while.
+    /// Lanes of ours that the other side has left: nothing more comes on them.
+    left: BTreeSet<u16>,
+    /// Some lane of this path could lose frames.
     lossy: bool,
 }
 
@@ -150,6 +153,7 @@ impl Path {
             leaving: Vec::new(),
             generation: 0,
             floor: 0,
+            left: BTreeSet::new(),
             lossy: false,
         }
     }
@@ -236,6 +240,7 @@ impl Path {
 
     /// A lane is gone. What it may have lost goes again over the active lane, or over the next one.
     pub fn lane_lost(&mut self, generation: u16) {
+        self.left.remove(&generation);
         if self.active.is_some_and(|a| a.generation == generation) {
             self.active = None;
             self.rewind();
@@ -255,11 +260,14 @@ impl Path {
 
     /// A lane that both sides have left and that may be closed.
     pub fn retired(&mut self) -> Option<u16> {
-        let (floor, acked) = (self.floor, self.out.acked);
-        let done =
-            |l: &Leaving| l.marked && (l.lossy || (older(l.generation, floor) && acked >= l.last));
+        let acked = self.out.acked;
+        let done = |l: &Leaving| {
+            l.marked && (l.lossy || (self.left.contains(&l.generation) && acked >= l.last))
+        };
         let at = self.leaving.iter().position(done)?;
-        Some(self.leaving.remove(at).generation)
+        let generation = self.leaving.remove(at).generation;
+        self.left.remove(&generation);
+        Some(generation)
     }
 
     /// The lane that carries what is sent.
@@ -268,9 +276,16 @@ impl Path {
     }
 
     /// Whether bulk may get lost without any lane being lost: then the node has the engine ask again
-    /// (`on_lane_lost`) from time to time, but only while [`Path::all_acknowledged`], or questions would pile up.
+    /// (`on_lane_lost`) from time to time, but only when [`Path::flush`] has led to [`Path::all_acknowledged`], or
+    /// questions would pile up.
     pub fn lossy(&self) -> bool {
         self.lossy
+    }
+
+    /// Whether the active lane may lose frames without dying. (Leaving one that does sends all that is not
+    /// acknowledged again, so a reliable lane makes good for it.)
+    fn loses(&self) -> bool {
+        self.active.is_some_and(|a| !a.caps.reliable)
     }
 
     fn activate(&mut self, generation: u16, caps: Caps) {
@@ -293,6 +308,7 @@ impl Path {
     fn drop_lanes(&mut self) {
         self.active = None;
         self.leaving.clear();
+        self.left.clear();
         self.rewind();
         self.out.bulk.clear();
     }
@@ -325,7 +341,7 @@ impl Path {
                     .expect("chosen because it is there");
                 let last = self.out.cursor == self.out.last();
                 header.kind = Kind::Msg;
-                header.ack_now = last && (self.out.flush || self.lossy || self.retains_much());
+                header.ack_now = last && (self.out.flush || self.loses() || self.retains_much());
                 header.len = body.len() as u32;
                 header.a = self.out.cursor;
                 header.b = self.inc.received;
@@ -438,7 +454,10 @@ impl Path {
                 if !older(header.generation, next) {
                     return Err(Malformed);
                 }
-                self.floor = next;
+                let ours = |g| self.active() == Some(g) || self.leaving.iter().any(|l| l.generation == g);
+                if ours(header.generation) {
+                    self.left.insert(header.generation);
+                }
                 self.inc.ack_due = true;
                 return Ok(Seen::Left);
             }
@@ -457,7 +476,7 @@ impl Path {
 
     /// Call now and then with a clock in milliseconds: frames that a lossy lane may have lost go again.
     pub fn on_tick(&mut self, now: u64) {
-        if self.lossy && self.active.is_some() {
+        if self.loses() {
             self.out.on_tick(now, self.limits.resend_after);
         }
     }

@@ -8,6 +8,9 @@ use base::bytes::Malformed;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
+/// The wait for an acknowledgement grows to 64 times its first length.
+const MOST_DOUBLINGS: u32 = 6;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Outgoing {
     pub acked: u64,
@@ -20,8 +23,8 @@ pub(super) struct Outgoing {
     pub flush: bool,
     /// An ACK that only asks for an ACK is due.
     pub ask: bool,
-    /// What `on_tick` saw last: acknowledged up to, and since when it has stood there.
-    tick: (u64, u64),
+    /// What `on_tick` saw last: acknowledged up to, since when, and how often it has gone back since.
+    tick: (u64, u64, u32),
 }
 
 impl Outgoing {
@@ -34,7 +37,7 @@ impl Outgoing {
             bulk: VecDeque::new(),
             flush: false,
             ask: false,
-            tick: (0, 0),
+            tick: (0, 0, 0),
         }
     }
 
@@ -78,12 +81,14 @@ impl Outgoing {
 
     /// Goes back when something is under way and `timeout` has passed without any acknowledgement.
     pub fn on_tick(&mut self, now: u64, timeout: u64) {
-        let (acked, since) = self.tick;
-        if acked != self.acked || self.cursor == self.acked + 1 || now < since {
-            self.tick = (self.acked, now);
-        } else if now - since >= timeout {
+        let (acked, since, tries) = self.tick;
+        if acked != self.acked || self.retained.is_empty() {
+            self.tick = (self.acked, now, 0);
+        } else if self.cursor == self.acked + 1 || now < since {
+            self.tick = (acked, now, tries);
+        } else if now - since >= timeout << tries.min(MOST_DOUBLINGS) {
             self.rewind();
-            self.tick = (self.acked, now);
+            self.tick = (acked, now, tries + 1);
         }
     }
 }

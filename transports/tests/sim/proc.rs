@@ -306,9 +306,13 @@ impl Proc {
     pub fn tick(&mut self, now: u64) {
         for link in &mut self.links {
             link.path.on_tick(now);
-            if link.path.lossy() && link.path.all_acknowledged() && now >= link.asked_at + 100 {
-                link.asked_at = now;
-                self.engine.on_lane_lost(link.peer);
+            if link.path.lossy() && now >= link.asked_at + 100 {
+                if link.path.all_acknowledged() {
+                    link.asked_at = now;
+                    self.engine.on_lane_lost(link.peer);
+                } else {
+                    link.path.flush();
+                }
             }
         }
     }

@@ -1,0 +1,222 @@
+//! One job: a launcher and its ranks.
+
+use crate::places::{command, library};
+use crate::{Library, Mpi, compile};
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What to start, and how.
+#[derive(Clone)]
+pub struct Launch<'a> {
+    pub title: String,
+    mpi: &'a Mpi,
+    ranks: usize,
+    library: Library,
+    program: PathBuf,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    launcher: Vec<String>,
+    prefix: Vec<String>,
+    preload: Option<Vec<PathBuf>>,
+}
+
+impl<'a> Launch<'a> {
+    /// The program `c-tests/c/PROGRAM.c` on so many ranks, preloaded by `mpi-connect run` unless said otherwise.
+    pub fn new(mpi: &'a Mpi, ranks: usize, program: &str, arguments: &[&str]) -> Launch<'a> {
+        Launch::with(mpi, ranks, program, Library::Preloaded, arguments)
+    }
+
+    pub fn with(
+        mpi: &'a Mpi,
+        ranks: usize,
+        program: &str,
+        library: Library,
+        arguments: &[&str],
+    ) -> Launch<'a> {
+        Launch::of(
+            mpi,
+            ranks,
+            compile(mpi, program, library),
+            library,
+            arguments,
+        )
+    }
+
+    /// A program that is compiled already.
+    pub fn of(
+        mpi: &'a Mpi,
+        ranks: usize,
+        program: PathBuf,
+        library: Library,
+        arguments: &[&str],
+    ) -> Launch<'a> {
+        Launch {
+            title: format!("{}-{}", mpi.name, arguments.first().unwrap_or(&"job"))
+                .replace('/', "_"),
+            mpi,
+            ranks,
+            library,
+            program,
+            arguments: arguments.iter().map(|s| s.to_string()).collect(),
+            environment: Vec::new(),
+            launcher: Vec::new(),
+            prefix: Vec::new(),
+            preload: None,
+        }
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Options for the MPI's launcher.
+    pub fn launcher(mut self, options: &[&str]) -> Self {
+        self.launcher.extend(options.iter().map(|s| s.to_string()));
+        self
+    }
+
+    /// A command that runs all of it, such as `ip netns exec NAME`.
+    pub fn within(mut self, prefix: &[String]) -> Self {
+        self.prefix = prefix.to_vec();
+        self
+    }
+
+    /// Exactly these libraries are preloaded into the ranks, by the MPI's launcher alone.
+    pub fn preloading(mut self, libraries: Vec<PathBuf>) -> Self {
+        self.preload = Some(libraries);
+        self
+    }
+
+    fn command(&self, naming: &str) -> Command {
+        let mut words = self.prefix.clone();
+        if self.library == Library::Preloaded && self.preload.is_none() {
+            library();
+            words.push(command().display().to_string());
+            words.extend(["run", "--naming", naming, "--"].map(String::from));
+        }
+        words.extend(self.mpi.launcher.iter().map(|s| s.to_string()));
+        words.extend(self.launcher.iter().cloned());
+        if let Some(libraries) = &self.preload {
+            let list: Vec<_> = libraries.iter().map(|p| p.display().to_string()).collect();
+            if !list.is_empty() {
+                words.extend((self.mpi.rank_variable)("LD_PRELOAD", &list.join(":")));
+            }
+        }
+        words.extend([
+            "-n".into(),
+            self.ranks.to_string(),
+            self.program.display().to_string(),
+        ]);
+        words.extend(self.arguments.iter().cloned());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command
+    }
+
+    pub(crate) fn spawn(self, naming: &str, mark: (&str, &str), out: PathBuf, err: PathBuf) -> Job {
+        let mut command = self.command(naming);
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|n| n.starts_with("MPI_CONNECT_")) || name == "LD_PRELOAD"
+            {
+                command.env_remove(name);
+            }
+        }
+        command
+            .envs(self.mpi.environment.iter().copied())
+            .env(mark.0, mark.1);
+        if self.library != Library::None {
+            command
+                .env("MPI_CONNECT_LOG", "info")
+                .env("MPI_CONNECT_NAMING", naming);
+        }
+        command.envs(self.environment.iter().map(|(n, v)| (n, v)));
+        command
+            .stdin(Stdio::null())
+            .stdout(File::create(&out).expect("a file for the output"))
+            .stderr(File::create(&err).expect("a file for the output"))
+            .process_group(0);
+        let child = command
+            .spawn()
+            .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        Job {
+            title: self.title,
+            child,
+            out,
+            err,
+            started: Instant::now(),
+            ended: None,
+        }
+    }
+}
+
+/// A job that was started. Its processes end with the scene at the latest.
+pub struct Job {
+    pub title: String,
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+    started: Instant,
+    ended: Option<(ExitStatus, Duration)>,
+}
+
+impl Job {
+    /// How it ended, if it has.
+    pub fn poll(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none()
+            && let Some(status) = self.child.try_wait().expect("a child of ours")
+        {
+            self.ended = Some((status, self.started.elapsed()));
+        }
+        self.ended.map(|(status, _)| status)
+    }
+
+    /// What it has printed so far.
+    pub fn printed(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.out).unwrap_or_default()).into_owned()
+    }
+
+    pub(crate) fn done(mut self) -> Done {
+        let status = self.child.wait().expect("a child of ours");
+        let took = self
+            .ended
+            .map_or_else(|| self.started.elapsed(), |(_, t)| t);
+        let stderr =
+            String::from_utf8_lossy(&std::fs::read(&self.err).unwrap_or_default()).into_owned();
+        Done {
+            stdout: self.printed(),
+            stderr,
+            title: self.title,
+            status,
+            took,
+        }
+    }
+}
+
+/// A job that has ended.
+pub struct Done {
+    pub title: String,
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+    pub took: Duration,
+}
+
+impl Done {
+    /// The lines that begin with `word`, without it.
+    pub fn lines<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a str> {
+        self.stdout
+            .lines()
+            .filter_map(move |l| l.strip_prefix(word)?.strip_prefix(' '))
+    }
+
+    /// How many values the programs checked.
+    pub fn checks(&self) -> u64 {
+        self.lines("DONE")
+            .filter_map(|l| l.split_whitespace().nth(2)?.parse::<u64>().ok())
+            .sum()
+    }
+}

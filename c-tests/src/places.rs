@@ -1,0 +1,44 @@
+//! Where things are.
+
+use std::path::{Path, PathBuf};
+
+/// The root of the source tree.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("this crate is a folder of the tree")
+}
+
+/// Where everything built or written goes.
+pub fn target() -> PathBuf {
+    root().join("target")
+}
+
+pub fn figures() -> PathBuf {
+    target().join("figures")
+}
+
+/// Where `make` puts the library and the command.
+pub fn release() -> PathBuf {
+    let built = std::env::var_os("CARGO_TARGET_DIR").map_or_else(target, |d| root().join(d));
+    built.join("release")
+}
+
+/// The library under test.
+pub fn library() -> PathBuf {
+    built(release().join("libmpi_connect.so"))
+}
+
+/// The command under test.
+pub fn command() -> PathBuf {
+    built(release().join("mpi-connect"))
+}
+
+fn built(path: PathBuf) -> PathBuf {
+    assert!(
+        path.exists(),
+        "{} is not there: run `make` first",
+        path.display()
+    );
+    path
+}

@@ -1,0 +1,241 @@
+//! One test's stage: a folder of its own, the jobs in it, and an end in which nothing is left of them.
+
+use crate::places::{command, target};
+use crate::{Done, Job, Launch};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Tests measure time and memory on few cores: one at a time, whatever `--test-threads` says.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The variable by which processes of a scene are known.
+const MARK: &str = "MPI_CONNECT_TEST_DIR";
+
+/// When one job of several has failed, the others are given this long to notice.
+const GRACE: Duration = Duration::from_secs(15);
+
+pub struct Scene {
+    /// Where jobs leave signs for each other. Its path is in the environment of every process of the scene.
+    pub folder: PathBuf,
+    title: String,
+    outputs: RefCell<Vec<(String, PathBuf, PathBuf)>>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Scene {
+    pub fn new(title: impl Into<String>) -> Scene {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let title = title.into();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = target().join(format!("c-tests/run/{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for the test");
+        println!("-- {title}");
+        Scene {
+            folder,
+            title,
+            outputs: RefCell::default(),
+            _turn: turn,
+        }
+    }
+
+    /// The naming folder that the jobs share.
+    pub fn naming(&self) -> String {
+        format!("file:{}", self.folder.join("names").display())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Starts a job of the scene.
+    pub fn start(&self, launch: Launch<'_>) -> Job {
+        let number = self.outputs.borrow().len();
+        let out = self.path(&format!("{number}-{}.out", launch.title));
+        let err = self.path(&format!("{number}-{}.err", launch.title));
+        self.outputs
+            .borrow_mut()
+            .push((launch.title.clone(), out.clone(), err.clone()));
+        let folder = self
+            .folder
+            .to_str()
+            .expect("a path of plain text")
+            .to_owned();
+        launch.spawn(&self.naming(), (MARK, &folder), out, err)
+    }
+
+    /// Waits until all have ended. At the time limit everything is killed and shown.
+    pub fn wait<const N: usize>(&self, mut jobs: [Job; N], limit: Duration) -> [Done; N] {
+        let mut end = Instant::now() + limit;
+        let mut failed = false;
+        loop {
+            let states: Vec<_> = jobs.iter_mut().map(Job::poll).collect();
+            if states.iter().all(Option::is_some) {
+                break;
+            }
+            if !failed && states.iter().flatten().any(|s| !s.success()) {
+                failed = true;
+                end = end.min(Instant::now() + GRACE);
+            }
+            if Instant::now() > end {
+                let late: Vec<_> = jobs
+                    .iter()
+                    .zip(&states)
+                    .filter(|(_, s)| s.is_none())
+                    .map(|(j, _)| j.title.as_str())
+                    .collect();
+                self.fail(&format!(
+                    "{} not done {}",
+                    late.join(", "),
+                    if failed {
+                        "though another job has failed".into()
+                    } else {
+                        format!("within {limit:?}")
+                    }
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        jobs.map(Job::done)
+    }
+
+    /// Waits and demands that every job ends well.
+    pub fn pass<const N: usize>(&self, jobs: [Job; N], limit: Duration) -> [Done; N] {
+        let done = self.wait(jobs, limit);
+        for d in &done {
+            self.require(
+                d.status.success(),
+                &format!("{} ended with {}", d.title, d.status),
+            );
+        }
+        done
+    }
+
+    /// Like `assert!`, but shows what the jobs printed.
+    #[track_caller]
+    pub fn require(&self, condition: bool, what: &str) {
+        if !condition {
+            self.fail(what);
+        }
+    }
+
+    /// What `mpi-connect names` says of the scene's folder.
+    pub fn names(&self) -> String {
+        let done = Command::new(command())
+            .args(["names", "--naming", &self.naming()])
+            .output()
+            .expect("mpi-connect");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+
+    /// Waits until a live job holds `name`.
+    #[track_caller]
+    pub fn wait_for_name(&self, name: &str) {
+        let held = || self.names().split_whitespace().any(|word| word == name);
+        if !wait_until(Duration::from_secs(20), held) {
+            self.fail(&format!(
+                "nobody holds the name {name}; `mpi-connect names` says:\n{}",
+                self.names()
+            ));
+        }
+    }
+
+    /// Kills every process of the scene whose command line has `word` in it, and waits until they are gone.
+    #[track_caller]
+    pub fn kill(&self, word: &str) {
+        let gone = wait_until(Duration::from_secs(10), || {
+            let found = self.processes(word);
+            for pid in &found {
+                // It may have ended by itself meanwhile.
+                let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+            }
+            found.is_empty()
+        });
+        assert!(
+            gone,
+            "processes of {} do not die: {:?}",
+            self.title,
+            self.processes(word)
+        );
+    }
+
+    /// Everything that was started here, however deep: launchers, their daemons, ranks. Known by the environment, so
+    /// that no other process can be meant.
+    fn processes(&self, word: &str) -> Vec<i32> {
+        let mark = format!("{MARK}={}\0", self.folder.display());
+        let entries = std::fs::read_dir("/proc").expect("/proc");
+        entries
+            .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok())
+            .filter(|pid| {
+                let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+                let has =
+                    |text: Vec<u8>, part: &[u8]| text.windows(part.len().max(1)).any(|w| w == part);
+                // A zombie has neither environment nor command line.
+                has(read("environ"), mark.as_bytes())
+                    && (word.is_empty() || has(read("cmdline"), word.as_bytes()))
+            })
+            .collect()
+    }
+
+    #[track_caller]
+    fn fail(&self, what: &str) -> ! {
+        self.kill("");
+        let mut text = format!("{}: {what}\n", self.title);
+        for (title, out, err) in self.outputs.borrow().iter() {
+            for (kind, path) in [("printed", out), ("stderr and log", err)] {
+                text += &format!(
+                    "---- {title}: {kind}\n{}",
+                    tail(&std::fs::read(path).unwrap_or_default())
+                );
+            }
+        }
+        panic!("{text}");
+    }
+}
+
+/// The last 60 lines.
+fn tail(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<_> = text.lines().collect();
+    let from = lines.len().saturating_sub(60);
+    let mut out = if from > 0 {
+        format!("({from} lines before)\n")
+    } else {
+        String::new()
+    };
+    for line in &lines[from..] {
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.kill("");
+        // What a failed test left is for reading.
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// Whether `condition` came true within the limit.
+pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,220 @@
+//! Wrong arguments, absent peers, unusable folders, ends that come too soon: each is told clearly.
+
+use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn bad<'a>(mpi: &'a Mpi, ranks: usize, arguments: &[&str]) -> Launch<'a> {
+    Launch::new(mpi, ranks, "bad", arguments)
+}
+
+/// Runs one job that must end well.
+fn alone(scene: &Scene, launch: Launch<'_>) -> Done {
+    let [done] = scene.pass([scene.start(launch)], LIMIT);
+    done
+}
+
+/// Runs one job that must die of its error, and gives what it said.
+fn dies(scene: &Scene, launch: Launch<'_>) -> Done {
+    let [done] = scene.wait([scene.start(launch)], LIMIT);
+    scene.require(
+        !done.status.success(),
+        "the job ended well in spite of its error",
+    );
+    scene.require(!done.stdout.contains("SURVIVED"), "the call came back");
+    done
+}
+
+#[test]
+fn wrong_arguments() {
+    for mpi in MPIS {
+        for ranks in [1, 2] {
+            alone(
+                &Scene::new(format!("wrong arguments, {} {ranks}", mpi.name)),
+                bad(mpi, ranks, &["arguments"]),
+            );
+        }
+    }
+}
+
+#[test]
+fn name_held_by_a_live_job() {
+    for (a, b) in Mpi::pairs() {
+        let scene = Scene::new(format!(
+            "a name held by a live job, {} and {}",
+            a.name, b.name
+        ));
+        let holder = scene.start(bad(a, 1, &["hold", "air"]));
+        scene.wait_for_name("air");
+        let second = scene.start(bad(b, 2, &["taken", "air"]));
+        scene.pass([holder, second], LIMIT);
+        // Given back, it is free.
+        alone(&scene, bad(b, 1, &["hold", "air"]));
+    }
+}
+
+#[test]
+fn peer_that_never_comes() {
+    let mut figure = Figure::new("20-never", "a peer that never comes, limit 2 s: told after");
+    for mpi in MPIS {
+        let scene = Scene::new(format!("a peer that never comes, {}", mpi.name));
+        let folder = scene.path("names").display().to_string();
+        let launch = bad(mpi, 2, &["never", "godot", &folder, "2"]).env("MPI_CONNECT_TIMEOUT", "2");
+        let done = alone(&scene, launch);
+        figure.line(format!(
+            "{}: {}",
+            mpi.name,
+            done.lines("FIGURE never").next().expect("a time")
+        ));
+    }
+}
+
+#[test]
+fn unusable_naming_folder() {
+    for mpi in MPIS {
+        let scene = Scene::new(format!("an unusable naming folder, {}", mpi.name));
+        let file = scene.path("a-file");
+        std::fs::write(&file, "not a folder").expect("a file");
+        for path in [
+            file.display().to_string(),
+            format!("{}/below", file.display()),
+            "/proc/nowhere".into(),
+        ] {
+            // `run` would name another folder: this one is for the job to find out.
+            let launch = Launch::with(mpi, 2, "bad", Library::Linked, &["nowhere", &path]);
+            alone(
+                &scene,
+                launch.env("MPI_CONNECT_NAMING", &format!("file:{path}")),
+            );
+        }
+    }
+}
+
+#[test]
+fn naming_that_is_no_url() {
+    for mpi in MPIS {
+        let scene = Scene::new(format!("naming that is no URL, {}", mpi.name));
+        for url in ["carrier-pigeon://coop", "file:"] {
+            let said = if url == "file:" { "file:" } else { url };
+            let launch = Launch::with(mpi, 1, "bad", Library::Linked, &["nowhere", said]);
+            alone(&scene, launch.env("MPI_CONNECT_NAMING", url));
+        }
+    }
+}
+
+#[test]
+fn calls_before_init_and_after_finalize() {
+    for mpi in MPIS {
+        for when in ["before-init", "after-finalize"] {
+            let scene = Scene::new(format!("{when}, {}", mpi.name));
+            let done = dies(&scene, bad(mpi, 1, &[when]));
+            let said = format!("{}{}", done.stderr, done.stdout);
+            scene.require(
+                said.contains("MPI_Conn_register"),
+                &format!("stderr does not name the call:\n{said}"),
+            );
+            let when = if when == "before-init" {
+                "before"
+            } else {
+                "after"
+            };
+            scene.require(
+                said.to_lowercase().contains(when),
+                &format!("stderr does not say when:\n{said}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn errors_are_fatal_by_default() {
+    for mpi in MPIS {
+        dies(
+            &Scene::new(format!("fatal by default, {}", mpi.name)),
+            bad(mpi, 2, &["fatal"]),
+        );
+    }
+    for (a, b) in Mpi::mixed() {
+        let scene = Scene::new(format!("fatal on an inter-communicator, {}", a.name));
+        let doomed = scene.start(bad(a, 1, &["fatal-send", "air", "ocean"]));
+        let other = scene.start(bad(b, 1, &["left-alone", "ocean", "air"]));
+        let [doomed, other] = scene.wait([doomed, other], LIMIT);
+        scene.require(
+            !doomed.status.success(),
+            "the job ended well in spite of its error",
+        );
+        scene.require(!doomed.stdout.contains("SURVIVED"), "the call came back");
+        scene.require(
+            other.status.success(),
+            "the other job was not told, or died of it",
+        );
+    }
+}
+
+#[test]
+fn error_handler_is_inherited() {
+    for (a, b) in Mpi::mixed() {
+        let scene = Scene::new(format!("inherited handlers, {} and {}", a.name, b.name));
+        let jobs = [
+            scene.start(bad(a, 1, &["inherits", "air", "ocean"])),
+            scene.start(bad(b, 1, &["inherits", "ocean", "air"])),
+        ];
+        scene.pass(jobs, LIMIT);
+    }
+}
+
+/// A job that finalizes with everything still open: all that it sent arrives.
+#[test]
+fn finalize_with_messages_and_handles_open() {
+    for (a, b) in Mpi::pairs() {
+        let scene = Scene::new(format!(
+            "Finalize with messages open, {} to {}",
+            a.name, b.name
+        ));
+        let jobs = [
+            scene.start(bad(a, 1, &["leaves", "air", "ocean"])),
+            scene.start(bad(b, 1, &["stays", "ocean", "air"])),
+        ];
+        scene.pass(jobs, LIMIT);
+    }
+}
+
+/// What a killed job leaves in the naming folder neither blocks the next of that name nor misleads its peer.
+#[test]
+fn leftovers_of_a_killed_job() {
+    for (a, b) in Mpi::mixed() {
+        let scene = Scene::new(format!(
+            "leftovers of a killed job, {} and {}",
+            a.name, b.name
+        ));
+        let mut killed = scene.start(bad(a, 2, &["hold", "air"]));
+        scene.wait_for_name("air");
+        scene.kill("hold");
+        // The launcher is killed with its ranks.
+        scene.require(
+            killed.poll().is_none_or(|s| !s.success()),
+            "the killed job ended well",
+        );
+        // The peer comes first, so it finds what the dead one left.
+        let ocean = scene.start(bad(b, 1, &["joins", "ocean", "air"]));
+        scene.wait_for_name("ocean");
+        let air = scene.start(bad(a, 1, &["joins", "air", "ocean"]));
+        scene.pass([ocean, air], LIMIT);
+    }
+}
+
+/// A peer that was killed after it had registered and before it joined is not waited for beyond the limit.
+#[test]
+fn peer_killed_before_it_joins() {
+    for (a, b) in Mpi::mixed() {
+        let scene = Scene::new(format!("killed before it joins, {}", a.name));
+        let launch = bad(a, 1, &["orphan", "air", "ocean", "3"]).env("MPI_CONNECT_TIMEOUT", "3");
+        let _victim = scene.start(bad(b, 1, &["hold", "ocean"]));
+        scene.wait_for_name("ocean");
+        let survivor = scene.start(launch);
+        scene.wait_for_name("air");
+        scene.kill("hold");
+        scene.pass([survivor], LIMIT);
+    }
+}

@@ -1,0 +1,247 @@
+//! Programs that know nothing of other jobs, and tools above and below the library.
+
+use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene, compile, compile_tool, library};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Instructions that the library may add to a native call while no inter-communicator exists.
+const ADDED: i64 = 10;
+
+#[test]
+fn native_program_prints_the_same() {
+    let mut figure = Figure::new(
+        "60-native",
+        "a native program with and without the library: same output",
+    );
+    for mpi in MPIS {
+        for ranks in [2, 4] {
+            let scene = Scene::new(format!("native program, {} {ranks}", mpi.name));
+            let program = compile(mpi, "native", Library::None);
+            let launch = |library| Launch::of(mpi, ranks, program.clone(), library, &[]);
+            let without = scene.start(launch(Library::None));
+            let [without] = scene.pass([without], LIMIT);
+            // Once by `run`, which may log; once by the launcher alone, which must say nothing at all.
+            let by_run = scene.start(launch(Library::Preloaded));
+            let [by_run] = scene.pass([by_run], LIMIT);
+            let alone = scene.start(launch(Library::None).preloading(vec![library()]));
+            let [alone] = scene.pass([alone], LIMIT);
+            for with in [&by_run, &alone] {
+                scene.require(
+                    with.stdout == without.stdout,
+                    &format!(
+                        "output differs; without:\n{}\nwith:\n{}",
+                        without.stdout, with.stdout
+                    ),
+                );
+            }
+            scene.require(
+                alone.stderr == without.stderr,
+                "the library prints to stderr unasked",
+            );
+            figure.line(format!(
+                "{} {ranks} ranks: {} lines",
+                mpi.name,
+                without.stdout.lines().count()
+            ));
+        }
+    }
+}
+
+/// What a tool counted, by (tool, rank) and call: on the world, and on others.
+type Counts = BTreeMap<(String, String), BTreeMap<String, (u64, u64)>>;
+
+fn counts(done: &Done) -> Counts {
+    let mut all = Counts::new();
+    for line in done.stderr.lines().filter_map(|l| l.strip_prefix("COUNT ")) {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let key = (words.next().expect("a tool"), words.next().expect("a rank"));
+        let calls = words.map(|w| {
+            let (name, n) = w.split_once('=').expect("name=world+other");
+            let (world, other) = n.split_once('+').expect("world+other");
+            (
+                name.to_owned(),
+                (
+                    world.parse().expect("a number"),
+                    other.parse().expect("a number"),
+                ),
+            )
+        });
+        all.insert(key, calls.collect());
+    }
+    all
+}
+
+/// Times that the program makes a call in one round of `native()` of counted.c, by rank.
+fn native_round(call: &str, rank: &str) -> u64 {
+    const N: u64 = 25;
+    match call {
+        "Send" | "Probe" => N * u64::from(rank == "0"),
+        "Ssend" => N * u64::from(rank == "1"),
+        "Wait" => N / 2 * 2,
+        "Waitall" => N.div_ceil(2),
+        _ => N,
+    }
+}
+
+/// Times that the program makes a call in one round of `ours()`, on the inter-communicator.
+fn our_round(call: &str, rank: &str) -> u64 {
+    match call {
+        "Sendrecv" | "Iprobe" | "Comm_rank" => 25,
+        "Send" | "Recv" => 25 * u64::from(rank == "0"),
+        _ => 0,
+    }
+}
+
+/// A tool on either side, or on both, sees each native call once, and our calls still work.
+#[test]
+fn tools_above_and_below() {
+    let mut figure = Figure::new(
+        "61-tools",
+        "a PMPI tool above and below the library: calls seen, each once",
+    );
+    for mpi in MPIS {
+        let above = compile_tool(mpi, "pmpi_count", "above");
+        let below = compile_tool(mpi, "pmpi_count", "below");
+        let ours = library();
+        for (label, stack) in [
+            ("above", vec![above.clone(), ours.clone()]),
+            ("below", vec![ours.clone(), below.clone()]),
+            (
+                "above and below",
+                vec![above.clone(), ours.clone(), below.clone()],
+            ),
+        ] {
+            for joined in [false, true] {
+                let other = MPIS.iter().find(|m| m.name != mpi.name).expect("two MPIs");
+                let scene = Scene::new(format!("tools {label}, {}, joined {joined}", mpi.name));
+                let program = compile(mpi, "counted", Library::Preloaded);
+                let arguments: &[&str] = if joined { &["air", "ocean"] } else { &[] };
+                let launch = Launch::of(mpi, 2, program, Library::Preloaded, arguments)
+                    .preloading(stack.clone());
+                let watched = scene.start(launch);
+                let done = if joined {
+                    let peer = scene.start(Launch::new(other, 2, "counted", &["ocean", "air"]));
+                    let [done, _] = scene.pass([watched, peer], LIMIT);
+                    done
+                } else {
+                    let [done] = scene.pass([watched], LIMIT);
+                    done
+                };
+                let counts = counts(&done);
+                scene.require(
+                    counts.len() == 2 * (stack.len() - 1),
+                    &format!("tools heard: {:?}", counts.keys()),
+                );
+                let mut seen = 0;
+                for ((tool, rank), calls) in &counts {
+                    for (call, &(world, others)) in calls {
+                        let want = native_round(call, rank) * if joined { 3 } else { 1 };
+                        scene.require(
+                            world == want,
+                            &format!(
+                                "{tool}, rank {rank}: {world} MPI_{call} on the world, not {want}"
+                            ),
+                        );
+                        // Below, the library's own work on communicators of its own is its own affair.
+                        let want = if joined { our_round(call, rank) * 2 } else { 0 };
+                        scene.require(
+                            tool == "below" || others == want,
+                            &format!(
+                                "{tool}, rank {rank}: {others} MPI_{call} on ours, not {want}"
+                            ),
+                        );
+                        seen += world + others;
+                    }
+                }
+                figure.line(format!(
+                    "{}, tool {label}{}: {seen}",
+                    mpi.name,
+                    if joined {
+                        ", with an inter-communicator"
+                    } else {
+                        ""
+                    }
+                ));
+            }
+        }
+    }
+}
+
+/// Instructions of each call, by callgrind's dumps of N and 2N of it.
+fn costs(scene: &Scene, mpi: &Mpi, preload: Option<PathBuf>) -> BTreeMap<String, i64> {
+    const N: i64 = 2000;
+    let out = scene.path(if preload.is_some() { "with" } else { "without" });
+    let program = compile(mpi, "cost", Library::None);
+    let mut command = std::process::Command::new("valgrind");
+    command
+        .args([
+            "--tool=callgrind",
+            &format!("--callgrind-out-file={}", out.display()),
+        ])
+        .arg(program)
+        .envs(mpi.environment.iter().copied())
+        .env("MPI_CONNECT_TEST_DIR", &scene.folder)
+        .env_remove("LD_PRELOAD");
+    if let Some(path) = preload {
+        command.env("LD_PRELOAD", path);
+    }
+    let done = command
+        .output()
+        .unwrap_or_else(|e| panic!("valgrind: {e}: run `scripts/provision`"));
+    scene.require(
+        done.status.success(),
+        &String::from_utf8_lossy(&done.stderr),
+    );
+    let mut totals: BTreeMap<(String, bool), i64> = BTreeMap::new();
+    for part in 1.. {
+        let Ok(text) = std::fs::read_to_string(format!("{}.{part}", out.display())) else {
+            break;
+        };
+        let field = |name: &str| {
+            text.lines()
+                .find_map(|l| l.strip_prefix(name))
+                .map(str::trim)
+        };
+        let trigger = field("desc: Trigger: Client Request:").expect("a label");
+        let (call, times) = trigger.split_once(' ').expect("a call, and how often");
+        let total = field("totals:")
+            .and_then(|t| t.parse().ok())
+            .expect("a total");
+        totals.insert((call.to_owned(), times == "twice"), total);
+    }
+    let calls: Vec<_> = totals.keys().filter(|k| k.1).map(|k| k.0.clone()).collect();
+    // Rounded: the odd instruction is the dump's own.
+    let per_call =
+        |c: &String| (totals[&(c.clone(), true)] - totals[&(c.clone(), false)] + N / 2) / N;
+    calls.iter().map(|c| (c.clone(), per_call(c))).collect()
+}
+
+#[test]
+fn instructions_added_per_call() {
+    let mut figure = Figure::new(
+        "62-instructions",
+        format!("instructions per native call, no inter-communicator (at most {ADDED} added)"),
+    );
+    let mut rows = vec![["", "without", "with", "added"].map(String::from).to_vec()];
+    let mut worst = 0;
+    for mpi in MPIS {
+        let scene = Scene::new(format!("instructions, {}", mpi.name));
+        let without = costs(&scene, mpi, None);
+        let with = costs(&scene, mpi, Some(library()));
+        assert_eq!(without.len(), 4, "every call is measured");
+        for (call, &base) in &without {
+            let added = with[call] - base;
+            worst = worst.max(added);
+            rows.push(vec![
+                format!("{} {call}", mpi.name),
+                base.to_string(),
+                with[call].to_string(),
+                format!("{added:+}"),
+            ]);
+        }
+    }
+    figure.table(&rows);
+    assert!(worst <= ADDED, "{worst} instructions added to a call");
+}

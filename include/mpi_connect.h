@@ -1,0 +1,83 @@
+/* MPI_Connect: join MPI jobs that were started apart, whatever MPI each runs under.
+ *
+ * Generated from shim/src/conn/mod.rs; `make headers` writes it anew. Link with -lmpi_connect before -lmpi, or load
+ * the library with LD_PRELOAD (`mpi-connect run` does). */
+
+
+#ifndef MPI_CONNECT_H
+#define MPI_CONNECT_H
+
+#include <mpi.h>
+
+/*
+ The other process has died, or has finalized: a kind for MPI_Conn_error_class.
+ */
+#define MPI_CONN_ERR_PEER_GONE 1
+
+/*
+ The other job did not come within MPI_CONNECT_TIMEOUT: a kind for MPI_Conn_error_class.
+ */
+#define MPI_CONN_ERR_TIMEOUT 2
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/*
+ Registers this job, or the part of it that `local_comm` spans, under a name by which other jobs find it.
+
+ Collective over `local_comm`, an intra-communicator; the name of rank 0 counts: 1 to 255 bytes of UTF-8 without
+ control characters. `handle` is set on every process. Errors go to the error handler of `local_comm`:
+ MPI_ERR_ARG for a bad name or pointer, MPI_ERR_COMM, MPI_ERR_NAME when a live job holds the name or the naming
+ service cannot be used.
+ */
+int MPI_Conn_register(const char *name,
+                      MPI_Comm local_comm,
+                      int *handle);
+
+/*
+ Joins the registered job with the job registered as `remote_name`, which makes the matching call.
+
+ Collective over the communicator that the handle was made with. Waits until the other job has made its call: the
+ k-th call for a pair of registrations meets the other side's k-th. Waits at most MPI_CONNECT_TIMEOUT seconds
+ (default 600). `newintercomm` is then used like any inter-communicator and freed by MPI_Comm_free.
+ */
+int MPI_Conn_intercomm_create(int handle,
+                              const char *remote_name,
+                              MPI_Comm *newintercomm);
+
+/*
+ Gives the name back. Inter-communicators made with the handle stay.
+
+ Collective over the communicator that the handle was made with.
+ */
+int MPI_Conn_remove(int handle);
+
+/*
+ The MPI error class of one of our own kinds of error, to compare with what MPI_Error_class gives. Local. The
+ classes are made at run time, so they may differ between processes.
+ */
+int MPI_Conn_error_class(int which,
+                         int *errorclass);
+
+void mpi_conn_register_(const char *name,
+                        const int *local_comm,
+                        int *handle,
+                        int *ierror,
+                        uintptr_t len);
+
+void mpi_conn_intercomm_create_(const int *handle,
+                                const char *remote_name,
+                                int *newintercomm,
+                                int *ierror,
+                                uintptr_t len);
+
+void mpi_conn_remove_(const int *handle, int *ierror);
+
+void mpi_conn_error_class_(const int *which, int *errorclass, int *ierror);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* MPI_CONNECT_H */

@@ -1,0 +1,73 @@
+//! Two processes over loopback TCP: half round trips and bandwidth by message size.
+//!
+//! `cargo run --release -p mpi-connect-node --example pair_bench`
+
+use node::{Config, Contact, Group, InterId, Layout, Mode, Node, Outcome, ProcId, RemoteGroup, Source, Tag};
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const COOKIE: [u8; 16] = [7; 16];
+
+fn main() {
+    let second = std::env::args().nth(1).is_some();
+    let me = if second { 2 } else { 1 };
+    let node = Node::start(Config::default()).expect("a node");
+    node.add_group(Group { incarnation: me, cookie: COOKIE, rank: 0, size: 1 });
+    let mut own = Vec::new();
+    node.contact().encode(&mut own);
+    own.resize(1000, 0);
+    let mut theirs = vec![0; 1000];
+    let child = (!second).then(|| {
+        let mut child = Command::new(std::env::current_exe().expect("own name"))
+            .arg("second")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the other process");
+        child.stdin.take().expect("piped").write_all(&own).expect("contact sent");
+        child.stdout.take().expect("piped").read_exact(&mut theirs).expect("contact received");
+        child
+    });
+    if second {
+        std::io::stdin().read_exact(&mut theirs).expect("contact received");
+        std::io::stdout().write_all(&own).expect("contact sent");
+        std::io::stdout().flush().expect("contact sent");
+    }
+    let contact = Contact::decode(&mut base::bytes::Take(&theirs)).expect("a contact");
+    let remote = RemoteGroup { incarnation: 3 - me, cookie: COOKIE, contacts: vec![contact] };
+    let inter = node.open(ProcId { incarnation: me, rank: 0 }, &remote, 1);
+    let mut buffer = vec![1u8; 64 << 20];
+    for size in [0usize, 8, 64, 1024, 8192, 16_384, 16_385, 65_536, 262_144, 1 << 20, 4 << 20, 16 << 20, 64 << 20] {
+        let rounds = ((256 << 20) / (size + 16_384)).clamp(4, 5000);
+        for _ in 0..rounds / 10 + 1 {
+            turn(&node, inter, &mut buffer[..size], second);
+        }
+        let start = Instant::now();
+        for _ in 0..rounds {
+            turn(&node, inter, &mut buffer[..size], second);
+        }
+        let half = start.elapsed().as_secs_f64() / rounds as f64 / 2.0;
+        if !second {
+            println!("{size:>10} bytes {:>10.2} us {:>10.1} MB/s", half * 1e6, size as f64 / half / 1e6);
+        }
+    }
+    node.drain(std::time::Duration::from_secs(5));
+    if let Some(mut child) = child {
+        child.wait().expect("the other process ends");
+    }
+}
+
+fn turn(node: &Node, inter: InterId, buffer: &mut [u8], second: bool) {
+    for receive in [second, !second] {
+        // SAFETY: the buffer outlives the operation, which is waited for here.
+        let layout = unsafe { Layout::contiguous(buffer.as_mut_ptr(), buffer.len()) };
+        let op = if receive {
+            node.irecv(inter, Source::Any, Tag::Any, layout)
+        } else {
+            node.isend(inter, 0, 1, layout, Mode::Standard)
+        };
+        let outcome = node.wait_until(&mut || (), |core| core.test(op), None);
+        assert!(!matches!(outcome, Some(Outcome::Failed(_))));
+    }
+}

@@ -1,0 +1,140 @@
+//! Deaths are noticed in time by whoever waits, and only deaths.
+
+mod common;
+use common::*;
+use node::{Fault, Mode, Outcome, Source, Tag};
+use std::time::{Duration, Instant};
+
+const NOTICED: Duration = Duration::from_secs(5);
+
+#[test]
+fn killed_while_connected() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let mut space = vec![0; 3];
+    let send = a.send(to_b, 1, b"abc");
+    let recv = b.recv(to_a, 1, &mut space);
+    b.wait(recv);
+    a.wait(send);
+    let pending = b.recv(to_a, 2, &mut space);
+    a.node.kill();
+    let start = Instant::now();
+    assert_eq!(b.wait_for(pending, NOTICED), Some(Outcome::Failed(Fault::PeerDead)));
+    println!("connected, the one who answered: {:?}", start.elapsed());
+    // The one who had dialled.
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let send = a.send(to_b, 1, b"abc");
+    let recv = b.recv(to_a, 1, &mut space);
+    b.wait(recv);
+    a.wait(send);
+    let pending = a.node.irecv(to_b, Source::Any, Tag::Any, common::space(&mut space));
+    b.node.kill();
+    let start = Instant::now();
+    assert_eq!(a.wait_for(pending, NOTICED), Some(Outcome::Failed(Fault::PeerDead)));
+    println!("connected, the one who dialled: {:?}", start.elapsed());
+}
+
+#[test]
+fn killed_before_anyone_connected() {
+    let (a, b) = (Job::new(), Job::new());
+    let to_b = a.open(&b, 1);
+    let mut space = vec![0; 3];
+    b.node.kill();
+    let start = Instant::now();
+    let recv = a.recv(to_b, 1, &mut space);
+    assert_eq!(a.wait_for(recv, NOTICED), Some(Outcome::Failed(Fault::PeerDead)));
+    println!("never connected: {:?}", start.elapsed());
+}
+
+#[test]
+fn killed_while_someone_waits_unconnected() {
+    let (a, b) = (Job::new(), Job::new());
+    let to_b = a.open(&b, 1);
+    let mut space = vec![0; 3];
+    let recv = a.recv(to_b, 1, &mut space);
+    assert_eq!(a.wait_for(recv, Duration::from_millis(300)), None);
+    b.node.kill();
+    let start = Instant::now();
+    assert_eq!(a.wait_for(recv, NOTICED), Some(Outcome::Failed(Fault::PeerDead)));
+    println!("waited for: {:?}", start.elapsed());
+}
+
+#[test]
+fn killed_in_mid_transfer() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let data = pattern(64 << 20, 1);
+    let mut space = vec![0; 64 << 20];
+    let send = a.send(to_b, 1, &data);
+    let recv = b.recv(to_a, 1, &mut space);
+    assert_eq!(b.wait_for(recv, Duration::from_millis(10)), None);
+    a.node.kill();
+    let _ = send;
+    let start = Instant::now();
+    assert_eq!(b.wait_for(recv, NOTICED), Some(Outcome::Failed(Fault::PeerDead)));
+    println!("in mid-transfer: {:?}", start.elapsed());
+}
+
+#[test]
+fn what_came_before_a_death_is_received() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let send = a.send(to_b, 1, b"abc");
+    a.wait(send);
+    // Time to connect and arrive, since nobody in b is in a call.
+    std::thread::sleep(Duration::from_millis(300));
+    a.node.kill();
+    std::thread::sleep(Duration::from_millis(300));
+    let mut space = vec![0; 3];
+    let recv = b.recv(to_a, 1, &mut space);
+    assert_eq!(b.wait(recv), got(3, 1));
+    let recv = b.recv(to_a, 1, &mut space);
+    assert_eq!(b.wait_for(recv, NOTICED), Some(Outcome::Failed(Fault::PeerDead)));
+}
+
+#[test]
+fn finished_is_not_dead() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let send = a.send(to_b, 1, b"abc");
+    a.wait(send);
+    assert_eq!(a.node.drain(LONG), 0);
+    let mut space = vec![0; 3];
+    let recv = b.recv(to_a, 1, &mut space);
+    assert_eq!(b.wait(recv), got(3, 1));
+    let recv = b.recv(to_a, 1, &mut space);
+    assert_eq!(b.wait_for(recv, NOTICED), Some(Outcome::Failed(Fault::PeerFinished)));
+    let send = b.node.isend(to_a, 0, 1, view(b"x"), Mode::Standard);
+    assert_eq!(b.wait_for(send, NOTICED), Some(Outcome::Failed(Fault::PeerFinished)));
+    let start = Instant::now();
+    assert_eq!(b.node.drain(LONG), 0);
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn a_cut_is_not_a_death() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let mut space = vec![0; 3];
+    let recv = b.recv(to_a, 1, &mut space);
+    for _ in 0..5 {
+        assert_eq!(b.wait_for(recv, Duration::from_millis(200)), None);
+        assert!(b.node.inspect(|core| core.cut(b.id(), a.id())));
+    }
+    let send = a.send(to_b, 1, b"abc");
+    assert_eq!(b.wait(recv), got(3, 1));
+    a.wait(send);
+}
+
+#[test]
+fn closing_tells_the_other_side() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let send = a.node.isend(to_b, 0, 1, view(b"abc"), Mode::Synchronous);
+    assert_eq!(a.wait_for(send, Duration::from_millis(200)), None);
+    b.node.close(to_a);
+    assert_eq!(a.wait_for(send, NOTICED), Some(Outcome::Failed(Fault::Revoked)));
+    let op = b.send(to_a, 1, b"abc");
+    assert_eq!(b.wait(op), Outcome::Failed(Fault::Revoked));
+}

@@ -1,0 +1,63 @@
+//! The added calls as Fortran names them: lower case and an underscore, arguments by address, lengths of strings last.
+//! Everything else that a Fortran program calls comes to us through the C names that its MPI's Fortran layer uses.
+#![allow(clippy::missing_safety_doc)]
+
+use super::{MPI_Comm, MPI_Conn_error_class, MPI_Conn_intercomm_create, MPI_Conn_register, MPI_Conn_remove, MAX_NAME};
+use crate::forward::{comm_from_fortran, comm_to_fortran};
+use std::ffi::{CString, c_char, c_int};
+
+/// A blank-padded Fortran string as a C string. Too long a name stays too long, so that it is refused, not cut.
+unsafe fn trimmed(name: *const c_char, len: usize) -> CString {
+    // SAFETY: the compiler passes the string's own length.
+    let bytes = unsafe { std::slice::from_raw_parts(name.cast::<u8>(), len) };
+    let end = bytes.iter().rposition(|b| *b != b' ' && *b != 0).map_or(0, |at| at + 1);
+    let bytes = &bytes[..end.min(MAX_NAME + 1)];
+    // A zero byte within the name would cut it: a control character in its place has it refused.
+    CString::new(bytes.iter().map(|b| if *b == 0 { 1 } else { *b }).collect::<Vec<_>>()).unwrap_or_default()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_register_(
+    name: *const c_char,
+    local_comm: *const c_int,
+    handle: *mut c_int,
+    ierror: *mut c_int,
+    len: usize,
+) {
+    // SAFETY: a Fortran caller passes addresses of its variables.
+    unsafe {
+        let comm = MPI_Comm(comm_from_fortran(local_comm.read()) as usize);
+        ierror.write(MPI_Conn_register(trimmed(name, len).as_ptr(), comm, handle));
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_intercomm_create_(
+    handle: *const c_int,
+    remote_name: *const c_char,
+    newintercomm: *mut c_int,
+    ierror: *mut c_int,
+    len: usize,
+) {
+    let mut new = MPI_Comm(0);
+    // SAFETY: a Fortran caller passes addresses of its variables.
+    unsafe {
+        let code = MPI_Conn_intercomm_create(handle.read(), trimmed(remote_name, len).as_ptr(), &mut new);
+        if code == 0 {
+            newintercomm.write(comm_to_fortran(new.0 as u64));
+        }
+        ierror.write(code);
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_remove_(handle: *const c_int, ierror: *mut c_int) {
+    // SAFETY: a Fortran caller passes addresses of its variables.
+    unsafe { ierror.write(MPI_Conn_remove(handle.read())) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_error_class_(which: *const c_int, errorclass: *mut c_int, ierror: *mut c_int) {
+    // SAFETY: a Fortran caller passes addresses of its variables.
+    unsafe { ierror.write(MPI_Conn_error_class(which.read(), errorclass)) }
+}

@@ -1,0 +1,269 @@
+//! The command as a user runs it, with the launchers of this machine where they are there.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mpi-connect");
+/// What a rank tells: its variables, and whether its parent (the launcher or its proxy) is preloaded into.
+const RANK: &str = "echo \"rank P=$LD_PRELOAD L=$MPI_CONNECT_LOG I=$MPI_CONNECT_IFACE parent=$(grep -c LD_PRELOAD= \
+                    /proc/$PPID/environ)\"";
+
+/// Stands in for the library: harmless, and surely loadable.
+fn library() -> String {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|l| l.contains("/libc.so") || l.contains("/libc-")).unwrap();
+    fs::canonicalize(&line[line.find('/').unwrap()..]).unwrap().to_str().unwrap().into()
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        let dir = env::temp_dir().join(format!("command-{:016x}", u64::from_le_bytes(base::ident::random())));
+        fs::create_dir(&dir).unwrap();
+        Folder(dir)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut c = Command::new(PROGRAM);
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("MPI_CONNECT_") {
+            c.env_remove(name);
+        }
+    }
+    c.args(args).env("MPI_CONNECT_LIB", library()).env_remove("LD_PRELOAD");
+    // Open MPI refuses root otherwise.
+    for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
+        c.env(name, "1");
+    }
+    c
+}
+
+fn text(o: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&o.stdout), String::from_utf8_lossy(&o.stderr))
+}
+
+/// Its output, if it ended well.
+fn good(mut c: Command) -> String {
+    let o = c.output().unwrap();
+    assert!(o.status.success(), "{c:?}: {}", text(&o));
+    String::from_utf8(o.stdout).unwrap()
+}
+
+/// Its exit code and all it said.
+fn bad(mut c: Command) -> (i32, String) {
+    let o = c.output().unwrap();
+    (o.status.code().unwrap(), text(&o))
+}
+
+fn is_here(word: &str) -> bool {
+    let found = env::split_paths(&env::var_os("PATH").unwrap()).any(|d| d.join(word).is_file());
+    if !found {
+        println!("no {word} here");
+    }
+    found
+}
+
+fn ranks(out: &str) -> Vec<&str> {
+    out.lines().filter(|l| l.starts_with("rank ")).collect()
+}
+
+#[test]
+fn the_words_for_open_mpi() {
+    if is_here("mpirun.openmpi") {
+        let out = good(command(&["run", "--log", "info", "--print", "--", "mpirun.openmpi", "-n", "2", "./a b"]));
+        let lib = library();
+        assert_eq!(out, format!("mpirun.openmpi -x LD_PRELOAD={lib} -x MPI_CONNECT_LOG=info -n 2 './a b'\n"));
+    }
+}
+
+#[test]
+fn the_words_for_mpich() {
+    if is_here("mpirun.mpich") {
+        let out = good(command(&["run", "--log", "info", "--print", "--", "mpirun.mpich", "-n", "2", "./a"]));
+        let lib = library();
+        assert_eq!(out, format!("mpirun.mpich -genv LD_PRELOAD {lib} -genv MPI_CONNECT_LOG info -n 2 ./a\n"));
+    }
+}
+
+#[test]
+fn ranks_are_preloaded_and_launchers_are_not() {
+    for (launcher, more) in [("mpirun.openmpi", "--oversubscribe"), ("mpirun.mpich", "-l"), ("mpiexec.hydra", "-l")] {
+        if !is_here(launcher) {
+            continue;
+        }
+        let more = if more == "-l" { "-prepend-rank" } else { more };
+        let mut c = command(&["run", "--log", "error", "--", launcher, more, "-n", "1", "sh", "-c", RANK]);
+        c.args([":", "-n", "1", "sh", "-c", RANK]).env("MPI_CONNECT_IFACE", "lo,eth 9");
+        let out = good(c).replace("[0] ", "").replace("[1] ", "");
+        let want = format!("rank P={} L=error I=lo,eth 9 parent=0", library());
+        assert_eq!(ranks(&out), [want.as_str(), want.as_str()], "{launcher}");
+    }
+}
+
+#[test]
+fn what_was_preloaded_stays_behind_ours() {
+    let (ours, theirs) = (library(), "/nonexistent/theirs.so");
+    let mut c = command(&["run", "--", "sh", "-c", RANK]);
+    c.env("LD_PRELOAD", theirs);
+    assert!(good(c).contains(&format!("P={ours}:{theirs} ")));
+    for launcher in ["mpirun.openmpi", "mpirun.mpich"] {
+        if is_here(launcher) {
+            let mut c = command(&["run", "--", launcher, "-n", "1", "sh", "-c", RANK]);
+            c.env("LD_PRELOAD", theirs);
+            assert!(good(c).contains(&format!("rank P={ours}:{theirs} ")), "{launcher}");
+        }
+    }
+    let own = |launcher: &str, option: &[&str]| {
+        let mut c = command(&["run", "--", launcher]);
+        c.args(option).args(["-n", "1", "sh", "-c", RANK]);
+        assert!(good(c).contains(&format!("rank P={ours}:{theirs} ")), "{launcher}");
+    };
+    if is_here("mpirun.openmpi") {
+        own("mpirun.openmpi", &["-x", &format!("LD_PRELOAD={theirs}")]);
+    }
+    if is_here("mpirun.mpich") {
+        own("mpirun.mpich", &["-genv", "LD_PRELOAD", theirs]);
+    }
+}
+
+#[test]
+fn an_mpi_library_goes_behind_ours() {
+    let c = command(&["run", "--print", "--mpi-library", "/proc/self/exe", "sh"]);
+    let out = good(c);
+    assert!(out.starts_with(&format!("env LD_PRELOAD={}:/", library())), "{out}");
+    assert_eq!(bad(command(&["run", "--mpi-library", "/nowhere.so", "sh"])).0, 2);
+}
+
+#[test]
+fn the_two_dashes_may_be_missing_and_later_ones_stay() {
+    let with = good(command(&["run", "--print", "--", "sh", "-c", "x", "--", "--print", "-y"]));
+    let without = good(command(&["run", "--print", "sh", "-c", "x", "--", "--print", "-y"]));
+    assert_eq!(with, without);
+    assert!(with.ends_with(" sh -c x -- --print -y\n"), "{with}");
+}
+
+#[test]
+fn no_program_wrong_program() {
+    let (code, said) = bad(command(&["run"]));
+    assert!(code == 2 && said.contains("COMMAND"), "{code} {said}");
+    assert_eq!(bad(command(&["run", "--"])).0, 2);
+    assert_eq!(bad(command(&["run", "--unknown", "sh"])).0, 2);
+    assert_eq!(bad(command(&["run", "--log", "loud", "sh"])).0, 2);
+    let (code, said) = bad(command(&["run", "--", "no-such-launcher", "-n", "2"]));
+    assert!(code == 127 && said.contains("no-such-launcher"), "{code} {said}");
+    assert_eq!(bad(command(&["run", "--", "./no/such"])).0, 127);
+    assert_eq!(bad(command(&["run", "--", "/etc/passwd"])).0, 126);
+}
+
+#[test]
+fn the_launchers_exit_status_is_ours() {
+    assert_eq!(bad(command(&["run", "--", "sh", "-c", "exit 7"])).0, 7);
+    let status = command(&["run", "--", "sh", "-c", "kill -TERM $$"]).status().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+}
+
+#[test]
+fn the_library_has_to_be_there() {
+    let mut c = command(&["run", "--", "sh"]);
+    c.env("MPI_CONNECT_LIB", "/nowhere.so");
+    let (code, said) = bad(c);
+    assert!(code == 1 && said.contains("/nowhere.so"), "{code} {said}");
+}
+
+#[test]
+fn naming_urls_are_checked_and_made_absolute() {
+    let dir = Folder::new();
+    let here = fs::canonicalize(&dir.0).unwrap();
+    let mut c = command(&["run", "--print", "--naming", "file:names", "--", "sh"]);
+    c.current_dir(&here);
+    assert!(good(c).contains(&format!("MPI_CONNECT_NAMING=file:{}/names ", here.display())));
+    for url in ["tcp://host:1", "names"] {
+        let (code, said) = bad(command(&["run", "--naming", url, "--", "sh"]));
+        assert!(code == 2 && said.contains("file:DIR"), "{code} {said}");
+    }
+    let mut c = command(&["run", "--", "sh"]);
+    c.env("MPI_CONNECT_NAMING", "etcd://host");
+    assert_eq!(bad(c).0, 2);
+}
+
+fn record(name: &str) -> naming::Record {
+    naming::Record {
+        name: name.into(),
+        incarnation: 7,
+        cookie: [1; 16],
+        size: 3,
+        leader: vec![],
+        mpi: "Some MPI".into(),
+        host: naming::host(),
+        boot: naming::boot_id(),
+        pid: std::process::id(),
+        since: naming::now(),
+    }
+}
+
+#[test]
+fn names_are_listed() {
+    let dir = Folder::new();
+    let url = format!("file:{}", dir.0.join("names").display());
+    assert!(good(command(&["names", "--naming", &url])).starts_with("no names in file:"));
+    assert_eq!(good(command(&["names", "--naming", &url, "--json"])), "[]\n");
+    let _claim = naming::open(&url).unwrap().claim(&record("sea ice")).unwrap();
+    let mut c = command(&["names"]);
+    c.env("MPI_CONNECT_NAMING", &url);
+    let out = good(c);
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines.len() == 2 && lines[1].starts_with("sea ice  live   3      Some MPI"), "{out}");
+    let json: serde_json::Value = serde_json::from_str(&good(command(&["names", "--naming", &url, "--json"]))).unwrap();
+    assert_eq!(
+        (&json[0]["name"], &json[0]["state"], &json[0]["ranks"]),
+        (&"sea ice".into(), &"live".into(), &3.into())
+    );
+    assert_eq!(bad(command(&["names", "--naming", "file:/etc/passwd"])).0, 1);
+    assert_eq!(bad(command(&["names", "--naming", "tcp://x"])).0, 1);
+}
+
+fn doctor(dir: &Path, vars: &[(&str, &str)]) -> (i32, String) {
+    let mut c = command(&["doctor"]);
+    c.env("MPI_CONNECT_NAMING", format!("file:{}", dir.display())).envs(vars.iter().copied());
+    bad(c)
+}
+
+#[test]
+fn a_healthy_place() {
+    let dir = Folder::new();
+    let (code, said) = doctor(&dir.0, &[]);
+    assert_eq!(code, 0, "{said}");
+    for part in [&library(), "can be preloaded", "claimed and are locked", "127.0.0.1", "MPI_CONNECT_TIMEOUT", "600"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_broken_is_named_with_its_cure() {
+    let dir = Folder::new();
+    for (name, value) in [
+        ("MPI_CONNECT_LIB", "/nowhere.so"),
+        ("MPI_CONNECT_LIB", "/etc/passwd"),
+        ("MPI_CONNECT_NAMING", "file:/proc/none"),
+        ("MPI_CONNECT_NAMING", "file:/etc/passwd"),
+        ("MPI_CONNECT_NAMING", "tcp://host:1"),
+        ("MPI_CONNECT_TIMEOUT", "soon"),
+        ("MPI_CONNECT_PORTRANGE", "9-1"),
+        ("MPI_CONNECT_IFACE", "nosuch0"),
+    ] {
+        let (code, said) = doctor(&dir.0, &[(name, value)]);
+        assert!(code == 1 && said.contains(" ! ") && said.contains("to mend it"), "{name}={value}: {code} {said}");
+    }
+    let (code, said) = doctor(&dir.0, &[("MPI_CONNECT_TIMEOT", "5")]);
+    assert!(code == 0 && said.contains("MPI_CONNECT_TIMEOUT was perhaps meant"), "{said}");
+}

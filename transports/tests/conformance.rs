@@ -1,0 +1,436 @@
+//! What every lane must do, whatever carries it: one suite, instantiated per lane.
+//!
+//! A new lane adds a [`Factory`] and a line at the end. Nothing here knows what is under a lane.
+
+use base::bytes::Malformed;
+use base::{Memory, ProcId};
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::time::{Duration, Instant};
+use transports::frame::{Header, Kind, MAX_PAYLOAD};
+use transports::lane::{Event, Lane, Payload, Sent, Sink};
+use transports::sim::{Rng, pipe};
+use transports::stream::{ByteStream, StreamLane};
+use transports::tcp::{
+    Arrived, Halfway, Hello, HelloAck, Listeners, Outcome, Race, Socket, Status, choose, representation,
+};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Makes connected lanes of one kind.
+trait Factory {
+    type Lane: Lane<Mem>;
+    fn pair(&mut self) -> (Self::Lane, Self::Lane);
+    /// Breaks the connection under a lane.
+    fn cut(&mut self, lane: &mut Self::Lane);
+    /// Puts bytes on the wire that no lane would write; false if this kind has no such thing.
+    fn inject(&mut self, lane: &mut Self::Lane, bytes: &[u8]) -> bool;
+}
+
+/// User memory in blocks of `block` bytes, so that pieces are many when it is small.
+struct Mem {
+    buffers: BTreeMap<u64, Vec<u8>>,
+    block: usize,
+}
+
+impl Mem {
+    fn new(block: usize) -> Mem {
+        Mem { buffers: BTreeMap::new(), block }
+    }
+}
+
+impl Memory for Mem {
+    fn read(&self, buf: u64, offset: u64, len: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.buffers[&buf][offset as usize..][..len]);
+    }
+    fn write(&mut self, buf: u64, offset: u64, data: &[u8]) {
+        self.buffers.get_mut(&buf).unwrap()[offset as usize..][..data.len()].copy_from_slice(data);
+    }
+    fn with_slices<R>(&self, buf: u64, offset: u64, len: usize, max: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
+        let Some(v) = self.buffers.get(&buf) else { return f(&[]) };
+        let pieces: Vec<_> = v[offset as usize..][..len].chunks(self.block).take(max).map(IoSlice::new).collect();
+        f(&pieces)
+    }
+    fn with_slices_mut<R>(
+        &mut self,
+        buf: u64,
+        offset: u64,
+        len: usize,
+        max: usize,
+        f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R {
+        let Some(v) = self.buffers.get_mut(&buf) else { return f(&mut []) };
+        let part = &mut v[offset as usize..][..len];
+        let mut pieces: Vec<_> = part.chunks_mut(self.block).take(max).map(IoSliceMut::new).collect();
+        f(&mut pieces)
+    }
+}
+
+/// Takes note of what arrives.
+struct Seen {
+    mem: Mem,
+    frames: Vec<(Header, Vec<u8>)>,
+    bulk_bytes: usize,
+    unwanted: bool,
+}
+
+impl Seen {
+    fn new(block: usize) -> Seen {
+        Seen { mem: Mem::new(block), frames: Vec::new(), bulk_bytes: 0, unwanted: false }
+    }
+}
+
+impl Sink for Seen {
+    fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
+        assert_eq!(payload.len(), header.len as usize);
+        self.frames.push((*header, payload.to_vec()));
+        Ok(())
+    }
+    fn on_bulk(
+        &mut self,
+        header: &Header,
+        at: usize,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        if self.unwanted {
+            return None;
+        }
+        let (offset, len) = (header.b + at as u64, header.len as usize - at);
+        let done = self.mem.with_slices_mut(header.a, offset, len, 16, |pieces| read(pieces));
+        self.bulk_bytes += done.as_ref().copied().unwrap_or(0);
+        Some(done)
+    }
+}
+
+fn header(kind: Kind, a: u64, b: u64, len: usize) -> Header {
+    Header {
+        len: len as u32,
+        kind,
+        ack_now: false,
+        generation: 1,
+        source: ProcId { incarnation: 1, rank: 2 },
+        dest: ProcId { incarnation: 3, rank: 4 },
+        a,
+        b,
+    }
+}
+
+fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    (0..len as u64).map(|i| ((i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+/// Turns both sides until `done`.
+fn until<L: Lane<Mem>>(a: &mut L, b: &mut L, mem: &Mem, seen: &mut Seen, mut done: impl FnMut(&mut L, &Seen) -> bool) {
+    let start = Instant::now();
+    while !done(a, seen) {
+        assert!(start.elapsed() < LIMIT, "nothing moves");
+        a.flush(mem);
+        b.poll(seen, 1 << 16);
+    }
+}
+
+fn send<L: Lane<Mem>>(a: &mut L, b: &mut L, mem: &Mem, seen: &mut Seen, header: &Header, payload: Payload<'_>) {
+    until(a, b, mem, seen, |a, _| a.try_send(mem, header, payload) == Sent::Taken);
+}
+
+fn order_and_sizes<F: Factory>(f: &mut F) {
+    let (mut a, mut b) = f.pair();
+    let (mem, mut seen) = (Mem::new(1), Seen::new(1));
+    let sizes = [1, 10, 4000, 65_487, 65_488, 65_536, 65_537, 300_000, MAX_PAYLOAD, 3, MAX_PAYLOAD, 2];
+    let mut sent = Vec::new();
+    for (i, size) in (1..).zip(sizes.iter().cycle().take(60)) {
+        let h = if i % 7 == 0 { header(Kind::Ack, 0, i, 0) } else { header(Kind::Msg, i, 0, *size) };
+        let payload = bytes(h.len as usize, i);
+        send(&mut a, &mut b, &mem, &mut seen, &h, Payload::Bytes(&payload));
+        sent.push((h, payload));
+    }
+    until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() == sent.len());
+    assert!(seen.frames == sent);
+    assert!(a.flush(&mem) && !a.wants_write());
+}
+
+fn bulk_among_frames<F: Factory>(f: &mut F) {
+    for (from_block, to_block) in [(1 << 30, 1 << 30), (100, 1 << 30), (1 << 30, 100), (7, 30_000), (30_000, 7)] {
+        let (mut a, mut b) = f.pair();
+        let (mut mem, mut seen) = (Mem::new(from_block), Seen::new(to_block));
+        let total = 3_000_000;
+        mem.buffers.insert(5, bytes(total, 5));
+        seen.mem.buffers.insert(9, vec![0; total]);
+        let (mut at, mut i) = (0, 0);
+        let sizes = [MAX_PAYLOAD, 1, 1000, 65_536, 200_000, 70_001];
+        while at < total {
+            i += 1;
+            let n = sizes[i % sizes.len()].min(total - at);
+            let user = Payload::User { buf: 5, offset: at as u64 };
+            send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Bulk, 9, at as u64, n), user);
+            let note = bytes(i * 11, 1);
+            send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Msg, i as u64, 0, note.len()), Payload::Bytes(&note));
+            at += n;
+        }
+        until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() == i);
+        assert_eq!(seen.bulk_bytes, total);
+        assert!(seen.mem.buffers[&9] == mem.buffers[&5], "{from_block} to {to_block}");
+    }
+}
+
+/// Data that nobody wants, or whose source is gone, does not disturb what follows.
+fn unwanted_and_vanished<F: Factory>(f: &mut F) {
+    for vanished in [false, true] {
+        let (mut a, mut b) = f.pair();
+        let (mut mem, mut seen) = (Mem::new(1 << 30), Seen::new(1 << 30));
+        seen.unwanted = true;
+        mem.buffers.insert(5, bytes(MAX_PAYLOAD, 5));
+        for i in 1..=4 {
+            let user = Payload::User { buf: 5, offset: 0 };
+            send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Bulk, 9, 0, MAX_PAYLOAD), user);
+            if vanished {
+                mem.buffers.clear();
+            }
+            send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Msg, i, 0, 3), Payload::Bytes(b"abc"));
+        }
+        until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() == 4);
+        assert!(seen.frames.iter().all(|(_, payload)| payload == b"abc"));
+    }
+}
+
+fn no_room_then_writable<F: Factory>(f: &mut F) {
+    let (mut a, mut b) = f.pair();
+    let (mem, mut seen) = (Mem::new(1), Seen::new(1));
+    let payload = bytes(60_000, 1);
+    let mut taken = 0;
+    let start = Instant::now();
+    // Nobody reads: at some point there is no room.
+    while a.try_send(&mem, &header(Kind::Msg, taken + 1, 0, payload.len()), Payload::Bytes(&payload)) == Sent::Taken {
+        taken += 1;
+        assert!(start.elapsed() < LIMIT && taken < 10_000, "takes without end");
+    }
+    assert!(a.wants_write());
+    assert_eq!(a.event(), None);
+    until(&mut a, &mut b, &mem, &mut seen, |a, _| a.event() == Some(Event::Writable));
+    send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Msg, taken + 1, 0, 1), Payload::Bytes(b"x"));
+    until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() as u64 == taken + 1);
+    assert!((1..).zip(&seen.frames).all(|(i, (h, _))| h.a == i));
+}
+
+fn quiesce_and_resume<F: Factory>(f: &mut F) {
+    let (mut a, mut b) = f.pair();
+    let (mem, mut seen) = (Mem::new(1), Seen::new(1));
+    let h = header(Kind::Msg, 1, 0, 3);
+    send(&mut a, &mut b, &mem, &mut seen, &h, Payload::Bytes(b"abc"));
+    a.quiesce();
+    assert_eq!(a.try_send(&mem, &h, Payload::Bytes(b"abc")), Sent::NoRoom);
+    until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() == 1);
+    a.resume();
+    assert_eq!(a.event(), Some(Event::Writable));
+    send(&mut a, &mut b, &mem, &mut seen, &h, Payload::Bytes(b"abc"));
+    until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() == 2);
+}
+
+fn dies<L: Lane<Mem>>(lane: &mut L) {
+    let (start, mut seen) = (Instant::now(), Seen::new(1));
+    loop {
+        lane.poll(&mut seen, 1 << 16);
+        match lane.event() {
+            Some(Event::Dead) => break,
+            _ => assert!(start.elapsed() < LIMIT, "the death is not seen"),
+        }
+    }
+    let mem = Mem::new(1);
+    assert_eq!(lane.event(), None, "nothing follows a death");
+    assert_eq!(lane.try_send(&mem, &header(Kind::Msg, 1, 0, 1), Payload::Bytes(b"x")), Sent::NoRoom);
+    assert!(!lane.flush(&mem) && !lane.wants_write());
+    assert_eq!(lane.poll(&mut seen, 1), 0);
+}
+
+fn death_on_both_sides<F: Factory>(f: &mut F) {
+    let (mut a, mut b) = f.pair();
+    f.cut(&mut a);
+    dies(&mut a);
+    dies(&mut b);
+    let (mut a, b) = f.pair();
+    drop(b);
+    dies(&mut a);
+}
+
+/// What was written before the end is read before it.
+fn last_words<F: Factory>(f: &mut F) {
+    let (mut a, mut b) = f.pair();
+    let (mem, mut seen) = (Mem::new(1), Seen::new(1));
+    let h = header(Kind::Msg, 1, 0, 3);
+    assert_eq!(a.try_send(&mem, &h, Payload::Bytes(b"bye")), Sent::Taken);
+    let start = Instant::now();
+    while !a.flush(&mem) {
+        assert!(start.elapsed() < LIMIT);
+    }
+    drop(a);
+    while seen.frames.is_empty() {
+        assert!(start.elapsed() < LIMIT && b.event().is_none());
+        b.poll(&mut seen, 1 << 16);
+    }
+    dies(&mut b);
+}
+
+fn nonsense_kills<F: Factory>(f: &mut F) {
+    let good = header(Kind::Msg, 1, 0, 3).encode();
+    for (at, value) in [(4, 99), (3, 255), (5, 128)] {
+        let (mut a, mut b) = f.pair();
+        let mut bad = good;
+        bad[at] = value;
+        if !f.inject(&mut a, &bad) {
+            return;
+        }
+        dies(&mut b);
+    }
+}
+
+fn a_sink_that_objects_kills<F: Factory>(f: &mut F) {
+    struct Objects;
+    impl Sink for Objects {
+        fn on_frame(&mut self, _: &Header, _: &[u8]) -> Result<(), Malformed> {
+            Err(Malformed)
+        }
+        fn on_bulk(
+            &mut self,
+            _: &Header,
+            _: usize,
+            _: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+        ) -> Option<io::Result<usize>> {
+            None
+        }
+    }
+    let (mut a, mut b) = f.pair();
+    let mem = Mem::new(1);
+    assert_eq!(a.try_send(&mem, &header(Kind::Msg, 1, 0, 3), Payload::Bytes(b"abc")), Sent::Taken);
+    let start = Instant::now();
+    while b.event() != Some(Event::Dead) {
+        assert!(start.elapsed() < LIMIT);
+        a.flush(&mem);
+        b.poll(&mut Objects, 1 << 16);
+    }
+}
+
+/// A descriptor, if there is one, is readable when and only when something is there.
+fn pollable<F: Factory>(f: &mut F) {
+    use nix::poll::{PollFd, PollFlags, poll};
+    use std::os::fd::{AsFd, OwnedFd};
+    let (mut a, mut b) = f.pair();
+    let Some(fd) = b.fd() else { return };
+    // Through /proc, since a bare number cannot be polled safely; sockets cannot be opened so: then by eye alone.
+    let path = format!("/proc/self/fd/{fd}");
+    assert!(std::fs::read_link(&path).is_ok());
+    let (mem, mut seen) = (Mem::new(1), Seen::new(1));
+    if let Ok(file) = std::fs::File::open(&path) {
+        let own = OwnedFd::from(file);
+        let mut fds = [PollFd::new(own.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(poll(&mut fds, 0u8), Ok(0));
+    }
+    send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Msg, 1, 0, 3), Payload::Bytes(b"abc"));
+    until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() == 1);
+}
+
+/// TCP, through a real listener and the real handshake.
+struct Tcp(Listeners);
+
+impl Tcp {
+    fn new() -> Tcp {
+        Tcp(Listeners::open(&choose(None).unwrap(), None).unwrap())
+    }
+}
+
+impl Factory for Tcp {
+    type Lane = StreamLane<Socket>;
+
+    fn pair(&mut self) -> (Self::Lane, Self::Lane) {
+        let id = |incarnation| ProcId { incarnation, rank: 0 };
+        let hello = Hello {
+            representation: representation(),
+            source: id(1),
+            dest: id(2),
+            cookie: [3; 16],
+            process: [4; 16],
+            generation: 1,
+            received: 0,
+        };
+        let addresses = self.0.addresses();
+        let mut race = Race::new(hello.clone(), Some([5; 16]), &addresses[..1]);
+        let mut halfway = None;
+        let mut theirs = None;
+        loop {
+            let now = Instant::now();
+            if let Outcome::Won { socket, ack, .. } = race.step(now) {
+                assert_eq!((ack.generation, ack.received), (1, 7));
+                return (StreamLane::new(socket), StreamLane::new(theirs.unwrap()));
+            }
+            if let Ok(stream) = self.0.accept(0) {
+                halfway = Some(Halfway::new(stream, now).unwrap());
+            }
+            if let Some(mut h) = halfway.take() {
+                match h.step() {
+                    Arrived::NotYet => halfway = Some(h),
+                    Arrived::Foreign => panic!("not ours"),
+                    Arrived::Hello(got) => {
+                        assert_eq!(*got, hello);
+                        let ack = HelloAck {
+                            status: Status::Good,
+                            generation: 1,
+                            representation: representation(),
+                            process: [5; 16],
+                            received: 7,
+                        };
+                        theirs = h.answer(&ack);
+                    }
+                }
+            }
+        }
+    }
+
+    fn cut(&mut self, lane: &mut Self::Lane) {
+        lane.stream().cut();
+    }
+
+    fn inject(&mut self, lane: &mut Self::Lane, bytes: &[u8]) -> bool {
+        lane.stream().write_vectored(&[IoSlice::new(bytes)]).is_ok_and(|n| n == bytes.len())
+    }
+}
+
+/// The simulator's pipe: writes and reads that take any part.
+struct Pipe(Rng);
+
+impl Factory for Pipe {
+    type Lane = StreamLane<pipe::PipeEnd>;
+
+    fn pair(&mut self) -> (Self::Lane, Self::Lane) {
+        let (a, b) = pipe::pair(&mut self.0, 100_000);
+        (StreamLane::new(a), StreamLane::new(b))
+    }
+
+    fn cut(&mut self, lane: &mut Self::Lane) {
+        lane.stream().knife(&mut self.0).cut();
+    }
+
+    fn inject(&mut self, lane: &mut Self::Lane, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            let n = lane.stream().write_vectored(&[IoSlice::new(bytes)]).unwrap_or(0);
+            bytes = &bytes[n..];
+        }
+        true
+    }
+}
+
+macro_rules! conformance {
+    ($name:ident, $make:expr, [$($case:ident),* $(,)?]) => {
+        mod $name {
+            use super::*;
+            $(#[test] fn $case() { super::$case(&mut $make); })*
+        }
+    };
+    ($name:ident, $make:expr) => {
+        conformance!($name, $make, [
+            order_and_sizes, bulk_among_frames, unwanted_and_vanished, no_room_then_writable, quiesce_and_resume,
+            death_on_both_sides, last_words, nonsense_kills, a_sink_that_objects_kills, pollable,
+        ]);
+    };
+}
+
+conformance!(tcp, Tcp::new());
+conformance!(sim_pipe, Pipe(Rng::new(1)));
