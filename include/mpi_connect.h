@@ -60,22 +60,6 @@ int MPI_Conn_remove(int handle);
 int MPI_Conn_error_class(int which,
                          int *errorclass);
 
-void mpi_conn_register_(const char *name,
-                        const int *local_comm,
-                        int *handle,
-                        int *ierror,
-                        uintptr_t len);
-
-void mpi_conn_intercomm_create_(const int *handle,
-                                const char *remote_name,
-                                int *newintercomm,
-                                int *ierror,
-                                uintptr_t len);
-
-void mpi_conn_remove_(const int *handle, int *ierror);
-
-void mpi_conn_error_class_(const int *which, int *errorclass, int *ierror);
-
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

@@ -29,33 +29,14 @@ impl<'a> Launch<'a> {
         Launch::with(mpi, ranks, program, Library::Preloaded, arguments)
     }
 
-    pub fn with(
-        mpi: &'a Mpi,
-        ranks: usize,
-        program: &str,
-        library: Library,
-        arguments: &[&str],
-    ) -> Launch<'a> {
-        Launch::of(
-            mpi,
-            ranks,
-            compile(mpi, program, library),
-            library,
-            arguments,
-        )
+    pub fn with(mpi: &'a Mpi, ranks: usize, program: &str, library: Library, arguments: &[&str]) -> Launch<'a> {
+        Launch::of(mpi, ranks, compile(mpi, program, library), library, arguments)
     }
 
     /// A program that is compiled already.
-    pub fn of(
-        mpi: &'a Mpi,
-        ranks: usize,
-        program: PathBuf,
-        library: Library,
-        arguments: &[&str],
-    ) -> Launch<'a> {
+    pub fn of(mpi: &'a Mpi, ranks: usize, program: PathBuf, library: Library, arguments: &[&str]) -> Launch<'a> {
         Launch {
-            title: format!("{}-{}", mpi.name, arguments.first().unwrap_or(&"job"))
-                .replace('/', "_"),
+            title: format!("{}-{}", mpi.name, arguments.first().unwrap_or(&"job")).replace('/', "_"),
             mpi,
             ranks,
             library,
@@ -106,11 +87,7 @@ impl<'a> Launch<'a> {
                 words.extend((self.mpi.rank_variable)("LD_PRELOAD", &list.join(":")));
             }
         }
-        words.extend([
-            "-n".into(),
-            self.ranks.to_string(),
-            self.program.display().to_string(),
-        ]);
+        words.extend(["-n".into(), self.ranks.to_string(), self.program.display().to_string()]);
         words.extend(self.arguments.iter().cloned());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
@@ -120,18 +97,13 @@ impl<'a> Launch<'a> {
     pub(crate) fn spawn(self, naming: &str, mark: (&str, &str), out: PathBuf, err: PathBuf) -> Job {
         let mut command = self.command(naming);
         for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|n| n.starts_with("MPI_CONNECT_")) || name == "LD_PRELOAD"
-            {
+            if name.to_str().is_some_and(|n| n.starts_with("MPI_CONNECT_")) || name == "LD_PRELOAD" {
                 command.env_remove(name);
             }
         }
-        command
-            .envs(self.mpi.environment.iter().copied())
-            .env(mark.0, mark.1);
+        command.envs(self.mpi.environment.iter().copied()).env(mark.0, mark.1);
         if self.library != Library::None {
-            command
-                .env("MPI_CONNECT_LOG", "info")
-                .env("MPI_CONNECT_NAMING", naming);
+            command.env("MPI_CONNECT_LOG", "info").env("MPI_CONNECT_NAMING", naming);
         }
         command.envs(self.environment.iter().map(|(n, v)| (n, v)));
         command
@@ -139,17 +111,8 @@ impl<'a> Launch<'a> {
             .stdout(File::create(&out).expect("a file for the output"))
             .stderr(File::create(&err).expect("a file for the output"))
             .process_group(0);
-        let child = command
-            .spawn()
-            .unwrap_or_else(|e| panic!("{command:?}: {e}"));
-        Job {
-            title: self.title,
-            child,
-            out,
-            err,
-            started: Instant::now(),
-            ended: None,
-        }
+        let child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        Job { title: self.title, child, out, err, started: Instant::now(), ended: None }
     }
 }
 
@@ -181,18 +144,9 @@ impl Job {
 
     pub(crate) fn done(mut self) -> Done {
         let status = self.child.wait().expect("a child of ours");
-        let took = self
-            .ended
-            .map_or_else(|| self.started.elapsed(), |(_, t)| t);
-        let stderr =
-            String::from_utf8_lossy(&std::fs::read(&self.err).unwrap_or_default()).into_owned();
-        Done {
-            stdout: self.printed(),
-            stderr,
-            title: self.title,
-            status,
-            took,
-        }
+        let took = self.ended.map_or_else(|| self.started.elapsed(), |(_, t)| t);
+        let stderr = String::from_utf8_lossy(&std::fs::read(&self.err).unwrap_or_default()).into_owned();
+        Done { stdout: self.printed(), stderr, title: self.title, status, took }
     }
 }
 
@@ -208,15 +162,11 @@ pub struct Done {
 impl Done {
     /// The lines that begin with `word`, without it.
     pub fn lines<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a str> {
-        self.stdout
-            .lines()
-            .filter_map(move |l| l.strip_prefix(word)?.strip_prefix(' '))
+        self.stdout.lines().filter_map(move |l| l.strip_prefix(word)?.strip_prefix(' '))
     }
 
     /// How many values the programs checked.
     pub fn checks(&self) -> u64 {
-        self.lines("DONE")
-            .filter_map(|l| l.split_whitespace().nth(2)?.parse::<u64>().ok())
-            .sum()
+        self.lines("DONE").filter_map(|l| l.split_whitespace().nth(2)?.parse::<u64>().ok()).sum()
     }
 }

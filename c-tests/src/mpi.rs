@@ -32,10 +32,7 @@ pub static OPENMPI: Mpi = Mpi {
     compiler: "mpicc.openmpi",
     // More ranks than cores, and two jobs that do not know of each other: binding would put both on one core.
     launcher: &["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
-    environment: &[
-        ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-    ],
+    environment: &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")],
     spares_others: &["--enable-recovery"],
     rank_variable: |name, value| vec!["-x".into(), format!("{name}={value}")],
 };

@@ -10,17 +10,11 @@ pub struct TwoHosts {
 }
 
 fn ip(words: &str) -> Result<(), String> {
-    let done = Command::new("ip")
-        .args(words.split_whitespace())
-        .output()
-        .map_err(|e| format!("ip: {e}"))?;
+    let done = Command::new("ip").args(words.split_whitespace()).output().map_err(|e| format!("ip: {e}"))?;
     if done.status.success() {
         return Ok(());
     }
-    Err(format!(
-        "ip {words}: {}",
-        String::from_utf8_lossy(&done.stderr).trim()
-    ))
+    Err(format!("ip {words}: {}", String::from_utf8_lossy(&done.stderr).trim()))
 }
 
 impl TwoHosts {
@@ -33,10 +27,7 @@ impl TwoHosts {
         let pid = std::process::id();
         let names = [format!("mpic{pid}a"), format!("mpic{pid}b")];
         // From here on dropping cleans up, however far it went.
-        let hosts = TwoHosts {
-            names,
-            addresses: ["10.77.31.1", "10.77.31.2"],
-        };
+        let hosts = TwoHosts { names, addresses: ["10.77.31.1", "10.77.31.2"] };
         for (k, name) in hosts.names.iter().enumerate() {
             let (mine, other) = (k + 1, 2 - k);
             ip(&format!("netns add {name}"))?;
@@ -50,14 +41,10 @@ impl TwoHosts {
                 inside(&format!("link set {link} up"))?;
             }
             // The neighbour seems known, so nothing says early that it cannot be reached.
-            inside(&format!(
-                "neigh add 192.168.77.{other} lladdr 02:00:00:00:00:99 dev dead0"
-            ))?;
+            inside(&format!("neigh add 192.168.77.{other} lladdr 02:00:00:00:00:99 dev dead0"))?;
         }
         let [a, b] = &hosts.names;
-        ip(&format!(
-            "link add live0 netns {a} type veth peer name live0 netns {b}"
-        ))?;
+        ip(&format!("link add live0 netns {a} type veth peer name live0 netns {b}"))?;
         for (name, address) in hosts.names.iter().zip(hosts.addresses) {
             ip(&format!("-n {name} addr add {address}/24 dev live0"))?;
             ip(&format!("-n {name} link set live0 up"))?;
@@ -67,9 +54,7 @@ impl TwoHosts {
 
     /// The command that runs something on host 0 or 1.
     pub fn on(&self, host: usize) -> Vec<String> {
-        ["ip", "netns", "exec", &self.names[host]]
-            .map(String::from)
-            .to_vec()
+        ["ip", "netns", "exec", &self.names[host]].map(String::from).to_vec()
     }
 }
 

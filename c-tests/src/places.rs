@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// The root of the source tree.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("this crate is a folder of the tree")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate is a folder of the tree")
 }
 
 /// Where everything built or written goes.
@@ -35,10 +33,6 @@ pub fn command() -> PathBuf {
 }
 
 fn built(path: PathBuf) -> PathBuf {
-    assert!(
-        path.exists(),
-        "{} is not there: run `make` first",
-        path.display()
-    );
+    assert!(path.exists(), "{} is not there: run `make` first", path.display());
     path
 }

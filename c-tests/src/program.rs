@@ -48,10 +48,7 @@ pub fn compile(mpi: &Mpi, name: &str, library: Library) -> PathBuf {
     if library == Library::Linked {
         places::library();
         let folder = release();
-        after.extend([
-            format!("-L{}", folder.display()),
-            format!("-Wl,-rpath,{}", folder.display()),
-        ]);
+        after.extend([format!("-L{}", folder.display()), format!("-Wl,-rpath,{}", folder.display())]);
         after.push("-lmpi_connect".into());
     }
     build(mpi, name, &format!("{name}-{suffix}"), &flags, &after)
@@ -59,11 +56,7 @@ pub fn compile(mpi: &Mpi, name: &str, library: Library) -> PathBuf {
 
 /// Compiles the counting tool as a library that calls itself `title`.
 pub fn compile_tool(mpi: &Mpi, name: &str, title: &str) -> PathBuf {
-    let flags = [
-        "-shared".into(),
-        "-fPIC".into(),
-        format!("-DTOOL=\"{title}\""),
-    ];
+    let flags = ["-shared".into(), "-fPIC".into(), format!("-DTOOL=\"{title}\"")];
     build(mpi, name, &format!("lib{name}-{title}.so"), &flags, &[])
 }
 
@@ -71,11 +64,7 @@ fn build(mpi: &Mpi, source: &str, output: &str, before: &[String], after: &[Stri
     let folder = root().join("c-tests/c");
     let source = folder.join(format!("{source}.c"));
     let output = target().join("c-tests").join(mpi.name).join(output);
-    let sources = [
-        source.clone(),
-        folder.join("kit.h"),
-        root().join("include/mpi_connect.h"),
-    ];
+    let sources = [source.clone(), folder.join("kit.h"), root().join("include/mpi_connect.h")];
     if is_newer(&output, &sources) {
         return output;
     }
@@ -91,13 +80,7 @@ fn build(mpi: &Mpi, source: &str, output: &str, before: &[String], after: &[Stri
         .args(after)
         .output()
         .unwrap_or_else(|e| panic!("{}: {e}: run `scripts/provision`", mpi.compiler));
-    assert!(
-        done.status.success(),
-        "{} {}:\n{}",
-        mpi.compiler,
-        source.display(),
-        String::from_utf8_lossy(&done.stderr)
-    );
+    assert!(done.status.success(), "{} {}:\n{}", mpi.compiler, source.display(), String::from_utf8_lossy(&done.stderr));
     std::fs::rename(&draft, &output).expect("rename within a folder");
     output
 }
@@ -107,7 +90,5 @@ fn is_newer(output: &Path, sources: &[PathBuf]) -> bool {
     let Some(built) = changed(output) else {
         return false;
     };
-    sources
-        .iter()
-        .all(|s| changed(s).unwrap_or(SystemTime::UNIX_EPOCH) < built)
+    sources.iter().all(|s| changed(s).unwrap_or(SystemTime::UNIX_EPOCH) < built)
 }

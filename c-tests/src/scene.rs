@@ -37,12 +37,7 @@ impl Scene {
         let folder = target().join(format!("c-tests/run/{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for the test");
         println!("-- {title}");
-        Scene {
-            folder,
-            title,
-            outputs: RefCell::default(),
-            _turn: turn,
-        }
+        Scene { folder, title, outputs: RefCell::default(), _turn: turn }
     }
 
     /// The naming folder that the jobs share.
@@ -59,14 +54,8 @@ impl Scene {
         let number = self.outputs.borrow().len();
         let out = self.path(&format!("{number}-{}.out", launch.title));
         let err = self.path(&format!("{number}-{}.err", launch.title));
-        self.outputs
-            .borrow_mut()
-            .push((launch.title.clone(), out.clone(), err.clone()));
-        let folder = self
-            .folder
-            .to_str()
-            .expect("a path of plain text")
-            .to_owned();
+        self.outputs.borrow_mut().push((launch.title.clone(), out.clone(), err.clone()));
+        let folder = self.folder.to_str().expect("a path of plain text").to_owned();
         launch.spawn(&self.naming(), (MARK, &folder), out, err)
     }
 
@@ -84,20 +73,12 @@ impl Scene {
                 end = end.min(Instant::now() + GRACE);
             }
             if Instant::now() > end {
-                let late: Vec<_> = jobs
-                    .iter()
-                    .zip(&states)
-                    .filter(|(_, s)| s.is_none())
-                    .map(|(j, _)| j.title.as_str())
-                    .collect();
+                let late: Vec<_> =
+                    jobs.iter().zip(&states).filter(|(_, s)| s.is_none()).map(|(j, _)| j.title.as_str()).collect();
                 self.fail(&format!(
                     "{} not done {}",
                     late.join(", "),
-                    if failed {
-                        "though another job has failed".into()
-                    } else {
-                        format!("within {limit:?}")
-                    }
+                    if failed { "though another job has failed".into() } else { format!("within {limit:?}") }
                 ));
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -109,10 +90,7 @@ impl Scene {
     pub fn pass<const N: usize>(&self, jobs: [Job; N], limit: Duration) -> [Done; N] {
         let done = self.wait(jobs, limit);
         for d in &done {
-            self.require(
-                d.status.success(),
-                &format!("{} ended with {}", d.title, d.status),
-            );
+            self.require(d.status.success(), &format!("{} ended with {}", d.title, d.status));
         }
         done
     }
@@ -127,10 +105,7 @@ impl Scene {
 
     /// What `mpi-connect names` says of the scene's folder.
     pub fn names(&self) -> String {
-        let done = Command::new(command())
-            .args(["names", "--naming", &self.naming()])
-            .output()
-            .expect("mpi-connect");
+        let done = Command::new(command()).args(["names", "--naming", &self.naming()]).output().expect("mpi-connect");
         String::from_utf8_lossy(&done.stdout).into_owned()
     }
 
@@ -139,10 +114,7 @@ impl Scene {
     pub fn wait_for_name(&self, name: &str) {
         let held = || self.names().split_whitespace().any(|word| word == name);
         if !wait_until(Duration::from_secs(20), held) {
-            self.fail(&format!(
-                "nobody holds the name {name}; `mpi-connect names` says:\n{}",
-                self.names()
-            ));
+            self.fail(&format!("nobody holds the name {name}; `mpi-connect names` says:\n{}", self.names()));
         }
     }
 
@@ -157,12 +129,7 @@ impl Scene {
             }
             found.is_empty()
         });
-        assert!(
-            gone,
-            "processes of {} do not die: {:?}",
-            self.title,
-            self.processes(word)
-        );
+        assert!(gone, "processes of {} do not die: {:?}", self.title, self.processes(word));
     }
 
     /// Everything that was started here, however deep: launchers, their daemons, ranks. Known by the environment, so
@@ -174,11 +141,9 @@ impl Scene {
             .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok())
             .filter(|pid| {
                 let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
-                let has =
-                    |text: Vec<u8>, part: &[u8]| text.windows(part.len().max(1)).any(|w| w == part);
+                let has = |text: Vec<u8>, part: &[u8]| text.windows(part.len().max(1)).any(|w| w == part);
                 // A zombie has neither environment nor command line.
-                has(read("environ"), mark.as_bytes())
-                    && (word.is_empty() || has(read("cmdline"), word.as_bytes()))
+                has(read("environ"), mark.as_bytes()) && (word.is_empty() || has(read("cmdline"), word.as_bytes()))
             })
             .collect()
     }
@@ -189,10 +154,7 @@ impl Scene {
         let mut text = format!("{}: {what}\n", self.title);
         for (title, out, err) in self.outputs.borrow().iter() {
             for (kind, path) in [("printed", out), ("stderr and log", err)] {
-                text += &format!(
-                    "---- {title}: {kind}\n{}",
-                    tail(&std::fs::read(path).unwrap_or_default())
-                );
+                text += &format!("---- {title}: {kind}\n{}", tail(&std::fs::read(path).unwrap_or_default()));
             }
         }
         panic!("{text}");
@@ -204,11 +166,7 @@ fn tail(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let lines: Vec<_> = text.lines().collect();
     let from = lines.len().saturating_sub(60);
-    let mut out = if from > 0 {
-        format!("({from} lines before)\n")
-    } else {
-        String::new()
-    };
+    let mut out = if from > 0 { format!("({from} lines before)\n") } else { String::new() };
     for line in &lines[from..] {
         out.push_str(line);
         out.push('\n');

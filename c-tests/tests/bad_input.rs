@@ -18,10 +18,7 @@ fn alone(scene: &Scene, launch: Launch<'_>) -> Done {
 /// Runs one job that must die of its error, and gives what it said.
 fn dies(scene: &Scene, launch: Launch<'_>) -> Done {
     let [done] = scene.wait([scene.start(launch)], LIMIT);
-    scene.require(
-        !done.status.success(),
-        "the job ended well in spite of its error",
-    );
+    scene.require(!done.status.success(), "the job ended well in spite of its error");
     scene.require(!done.stdout.contains("SURVIVED"), "the call came back");
     done
 }
@@ -30,10 +27,7 @@ fn dies(scene: &Scene, launch: Launch<'_>) -> Done {
 fn wrong_arguments() {
     for mpi in MPIS {
         for ranks in [1, 2] {
-            alone(
-                &Scene::new(format!("wrong arguments, {} {ranks}", mpi.name)),
-                bad(mpi, ranks, &["arguments"]),
-            );
+            alone(&Scene::new(format!("wrong arguments, {} {ranks}", mpi.name)), bad(mpi, ranks, &["arguments"]));
         }
     }
 }
@@ -41,10 +35,7 @@ fn wrong_arguments() {
 #[test]
 fn name_held_by_a_live_job() {
     for (a, b) in Mpi::pairs() {
-        let scene = Scene::new(format!(
-            "a name held by a live job, {} and {}",
-            a.name, b.name
-        ));
+        let scene = Scene::new(format!("a name held by a live job, {} and {}", a.name, b.name));
         let holder = scene.start(bad(a, 1, &["hold", "air"]));
         scene.wait_for_name("air");
         let second = scene.start(bad(b, 2, &["taken", "air"]));
@@ -62,11 +53,7 @@ fn peer_that_never_comes() {
         let folder = scene.path("names").display().to_string();
         let launch = bad(mpi, 2, &["never", "godot", &folder, "2"]).env("MPI_CONNECT_TIMEOUT", "2");
         let done = alone(&scene, launch);
-        figure.line(format!(
-            "{}: {}",
-            mpi.name,
-            done.lines("FIGURE never").next().expect("a time")
-        ));
+        figure.line(format!("{}: {}", mpi.name, done.lines("FIGURE never").next().expect("a time")));
     }
 }
 
@@ -76,17 +63,10 @@ fn unusable_naming_folder() {
         let scene = Scene::new(format!("an unusable naming folder, {}", mpi.name));
         let file = scene.path("a-file");
         std::fs::write(&file, "not a folder").expect("a file");
-        for path in [
-            file.display().to_string(),
-            format!("{}/below", file.display()),
-            "/proc/nowhere".into(),
-        ] {
+        for path in [file.display().to_string(), format!("{}/below", file.display()), "/proc/nowhere".into()] {
             // `run` would name another folder: this one is for the job to find out.
             let launch = Launch::with(mpi, 2, "bad", Library::Linked, &["nowhere", &path]);
-            alone(
-                &scene,
-                launch.env("MPI_CONNECT_NAMING", &format!("file:{path}")),
-            );
+            alone(&scene, launch.env("MPI_CONNECT_NAMING", &format!("file:{path}")));
         }
     }
 }
@@ -110,19 +90,9 @@ fn calls_before_init_and_after_finalize() {
             let scene = Scene::new(format!("{when}, {}", mpi.name));
             let done = dies(&scene, bad(mpi, 1, &[when]));
             let said = format!("{}{}", done.stderr, done.stdout);
-            scene.require(
-                said.contains("MPI_Conn_register"),
-                &format!("stderr does not name the call:\n{said}"),
-            );
-            let when = if when == "before-init" {
-                "before"
-            } else {
-                "after"
-            };
-            scene.require(
-                said.to_lowercase().contains(when),
-                &format!("stderr does not say when:\n{said}"),
-            );
+            scene.require(said.contains("MPI_Conn_register"), &format!("stderr does not name the call:\n{said}"));
+            let when = if when == "before-init" { "before" } else { "after" };
+            scene.require(said.to_lowercase().contains(when), &format!("stderr does not say when:\n{said}"));
         }
     }
 }
@@ -130,25 +100,16 @@ fn calls_before_init_and_after_finalize() {
 #[test]
 fn errors_are_fatal_by_default() {
     for mpi in MPIS {
-        dies(
-            &Scene::new(format!("fatal by default, {}", mpi.name)),
-            bad(mpi, 2, &["fatal"]),
-        );
+        dies(&Scene::new(format!("fatal by default, {}", mpi.name)), bad(mpi, 2, &["fatal"]));
     }
     for (a, b) in Mpi::mixed() {
         let scene = Scene::new(format!("fatal on an inter-communicator, {}", a.name));
         let doomed = scene.start(bad(a, 1, &["fatal-send", "air", "ocean"]));
         let other = scene.start(bad(b, 1, &["left-alone", "ocean", "air"]));
         let [doomed, other] = scene.wait([doomed, other], LIMIT);
-        scene.require(
-            !doomed.status.success(),
-            "the job ended well in spite of its error",
-        );
+        scene.require(!doomed.status.success(), "the job ended well in spite of its error");
         scene.require(!doomed.stdout.contains("SURVIVED"), "the call came back");
-        scene.require(
-            other.status.success(),
-            "the other job was not told, or died of it",
-        );
+        scene.require(other.status.success(), "the other job was not told, or died of it");
     }
 }
 
@@ -168,14 +129,9 @@ fn error_handler_is_inherited() {
 #[test]
 fn finalize_with_messages_and_handles_open() {
     for (a, b) in Mpi::pairs() {
-        let scene = Scene::new(format!(
-            "Finalize with messages open, {} to {}",
-            a.name, b.name
-        ));
-        let jobs = [
-            scene.start(bad(a, 1, &["leaves", "air", "ocean"])),
-            scene.start(bad(b, 1, &["stays", "ocean", "air"])),
-        ];
+        let scene = Scene::new(format!("Finalize with messages open, {} to {}", a.name, b.name));
+        let jobs =
+            [scene.start(bad(a, 1, &["leaves", "air", "ocean"])), scene.start(bad(b, 1, &["stays", "ocean", "air"]))];
         scene.pass(jobs, LIMIT);
     }
 }
@@ -184,18 +140,12 @@ fn finalize_with_messages_and_handles_open() {
 #[test]
 fn leftovers_of_a_killed_job() {
     for (a, b) in Mpi::mixed() {
-        let scene = Scene::new(format!(
-            "leftovers of a killed job, {} and {}",
-            a.name, b.name
-        ));
+        let scene = Scene::new(format!("leftovers of a killed job, {} and {}", a.name, b.name));
         let mut killed = scene.start(bad(a, 2, &["hold", "air"]));
         scene.wait_for_name("air");
         scene.kill("hold");
         // The launcher is killed with its ranks.
-        scene.require(
-            killed.poll().is_none_or(|s| !s.success()),
-            "the killed job ended well",
-        );
+        scene.require(killed.poll().is_none_or(|s| !s.success()), "the killed job ended well");
         // The peer comes first, so it finds what the dead one left.
         let ocean = scene.start(bad(b, 1, &["joins", "ocean", "air"]));
         scene.wait_for_name("ocean");

@@ -8,37 +8,22 @@ const LIMIT: Duration = Duration::from_secs(120);
 const BOUND_KIB: u64 = 32 << 10;
 
 fn grown(done: &Done) -> u64 {
-    let line = done
-        .lines("FLOOD")
-        .next()
-        .expect("the program says how far it grew");
+    let line = done.lines("FLOOD").next().expect("the program says how far it grew");
     let words: Vec<_> = line.split_whitespace().collect();
     words[words.len() - 2].parse().expect("a number")
 }
 
 #[test]
 fn unexpected_flood_is_bounded() {
-    let mut figure = Figure::new(
-        "50-flood",
-        "100,000 unexpected messages of 1 KiB: peak growth of memory (KiB)",
-    );
-    let mut rows = vec![
-        ["", "sender", "receiver", "seconds"]
-            .map(String::from)
-            .to_vec(),
-    ];
+    let mut figure = Figure::new("50-flood", "100,000 unexpected messages of 1 KiB: peak growth of memory (KiB)");
+    let mut rows = vec![["", "sender", "receiver", "seconds"].map(String::from).to_vec()];
     let mut worst = 0;
     for (a, b) in Mpi::mixed() {
         for way in ["isend", "send"] {
             let scene = Scene::new(format!("flood by {way}, {} to {}", a.name, b.name));
             let jobs = [
                 scene.start(Launch::new(a, 1, "flood", &["sender", way, "air", "ocean"])),
-                scene.start(Launch::new(
-                    b,
-                    1,
-                    "flood",
-                    &["receiver", way, "ocean", "air"],
-                )),
+                scene.start(Launch::new(b, 1, "flood", &["receiver", way, "ocean", "air"])),
             ];
             let [sender, receiver] = scene.pass(jobs, LIMIT);
             worst = worst.max(grown(&sender)).max(grown(&receiver));
@@ -51,8 +36,5 @@ fn unexpected_flood_is_bounded() {
         }
     }
     figure.table(&rows);
-    assert!(
-        worst < BOUND_KIB,
-        "memory grew by {worst} KiB, bound {BOUND_KIB}"
-    );
+    assert!(worst < BOUND_KIB, "memory grew by {worst} KiB, bound {BOUND_KIB}");
 }

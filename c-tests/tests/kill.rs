@@ -12,10 +12,8 @@ const STATES: &[(&str, &str)] = &[
     ("outgoing", "in mid-transfer from the survivor"),
     ("completed", "after large messages"),
 ];
-const CALLS: &[&str] = &[
-    "Recv", "Recv any", "Send", "Ssend", "Sendrecv", "Probe", "Wait", "Waitall", "Waitany",
-    "Waitsome",
-];
+const CALLS: &[&str] =
+    &["Recv", "Recv any", "Send", "Ssend", "Sendrecv", "Probe", "Wait", "Waitall", "Waitany", "Waitsome"];
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
@@ -25,36 +23,20 @@ fn survivors_are_told() {
         "peer killed: ms until the pending call says so (limit 5000; * the transfer was whole before)",
     );
     for (a, b) in Mpi::mixed() {
-        figure.line(format!(
-            "survivor under {}, killed under {}",
-            b.name, a.name
-        ));
-        let mut rows = vec![
-            [""].iter()
-                .chain(CALLS)
-                .map(|s| s.to_string())
-                .collect::<Vec<_>>(),
-        ];
+        figure.line(format!("survivor under {}, killed under {}", b.name, a.name));
+        let mut rows = vec![[""].iter().chain(CALLS).map(|s| s.to_string()).collect::<Vec<_>>()];
         for (state, meaning) in STATES {
-            let scene = Scene::new(format!(
-                "killed: {state}; survivor {}, killed {}",
-                b.name, a.name
-            ));
+            let scene = Scene::new(format!("killed: {state}; survivor {}, killed {}", b.name, a.name));
             let ranks = CALLS.len();
             // Each victim falls alone: the launcher must not take the others along before their time.
-            let _victims = scene
-                .start(Launch::new(a, ranks, "kill", &["victim", state]).launcher(a.spares_others));
+            let _victims = scene.start(Launch::new(a, ranks, "kill", &["victim", state]).launcher(a.spares_others));
             let survivors = scene.start(Launch::new(b, ranks, "kill", &["survivor", state]));
             let [done] = scene.pass([survivors], LIMIT);
             let mut row = vec![meaning.to_string()];
             for call in CALLS {
                 let prefix = format!("KILL {state} {call}");
-                let told = done
-                    .lines(&prefix)
-                    .find(|l| l.split_whitespace().count() == 2);
-                let (ms, how) = told
-                    .and_then(|l| l.split_once(' '))
-                    .expect("every call reports");
+                let told = done.lines(&prefix).find(|l| l.split_whitespace().count() == 2);
+                let (ms, how) = told.and_then(|l| l.split_once(' ')).expect("every call reports");
                 row.push(format!("{ms}{}", if how == "whole" { "*" } else { "" }));
             }
             rows.push(row);

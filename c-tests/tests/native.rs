@@ -11,10 +11,7 @@ const ADDED: i64 = 10;
 
 #[test]
 fn native_program_prints_the_same() {
-    let mut figure = Figure::new(
-        "60-native",
-        "a native program with and without the library: same output",
-    );
+    let mut figure = Figure::new("60-native", "a native program with and without the library: same output");
     for mpi in MPIS {
         for ranks in [2, 4] {
             let scene = Scene::new(format!("native program, {} {ranks}", mpi.name));
@@ -30,21 +27,11 @@ fn native_program_prints_the_same() {
             for with in [&by_run, &alone] {
                 scene.require(
                     with.stdout == without.stdout,
-                    &format!(
-                        "output differs; without:\n{}\nwith:\n{}",
-                        without.stdout, with.stdout
-                    ),
+                    &format!("output differs; without:\n{}\nwith:\n{}", without.stdout, with.stdout),
                 );
             }
-            scene.require(
-                alone.stderr == without.stderr,
-                "the library prints to stderr unasked",
-            );
-            figure.line(format!(
-                "{} {ranks} ranks: {} lines",
-                mpi.name,
-                without.stdout.lines().count()
-            ));
+            scene.require(alone.stderr == without.stderr, "the library prints to stderr unasked");
+            figure.line(format!("{} {ranks} ranks: {} lines", mpi.name, without.stdout.lines().count()));
         }
     }
 }
@@ -60,13 +47,7 @@ fn counts(done: &Done) -> Counts {
         let calls = words.map(|w| {
             let (name, n) = w.split_once('=').expect("name=world+other");
             let (world, other) = n.split_once('+').expect("world+other");
-            (
-                name.to_owned(),
-                (
-                    world.parse().expect("a number"),
-                    other.parse().expect("a number"),
-                ),
-            )
+            (name.to_owned(), (world.parse().expect("a number"), other.parse().expect("a number")))
         });
         all.insert(key, calls.collect());
     }
@@ -97,10 +78,7 @@ fn our_round(call: &str, rank: &str) -> u64 {
 /// A tool on either side, or on both, sees each native call once, and our calls still work.
 #[test]
 fn tools_above_and_below() {
-    let mut figure = Figure::new(
-        "61-tools",
-        "a PMPI tool above and below the library: calls seen, each once",
-    );
+    let mut figure = Figure::new("61-tools", "a PMPI tool above and below the library: calls seen, each once");
     for mpi in MPIS {
         let above = compile_tool(mpi, "pmpi_count", "above");
         let below = compile_tool(mpi, "pmpi_count", "below");
@@ -108,18 +86,14 @@ fn tools_above_and_below() {
         for (label, stack) in [
             ("above", vec![above.clone(), ours.clone()]),
             ("below", vec![ours.clone(), below.clone()]),
-            (
-                "above and below",
-                vec![above.clone(), ours.clone(), below.clone()],
-            ),
+            ("above and below", vec![above.clone(), ours.clone(), below.clone()]),
         ] {
             for joined in [false, true] {
                 let other = MPIS.iter().find(|m| m.name != mpi.name).expect("two MPIs");
                 let scene = Scene::new(format!("tools {label}, {}, joined {joined}", mpi.name));
                 let program = compile(mpi, "counted", Library::Preloaded);
                 let arguments: &[&str] = if joined { &["air", "ocean"] } else { &[] };
-                let launch = Launch::of(mpi, 2, program, Library::Preloaded, arguments)
-                    .preloading(stack.clone());
+                let launch = Launch::of(mpi, 2, program, Library::Preloaded, arguments).preloading(stack.clone());
                 let watched = scene.start(launch);
                 let done = if joined {
                     let peer = scene.start(Launch::new(other, 2, "counted", &["ocean", "air"]));
@@ -130,27 +104,20 @@ fn tools_above_and_below() {
                     done
                 };
                 let counts = counts(&done);
-                scene.require(
-                    counts.len() == 2 * (stack.len() - 1),
-                    &format!("tools heard: {:?}", counts.keys()),
-                );
+                scene.require(counts.len() == 2 * (stack.len() - 1), &format!("tools heard: {:?}", counts.keys()));
                 let mut seen = 0;
                 for ((tool, rank), calls) in &counts {
                     for (call, &(world, others)) in calls {
                         let want = native_round(call, rank) * if joined { 3 } else { 1 };
                         scene.require(
                             world == want,
-                            &format!(
-                                "{tool}, rank {rank}: {world} MPI_{call} on the world, not {want}"
-                            ),
+                            &format!("{tool}, rank {rank}: {world} MPI_{call} on the world, not {want}"),
                         );
                         // Below, the library's own work on communicators of its own is its own affair.
                         let want = if joined { our_round(call, rank) * 2 } else { 0 };
                         scene.require(
                             tool == "below" || others == want,
-                            &format!(
-                                "{tool}, rank {rank}: {others} MPI_{call} on ours, not {want}"
-                            ),
+                            &format!("{tool}, rank {rank}: {others} MPI_{call} on ours, not {want}"),
                         );
                         seen += world + others;
                     }
@@ -158,11 +125,7 @@ fn tools_above_and_below() {
                 figure.line(format!(
                     "{}, tool {label}{}: {seen}",
                     mpi.name,
-                    if joined {
-                        ", with an inter-communicator"
-                    } else {
-                        ""
-                    }
+                    if joined { ", with an inter-communicator" } else { "" }
                 ));
             }
         }
@@ -176,10 +139,7 @@ fn costs(scene: &Scene, mpi: &Mpi, preload: Option<PathBuf>) -> BTreeMap<String,
     let program = compile(mpi, "cost", Library::None);
     let mut command = std::process::Command::new("valgrind");
     command
-        .args([
-            "--tool=callgrind",
-            &format!("--callgrind-out-file={}", out.display()),
-        ])
+        .args(["--tool=callgrind", &format!("--callgrind-out-file={}", out.display())])
         .arg(program)
         .envs(mpi.environment.iter().copied())
         .env("MPI_CONNECT_TEST_DIR", &scene.folder)
@@ -187,34 +147,22 @@ fn costs(scene: &Scene, mpi: &Mpi, preload: Option<PathBuf>) -> BTreeMap<String,
     if let Some(path) = preload {
         command.env("LD_PRELOAD", path);
     }
-    let done = command
-        .output()
-        .unwrap_or_else(|e| panic!("valgrind: {e}: run `scripts/provision`"));
-    scene.require(
-        done.status.success(),
-        &String::from_utf8_lossy(&done.stderr),
-    );
+    let done = command.output().unwrap_or_else(|e| panic!("valgrind: {e}: run `scripts/provision`"));
+    scene.require(done.status.success(), &String::from_utf8_lossy(&done.stderr));
     let mut totals: BTreeMap<(String, bool), i64> = BTreeMap::new();
     for part in 1.. {
         let Ok(text) = std::fs::read_to_string(format!("{}.{part}", out.display())) else {
             break;
         };
-        let field = |name: &str| {
-            text.lines()
-                .find_map(|l| l.strip_prefix(name))
-                .map(str::trim)
-        };
+        let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
         let trigger = field("desc: Trigger: Client Request:").expect("a label");
         let (call, times) = trigger.split_once(' ').expect("a call, and how often");
-        let total = field("totals:")
-            .and_then(|t| t.parse().ok())
-            .expect("a total");
+        let total = field("totals:").and_then(|t| t.parse().ok()).expect("a total");
         totals.insert((call.to_owned(), times == "twice"), total);
     }
     let calls: Vec<_> = totals.keys().filter(|k| k.1).map(|k| k.0.clone()).collect();
     // Rounded: the odd instruction is the dump's own.
-    let per_call =
-        |c: &String| (totals[&(c.clone(), true)] - totals[&(c.clone(), false)] + N / 2) / N;
+    let per_call = |c: &String| (totals[&(c.clone(), true)] - totals[&(c.clone(), false)] + N / 2) / N;
     calls.iter().map(|c| (c.clone(), per_call(c))).collect()
 }
 

@@ -8,48 +8,29 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 /// Two hosts, or a printed reason why not.
 fn two_hosts() -> Option<TwoHosts> {
-    TwoHosts::new()
-        .inspect_err(|why| println!("SKIPPED: no network namespaces here: {why}"))
-        .ok()
+    TwoHosts::new().inspect_err(|why| println!("SKIPPED: no network namespaces here: {why}")).ok()
 }
 
 /// Whichever interface is listed first, the one that works is found.
 #[test]
 fn wrong_interfaces_ompi_6240() {
-    let mut figure = Figure::new(
-        "70-network",
-        "each job in its own network namespace, 1 interface of 3 works",
-    );
+    let mut figure = Figure::new("70-network", "each job in its own network namespace, 1 interface of 3 works");
     let Some(hosts) = two_hosts() else {
         figure.line("SKIPPED: no network namespaces here");
         return;
     };
     for (a, b) in Mpi::mixed() {
         for interface in ["all", "live0", "10.77.31.0/24"] {
-            let scene = Scene::new(format!(
-                "{} and {} by interface {interface}",
-                a.name, b.name
-            ));
+            let scene = Scene::new(format!("{} and {} by interface {interface}", a.name, b.name));
             let start = |host, mpi, ranks, names: [&str; 2]| {
                 let side = if host == 0 { "0" } else { "1" };
-                let arguments = [
-                    names[0], names[1], side, "queries", "send", "waitany", "sizes",
-                ];
-                let launch =
-                    Launch::new(mpi, ranks, "pair", &arguments).env("MPI_CONNECT_IFACE", interface);
+                let arguments = [names[0], names[1], side, "queries", "send", "waitany", "sizes"];
+                let launch = Launch::new(mpi, ranks, "pair", &arguments).env("MPI_CONNECT_IFACE", interface);
                 scene.start(launch.within(&hosts.on(host)))
             };
-            let jobs = [
-                start(0, a, 2, ["air", "ocean"]),
-                start(1, b, 2, ["ocean", "air"]),
-            ];
+            let jobs = [start(0, a, 2, ["air", "ocean"]), start(1, b, 2, ["ocean", "air"])];
             let [done, _] = scene.pass(jobs, LIMIT);
-            figure.line(format!(
-                "{} - {}, {interface}: {:.1} s",
-                a.name,
-                b.name,
-                done.took.as_secs_f64()
-            ));
+            figure.line(format!("{} - {}, {interface}: {:.1} s", a.name, b.name, done.took.as_secs_f64()));
         }
     }
 }
@@ -62,11 +43,7 @@ fn loopback_only_unless_asked() {
         let scene = Scene::new(format!("loopback only, {} and {}", a.name, b.name));
         let start = |host: usize, mpi, names: [&str; 2]| {
             let launch = Launch::new(mpi, 1, "bad", &["orphan", names[0], names[1], "3"]);
-            scene.start(
-                launch
-                    .env("MPI_CONNECT_TIMEOUT", "3")
-                    .within(&hosts.on(host)),
-            )
+            scene.start(launch.env("MPI_CONNECT_TIMEOUT", "3").within(&hosts.on(host)))
         };
         let jobs = [start(0, a, ["air", "ocean"]), start(1, b, ["ocean", "air"])];
         scene.pass(jobs, LIMIT);

@@ -37,47 +37,20 @@ const SECTIONS: &[&str] = &[
 const SHAPES: &[(usize, usize)] = &[(1, 1), (2, 3), (3, 1)];
 const LIMIT: Duration = Duration::from_secs(120);
 
-fn halves<'a>(
-    a: &'a Mpi,
-    b: &'a Mpi,
-    shape: (usize, usize),
-    library: Library,
-    sections: &[&str],
-) -> [Launch<'a>; 2] {
-    let air: Vec<_> = ["air", "ocean", "0"]
-        .iter()
-        .chain(sections)
-        .copied()
-        .collect();
-    let ocean: Vec<_> = ["ocean", "air", "1"]
-        .iter()
-        .chain(sections)
-        .copied()
-        .collect();
-    [
-        Launch::with(a, shape.0, "pair", library, &air),
-        Launch::with(b, shape.1, "pair", library, &ocean),
-    ]
+fn halves<'a>(a: &'a Mpi, b: &'a Mpi, shape: (usize, usize), library: Library, sections: &[&str]) -> [Launch<'a>; 2] {
+    let air: Vec<_> = ["air", "ocean", "0"].iter().chain(sections).copied().collect();
+    let ocean: Vec<_> = ["ocean", "air", "1"].iter().chain(sections).copied().collect();
+    [Launch::with(a, shape.0, "pair", library, &air), Launch::with(b, shape.1, "pair", library, &ocean)]
 }
 
 /// Runs both halves and gives the values checked in each section, both sides together.
 fn run(scene: &Scene, halves: [Launch<'_>; 2]) -> Vec<(String, u64)> {
     let jobs = halves.map(|h| scene.start(h));
     let [air, ocean] = scene.pass(jobs, LIMIT);
-    let checks = |line: &str| {
-        line.split_whitespace()
-            .nth(2)
-            .and_then(|n| n.parse::<u64>().ok())
-            .expect("a number")
-    };
+    let checks = |line: &str| line.split_whitespace().nth(2).and_then(|n| n.parse::<u64>().ok()).expect("a number");
     air.lines("SECTION")
         .zip(ocean.lines("SECTION"))
-        .map(|(a, o)| {
-            (
-                a.split_whitespace().next().expect("a name").to_owned(),
-                checks(a) + checks(o),
-            )
-        })
+        .map(|(a, o)| (a.split_whitespace().next().expect("a name").to_owned(), checks(a) + checks(o)))
         .collect()
 }
 
@@ -88,10 +61,7 @@ fn matrix(figure: &str, title: &str, library: Library, shapes: &[(usize, usize)]
     for (a, b) in Mpi::pairs() {
         for &shape in shapes {
             let label = format!("{}{}-{}{}", a.letter, shape.0, b.letter, shape.1);
-            let scene = Scene::new(format!(
-                "air {} {}, ocean {} {}",
-                a.name, shape.0, b.name, shape.1
-            ));
+            let scene = Scene::new(format!("air {} {}, ocean {} {}", a.name, shape.0, b.name, shape.1));
             let sections = run(&scene, halves(a, b, shape, library, SECTIONS));
             assert_eq!(sections.len(), SECTIONS.len(), "every section reports");
             for (row, (_, n)) in rows.iter_mut().zip(&sections) {
@@ -116,12 +86,7 @@ fn air_and_ocean_by_preload() {
 
 #[test]
 fn air_and_ocean_linked() {
-    matrix(
-        "11-linked",
-        "air and ocean, linked: values checked, all right",
-        Library::Linked,
-        &[(2, 1)],
-    );
+    matrix("11-linked", "air and ocean, linked: values checked, all right", Library::Linked, &[(2, 1)]);
 }
 
 #[test]
@@ -131,11 +96,7 @@ fn over_two_gibibytes() {
         let scene = Scene::new(format!("2049 MiB from {} to {}", a.name, b.name));
         let jobs = halves(a, b, (1, 1), Library::Preloaded, &["big"]).map(|h| scene.start(h));
         let [air, _] = scene.pass(jobs, LIMIT);
-        let rate = air
-            .lines("FIGURE big")
-            .next()
-            .expect("the program says how fast")
-            .to_owned();
+        let rate = air.lines("FIGURE big").next().expect("the program says how fast").to_owned();
         figure.line(format!("{} to {}: {rate}", a.name, b.name));
     }
 }
@@ -145,10 +106,7 @@ fn over_two_gibibytes() {
 fn two_mpiruns_one_node_ompi_6916() {
     for mpi in c_tests::MPIS {
         let scene = Scene::new(format!("two mpiruns of {} on one node", mpi.name));
-        run(
-            &scene,
-            halves(mpi, mpi, (2, 2), Library::Preloaded, &["queries", "send"]),
-        );
+        run(&scene, halves(mpi, mpi, (2, 2), Library::Preloaded, &["queries", "send"]));
     }
 }
 
@@ -191,10 +149,7 @@ fn peer_two_seconds_late_ompi_1905() {
 #[test]
 fn three_jobs() {
     for (a, b) in Mpi::mixed() {
-        let scene = Scene::new(format!(
-            "air {} 2, ice {} 3, ocean {} 1",
-            a.name, b.name, a.name
-        ));
+        let scene = Scene::new(format!("air {} 2, ice {} 3, ocean {} 1", a.name, b.name, a.name));
         let jobs = [
             scene.start(Launch::new(a, 2, "three", &["air", "ice", "ocean"])),
             scene.start(Launch::new(b, 3, "three", &["ice", "air", "ocean"])),

@@ -9,34 +9,18 @@ fn table(figure: &str, title: &str, roles: [&str; 2]) {
     let mut figure = Figure::new(figure, title);
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (a, b) in Mpi::pairs() {
-        let scene = Scene::new(format!(
-            "progress of {}: {} beside {}",
-            roles[0], a.name, b.name
-        ));
+        let scene = Scene::new(format!("progress of {}: {} beside {}", roles[0], a.name, b.name));
         let jobs = [
             scene.start(Launch::new(a, 2, "progress", &[roles[0], "air", "ocean"])),
             scene.start(Launch::new(b, 1, "progress", &[roles[1], "ocean", "air"])),
         ];
         let [done, _] = scene.pass(jobs, LIMIT);
-        let calls: Vec<_> = done
-            .lines("CALL")
-            .map(|l| l.split_once(" ms ").expect("a time"))
-            .collect();
+        let calls: Vec<_> = done.lines("CALL").map(|l| l.split_once(" ms ").expect("a time")).collect();
         if rows.is_empty() {
-            rows.push(
-                [String::new()]
-                    .into_iter()
-                    .chain(calls.iter().map(|c| c.0.to_owned()))
-                    .collect(),
-            );
+            rows.push([String::new()].into_iter().chain(calls.iter().map(|c| c.0.to_owned())).collect());
         }
         let label = format!("{} (other: {})", a.name, b.name);
-        rows.push(
-            [label]
-                .into_iter()
-                .chain(calls.iter().map(|c| c.1.to_owned()))
-                .collect(),
-        );
+        rows.push([label].into_iter().chain(calls.iter().map(|c| c.1.to_owned())).collect());
     }
     figure.table(&rows);
 }

@@ -85,21 +85,26 @@ pub fn own_class(class: Class) -> Option<c_int> {
     })
 }
 
+/// Our codes: the class each belongs to.
+static CODES: Mutex<Vec<(c_int, c_int)>> = Mutex::new(Vec::new());
+
 /// An error code whose text is this failure's. One code a class: its text is that of the last failure.
+///
+/// The code is a class made at run time, since the MPICH family shows the texts of codes under a predefined class as
+/// garbage; `MPI_Error_class` is ours for such a code and gives the class that it stands for.
 pub fn code(failure: &Failure) -> c_int {
-    static CODES: Mutex<Vec<(c_int, c_int)>> = Mutex::new(Vec::new());
     let abi = abi::get();
     let class = abi.class(failure.class);
     let mut codes = CODES.lock().unwrap_or_else(|e| e.into_inner());
-    let code = match codes.iter().find(|(c, _)| *c == class) {
-        Some((_, code)) => *code,
+    let code = match codes.iter().find(|(_, c)| *c == class) {
+        Some((code, _)) => *code,
         None => {
             let mut code = 0;
             // SAFETY: plain out-argument.
-            if unsafe { pmpi::add_error_code(class, &mut code) } != 0 {
+            if unsafe { pmpi::add_error_class(&mut code) } != 0 {
                 return class;
             }
-            codes.push((class, code));
+            codes.push((code, class));
             code
         }
     };
@@ -107,6 +112,11 @@ pub fn code(failure: &Failure) -> c_int {
     // SAFETY: the text is terminated and no longer than MPI_MAX_ERROR_STRING.
     unsafe { pmpi::add_error_string(code, text.as_ptr()) };
     code
+}
+
+/// The class that one of our codes stands for.
+pub fn class_of_code(code: c_int) -> Option<c_int> {
+    CODES.lock().unwrap_or_else(|e| e.into_inner()).iter().find(|(c, _)| *c == code).map(|(_, class)| *class)
 }
 
 fn clipped(abi: &Abi, text: &str) -> CString {
@@ -121,15 +131,37 @@ fn clipped(abi: &Abi, text: &str) -> CString {
 pub fn raise(comm: Handle, failure: &Failure) -> c_int {
     base::log!(Info, "error ({:?}): {}", failure.class, failure.text);
     let code = code(failure);
+    if is_fatal(comm) {
+        // The MPI ends the job now. Not every MPI manages to show the text of a class made at run time.
+        complain(&failure.text);
+    }
     // MPI_Comm_call_errhandler itself returns success under handlers that return.
     // SAFETY: `comm` is a live native communicator.
     unsafe { pmpi::comm_call_errhandler(comm, code) };
     code
 }
 
+fn is_fatal(comm: Handle) -> bool {
+    let abi = abi::get();
+    let mut handler: Handle = 0;
+    // SAFETY: a live communicator; the reference to the handler is given up.
+    unsafe {
+        let known = pmpi::comm_get_errhandler(comm, &mut handler) == 0;
+        let fatal = handler & abi.mask == abi.errors_are_fatal;
+        if known {
+            pmpi::errhandler_free(&mut handler);
+        }
+        fatal
+    }
+}
+
 /// Ends the process as an MPI ends it for calls before Init: there is no error handler yet.
 pub fn die(text: &str) -> ! {
+    complain(text);
+    std::process::exit(1)
+}
+
+fn complain(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "mpi_connect: {text}");
-    std::process::exit(1)
 }

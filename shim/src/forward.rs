@@ -262,7 +262,6 @@ pmpi! {
     fn comm_create_keyval = c"PMPI_Comm_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
     fn errhandler_free = c"PMPI_Errhandler_free" (handler: *mut Handle);
     fn add_error_class = c"PMPI_Add_error_class" (class: *mut c_int);
-    fn add_error_code = c"PMPI_Add_error_code" (class: c_int, code: *mut c_int);
     fn add_error_string = c"PMPI_Add_error_string" (code: c_int, text: *const c_char);
     fn allreduce = c"PMPI_Allreduce" (send: *const c_void, recv: *mut c_void, count: c_int, datatype: Handle, op: Handle, comm: Handle);
     fn ibcast = c"PMPI_Ibcast" (buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle, request: *mut Handle);

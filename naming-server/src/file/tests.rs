@@ -138,6 +138,7 @@ fn a_cleaner_leaves_the_record_that_came_after() {
     let judged = File::options().read(true).write(true).open(&path).unwrap();
     let new = sample("ocean");
     let _claim = dir.store().claim(&new).unwrap();
+    assert_eq!(judged.metadata().unwrap().len(), 0, "cut before it was locked");
     assert!(entry::clean(&judged, &path).unwrap());
     assert_eq!(dir.store().lookup("ocean").unwrap(), Some(new));
 }

@@ -111,6 +111,7 @@ abi! {
     request_null: Handle = "MPI_REQUEST_NULL",
     group_null: Handle = "MPI_GROUP_NULL",
     datatype_null: Handle = "MPI_DATATYPE_NULL",
+    errors_are_fatal: Handle = "MPI_ERRORS_ARE_FATAL",
     errors_return: Handle = "MPI_ERRORS_RETURN",
     byte: Handle = "MPI_BYTE",
     int: Handle = "MPI_INT",

@@ -16,6 +16,7 @@ pub const FAMILY: Family = Family {
         ("MPI_REQUEST_NULL", Int(0x2c000000)),
         ("MPI_GROUP_NULL", Int(0x08000000)),
         ("MPI_DATATYPE_NULL", Int(0x0c000000)),
+        ("MPI_ERRORS_ARE_FATAL", Int(0x54000000)),
         ("MPI_ERRORS_RETURN", Int(0x54000001)),
         ("MPI_BYTE", Int(0x4c00010d)),
         ("MPI_INT", Int(0x4c000405)),

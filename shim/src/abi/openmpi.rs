@@ -17,6 +17,7 @@ pub const FAMILY: Family = Family {
         ("MPI_REQUEST_NULL", Address(c"ompi_request_null")),
         ("MPI_GROUP_NULL", Address(c"ompi_mpi_group_null")),
         ("MPI_DATATYPE_NULL", Address(c"ompi_mpi_datatype_null")),
+        ("MPI_ERRORS_ARE_FATAL", Address(c"ompi_mpi_errors_are_fatal")),
         ("MPI_ERRORS_RETURN", Address(c"ompi_mpi_errors_return")),
         ("MPI_BYTE", Address(c"ompi_mpi_byte")),
         ("MPI_INT", Address(c"ompi_mpi_int")),

@@ -10,7 +10,6 @@
 
 mod collective;
 mod fork;
-mod fortran;
 mod meet;
 pub mod registration;
 
@@ -34,6 +33,16 @@ use std::time::Duration;
 #[allow(non_camel_case_types)]
 pub struct MPI_Comm(usize);
 
+impl MPI_Comm {
+    pub fn new(handle: Handle) -> MPI_Comm {
+        MPI_Comm(handle as usize)
+    }
+
+    pub fn handle(self) -> Handle {
+        self.0 as Handle
+    }
+}
+
 /// Registers this job, or the part of it that `local_comm` spans, under a name by which other jobs find it.
 ///
 /// Collective over `local_comm`, an intra-communicator; the name of rank 0 counts: 1 to 255 bytes of UTF-8 without
@@ -44,7 +53,7 @@ pub struct MPI_Comm(usize);
 pub unsafe extern "C" fn MPI_Conn_register(name: *const c_char, local_comm: MPI_Comm, handle: *mut c_int) -> c_int {
     let call = "MPI_Conn_register";
     let abi = running(call);
-    let comm = local_comm.0 as Handle & abi.mask;
+    let comm = local_comm.handle() & abi.mask;
     if let Err(failure) = check_intra(abi, comm) {
         return raise(abi.comm_world, &failure.of(call));
     }

@@ -1,8 +1,9 @@
-//! Start and end: the hook that lets us finish our transfers in MPI_Finalize, after everything the program does there.
+//! What we answer from the first call on: start and end, with the hook that lets us finish our transfers in
+//! MPI_Finalize after everything the program does there, and the class of our error codes.
 
 use crate::conn::{self, registration};
 use crate::forward::{self as pmpi, Face};
-use crate::{abi, attr, forward};
+use crate::{abi, attr, error, forward};
 use node::Node;
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
@@ -27,6 +28,19 @@ pub fn Init_thread(face: Face, argc: usize, argv: usize, required: usize, provid
         )
     };
     started(code)
+}
+
+/// The class of one of our codes; MPI's own answer for any other.
+pub fn Error_class(face: Face, code: usize, class: usize) -> c_int {
+    if let Some(ours) = error::class_of_code(code as c_int) {
+        // SAFETY: the program's int.
+        unsafe { (class as *mut c_int).write(ours) };
+        return 0;
+    }
+    // SAFETY: the function of this face is MPI_Error_class.
+    unsafe {
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(code, class)
+    }
 }
 
 fn started(code: c_int) -> c_int {

@@ -5,6 +5,7 @@
 
 mod comm;
 mod complete;
+mod fortran;
 mod group;
 pub mod init;
 mod p2p;

@@ -2,8 +2,9 @@
 //! Everything else that a Fortran program calls comes to us through the C names that its MPI's Fortran layer uses.
 #![allow(clippy::missing_safety_doc)]
 
-use super::{MPI_Comm, MPI_Conn_error_class, MPI_Conn_intercomm_create, MPI_Conn_register, MPI_Conn_remove, MAX_NAME};
+use crate::conn::{MPI_Comm, MPI_Conn_error_class, MPI_Conn_intercomm_create, MPI_Conn_register, MPI_Conn_remove};
 use crate::forward::{comm_from_fortran, comm_to_fortran};
+use engine::setup::MAX_NAME;
 use std::ffi::{CString, c_char, c_int};
 
 /// A blank-padded Fortran string as a C string. Too long a name stays too long, so that it is refused, not cut.
@@ -26,7 +27,7 @@ unsafe extern "C" fn mpi_conn_register_(
 ) {
     // SAFETY: a Fortran caller passes addresses of its variables.
     unsafe {
-        let comm = MPI_Comm(comm_from_fortran(local_comm.read()) as usize);
+        let comm = MPI_Comm::new(comm_from_fortran(local_comm.read()));
         ierror.write(MPI_Conn_register(trimmed(name, len).as_ptr(), comm, handle));
     }
 }
@@ -39,12 +40,12 @@ unsafe extern "C" fn mpi_conn_intercomm_create_(
     ierror: *mut c_int,
     len: usize,
 ) {
-    let mut new = MPI_Comm(0);
+    let mut new = MPI_Comm::new(0);
     // SAFETY: a Fortran caller passes addresses of its variables.
     unsafe {
         let code = MPI_Conn_intercomm_create(handle.read(), trimmed(remote_name, len).as_ptr(), &mut new);
         if code == 0 {
-            newintercomm.write(comm_to_fortran(new.0 as u64));
+            newintercomm.write(comm_to_fortran(new.handle()));
         }
         ierror.write(code);
     }

@@ -1,0 +1,104 @@
+//! Floods stay bounded, and do not hide what is looked for.
+
+use super::*;
+use crate::state::Body;
+use crate::wire::{Head, Message};
+use base::bytes::Malformed;
+
+/// Envelopes and bytes that nobody has received yet.
+fn held(side: &Side) -> (usize, u64) {
+    let context = side.engine.contexts[side.ctx.0 as usize].as_ref().unwrap();
+    let bytes = |b: &Body| b.eager_bytes();
+    (context.unexpected.len(), context.unexpected.iter().map(|m| bytes(&m.body)).sum())
+}
+
+#[test]
+fn a_flood_is_bounded_and_arrives_whole() {
+    let cfg = Config::default();
+    let (mut a, mut b) = pair(cfg.clone());
+    let n = 100_000usize;
+    let mut ops = Vec::new();
+    for i in 0..n {
+        ops.push(a.send(0, &[i as u8; 1500], Mode::Standard));
+        if i % 512 == 0 {
+            settle(&mut a, &mut b);
+        }
+        let (envelopes, bytes) = held(&b);
+        assert!(envelopes as u64 <= cfg.envelopes && bytes <= cfg.eager_bytes);
+    }
+    assert!(ops.iter().filter(|op| a.engine.outcome(**op).is_some()).count() < 1024);
+    for i in 0..n {
+        let r = b.recv(ANY.0, ANY.1, 1500);
+        settle(&mut a, &mut b);
+        assert_eq!(b.engine.finish(r), got(0, 1500), "message {i}");
+        assert_eq!(b.mem.0.remove(&r.0).unwrap()[0], i as u8);
+        let (envelopes, bytes) = held(&b);
+        assert!(envelopes as u64 <= cfg.envelopes && bytes <= cfg.eager_bytes);
+    }
+    assert!(ops.iter().all(|op| a.engine.outcome(*op) == Some(Outcome::Sent)));
+}
+
+#[test]
+fn a_receive_finds_its_message_behind_a_flood() {
+    for posted_first in [true, false] {
+        let (mut a, mut b) = pair(small());
+        let early = posted_first.then(|| b.recv(ANY.0, Tag::Is(7), 1));
+        for _ in 0..50 {
+            a.send(0, &[1; 12], Mode::Standard);
+        }
+        a.send(7, &[9], Mode::Standard);
+        settle(&mut a, &mut b);
+        let r = early.unwrap_or_else(|| b.recv(ANY.0, Tag::Is(7), 1));
+        settle(&mut a, &mut b);
+        assert_eq!(b.engine.outcome(r), got(7, 1));
+        let (_, bytes) = held(&b);
+        assert!(bytes <= 64, "only envelopes are given beyond the budget");
+        for _ in 0..50 {
+            let r = b.recv(ANY.0, Tag::Is(0), 12);
+            settle(&mut a, &mut b);
+            assert_eq!(b.engine.outcome(r), got(0, 12));
+        }
+        // The extra envelopes are not given for good.
+        for _ in 0..50 {
+            a.send(0, &[1], Mode::Standard);
+        }
+        settle(&mut a, &mut b);
+        assert!(held(&b).0 <= 4 + 2);
+    }
+}
+
+#[test]
+fn repeated_probes_find_it_too() {
+    let (mut a, mut b) = pair(small());
+    for _ in 0..30 {
+        a.send(0, &[1; 12], Mode::Standard);
+    }
+    a.send(7, &[9], Mode::Standard);
+    let found = (0..40).any(|_| {
+        settle(&mut a, &mut b);
+        matches!(b.engine.probe(b.ctx, Source::Rank(0), Tag::Is(7)), Probe::Found(_))
+    });
+    assert!(found);
+}
+
+#[test]
+fn who_overdraws_is_malformed() {
+    let (_, mut b) = pair(small());
+    let head = Head { tag: 0, source: 0, context: 1, op: 1 };
+    let rts = Message::Rts { head, size: 5 }.encode();
+    for _ in 0..4 {
+        assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &rts), Ok(()));
+    }
+    assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &rts), Err(Malformed));
+    let (_, mut b) = pair(small());
+    let too_long = Message::Eager { notify: false, head, data: &[0; 17] }.encode();
+    assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &too_long), Err(Malformed));
+    let stranger = Message::Rts { head: Head { source: 1, ..head }, size: 5 }.encode();
+    assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &stranger), Err(Malformed));
+    let (mut a, _) = pair(small());
+    let s = a.send(0, &[1; 20], Mode::Standard);
+    for (offset, len) in [(0, 21), (20, 1), (u64::MAX, 2), (0, 0)] {
+        let cts = Message::Cts { sender_op: s.0, receiver_op: 1, offset, len }.encode();
+        assert_eq!(a.engine.on_message(&mut a.mem, a.peer, &cts), Err(Malformed));
+    }
+}

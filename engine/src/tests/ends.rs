@@ -1,0 +1,205 @@
+//! Close, death and BYE in every state of an operation.
+
+use super::*;
+
+/// Everything pending on both sides, each in a state of its own; `b` is the side that stays.
+struct Mixed {
+    a: Side,
+    b: Side,
+    queued: Vec<OpId>,
+    rts_sent: OpId,
+    half_sent: OpId,
+    awaiting_done: OpId,
+    eager_sent: OpId,
+    posted: OpId,
+    posted_any: OpId,
+    half_received: OpId,
+    /// Arrived whole, not received.
+    waiting_tag: i32,
+}
+
+fn mixed() -> Mixed {
+    let (mut a, mut b) = pair(small());
+    // b receives the first half of this.
+    let half_received = b.recv(Source::Rank(0), Tag::Is(1), 40);
+    a.send(1, &[1; 40], Mode::Standard);
+    b.take_all(&mut a);
+    a.take_all(&mut b);
+    b.take(&mut a);
+    b.take(&mut a);
+    a.wire.clear();
+    // a receives the first half of this.
+    a.recv(Source::Rank(0), Tag::Is(2), 40);
+    let half_sent = b.send(2, &[2; 40], Mode::Standard);
+    a.take_all(&mut b);
+    b.take_all(&mut a);
+    a.take(&mut b);
+    let eager_sent = b.send(3, &[3], Mode::Standard);
+    let awaiting_done = b.send(3, &[3], Mode::Synchronous);
+    let rts_sent = b.send(3, &[3; 40], Mode::Standard);
+    let mut queued: Vec<OpId> = (0..5).map(|_| b.send(3, &[3], Mode::Standard)).collect();
+    queued.retain(|op| b.engine.outcome(*op).is_none());
+    let posted = b.recv(Source::Rank(0), Tag::Is(4), 1);
+    let posted_any = b.recv(Source::Any, Tag::Is(4), 1);
+    a.send(5, &[5], Mode::Standard);
+    a.send(6, &[6; 40], Mode::Standard);
+    b.take_all(&mut a);
+    assert!(!queued.is_empty());
+    assert_eq!(b.engine.outcome(eager_sent), Some(Outcome::Sent));
+    Mixed {
+        a,
+        b,
+        queued,
+        rts_sent,
+        half_sent,
+        awaiting_done,
+        eager_sent,
+        posted,
+        posted_any,
+        half_received,
+        waiting_tag: 5,
+    }
+}
+
+#[test]
+fn death_ends_what_depends_on_it() {
+    for (gone, fault) in [(Gone::Dead, Fault::PeerDead), (Gone::Finished, Fault::PeerFinished)] {
+        let Mixed { mut b, queued, waiting_tag, .. } = mixed();
+        let m = mixed();
+        assert_eq!(b.engine.watching().collect::<Vec<_>>(), vec![b.peer]);
+        b.engine.on_gone(b.peer, gone);
+        let all = [m.rts_sent, m.half_sent, m.awaiting_done, m.posted, m.posted_any, m.half_received];
+        for op in all.into_iter().chain(queued) {
+            assert_eq!(b.engine.outcome(op), failed(fault), "{op:?}");
+        }
+        assert_eq!(b.engine.outcome(m.eager_sent), Some(Outcome::Sent));
+        assert_eq!(b.engine.watching().next(), None);
+        // What had arrived whole is still received, what was only announced is not.
+        let r = b.recv(ANY.0, ANY.1, 1);
+        assert_eq!(b.engine.outcome(r), got(waiting_tag, 1));
+        for (source, tag) in [(Source::Rank(0), Tag::Is(6)), ANY] {
+            let r = b.recv(source, tag, 1);
+            assert_eq!(b.engine.outcome(r), failed(fault));
+            assert_eq!(b.engine.probe(b.ctx, source, tag), Probe::Failed(fault));
+        }
+        let s = b.send(0, &[1], Mode::Standard);
+        assert_eq!(b.engine.outcome(s), failed(fault));
+        while b.engine.next_output().is_some() {}
+        assert!(!b.engine.bulk_wanted(b.peer, m.half_received.0, 0, 40));
+    }
+}
+
+#[test]
+fn receives_from_any_source_need_all_to_finish_but_one_to_die() {
+    let mut e = Engine::new(small());
+    let mut mem = VecMemory::default();
+    let peers = vec![e.add_peer(1), e.add_peer(1)];
+    let ctx = e.open(1, 0, peers.clone());
+    let post = |e: &mut Engine, mem: &mut VecMemory| {
+        let op = e.next_op();
+        e.recv(mem, op, ctx, Source::Any, Tag::Any, 0);
+        op
+    };
+    let mut other = e.clone();
+    let r = post(&mut e, &mut mem);
+    e.on_message(&mut mem, peers[0], &[8]).unwrap();
+    assert_eq!(e.outcome(r), None);
+    assert_eq!(e.watching().collect::<Vec<_>>(), vec![peers[1]]);
+    e.on_message(&mut mem, peers[1], &[8]).unwrap();
+    assert_eq!(e.outcome(r), failed(Fault::PeerFinished));
+    let r = post(&mut other, &mut mem);
+    other.on_gone(peers[1], Gone::Dead);
+    assert_eq!(other.outcome(r), failed(Fault::PeerDead));
+}
+
+#[test]
+fn close_ends_what_is_not_matched_and_lets_the_rest_finish() {
+    let mut m = mixed();
+    m.b.engine.close(m.b.ctx);
+    let unmatched = [m.rts_sent, m.awaiting_done, m.posted, m.posted_any];
+    for op in unmatched.into_iter().chain(m.queued.iter().copied()) {
+        assert_eq!(m.b.engine.outcome(op), failed(Fault::Revoked), "{op:?}");
+    }
+    assert_eq!((m.b.engine.outcome(m.half_sent), m.b.engine.outcome(m.half_received)), (None, None));
+    settle(&mut m.a, &mut m.b);
+    assert_eq!(m.b.engine.outcome(m.half_sent), Some(Outcome::Sent));
+    // Its second half was lost above.
+    m.b.engine.on_lane_lost(m.b.peer);
+    settle(&mut m.a, &mut m.b);
+    assert_eq!(m.b.engine.outcome(m.half_received), got(1, 40));
+    assert!(m.b.engine.next_op().0 > 0 && m.b.engine.watching().next().is_none());
+}
+
+#[test]
+fn the_other_side_hears_of_a_close() {
+    let (mut a, mut b) = pair(small());
+    let waiting = a.send(0, &[1; 40], Mode::Standard);
+    settle(&mut a, &mut b);
+    let posted = a.recv(ANY.0, ANY.1, 4);
+    b.engine.close(b.ctx);
+    settle(&mut a, &mut b);
+    assert_eq!(a.engine.outcome(waiting), failed(Fault::Revoked));
+    assert_eq!(a.engine.outcome(posted), failed(Fault::Revoked));
+    let later = a.send(0, &[1], Mode::Standard);
+    assert_eq!(a.engine.outcome(later), failed(Fault::Revoked));
+}
+
+#[test]
+fn later_messages_are_refused_and_cost_no_credit() {
+    let (mut a, mut b) = pair(small());
+    b.engine.close(b.ctx);
+    for _ in 0..40 {
+        let s = a.send(0, &[1; 12], Mode::Standard);
+        // The word of the close is kept back, so that a goes on.
+        b.take_all(&mut a);
+        b.collect();
+        b.wire.retain(|o| !matches!(o, Output::Message { bytes, .. } if bytes[0] == 6));
+        a.take_all(&mut b);
+        assert_eq!(a.engine.outcome(s), Some(Outcome::Sent));
+    }
+    let s = a.send(0, &[1; 12], Mode::Synchronous);
+    settle(&mut a, &mut b);
+    assert_eq!(a.engine.outcome(s), failed(Fault::Revoked));
+    // The slot serves again.
+    let (x, y) = (b.engine.open(2, 0, vec![b.peer]), a.engine.open(2, 0, vec![a.peer]));
+    assert_eq!(x, b.ctx);
+    a.ctx = y;
+    let r = b.recv(ANY.0, ANY.1, 1);
+    a.send(0, &[1], Mode::Standard);
+    settle(&mut a, &mut b);
+    assert_eq!(b.engine.outcome(r), got(0, 1));
+}
+
+#[test]
+fn data_that_went_with_its_sender_is_refused() {
+    let (mut a, mut b) = pair(small());
+    a.send(0, &[1; 40], Mode::Standard);
+    settle(&mut a, &mut b);
+    a.engine.close(a.ctx);
+    let r = b.recv(ANY.0, ANY.1, 40);
+    settle(&mut a, &mut b);
+    assert_eq!(b.engine.outcome(r), failed(Fault::Revoked));
+    assert!(a.engine.withdrawn.is_empty());
+}
+
+#[test]
+fn a_context_that_is_never_opened_is_refused() {
+    let (mut a, mut b) = pair(small());
+    a.ctx = a.engine.open(2, 0, vec![a.peer]);
+    let s = a.send(0, &[1; 40], Mode::Standard);
+    settle(&mut a, &mut b);
+    b.engine.refuse(1, 2);
+    settle(&mut a, &mut b);
+    assert_eq!(a.engine.outcome(s), failed(Fault::Revoked));
+}
+
+#[test]
+fn control_passes_through() {
+    let (mut a, mut b) = pair(small());
+    a.engine.control(a.peer, b"hello");
+    b.take(&mut a);
+    assert_eq!(b.engine.next_output(), Some(Output::Control { peer: b.peer, bytes: b"hello".to_vec() }));
+    a.engine.bye(a.peer);
+    b.take(&mut a);
+    assert_eq!(b.engine.gone(b.peer), Some(Gone::Finished));
+}

@@ -1,0 +1,98 @@
+//! Engines against each other, without paths: what one puts out is handed to the other, when the test says so.
+
+mod credit;
+mod ends;
+mod transfers;
+
+use crate::*;
+use base::memory::VecMemory;
+use std::collections::VecDeque;
+
+pub(crate) struct Side {
+    pub engine: Engine,
+    pub mem: VecMemory,
+    pub peer: PeerId,
+    pub ctx: Ctx,
+    /// On its way to the other side.
+    pub wire: VecDeque<Output>,
+}
+
+impl Side {
+    fn new(cfg: &Config) -> Side {
+        let mut engine = Engine::new(cfg.clone());
+        let peer = engine.add_peer(1);
+        let ctx = engine.open(1, 0, vec![peer]);
+        Side { engine, mem: VecMemory::default(), peer, ctx, wire: VecDeque::new() }
+    }
+
+    pub fn send(&mut self, tag: i32, data: &[u8], mode: Mode) -> OpId {
+        let op = self.engine.next_op();
+        self.mem.0.insert(op.0, data.to_vec());
+        self.engine.send(&self.mem, op, self.ctx, 0, tag, data.len() as u64, mode);
+        op
+    }
+
+    pub fn recv(&mut self, source: Source, tag: Tag, capacity: usize) -> OpId {
+        let op = self.engine.next_op();
+        self.mem.0.insert(op.0, vec![0; capacity]);
+        self.engine.recv(&mut self.mem, op, self.ctx, source, tag, capacity as u64);
+        op
+    }
+
+    pub fn data(&self, op: OpId) -> &[u8] {
+        &self.mem.0[&op.0]
+    }
+
+    pub fn collect(&mut self) {
+        while let Some(output) = self.engine.next_output() {
+            self.wire.push_back(output);
+        }
+    }
+
+    /// Takes one thing off the wire of `from`.
+    pub fn take(&mut self, from: &mut Side) -> bool {
+        from.collect();
+        match from.wire.pop_front() {
+            None => return false,
+            Some(Output::Message { bytes, .. }) => {
+                self.engine.on_message(&mut self.mem, self.peer, &bytes).expect("well formed");
+            }
+            Some(Output::Bulk { receiver_op, op, offset, len, .. }) => {
+                if self.engine.bulk_wanted(self.peer, receiver_op, offset, len) {
+                    let data = &from.mem.0[&op.0][offset as usize..(offset + len) as usize];
+                    base::Memory::write(&mut self.mem, receiver_op, offset, data);
+                    self.engine.on_bulk(self.peer, receiver_op, offset, len);
+                }
+            }
+            Some(Output::Control { .. }) => {}
+        }
+        true
+    }
+
+    pub fn take_all(&mut self, from: &mut Side) {
+        while self.take(from) {}
+    }
+}
+
+pub(crate) fn pair(cfg: Config) -> (Side, Side) {
+    (Side::new(&cfg), Side::new(&cfg))
+}
+
+/// Until nothing moves.
+pub(crate) fn settle(a: &mut Side, b: &mut Side) {
+    while a.take(b) || b.take(a) {}
+}
+
+pub(crate) fn small() -> Config {
+    Config { eager_max: 16, envelopes: 4, eager_bytes: 64, extra_envelopes: 2, chunk: 8, ..Config::default() }
+}
+
+pub(crate) const ANY: (Source, Tag) = (Source::Any, Tag::Any);
+
+pub(crate) fn got(tag: i32, size: u64) -> Option<Outcome> {
+    Some(Outcome::Received(Envelope { source: 0, tag, size }))
+}
+
+pub(crate) fn failed(fault: Fault) -> Option<Outcome> {
+    Some(Outcome::Failed(fault))
+}

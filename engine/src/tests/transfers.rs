@@ -1,0 +1,172 @@
+//! Messages of all kinds, matched in both orders.
+
+use super::*;
+
+#[test]
+fn all_sizes_and_modes_in_both_orders() {
+    for size in [0usize, 1, 15, 16, 17, 8 * 9 + 3] {
+        for mode in [Mode::Standard, Mode::Synchronous] {
+            for first in [true, false] {
+                let (mut a, mut b) = pair(small());
+                let data: Vec<u8> = (0..size as u8).collect();
+                let mut r = None;
+                if first {
+                    r = Some(b.recv(Source::Rank(0), Tag::Is(3), size));
+                }
+                let s = a.send(3, &data, mode);
+                let eager = size <= 16;
+                assert_eq!(a.engine.outcome(s).is_some(), eager && mode == Mode::Standard);
+                settle(&mut a, &mut b);
+                if !first {
+                    assert_eq!(a.engine.outcome(s).is_some(), eager && mode == Mode::Standard);
+                    let seen = b.engine.probe(b.ctx, ANY.0, ANY.1);
+                    assert_eq!(seen, Probe::Found(Envelope { source: 0, tag: 3, size: size as u64 }));
+                }
+                let r = r.unwrap_or_else(|| b.recv(ANY.0, ANY.1, size));
+                settle(&mut a, &mut b);
+                assert_eq!(a.engine.finish(s), Some(Outcome::Sent));
+                assert_eq!(b.data(r), &data[..]);
+                assert_eq!(b.engine.finish(r), got(3, size as u64));
+                assert_eq!((a.engine.finish(s), b.engine.finish(r)), (None, None));
+                assert!(a.engine.ops.is_empty() && b.engine.ops.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn truncation_delivers_what_fits() {
+    for (size, capacity) in [(10usize, 4usize), (10, 0), (60, 20), (60, 0), (60, 59)] {
+        let (mut a, mut b) = pair(small());
+        let data: Vec<u8> = (1..=size as u8).collect();
+        let r = b.recv(ANY.0, ANY.1, capacity);
+        let s = a.send(0, &data, Mode::Synchronous);
+        settle(&mut a, &mut b);
+        let envelope = Envelope { source: 0, tag: 0, size: capacity as u64 };
+        assert_eq!(b.engine.finish(r), Some(Outcome::Truncated(envelope)));
+        assert_eq!(b.data(r), &data[..capacity]);
+        assert_eq!(a.engine.finish(s), Some(Outcome::Sent));
+    }
+}
+
+#[test]
+fn transfers_take_turns_and_cost_nothing_ahead() {
+    let (mut a, mut b) = pair(Config { chunk: 1 << 18, ..Config::default() });
+    // No such buffers exist: ranges alone are kept, however long.
+    for _ in 0..2 {
+        let op = a.engine.next_op();
+        a.engine.send(&a.mem, op, a.ctx, 0, 0, 5 << 30, Mode::Standard);
+        let r = b.engine.next_op();
+        b.engine.recv(&mut b.mem, r, b.ctx, ANY.0, ANY.1, 6 << 30);
+    }
+    while let Some(output) = a.engine.next_output() {
+        let Output::Message { bytes, .. } = output else { panic!("nothing was asked for") };
+        b.engine.on_message(&mut b.mem, b.peer, &bytes).unwrap();
+    }
+    while let Some(Output::Message { bytes, .. }) = b.engine.next_output() {
+        a.engine.on_message(&mut a.mem, a.peer, &bytes).unwrap();
+    }
+    let mut seen = Vec::new();
+    for _ in 0..8 {
+        match a.engine.next_output() {
+            Some(Output::Bulk { op, offset, len, .. }) => seen.push((op.0, offset, len)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(seen[0], (1, 0, 1 << 18));
+    assert_eq!(seen[1], (2, 0, 1 << 18));
+    assert_eq!(seen[6], (1, 3 << 18, 1 << 18));
+    assert!(a.engine.out.is_empty());
+}
+
+#[test]
+fn backlog_holds_sends_and_bulk_back() {
+    let (mut a, mut b) = pair(small());
+    a.engine.set_backlogged(&a.mem, a.peer, true);
+    let s = a.send(0, &[1], Mode::Standard);
+    let t = a.send(0, &[2; 40], Mode::Standard);
+    assert_eq!((a.engine.outcome(s), a.engine.awaited(s)), (None, Some(Awaited::Room(a.peer))));
+    let r = b.recv(ANY.0, ANY.1, 40);
+    let q = b.recv(ANY.0, ANY.1, 40);
+    settle(&mut a, &mut b);
+    assert_eq!(b.engine.outcome(r), None);
+    a.engine.set_backlogged(&a.mem, a.peer, false);
+    assert_eq!(a.engine.outcome(s), Some(Outcome::Sent));
+    b.take(&mut a);
+    b.take(&mut a);
+    b.collect();
+    a.engine.set_backlogged(&a.mem, a.peer, true);
+    settle(&mut a, &mut b);
+    assert_eq!(b.engine.awaited(q), Some(Awaited::Data(b.peer, 0, 40)));
+    a.engine.set_backlogged(&a.mem, a.peer, false);
+    settle(&mut a, &mut b);
+    assert_eq!((a.engine.outcome(t), b.engine.outcome(q)), (Some(Outcome::Sent), got(0, 40)));
+}
+
+#[test]
+fn bulk_is_wanted_only_where_it_belongs() {
+    let (mut a, mut b) = pair(small());
+    let r = b.recv(ANY.0, ANY.1, 20);
+    a.send(0, &[7; 30], Mode::Standard);
+    b.take(&mut a);
+    let (op, peer) = (r.0, b.peer);
+    assert!(b.engine.bulk_wanted(peer, op, 0, 20) && b.engine.bulk_wanted(peer, op, 19, 1));
+    assert!(!b.engine.bulk_wanted(peer, op, 19, 2) && !b.engine.bulk_wanted(peer, op, u64::MAX, 2));
+    assert!(!b.engine.bulk_wanted(peer, op + 1, 0, 1) && !b.engine.bulk_wanted(PeerId(9), op, 0, 1));
+    b.engine.on_bulk(peer, op, 5, 15);
+    b.engine.on_bulk(peer, op, 5, 15);
+    assert_eq!(b.engine.outcome(r), None);
+    b.engine.on_bulk(peer, op, 0, 5);
+    assert!(b.engine.outcome(r).is_some() && !b.engine.bulk_wanted(peer, op, 0, 20));
+}
+
+#[test]
+fn a_lost_lane_is_made_good() {
+    let (mut a, mut b) = pair(small());
+    let data: Vec<u8> = (0..90).collect();
+    let r = b.recv(ANY.0, ANY.1, 90);
+    let s = a.send(0, &data, Mode::Standard);
+    b.take_all(&mut a);
+    a.take_all(&mut b);
+    a.collect();
+    // Of the pieces under way every other one arrives.
+    let pieces: Vec<Output> = a.wire.drain(..).collect();
+    a.wire.extend(pieces.into_iter().step_by(2));
+    settle(&mut a, &mut b);
+    assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (None, None));
+    b.engine.on_lane_lost(b.peer);
+    settle(&mut a, &mut b);
+    assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(0, 90)));
+    assert_eq!(b.data(r), &data[..]);
+}
+
+#[test]
+fn receives_can_be_taken_back_and_forgotten() {
+    let (mut a, mut b) = pair(small());
+    let r = b.recv(ANY.0, ANY.1, 8);
+    assert!(b.engine.cancel_recv(r) && !b.engine.cancel_recv(r));
+    let s = a.send(0, &[1, 2], Mode::Synchronous);
+    a.engine.forget(s);
+    settle(&mut a, &mut b);
+    assert!(a.engine.pending(s));
+    let r = b.recv(ANY.0, ANY.1, 8);
+    assert!(!b.engine.cancel_recv(r));
+    settle(&mut a, &mut b);
+    assert!(!a.engine.pending(s) && a.engine.ops.is_empty());
+    assert_eq!(b.engine.finish(r), got(0, 2));
+}
+
+#[test]
+fn what_comes_before_the_context_is_kept() {
+    let (mut a, mut b) = pair(small());
+    a.ctx = a.engine.open(2, 0, vec![a.peer]);
+    a.send(1, &[5], Mode::Standard);
+    let s = a.send(2, &[6; 30], Mode::Standard);
+    settle(&mut a, &mut b);
+    b.ctx = b.engine.open(2, 0, vec![b.peer]);
+    let q = b.recv(ANY.0, Tag::Is(2), 30);
+    let r = b.recv(ANY.0, ANY.1, 30);
+    settle(&mut a, &mut b);
+    assert_eq!((b.engine.outcome(r), b.engine.outcome(q)), (got(1, 1), got(2, 30)));
+    assert_eq!(a.engine.outcome(s), Some(Outcome::Sent));
+}
