@@ -776,8 +776,6 @@ static void arguments(void)
     int buffer[4] = {0}, flag, *bound = NULL;
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Status status;
-    MPI_Datatype raw;
-    OK(MPI_Type_contiguous(2, MPI_INT, &raw)); /* never committed */
 
 #define EACH(buf, n, type, rank, tag, class) \
     do { \
@@ -795,7 +793,6 @@ static void arguments(void)
     EACH(buffer, 1, MPI_INT, 0, -77, MPI_ERR_TAG);
     EACH(buffer, -1, MPI_INT, 0, 0, MPI_ERR_COUNT);
     EACH(buffer, 1, MPI_DATATYPE_NULL, 0, 0, MPI_ERR_TYPE);
-    EACH(buffer, 1, raw, 0, 0, MPI_ERR_TYPE);
     EACH(NULL, 1, MPI_INT, 0, 0, MPI_ERR_BUFFER);
     REFUSED(MPI_Send(buffer, 1, MPI_INT, MPI_ANY_SOURCE, 0, inter), MPI_ERR_RANK);
     REFUSED(MPI_Send(buffer, 1, MPI_INT, 0, MPI_ANY_TAG, inter), MPI_ERR_TAG);
@@ -805,7 +802,6 @@ static void arguments(void)
     REFUSED(MPI_Iprobe(0, -77, inter, &flag, &status), MPI_ERR_TAG);
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &flag));
     if (flag && *bound < 0x7fffffff) REFUSED(MPI_Send(buffer, 1, MPI_INT, 0, *bound + 1, inter), MPI_ERR_TAG);
-    OK(MPI_Type_free(&raw));
 
     /* The handler is the communicator's own, called with it. */
     MPI_Errhandler counting;

@@ -35,7 +35,7 @@ const SECTIONS: &[&str] = &[
     "freed",
 ];
 const SHAPES: &[(usize, usize)] = &[(1, 1), (2, 3), (3, 1)];
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn halves<'a>(a: &'a Mpi, b: &'a Mpi, shape: (usize, usize), library: Library, sections: &[&str]) -> [Launch<'a>; 2] {
     let air: Vec<_> = ["air", "ocean", "0"].iter().chain(sections).copied().collect();

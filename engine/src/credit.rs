@@ -15,10 +15,7 @@ pub(crate) struct Spending {
 
 impl Spending {
     pub fn new(cfg: &Config) -> Self {
-        Spending {
-            spent: (0, 0),
-            limit: (cfg.envelopes, cfg.eager_bytes),
-        }
+        Spending { spent: (0, 0), limit: (cfg.envelopes, cfg.eager_bytes) }
     }
 
     pub fn has_envelope(&self) -> bool {
@@ -56,13 +53,7 @@ impl Granting {
     pub fn new(cfg: &Config) -> Self {
         let budget = (cfg.envelopes, cfg.eager_bytes);
         let batch = (budget.0.div_ceil(4).max(1), budget.1.div_ceil(4).max(1));
-        Granting {
-            granted: budget,
-            due: budget,
-            arrived: (0, 0),
-            extra: 0,
-            batch,
-        }
+        Granting { granted: budget, due: budget, arrived: (0, 0), extra: 0, batch }
     }
 
     /// An envelope with so much eager data came.
@@ -84,8 +75,7 @@ impl Granting {
         } else {
             self.due.0 += 1;
         }
-        let enough = self.due.0 - self.granted.0 >= self.batch.0
-            || self.due.1 - self.granted.1 >= self.batch.1;
+        let enough = self.due.0 - self.granted.0 >= self.batch.0 || self.due.1 - self.granted.1 >= self.batch.1;
         enough.then(|| self.tell())
     }
 

@@ -40,10 +40,7 @@ impl Intervals {
     }
 
     pub fn contains(&self, value: u64) -> bool {
-        self.0
-            .range(..=value)
-            .next_back()
-            .is_some_and(|(_, &e)| value < e)
+        self.0.range(..=value).next_back().is_some_and(|(_, &e)| value < e)
     }
 
     /// Whether all of `0..end` is here.
@@ -87,9 +84,7 @@ mod tests {
             let mut set = Intervals::default();
             let mut flags = [false; 40];
             for _ in 0..12 {
-                x = x
-                    .wrapping_mul(6364136223846793005)
-                    .wrapping_add(1442695040888963407);
+                x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let start = (x >> 33) % 40;
                 let end = (start + (x >> 50) % 9).min(40);
                 set.insert(start, end);

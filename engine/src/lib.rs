@@ -77,28 +77,19 @@ impl Engine {
     /// Opens an inter-communicator: `rank` is ours in our group, `peers` are the remote ranks, of one group.
     pub fn open(&mut self, context: u64, rank: u32, peers: Vec<PeerId>) -> Ctx {
         let group = self.peers[peers.first().expect("a remote group has members").0 as usize].group;
-        debug_assert!(
-            peers
-                .iter()
-                .all(|p| self.peers[p.0 as usize].group == group)
-        );
-        let slot = self
-            .contexts
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or_else(|| {
-                self.contexts.push(None);
-                self.contexts.len() - 1
-            });
+        debug_assert!(peers.iter().all(|p| self.peers[p.0 as usize].group == group));
+        let slot = self.contexts.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.contexts.push(None);
+            self.contexts.len() - 1
+        });
         let ctx = Ctx(slot as u32);
         let shared = self.groups.get_mut(&group).expect("add_peer made it");
         debug_assert!(!shared.closed.contains(context));
         let before = shared.open.insert(context, ctx);
         debug_assert!(before.is_none());
         let early = shared.early.remove(&context).unwrap_or_default();
-        let (good, bad): (VecDeque<_>, VecDeque<_>) = early
-            .into_iter()
-            .partition(|a| peers.get(a.source as usize) == Some(&a.peer));
+        let (good, bad): (VecDeque<_>, VecDeque<_>) =
+            early.into_iter().partition(|a| peers.get(a.source as usize) == Some(&a.peer));
         self.contexts[slot] = Some(Context {
             group,
             context,
@@ -120,10 +111,7 @@ impl Engine {
         let Some(context) = self.contexts.get_mut(ctx.0 as usize).and_then(Option::take) else {
             return;
         };
-        let group = self
-            .groups
-            .get_mut(&context.group)
-            .expect("add_peer made it");
+        let group = self.groups.get_mut(&context.group).expect("add_peer made it");
         group.open.remove(&context.context);
         group.closed.insert(context.context, context.context + 1);
         let mut failed = Vec::new();
@@ -203,23 +191,15 @@ impl Engine {
     /// Whether the operation is still going on: then its buffer must stay known to the memory, also if it was
     /// forgotten.
     pub fn pending(&self, op: OpId) -> bool {
-        self.ops
-            .get(&op.0)
-            .is_some_and(|o| !matches!(o.state, State::Over(_)))
+        self.ops.get(&op.0).is_some_and(|o| !matches!(o.state, State::Over(_)))
     }
 
     /// Takes back a receive that has no message yet.
     pub fn cancel_recv(&mut self, op: OpId) -> bool {
-        let Some(Op {
-            state: State::Posted { ctx, .. },
-            ..
-        }) = self.ops.get(&op.0)
-        else {
+        let Some(Op { state: State::Posted { ctx, .. }, .. }) = self.ops.get(&op.0) else {
             return false;
         };
-        let context = self.contexts[ctx.0 as usize]
-            .as_mut()
-            .expect("close ends its receives");
+        let context = self.contexts[ctx.0 as usize].as_mut().expect("close ends its receives");
         context.posted.retain(|p| p.op != op.0);
         self.ops.remove(&op.0);
         true
@@ -251,12 +231,7 @@ impl Engine {
             State::Unmatched { to, .. } => Some(Awaited::Matched(to.peer)),
             State::Sending { to, .. } => Some(Awaited::Taken(to.peer)),
             State::Posted { ctx, source, tag } => Some(Awaited::Message(*ctx, *source, *tag)),
-            State::Pulling {
-                peer,
-                got,
-                envelope,
-                ..
-            } => Some(Awaited::Data(*peer, got.count(), envelope.size)),
+            State::Pulling { peer, got, envelope, .. } => Some(Awaited::Data(*peer, got.count(), envelope.size)),
             State::Over(_) => None,
         }
     }
@@ -268,10 +243,7 @@ impl Engine {
         };
         match source {
             Source::Any => &context.peers,
-            Source::Rank(rank) => context
-                .peers
-                .get(rank as usize)
-                .map_or(&[], std::slice::from_ref),
+            Source::Rank(rank) => context.peers.get(rank as usize).map_or(&[], std::slice::from_ref),
         }
     }
 
@@ -287,12 +259,7 @@ impl Engine {
     // ---- in and out
 
     /// A first-class body came from a peer.
-    pub fn on_message<M: Memory>(
-        &mut self,
-        mem: &mut M,
-        peer: PeerId,
-        body: &[u8],
-    ) -> Result<(), Malformed> {
+    pub fn on_message<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
         let message = Message::decode(body)?;
         if self.peers[peer.0 as usize].gone.is_some() {
             return Ok(());
@@ -300,12 +267,9 @@ impl Engine {
         match message {
             Message::Eager { notify, head, data } => self.on_eager(mem, peer, notify, head, data),
             Message::Rts { head, size } => self.on_rts(mem, peer, head, size),
-            Message::Cts {
-                sender_op,
-                receiver_op,
-                offset,
-                len,
-            } => self.on_cts(peer, sender_op, receiver_op, offset, len),
+            Message::Cts { sender_op, receiver_op, offset, len } => {
+                self.on_cts(peer, sender_op, receiver_op, offset, len)
+            }
             Message::Done { op } => {
                 self.on_done(peer, op);
                 Ok(())
@@ -320,10 +284,7 @@ impl Engine {
                 Ok(())
             }
             Message::Control(bytes) => {
-                self.out.push_back(Output::Control {
-                    peer,
-                    bytes: bytes.to_vec(),
-                });
+                self.out.push_back(Output::Control { peer, bytes: bytes.to_vec() });
                 Ok(())
             }
             Message::Bye => {
@@ -351,10 +312,7 @@ impl Engine {
 
     fn say(&mut self, peer: PeerId, message: &Message<'_>) {
         if self.peers[peer.0 as usize].gone.is_none() {
-            self.out.push_back(Output::Message {
-                peer,
-                bytes: message.encode(),
-            });
+            self.out.push_back(Output::Message { peer, bytes: message.encode() });
         }
     }
 

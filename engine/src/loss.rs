@@ -31,18 +31,12 @@ impl Engine {
             Gone::Finished => Fault::PeerFinished,
         };
         self.fail_where(fault, |state| match state {
-            State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => {
-                to.peer == peer
-            }
+            State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => to.peer == peer,
             State::Pulling { peer: from, .. } => *from == peer,
             State::Posted { .. } | State::Over(_) => false,
         });
         let affected: Vec<Ctx> = (0..self.contexts.len())
-            .filter(|&i| {
-                self.contexts[i]
-                    .as_ref()
-                    .is_some_and(|c| c.peers.contains(&peer))
-            })
+            .filter(|&i| self.contexts[i].as_ref().is_some_and(|c| c.peers.contains(&peer)))
             .map(|i| Ctx(i as u32))
             .collect();
         for ctx in affected {
@@ -66,9 +60,7 @@ impl Engine {
         let Some(&ctx) = group.open.get(&context) else {
             return;
         };
-        let open = self.contexts[ctx.0 as usize]
-            .as_mut()
-            .expect("open contexts have their slot");
+        let open = self.contexts[ctx.0 as usize].as_mut().expect("open contexts have their slot");
         let Some(rank) = open.peers.iter().position(|p| *p == peer) else {
             return;
         };
@@ -84,12 +76,7 @@ impl Engine {
     }
 
     fn fail_where(&mut self, fault: Fault, which: impl Fn(&State) -> bool) {
-        let hit: Vec<u64> = self
-            .ops
-            .iter()
-            .filter(|(_, op)| which(&op.state))
-            .map(|(&id, _)| id)
-            .collect();
+        let hit: Vec<u64> = self.ops.iter().filter(|(_, op)| which(&op.state)).map(|(&id, _)| id).collect();
         for id in hit {
             self.end(id, Outcome::Failed(fault));
         }
@@ -98,22 +85,14 @@ impl Engine {
     /// Fails the posted receives that nobody can serve any more.
     fn fail_posted(&mut self, ctx: Ctx) {
         let any = self.fault(ctx, Source::Any);
-        let context = self.contexts[ctx.0 as usize]
-            .as_ref()
-            .expect("the caller has seen it");
+        let context = self.contexts[ctx.0 as usize].as_ref().expect("the caller has seen it");
         let mut hit = Vec::new();
         for posted in &context.posted {
-            let fault = if posted.source == Source::Any {
-                any
-            } else {
-                self.fault(ctx, posted.source)
-            };
+            let fault = if posted.source == Source::Any { any } else { self.fault(ctx, posted.source) };
             hit.extend(fault.map(|f| (posted.op, f)));
         }
         let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
-        context
-            .posted
-            .retain(|p| !hit.iter().any(|(op, _)| *op == p.op));
+        context.posted.retain(|p| !hit.iter().any(|(op, _)| *op == p.op));
         for (op, fault) in hit {
             self.end(op, Outcome::Failed(fault));
         }

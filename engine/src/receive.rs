@@ -29,59 +29,22 @@ enum Data<'a> {
 impl Engine {
     /// Posts a receive of up to `capacity` bytes into the buffer of `op`.
     #[allow(clippy::too_many_arguments)]
-    pub fn recv<M: Memory>(
-        &mut self,
-        mem: &mut M,
-        op: OpId,
-        ctx: Ctx,
-        source: Source,
-        tag: Tag,
-        capacity: u64,
-    ) {
-        self.ops.insert(
-            op.0,
-            Op {
-                state: State::Posted { ctx, source, tag },
-                forgotten: false,
-            },
-        );
+    pub fn recv<M: Memory>(&mut self, mem: &mut M, op: OpId, ctx: Ctx, source: Source, tag: Tag, capacity: u64) {
+        self.ops.insert(op.0, Op { state: State::Posted { ctx, source, tag }, forgotten: false });
         if let Some(at) = self.find(ctx, source, tag) {
-            let context = self.contexts[ctx.0 as usize]
-                .as_mut()
-                .expect("find found it");
+            let context = self.contexts[ctx.0 as usize].as_mut().expect("find found it");
             let found = context.unexpected.remove(at).expect("find found it");
             let body = match &found.body {
-                Body::Eager { notify, data } => Data::Eager {
-                    notify: *notify,
-                    data,
-                },
+                Body::Eager { notify, data } => Data::Eager { notify: *notify, data },
                 Body::Rts { size } => Data::Rts { size: *size },
             };
             let (peer, source, tag, sender_op) = (found.peer, found.source, found.tag, found.op);
-            self.matched(
-                mem,
-                op.0,
-                capacity,
-                Found {
-                    peer,
-                    source,
-                    tag,
-                    op: sender_op,
-                    body,
-                },
-            );
+            self.matched(mem, op.0, capacity, Found { peer, source, tag, op: sender_op, body });
         } else if let Some(fault) = self.fault(ctx, source) {
             self.end(op.0, Outcome::Failed(fault));
         } else {
-            let context = self.contexts[ctx.0 as usize]
-                .as_mut()
-                .expect("fault found it open");
-            context.posted.push_back(Posted {
-                op: op.0,
-                source,
-                tag,
-                capacity,
-            });
+            let context = self.contexts[ctx.0 as usize].as_mut().expect("fault found it open");
+            context.posted.push_back(Posted { op: op.0, source, tag, capacity });
             self.looked(ctx, source);
         }
     }
@@ -89,15 +52,9 @@ impl Engine {
     /// Looks for a message without taking it.
     pub fn probe(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Probe {
         if let Some(at) = self.find(ctx, source, tag) {
-            let context = self.contexts[ctx.0 as usize]
-                .as_ref()
-                .expect("find found it");
+            let context = self.contexts[ctx.0 as usize].as_ref().expect("find found it");
             let found = &context.unexpected[at];
-            return Probe::Found(Envelope {
-                source: found.source,
-                tag: found.tag,
-                size: found.body.size(),
-            });
+            return Probe::Found(Envelope { source: found.source, tag: found.tag, size: found.body.size() });
         }
         if let Some(fault) = self.fault(ctx, source) {
             return Probe::Failed(fault);
@@ -108,11 +65,7 @@ impl Engine {
 
     fn find(&self, ctx: Ctx, source: Source, tag: Tag) -> Option<usize> {
         let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
-        let mut hits = context
-            .unexpected
-            .iter()
-            .enumerate()
-            .filter(|(_, m)| self.fits(source, tag, m.source, m.tag));
+        let mut hits = context.unexpected.iter().enumerate().filter(|(_, m)| self.fits(source, tag, m.source, m.tag));
         #[cfg(feature = "plant")]
         if self.cfg.plant == crate::Plant::Order {
             return hits.next_back().map(|(at, _)| at);
@@ -122,13 +75,8 @@ impl Engine {
 
     fn fits(&self, source: Source, tag: Tag, from: u32, with: i32) -> bool {
         #[cfg(feature = "plant")]
-        let tag = if self.cfg.plant == crate::Plant::Match {
-            Tag::Any
-        } else {
-            tag
-        };
-        (source == Source::Any || source == Source::Rank(from))
-            && (tag == Tag::Any || tag == Tag::Is(with))
+        let tag = if self.cfg.plant == crate::Plant::Match { Tag::Any } else { tag };
+        (source == Source::Any || source == Source::Rank(from)) && (tag == Tag::Any || tag == Tag::Is(with))
     }
 
     /// A look found nothing: senders that are at the end of their envelopes may hold what is looked for.
@@ -204,41 +152,20 @@ impl Engine {
         self.arrived(mem, peer, head, Data::Rts { size })
     }
 
-    fn arrived<M: Memory>(
-        &mut self,
-        mem: &mut M,
-        peer: PeerId,
-        head: Head,
-        body: Data<'_>,
-    ) -> Result<(), Malformed> {
-        let group = self
-            .groups
-            .get_mut(&self.peers[peer.0 as usize].group)
-            .expect("add_peer made it");
+    fn arrived<M: Memory>(&mut self, mem: &mut M, peer: PeerId, head: Head, body: Data<'_>) -> Result<(), Malformed> {
+        let group = self.groups.get_mut(&self.peers[peer.0 as usize].group).expect("add_peer made it");
         let Some(&ctx) = group.open.get(&head.context) else {
             let arrived = keep(peer, head, body);
             if group.closed.contains(head.context) {
                 self.give_back(peer, &arrived.body);
-                self.say(
-                    peer,
-                    &Message::Revoked {
-                        context: head.context,
-                        op: 0,
-                    },
-                );
+                self.say(peer, &Message::Revoked { context: head.context, op: 0 });
             } else {
-                group
-                    .early
-                    .entry(head.context)
-                    .or_default()
-                    .push_back(arrived);
+                group.early.entry(head.context).or_default().push_back(arrived);
                 self.still_looking(peer);
             }
             return Ok(());
         };
-        let context = self.contexts[ctx.0 as usize]
-            .as_ref()
-            .expect("open contexts have their slot");
+        let context = self.contexts[ctx.0 as usize].as_ref().expect("open contexts have their slot");
         if context.peers.get(head.source as usize) != Some(&peer) {
             return Err(Malformed);
         }
@@ -247,13 +174,7 @@ impl Engine {
         let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
         if let Some(at) = at {
             let posted = context.posted.remove(at).expect("position found it");
-            let found = Found {
-                peer,
-                source: head.source,
-                tag: head.tag,
-                op: head.op,
-                body,
-            };
+            let found = Found { peer, source: head.source, tag: head.tag, op: head.op, body };
             self.matched(mem, posted.op, posted.capacity, found);
         } else {
             context.unexpected.push_back(keep(peer, head, body));
@@ -280,13 +201,7 @@ impl Engine {
     }
 
     fn matched<M: Memory>(&mut self, mem: &mut M, id: u64, capacity: u64, found: Found<'_>) {
-        let Found {
-            peer,
-            source,
-            tag,
-            op: sender_op,
-            body,
-        } = found;
+        let Found { peer, source, tag, op: sender_op, body } = found;
         let envelope = |size| Envelope { source, tag, size };
         match body {
             Data::Eager { notify, data } => {
@@ -309,27 +224,10 @@ impl Engine {
                     self.say(peer, &Message::Done { op: sender_op });
                     return;
                 }
-                let op = self
-                    .ops
-                    .get_mut(&id)
-                    .expect("a posted receive is an operation");
+                let op = self.ops.get_mut(&id).expect("a posted receive is an operation");
                 let got = Intervals::default();
-                op.state = State::Pulling {
-                    peer,
-                    sender_op,
-                    got,
-                    envelope: envelope(want),
-                    truncated,
-                };
-                self.say(
-                    peer,
-                    &Message::Cts {
-                        sender_op,
-                        receiver_op: id,
-                        offset: 0,
-                        len: want,
-                    },
-                );
+                op.state = State::Pulling { peer, sender_op, got, envelope: envelope(want), truncated };
+                self.say(peer, &Message::Cts { sender_op, receiver_op: id, offset: 0, len: want });
             }
         }
     }
@@ -339,15 +237,8 @@ impl Engine {
     /// Whether these bytes may be written into the buffer of `receiver_op` now.
     pub fn bulk_wanted(&self, peer: PeerId, receiver_op: u64, offset: u64, len: u64) -> bool {
         match self.ops.get(&receiver_op).map(|op| &op.state) {
-            Some(State::Pulling {
-                peer: from,
-                envelope,
-                ..
-            }) => {
-                *from == peer
-                    && offset
-                        .checked_add(len)
-                        .is_some_and(|end| end <= envelope.size)
+            Some(State::Pulling { peer: from, envelope, .. }) => {
+                *from == peer && offset.checked_add(len).is_some_and(|end| end <= envelope.size)
             }
             _ => false,
         }
@@ -358,18 +249,8 @@ impl Engine {
         if !self.bulk_wanted(peer, receiver_op, offset, len) {
             return;
         }
-        let op = self
-            .ops
-            .get_mut(&receiver_op)
-            .expect("bulk_wanted found it");
-        let State::Pulling {
-            sender_op,
-            got,
-            envelope,
-            truncated,
-            ..
-        } = &mut op.state
-        else {
+        let op = self.ops.get_mut(&receiver_op).expect("bulk_wanted found it");
+        let State::Pulling { sender_op, got, envelope, truncated, .. } = &mut op.state else {
             return;
         };
         got.insert(offset, offset + len);
@@ -385,14 +266,7 @@ impl Engine {
     pub fn on_lane_lost(&mut self, peer: PeerId) {
         let mut again = Vec::new();
         for (&receiver_op, op) in &self.ops {
-            let State::Pulling {
-                peer: from,
-                sender_op,
-                got,
-                envelope,
-                ..
-            } = &op.state
-            else {
+            let State::Pulling { peer: from, sender_op, got, envelope, .. } = &op.state else {
                 continue;
             };
             if *from != peer {
@@ -404,12 +278,7 @@ impl Engine {
                 gaps[MOST_RANGES - 1].1 = envelope.size;
             }
             for (start, end) in gaps {
-                again.push(Message::Cts {
-                    sender_op: *sender_op,
-                    receiver_op,
-                    offset: start,
-                    len: end - start,
-                });
+                again.push(Message::Cts { sender_op: *sender_op, receiver_op, offset: start, len: end - start });
             }
         }
         for message in again {
@@ -419,26 +288,13 @@ impl Engine {
 }
 
 fn received(envelope: Envelope, truncated: bool) -> Outcome {
-    if truncated {
-        Outcome::Truncated(envelope)
-    } else {
-        Outcome::Received(envelope)
-    }
+    if truncated { Outcome::Truncated(envelope) } else { Outcome::Received(envelope) }
 }
 
 fn keep(peer: PeerId, head: Head, body: Data<'_>) -> Arrived {
     let body = match body {
-        Data::Eager { notify, data } => Body::Eager {
-            notify,
-            data: data.to_vec(),
-        },
+        Data::Eager { notify, data } => Body::Eager { notify, data: data.to_vec() },
         Data::Rts { size } => Body::Rts { size },
     };
-    Arrived {
-        peer,
-        source: head.source,
-        tag: head.tag,
-        op: head.op,
-        body,
-    }
+    Arrived { peer, source: head.source, tag: head.tag, op: head.op, body }
 }

@@ -12,16 +12,7 @@ impl Engine {
     /// Starts a send of `size` bytes from the buffer of `op`. Ask [`Engine::outcome`] when it is complete: it may be
     /// at once.
     #[allow(clippy::too_many_arguments)]
-    pub fn send<M: Memory>(
-        &mut self,
-        mem: &M,
-        op: OpId,
-        ctx: Ctx,
-        dest: u32,
-        tag: i32,
-        size: u64,
-        mode: Mode,
-    ) {
+    pub fn send<M: Memory>(&mut self, mem: &M, op: OpId, ctx: Ctx, dest: u32, tag: i32, size: u64, mode: Mode) {
         let state = match self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) {
             None => State::Over(Outcome::Failed(Fault::Revoked)),
             Some(context) => match self.fault(ctx, Source::Rank(dest)) {
@@ -37,18 +28,8 @@ impl Engine {
                 }),
             },
         };
-        let queued = if let State::Queued(to) = &state {
-            Some(to.peer)
-        } else {
-            None
-        };
-        self.ops.insert(
-            op.0,
-            Op {
-                state,
-                forgotten: false,
-            },
-        );
+        let queued = if let State::Queued(to) = &state { Some(to.peer) } else { None };
+        self.ops.insert(op.0, Op { state, forgotten: false });
         if let Some(peer) = queued {
             self.peers[peer.0 as usize].waiting.push_back(op.0);
             self.drain(mem, peer);
@@ -73,20 +54,11 @@ impl Engine {
             let Some(id) = p.waiting.pop_front() else {
                 return;
             };
-            let Some(Op {
-                state: State::Queued(to),
-                ..
-            }) = self.ops.get(&id)
-            else {
+            let Some(Op { state: State::Queued(to), .. }) = self.ops.get(&id) else {
                 continue;
             };
             let to = *to;
-            let head = Head {
-                tag: to.tag,
-                source: to.source,
-                context: to.context,
-                op: id,
-            };
+            let head = Head { tag: to.tag, source: to.source, context: to.context, op: id };
             let eager = to.size <= self.cfg.eager_max && p.spending.has_bytes(to.size);
             p.spending.spend(if eager { to.size } else { 0 });
             if eager {
@@ -96,13 +68,7 @@ impl Engine {
                 }
                 self.out.push_back(Output::Message { peer, bytes });
             } else {
-                self.say(
-                    peer,
-                    &Message::Rts {
-                        head,
-                        size: to.size,
-                    },
-                );
+                self.say(peer, &Message::Rts { head, size: to.size });
             }
             if eager && !to.sync {
                 self.end(id, Outcome::Sent);
@@ -116,25 +82,12 @@ impl Engine {
     /// Drops what has ended from the queue of waiting sends.
     pub(crate) fn tidy_waiting(&mut self, peer: PeerId) {
         let ops = &self.ops;
-        self.peers[peer.0 as usize].waiting.retain(|id| {
-            matches!(
-                ops.get(id),
-                Some(Op {
-                    state: State::Queued(_),
-                    ..
-                })
-            )
-        });
+        self.peers[peer.0 as usize]
+            .waiting
+            .retain(|id| matches!(ops.get(id), Some(Op { state: State::Queued(_), .. })));
     }
 
-    pub(crate) fn on_cts(
-        &mut self,
-        peer: PeerId,
-        id: u64,
-        asker: u64,
-        offset: u64,
-        len: u64,
-    ) -> Result<(), Malformed> {
+    pub(crate) fn on_cts(&mut self, peer: PeerId, id: u64, asker: u64, offset: u64, len: u64) -> Result<(), Malformed> {
         if let Some(&(to, context)) = self.withdrawn.get(&id) {
             if to != peer {
                 return Err(Malformed);
@@ -149,20 +102,10 @@ impl Engine {
         };
         let end = offset.checked_add(len).ok_or(Malformed)?;
         if let State::Unmatched { to, data: true } = op.state {
-            op.state = State::Sending {
-                to,
-                receiver_op: asker,
-                ranges: Intervals::default(),
-                queued: false,
-            };
+            op.state = State::Sending { to, receiver_op: asker, ranges: Intervals::default(), queued: false };
         }
         match &mut op.state {
-            State::Sending {
-                to,
-                receiver_op,
-                ranges,
-                queued,
-            } => {
+            State::Sending { to, receiver_op, ranges, queued } => {
                 if to.peer != peer || *receiver_op != asker || end > to.size || len == 0 {
                     return Err(Malformed);
                 }
@@ -204,16 +147,7 @@ impl Engine {
                 continue;
             }
             while let Some(id) = p.bulk.pop_front() {
-                let Some(Op {
-                    state:
-                        State::Sending {
-                            receiver_op,
-                            ranges,
-                            queued,
-                            ..
-                        },
-                    ..
-                }) = self.ops.get_mut(&id)
+                let Some(Op { state: State::Sending { receiver_op, ranges, queued, .. }, .. }) = self.ops.get_mut(&id)
                 else {
                     continue;
                 };
@@ -227,13 +161,7 @@ impl Engine {
                 }
                 self.turns.push_back(peer);
                 let receiver_op = *receiver_op;
-                return Some(Output::Bulk {
-                    peer,
-                    receiver_op,
-                    op: OpId(id),
-                    offset: start,
-                    len: end - start,
-                });
+                return Some(Output::Bulk { peer, receiver_op, op: OpId(id), offset: start, len: end - start });
             }
             p.in_turn = false;
         }

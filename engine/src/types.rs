@@ -137,13 +137,7 @@ pub enum Output {
     /// First class: the whole body of a MSG.
     Message { peer: PeerId, bytes: Vec<u8> },
     /// Second class, from user buffer `op.0`.
-    Bulk {
-        peer: PeerId,
-        receiver_op: u64,
-        op: OpId,
-        offset: u64,
-        len: u64,
-    },
+    Bulk { peer: PeerId, receiver_op: u64, op: OpId, offset: u64, len: u64 },
     /// A CONTROL message came.
     Control { peer: PeerId, bytes: Vec<u8> },
 }

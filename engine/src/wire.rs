@@ -15,32 +15,12 @@ pub(crate) struct Head {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
-    Eager {
-        notify: bool,
-        head: Head,
-        data: &'a [u8],
-    },
-    Rts {
-        head: Head,
-        size: u64,
-    },
-    Cts {
-        sender_op: u64,
-        receiver_op: u64,
-        offset: u64,
-        len: u64,
-    },
-    Done {
-        op: u64,
-    },
-    Credit {
-        envelopes: u64,
-        bytes: u64,
-    },
-    Revoked {
-        context: u64,
-        op: u64,
-    },
+    Eager { notify: bool, head: Head, data: &'a [u8] },
+    Rts { head: Head, size: u64 },
+    Cts { sender_op: u64, receiver_op: u64, offset: u64, len: u64 },
+    Done { op: u64 },
+    Credit { envelopes: u64, bytes: u64 },
+    Revoked { context: u64, op: u64 },
     Control(&'a [u8]),
     Bye,
 }
@@ -73,12 +53,7 @@ impl Message<'_> {
                 put_head(&mut out, 2, 0, head);
                 out.put_u64(size);
             }
-            Message::Cts {
-                sender_op,
-                receiver_op,
-                offset,
-                len,
-            } => {
+            Message::Cts { sender_op, receiver_op, offset, len } => {
                 out.put_u8(3);
                 for field in [sender_op, receiver_op, offset, len] {
                     out.put_u64(field);
@@ -115,37 +90,19 @@ impl Message<'_> {
                 if flags & !NOTIFY != 0 {
                     return Err(Malformed);
                 }
-                return Ok(Message::Eager {
-                    notify: flags != 0,
-                    head,
-                    data: t.rest(),
-                });
+                return Ok(Message::Eager { notify: flags != 0, head, data: t.rest() });
             }
             2 => {
                 let (flags, head) = take_head(&mut t)?;
                 if flags != 0 {
                     return Err(Malformed);
                 }
-                Message::Rts {
-                    head,
-                    size: t.u64()?,
-                }
+                Message::Rts { head, size: t.u64()? }
             }
-            3 => Message::Cts {
-                sender_op: t.u64()?,
-                receiver_op: t.u64()?,
-                offset: t.u64()?,
-                len: t.u64()?,
-            },
+            3 => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
             4 => Message::Done { op: t.u64()? },
-            5 => Message::Credit {
-                envelopes: t.u64()?,
-                bytes: t.u64()?,
-            },
-            6 => Message::Revoked {
-                context: t.u64()?,
-                op: t.u64()?,
-            },
+            5 => Message::Credit { envelopes: t.u64()?, bytes: t.u64()? },
+            6 => Message::Revoked { context: t.u64()?, op: t.u64()? },
             7 => return Ok(Message::Control(t.rest())),
             8 => Message::Bye,
             _ => return Err(Malformed),
@@ -157,15 +114,7 @@ impl Message<'_> {
 
 fn take_head(t: &mut Take<'_>) -> Result<(u8, Head), Malformed> {
     let flags = t.u8()?;
-    Ok((
-        flags,
-        Head {
-            tag: t.i32()?,
-            source: t.u32()?,
-            context: t.u64()?,
-            op: t.u64()?,
-        },
-    ))
+    Ok((flags, Head { tag: t.i32()?, source: t.u32()?, context: t.u64()?, op: t.u64()? }))
 }
 
 #[cfg(test)]
@@ -174,33 +123,13 @@ mod tests {
 
     #[test]
     fn round_trips_and_refusals() {
-        let head = Head {
-            tag: -5,
-            source: 2,
-            context: 3,
-            op: 4,
-        };
+        let head = Head { tag: -5, source: 2, context: 3, op: 4 };
         let all = [
-            Message::Eager {
-                notify: true,
-                head,
-                data: b"abc",
-            },
-            Message::Rts {
-                head,
-                size: 1 << 40,
-            },
-            Message::Cts {
-                sender_op: 1,
-                receiver_op: 2,
-                offset: 3,
-                len: 4,
-            },
+            Message::Eager { notify: true, head, data: b"abc" },
+            Message::Rts { head, size: 1 << 40 },
+            Message::Cts { sender_op: 1, receiver_op: 2, offset: 3, len: 4 },
             Message::Done { op: 9 },
-            Message::Credit {
-                envelopes: 5,
-                bytes: 6,
-            },
+            Message::Credit { envelopes: 5, bytes: 6 },
             Message::Revoked { context: 7, op: 8 },
             Message::Control(b"xy"),
             Message::Bye,
@@ -211,10 +140,7 @@ mod tests {
             let open_ended = matches!(message, Message::Eager { .. } | Message::Control(_));
             if !open_ended {
                 assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), Err(Malformed));
-                assert_eq!(
-                    Message::decode(&[&bytes[..], &[0]].concat()),
-                    Err(Malformed)
-                );
+                assert_eq!(Message::decode(&[&bytes[..], &[0]].concat()), Err(Malformed));
             }
         }
         assert_eq!(Message::decode(&[]), Err(Malformed));

@@ -7,7 +7,6 @@ use crate::error::OpenError;
 use crate::file::FileStore;
 use nix::unistd::geteuid;
 use std::env;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Opens `file:DIR` (also `file:///DIR`, or a relative DIR, taken from the present working directory).
@@ -41,26 +40,15 @@ pub fn default_url() -> Result<String, OpenError> {
     }
 }
 
-/// The folder that holds names when nothing else is said.
+/// The folder that holds names when nothing else is said. Not in XDG_RUNTIME_DIR: that is removed at logout under a
+/// job that lives on, and a batch job does not have it while a login shell does.
 fn private_folder() -> PathBuf {
-    let runtime = env::var("XDG_RUNTIME_DIR").ok().filter(|d| d.starts_with('/')).map(PathBuf::from);
-    private_folder_in(runtime.as_deref())
-}
-
-fn private_folder_in(runtime: Option<&Path>) -> PathBuf {
-    match runtime {
-        Some(d) if d.metadata().is_ok_and(|m| m.is_dir() && m.uid() == geteuid().as_raw()) => d.join("mpi-connect"),
-        _ => folder_in_tmp(),
-    }
-}
-
-fn folder_in_tmp() -> PathBuf {
     PathBuf::from(format!("/tmp/mpi-connect-{}", geteuid().as_raw()))
 }
 
 /// Whether this is a folder that we would choose: then nobody else may be able to write to it.
 pub(crate) fn is_private(dir: &Path) -> bool {
-    dir == private_folder() || dir == folder_in_tmp()
+    dir == private_folder()
 }
 
 #[cfg(test)]
@@ -89,15 +77,5 @@ mod tests {
         }
         assert!(matches!(open("tcp://host:1"), Err(OpenError::NotYet(_))));
         assert!(matches!(open("etcd://host"), Err(OpenError::NotYet(_))));
-    }
-
-    #[test]
-    fn the_private_folder_wants_a_runtime_folder_of_our_own() {
-        let own = format!("/tmp/mpi-connect-{}", geteuid().as_raw());
-        assert_eq!(private_folder_in(None), PathBuf::from(&own));
-        assert_eq!(private_folder_in(Some(Path::new("/nonexistent"))), PathBuf::from(&own));
-        assert_eq!(private_folder_in(Some(Path::new("/proc/version"))), PathBuf::from(&own));
-        let dir = crate::file::tests::Folder::new();
-        assert_eq!(private_folder_in(Some(&dir.0)), dir.0.join("mpi-connect"));
     }
 }

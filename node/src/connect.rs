@@ -5,6 +5,7 @@
 
 use crate::core::Core;
 use crate::pair::{Dial, Lane, Loss};
+use crate::sys::{keep_from_children, let_go};
 use crate::watch::Owner;
 use base::ProcId;
 use engine::Gone;
@@ -14,9 +15,7 @@ use std::time::{Duration, Instant};
 use transports::frame::older;
 use transports::lane::Caps;
 use transports::stream::StreamLane;
-use transports::tcp::{
-    Arrived, Halfway, Hello, HelloAck, Outcome, Race, Refusal, Socket, Status, representation,
-};
+use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Outcome, Race, Refusal, Socket, Status, representation};
 
 /// Connections without a good HELLO that are borne at a time.
 const MAX_HALFWAY: usize = 1024;
@@ -272,6 +271,7 @@ impl Core {
             socket.peer()
         );
         self.watch.set(&socket, Owner::Lane(i as u32), false);
+        keep_from_children(&socket);
         pair.lane = Some(Lane { lane: StreamLane::new(socket), generation, writing: false });
         pair.dial = Dial::Idle;
         (pair.lost, pair.refused, pair.first_try) = (None, None, None);
@@ -288,7 +288,8 @@ impl Core {
     fn drop_lane(&mut self, i: usize) -> bool {
         let pair = &mut self.pairs[i];
         let Some(mut lane) = pair.lane.take() else { return false };
-        self.watch.unset(lane.lane.stream());
+        self.watch.unset(&*lane.lane.stream());
+        let_go(&*lane.lane.stream());
         pair.path.lane_lost(lane.generation);
         true
     }
@@ -410,6 +411,7 @@ impl Core {
         }
         for fd in self.listeners.iter().flat_map(|l| l.fds()) {
             self.watch.unset(fd);
+            let_go(fd);
         }
         self.listeners = None;
         self.accept_again = None;

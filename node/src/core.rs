@@ -6,6 +6,7 @@
 use crate::config::{Config, StartError};
 use crate::memory::{Buffers, Layout};
 use crate::pair::Pair;
+use crate::sys::keep_from_children;
 use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
 use base::ProcId;
@@ -57,12 +58,13 @@ pub(crate) struct Known {
 
 impl Core {
     pub(crate) fn new(config: Config, watch: Arc<Watch>) -> Result<Core, StartError> {
-        let addresses = choose(config.iface.as_deref())
-            .map_err(|e| StartError::Setting(format!("MPI_CONNECT_IFACE: {e}")))?;
+        let addresses =
+            choose(config.iface.as_deref()).map_err(|e| StartError::Setting(format!("MPI_CONNECT_IFACE: {e}")))?;
         let listeners =
             Listeners::open(&addresses, config.ports).map_err(|e| StartError::system("no port to listen on", e))?;
         for (i, fd) in listeners.fds().enumerate() {
             watch.set(fd, Owner::Listener(i as u32), false);
+            keep_from_children(fd);
         }
         let contact = own_contact(random(), &listeners);
         base::log!(Info, "listening on {:?}", contact.addresses);

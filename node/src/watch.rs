@@ -106,8 +106,7 @@ impl Watch {
             }
             let flags = e.events();
             let writable = flags.contains(EpollFlags::EPOLLOUT);
-            let readable =
-                flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
+            let readable = flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
             out.push(Happened { owner, readable, writable });
         }
     }

@@ -104,8 +104,7 @@ fn a_pattern_is_read_block_by_block() {
     let recv = b.recv(to_a, 1, &mut packed);
     b.wait(recv);
     a.wait(send);
-    let expected: Vec<u8> =
-        (0..count).flat_map(|e| [4, 5, 0, 1, 2].map(|at| source[e * 8 + at])).collect();
+    let expected: Vec<u8> = (0..count).flat_map(|e| [4, 5, 0, 1, 2].map(|at| source[e * 8 + at])).collect();
     assert!(packed == expected);
 }
 

@@ -184,8 +184,7 @@ fn three_jobs_in_a_ring() {
     let data = pattern(300_000, 4);
     let mut spaces = vec![vec![0; 300_000]; 3];
     let sends: Vec<_> = (0..3).map(|i| jobs[i].send(inters[i].0, 1, &data)).collect();
-    let recvs: Vec<_> =
-        spaces.iter_mut().enumerate().map(|(i, s)| jobs[(i + 1) % 3].recv(inters[i].1, 1, s)).collect();
+    let recvs: Vec<_> = spaces.iter_mut().enumerate().map(|(i, s)| jobs[(i + 1) % 3].recv(inters[i].1, 1, s)).collect();
     for i in 0..3 {
         assert_eq!(jobs[(i + 1) % 3].wait(recvs[i]), got(300_000, 1));
         assert_eq!(jobs[i].wait(sends[i]), Outcome::Sent);

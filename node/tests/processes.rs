@@ -40,6 +40,18 @@ fn other_process() {
     let there = RemoteGroup { incarnation, cookie: [incarnation as u8; 16], contacts: vec![unhex(contact)] };
     let inter = node.open(id, &there, 1);
     let mut space = vec![0; 10];
+    if std::env::var(CHILD).as_deref() == Ok("forks") {
+        let recv = node.irecv(inter, Source::Any, Tag::Is(1), common::space(&mut space));
+        node.wait_until(&mut || (), |core| core.test(recv), None);
+        // SAFETY: the child only sleeps and leaves.
+        if unsafe { libc::fork() } == 0 {
+            // SAFETY: always allowed.
+            unsafe {
+                libc::sleep(30);
+                libc::_exit(0)
+            }
+        }
+    }
     loop {
         let recv = node.irecv(inter, Source::Any, Tag::Is(1), common::space(&mut space));
         let Some(Outcome::Received(e)) = node.wait_until(&mut || (), |core| core.test(recv), None) else { break };
@@ -62,10 +74,10 @@ impl Drop for Other {
 }
 
 impl Other {
-    fn start(to: &Job) -> Other {
+    fn start(to: &Job, what: &str) -> Other {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "other_process", "--nocapture"])
-            .env(CHILD, "1")
+            .env(CHILD, what)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -96,7 +108,7 @@ fn echo(job: &Job, inter: node::InterId) {
 #[test]
 fn killed() {
     let job = Job::new();
-    let mut other = Other::start(&job);
+    let mut other = Other::start(&job, "echoes");
     let inter = job.node.open(job.id(), &other.remote, 1);
     echo(&job, inter);
     let mut space = vec![0; 3];
@@ -108,9 +120,23 @@ fn killed() {
 }
 
 #[test]
+fn killed_while_a_child_of_it_lives() {
+    let job = Job::new();
+    let mut other = Other::start(&job, "forks");
+    let inter = job.node.open(job.id(), &other.remote, 1);
+    let send = job.send(inter, 1, b"abc");
+    job.wait(send);
+    echo(&job, inter);
+    let mut space = vec![0; 3];
+    let recv = job.recv(inter, 2, &mut space);
+    other.child.kill().unwrap();
+    assert_eq!(job.wait_for(recv, NOTICED), Some(Outcome::Failed(Fault::PeerDead)));
+}
+
+#[test]
 fn killed_and_replaced_at_its_port() {
     let job = Job::new();
-    let mut other = Other::start(&job);
+    let mut other = Other::start(&job, "echoes");
     let inter = job.node.open(job.id(), &other.remote, 1);
     let port = other.remote.contacts[0].addresses[0].port();
     other.child.kill().unwrap();
@@ -126,7 +152,7 @@ fn killed_and_replaced_at_its_port() {
 #[test]
 fn stopped_is_not_dead() {
     let job = Job::new();
-    let other = Other::start(&job);
+    let other = Other::start(&job, "echoes");
     let inter = job.node.open(job.id(), &other.remote, 1);
     echo(&job, inter);
     other.signal("-STOP");

@@ -129,8 +129,12 @@ fn clipped(abi: &Abi, text: &str) -> CString {
 
 /// Hands a failure to a communicator's error handler; the code that the call returns if the handler comes back.
 pub fn raise(comm: Handle, failure: &Failure) -> c_int {
+    raise_as(comm, code(failure), failure)
+}
+
+/// The same under another code: MPI_ERR_IN_STATUS, when the failure's own code is in a status.
+pub fn raise_as(comm: Handle, code: c_int, failure: &Failure) -> c_int {
     base::log!(Info, "error ({:?}): {}", failure.class, failure.text);
-    let code = code(failure);
     if is_fatal(comm) {
         // The MPI ends the job now. Not every MPI manages to show the text of a class made at run time.
         complain(&failure.text);

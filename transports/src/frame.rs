@@ -82,14 +82,8 @@ impl Header {
             kind,
             ack_now: flags & ACK_NOW != 0,
             generation,
-            source: ProcId {
-                incarnation: from,
-                rank: source_rank,
-            },
-            dest: ProcId {
-                incarnation: to,
-                rank: dest_rank,
-            },
+            source: ProcId { incarnation: from, rank: source_rank },
+            dest: ProcId { incarnation: to, rank: dest_rank },
             a,
             b,
         })
@@ -111,14 +105,8 @@ mod tests {
             kind,
             ack_now: true,
             generation: 0x0102,
-            source: ProcId {
-                incarnation: 3,
-                rank: 4,
-            },
-            dest: ProcId {
-                incarnation: 5,
-                rank: 6,
-            },
+            source: ProcId { incarnation: 3, rank: 4 },
+            dest: ProcId { incarnation: 5, rank: 6 },
             a: 7,
             b: 8,
         }
@@ -141,15 +129,9 @@ mod tests {
             bad[at] = value;
             assert_eq!(Header::decode(&bad), Err(Malformed), "byte {at} = {value}");
         }
-        let zero_sequence = Header {
-            a: 0,
-            ..sample(Kind::Msg)
-        };
+        let zero_sequence = Header { a: 0, ..sample(Kind::Msg) };
         assert_eq!(Header::decode(&zero_sequence.encode()), Err(Malformed));
-        let past_the_end = Header {
-            b: u64::MAX,
-            ..sample(Kind::Bulk)
-        };
+        let past_the_end = Header { b: u64::MAX, ..sample(Kind::Bulk) };
         assert_eq!(Header::decode(&past_the_end.encode()), Err(Malformed));
     }
 

@@ -27,21 +27,10 @@ pub struct Caps {
 
 impl Caps {
     /// A byte stream: TCP and its like.
-    pub const STREAM: Caps = Caps {
-        reliable: true,
-        drainable: false,
-        needs_retention: true,
-        get: false,
-        put: false,
-    };
+    pub const STREAM: Caps = Caps { reliable: true, drainable: false, needs_retention: true, get: false, put: false };
     /// Datagrams that may be lost, doubled and reordered.
-    pub const DATAGRAM: Caps = Caps {
-        reliable: false,
-        drainable: false,
-        needs_retention: true,
-        get: false,
-        put: false,
-    };
+    pub const DATAGRAM: Caps =
+        Caps { reliable: false, drainable: false, needs_retention: true, get: false, put: false };
 }
 
 /// What follows a header.

@@ -60,7 +60,9 @@ fn random_programs() {
     }
     println!("{sum:?}");
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
-    assert!(seeds < 1000 || [sum.swaps, sum.cuts, sum.snapshots, sum.lost, sum.doubled].iter().all(|n| *n > seeds / 10));
+    assert!(
+        seeds < 1000 || [sum.swaps, sum.cuts, sum.snapshots, sum.lost, sum.doubled].iter().all(|n| *n > seeds / 10)
+    );
 }
 
 /// A fault that is put in must be found, for what it is.

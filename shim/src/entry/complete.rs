@@ -201,13 +201,7 @@ impl Mixed {
 fn array_answer(native: c_int, failed: Option<(u64, Failure)>) -> c_int {
     match failed {
         None => native,
-        Some((comm, failure)) => {
-            let code = abi::get().err_in_status;
-            base::log!(Info, "error in status: {}", failure.text);
-            // SAFETY: a live communicator.
-            unsafe { pmpi::comm_call_errhandler(comm, code) };
-            code
-        }
+        Some((comm, failure)) => error::raise_as(comm, abi::get().err_in_status, &failure),
     }
 }
 

@@ -25,15 +25,7 @@ pub(super) struct Incoming {
 
 impl Incoming {
     pub fn new() -> Self {
-        Incoming {
-            received: 0,
-            held: BTreeMap::new(),
-            held_bytes: 0,
-            frames: 0,
-            bytes: 0,
-            ack_due: false,
-            repeated: 0,
-        }
+        Incoming { received: 0, held: BTreeMap::new(), held_bytes: 0, frames: 0, bytes: 0, ack_due: false, repeated: 0 }
     }
 
     /// A frame that came over a lossy lane may be dropped for want of room: it will come again.
@@ -55,17 +47,12 @@ impl Incoming {
             return Ok(());
         }
         if sequence > self.received + 1 {
-            let room = self.held.len() < limits.held_frames
-                && self.held_bytes + body.len() <= limits.held_bytes;
+            let room = self.held.len() < limits.held_frames && self.held_bytes + body.len() <= limits.held_bytes;
             if room {
                 self.held_bytes += body.len();
                 self.held.insert(sequence, body.to_vec());
             }
-            return if room || lossy {
-                Ok(())
-            } else {
-                Err(Malformed)
-            };
+            return if room || lossy { Ok(()) } else { Err(Malformed) };
         }
         self.deliver(body, deliver)?;
         while let Some(body) = self.held.remove(&(self.received + 1)) {

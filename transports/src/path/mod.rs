@@ -194,12 +194,7 @@ impl Path {
     /// other side said in the handshake: what follows goes (again) over the new lane.
     ///
     /// After an earlier lane was lost, tell the engine too (`on_lane_lost`), so that it asks for bulk again.
-    pub fn attach(
-        &mut self,
-        generation: u16,
-        caps: Caps,
-        peer_received: u64,
-    ) -> Result<(), Malformed> {
+    pub fn attach(&mut self, generation: u16, caps: Caps, peer_received: u64) -> Result<(), Malformed> {
         if older(generation, self.offered_generation()) {
             return Err(Malformed);
         }
@@ -222,13 +217,7 @@ impl Path {
         if let Some(old) = self.active.take() {
             let lossy = !old.caps.reliable;
             let last = self.out.cursor - 1;
-            self.leaving.push(Leaving {
-                generation: old.generation,
-                next: generation,
-                lossy,
-                marked: false,
-                last,
-            });
+            self.leaving.push(Leaving { generation: old.generation, next: generation, lossy, marked: false, last });
             if lossy {
                 // Nobody would notice what it loses from here on.
                 self.rewind();
@@ -261,9 +250,7 @@ impl Path {
     /// A lane that both sides have left and that may be closed.
     pub fn retired(&mut self) -> Option<u16> {
         let acked = self.out.acked;
-        let done = |l: &Leaving| {
-            l.marked && (l.lossy || (self.left.contains(&l.generation) && acked >= l.last))
-        };
+        let done = |l: &Leaving| l.marked && (l.lossy || (self.left.contains(&l.generation) && acked >= l.last));
         let at = self.leaving.iter().position(done)?;
         let generation = self.leaving.remove(at).generation;
         self.left.remove(&generation);
@@ -335,10 +322,7 @@ impl Path {
                 Payload::Bytes(&[])
             }
             Choice::Msg => {
-                let body = self
-                    .out
-                    .body_at_cursor()
-                    .expect("chosen because it is there");
+                let body = self.out.body_at_cursor().expect("chosen because it is there");
                 let last = self.out.cursor == self.out.last();
                 header.kind = Kind::Msg;
                 header.ack_now = last && (self.out.flush || self.loses() || self.retains_much());
@@ -358,10 +342,7 @@ impl Path {
                 header.len = bulk.len;
                 header.a = bulk.receiver_op;
                 header.b = bulk.offset;
-                Payload::User {
-                    buf: bulk.buf,
-                    offset: bulk.offset,
-                }
+                Payload::User { buf: bulk.buf, offset: bulk.offset }
             }
         };
         Some(Tx { header, payload })
@@ -371,10 +352,7 @@ impl Path {
     pub fn taken(&mut self, generation: u16) {
         match self.choose(generation) {
             Some(Choice::Switch(_)) => {
-                let left = self
-                    .leaving
-                    .iter_mut()
-                    .find(|l| l.generation == generation && !l.marked);
+                let left = self.leaving.iter_mut().find(|l| l.generation == generation && !l.marked);
                 left.expect("chosen because it is there").marked = true;
             }
             Some(Choice::Msg) => {
@@ -393,12 +371,7 @@ impl Path {
     }
 
     /// Gives the lane all it takes.
-    pub fn pump<M: Memory>(
-        &mut self,
-        generation: u16,
-        lane: &mut (impl Lane<M> + ?Sized),
-        mem: &M,
-    ) {
+    pub fn pump<M: Memory>(&mut self, generation: u16, lane: &mut (impl Lane<M> + ?Sized), mem: &M) {
         while let Some(tx) = self.next_tx(generation) {
             match lane.try_send(mem, &tx.header, tx.payload) {
                 Sent::Taken => self.taken(generation),
@@ -420,10 +393,7 @@ impl Path {
                 None
             }
         } else {
-            let left = self
-                .leaving
-                .iter()
-                .find(|l| l.generation == generation && !l.marked)?;
+            let left = self.leaving.iter().find(|l| l.generation == generation && !l.marked)?;
             Some(Choice::Switch(left.next))
         }
     }
@@ -432,9 +402,7 @@ impl Path {
 
     /// Whether a frame is for this path as it is now. Lanes' sinks ask before they touch BULK data.
     pub fn accepts(&self, header: &Header) -> bool {
-        header.source == self.remote
-            && header.dest == self.local
-            && !older(header.generation, self.floor)
+        header.source == self.remote && header.dest == self.local && !older(header.generation, self.floor)
     }
 
     /// A frame came (for BULK: its header). First-class bodies go to `deliver`, in order, once each.
@@ -464,8 +432,7 @@ impl Path {
             Kind::Ack => self.out.acknowledged(header.b.max(self.out.acked))?,
             Kind::Msg => {
                 self.out.acknowledged(header.b.max(self.out.acked))?;
-                self.inc
-                    .take(header.a, payload, self.lossy, &self.limits, &mut deliver)?;
+                self.inc.take(header.a, payload, self.lossy, &self.limits, &mut deliver)?;
             }
         }
         self.inc.ack_due |= header.ack_now;
@@ -491,8 +458,7 @@ impl Path {
     }
 
     fn retains_much(&self) -> bool {
-        self.out.bytes > self.limits.retained_bytes
-            || self.out.retained.len() > self.limits.retained_frames
+        self.out.bytes > self.limits.retained_bytes || self.out.retained.len() > self.limits.retained_frames
     }
 
     /// For Finalize: ask the other side to acknowledge everything at once.

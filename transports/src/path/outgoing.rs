@@ -51,9 +51,7 @@ impl Outgoing {
     }
 
     pub fn body_at_cursor(&self) -> Option<&[u8]> {
-        self.retained
-            .get((self.cursor - self.acked - 1) as usize)
-            .map(Vec::as_slice)
+        self.retained.get((self.cursor - self.acked - 1) as usize).map(Vec::as_slice)
     }
 
     /// Frees what the other side has. An acknowledgement of what was never sent is nonsense.

@@ -1,1 +1,227 @@
+use super::*;
 
+const A: ProcId = ProcId { incarnation: 1, rank: 0 };
+const B: ProcId = ProcId { incarnation: 2, rank: 3 };
+
+fn pair() -> (Path, Path) {
+    let (mut a, mut b) = (Path::new(A, B), Path::new(B, A));
+    a.attach(1, Caps::STREAM, 0).unwrap();
+    b.attach(1, Caps::STREAM, 0).unwrap();
+    (a, b)
+}
+
+type Frame = (Header, Vec<u8>);
+
+/// What a path puts on a lane now.
+fn drain(p: &mut Path, generation: u16) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    while let Some(tx) = p.next_tx(generation) {
+        let payload = match tx.payload {
+            Payload::Bytes(bytes) => bytes.to_vec(),
+            Payload::User { .. } => Vec::new(),
+        };
+        frames.push((tx.header, payload));
+        p.taken(generation);
+    }
+    frames
+}
+
+fn feed(p: &mut Path, frames: &[Frame]) -> Result<Vec<Vec<u8>>, Malformed> {
+    let mut out = Vec::new();
+    for (header, payload) in frames {
+        p.on_frame(header, payload, |body| {
+            out.push(body.to_vec());
+            Ok(())
+        })?;
+    }
+    Ok(out)
+}
+
+fn bodies(range: std::ops::Range<u8>) -> Vec<Vec<u8>> {
+    range.map(|i| vec![i]).collect()
+}
+
+#[test]
+fn once_each_and_in_order() {
+    let (mut a, mut b) = pair();
+    bodies(0..6).into_iter().for_each(|m| a.send(m));
+    let mut frames = drain(&mut a, 1);
+    frames.swap(1, 4);
+    frames.insert(3, frames[0].clone());
+    frames.push(frames[2].clone());
+    assert_eq!(feed(&mut b, &frames), Ok(bodies(0..6)));
+    assert_eq!((b.received(), b.repeated()), (6, 2));
+}
+
+#[test]
+fn acknowledgements_free_what_is_retained() {
+    let (mut a, mut b) = pair();
+    bodies(0..63).into_iter().for_each(|m| a.send(m));
+    feed(&mut b, &drain(&mut a, 1)).unwrap();
+    assert_eq!((drain(&mut b, 1).len(), a.retained_bytes()), (0, 63));
+    a.send(vec![63]);
+    feed(&mut b, &drain(&mut a, 1)).unwrap();
+    let acks = drain(&mut b, 1);
+    assert_eq!((acks.len(), acks[0].0.kind, acks[0].0.b), (1, Kind::Ack, 64));
+    feed(&mut a, &acks).unwrap();
+    assert!(a.all_acknowledged() && a.retained_bytes() == 0);
+    // A message of its own carries the acknowledgement, too.
+    a.send(vec![1]);
+    feed(&mut b, &drain(&mut a, 1)).unwrap();
+    b.send(vec![2]);
+    feed(&mut a, &drain(&mut b, 1)).unwrap();
+    assert!(a.all_acknowledged());
+}
+
+#[test]
+fn flush_asks_for_it() {
+    for sent_before in [true, false] {
+        let (mut a, mut b) = pair();
+        a.send(vec![1]);
+        if sent_before {
+            feed(&mut b, &drain(&mut a, 1)).unwrap();
+        }
+        a.flush();
+        feed(&mut b, &drain(&mut a, 1)).unwrap();
+        feed(&mut a, &drain(&mut b, 1)).unwrap();
+        assert!(a.all_acknowledged());
+        assert!(drain(&mut a, 1).is_empty() && drain(&mut b, 1).is_empty());
+    }
+}
+
+#[test]
+fn first_class_goes_before_bulk() {
+    let (mut a, _) = pair();
+    let bulk = BulkTx { receiver_op: 5, buf: 6, offset: 7, len: 8 };
+    a.queue_bulk(bulk);
+    a.send(vec![1]);
+    let frames = drain(&mut a, 1);
+    assert_eq!((frames[0].0.kind, frames[1].0.kind), (Kind::Msg, Kind::Bulk));
+    assert_eq!((frames[1].0.a, frames[1].0.b, frames[1].0.len), (5, 7, 8));
+    a.queue_bulk(bulk);
+    a.lane_lost(1);
+    a.attach(2, Caps::STREAM, 1).unwrap();
+    assert!(drain(&mut a, 2).is_empty(), "bulk is asked for again, not kept");
+}
+
+#[test]
+fn a_new_lane_carries_what_the_old_one_lost() {
+    let (mut a, mut b) = pair();
+    bodies(0..5).into_iter().for_each(|m| a.send(m));
+    let frames = drain(&mut a, 1);
+    assert_eq!(feed(&mut b, &frames[..2]), Ok(bodies(0..2)));
+    a.lane_lost(1);
+    a.send(vec![5]);
+    assert!(drain(&mut a, 1).is_empty());
+    let generation = a.offered_generation().max(b.offered_generation());
+    a.attach(generation, Caps::STREAM, b.received()).unwrap();
+    b.attach(generation, Caps::STREAM, a.received()).unwrap();
+    // What was still under way on the old lane is of an older generation.
+    assert_eq!(feed(&mut b, &frames[2..]), Ok(vec![]));
+    assert_eq!(feed(&mut b, &drain(&mut a, generation)), Ok(bodies(2..6)));
+}
+
+#[test]
+fn a_switch_keeps_order_and_the_old_lane_until_it_is_empty() {
+    let (mut a, mut b) = pair();
+    bodies(0..3).into_iter().for_each(|m| a.send(m));
+    let before = drain(&mut a, 1);
+    a.switch(2, Caps::STREAM).unwrap();
+    a.send(vec![3]);
+    let (old, new) = (drain(&mut a, 1), drain(&mut a, 2));
+    assert_eq!((old.len(), old[0].0.kind, old[0].0.a), (1, Kind::Switch, 2));
+    b.switch(2, Caps::STREAM).unwrap();
+    // The new lane is faster.
+    assert_eq!(feed(&mut b, &new), Ok(vec![]));
+    assert_eq!(feed(&mut b, &before), Ok(bodies(0..4)));
+    feed(&mut b, &old).unwrap();
+    assert_eq!((a.retired(), b.retired()), (None, None));
+    let (old, new) = (drain(&mut b, 1), drain(&mut b, 2));
+    assert_eq!(b.retired(), Some(1));
+    feed(&mut a, &old).unwrap();
+    assert_eq!(a.retired(), None);
+    feed(&mut a, &new).unwrap();
+    assert_eq!(a.retired(), Some(1));
+    assert!(a.all_acknowledged());
+}
+
+#[test]
+fn an_old_lane_that_dies_while_it_is_left_is_made_good() {
+    let (mut a, mut b) = pair();
+    bodies(0..3).into_iter().for_each(|m| a.send(m));
+    let before = drain(&mut a, 1);
+    a.switch(2, Caps::STREAM).unwrap();
+    b.switch(2, Caps::STREAM).unwrap();
+    assert_eq!(feed(&mut b, &before[..1]), Ok(bodies(0..1)));
+    a.lane_lost(1);
+    assert_eq!(feed(&mut b, &drain(&mut a, 2)), Ok(bodies(1..3)));
+}
+
+#[test]
+fn lossy_lanes_send_again_after_a_while() {
+    let (mut a, mut b) = (Path::new(A, B), Path::new(B, A));
+    a.attach(1, Caps::DATAGRAM, 0).unwrap();
+    b.attach(1, Caps::DATAGRAM, 0).unwrap();
+    bodies(0..3).into_iter().for_each(|m| a.send(m));
+    a.on_tick(1);
+    let frames = drain(&mut a, 1);
+    assert!(frames[2].0.ack_now);
+    feed(&mut b, &[frames[0].clone(), frames[2].clone()]).unwrap();
+    a.on_tick(40);
+    assert!(drain(&mut a, 1).is_empty());
+    a.on_tick(51);
+    assert_eq!(feed(&mut b, &drain(&mut a, 1)), Ok(bodies(1..3)));
+    feed(&mut a, &drain(&mut b, 1)).unwrap();
+    assert!(a.all_acknowledged());
+    a.on_tick(10_000);
+    assert!(drain(&mut a, 1).is_empty());
+}
+
+#[test]
+fn nonsense_is_malformed() {
+    let (mut a, mut b) = pair();
+    a.send(vec![1]);
+    let frame = drain(&mut a, 1).remove(0);
+    let ack = Header { kind: Kind::Ack, len: 0, a: 0, b: 1, ..frame.0 };
+    assert_eq!(feed(&mut b, &[(ack, vec![])]), Err(Malformed), "acknowledges what was never sent");
+    assert_eq!(b.attach(1, Caps::STREAM, 0), Err(Malformed), "an old generation");
+    assert_eq!(b.attach(2, Caps::STREAM, 1), Err(Malformed), "received what was never sent");
+    let back = Header { kind: Kind::Switch, len: 0, a: 1, b: 0, ..frame.0 };
+    assert_eq!(feed(&mut b, &[(back, vec![])]), Err(Malformed), "a switch to itself");
+    let limits = Limits { held_frames: 1, ..Limits::default() };
+    let mut c = Path::with_limits(B, A, limits);
+    c.attach(1, Caps::STREAM, 0).unwrap();
+    let far = |sequence| (Header { a: sequence, ..frame.0 }, frame.1.clone());
+    assert_eq!(feed(&mut c, &[far(5), far(6)]), Err(Malformed), "more ahead than is held");
+}
+
+#[test]
+fn frames_of_others_are_stale() {
+    let (mut a, mut b) = pair();
+    a.send(vec![1]);
+    let (header, payload) = drain(&mut a, 1).remove(0);
+    for wrong in [
+        Header { source: B, ..header },
+        Header { dest: A, ..header },
+        Header { source: ProcId { incarnation: 9, ..A }, ..header },
+        Header { generation: 0, ..header },
+    ] {
+        assert_eq!(b.on_frame(&wrong, &payload, |_| panic!()), Ok(Seen::Stale));
+    }
+    assert_eq!(b.received(), 0);
+}
+
+#[test]
+fn a_backlogged_path_asks_for_acknowledgement() {
+    let limits = Limits { retained_bytes: 4, bulk_queue: 1, ..Limits::default() };
+    let (mut a, mut b) = (Path::with_limits(A, B, limits), Path::new(B, A));
+    a.attach(1, Caps::STREAM, 0).unwrap();
+    b.attach(1, Caps::STREAM, 0).unwrap();
+    a.send(vec![0; 5]);
+    assert!(a.backlogged());
+    feed(&mut b, &drain(&mut a, 1)).unwrap();
+    feed(&mut a, &drain(&mut b, 1)).unwrap();
+    assert!(!a.backlogged());
+    a.queue_bulk(BulkTx { receiver_op: 1, buf: 1, offset: 0, len: 1 });
+    assert!(a.backlogged());
+}

@@ -146,7 +146,10 @@ impl Proc {
         let got = self.engine.outcome(self.receiving[self.receiving.len() - 1].0);
         let (op, capacity) = (self.receiving[self.receiving.len() - 1].0, want.capacity);
         if let Some(size) = found
-            && self.engine.awaited(op).is_some_and(|a| !matches!(a, engine::Awaited::Data(_, _, s) if s == size.min(capacity)))
+            && self
+                .engine
+                .awaited(op)
+                .is_some_and(|a| !matches!(a, engine::Awaited::Data(_, _, s) if s == size.min(capacity)))
         {
             self.fail(format!("probe: the message of {size} bytes that was seen is not there: {got:?}"));
         }

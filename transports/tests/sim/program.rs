@@ -59,6 +59,7 @@ impl Program {
     /// `rank` gives the rank of each process in its group, `group` which of the two groups it is in.
     pub fn random(rng: &mut Rng, group: &[usize], rank: &[u32], largest: u64) -> Program {
         let n = group.len();
+        let most = if rng.percent(10) { 60 } else { 14 };
         let mut messages = Vec::new();
         for from in 0..n {
             for to in 0..n {
@@ -67,7 +68,7 @@ impl Program {
                 }
                 for ctx in 0..CONTEXTS {
                     let mut small = std::collections::BTreeSet::new();
-                    for _ in 0..rng.below(14) {
+                    for _ in 0..rng.below(most) {
                         let tag = rng.below(3) as i32;
                         let size = match rng.below(4) {
                             0 => rng.below(8),
@@ -180,17 +181,17 @@ impl Program {
             // An earlier message of the same sender that this receive fits was taken by an earlier receive.
             for (other, o) in self.messages.iter().enumerate() {
                 let same = o.to == to && o.from == m.from && o.ctx == m.ctx;
-                if same && order[other] < order[id] && fits(&records[by], rank[m.from], o.tag) && taken_by[other] > Some(by)
+                if same
+                    && order[other] < order[id]
+                    && fits(&records[by], rank[m.from], o.tag)
+                    && taken_by[other] > Some(by)
                 {
                     return Err(format!("order: {id} overtook {other}"));
                 }
             }
             // A receive that was posted before, and got nothing up to now, would have taken it.
             let idle = |r: &Record| {
-                r.message.is_none()
-                    && r.ended > records[by].ended
-                    && r.ctx == m.ctx
-                    && fits(r, rank[m.from], m.tag)
+                r.message.is_none() && r.ended > records[by].ended && r.ctx == m.ctx && fits(r, rank[m.from], m.tag)
             };
             if records[..by].iter().any(idle) {
                 return Err(format!("match: an earlier receive was passed over by {id}"));

@@ -87,10 +87,8 @@ impl World {
         let first_alone = rng.percent(50);
         let group: Vec<usize> =
             (0..n).map(|i| if first_alone { usize::from(i > 0) } else { usize::from(i == n - 1) }).collect();
-        let rank: Vec<u32> =
-            (0..n).map(|i| group[..i].iter().filter(|g| **g == group[i]).count() as u32).collect();
-        let ids: Vec<ProcId> =
-            (0..n).map(|i| ProcId { incarnation: 100 + group[i] as u64, rank: rank[i] }).collect();
+        let rank: Vec<u32> = (0..n).map(|i| group[..i].iter().filter(|g| **g == group[i]).count() as u32).collect();
+        let ids: Vec<ProcId> = (0..n).map(|i| ProcId { incarnation: 100 + group[i] as u64, rank: rank[i] }).collect();
         let largest = 20 + rng.below(2000);
         let cfg = Config {
             eager_max: [0, 16, 64, 300][rng.below(4) as usize],
@@ -119,12 +117,9 @@ impl World {
         };
         let program = Program::random(&mut rng, &group, &rank, largest);
         let others = |i: usize| (0..n).filter(|&j| group[j] != group[i]).collect::<Vec<_>>();
-        let procs: Vec<Proc> =
-            (0..n).map(|i| Proc::new(i, cfg.clone(), &limits, &ids, &others(i))).collect();
-        let pairs: Vec<_> = (0..n)
-            .flat_map(|i| (i + 1..n).map(move |j| (i, j)))
-            .filter(|&(i, j)| group[i] != group[j])
-            .collect();
+        let procs: Vec<Proc> = (0..n).map(|i| Proc::new(i, cfg.clone(), &limits, &ids, &others(i))).collect();
+        let pairs: Vec<_> =
+            (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).filter(|&(i, j)| group[i] != group[j]).collect();
         let trouble = rng.below(12);
         World {
             rng,
@@ -263,13 +258,14 @@ impl World {
             let capacity = 30 + rng.below(3000) as usize;
             let (x, y) = pipe::pair(rng, capacity);
             let mut knife = x.knife(rng);
-            ([Some(Box::new(StreamLane::new(x))), Some(Box::new(StreamLane::new(y)))], Caps::STREAM, Box::new(move || knife.cut()))
+            (
+                [Some(Box::new(StreamLane::new(x))), Some(Box::new(StreamLane::new(y)))],
+                Caps::STREAM,
+                Box::new(move || knife.cut()),
+            )
         } else {
-            let faults = Faults {
-                loss_percent: rng.below(25),
-                double_percent: rng.below(25),
-                max_delay: rng.below(30),
-            };
+            let faults =
+                Faults { loss_percent: rng.below(25), double_percent: rng.below(25), max_delay: rng.below(30) };
             let capacity = 1 + rng.below(40) as usize;
             let (x, y) = datagram::pair(rng, &self.clock, faults, capacity, &self.injected);
             let knife = x.knife();
@@ -357,9 +353,7 @@ impl World {
                 link.path.flush();
             }
             let over = |p: &Proc| {
-                p.links.iter().all(|l| {
-                    p.engine.gone(l.peer) == Some(Gone::Finished) && l.path.all_acknowledged()
-                })
+                p.links.iter().all(|l| p.engine.gone(l.peer) == Some(Gone::Finished) && l.path.all_acknowledged())
             };
             if step % 16 == 0 && self.procs.iter().all(over) {
                 return Ok(());
