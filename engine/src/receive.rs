@@ -261,6 +261,16 @@ impl Engine {
         }
     }
 
+    /// Bytes that are still to come of all transfers from a peer. On lanes that may lose, ask again when this stands
+    /// still.
+    pub fn bulk_missing(&self, peer: PeerId) -> u64 {
+        let missing = |state: &State| match state {
+            State::Pulling { peer: from, got, envelope, .. } if *from == peer => envelope.size - got.count(),
+            _ => 0,
+        };
+        self.ops.values().map(|op| missing(&op.state)).sum()
+    }
+
     /// A lane to this peer was lost, or some time has passed on lanes that may lose: asks again for what is missing of
     /// all transfers from it.
     pub fn on_lane_lost(&mut self, peer: PeerId) {

@@ -38,7 +38,7 @@ impl Shared {
     }
 
     /// Under the lock: whether the background thread is needed from now on.
-    fn rouse(&self, core: &Core) {
+    pub fn rouse(&self, core: &Core) {
         if (core.is_timed() || core.is_dirty()) && self.sleeps_long.swap(false, Ordering::Relaxed) {
             self.watch.wake();
         }

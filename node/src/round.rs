@@ -101,9 +101,7 @@ impl Core {
     /// Carries what the engine puts out to the lanes, as far as they have room.
     pub(crate) fn settle(&mut self) {
         for _ in 0..TURNS {
-            while let Some(output) = self.engine.next_output() {
-                self.put_out(output);
-            }
+            self.put_out_all();
             if self.dirty.is_empty() {
                 return;
             }
@@ -111,6 +109,14 @@ impl Core {
                 self.pairs[i].dirty = false;
                 self.write(i);
             }
+        }
+        // What the last turn made room for is marked, or nobody would come back for it.
+        self.put_out_all();
+    }
+
+    fn put_out_all(&mut self) {
+        while let Some(output) = self.engine.next_output() {
+            self.put_out(output);
         }
     }
 

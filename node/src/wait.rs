@@ -55,8 +55,13 @@ pub fn wait_until<T>(
     mut done: impl FnMut(&mut Core) -> Option<T>,
     deadline: Option<Instant>,
 ) -> Option<T> {
-    if let Some(t) = done(&mut shared.lock()) {
-        return Some(t);
+    {
+        let mut core = shared.lock();
+        let out = done(&mut core);
+        if out.is_some() {
+            shared.rouse(&core);
+            return out;
+        }
     }
     let _waiting = Waiting::new(shared);
     let spin = if shared.may_spin.load(Ordering::Relaxed) { SPIN } else { Duration::ZERO };
@@ -71,8 +76,10 @@ pub fn wait_until<T>(
         let busy = {
             let mut core = shared.lock();
             let busy = core.round();
-            if let Some(t) = done(&mut core) {
-                return Some(t);
+            let out = done(&mut core);
+            if out.is_some() || deadline.is_some_and(|d| now >= d) {
+                shared.rouse(&core);
+                return out;
             }
             if now >= next_watch {
                 core.watch_awaited();
@@ -84,9 +91,6 @@ pub fn wait_until<T>(
             }
             busy
         };
-        if deadline.is_some_and(|d| now >= d) {
-            return None;
-        }
         if busy {
             idle = now;
         }

@@ -4,8 +4,8 @@
 
 use base::bytes::Malformed;
 use base::{Memory, ProcId};
-use std::collections::BTreeMap;
 use nix::poll::{PollFd, PollFlags, poll};
+use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};

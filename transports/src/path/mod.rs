@@ -262,9 +262,9 @@ impl Path {
         self.active.map(|a| a.generation)
     }
 
-    /// Whether bulk may get lost without any lane being lost: then the node has the engine ask again
-    /// (`on_lane_lost`) from time to time, but only when [`Path::flush`] has led to [`Path::all_acknowledged`], or
-    /// questions would pile up.
+    /// Whether bulk may get lost without any lane being lost. Then, when `Engine::bulk_missing` stands still, the node
+    /// has the engine ask again (`on_lane_lost`), but only once [`Path::flush`] has led to
+    /// [`Path::all_acknowledged`], or questions would pile up.
     pub fn lossy(&self) -> bool {
         self.lossy
     }

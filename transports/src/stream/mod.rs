@@ -39,9 +39,7 @@ impl Death {
     fn from_io(e: io::Error) -> Death {
         use io::ErrorKind::*;
         match e.kind() {
-            ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof | NotConnected => {
-                Death::Closed
-            }
+            ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof | NotConnected => Death::Closed,
             _ => Death::Io(e),
         }
     }

@@ -32,13 +32,7 @@ pub struct Reader {
 
 impl Default for Reader {
     fn default() -> Reader {
-        Reader {
-            buf: Vec::new(),
-            start: 0,
-            end: 0,
-            large: Vec::new(),
-            state: State::Header,
-        }
+        Reader { buf: Vec::new(), start: 0, end: 0, large: Vec::new(), state: State::Header }
     }
 }
 
@@ -54,9 +48,7 @@ impl Got {
         match r {
             Ok(0) => Got::End(Death::Closed),
             Ok(n) => Got::Bytes(n),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                Got::Nothing
-            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Got::Nothing,
             Err(e) => Got::End(Death::from_io(e)),
         }
     }
@@ -64,12 +56,7 @@ impl Got {
 
 impl Reader {
     /// Reads about `budget` bytes; gives how many, and why it was the last time, if it was.
-    pub fn poll(
-        &mut self,
-        stream: &mut impl ByteStream,
-        sink: &mut dyn Sink,
-        budget: usize,
-    ) -> (usize, Option<Death>) {
+    pub fn poll(&mut self, stream: &mut impl ByteStream, sink: &mut dyn Sink, budget: usize) -> (usize, Option<Death>) {
         if self.buf.is_empty() {
             self.buf.resize(BUFFER, 0);
         }
@@ -83,9 +70,7 @@ impl Reader {
             }
             let before = self.room();
             let got = match self.state {
-                State::Bulk(header, at) if self.start == self.end => {
-                    self.direct(stream, sink, header, at)
-                }
+                State::Bulk(header, at) if self.start == self.end => self.direct(stream, sink, header, at),
                 _ => self.fill(stream),
             };
             match got {
@@ -189,13 +174,7 @@ impl Reader {
     }
 
     /// Reads from the stream into user memory, and what follows into the (empty) buffer.
-    fn direct(
-        &mut self,
-        stream: &mut impl ByteStream,
-        sink: &mut dyn Sink,
-        header: Header,
-        at: usize,
-    ) -> Got {
+    fn direct(&mut self, stream: &mut impl ByteStream, sink: &mut dyn Sink, header: Header, at: usize) -> Got {
         (self.start, self.end) = (0, 0);
         let left = header.len as usize - at;
         let buf = &mut self.buf;

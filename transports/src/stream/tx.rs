@@ -53,10 +53,7 @@ impl Writer {
 
     /// The other side takes nothing any more.
     pub fn break_off(&mut self) {
-        *self = Writer {
-            broken: true,
-            ..Writer::default()
-        };
+        *self = Writer { broken: true, ..Writer::default() };
     }
 
     /// Takes a frame; there must be room.
@@ -69,13 +66,7 @@ impl Writer {
         self.buf.extend_from_slice(&header.encode());
         match payload {
             Payload::Bytes(bytes) => self.buf.extend_from_slice(bytes),
-            Payload::User { buf, offset } => {
-                self.user = Some(User {
-                    buf,
-                    offset,
-                    left: header.len as usize,
-                })
-            }
+            Payload::User { buf, offset } => self.user = Some(User { buf, offset, left: header.len as usize }),
         }
     }
 
@@ -83,9 +74,7 @@ impl Writer {
     pub fn flush<M: Memory>(&mut self, mem: &M, stream: &mut impl ByteStream) -> io::Result<bool> {
         while self.pending() {
             let step = match self.user {
-                None => {
-                    Step::Wrote(stream.write_vectored(&[IoSlice::new(&self.buf[self.written..])]))
-                }
+                None => Step::Wrote(stream.write_vectored(&[IoSlice::new(&self.buf[self.written..])])),
                 Some(u) => self.write_user(u, mem, stream),
             };
             let n = match step {

@@ -38,12 +38,7 @@ impl AsFd for Halfway {
 
 impl Halfway {
     pub fn new(stream: TcpStream, now: Instant) -> std::io::Result<Halfway> {
-        Ok(Halfway {
-            socket: Socket::new(stream)?,
-            since: now,
-            buf: [0; HELLO_LEN],
-            have: 0,
-        })
+        Ok(Halfway { socket: Socket::new(stream)?, since: now, buf: [0; HELLO_LEN], have: 0 })
     }
 
     pub fn expired(&self, now: Instant) -> bool {
@@ -84,8 +79,6 @@ impl Halfway {
     /// A fresh connection has room for 48 bytes; one that has not is of no use.
     fn send(&mut self, ack: &HelloAck) -> bool {
         let bytes = ack.encode();
-        self.socket
-            .write_vectored(&[IoSlice::new(&bytes)])
-            .is_ok_and(|n| n == bytes.len())
+        self.socket.write_vectored(&[IoSlice::new(&bytes)]).is_ok_and(|n| n == bytes.len())
     }
 }

@@ -60,11 +60,7 @@ impl Contact {
                 IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, scope).into(),
             });
         }
-        Ok(Contact {
-            process,
-            host,
-            addresses,
-        })
+        Ok(Contact { process, host, addresses })
     }
 }
 

@@ -3,9 +3,7 @@
 //! Used by the node, which steps a race when a descriptor of it has news or time has passed. Invariant: an address
 //! that answers wrongly rules out itself only, since a private address may mean another host here than there.
 
-use super::{
-    HANDSHAKE_LIMIT, HELLO_ACK_LEN, Hello, HelloAck, Socket, Status, is_connected, start_connect,
-};
+use super::{HANDSHAKE_LIMIT, HELLO_ACK_LEN, Hello, HelloAck, Socket, Status, is_connected, start_connect};
 use crate::stream::ByteStream;
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
@@ -68,14 +66,7 @@ pub struct Attempt {
 impl Attempt {
     fn start(address: SocketAddr, now: Instant) -> io::Result<Attempt> {
         let socket = start_connect(address)?;
-        Ok(Attempt {
-            address,
-            socket,
-            since: now,
-            greeted: None,
-            buf: [0; HELLO_ACK_LEN],
-            have: 0,
-        })
+        Ok(Attempt { address, socket, since: now, greeted: None, buf: [0; HELLO_ACK_LEN], have: 0 })
     }
 
     fn step(&mut self, hello: &Hello, process: Option<[u8; 16]>, now: Instant) -> Step {
@@ -88,9 +79,7 @@ impl Attempt {
                 Status::BetterConnection => Step::Failed(Refusal::Better(ack.generation)),
             },
             Err(e) => match e.kind() {
-                ErrorKind::WouldBlock if now.duration_since(self.since) < HANDSHAKE_LIMIT => {
-                    Step::NotYet
-                }
+                ErrorKind::WouldBlock if now.duration_since(self.since) < HANDSHAKE_LIMIT => Step::NotYet,
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => Step::Failed(Refusal::TimedOut),
                 ErrorKind::ConnectionRefused => Step::Failed(Refusal::Refused),
                 ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
@@ -150,28 +139,17 @@ impl Race {
     /// `process`: who must answer.
     pub fn new(hello: Hello, process: Option<[u8; 16]>, addresses: &[SocketAddr]) -> Race {
         let waiting = addresses.iter().rev().copied().collect();
-        Race {
-            hello,
-            process,
-            waiting,
-            running: Vec::new(),
-            last_start: None,
-            failed: Vec::new(),
-        }
+        Race { hello, process, waiting, running: Vec::new(), last_start: None, failed: Vec::new() }
     }
 
     /// The descriptors to watch, and whether for writing.
     pub fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        self.running
-            .iter()
-            .map(|a| (a.socket.as_fd(), a.greeted.is_none()))
+        self.running.iter().map(|a| (a.socket.as_fd(), a.greeted.is_none()))
     }
 
     /// Whether a HELLO of ours is out, sent less than `limit` ago.
     pub fn greeted_within(&self, limit: Duration, now: Instant) -> bool {
-        self.running
-            .iter()
-            .any(|a| a.greeted.is_some_and(|t| now.duration_since(t) < limit))
+        self.running.iter().any(|a| a.greeted.is_some_and(|t| now.duration_since(t) < limit))
     }
 
     /// Takes every attempt as far as it goes.
@@ -182,14 +160,8 @@ impl Race {
                 match self.running[i].step(&self.hello, self.process, now) {
                     Step::NotYet => i += 1,
                     Step::Good(ack) => {
-                        let Attempt {
-                            address, socket, ..
-                        } = self.running.swap_remove(i);
-                        return Outcome::Won {
-                            address,
-                            socket,
-                            ack,
-                        };
+                        let Attempt { address, socket, .. } = self.running.swap_remove(i);
+                        return Outcome::Won { address, socket, ack };
                     }
                     Step::Failed(why) => {
                         let a = self.running.swap_remove(i);
@@ -199,18 +171,11 @@ impl Race {
                     }
                 }
             }
-            if self
-                .last_start
-                .is_some_and(|t| now.duration_since(t) < STAGGER)
-            {
+            if self.last_start.is_some_and(|t| now.duration_since(t) < STAGGER) {
                 return Outcome::NotYet;
             }
             let Some(address) = self.waiting.pop() else {
-                return if self.running.is_empty() {
-                    Outcome::Lost
-                } else {
-                    Outcome::NotYet
-                };
+                return if self.running.is_empty() { Outcome::Lost } else { Outcome::NotYet };
             };
             match Attempt::start(address, now) {
                 Ok(a) => {
@@ -219,9 +184,7 @@ impl Race {
                     // A loopback connect is often through at once.
                     continue;
                 }
-                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
-                    self.failed.push((address, Refusal::Refused))
-                }
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => self.failed.push((address, Refusal::Refused)),
                 Err(e) => self.failed.push((address, Refusal::Io(e))),
             }
         }

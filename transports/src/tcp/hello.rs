@@ -86,27 +86,13 @@ impl Hello {
         t.u16()?;
         let representation = t.u32()?;
         let (from, to) = (t.u64()?, t.u64()?);
-        let source = ProcId {
-            incarnation: from,
-            rank: t.u32()?,
-        };
-        let dest = ProcId {
-            incarnation: to,
-            rank: t.u32()?,
-        };
+        let source = ProcId { incarnation: from, rank: t.u32()? };
+        let dest = ProcId { incarnation: to, rank: t.u32()? };
         let (cookie, process) = (t.array()?, t.array()?);
         let generation = t.u16()?;
         t.u16()?;
         let received = t.u64()?;
-        Ok(Ok(Hello {
-            representation,
-            source,
-            dest,
-            cookie,
-            process,
-            generation,
-            received,
-        }))
+        Ok(Ok(Hello { representation, source, dest, cookie, process, generation, received }))
     }
 }
 
@@ -144,13 +130,7 @@ impl HelloAck {
         };
         let (generation, representation) = (t.u16()?, t.u32()?);
         let (process, received) = (t.array()?, t.u64()?);
-        Ok(HelloAck {
-            status,
-            generation,
-            representation,
-            process,
-            received,
-        })
+        Ok(HelloAck { status, generation, representation, process, received })
     }
 }
 
@@ -159,11 +139,7 @@ pub fn representation() -> u32 {
     let big = u32::from(cfg!(target_endian = "big"));
     let long = size_of::<std::ffi::c_long>() as u32;
     // Neither has a Rust name: both are what the platform's ABI says.
-    let long_double = if cfg!(any(target_arch = "x86", target_arch = "arm")) {
-        12
-    } else {
-        16
-    };
+    let long_double = if cfg!(any(target_arch = "x86", target_arch = "arm")) { 12 } else { 16 };
     let wchar = 4;
     big | long << 8 | long_double << 16 | wchar << 24
 }

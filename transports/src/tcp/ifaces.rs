@@ -20,10 +20,7 @@ impl fmt::Display for IfaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             IfaceError::System(e) => write!(f, "listing the network interfaces: {e}"),
-            IfaceError::Nothing(word) => write!(
-                f,
-                "'{word}' matches no interface or address that is up here"
-            ),
+            IfaceError::Nothing(word) => write!(f, "'{word}' matches no interface or address that is up here"),
         }
     }
 }
@@ -59,30 +56,18 @@ fn own() -> Result<Vec<Own>, IfaceError> {
             },
             _ => continue,
         };
-        out.push(Own {
-            name: i.interface_name,
-            address,
-        });
+        out.push(Own { name: i.interface_name, address });
     }
     Ok(out)
 }
 
 fn pick(setting: Option<&str>, own: &[Own]) -> Result<Vec<SocketAddr>, IfaceError> {
     let mut out: Vec<SocketAddr> = Vec::new();
-    let loopback = |o: &Own| {
-        [
-            IpAddr::from(Ipv4Addr::LOCALHOST),
-            IpAddr::from(Ipv6Addr::LOCALHOST),
-        ]
-        .contains(&o.address.ip())
-    };
+    let loopback =
+        |o: &Own| [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)].contains(&o.address.ip());
     let words = match setting.map(str::trim) {
         None | Some("") => vec!["loopback"],
-        Some(s) => s
-            .split(',')
-            .map(str::trim)
-            .filter(|w| !w.is_empty())
-            .collect(),
+        Some(s) => s.split(',').map(str::trim).filter(|w| !w.is_empty()).collect(),
     };
     for word in words {
         let before = out.len();
@@ -135,26 +120,13 @@ mod tests {
     use super::*;
 
     fn machine() -> Vec<Own> {
-        [
-            ("lo", "127.0.0.1"),
-            ("lo", "::1"),
-            ("eth0", "10.1.2.3"),
-            ("eth0", "fd00::3"),
-            ("ib0", "10.9.0.1"),
-        ]
-        .map(|(name, ip)| Own {
-            name: name.into(),
-            address: SocketAddr::new(ip.parse().unwrap(), 0),
-        })
-        .to_vec()
+        [("lo", "127.0.0.1"), ("lo", "::1"), ("eth0", "10.1.2.3"), ("eth0", "fd00::3"), ("ib0", "10.9.0.1")]
+            .map(|(name, ip)| Own { name: name.into(), address: SocketAddr::new(ip.parse().unwrap(), 0) })
+            .to_vec()
     }
 
     fn picked(s: Option<&str>) -> Vec<String> {
-        pick(s, &machine())
-            .unwrap()
-            .iter()
-            .map(|a| a.ip().to_string())
-            .collect()
+        pick(s, &machine()).unwrap().iter().map(|a| a.ip().to_string()).collect()
     }
 
     #[test]
@@ -167,33 +139,19 @@ mod tests {
     fn names_addresses_prefixes_and_all() {
         assert_eq!(picked(Some("ib0")), ["10.9.0.1"]);
         assert_eq!(picked(Some("fd00::/8,lo")), ["fd00::3", "127.0.0.1", "::1"]);
-        assert_eq!(
-            picked(Some("10.1.0.0/16, 10.9.0.1,eth0")),
-            ["10.1.2.3", "10.9.0.1", "fd00::3"]
-        );
-        assert_eq!(
-            picked(Some("0.0.0.0/0")),
-            ["10.1.2.3", "10.9.0.1", "127.0.0.1"]
-        );
+        assert_eq!(picked(Some("10.1.0.0/16, 10.9.0.1,eth0")), ["10.1.2.3", "10.9.0.1", "fd00::3"]);
+        assert_eq!(picked(Some("0.0.0.0/0")), ["10.1.2.3", "10.9.0.1", "127.0.0.1"]);
         assert_eq!(picked(Some("all")).last().unwrap(), "::1");
         assert_eq!(picked(Some("all")).len(), 5);
     }
 
     #[test]
     fn what_matches_nothing_is_an_error() {
-        assert_eq!(
-            pick(Some("eth7"), &machine()),
-            Err(IfaceError::Nothing("eth7".into()))
-        );
+        assert_eq!(pick(Some("eth7"), &machine()), Err(IfaceError::Nothing("eth7".into())));
     }
 
     #[test]
     fn this_machine_has_loopback() {
-        assert!(
-            choose(None)
-                .unwrap()
-                .iter()
-                .any(|a| a.ip() == IpAddr::from(Ipv4Addr::LOCALHOST))
-        );
+        assert!(choose(None).unwrap().iter().any(|a| a.ip() == IpAddr::from(Ipv4Addr::LOCALHOST)));
     }
 }

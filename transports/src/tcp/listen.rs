@@ -37,11 +37,7 @@ impl Listeners {
                 }
             }
         }
-        if out.is_empty() {
-            Err(last)
-        } else {
-            Ok(Listeners(out))
-        }
+        if out.is_empty() { Err(last) } else { Ok(Listeners(out)) }
     }
 
     pub fn addresses(&self) -> Vec<SocketAddr> {
@@ -86,22 +82,14 @@ fn bind(mut address: SocketAddr, ports: Option<PortRange>) -> io::Result<TcpList
 
 /// The record that others need to find these listeners.
 pub fn own_contact(process: [u8; 16], listeners: &Listeners) -> Contact {
-    Contact {
-        process,
-        host: host_id(),
-        addresses: listeners.addresses(),
-    }
+    Contact { process, host: host_id(), addresses: listeners.addresses() }
 }
 
 /// The same in all processes that share a kernel and a network namespace, where a loopback address means the same.
 fn host_id() -> [u8; 16] {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let net = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
-    let net: String = net
-        .to_string_lossy()
-        .chars()
-        .filter(char::is_ascii_digit)
-        .collect();
+    let net: String = net.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
     let hex: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
     match (u128::from_str_radix(&hex, 16), net.parse::<u64>()) {
         (Ok(boot), Ok(net)) => (boot ^ u128::from(net)).to_le_bytes(),
@@ -126,14 +114,8 @@ mod tests {
     fn a_range_is_kept_and_used_up() {
         let a = ["127.0.0.1:0".parse().unwrap()];
         let range = PortRange(43_110, 43_111);
-        let held: Vec<_> = (0..2)
-            .map(|_| Listeners::open(&a, Some(range)).unwrap())
-            .collect();
-        let mut ports: Vec<_> = held
-            .iter()
-            .flat_map(|l| l.addresses())
-            .map(|a| a.port())
-            .collect();
+        let held: Vec<_> = (0..2).map(|_| Listeners::open(&a, Some(range)).unwrap()).collect();
+        let mut ports: Vec<_> = held.iter().flat_map(|l| l.addresses()).map(|a| a.port()).collect();
         ports.sort_unstable();
         assert_eq!(ports, [43_110, 43_111]);
         assert!(Listeners::open(&a, Some(range)).is_err());

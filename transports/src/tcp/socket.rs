@@ -5,8 +5,7 @@
 use crate::stream::ByteStream;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendmsg, setsockopt,
-    socket, sockopt,
+    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendmsg, setsockopt, socket, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -87,17 +86,8 @@ impl ByteStream for Socket {
 
 /// Begins to connect; the answer comes when the descriptor is writable.
 pub fn start_connect(to: SocketAddr) -> io::Result<Socket> {
-    let family = if to.is_ipv4() {
-        AddressFamily::Inet
-    } else {
-        AddressFamily::Inet6
-    };
-    let fd = socket(
-        family,
-        SockType::Stream,
-        SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC,
-        None,
-    )?;
+    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let fd = socket(family, SockType::Stream, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)?;
     let socket = Socket::new(TcpStream::from(fd))?;
     match connect(socket.as_raw_fd(), &SockaddrStorage::from(to)) {
         Ok(()) | Err(Errno::EINPROGRESS) => Ok(socket),

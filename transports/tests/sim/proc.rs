@@ -4,7 +4,7 @@ use crate::program::{Program, Record, content};
 use base::bytes::Malformed;
 use base::memory::VecMemory;
 use base::{Memory, ProcId};
-use engine::{Config, Ctx, Engine, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
+use engine::{Awaited, Config, Ctx, Engine, Fault, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
 use std::io;
 use transports::frame::{Header, Kind};
 use transports::lane::{Event, Lane, Sink};
@@ -18,6 +18,8 @@ pub struct Link {
     pub lanes: Vec<(u16, Box<dyn Lane<VecMemory>>)>,
     pub attached_once: bool,
     pub asked_at: u64,
+    /// Bulk that was missing when time was last taken.
+    pub missing: u64,
 }
 
 pub struct Proc {
@@ -33,6 +35,8 @@ pub struct Proc {
     receiving: Vec<(OpId, usize)>,
     pub records: Vec<Record>,
     pub fault: Option<String>,
+    /// The process that it has been told is dead.
+    pub bereaved: Option<usize>,
     /// Counts ends of receives.
     ended: u64,
 }
@@ -89,6 +93,7 @@ impl Proc {
                 lanes: Vec::new(),
                 attached_once: false,
                 asked_at: 0,
+                missing: 0,
             })
             .collect();
         Proc {
@@ -103,6 +108,7 @@ impl Proc {
             receiving: Vec::new(),
             records: Vec::new(),
             fault: None,
+            bereaved: None,
             ended: 0,
         }
     }
@@ -138,6 +144,10 @@ impl Proc {
                     found = Some(envelope.size);
                 }
                 Probe::None => return,
+                Probe::Failed(Fault::PeerDead) if self.bereaved.is_some() => {
+                    self.next_recv += 1;
+                    return;
+                }
                 Probe::Failed(fault) => return self.fail(format!("probe: {fault:?}")),
             }
         }
@@ -146,10 +156,7 @@ impl Proc {
         let got = self.engine.outcome(self.receiving[self.receiving.len() - 1].0);
         let (op, capacity) = (self.receiving[self.receiving.len() - 1].0, want.capacity);
         if let Some(size) = found
-            && self
-                .engine
-                .awaited(op)
-                .is_some_and(|a| !matches!(a, engine::Awaited::Data(_, _, s) if s == size.min(capacity)))
+            && self.engine.awaited(op).is_some_and(|a| !matches!(a, Awaited::Data(_, _, s) if s == size.min(capacity)))
         {
             self.fail(format!("probe: the message of {size} bytes that was seen is not there: {got:?}"));
         }
@@ -170,6 +177,9 @@ impl Proc {
         while i < self.sending.len() {
             match self.engine.finish(self.sending[i]) {
                 Some(Outcome::Sent) => {
+                    self.mem.0.remove(&self.sending.swap_remove(i).0);
+                }
+                Some(Outcome::Failed(Fault::PeerDead)) if self.bereaved.is_some() => {
                     self.mem.0.remove(&self.sending.swap_remove(i).0);
                 }
                 Some(other) => return self.fail(format!("send: {other:?}")),
@@ -199,6 +209,11 @@ impl Proc {
         outcome: Outcome,
         data: &[u8],
     ) -> Result<(), String> {
+        if outcome == Outcome::Failed(Fault::PeerDead) && self.bereaved.is_some() {
+            self.ended += 1;
+            self.records[at].ended = self.ended;
+            return Ok(());
+        }
         let (Outcome::Received(envelope) | Outcome::Truncated(envelope)) = outcome else {
             return Err(format!("receive: {outcome:?}"));
         };
@@ -229,7 +244,7 @@ impl Proc {
     /// Loose receives took each other's messages and some wait for ever: they go, and receives for anything take their
     /// place.
     pub fn loosen(&mut self, program: &Program) {
-        for want in program.receives[self.id][self.next_recv..].to_vec() {
+        for want in &program.receives[self.id][self.next_recv..] {
             if program.loose[self.id][want.ctx] && want.probe {
                 self.next_recv += 1;
                 self.post(want.ctx, Source::Any, Tag::Any, want.capacity);
@@ -309,14 +324,19 @@ impl Proc {
     pub fn tick(&mut self, now: u64) {
         for link in &mut self.links {
             link.path.on_tick(now);
-            if link.path.lossy() && now >= link.asked_at + 100 {
+            if !link.path.lossy() || now < link.asked_at + 100 {
+                continue;
+            }
+            link.asked_at = now;
+            let missing = self.engine.bulk_missing(link.peer);
+            if missing > 0 && missing == link.missing {
                 if link.path.all_acknowledged() {
-                    link.asked_at = now;
                     self.engine.on_lane_lost(link.peer);
                 } else {
                     link.path.flush();
                 }
             }
+            link.missing = missing;
         }
     }
 
@@ -335,6 +355,28 @@ impl Proc {
 
     pub fn link(&mut self, other: usize) -> &mut Link {
         self.links.iter_mut().find(|l| l.other == other).expect("linked")
+    }
+
+    /// Told of a death once nothing of the dead process is left to be read.
+    pub fn mourn(&mut self, dead: usize) {
+        if let Some(link) = self.links.iter().find(|l| l.other == dead)
+            && link.lanes.is_empty()
+            && self.bereaved.is_none()
+        {
+            self.engine.on_gone(link.peer, engine::Gone::Dead);
+            self.bereaved = Some(dead);
+        }
+    }
+
+    /// Nothing may wait for the dead.
+    pub fn waits_for_the_dead(&self) -> Option<Awaited> {
+        let dead = self.links.iter().find(|l| Some(l.other) == self.bereaved)?;
+        let ops = self.sending.iter().chain(self.receiving.iter().map(|(op, _)| op));
+        ops.filter_map(|op| self.engine.awaited(*op)).find(|awaited| match *awaited {
+            Awaited::Room(p) | Awaited::Matched(p) | Awaited::Taken(p) | Awaited::Data(p, ..) => p == dead.peer,
+            Awaited::Message(_, Source::Any, _) => true,
+            Awaited::Message(_, Source::Rank(r), _) => self.links[r as usize].peer == dead.peer,
+        })
     }
 
     /// For a run that hangs.

@@ -14,9 +14,11 @@ use transports::sim::{Clock, Rng, pipe};
 use transports::stream::StreamLane;
 
 /// Far more than a run that ends needs.
-const MOST_STEPS: u64 = 150_000;
+const MOST_STEPS: u64 = 1_000_000;
 /// Without progress for so long, receives that took each other's messages are loosened.
 const STUCK: u64 = 8_000;
+/// How long the others go on after a death.
+const AFTERLIFE: u64 = 20_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
@@ -28,6 +30,7 @@ pub struct Figures {
     pub lost: u64,
     pub doubled: u64,
     pub repeated: u64,
+    pub deaths: u64,
 }
 
 impl Figures {
@@ -40,6 +43,7 @@ impl Figures {
         self.lost += f.lost;
         self.doubled += f.doubled;
         self.repeated += f.repeated;
+        self.deaths += f.deaths;
     }
 }
 
@@ -59,10 +63,11 @@ struct Dialled {
     graceful: bool,
     caps: Caps,
     received: (u64, u64),
-    ends: [Option<Box<dyn Lane<VecMemory>>>; 2],
+    ends: Ends,
 }
 
 type Cut = Box<dyn FnMut()>;
+type Ends = [Option<Box<dyn Lane<VecMemory>>>; 2];
 
 pub struct World {
     rng: Rng,
@@ -78,6 +83,9 @@ pub struct World {
     figures: Figures,
     /// How much may still go wrong.
     trouble: u64,
+    /// Who dies at which step.
+    doom: Option<(usize, u64)>,
+    dead: Option<usize>,
 }
 
 impl World {
@@ -121,6 +129,7 @@ impl World {
         let pairs: Vec<_> =
             (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).filter(|&(i, j)| group[i] != group[j]).collect();
         let trouble = rng.below(12);
+        let doom = rng.percent(10).then(|| (rng.below(n as u64) as usize, 200 + rng.below(4000)));
         World {
             rng,
             clock: Rc::new(Cell::new(1)),
@@ -133,6 +142,8 @@ impl World {
             injected: Rc::default(),
             figures: Figures::default(),
             trouble,
+            doom,
+            dead: None,
         }
     }
 
@@ -142,22 +153,27 @@ impl World {
         let mut progress = 0;
         for step in 0..MOST_STEPS {
             self.step();
+            if self.doom.is_some_and(|(_, at)| at == step) {
+                self.die();
+            }
             if let Some(fault) = self.procs.iter_mut().find_map(|p| p.fault.take()) {
                 return Err(fault);
             }
             if step % 64 != 0 {
                 continue;
             }
-            if self.procs.iter().all(|p| p.done(&self.program)) {
-                self.judge()?;
+            if let Some((_, at)) = self.doom
+                && step > at + AFTERLIFE
+            {
+                self.judge(false)?;
+                self.count();
+                return Ok(self.figures);
+            }
+            if self.dead.is_none() && self.procs.iter().all(|p| p.done(&self.program)) {
+                self.doom = None;
+                self.judge(true)?;
                 self.goodbye()?;
-                let injected = *self.injected.borrow();
-                (self.figures.lost, self.figures.doubled) = (injected.lost, injected.doubled);
-                for proc in &self.procs {
-                    self.figures.repeated += proc.links.iter().map(|l| l.path.repeated()).sum::<u64>();
-                }
-                self.figures.seeds = 1;
-                self.figures.messages = self.program.messages.len() as u64;
+                self.count();
                 return Ok(self.figures);
             }
             let now = self.procs.iter().map(|p| p.records.len() * 2 - p.pending_receives()).sum();
@@ -178,8 +194,40 @@ impl World {
         Err("does not end".into())
     }
 
+    fn count(&mut self) {
+        let injected = *self.injected.borrow();
+        (self.figures.lost, self.figures.doubled) = (injected.lost, injected.doubled);
+        for proc in &self.procs {
+            self.figures.repeated += proc.links.iter().map(|l| l.path.repeated()).sum::<u64>();
+        }
+        self.figures.seeds = 1;
+        self.figures.messages = self.program.messages.len() as u64;
+    }
+
+    /// A process is gone with all its lanes. What it had put on them may still arrive.
+    fn die(&mut self) {
+        let Some((dead, _)) = self.doom else { return };
+        self.dead = Some(dead);
+        self.figures.deaths = 1;
+        self.dialled.retain(|d| d.pair.0 != dead && d.pair.1 != dead);
+        self.procs[dead].links.iter_mut().for_each(|l| l.lanes.clear());
+        let alive: Vec<_> = self.pairs.iter().map(|p| p.0 != dead && p.1 != dead).collect();
+        let mut keep = alive.iter();
+        self.pairs.retain(|_| *keep.next().expect("as long"));
+        let mut keep = alive.iter();
+        self.cutters.retain(|_| *keep.next().expect("as long"));
+    }
+
     fn step(&mut self) {
         let at = self.rng.below(self.procs.len() as u64) as usize;
+        if let Some(dead) = self.dead {
+            if at == dead {
+                return;
+            }
+            if self.rng.percent(1) {
+                self.procs[at].mourn(dead);
+            }
+        }
         match self.rng.below(100) {
             0..10 => self.procs[at].send(&self.program, &self.rank),
             10..20 => self.procs[at].recv(&self.program),
@@ -201,6 +249,9 @@ impl World {
 
     /// Dials where a lane is wanted, or lets one side take up its end.
     fn connect(&mut self) {
+        if self.pairs.is_empty() {
+            return;
+        }
         let at = self.rng.below(self.pairs.len() as u64) as usize;
         let pair = self.pairs[at];
         if let Some(i) = self.dialled.iter().position(|d| d.pair == pair) {
@@ -254,7 +305,7 @@ impl World {
         let b = self.procs[pair.1].link(pair.0);
         let (offer_b, received_b) = (b.path.offered_generation(), b.path.received());
         let rng = &mut self.rng;
-        let (ends, caps, cut): ([Option<Box<dyn Lane<VecMemory>>>; 2], Caps, Cut) = if rng.percent(60) {
+        let (ends, caps, cut): (Ends, Caps, Cut) = if rng.percent(60) {
             let capacity = 30 + rng.below(3000) as usize;
             let (x, y) = pipe::pair(rng, capacity);
             let mut knife = x.knife(rng);
@@ -284,7 +335,7 @@ impl World {
 
     /// Something goes wrong, or a lane is swapped.
     fn harm(&mut self, at: usize) {
-        if self.trouble == 0 || self.rng.percent(70) {
+        if self.trouble == 0 || self.pairs.is_empty() || self.rng.percent(70) {
             return;
         }
         self.trouble -= 1;
@@ -322,15 +373,21 @@ impl World {
         }
     }
 
-    fn judge(&self) -> Result<(), String> {
+    fn judge(&self, all: bool) -> Result<(), String> {
         let mut order = vec![0; self.program.messages.len()];
         for list in &self.program.sends {
             for (place, &id) in list.iter().enumerate() {
                 order[id] = place;
             }
         }
-        for proc in &self.procs {
-            self.program.judge(proc.id, &proc.records, &self.rank, &order)?;
+        for proc in self.procs.iter().filter(|p| Some(p.id) != self.dead) {
+            self.program.judge(proc.id, &proc.records, &self.rank, &order, all)?;
+            if let Some(awaited) = proc.waits_for_the_dead() {
+                return Err(format!("process {} waits for the dead: {awaited:?}", proc.id));
+            }
+            if self.dead.is_some_and(|d| proc.links.iter().any(|l| l.other == d)) && proc.bereaved.is_none() {
+                return Err("a lane of the dead does not end".into());
+            }
         }
         Ok(())
     }
