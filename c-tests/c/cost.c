@@ -1,6 +1,5 @@
 /* Loops of native calls under callgrind, one process: what a call costs, to the instruction. Each loop is run N and 2N
  * times and its totals dumped apart, so that the difference is that of N calls and nothing else. */
-#define KIT_NATIVE
 #include "kit.h"
 #include <valgrind/callgrind.h>
 

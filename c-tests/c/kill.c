@@ -1,7 +1,8 @@
-/* A peer is killed while a call waits for it: `kill victim STATE` and `kill survivor STATE`, ten ranks each.
+/* A peer is killed while a call waits for it: `kill survivor STATE` on ten ranks, ten jobs `kill victim STATE K`.
  *
  * Survivor k is joined to victim k alone, by names of their own, and waits for it in the k-th blocking call. It kills
- * its victim itself, once that has reached STATE, and measures how long its call goes on after that. */
+ * its victim itself, once that has reached STATE, and measures how long its call goes on after that. The victims are
+ * jobs of one rank, since a launcher takes the other ranks along when some are killed. */
 #include "kit.h"
 #include <pthread.h>
 #include <signal.h>
@@ -104,7 +105,7 @@ static void survivor(void)
         OK(MPI_Recv(&word, 1, MPI_CHAR, 0, PING, inter, MPI_STATUS_IGNORE));
     }
     if (state == EAGER || state == RTS)
-        do OK(MPI_Iprobe(0, UNMATCHED, inter, &flag, &status));
+        do POLL(MPI_Iprobe(0, UNMATCHED, inter, &flag, &status));
         while (!flag);
     if (state == COMPLETED) {
         memset(buffer, 0, MIDDLE);
@@ -226,10 +227,11 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     for (state = 0; state < STATES && strcmp(state_names[state], argv[2]); ++state) {}
-    CHECK(state < STATES && size == CALLS);
-    if (kit_failures) MPI_Abort(MPI_COMM_WORLD, 2);
-
     int hunted = !strcmp(argv[1], "victim");
+    CHECK(state < STATES && (hunted ? argc == 4 : size == CALLS));
+    if (kit_failures) MPI_Abort(MPI_COMM_WORLD, 2);
+    if (hunted) me = atoi(argv[3]);
+
     snprintf(mine, sizeof mine, "%s-%d", hunted ? "victim" : "survivor", me);
     snprintf(theirs, sizeof theirs, "%s-%d", hunted ? "survivor" : "victim", me);
     huge = kit_alloc(state == INCOMING || state == OUTGOING ? HUGE : 1);

@@ -1,5 +1,4 @@
 /* An MPI program that knows nothing of other jobs. What it prints must not depend on a preload. */
-#define KIT_NATIVE
 #include "kit.h"
 
 static int me, size;

@@ -5,7 +5,7 @@
 
 #define EACH(X) \
     X(Comm_rank) X(Comm_size) X(Send) X(Ssend) X(Recv) X(Isend) X(Irecv) X(Sendrecv) X(Probe) X(Iprobe) X(Barrier) \
-    X(Allreduce) X(Wait) X(Waitall) X(Waitany) X(Test) X(Get_count)
+    X(Allreduce) X(Wait) X(Waitall) X(Waitany) X(Test)
 
 enum {
 #define X(name) name,
@@ -21,7 +21,16 @@ static const char *const names[] = {
 static long world[COUNTED], other[COUNTED];
 #define COUNT(name, comm) (++((comm) == MPI_COMM_WORLD ? world : other)[name])
 
-int MPI_Comm_rank(MPI_Comm comm, int *rank) { COUNT(Comm_rank, comm); return PMPI_Comm_rank(comm, rank); }
+/* The tool asks nothing by itself: what it asked would be counted by one below. */
+static int world_rank = -1;
+
+int MPI_Comm_rank(MPI_Comm comm, int *rank)
+{
+    COUNT(Comm_rank, comm);
+    int code = PMPI_Comm_rank(comm, rank);
+    if (comm == MPI_COMM_WORLD) world_rank = *rank;
+    return code;
+}
 int MPI_Comm_size(MPI_Comm comm, int *size) { COUNT(Comm_size, comm); return PMPI_Comm_size(comm, size); }
 int MPI_Send(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm comm)
 {
@@ -86,20 +95,12 @@ int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
     ++world[Test];
     return PMPI_Test(request, flag, status);
 }
-int MPI_Get_count(const MPI_Status *status, MPI_Datatype type, int *n)
-{
-    ++world[Get_count];
-    return PMPI_Get_count(status, type, n);
-}
-
 int MPI_Finalize(void)
 {
-    int rank;
     char line[2048];
     int at = 0;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int i = 0; i < COUNTED; ++i)
         at += snprintf(line + at, sizeof line - (size_t)at, " %s=%ld+%ld", names[i], world[i], other[i]);
-    fprintf(stderr, "COUNT %s %d%s\n", TOOL, rank, line);
+    fprintf(stderr, "COUNT %s %d%s\n", TOOL, world_rank, line);
     return PMPI_Finalize();
 }

@@ -18,7 +18,6 @@ pub struct Launch<'a> {
     program: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    launcher: Vec<String>,
     prefix: Vec<String>,
     preload: Option<Vec<PathBuf>>,
 }
@@ -43,7 +42,6 @@ impl<'a> Launch<'a> {
             program,
             arguments: arguments.iter().map(|s| s.to_string()).collect(),
             environment: Vec::new(),
-            launcher: Vec::new(),
             prefix: Vec::new(),
             preload: None,
         }
@@ -51,12 +49,6 @@ impl<'a> Launch<'a> {
 
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));
-        self
-    }
-
-    /// Options for the MPI's launcher.
-    pub fn launcher(mut self, options: &[&str]) -> Self {
-        self.launcher.extend(options.iter().map(|s| s.to_string()));
         self
     }
 
@@ -80,7 +72,6 @@ impl<'a> Launch<'a> {
             words.extend(["run", "--naming", naming, "--"].map(String::from));
         }
         words.extend(self.mpi.launcher.iter().map(|s| s.to_string()));
-        words.extend(self.launcher.iter().cloned());
         if let Some(libraries) = &self.preload {
             let list: Vec<_> = libraries.iter().map(|p| p.display().to_string()).collect();
             if !list.is_empty() {

@@ -10,8 +10,6 @@ pub struct Mpi {
     pub launcher: &'static [&'static str],
     /// What the launcher itself needs in its environment.
     pub environment: &'static [(&'static str, &'static str)],
-    /// What makes the launcher leave the other ranks alone when one is killed.
-    pub spares_others: &'static [&'static str],
     /// How the launcher is told of a variable for the ranks alone.
     pub rank_variable: fn(&str, &str) -> Vec<String>,
 }
@@ -22,7 +20,6 @@ pub static MPICH: Mpi = Mpi {
     compiler: "mpicc.mpich",
     launcher: &["mpirun.mpich"],
     environment: &[],
-    spares_others: &["-disable-auto-cleanup"],
     rank_variable: |name, value| vec!["-genv".into(), name.into(), value.into()],
 };
 
@@ -33,7 +30,6 @@ pub static OPENMPI: Mpi = Mpi {
     // More ranks than cores, and two jobs that do not know of each other: binding would put both on one core.
     launcher: &["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
     environment: &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")],
-    spares_others: &["--enable-recovery"],
     rank_variable: |name, value| vec!["-x".into(), format!("{name}={value}")],
 };
 

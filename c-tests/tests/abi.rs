@@ -41,7 +41,9 @@ fn probe(family: &Family) -> String {
     // What the MPI itself writes for more than 4 GiB, and what it reads from what we would write.
     let (write, read) = match s.count {
         Count::SplitInts { low, high } => (
-            format!("int v[2] = {{ (int)n, (int)((n >> 32) << 1) }}; memcpy(at + {low}, v, 4); memcpy(at + {high}, v + 1, 4);"),
+            format!(
+                "int v[2] = {{ (int)n, (int)((n >> 32) << 1) }}; memcpy(at + {low}, v, 4); memcpy(at + {high}, v + 1, 4);"
+            ),
             format!("memcmp(at + {low}, v, 4) == 0 && memcmp(at + {high}, v + 1, 4) == 0"),
         ),
         Count::Long { cancelled, count } => (

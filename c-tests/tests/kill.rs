@@ -27,10 +27,10 @@ fn survivors_are_told() {
         let mut rows = vec![[""].iter().chain(CALLS).map(|s| s.to_string()).collect::<Vec<_>>()];
         for (state, meaning) in STATES {
             let scene = Scene::new(format!("killed: {state}; survivor {}, killed {}", b.name, a.name));
-            let ranks = CALLS.len();
-            // Each victim falls alone: the launcher must not take the others along before their time.
-            let _victims = scene.start(Launch::new(a, ranks, "kill", &["victim", state]).launcher(a.spares_others));
-            let survivors = scene.start(Launch::new(b, ranks, "kill", &["survivor", state]));
+            let numbers: Vec<_> = (0..CALLS.len()).map(|k| k.to_string()).collect();
+            let _victims: Vec<_> =
+                numbers.iter().map(|k| scene.start(Launch::new(a, 1, "kill", &["victim", state, k]))).collect();
+            let survivors = scene.start(Launch::new(b, CALLS.len(), "kill", &["survivor", state]));
             let [done] = scene.pass([survivors], LIMIT);
             let mut row = vec![meaning.to_string()];
             for call in CALLS {

@@ -263,10 +263,10 @@ mod tests {
             if to_b.is_none() && to_a.is_none() {
                 return;
             }
-            for m in to_b {
+            if let Some(m) = to_b {
                 b.on_message(&m).unwrap();
             }
-            for m in to_a {
+            if let Some(m) = to_a {
                 a.on_message(&m).unwrap();
             }
         }

@@ -25,6 +25,8 @@ const RETURN_LIMIT: Duration = Duration::from_secs(3);
 const REFUSE_LIMIT: Duration = Duration::from_secs(2);
 /// A HELLO of ours that is older does not stand in the way of theirs.
 const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
+/// Whoever spoke nonsense so often, on as many lanes, would go on for ever.
+const MAX_NONSENSE: u8 = 3;
 /// How often time is looked at while something is being connected.
 pub const TICK: Duration = Duration::from_millis(5);
 
@@ -108,6 +110,7 @@ impl Core {
         let own = path.offered_generation();
         ack.generation = if older(hello.generation, own) { own } else { hello.generation };
         ack.received = path.received();
+        note_representation(hello.source, hello.representation);
         self.watch.unset(&halfway);
         if let Some(socket) = halfway.answer(&ack) {
             self.attach(i, socket, ack.generation, hello.received, "answered");
@@ -196,6 +199,7 @@ impl Core {
                 {
                     self.proven.insert((contact.host, address.ip()));
                 }
+                note_representation(pair.remote, ack.representation);
                 self.watch.unset(&socket);
                 self.attach(i, socket, ack.generation, ack.received, "dialled");
             }
@@ -219,6 +223,12 @@ impl Core {
             Refusal::Better(generation) => Some(*generation),
             _ => None,
         });
+        if failed.iter().any(|(_, why)| matches!(why, Refusal::TimedOut))
+            && let Some((_, loss)) = &mut pair.lost
+        {
+            // Somebody holds the port and does not answer: stopped, perhaps.
+            *loss = Loss::Silent;
+        }
         pair.tries += 1;
         let mut rest = pair.rest();
         if let Some(generation) = theirs {
@@ -302,6 +312,12 @@ impl Core {
         let pair = &mut self.pairs[i];
         if pair.gone.is_some() {
             return;
+        }
+        if loss == Loss::Nonsense {
+            pair.nonsense += 1;
+            if pair.nonsense >= MAX_NONSENSE {
+                return self.bury(i, "it does not keep to the protocol");
+            }
         }
         base::log!(Info, "the lane to {:?} is lost: {why}", pair.remote);
         pair.lost = Some((now, loss));
@@ -431,4 +447,11 @@ impl Core {
 
 fn reasons(failed: &[(SocketAddr, Refusal)]) -> String {
     failed.iter().map(|(a, why)| format!("{a} {why}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Data moves raw: converting is not done yet, so it must at least be said.
+fn note_representation(who: ProcId, theirs: u32) {
+    if theirs != representation() {
+        base::log!(Error, "{who:?} lays out data differently ({theirs:#x}, here {:#x})", representation());
+    }
 }

@@ -16,6 +16,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
+use transports::frame::MAX_PAYLOAD;
 use transports::tcp::{Contact, Halfway, Listeners, choose, own_contact};
 
 pub struct Core {
@@ -152,6 +153,7 @@ impl Core {
     }
 
     pub(crate) fn send_control(&mut self, path: PathRef, bytes: &[u8]) {
+        assert!(bytes.len() < MAX_PAYLOAD, "a control message fits one frame");
         let peer = self.pairs[path.0].peer;
         self.engine.control(peer, bytes);
         self.settle();

@@ -32,6 +32,8 @@ pub enum Dial {
 pub enum Loss {
     /// Their kernel closed it.
     Closed,
+    /// It was we who closed it, since what came made no sense.
+    Nonsense,
     /// Nothing came back, or something else went wrong: no sign that the process is gone.
     Silent,
 }
@@ -57,6 +59,8 @@ pub struct Pair {
     pub refused: Option<Instant>,
     pub first_try: Option<Instant>,
     pub tries: u32,
+    /// Lanes lost to malformed input.
+    pub nonsense: u8,
     /// The other side has used generations up to this.
     pub seen_generation: u16,
     pub gone: Option<Gone>,
@@ -85,6 +89,7 @@ impl Pair {
             refused: None,
             first_try: None,
             tries: 0,
+            nonsense: 0,
             seen_generation: 0,
             gone: None,
             was_up: false,

@@ -88,6 +88,7 @@ impl Core {
         if dead {
             let (loss, why) = match lane.death() {
                 Some(death @ Death::Io(_)) => (Loss::Silent, death.to_string()),
+                Some(death @ Death::Malformed) => (Loss::Nonsense, death.to_string()),
                 Some(death) => (Loss::Closed, death.to_string()),
                 None => (Loss::Silent, String::new()),
             };

@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use node::{Config, Gone, Outcome, RemoteGroup};
+use node::{Config, Contact, Gone, Outcome, ProcId, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -190,4 +190,65 @@ fn three_jobs_in_a_ring() {
         assert_eq!(jobs[i].wait(sends[i]), Outcome::Sent);
     }
     assert!(spaces.iter().all(|s| *s == data));
+}
+
+#[test]
+fn over_every_address_of_this_machine() {
+    let all = Config { iface: Some("all".into()), ..config() };
+    let (a, b) = (Job::with(all.clone()), Job::with(all));
+    let mut tried = 0;
+    for address in b.node.contact().addresses {
+        let there = Job::with(config());
+        let mut remote = b.as_remote();
+        remote.contacts[0].addresses = vec![address];
+        let inter = there.node.open(there.id(), &remote, 1);
+        let back = b.open(&there, 1);
+        let mut space = vec![0; 3];
+        let send = there.send(inter, 1, b"abc");
+        let recv = b.recv(back, 1, &mut space);
+        assert_eq!(b.wait_for(recv, Duration::from_secs(5)), Some(got(3, 1)), "over {address}");
+        there.wait(send);
+        tried += 1;
+    }
+    assert!(tried > 0 && !a.node.contact().addresses.is_empty());
+}
+
+#[test]
+fn one_who_speaks_nonsense_is_given_up() {
+    use transports::tcp::{HELLO_ACK_LEN, Hello, representation};
+    // It takes connections, says nothing on them, and comes itself with a good HELLO.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let contact = Contact { process: [9; 16], host: [0; 16], addresses: vec![port.local_addr().unwrap()] };
+    let it = ProcId { incarnation: 0, rank: 0 };
+    let b = Job::new();
+    let there = RemoteGroup { incarnation: 0, cookie: [0; 16], contacts: vec![contact] };
+    let inter = b.node.open(b.id(), &there, 1);
+    let mut space = vec![0; 3];
+    let recv = b.recv(inter, 1, &mut space);
+    let mut lanes = 0;
+    for generation in 1..10 {
+        let hello = Hello {
+            representation: representation(),
+            source: it,
+            dest: b.id(),
+            cookie: b.group.cookie,
+            process: [9; 16],
+            generation,
+            received: 0,
+        };
+        let mut stream = TcpStream::connect(b.node.contact().addresses[0]).unwrap();
+        stream.write_all(&hello.encode()).unwrap();
+        let mut ack = [0; HELLO_ACK_LEN];
+        stream.read_exact(&mut ack).unwrap();
+        if ack[8] != 0 {
+            break;
+        }
+        lanes += 1;
+        stream.write_all(&[0xff; 100]).unwrap();
+        let _ = stream.read(&mut [0; 1]);
+        // It has seen what it was sent.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(lanes, 3);
+    assert!(matches!(b.wait_for(recv, Duration::from_secs(5)), Some(Outcome::Failed(_))));
 }

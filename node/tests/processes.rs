@@ -162,7 +162,7 @@ fn stopped_is_not_dead() {
     assert_eq!(job.wait_for(recv, Duration::from_millis(500)), None);
     // Even if its connection breaks meanwhile.
     assert!(job.node.inspect(|core| core.cut(job.id(), id)));
-    assert_eq!(job.wait_for(recv, Duration::from_secs(6)), None);
+    assert_eq!(job.wait_for(recv, Duration::from_secs(13)), None);
     other.signal("-CONT");
     let send = job.send(inter, 1, b"abc");
     assert_eq!(job.wait(recv), got(3, 1));

@@ -184,8 +184,9 @@ fn talk_until(
 /// Answers for contexts that the other side opened after we had given up: there is nobody.
 fn disown(node: &Node, registration: &Registration, record: &Record, contexts: Vec<u64>) {
     for context in contexts {
-        let nobody = node::RemoteGroup { incarnation: record.incarnation, cookie: record.cookie, contacts: Vec::new() };
-        node.close(node.open(registration.me(), &nobody, context));
+        let Ok(leader) = Contact::decode(&mut Take(&record.leader)) else { return };
+        let group = node::RemoteGroup { incarnation: record.incarnation, cookie: record.cookie, contacts: vec![leader] };
+        node.close(node.open(registration.me(), &group, context));
     }
 }
 

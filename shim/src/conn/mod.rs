@@ -19,6 +19,7 @@ use crate::error::{Class, Failure, die, raise};
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::{self, Inter, Remote};
 use base::bytes::{Put, Take};
+use base::settings;
 use collective::{agree, from_leader, gather_records, split};
 use engine::setup::{MAX_NAME, MAX_RECORDS};
 use naming::Record;
@@ -398,8 +399,8 @@ fn refuse_overlap(registration: &Registration, met: &meet::Met) -> Result<(), Fa
 }
 
 fn timeout() -> Result<Duration, Failure> {
-    match std::env::var("MPI_CONNECT_TIMEOUT") {
-        Err(_) => Ok(Duration::from_secs(600)),
+    match std::env::var(settings::TIMEOUT) {
+        Err(_) => Ok(Duration::from_secs(settings::DEFAULT_TIMEOUT)),
         Ok(text) => text
             .parse()
             .ok()

@@ -312,8 +312,11 @@ pub unsafe fn Waitany(count: usize, array: usize, index: usize, status: usize) -
         Err(code) => return Some(code),
     };
     let node = mixed.node;
+    let comm = mixed.comm();
     let state = RefCell::new((mixed, None));
     let ask = || {
+        // Asking for requests that are null or inactive moves nothing in the MPI below.
+        poke(comm);
         let (mixed, native) = &mut *state.borrow_mut();
         if native.is_none() {
             *native = any_of_natives(mixed, status);
@@ -407,9 +410,11 @@ pub unsafe fn Waitsome(count: usize, array: usize, outcount: usize, indices: usi
         Err(code) => return Some(code),
     };
     let node = mixed.node;
+    let comm = mixed.comm();
     let below = NativeStatuses::new(mixed.indices.len(), statuses);
     let state = RefCell::new((mixed, below, Found::default()));
     let ask = || {
+        poke(comm);
         let (mixed, below, found) = &mut *state.borrow_mut();
         if found.hits.is_empty() && found.native == 0 {
             some_of_natives(mixed, below, found);

@@ -9,8 +9,12 @@ use crate::wait::wait;
 use node::{Envelope, Mode, Node, Probe, Source, Tag};
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 type Answer = Option<c_int>;
+
+/// How long a probe waits before it makes sure that whoever it waits for is connected.
+const WATCH_AFTER: Duration = Duration::from_millis(50);
 
 pub fn node() -> Result<&'static Node, Failure> {
     Node::get().map_err(|e| Failure::new(Class::Other, e.to_string()))
@@ -193,9 +197,18 @@ pub unsafe fn Probe(source: usize, tag: usize, comm: usize, status: usize) -> An
         let Some((source, tag)) = check_pattern(call, inter, source as c_int, tag as c_int)? else {
             return conclude(nothing_done(), Some(status));
         };
+        let mut watched = false;
+        let since = Instant::now();
         let found = wait(node()?, inter.carrier, |core| match core.probe(inter.id, source, tag) {
             Probe::Found(e) => Some(Ok(e)),
-            Probe::None => None,
+            Probe::None => {
+                // No operation stands for a probe, so whoever is waited for must be watched by name.
+                if !watched && since.elapsed() > WATCH_AFTER {
+                    core.watch_source(inter.id, source);
+                    watched = true;
+                }
+                None
+            }
             Probe::Failed(fault) => Some(Err(fault_failure(call, inter, Peer::From(source), fault))),
         })?;
         conclude(Completion { status: envelope_status(&found), failure: None }, Some(status))

@@ -245,7 +245,7 @@ impl Proc {
     /// place.
     pub fn loosen(&mut self, program: &Program) {
         for want in &program.receives[self.id][self.next_recv..] {
-            if program.loose[self.id][want.ctx] && want.probe {
+            if program.loose[self.id][want.ctx] && want.probe && self.ctxs[want.ctx].is_some() {
                 self.next_recv += 1;
                 self.post(want.ctx, Source::Any, Tag::Any, want.capacity);
             } else {
