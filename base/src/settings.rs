@@ -3,6 +3,8 @@
 //!
 //! Invariant: no `MPI_CONNECT_*` variable is read anywhere that is not listed here.
 
+use std::time::Duration;
+
 /// What they all begin with; anything else that does is a mistake.
 pub const PREFIX: &str = "MPI_CONNECT_";
 
@@ -48,6 +50,17 @@ pub const ALL: &[Setting] = &[
         default: "found from where mpi-connect itself lies",
     },
 ];
+
+/// How long joining may wait for the other job, as [`TIMEOUT`] says.
+pub fn timeout() -> Result<Duration, String> {
+    match std::env::var(TIMEOUT) {
+        Ok(v) if !v.trim().is_empty() => {
+            let seconds = v.trim().parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+            seconds.ok_or_else(|| format!("'{v}' is no number of seconds"))
+        }
+        _ => Ok(Duration::from_secs(DEFAULT_TIMEOUT)),
+    }
+}
 
 /// Whether this variable has our prefix and no meaning.
 pub fn is_unknown(name: &str) -> bool {

@@ -1,5 +1,6 @@
 //! What the environment asks for. Read once, when the node starts.
 
+use base::settings;
 use std::fmt;
 use std::time::Duration;
 use transports::tcp::PortRange;
@@ -43,25 +44,23 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { iface: None, ports: None, timeout: Duration::from_secs(600), background: true }
+        let timeout = Duration::from_secs(settings::DEFAULT_TIMEOUT);
+        Config { iface: None, ports: None, timeout, background: true }
     }
 }
 
 impl Config {
     pub fn from_env() -> Result<Config, StartError> {
         let get = |name: &str| std::env::var(name).ok().filter(|v| !v.trim().is_empty());
-        let mut config = Config { iface: get("MPI_CONNECT_IFACE"), ..Config::default() };
-        if let Some(v) = get("MPI_CONNECT_PORTRANGE") {
-            let range = PortRange::parse(&v)
-                .ok_or_else(|| StartError::Setting(format!("MPI_CONNECT_PORTRANGE={v}: lowest-highest is expected")))?;
-            config.ports = Some(range);
-        }
-        if let Some(v) = get("MPI_CONNECT_TIMEOUT") {
-            let seconds = v.trim().parse::<u32>();
-            let seconds =
-                seconds.map_err(|_| StartError::Setting(format!("MPI_CONNECT_TIMEOUT={v}: seconds are expected")))?;
-            config.timeout = Duration::from_secs(seconds.into());
-        }
-        Ok(config)
+        let setting = |name: &str, e: String| StartError::Setting(format!("{name}: {e}"));
+        let ports = match get(settings::PORTRANGE) {
+            None => None,
+            Some(v) => Some(
+                PortRange::parse(&v)
+                    .ok_or_else(|| setting(settings::PORTRANGE, format!("'{v}' is not FIRST-LAST")))?,
+            ),
+        };
+        let timeout = settings::timeout().map_err(|e| setting(settings::TIMEOUT, e))?;
+        Ok(Config { iface: get(settings::IFACE), ports, timeout, background: true })
     }
 }

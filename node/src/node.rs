@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub stop: AtomicBool,
     /// Whether waiting may take a processor for itself.
     pub may_spin: AtomicBool,
+    /// What the background thread does besides, and how often.
+    pub chore: OnceLock<(Duration, fn())>,
 }
 
 impl Shared {
@@ -79,6 +81,7 @@ impl Node {
             sleeps_long: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             may_spin: AtomicBool::new(crate::wait::processors() > 1),
+            chore: OnceLock::new(),
         });
         let background = match background {
             true => Some(Background::start(shared.clone()).map_err(|e| StartError::system("no thread", e))?),
@@ -90,6 +93,11 @@ impl Node {
     /// How many processes of this job share this host: if they outnumber the processors, waiting does not spin.
     pub fn set_local_processes(&self, n: usize) {
         self.shared.may_spin.store(n < crate::wait::processors(), Ordering::Relaxed);
+    }
+
+    /// Has the background thread call `chore` about this often, without the lock. The first one given stays.
+    pub fn every(&self, interval: Duration, chore: fn()) {
+        self.shared.chore.get_or_init(|| (interval, chore));
     }
 
     /// Several steps under one lock.

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// While callers are at it.
 const NAP: Duration = Duration::from_millis(2);
@@ -48,7 +48,14 @@ impl Drop for Background {
 fn run(shared: &Shared) {
     let mut seen = 0;
     let mut busy = false;
+    let mut chores_done = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
+        if let Some((every, chore)) = shared.chore.get()
+            && chores_done.elapsed() >= *every
+        {
+            chore();
+            chores_done = Instant::now();
+        }
         let rounds = shared.rounds.load(Ordering::Relaxed);
         if rounds != seen || shared.waiting.load(Ordering::Relaxed) > 0 {
             seen = rounds;

@@ -248,13 +248,16 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
         let records = records?;
         let naming = open_naming()?;
         let mut registration = Registration::new(name, mine, naming, private, comm);
-        let verdict = if rank == 0 { Some(claim(abi, &mut registration, records)) } else { None };
+        let verdict = if rank == 0 { Some(claim(abi, node, &mut registration, records)) } else { None };
         let told = from_leader(abi, node, private, verdict)?;
         let mut told = Take(&told);
         let damaged = |_| Failure::new(Class::Intern, "the leader's verdict is damaged");
         registration.group.incarnation = told.u64().map_err(damaged)?;
         registration.group.cookie = told.array().map_err(damaged)?;
         node.add_group(registration.group);
+        if let Some(n) = processes_here() {
+            node.set_local_processes(n);
+        }
         Ok(registration)
     })();
     match made {
@@ -274,13 +277,18 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
     }
 }
 
+/// How many processes of this job share this host, as its launcher told them.
+fn processes_here() -> Option<usize> {
+    ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"].iter().find_map(|v| std::env::var(v).ok()?.parse().ok())
+}
+
 fn open_naming() -> Result<Box<dyn naming::Naming>, Failure> {
     let bad = |e: naming::OpenError| Failure::new(Class::Name, e.to_string());
     naming::open(&naming::default_url().map_err(bad)?).map_err(bad)
 }
 
 /// The leader claims the name. What it tells the others: incarnation and cookie.
-fn claim(abi: &Abi, registration: &mut Registration, records: Vec<u8>) -> Result<Vec<u8>, Failure> {
+fn claim(abi: &Abi, node: &Node, registration: &mut Registration, records: Vec<u8>) -> Result<Vec<u8>, Failure> {
     let incarnation = u64::from_le_bytes(base::ident::random());
     let cookie = base::ident::random();
     let mut own = Take(&records);
@@ -299,6 +307,7 @@ fn claim(abi: &Abi, registration: &mut Registration, records: Vec<u8>) -> Result
     };
     let claim = registration.naming.claim(&record).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
     fork::remember(claim.fd());
+    node.every(naming::RENEW_EVERY, registration::renew);
     registration.group.incarnation = incarnation;
     base::log!(Info, "registered '{}' in {}", registration.name, registration.naming.describe());
     registration.lead(records, claim)?;
@@ -399,12 +408,5 @@ fn refuse_overlap(registration: &Registration, met: &meet::Met) -> Result<(), Fa
 }
 
 fn timeout() -> Result<Duration, Failure> {
-    match std::env::var(settings::TIMEOUT) {
-        Err(_) => Ok(Duration::from_secs(settings::DEFAULT_TIMEOUT)),
-        Ok(text) => text
-            .parse()
-            .ok()
-            .and_then(|s| Duration::try_from_secs_f64(s).ok())
-            .ok_or_else(|| Failure::new(Class::Arg, format!("MPI_CONNECT_TIMEOUT={text} is no number of seconds"))),
-    }
+    settings::timeout().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::TIMEOUT)))
 }
