@@ -56,8 +56,7 @@ impl Config {
         let ports = match get(settings::PORTRANGE) {
             None => None,
             Some(v) => Some(
-                PortRange::parse(&v)
-                    .ok_or_else(|| setting(settings::PORTRANGE, format!("'{v}' is not FIRST-LAST")))?,
+                PortRange::parse(&v).ok_or_else(|| setting(settings::PORTRANGE, format!("'{v}' is not FIRST-LAST")))?,
             ),
         };
         let timeout = settings::timeout().map_err(|e| setting(settings::TIMEOUT, e))?;

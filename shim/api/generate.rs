@@ -76,10 +76,11 @@ pub fn generate(table: &str) -> String {
         let name = &f.name;
         let (face, pface) = (2 * i, 2 * i + 1);
         for (slot, prefix) in [(face, "MPI"), (pface, "PMPI")] {
+            let at = slot * size_of::<usize>();
             writeln!(
                 w,
                 "#[unsafe(naked)]\n#[unsafe(no_mangle)]\n#[allow(non_snake_case)]\npub unsafe extern \"C\" fn {prefix}_{name}() {{\n    \
-                 naked_asm!(\"jmp qword ptr [rip + {{slots}} + {{at}}]\", slots = sym SLOTS, at = const {slot} * 8)\n}}\n\
+                 naked_asm!(\"jmp qword ptr [rip + {{slots}} + {{at}}]\", slots = sym SLOTS, at = const {at})\n}}\n\
                  #[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn resolve_{prefix}_{name}() {{\n    \
                  naked_asm!(\"push {{slot}}\", \"jmp {{common}}\", slot = const {slot}, common = sym resolve_common)\n}}"
             )
@@ -93,13 +94,13 @@ pub fn generate(table: &str) -> String {
         let marked: Vec<_> = f.args.iter().filter(|(_, m)| !m.is_empty()).collect();
         let mut body = String::new();
         match f.way {
-            Way::Always => writeln!(body, "    return ours::{name}(Face(K), {values});").unwrap(),
+            Way::Always => writeln!(body, "    ours::{name}(Face(K), {values})").unwrap(),
             Way::Ours => {
                 let any = marked.iter().map(|(a, m)| is_ours(f, a, m)).collect::<Vec<_>>().join(" || ");
                 writeln!(
                     body,
                     "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
-                     if unsafe {{ {any} }}\n        && let Some(code) = unsafe {{ ours::{name}({values}) }}\n    {{\n        return code;\n    }}"
+                     if let Some(code) = unsafe {{ if {any} {{ ours::{name}({values}) }} else {{ None }} }} {{\n        return code;\n    }}"
                 )
                 .unwrap();
             }
@@ -111,7 +112,7 @@ pub fn generate(table: &str) -> String {
                     writeln!(
                         body,
                         "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
-                         if unsafe {{ {test} }}\n        && let Some(code) = unsafe {{ refuse::{kind}{at}({face}, {a}) }}\n    {{\n        return code;\n    }}"
+                         if let Some(code) = unsafe {{ if {test} {{ refuse::{kind}{at}({face}, {a}) }} else {{ None }} }} {{\n        return code;\n    }}"
                     )
                     .unwrap();
                 }
@@ -136,8 +137,10 @@ pub fn generate(table: &str) -> String {
              unsafe {{ std::mem::transmute::<*const (), {fn_type}>(through.function())({values}) }}\n}}"
         )
         .unwrap();
-        write!(checked, "Code(checked_{name}::<{face}> as *const ()), Code(checked_{name}::<{pface}> as *const ()), ").unwrap();
-        write!(guarded, "Code(guarded_{name}::<{face}> as *const ()), Code(guarded_{name}::<{pface}> as *const ()), ").unwrap();
+        write!(checked, "Code(checked_{name}::<{face}> as *const ()), Code(checked_{name}::<{pface}> as *const ()), ")
+            .unwrap();
+        write!(guarded, "Code(guarded_{name}::<{face}> as *const ()), Code(guarded_{name}::<{pface}> as *const ()), ")
+            .unwrap();
         write!(names, "c\"PMPI_{name}\", ").unwrap();
         let way = match f.way {
             Way::Always => "Always",

@@ -3,9 +3,9 @@
 //! Cached by handle. Handles are reused, so a derived type carries an attribute whose delete callback drops the
 //! cached form.
 
-use crate::{abi, attr};
 use crate::error::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
+use crate::{abi, attr};
 use node::{Flat, Layout};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -20,7 +20,13 @@ const MAX_BLOCKS: usize = 1 << 24;
 ///
 /// # Safety
 /// `buf` is the program's buffer for `count` elements of `datatype`.
-pub unsafe fn layout(call: &str, buf: usize, count: c_int, datatype: usize, carrier: Handle) -> Result<Layout, Failure> {
+pub unsafe fn layout(
+    call: &str,
+    buf: usize,
+    count: c_int,
+    datatype: usize,
+    carrier: Handle,
+) -> Result<Layout, Failure> {
     if count < 0 {
         return Err(Failure::new(Class::Count, format!("{call}: negative count {count}")));
     }
@@ -53,12 +59,14 @@ fn flatten(call: &str, datatype: Handle, carrier: Handle) -> Result<Arc<Flat>, F
     if asked != 0 {
         return Err(Failure::new(Class::Type, format!("{call}: the datatype is not valid or not committed")));
     }
-    let unsupported = || Failure::new(Class::Type, format!("{call}: this kind of datatype is not available between jobs yet"));
+    let unsupported =
+        || Failure::new(Class::Type, format!("{call}: this kind of datatype is not available between jobs yet"));
     let (blocks, named) = blocks_of(datatype, 0).ok_or_else(unsupported)?;
     let (_, extent) = extent_of(datatype).ok_or_else(unsupported)?;
     let flat = Flat::new(blocks, extent as isize);
     if !named {
-        drop_with_type(datatype).ok_or_else(|| Failure::new(Class::Intern, format!("{call}: no attribute on the datatype")))?;
+        drop_with_type(datatype)
+            .ok_or_else(|| Failure::new(Class::Intern, format!("{call}: no attribute on the datatype")))?;
     }
     CACHE.write().unwrap_or_else(|e| e.into_inner()).insert(datatype, flat.clone());
     Ok(flat)
@@ -104,7 +112,10 @@ fn blocks_of(datatype: Handle, depth: u32) -> Option<(Blocks, bool)> {
     let (mut ints, mut aints, mut inner): ([c_int; 3], [isize; 1], Handle) = ([0; 3], [0; 1], 0);
     // SAFETY: the arrays are as long as the envelope said, at least; one handle fits in `inner`, whose unused upper
     // half stays zero (little-endian).
-    if unsafe { pmpi::type_get_contents(datatype, ni, na, nd, ints.as_mut_ptr(), aints.as_mut_ptr(), (&raw mut inner).cast()) } != 0 {
+    if unsafe {
+        pmpi::type_get_contents(datatype, ni, na, nd, ints.as_mut_ptr(), aints.as_mut_ptr(), (&raw mut inner).cast())
+    } != 0
+    {
         return None;
     }
     let below = blocks_of(inner, depth + 1).and_then(|(b, named)| {

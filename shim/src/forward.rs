@@ -3,6 +3,7 @@
 //! A program's `MPI_X` goes to the next `MPI_X` in symbol order, so that PMPI tools work above and below us. Our own
 //! calls go straight to `PMPI_X`: no tool counts them. `PMPI_X` from above passes a tool below us once: while a call
 //! is inside that tool, a `PMPI_X` of the same thread comes from it and goes to the MPI itself.
+#![allow(clippy::too_many_arguments)] // MPI's own.
 
 use crate::{abi, entry};
 use std::cell::Cell;
@@ -116,8 +117,7 @@ fn origin(address: *const c_void) -> Option<(CString, *const c_void)> {
 
 // ---------------------------------------------------------------------------------------------- the program's calls
 
-static NATIVE: [AtomicPtr<()>; entry::SLOT_COUNT] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; entry::SLOT_COUNT];
+static NATIVE: [AtomicPtr<()>; entry::SLOT_COUNT] = [const { AtomicPtr::new(std::ptr::null_mut()) }; entry::SLOT_COUNT];
 
 /// What a native call of this slot goes to.
 pub fn native(slot: usize) -> *const () {
@@ -131,7 +131,7 @@ pub fn find_native(slot: usize) -> Option<*const ()> {
     let name = entry::pmpi_name(slot);
     let native = if tool_below(slot).is_some() {
         entry::guarded(slot)
-    } else if slot % 2 == 0 {
+    } else if slot.is_multiple_of(2) {
         next(mpi_name(name)).or_else(|| library.symbol(name))?
     } else {
         library.symbol(name)?
@@ -172,9 +172,10 @@ pub struct Guard {
 
 impl Guard {
     pub fn enter(slot: usize) -> Guard {
-        let from_tool = slot % 2 == 1 && IN_TOOL.get() > 0;
+        let from_tool = !slot.is_multiple_of(2) && IN_TOOL.get() > 0;
         IN_TOOL.set(IN_TOOL.get() + 1);
-        let function = if from_tool { library().and_then(|l| l.symbol(entry::pmpi_name(slot))) } else { tool_below(slot) };
+        let function =
+            if from_tool { library().and_then(|l| l.symbol(entry::pmpi_name(slot))) } else { tool_below(slot) };
         Guard { function: function.unwrap_or(absent()) }
     }
 

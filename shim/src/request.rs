@@ -56,12 +56,7 @@ impl Request {
 
     pub fn completion(&self, outcome: Outcome) -> Completion {
         let abi = abi::get();
-        let received = |e: node::Envelope| Status {
-            source: e.source as i32,
-            tag: e.tag,
-            bytes: e.size,
-            error: None,
-        };
+        let received = |e: node::Envelope| Status { source: e.source as i32, tag: e.tag, bytes: e.size, error: None };
         let (status, failure) = match outcome {
             Outcome::Sent => (abi.empty_status(), None),
             Outcome::Received(e) => (received(e), None),

@@ -206,7 +206,11 @@ impl Abi {
 
     /// The status of index `i` in an array, or the ignoring value.
     pub fn status_at(&self, array: usize, i: usize) -> usize {
-        if array == self.statuses_ignore || array == 0 { self.status_ignore } else { array + i * self.family.status.size }
+        if array == self.statuses_ignore || array == 0 {
+            self.status_ignore
+        } else {
+            array + i * self.family.status.size
+        }
     }
 
     /// MPI's status of an operation that did nothing (`MPI_PROC_NULL`, null requests).

@@ -12,16 +12,19 @@ use std::ffi::{c_int, c_void};
 const MAX_VERDICT: u64 = 65 << 20;
 
 fn native(what: &str, code: c_int) -> Result<(), Failure> {
-    if code == 0 { Ok(()) } else { Err(Failure::new(Class::Intern, format!("{what} failed in the MPI below (code {code})"))) }
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(Failure::new(Class::Intern, format!("{what} failed in the MPI below (code {code})")))
+    }
 }
 
 /// The worst fault that any process found; 0 is none.
 pub fn agree(abi: &Abi, comm: Handle, fault: c_int) -> Result<c_int, Failure> {
     let mut worst: c_int = 0;
     // SAFETY: one int in, one out.
-    let code = unsafe {
-        pmpi::allreduce((&raw const fault).cast(), (&raw mut worst).cast(), 1, abi.int, abi.max, comm)
-    };
+    let code =
+        unsafe { pmpi::allreduce((&raw const fault).cast(), (&raw mut worst).cast(), 1, abi.int, abi.max, comm) };
     native("MPI_Allreduce", code)?;
     Ok(worst)
 }
@@ -54,7 +57,10 @@ pub fn gather_records(
         contact.encode(&mut own);
     }
     if agree(abi, comm, contact.is_none().into())? != 0 {
-        return Err(Failure::new(Class::Other, "a process of this job cannot be reached: see MPI_CONNECT_LOG=info there"));
+        return Err(Failure::new(
+            Class::Other,
+            "a process of this job cannot be reached: see MPI_CONNECT_LOG=info there",
+        ));
     }
     let length = own.len() as c_int;
     let mut lengths = vec![0 as c_int; if rank == 0 { size as usize } else { 0 }];

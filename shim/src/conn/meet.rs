@@ -61,7 +61,10 @@ pub fn meet(
         seen = true;
         refuse_self(registration, &record)?;
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| {
-            Failure::new(Class::Name, format!("the record of job '{wanted}' in {} is damaged", registration.naming.describe()))
+            Failure::new(
+                Class::Name,
+                format!("the record of job '{wanted}' in {} is damaged", registration.naming.describe()),
+            )
         })?;
         let leader = ProcId { incarnation: record.incarnation, rank: 0 };
         let path = node.open_control(registration.me(), leader, record.cookie, &contact);
@@ -77,7 +80,8 @@ pub fn meet(
             wanted: wanted.to_owned(),
             records: registration.records.clone(),
         });
-        let round = talk_until(node, registration, &record, talk, deadline).inspect_err(|_| talk.negotiation.abandon())?;
+        let round =
+            talk_until(node, registration, &record, talk, deadline).inspect_err(|_| talk.negotiation.abandon())?;
         let orphans = talk.negotiation.take_orphans();
         disown(node, registration, &record, orphans);
         match round {
@@ -185,7 +189,8 @@ fn talk_until(
 fn disown(node: &Node, registration: &Registration, record: &Record, contexts: Vec<u64>) {
     for context in contexts {
         let Ok(leader) = Contact::decode(&mut Take(&record.leader)) else { return };
-        let group = node::RemoteGroup { incarnation: record.incarnation, cookie: record.cookie, contacts: vec![leader] };
+        let group =
+            node::RemoteGroup { incarnation: record.incarnation, cookie: record.cookie, contacts: vec![leader] };
         node.close(node.open(registration.me(), &group, context));
     }
 }

@@ -114,7 +114,11 @@ impl NativeStatuses {
             let size = abi::get().family.status.size;
             // SAFETY: `statuses` is the program's array, and long enough for its requests.
             unsafe {
-                std::ptr::copy_nonoverlapping(self.bytes.as_ptr().add(from * size), (statuses + to * size) as *mut u8, size)
+                std::ptr::copy_nonoverlapping(
+                    self.bytes.as_ptr().add(from * size),
+                    (statuses + to * size) as *mut u8,
+                    size,
+                )
             };
         }
     }
@@ -248,7 +252,8 @@ pub unsafe fn Testall(count: usize, array: usize, flag: usize, statuses: usize) 
     }
     let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
     // SAFETY: our copies of the native handles, as many statuses, the program's flag.
-    let native = unsafe { pmpi::testall(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), flag, below.pointer()) };
+    let native =
+        unsafe { pmpi::testall(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), flag, below.pointer()) };
     // SAFETY: the MPI below has written the flag; the program's arrays.
     unsafe {
         mixed.store_natives();
@@ -279,7 +284,13 @@ fn any_of_natives(mixed: &mut Mixed, status: usize) -> Option<Hit> {
     let (mut flag, mut index) = (0, abi::get().undefined);
     // SAFETY: our copies of the native handles, the program's status.
     let code = unsafe {
-        pmpi::testany(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), &mut index, &mut flag, status as *mut c_void)
+        pmpi::testany(
+            mixed.native_count(),
+            mixed.natives.as_mut_ptr().cast(),
+            &mut index,
+            &mut flag,
+            status as *mut c_void,
+        )
     };
     let hit = code != 0 || (flag != 0 && index != abi::get().undefined);
     (hit && index >= 0).then(|| Hit::Native { code, index: mixed.indices[index as usize] })
@@ -370,14 +381,25 @@ fn some_of_natives(mixed: &mut Mixed, below: &mut NativeStatuses, found: &mut Fo
     let mut indices = vec![0; mixed.indices.len()];
     // SAFETY: our copies of the native handles, as many indices and statuses.
     found.native = unsafe {
-        pmpi::testsome(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), &mut outcount, indices.as_mut_ptr(), below.pointer())
+        pmpi::testsome(
+            mixed.native_count(),
+            mixed.natives.as_mut_ptr().cast(),
+            &mut outcount,
+            indices.as_mut_ptr(),
+            below.pointer(),
+        )
     };
     indices.truncate(usize::try_from(outcount).unwrap_or(0));
     found.hits = indices;
 }
 
 unsafe fn end_some(
-    mixed: &Mixed, below: &NativeStatuses, found: Found, outcount: usize, indices: usize, statuses: usize,
+    mixed: &Mixed,
+    below: &NativeStatuses,
+    found: Found,
+    outcount: usize,
+    indices: usize,
+    statuses: usize,
 ) -> c_int {
     let abi = abi::get();
     let indices = indices as *mut c_int;
@@ -444,4 +466,3 @@ pub unsafe fn Testsome(count: usize, array: usize, outcount: usize, indices: usi
     // SAFETY: the program's arrays.
     Some(unsafe { end_some(&mixed, &below, found, outcount, indices, statuses) })
 }
-

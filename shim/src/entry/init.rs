@@ -15,7 +15,9 @@ const DRAIN: Duration = Duration::from_secs(10);
 pub fn Init(face: Face, argc: usize, argv: usize) -> c_int {
     // SAFETY: the function of this face is MPI_Init.
     let code = unsafe {
-        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(argc, argv)
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(
+            argc, argv,
+        )
     };
     started(code)
 }
@@ -23,9 +25,9 @@ pub fn Init(face: Face, argc: usize, argv: usize) -> c_int {
 pub fn Init_thread(face: Face, argc: usize, argv: usize, required: usize, provided: usize) -> c_int {
     // SAFETY: the function of this face is MPI_Init_thread.
     let code = unsafe {
-        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize, usize, usize) -> c_int>(forward::native(face.0))(
-            argc, argv, required, provided,
-        )
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize, usize, usize) -> c_int>(forward::native(
+            face.0,
+        ))(argc, argv, required, provided)
     };
     started(code)
 }
@@ -39,7 +41,9 @@ pub fn Error_class(face: Face, code: usize, class: usize) -> c_int {
     }
     // SAFETY: the function of this face is MPI_Error_class.
     unsafe {
-        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(code, class)
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(
+            code, class,
+        )
     }
 }
 

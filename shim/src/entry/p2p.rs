@@ -139,14 +139,26 @@ sends! {
 }
 
 pub unsafe fn Recv(
-    buf: usize, count: usize, datatype: usize, source: usize, tag: usize, comm: usize, status: usize,
+    buf: usize,
+    count: usize,
+    datatype: usize,
+    source: usize,
+    tag: usize,
+    comm: usize,
+    status: usize,
 ) -> Answer {
     let m = Message { call: "MPI_Recv", buf, count, datatype, peer: source, tag };
     on(comm, |inter| conclude(finish(&start_recv(inter, &m)?)?, Some(status)))
 }
 
 pub unsafe fn Irecv(
-    buf: usize, count: usize, datatype: usize, source: usize, tag: usize, comm: usize, request: usize,
+    buf: usize,
+    count: usize,
+    datatype: usize,
+    source: usize,
+    tag: usize,
+    comm: usize,
+    request: usize,
 ) -> Answer {
     let m = Message { call: "MPI_Irecv", buf, count, datatype, peer: source, tag };
     on(comm, |inter| hand_out(start_recv(inter, &m)?, request))
@@ -154,9 +166,18 @@ pub unsafe fn Irecv(
 
 #[allow(clippy::too_many_arguments)]
 pub unsafe fn Sendrecv(
-    sendbuf: usize, sendcount: usize, sendtype: usize, dest: usize, sendtag: usize,
-    recvbuf: usize, recvcount: usize, recvtype: usize, source: usize, recvtag: usize,
-    comm: usize, status: usize,
+    sendbuf: usize,
+    sendcount: usize,
+    sendtype: usize,
+    dest: usize,
+    sendtag: usize,
+    recvbuf: usize,
+    recvcount: usize,
+    recvtype: usize,
+    source: usize,
+    recvtag: usize,
+    comm: usize,
+    status: usize,
 ) -> Answer {
     let call = "MPI_Sendrecv";
     let out = Message { call, buf: sendbuf, count: sendcount, datatype: sendtype, peer: dest, tag: sendtag };
