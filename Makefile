@@ -1,0 +1,71 @@
+# MPI_Connect. `make demo` and `make test` are the two commands to begin with; each installs what it lacks.
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+# Which MPI each half of the demo runs under: openmpi or mpich.
+LEFT ?= openmpi
+RIGHT ?= mpich
+
+RELEASE := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/release
+HEADERS := include/mpi_connect.h include/mpif_connect.h include/mpi_connect.f90
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+.PHONY: all headers demo test pure system figures check deny install provision clean
+
+# The headers are committed; `make check` compares them with the source.
+all: $(HEADERS)
+	$(CARGO) build --release -p mpi-connect-shim -p mpi-connect
+
+$(HEADERS):
+	$(MAKE) headers
+
+headers:
+	mkdir -p include
+	MPI_CONNECT_WRITE_HEADERS=1 $(CARGO) test -q -p mpi-connect --test headers
+
+provision:
+	@scripts/provision
+
+demo: provision all
+	$(CARGO) run --release -q -p mpi-connect-demo -- $(LEFT) $(RIGHT)
+
+test: provision all
+	rm -rf target/figures
+	@passed=yes; for part in pure system figures; do \
+	    $(MAKE) --no-print-directory $$part || passed=no; \
+	done; [ $$passed = yes ]
+
+# The layers that need no MPI.
+pure:
+	$(CARGO) test -q --no-fail-fast --workspace --exclude mpi-connect-c-tests --exclude mpi-connect-demo
+
+# Whole jobs under real MPIs. TEST= picks some by name.
+system:
+	$(CARGO) test -q --no-fail-fast -p mpi-connect-c-tests -- --test-threads=1 --nocapture $(TEST)
+
+figures:
+	@echo; echo "FIGURES"; for f in target/figures/*.txt; do echo; cat "$$f"; done
+
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test -q -p mpi-connect --test headers
+	@if cargo-deny --version >/dev/null 2>&1; then cargo-deny check licenses bans sources; \
+	else echo "check: licences, bans and sources NOT checked: no cargo-deny here (\`make deny\` builds it, about 2 minutes)"; fi
+
+# Advisories need a database from the network, so they are not part of it.
+deny:
+	@[ -x target/tools/bin/cargo-deny ] || $(CARGO) install --locked --root target/tools cargo-deny
+	target/tools/bin/cargo-deny check licenses bans sources
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(RELEASE)/mpi-connect $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(RELEASE)/libmpi_connect.so $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(HEADERS) $(DESTDIR)$(PREFIX)/include/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/mpi_connect.pc.in \
+	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/mpi_connect.pc
+
+clean:
+	$(CARGO) clean

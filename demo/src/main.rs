@@ -1,0 +1,56 @@
+//! Solves a heat plate twice: by one program, and by two under two MPIs that swap their edges. Shows that the two
+//! results are the same to the last bit, and draws the plate.
+
+mod picture;
+mod runs;
+
+use c_tests::{Mpi, target};
+use std::process::ExitCode;
+
+/// As in plate.c.
+const WIDTH: usize = 600;
+const HEIGHT: usize = 400;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let mut mpi = |default: &str| {
+        let name = words.next().unwrap_or_else(|| default.into());
+        Mpi::by_name(&name).ok_or_else(|| {
+            let known: Vec<_> = c_tests::MPIS.iter().map(|m| m.name).collect();
+            format!("no MPI named {name}; there are {}", known.join(", "))
+        })
+    };
+    match mpi("openmpi").and_then(|left| show(left, mpi("mpich")?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("demo: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(left: &Mpi, right: &Mpi) -> Result<(), String> {
+    let folder = target().join("demo");
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+
+    println!("One program, 2 ranks under {}: the reference", left.name);
+    let whole = runs::whole(left, &folder)?;
+
+    println!("Two programs: left half, 2 ranks under {}; right half, 2 ranks under {}", left.name, right.name);
+    let (left, right) = runs::halves(left, right, &folder)?;
+
+    let (mut joined, mut largest) = (Vec::with_capacity(WIDTH * HEIGHT), 0.0_f64);
+    for (l, r) in left.chunks(WIDTH / 2).zip(right.chunks(WIDTH / 2)) {
+        joined.extend(l.iter().chain(r));
+    }
+    for (a, b) in joined.iter().zip(&whole) {
+        // Not a number is not the same either.
+        largest = largest.max(if a == b { 0.0 } else { (a - b).abs().max(f64::MIN_POSITIVE) });
+    }
+    println!("largest difference from the reference: {largest}");
+
+    let path = folder.join("plate.png");
+    picture::write(&path, &joined).map_err(|e| format!("{}: {e}", path.display()))?;
+    println!("picture of the coupled plate: {}", path.display());
+    if largest == 0.0 { Ok(()) } else { Err("the two programs do not give what the one gives".into()) }
+}
