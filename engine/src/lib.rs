@@ -194,6 +194,11 @@ impl Engine {
         self.ops.get(&op.0).is_some_and(|o| !matches!(o.state, State::Over(_)))
     }
 
+    /// Every operation that is still going on.
+    pub fn going_on(&self) -> Vec<OpId> {
+        self.ops.iter().filter(|(_, o)| !matches!(o.state, State::Over(_))).map(|(id, _)| OpId(*id)).collect()
+    }
+
     /// Takes back a receive that has no message yet.
     pub fn cancel_recv(&mut self, op: OpId) -> bool {
         let Some(Op { state: State::Posted { ctx, .. }, .. }) = self.ops.get(&op.0) else {

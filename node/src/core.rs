@@ -270,6 +270,16 @@ impl Core {
         taken_back
     }
 
+    /// Finalize: nobody will ask for anything any more. Receives without a message are taken back; what is matched, or
+    /// sent and may still be matched, goes on to its end.
+    pub(crate) fn forget_all(&mut self) {
+        for op in self.engine.going_on() {
+            if !self.cancel(op) && !self.forgotten.contains(&op) {
+                self.forget(op);
+            }
+        }
+    }
+
     /// Lets go of the buffers of forgotten operations that are over.
     pub(crate) fn sweep(&mut self) {
         let (engine, mem) = (&self.engine, &mut self.mem);

@@ -213,13 +213,14 @@ impl Node {
         crate::wait::wait_until(&self.shared, poke, done, deadline)
     }
 
-    /// For Finalize: lets forgotten operations end, says BYE to all who were ever connected, waits until their
+    /// For Finalize: lets operations end that can, asked for or not, says BYE to all who were ever connected, waits until their
     /// libraries have it, and stops the thread. Gives up on what makes no progress for `limit`. The number of
     /// processes that may lack something.
     pub fn drain(&self, limit: Duration) -> usize {
         if forked() {
             return 0;
         }
+        self.with(Core::forget_all);
         self.settle_down(limit, |core| {
             core.sweep();
             core.forgotten()

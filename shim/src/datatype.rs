@@ -52,9 +52,11 @@ fn flatten(call: &str, datatype: Handle, carrier: Handle) -> Result<Arc<Flat>, F
     }
     // The MPI itself knows best whether a type is valid and committed: a send to nobody asks it, without the
     // user's error handler being told, since we tell it ourselves.
+    // One element, since some check nothing for none.
+    let nothing = 0u64;
     let asked = silently(carrier, || {
-        // SAFETY: nothing is sent to MPI_PROC_NULL and the buffer holds zero elements.
-        unsafe { pmpi::send(std::ptr::null(), 0, datatype, abi.proc_null, 0, carrier) }
+        // SAFETY: nothing is read for MPI_PROC_NULL.
+        unsafe { pmpi::send((&raw const nothing).cast(), 1, datatype, abi.proc_null, 0, carrier) }
     });
     if asked != 0 {
         return Err(Failure::new(Class::Type, format!("{call}: the datatype is not valid or not committed")));

@@ -6,7 +6,7 @@ use crate::error::{Class, Failure, raise};
 use crate::inter::{self, Inter};
 use crate::request::{self, Completion, Peer, Request, Work, fault_failure, nothing_done, send_call};
 use crate::wait::wait;
-use node::{Envelope, Mode, Node, Probe, Source, Tag};
+use node::{Envelope, Fault, Mode, Node, Probe, Source, Tag};
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -246,7 +246,8 @@ pub unsafe fn Iprobe(source: usize, tag: usize, comm: usize, flag: usize, status
                 node.progress();
                 match node.probe(inter.id, source, tag) {
                     Probe::Found(e) => Some(envelope_status(&e)),
-                    Probe::None => None,
+                    // A job that has finalized sends nothing: that is an answer, not a failure.
+                    Probe::None | Probe::Failed(Fault::PeerFinished) => None,
                     Probe::Failed(fault) => return Err(fault_failure(call, inter, Peer::From(source), fault)),
                 }
             }
