@@ -17,6 +17,14 @@ fn run(seed: u64, fault: Fault) -> Result<Figures, String> {
     result.unwrap_or_else(|_| Err("panic".into()))
 }
 
+/// Printed, and kept for the end of `make test`.
+fn figure(name: &str, text: &str) {
+    print!("{text}");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/figures");
+    std::fs::create_dir_all(folder).expect("target/figures");
+    std::fs::write(format!("{folder}/{name}.txt"), text).expect("target/figures");
+}
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -58,7 +66,7 @@ fn random_programs() {
         sum.add(figures);
         failed.extend(bad);
     }
-    println!("{sum:?}");
+    figure("00-simulator", &format!("engine and path over simulated lanes\n  {sum:?}\n"));
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
     assert!(
         seeds < 1000 || [sum.swaps, sum.cuts, sum.snapshots, sum.lost, sum.doubled].iter().all(|n| *n > seeds / 10)
@@ -69,7 +77,10 @@ fn random_programs() {
 fn found(fault: Fault, names: &[&str]) {
     for seed in 0..300 {
         if let Err(what) = run(seed, fault) {
-            println!("{fault:?} found with seed {seed}: {what}");
+            figure(
+                &format!("01-planted-{fault:?}").to_lowercase(),
+                &format!("planted fault of {fault:?}: found with seed {seed}: {what}\n"),
+            );
             assert!(names.iter().any(|n| what.contains(n)), "found as something else: {what}");
             return;
         }
