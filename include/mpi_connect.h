@@ -9,6 +9,12 @@
 
 #include <mpi.h>
 
+#if defined(__GNUC__)
+/* Everything that a program calls may be found in this library: then a linker that leaves out what seems unused would
+ * leave out the MPI itself. */
+static int (*const mpi_connect_needs_mpi)(int *, int *) __attribute__((used)) = MPI_Get_version;
+#endif
+
 /*
  The other process has died, or has finalized: a kind for MPI_Conn_error_class.
  */

@@ -115,7 +115,6 @@ impl Negotiation {
             self.outbox.push_back(m);
         }
         self.mine = Mine::Open(offer);
-        self.decide();
     }
 
     /// Gives up. `standing` tells when the other side knows, or that it had agreed before.
@@ -184,7 +183,6 @@ impl Negotiation {
             }
             _ => return Err(Malformed),
         }
-        self.decide();
         Ok(())
     }
 
@@ -225,8 +223,9 @@ impl Negotiation {
         Ok(())
     }
 
-    /// The decider accepts as soon as both sides have offered.
-    fn decide(&mut self) {
+    /// Lets the decider accept, if both sides have offered. To be called when all that has come was read: an offer that
+    /// is withdrawn by the next message must not be accepted.
+    pub fn decide(&mut self) {
         let Mine::Open(mine) = self.mine else { return };
         if !self.decider || self.theirs.front().is_none_or(|o| o.missing > 0) {
             return;
@@ -258,6 +257,8 @@ mod tests {
 
     /// Carries messages both ways until nothing moves.
     fn carry(a: &mut Negotiation, b: &mut Negotiation) {
+        a.decide();
+        b.decide();
         loop {
             let (to_b, to_a) = (a.next_output(), b.next_output());
             if to_b.is_none() && to_a.is_none() {
@@ -269,6 +270,8 @@ mod tests {
             if let Some(m) = to_a {
                 a.on_message(&m).unwrap();
             }
+            a.decide();
+            b.decide();
         }
     }
 
@@ -324,6 +327,7 @@ mod tests {
         b.offer(&party("y", "x", 10));
         a.offer(&party("x", "y", 10));
         a.on_message(&b.next_output().unwrap()).unwrap();
+        a.decide();
         b.withdraw();
         carry(&mut a, &mut b);
         assert_eq!(agreed(&mut a).context, agreed(&mut b).context);
@@ -335,11 +339,29 @@ mod tests {
         b.offer(&party("y", "x", 10));
         a.offer(&party("x", "y", 10));
         a.on_message(&b.next_output().unwrap()).unwrap();
+        a.decide();
         b.withdraw();
         b.abandon();
         carry(&mut a, &mut b);
         assert_eq!(b.take_orphans(), [1]);
         assert_eq!(b.standing(), Standing::Waiting);
+    }
+
+    #[test]
+    fn an_offer_withdrawn_before_it_was_read_is_not_accepted() {
+        let (mut a, mut b) = pair();
+        b.offer(&party("y", "x", 10));
+        b.withdraw();
+        b.abandon();
+        for m in std::iter::from_fn(|| b.next_output()) {
+            a.on_message(&m).unwrap();
+        }
+        a.offer(&party("x", "y", 10));
+        a.decide();
+        assert_eq!(a.standing(), Standing::Waiting);
+        b.offer(&party("y", "x", 20));
+        carry(&mut a, &mut b);
+        assert_eq!((agreed(&mut a).remote.records.len(), agreed(&mut b).context), (20, 1));
     }
 
     #[test]

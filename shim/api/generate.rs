@@ -5,6 +5,7 @@
 //   resolve_*       what a slot holds at first: finds what belongs there
 //   checked_X       looks at the marked arguments and goes to src/entry, refuses, or forwards
 //   guarded_X       forwards through a PMPI tool that sits between us and the MPI
+//   by_caller_X     the same for PMPI_X, but straight to the MPI when the tool itself calls
 
 use std::fmt::Write;
 
@@ -47,18 +48,24 @@ fn parse(table: &str) -> Vec<Function> {
     all
 }
 
-/// The condition under which an argument is ours, as Rust source.
-fn is_ours(function: &Function, arg: &str, mark: &str) -> String {
-    match mark {
-        "Comm" => format!("crate::inter::maybe({arg})"),
-        "Comm*" => format!("crate::inter::maybe_at({arg})"),
-        "Request" => format!("crate::request::is_token({arg})"),
-        "Request*" => format!("crate::request::is_token_at({arg})"),
-        "Request[]" => format!("crate::request::any_token({arg}, {} as i32)", function.args[0].0),
-        "Group" => format!("crate::group::is_token({arg})"),
-        "Group*" => format!("crate::group::is_token_at({arg})"),
+/// What is asked about an argument, by its mark: whether it is ours; where a failure is raised; what kind it is.
+fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'static str) {
+    let count = format!("{} as i32", function.args[0].0);
+    let (test, place, kind) = match mark {
+        "Comm" => (format!("crate::inter::maybe({arg})"), format!("place::comm({arg})"), "Comm"),
+        "Comm*" => (format!("crate::inter::maybe_at({arg})"), format!("place::comm_at({arg})"), "Comm"),
+        "Request" => (format!("crate::request::is_token({arg})"), format!("place::request({arg})"), "Request"),
+        "Request*" => (format!("crate::request::is_token_at({arg})"), format!("place::request_at({arg})"), "Request"),
+        "Request[]" => (
+            format!("crate::request::any_token({arg}, {count})"),
+            format!("place::request_in({arg}, {count})"),
+            "Request",
+        ),
+        "Group" => (format!("crate::group::is_token({arg})"), format!("place::group({arg})"), "Group"),
+        "Group*" => (format!("crate::group::is_token_at({arg})"), "Some(Place::world())".to_owned(), "Group"),
         other => panic!("functions.txt: unknown mark {other:?} for {}", function.name),
-    }
+    };
+    (test, place, kind)
 }
 
 pub fn generate(table: &str) -> String {
@@ -74,45 +81,55 @@ pub fn generate(table: &str) -> String {
     let mut ways = String::new();
     for (i, f) in functions.iter().enumerate() {
         let name = &f.name;
+        // MPIX_ functions stand in the table as X_.
+        let mpi = if name.starts_with("X_") { "MPI" } else { "MPI_" };
         let (face, pface) = (2 * i, 2 * i + 1);
-        for (slot, prefix) in [(face, "MPI"), (pface, "PMPI")] {
+        for (slot, prefix) in [(face, mpi.to_owned()), (pface, format!("P{mpi}"))] {
             let at = slot * size_of::<usize>();
             writeln!(
                 w,
-                "#[unsafe(naked)]\n#[unsafe(no_mangle)]\n#[allow(non_snake_case)]\npub unsafe extern \"C\" fn {prefix}_{name}() {{\n    \
+                "#[unsafe(naked)]\n#[unsafe(no_mangle)]\n#[allow(non_snake_case)]\npub unsafe extern \"C\" fn {prefix}{name}() {{\n    \
                  naked_asm!(\"jmp qword ptr [rip + {{slots}} + {{at}}]\", slots = sym SLOTS, at = const {at})\n}}\n\
-                 #[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn resolve_{prefix}_{name}() {{\n    \
+                 #[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn resolve_{prefix}{name}() {{\n    \
                  naked_asm!(\"push {{slot}}\", \"jmp {{common}}\", slot = const {slot}, common = sym resolve_common)\n}}"
             )
             .unwrap();
-            write!(slots, "Slot::new(resolve_{prefix}_{name} as *mut ()), ").unwrap();
+            write!(slots, "Slot::new(resolve_{prefix}{name} as *mut ()), ").unwrap();
         }
         let params = f.args.iter().map(|(a, _)| format!("{a}: usize")).collect::<Vec<_>>().join(", ");
         let values = f.args.iter().map(|(a, _)| a.as_str()).collect::<Vec<_>>().join(", ");
         let types = vec!["usize"; f.args.len()].join(", ");
         let fn_type = format!("unsafe extern \"C\" fn({types}) -> c_int");
-        let marked: Vec<_> = f.args.iter().filter(|(_, m)| !m.is_empty()).collect();
+        let marked: Vec<_> = f.args.iter().filter(|(_, m)| !m.is_empty() && m != "Out").collect();
+        let outs: Vec<_> = f.args.iter().filter(|(_, m)| m == "Out").map(|(a, _)| a.as_str()).collect();
         let mut body = String::new();
         match f.way {
             Way::Always => writeln!(body, "    ours::{name}(Face(K), {values})").unwrap(),
             Way::Ours => {
-                let any = marked.iter().map(|(a, m)| is_ours(f, a, m)).collect::<Vec<_>>().join(" || ");
+                let asked: Vec<_> = marked.iter().map(|(a, m)| questions(f, a, m)).collect();
+                let any = asked.iter().map(|q| q.0.as_str()).collect::<Vec<_>>().join(" || ");
+                let place = asked.iter().map(|q| q.1.as_str()).collect::<Vec<_>>().join(".or(");
+                let place = format!("{place}{}", ")".repeat(asked.len() - 1));
+                let mut served = format!("ours::{name}({values})");
+                if !outs.is_empty() {
+                    let outs = outs.join(", ");
+                    served = format!("if [{outs}].contains(&0) {{ nowhere({face}, {place}) }} else {{ {served} }}");
+                }
                 writeln!(
                     body,
                     "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
-                     if let Some(code) = unsafe {{ if {any} {{ ours::{name}({values}) }} else {{ None }} }} {{\n        return code;\n    }}"
+                     if let Some(code) = unsafe {{ if {any} {{ {served} }} else {{ None }} }} {{\n        return code;\n    }}"
                 )
                 .unwrap();
             }
             Way::Refuse => {
                 for (a, m) in &marked {
-                    let kind = m.trim_end_matches(['*', '[', ']']).to_lowercase();
-                    let at = if m.ends_with('*') { "_at" } else { "" };
-                    let test = is_ours(f, a, m);
+                    let (test, place, kind) = questions(f, a, m);
                     writeln!(
                         body,
                         "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
-                         if let Some(code) = unsafe {{ if {test} {{ refuse::{kind}{at}({face}, {a}) }} else {{ None }} }} {{\n        return code;\n    }}"
+                         if let Some(place) = unsafe {{ if {test} {{ {place} }} else {{ None }} }} {{\n        \
+                         return refuse({face}, place, Class::{kind});\n    }}"
                     )
                     .unwrap();
                 }
@@ -139,9 +156,19 @@ pub fn generate(table: &str) -> String {
         .unwrap();
         write!(checked, "Code(checked_{name}::<{face}> as *const ()), Code(checked_{name}::<{pface}> as *const ()), ")
             .unwrap();
-        write!(guarded, "Code(guarded_{name}::<{face}> as *const ()), Code(guarded_{name}::<{pface}> as *const ()), ")
-            .unwrap();
-        write!(names, "c\"PMPI_{name}\", ").unwrap();
+        // The caller's address is still on top of the stack: a tool's own PMPI call is told by it.
+        let at = i * size_of::<usize>();
+        writeln!(
+            w,
+            "#[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn by_caller_{name}() {{\n    naked_asm!(\n        \
+             \"mov rax, [rsp]\", \"sub rax, [rip + {{start}} + {{at}}]\", \"cmp rax, [rip + {{len}} + {{at}}]\", \"jae 2f\",\n        \
+             \"jmp qword ptr [rip + {{pmpi}} + {{at}}]\", \"2:\", \"jmp {{guarded}}\",\n        \
+             start = sym forward::TOOL_START, len = sym forward::TOOL_LEN, pmpi = sym forward::PMPI, at = const {at},\n        \
+             guarded = sym guarded_{name}::<{pface}>,\n    )\n}}"
+        )
+        .unwrap();
+        write!(guarded, "Code(guarded_{name}::<{face}> as *const ()), Code(by_caller_{name} as *const ()), ").unwrap();
+        write!(names, "c\"P{mpi}{name}\", ").unwrap();
         let way = match f.way {
             Way::Always => "Always",
             Way::Native => "Never",

@@ -5,7 +5,7 @@
 
 use crate::error::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
-use crate::{abi, attr};
+use crate::{abi, attr, house};
 use node::{Flat, Layout};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -20,17 +20,11 @@ const MAX_BLOCKS: usize = 1 << 24;
 ///
 /// # Safety
 /// `buf` is the program's buffer for `count` elements of `datatype`.
-pub unsafe fn layout(
-    call: &str,
-    buf: usize,
-    count: c_int,
-    datatype: usize,
-    carrier: Handle,
-) -> Result<Layout, Failure> {
+pub unsafe fn layout(call: &str, buf: usize, count: c_int, datatype: usize) -> Result<Layout, Failure> {
     if count < 0 {
         return Err(Failure::new(Class::Count, format!("{call}: negative count {count}")));
     }
-    let flat = flatten(call, datatype as Handle & abi::get().mask, carrier)?;
+    let flat = flatten(call, datatype as Handle & abi::get().mask)?;
     let bytes = (count as u64).checked_mul(flat.size() as u64).filter(|b| *b <= isize::MAX as u64);
     if bytes.is_none() {
         return Err(Failure::new(Class::Count, format!("{call}: {count} elements of {} bytes", flat.size())));
@@ -42,7 +36,7 @@ pub unsafe fn layout(
     Ok(unsafe { Layout::strided(buf as *mut u8, &flat, count as usize) })
 }
 
-fn flatten(call: &str, datatype: Handle, carrier: Handle) -> Result<Arc<Flat>, Failure> {
+fn flatten(call: &str, datatype: Handle) -> Result<Arc<Flat>, Failure> {
     if let Some(flat) = CACHE.read().unwrap_or_else(|e| e.into_inner()).get(&datatype) {
         return Ok(flat.clone());
     }
@@ -50,15 +44,8 @@ fn flatten(call: &str, datatype: Handle, carrier: Handle) -> Result<Arc<Flat>, F
     if datatype == abi.datatype_null {
         return Err(Failure::new(Class::Type, format!("{call}: MPI_DATATYPE_NULL")));
     }
-    // The MPI itself knows best whether a type is valid and committed: a send to nobody asks it, without the
-    // user's error handler being told, since we tell it ourselves.
-    // One element, since some check nothing for none.
-    let nothing = 0u64;
-    let asked = silently(carrier, || {
-        // SAFETY: nothing is read for MPI_PROC_NULL.
-        unsafe { pmpi::send((&raw const nothing).cast(), 1, datatype, abi.proc_null, 0, carrier) }
-    });
-    if asked != 0 {
+    // The MPI itself knows best whether a type is valid and committed.
+    if !house::accepts_datatype(datatype) {
         return Err(Failure::new(Class::Type, format!("{call}: the datatype is not valid or not committed")));
     }
     let unsupported =
@@ -72,20 +59,6 @@ fn flatten(call: &str, datatype: Handle, carrier: Handle) -> Result<Arc<Flat>, F
     }
     CACHE.write().unwrap_or_else(|e| e.into_inner()).insert(datatype, flat.clone());
     Ok(flat)
-}
-
-/// Runs `ask` while errors on `comm` only return.
-fn silently(comm: Handle, ask: impl FnOnce() -> c_int) -> c_int {
-    let mut handler: Handle = 0;
-    // SAFETY: `comm` is live; the handler is put back and its reference given up.
-    unsafe {
-        pmpi::comm_get_errhandler(comm, &mut handler);
-        pmpi::comm_set_errhandler(comm, abi::get().errors_return);
-        let answer = ask();
-        pmpi::comm_set_errhandler(comm, handler);
-        pmpi::errhandler_free(&mut handler);
-        answer
-    }
 }
 
 fn extent_of(datatype: Handle) -> Option<(i64, i64)> {

@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Abi};
 use crate::forward::{self as pmpi, Handle};
+use crate::house;
 use std::ffi::{CString, c_int};
 use std::sync::Mutex;
 use std::sync::OnceLock;
@@ -127,36 +128,65 @@ fn clipped(abi: &Abi, text: &str) -> CString {
     CString::new(text[..end].replace('\0', "?")).unwrap_or_default()
 }
 
-/// Hands a failure to a communicator's error handler; the code that the call returns if the handler comes back.
-pub fn raise(comm: Handle, failure: &Failure) -> c_int {
-    raise_as(comm, code(failure), failure)
+/// Where a failure is raised.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// A live native communicator: by its error handler.
+    Comm(Handle),
+    /// An error handler whose communicator the program has freed.
+    Handler(Handle),
+}
+
+impl Place {
+    /// For failures that belong to no communicator.
+    pub fn world() -> Place {
+        Place::Comm(abi::get().comm_world)
+    }
+
+    fn is_fatal(self) -> bool {
+        let abi = abi::get();
+        let handler = match self {
+            Place::Handler(handler) => handler,
+            Place::Comm(comm) => {
+                let Some(mut handler) = errhandler(comm) else { return false };
+                let value = handler;
+                // SAFETY: our own reference, given up once.
+                unsafe { pmpi::errhandler_free(&mut handler) };
+                value
+            }
+        };
+        handler & abi.mask == abi.errors_are_fatal
+    }
+}
+
+/// A communicator's error handler: a reference, to be given up.
+pub fn errhandler(comm: Handle) -> Option<Handle> {
+    let mut handler: Handle = 0;
+    // SAFETY: a live communicator, plain out-argument.
+    (unsafe { pmpi::comm_get_errhandler(comm, &mut handler) } == 0).then_some(handler)
+}
+
+/// Hands a failure to an error handler; the code that the call returns if the handler comes back.
+pub fn raise(place: Place, failure: &Failure) -> c_int {
+    raise_as(place, code(failure), failure)
 }
 
 /// The same under another code: MPI_ERR_IN_STATUS, when the failure's own code is in a status.
-pub fn raise_as(comm: Handle, code: c_int, failure: &Failure) -> c_int {
+pub fn raise_as(place: Place, code: c_int, failure: &Failure) -> c_int {
     base::log!(Info, "error ({:?}): {}", failure.class, failure.text);
-    if is_fatal(comm) {
+    if place.is_fatal() {
         // The MPI ends the job now. Not every MPI manages to show the text of a class made at run time.
         complain(&failure.text);
     }
     // MPI_Comm_call_errhandler itself returns success under handlers that return.
-    // SAFETY: `comm` is a live native communicator.
-    unsafe { pmpi::comm_call_errhandler(comm, code) };
-    code
-}
-
-fn is_fatal(comm: Handle) -> bool {
-    let abi = abi::get();
-    let mut handler: Handle = 0;
-    // SAFETY: a live communicator; the reference to the handler is given up.
-    unsafe {
-        let known = pmpi::comm_get_errhandler(comm, &mut handler) == 0;
-        let fatal = handler & abi.mask == abi.errors_are_fatal;
-        if known {
-            pmpi::errhandler_free(&mut handler);
+    match place {
+        Place::Comm(comm) => {
+            // SAFETY: `comm` is a live native communicator.
+            unsafe { pmpi::comm_call_errhandler(comm, code) };
         }
-        fatal
+        Place::Handler(handler) => house::call_errhandler(handler, code),
     }
+    code
 }
 
 /// Ends the process as an MPI ends it for calls before Init: there is no error handler yet.

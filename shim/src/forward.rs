@@ -1,15 +1,16 @@
 //! The only place that calls the MPI below: finds it, forwards the program's calls, and makes our own.
 //!
 //! A program's `MPI_X` goes to the next `MPI_X` in symbol order, so that PMPI tools work above and below us. Our own
-//! calls go straight to `PMPI_X`: no tool counts them. `PMPI_X` from above passes a tool below us once: while a call
-//! is inside that tool, a `PMPI_X` of the same thread comes from it and goes to the MPI itself.
+//! calls go straight to `PMPI_X`: no tool counts them. A `PMPI_X` from above passes a tool below us once; one that comes
+//! from that tool goes to the MPI. It is told by its return address, or, where a tail call hides that, by the thread
+//! being inside the tool.
 #![allow(clippy::too_many_arguments)] // MPI's own.
 
 use crate::{abi, entry};
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Through which of a function's two names the program came: the index of the slot.
 #[derive(Clone, Copy)]
@@ -129,10 +130,11 @@ pub fn native(slot: usize) -> *const () {
 pub fn find_native(slot: usize) -> Option<*const ()> {
     let library = library()?;
     let name = entry::pmpi_name(slot);
-    let native = if tool_below(slot).is_some() {
+    let next = next(mpi_name(name));
+    let native = if next.is_some_and(|next| note_tool(slot / 2, next, library)) {
         entry::guarded(slot)
     } else if slot.is_multiple_of(2) {
-        next(mpi_name(name)).or_else(|| library.symbol(name))?
+        next.or_else(|| library.symbol(name))?
     } else {
         library.symbol(name)?
     };
@@ -152,12 +154,50 @@ fn next(name: &CStr) -> Option<*const ()> {
     (!found.is_null()).then_some(found as *const ())
 }
 
-/// `MPI_X` of a PMPI tool between us and the MPI.
-fn tool_below(slot: usize) -> Option<*const ()> {
-    let library = library()?;
-    let function = next(mpi_name(entry::pmpi_name(slot)))?;
-    let (_, base) = origin(function.cast())?;
-    (base != library.base).then_some(function)
+const FUNCTIONS: usize = entry::SLOT_COUNT / 2;
+
+/// By function: `MPI_X` of a PMPI tool between us and the MPI, where that tool lies, and the MPI's own `PMPI_X`.
+static TOOL: [AtomicPtr<()>; FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; FUNCTIONS];
+pub static TOOL_START: [AtomicUsize; FUNCTIONS] = [const { AtomicUsize::new(0) }; FUNCTIONS];
+pub static TOOL_LEN: [AtomicUsize; FUNCTIONS] = [const { AtomicUsize::new(0) }; FUNCTIONS];
+pub static PMPI: [AtomicPtr<()>; FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; FUNCTIONS];
+
+/// Whether the next `MPI_X` is a tool's; then it is noted. Called before the function's guarded entry is put in place.
+fn note_tool(function: usize, next: *const (), library: &Library) -> bool {
+    let Some((_, base)) = origin(next.cast()) else { return false };
+    let Some(pmpi) = library.symbol(entry::pmpi_name(2 * function)) else { return false };
+    if base == library.base {
+        return false;
+    }
+    TOOL[function].store(next.cast_mut(), Ordering::Relaxed);
+    TOOL_START[function].store(base as usize, Ordering::Relaxed);
+    TOOL_LEN[function].store(size_of_object(base), Ordering::Relaxed);
+    PMPI[function].store(pmpi.cast_mut(), Ordering::Relaxed);
+    true
+}
+
+/// How many bytes a loaded object spans from its base.
+fn size_of_object(base: *const c_void) -> usize {
+    struct Asked {
+        base: usize,
+        size: usize,
+    }
+    unsafe extern "C" fn measure(info: *mut libc::dl_phdr_info, _size: usize, asked: *mut c_void) -> c_int {
+        // SAFETY: the linker gives a valid record; `asked` is the struct given to dl_iterate_phdr.
+        let (info, asked) = unsafe { (&*info, &mut *asked.cast::<Asked>()) };
+        if info.dlpi_addr as usize != asked.base {
+            return 0;
+        }
+        // SAFETY: the object's own program headers.
+        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        let ends = headers.iter().filter(|h| h.p_type == libc::PT_LOAD).map(|h| (h.p_vaddr + h.p_memsz) as usize);
+        asked.size = ends.max().unwrap_or(0);
+        1
+    }
+    let mut asked = Asked { base: base as usize, size: 0 };
+    // SAFETY: `measure` matches the callback's type and `asked` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(measure), (&raw mut asked).cast()) };
+    asked.size
 }
 
 thread_local! {
@@ -174,9 +214,8 @@ impl Guard {
     pub fn enter(slot: usize) -> Guard {
         let from_tool = !slot.is_multiple_of(2) && IN_TOOL.get() > 0;
         IN_TOOL.set(IN_TOOL.get() + 1);
-        let function =
-            if from_tool { library().and_then(|l| l.symbol(entry::pmpi_name(slot))) } else { tool_below(slot) };
-        Guard { function: function.unwrap_or(absent()) }
+        let table = if from_tool { &PMPI } else { &TOOL };
+        Guard { function: table[slot / 2].load(Ordering::Relaxed) }
     }
 
     pub fn function(&self) -> *const () {
@@ -268,7 +307,9 @@ pmpi! {
     fn ibcast = c"PMPI_Ibcast" (buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle, request: *mut Handle);
     fn gather = c"PMPI_Gather" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, recvcount: c_int, recvtype: Handle, root: c_int, comm: Handle);
     fn gatherv = c"PMPI_Gatherv" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, counts: *const c_int, displs: *const c_int, recvtype: Handle, root: c_int, comm: Handle);
-    fn iprobe = c"PMPI_Iprobe" (source: c_int, tag: c_int, comm: Handle, flag: *mut c_int, status: *mut c_void);
+    fn irecv = c"PMPI_Irecv" (buf: *mut c_void, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle, request: *mut Handle);
+    fn cancel = c"PMPI_Cancel" (request: *mut Handle);
+    fn wait = c"PMPI_Wait" (request: *mut Handle, status: *mut c_void);
     fn test = c"PMPI_Test" (request: *mut Handle, flag: *mut c_int, status: *mut c_void);
     fn waitall = c"PMPI_Waitall" (count: c_int, requests: *mut c_void, statuses: *mut c_void);
     fn testall = c"PMPI_Testall" (count: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void);

@@ -5,12 +5,13 @@
 //! the program frees it; an [`Inter`] lives on while requests use it.
 
 use crate::abi;
-use crate::forward::Handle;
+use crate::error::Place;
+use crate::forward::{self as pmpi, Handle};
 use node::{InterId, Node};
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 
 /// The job on the other side.
 #[derive(Clone, Debug)]
@@ -27,17 +28,23 @@ pub struct Inter {
     pub remote: Remote,
     /// The smaller of both sides' MPI_TAG_UB. Boxed: the program gets its address as an attribute.
     pub tag_ub: Box<c_int>,
-    freed: AtomicBool,
+    /// The error handler that the carrier had when the program freed it.
+    orphaned: OnceLock<Handle>,
 }
 
 impl Inter {
     pub fn new(carrier: Handle, id: InterId, remote: Remote, tag_ub: c_int) -> Inter {
-        Inter { carrier, id, remote, tag_ub: Box::new(tag_ub), freed: AtomicBool::new(false) }
+        Inter { carrier, id, remote, tag_ub: Box::new(tag_ub), orphaned: OnceLock::new() }
     }
 
-    /// A native communicator that stands: the carrier until the program frees it.
-    pub fn comm(&self) -> Handle {
-        if self.freed.load(Ordering::Relaxed) { abi::get().comm_world } else { self.carrier }
+    /// Where failures of its operations are raised, also after it was freed.
+    pub fn errors(&self) -> Place {
+        self.orphaned.get().map_or(Place::Comm(self.carrier), |handler| Place::Handler(*handler))
+    }
+
+    /// The program has freed it: from now on requests raise their failures by the error handler that it had.
+    pub fn orphan(&self, handler: Handle) {
+        let _ = self.orphaned.set(handler);
     }
 }
 
@@ -45,6 +52,10 @@ impl Drop for Inter {
     fn drop(&mut self) {
         if let Ok(node) = Node::get() {
             node.close(self.id);
+        }
+        if let Some(handler) = self.orphaned.get_mut() {
+            // SAFETY: our own reference, given up once.
+            unsafe { pmpi::errhandler_free(handler) };
         }
     }
 }
@@ -87,13 +98,18 @@ pub fn find(comm: u64) -> Option<Arc<Inter>> {
 
 pub fn insert(inter: Inter) {
     let handle = inter.carrier;
-    LIVE.write().unwrap_or_else(|e| e.into_inner()).insert(handle, Arc::new(inter));
-    FILTER[hash(handle)].fetch_add(1, Ordering::Relaxed);
+    let before = LIVE.write().unwrap_or_else(|e| e.into_inner()).insert(handle, Arc::new(inter));
+    // The MPI below may give a freed handle out again before `remove` has been called for its last owner.
+    if before.is_none() {
+        FILTER[hash(handle)].fetch_add(1, Ordering::Relaxed);
+    }
 }
 
-pub fn remove(carrier: Handle) -> Option<Arc<Inter>> {
-    let removed = LIVE.write().unwrap_or_else(|e| e.into_inner()).remove(&carrier)?;
-    FILTER[hash(carrier)].fetch_sub(1, Ordering::Relaxed);
-    removed.freed.store(true, Ordering::Relaxed);
-    Some(removed)
+/// Takes this very inter-communicator out, and not a later one with the same handle.
+pub fn remove(inter: &Arc<Inter>) {
+    let mut live = LIVE.write().unwrap_or_else(|e| e.into_inner());
+    if live.get(&inter.carrier).is_some_and(|found| Arc::ptr_eq(found, inter)) {
+        live.remove(&inter.carrier);
+        FILTER[hash(inter.carrier)].fetch_sub(1, Ordering::Relaxed);
+    }
 }

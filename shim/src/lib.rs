@@ -13,6 +13,7 @@ mod entry;
 mod error;
 mod forward;
 mod group;
+mod house;
 mod inter;
 mod request;
 mod token;

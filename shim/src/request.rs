@@ -134,14 +134,24 @@ pub unsafe fn is_token_at(at: usize) -> bool {
     at != 0 && abi::known().is_some() && unsafe { is_token(abi::load_handle(at) as usize) }
 }
 
-/// Whether any request of an array is ours.
+/// The first request of an array that is ours.
 ///
 /// # Safety
 /// `array` is null or the address of `count` requests.
 #[inline(always)]
-pub unsafe fn any_token(array: usize, count: i32) -> bool {
-    let Some(abi) = abi::known() else { return false };
-    let width = abi.family.handle_bytes;
+pub unsafe fn first_token(array: usize, count: i32) -> Option<usize> {
+    let width = abi::known()?.family.handle_bytes;
+    let count = if array == 0 { 0 } else { count.max(0) as usize };
     // SAFETY: the caller's promise.
-    array != 0 && (0..count.max(0) as usize).any(|i| unsafe { is_token(abi::load_handle(array + i * width) as usize) })
+    (0..count).map(|i| unsafe { abi::load_handle(array + i * width) } as usize).find(|h| unsafe { is_token(*h) })
+}
+
+/// Whether any request of an array is ours.
+///
+/// # Safety
+/// As for [`first_token`].
+#[inline(always)]
+pub unsafe fn any_token(array: usize, count: i32) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { first_token(array, count) }.is_some()
 }

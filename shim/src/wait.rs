@@ -1,39 +1,37 @@
 //! Waiting without starving the MPI below: while we wait for the other job, our own job's transfers move on.
 
-use crate::abi;
-use crate::forward::{self as pmpi, Handle};
+use crate::house::poke;
 use node::{Core, Node};
-use std::ffi::c_void;
 use std::time::Instant;
 
-/// One cheap native call that lets the MPI below make progress. On a communicator that carries no native messages,
-/// so it never finds one.
-pub fn poke(carrier: Handle) {
-    let abi = abi::get();
-    let mut flag = 0;
-    // SAFETY: a live native communicator; the status is ignored.
-    unsafe { pmpi::iprobe(abi.any_source, abi.any_tag, carrier, &mut flag, abi.status_ignore as *mut c_void) };
-}
-
 /// Waits until `done` gives something; `None` when the deadline passes first.
-pub fn wait_until<T>(
-    node: &Node,
-    carrier: Handle,
-    deadline: Option<Instant>,
-    done: impl FnMut(&mut Core) -> Option<T>,
-) -> Option<T> {
-    node.wait_until(&mut || poke(carrier), done, deadline)
+pub fn wait_until<T>(node: &Node, deadline: Option<Instant>, done: impl FnMut(&mut Core) -> Option<T>) -> Option<T> {
+    node.wait_until(&mut poke, done, deadline)
 }
 
 /// Waits as long as it takes.
-pub fn wait<T>(node: &Node, carrier: Handle, done: impl FnMut(&mut Core) -> Option<T>) -> T {
-    wait_poking(node, &mut || poke(carrier), done)
+pub fn wait<T>(node: &Node, done: impl FnMut(&mut Core) -> Option<T>) -> T {
+    wait_asking(node, &mut || (), done)
 }
 
-/// The same, with a poke of the caller's own.
-pub fn wait_poking<T>(node: &Node, poke: &mut dyn FnMut(), done: impl FnMut(&mut Core) -> Option<T>) -> T {
-    match node.wait_until(poke, done, None) {
+/// The same; `ask` is called now and then, without the lock, beside the poke.
+pub fn wait_asking<T>(node: &Node, ask: &mut dyn FnMut(), done: impl FnMut(&mut Core) -> Option<T>) -> T {
+    let mut poke_and_ask = || {
+        poke();
+        ask();
+    };
+    match node.wait_until(&mut poke_and_ask, done, None) {
         Some(value) => value,
         None => unreachable!("a wait without a deadline ends with a value"),
     }
+}
+
+/// Looks once, as the Test calls do: a round of ours, and one of the MPI below when there is nothing yet.
+pub fn look<T>(node: &Node, done: impl FnOnce(&mut Core) -> Option<T>) -> Option<T> {
+    node.progress();
+    let found = node.with(done);
+    if found.is_none() {
+        poke();
+    }
+    found
 }

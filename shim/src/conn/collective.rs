@@ -3,7 +3,7 @@
 use crate::abi::Abi;
 use crate::error::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
-use crate::wait::wait_poking;
+use crate::wait::wait_asking;
 use base::bytes::{Put, Take};
 use node::{Contact, Node};
 use std::ffi::{c_int, c_void};
@@ -146,7 +146,7 @@ fn bcast(abi: &Abi, node: &Node, comm: Handle, bytes: &mut [u8]) -> Result<(), F
         pmpi::ibcast(bytes.as_mut_ptr().cast(), bytes.len() as c_int, abi.byte, 0, comm, &mut request)
     })?;
     let done = std::cell::Cell::new(None);
-    let ask = || {
+    let mut ask = || {
         let mut flag = 0;
         if done.get().is_none() {
             // SAFETY: our own request; the status is ignored.
@@ -156,7 +156,6 @@ fn bcast(abi: &Abi, node: &Node, comm: Handle, bytes: &mut [u8]) -> Result<(), F
             }
         }
     };
-    let mut ask = ask;
     ask();
-    native("MPI_Ibcast", wait_poking(node, &mut ask, |_| done.get()))
+    native("MPI_Ibcast", wait_asking(node, &mut ask, |_| done.get()))
 }

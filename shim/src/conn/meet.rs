@@ -3,7 +3,7 @@
 //! Runs on rank 0 of the local communicator, inside the collective call; the others wait for its verdict. Only here
 //! do time limits hold.
 
-use super::registration::Registration;
+use super::registration::{self, Lead, Registration};
 use crate::error::{Class, Failure};
 use crate::wait::wait_until;
 use base::ProcId;
@@ -47,25 +47,28 @@ enum Round {
 pub fn meet(
     node: &Node,
     registration: &Registration,
-    talks: &mut Talks,
+    lead: &Lead,
     wanted: &str,
     largest_tag: u32,
     timeout: Duration,
 ) -> Result<Met, Failure> {
     let deadline = Instant::now() + timeout;
+    let mut talks = lead.talks.lock().unwrap_or_else(|e| e.into_inner());
     let mut seen = false;
     loop {
-        let Some(record) = find(node, registration, wanted, deadline)? else {
-            return Err(too_late(registration, wanted, timeout, seen));
+        let Some(record) = find(node, lead, wanted, deadline)? else {
+            return Err(too_late(registration, lead, wanted, timeout, seen));
         };
         seen = true;
-        refuse_self(registration, &record)?;
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| {
-            Failure::new(
-                Class::Name,
-                format!("the record of job '{wanted}' in {} is damaged", registration.naming.describe()),
-            )
+            Failure::new(Class::Name, format!("the record of job '{wanted}' in {} is damaged", lead.naming.describe()))
         })?;
+        if registration::is_member(record.incarnation) || lead.has_member(&contact) {
+            return Err(Failure::new(
+                Class::Comm,
+                format!("'{wanted}' is a name of this job itself: a job cannot be joined to itself"),
+            ));
+        }
         let leader = ProcId { incarnation: record.incarnation, rank: 0 };
         let path = node.open_control(registration.me(), leader, record.cookie, &contact);
         let talk = talks.entry(record.incarnation).or_insert_with(|| Talk {
@@ -73,84 +76,91 @@ pub fn meet(
             negotiation: Negotiation::new(registration.group.incarnation < record.incarnation),
         });
         talk.path = path;
-        talk.negotiation.offer(&Party {
+        let offer = Party {
             size: registration.group.size,
             tag_ub: largest_tag,
             name: registration.name.clone(),
             wanted: wanted.to_owned(),
-            records: registration.records.clone(),
-        });
-        let round =
-            talk_until(node, registration, &record, talk, deadline).inspect_err(|_| talk.negotiation.abandon())?;
+            records: lead.records.clone(),
+        };
+        let round = talk_until(node, lead, &record, talk, &offer, deadline);
         let orphans = talk.negotiation.take_orphans();
-        disown(node, registration, &record, orphans);
-        match round {
+        disown(node, registration, &record, &contact, orphans);
+        match round.inspect_err(|_| talk.negotiation.abandon())? {
             Round::Agreed(agreement) => {
                 return Ok(Met { agreement, incarnation: record.incarnation, cookie: record.cookie });
             }
-            Round::TimedOut => return Err(too_late(registration, wanted, timeout, seen)),
+            Round::TimedOut => return Err(too_late(registration, lead, wanted, timeout, seen)),
+            Round::Gone if Instant::now() >= deadline => {
+                return Err(too_late(registration, lead, wanted, timeout, seen));
+            }
             Round::Gone => {
                 base::log!(Info, "job '{wanted}' went away before it joined; looking for it again");
                 talks.remove(&record.incarnation);
+                pause(node, deadline.min(Instant::now() + LOOK_AGAIN));
             }
         }
     }
 }
 
 /// Waits for the name to appear.
-fn find(node: &Node, registration: &Registration, wanted: &str, deadline: Instant) -> Result<Option<Record>, Failure> {
+fn find(node: &Node, lead: &Lead, wanted: &str, deadline: Instant) -> Result<Option<Record>, Failure> {
     let mut told = false;
     loop {
-        let found = registration.naming.lookup(wanted).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
+        let found = lead.naming.lookup(wanted).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
         if found.is_some() || Instant::now() >= deadline {
             return Ok(found);
         }
         if !told {
-            base::log!(Info, "waiting for a job named '{wanted}' in {}", registration.naming.describe());
+            base::log!(Info, "waiting for a job named '{wanted}' in {}", lead.naming.describe());
             told = true;
         }
-        pause(node, registration, deadline.min(Instant::now() + LOOK_AGAIN));
+        pause(node, deadline.min(Instant::now() + LOOK_AGAIN));
     }
 }
 
 /// Lets everything move on until `until`.
-fn pause(node: &Node, registration: &Registration, until: Instant) {
-    wait_until(node, registration.private, Some(until), |_| None::<()>);
-}
-
-fn refuse_self(registration: &Registration, record: &Record) -> Result<(), Failure> {
-    let itself = record.incarnation == registration.group.incarnation
-        || Contact::decode(&mut Take(&record.leader)).is_ok_and(|c| registration.has_member(&c));
-    if itself {
-        return Err(Failure::new(
-            Class::Comm,
-            format!("'{}' is a name of this job itself: a job cannot be joined to itself", record.name),
-        ));
-    }
-    Ok(())
+fn pause(node: &Node, until: Instant) {
+    wait_until(node, Some(until), |_| None::<()>);
 }
 
 /// Talks to the other leader until something is decided.
 fn talk_until(
     node: &Node,
-    registration: &Registration,
+    lead: &Lead,
     record: &Record,
     talk: &mut Talk,
+    offer: &Party,
     deadline: Instant,
 ) -> Result<Round, Failure> {
+    let path = talk.path;
     let mut limit = deadline;
     let mut withdrawn = false;
     let mut missing_since = None;
+    let mut heard = Vec::new();
+    let mut offered = false;
     loop {
+        // What has come is read to its end before anything is decided: an offer may have been withdrawn since.
+        heard.extend(std::iter::from_fn(|| node.recv_control(path)));
+        for bytes in heard.drain(..) {
+            talk.negotiation.on_message(&bytes).map_err(|_| {
+                Failure::new(Class::Intern, format!("job '{}' sent nonsense during set-up", record.name))
+            })?;
+        }
+        if !offered {
+            talk.negotiation.offer(offer);
+            offered = true;
+        }
+        talk.negotiation.decide();
         for bytes in std::iter::from_fn(|| talk.negotiation.next_output()) {
-            node.send_control(talk.path, &bytes);
+            node.send_control(path, &bytes);
         }
         match talk.negotiation.standing() {
             Standing::Agreed(agreement) => return Ok(Round::Agreed(agreement)),
             Standing::Withdrawn => return Ok(Round::TimedOut),
             Standing::Waiting => {}
         }
-        if node.path_gone(talk.path).is_some() {
+        if node.path_gone(path).is_some() {
             talk.negotiation.abandon();
             return Ok(if withdrawn { Round::TimedOut } else { Round::Gone });
         }
@@ -165,14 +175,11 @@ fn talk_until(
             continue;
         }
         let slice = limit.min(Instant::now() + STILL_THERE);
-        let path = talk.path;
-        match wait_until(node, registration.private, Some(slice), |core| core.recv_control(path)) {
-            Some(bytes) => talk.negotiation.on_message(&bytes).map_err(|_| {
-                Failure::new(Class::Intern, format!("job '{}' sent nonsense during set-up", record.name))
-            })?,
+        match wait_until(node, Some(slice), |core| core.recv_control(path)) {
+            Some(bytes) => heard.push(bytes),
             None => {
                 // A job that has agreed may give its name up at once, so the name's absence counts only after a while.
-                let stands = registration.naming.is_alive(record).unwrap_or(true);
+                let stands = lead.naming.is_alive(record).unwrap_or(true);
                 let since = *missing_since.get_or_insert_with(Instant::now);
                 if stands {
                     missing_since = None;
@@ -185,18 +192,21 @@ fn talk_until(
     }
 }
 
-/// Answers for contexts that the other side opened after we had given up: there is nobody.
-fn disown(node: &Node, registration: &Registration, record: &Record, contexts: Vec<u64>) {
+/// The other side opened these contexts for offers that we had given up, too late for it to know. Closed here at once,
+/// so that whoever sends to us there is told.
+fn disown(node: &Node, registration: &Registration, record: &Record, leader: &Contact, contexts: Vec<u64>) {
     for context in contexts {
-        let Ok(leader) = Contact::decode(&mut Take(&record.leader)) else { return };
-        let group =
-            node::RemoteGroup { incarnation: record.incarnation, cookie: record.cookie, contacts: vec![leader] };
+        let group = node::RemoteGroup {
+            incarnation: record.incarnation,
+            cookie: record.cookie,
+            contacts: vec![leader.clone()],
+        };
         node.close(node.open(registration.me(), &group, context));
     }
 }
 
-fn too_late(registration: &Registration, wanted: &str, timeout: Duration, seen: bool) -> Failure {
-    let place = registration.naming.describe();
+fn too_late(registration: &Registration, lead: &Lead, wanted: &str, timeout: Duration, seen: bool) -> Failure {
+    let place = lead.naming.describe();
     let what = if seen {
         format!("job '{wanted}' is registered there, but did not join '{}' (or cannot be reached)", registration.name)
     } else {

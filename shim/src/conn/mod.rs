@@ -15,16 +15,17 @@ pub mod registration;
 
 use crate::abi::{self, Abi, BindError};
 use crate::entry;
-use crate::error::{Class, Failure, die, raise};
+use crate::error::{Class, Failure, Place, die, raise};
 use crate::forward::{self as pmpi, Handle};
+use crate::house;
 use crate::inter::{self, Inter, Remote};
-use base::bytes::{Put, Take};
+use base::bytes::{Malformed, Put, Take};
 use base::settings;
 use collective::{agree, from_leader, gather_records, split};
 use engine::setup::{MAX_NAME, MAX_RECORDS};
 use naming::Record;
 use node::{Contact, Group, Node};
-use registration::Registration;
+use registration::{Lead, Registration};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::Duration;
 
@@ -56,12 +57,12 @@ pub unsafe extern "C" fn MPI_Conn_register(name: *const c_char, local_comm: MPI_
     let abi = running(call);
     let comm = local_comm.handle() & abi.mask;
     if let Err(failure) = check_intra(abi, comm) {
-        return raise(abi.comm_world, &failure.of(call));
+        return raise(Place::world(), &failure.of(call));
     }
     // SAFETY: the caller's promises.
     match unsafe { register(abi, name, comm, handle) } {
         Ok(()) => 0,
-        Err(failure) => raise(comm, &failure.of(call)),
+        Err(failure) => raise(Place::Comm(comm), &failure.of(call)),
     }
 }
 
@@ -80,12 +81,12 @@ pub unsafe extern "C" fn MPI_Conn_intercomm_create(
     let abi = running(call);
     let registration = match registration::find(handle) {
         Ok(registration) => registration,
-        Err(failure) => return raise(abi.comm_world, &failure.of(call)),
+        Err(failure) => return raise(Place::world(), &failure.of(call)),
     };
     // SAFETY: the caller's promises.
     match unsafe { create(abi, &registration, remote_name, newintercomm) } {
         Ok(()) => 0,
-        Err(failure) => raise(registration.comm(), &failure.of(call)),
+        Err(failure) => raise(Place::Comm(registration.comm()), &failure.of(call)),
     }
 }
 
@@ -95,10 +96,10 @@ pub unsafe extern "C" fn MPI_Conn_intercomm_create(
 #[unsafe(no_mangle)]
 pub extern "C" fn MPI_Conn_remove(handle: c_int) -> c_int {
     let call = "MPI_Conn_remove";
-    let abi = running(call);
+    running(call);
     let registration = match registration::find(handle) {
         Ok(registration) => registration,
-        Err(failure) => return raise(abi.comm_world, &failure.of(call)),
+        Err(failure) => return raise(Place::world(), &failure.of(call)),
     };
     registration::remove(handle);
     release(&registration);
@@ -121,10 +122,10 @@ pub unsafe extern "C" fn MPI_Conn_error_class(which: c_int, errorclass: *mut c_i
     let kind = match which {
         MPI_CONN_ERR_PEER_GONE => Class::PeerGone,
         MPI_CONN_ERR_TIMEOUT => Class::Timeout,
-        _ => return raise(abi.comm_world, &Failure::new(Class::Arg, format!("{call}: there is no kind {which}"))),
+        _ => return raise(Place::world(), &Failure::new(Class::Arg, format!("{call}: there is no kind {which}"))),
     };
     if errorclass.is_null() {
-        return raise(abi.comm_world, &Failure::new(Class::Arg, format!("{call}: the class is a null pointer")));
+        return raise(Place::world(), &Failure::new(Class::Arg, format!("{call}: the class is a null pointer")));
     }
     // SAFETY: the caller's promise.
     unsafe { errorclass.write(abi.class(kind)) };
@@ -133,7 +134,9 @@ pub unsafe extern "C" fn MPI_Conn_error_class(which: c_int, errorclass: *mut c_i
 
 /// Gives a name back to the world and forgets its group. Also at Finalize, where communicators are left alone.
 pub fn release(registration: &Registration) {
-    if let Some(claim) = registration.claim.lock().unwrap_or_else(|e| e.into_inner()).take() {
+    if let Some(lead) = &registration.lead
+        && let Some(claim) = lead.claim.lock().unwrap_or_else(|e| e.into_inner()).take()
+    {
         fork::forget(claim.fd());
         claim.release();
         base::log!(Info, "gave the name '{}' back", registration.name);
@@ -230,40 +233,14 @@ unsafe fn agreed_name(abi: &Abi, name: *const c_char, result: *const c_void, com
     }
 }
 
-fn the_node() -> Result<&'static Node, Failure> {
-    Node::get().map_err(|e| Failure::new(Class::Other, e.to_string()))
-}
-
 unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_int) -> Result<(), Failure> {
     // SAFETY: the caller's string.
     let name = unsafe { agreed_name(abi, name, handle.cast(), comm) }?;
     let (private, rank, size) = split(abi, comm)?;
-    let node = the_node();
-    let contact = node.as_ref().map(|n| n.contact()).map_err(Clone::clone);
-    let records = gather_records(abi, private, rank, size, contact.as_ref().ok());
-    let mine = Group { incarnation: 0, cookie: [0; 16], rank, size };
-    let made = (|| {
-        let node = node?;
-        contact?;
-        let records = records?;
-        let naming = open_naming()?;
-        let mut registration = Registration::new(name, mine, naming, private, comm);
-        let verdict = if rank == 0 { Some(claim(abi, node, &mut registration, records)) } else { None };
-        let told = from_leader(abi, node, private, verdict)?;
-        let mut told = Take(&told);
-        let damaged = |_| Failure::new(Class::Intern, "the leader's verdict is damaged");
-        registration.group.incarnation = told.u64().map_err(damaged)?;
-        registration.group.cookie = told.array().map_err(damaged)?;
-        node.add_group(registration.group);
-        if let Some(n) = processes_here() {
-            node.set_local_processes(n);
-        }
-        Ok(registration)
-    })();
-    match made {
-        Ok(registration) => {
+    match enroll(abi, &name, private, rank, size) {
+        Ok((group, lead)) => {
             entry::init::watch_finalize();
-            let number = registration::insert(registration);
+            let number = registration::insert(Registration::new(name, group, private, comm, lead));
             // SAFETY: the caller's promise, checked for null.
             unsafe { handle.write(number) };
             Ok(())
@@ -277,6 +254,35 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
     }
 }
 
+/// The part of a registration in which something can go wrong: on one process, then told to all. Between collective
+/// steps nothing returns early, or the others would wait for ever.
+fn enroll(abi: &Abi, name: &str, private: Handle, rank: u32, size: u32) -> Result<(Group, Option<Lead>), Failure> {
+    let node = entry::node().and_then(|node| house::build().map(|()| node));
+    let contact = node.as_ref().ok().map(|n| n.contact());
+    if let Err(failure) = &node {
+        base::log!(Error, "{}", failure.text);
+    }
+    let records = gather_records(abi, private, rank, size, contact.as_ref())?;
+    let node = node?;
+    let mut lead = None;
+    let verdict = (rank == 0).then(|| {
+        let (told, claimed) = claim(abi, node, name, size, records)?;
+        lead = Some(claimed);
+        Ok(told)
+    });
+    let told = from_leader(abi, node, private, verdict)?;
+    let mut told = Take(&told);
+    let damaged = |_| Failure::new(Class::Intern, "the leader's verdict is damaged");
+    let incarnation = told.u64().map_err(damaged)?;
+    let cookie = told.array().map_err(damaged)?;
+    let group = Group { incarnation, cookie, rank, size };
+    node.add_group(group);
+    if let Some(n) = processes_here() {
+        node.set_local_processes(n);
+    }
+    Ok((group, lead))
+}
+
 /// How many processes of this job share this host, as its launcher told them.
 fn processes_here() -> Option<usize> {
     ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"].iter().find_map(|v| std::env::var(v).ok()?.parse().ok())
@@ -287,34 +293,42 @@ fn open_naming() -> Result<Box<dyn naming::Naming>, Failure> {
     naming::open(&naming::default_url().map_err(bad)?).map_err(bad)
 }
 
-/// The leader claims the name. What it tells the others: incarnation and cookie.
-fn claim(abi: &Abi, node: &Node, registration: &mut Registration, records: Vec<u8>) -> Result<Vec<u8>, Failure> {
+/// The leader claims the name. What it tells the others, incarnation and cookie, and what it keeps.
+fn claim(abi: &Abi, node: &Node, name: &str, size: u32, records: Vec<u8>) -> Result<(Vec<u8>, Lead), Failure> {
+    let naming = open_naming()?;
     let incarnation = u64::from_le_bytes(base::ident::random());
-    let cookie = base::ident::random();
-    let mut own = Take(&records);
-    Contact::decode(&mut own).map_err(|_| Failure::new(Class::Intern, "our own contact record is damaged"))?;
+    let cookie: [u8; 16] = base::ident::random();
+    let members = contacts(&records, size).map_err(|_| Failure::new(Class::Intern, "our own records are damaged"))?;
+    let mut leader = Vec::new();
+    members[0].encode(&mut leader);
     let record = Record {
-        name: registration.name.clone(),
+        name: name.to_owned(),
         incarnation,
         cookie,
-        size: registration.group.size,
-        leader: records[..records.len() - own.0.len()].to_vec(),
+        size,
+        leader,
         mpi: abi.family.name.to_owned(),
         host: naming::host(),
         boot: naming::boot_id(),
         pid: std::process::id(),
         since: naming::now(),
     };
-    let claim = registration.naming.claim(&record).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
+    let claim = naming.claim(&record).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
     fork::remember(claim.fd());
     node.every(naming::RENEW_EVERY, registration::renew);
-    registration.group.incarnation = incarnation;
-    base::log!(Info, "registered '{}' in {}", registration.name, registration.naming.describe());
-    registration.lead(records, claim)?;
+    base::log!(Info, "registered '{name}' in {}", naming.describe());
     let mut told = Vec::new();
     told.put_u64(incarnation);
     told.extend_from_slice(&cookie);
-    Ok(told)
+    Ok((told, Lead::new(naming, records, members, claim)))
+}
+
+/// The contact records of a group, in order of rank.
+fn contacts(records: &[u8], size: u32) -> Result<Vec<Contact>, Malformed> {
+    let mut rest = Take(records);
+    let contacts = (0..size).map(|_| Contact::decode(&mut rest)).collect::<Result<Vec<_>, _>>()?;
+    rest.end()?;
+    if contacts.is_empty() { Err(Malformed) } else { Ok(contacts) }
 }
 
 unsafe fn create(
@@ -325,9 +339,9 @@ unsafe fn create(
 ) -> Result<(), Failure> {
     // SAFETY: the caller's string.
     let wanted = unsafe { agreed_name(abi, wanted, newintercomm.cast(), registration.private) }?;
-    let node = the_node()?;
+    let node = entry::node()?;
     let (carrier, _, _) = split(abi, registration.private)?;
-    let tag_ub = largest_tag(abi, carrier);
+    let tag_ub = largest_tag(abi);
     match join(abi, node, registration, wanted, tag_ub, carrier) {
         Ok(inter) => {
             registration.inherit_errhandler(carrier);
@@ -346,11 +360,12 @@ unsafe fn create(
     }
 }
 
-fn largest_tag(abi: &Abi, comm: Handle) -> c_int {
+/// The largest tag of the MPI below. Asked of MPI_COMM_WORLD: not every MPI answers for other communicators.
+fn largest_tag(abi: &Abi) -> c_int {
     let (mut value, mut flag): (*mut c_void, c_int) = (std::ptr::null_mut(), 0);
     // SAFETY: a live communicator; when the flag is set, the value points to an int of the MPI's.
     unsafe {
-        if pmpi::comm_get_attr(comm, abi.tag_ub, &mut value, &mut flag) == 0 && flag != 0 {
+        if pmpi::comm_get_attr(abi.comm_world, abi.tag_ub, &mut value, &mut flag) == 0 && flag != 0 {
             value.cast::<c_int>().read()
         } else {
             32767
@@ -366,17 +381,19 @@ fn join(
     tag_ub: c_int,
     carrier: Handle,
 ) -> Result<Inter, Failure> {
-    let verdict = registration.is_leader().then(|| {
-        let mut talks = registration.talks.lock().unwrap_or_else(|e| e.into_inner());
-        let met = meet::meet(node, registration, &mut talks, &wanted, tag_ub as u32, timeout()?)?;
-        refuse_overlap(registration, &met)?;
+    let verdict = registration.lead.as_ref().map(|lead| {
+        let met = meet::meet(node, registration, lead, &wanted, tag_ub as u32, timeout()?)?;
+        let theirs = &met.agreement.remote;
+        if contacts(&theirs.records, theirs.size).is_ok_and(|c| c.iter().any(|c| lead.has_member(c))) {
+            return Err(Failure::new(Class::Comm, "a process is in both jobs: a job cannot be joined to itself"));
+        }
         let mut told = Vec::new();
         told.put_u64(met.incarnation);
         told.extend_from_slice(&met.cookie);
         told.put_u64(met.agreement.context);
-        told.put_u32(met.agreement.remote.size);
-        told.put_u32(met.agreement.remote.tag_ub);
-        told.put_bytes(&met.agreement.remote.records);
+        told.put_u32(theirs.size);
+        told.put_u32(theirs.tag_ub);
+        told.put_bytes(&theirs.records);
         Ok(told)
     });
     let told = from_leader(abi, node, registration.private, verdict)?;
@@ -387,24 +404,12 @@ fn join(
     let context = told.u64().map_err(damaged)?;
     let size = told.u32().map_err(damaged)?;
     let remote_tag_ub = told.u32().map_err(damaged)?;
-    let mut records = Take(told.bytes(MAX_RECORDS).map_err(damaged)?);
-    let contacts = (0..size).map(|_| Contact::decode(&mut records)).collect::<Result<_, _>>().map_err(damaged)?;
+    let contacts = told.bytes(MAX_RECORDS).and_then(|records| contacts(records, size)).map_err(damaged)?;
     let group = node::RemoteGroup { incarnation, cookie, contacts };
     let id = node.open(registration.me(), &group, context);
     base::log!(Info, "joined '{}' with '{wanted}' ({size} ranks), context {context}", registration.name);
     let tag_ub = tag_ub.min(c_int::try_from(remote_tag_ub).unwrap_or(c_int::MAX));
     Ok(Inter::new(carrier, id, Remote { name: wanted, incarnation, size }, tag_ub))
-}
-
-fn refuse_overlap(registration: &Registration, met: &meet::Met) -> Result<(), Failure> {
-    let mut records = Take(&met.agreement.remote.records);
-    for _ in 0..met.agreement.remote.size {
-        let Ok(contact) = Contact::decode(&mut records) else { break };
-        if registration.has_member(&contact) {
-            return Err(Failure::new(Class::Comm, "a process is in both jobs: a job cannot be joined to itself"));
-        }
-    }
-    Ok(())
 }
 
 fn timeout() -> Result<Duration, Failure> {

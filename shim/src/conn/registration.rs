@@ -2,10 +2,9 @@
 
 use super::meet::Talks;
 use crate::attr;
-use crate::error::{Class, Failure};
+use crate::error::{Class, Failure, errhandler};
 use crate::forward::{self as pmpi, Handle};
 use base::ProcId;
-use base::bytes::Take;
 use naming::{Claim, Naming};
 use node::{Contact, Group};
 use std::collections::HashMap;
@@ -17,59 +16,43 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 pub struct Registration {
     pub name: String,
     pub group: Group,
-    pub naming: Box<dyn Naming>,
     /// Ours alone, over the group of the user's communicator: set-up runs on it, whatever the user does with theirs.
     pub private: Handle,
     /// The user's communicator, whose error handler hears of failures while it stands.
     user: Handle,
     user_stands: AtomicBool,
-    /// On the leader: the contact records of all members, and their process numbers; empty elsewhere.
+    /// On the leader only, which is rank 0.
+    pub lead: Option<Lead>,
+}
+
+/// What the leader has besides.
+pub struct Lead {
+    pub naming: Box<dyn Naming>,
+    /// The contact records of all members, in order of rank: as bytes for the other side, and read.
     pub records: Vec<u8>,
     members: Vec<Contact>,
-    /// On the leader: the claim to the name.
+    /// `None` once it has been released.
     pub claim: Mutex<Option<Claim>>,
     pub talks: Mutex<Talks>,
 }
 
-impl Registration {
-    pub fn new(name: String, group: Group, naming: Box<dyn Naming>, private: Handle, user: Handle) -> Registration {
-        Registration {
-            name,
-            group,
-            naming,
-            private,
-            user,
-            user_stands: AtomicBool::new(true),
-            records: Vec::new(),
-            members: Vec::new(),
-            claim: Mutex::new(None),
-            talks: Mutex::default(),
-        }
-    }
-
-    /// What the leader knows more than the others.
-    pub fn lead(&mut self, records: Vec<u8>, claim: Claim) -> Result<(), Failure> {
-        let mut rest = Take(&records);
-        for _ in 0..self.group.size {
-            let contact = Contact::decode(&mut rest)
-                .map_err(|_| Failure::new(Class::Intern, "a contact record of this job is damaged"))?;
-            self.members.push(contact);
-        }
-        self.records = records;
-        *self.claim.lock().unwrap_or_else(|e| e.into_inner()) = Some(claim);
-        Ok(())
-    }
-
-    pub fn me(&self) -> ProcId {
-        ProcId { incarnation: self.group.incarnation, rank: self.group.rank }
-    }
-
-    pub fn is_leader(&self) -> bool {
-        self.group.rank == 0
+impl Lead {
+    pub fn new(naming: Box<dyn Naming>, records: Vec<u8>, members: Vec<Contact>, claim: Claim) -> Lead {
+        Lead { naming, records, members, claim: Mutex::new(Some(claim)), talks: Mutex::default() }
     }
 
     pub fn has_member(&self, contact: &Contact) -> bool {
         self.members.iter().any(|m| m.process == contact.process)
+    }
+}
+
+impl Registration {
+    pub fn new(name: String, group: Group, private: Handle, user: Handle, lead: Option<Lead>) -> Registration {
+        Registration { name, group, private, user, user_stands: AtomicBool::new(true), lead }
+    }
+
+    pub fn me(&self) -> ProcId {
+        ProcId { incarnation: self.group.incarnation, rank: self.group.rank }
     }
 
     /// Where failures are raised.
@@ -84,10 +67,9 @@ impl Registration {
 }
 
 fn copy_errhandler(from: Handle, to: Handle) {
-    let mut handler: Handle = 0;
-    // SAFETY: two live communicators; the reference to the handler is given up.
-    unsafe {
-        if pmpi::comm_get_errhandler(from, &mut handler) == 0 {
+    if let Some(mut handler) = errhandler(from) {
+        // SAFETY: a live communicator; the reference to the handler is given up.
+        unsafe {
             pmpi::comm_set_errhandler(to, handler);
             pmpi::errhandler_free(&mut handler);
         }
@@ -134,17 +116,22 @@ pub fn remove(handle: c_int) -> Option<Arc<Registration>> {
     table().live.remove(&handle)
 }
 
+/// Whether this process is a member of the group with this incarnation.
+pub fn is_member(incarnation: u64) -> bool {
+    table().live.values().any(|r| r.group.incarnation == incarnation)
+}
+
 /// All that still stand, taken out: Finalize.
 pub fn take_all() -> Vec<Arc<Registration>> {
     table().live.drain().map(|(_, r)| r).collect()
 }
 
-/// Keeps the leases of the names that this process leads.
+/// Keeps the leases of the names that this process leads. Called by the node's thread.
 pub fn renew() {
-    let led: Vec<_> = table().live.values().filter(|r| r.is_leader()).cloned().collect();
-    for registration in led {
-        let claim = registration.claim.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(claim) = claim.as_ref()
+    let live: Vec<_> = table().live.values().cloned().collect();
+    for registration in &live {
+        let Some(lead) = &registration.lead else { continue };
+        if let Some(claim) = lead.claim.lock().unwrap_or_else(|e| e.into_inner()).as_ref()
             && let Err(e) = claim.renew()
         {
             base::log!(Error, "the lease of '{}' could not be renewed: {e}", registration.name);

@@ -1,6 +1,6 @@
 //! Calls about an inter-communicator itself.
 
-use crate::error::{Class, Failure, raise};
+use crate::error::{Class, Failure, errhandler, raise};
 use crate::forward as pmpi;
 use crate::{abi, group, inter};
 use std::ffi::{c_int, c_void};
@@ -24,7 +24,7 @@ pub unsafe fn Comm_remote_size(comm: usize, size: usize) -> Answer {
 pub unsafe fn Comm_remote_group(comm: usize, at: usize) -> Answer {
     let inter = inter::find(comm as u64)?;
     let Some(token) = group::insert(group::RemoteGroup { size: inter.remote.size }) else {
-        return Some(raise(inter.carrier, &Failure::new(Class::Other, "MPI_Comm_remote_group: too many groups")));
+        return Some(raise(inter.errors(), &Failure::new(Class::Other, "MPI_Comm_remote_group: too many groups")));
     };
     // SAFETY: the program's group.
     unsafe { abi::store_handle(at, token) };
@@ -33,8 +33,13 @@ pub unsafe fn Comm_remote_group(comm: usize, at: usize) -> Answer {
 
 pub unsafe fn Comm_compare(comm1: usize, comm2: usize, result: usize) -> Answer {
     let abi = abi::get();
+    let null = |comm: usize| comm as u64 & abi.mask == abi.comm_null;
     let answer = match (inter::find(comm1 as u64), inter::find(comm2 as u64)) {
         (None, None) => return None,
+        (Some(inter), None) | (None, Some(inter)) if null(comm1) || null(comm2) => {
+            let failure = Failure::new(Class::Comm, "MPI_Comm_compare: one of them is MPI_COMM_NULL");
+            return Some(raise(inter.errors(), &failure));
+        }
         (Some(a), Some(b)) if a.carrier == b.carrier => abi.ident,
         (Some(a), Some(b)) if a.remote.incarnation == b.remote.incarnation => {
             // Both remote groups are the whole group of one name; the local ones are compared by their MPI.
@@ -81,12 +86,25 @@ pub unsafe fn Attr_get(comm: usize, keyval: usize, value: usize, flag: usize) ->
 pub unsafe fn Comm_free(at: usize) -> Answer {
     // SAFETY: the program's handle, which the check found ours or of the same hash.
     let handle = unsafe { abi::load_handle(at) };
-    // Requests may hold the inter-communicator beyond this; the carrier is the program's to free now.
-    let inter = inter::remove(handle)?;
+    let inter = inter::find(handle)?;
+    let handler = errhandler(inter.carrier);
     let mut carrier = inter.carrier;
+    // The program's delete callbacks run in here, and may use the inter-communicator; one of them may refuse.
     // SAFETY: a live native communicator, freed once.
     let code = unsafe { pmpi::comm_free(&mut carrier) };
+    match (code, handler) {
+        (0, Some(handler)) => inter.orphan(handler),
+        (_, Some(mut handler)) => {
+            // SAFETY: our own reference, given up once.
+            unsafe { pmpi::errhandler_free(&mut handler) };
+        }
+        (_, None) => {}
+    }
+    if code == 0 {
+        // Requests may hold the inter-communicator beyond this.
+        inter::remove(&inter);
+    }
     // SAFETY: the program's handle.
-    unsafe { abi::store_handle(at, abi::get().comm_null) };
+    unsafe { abi::store_handle(at, carrier) };
     Some(code)
 }

@@ -4,33 +4,32 @@
 //! pending: ours are looked at first, then the MPI below is asked, then both are committed.
 
 use crate::abi;
-use crate::entry::p2p::node;
-use crate::error::{self, Class, Failure, raise};
+use crate::entry::node;
+use crate::error::{self, Class, Failure, Place, raise};
 use crate::forward as pmpi;
 use crate::request::{self, Completion, Request};
-use crate::wait::{poke, wait, wait_poking};
-use node::Node;
+use crate::wait::{look, wait, wait_asking};
+use node::{Core, Node};
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 
 type Answer = Option<c_int>;
 
-fn stale(call: &str) -> Failure {
-    Failure::new(Class::Request, format!("{call}: this request has completed or never was"))
-}
-
-fn raise_on_world(failure: &Failure) -> c_int {
-    raise(abi::get().comm_world, failure)
+fn stale(call: &str) -> c_int {
+    raise(Place::world(), &Failure::new(Class::Request, format!("{call}: this request has completed or never was")))
 }
 
 // ------------------------------------------------------------------------------------------------------- one request
 
-unsafe fn single(call: &'static str, at: usize) -> Result<(u64, Request, &'static Node), c_int> {
-    // SAFETY: the check found a token there.
+/// Runs a call on the request at `at`, which the check found to be a token.
+unsafe fn on_request(call: &str, at: usize, run: impl FnOnce(u64, &Request, &'static Node) -> c_int) -> Answer {
+    // SAFETY: the program's request.
     let token = unsafe { abi::load_handle(at) };
-    let request = request::find(token).ok_or_else(|| raise_on_world(&stale(call)))?;
-    let node = node().map_err(|f| raise_on_world(&f))?;
-    Ok((token, request, node))
+    let Some(request) = request::find(token) else { return Some(stale(call)) };
+    Some(match node() {
+        Ok(node) => run(token, &request, node),
+        Err(failure) => raise(request.inter.errors(), &failure),
+    })
 }
 
 /// Ends one request: token, handle, status, failure.
@@ -43,39 +42,31 @@ unsafe fn conclude(token: u64, request: &Request, at: usize, status: usize, comp
     }
     match completion.failure {
         None => 0,
-        Some(failure) => raise(request.inter.comm(), &failure),
+        Some(failure) => raise(request.inter.errors(), &failure),
     }
 }
 
 pub unsafe fn Wait(at: usize, status: usize) -> Answer {
-    // SAFETY: the program's request.
-    let (token, request, node) = match unsafe { single("MPI_Wait", at) } {
-        Ok(found) => found,
-        Err(code) => return Some(code),
+    let run = |token, request: &Request, node| {
+        let completion = wait(node, |core| request.take(core));
+        // SAFETY: the program's request and status.
+        unsafe { conclude(token, request, at, status, completion) }
     };
-    let completion = wait(node, request.inter.comm(), |core| request.take(core));
-    // SAFETY: the program's request and status.
-    Some(unsafe { conclude(token, &request, at, status, completion) })
+    // SAFETY: the program's request.
+    unsafe { on_request("MPI_Wait", at, run) }
 }
 
 pub unsafe fn Test(at: usize, flag: usize, status: usize) -> Answer {
-    // SAFETY: the program's request.
-    let (token, request, node) = match unsafe { single("MPI_Test", at) } {
-        Ok(found) => found,
-        Err(code) => return Some(code),
-    };
-    node.progress();
-    let completion = node.with(|core| request.take(core));
-    // SAFETY: the program's flag.
-    unsafe { (flag as *mut c_int).write(completion.is_some().into()) };
-    Some(match completion {
-        // SAFETY: the program's request and status.
-        Some(completion) => unsafe { conclude(token, &request, at, status, completion) },
-        None => {
-            poke(request.inter.comm());
-            0
+    let run = |token, request: &Request, node| {
+        let completion = look(node, |core| request.take(core));
+        // SAFETY: the program's flag, request and status.
+        unsafe {
+            (flag as *mut c_int).write(completion.is_some().into());
+            completion.map_or(0, |completion| conclude(token, request, at, status, completion))
         }
-    })
+    };
+    // SAFETY: the program's request.
+    unsafe { on_request("MPI_Test", at, run) }
 }
 
 // ------------------------------------------------------------------------------------------------------------ arrays
@@ -84,11 +75,20 @@ pub unsafe fn Test(at: usize, flag: usize, status: usize) -> Answer {
 struct Mixed {
     array: usize,
     node: &'static Node,
-    /// Index in the array, token, request.
+    /// Index in the array, token, request. Never empty.
     ours: Vec<(usize, u64, Request)>,
     /// The native handles, as wide as the ABI has them, and their indices.
     natives: Vec<u8>,
     indices: Vec<usize>,
+}
+
+/// Runs a call on an array of requests, in which the check found a token.
+unsafe fn on_array(call: &str, count: usize, array: usize, run: impl FnOnce(Mixed) -> c_int) -> Answer {
+    // SAFETY: the program's array of `count` requests.
+    Some(match unsafe { Mixed::split(call, count, array) } {
+        Ok(mixed) => run(mixed),
+        Err(code) => code,
+    })
 }
 
 /// Statuses of the native part, or the ignoring value.
@@ -112,30 +112,24 @@ impl NativeStatuses {
     unsafe fn copy(&self, from: usize, statuses: usize, to: usize) {
         if !self.ignored {
             let size = abi::get().family.status.size;
+            let place = (statuses + to * size) as *mut u8;
             // SAFETY: `statuses` is the program's array, and long enough for its requests.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    self.bytes.as_ptr().add(from * size),
-                    (statuses + to * size) as *mut u8,
-                    size,
-                )
-            };
+            unsafe { std::ptr::copy_nonoverlapping(self.bytes.as_ptr().add(from * size), place, size) };
         }
     }
 }
 
 impl Mixed {
-    unsafe fn split(call: &'static str, count: usize, array: usize) -> Result<Mixed, c_int> {
+    unsafe fn split(call: &str, count: usize, array: usize) -> Result<Mixed, c_int> {
         let width = abi::get().family.handle_bytes;
-        let node = node().map_err(|f| raise_on_world(&f))?;
+        let node = node().map_err(|f| raise(Place::world(), &f))?;
         let mut mixed = Mixed { array, node, ours: Vec::new(), natives: Vec::new(), indices: Vec::new() };
         for i in 0..count as c_int as usize {
             // SAFETY: the program's array of `count` requests.
             let handle = unsafe { abi::load_handle(array + i * width) };
             // SAFETY: looks at the value only.
             if unsafe { request::is_token(handle as usize) } {
-                let request = request::find(handle).ok_or_else(|| raise_on_world(&stale(call)))?;
-                mixed.ours.push((i, handle, request));
+                mixed.ours.push((i, handle, request::find(handle).ok_or_else(|| stale(call))?));
             } else {
                 mixed.natives.extend_from_slice(&handle.to_le_bytes()[..width]);
                 mixed.indices.push(i);
@@ -148,26 +142,31 @@ impl Mixed {
         self.indices.len() as c_int
     }
 
-    fn comm(&self) -> u64 {
-        self.ours[0].2.inter.comm()
+    fn take_all(&self, core: &mut Core) -> Option<Vec<Completion>> {
+        if self.ours.iter().all(|(_, _, r)| r.is_complete(core)) {
+            self.ours.iter().map(|(_, _, r)| r.take(core)).collect()
+        } else {
+            None
+        }
     }
 
-    fn all_ours_complete(&self, core: &node::Core) -> bool {
-        self.ours.iter().all(|(_, _, r)| r.is_complete(core))
+    fn take_any(&self, core: &mut Core) -> Option<Hit> {
+        self.ours.iter().enumerate().find_map(|(k, (_, _, r))| r.take(core).map(|done| Hit::Ours(k, done)))
+    }
+
+    fn take_some(&self, core: &mut Core) -> Option<Vec<(usize, Completion)>> {
+        let done: Vec<_> =
+            self.ours.iter().enumerate().filter_map(|(k, (_, _, r))| r.take(core).map(|done| (k, done))).collect();
+        (!done.is_empty()).then_some(done)
     }
 
     /// Puts the native handles back, as the MPI below left them.
     unsafe fn store_natives(&self) {
         let width = abi::get().family.handle_bytes;
         for (k, i) in self.indices.iter().enumerate() {
+            let place = (self.array + i * width) as *mut u8;
             // SAFETY: the program's array; `natives` holds as many handles as there are indices.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    self.natives.as_ptr().add(k * width),
-                    (self.array + i * width) as *mut u8,
-                    width,
-                )
-            };
+            unsafe { std::ptr::copy_nonoverlapping(self.natives.as_ptr().add(k * width), place, width) };
         }
     }
 
@@ -187,129 +186,108 @@ impl Mixed {
         completion.failure
     }
 
-    /// Ends all of ours, each with the status of its index. The first failure and where it belongs.
-    unsafe fn end_all(&self, statuses: usize, completions: Vec<Completion>) -> Option<(u64, Failure)> {
-        let mut first = None;
-        for (k, completion) in completions.into_iter().enumerate() {
-            let status = abi::get().status_at(statuses, self.ours[k].0);
-            // SAFETY: the program's arrays.
-            if let Some(failure) = unsafe { self.end(k, status, completion, true) } {
-                first.get_or_insert((self.ours[k].2.inter.comm(), failure));
+    /// Ends all of ours and all native ones, each with the status of its index.
+    unsafe fn end_all(&self, native: c_int, below: &NativeStatuses, statuses: usize, done: Vec<Completion>) -> c_int {
+        let mut failed = None;
+        // SAFETY: the program's arrays.
+        unsafe {
+            self.store_natives();
+            for (k, i) in self.indices.iter().enumerate() {
+                below.copy(k, statuses, *i);
+            }
+            for (k, completion) in done.into_iter().enumerate() {
+                let status = abi::get().status_at(statuses, self.ours[k].0);
+                if let Some(failure) = self.end(k, status, completion, true) {
+                    failed.get_or_insert((k, failure));
+                }
             }
         }
-        first
+        self.array_answer(native, failed)
     }
-}
 
-/// The answer of an array call: MPI_ERR_IN_STATUS when one of ours failed.
-fn array_answer(native: c_int, failed: Option<(u64, Failure)>) -> c_int {
-    match failed {
-        None => native,
-        Some((comm, failure)) => error::raise_as(comm, abi::get().err_in_status, &failure),
+    /// The answer of an array call: MPI_ERR_IN_STATUS when one of ours failed.
+    fn array_answer(&self, native: c_int, failed: Option<(usize, Failure)>) -> c_int {
+        match failed {
+            None => native,
+            Some((k, failure)) => error::raise_as(self.ours[k].2.inter.errors(), abi::get().err_in_status, &failure),
+        }
     }
-}
-
-fn take_all(mixed: &Mixed, core: &mut node::Core) -> Option<Vec<Completion>> {
-    if !mixed.all_ours_complete(core) {
-        return None;
-    }
-    mixed.ours.iter().map(|(_, _, r)| r.take(core)).collect()
 }
 
 pub unsafe fn Waitall(count: usize, array: usize, statuses: usize) -> Answer {
-    // SAFETY: the program's array.
-    let mut mixed = match unsafe { Mixed::split("MPI_Waitall", count, array) } {
-        Ok(mixed) => mixed,
-        Err(code) => return Some(code),
-    };
-    let completions = wait(mixed.node, mixed.comm(), |core| take_all(&mixed, core));
-    let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
-    // SAFETY: our copies of the native handles, and as many statuses.
-    let native = unsafe { pmpi::waitall(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), below.pointer()) };
-    // SAFETY: the program's arrays.
-    unsafe {
-        mixed.store_natives();
-        for (k, i) in mixed.indices.iter().enumerate() {
-            below.copy(k, statuses, *i);
+    let run = |mut mixed: Mixed| {
+        let done = wait(mixed.node, |core| mixed.take_all(core));
+        let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
+        // SAFETY: our copies of the native handles, and as many statuses; the program's arrays.
+        unsafe {
+            let native = pmpi::waitall(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), below.pointer());
+            mixed.end_all(native, &below, statuses, done)
         }
-        Some(array_answer(native, mixed.end_all(statuses, completions)))
-    }
+    };
+    // SAFETY: the program's array.
+    unsafe { on_array("MPI_Waitall", count, array, run) }
 }
 
 pub unsafe fn Testall(count: usize, array: usize, flag: usize, statuses: usize) -> Answer {
-    // SAFETY: the program's array.
-    let mut mixed = match unsafe { Mixed::split("MPI_Testall", count, array) } {
-        Ok(mixed) => mixed,
-        Err(code) => return Some(code),
-    };
-    let flag = flag as *mut c_int;
-    mixed.node.progress();
-    if !mixed.node.with(|core| mixed.all_ours_complete(core)) {
-        poke(mixed.comm());
-        // SAFETY: the program's flag.
-        unsafe { flag.write(0) };
-        return Some(0);
-    }
-    let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
-    // SAFETY: our copies of the native handles, as many statuses, the program's flag.
-    let native =
-        unsafe { pmpi::testall(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), flag, below.pointer()) };
-    // SAFETY: the MPI below has written the flag; the program's arrays.
-    unsafe {
-        mixed.store_natives();
-        if flag.read() == 0 {
-            return Some(native);
+    let run = |mut mixed: Mixed| {
+        let flag = flag as *mut c_int;
+        let complete = |core: &mut Core| mixed.ours.iter().all(|(_, _, r)| r.is_complete(core)).then_some(());
+        if look(mixed.node, complete).is_none() {
+            // SAFETY: the program's flag.
+            unsafe { flag.write(0) };
+            return 0;
         }
-        for (k, i) in mixed.indices.iter().enumerate() {
-            below.copy(k, statuses, *i);
+        let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
+        // SAFETY: our copies of the native handles, as many statuses, the program's flag.
+        let native =
+            unsafe { pmpi::testall(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), flag, below.pointer()) };
+        // SAFETY: the MPI below has written the flag.
+        if unsafe { flag.read() } == 0 {
+            // SAFETY: the program's array.
+            unsafe { mixed.store_natives() };
+            return native;
         }
         // Another thread may have taken one of them, which MPI forbids: then there is nothing left to end.
-        let completions = mixed.node.with(|core| take_all(&mixed, core)).unwrap_or_default();
-        Some(array_answer(native, mixed.end_all(statuses, completions)))
-    }
+        let done = mixed.node.with(|core| mixed.take_all(core)).unwrap_or_default();
+        // SAFETY: the program's arrays.
+        unsafe { mixed.end_all(native, &below, statuses, done) }
+    };
+    // SAFETY: the program's array.
+    unsafe { on_array("MPI_Testall", count, array, run) }
 }
 
-/// One completion out of many: position in ours, or an index of the native part.
+/// One completion out of many: a position in ours, or an index of the array, which the MPI below may not know when it
+/// fails.
 enum Hit {
     Ours(usize, Completion),
-    Native { code: c_int, index: usize },
-}
-
-fn any_of_ours(mixed: &Mixed, core: &mut node::Core) -> Option<Hit> {
-    mixed.ours.iter().enumerate().find_map(|(k, (_, _, r))| r.take(core).map(|done| Hit::Ours(k, done)))
+    Native { code: c_int, index: Option<usize> },
 }
 
 /// Asks the MPI below whether one of its requests is complete; an array without active ones gives nothing.
 fn any_of_natives(mixed: &mut Mixed, status: usize) -> Option<Hit> {
     let (mut flag, mut index) = (0, abi::get().undefined);
+    let natives = mixed.natives.as_mut_ptr().cast();
     // SAFETY: our copies of the native handles, the program's status.
-    let code = unsafe {
-        pmpi::testany(
-            mixed.native_count(),
-            mixed.natives.as_mut_ptr().cast(),
-            &mut index,
-            &mut flag,
-            status as *mut c_void,
-        )
-    };
-    let hit = code != 0 || (flag != 0 && index != abi::get().undefined);
-    (hit && index >= 0).then(|| Hit::Native { code, index: mixed.indices[index as usize] })
+    let code = unsafe { pmpi::testany(mixed.native_count(), natives, &mut index, &mut flag, status as *mut c_void) };
+    let index = usize::try_from(index).ok().and_then(|k| mixed.indices.get(k)).copied();
+    (code != 0 || (flag != 0 && index.is_some())).then_some(Hit::Native { code, index })
 }
 
 unsafe fn end_any(mixed: &Mixed, hit: Hit, index: usize, status: usize) -> c_int {
+    let index = index as *mut c_int;
     // SAFETY: the program's array, index and status.
     unsafe {
         mixed.store_natives();
         match hit {
             Hit::Native { code, index: i } => {
-                (index as *mut c_int).write(i as c_int);
+                index.write(i.map_or(abi::get().undefined, |i| i as c_int));
                 code
             }
             Hit::Ours(k, completion) => {
-                (index as *mut c_int).write(mixed.ours[k].0 as c_int);
+                index.write(mixed.ours[k].0 as c_int);
                 match mixed.end(k, status, completion, false) {
                     None => 0,
-                    Some(failure) => raise(mixed.ours[k].2.inter.comm(), &failure),
+                    Some(failure) => raise(mixed.ours[k].2.inter.errors(), &failure),
                 }
             }
         }
@@ -317,50 +295,44 @@ unsafe fn end_any(mixed: &Mixed, hit: Hit, index: usize, status: usize) -> c_int
 }
 
 pub unsafe fn Waitany(count: usize, array: usize, index: usize, status: usize) -> Answer {
+    let run = |mixed: Mixed| {
+        let node = mixed.node;
+        let state = RefCell::new((mixed, None));
+        let mut ask = || {
+            let (mixed, native) = &mut *state.borrow_mut();
+            if native.is_none() {
+                *native = any_of_natives(mixed, status);
+            }
+        };
+        ask();
+        let hit = wait_asking(node, &mut ask, |core| {
+            let (mixed, native) = &mut *state.borrow_mut();
+            native.take().or_else(|| mixed.take_any(core))
+        });
+        // SAFETY: the program's arguments.
+        unsafe { end_any(&state.borrow().0, hit, index, status) }
+    };
     // SAFETY: the program's array.
-    let mixed = match unsafe { Mixed::split("MPI_Waitany", count, array) } {
-        Ok(mixed) => mixed,
-        Err(code) => return Some(code),
-    };
-    let node = mixed.node;
-    let comm = mixed.comm();
-    let state = RefCell::new((mixed, None));
-    let ask = || {
-        // Asking for requests that are null or inactive moves nothing in the MPI below.
-        poke(comm);
-        let (mixed, native) = &mut *state.borrow_mut();
-        if native.is_none() {
-            *native = any_of_natives(mixed, status);
-        }
-    };
-    ask();
-    let hit = wait_poking(node, &mut { ask }, |core| {
-        let (mixed, native) = &mut *state.borrow_mut();
-        native.take().or_else(|| any_of_ours(mixed, core))
-    });
-    // SAFETY: the program's arguments.
-    Some(unsafe { end_any(&state.borrow().0, hit, index, status) })
+    unsafe { on_array("MPI_Waitany", count, array, run) }
 }
 
 pub unsafe fn Testany(count: usize, array: usize, index: usize, flag: usize, status: usize) -> Answer {
-    // SAFETY: the program's array.
-    let mut mixed = match unsafe { Mixed::split("MPI_Testany", count, array) } {
-        Ok(mixed) => mixed,
-        Err(code) => return Some(code),
-    };
-    mixed.node.progress();
-    let hit = mixed.node.with(|core| any_of_ours(&mixed, core)).or_else(|| any_of_natives(&mut mixed, status));
-    // SAFETY: the program's arguments.
-    unsafe {
-        (flag as *mut c_int).write(hit.is_some().into());
-        Some(match hit {
-            Some(hit) => end_any(&mixed, hit, index, status),
-            None => {
-                (index as *mut c_int).write(abi::get().undefined);
-                0
+    let run = |mut mixed: Mixed| {
+        let hit = look(mixed.node, |core| mixed.take_any(core)).or_else(|| any_of_natives(&mut mixed, status));
+        // SAFETY: the program's arguments.
+        unsafe {
+            (flag as *mut c_int).write(hit.is_some().into());
+            match hit {
+                Some(hit) => end_any(&mixed, hit, index, status),
+                None => {
+                    (index as *mut c_int).write(abi::get().undefined);
+                    0
+                }
             }
-        })
-    }
+        }
+    };
+    // SAFETY: the program's array.
+    unsafe { on_array("MPI_Testany", count, array, run) }
 }
 
 /// What a Waitsome or Testsome found.
@@ -368,29 +340,19 @@ pub unsafe fn Testany(count: usize, array: usize, index: usize, flag: usize, sta
 struct Found {
     ours: Vec<(usize, Completion)>,
     native: c_int,
-    /// Indices into the native part, in the order of their statuses.
-    hits: Vec<c_int>,
-}
-
-fn some_of_ours(mixed: &Mixed, core: &mut node::Core) -> Vec<(usize, Completion)> {
-    mixed.ours.iter().enumerate().filter_map(|(k, (_, _, r))| r.take(core).map(|done| (k, done))).collect()
+    /// Positions in the native part, in the order of their statuses.
+    hits: Vec<usize>,
 }
 
 fn some_of_natives(mixed: &mut Mixed, below: &mut NativeStatuses, found: &mut Found) {
     let mut outcount = 0;
-    let mut indices = vec![0; mixed.indices.len()];
+    let mut indices = vec![0 as c_int; mixed.indices.len()];
+    let natives = mixed.natives.as_mut_ptr().cast();
     // SAFETY: our copies of the native handles, as many indices and statuses.
-    found.native = unsafe {
-        pmpi::testsome(
-            mixed.native_count(),
-            mixed.natives.as_mut_ptr().cast(),
-            &mut outcount,
-            indices.as_mut_ptr(),
-            below.pointer(),
-        )
-    };
-    indices.truncate(usize::try_from(outcount).unwrap_or(0));
-    found.hits = indices;
+    found.native =
+        unsafe { pmpi::testsome(mixed.native_count(), natives, &mut outcount, indices.as_mut_ptr(), below.pointer()) };
+    let n = usize::try_from(outcount).unwrap_or(0);
+    found.hits = indices.into_iter().take(n).filter_map(|k| usize::try_from(k).ok()).collect();
 }
 
 unsafe fn end_some(
@@ -401,7 +363,6 @@ unsafe fn end_some(
     indices: usize,
     statuses: usize,
 ) -> c_int {
-    let abi = abi::get();
     let indices = indices as *mut c_int;
     let mut n = 0;
     let mut failed = None;
@@ -410,59 +371,55 @@ unsafe fn end_some(
         mixed.store_natives();
         for (k, completion) in found.ours {
             indices.add(n).write(mixed.ours[k].0 as c_int);
-            if let Some(failure) = mixed.end(k, abi.status_at(statuses, n), completion, true) {
-                failed.get_or_insert((mixed.ours[k].2.inter.comm(), failure));
+            if let Some(failure) = mixed.end(k, abi::get().status_at(statuses, n), completion, true) {
+                failed.get_or_insert((k, failure));
             }
             n += 1;
         }
         for (from, k) in found.hits.iter().enumerate() {
-            indices.add(n).write(mixed.indices[*k as usize] as c_int);
+            indices.add(n).write(mixed.indices[*k] as c_int);
             below.copy(from, statuses, n);
             n += 1;
         }
         (outcount as *mut c_int).write(n as c_int);
     }
-    array_answer(found.native, failed)
+    mixed.array_answer(found.native, failed)
 }
 
 pub unsafe fn Waitsome(count: usize, array: usize, outcount: usize, indices: usize, statuses: usize) -> Answer {
+    let run = |mixed: Mixed| {
+        let node = mixed.node;
+        let below = NativeStatuses::new(mixed.indices.len(), statuses);
+        let state = RefCell::new((mixed, below, Found::default()));
+        let mut ask = || {
+            let (mixed, below, found) = &mut *state.borrow_mut();
+            if found.hits.is_empty() && found.native == 0 {
+                some_of_natives(mixed, below, found);
+            }
+        };
+        ask();
+        wait_asking(node, &mut ask, |core| {
+            let (mixed, _, found) = &mut *state.borrow_mut();
+            found.ours = mixed.take_some(core).unwrap_or_default();
+            (!found.ours.is_empty() || !found.hits.is_empty() || found.native != 0).then_some(())
+        });
+        let (mixed, below, found) = state.into_inner();
+        // SAFETY: the program's arrays.
+        unsafe { end_some(&mixed, &below, found, outcount, indices, statuses) }
+    };
     // SAFETY: the program's array.
-    let mixed = match unsafe { Mixed::split("MPI_Waitsome", count, array) } {
-        Ok(mixed) => mixed,
-        Err(code) => return Some(code),
-    };
-    let node = mixed.node;
-    let comm = mixed.comm();
-    let below = NativeStatuses::new(mixed.indices.len(), statuses);
-    let state = RefCell::new((mixed, below, Found::default()));
-    let ask = || {
-        poke(comm);
-        let (mixed, below, found) = &mut *state.borrow_mut();
-        if found.hits.is_empty() && found.native == 0 {
-            some_of_natives(mixed, below, found);
-        }
-    };
-    ask();
-    wait_poking(node, &mut { ask }, |core| {
-        let (mixed, _, found) = &mut *state.borrow_mut();
-        found.ours = some_of_ours(mixed, core);
-        (!found.ours.is_empty() || !found.hits.is_empty() || found.native != 0).then_some(())
-    });
-    let (mixed, below, found) = state.into_inner();
-    // SAFETY: the program's arrays.
-    Some(unsafe { end_some(&mixed, &below, found, outcount, indices, statuses) })
+    unsafe { on_array("MPI_Waitsome", count, array, run) }
 }
 
 pub unsafe fn Testsome(count: usize, array: usize, outcount: usize, indices: usize, statuses: usize) -> Answer {
-    // SAFETY: the program's array.
-    let mut mixed = match unsafe { Mixed::split("MPI_Testsome", count, array) } {
-        Ok(mixed) => mixed,
-        Err(code) => return Some(code),
+    let run = |mut mixed: Mixed| {
+        let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
+        let ours = look(mixed.node, |core| mixed.take_some(core)).unwrap_or_default();
+        let mut found = Found { ours, ..Found::default() };
+        some_of_natives(&mut mixed, &mut below, &mut found);
+        // SAFETY: the program's arrays.
+        unsafe { end_some(&mixed, &below, found, outcount, indices, statuses) }
     };
-    let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
-    mixed.node.progress();
-    let mut found = Found { ours: mixed.node.with(|core| some_of_ours(&mixed, core)), ..Found::default() };
-    some_of_natives(&mut mixed, &mut below, &mut found);
-    // SAFETY: the program's arrays.
-    Some(unsafe { end_some(&mixed, &below, found, outcount, indices, statuses) })
+    // SAFETY: the program's array.
+    unsafe { on_array("MPI_Testsome", count, array, run) }
 }

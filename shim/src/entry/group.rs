@@ -1,13 +1,13 @@
 //! The few group calls that answer for the other job's group.
 
-use crate::error::{Class, Failure, raise};
+use crate::error::{Class, Failure, Place, raise};
 use crate::{abi, group};
 use std::ffi::c_int;
 
 type Answer = Option<c_int>;
 
 fn stale(call: &str) -> c_int {
-    raise(abi::get().comm_world, &Failure::new(Class::Group, format!("{call}: this group has been freed")))
+    raise(Place::world(), &Failure::new(Class::Group, format!("{call}: this group has been freed")))
 }
 
 unsafe fn answer(call: &str, token: usize, at: usize, value: impl FnOnce(group::RemoteGroup) -> c_int) -> Answer {

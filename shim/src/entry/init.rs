@@ -3,7 +3,7 @@
 
 use crate::conn::{self, registration};
 use crate::forward::{self as pmpi, Face};
-use crate::{abi, attr, error, forward};
+use crate::{abi, attr, error, forward, house};
 use node::Node;
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
@@ -48,6 +48,12 @@ pub fn Error_class(face: Face, code: usize, class: usize) -> c_int {
 }
 
 fn started(code: c_int) -> c_int {
+    if forward::library().is_none() {
+        error::die(
+            "MPI_Init: this program has no MPI library. The linker drops one that seems unused: include mpi_connect.h, or \
+             link with -lmpi_connect -Wl,--no-as-needed",
+        );
+    }
     if code == 0 && abi::bind().is_ok() {
         watch_finalize();
     }
@@ -71,6 +77,7 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
     for registration in registration::take_all() {
         conn::release(&registration);
     }
+    house::clear();
     if let Some(node) = Node::started() {
         let lost = node.drain(DRAIN);
         if lost > 0 {

@@ -10,7 +10,9 @@ mod group;
 pub mod init;
 mod p2p;
 
+use crate::error::{Class, Failure, Place, raise};
 use crate::forward::{self, Face};
+use node::Node;
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_int};
@@ -38,43 +40,65 @@ mod ours {
     pub use super::p2p::*;
 }
 
-/// What the generated entries call for functions marked `refuse`.
-mod refuse {
-    use super::NAMES;
-    use crate::error::{Class, Failure, raise};
-    use crate::{abi, inter};
-    use std::ffi::c_int;
+/// The node of this process.
+pub fn node() -> Result<&'static Node, Failure> {
+    Node::get().map_err(|e| Failure::new(Class::Other, e.to_string()))
+}
 
-    fn name(slot: usize) -> &'static str {
-        NAMES[slot / 2].to_str().map_or("", |n| &n[1..])
+/// Where a failure is raised that concerns an argument of ours, by the argument's mark. `None`: not ours after all.
+mod place {
+    use crate::error::Place;
+    use crate::{abi, group, inter, request};
+
+    pub unsafe fn comm(comm: usize) -> Option<Place> {
+        inter::find(comm as u64).map(|inter| inter.errors())
     }
 
-    fn refusal(slot: usize, class: Class, what: &str) -> Failure {
-        Failure::new(class, format!("{} is not available on {what} between jobs", name(slot)))
+    pub unsafe fn comm_at(at: usize) -> Option<Place> {
+        // SAFETY: the check found a handle there.
+        unsafe { comm(abi::load_handle(at) as usize) }
     }
 
-    pub unsafe fn comm(slot: usize, comm: usize) -> Option<c_int> {
-        let inter = inter::find(comm as u64)?;
-        Some(raise(inter.carrier, &refusal(slot, Class::Comm, "an inter-communicator")))
+    pub unsafe fn request(token: usize) -> Option<Place> {
+        Some(request::find(token as u64).map_or_else(Place::world, |request| request.inter.errors()))
     }
 
-    pub unsafe fn comm_at(slot: usize, at: usize) -> Option<c_int> {
-        // SAFETY: `maybe_at` found a handle there.
-        unsafe { comm(slot, abi::load_handle(at) as usize) }
+    pub unsafe fn request_at(at: usize) -> Option<Place> {
+        // SAFETY: the check found a handle there.
+        unsafe { request(abi::load_handle(at) as usize) }
     }
 
-    pub unsafe fn request(slot: usize, _request: usize) -> Option<c_int> {
-        Some(raise(abi::get().comm_world, &refusal(slot, Class::Request, "a request on an inter-communicator")))
+    pub unsafe fn request_in(array: usize, count: i32) -> Option<Place> {
+        // SAFETY: the check looked at the same array.
+        unsafe { request::first_token(array, count) }.and_then(|token| unsafe { request(token) })
     }
 
-    pub unsafe fn request_at(slot: usize, at: usize) -> Option<c_int> {
-        // SAFETY: nothing is read.
-        unsafe { request(slot, at) }
+    pub unsafe fn group(token: usize) -> Option<Place> {
+        // SAFETY: looks at the value only.
+        unsafe { group::is_token(token) }.then(Place::world)
     }
+}
 
-    pub unsafe fn group(slot: usize, _group: usize) -> Option<c_int> {
-        Some(raise(abi::get().comm_world, &refusal(slot, Class::Group, "the remote group of an inter-communicator")))
-    }
+fn name(slot: usize) -> &'static str {
+    NAMES[slot / 2].to_str().map_or("", |n| &n[1..])
+}
+
+/// The answer of a function that is not served, by what it was called on.
+#[cold]
+fn refuse(slot: usize, place: Place, kind: Class) -> c_int {
+    let on = match kind {
+        Class::Request => "a request on an inter-communicator",
+        Class::Group => "the remote group of an inter-communicator",
+        _ => "an inter-communicator",
+    };
+    raise(place, &Failure::new(kind, format!("{} is not available on {on} between jobs", name(slot))))
+}
+
+/// The answer of a call of ours that was given no place for its result.
+#[cold]
+fn nowhere(slot: usize, place: Option<Place>) -> Option<c_int> {
+    let failure = Failure::new(Class::Arg, format!("{}: the place for a result is a null pointer", name(slot)));
+    Some(raise(place?, &failure))
 }
 
 include!(concat!(env!("OUT_DIR"), "/entries.rs"));

@@ -2,11 +2,12 @@
 
 use crate::abi::{self, Status};
 use crate::datatype::layout;
+use crate::entry::node;
 use crate::error::{Class, Failure, raise};
 use crate::inter::{self, Inter};
 use crate::request::{self, Completion, Peer, Request, Work, fault_failure, nothing_done, send_call};
-use crate::wait::wait;
-use node::{Envelope, Fault, Mode, Node, Probe, Source, Tag};
+use crate::wait::{look, wait};
+use node::{Envelope, Fault, Mode, Probe, Source, Tag};
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,16 +17,12 @@ type Answer = Option<c_int>;
 /// How long a probe waits before it makes sure that whoever it waits for is connected.
 const WATCH_AFTER: Duration = Duration::from_millis(50);
 
-pub fn node() -> Result<&'static Node, Failure> {
-    Node::get().map_err(|e| Failure::new(Class::Other, e.to_string()))
-}
-
 /// Runs a call on the inter-communicator, if it is one, and hands its failure to the error handler.
 fn on(comm: usize, call: impl FnOnce(&Arc<Inter>) -> Result<(), Failure>) -> Answer {
     let inter = inter::find(comm as u64)?;
     Some(match call(&inter) {
         Ok(()) => 0,
-        Err(failure) => raise(inter.carrier, &failure),
+        Err(failure) => raise(inter.errors(), &failure),
     })
 }
 
@@ -70,7 +67,7 @@ struct Message {
 fn start_send(inter: &Arc<Inter>, m: &Message, mode: Mode) -> Result<Request, Failure> {
     let abi = abi::get();
     // SAFETY: the program's buffer, as it promises by the call.
-    let data = unsafe { layout(m.call, m.buf, m.count as c_int, m.datatype, inter.carrier) }?;
+    let data = unsafe { layout(m.call, m.buf, m.count as c_int, m.datatype) }?;
     let tag = check_tag(m.call, inter, m.tag as c_int)?;
     let dest = m.peer as c_int;
     let (work, to) = if dest == abi.proc_null {
@@ -84,7 +81,7 @@ fn start_send(inter: &Arc<Inter>, m: &Message, mode: Mode) -> Result<Request, Fa
 
 fn start_recv(inter: &Arc<Inter>, m: &Message) -> Result<Request, Failure> {
     // SAFETY: the program's buffer, as it promises by the call.
-    let data = unsafe { layout(m.call, m.buf, m.count as c_int, m.datatype, inter.carrier) }?;
+    let data = unsafe { layout(m.call, m.buf, m.count as c_int, m.datatype) }?;
     let (work, to) = match check_pattern(m.call, inter, m.peer as c_int, m.tag as c_int)? {
         None => (Work::Nothing, Peer::Nobody),
         Some((source, tag)) => (Work::Op(node()?.irecv(inter.id, source, tag, data)), Peer::From(source)),
@@ -97,7 +94,7 @@ fn finish(request: &Request) -> Result<Completion, Failure> {
     if let Work::Nothing = request.work {
         return Ok(nothing_done());
     }
-    Ok(wait(node()?, request.inter.carrier, |core| request.take(core)))
+    Ok(wait(node()?, |core| request.take(core)))
 }
 
 /// The end of a blocking call: the status is written also when there is a failure, as for truncation.
@@ -220,7 +217,7 @@ pub unsafe fn Probe(source: usize, tag: usize, comm: usize, status: usize) -> An
         };
         let mut watched = false;
         let since = Instant::now();
-        let found = wait(node()?, inter.carrier, |core| match core.probe(inter.id, source, tag) {
+        let found = wait(node()?, |core| match core.probe(inter.id, source, tag) {
             Probe::Found(e) => Some(Ok(e)),
             Probe::None => {
                 // No operation stands for a probe, so whoever is waited for must be watched by name.
@@ -241,16 +238,13 @@ pub unsafe fn Iprobe(source: usize, tag: usize, comm: usize, flag: usize, status
     on(comm, |inter| {
         let found = match check_pattern(call, inter, source as c_int, tag as c_int)? {
             None => Some(nothing_done().status),
-            Some((source, tag)) => {
-                let node = node()?;
-                node.progress();
-                match node.probe(inter.id, source, tag) {
-                    Probe::Found(e) => Some(envelope_status(&e)),
-                    // A job that has finalized sends nothing: that is an answer, not a failure.
-                    Probe::None | Probe::Failed(Fault::PeerFinished) => None,
-                    Probe::Failed(fault) => return Err(fault_failure(call, inter, Peer::From(source), fault)),
-                }
-            }
+            Some((source, tag)) => look(node()?, |core| match core.probe(inter.id, source, tag) {
+                Probe::Found(e) => Some(Ok(envelope_status(&e))),
+                // A job that has finalized sends nothing: that is an answer, not a failure.
+                Probe::None | Probe::Failed(Fault::PeerFinished) => None,
+                Probe::Failed(fault) => Some(Err(fault_failure(call, inter, Peer::From(source), fault))),
+            })
+            .transpose()?,
         };
         // SAFETY: the program's flag and status.
         unsafe {

@@ -1,0 +1,102 @@
+//! A communicator of the library's own: this process alone, errors only returned, never freed.
+//!
+//! Everything that we ask the MPI below on our own account goes to it: the pokes that let it make progress, and
+//! questions about datatypes. So the program's communicators and their error handlers are left alone.
+
+use crate::abi;
+use crate::error::{Class, Failure};
+use crate::forward::{self as pmpi, Handle};
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, OnceLock};
+
+struct House {
+    comm: Handle,
+    /// A receive on it that never gets a message: testing it makes progress in every MPI, and finds nothing. An
+    /// MPI_Iprobe would not do: on a communicator of one process, MPICH answers it without a look around.
+    pending: Mutex<Handle>,
+}
+
+static HOUSE: OnceLock<House> = OnceLock::new();
+
+/// Makes the communicator. Before the first inter-communicator, in every process.
+pub fn build() -> Result<(), Failure> {
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _building = BUILDING.lock().unwrap_or_else(|e| e.into_inner());
+    if HOUSE.get().is_some() {
+        return Ok(());
+    }
+    let failed = || Failure::new(Class::Intern, "the MPI below gives no communicator");
+    let abi = abi::get();
+    let comm = lone_comm().ok_or_else(failed)?;
+    let mut pending: Handle = 0;
+    // SAFETY: an empty buffer, our own communicator, plain out-argument.
+    if unsafe { pmpi::irecv(std::ptr::null_mut(), 0, abi.byte, 0, 0, comm, &mut pending) } != 0 {
+        return Err(failed());
+    }
+    let _ = HOUSE.set(House { comm, pending: Mutex::new(pending) });
+    Ok(())
+}
+
+/// Takes the receive back: MPI_Finalize wants nothing pending.
+pub fn clear() {
+    if let Some(house) = HOUSE.get() {
+        let mut pending = house.pending.lock().unwrap_or_else(|e| e.into_inner());
+        let abi = abi::get();
+        if *pending & abi.mask != abi.request_null {
+            // SAFETY: our own request, ended once.
+            unsafe {
+                pmpi::cancel(&mut *pending);
+                pmpi::wait(&mut *pending, abi.status_ignore as *mut c_void);
+            }
+            *pending = abi.request_null;
+        }
+    }
+}
+
+/// A new communicator of this process alone, on which errors only return.
+fn lone_comm() -> Option<Handle> {
+    let abi = abi::get();
+    let mut comm: Handle = 0;
+    // SAFETY: a live communicator, plain out-argument.
+    unsafe {
+        (pmpi::comm_split(abi.comm_self, 0, 0, &mut comm) == 0
+            && pmpi::comm_set_errhandler(comm, abi.errors_return) == 0)
+            .then_some(comm & abi.mask)
+    }
+}
+
+fn house() -> &'static House {
+    HOUSE.get().expect("built before the first inter-communicator")
+}
+
+/// One cheap native call that lets the MPI below make progress.
+pub fn poke() {
+    // Another thread that is at it does the same work.
+    let Ok(mut pending) = house().pending.try_lock() else { return };
+    let abi = abi::get();
+    let mut flag = 0;
+    if *pending & abi.mask != abi.request_null {
+        // SAFETY: our own request; the status is ignored.
+        unsafe { pmpi::test(&mut *pending, &mut flag, abi.status_ignore as *mut c_void) };
+    }
+}
+
+/// Whether the MPI below would take this datatype in a send: valid and committed.
+pub fn accepts_datatype(datatype: Handle) -> bool {
+    // One element, since some check nothing for none.
+    let nothing = 0u64;
+    // SAFETY: nothing is read for MPI_PROC_NULL.
+    unsafe { pmpi::send((&raw const nothing).cast(), 1, datatype, abi::get().proc_null, 0, house().comm) == 0 }
+}
+
+/// Calls an error handler whose communicator the program has freed, on a short-lived one in its place.
+pub fn call_errhandler(handler: Handle, code: c_int) {
+    if let Some(mut comm) = lone_comm() {
+        // SAFETY: our own communicator, freed once.
+        unsafe {
+            pmpi::comm_set_errhandler(comm, handler);
+            pmpi::comm_call_errhandler(comm, code);
+            pmpi::comm_free(&mut comm);
+        }
+    }
+}
