@@ -130,6 +130,20 @@ static void nowhere(void)
     SAME(sum, size * (size - 1) / 2);
 }
 
+/* `half-set RANK`: that rank alone has a naming that is no URL. Whatever the answer is, it is the same for all. */
+static void half_set(void)
+{
+    int handle = -1, answers[16];
+    errors_return();
+    double start = kit_ms();
+    int class = kit_class(MPI_Conn_register("anyone", MPI_COMM_WORLD, &handle));
+    CHECK(kit_ms() - start < 5000, "told after %.0f ms", kit_ms() - start);
+    OK(MPI_Allgather(&class, 1, MPI_INT, answers, 1, MPI_INT, MPI_COMM_WORLD));
+    for (int i = 0; i < size; ++i) SAME(answers[i], answers[0]);
+    if (me == 0) printf("ANSWER %d\n", class);
+    if (class == MPI_SUCCESS) OK(MPI_Conn_remove(handle));
+}
+
 /* An error with the default handler ends the job. */
 static void fatal(void)
 {
@@ -269,7 +283,7 @@ static const struct {
     int arguments;
 } cases[] = {
     {"arguments", arguments, 0},   {"hold", hold, 1},         {"taken", taken, 1},       {"never", never, 3},
-    {"nowhere", nowhere, 1},       {"fatal", fatal, 0},       {"fatal-send", fatal_send, 2},
+    {"nowhere", nowhere, 1},       {"half-set", half_set, 1}, {"fatal", fatal, 0},       {"fatal-send", fatal_send, 2},
     {"left-alone", left_alone, 2}, {"inherits", inherits, 2}, {"leaves", leaves, 2},     {"stays", stays, 2},
     {"orphan", orphan, 3},         {"joins", joins, 2},
 };
@@ -280,6 +294,11 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "";
     /* The message that these leave behind is the MPI's and ours; the harness reads it. */
     if (!strcmp(name, "before-init")) return MPI_Conn_register("early", MPI_COMM_WORLD, &handle) != MPI_SUCCESS;
+
+    if (!strcmp(name, "half-set")) {
+        const char *rank = getenv("PMI_RANK") ? getenv("PMI_RANK") : getenv("OMPI_COMM_WORLD_RANK");
+        if (rank && argc > 2 && !strcmp(rank, argv[2])) setenv("MPI_CONNECT_NAMING", "carrier-pigeon://coop", 1);
+    }
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);

@@ -10,6 +10,7 @@
 #pragma weak MPI_Conn_register
 #pragma weak MPI_Conn_intercomm_create
 #pragma weak MPI_Conn_remove
+#pragma weak MPI_Conn_error_class
 #endif
 #endif
 
@@ -25,7 +26,7 @@
 
 #define UNUSED __attribute__((unused))
 
-static long kit_checks, kit_failures;
+static _Atomic long kit_checks, kit_failures; /* threads check too */
 static int kit_rank = -1;
 static const char *kit_label = "?";
 

@@ -1,16 +1,19 @@
 /* Neither side's waiting may starve the other kind of traffic.
  *
- * `progress ours ME`   (2 ranks, with `freer`): rank 0 blocks in a call on the inter-communicator; its native traffic with
- *                      rank 1 must finish all the same, for only then does rank 1 have it freed.
+ * `progress ours ME`   (2 ranks, with `freer`): rank 0 blocks in a call on the inter-communicator, or asks again and again;
+ *                      its native traffic with rank 1 must finish all the same, for only then does rank 1 have it
+ *                      freed.
  * `progress native ME` (2 ranks, with `taker`): rank 0 sits in a native Barrier; its transfer of 64 MiB on the
  *                      inter-communicator must finish all the same, for only then does rank 1 enter the barrier.
  * A fault shows as a hang, which the harness ends. */
 #include "kit.h"
 
 enum { LARGE = 8 << 20, OURS = 64 << 20, FREE = 90, RUNG = 91 };
-enum call { RECV, RECV_ANY, PROBE, SENDRECV, SEND, SSEND, WAIT, WAITALL, WAITANY, WAITSOME, CALLS };
+enum call { RECV, RECV_ANY, PROBE, SENDRECV, SEND, SSEND, WAIT, WAITALL, WAITANY, WAITSOME, IPROBE, TEST, TESTALL, TESTANY,
+            TESTSOME, CALLS };
 static const char *const names[CALLS] = {"Recv",     "Recv any", "Probe",   "Sendrecv", "Send",
-                                         "Ssend",    "Wait",     "Waitall", "Waitany",  "Waitsome"};
+                                         "Ssend",    "Wait",     "Waitall", "Waitany",  "Waitsome",
+                                         "Iprobe",   "Test",     "Testall", "Testany",  "Testsome"};
 
 static int me, handle;
 static MPI_Comm inter;
@@ -18,7 +21,21 @@ static char *large[2], *ours;
 
 static int sends(enum call call) { return call == SEND || call == SSEND; }
 
-/* Rank 0: native operations begun, then asleep in one of our calls until freed. */
+/* Asks in a loop that calls nothing else. */
+static void poll(enum call call, MPI_Request *request)
+{
+    MPI_Status status, statuses[4];
+    int flag = 0, index = -1, indices[4];
+    while (!flag) switch (call) {
+        case IPROBE: POLL(MPI_Iprobe(0, FREE, inter, &flag, &status)); break;
+        case TEST: POLL(MPI_Test(request, &flag, &status)); break;
+        case TESTALL: POLL(MPI_Testall(4, request, &flag, statuses)); break;
+        case TESTANY: POLL(MPI_Testany(4, request, &index, &flag, &status)); break;
+        default: POLL(MPI_Testsome(4, request, &flag, indices, statuses));
+        }
+}
+
+/* Rank 0: native operations begun, then asleep in one of our calls until freed, or awake in a loop of them. */
 static void blocked(enum call call)
 {
     int in = -1, out = 5, small_in = -1, index, n, indices[4];
@@ -29,7 +46,7 @@ static void blocked(enum call call)
     kit_fill(large[0], LARGE, 1000 + call);
     OK(MPI_Irecv(&small_in, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, &native[0]));   /* for rank 1's Ssend */
     OK(MPI_Issend(&out, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, &native[1]));       /* to rank 1's posted receive */
-    OK(MPI_Isend(large[0], LARGE, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &native[2])); /* rendezvous, both ways */
+    OK(MPI_Issend(large[0], LARGE, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &native[2])); /* rendezvous, both ways */
     OK(MPI_Irecv(large[1], LARGE, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &native[3]));
     OK(MPI_Ibarrier(MPI_COMM_WORLD, &native[4]));
     kit_write(kit_path("blocked-%d", call), "");
@@ -51,6 +68,18 @@ static void blocked(enum call call)
         break;
     case SSEND:
         OK(MPI_Ssend(ours, 1, MPI_BYTE, 0, RUNG, inter));
+        break;
+    case IPROBE:
+        poll(call, request);
+        OK(MPI_Recv(&in, 1, MPI_INT, 0, FREE, inter, &status));
+        break;
+    case TEST:
+    case TESTALL:
+    case TESTANY:
+    case TESTSOME:
+        OK(MPI_Irecv(&in, 1, MPI_INT, 0, FREE, inter, &request[0]));
+        poll(call, request);
+        CHECK(request[0] == MPI_REQUEST_NULL);
         break;
     default:
         OK(MPI_Irecv(&in, 1, MPI_INT, 0, FREE, inter, &request[call == WAIT ? 0 : 2]));

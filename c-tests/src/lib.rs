@@ -13,5 +13,5 @@ pub use figure::Figure;
 pub use job::{Done, Job, Launch};
 pub use mpi::{MPICH, MPIS, Mpi, OPENMPI};
 pub use places::{command, figures, library, root, target};
-pub use program::{Library, compile, compile_tool};
+pub use program::{Library, compile, compile_fortran, compile_tool, compile_with};
 pub use scene::{Scene, wait_until};

@@ -7,6 +7,7 @@ pub struct Mpi {
     /// One letter, for tables.
     pub letter: char,
     pub compiler: &'static str,
+    pub fortran: &'static str,
     pub launcher: &'static [&'static str],
     /// What the launcher itself needs in its environment.
     pub environment: &'static [(&'static str, &'static str)],
@@ -18,6 +19,7 @@ pub static MPICH: Mpi = Mpi {
     name: "mpich",
     letter: 'M',
     compiler: "mpicc.mpich",
+    fortran: "mpif90.mpich",
     launcher: &["mpirun.mpich"],
     environment: &[],
     rank_variable: |name, value| vec!["-genv".into(), name.into(), value.into()],
@@ -27,6 +29,7 @@ pub static OPENMPI: Mpi = Mpi {
     name: "openmpi",
     letter: 'O',
     compiler: "mpicc.openmpi",
+    fortran: "mpif90.openmpi",
     // More ranks than cores, and two jobs that do not know of each other: binding would put both on one core.
     launcher: &["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
     environment: &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")],

@@ -1,4 +1,4 @@
-//! Compiles the programs of `c-tests/c`, on demand.
+//! Compiles the programs of `c-tests/c` and `c-tests/fortran`, on demand.
 
 use crate::places::{release, root, target};
 use crate::{Mpi, places};
@@ -32,7 +32,13 @@ const FLAGS: &[&str] = &[
 
 /// Compiles `c-tests/c/NAME.c` unless that has been done since it last changed.
 pub fn compile(mpi: &Mpi, name: &str, library: Library) -> PathBuf {
+    compile_with(mpi, name, library, &[])
+}
+
+/// The same with flags of one's own, for the linker above all.
+pub fn compile_with(mpi: &Mpi, name: &str, library: Library, own: &[&str]) -> PathBuf {
     let mut flags: Vec<String> = vec![format!("-I{}", root().join("include").display())];
+    flags.extend(own.iter().map(|f| f.to_string()));
     let suffix = match library {
         Library::None => {
             flags.push("-DKIT_NATIVE".into());
@@ -44,14 +50,28 @@ pub fn compile(mpi: &Mpi, name: &str, library: Library) -> PathBuf {
             "preloaded"
         }
     };
-    let mut after = Vec::new();
-    if library == Library::Linked {
-        places::library();
-        let folder = release();
-        after.extend([format!("-L{}", folder.display()), format!("-Wl,-rpath,{}", folder.display())]);
-        after.push("-lmpi_connect".into());
-    }
-    build(mpi, name, &format!("{name}-{suffix}"), &flags, &after)
+    let after = if library == Library::Linked { linked() } else { Vec::new() };
+    let own: String = own.concat().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    build(mpi, name, &format!("{name}-{suffix}{own}"), &flags, &after)
+}
+
+/// What links a program with the library, before its MPI.
+fn linked() -> Vec<String> {
+    places::library();
+    let folder = release();
+    vec![format!("-L{}", folder.display()), format!("-Wl,-rpath,{}", folder.display()), "-lmpi_connect".into()]
+}
+
+/// Compiles `c-tests/fortran/NAME.f90` with our module, and links it with the library.
+pub fn compile_fortran(mpi: &Mpi, name: &str) -> PathBuf {
+    let module = root().join("include/mpi_connect.f90");
+    let source = root().join(format!("c-tests/fortran/{name}.f90"));
+    let folder = target().join("c-tests").join(mpi.name);
+    // The folder of this MPI: a module file of one compiler says nothing to another.
+    let modules = format!("-J{}", folder.display());
+    let flags = [&modules, "-O1", "-g", "-Wall"].map(String::from);
+    let sources = [module.clone(), source];
+    make(mpi.fortran, &flags, &sources, &folder.join(format!("{name}-fortran")), &[], &linked())
 }
 
 /// Compiles the counting tool as a library that calls itself `title`.
@@ -64,25 +84,37 @@ fn build(mpi: &Mpi, source: &str, output: &str, before: &[String], after: &[Stri
     let folder = root().join("c-tests/c");
     let source = folder.join(format!("{source}.c"));
     let output = target().join("c-tests").join(mpi.name).join(output);
-    let sources = [source.clone(), folder.join("kit.h"), root().join("include/mpi_connect.h")];
-    if is_newer(&output, &sources) {
-        return output;
+    let headers = [folder.join("kit.h"), root().join("include/mpi_connect.h")];
+    let flags: Vec<String> = FLAGS.iter().map(|f| f.to_string()).chain(before.iter().cloned()).collect();
+    make(mpi.compiler, &flags, &[source], &output, &headers, after)
+}
+
+/// Runs a compiler, unless the output is younger than all that it is made of.
+fn make(
+    compiler: &str,
+    flags: &[String],
+    sources: &[PathBuf],
+    output: &Path,
+    headers: &[PathBuf],
+    after: &[String],
+) -> PathBuf {
+    if is_newer(output, sources) && is_newer(output, headers) {
+        return output.to_owned();
     }
     std::fs::create_dir_all(output.parent().expect("a folder")).expect("target/c-tests");
     // Renamed when whole: a compiler that was stopped leaves nothing that looks done.
     let draft = output.with_extension(format!("draft-{}", std::process::id()));
-    let done = Command::new(mpi.compiler)
-        .args(FLAGS)
-        .args(before)
-        .arg(&source)
+    let done = Command::new(compiler)
+        .args(flags)
+        .args(sources)
         .arg("-o")
         .arg(&draft)
         .args(after)
         .output()
-        .unwrap_or_else(|e| panic!("{}: {e}: run `scripts/provision`", mpi.compiler));
-    assert!(done.status.success(), "{} {}:\n{}", mpi.compiler, source.display(), String::from_utf8_lossy(&done.stderr));
-    std::fs::rename(&draft, &output).expect("rename within a folder");
-    output
+        .unwrap_or_else(|e| panic!("{compiler}: {e}: run `scripts/provision`"));
+    assert!(done.status.success(), "{compiler} {sources:?}:\n{}", String::from_utf8_lossy(&done.stderr));
+    std::fs::rename(&draft, output).expect("rename within a folder");
+    output.to_owned()
 }
 
 fn is_newer(output: &Path, sources: &[PathBuf]) -> bool {

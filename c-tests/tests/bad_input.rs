@@ -83,6 +83,17 @@ fn naming_that_is_no_url() {
     }
 }
 
+/// A setting that is wrong on one rank alone: all are told the same, and none waits for the others.
+#[test]
+fn naming_that_one_rank_cannot_read() {
+    for mpi in MPIS {
+        for rank in ["0", "1", "2"] {
+            let scene = Scene::new(format!("naming that is no URL on rank {rank} alone, {}", mpi.name));
+            alone(&scene, bad(mpi, 3, &["half-set", rank]));
+        }
+    }
+}
+
 #[test]
 fn calls_before_init_and_after_finalize() {
     for mpi in MPIS {

@@ -133,6 +133,44 @@ fn tools_above_and_below() {
     }
 }
 
+/// A tool asks the MPI by PMPI names while it holds its own lock, in a wrapper of a call that is not in our table.
+#[test]
+fn tool_that_asks_under_its_lock() {
+    const N: u64 = 25;
+    for (mpi, other) in Mpi::mixed() {
+        let tool = |title| compile_tool(mpi, "pmpi_lock", title);
+        for stack in [vec![library(), tool("below")], vec![tool("above"), library()]] {
+            for joined in [false, true] {
+                let tools: Vec<_> = stack.iter().filter_map(|p| p.file_stem()?.to_str()).collect();
+                let scene = Scene::new(format!("locking tool, {} {tools:?}, joined {joined}", mpi.name));
+                let program = compile(mpi, "locked", Library::Preloaded);
+                let arguments: &[&str] = if joined { &["air", "ocean"] } else { &[] };
+                let launch = Launch::of(mpi, 2, program, Library::Preloaded, arguments).preloading(stack.clone());
+                let watched = scene.start(launch);
+                let done = if joined {
+                    let peer = scene.start(Launch::new(other, 2, "locked", &["ocean", "air"]));
+                    let [done, _] = scene.pass([watched, peer], LIMIT);
+                    done
+                } else {
+                    let [done] = scene.pass([watched], LIMIT);
+                    done
+                };
+                let counts = counts(&done);
+                scene.require(counts.len() == 2, &format!("tools heard: {:?}", counts.keys()));
+                for ((tool, rank), calls) in &counts {
+                    for (call, &(world, others)) in calls {
+                        let ours = if joined && call == "Send" && tool == "above" { N } else { 0 };
+                        scene.require(
+                            (world, others) == (N, ours),
+                            &format!("{tool}, rank {rank}: {world}+{others} MPI_{call}, not {N}+{ours}"),
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Instructions of each call, by callgrind's dumps of N and 2N of it.
 fn costs(scene: &Scene, mpi: &Mpi, preload: Option<PathBuf>) -> BTreeMap<String, i64> {
     const N: i64 = 2000;

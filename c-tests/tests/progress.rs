@@ -29,7 +29,7 @@ fn table(figure: &str, title: &str, roles: [&str; 2]) {
 fn native_traffic_while_blocked_in_ours() {
     table(
         "30-native-progress",
-        "rank 0 blocked in a call of ours: its native Ssend, Ibarrier and two 8 MiB rendezvous took (ms)",
+        "rank 0 blocked in a call of ours, or in a loop of it: its native Ssend, Ibarrier and two 8 MiB rendezvous took (ms)",
         ["ours", "freer"],
     );
 }

@@ -64,6 +64,20 @@ impl Intervals {
         gaps
     }
 
+    /// Makes one range of all if there are more than `most`: nothing is left out, something may be added.
+    pub fn join_beyond(&mut self, most: usize) {
+        if self.0.len() > most
+            && let (Some((&start, _)), Some((_, &end))) = (self.0.first_key_value(), self.0.last_key_value())
+        {
+            self.0 = BTreeMap::from([(start, end)]);
+        }
+    }
+
+    /// Whether `start..end` could be added without making more ranges than `most`.
+    pub fn takes(&self, start: u64, end: u64, most: usize) -> bool {
+        self.0.len() < most || self.0.range(..=end).next_back().is_some_and(|(_, &e)| e >= start)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -95,6 +109,16 @@ mod tests {
                 let missing: u64 = set.gaps(40).iter().map(|(s, e)| e - s).sum();
                 assert_eq!(missing, flags.iter().filter(|f| !**f).count() as u64);
                 assert_eq!(set.count(), 40 - missing);
+                let mut joined = set.clone();
+                joined.join_beyond(1);
+                assert_eq!(joined.0.len(), set.0.len().min(1));
+                let edge = |s: &Intervals| (s.0.keys().next().copied(), s.0.values().next_back().copied());
+                assert_eq!(edge(&joined), edge(&set));
+                for (start, end) in [(start, start + 1), (0, 1), (39, 40)] {
+                    let mut more = set.clone();
+                    more.insert(start, end);
+                    assert_eq!(set.takes(start, end, set.0.len()), more.0.len() <= set.0.len());
+                }
                 assert_eq!(set.covers(40), missing == 0);
             }
             while let Some((s, e)) = set.take_first(3) {

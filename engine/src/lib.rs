@@ -36,6 +36,8 @@ pub struct Engine {
     cfg: Config,
     last_op: u64,
     peers: Vec<Peer>,
+    /// Removed, to be used again.
+    vacant: Vec<PeerId>,
     groups: BTreeMap<u64, Group>,
     contexts: Vec<Option<Context>>,
     ops: BTreeMap<u64, Op>,
@@ -54,6 +56,7 @@ impl Engine {
             cfg,
             last_op: 0,
             peers: Vec::new(),
+            vacant: Vec::new(),
             groups: BTreeMap::new(),
             contexts: Vec::new(),
             ops: BTreeMap::new(),
@@ -70,8 +73,57 @@ impl Engine {
     /// counted within it.
     pub fn add_peer(&mut self, group: u64) -> PeerId {
         self.groups.entry(group).or_default();
-        self.peers.push(Peer::new(group, &self.cfg));
-        PeerId(self.peers.len() as u32 - 1)
+        let peer = Peer::new(group, &self.cfg);
+        match self.vacant.pop() {
+            Some(id) => {
+                self.peers[id.0 as usize] = peer;
+                id
+            }
+            None => {
+                self.peers.push(peer);
+                PeerId(self.peers.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// Forgets a peer that no inter-communicator has and no operation depends on; its number will be used again.
+    pub fn remove_peer(&mut self, peer: PeerId) {
+        debug_assert!(!self.depends_on(peer) && !self.contexts.iter().flatten().any(|c| c.peers.contains(&peer)));
+        let p = &mut self.peers[peer.0 as usize];
+        let group = p.group;
+        *p = Peer::new(group, &self.cfg);
+        // Nothing is said to whoever is not there.
+        p.gone = Some(Gone::Finished);
+        self.turns.retain(|p| *p != peer);
+        self.withdrawn.retain(|_, (to, _)| *to != peer);
+        self.out.retain(|o| o.peer() != peer);
+        if let Some(shared) = self.groups.get_mut(&group) {
+            shared.early.retain(|_, messages| {
+                messages.retain(|m| m.peer != peer);
+                !messages.is_empty()
+            });
+        }
+        self.vacant.push(peer);
+    }
+
+    /// Forgets what the peers of a group shared, once all of them are removed.
+    pub fn remove_group(&mut self, group: u64) {
+        self.groups.remove(&group);
+    }
+
+    /// Whether some operation of ours needs this peer.
+    pub fn depends_on(&self, peer: PeerId) -> bool {
+        self.ops.values().any(|op| match &op.state {
+            State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => to.peer == peer,
+            State::Pulling { peer: from, .. } => *from == peer,
+            State::Posted { .. } | State::Over(_) => false,
+        })
+    }
+
+    /// Whether messages of this peer wait for an inter-communicator that is not open yet.
+    pub fn keeps_early(&self, peer: PeerId) -> bool {
+        let group = self.groups.get(&self.peers[peer.0 as usize].group);
+        group.is_some_and(|g| g.early.values().flatten().any(|m| m.peer == peer))
     }
 
     /// Opens an inter-communicator: `rank` is ours in our group, `peers` are the remote ranks, of one group.
@@ -145,14 +197,22 @@ impl Engine {
         self.drop_unexpected(context, early);
     }
 
-    /// Gives credit back, and tells those who wait, once each.
+    /// Gives credit back, and tells those who wait.
     fn drop_unexpected(&mut self, context: u64, messages: VecDeque<Arrived>) {
-        let mut told = BTreeSet::new();
         for arrived in messages {
             self.give_back(arrived.peer, &arrived.body);
-            if arrived.body.awaited() && told.insert(arrived.peer) {
-                self.say(arrived.peer, &Message::Revoked { context, op: 0 });
+            if arrived.body.awaited() {
+                self.say_revoked(arrived.peer, context);
             }
+        }
+    }
+
+    /// Once per peer and context: after the word, nothing that was sent there waits, and nothing more is sent.
+    fn say_revoked(&mut self, peer: PeerId, context: u64) {
+        let told = &mut self.peers[peer.0 as usize].told_closed;
+        if !told.contains(context) {
+            told.insert(context, context + 1);
+            self.say(peer, &Message::Revoked { context, op: 0 });
         }
     }
 

@@ -11,6 +11,8 @@ use base::bytes::Malformed;
 
 /// More missing ranges than this are asked for as one.
 const MOST_RANGES: usize = 64;
+/// Into more separate pieces than this no message is let fall; what would make one more is dropped.
+const MOST_PIECES: usize = 16 << 10;
 
 /// A message at the moment of its match.
 struct Found<'a> {
@@ -158,7 +160,7 @@ impl Engine {
             let arrived = keep(peer, head, body);
             if group.closed.contains(head.context) {
                 self.give_back(peer, &arrived.body);
-                self.say(peer, &Message::Revoked { context: head.context, op: 0 });
+                self.say_revoked(peer, head.context);
             } else {
                 group.early.entry(head.context).or_default().push_back(arrived);
                 self.still_looking(peer);
@@ -237,8 +239,9 @@ impl Engine {
     /// Whether these bytes may be written into the buffer of `receiver_op` now.
     pub fn bulk_wanted(&self, peer: PeerId, receiver_op: u64, offset: u64, len: u64) -> bool {
         match self.ops.get(&receiver_op).map(|op| &op.state) {
-            Some(State::Pulling { peer: from, envelope, .. }) => {
-                *from == peer && offset.checked_add(len).is_some_and(|end| end <= envelope.size)
+            Some(State::Pulling { peer: from, envelope, got, .. }) => {
+                let fits = |end| end <= envelope.size && got.takes(offset, end, MOST_PIECES);
+                *from == peer && offset.checked_add(len).is_some_and(fits)
             }
             _ => false,
         }

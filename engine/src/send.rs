@@ -8,6 +8,9 @@ use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
 use base::bytes::Malformed;
 
+/// More ranges of one message than this are sent as one: a receiver asks for far fewer.
+const MOST_ASKED: usize = 1024;
+
 impl Engine {
     /// Starts a send of `size` bytes from the buffer of `op`. Ask [`Engine::outcome`] when it is complete: it may be
     /// at once.
@@ -102,6 +105,10 @@ impl Engine {
         };
         let end = offset.checked_add(len).ok_or(Malformed)?;
         if let State::Unmatched { to, data: true } = op.state {
+            // Judged before anything changes: a stranger's word, or nonsense, is no match.
+            if to.peer != peer || end > to.size || len == 0 {
+                return Err(Malformed);
+            }
             op.state = State::Sending { to, receiver_op: asker, ranges: Intervals::default(), queued: false };
         }
         match &mut op.state {
@@ -110,6 +117,7 @@ impl Engine {
                     return Err(Malformed);
                 }
                 ranges.insert(offset, end);
+                ranges.join_beyond(MOST_ASKED);
                 if !*queued {
                     *queued = true;
                     let p = &mut self.peers[peer.0 as usize];

@@ -15,6 +15,8 @@ pub(crate) struct Peer {
     pub backlogged: bool,
     pub spending: Spending,
     pub granting: Granting,
+    /// Contexts of which it has been told that they are closed.
+    pub told_closed: Intervals,
     /// Sends that have not left, in the order of the calls. Some may have ended meanwhile.
     pub waiting: VecDeque<u64>,
     /// Sends of which ranges are asked for; they take turns. Some may have ended meanwhile.
@@ -31,6 +33,7 @@ impl Peer {
             backlogged: false,
             spending: Spending::new(cfg),
             granting: Granting::new(cfg),
+            told_closed: Intervals::default(),
             waiting: VecDeque::new(),
             bulk: VecDeque::new(),
             in_turn: false,

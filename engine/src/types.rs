@@ -141,3 +141,11 @@ pub enum Output {
     /// A CONTROL message came.
     Control { peer: PeerId, bytes: Vec<u8> },
 }
+
+impl Output {
+    pub(crate) fn peer(&self) -> PeerId {
+        match self {
+            Output::Message { peer, .. } | Output::Bulk { peer, .. } | Output::Control { peer, .. } => *peer,
+        }
+    }
+}

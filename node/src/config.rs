@@ -2,7 +2,6 @@
 
 use base::settings;
 use std::fmt;
-use std::time::Duration;
 use transports::tcp::PortRange;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,16 +35,13 @@ pub struct Config {
     pub iface: Option<String>,
     /// `MPI_CONNECT_PORTRANGE`
     pub ports: Option<PortRange>,
-    /// `MPI_CONNECT_TIMEOUT`: how long the first connection to a process is tried.
-    pub timeout: Duration,
     /// Whether a thread moves transfers outside of calls.
     pub background: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        let timeout = Duration::from_secs(settings::DEFAULT_TIMEOUT);
-        Config { iface: None, ports: None, timeout, background: true }
+        Config { iface: None, ports: None, background: true }
     }
 }
 
@@ -59,7 +55,6 @@ impl Config {
                 PortRange::parse(&v).ok_or_else(|| setting(settings::PORTRANGE, format!("'{v}' is not FIRST-LAST")))?,
             ),
         };
-        let timeout = settings::timeout().map_err(|e| setting(settings::TIMEOUT, e))?;
-        Ok(Config { iface: get(settings::IFACE), ports, timeout, background: true })
+        Ok(Config { iface: get(settings::IFACE), ports, background: true })
     }
 }

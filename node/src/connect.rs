@@ -1,14 +1,15 @@
 //! How pairs get their lanes, and how it is found out that there will be none any more.
 //!
-//! Part of the core. Invariant: a pair is given up as dead only on a sign from a kernel that can know: its process's
-//! port refuses, or its connection was closed and nothing came back. Silence alone is reported, never punished.
+//! Part of the core. Invariant: a pair is given up only on a sign from somebody who can know: its host's kernel refuses
+//! at its port, another process answers there, or it says itself that it is not there. Silence is suspect, never dead:
+//! whoever is needed is dialled for as long as somebody waits.
 
 use crate::core::Core;
-use crate::pair::{Dial, Lane, Loss};
-use crate::sys::{keep_from_children, let_go};
+use crate::pair::{Dial, Lane};
 use crate::watch::Owner;
 use base::ProcId;
 use engine::Gone;
+use nix::sys::resource::{Resource, getrlimit};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -17,10 +18,10 @@ use transports::lane::Caps;
 use transports::stream::StreamLane;
 use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Outcome, Race, Refusal, Socket, Status, representation};
 
-/// Connections without a good HELLO that are borne at a time.
-const MAX_HALFWAY: usize = 1024;
-/// After a closed lane, whoever lives is back within this.
-const RETURN_LIMIT: Duration = Duration::from_secs(3);
+/// Connections without a good HELLO that are borne at a time, and the part of the program's descriptors that they may
+/// take.
+const MAX_HALFWAY: u64 = 64;
+const HALFWAY_PART: u64 = 8;
 /// So long an address must refuse before a process that was never met is given up.
 const REFUSE_LIMIT: Duration = Duration::from_secs(2);
 /// A HELLO of ours that is older does not stand in the way of theirs.
@@ -40,9 +41,13 @@ impl Core {
                 Ok(halfway) => self.greet_later(halfway, now),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS)) => {
+                    // Those who have said nothing give way to those who may have something to say.
+                    if self.drop_oldest_halfway() {
+                        continue;
+                    }
                     base::log!(Error, "cannot accept a connection: {e}");
-                    for fd in listeners.fds() {
-                        self.watch.unset(fd);
+                    for fd in self.listeners.iter().flat_map(|l| l.fds()) {
+                        self.watch.pause(fd);
                     }
                     self.accept_again = Some(now + Duration::from_millis(200));
                     return;
@@ -54,9 +59,8 @@ impl Core {
     }
 
     fn greet_later(&mut self, halfway: Halfway, now: Instant) {
-        if self.halfway.len() >= MAX_HALFWAY {
-            let oldest = self.halfway.keys().min().copied().expect("not empty");
-            self.drop_halfway(oldest);
+        if self.halfway.len() >= most_halfway() {
+            self.drop_oldest_halfway();
         }
         let n = self.next_halfway;
         self.next_halfway = n.wrapping_add(1);
@@ -64,6 +68,12 @@ impl Core {
         self.halfway.insert(n, halfway);
         // The HELLO has often come along.
         self.on_halfway(n, now);
+    }
+
+    fn drop_oldest_halfway(&mut self) -> bool {
+        let oldest = self.halfway.keys().min().copied();
+        oldest.into_iter().for_each(|n| self.drop_halfway(n));
+        oldest.is_some()
     }
 
     fn drop_halfway(&mut self, n: u32) {
@@ -108,6 +118,11 @@ impl Core {
         };
         let path = &self.pairs[i].path;
         let own = path.offered_generation();
+        if !path.could_attach(own, hello.received) {
+            // Its lane, if it has one, stays: whoever this is has not shown to know better.
+            base::log!(Info, "{:?} claims to have received what was never sent: refused", hello.source);
+            return self.watch.unset(&halfway);
+        }
         ack.generation = if older(hello.generation, own) { own } else { hello.generation };
         ack.received = path.received();
         note_representation(hello.source, hello.representation);
@@ -131,7 +146,7 @@ impl Core {
         }
         let i = match self.find_pair(hello.dest, hello.source) {
             Some(i) => i,
-            None if known.removed => return none,
+            None if known.removed || self.is_over(hello.dest, hello.source) => return none,
             None => self.make_pair(hello.dest, hello.source),
         };
         let pair = &mut self.pairs[i];
@@ -152,6 +167,12 @@ impl Core {
             return better;
         }
         Ok(i)
+    }
+
+    /// Whether there was a pair and it has ended.
+    fn is_over(&self, local: ProcId, remote: ProcId) -> bool {
+        let between = self.between.get(&(local.incarnation, remote.incarnation));
+        between.is_some_and(|b| b.over.contains_key(&remote.rank))
     }
 
     // ---- those we go to
@@ -178,14 +199,14 @@ impl Core {
         let worked = pair.worked;
         addresses.sort_by_key(|a| (Some(*a) != worked, a.ip().is_loopback() != near));
         base::log!(Debug, "dialling {:?} at {addresses:?}", pair.remote);
-        pair.first_try.get_or_insert(now);
         pair.dial = Dial::Racing(Race::new(hello, pair.process, &addresses));
         self.step_race(i, now);
     }
 
     pub(crate) fn step_race(&mut self, i: usize, now: Instant) {
         let Dial::Racing(race) = &mut self.pairs[i].dial else { return };
-        match race.step(now) {
+        let watch = &self.watch;
+        match race.step(now, |fd| watch.unset(fd)) {
             Outcome::NotYet => {
                 for (fd, write) in race.fds() {
                     self.watch.set(fd, Owner::Dial(i as u32), write);
@@ -194,11 +215,6 @@ impl Core {
             Outcome::Won { address, socket, ack } => {
                 let pair = &mut self.pairs[i];
                 pair.worked = Some(address);
-                if let Some(contact) = &pair.contact
-                    && contact.host != [0; 16]
-                {
-                    self.proven.insert((contact.host, address.ip()));
-                }
                 note_representation(pair.remote, ack.representation);
                 self.watch.unset(&socket);
                 self.attach(i, socket, ack.generation, ack.received, "dialled");
@@ -214,22 +230,19 @@ impl Core {
         for (address, why) in failed {
             base::log!(Debug, "{:?} at {address}: {why}", self.pairs[i].remote);
         }
-        let told = failed.iter().any(|(a, why)| {
-            let nobody = matches!(why, Refusal::Refused | Refusal::NoSuchProcess);
-            nobody && self.is_its_host(i, *a)
+        let left = failed.iter().any(|(_, why)| matches!(why, Refusal::NoMember));
+        let told = failed.iter().any(|(a, why)| match why {
+            // Its own word, wherever it comes from.
+            Refusal::NoMember | Refusal::BadCookie => true,
+            Refusal::Refused | Refusal::NoSuchProcess | Refusal::OtherVersion => self.is_its_host(i, *a),
+            _ => false,
         });
         let pair = &mut self.pairs[i];
         let theirs = failed.iter().find_map(|(_, why)| match why {
             Refusal::Better(generation) => Some(*generation),
             _ => None,
         });
-        if failed.iter().any(|(_, why)| matches!(why, Refusal::TimedOut))
-            && let Some((_, loss)) = &mut pair.lost
-        {
-            // Somebody holds the port and does not answer: stopped, perhaps.
-            *loss = Loss::Silent;
-        }
-        pair.tries += 1;
+        pair.tries = pair.tries.saturating_add(1);
         let mut rest = pair.rest();
         if let Some(generation) = theirs {
             pair.seen_generation = generation;
@@ -238,26 +251,36 @@ impl Core {
         } else if told {
             let since = *pair.refused.get_or_insert(now);
             if pair.was_up || now.duration_since(since) >= REFUSE_LIMIT {
-                return self.bury(i, "nobody answers where it was");
+                let gone = if left { Gone::Finished } else { Gone::Dead };
+                return self.bury(i, gone, &reasons(failed));
             }
             rest = rest.min(Duration::from_millis(250));
         } else {
             pair.refused = None;
         }
-        if !pair.was_up && pair.first_try.is_some_and(|t| now.duration_since(t) >= self.config.timeout) {
-            return self.bury(i, "no connection within MPI_CONNECT_TIMEOUT");
-        }
-        if pair.tries == 8 {
+        // Said less and less often.
+        if pair.tries >= 8 && pair.tries.is_power_of_two() {
             base::log!(Info, "{:?} cannot be reached yet: {}", pair.remote, reasons(failed));
         }
         pair.dial = Dial::Resting(now + rest);
+    }
+
+    /// Takes note of where a lane has shown a host to be.
+    pub(crate) fn prove(&mut self, i: usize) {
+        let pair = &self.pairs[i];
+        if let (Some(contact), Some(ip)) = (&pair.contact, pair.seen_at)
+            && contact.host != [0; 16]
+            && contact.addresses.iter().any(|a| a.ip() == ip)
+        {
+            self.proven.insert((contact.host, ip));
+        }
     }
 
     /// Whether what happens at this address tells about the pair's remote process.
     fn is_its_host(&self, i: usize, address: SocketAddr) -> bool {
         let pair = &self.pairs[i];
         let Some(contact) = &pair.contact else { return false };
-        pair.worked == Some(address)
+        pair.seen_at == Some(address.ip())
             || contact.host != [0; 16]
                 && (contact.host == self.contact.host || self.proven.contains(&(contact.host, address.ip())))
     }
@@ -265,14 +288,17 @@ impl Core {
     // ---- lanes
 
     fn attach(&mut self, i: usize, socket: Socket, generation: u16, received: u64, how: &str) {
-        let had_lane = self.drop_lane(i);
+        self.end_race(i);
         let pair = &mut self.pairs[i];
-        let lost_before = had_lane || pair.was_up;
+        // Judged before the old lane goes.
         if pair.path.attach(generation, Caps::STREAM, received).is_err() {
             base::log!(Info, "{:?} answered what cannot be: connection closed", pair.remote);
             pair.dial = Dial::Resting(Instant::now() + Duration::from_millis(250));
+            self.timed.insert(i);
             return;
         }
+        self.drop_lane(i);
+        let pair = &mut self.pairs[i];
         base::log!(
             Info,
             "{:?} is connected to {:?} over tcp, {:?} ({how}, generation {generation})",
@@ -281,31 +307,38 @@ impl Core {
             socket.peer()
         );
         self.watch.set(&socket, Owner::Lane(i as u32), false);
-        keep_from_children(&socket);
+        pair.seen_at = socket.peer().map(|a| a.ip());
         pair.lane = Some(Lane { lane: StreamLane::new(socket), generation, writing: false });
-        pair.dial = Dial::Idle;
-        (pair.lost, pair.refused, pair.first_try) = (None, None, None);
-        (pair.tries, pair.was_up) = (0, true);
+        (pair.lost, pair.refused) = (false, None);
+        let again = std::mem::replace(&mut pair.was_up, true);
         let peer = pair.peer;
+        self.prove(i);
         self.mark(i);
         self.timed.remove(&i);
-        if lost_before {
+        if again {
+            // Once per new lane, so that what is missing comes once.
             self.engine.on_lane_lost(peer);
         }
     }
 
+    /// Forgets a dial that is under way.
+    pub(crate) fn end_race(&mut self, i: usize) {
+        if let Dial::Racing(race) = std::mem::replace(&mut self.pairs[i].dial, Dial::Idle) {
+            race.fds().for_each(|(fd, _)| self.watch.unset(fd));
+        }
+    }
+
     /// Takes the lane from a pair, if it has one.
-    fn drop_lane(&mut self, i: usize) -> bool {
+    pub(crate) fn drop_lane(&mut self, i: usize) -> bool {
         let pair = &mut self.pairs[i];
         let Some(mut lane) = pair.lane.take() else { return false };
         self.watch.unset(&*lane.lane.stream());
-        let_go(&*lane.lane.stream());
         pair.path.lane_lost(lane.generation);
         true
     }
 
-    /// A lane has died.
-    pub(crate) fn lane_lost(&mut self, i: usize, loss: Loss, why: &str, now: Instant) {
+    /// A lane has died; `nonsense`: since what came made no sense.
+    pub(crate) fn lane_lost(&mut self, i: usize, nonsense: bool, why: &str, now: Instant) {
         if !self.drop_lane(i) {
             return;
         }
@@ -313,30 +346,32 @@ impl Core {
         if pair.gone.is_some() {
             return;
         }
-        if loss == Loss::Nonsense {
+        if nonsense {
             pair.nonsense += 1;
             if pair.nonsense >= MAX_NONSENSE {
-                return self.bury(i, "it does not keep to the protocol");
+                return self.bury(i, Gone::Dead, "it does not keep to the protocol");
             }
         }
         base::log!(Info, "the lane to {:?} is lost: {why}", pair.remote);
-        pair.lost = Some((now, loss));
-        let peer = pair.peer;
-        self.engine.on_lane_lost(peer);
+        pair.lost = true;
+        // Lanes that die before they have brought anything must not follow each other at full speed.
+        pair.dial = if pair.tries > 0 { Dial::Resting(now + pair.rest()) } else { Dial::Idle };
+        pair.tries = pair.tries.saturating_add(1);
         self.timed.insert(i);
         self.next_tick = now;
     }
 
-    /// The process is dead.
-    pub(crate) fn bury(&mut self, i: usize, why: &str) {
+    /// The process is dead, or has nothing to do with us any more.
+    pub(crate) fn bury(&mut self, i: usize, gone: Gone, why: &str) {
         self.drop_lane(i);
+        self.end_race(i);
         let pair = &mut self.pairs[i];
-        base::log!(Info, "{:?} is dead: {why}", pair.remote);
-        pair.gone = Some(Gone::Dead);
-        pair.dial = Dial::Idle;
+        base::log!(Info, "{:?} is {gone:?}: {why}", pair.remote);
+        pair.gone = Some(gone);
         let peer = pair.peer;
-        self.engine.on_gone(peer, Gone::Dead);
+        self.engine.on_gone(peer, gone);
         self.timed.remove(&i);
+        self.leaving.insert(i);
     }
 
     // ---- time
@@ -364,17 +399,9 @@ impl Core {
 
     fn tick_pair(&mut self, i: usize, now: Instant) {
         let pair = &self.pairs[i];
-        if pair.lane.is_some() || !pair.needs_lane() {
+        if pair.lane.is_some() || !pair.needs_lane() || !pair.can_dial() {
             self.timed.remove(&i);
             return;
-        }
-        // Somebody who takes connections but does not answer may be stopped: that is not dead.
-        let listening = matches!(&pair.dial, Dial::Racing(race) if race.greeted_within(Duration::MAX, now));
-        if let Some((since, Loss::Closed)) = pair.lost
-            && now.duration_since(since) >= RETURN_LIMIT
-            && !listening
-        {
-            return self.bury(i, "its connection was closed and it has not come back");
         }
         match pair.dial {
             Dial::Racing(_) => self.step_race(i, now),
@@ -390,49 +417,29 @@ impl Core {
 
     // ---- the end
 
-    /// Says BYE to all who were ever connected, or are owed something.
-    pub(crate) fn say_goodbye(&mut self) {
-        self.closing = true;
-        for i in 0..self.pairs.len() {
-            let pair = &self.pairs[i];
-            if pair.gone.is_none() && (pair.was_up || !pair.path.all_acknowledged()) {
-                self.engine.bye(pair.peer);
-            }
-        }
-        self.settle();
-        for i in 0..self.pairs.len() {
-            self.pairs[i].path.flush();
-            self.mark(i);
-        }
-        self.settle();
-    }
-
-    /// How many of those who live lack something.
-    pub(crate) fn unacknowledged(&self) -> usize {
-        self.pairs.iter().filter(|p| p.gone.is_none() && !p.path.all_acknowledged()).count()
-    }
-
-    pub(crate) fn unacknowledged_bytes(&self) -> usize {
-        self.pairs.iter().map(|p| p.path.retained_bytes()).sum()
-    }
-
     /// Closes every socket.
     pub(crate) fn shut(&mut self) {
         for i in 0..self.pairs.len() {
             self.drop_lane(i);
-            self.pairs[i].dial = Dial::Idle;
+            self.end_race(i);
         }
         for n in self.halfway.keys().copied().collect::<Vec<_>>() {
             self.drop_halfway(n);
         }
         for fd in self.listeners.iter().flat_map(|l| l.fds()) {
             self.watch.unset(fd);
-            let_go(fd);
         }
         self.listeners = None;
         self.accept_again = None;
         self.timed.clear();
+        self.leaving.clear();
         self.dirty.clear();
+    }
+
+    /// For tests: pieces of bulk that were put out for a path and have not left.
+    #[doc(hidden)]
+    pub fn bulk_queued(&self, local: ProcId, remote: ProcId) -> usize {
+        self.find_pair(local, remote).map_or(0, |i| self.pairs[i].path.bulk_queued())
     }
 
     /// For tests: cuts the lane between two processes as a broken network would, if there is one.
@@ -443,6 +450,11 @@ impl Core {
         lane.lane.stream().cut();
         true
     }
+}
+
+fn most_halfway() -> usize {
+    let (open, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
+    (open / HALFWAY_PART).clamp(1, MAX_HALFWAY) as usize
 }
 
 fn reasons(failed: &[(SocketAddr, Refusal)]) -> String {

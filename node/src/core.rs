@@ -6,13 +6,12 @@
 use crate::config::{Config, StartError};
 use crate::memory::{Buffers, Layout};
 use crate::pair::Pair;
-use crate::sys::keep_from_children;
 use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
 use base::ProcId;
 use base::ident::random;
 use engine::{Ctx, Engine, Gone, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +19,6 @@ use transports::frame::MAX_PAYLOAD;
 use transports::tcp::{Contact, Halfway, Listeners, choose, own_contact};
 
 pub struct Core {
-    pub(crate) config: Config,
     pub(crate) engine: Engine,
     pub(crate) mem: Buffers,
     pub(crate) watch: Arc<Watch>,
@@ -28,9 +26,11 @@ pub struct Core {
     pub(crate) contact: Contact,
     pub(crate) groups: HashMap<u64, Known>,
     pub(crate) pairs: Vec<Pair>,
-    by_ids: HashMap<(ProcId, ProcId), usize>,
-    /// (our incarnation, theirs): the engine's number for all peers reached through these.
-    engine_groups: HashMap<(u64, u64), u64>,
+    pub(crate) by_ids: HashMap<(ProcId, ProcId), usize>,
+    /// By (our incarnation, theirs).
+    pub(crate) between: HashMap<(u64, u64), Between>,
+    next_number: u64,
+    next_serial: u64,
     pub(crate) halfway: HashMap<u32, Halfway>,
     pub(crate) next_halfway: u32,
     /// The listeners rest until then: out of descriptors.
@@ -42,6 +42,8 @@ pub struct Core {
     pub(crate) dirty: Vec<usize>,
     /// Pairs that are being connected: to be looked at as time passes.
     pub(crate) timed: BTreeSet<usize>,
+    /// Pairs that no inter-communicator uses any more, to be seen off.
+    pub(crate) leaving: BTreeSet<usize>,
     pub(crate) next_tick: Instant,
     /// (host number, address) at which some process of that host has answered.
     pub(crate) proven: HashSet<([u8; 16], IpAddr)>,
@@ -49,28 +51,38 @@ pub struct Core {
     pub(crate) closing: bool,
     pub(crate) events: Vec<crate::watch::Happened>,
     pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
 }
 
 /// A registered group of ours; kept after it was removed, for those who came before.
 pub(crate) struct Known {
     pub group: Group,
     pub removed: bool,
+    /// How many pairs have it as their local side.
+    pub pairs: usize,
+}
+
+/// What the pairs of two incarnations share.
+pub(crate) struct Between {
+    /// The engine's number for all peers reached through these.
+    pub number: u64,
+    pub pairs: usize,
+    /// Remote ranks whose pair has ended while our group stands: they may still be named.
+    pub over: BTreeMap<u32, Gone>,
 }
 
 impl Core {
-    pub(crate) fn new(config: Config, watch: Arc<Watch>) -> Result<Core, StartError> {
+    pub(crate) fn new(config: &Config, watch: Arc<Watch>) -> Result<Core, StartError> {
         let addresses =
             choose(config.iface.as_deref()).map_err(|e| StartError::Setting(format!("MPI_CONNECT_IFACE: {e}")))?;
         let listeners =
             Listeners::open(&addresses, config.ports).map_err(|e| StartError::system("no port to listen on", e))?;
         for (i, fd) in listeners.fds().enumerate() {
             watch.set(fd, Owner::Listener(i as u32), false);
-            keep_from_children(fd);
         }
         let contact = own_contact(random(), &listeners);
         base::log!(Info, "listening on {:?}", contact.addresses);
         Ok(Core {
-            config,
             engine: Engine::new(engine::Config::default()),
             mem: Buffers::default(),
             watch,
@@ -79,7 +91,9 @@ impl Core {
             groups: HashMap::new(),
             pairs: Vec::new(),
             by_ids: HashMap::new(),
-            engine_groups: HashMap::new(),
+            between: HashMap::new(),
+            next_number: 0,
+            next_serial: 1,
             halfway: HashMap::new(),
             next_halfway: 0,
             accept_again: None,
@@ -88,27 +102,20 @@ impl Core {
             forgotten: Vec::new(),
             dirty: Vec::new(),
             timed: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             next_tick: Instant::now(),
             proven: HashSet::new(),
             closing: false,
             events: Vec::new(),
             bytes_in: 0,
+            bytes_out: 0,
         })
     }
 
     // ---- groups, pairs, inter-communicators
 
     pub(crate) fn add_group(&mut self, group: Group) {
-        self.groups.insert(group.incarnation, Known { group, removed: false });
-    }
-
-    pub(crate) fn remove_group(&mut self, incarnation: u64) {
-        let lives = self.pairs.iter().any(|p| p.local.incarnation == incarnation && p.gone.is_none());
-        if !lives {
-            self.groups.remove(&incarnation);
-        } else if let Some(known) = self.groups.get_mut(&incarnation) {
-            known.removed = true;
-        }
+        self.groups.insert(group.incarnation, Known { group, removed: false, pairs: 0 });
     }
 
     pub(crate) fn find_pair(&self, local: ProcId, remote: ProcId) -> Option<usize> {
@@ -119,12 +126,28 @@ impl Core {
         if let Some(i) = self.find_pair(local, remote) {
             return i;
         }
-        let next = self.engine_groups.len() as u64;
-        let group = *self.engine_groups.entry((local.incarnation, remote.incarnation)).or_insert(next);
-        let peer = self.engine.add_peer(group);
-        debug_assert_eq!(peer.0 as usize, self.pairs.len());
-        self.pairs.push(Pair::new(local, remote, peer));
-        let i = self.pairs.len() - 1;
+        let between = self.between.entry((local.incarnation, remote.incarnation)).or_insert_with(|| {
+            self.next_number += 1;
+            Between { number: self.next_number, pairs: 0, over: BTreeMap::new() }
+        });
+        between.pairs += 1;
+        let peer = self.engine.add_peer(between.number);
+        let mut pair = Pair::new(local, remote, peer, self.next_serial);
+        self.next_serial += 1;
+        let i = peer.0 as usize;
+        if let Some(&gone) = between.over.get(&remote.rank) {
+            pair.gone = Some(gone);
+            self.engine.on_gone(peer, gone);
+            self.leaving.insert(i);
+        }
+        if let Some(known) = self.groups.get_mut(&local.incarnation) {
+            known.pairs += 1;
+        }
+        if i == self.pairs.len() {
+            self.pairs.push(pair);
+        } else {
+            self.pairs[i] = pair;
+        }
         self.by_ids.insert((local, remote), i);
         i
     }
@@ -135,7 +158,11 @@ impl Core {
         pair.process.get_or_insert(contact.process);
         if pair.contact.is_none() {
             pair.contact = Some(contact.clone());
+            if pair.lane.is_none() && pair.needs_lane() {
+                self.timed.insert(i);
+            }
         }
+        self.prove(i);
     }
 
     pub(crate) fn open_control(
@@ -149,22 +176,37 @@ impl Core {
         self.know(i, cookie, contact);
         self.pairs[i].wanted = true;
         self.timed.insert(i);
-        PathRef(i)
+        PathRef { slot: i, serial: self.pairs[i].serial }
+    }
+
+    /// `None`: that pair has ended.
+    fn of_path(&self, path: PathRef) -> Option<usize> {
+        (self.pairs[path.slot].serial == path.serial).then_some(path.slot)
     }
 
     pub(crate) fn send_control(&mut self, path: PathRef, bytes: &[u8]) {
         assert!(bytes.len() < MAX_PAYLOAD, "a control message fits one frame");
-        let peer = self.pairs[path.0].peer;
-        self.engine.control(peer, bytes);
+        let Some(i) = self.of_path(path) else { return };
+        self.engine.control(self.pairs[i].peer, bytes);
         self.settle();
     }
 
     pub fn recv_control(&mut self, path: PathRef) -> Option<Vec<u8>> {
-        self.pairs[path.0].controls.pop_front()
+        let i = self.of_path(path)?;
+        let pair = &mut self.pairs[i];
+        let bytes = pair.controls.pop_front()?;
+        pair.control_bytes -= bytes.len();
+        if pair.gone.is_some() {
+            self.leaving.insert(i);
+        }
+        Some(bytes)
     }
 
+    /// Whether that leader is gone and all that it said has been read.
     pub fn path_gone(&self, path: PathRef) -> Option<Gone> {
-        self.pairs[path.0].gone
+        let Some(i) = self.of_path(path) else { return Some(Gone::Finished) };
+        let pair = &self.pairs[i];
+        if pair.controls.is_empty() { pair.gone } else { None }
     }
 
     pub(crate) fn open(&mut self, local: ProcId, remote: &RemoteGroup, context: u64) -> InterId {
@@ -173,6 +215,7 @@ impl Core {
             .map(|(rank, contact)| {
                 let i = self.make_pair(local, ProcId { incarnation: remote.incarnation, rank });
                 self.know(i, remote.cookie, contact);
+                self.pairs[i].inters += 1;
                 i
             })
             .collect();
@@ -186,10 +229,14 @@ impl Core {
     }
 
     pub(crate) fn close(&mut self, inter: InterId) {
-        if let Some((ctx, _)) = self.inters.remove(&inter.0) {
-            self.engine.close(ctx);
-            self.settle();
+        let Some((ctx, members)) = self.inters.remove(&inter.0) else { return };
+        self.engine.close(ctx);
+        self.settle();
+        for &i in members.iter() {
+            self.pairs[i].inters -= 1;
+            self.leaving.insert(i);
         }
+        self.see_off_all();
     }
 
     // ---- operations
@@ -323,5 +370,12 @@ impl Core {
             out += &format!(" {:?} ({state})", pair.remote);
         }
         if out.is_empty() { " nobody in particular".into() } else { out }
+    }
+}
+
+/// What is watched is in the table of what children close: it must not stay there when the number is used again.
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.shut();
     }
 }

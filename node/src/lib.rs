@@ -3,11 +3,12 @@
 //! MPI. All state sits in one [`Core`] behind one lock, which is never held across a sleep.
 //!
 //! `core` is what is asked of it, `round` how data moves, `connect` how lanes come about and how deaths are noticed,
-//! `wait` how a caller blocks, `thread` what runs outside of calls.
+//! `leave` how pairs end, `wait` how a caller blocks, `thread` what runs outside of calls.
 
 mod config;
 mod connect;
 mod core;
+mod leave;
 mod memory;
 mod node;
 mod pair;
@@ -43,9 +44,12 @@ pub struct RemoteGroup {
     pub contacts: Vec<Contact>,
 }
 
-/// The path to another leader.
+/// The path to another leader. Slots serve again, so it also says which of their tenants is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PathRef(pub(crate) usize);
+pub struct PathRef {
+    pub(crate) slot: usize,
+    pub(crate) serial: u64,
+}
 
 /// An open inter-communicator; never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -74,7 +74,7 @@ impl Node {
         let watch = Arc::new(Watch::new().map_err(|e| StartError::system("epoll", e))?);
         let background = config.background;
         let shared = Arc::new(Shared {
-            core: Mutex::new(Core::new(config, watch.clone())?),
+            core: Mutex::new(Core::new(&config, watch.clone())?),
             watch,
             waiting: AtomicUsize::new(0),
             rounds: AtomicU64::new(0),
@@ -238,13 +238,13 @@ impl Node {
 
     /// Waits until `left` is 0, or nothing has moved for `limit`.
     fn settle_down(&self, limit: Duration, left: impl Fn(&mut Core) -> usize) -> usize {
-        let mut last = (usize::MAX, usize::MAX, u64::MAX);
+        let mut last = (usize::MAX, usize::MAX, u64::MAX, (u64::MAX, 0));
         loop {
             let deadline = Instant::now() + limit;
             let moved = self.wait_until(
                 &mut || (),
                 |core| {
-                    let now = (left(core), core.unacknowledged_bytes(), core.bytes_in);
+                    let now = (left(core), core.unacknowledged_bytes(), core.bytes_in, core.sent());
                     (now.0 == 0 || now != last).then_some(now)
                 },
                 Some(deadline),

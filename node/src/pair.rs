@@ -4,14 +4,16 @@
 use base::ProcId;
 use engine::{Gone, PeerId};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use transports::path::Path;
 use transports::stream::StreamLane;
 use transports::tcp::{Contact, Race, Socket};
 
-/// Control messages of one leader that nobody has asked for yet.
-pub const MAX_CONTROLS: usize = 4096;
+/// Control messages of one leader that nobody has asked for yet: how many, and bytes in all, which is one offer of the
+/// largest group and a little.
+pub const MAX_CONTROLS: usize = 1024;
+pub const MAX_CONTROL_BYTES: usize = 65 << 20;
 
 pub struct Lane {
     pub lane: StreamLane<Socket>,
@@ -27,18 +29,9 @@ pub enum Dial {
     Resting(Instant),
 }
 
-/// How a lane was lost.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    /// Their kernel closed it.
-    Closed,
-    /// It was we who closed it, since what came made no sense.
-    Nonsense,
-    /// Nothing came back, or something else went wrong: no sign that the process is gone.
-    Silent,
-}
-
 pub struct Pair {
+    /// Never used twice.
+    pub serial: u64,
     pub local: ProcId,
     pub remote: ProcId,
     pub peer: PeerId,
@@ -52,12 +45,15 @@ pub struct Pair {
     pub process: Option<[u8; 16]>,
     /// Somebody waits for it, so it is to be connected though there is nothing to send.
     pub wanted: bool,
-    pub lost: Option<(Instant, Loss)>,
+    /// It had a lane and has none.
+    pub lost: bool,
     /// Where it answered last.
     pub worked: Option<SocketAddr>,
-    /// Since when an address that is known to be its host's refuses.
+    /// Where its last lane ended: that address is its host's.
+    pub seen_at: Option<IpAddr>,
+    /// Since when an address that is known to be its host's refuses, or it says itself that it is not there.
     pub refused: Option<Instant>,
-    pub first_try: Option<Instant>,
+    /// Failed dials, and lanes that brought nothing, in a row.
     pub tries: u32,
     /// Lanes lost to malformed input.
     pub nonsense: u8,
@@ -69,11 +65,16 @@ pub struct Pair {
     /// Something may be ready to be written.
     pub dirty: bool,
     pub controls: VecDeque<Vec<u8>>,
+    pub control_bytes: usize,
+    /// Open inter-communicators that it is part of.
+    pub inters: usize,
+    pub bye_said: bool,
 }
 
 impl Pair {
-    pub fn new(local: ProcId, remote: ProcId, peer: PeerId) -> Pair {
+    pub fn new(local: ProcId, remote: ProcId, peer: PeerId, serial: u64) -> Pair {
         Pair {
+            serial,
             local,
             remote,
             peer,
@@ -84,10 +85,10 @@ impl Pair {
             contact: None,
             process: None,
             wanted: false,
-            lost: None,
+            lost: false,
             worked: None,
+            seen_at: None,
             refused: None,
-            first_try: None,
             tries: 0,
             nonsense: 0,
             seen_generation: 0,
@@ -96,17 +97,30 @@ impl Pair {
             backlogged: false,
             dirty: false,
             controls: VecDeque::new(),
+            control_bytes: 0,
+            inters: 0,
+            bye_said: false,
         }
+    }
+
+    /// What stands in a slot whose pair has ended: nobody, and nobody finds it.
+    pub fn nobody(peer: PeerId) -> Pair {
+        let no = ProcId { incarnation: 0, rank: 0 };
+        Pair { gone: Some(Gone::Finished), ..Pair::new(no, no, peer, 0) }
     }
 
     /// Whether it should have a lane.
     pub fn needs_lane(&self) -> bool {
-        self.gone.is_none() && (self.wanted || self.lost.is_some() || !self.path.all_acknowledged())
+        self.gone.is_none() && (self.wanted || self.lost || !self.path.all_acknowledged())
+    }
+
+    /// Whether we know where it is. If not, it has to come to us.
+    pub fn can_dial(&self) -> bool {
+        self.contact.is_some() && self.cookie.is_some()
     }
 
     /// How long to rest after so many failures.
     pub fn rest(&self) -> Duration {
-        let longest = if self.was_up { 250 } else { 1000 };
-        Duration::from_millis((10u64 << self.tries.min(10)).min(longest))
+        Duration::from_millis((10u64 << self.tries.min(10)).min(1000))
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::core::Core;
 use crate::memory::Buffers;
-use crate::pair::{Lane, Loss, MAX_CONTROLS};
+use crate::pair::{Lane, MAX_CONTROL_BYTES, MAX_CONTROLS};
 use crate::watch::Owner;
 use base::Memory;
 use base::bytes::Malformed;
@@ -54,6 +54,7 @@ impl Core {
             self.tick(now);
         }
         self.settle();
+        self.see_off_all();
         if self.bytes_in != before && self.forgotten() > 0 {
             self.sweep();
         }
@@ -80,23 +81,28 @@ impl Core {
         let mut up = Up { engine: &mut self.engine, mem: &mut self.mem, path: &mut pair.path, peer: pair.peer };
         let n = lane_poll(lane, &mut up);
         self.bytes_in += n as u64;
+        if n > 0 {
+            pair.tries = 0;
+        }
         let dead = matches!(lane_event(lane), Some(Event::Dead));
         if pair.gone.is_none() && self.engine.gone(pair.peer) == Some(Gone::Finished) {
             base::log!(Info, "{:?} has finalized", pair.remote);
             pair.gone = Some(Gone::Finished);
+            self.leaving.insert(i);
         }
         if dead {
-            let (loss, why) = match lane.death() {
-                Some(death @ Death::Io(_)) => (Loss::Silent, death.to_string()),
-                Some(death @ Death::Malformed) => (Loss::Nonsense, death.to_string()),
-                Some(death) => (Loss::Closed, death.to_string()),
-                None => (Loss::Silent, String::new()),
-            };
-            self.lane_lost(i, loss, &why, now);
+            self.lane_died(i, now);
         } else if n > 0 {
             // Acknowledgements may have fallen due, or made room.
             self.mark(i);
         }
+    }
+
+    /// The lane itself says so.
+    fn lane_died(&mut self, i: usize, now: Instant) {
+        let death = self.pairs[i].lane.as_ref().and_then(|l| l.lane.death());
+        let why = death.map_or(String::new(), Death::to_string);
+        self.lane_lost(i, matches!(death, Some(Death::Malformed)), &why, now);
     }
 
     /// Carries what the engine puts out to the lanes, as far as they have room.
@@ -124,9 +130,10 @@ impl Core {
     fn put_out(&mut self, output: Output) {
         let peer = match output {
             Output::Control { peer, bytes } => {
-                let controls = &mut self.pairs[peer.0 as usize].controls;
-                if controls.len() < MAX_CONTROLS {
-                    controls.push_back(bytes);
+                let pair = &mut self.pairs[peer.0 as usize];
+                if pair.controls.len() < MAX_CONTROLS && pair.control_bytes + bytes.len() <= MAX_CONTROL_BYTES {
+                    pair.control_bytes += bytes.len();
+                    pair.controls.push_back(bytes);
                 } else {
                     base::log!(Error, "a leader says more than anyone listens to: dropped");
                 }
@@ -162,8 +169,14 @@ impl Core {
     fn write(&mut self, i: usize) {
         let pair = &mut self.pairs[i];
         if let Some(Lane { lane, generation, writing }) = &mut pair.lane {
+            let before = lane.written();
             pair.path.pump(*generation, lane, &self.mem);
             let done = lane_flush(lane, &self.mem);
+            self.bytes_out += lane.written() - before;
+            if !done && matches!(lane_event(lane), Some(Event::Dead)) {
+                // Only a write tells of some failures: no event of epoll follows.
+                return self.lane_died(i, Instant::now());
+            }
             let more = !done || pair.path.next_tx(*generation).is_some();
             // Told once that there is room, the path gets all its turns before it asks again.
             let wait = more && !done;

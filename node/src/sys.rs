@@ -1,6 +1,6 @@
 //! fork: a child has none of its parent's threads and must not touch its sockets or locks.
 //!
-//! Used by the node's face at each call, and by the core for each socket that lives long. Invariants: once true in a
+//! Used by the node's face at each call, and by the watch for each socket. Invariants: once true in a
 //! process, [`forked`] is true for ever; a child holds no connection open that its parent's death should close.
 
 use std::os::fd::{AsFd, AsRawFd};
@@ -42,6 +42,10 @@ pub fn forked() -> bool {
 pub fn keep_from_children(fd: impl AsFd) {
     let fd = fd.as_fd().as_raw_fd();
     for slot in &KEPT {
+        // The slot may hold the number of a listener that was only paused.
+        if slot.load(Ordering::Relaxed) == fd {
+            return;
+        }
         if slot.compare_exchange(-1, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             return;
         }
@@ -56,4 +60,12 @@ pub fn let_go(fd: impl AsFd) {
             return;
         }
     }
+}
+
+/// Bytes that were written to a socket and have not reached the other side's kernel.
+pub fn under_way(fd: impl AsFd) -> u64 {
+    let mut n: libc::c_int = 0;
+    // SAFETY: the descriptor is open while it is borrowed, and `n` is what this request fills.
+    let done = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut n) };
+    if done == 0 { n as u64 } else { 0 }
 }

@@ -3,6 +3,7 @@
 //! Used by the core, and by whoever sleeps. Invariant: an event names a thing by kind and number, so one that comes
 //! late, for what is gone, is recognised and does nothing.
 
+use crate::sys::{keep_from_children, let_go};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -64,13 +65,14 @@ impl Watch {
         Ok(Watch { epoll, wake })
     }
 
-    /// Watches a descriptor for reading, and for writing if asked to; changes what was asked before.
+    /// Watches a descriptor for reading, and for writing if asked to; changes what was asked before. What is watched
+    /// is kept from forked children.
     pub fn set(&self, fd: impl AsFd, owner: Owner, write: bool) {
         let mut flags = EpollFlags::EPOLLIN;
         flags.set(EpollFlags::EPOLLOUT, write);
         let mut event = EpollEvent::new(flags, owner.pack());
         let done = match self.epoll.modify(&fd, &mut event) {
-            Err(Errno::ENOENT) => self.epoll.add(&fd, event),
+            Err(Errno::ENOENT) => self.epoll.add(&fd, event).inspect(|()| keep_from_children(&fd)),
             other => other,
         };
         if let Err(e) = done {
@@ -80,6 +82,12 @@ impl Watch {
 
     /// To be called before a descriptor is closed: a forked child may hold it open.
     pub fn unset(&self, fd: impl AsFd) {
+        self.pause(&fd);
+        let_go(fd);
+    }
+
+    /// Says nothing of a descriptor until it is set again.
+    pub fn pause(&self, fd: impl AsFd) {
         // Not watched is as good.
         let _ = self.epoll.delete(fd);
     }

@@ -3,6 +3,8 @@
 mod common;
 use common::*;
 use node::{Fault, Mode, Outcome, Source, Tag};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 const NOTICED: Duration = Duration::from_secs(5);
@@ -137,4 +139,43 @@ fn closing_tells_the_other_side() {
     assert_eq!(a.wait_for(send, NOTICED), Some(Outcome::Failed(Fault::Revoked)));
     let op = b.send(to_a, 1, b"abc");
     assert_eq!(b.wait(op), Outcome::Failed(Fault::Revoked));
+}
+
+/// A way to `to` that carries so many bytes a second.
+fn slow_way(to: SocketAddr, rate: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut near, mut far) = (listener.accept().unwrap().0, TcpStream::connect(to).unwrap());
+        let (mut far_in, mut near_out) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut far_in, &mut near_out));
+        let mut buf = vec![0; rate / 50];
+        while let Ok(n @ 1..) = near.read(&mut buf) {
+            if far.write_all(&buf[..n]).is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    at
+}
+
+#[test]
+fn the_end_waits_for_what_goes_slowly() {
+    let (a, b) = (Job::new(), Job::new());
+    let mut there = b.as_remote();
+    there.contacts[0].addresses = vec![slow_way(b.node.contact().addresses[0], 8 << 20)];
+    let mut back = a.as_remote();
+    // So that only a dials.
+    back.contacts[0].addresses.clear();
+    let (to_b, to_a) = (a.node.open(a.id(), &there, 1), b.node.open(b.id(), &back, 1));
+    let data = pattern(16 << 20, 1);
+    let mut space = vec![0; 16 << 20];
+    let recv = b.recv(to_a, 1, &mut space);
+    let send = a.send(to_b, 1, &data);
+    a.node.forget(send);
+    // Four times this at least.
+    assert_eq!(a.node.drain(Duration::from_millis(500)), 0);
+    assert_eq!(b.wait(recv), got(16 << 20, 1));
+    assert!(space == data);
 }

@@ -2,12 +2,14 @@
 
 mod common;
 use common::*;
-use node::{Config, Contact, Gone, Outcome, ProcId, RemoteGroup};
+use node::{Config, Contact, Fault, Gone, Outcome, ProcId, RemoteGroup};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use transports::frame::{HEADER, Header, Kind};
+use transports::tcp::{HELLO_ACK_LEN, HELLO_LEN, Hello, representation};
 
 #[test]
 fn cut_at_random_times_with_nothing_lost() {
@@ -108,8 +110,7 @@ fn leaders_speak_before_and_after_they_know_each_other() {
 
 #[test]
 fn a_wrong_cookie_is_refused() {
-    let short = Config { timeout: Duration::from_secs(1), ..config() };
-    let (a, b) = (Job::with(short), Job::new());
+    let (a, b) = (Job::new(), Job::new());
     let lie = RemoteGroup { cookie: [99; 16], ..b.as_remote() };
     let (to_b, to_a) = (a.node.open(a.id(), &lie, 1), b.open(&a, 1));
     let data = pattern(10, 1);
@@ -123,8 +124,7 @@ fn a_wrong_cookie_is_refused() {
 
 #[test]
 fn no_one_gets_to_a_removed_group() {
-    let short = Config { timeout: Duration::from_secs(60), ..config() };
-    let (a, b) = (Job::with(short), Job::new());
+    let (a, b) = (Job::new(), Job::new());
     b.node.remove_group(b.group.incarnation);
     let to_b = a.open(&b, 1);
     let data = pattern(10, 1);
@@ -213,42 +213,265 @@ fn over_every_address_of_this_machine() {
     assert!(tried > 0 && !a.node.contact().addresses.is_empty());
 }
 
+/// A process that is not one: its lanes are written and read by hand.
+struct Raw {
+    stream: TcpStream,
+    me: ProcId,
+    to: ProcId,
+    generation: u16,
+    sent: u64,
+    received: u64,
+}
+
+/// What a raw process finds in a frame.
+type Frame = (Header, Vec<u8>);
+
+impl Raw {
+    const PROCESS: [u8; 16] = [9; 16];
+
+    /// The status of the answer; `None` if there was none.
+    fn dial(b: &Job, me: ProcId, generation: u16, received: u64) -> (Option<u8>, Raw) {
+        let hello = Hello {
+            representation: representation(),
+            source: me,
+            dest: b.id(),
+            cookie: b.group.cookie,
+            process: Raw::PROCESS,
+            generation,
+            received,
+        };
+        let mut stream = TcpStream::connect(b.node.contact().addresses[0]).unwrap();
+        stream.set_read_timeout(Some(NOTICED)).unwrap();
+        stream.write_all(&hello.encode()).unwrap();
+        let mut ack = [0; HELLO_ACK_LEN];
+        let status = stream.read_exact(&mut ack).is_ok().then_some(ack[8]);
+        (status, Raw { stream, me, to: b.id(), generation, sent: 0, received })
+    }
+
+    fn contact(addresses: &[SocketAddr]) -> Contact {
+        Contact { process: Raw::PROCESS, host: [9; 16], addresses: addresses.to_vec() }
+    }
+
+    /// `b` knows it as a job of one, at these addresses.
+    fn known_to(b: &Job, me: ProcId, addresses: &[SocketAddr]) -> node::InterId {
+        let contacts = vec![Raw::contact(addresses)];
+        let there = RemoteGroup { incarnation: me.incarnation, cookie: [0; 16], contacts };
+        b.node.open(b.id(), &there, 1)
+    }
+
+    fn frame(&mut self, kind: Kind, a: u64, b: u64, payload: &[u8]) {
+        let (len, generation) = (payload.len() as u32, self.generation);
+        let header = Header { len, kind, ack_now: false, generation, source: self.me, dest: self.to, a, b };
+        self.stream.write_all(&header.encode()).unwrap();
+        self.stream.write_all(payload).unwrap();
+    }
+
+    fn say(&mut self, body: &[u8]) {
+        self.sent += 1;
+        self.frame(Kind::Msg, self.sent, self.received, body);
+    }
+
+    /// EAGER (1) or RTS (2), with what follows the envelope.
+    fn envelope(&mut self, kind: u8, tag: i32, rest: &[u8]) {
+        let mut body = vec![kind, 0];
+        body.extend_from_slice(&tag.to_le_bytes());
+        body.extend_from_slice(&0u32.to_le_bytes());
+        body.extend_from_slice(&1u64.to_le_bytes());
+        body.extend_from_slice(&77u64.to_le_bytes());
+        body.extend_from_slice(rest);
+        self.say(&body);
+    }
+
+    fn hear(&mut self) -> Frame {
+        let mut head = [0; HEADER];
+        self.stream.read_exact(&mut head).unwrap();
+        let header = Header::decode(&head).unwrap();
+        let mut payload = vec![0; header.len as usize];
+        self.stream.read_exact(&mut payload).unwrap();
+        if header.kind == Kind::Msg {
+            self.received = header.a;
+        }
+        (header, payload)
+    }
+
+    /// The next message of one of these types.
+    fn hear_one_of(&mut self, types: &[u8]) -> Vec<u8> {
+        loop {
+            let (header, payload) = self.hear();
+            if header.kind == Kind::Msg && types.contains(&payload[0]) {
+                return payload;
+            }
+        }
+    }
+}
+
+const NOTICED: Duration = Duration::from_secs(5);
+const CTS: u8 = 3;
+const DONE: u8 = 4;
+
+/// Smaller than any of the jobs, and greater.
+const LOW: ProcId = ProcId { incarnation: 0, rank: 0 };
+const HIGH: ProcId = ProcId { incarnation: u64::MAX, rank: 0 };
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// An address where nobody answers and nobody refuses.
+fn dark() -> SocketAddr {
+    "192.0.2.7:9".parse().unwrap()
+}
+
 #[test]
 fn one_who_speaks_nonsense_is_given_up() {
-    use transports::tcp::{HELLO_ACK_LEN, Hello, representation};
     // It takes connections, says nothing on them, and comes itself with a good HELLO.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let contact = Contact { process: [9; 16], host: [0; 16], addresses: vec![port.local_addr().unwrap()] };
-    let it = ProcId { incarnation: 0, rank: 0 };
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
     let b = Job::new();
-    let there = RemoteGroup { incarnation: 0, cookie: [0; 16], contacts: vec![contact] };
-    let inter = b.node.open(b.id(), &there, 1);
+    let inter = Raw::known_to(&b, LOW, &[port.local_addr().unwrap()]);
     let mut space = vec![0; 3];
     let recv = b.recv(inter, 1, &mut space);
     let mut lanes = 0;
     for generation in 1..10 {
-        let hello = Hello {
-            representation: representation(),
-            source: it,
-            dest: b.id(),
-            cookie: b.group.cookie,
-            process: [9; 16],
-            generation,
-            received: 0,
-        };
-        let mut stream = TcpStream::connect(b.node.contact().addresses[0]).unwrap();
-        stream.write_all(&hello.encode()).unwrap();
-        let mut ack = [0; HELLO_ACK_LEN];
-        stream.read_exact(&mut ack).unwrap();
-        if ack[8] != 0 {
+        let (status, mut raw) = Raw::dial(&b, LOW, generation, 0);
+        if status != Some(0) {
             break;
         }
         lanes += 1;
-        stream.write_all(&[0xff; 100]).unwrap();
-        let _ = stream.read(&mut [0; 1]);
-        // It has seen what it was sent.
-        std::thread::sleep(Duration::from_millis(50));
+        raw.stream.write_all(&[0xff; 100]).unwrap();
+        // Until it is closed.
+        let _ = raw.stream.read_to_end(&mut Vec::new());
     }
     assert_eq!(lanes, 3);
-    assert!(matches!(b.wait_for(recv, Duration::from_secs(5)), Some(Outcome::Failed(_))));
+    assert!(matches!(b.wait_for(recv, NOTICED), Some(Outcome::Failed(_))));
+}
+
+#[test]
+fn a_hello_that_cannot_be_leaves_the_lane() {
+    let b = Job::new();
+    let inter = Raw::known_to(&b, LOW, &[dark()]);
+    let (status, mut raw) = Raw::dial(&b, LOW, 1, 0);
+    assert_eq!(status, Some(0));
+    // Nobody has sent it that much.
+    assert_eq!(Raw::dial(&b, LOW, 2, 1 << 40).0, None);
+    raw.envelope(1, 5, b"abc");
+    let mut space = vec![0; 3];
+    let recv = b.recv(inter, 5, &mut space);
+    assert_eq!(b.wait_for(recv, NOTICED), Some(got(3, 5)));
+}
+
+#[test]
+fn what_a_lane_took_with_it_is_asked_for_once() {
+    let b = Job::new();
+    let inter = Raw::known_to(&b, LOW, &[dark()]);
+    let (_, mut raw) = Raw::dial(&b, LOW, 1, 0);
+    let data = pattern(100_000, 1);
+    raw.envelope(2, 5, &100_000u64.to_le_bytes());
+    let mut space = vec![0; 100_000];
+    let recv = b.recv(inter, 5, &mut space);
+    let cts = raw.hear_one_of(&[CTS]);
+    let op = number(&cts, 9);
+    assert_eq!((number(&cts, 1), number(&cts, 17), number(&cts, 25)), (77, 0, 100_000));
+    raw.frame(Kind::Bulk, op, 0, &data[..40_000]);
+    let (sent, received) = (raw.sent, raw.received);
+    drop(raw);
+    let (status, mut raw) = Raw::dial(&b, LOW, 2, received);
+    assert_eq!(status, Some(0));
+    raw.sent = sent;
+    let cts = raw.hear_one_of(&[CTS]);
+    assert_eq!((number(&cts, 17), number(&cts, 25)), (40_000, 60_000));
+    raw.frame(Kind::Bulk, op, 40_000, &data[40_000..]);
+    assert_eq!(raw.hear_one_of(&[CTS, DONE])[0], DONE);
+    assert_eq!(b.wait_for(recv, NOTICED), Some(got(100_000, 5)));
+    assert!(space == data);
+}
+
+#[test]
+fn of_two_dials_that_of_the_smaller_stands() {
+    for (it, expected) in [(LOW, 0), (HIGH, 4)] {
+        let b = Job::new();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        b.node.open_control(b.id(), it, [0; 16], &Raw::contact(&[port.local_addr().unwrap()]));
+        let mut theirs = port.accept().unwrap().0;
+        theirs.read_exact(&mut [0; HELLO_LEN]).unwrap();
+        assert_eq!(Raw::dial(&b, it, 1, 0).0, Some(expected), "{it:?}");
+    }
+}
+
+#[test]
+fn bulk_waits_where_it_is_while_the_way_is_full() {
+    let b = Job::new();
+    let inter = Raw::known_to(&b, LOW, &[dark()]);
+    let (_, mut raw) = Raw::dial(&b, LOW, 1, 0);
+    let data = vec![1; 64 << 20];
+    let send = b.send(inter, 5, &data);
+    let rts = loop {
+        let (header, payload) = raw.hear();
+        if header.kind == Kind::Msg && payload[0] == 2 {
+            break payload;
+        }
+    };
+    let mut cts = vec![CTS];
+    for field in [number(&rts, 18), 5, 0, 64 << 20] {
+        cts.extend_from_slice(&field.to_le_bytes());
+    }
+    raw.say(&cts);
+    // Its first piece says that the question has come.
+    while raw.hear().0.kind != Kind::Bulk {}
+    assert_eq!(b.wait_for(send, Duration::from_millis(300)), None);
+    let queued = b.node.inspect(|core| core.bulk_queued(b.id(), LOW));
+    assert!((1..=8).contains(&queued), "{queued} pieces");
+    b.node.kill();
+}
+
+#[test]
+fn what_leaders_say_is_bounded() {
+    let b = Job::new();
+    let (_, mut raw) = Raw::dial(&b, LOW, 1, 0);
+    let mut body = vec![7];
+    body.resize(1 << 20, 5);
+    for _ in 0..100 {
+        raw.say(&body);
+    }
+    let path = b.node.open_control(b.id(), LOW, [0; 16], &Raw::contact(&[dark()]));
+    // What is acknowledged has been queued, or dropped.
+    while raw.hear().0.b < 100 {}
+    let mut bytes = 0;
+    while let Some(message) = b.node.recv_control(path) {
+        bytes += message.len();
+    }
+    assert!((64 << 20..66 << 20).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn a_way_that_is_dark_is_not_a_death() {
+    let b = Job::new();
+    let inter = Raw::known_to(&b, LOW, &[dark()]);
+    let (_, raw) = Raw::dial(&b, LOW, 1, 0);
+    let mut space = vec![0; 3];
+    let recv = b.recv(inter, 5, &mut space);
+    // Something in between has reset the connection, and nothing goes through for a while.
+    drop(raw);
+    assert_eq!(b.wait_for(recv, Duration::from_secs(4)), None);
+    let (status, mut raw) = Raw::dial(&b, LOW, 2, 0);
+    assert_eq!(status, Some(0));
+    raw.envelope(1, 5, b"abc");
+    assert_eq!(b.wait_for(recv, NOTICED), Some(got(3, 5)));
+}
+
+#[test]
+fn a_refusal_where_it_came_from_is_a_death() {
+    // Another host, or an unknown one, and never dialled: but it came from the address that it gave.
+    for host in [[9; 16], [0; 16]] {
+        let b = Job::new();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let contact = Contact { host, ..Raw::contact(&[port.local_addr().unwrap()]) };
+        let there = RemoteGroup { incarnation: LOW.incarnation, cookie: [0; 16], contacts: vec![contact] };
+        let inter = b.node.open(b.id(), &there, 1);
+        let (_, raw) = Raw::dial(&b, LOW, 1, 0);
+        let mut space = vec![0; 3];
+        let recv = b.recv(inter, 5, &mut space);
+        assert_eq!(b.wait_for(recv, Duration::from_millis(100)), None);
+        drop((port, raw));
+        assert_eq!(b.wait_for(recv, NOTICED), Some(Outcome::Failed(Fault::PeerDead)));
+    }
 }

@@ -3,7 +3,9 @@
 mod common;
 use common::*;
 use node::{Contact, Fault, Group, Mode, Node, Outcome, PortRange, ProcId, RemoteGroup, Source, StartError, Tag};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -52,9 +54,31 @@ fn other_process() {
             }
         }
     }
+    let what = std::env::var(CHILD).unwrap();
+    if what.starts_with("bad") {
+        // As in the library that programs use, where a panic ends the process, in whatever thread.
+        std::panic::set_hook(Box::new(|info| {
+            eprintln!("{info}");
+            std::process::abort();
+        }));
+        // SAFETY: none: this is the program's error that is to be noticed.
+        let bad = unsafe { node::Layout::contiguous(0x1000 as *mut u8, 1 << 20) };
+        match what.as_str() {
+            "bad send" => node.isend(inter, 0, 1, bad, Mode::Standard),
+            _ => node.irecv(inter, Source::Any, Tag::Is(1), bad),
+        };
+        node.wait_until(&mut || (), |_| None::<()>, Some(Instant::now() + LONG));
+    }
+    if what == "poor" {
+        // SAFETY: a plain call with a structure that outlives it.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: 256, rlim_max: 256 }) };
+        println!("\nlimited");
+    }
     loop {
         let recv = node.irecv(inter, Source::Any, Tag::Is(1), common::space(&mut space));
-        let Some(Outcome::Received(e)) = node.wait_until(&mut || (), |core| core.test(recv), None) else { break };
+        let received = node.wait_until(&mut || (), |core| core.test(recv), None);
+        let Some(Outcome::Received(e)) = received else { break };
+        std::fs::File::open("/dev/null").expect("the program can still open files");
         let send = node.isend(inter, 0, 1, view(&space[..e.size as usize]), Mode::Standard);
         node.wait_until(&mut || (), |core| core.test(send), None);
     }
@@ -64,6 +88,8 @@ fn other_process() {
 struct Other {
     child: Child,
     remote: RemoteGroup,
+    /// What it prints, a line at a time.
+    lines: std::sync::mpsc::Receiver<String>,
 }
 
 impl Drop for Other {
@@ -80,14 +106,29 @@ impl Other {
             .env(CHILD, what)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        let (say, said) = std::sync::mpsc::channel();
+        let (errors, also) = (BufReader::new(child.stderr.take().unwrap()).lines(), say.clone());
+        std::thread::spawn(move || errors.map_while(Result::ok).try_for_each(|l| also.send(l)));
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let contact = lines.find_map(|l| l.strip_prefix("contact ").map(unhex)).unwrap();
-        std::thread::spawn(move || lines.for_each(drop));
+        std::thread::spawn(move || lines.try_for_each(|l| say.send(l)));
         writeln!(child.stdin.as_mut().unwrap(), "{} {}", to.group.incarnation, hex(&to.node.contact())).unwrap();
         let remote = RemoteGroup { incarnation: THEIRS, cookie: [1; 16], contacts: vec![contact] };
-        Other { child, remote }
+        Other { child, remote, lines: said }
+    }
+
+    /// Until it has printed a line with this in it.
+    fn until_it_says(&self, what: &str) {
+        let deadline = Instant::now() + LONG;
+        while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            if line.contains(what) {
+                return;
+            }
+        }
+        panic!("it has not said '{what}'");
     }
 
     fn signal(&self, name: &str) {
@@ -188,4 +229,87 @@ fn a_forked_child_is_told() {
         }
     }
     assert!(Node::get().is_ok());
+}
+
+#[test]
+fn stopped_before_it_was_met() {
+    let job = Job::new();
+    let other = Other::start(&job, "echoes");
+    other.signal("-STOP");
+    let inter = job.node.open(job.id(), &other.remote, 1);
+    let mut space = vec![0; 3];
+    let recv = job.recv(inter, 1, &mut space);
+    let send = job.send(inter, 1, b"abc");
+    // Longer than one dial lasts.
+    assert_eq!(job.wait_for(recv, Duration::from_secs(13)), None);
+    other.signal("-CONT");
+    assert_eq!(job.wait(recv), got(3, 1));
+    job.wait(send);
+}
+
+#[test]
+fn a_buffer_that_is_no_memory_ends_the_process() {
+    for what in ["send", "receive"] {
+        let job = Job::new();
+        let mut other = Other::start(&job, &format!("bad {what}"));
+        let inter = job.node.open(job.id(), &other.remote, 1);
+        let data = pattern(1 << 20, 1);
+        let mut space = vec![0; 1 << 20];
+        let (send, recv) = (job.send(inter, 1, &data), job.recv(inter, 1, &mut space));
+        if what == "send" {
+            other.until_it_says("the buffer of a send is not in this program's memory");
+        }
+        // A receive ends so too, or by touching that memory itself, as in any MPI.
+        let signal = other.child.wait().unwrap().signal();
+        assert!(matches!(signal, Some(libc::SIGABRT | libc::SIGSEGV)), "{what}: {signal:?}");
+        let dead = Some(Outcome::Failed(Fault::PeerDead));
+        assert_eq!((job.wait_for(send, NOTICED), job.wait_for(recv, NOTICED)), (dead, dead), "{what}");
+    }
+}
+
+#[test]
+fn strangers_do_not_take_all_descriptors() {
+    let job = Job::new();
+    let other = Other::start(&job, "poor");
+    other.until_it_says("limited");
+    let at = other.remote.contacts[0].addresses[0];
+    let _strangers: Vec<_> = (0..400).map(|_| TcpStream::connect(at).unwrap()).collect();
+    // It comes after them, and the other program still opens files.
+    let inter = job.node.open(job.id(), &other.remote, 1);
+    echo(&job, inter);
+}
+
+#[test]
+fn a_forked_child_holds_nothing_open() {
+    let job = Job::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let contact = Contact { process: [9; 16], host: [0; 16], addresses: vec![silent.local_addr().unwrap()] };
+    let nobody = ProcId { incarnation: 0, rank: 0 };
+    job.node.open_control(job.id(), nobody, [0; 16], &contact);
+    let (mut dialled, _) = silent.accept().unwrap();
+    dialled.read_exact(&mut [0; 88]).unwrap();
+    let mut half = TcpStream::connect(job.node.contact().addresses[0]).unwrap();
+    half.write_all(b"MPICONN1").unwrap();
+    job.node.wait_until(&mut || (), |_| None::<()>, Some(Instant::now() + Duration::from_millis(100)));
+    // SAFETY: the child only sleeps and leaves.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: always allowed.
+        unsafe {
+            libc::sleep(30);
+            libc::_exit(0)
+        }
+    }
+    job.node.kill();
+    for stream in [&mut dialled, &mut half] {
+        stream.set_read_timeout(Some(NOTICED)).unwrap();
+        let end = stream.read(&mut [0; 1]);
+        let closed = matches!(&end, Ok(0)) || end.as_ref().is_err_and(|e| e.kind() == ErrorKind::ConnectionReset);
+        assert!(closed, "{end:?}");
+    }
+    // SAFETY: our own child.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
 }

@@ -358,7 +358,7 @@ impl Factory for Tcp {
         let mut theirs = None;
         loop {
             let now = Instant::now();
-            if let Outcome::Won { socket, ack, .. } = race.step(now) {
+            if let Outcome::Won { socket, ack, .. } = race.step(now, |_| ()) {
                 assert_eq!((ack.generation, ack.received), (1, 7));
                 return (StreamLane::new(socket), StreamLane::new(theirs.unwrap()));
             }

@@ -148,16 +148,22 @@ fn the_other_side_hears_of_a_close() {
 fn later_messages_are_refused_and_cost_no_credit() {
     let (mut a, mut b) = pair(small());
     b.engine.close(b.ctx);
+    let mut kept = VecDeque::new();
     for _ in 0..40 {
         let s = a.send(0, &[1; 12], Mode::Standard);
         // The word of the close is kept back, so that a goes on.
         b.take_all(&mut a);
         b.collect();
-        b.wire.retain(|o| !matches!(o, Output::Message { bytes, .. } if bytes[0] == 6));
+        let word = |o: &Output| matches!(o, Output::Message { bytes, .. } if bytes[0] == 6);
+        kept.extend(b.wire.iter().filter(|o| word(o)).cloned());
+        b.wire.retain(|o| !word(o));
         a.take_all(&mut b);
         assert_eq!(a.engine.outcome(s), Some(Outcome::Sent));
     }
     let s = a.send(0, &[1; 12], Mode::Synchronous);
+    settle(&mut a, &mut b);
+    assert_eq!(kept.len(), 1, "it is said once");
+    b.wire = kept;
     settle(&mut a, &mut b);
     assert_eq!(a.engine.outcome(s), failed(Fault::Revoked));
     // The slot serves again.
@@ -202,4 +208,61 @@ fn control_passes_through() {
     a.engine.bye(a.peer);
     b.take(&mut a);
     assert_eq!(b.engine.gone(b.peer), Some(Gone::Finished));
+}
+
+#[test]
+fn a_removed_peer_leaves_nothing_and_its_number_serves_again() {
+    let (mut a, mut b) = pair(small());
+    // Something of every kind that outlives a close: a withdrawn send, an early message, credit that was used.
+    a.send(0, &[1; 40], Mode::Standard);
+    a.ctx = a.engine.open(2, 0, vec![a.peer]);
+    a.send(0, &[1], Mode::Standard);
+    settle(&mut a, &mut b);
+    assert!(b.engine.keeps_early(b.peer));
+    let r = b.recv(ANY.0, ANY.1, 40);
+    b.collect();
+    assert!(b.engine.depends_on(b.peer));
+    b.engine.on_gone(b.peer, Gone::Dead);
+    assert_eq!(b.engine.finish(r), failed(Fault::PeerDead));
+    for side in [&mut a, &mut b] {
+        side.engine.close(Ctx(0));
+        side.engine.close(Ctx(1));
+        side.collect();
+        assert!(!side.engine.depends_on(side.peer));
+        side.engine.remove_peer(side.peer);
+        side.engine.remove_group(1);
+        side.engine.ops.clear();
+        assert!(side.engine.withdrawn.is_empty() && side.engine.groups.is_empty());
+        side.wire.clear();
+        assert_eq!(side.engine.add_peer(7), side.peer);
+        side.ctx = side.engine.open(1, 0, vec![side.peer]);
+    }
+    let r = b.recv(ANY.0, ANY.1, 40);
+    a.send(3, &[7; 40], Mode::Standard);
+    settle(&mut a, &mut b);
+    assert_eq!(b.engine.outcome(r), got(3, 40));
+}
+
+#[test]
+fn an_early_message_in_anothers_name_is_dropped() {
+    let mut e = Engine::new(small());
+    let mut mem = VecMemory::default();
+    let (p, q) = (e.add_peer(1), e.add_peer(1));
+    let head = wire::Head { tag: 1, source: 0, context: 1, op: 5 };
+    let message = Message::Eager { notify: false, head, data: &[1; 16] }.encode();
+    for _ in 0..4 {
+        e.on_message(&mut mem, q, &message).unwrap();
+    }
+    let ctx = e.open(1, 0, vec![p, q]);
+    assert_eq!(e.probe(ctx, Source::Any, Tag::Any), Probe::None);
+    // Its credit is given back: it may send on.
+    assert!(
+        e.on_message(
+            &mut mem,
+            q,
+            &Message::Eager { notify: false, head: wire::Head { source: 1, ..head }, data: &[1; 16] }.encode()
+        )
+        .is_ok()
+    );
+    assert!(matches!(e.probe(ctx, Source::Any, Tag::Any), Probe::Found(found) if found.source == 1));
 }

@@ -170,3 +170,75 @@ fn what_comes_before_the_context_is_kept() {
     assert_eq!((b.engine.outcome(r), b.engine.outcome(q)), (got(1, 1), got(2, 30)));
     assert_eq!(a.engine.outcome(s), Some(Outcome::Sent));
 }
+
+/// A send of 40 bytes to the first of two peers.
+fn one_of_two() -> (Engine, VecMemory, PeerId, PeerId, OpId) {
+    let mut e = Engine::new(small());
+    let mut mem = VecMemory::default();
+    let (p, q) = (e.add_peer(1), e.add_peer(1));
+    let ctx = e.open(1, 0, vec![p, q]);
+    let op = e.next_op();
+    mem.0.insert(op.0, vec![1; 40]);
+    e.send(&mem, op, ctx, 0, 1, 40, Mode::Standard);
+    (e, mem, p, q, op)
+}
+
+fn cts(op: OpId, receiver_op: u64, offset: u64, len: u64) -> Vec<u8> {
+    Message::Cts { sender_op: op.0, receiver_op, offset, len }.encode()
+}
+
+#[test]
+fn a_wrong_question_changes_nothing() {
+    let (mut e, mut mem, p, q, op) = one_of_two();
+    for (from, wrong) in [(q, cts(op, 7, 0, 10)), (p, cts(op, 7, 0, 41)), (p, cts(op, 7, 0, 0))] {
+        assert_eq!(e.on_message(&mut mem, from, &wrong), Err(Malformed));
+        assert_eq!(e.awaited(op), Some(Awaited::Matched(p)));
+    }
+    e.on_message(&mut mem, p, &cts(op, 5, 0, 40)).unwrap();
+    assert_eq!(e.awaited(op), Some(Awaited::Taken(p)));
+}
+
+#[test]
+fn only_the_receiver_says_done() {
+    let (mut e, mut mem, p, q, op) = one_of_two();
+    let done = Message::Done { op: op.0 }.encode();
+    e.on_message(&mut mem, q, &done).unwrap();
+    assert_eq!(e.outcome(op), None);
+    e.on_message(&mut mem, p, &cts(op, 5, 0, 40)).unwrap();
+    e.on_message(&mut mem, q, &done).unwrap();
+    assert_eq!(e.outcome(op), None);
+    e.on_message(&mut mem, p, &done).unwrap();
+    assert_eq!(e.outcome(op), Some(Outcome::Sent));
+}
+
+#[test]
+fn questions_and_pieces_by_the_thousand_take_little() {
+    let mut e = Engine::new(small());
+    let mut mem = VecMemory::default();
+    let p = e.add_peer(1);
+    let ctx = e.open(1, 0, vec![p]);
+    let op = e.next_op();
+    let size = 1u64 << 20;
+    e.send(&mem, op, ctx, 0, 1, size, Mode::Standard);
+    e.set_backlogged(&mem, p, true);
+    for at in (0..size).step_by(2) {
+        e.on_message(&mut mem, p, &cts(op, 5, at, 1)).unwrap();
+    }
+    let State::Sending { ranges, .. } = &e.ops[&op.0].state else { panic!() };
+    assert!(ranges.gaps(size).len() < 2000);
+    // And a receiver that is sent every other byte.
+    let r = e.next_op();
+    e.recv(&mut mem, r, ctx, Source::Any, Tag::Any, size);
+    let head = wire::Head { tag: 1, source: 0, context: 1, op: 9 };
+    e.on_message(&mut mem, p, &Message::Rts { head, size }.encode()).unwrap();
+    for at in (0..size).step_by(2) {
+        e.on_bulk(p, r.0, at, 1);
+    }
+    let State::Pulling { got, .. } = &e.ops[&r.0].state else { panic!() };
+    assert!(got.gaps(size).len() < 20_000);
+    // What is missing is still taken, from the front.
+    for at in 0..size {
+        e.on_bulk(p, r.0, at, 1);
+    }
+    assert!(e.outcome(r).is_some());
+}

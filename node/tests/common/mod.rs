@@ -17,7 +17,7 @@ pub struct Job {
 }
 
 pub fn config() -> Config {
-    Config { timeout: LONG, ..Config::default() }
+    Config::default()
 }
 
 impl Job {

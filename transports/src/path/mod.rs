@@ -135,6 +135,8 @@ pub struct Path {
     left: BTreeSet<u16>,
     /// Some lane of this path could lose frames.
     lossy: bool,
+    /// Since the last [`Path::attach`], there was a [`Path::switch`]: frames may overtake.
+    switched: bool,
 }
 
 impl Path {
@@ -155,6 +157,7 @@ impl Path {
             floor: 0,
             left: BTreeSet::new(),
             lossy: false,
+            switched: false,
         }
     }
 
@@ -170,6 +173,11 @@ impl Path {
     pub fn send(&mut self, body: Vec<u8>) {
         debug_assert!(!body.is_empty() && body.len() <= crate::frame::MAX_PAYLOAD);
         self.out.push(body);
+    }
+
+    /// Pieces of second-class data that wait for room on a lane.
+    pub fn bulk_queued(&self) -> usize {
+        self.out.bulk.len()
     }
 
     /// Queues second-class data. It is forgotten when a lane is lost: the receiver asks again.
@@ -190,12 +198,17 @@ impl Path {
         self.inc.received
     }
 
+    /// Whether [`Path::attach`] would take what a handshake says.
+    pub fn could_attach(&self, generation: u16, peer_received: u64) -> bool {
+        !older(generation, self.offered_generation()) && peer_received <= self.out.last()
+    }
+
     /// A new lane is up and takes the place of whatever there was, which counts as lost. `peer_received` is what the
     /// other side said in the handshake: what follows goes (again) over the new lane.
     ///
     /// After an earlier lane was lost, tell the engine too (`on_lane_lost`), so that it asks for bulk again.
     pub fn attach(&mut self, generation: u16, caps: Caps, peer_received: u64) -> Result<(), Malformed> {
-        if older(generation, self.offered_generation()) {
+        if !self.could_attach(generation, peer_received) {
             return Err(Malformed);
         }
         // Acknowledgements may have overtaken the handshake: only what is news counts.
@@ -204,6 +217,7 @@ impl Path {
         }
         self.drop_lanes();
         self.floor = generation;
+        self.switched = false;
         self.activate(generation, caps);
         Ok(())
     }
@@ -214,6 +228,8 @@ impl Path {
         if older(generation, self.offered_generation()) {
             return Err(Malformed);
         }
+        // Also if there is no old lane here: the other side may have left one that still carried something.
+        self.switched = true;
         if let Some(old) = self.active.take() {
             let lossy = !old.caps.reliable;
             let last = self.out.cursor - 1;
@@ -432,6 +448,11 @@ impl Path {
             Kind::Ack => self.out.acknowledged(header.b.max(self.out.acked))?,
             Kind::Msg => {
                 self.out.acknowledged(header.b.max(self.out.acked))?;
+                let next = self.inc.received + 1;
+                let in_order = !self.lossy && !self.switched && self.active() == Some(header.generation);
+                if in_order && header.a > next {
+                    return Err(Malformed);
+                }
                 self.inc.take(header.a, payload, self.lossy, &self.limits, &mut deliver)?;
             }
         }
@@ -468,6 +489,11 @@ impl Path {
             // Otherwise the last frame itself carries the question.
             self.out.ask = self.out.cursor > self.out.last();
         }
+    }
+
+    /// First-class bodies that the other side has not acknowledged.
+    pub fn unacknowledged(&self) -> usize {
+        self.out.retained.len()
     }
 
     pub fn all_acknowledged(&self) -> bool {

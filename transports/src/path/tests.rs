@@ -43,7 +43,9 @@ fn bodies(range: std::ops::Range<u8>) -> Vec<Vec<u8>> {
 
 #[test]
 fn once_each_and_in_order() {
-    let (mut a, mut b) = pair();
+    let (mut a, mut b) = (Path::new(A, B), Path::new(B, A));
+    a.attach(1, Caps::DATAGRAM, 0).unwrap();
+    b.attach(1, Caps::DATAGRAM, 0).unwrap();
     bodies(0..6).into_iter().for_each(|m| a.send(m));
     let mut frames = drain(&mut a, 1);
     frames.swap(1, 4);
@@ -98,9 +100,14 @@ fn first_class_goes_before_bulk() {
     let frames = drain(&mut a, 1);
     assert_eq!((frames[0].0.kind, frames[1].0.kind), (Kind::Msg, Kind::Bulk));
     assert_eq!((frames[1].0.a, frames[1].0.b, frames[1].0.len), (5, 7, 8));
+    let limits = Limits { bulk_queue: 1, ..Limits::default() };
+    let mut a = Path::with_limits(A, B, limits);
+    a.attach(1, Caps::STREAM, 0).unwrap();
     a.queue_bulk(bulk);
+    assert!(a.backlogged());
     a.lane_lost(1);
-    a.attach(2, Caps::STREAM, 1).unwrap();
+    assert!(!a.backlogged() && a.bulk_queued() == 0, "what nobody will ask for holds nothing up");
+    a.attach(2, Caps::STREAM, 0).unwrap();
     assert!(drain(&mut a, 2).is_empty(), "bulk is asked for again, not kept");
 }
 
@@ -192,7 +199,10 @@ fn nonsense_is_malformed() {
     let mut c = Path::with_limits(B, A, limits);
     c.attach(1, Caps::STREAM, 0).unwrap();
     let far = |sequence| (Header { a: sequence, ..frame.0 }, frame.1.clone());
-    assert_eq!(feed(&mut c, &[far(5), far(6)]), Err(Malformed), "more ahead than is held");
+    assert_eq!(feed(&mut c, &[far(2)]), Err(Malformed), "a gap on a lane that keeps order");
+    c.switch(2, Caps::STREAM).unwrap();
+    assert_eq!(feed(&mut c, &[far(5)]), Ok(vec![]));
+    assert_eq!(feed(&mut c, &[far(6)]), Err(Malformed), "more ahead than is held");
 }
 
 #[test]

@@ -14,6 +14,8 @@ use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
 
+const EFAULT: i32 = nix::errno::Errno::EFAULT as i32;
+
 /// Both directions of a connected stream. `WouldBlock` means "no room" or "nothing there"; reading 0 bytes, the end.
 pub trait ByteStream {
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
@@ -55,6 +57,14 @@ impl fmt::Display for Death {
     }
 }
 
+/// A buffer that the program gave is no memory of its: no lane can do better, so this ends as a program ends that
+/// touches such memory itself.
+fn stop_if_bad_memory(e: &io::Error, call: &str) {
+    if e.raw_os_error() == Some(EFAULT) {
+        panic!("mpi_connect: the buffer of a {call} is not in this program's memory ({e})");
+    }
+}
+
 pub struct StreamLane<S> {
     stream: S,
     tx: tx::Writer,
@@ -83,6 +93,11 @@ impl<S: ByteStream> StreamLane<S> {
         &mut self.stream
     }
 
+    /// Bytes that the stream has taken in all.
+    pub fn written(&self) -> u64 {
+        self.tx.total()
+    }
+
     /// Why the lane died, once it has.
     pub fn death(&self) -> Option<&Death> {
         self.death.as_ref()
@@ -95,6 +110,7 @@ impl<S: ByteStream> StreamLane<S> {
         match self.tx.flush(mem, &mut self.stream) {
             Ok(done) => done,
             Err(e) => {
+                stop_if_bad_memory(&e, "send");
                 // What was received before the failure is still to be read: only reading ends a half-closed lane.
                 match Death::from_io(e) {
                     Death::Closed => self.tx.break_off(),

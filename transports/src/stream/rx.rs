@@ -49,7 +49,10 @@ impl Got {
             Ok(0) => Got::End(Death::Closed),
             Ok(n) => Got::Bytes(n),
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Got::Nothing,
-            Err(e) => Got::End(Death::from_io(e)),
+            Err(e) => {
+                super::stop_if_bad_memory(&e, "receive");
+                Got::End(Death::from_io(e))
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ pub struct Writer {
     written: usize,
     user: Option<User>,
     broken: bool,
+    total: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -53,7 +54,7 @@ impl Writer {
 
     /// The other side takes nothing any more.
     pub fn break_off(&mut self) {
-        *self = Writer { broken: true, ..Writer::default() };
+        *self = Writer { broken: true, total: self.total, ..Writer::default() };
     }
 
     /// Takes a frame; there must be room.
@@ -127,7 +128,13 @@ impl Writer {
         self.user = (u.left > 0).then_some(u);
     }
 
+    /// Bytes written in all.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
     fn advance(&mut self, n: usize) {
+        self.total += n as u64;
         let buffered = n.min(self.buf.len() - self.written);
         self.written += buffered;
         if self.written == self.buf.len() {

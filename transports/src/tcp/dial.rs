@@ -21,6 +21,8 @@ pub enum Refusal {
     Refused,
     /// Somebody else listens there.
     NoSuchProcess,
+    /// The right process itself says that it has no such member.
+    NoMember,
     BadCookie,
     OtherVersion,
     /// The other side's own dial stands; its lane's generation.
@@ -36,6 +38,7 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::Refused => f.write_str("refused"),
             Refusal::NoSuchProcess => f.write_str("another process answers"),
+            Refusal::NoMember => f.write_str("it has left that group"),
             Refusal::BadCookie => f.write_str("cookie not accepted"),
             Refusal::OtherVersion => f.write_str("speaks another version"),
             Refusal::Better(_) => f.write_str("is dialling itself"),
@@ -73,8 +76,9 @@ impl Attempt {
         match self.talk(hello, now) {
             Ok(ack) => match ack.status {
                 Status::Good if process.is_none_or(|p| p == ack.process) => Step::Good(ack),
-                Status::Good | Status::NoSuchProcess => Step::Failed(Refusal::NoSuchProcess),
-                Status::BadCookie => Step::Failed(Refusal::BadCookie),
+                Status::NoSuchProcess if process == Some(ack.process) => Step::Failed(Refusal::NoMember),
+                Status::BadCookie if process.is_none_or(|p| p == ack.process) => Step::Failed(Refusal::BadCookie),
+                Status::Good | Status::NoSuchProcess | Status::BadCookie => Step::Failed(Refusal::NoSuchProcess),
                 Status::OtherVersion => Step::Failed(Refusal::OtherVersion),
                 Status::BetterConnection => Step::Failed(Refusal::Better(ack.generation)),
             },
@@ -152,8 +156,8 @@ impl Race {
         self.running.iter().any(|a| a.greeted.is_some_and(|t| now.duration_since(t) < limit))
     }
 
-    /// Takes every attempt as far as it goes.
-    pub fn step(&mut self, now: Instant) -> Outcome {
+    /// Takes every attempt as far as it goes; `closing` sees each socket that was watched and is about to be closed.
+    pub fn step(&mut self, now: Instant, mut closing: impl FnMut(BorrowedFd<'_>)) -> Outcome {
         loop {
             let mut i = 0;
             while i < self.running.len() {
@@ -165,6 +169,7 @@ impl Race {
                     }
                     Step::Failed(why) => {
                         let a = self.running.swap_remove(i);
+                        closing(a.socket.as_fd());
                         self.failed.push((a.address, why));
                         // The next address need not wait.
                         self.last_start = None;

@@ -1,0 +1,88 @@
+//! The edges of what MPI promises: what a program may do with communicators, requests and datatypes that few do.
+
+use c_tests::{Done, Launch, Mpi, Scene};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// One case of `edges` between so many ranks of each MPI, both ways round.
+fn edge(case: &str, ranks: usize, limit: Duration, settings: &[(&str, &str)]) -> Vec<[Done; 2]> {
+    let run = |(a, b): (&'static Mpi, &'static Mpi)| {
+        let scene = Scene::new(format!("{case}: {}, with {}", a.name, b.name));
+        let start = |mpi, names: [&str; 2], side| {
+            let launch = Launch::new(mpi, ranks, "edges", &[case, names[0], names[1], side]);
+            scene.start(settings.iter().fold(launch, |l, (name, value)| l.env(name, value)))
+        };
+        let jobs = [start(a, ["air", "ocean"], "0"), start(b, ["ocean", "air"], "1")];
+        scene.pass(jobs, limit)
+    };
+    Mpi::mixed().map(run).collect()
+}
+
+/// An attribute's delete callback, run by MPI_Comm_free, still has a whole inter-communicator; it may refuse.
+#[test]
+fn free_runs_callbacks() {
+    edge("free-callback", 2, LIMIT, &[]);
+}
+
+#[test]
+fn free_while_another_thread_waits() {
+    edge("free-while-waiting", 1, LIMIT, &[]);
+}
+
+#[test]
+fn uncommitted_datatypes() {
+    edge("uncommitted", 1, LIMIT, &[]);
+}
+
+#[test]
+fn handler_kept_while_threads_send() {
+    edge("handler-kept", 1, LIMIT, &[]);
+}
+
+#[test]
+fn requests_of_ours_in_calls_that_are_not_open() {
+    edge("requests", 1, LIMIT, &[]);
+}
+
+#[test]
+fn requests_fail_after_free() {
+    edge("fails-after-free", 1, LIMIT, &[]);
+}
+
+#[test]
+fn bad_request_beside_ours() {
+    edge("bad-request", 1, LIMIT, &[]);
+}
+
+#[test]
+fn null_results() {
+    edge("nulls", 1, LIMIT, &[]);
+}
+
+#[test]
+fn largest_tag() {
+    edge("largest-tag", 2, LIMIT, &[]);
+}
+
+/// Too late once is not too late for ever.
+#[test]
+fn retry_in_turn() {
+    edge("retry", 2, LIMIT, &[("MPI_CONNECT_TIMEOUT", "2")]);
+}
+
+#[test]
+fn retry_freely() {
+    edge("retry-freely", 1, LIMIT, &[("MPI_CONNECT_TIMEOUT", "2")]);
+}
+
+/// A job that was stopped beyond the other's patience, and goes on.
+#[test]
+fn retry_with_a_stopped_job() {
+    edge("retry-stopped", 1, LIMIT, &[("MPI_CONNECT_TIMEOUT", "2")]);
+}
+
+#[test]
+fn retry_with_a_job_stopped_for_long() {
+    edge("retry-stopped-long", 1, LIMIT, &[("MPI_CONNECT_TIMEOUT", "2")]);
+}
