@@ -480,25 +480,30 @@ static void retry(void)
     swap(inter, 13);
 }
 
-/* The second try of one side may meet the first of the other at any moment: they agree on which. */
-static void retry_freely(void)
+/* One comes at the very moment when the other's patience ends, a little before it or after: they agree on whether they
+ * have met, and if not, then at the second try of the first. */
+static void retry_at_once(void)
 {
-    int class = -1, tries = 0, code;
+    static const int late[] = {1985, 1998, 2001, 2010};
+    int class = -1;
     all_return();
     OK(MPI_Conn_error_class(MPI_CONN_ERR_TIMEOUT, &class));
-    if (side == 0) {
-        timed_out();
-        kit_write(kit_path("too-late"), "");
-    } else {
-        kit_await(kit_path("too-late"));
-        kit_sleep_ms(1900); /* near the end of the other's second try: before it or after */
+    for (int round = 0; round < 4; ++round) {
+        int tries = 0, code;
+        if (side == 0)
+            kit_write(kit_path("waiting-%d", round), "");
+        else {
+            kit_await(kit_path("waiting-%d", round));
+            kit_sleep_ms(late[round]); /* what the case is about */
+        }
+        while ((code = MPI_Conn_intercomm_create(handle, their_name, &inter)) != MPI_SUCCESS && ++tries < 3)
+            SAME(kit_class(code), class);
+        CHECK(tries <= (side ? 0 : 1), "%d more tries: %s", tries, kit_error(code));
+        if (code != MPI_SUCCESS) return;
+        OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+        swap(inter, 20 + round);
+        OK(MPI_Comm_free(&inter));
     }
-    while ((code = MPI_Conn_intercomm_create(handle, their_name, &inter)) != MPI_SUCCESS && ++tries < 5)
-        SAME(kit_class(code), class);
-    CHECK(code == MPI_SUCCESS, "%d more tries: %s", tries, kit_error(code));
-    if (code != MPI_SUCCESS) return;
-    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
-    swap(inter, 14);
 }
 
 /* Whether all of a process is stopped, as the system says it. */
@@ -516,7 +521,7 @@ static int is_stopped(int pid)
 /* Side 1 is stopped, from before side 0's first try until well after it: silent, not dead. */
 static void retry_stopped(int seconds)
 {
-    int code, pid = 0, tries = 0;
+    int pid = 0;
     all_return();
     if (side) {
         char text[32];
@@ -534,16 +539,9 @@ static void retry_stopped(int seconds)
         while (kit_ms() - start < seconds * 1e3) kit_sleep_ms(10); /* what the case is about */
         SAME(kill(pid, SIGCONT), 0);
     }
-    /* Both in a call now, within the limit of each: they meet, at the second try when the first ends in between. */
-    do {
-        double start = kit_ms();
-        code = MPI_Conn_intercomm_create(handle, their_name, &inter);
-        printf("TRY %s %d: %.0f ms %s\n", my_name, tries, kit_ms() - start, code ? kit_error(code) : "joined");
-        fflush(stdout);
-    } while (code != MPI_SUCCESS && ++tries < 4);
-    CHECK(code == MPI_SUCCESS, "%d more tries: %s", tries, kit_error(code));
-    if (code != MPI_SUCCESS) return;
-    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+    double start = kit_ms();
+    inter = join();
+    printf("JOINED after %.0f ms\n", kit_ms() - start);
     swap(inter, 15);
 }
 static void retry_stopped_briefly(void) { retry_stopped(3); }
@@ -564,7 +562,7 @@ static const struct {
     {"nulls", nulls, 1},
     {"largest-tag", largest_tag, 1},
     {"retry", retry, 0},
-    {"retry-freely", retry_freely, 0},
+    {"retry-at-once", retry_at_once, 0},
     {"retry-stopped", retry_stopped_briefly, 0},
     {"retry-stopped-long", retry_stopped_long, 0},
 };

@@ -1,6 +1,6 @@
 //! The edges of what MPI promises: what a program may do with communicators, requests and datatypes that few do.
 
-use c_tests::{Done, Launch, Mpi, Scene};
+use c_tests::{Done, Figure, Launch, Mpi, Scene};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -72,17 +72,18 @@ fn retry_in_turn() {
 }
 
 #[test]
-fn retry_freely() {
-    edge("retry-freely", 1, LIMIT, &[("MPI_CONNECT_TIMEOUT", "2")]);
+fn retry_while_the_other_gives_up() {
+    edge("retry-at-once", 1, LIMIT, &[("MPI_CONNECT_TIMEOUT", "2")]);
 }
 
 /// A job that was stopped beyond the other's patience, and goes on.
 #[test]
 fn retry_with_a_stopped_job() {
-    edge("retry-stopped", 1, LIMIT, &[("MPI_CONNECT_TIMEOUT", "2")]);
-}
-
-#[test]
-fn retry_with_a_job_stopped_for_long() {
-    edge("retry-stopped-long", 1, LIMIT, &[("MPI_CONNECT_TIMEOUT", "2")]);
+    let mut figure = Figure::new("21-stopped", "the other job stopped, limit 2 s; when it goes on they join");
+    for (case, length) in [("retry-stopped", "3 s"), ("retry-stopped-long", "14 s")] {
+        for done in edge(case, 1, LIMIT, &[("MPI_CONNECT_TIMEOUT", "2")]).iter().flatten() {
+            let joined = done.lines("JOINED").next().expect("both sides join");
+            figure.line(format!("{} for {length}: {joined}", done.title));
+        }
+    }
 }
