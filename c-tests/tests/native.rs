@@ -91,18 +91,7 @@ fn tools_above_and_below() {
             for joined in [false, true] {
                 let other = MPIS.iter().find(|m| m.name != mpi.name).expect("two MPIs");
                 let scene = Scene::new(format!("tools {label}, {}, joined {joined}", mpi.name));
-                let program = compile(mpi, "counted", Library::Preloaded);
-                let arguments: &[&str] = if joined { &["air", "ocean"] } else { &[] };
-                let launch = Launch::of(mpi, 2, program, Library::Preloaded, arguments).preloading(stack.clone());
-                let watched = scene.start(launch);
-                let done = if joined {
-                    let peer = scene.start(Launch::new(other, 2, "counted", &["ocean", "air"]));
-                    let [done, _] = scene.pass([watched, peer], LIMIT);
-                    done
-                } else {
-                    let [done] = scene.pass([watched], LIMIT);
-                    done
-                };
+                let done = under_tools(&scene, mpi, other, "counted", &stack, joined);
                 let counts = counts(&done);
                 scene.require(counts.len() == 2 * (stack.len() - 1), &format!("tools heard: {:?}", counts.keys()));
                 let mut seen = 0;
@@ -133,6 +122,22 @@ fn tools_above_and_below() {
     }
 }
 
+/// Runs `program` under `mpi` with these libraries preloaded, alone or joined with one under `other`.
+fn under_tools(scene: &Scene, mpi: &Mpi, other: &Mpi, program: &str, stack: &[PathBuf], joined: bool) -> Done {
+    let arguments: &[&str] = if joined { &["air", "ocean"] } else { &[] };
+    let path = compile(mpi, program, Library::Preloaded);
+    let launch = Launch::of(mpi, 2, path, Library::Preloaded, arguments).preloading(stack.to_vec());
+    let watched = scene.start(launch);
+    if joined {
+        let peer = scene.start(Launch::new(other, 2, program, &["ocean", "air"]));
+        let [done, _] = scene.pass([watched, peer], LIMIT);
+        done
+    } else {
+        let [done] = scene.pass([watched], LIMIT);
+        done
+    }
+}
+
 /// A tool asks the MPI by PMPI names while it holds its own lock, in a wrapper of a call that is not in our table.
 #[test]
 fn tool_that_asks_under_its_lock() {
@@ -143,18 +148,7 @@ fn tool_that_asks_under_its_lock() {
             for joined in [false, true] {
                 let tools: Vec<_> = stack.iter().filter_map(|p| p.file_stem()?.to_str()).collect();
                 let scene = Scene::new(format!("locking tool, {} {tools:?}, joined {joined}", mpi.name));
-                let program = compile(mpi, "locked", Library::Preloaded);
-                let arguments: &[&str] = if joined { &["air", "ocean"] } else { &[] };
-                let launch = Launch::of(mpi, 2, program, Library::Preloaded, arguments).preloading(stack.clone());
-                let watched = scene.start(launch);
-                let done = if joined {
-                    let peer = scene.start(Launch::new(other, 2, "locked", &["ocean", "air"]));
-                    let [done, _] = scene.pass([watched, peer], LIMIT);
-                    done
-                } else {
-                    let [done] = scene.pass([watched], LIMIT);
-                    done
-                };
+                let done = under_tools(&scene, mpi, other, "locked", &stack, joined);
                 let counts = counts(&done);
                 scene.require(counts.len() == 2, &format!("tools heard: {:?}", counts.keys()));
                 for ((tool, rank), calls) in &counts {

@@ -149,7 +149,7 @@ impl Negotiation {
         self.outbox.pop_front()
     }
 
-    /// Contexts to open and close at once, so that the other side learns that nobody is there.
+    /// Contexts to be refused, so that whoever sends there learns that nobody is there.
     pub fn take_orphans(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.orphans)
     }

@@ -209,6 +209,15 @@ impl Core {
         if pair.controls.is_empty() { pair.gone } else { None }
     }
 
+    pub(crate) fn refuse(&mut self, path: PathRef, context: u64) {
+        let Some(i) = self.of_path(path) else { return };
+        let pair = &self.pairs[i];
+        if let Some(between) = self.between.get(&(pair.local.incarnation, pair.remote.incarnation)) {
+            self.engine.refuse(between.number, context);
+            self.settle();
+        }
+    }
+
     pub(crate) fn open(&mut self, local: ProcId, remote: &RemoteGroup, context: u64) -> InterId {
         let members: Arc<[usize]> = (0u32..)
             .zip(&remote.contacts)

@@ -139,6 +139,11 @@ impl Node {
         self.with(|core| core.recv_control(path))
     }
 
+    /// That leader agreed to a context which nobody here will open: whoever sends to it is told.
+    pub fn refuse(&self, path: PathRef, context: u64) {
+        self.with(|core| core.refuse(path, context));
+    }
+
     /// Whether that leader has died or finalized.
     pub fn path_gone(&self, path: PathRef) -> Option<Gone> {
         self.with(|core| core.path_gone(path))

@@ -114,22 +114,9 @@ fn many_at_once_in_order() {
     let (to_b, to_a) = couple(&a, &b);
     let mut dice = Dice(7);
     let data: Vec<Vec<u8>> = (0..4000).map(|i| pattern(dice.roll(40_000) as usize, i)).collect();
-    let threads: Vec<_> = [(a, to_b), (b, to_a)]
+    let threads: Vec<_> = swap([(a, to_b), (b, to_a)], &data)
         .into_iter()
-        .map(|(job, inter)| {
-            let data = data.clone();
-            std::thread::spawn(move || {
-                let mut spaces: Vec<Vec<u8>> = data.iter().map(|d| vec![0; d.len()]).collect();
-                let sends: Vec<_> = data.iter().map(|d| job.send(inter, 1, d)).collect();
-                let recvs: Vec<_> = spaces.iter_mut().map(|s| job.recv(inter, 1, s)).collect();
-                for (i, op) in recvs.into_iter().enumerate() {
-                    assert_eq!(job.wait(op), got(data[i].len(), 1), "message {i}");
-                }
-                sends.into_iter().for_each(|op| assert_eq!(job.wait(op), Outcome::Sent));
-                assert!(spaces == data);
-                assert_eq!(job.node.drain(LONG), 0);
-            })
-        })
+        .map(|job| std::thread::spawn(move || assert_eq!(job.node.drain(LONG), 0)))
         .collect();
     threads.into_iter().for_each(|t| t.join().unwrap());
 }

@@ -38,24 +38,7 @@ fn cut_at_random_times_with_nothing_lost() {
                 pattern(dice.roll(most) as usize, i)
             })
             .collect();
-        let threads: Vec<_> = [(a, to_b), (b, to_a)]
-            .into_iter()
-            .map(|(job, inter)| {
-                let data = data.clone();
-                std::thread::spawn(move || {
-                    let mut spaces: Vec<Vec<u8>> = data.iter().map(|d| vec![0; d.len()]).collect();
-                    let sends: Vec<_> = data.iter().map(|d| job.send(inter, 1, d)).collect();
-                    let recvs: Vec<_> = spaces.iter_mut().map(|s| job.recv(inter, 1, s)).collect();
-                    for (i, op) in recvs.into_iter().enumerate() {
-                        assert_eq!(job.wait(op), got(data[i].len(), 1), "message {i}");
-                    }
-                    sends.into_iter().for_each(|op| assert_eq!(job.wait(op), Outcome::Sent));
-                    assert!(spaces == data);
-                    job
-                })
-            })
-            .collect();
-        let jobs: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+        let jobs = swap([(a, to_b), (b, to_a)], &data);
         stop.store(true, Ordering::Relaxed);
         let cuts = cutter.join().unwrap();
         println!("seed {seed}: {cuts} cuts");

@@ -6,6 +6,7 @@
 //! being inside the tool.
 #![allow(clippy::too_many_arguments)] // MPI's own.
 
+use crate::entry::FUNCTIONS;
 use crate::{abi, entry};
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -118,7 +119,7 @@ fn origin(address: *const c_void) -> Option<(CString, *const c_void)> {
 
 // ---------------------------------------------------------------------------------------------- the program's calls
 
-static NATIVE: [AtomicPtr<()>; entry::SLOT_COUNT] = [const { AtomicPtr::new(std::ptr::null_mut()) }; entry::SLOT_COUNT];
+static NATIVE: [AtomicPtr<()>; 2 * FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2 * FUNCTIONS];
 
 /// What a native call of this slot goes to.
 pub fn native(slot: usize) -> *const () {
@@ -153,8 +154,6 @@ fn next(name: &CStr) -> Option<*const ()> {
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     (!found.is_null()).then_some(found as *const ())
 }
-
-const FUNCTIONS: usize = entry::SLOT_COUNT / 2;
 
 /// By function: `MPI_X` of a PMPI tool between us and the MPI, where that tool lies, and the MPI's own `PMPI_X`.
 static TOOL: [AtomicPtr<()>; FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; FUNCTIONS];

@@ -72,6 +72,25 @@ pub fn couple(a: &Job, b: &Job) -> (InterId, InterId) {
     (a.open(b, 1), b.open(a, 1))
 }
 
+/// Both ends send all of `data` to each other at once, in order, and check what they get. The ends, when done.
+pub fn swap(ends: [(Job, InterId); 2], data: &[Vec<u8>]) -> Vec<Job> {
+    let threads = ends.map(|(job, inter)| {
+        let data = data.to_vec();
+        std::thread::spawn(move || {
+            let mut spaces: Vec<Vec<u8>> = data.iter().map(|d| vec![0; d.len()]).collect();
+            let sends: Vec<_> = data.iter().map(|d| job.send(inter, 1, d)).collect();
+            let recvs: Vec<_> = spaces.iter_mut().map(|s| job.recv(inter, 1, s)).collect();
+            for (i, op) in recvs.into_iter().enumerate() {
+                assert_eq!(job.wait(op), got(data[i].len(), 1), "message {i}");
+            }
+            sends.into_iter().for_each(|op| assert_eq!(job.wait(op), Outcome::Sent));
+            assert!(spaces == data);
+            job
+        })
+    });
+    threads.map(|t| t.join().unwrap()).into()
+}
+
 pub fn view(data: &[u8]) -> Layout {
     // SAFETY: tests wait for the operation before they drop or change the data; sends only read.
     unsafe { Layout::contiguous(data.as_ptr().cast_mut(), data.len()) }

@@ -84,8 +84,9 @@ pub fn meet(
             records: lead.records.clone(),
         };
         let round = talk_until(node, lead, &record, talk, &offer, deadline);
-        let orphans = talk.negotiation.take_orphans();
-        disown(node, registration, &record, &contact, orphans);
+        for context in talk.negotiation.take_orphans() {
+            node.refuse(path, context);
+        }
         match round.inspect_err(|_| talk.negotiation.abandon())? {
             Round::Agreed(agreement) => {
                 return Ok(Met { agreement, incarnation: record.incarnation, cookie: record.cookie });
@@ -189,19 +190,6 @@ fn talk_until(
                 }
             }
         }
-    }
-}
-
-/// The other side opened these contexts for offers that we had given up, too late for it to know. Closed here at once,
-/// so that whoever sends to us there is told.
-fn disown(node: &Node, registration: &Registration, record: &Record, leader: &Contact, contexts: Vec<u64>) {
-    for context in contexts {
-        let group = node::RemoteGroup {
-            incarnation: record.incarnation,
-            cookie: record.cookie,
-            contacts: vec![leader.clone()],
-        };
-        node.close(node.open(registration.me(), &group, context));
     }
 }
 

@@ -172,5 +172,3 @@ pub fn pmpi_name(slot: usize) -> &'static CStr {
 pub fn guarded(slot: usize) -> *const () {
     GUARDED[slot].0
 }
-
-pub const SLOT_COUNT: usize = 2 * FUNCTIONS;
