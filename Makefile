@@ -3,9 +3,9 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
-# Which MPI each half of the demo runs under: openmpi or mpich.
-LEFT ?= openmpi
-RIGHT ?= mpich
+# Which MPI each half of the demo runs under: mpich4 mpich5 mpich5-abi openmpi4 openmpi5 impi impi-abi lam.
+LEFT ?= openmpi4
+RIGHT ?= mpich4
 
 RELEASE := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/release
 HEADERS := include/mpi_connect.h include/mpif_connect.h include/mpi_connect.f90

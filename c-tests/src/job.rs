@@ -1,7 +1,7 @@
 //! One job: a launcher and its ranks.
 
 use crate::places::{command, library};
-use crate::{Library, Mpi, compile};
+use crate::{Library, Mpi, compile, user};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -65,20 +65,23 @@ impl<'a> Launch<'a> {
     }
 
     fn command(&self, naming: &str) -> Command {
-        let mut words = self.prefix.clone();
+        let mut run = Vec::new();
         if self.library == Library::Preloaded && self.preload.is_none() {
             library();
-            words.push(command().display().to_string());
-            words.extend(["run", "--naming", naming, "--"].map(String::from));
+            run.push(command().display().to_string());
+            run.extend(["run", "--naming", naming, "--"].map(String::from));
         }
-        words.extend(self.mpi.launcher.iter().map(|s| s.to_string()));
+        let mut options = Vec::new();
         if let Some(libraries) = &self.preload {
             let list: Vec<_> = libraries.iter().map(|p| p.display().to_string()).collect();
             if !list.is_empty() {
-                words.extend((self.mpi.rank_variable)("LD_PRELOAD", &list.join(":")));
+                options = (self.mpi.rank_variable)("LD_PRELOAD", &list.join(":"));
             }
         }
-        words.extend(["-n".into(), self.ranks.to_string(), self.program.display().to_string()]);
+        let mut words = self.prefix.clone();
+        words.extend(user::prefix());
+        words.extend(self.mpi.launcher(&run, &options, self.ranks));
+        words.push(self.program.display().to_string());
         words.extend(self.arguments.iter().cloned());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
@@ -92,7 +95,7 @@ impl<'a> Launch<'a> {
                 command.env_remove(name);
             }
         }
-        command.envs(self.mpi.environment.iter().copied()).env(mark.0, mark.1);
+        command.envs(user::environment()).envs(self.mpi.environment()).env(mark.0, mark.1);
         if self.library != Library::None {
             command.env("MPI_CONNECT_LOG", "info").env("MPI_CONNECT_NAMING", naming);
         }

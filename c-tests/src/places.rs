@@ -32,6 +32,11 @@ pub fn command() -> PathBuf {
     built(release().join("mpi-connect"))
 }
 
+/// A script of this crate.
+pub fn script(name: &str) -> String {
+    root().join("c-tests").join(name).display().to_string()
+}
+
 fn built(path: PathBuf) -> PathBuf {
     assert!(path.exists(), "{} is not there: run `make` first", path.display());
     path

@@ -71,7 +71,7 @@ pub fn compile_fortran(mpi: &Mpi, name: &str) -> PathBuf {
     let modules = format!("-J{}", folder.display());
     let flags = [&modules, "-O1", "-g", "-Wall"].map(String::from);
     let sources = [module.clone(), source];
-    make(mpi.fortran, &flags, &sources, &folder.join(format!("{name}-fortran")), &[], &linked())
+    make(mpi.fortran(), &flags, &sources, &folder.join(format!("{name}-fortran")), &[], &linked())
 }
 
 /// Compiles the counting tool as a library that calls itself `title`.
@@ -86,12 +86,12 @@ fn build(mpi: &Mpi, source: &str, output: &str, before: &[String], after: &[Stri
     let output = target().join("c-tests").join(mpi.name).join(output);
     let headers = [folder.join("kit.h"), root().join("include/mpi_connect.h")];
     let flags: Vec<String> = FLAGS.iter().map(|f| f.to_string()).chain(before.iter().cloned()).collect();
-    make(mpi.compiler, &flags, &[source], &output, &headers, after)
+    make(mpi.compiler(), &flags, &[source], &output, &headers, after)
 }
 
 /// Runs a compiler, unless the output is younger than all that it is made of.
 fn make(
-    compiler: &str,
+    [compiler, last]: [Vec<String>; 2],
     flags: &[String],
     sources: &[PathBuf],
     output: &Path,
@@ -104,15 +104,17 @@ fn make(
     std::fs::create_dir_all(output.parent().expect("a folder")).expect("target/c-tests");
     // Renamed when whole: a compiler that was stopped leaves nothing that looks done.
     let draft = output.with_extension(format!("draft-{}", std::process::id()));
-    let done = Command::new(compiler)
+    let done = Command::new(&compiler[0])
+        .args(&compiler[1..])
         .args(flags)
         .args(sources)
         .arg("-o")
         .arg(&draft)
         .args(after)
+        .args(last)
         .output()
-        .unwrap_or_else(|e| panic!("{compiler}: {e}: run `scripts/provision`"));
-    assert!(done.status.success(), "{compiler} {sources:?}:\n{}", String::from_utf8_lossy(&done.stderr));
+        .unwrap_or_else(|e| panic!("{}: {e}: run `scripts/provision`", compiler[0]));
+    assert!(done.status.success(), "{compiler:?} {sources:?}:\n{}", String::from_utf8_lossy(&done.stderr));
     std::fs::rename(&draft, output).expect("rename within a folder");
     output.to_owned()
 }

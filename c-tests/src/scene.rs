@@ -1,7 +1,7 @@
 //! One test's stage: a folder of its own, the jobs in it, and an end in which nothing is left of them.
 
 use crate::places::{command, target};
-use crate::{Done, Job, Launch};
+use crate::{Done, Job, Launch, user};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::cell::RefCell;
@@ -36,6 +36,7 @@ impl Scene {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = target().join(format!("c-tests/run/{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for the test");
+        user::give(&folder);
         println!("-- {title}");
         Scene { folder, title, outputs: RefCell::default(), _turn: turn }
     }
@@ -105,7 +106,10 @@ impl Scene {
 
     /// What `mpi-connect names` says of the scene's folder.
     pub fn names(&self) -> String {
-        let done = Command::new(command()).args(["names", "--naming", &self.naming()]).output().expect("mpi-connect");
+        let mut words = user::prefix();
+        words.push(command().display().to_string());
+        words.extend(["names", "--naming", &self.naming()].map(String::from));
+        let done = Command::new(&words[0]).args(&words[1..]).output().expect("mpi-connect");
         String::from_utf8_lossy(&done.stdout).into_owned()
     }
 

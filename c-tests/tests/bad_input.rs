@@ -25,7 +25,7 @@ fn dies(scene: &Scene, launch: Launch<'_>) -> Done {
 
 #[test]
 fn wrong_arguments() {
-    for mpi in MPIS {
+    for &mpi in MPIS.iter() {
         for ranks in [1, 2] {
             alone(&Scene::new(format!("wrong arguments, {} {ranks}", mpi.name)), bad(mpi, ranks, &["arguments"]));
         }
@@ -34,7 +34,7 @@ fn wrong_arguments() {
 
 #[test]
 fn name_held_by_a_live_job() {
-    for (a, b) in Mpi::pairs() {
+    for (a, b) in Mpi::ring() {
         let scene = Scene::new(format!("a name held by a live job, {} and {}", a.name, b.name));
         let holder = scene.start(bad(a, 1, &["hold", "air"]));
         scene.wait_for_name("air");
@@ -48,7 +48,7 @@ fn name_held_by_a_live_job() {
 #[test]
 fn peer_that_never_comes() {
     let mut figure = Figure::new("20-never", "a peer that never comes, limit 2 s: told after");
-    for mpi in MPIS {
+    for &mpi in MPIS.iter() {
         let scene = Scene::new(format!("a peer that never comes, {}", mpi.name));
         let folder = scene.path("names").display().to_string();
         let launch = bad(mpi, 2, &["never", "godot", &folder, "2"]).env("MPI_CONNECT_TIMEOUT", "2");
@@ -59,7 +59,7 @@ fn peer_that_never_comes() {
 
 #[test]
 fn unusable_naming_folder() {
-    for mpi in MPIS {
+    for &mpi in MPIS.iter() {
         let scene = Scene::new(format!("an unusable naming folder, {}", mpi.name));
         let file = scene.path("a-file");
         std::fs::write(&file, "not a folder").expect("a file");
@@ -73,7 +73,7 @@ fn unusable_naming_folder() {
 
 #[test]
 fn naming_that_is_no_url() {
-    for mpi in MPIS {
+    for &mpi in MPIS.iter() {
         let scene = Scene::new(format!("naming that is no URL, {}", mpi.name));
         for url in ["carrier-pigeon://coop", "file:"] {
             let said = if url == "file:" { "file:" } else { url };
@@ -86,7 +86,7 @@ fn naming_that_is_no_url() {
 /// A setting that is wrong on one rank alone: all are told the same, and none waits for the others.
 #[test]
 fn naming_that_one_rank_cannot_read() {
-    for mpi in MPIS {
+    for &mpi in MPIS.iter() {
         for rank in ["0", "1", "2"] {
             let scene = Scene::new(format!("naming that is no URL on rank {rank} alone, {}", mpi.name));
             alone(&scene, bad(mpi, 3, &["half-set", rank]));
@@ -96,7 +96,7 @@ fn naming_that_one_rank_cannot_read() {
 
 #[test]
 fn calls_before_init_and_after_finalize() {
-    for mpi in MPIS {
+    for &mpi in MPIS.iter() {
         for when in ["before-init", "after-finalize"] {
             let scene = Scene::new(format!("{when}, {}", mpi.name));
             let done = dies(&scene, bad(mpi, 1, &[when]));
@@ -110,10 +110,10 @@ fn calls_before_init_and_after_finalize() {
 
 #[test]
 fn errors_are_fatal_by_default() {
-    for mpi in MPIS {
+    for &mpi in MPIS.iter() {
         dies(&Scene::new(format!("fatal by default, {}", mpi.name)), bad(mpi, 2, &["fatal"]));
     }
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("fatal on an inter-communicator, {}", a.name));
         let doomed = scene.start(bad(a, 1, &["fatal-send", "air", "ocean"]));
         let other = scene.start(bad(b, 1, &["left-alone", "ocean", "air"]));
@@ -126,7 +126,7 @@ fn errors_are_fatal_by_default() {
 
 #[test]
 fn error_handler_is_inherited() {
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("inherited handlers, {} and {}", a.name, b.name));
         let jobs = [
             scene.start(bad(a, 1, &["inherits", "air", "ocean"])),
@@ -139,7 +139,7 @@ fn error_handler_is_inherited() {
 /// A job that finalizes with everything still open: all that it sent arrives.
 #[test]
 fn finalize_with_messages_and_handles_open() {
-    for (a, b) in Mpi::pairs() {
+    for (a, b) in Mpi::ring() {
         let scene = Scene::new(format!("Finalize with messages open, {} to {}", a.name, b.name));
         let jobs =
             [scene.start(bad(a, 1, &["leaves", "air", "ocean"])), scene.start(bad(b, 1, &["stays", "ocean", "air"]))];
@@ -150,7 +150,7 @@ fn finalize_with_messages_and_handles_open() {
 /// What a killed job leaves in the naming folder neither blocks the next of that name nor misleads its peer.
 #[test]
 fn leftovers_of_a_killed_job() {
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("leftovers of a killed job, {} and {}", a.name, b.name));
         let mut killed = scene.start(bad(a, 2, &["hold", "air"]));
         scene.wait_for_name("air");
@@ -168,7 +168,7 @@ fn leftovers_of_a_killed_job() {
 /// A peer that was killed after it had registered and before it joined is not waited for beyond the limit.
 #[test]
 fn peer_killed_before_it_joins() {
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("killed before it joins, {}", a.name));
         let launch = bad(a, 1, &["orphan", "air", "ocean", "3"]).env("MPI_CONNECT_TIMEOUT", "3");
         let _victim = scene.start(bad(b, 1, &["hold", "ocean"]));

@@ -16,7 +16,7 @@ fn edge(case: &str, ranks: usize, limit: Duration, settings: &[(&str, &str)]) ->
         let jobs = [start(a, ["air", "ocean"], "0"), start(b, ["ocean", "air"], "1")];
         scene.pass(jobs, limit)
     };
-    Mpi::mixed().map(run).collect()
+    Mpi::couples().map(run).collect()
 }
 
 /// An attribute's delete callback, run by MPI_Comm_free, still has a whole inter-communicator; it may refuse.

@@ -22,7 +22,7 @@ fn survivors_are_told() {
         "40-kill",
         "peer killed: ms until the pending call says so (limit 5000; * the transfer was whole before)",
     );
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::ring() {
         figure.line(format!("survivor under {}, killed under {}", b.name, a.name));
         let mut rows = vec![[""].iter().chain(CALLS).map(|s| s.to_string()).collect::<Vec<_>>()];
         for (state, meaning) in STATES {

@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// ours first.
 #[test]
 fn smallest_program_keeps_its_mpi() {
-    for mpi in MPIS {
+    for &mpi in MPIS.iter() {
         for flags in [&[][..], &["-Wl,--as-needed"]] {
             let scene = Scene::new(format!("smallest program, {} {}", mpi.name, flags.concat()));
             let program = compile_with(mpi, "tiny", Library::Linked, flags);
@@ -33,7 +33,7 @@ fn fortran<'a>(mpi: &'a Mpi, ranks: usize, arguments: &[&str]) -> Launch<'a> {
 
 #[test]
 fn fortran_with_fortran() {
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("Fortran: {} and {}", a.name, b.name));
         let jobs =
             [scene.start(fortran(a, 2, &["air", "ocean", "0"])), scene.start(fortran(b, 2, &["ocean", "air", "1"]))];
@@ -45,7 +45,7 @@ fn fortran_with_fortran() {
 /// The blanks at the end of a Fortran name are not part of it.
 #[test]
 fn fortran_with_c() {
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("Fortran {} with C {}", a.name, b.name));
         let jobs = [
             scene.start(fortran(a, 2, &["air", "ocean", "c"])),

@@ -19,7 +19,7 @@ fn wrong_interfaces_ompi_6240() {
         figure.line("SKIPPED: no network namespaces here");
         return;
     };
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         for interface in ["all", "live0", "10.77.31.0/24"] {
             let scene = Scene::new(format!("{} and {} by interface {interface}", a.name, b.name));
             let start = |host, mpi, ranks, names: [&str; 2]| {
@@ -39,7 +39,7 @@ fn wrong_interfaces_ompi_6240() {
 #[test]
 fn loopback_only_unless_asked() {
     let Some(hosts) = two_hosts() else { return };
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("loopback only, {} and {}", a.name, b.name));
         let start = |host: usize, mpi, names: [&str; 2]| {
             let launch = Launch::new(mpi, 1, "bad", &["orphan", names[0], names[1], "3"]);

@@ -1,6 +1,6 @@
 //! The air/ocean pair: both ways round, several sizes, every value checked.
 
-use c_tests::{Figure, Launch, Library, Mpi, Scene};
+use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene};
 use std::time::Duration;
 
 const SECTIONS: &[&str] = &[
@@ -34,7 +34,6 @@ const SECTIONS: &[&str] = &[
     "rejoin",
     "freed",
 ];
-const SHAPES: &[(usize, usize)] = &[(1, 1), (2, 3), (3, 1)];
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn halves<'a>(a: &'a Mpi, b: &'a Mpi, shape: (usize, usize), library: Library, sections: &[&str]) -> [Launch<'a>; 2] {
@@ -54,45 +53,56 @@ fn run(scene: &Scene, halves: [Launch<'_>; 2]) -> Vec<(String, u64)> {
         .collect()
 }
 
-fn matrix(figure: &str, title: &str, library: Library, shapes: &[(usize, usize)]) {
-    let mut figure = Figure::new(figure, title);
-    let mut rows: Vec<Vec<String>> = SECTIONS.iter().map(|s| vec![s.to_string()]).collect();
+/// Runs every section, and gives how many values were checked.
+fn whole(a: &Mpi, b: &Mpi, shape: (usize, usize), library: Library) -> u64 {
+    let scene = Scene::new(format!("air {} {}, ocean {} {}", a.name, shape.0, b.name, shape.1));
+    let sections = run(&scene, halves(a, b, shape, library, SECTIONS));
+    scene.require(sections.len() == SECTIONS.len(), "every section reports");
+    sections.iter().map(|(_, n)| n).sum()
+}
+
+#[test]
+fn every_pair_of_mpis() {
+    let mut figure =
+        Figure::new("10-pairs", "air (rows, 2 ranks) and ocean (columns, 1 rank): values checked, all right");
     let mut head = vec![String::new()];
-    for (a, b) in Mpi::pairs() {
-        for &shape in shapes {
-            let label = format!("{}{}-{}{}", a.letter, shape.0, b.letter, shape.1);
-            let scene = Scene::new(format!("air {} {}, ocean {} {}", a.name, shape.0, b.name, shape.1));
-            let sections = run(&scene, halves(a, b, shape, library, SECTIONS));
-            assert_eq!(sections.len(), SECTIONS.len(), "every section reports");
-            for (row, (_, n)) in rows.iter_mut().zip(&sections) {
-                row.push(n.to_string());
-            }
-            head.push(label);
-        }
+    head.extend(MPIS.iter().map(|m| m.sign.to_owned()));
+    let mut rows = vec![head];
+    for a in MPIS.iter() {
+        let mut row = vec![format!("{} {}", a.sign, a.name)];
+        row.extend(MPIS.iter().map(|b| whole(a, b, (2, 1), Library::Preloaded).to_string()));
+        rows.push(row);
     }
-    rows.insert(0, head);
+    figure.table(&rows);
+    figure.line(format!("sections: {}", SECTIONS.join(", ")));
+}
+
+#[test]
+fn air_and_ocean_by_size() {
+    let mut figure = Figure::new("11-sizes", "air and ocean by numbers of ranks: values checked, all right");
+    let shapes = [(1, 1), (2, 3), (3, 1)];
+    let mut rows = vec![vec![String::new()]];
+    rows[0].extend(shapes.map(|(a, b)| format!("{a}-{b}")));
+    for (a, b) in Mpi::ring() {
+        let mut row = vec![format!("{} {}", a.sign, b.sign)];
+        row.extend(shapes.map(|shape| whole(a, b, shape, Library::Preloaded).to_string()));
+        rows.push(row);
+    }
     figure.table(&rows);
 }
 
 #[test]
-fn air_and_ocean_by_preload() {
-    matrix(
-        "10-pairs",
-        "air and ocean, by preload: values checked, all right (M2-O3: 2 ranks under MPICH, 3 under Open MPI)",
-        Library::Preloaded,
-        SHAPES,
-    );
-}
-
-#[test]
 fn air_and_ocean_linked() {
-    matrix("11-linked", "air and ocean, linked: values checked, all right", Library::Linked, &[(2, 1)]);
+    let mut figure = Figure::new("12-linked", "air (2) and ocean (1), linked: values checked, all right");
+    for (a, b) in Mpi::ring() {
+        figure.line(format!("{} {}: {}", a.sign, b.sign, whole(a, b, (2, 1), Library::Linked)));
+    }
 }
 
 #[test]
 fn over_two_gibibytes() {
-    let mut figure = Figure::new("12-big", "one message of 2049 MiB, every byte checked");
-    for (a, b) in Mpi::mixed() {
+    let mut figure = Figure::new("13-big", "one message of 2049 MiB, every byte checked");
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("2049 MiB from {} to {}", a.name, b.name));
         let jobs = halves(a, b, (1, 1), Library::Preloaded, &["big"]).map(|h| scene.start(h));
         let [air, _] = scene.pass(jobs, LIMIT);
@@ -104,7 +114,7 @@ fn over_two_gibibytes() {
 /// Two mpiruns on one node, each with its own session folders, shared memory and daemons: they join.
 #[test]
 fn two_mpiruns_one_node_ompi_6916() {
-    for mpi in c_tests::MPIS {
+    for &mpi in MPIS.iter() {
         let scene = Scene::new(format!("two mpiruns of {} on one node", mpi.name));
         run(&scene, halves(mpi, mpi, (2, 2), Library::Preloaded, &["queries", "send"]));
     }
@@ -114,7 +124,7 @@ fn two_mpiruns_one_node_ompi_6916() {
 #[test]
 fn either_starts_first() {
     for first in 0..2 {
-        for (a, b) in Mpi::mixed() {
+        for (a, b) in Mpi::couples() {
             let scene = Scene::new(format!("{} first", ["air", "ocean"][first]));
             let [air, ocean] = halves(a, b, (1, 2), Library::Preloaded, &["queries", "send"]);
             let jobs = if first == 0 {
@@ -134,7 +144,7 @@ fn either_starts_first() {
 /// A peer that is two seconds late is no reason to give up.
 #[test]
 fn peer_two_seconds_late_ompi_1905() {
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("{} two seconds after {}", b.name, a.name));
         let [air, ocean] = halves(a, b, (1, 1), Library::Preloaded, &["queries", "send"]);
         let air = scene.start(air);
@@ -148,7 +158,7 @@ fn peer_two_seconds_late_ompi_1905() {
 /// Three jobs, each joined to both others.
 #[test]
 fn three_jobs() {
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("air {} 2, ice {} 3, ocean {} 1", a.name, b.name, a.name));
         let jobs = [
             scene.start(Launch::new(a, 2, "three", &["air", "ice", "ocean"])),
@@ -162,7 +172,7 @@ fn three_jobs() {
 /// Connecting and parting, over and over, leaves nothing that runs out.
 #[test]
 fn many_connections_ompi_13076() {
-    for (a, b) in Mpi::mixed() {
+    for (a, b) in Mpi::couples() {
         let scene = Scene::new("connect and part, over and over");
         let sections: Vec<_> = ["again", "rejoin", "freed"].repeat(10);
         run(&scene, halves(a, b, (2, 1), Library::Preloaded, &sections));

@@ -8,7 +8,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn table(figure: &str, title: &str, roles: [&str; 2]) {
     let mut figure = Figure::new(figure, title);
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for (a, b) in Mpi::pairs() {
+    for (a, b) in Mpi::ring() {
         let scene = Scene::new(format!("progress of {}: {} beside {}", roles[0], a.name, b.name));
         let jobs = [
             scene.start(Launch::new(a, 2, "progress", &[roles[0], "air", "ocean"])),

@@ -15,12 +15,9 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let mut mpi = |default: &str| {
         let name = words.next().unwrap_or_else(|| default.into());
-        Mpi::by_name(&name).ok_or_else(|| {
-            let known: Vec<_> = c_tests::MPIS.iter().map(|m| m.name).collect();
-            format!("no MPI named {name}; there are {}", known.join(", "))
-        })
+        Mpi::by_name(&name).ok_or_else(|| format!("no MPI named {name}; there are {}", Mpi::names().join(", ")))
     };
-    match mpi("openmpi").and_then(|left| show(left, mpi("mpich")?)) {
+    match mpi("openmpi4").and_then(|left| show(left, mpi("mpich4")?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("demo: {e}");
@@ -32,6 +29,7 @@ fn main() -> ExitCode {
 fn show(left: &Mpi, right: &Mpi) -> Result<(), String> {
     let folder = target().join("demo");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    c_tests::user::give(&folder);
 
     println!("One program, 2 ranks under {}: the reference", left.name);
     let whole = runs::whole(left, &folder)?;

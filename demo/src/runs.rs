@@ -33,7 +33,9 @@ pub fn halves(left: &Mpi, right: &Mpi, folder: &Path) -> Result<(Vec<f64>, Vec<f
 
 fn compile(mpi: &Mpi, folder: &Path, coupled: bool) -> Result<PathBuf, String> {
     let program = folder.join(format!("plate-{}{}", mpi.name, if coupled { "-coupled" } else { "" }));
-    let mut compiler = Command::new(mpi.compiler);
+    let [words, last] = mpi.compiler();
+    let mut compiler = Command::new(&words[0]);
+    compiler.args(&words[1..]);
     // Contraction would let the compiler round differently in different loops.
     compiler.args(["-std=gnu11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-o"]).arg(&program);
     compiler.arg(root().join("demo/plate.c"));
@@ -43,8 +45,9 @@ fn compile(mpi: &Mpi, folder: &Path, coupled: bool) -> Result<PathBuf, String> {
         compiler.arg("-DCOUPLED").arg(format!("-I{}", root().join("include").display()));
         compiler.args([format!("-L{lib}"), format!("-Wl,-rpath,{lib}"), "-lmpi_connect".into()]);
     }
-    let status = compiler.arg("-lm").status().map_err(|e| format!("{}: {e}: run `scripts/provision`", mpi.compiler))?;
-    if status.success() { Ok(program) } else { Err(format!("{} failed", mpi.compiler)) }
+    let status =
+        compiler.args(last).arg("-lm").status().map_err(|e| format!("{}: {e}: run `scripts/provision`", words[0]))?;
+    if status.success() { Ok(program) } else { Err(format!("{} failed", words[0])) }
 }
 
 /// One program under its launcher; killed when dropped before its end.
@@ -58,16 +61,16 @@ impl Run {
     fn start(mpi: &Mpi, program: &Path, part: &str, out: &Path, naming: Option<&str>) -> Result<Run, String> {
         // What an earlier run left would be taken for this one's.
         let _ = std::fs::remove_file(out);
-        let mut words = Vec::new();
+        let mut run = Vec::new();
         if let Some(naming) = naming {
-            words.push(command().display().to_string());
-            words.extend(["run", "--naming", naming, "--"].map(String::from));
+            run.push(command().display().to_string());
+            run.extend(["run", "--naming", naming, "--"].map(String::from));
         }
-        words.extend(mpi.launcher.iter().map(|s| s.to_string()));
-        words.extend(["-n", "2", &program.display().to_string(), part, &out.display().to_string()].map(String::from));
+        let mut words = mpi.launcher(&run, &[], 2);
+        words.extend([&program.display().to_string(), part, &out.display().to_string()].map(String::from));
         println!("  $ {}", words.join(" "));
-        let mut launcher = Command::new(&words[0]);
-        launcher.args(&words[1..]).envs(mpi.environment.iter().copied()).stdin(std::process::Stdio::null());
+        let mut launcher = mpi.command(&words);
+        launcher.stdin(std::process::Stdio::null());
         let child = launcher.spawn().map_err(|e| format!("{}: {e}", words[0]))?;
         Ok(Run { title: part.to_owned(), child })
     }
