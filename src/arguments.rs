@@ -37,11 +37,19 @@ pub enum BuildError {
     EnvList,
     AppFile,
     Comma,
+    /// LAM's `-x` takes no comma in this variable's value.
+    LamComma(String),
+    /// LAM's `mpiexec` makes an `mpirun` command line of its own, without the variables.
+    LamMpiexec,
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            BuildError::LamComma(name) => {
+                return write!(f, "LAM's mpirun takes no comma in the value of {name}; set it in the program");
+            }
+            BuildError::LamMpiexec => "LAM's mpiexec does not pass variables on; use mpirun",
             BuildError::EnvList => {
                 "Open MPI takes variables from mca_base_env_list or from -x, not from both, and this command needs -x; \
                  give yours with -x too"
@@ -58,6 +66,7 @@ pub fn build(kind: Kind, args: &[OsString], wanted: &Wanted) -> Result<Built, Bu
     match kind {
         Kind::Orte | Kind::Prte => open_mpi(kind, args, wanted),
         Kind::Hydra => Ok(hydra(args, wanted)),
+        Kind::Lam => lam(args, wanted),
         Kind::Slurm => slurm(args, wanted),
         Kind::Plain | Kind::Unknown => {
             let mut env = wanted.settings.clone();
@@ -145,6 +154,41 @@ fn hydra(args: &[OsString], wanted: &Wanted) -> Built {
     }
     out.extend(words);
     Built { args: out, env: Vec::new() }
+}
+
+/// One `-x` holds all: of several the first counts. LAM binds lazily to itself, and fails in MPI_Init when a preloaded
+/// library is bound so too.
+fn lam(args: &[OsString], wanted: &Wanted) -> Result<Built, BuildError> {
+    let mut words = args.to_vec();
+    let mut theirs = String::new();
+    if let Some(at) = words.iter().position(|w| is_option(w, "x"))
+        && let Some(list) = words.get(at + 1).and_then(|w| w.to_str())
+    {
+        theirs = list.to_owned();
+        words.drain(at..at + 2);
+    }
+    let mut preload = in_front(wanted, &wanted.inherited);
+    let mut items: Vec<String> = Vec::new();
+    for item in theirs.split(',').filter(|i| !i.is_empty()) {
+        match item.split_once('=') {
+            Some((PRELOAD, value)) => preload = in_front(wanted, value),
+            _ if item == PRELOAD => {}
+            _ => items.push(item.into()),
+        }
+    }
+    let said: Vec<String> = items.iter().map(|i| i.split('=').next().unwrap_or_default().to_owned()).collect();
+    let bind = ("LD_BIND_NOW".to_owned(), "1".to_owned());
+    for (name, value) in [&(PRELOAD.to_owned(), preload), &bind].into_iter().chain(&wanted.settings) {
+        if value.contains(',') {
+            return Err(BuildError::LamComma(name.clone()));
+        }
+        if !said.contains(name) {
+            items.push(format!("{name}={value}"));
+        }
+    }
+    let mut out: Vec<OsString> = vec!["-x".into(), items.join(",").into()];
+    out.extend(words);
+    Ok(Built { args: out, env: Vec::new() })
 }
 
 /// `--export` holds names and assignments with commas between, so values that may hold a comma go by name, through

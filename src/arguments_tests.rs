@@ -109,3 +109,19 @@ fn words_that_are_not_utf8_go_through() {
         assert_eq!(built.args.last(), Some(&odd));
     }
 }
+
+#[test]
+fn lam_gets_one_x_for_all() {
+    let plain = Wanted { settings: vec![("MPI_CONNECT_LOG".into(), "info".into())], ..wanted("") };
+    let line = |args: &str| {
+        let built = build(Kind::Lam, &words(args), &plain).unwrap();
+        built.args.iter().map(|a| a.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(line("-np 2 ./a"), "-x LD_PRELOAD=/our.so,LD_BIND_NOW=1,MPI_CONNECT_LOG=info -np 2 ./a");
+    assert_eq!(
+        line("-np 2 -x LD_PRELOAD=/u.so,MINE=3,MPI_CONNECT_LOG ./a"),
+        "-x MINE=3,MPI_CONNECT_LOG,LD_PRELOAD=/our.so:/u.so,LD_BIND_NOW=1 -np 2 ./a"
+    );
+    let comma = build(Kind::Lam, &words("-np 2 ./a"), &wanted(""));
+    assert_eq!(comma, Err(BuildError::LamComma("MPI_CONNECT_IFACE".into())));
+}

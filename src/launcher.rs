@@ -19,6 +19,8 @@ pub enum Kind {
     Prte,
     /// MPICH, Intel MPI and others: `-genv`.
     Hydra,
+    /// LAM: `-x` with commas between, the first of several counts; its daemon's environment goes to the ranks.
+    Lam,
     /// `srun`: `--export`.
     Slurm,
     /// Called like a launcher, but unknown: gets the environment.
@@ -33,6 +35,7 @@ impl fmt::Display for Kind {
             Kind::Orte => "Open MPI (orte)",
             Kind::Prte => "Open MPI (prrte)",
             Kind::Hydra => "hydra",
+            Kind::Lam => "LAM",
             Kind::Slurm => "Slurm",
             Kind::Unknown => "unknown launcher",
             Kind::Plain => "program",
@@ -104,6 +107,8 @@ fn by_name(name: &str) -> Option<Kind> {
         "orterun" => Some(Kind::Orte),
         "prterun" | "prun" => Some(Kind::Prte),
         "srun" => Some(Kind::Slurm),
+        // As root it says nothing of its version, only that root is not welcome.
+        _ if name.ends_with(".lam") => Some(Kind::Lam),
         _ if name.ends_with(".hydra") || name.ends_with(".mpich") => Some(Kind::Hydra),
         _ => None,
     }
@@ -124,6 +129,8 @@ fn by_version(text: &str) -> Kind {
         // Until 4 it says "(OpenRTE)" or "(Open MPI)", by the name it was called.
         let major = text.split("Open MPI) ").nth(1).and_then(|v| v.split('.').next()).and_then(|v| v.parse().ok());
         if major.is_some_and(|m: u32| m < 5) { Kind::Orte } else { Kind::Prte }
+    } else if has("LAM") {
+        Kind::Lam
     } else if has("PRRTE") || has("prterun") {
         Kind::Prte
     } else if text.trim_start().starts_with("slurm ") {
@@ -169,6 +176,7 @@ mod tests {
             ("mpirun.mpich", Kind::Hydra),
             ("mpiexec.mpich", Kind::Hydra),
             ("mpiexec.hydra", Kind::Hydra),
+            ("mpirun.lam", Kind::Lam),
             ("sh", Kind::Plain),
         ] {
             match find(OsStr::new(word)) {
@@ -197,6 +205,7 @@ mod tests {
             ("HYDRA build details:", Kind::Hydra),
             ("Intel(R) MPI Library for Linux* OS, Version 2021.19", Kind::Hydra),
             ("prterun (PRRTE) 3.0", Kind::Prte),
+            ("LAM 7.1.4/MPI 2 C++/ROMIO - Indiana University", Kind::Lam),
             ("something else", Kind::Unknown),
             ("", Kind::Unknown),
         ] {

@@ -86,6 +86,10 @@ pub fn run(args: &Args) -> Result<(), RunError> {
             program.display()
         );
     }
+    // One file serves LAM's mpiexec and its own; only mpirun passes variables on.
+    if kind == Kind::Lam && program.file_name().is_some_and(|n| n.to_string_lossy().starts_with("mpiexec")) {
+        return Err(RunError::Build(BuildError::LamMpiexec));
+    }
     let built = build(kind, rest, &wanted).map_err(RunError::Build)?;
     if args.print {
         println!("{}", shell_line(word, &built));

@@ -3,6 +3,7 @@
 #define KIT_H
 
 #include <mpi.h>
+#include "lam.h"
 #ifndef KIT_NATIVE
 #include <mpi_connect.h>
 #ifdef KIT_WEAK

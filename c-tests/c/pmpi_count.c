@@ -1,6 +1,7 @@
 /* A PMPI tool: counts calls and passes them on. Built twice, as TOOL "above" and TOOL "below", to stand on either side of
  * the library. Calls with a communicator are counted apart for MPI_COMM_WORLD and for any other. */
 #include <mpi.h>
+#include "lam.h"
 #include <stdio.h>
 
 #define EACH(X) \
@@ -32,12 +33,12 @@ int MPI_Comm_rank(MPI_Comm comm, int *rank)
     return code;
 }
 int MPI_Comm_size(MPI_Comm comm, int *size) { COUNT(Comm_size, comm); return PMPI_Comm_size(comm, size); }
-int MPI_Send(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm comm)
+int MPI_Send(KIT_CONST void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm comm)
 {
     COUNT(Send, comm);
     return PMPI_Send(b, n, t, to, tag, comm);
 }
-int MPI_Ssend(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm comm)
+int MPI_Ssend(KIT_CONST void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm comm)
 {
     COUNT(Ssend, comm);
     return PMPI_Ssend(b, n, t, to, tag, comm);
@@ -47,7 +48,7 @@ int MPI_Recv(void *b, int n, MPI_Datatype t, int from, int tag, MPI_Comm comm, M
     COUNT(Recv, comm);
     return PMPI_Recv(b, n, t, from, tag, comm, status);
 }
-int MPI_Isend(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm comm, MPI_Request *request)
+int MPI_Isend(KIT_CONST void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm comm, MPI_Request *request)
 {
     COUNT(Isend, comm);
     return PMPI_Isend(b, n, t, to, tag, comm, request);
@@ -57,7 +58,7 @@ int MPI_Irecv(void *b, int n, MPI_Datatype t, int from, int tag, MPI_Comm comm, 
     COUNT(Irecv, comm);
     return PMPI_Irecv(b, n, t, from, tag, comm, request);
 }
-int MPI_Sendrecv(const void *b, int n, MPI_Datatype t, int to, int tag, void *rb, int rn, MPI_Datatype rt, int from,
+int MPI_Sendrecv(KIT_CONST void *b, int n, MPI_Datatype t, int to, int tag, void *rb, int rn, MPI_Datatype rt, int from,
                  int rtag, MPI_Comm comm, MPI_Status *status)
 {
     COUNT(Sendrecv, comm);
@@ -74,7 +75,7 @@ int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
     return PMPI_Iprobe(from, tag, comm, flag, status);
 }
 int MPI_Barrier(MPI_Comm comm) { COUNT(Barrier, comm); return PMPI_Barrier(comm); }
-int MPI_Allreduce(const void *in, void *out, int n, MPI_Datatype t, MPI_Op op, MPI_Comm comm)
+int MPI_Allreduce(KIT_CONST void *in, void *out, int n, MPI_Datatype t, MPI_Op op, MPI_Comm comm)
 {
     COUNT(Allreduce, comm);
     return PMPI_Allreduce(in, out, n, t, op, comm);

@@ -1,6 +1,7 @@
 /* A PMPI tool with one lock for all that it knows: its wrapper of a call that the library has nothing to do with asks the
  * MPI for the rank while it holds the lock. By its PMPI name that call must not come back to the tool. */
 #include <mpi.h>
+#include "lam.h"
 #include <pthread.h>
 #include <stdio.h>
 
@@ -16,7 +17,7 @@ static void count(long *of)
 }
 int MPI_Comm_rank(MPI_Comm comm, int *rank) { count(&ranks); return PMPI_Comm_rank(comm, rank); }
 int MPI_Comm_size(MPI_Comm comm, int *size) { count(&sizes); return PMPI_Comm_size(comm, size); }
-int MPI_Send(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm comm)
+int MPI_Send(KIT_CONST void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm comm)
 {
     count(&sends[comm != MPI_COMM_WORLD]);
     return PMPI_Send(b, n, t, to, tag, comm);

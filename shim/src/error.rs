@@ -4,8 +4,7 @@ use crate::abi::{self, Abi};
 use crate::forward::{self as pmpi, Handle};
 use crate::house;
 use std::ffi::{CString, c_int};
-use std::sync::Mutex;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// What kind of failure: each becomes one MPI error class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,49 +74,63 @@ pub fn own_class(class: Class) -> Option<c_int> {
         _ => return None,
     };
     *cell.get_or_init(|| {
-        let mut value = 0;
-        // SAFETY: plain out-argument; the text is terminated.
-        unsafe {
-            (pmpi::add_error_class(&mut value) == 0).then(|| {
-                pmpi::add_error_string(value, text.as_ptr());
-                value
-            })
-        }
+        let value = new_class()?;
+        // SAFETY: the text is terminated.
+        unsafe { pmpi::add_error_string(value, text.as_ptr()) };
+        // It is its own code, whose text is this until there is a failure to tell of.
+        codes().push(Code { code: value, class: value, text: text.to_owned() });
+        Some(value)
     })
 }
 
-/// Our codes: the class each belongs to.
-static CODES: Mutex<Vec<(c_int, c_int)>> = Mutex::new(Vec::new());
+fn new_class() -> Option<c_int> {
+    let mut value = 0;
+    // SAFETY: plain out-argument.
+    (unsafe { pmpi::add_error_class(&mut value) } == 0).then_some(value)
+}
+
+/// One of our codes: the class it belongs to, and its text.
+struct Code {
+    code: c_int,
+    class: c_int,
+    text: CString,
+}
+
+fn codes() -> MutexGuard<'static, Vec<Code>> {
+    static CODES: Mutex<Vec<Code>> = Mutex::new(Vec::new());
+    CODES.lock().unwrap_or_else(|e| e.into_inner())
+}
 
 /// An error code whose text is this failure's. One code a class: its text is that of the last failure.
 ///
 /// The code is a class made at run time, since the MPICH family shows the texts of codes under a predefined class as
-/// garbage; `MPI_Error_class` is ours for such a code and gives the class that it stands for.
+/// garbage; `MPI_Error_class` and `MPI_Error_string` are ours for such a code. The MPI below is told the text too: it
+/// prints it when the error is fatal.
 pub fn code(failure: &Failure) -> c_int {
     let abi = abi::get();
     let class = abi.class(failure.class);
-    let mut codes = CODES.lock().unwrap_or_else(|e| e.into_inner());
-    let code = match codes.iter().find(|(_, c)| *c == class) {
-        Some((code, _)) => *code,
-        None => {
-            let mut code = 0;
-            // SAFETY: plain out-argument.
-            if unsafe { pmpi::add_error_class(&mut code) } != 0 {
-                return class;
-            }
-            codes.push((code, class));
-            code
-        }
-    };
-    let text = clipped(abi, &failure.text);
+    let mut codes = codes();
+    let at = codes.iter().position(|c| c.class == class).or_else(|| {
+        let code = new_class()?;
+        codes.push(Code { code, class, text: CString::default() });
+        Some(codes.len() - 1)
+    });
+    let Some(at) = at else { return class };
+    let code = &mut codes[at];
+    code.text = clipped(abi, &failure.text);
     // SAFETY: the text is terminated and no longer than MPI_MAX_ERROR_STRING.
-    unsafe { pmpi::add_error_string(code, text.as_ptr()) };
-    code
+    unsafe { pmpi::add_error_string(code.code, code.text.as_ptr()) };
+    code.code
 }
 
 /// The class that one of our codes stands for.
 pub fn class_of_code(code: c_int) -> Option<c_int> {
-    CODES.lock().unwrap_or_else(|e| e.into_inner()).iter().find(|(c, _)| *c == code).map(|(_, class)| *class)
+    codes().iter().find(|c| c.code == code).map(|c| c.class)
+}
+
+/// The text of one of our codes.
+pub fn text_of_code(code: c_int) -> Option<CString> {
+    codes().iter().find(|c| c.code == code).map(|c| c.text.clone())
 }
 
 fn clipped(abi: &Abi, text: &str) -> CString {

@@ -7,7 +7,7 @@
 #![allow(clippy::too_many_arguments)] // MPI's own.
 
 use crate::entry::FUNCTIONS;
-use crate::{abi, entry};
+use crate::{abi, entry, gaps};
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -252,7 +252,9 @@ macro_rules! pmpi {
             static FOUND: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
             let mut function = FOUND.load(Ordering::Relaxed).cast_const();
             if function.is_null() {
-                function = library().and_then(|l| l.symbol($symbol)).unwrap_or(absent());
+                function = library()
+                    .and_then(|l| gaps::stand_in(l, $symbol).or_else(|| l.symbol($symbol)))
+                    .unwrap_or(absent());
                 FOUND.store(function.cast_mut(), Ordering::Relaxed);
             }
             // SAFETY: the symbol has this type in every MPI, handles being register-wide.
@@ -300,6 +302,7 @@ pmpi! {
     fn comm_set_attr = c"PMPI_Comm_set_attr" (comm: Handle, keyval: c_int, value: *mut c_void);
     fn comm_create_keyval = c"PMPI_Comm_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
     fn errhandler_free = c"PMPI_Errhandler_free" (handler: *mut Handle);
+    fn abort = c"PMPI_Abort" (comm: Handle, code: c_int);
     fn add_error_class = c"PMPI_Add_error_class" (class: *mut c_int);
     fn add_error_string = c"PMPI_Add_error_string" (code: c_int, text: *const c_char);
     fn allreduce = c"PMPI_Allreduce" (send: *const c_void, recv: *mut c_void, count: c_int, datatype: Handle, op: Handle, comm: Handle);
@@ -318,9 +321,13 @@ pmpi! {
     fn type_get_extent_x = c"PMPI_Type_get_extent_x" (datatype: Handle, lb: *mut i64, extent: *mut i64);
     fn type_get_envelope = c"PMPI_Type_get_envelope" (datatype: Handle, integers: *mut c_int, addresses: *mut c_int, datatypes: *mut c_int, combiner: *mut c_int);
     fn type_get_contents = c"PMPI_Type_get_contents" (datatype: Handle, integers: c_int, addresses: c_int, datatypes: c_int, ints: *mut c_int, aints: *mut isize, types: *mut c_void);
+    fn type_size = c"PMPI_Type_size" (datatype: Handle, size: *mut c_int);
+    fn type_get_extent = c"PMPI_Type_get_extent" (datatype: Handle, lb: *mut i64, extent: *mut i64);
     fn type_free = c"PMPI_Type_free" (datatype: *mut Handle);
     fn type_create_keyval = c"PMPI_Type_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
     fn type_set_attr = c"PMPI_Type_set_attr" (datatype: Handle, keyval: c_int, value: *mut c_void);
+    /// LAM's own way to a communicator's error handler.
+    fn lam_err_comm = c"lam_err_comm" (comm: Handle, class: c_int, error: c_int, text: *const c_char);
     /// Asks the MPI whether it accepts count, datatype and tag: nothing is sent.
     fn send = c"PMPI_Send" (buf: *const c_void, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
 }

@@ -12,6 +12,7 @@ mod datatype;
 mod entry;
 mod error;
 mod forward;
+mod gaps;
 mod group;
 mod house;
 mod inter;

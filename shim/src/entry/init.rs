@@ -47,6 +47,25 @@ pub fn Error_class(face: Face, code: usize, class: usize) -> c_int {
     }
 }
 
+/// The text of one of our codes; MPI's own for any other.
+pub fn Error_string(face: Face, code: usize, string: usize, len: usize) -> c_int {
+    if let Some(ours) = error::text_of_code(code as c_int) {
+        let text = ours.as_bytes_with_nul();
+        // SAFETY: the program's int, and its MPI_MAX_ERROR_STRING bytes, which no text of ours exceeds.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), string as *mut u8, text.len());
+            (len as *mut c_int).write(text.len() as c_int - 1);
+        }
+        return 0;
+    }
+    // SAFETY: the function of this face is MPI_Error_string.
+    unsafe {
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize, usize) -> c_int>(forward::native(face.0))(
+            code, string, len,
+        )
+    }
+}
+
 fn started(code: c_int) -> c_int {
     if forward::library().is_none() {
         error::die(

@@ -1,0 +1,99 @@
+//! What LAM lacks of the functions that we call ourselves, done with what it has.
+//!
+//! Only `forward` asks here, for our own calls; a program is never offered what its MPI does not have.
+
+use crate::abi;
+use crate::forward::{self as pmpi, Handle, Library};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// What serves as `PMPI_X` in this MPI, where its own does not.
+pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
+    library.symbol(c"lam_mpi_comm_world")?;
+    Some(match name.to_bytes() {
+        b"PMPI_Add_error_class" => add_error_class as *const (),
+        b"PMPI_Add_error_string" => add_error_string as *const (),
+        b"PMPI_Comm_call_errhandler" => comm_call_errhandler as *const (),
+        // Its newer form gives a handler without a reference, which freeing would then take from the program.
+        b"PMPI_Comm_get_errhandler" => library.symbol(c"PMPI_Errhandler_get")?,
+        b"PMPI_Ibcast" => ibcast as *const (),
+        b"PMPI_Type_get_extent_x" => type_get_extent_x as *const (),
+        b"PMPI_Type_size_x" => type_size_x as *const (),
+        _ => return None,
+    })
+}
+
+/// LAM's codes hold their class in the low byte, and handlers are given that byte alone: numbers that its own classes
+/// do not reach.
+unsafe extern "C" fn add_error_class(class: *mut c_int) -> c_int {
+    static NEXT: AtomicI32 = AtomicI32::new(100);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    if next > 255 {
+        return abi::get().err_other;
+    }
+    // SAFETY: our own call, with a place for the result.
+    unsafe { class.write(next) };
+    0
+}
+
+/// `error` keeps the texts.
+unsafe extern "C" fn add_error_string(_code: c_int, _text: *const c_char) -> c_int {
+    0
+}
+
+unsafe extern "C" fn comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
+    let abi = abi::get();
+    let mut handler: Handle = 0;
+    // SAFETY: a live communicator, plain out-argument; our own reference is given up once.
+    unsafe {
+        pmpi::comm_get_errhandler(comm, &mut handler);
+        let fatal = handler == abi.errors_are_fatal;
+        pmpi::errhandler_free(&mut handler);
+        if fatal {
+            // LAM's own end of a fatal error lets the launcher report success.
+            return pmpi::abort(abi.comm_world, 1);
+        }
+        pmpi::lam_err_comm(comm, code, 0, c"".as_ptr())
+    }
+}
+
+/// Linear: the root sends, the others have a receive to test. Only on communicators of our own, where no tag is taken.
+unsafe extern "C" fn ibcast(
+    buffer: *mut c_void,
+    count: c_int,
+    datatype: Handle,
+    root: c_int,
+    comm: Handle,
+    request: *mut Handle,
+) -> c_int {
+    let (mut rank, mut size) = (0, 0);
+    // SAFETY: our own call: a live communicator, a buffer that stays until the request is done, a place for it.
+    unsafe {
+        pmpi::comm_rank(comm, &mut rank);
+        pmpi::comm_size(comm, &mut size);
+        if rank != root {
+            return pmpi::irecv(buffer, count, datatype, root, 0, comm, request);
+        }
+        request.write(abi::get().request_null);
+        (0..size)
+            .filter(|other| *other != root)
+            .map(|other| pmpi::send(buffer, count, datatype, other, 0, comm))
+            .find(|code| *code != 0)
+            .unwrap_or(0)
+    }
+}
+
+unsafe extern "C" fn type_size_x(datatype: Handle, size: *mut i64) -> c_int {
+    let mut small = 0;
+    // SAFETY: our own call, with a place for the result.
+    unsafe {
+        let code = pmpi::type_size(datatype, &mut small);
+        size.write(i64::from(small));
+        code
+    }
+}
+
+unsafe extern "C" fn type_get_extent_x(datatype: Handle, lb: *mut i64, extent: *mut i64) -> c_int {
+    // SAFETY: our own call, with places for the results; an address is as wide as they are.
+    unsafe { pmpi::type_get_extent(datatype, lb, extent) }
+}
