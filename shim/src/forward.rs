@@ -295,6 +295,7 @@ pmpi! {
     fn comm_split = c"PMPI_Comm_split" (comm: Handle, color: c_int, key: c_int, new: *mut Handle);
     fn comm_free = c"PMPI_Comm_free" (comm: *mut Handle);
     fn comm_compare = c"PMPI_Comm_compare" (a: Handle, b: Handle, result: *mut c_int);
+    fn comm_create_errhandler = c"PMPI_Comm_create_errhandler" (function: *const (), handler: *mut Handle);
     fn comm_get_errhandler = c"PMPI_Comm_get_errhandler" (comm: Handle, handler: *mut Handle);
     fn comm_set_errhandler = c"PMPI_Comm_set_errhandler" (comm: Handle, handler: Handle);
     fn comm_call_errhandler = c"PMPI_Comm_call_errhandler" (comm: Handle, code: c_int);

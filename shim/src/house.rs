@@ -53,15 +53,33 @@ pub fn clear() {
     }
 }
 
+/// Makes errors on a communicator of ours only return, by an error handler that does nothing: MPI_ERRORS_RETURN has no
+/// one value in the standard ABI.
+///
+/// # Safety
+/// `comm` is a live communicator.
+pub unsafe fn errors_return(comm: Handle) -> c_int {
+    /// MPI gives it further arguments, of its own.
+    unsafe extern "C" fn keep_quiet(_comm: *mut Handle, _code: *mut c_int) {}
+    let mut quiet: Handle = 0;
+    // SAFETY: `keep_quiet` looks at nothing; the communicator keeps what it is given.
+    unsafe {
+        let mut code = pmpi::comm_create_errhandler(keep_quiet as *const (), &mut quiet);
+        if code == 0 {
+            code = pmpi::comm_set_errhandler(comm, quiet);
+            pmpi::errhandler_free(&mut quiet);
+        }
+        code
+    }
+}
+
 /// A new communicator of this process alone, on which errors only return.
 fn lone_comm() -> Option<Handle> {
     let abi = abi::get();
     let mut comm: Handle = 0;
     // SAFETY: a live communicator, plain out-argument.
     unsafe {
-        (pmpi::comm_split(abi.comm_self, 0, 0, &mut comm) == 0
-            && pmpi::comm_set_errhandler(comm, abi.errors_return) == 0)
-            .then_some(comm & abi.mask)
+        (pmpi::comm_split(abi.comm_self, 0, 0, &mut comm) == 0 && errors_return(comm) == 0).then_some(comm & abi.mask)
     }
 }
 

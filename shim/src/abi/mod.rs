@@ -4,13 +4,18 @@
 //! `bind` picks the family by the library that the program is bound to, not by what is installed. Nothing else in
 //! the tree knows a constant of an MPI.
 
+mod lam;
 mod mpich;
 mod openmpi;
+mod soname;
+mod standard;
 
 use crate::error::Class;
 use crate::forward::{Handle, Library, library};
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
+
+include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 
 /// A constant as its header has it: a number, or the address of a variable of the MPI library.
 #[derive(Clone, Copy, Debug)]
@@ -18,9 +23,6 @@ pub enum Const {
     Int(i64),
     Address(&'static CStr),
 }
-
-/// One constant of one family, by its C name: what the probe compares with `mpi.h`.
-pub type Named = (&'static str, Const);
 
 /// Where things are in an `MPI_Status`.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,8 @@ pub enum Count {
     SplitInts { low: usize, high: usize },
     /// An int mark and a size_t.
     Long { cancelled: usize, count: usize },
+    /// An int, and no more; the mark is a source of its own.
+    Int { count: usize },
 }
 
 /// A family of MPIs that share one ABI.
@@ -49,35 +53,28 @@ pub struct Family {
     /// Tokens: high bits that no handle of this family has. The low 24 bits count.
     pub request_token: u64,
     pub group_token: u64,
-    pub constants: &'static [Named],
+    constants: [Const; CONSTANTS],
 }
 
-/// All families, for the probe.
-pub const FAMILIES: [&Family; 2] = [&mpich::FAMILY, &openmpi::FAMILY];
+/// All families, in the order of the columns of `api/constants.txt`.
+pub static FAMILIES: [&Family; 4] = [&mpich::FAMILY, &openmpi::FAMILY, &standard::FAMILY, &lam::FAMILY];
 
-macro_rules! abi {
-    ($($field:ident: $type:ty = $name:literal),* $(,)?) => {
-        /// The constants of the MPI below, resolved.
-        pub struct Abi {
-            pub family: &'static Family,
-            /// The bits of a register that a handle occupies.
-            pub mask: u64,
-            $(pub $field: $type,)*
-        }
+/// Tokens where handles are as wide as a pointer: no address has these bits, and no small number.
+const WIDE_REQUEST_TOKEN: u64 = 0x4d43_0001_0000_0000;
+const WIDE_GROUP_TOKEN: u64 = 0x4d43_0002_0000_0000;
 
-        impl Abi {
-            fn resolve(family: &'static Family, library: &Library) -> Option<Abi> {
-                let mask = if family.handle_bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
-                let value = |name: &str| -> Option<i64> {
-                    match family.constants.iter().find(|(n, _)| *n == name)?.1 {
-                        Const::Int(v) => Some(v),
-                        Const::Address(symbol) => library.variable(symbol).map(|p| p as i64),
-                    }
-                };
-                Some(Abi { family, mask, $($field: <$type as FromConst>::from_const(value($name)?, mask),)* })
-            }
+impl Abi {
+    fn resolve(family: &'static Family, library: &Library) -> Option<Abi> {
+        let mask = if family.handle_bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
+        let mut values = [0; CONSTANTS];
+        for (value, constant) in values.iter_mut().zip(family.constants) {
+            *value = match constant {
+                Const::Int(number) => number,
+                Const::Address(symbol) => library.variable(symbol)? as i64,
+            };
         }
-    };
+        Some(Abi::of(family, mask, values))
+    }
 }
 
 /// From the number in a header to the type in which it is used.
@@ -102,52 +99,6 @@ impl FromConst for usize {
     fn from_const(value: i64, _mask: u64) -> usize {
         value as usize
     }
-}
-
-abi! {
-    comm_null: Handle = "MPI_COMM_NULL",
-    comm_world: Handle = "MPI_COMM_WORLD",
-    comm_self: Handle = "MPI_COMM_SELF",
-    request_null: Handle = "MPI_REQUEST_NULL",
-    group_null: Handle = "MPI_GROUP_NULL",
-    datatype_null: Handle = "MPI_DATATYPE_NULL",
-    errors_are_fatal: Handle = "MPI_ERRORS_ARE_FATAL",
-    errors_return: Handle = "MPI_ERRORS_RETURN",
-    byte: Handle = "MPI_BYTE",
-    int: Handle = "MPI_INT",
-    max: Handle = "MPI_MAX",
-    any_source: c_int = "MPI_ANY_SOURCE",
-    any_tag: c_int = "MPI_ANY_TAG",
-    proc_null: c_int = "MPI_PROC_NULL",
-    undefined: c_int = "MPI_UNDEFINED",
-    tag_ub: c_int = "MPI_TAG_UB",
-    max_error_string: c_int = "MPI_MAX_ERROR_STRING",
-    status_ignore: usize = "MPI_STATUS_IGNORE",
-    statuses_ignore: usize = "MPI_STATUSES_IGNORE",
-    ident: c_int = "MPI_IDENT",
-    congruent: c_int = "MPI_CONGRUENT",
-    unequal: c_int = "MPI_UNEQUAL",
-    err_buffer: c_int = "MPI_ERR_BUFFER",
-    err_count: c_int = "MPI_ERR_COUNT",
-    err_type: c_int = "MPI_ERR_TYPE",
-    err_tag: c_int = "MPI_ERR_TAG",
-    err_comm: c_int = "MPI_ERR_COMM",
-    err_rank: c_int = "MPI_ERR_RANK",
-    err_request: c_int = "MPI_ERR_REQUEST",
-    err_group: c_int = "MPI_ERR_GROUP",
-    err_arg: c_int = "MPI_ERR_ARG",
-    err_truncate: c_int = "MPI_ERR_TRUNCATE",
-    err_other: c_int = "MPI_ERR_OTHER",
-    err_intern: c_int = "MPI_ERR_INTERN",
-    err_in_status: c_int = "MPI_ERR_IN_STATUS",
-    err_pending: c_int = "MPI_ERR_PENDING",
-    err_name: c_int = "MPI_ERR_NAME",
-    err_unsupported: c_int = "MPI_ERR_UNSUPPORTED_OPERATION",
-    combiner_named: c_int = "MPI_COMBINER_NAMED",
-    combiner_dup: c_int = "MPI_COMBINER_DUP",
-    combiner_contiguous: c_int = "MPI_COMBINER_CONTIGUOUS",
-    combiner_vector: c_int = "MPI_COMBINER_VECTOR",
-    combiner_hvector: c_int = "MPI_COMBINER_HVECTOR",
 }
 
 impl Abi {
@@ -201,6 +152,8 @@ impl Abi {
                 // SAFETY: as above; the field is a size_t.
                 unsafe { ((at + count) as *mut u64).write(status.bytes) }
             }
+            // Of more than that, MPI_Get_count makes MPI_UNDEFINED: no size divides this prime.
+            Count::Int { count } => put(count, status.bytes.min(c_int::MAX as u64) as c_int),
         }
     }
 
@@ -251,15 +204,17 @@ pub fn bind() -> Result<&'static Abi, BindError> {
 }
 
 fn family_of(library: &Library) -> Option<&'static Family> {
-    let file = library.path.rsplit('/').next().unwrap_or_default();
     if library.symbol(c"ompi_mpi_comm_world").is_some() {
-        Some(&openmpi::FAMILY)
-    } else if library.symbol(c"lam_mpi_comm_world").is_some() || file.starts_with("libmpi_abi") {
-        None
-    } else if file.starts_with("libmpich.so.12") || file.starts_with("libmpi.so.12") {
-        Some(&mpich::FAMILY)
-    } else {
-        None
+        return Some(&openmpi::FAMILY);
+    }
+    if library.symbol(c"lam_mpi_comm_world").is_some() {
+        return Some(&lam::FAMILY);
+    }
+    // One MPI may come with both ABIs: what the library calls itself tells which this is.
+    match soname::soname(&library.path)?.as_str() {
+        "libmpi_abi.so.1" => Some(&standard::FAMILY),
+        "libmpi.so.12" | "libmpich.so.12" => Some(&mpich::FAMILY),
+        _ => None,
     }
 }
 

@@ -1,58 +1,13 @@
 //! Open MPI: handles are addresses, the predefined ones those of variables. An executable may hold its own copy of
 //! such a variable, so the address is asked for as the program sees it.
 
-use super::Const::{Address, Int};
-use super::{Count, Family, StatusLayout};
+use super::{Count, Family, OPENMPI, StatusLayout, WIDE_GROUP_TOKEN, WIDE_REQUEST_TOKEN};
 
-pub const FAMILY: Family = Family {
+pub static FAMILY: Family = Family {
     name: "Open MPI",
     handle_bytes: 8,
     status: StatusLayout { size: 24, source: 0, tag: 4, error: 8, count: Count::Long { cancelled: 12, count: 16 } },
-    request_token: 0x4d43_0001_0000_0000,
-    group_token: 0x4d43_0002_0000_0000,
-    constants: &[
-        ("MPI_COMM_NULL", Address(c"ompi_mpi_comm_null")),
-        ("MPI_COMM_WORLD", Address(c"ompi_mpi_comm_world")),
-        ("MPI_COMM_SELF", Address(c"ompi_mpi_comm_self")),
-        ("MPI_REQUEST_NULL", Address(c"ompi_request_null")),
-        ("MPI_GROUP_NULL", Address(c"ompi_mpi_group_null")),
-        ("MPI_DATATYPE_NULL", Address(c"ompi_mpi_datatype_null")),
-        ("MPI_ERRORS_ARE_FATAL", Address(c"ompi_mpi_errors_are_fatal")),
-        ("MPI_ERRORS_RETURN", Address(c"ompi_mpi_errors_return")),
-        ("MPI_BYTE", Address(c"ompi_mpi_byte")),
-        ("MPI_INT", Address(c"ompi_mpi_int")),
-        ("MPI_MAX", Address(c"ompi_mpi_op_max")),
-        ("MPI_ANY_SOURCE", Int(-1)),
-        ("MPI_ANY_TAG", Int(-1)),
-        ("MPI_PROC_NULL", Int(-2)),
-        ("MPI_UNDEFINED", Int(-32766)),
-        ("MPI_TAG_UB", Int(0)),
-        ("MPI_MAX_ERROR_STRING", Int(256)),
-        ("MPI_STATUS_IGNORE", Int(0)),
-        ("MPI_STATUSES_IGNORE", Int(0)),
-        ("MPI_IDENT", Int(0)),
-        ("MPI_CONGRUENT", Int(1)),
-        ("MPI_UNEQUAL", Int(3)),
-        ("MPI_ERR_BUFFER", Int(1)),
-        ("MPI_ERR_COUNT", Int(2)),
-        ("MPI_ERR_TYPE", Int(3)),
-        ("MPI_ERR_TAG", Int(4)),
-        ("MPI_ERR_COMM", Int(5)),
-        ("MPI_ERR_RANK", Int(6)),
-        ("MPI_ERR_REQUEST", Int(7)),
-        ("MPI_ERR_GROUP", Int(9)),
-        ("MPI_ERR_ARG", Int(13)),
-        ("MPI_ERR_TRUNCATE", Int(15)),
-        ("MPI_ERR_OTHER", Int(16)),
-        ("MPI_ERR_INTERN", Int(17)),
-        ("MPI_ERR_IN_STATUS", Int(18)),
-        ("MPI_ERR_PENDING", Int(19)),
-        ("MPI_ERR_NAME", Int(38)),
-        ("MPI_ERR_UNSUPPORTED_OPERATION", Int(52)),
-        ("MPI_COMBINER_NAMED", Int(0)),
-        ("MPI_COMBINER_DUP", Int(1)),
-        ("MPI_COMBINER_CONTIGUOUS", Int(2)),
-        ("MPI_COMBINER_VECTOR", Int(3)),
-        ("MPI_COMBINER_HVECTOR", Int(5)),
-    ],
+    request_token: WIDE_REQUEST_TOKEN,
+    group_token: WIDE_GROUP_TOKEN,
+    constants: OPENMPI,
 };

@@ -3,6 +3,7 @@
 use crate::abi::Abi;
 use crate::error::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
+use crate::house;
 use crate::wait::wait_asking;
 use base::bytes::{Put, Take};
 use node::{Contact, Node};
@@ -38,7 +39,7 @@ pub fn split(abi: &Abi, comm: Handle) -> Result<(Handle, u32, u32), Failure> {
         native("MPI_Comm_rank", pmpi::comm_rank(comm, &mut rank))?;
         native("MPI_Comm_size", pmpi::comm_size(comm, &mut size))?;
         native("MPI_Comm_split", pmpi::comm_split(comm, 0, rank, &mut new))?;
-        native("MPI_Comm_set_errhandler", pmpi::comm_set_errhandler(new, abi.errors_return))?;
+        native("MPI_Comm_set_errhandler", house::errors_return(new))?;
     }
     Ok((new & abi.mask, rank as u32, size as u32))
 }

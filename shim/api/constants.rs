@@ -1,0 +1,110 @@
+// Reads `constants.txt` and turns the rows that are used into the struct `Abi`. Used by build.rs, and by the test that
+// compares the rows with each `mpi.h`.
+
+use std::fmt::Write;
+
+/// The columns of values, in the order of `FAMILIES`: how the generated tables are called.
+pub const COLUMNS: [&str; 4] = ["MPICH", "OPENMPI", "STANDARD", "LAM"];
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Int(i64),
+    /// The address of a symbol of the MPI library.
+    Address(String),
+    /// In the header, never interpreted.
+    Forwarded,
+    /// In the header, but not a value.
+    Empty,
+    /// Not in the header.
+    Absent,
+    /// Not in the header; the constant of this name does instead.
+    Instead(String),
+}
+
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub name: String,
+    /// Field and type of the struct `Abi`.
+    pub used: Option<(String, String)>,
+    pub values: [Value; COLUMNS.len()],
+}
+
+pub fn parse(table: &str) -> Result<Vec<Row>, String> {
+    let mut rows: Vec<Row> = Vec::new();
+    for line in table.lines().filter(|l| !l.starts_with('#') && !l.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, used, values @ ..] = words.as_slice() else { return Err(format!("half a row: {line}")) };
+        let used = match *used {
+            "." => None,
+            used => {
+                let (field, of) = used.split_once(':').ok_or(format!("{name}: {used} is not FIELD:TYPE"))?;
+                Some((field.to_owned(), of.to_owned()))
+            }
+        };
+        let values: Vec<Value> =
+            values.iter().map(|v| value(v)).collect::<Option<_>>().ok_or(format!("value in: {line}"))?;
+        let values = values.try_into().map_err(|_| format!("{name}: {} columns of values", COLUMNS.len()))?;
+        if rows.iter().any(|r| r.name == *name) {
+            return Err(format!("{name}: twice"));
+        }
+        rows.push(Row { name: name.to_string(), used, values });
+    }
+    Ok(rows)
+}
+
+fn value(word: &str) -> Option<Value> {
+    Some(match word {
+        "~" => Value::Forwarded,
+        "x" => Value::Empty,
+        "-" => Value::Absent,
+        _ => match (word.strip_prefix('&'), word.strip_prefix('='), word.strip_prefix("0x")) {
+            (Some(symbol), _, _) => Value::Address(symbol.to_owned()),
+            (_, Some(name), _) => Value::Instead(name.to_owned()),
+            (_, _, Some(digits)) => Value::Int(i64::from_str_radix(digits, 16).ok()?),
+            _ => Value::Int(word.parse().ok()?),
+        },
+    })
+}
+
+/// What a used row holds for a family.
+fn constant(rows: &[Row], row: &Row, column: usize) -> Result<String, String> {
+    let mut value = &row.values[column];
+    if let Value::Instead(name) = value {
+        let other = rows.iter().find(|r| r.name == *name).ok_or(format!("{}: no row {name}", row.name))?;
+        value = &other.values[column];
+    }
+    match value {
+        Value::Int(v) => Ok(format!("Const::Int({v})")),
+        Value::Address(symbol) => Ok(format!("Const::Address(c\"{symbol}\")")),
+        _ => Err(format!("{}: used, but {} gives no value for it", row.name, COLUMNS[column])),
+    }
+}
+
+pub fn generate(rows: &[Row]) -> Result<String, String> {
+    let used: Vec<(&Row, &str, &str)> =
+        rows.iter().filter_map(|r| r.used.as_ref().map(|(f, t)| (r, f.as_str(), t.as_str()))).collect();
+    let n = used.len();
+    let mut out = String::new();
+    let mut lines = |line: String| writeln!(out, "{line}").map_err(|e| e.to_string());
+    lines(format!("/// How many constants are used.\npub const CONSTANTS: usize = {n};"))?;
+    lines("/// The MPI below: its family, and the constants that are used, resolved.\npub struct Abi {".into())?;
+    lines(
+        "    pub family: &'static Family,\n    /// The bits of a register that a handle occupies.\n    pub mask: u64,"
+            .into(),
+    )?;
+    for (row, field, of) in &used {
+        lines(format!("    /// `{}`\n    pub {field}: {of},", row.name))?;
+    }
+    lines("}\nimpl Abi {".into())?;
+    lines("    fn of(family: &'static Family, mask: u64, values: [i64; CONSTANTS]) -> Abi {".into())?;
+    lines("        Abi {\n            family,\n            mask,".into())?;
+    for (i, (_, field, _)) in used.iter().enumerate() {
+        lines(format!("            {field}: FromConst::from_const(values[{i}], mask),"))?;
+    }
+    lines("        }\n    }\n}".into())?;
+    for (column, name) in COLUMNS.iter().enumerate() {
+        let values: Vec<_> = used.iter().map(|(row, ..)| constant(rows, row, column)).collect::<Result<_, _>>()?;
+        lines(format!("pub const {name}: [Const; CONSTANTS] = [{}];", values.join(", ")))?;
+    }
+    Ok(out)
+}

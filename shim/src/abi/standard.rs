@@ -1,0 +1,15 @@
+//! The ABI of the MPI-5 standard: handles are as wide as a pointer, the predefined ones small numbers.
+//!
+//! It has dialects: MPICH 5 and Intel MPI differ in MPI_ERRORS_RETURN, MPI_SEEK_SET and some more, which the table
+//! therefore gives no value. Where a status keeps its count is left to the MPI; all that are known keep it alike.
+
+use super::{Count, Family, STANDARD, StatusLayout, WIDE_GROUP_TOKEN, WIDE_REQUEST_TOKEN};
+
+pub static FAMILY: Family = Family {
+    name: "standard",
+    handle_bytes: 8,
+    status: StatusLayout { size: 32, source: 0, tag: 4, error: 8, count: Count::SplitInts { low: 12, high: 16 } },
+    request_token: WIDE_REQUEST_TOKEN,
+    group_token: WIDE_GROUP_TOKEN,
+    constants: STANDARD,
+};
