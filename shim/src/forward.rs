@@ -102,7 +102,7 @@ fn library_of(address: *mut c_void) -> Option<Library> {
 }
 
 /// The loaded object that an address lies in: its path and base.
-fn origin(address: *const c_void) -> Option<(CString, *const c_void)> {
+pub fn origin(address: *const c_void) -> Option<(CString, *const c_void)> {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
@@ -329,6 +329,8 @@ pmpi! {
     fn type_set_attr = c"PMPI_Type_set_attr" (datatype: Handle, keyval: c_int, value: *mut c_void);
     /// LAM's own way to a communicator's error handler.
     fn lam_err_comm = c"lam_err_comm" (comm: Handle, class: c_int, error: c_int, text: *const c_char);
+    /// The same as `type_get_envelope`, where that is stood in for.
+    fn lam_type_get_envelope = c"MPI_Type_get_envelope" (datatype: Handle, integers: *mut c_int, addresses: *mut c_int, datatypes: *mut c_int, combiner: *mut c_int);
     /// Asks the MPI whether it accepts count, datatype and tag: nothing is sent.
     fn send = c"PMPI_Send" (buf: *const c_void, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
 }

@@ -17,6 +17,7 @@ pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
         // Its newer form gives a handler without a reference, which freeing would then take from the program.
         b"PMPI_Comm_get_errhandler" => library.symbol(c"PMPI_Errhandler_get")?,
         b"PMPI_Ibcast" => ibcast as *const (),
+        b"PMPI_Type_get_envelope" => type_get_envelope as *const (),
         b"PMPI_Type_get_extent_x" => type_get_extent_x as *const (),
         b"PMPI_Type_size_x" => type_size_x as *const (),
         _ => return None,
@@ -81,6 +82,29 @@ unsafe extern "C" fn ibcast(
             .find(|code| *code != 0)
             .unwrap_or(0)
     }
+}
+
+/// LAM says of some predefined types how it builds them, and would let them be freed like any other.
+unsafe extern "C" fn type_get_envelope(
+    datatype: Handle,
+    integers: *mut c_int,
+    addresses: *mut c_int,
+    datatypes: *mut c_int,
+    combiner: *mut c_int,
+) -> c_int {
+    // Predefined ones are variables of the library, all others are allocated.
+    if pmpi::origin(datatype as *const c_void).is_some() {
+        // SAFETY: our own call, with places for the results.
+        unsafe {
+            for count in [integers, addresses, datatypes] {
+                count.write(0);
+            }
+            combiner.write(abi::get().combiner_named);
+        }
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { pmpi::lam_type_get_envelope(datatype, integers, addresses, datatypes, combiner) }
 }
 
 unsafe extern "C" fn type_size_x(datatype: Handle, size: *mut i64) -> c_int {
