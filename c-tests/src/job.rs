@@ -91,7 +91,9 @@ impl<'a> Launch<'a> {
     pub(crate) fn spawn(self, naming: &str, mark: (&str, &str), out: PathBuf, err: PathBuf) -> Job {
         let mut command = self.command(naming);
         for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|n| n.starts_with("MPI_CONNECT_")) || name == "LD_PRELOAD" {
+            // By cargo's LD_LIBRARY_PATH another build of the library would be found first.
+            let loads = name == "LD_PRELOAD" || name == "LD_LIBRARY_PATH";
+            if loads || name.to_str().is_some_and(|n| n.starts_with("MPI_CONNECT_")) {
                 command.env_remove(name);
             }
         }

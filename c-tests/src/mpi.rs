@@ -186,7 +186,7 @@ impl Mpi {
     }
 
     /// The folder of the wheel that it came in.
-    fn folder(&self) -> Option<PathBuf> {
+    pub fn folder(&self) -> Option<PathBuf> {
         let all = std::env::var_os("MPI_CONNECT_MPIS").map_or_else(|| root().join(".mpis"), PathBuf::from);
         self.wheel.map(|wheel| all.join(wheel))
     }
@@ -239,7 +239,7 @@ impl Mpi {
         let mut all = user::prefix();
         all.extend_from_slice(words);
         let mut command = Command::new(&all[0]);
-        command.args(&all[1..]).envs(self.environment()).envs(user::environment());
+        command.args(&all[1..]).env_remove("LD_LIBRARY_PATH").envs(self.environment()).envs(user::environment());
         command
     }
 }

@@ -310,6 +310,8 @@ pmpi! {
     fn ibcast = c"PMPI_Ibcast" (buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle, request: *mut Handle);
     fn gather = c"PMPI_Gather" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, recvcount: c_int, recvtype: Handle, root: c_int, comm: Handle);
     fn gatherv = c"PMPI_Gatherv" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, counts: *const c_int, displs: *const c_int, recvtype: Handle, root: c_int, comm: Handle);
+    fn send_init = c"PMPI_Send_init" (buf: *const c_void, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: *mut Handle);
+    fn request_free = c"PMPI_Request_free" (request: *mut Handle);
     fn irecv = c"PMPI_Irecv" (buf: *mut c_void, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle, request: *mut Handle);
     fn cancel = c"PMPI_Cancel" (request: *mut Handle);
     fn wait = c"PMPI_Wait" (request: *mut Handle, status: *mut c_void);
@@ -329,8 +331,8 @@ pmpi! {
     fn type_set_attr = c"PMPI_Type_set_attr" (datatype: Handle, keyval: c_int, value: *mut c_void);
     /// LAM's own way to a communicator's error handler.
     fn lam_err_comm = c"lam_err_comm" (comm: Handle, class: c_int, error: c_int, text: *const c_char);
-    /// The same as `type_get_envelope`, where that is stood in for.
+    /// The same as the call without `lam_`, where that is stood in for.
+    fn lam_errhandler_free = c"MPI_Errhandler_free" (handler: *mut Handle);
     fn lam_type_get_envelope = c"MPI_Type_get_envelope" (datatype: Handle, integers: *mut c_int, addresses: *mut c_int, datatypes: *mut c_int, combiner: *mut c_int);
-    /// Asks the MPI whether it accepts count, datatype and tag: nothing is sent.
     fn send = c"PMPI_Send" (buf: *const c_void, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
 }

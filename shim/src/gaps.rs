@@ -16,6 +16,7 @@ pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
         b"PMPI_Comm_call_errhandler" => comm_call_errhandler as *const (),
         // Its newer form gives a handler without a reference, which freeing would then take from the program.
         b"PMPI_Comm_get_errhandler" => library.symbol(c"PMPI_Errhandler_get")?,
+        b"PMPI_Errhandler_free" => errhandler_free as *const (),
         b"PMPI_Ibcast" => ibcast as *const (),
         b"PMPI_Type_get_envelope" => type_get_envelope as *const (),
         b"PMPI_Type_get_extent_x" => type_get_extent_x as *const (),
@@ -50,11 +51,16 @@ unsafe extern "C" fn comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
         pmpi::comm_get_errhandler(comm, &mut handler);
         let fatal = handler == abi.errors_are_fatal;
         pmpi::errhandler_free(&mut handler);
-        if fatal {
-            // LAM's own end of a fatal error lets the launcher report success.
-            return pmpi::abort(abi.comm_world, 1);
-        }
-        pmpi::lam_err_comm(comm, code, 0, c"".as_ptr())
+        // For a class that is not LAM's own, its call comes back from the fatal handler.
+        if fatal { pmpi::abort(abi.comm_world, 1) } else { pmpi::lam_err_comm(comm, code, 0, c"".as_ptr()) }
+    }
+}
+
+/// LAM takes back references to handlers that a program made, but not to its own.
+unsafe extern "C" fn errhandler_free(handler: *mut Handle) -> c_int {
+    // SAFETY: our own reference, given up once. Handlers of LAM's own are variables, all others are allocated.
+    unsafe {
+        if pmpi::origin(handler.read() as *const c_void).is_some() { 0 } else { pmpi::lam_errhandler_free(handler) }
     }
 }
 

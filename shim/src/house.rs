@@ -101,10 +101,13 @@ pub fn poke() {
 
 /// Whether the MPI below would take this datatype in a send: valid and committed.
 pub fn accepts_datatype(datatype: Handle) -> bool {
-    // One element, since some check nothing for none.
-    let nothing = 0u64;
-    // SAFETY: nothing is read for MPI_PROC_NULL.
-    unsafe { pmpi::send((&raw const nothing).cast(), 1, datatype, abi::get().proc_null, 0, house().comm) == 0 }
+    // One element to a process that is there, since some check nothing for none, or for MPI_PROC_NULL.
+    let (nothing, mut request) = (0u64, 0);
+    // SAFETY: nothing is read until it is started, which it never is.
+    unsafe {
+        pmpi::send_init((&raw const nothing).cast(), 1, datatype, 0, 0, house().comm, &mut request) == 0
+            && pmpi::request_free(&mut request) == 0
+    }
 }
 
 /// Calls an error handler whose communicator the program has freed, on a short-lived one in its place.

@@ -92,15 +92,18 @@ pub unsafe fn Comm_free(at: usize) -> Answer {
     // The program's delete callbacks run in here, and may use the inter-communicator; one of them may refuse.
     // SAFETY: a live native communicator, freed once.
     let code = unsafe { pmpi::comm_free(&mut carrier) };
-    match (code, handler) {
-        (0, Some(handler)) => inter.orphan(handler),
-        (_, Some(mut handler)) => {
+    let abi = abi::get();
+    // LAM frees it whatever a callback says.
+    let freed = code == 0 || carrier & abi.mask == abi.comm_null;
+    match handler {
+        Some(handler) if freed => inter.orphan(handler),
+        Some(mut handler) => {
             // SAFETY: our own reference, given up once.
             unsafe { pmpi::errhandler_free(&mut handler) };
         }
-        (_, None) => {}
+        None => {}
     }
-    if code == 0 {
+    if freed {
         // Requests may hold the inter-communicator beyond this.
         inter::remove(&inter);
     }
