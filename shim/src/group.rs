@@ -1,7 +1,8 @@
 //! Groups of the other job, as the program holds them: tokens. Their members are no processes of the MPI below.
 
 use crate::abi;
-use crate::token::{Tokens, has_prefix};
+use crate::token::{self, Tokens, has_prefix};
+use std::ffi::c_int;
 use std::sync::LazyLock;
 
 /// The remote group of an inter-communicator.
@@ -37,4 +38,13 @@ pub unsafe fn is_token(value: usize) -> bool {
 pub unsafe fn is_token_at(at: usize) -> bool {
     // SAFETY: the caller's promise.
     at != 0 && abi::known().is_some() && unsafe { is_token(abi::load_handle(at) as usize) }
+}
+
+/// As an INTEGER of Fortran.
+pub fn to_int(token: u64) -> Option<c_int> {
+    token::to_int(token, abi::known()?.family.group_token, abi::INTEGER_GROUP)
+}
+
+pub fn from_int(int: c_int) -> Option<u64> {
+    token::from_int(int, abi::known()?.family.group_token, abi::INTEGER_GROUP)
 }

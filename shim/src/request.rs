@@ -3,8 +3,9 @@
 use crate::abi::{self, Status};
 use crate::error::{Class, Failure};
 use crate::inter::Inter;
-use crate::token::{Tokens, has_prefix};
+use crate::token::{self, Tokens, has_prefix};
 use node::{Core, Fault, Mode, OpId, Outcome};
+use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
 
 /// What a request waits for.
@@ -154,4 +155,13 @@ pub unsafe fn first_token(array: usize, count: i32) -> Option<usize> {
 pub unsafe fn any_token(array: usize, count: i32) -> bool {
     // SAFETY: the caller's promise.
     unsafe { first_token(array, count) }.is_some()
+}
+
+/// As an INTEGER of Fortran.
+pub fn to_int(token: u64) -> Option<c_int> {
+    token::to_int(token, abi::known()?.family.request_token, abi::INTEGER_REQUEST)
+}
+
+pub fn from_int(int: c_int) -> Option<u64> {
+    token::from_int(int, abi::known()?.family.request_token, abi::INTEGER_REQUEST)
 }

@@ -2,6 +2,7 @@
 
 use crate::abi;
 use std::collections::HashMap;
+use std::ffi::c_int;
 use std::sync::Mutex;
 
 const COUNT_BITS: u64 = 24;
@@ -24,6 +25,17 @@ pub fn has_prefix(value: u64, prefix: u64) -> bool {
         Some(abi) => value & abi.mask & !COUNT_MASK == prefix,
         None => false,
     }
+}
+
+/// A token as an INTEGER of Fortran, which no native conversion gives: `None` when the value is no token.
+pub fn to_int(value: u64, prefix: u64, int_prefix: u64) -> Option<c_int> {
+    has_prefix(value, prefix).then_some((int_prefix | value & COUNT_MASK) as c_int)
+}
+
+/// The token of such an INTEGER.
+pub fn from_int(int: c_int, prefix: u64, int_prefix: u64) -> Option<u64> {
+    let int = u64::from(int as u32);
+    (int & !COUNT_MASK == int_prefix).then_some(prefix | int & COUNT_MASK)
 }
 
 impl<T> Tokens<T> {

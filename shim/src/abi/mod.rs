@@ -59,6 +59,10 @@ pub struct Family {
 /// All families, in the order of the columns of `api/constants.txt`.
 pub static FAMILIES: [&Family; 4] = [&mpich::FAMILY, &openmpi::FAMILY, &standard::FAMILY, &lam::FAMILY];
 
+/// Tokens as INTEGERs of Fortran, in every family.
+pub const INTEGER_REQUEST: u64 = 0x2d00_0000;
+pub const INTEGER_GROUP: u64 = 0x0900_0000;
+
 /// Tokens where handles are as wide as a pointer: no address has these bits, and no small number.
 const WIDE_REQUEST_TOKEN: u64 = 0x4d43_0001_0000_0000;
 const WIDE_GROUP_TOKEN: u64 = 0x4d43_0002_0000_0000;
