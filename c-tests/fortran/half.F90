@@ -306,6 +306,10 @@ contains
     call MPI_Irecv(short_in, 5, MPI_INTEGER, me, 100 * how + 1, inter, all_of(1), code)
     call okay('MPI_Irecv')
     call check(all_of(1) /= MPI_REQUEST_NULL, 'a request')
+#ifdef LAM
+    ! They begin at 55.
+    call check(all_of(1) < 70, 'INTEGERs of requests are given back')
+#endif
     call MPI_Irecv(native_in, 1, MPI_INTEGER, last, how, MPI_COMM_WORLD, all_of(2), code)
     call MPI_Irecv(long_in, long, MPI_INTEGER, me, 100 * how + 2, inter, all_of(3), code)
     call okay('MPI_Irecv of a long one')

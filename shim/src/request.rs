@@ -109,7 +109,7 @@ static LIVE: LazyLock<Tokens<Request>> = LazyLock::new(Tokens::new);
 
 /// A handle for the program; fails when 2^24 requests are active.
 pub fn insert(request: Request) -> Option<u64> {
-    LIVE.insert(abi::get().family.request_token, request)
+    LIVE.insert(abi::get().family.request_token, integer_at(), request)
 }
 
 pub fn find(token: u64) -> Option<Request> {
@@ -117,7 +117,7 @@ pub fn find(token: u64) -> Option<Request> {
 }
 
 pub fn remove(token: u64) {
-    LIVE.remove(token);
+    LIVE.remove(token, integer_at());
 }
 
 /// # Safety
@@ -157,11 +157,16 @@ pub unsafe fn any_token(array: usize, count: i32) -> bool {
     unsafe { first_token(array, count) }.is_some()
 }
 
-/// As an INTEGER of Fortran.
+/// Where the INTEGER of Fortran is kept, if it is kept with the object.
+fn integer_at() -> Option<usize> {
+    abi::get().family.integers.map(|integers| integers.request)
+}
+
+/// As an INTEGER of Fortran, for an MPI that asks.
 pub fn to_int(token: u64) -> Option<c_int> {
-    token::to_int(token, abi::known()?.family.request_token, abi::INTEGER_REQUEST)
+    token::to_int(token, abi::asks_for_integers()?.request_token, abi::INTEGER_REQUEST)
 }
 
 pub fn from_int(int: c_int) -> Option<u64> {
-    token::from_int(int, abi::known()?.family.request_token, abi::INTEGER_REQUEST)
+    token::from_int(int, abi::asks_for_integers()?.request_token, abi::INTEGER_REQUEST)
 }
