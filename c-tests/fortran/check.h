@@ -20,7 +20,7 @@
   ! The call before must have worked; what follows it could only hang.
   subroutine okay(what)
     character(len=*), intent(in) :: what
-    character(len=MPI_MAX_ERROR_STRING) :: text
+    character(len=ERROR_STRING) :: text
     integer :: length, ignored
     call check(code == MPI_SUCCESS, what)
     if (code == MPI_SUCCESS) return

@@ -444,7 +444,7 @@ contains
   end subroutine probes
 
   subroutine errors()
-    character(len=MPI_MAX_ERROR_STRING) :: text
+    character(len=ERROR_STRING) :: text
     HANDLE(MPI_Request) :: both(2)
     STATUSES(statuses, 2)
     integer :: word, two(2), n, ignored

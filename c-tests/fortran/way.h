@@ -35,8 +35,11 @@
 #endif
 #ifdef LAM
 #define ADDRESS 8
+! LAM wants a character more than it says.
+#define ERROR_STRING MPI_MAX_ERROR_STRING + 1
 #else
 #define ADDRESS MPI_ADDRESS_KIND
+#define ERROR_STRING MPI_MAX_ERROR_STRING
 #endif
   integer :: checks = 0, failures = 0, me, mine, code
   ! What the MPI calls the first request of an array: 1, but 0 by mpi_f08 of MPICH 4.0.
