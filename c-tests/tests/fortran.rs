@@ -1,6 +1,6 @@
 //! Fortran: mpif.h, `use mpi`, `use mpi_f08`, on every MPI that has them, each beside a C program under another MPI.
 
-use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, WAYS, Way, compile_fortran, library};
+use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, WAYS, Way, compile, compile_fortran, library};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ fn program(mpi: &Mpi, way: &Way, name: &str, library: Library) -> Result<PathBuf
     match compile_fortran(mpi, way, name, library) {
         Ok(program) if expected => Ok(program),
         Err(said) if !expected => {
+            // The MPI itself is there.
+            compile(mpi, "native", Library::None);
             let reason = said.lines().find_map(|l| l.split_once("Error: ")).map_or("no compiler", |(_, what)| what);
             // Without the compiler's own place and its commentary.
             let reason = reason.split(" at (1)").next().unwrap_or(reason);
