@@ -343,9 +343,9 @@ pmpi! {
     fn type_create_keyval = c"PMPI_Type_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
     fn type_set_attr = c"PMPI_Type_set_attr" (datatype: Handle, keyval: c_int, value: *mut c_void);
     /// LAM's own way to a communicator's error handler.
-    /// Gives up the INTEGER that stands for a handle in Fortran.
-    fn lam_free_integer = c"lam_F_free_hdl" (integer: c_int);
     fn lam_err_comm = c"lam_err_comm" (comm: Handle, class: c_int, error: c_int, text: *const c_char);
+    /// Gives up the INTEGER that stands for a handle in LAM's Fortran.
+    fn lam_free_integer = c"lam_F_free_hdl" (integer: c_int);
     /// The same as the call without `lam_`, where that is stood in for.
     fn lam_errhandler_free = c"MPI_Errhandler_free" (handler: *mut Handle);
     fn lam_type_get_envelope = c"MPI_Type_get_envelope" (datatype: Handle, integers: *mut c_int, addresses: *mut c_int, datatypes: *mut c_int, combiner: *mut c_int);
