@@ -102,3 +102,19 @@ fn native_fortran_prints_the_same() {
         wanted.len().to_string()
     });
 }
+
+/// What every Fortran layer does with handles, also those that no compiler here can reach.
+#[test]
+fn handles_as_integers() {
+    let mut figure = Figure::new("16-integers", "requests and groups as INTEGERs of Fortran and back: values checked");
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("INTEGERs, {} and {}", a.name, b.name));
+        let jobs = [
+            scene.start(Launch::new(a, 2, "integers", &["air", "ocean"])),
+            scene.start(Launch::new(b, 2, "integers", &["ocean", "air"])),
+        ];
+        for (mpi, done) in [a, b].iter().zip(scene.pass(jobs, LIMIT)) {
+            figure.line(format!("{}: {}", mpi.name, done.checks()));
+        }
+    }
+}
