@@ -8,7 +8,7 @@ LEFT ?= openmpi4
 RIGHT ?= mpich4
 
 RELEASE := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/release
-HEADERS := include/mpi_connect.h include/mpif_connect.h include/mpi_connect.f90
+HEADERS := include/mpi_connect.h include/mpif_connect.h include/mpi_connect.f90 include/mpi_connect_f08.f90
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .PHONY: all headers demo test pure system figures check deny install provision clean

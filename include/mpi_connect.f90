@@ -11,9 +11,9 @@ module mpi_connect
       integer, intent(out) :: handle
       integer, intent(out) :: ierror
     end subroutine mpi_conn_register
-    subroutine mpi_conn_intercomm_create(handle, name, newintercomm, ierror)
+    subroutine mpi_conn_intercomm_create(handle, remote_name, newintercomm, ierror)
       integer, intent(in) :: handle
-      character(len=*), intent(in) :: name
+      character(len=*), intent(in) :: remote_name
       integer, intent(out) :: newintercomm
       integer, intent(out) :: ierror
     end subroutine mpi_conn_intercomm_create

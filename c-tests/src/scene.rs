@@ -92,6 +92,9 @@ impl Scene {
         let done = self.wait(jobs, limit);
         for d in &done {
             self.require(d.status.success(), &format!("{} ended with {}", d.title, d.status));
+            // LAM's launcher reports success whatever its ranks return.
+            let failed = d.lines("DONE").any(|line| !line.ends_with(" failures 0"));
+            self.require(!failed, &format!("checks of {} failed", d.title));
         }
         done
     }

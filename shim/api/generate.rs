@@ -15,6 +15,7 @@ enum Way {
     Ours,
     Native,
     Refuse,
+    Convert,
 }
 
 struct Function {
@@ -35,6 +36,7 @@ fn parse(table: &str) -> Vec<Function> {
             "ours" => Way::Ours,
             "native" => Way::Native,
             "refuse" => Way::Refuse,
+            "convert" => Way::Convert,
             other => panic!("functions.txt: unknown way {other:?} for {name}"),
         };
         let args = words
@@ -99,7 +101,8 @@ pub fn generate(table: &str) -> String {
         let params = f.args.iter().map(|(a, _)| format!("{a}: usize")).collect::<Vec<_>>().join(", ");
         let values = f.args.iter().map(|(a, _)| a.as_str()).collect::<Vec<_>>().join(", ");
         let types = vec!["usize"; f.args.len()].join(", ");
-        let fn_type = format!("unsafe extern \"C\" fn({types}) -> c_int");
+        let result = if f.way == Way::Convert { "usize" } else { "c_int" };
+        let fn_type = format!("unsafe extern \"C\" fn({types}) -> {result}");
         let marked: Vec<_> = f.args.iter().filter(|(_, m)| !m.is_empty() && m != "Out").collect();
         let outs: Vec<_> = f.args.iter().filter(|(_, m)| m == "Out").map(|(a, _)| a.as_str()).collect();
         let mut body = String::new();
@@ -134,9 +137,13 @@ pub fn generate(table: &str) -> String {
                     .unwrap();
                 }
             }
+            Way::Convert => {
+                writeln!(body, "    if let Some(value) = ours::{name}({values}) {{\n        return value;\n    }}")
+                    .unwrap();
+            }
             Way::Native => {}
         }
-        writeln!(w, "#[allow(non_snake_case)]\nunsafe extern \"C\" fn checked_{name}<const K: usize>({params}) -> c_int {{\n{body}").unwrap();
+        writeln!(w, "#[allow(non_snake_case)]\nunsafe extern \"C\" fn checked_{name}<const K: usize>({params}) -> {result} {{\n{body}").unwrap();
         if f.way != Way::Always {
             writeln!(
                 w,
@@ -148,7 +155,7 @@ pub fn generate(table: &str) -> String {
         writeln!(w, "}}").unwrap();
         writeln!(
             w,
-            "#[allow(non_snake_case)]\nunsafe extern \"C\" fn guarded_{name}<const K: usize>({params}) -> c_int {{\n    \
+            "#[allow(non_snake_case)]\nunsafe extern \"C\" fn guarded_{name}<const K: usize>({params}) -> {result} {{\n    \
              let through = forward::Guard::enter(K);\n    \
              // SAFETY: `Guard` holds the function of this index, which takes these arguments.\n    \
              unsafe {{ std::mem::transmute::<*const (), {fn_type}>(through.function())({values}) }}\n}}"
@@ -172,7 +179,7 @@ pub fn generate(table: &str) -> String {
         let way = match f.way {
             Way::Always => "Always",
             Way::Native => "Never",
-            Way::Ours | Way::Refuse => "OnceJoined",
+            Way::Ours | Way::Refuse | Way::Convert => "OnceJoined",
         };
         write!(ways, "Looking::{way}, ").unwrap();
     }

@@ -135,12 +135,25 @@ pub fn find_native(slot: usize) -> Option<*const ()> {
     let native = if next.is_some_and(|next| note_tool(slot / 2, next, library)) {
         entry::guarded(slot)
     } else if slot.is_multiple_of(2) {
-        next.or_else(|| library.symbol(name))?
+        next.or_else(|| library.symbol(name)).or_else(|| conversion(name, library))?
     } else {
-        library.symbol(name)?
+        library.symbol(name).or_else(|| conversion(name, library))?
     };
     NATIVE[slot].store(native.cast_mut(), Ordering::Relaxed);
     Some(native)
+}
+
+/// What stands in for a conversion between handle and INTEGER that the MPI below does not have: the same by its other
+/// name, or nothing to be done, where a handle is an int and C has the conversion as a macro.
+fn conversion(pmpi: &CStr, library: &Library) -> Option<*const ()> {
+    extern "C" fn the_same(value: usize) -> usize {
+        value
+    }
+    const NAMES: [(&str, &str); 4] =
+        [("_c2f", "_toint"), ("_toint", "_c2f"), ("_f2c", "_fromint"), ("_fromint", "_f2c")];
+    let name = pmpi.to_str().ok()?;
+    let other = NAMES.iter().find_map(|(end, other)| name.strip_suffix(end).map(|kind| format!("{kind}{other}")))?;
+    Some(library.symbol(&CString::new(other).ok()?).unwrap_or(the_same as *const ()))
 }
 
 /// `MPI_X` of `PMPI_X`.
@@ -265,21 +278,21 @@ macro_rules! pmpi {
     )* };
 }
 
-/// The C handle of a Fortran communicator, and the reverse. The int families have them as macros: there the value is
-/// the same.
+/// The C handle of a Fortran communicator.
 pub fn comm_from_fortran(comm: c_int) -> Handle {
-    match library().and_then(|l| l.symbol(c"PMPI_Comm_f2c")) {
-        // SAFETY: where the symbol exists, it has this type.
+    match library().and_then(|l| l.symbol(c"PMPI_Comm_f2c").or_else(|| conversion(c"PMPI_Comm_f2c", l))) {
+        // SAFETY: every conversion takes and gives a register; an int below the ABI's width stays one.
         Some(f) => unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn(c_int) -> Handle>(f)(comm) },
-        None => comm as u32 as Handle,
+        None => 0,
     }
 }
 
+/// The Fortran INTEGER of a communicator.
 pub fn comm_to_fortran(comm: Handle) -> c_int {
-    match library().and_then(|l| l.symbol(c"PMPI_Comm_c2f")) {
-        // SAFETY: where the symbol exists, it has this type.
+    match library().and_then(|l| l.symbol(c"PMPI_Comm_c2f").or_else(|| conversion(c"PMPI_Comm_c2f", l))) {
+        // SAFETY: as above.
         Some(f) => unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn(Handle) -> c_int>(f)(comm) },
-        None => comm as c_int,
+        None => 0,
     }
 }
 
@@ -331,6 +344,8 @@ pmpi! {
     fn type_set_attr = c"PMPI_Type_set_attr" (datatype: Handle, keyval: c_int, value: *mut c_void);
     /// LAM's own way to a communicator's error handler.
     fn lam_err_comm = c"lam_err_comm" (comm: Handle, class: c_int, error: c_int, text: *const c_char);
+    /// Gives up the INTEGER that stands for a handle in LAM's Fortran.
+    fn lam_free_integer = c"lam_F_free_hdl" (integer: c_int);
     /// The same as the call without `lam_`, where that is stood in for.
     fn lam_errhandler_free = c"MPI_Errhandler_free" (handler: *mut Handle);
     fn lam_type_get_envelope = c"MPI_Type_get_envelope" (datatype: Handle, integers: *mut c_int, addresses: *mut c_int, datatypes: *mut c_int, combiner: *mut c_int);

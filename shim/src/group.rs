@@ -1,7 +1,8 @@
 //! Groups of the other job, as the program holds them: tokens. Their members are no processes of the MPI below.
 
 use crate::abi;
-use crate::token::{Tokens, has_prefix};
+use crate::token::{self, Tokens, has_prefix};
+use std::ffi::c_int;
 use std::sync::LazyLock;
 
 /// The remote group of an inter-communicator.
@@ -13,7 +14,7 @@ pub struct RemoteGroup {
 static LIVE: LazyLock<Tokens<RemoteGroup>> = LazyLock::new(Tokens::new);
 
 pub fn insert(group: RemoteGroup) -> Option<u64> {
-    LIVE.insert(abi::get().family.group_token, group)
+    LIVE.insert(abi::get().family.group_token, integer_at(), group)
 }
 
 pub fn find(token: u64) -> Option<RemoteGroup> {
@@ -21,7 +22,7 @@ pub fn find(token: u64) -> Option<RemoteGroup> {
 }
 
 pub fn remove(token: u64) -> Option<RemoteGroup> {
-    LIVE.remove(token)
+    LIVE.remove(token, integer_at())
 }
 
 /// # Safety
@@ -37,4 +38,18 @@ pub unsafe fn is_token(value: usize) -> bool {
 pub unsafe fn is_token_at(at: usize) -> bool {
     // SAFETY: the caller's promise.
     at != 0 && abi::known().is_some() && unsafe { is_token(abi::load_handle(at) as usize) }
+}
+
+/// Where the INTEGER of Fortran is kept, if it is kept with the object.
+fn integer_at() -> Option<usize> {
+    abi::get().family.integers.map(|integers| integers.group)
+}
+
+/// As an INTEGER of Fortran, for an MPI that asks.
+pub fn to_int(token: u64) -> Option<c_int> {
+    token::to_int(token, abi::asks_for_integers()?.group_token, abi::INTEGER_GROUP)
+}
+
+pub fn from_int(int: c_int) -> Option<u64> {
+    token::from_int(int, abi::asks_for_integers()?.group_token, abi::INTEGER_GROUP)
 }

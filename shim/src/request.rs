@@ -3,8 +3,9 @@
 use crate::abi::{self, Status};
 use crate::error::{Class, Failure};
 use crate::inter::Inter;
-use crate::token::{Tokens, has_prefix};
+use crate::token::{self, Tokens, has_prefix};
 use node::{Core, Fault, Mode, OpId, Outcome};
+use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
 
 /// What a request waits for.
@@ -108,7 +109,7 @@ static LIVE: LazyLock<Tokens<Request>> = LazyLock::new(Tokens::new);
 
 /// A handle for the program; fails when 2^24 requests are active.
 pub fn insert(request: Request) -> Option<u64> {
-    LIVE.insert(abi::get().family.request_token, request)
+    LIVE.insert(abi::get().family.request_token, integer_at(), request)
 }
 
 pub fn find(token: u64) -> Option<Request> {
@@ -116,7 +117,7 @@ pub fn find(token: u64) -> Option<Request> {
 }
 
 pub fn remove(token: u64) {
-    LIVE.remove(token);
+    LIVE.remove(token, integer_at());
 }
 
 /// # Safety
@@ -154,4 +155,18 @@ pub unsafe fn first_token(array: usize, count: i32) -> Option<usize> {
 pub unsafe fn any_token(array: usize, count: i32) -> bool {
     // SAFETY: the caller's promise.
     unsafe { first_token(array, count) }.is_some()
+}
+
+/// Where the INTEGER of Fortran is kept, if it is kept with the object.
+fn integer_at() -> Option<usize> {
+    abi::get().family.integers.map(|integers| integers.request)
+}
+
+/// As an INTEGER of Fortran, for an MPI that asks.
+pub fn to_int(token: u64) -> Option<c_int> {
+    token::to_int(token, abi::asks_for_integers()?.request_token, abi::INTEGER_REQUEST)
+}
+
+pub fn from_int(int: c_int) -> Option<u64> {
+    token::from_int(int, abi::asks_for_integers()?.request_token, abi::INTEGER_REQUEST)
 }

@@ -1,11 +1,18 @@
 //! Tokens: handles of ours from ranges that no MPI below produces, so that a look at the value tells whose it is.
+//!
+//! LAM's Fortran layer asks nobody for the INTEGER of a handle: it keeps it in the object behind the handle. There, a
+//! token is the address of some memory of ours, in which that INTEGER has its place.
 
-use crate::abi;
+use crate::{abi, forward};
 use std::collections::HashMap;
+use std::ffi::c_int;
 use std::sync::Mutex;
 
 const COUNT_BITS: u64 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+/// From one address to the next: more than the MPI's own objects have up to their INTEGER.
+const STEP: u64 = 128;
 
 /// The live tokens of one kind and what they stand for.
 pub struct Tokens<T> {
@@ -15,6 +22,8 @@ pub struct Tokens<T> {
 struct State<T> {
     live: HashMap<u32, T>,
     next: u32,
+    /// Whether there is memory at the addresses.
+    mapped: bool,
 }
 
 /// Whether a value is a token with these high bits. `Some` only for a whole match.
@@ -26,35 +35,79 @@ pub fn has_prefix(value: u64, prefix: u64) -> bool {
     }
 }
 
+/// A token as an INTEGER of Fortran, which no native conversion gives: `None` when the value is no token.
+pub fn to_int(value: u64, prefix: u64, int_prefix: u64) -> Option<c_int> {
+    has_prefix(value, prefix).then_some((int_prefix | value & COUNT_MASK) as c_int)
+}
+
+/// The token of such an INTEGER.
+pub fn from_int(int: c_int, prefix: u64, int_prefix: u64) -> Option<u64> {
+    let int = u64::from(int as u32);
+    (int & !COUNT_MASK == int_prefix).then_some(prefix | int & COUNT_MASK)
+}
+
 impl<T> Tokens<T> {
     pub fn new() -> Tokens<T> {
-        Tokens { state: Mutex::new(State { live: HashMap::new(), next: 0 }) }
+        Tokens { state: Mutex::new(State { live: HashMap::new(), next: 0, mapped: false }) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A token for `item`; `None` when 2^24 are live. Numbers go round, so a stale token is seldom a live one.
-    pub fn insert(&self, prefix: u64, item: T) -> Option<u64> {
+    /// A token for `item`, with memory for an INTEGER if it has a place there; `None` when too many are live. Numbers go
+    /// round, so a stale token is seldom a live one.
+    pub fn insert(&self, prefix: u64, integer: Option<usize>, item: T) -> Option<u64> {
+        let step = if integer.is_some() { STEP } else { 1 };
         let mut state = self.lock();
-        if state.live.len() as u64 > COUNT_MASK {
+        if state.live.len() as u64 > COUNT_MASK / step {
             return None;
         }
+        if integer.is_some() && !state.mapped {
+            map(prefix)?;
+            state.mapped = true;
+        }
+        let after = |n: u32| (n + step as u32) & COUNT_MASK as u32;
         while state.live.contains_key(&state.next) {
-            state.next = (state.next + 1) & COUNT_MASK as u32;
+            state.next = after(state.next);
         }
         let n = state.next;
-        state.next = (n + 1) & COUNT_MASK as u32;
+        state.next = after(n);
         state.live.insert(n, item);
-        Some(prefix | u64::from(n))
+        let token = prefix | u64::from(n);
+        if let Some(at) = integer {
+            // SAFETY: within the memory that was mapped for this kind.
+            unsafe { ((token as usize + at) as *mut c_int).write(NO_INTEGER) };
+        }
+        Some(token)
     }
 
     pub fn with<R>(&self, token: u64, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.lock().live.get_mut(&((token & COUNT_MASK) as u32)).map(f)
     }
 
-    pub fn remove(&self, token: u64) -> Option<T> {
-        self.lock().live.remove(&((token & COUNT_MASK) as u32))
+    /// Ends a token, and gives its INTEGER back if it got one.
+    pub fn remove(&self, token: u64, integer: Option<usize>) -> Option<T> {
+        let item = self.lock().live.remove(&((token & COUNT_MASK) as u32))?;
+        if let Some(at) = integer {
+            // SAFETY: `insert` gave this live token, so there is memory.
+            let integer = unsafe { ((token as usize + at) as *const c_int).read() };
+            if integer != NO_INTEGER {
+                // SAFETY: the Fortran layer's own number, given up once.
+                unsafe { forward::lam_free_integer(integer) };
+            }
+        }
+        Some(item)
     }
+}
+
+const NO_INTEGER: c_int = -1;
+
+/// Memory at the addresses with this prefix; nothing that is there already is touched.
+fn map(prefix: u64) -> Option<()> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: fresh memory, at a place where there is none.
+    let found = unsafe { libc::mmap(prefix as *mut _, COUNT_MASK as usize + 1, protection, flags, -1, 0) };
+    (found as u64 == prefix).then_some(())
 }

@@ -1,12 +1,14 @@
 //! LAM: handles are addresses, the predefined ones those of variables, the null ones 0.
 
-use super::{Count, Family, LAM, StatusLayout, WIDE_GROUP_TOKEN, WIDE_REQUEST_TOKEN};
+use super::{Count, Family, Integers, LAM, StatusLayout};
 
 pub static FAMILY: Family = Family {
     name: "LAM",
     handle_bytes: 8,
     status: StatusLayout { size: 16, source: 0, tag: 4, error: 8, count: Count::Int { count: 12 } },
-    request_token: WIDE_REQUEST_TOKEN,
-    group_token: WIDE_GROUP_TOKEN,
+    // Addresses far from where Linux puts anything.
+    request_token: 0x4d43_0100_0000,
+    group_token: 0x4d43_0200_0000,
+    integers: Some(Integers { request: 0x54, group: 0xc }),
     constants: LAM,
 };

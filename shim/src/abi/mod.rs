@@ -45,6 +45,14 @@ pub enum Count {
     Int { count: usize },
 }
 
+/// Where a Fortran layer keeps a handle's INTEGER when it looks for it in the object behind the handle: bytes from the
+/// handle's address. Then tokens are addresses of memory of ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Integers {
+    pub request: usize,
+    pub group: usize,
+}
+
 /// A family of MPIs that share one ABI.
 pub struct Family {
     pub name: &'static str,
@@ -53,11 +61,16 @@ pub struct Family {
     /// Tokens: high bits that no handle of this family has. The low 24 bits count.
     pub request_token: u64,
     pub group_token: u64,
+    pub integers: Option<Integers>,
     constants: [Const; CONSTANTS],
 }
 
 /// All families, in the order of the columns of `api/constants.txt`.
 pub static FAMILIES: [&Family; 4] = [&mpich::FAMILY, &openmpi::FAMILY, &standard::FAMILY, &lam::FAMILY];
+
+/// Tokens as INTEGERs of Fortran, where a Fortran layer asks for them by a call.
+pub const INTEGER_REQUEST: u64 = 0x2d00_0000;
+pub const INTEGER_GROUP: u64 = 0x0900_0000;
 
 /// Tokens where handles are as wide as a pointer: no address has these bits, and no small number.
 const WIDE_REQUEST_TOKEN: u64 = 0x4d43_0001_0000_0000;
@@ -226,6 +239,11 @@ pub fn known() -> Option<&'static Abi> {
 /// The ABI, in calls that only exist once it has been found: those on an inter-communicator of ours.
 pub fn get() -> &'static Abi {
     ABI.get().expect("bound before the first inter-communicator")
+}
+
+/// The family, if its Fortran layer asks for the INTEGERs of handles by a call.
+pub fn asks_for_integers() -> Option<&'static Family> {
+    known().map(|abi| abi.family).filter(|family| family.integers.is_none())
 }
 
 /// Reads a handle from memory.

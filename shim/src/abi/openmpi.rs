@@ -9,5 +9,6 @@ pub static FAMILY: Family = Family {
     status: StatusLayout { size: 24, source: 0, tag: 4, error: 8, count: Count::Long { cancelled: 12, count: 16 } },
     request_token: WIDE_REQUEST_TOKEN,
     group_token: WIDE_GROUP_TOKEN,
+    integers: None,
     constants: OPENMPI,
 };

@@ -11,5 +11,6 @@ pub static FAMILY: Family = Family {
     status: StatusLayout { size: 32, source: 0, tag: 4, error: 8, count: Count::SplitInts { low: 12, high: 16 } },
     request_token: WIDE_REQUEST_TOKEN,
     group_token: WIDE_GROUP_TOKEN,
+    integers: None,
     constants: STANDARD,
 };

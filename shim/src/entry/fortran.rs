@@ -1,9 +1,11 @@
 //! The added calls as Fortran names them: lower case and an underscore, arguments by address, lengths of strings last.
-//! Everything else that a Fortran program calls comes to us through the C names that its MPI's Fortran layer uses.
+//! Everything else that a Fortran program calls comes to us through the C names that its MPI's Fortran layer uses, the
+//! conversions of handles among them.
 #![allow(clippy::missing_safety_doc)]
 
 use crate::conn::{MPI_Comm, MPI_Conn_error_class, MPI_Conn_intercomm_create, MPI_Conn_register, MPI_Conn_remove};
 use crate::forward::{comm_from_fortran, comm_to_fortran};
+use crate::{group, request};
 use engine::setup::MAX_NAME;
 use std::ffi::{CString, c_char, c_int};
 
@@ -15,6 +17,26 @@ unsafe fn trimmed(name: *const c_char, len: usize) -> CString {
     let bytes = &bytes[..end.min(MAX_NAME + 1)];
     // A zero byte within the name would cut it: a control character in its place has it refused.
     CString::new(bytes.iter().map(|b| if *b == 0 { 1 } else { *b }).collect::<Vec<_>>()).unwrap_or_default()
+}
+
+/// Between our tokens and INTEGERs, under both names that MPI has for it. `None`: not a token.
+macro_rules! conversions {
+    ($($kind:ident: $c2f:ident $toint:ident $f2c:ident $fromint:ident;)*) => { $(
+        pub fn $c2f(token: usize) -> Option<usize> {
+            $kind::to_int(token as u64).map(|int| int as usize)
+        }
+        pub use $c2f as $toint;
+
+        pub fn $f2c(int: usize) -> Option<usize> {
+            $kind::from_int(int as c_int).map(|token| token as usize)
+        }
+        pub use $f2c as $fromint;
+    )* };
+}
+
+conversions! {
+    request: Request_c2f Request_toint Request_f2c Request_fromint;
+    group: Group_c2f Group_toint Group_f2c Group_fromint;
 }
 
 #[unsafe(no_mangle)]

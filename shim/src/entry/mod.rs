@@ -35,6 +35,7 @@ unsafe impl Sync for Code {}
 mod ours {
     pub use super::comm::*;
     pub use super::complete::*;
+    pub use super::fortran::*;
     pub use super::group::*;
     pub use super::init::*;
     pub use super::p2p::*;
