@@ -222,12 +222,14 @@ impl Mpi {
         [self.words(self.fortran), self.words(self.fortran_libraries)]
     }
 
+    /// What must stand in front of a command that runs programs of this MPI.
+    pub fn session(&self) -> Vec<String> {
+        if self.name == "lam" { vec![script("lam-session")] } else { Vec::new() }
+    }
+
     /// What starts so many ranks, up to the program's name. `before` goes in front of the launcher itself.
     pub fn launcher(&self, before: &[String], options: &[String], ranks: usize) -> Vec<String> {
-        let mut words = Vec::new();
-        if self.name == "lam" {
-            words.push(script("lam-session"));
-        }
+        let mut words = self.session();
         words.extend_from_slice(before);
         words.extend(self.words(self.launcher));
         words.extend_from_slice(options);

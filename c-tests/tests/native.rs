@@ -95,11 +95,14 @@ fn tools_above_and_below() {
             ("above and below", vec![above.clone(), ours.clone(), below.clone()]),
         ] {
             if calls_itself(mpi) {
-                let tools: Vec<_> = stack.iter().filter(|p| **p != ours).cloned().collect();
                 let scene = Scene::new(format!("tools {label}, {}, with the library and without", mpi.name));
-                let [with, without] =
-                    [&stack, &tools].map(|stack| counts(&under_tools(&scene, mpi, mpi, "counted", stack, false)));
-                scene.require(with == without, &format!("with the library {with:?},\nwithout {without:?}"));
+                let alone = counts(&under_tools(&scene, mpi, mpi, "counted", &[above.clone()], false));
+                let with = counts(&under_tools(&scene, mpi, mpi, "counted", &stack, false));
+                scene.require(with.len() == 2 * (stack.len() - 1), &format!("tools heard: {:?}", with.keys()));
+                for ((tool, rank), seen) in &with {
+                    let alone = &alone[&("above".to_owned(), rank.clone())];
+                    scene.require(seen == alone, &format!("{tool}, rank {rank}: {seen:?}, not {alone:?}"));
+                }
                 figure.line(format!("{}, tool {label}: as without the library", mpi.name));
                 continue;
             }
@@ -185,17 +188,16 @@ fn costs(scene: &Scene, mpi: &Mpi, preload: Option<PathBuf>) -> BTreeMap<String,
     const N: i64 = 2000;
     let out = scene.path(if preload.is_some() { "with" } else { "without" });
     let program = compile(mpi, "cost", Library::None);
-    let mut command = std::process::Command::new("valgrind");
-    command
-        .args(["--tool=callgrind", &format!("--callgrind-out-file={}", out.display())])
-        .arg(program)
-        .envs(mpi.environment())
-        .env("MPI_CONNECT_TEST_DIR", &scene.folder)
-        .env_remove("LD_PRELOAD");
-    if let Some(path) = preload {
-        command.env("LD_PRELOAD", path);
-    }
-    let done = command.output().unwrap_or_else(|e| panic!("valgrind: {e}: run `scripts/provision`"));
+    let mut words = mpi.session();
+    // Not into what the session itself consists of.
+    words.push("env".into());
+    words.extend(preload.map(|path| format!("LD_PRELOAD={}", path.display())));
+    words.extend(["valgrind", "--tool=callgrind"].map(String::from));
+    words.push(format!("--callgrind-out-file={}", out.display()));
+    words.push(program.display().to_string());
+    let mut command = mpi.command(&words);
+    let done = command.env("MPI_CONNECT_TEST_DIR", &scene.folder).env_remove("LD_PRELOAD").output();
+    let done = done.expect("valgrind");
     scene.require(done.status.success(), &String::from_utf8_lossy(&done.stderr));
     let mut totals: BTreeMap<(String, bool), i64> = BTreeMap::new();
     for part in 1.. {

@@ -5,7 +5,7 @@
 //   resolve_*       what a slot holds at first: finds what belongs there
 //   checked_X       looks at the marked arguments and goes to src/entry, refuses, or forwards
 //   guarded_X       forwards through a PMPI tool that sits between us and the MPI
-//   by_caller_X     the same for PMPI_X, but straight to the MPI when the tool itself calls
+//   by_caller_X     the same for PMPI_X, but straight to the MPI when the tool itself calls, or the MPI
 
 use std::fmt::Write;
 
@@ -163,14 +163,16 @@ pub fn generate(table: &str) -> String {
         .unwrap();
         write!(checked, "Code(checked_{name}::<{face}> as *const ()), Code(checked_{name}::<{pface}> as *const ()), ")
             .unwrap();
-        // The caller's address is still on top of the stack: a tool's own PMPI call is told by it.
+        // The caller's address is still on top of the stack: a tool's own PMPI call is told by it, and the MPI's on itself.
         let at = i * size_of::<usize>();
         writeln!(
             w,
             "#[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn by_caller_{name}() {{\n    naked_asm!(\n        \
-             \"mov rax, [rsp]\", \"sub rax, [rip + {{start}} + {{at}}]\", \"cmp rax, [rip + {{len}} + {{at}}]\", \"jae 2f\",\n        \
-             \"jmp qword ptr [rip + {{pmpi}} + {{at}}]\", \"2:\", \"jmp {{guarded}}\",\n        \
+             \"mov rax, [rsp]\", \"sub rax, [rip + {{start}} + {{at}}]\", \"cmp rax, [rip + {{len}} + {{at}}]\", \"jb 2f\",\n        \
+             \"mov rax, [rsp]\", \"sub rax, [rip + {{mpi_start}}]\", \"cmp rax, [rip + {{mpi_len}}]\", \"jae 3f\",\n        \
+             \"2:\", \"jmp qword ptr [rip + {{pmpi}} + {{at}}]\", \"3:\", \"jmp {{guarded}}\",\n        \
              start = sym forward::TOOL_START, len = sym forward::TOOL_LEN, pmpi = sym forward::PMPI, at = const {at},\n        \
+             mpi_start = sym forward::MPI_START, mpi_len = sym forward::MPI_LEN,\n        \
              guarded = sym guarded_{name}::<{pface}>,\n    )\n}}"
         )
         .unwrap();

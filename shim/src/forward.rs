@@ -172,6 +172,9 @@ fn next(name: &CStr) -> Option<*const ()> {
 static TOOL: [AtomicPtr<()>; FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; FUNCTIONS];
 pub static TOOL_START: [AtomicUsize; FUNCTIONS] = [const { AtomicUsize::new(0) }; FUNCTIONS];
 pub static TOOL_LEN: [AtomicUsize; FUNCTIONS] = [const { AtomicUsize::new(0) }; FUNCTIONS];
+/// Where the MPI lies: LAM calls itself by PMPI names.
+pub static MPI_START: AtomicUsize = AtomicUsize::new(0);
+pub static MPI_LEN: AtomicUsize = AtomicUsize::new(0);
 pub static PMPI: [AtomicPtr<()>; FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; FUNCTIONS];
 
 /// Whether the next `MPI_X` is a tool's; then it is noted. Called before the function's guarded entry is put in place.
@@ -184,6 +187,9 @@ fn note_tool(function: usize, next: *const (), library: &Library) -> bool {
     TOOL[function].store(next.cast_mut(), Ordering::Relaxed);
     TOOL_START[function].store(base as usize, Ordering::Relaxed);
     TOOL_LEN[function].store(size_of_object(base), Ordering::Relaxed);
+    if MPI_START.swap(library.base as usize, Ordering::Relaxed) == 0 {
+        MPI_LEN.store(size_of_object(library.base), Ordering::Relaxed);
+    }
     PMPI[function].store(pmpi.cast_mut(), Ordering::Relaxed);
     true
 }
