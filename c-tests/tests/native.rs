@@ -96,7 +96,7 @@ fn tools_above_and_below() {
         ] {
             if calls_itself(mpi) {
                 let scene = Scene::new(format!("tools {label}, {}, with the library and without", mpi.name));
-                let alone = counts(&under_tools(&scene, mpi, mpi, "counted", &[above.clone()], false));
+                let alone = counts(&under_tools(&scene, mpi, mpi, "counted", std::slice::from_ref(&above), false));
                 let with = counts(&under_tools(&scene, mpi, mpi, "counted", &stack, false));
                 scene.require(with.len() == 2 * (stack.len() - 1), &format!("tools heard: {:?}", with.keys()));
                 for ((tool, rank), seen) in &with {

@@ -67,7 +67,7 @@ fn turn(node: &Node, inter: InterId, buffer: &mut [u8], second: bool) {
         } else {
             node.isend(inter, 0, 1, layout, Mode::Standard)
         };
-        let outcome = node.wait_until(&mut || (), |core| core.test(op), None);
+        let outcome = node.wait_until(&mut || false, |core| core.test(op), None);
         assert!(!matches!(outcome, Some(Outcome::Failed(_))));
     }
 }

@@ -208,10 +208,10 @@ impl Node {
     }
 
     /// Makes progress until `done` has an answer; `None` when the deadline has passed. `poke` is called now and then,
-    /// without the lock.
+    /// without the lock, and says whether it found work.
     pub fn wait_until<T>(
         &self,
-        poke: &mut dyn FnMut(),
+        poke: &mut dyn FnMut() -> bool,
         done: impl FnMut(&mut Core) -> Option<T>,
         deadline: Option<Instant>,
     ) -> Option<T> {
@@ -247,7 +247,7 @@ impl Node {
         loop {
             let deadline = Instant::now() + limit;
             let moved = self.wait_until(
-                &mut || (),
+                &mut || false,
                 |core| {
                     let now = (left(core), core.unacknowledged_bytes(), core.bytes_in, core.sent());
                     (now.0 == 0 || now != last).then_some(now)

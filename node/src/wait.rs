@@ -51,7 +51,7 @@ impl Drop for Waiting<'_> {
 
 pub fn wait_until<T>(
     shared: &Shared,
-    poke: &mut dyn FnMut(),
+    poke: &mut dyn FnMut() -> bool,
     mut done: impl FnMut(&mut Core) -> Option<T>,
     deadline: Option<Instant>,
 ) -> Option<T> {
@@ -66,8 +66,8 @@ pub fn wait_until<T>(
     let _waiting = Waiting::new(shared);
     let spin = if shared.may_spin.load(Ordering::Relaxed) { SPIN } else { Duration::ZERO };
     let start = Instant::now();
-    // Since when nothing has moved.
-    let mut idle = start;
+    // Since when nothing has moved: here, and in the MPI below.
+    let (mut idle, mut below) = (start, start);
     let mut next_watch = start + WATCH_AFTER;
     let mut report = start + REPORT_AFTER;
     let mut turns: u32 = 0;
@@ -107,14 +107,16 @@ pub fn wait_until<T>(
             }
             std::thread::yield_now();
         } else {
-            sleep(shared, now.duration_since(start), deadline.map(|d| d.duration_since(now)));
-            poke();
+            sleep(shared, now.saturating_duration_since(below), deadline.map(|d| d.duration_since(now)));
+            if poke() {
+                below = Instant::now();
+            }
         }
     }
 }
 
-fn sleep(shared: &Shared, waited: Duration, left: Option<Duration>) {
-    let slice = match waited {
+fn sleep(shared: &Shared, quiet: Duration, left: Option<Duration>) {
+    let slice = match quiet {
         w if w < STAY_SHORT => SHORT,
         w if w < STAY_MIDDLE => MIDDLE,
         _ => LONG,

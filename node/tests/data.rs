@@ -128,7 +128,7 @@ fn probes_truncation_and_cancel() {
     let data = pattern(100_000, 1);
     let send = a.send(to_b, 4, &data);
     let found = b.node.wait_until(
-        &mut || (),
+        &mut || false,
         |core| match core.probe(to_a, Source::Any, Tag::Any) {
             Probe::Found(e) => Some(e),
             _ => None,

@@ -34,7 +34,7 @@ fn talk(a: &Job, b: &Job, context: u64) {
 
 fn until_no_pairs(job: &Job) {
     let deadline = Some(Instant::now() + LONG);
-    let done = job.node.wait_until(&mut || (), |core| (core.pairs_in_use() == 0).then_some(()), deadline);
+    let done = job.node.wait_until(&mut || false, |core| (core.pairs_in_use() == 0).then_some(()), deadline);
     assert!(done.is_some(), "{} pairs are left", job.node.inspect(|core| core.pairs_in_use()));
 }
 

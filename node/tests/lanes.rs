@@ -81,13 +81,13 @@ fn leaders_speak_before_and_after_they_know_each_other() {
     std::thread::sleep(Duration::from_millis(100));
     let back = b.node.open_control(b.id(), a.id(), a.group.cookie, &a.node.contact());
     let deadline = Some(Instant::now() + LONG);
-    let next = |job: &Job, path| job.node.wait_until(&mut || (), |core| core.recv_control(path), deadline).unwrap();
+    let next = |job: &Job, path| job.node.wait_until(&mut || false, |core| core.recv_control(path), deadline).unwrap();
     assert_eq!(next(&b, back), b"offer");
     assert_eq!(next(&b, back), b"");
     b.node.send_control(back, &vec![5; 1_000_000]);
     assert_eq!(next(&a, there).len(), 1_000_000);
     assert_eq!(a.node.drain(LONG), 0);
-    let gone = b.node.wait_until(&mut || (), |core| core.path_gone(back), deadline);
+    let gone = b.node.wait_until(&mut || false, |core| core.path_gone(back), deadline);
     assert_eq!(gone, Some(Gone::Finished));
 }
 

@@ -44,7 +44,7 @@ fn other_process() {
     let mut space = vec![0; 10];
     if std::env::var(CHILD).as_deref() == Ok("forks") {
         let recv = node.irecv(inter, Source::Any, Tag::Is(1), common::space(&mut space));
-        node.wait_until(&mut || (), |core| core.test(recv), None);
+        node.wait_until(&mut || false, |core| core.test(recv), None);
         // SAFETY: the child only sleeps and leaves.
         if unsafe { libc::fork() } == 0 {
             // SAFETY: always allowed.
@@ -67,7 +67,7 @@ fn other_process() {
             "bad send" => node.isend(inter, 0, 1, bad, Mode::Standard),
             _ => node.irecv(inter, Source::Any, Tag::Is(1), bad),
         };
-        node.wait_until(&mut || (), |_| None::<()>, Some(Instant::now() + LONG));
+        node.wait_until(&mut || false, |_| None::<()>, Some(Instant::now() + LONG));
     }
     if what == "poor" {
         // SAFETY: a plain call with a structure that outlives it.
@@ -76,12 +76,12 @@ fn other_process() {
     }
     loop {
         let recv = node.irecv(inter, Source::Any, Tag::Is(1), common::space(&mut space));
-        let received = node.wait_until(&mut || (), |core| core.test(recv), None);
+        let received = node.wait_until(&mut || false, |core| core.test(recv), None);
         let Some(Outcome::Received(e)) = received else { break };
         let files: Vec<_> = (0..64).map(|_| std::fs::File::open("/dev/null")).collect();
         assert!(files.iter().all(Result::is_ok), "the program can still open files");
         let send = node.isend(inter, 0, 1, view(&space[..e.size as usize]), Mode::Standard);
-        node.wait_until(&mut || (), |core| core.test(send), None);
+        node.wait_until(&mut || false, |core| core.test(send), None);
     }
     node.drain(Duration::from_secs(1));
 }
@@ -291,7 +291,7 @@ fn a_forked_child_holds_nothing_open() {
     dialled.read_exact(&mut [0; 88]).unwrap();
     let mut half = TcpStream::connect(job.node.contact().addresses[0]).unwrap();
     half.write_all(b"MPICONN1").unwrap();
-    job.node.wait_until(&mut || (), |_| None::<()>, Some(Instant::now() + Duration::from_millis(100)));
+    job.node.wait_until(&mut || false, |_| None::<()>, Some(Instant::now() + Duration::from_millis(100)));
     // SAFETY: the child only sleeps and leaves.
     let child = unsafe { libc::fork() };
     if child == 0 {

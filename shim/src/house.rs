@@ -8,6 +8,7 @@ use crate::error::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 struct House {
     comm: Handle,
@@ -87,16 +88,35 @@ fn house() -> &'static House {
     HOUSE.get().expect("built before the first inter-communicator")
 }
 
-/// One cheap native call that lets the MPI below make progress.
-pub fn poke() {
+/// A call that lasts longer has moved something; with cold caches one that finds nothing takes a few.
+const IDLE: Duration = Duration::from_micros(15);
+/// So soon the other process may have taken it, and make room for more.
+const LINGER: Duration = Duration::from_micros(50);
+/// The caller has other work too.
+const ENOUGH: Duration = Duration::from_millis(1);
+
+/// Lets the MPI below make progress: a cheap native call, and more of them while they find work, of which Intel MPI does
+/// one small piece at a time. Says whether something moved.
+pub fn poke() -> bool {
     // Another thread that is at it does the same work.
-    let Ok(mut pending) = house().pending.try_lock() else { return };
+    let Ok(mut pending) = house().pending.try_lock() else { return false };
     let abi = abi::get();
     let mut flag = 0;
-    if *pending & abi.mask != abi.request_null {
+    let begun = Instant::now();
+    let (mut last, mut moved) = (begun, None);
+    while *pending & abi.mask != abi.request_null {
         // SAFETY: our own request; the status is ignored.
         unsafe { pmpi::test(&mut *pending, &mut flag, abi.status_ignore as *mut c_void) };
+        let now = Instant::now();
+        if now - last > IDLE {
+            moved = Some(now);
+        }
+        if now - begun > ENOUGH || moved.is_none_or(|at| now - at > LINGER) {
+            break;
+        }
+        last = now;
     }
+    moved.is_some()
 }
 
 /// Whether the MPI below would take this datatype in a send: valid and committed.

@@ -17,8 +17,9 @@ pub fn wait<T>(node: &Node, done: impl FnMut(&mut Core) -> Option<T>) -> T {
 /// The same; `ask` is called now and then, without the lock, beside the poke.
 pub fn wait_asking<T>(node: &Node, ask: &mut dyn FnMut(), done: impl FnMut(&mut Core) -> Option<T>) -> T {
     let mut poke_and_ask = || {
-        poke();
+        let moved = poke();
         ask();
+        moved
     };
     match node.wait_until(&mut poke_and_ask, done, None) {
         Some(value) => value,
