@@ -4,7 +4,7 @@
 #[path = "../../shim/api/constants.rs"]
 mod constants;
 
-use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, root, target};
+use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene, library, root, target};
 use constants::{COLUMNS, Row, Value};
 use mpi_connect::abi::{Count, FAMILIES, Family};
 use std::collections::BTreeSet;
@@ -248,6 +248,41 @@ fn statuses_agree_with_the_mpi() {
 
 // ------------------------------------------------------------------------------------------------------ recognition
 
+/// The path of the library below a job over exactly these libraries.
+fn below(scene: &Scene, mpi: &Mpi, libraries: Vec<PathBuf>) -> PathBuf {
+    let source = "#include <mpi.h>\nint main(int c, char **v) { MPI_Init(&c, &v); return MPI_Finalize(); }\n";
+    let launch = Launch::of(mpi, 1, build(mpi, source, "started"), Library::Preloaded, &[]).preloading(libraries);
+    let [done] = scene.pass([scene.start(launch)], LIMIT);
+    path_below(scene, mpi, &done)
+}
+
+#[test]
+fn every_mpi_is_recognised() {
+    for mpi in MPIS.iter() {
+        let scene = Scene::new(format!("a job of {}", mpi.name));
+        below(&scene, mpi, vec![library()]);
+    }
+}
+
+/// By what the library calls itself, not by its file. These can be opened from anywhere: they find their own libraries.
+#[test]
+fn a_library_under_another_name_is_recognised() {
+    for mpi in ["mpich4", "impi", "impi-abi"].map(|name| Mpi::by_name(name).expect("an MPI of that name")) {
+        let scene = Scene::new(format!("the library of {} under another name", mpi.name));
+        let alias = scene.path("alias");
+        let real = below(&scene, mpi, vec![library()]);
+        std::os::unix::fs::symlink(real, &alias).expect("a link in the scene's folder");
+        scene.require(below(&scene, mpi, vec![library(), alias.clone()]) == alias, "the other name is not used");
+    }
+}
+
+/// The path of the MPI library, from the log line that names the ABI.
+fn path_below(scene: &Scene, mpi: &Mpi, done: &Done) -> PathBuf {
+    let said = done.stderr.split_once(&format!("ABI: {} (", mpi.abi)).map(|(_, rest)| rest);
+    scene.require(said.is_some(), &format!("{} is not said to have the ABI {}", done.title, mpi.abi));
+    said.and_then(|rest| rest.split(')').next()).unwrap_or_default().into()
+}
+
 /// One MPI with both ABIs: what a program is bound to decides, not what is installed.
 #[test]
 fn both_abis_of_one_mpi_side_by_side() {
@@ -259,9 +294,7 @@ fn both_abis_of_one_mpi_side_by_side() {
         let jobs = [["air", "ocean", "0"], ["ocean", "air", "1"]].map(|names| [&names[..], &sections[..]].concat());
         let [a, b] = [0, 1].map(|i| scene.start(Launch::new(halves[i], 2, "pair", &jobs[i])));
         let done = scene.pass([a, b], LIMIT);
-        for (mpi, done) in halves.iter().zip(&done) {
-            let line = format!("ABI: {} (", mpi.abi);
-            scene.require(done.stderr.contains(&line), &format!("{} does not log \"{line}\"", done.title));
-        }
+        let libraries = [0, 1].map(|i| path_below(&scene, halves[i], &done[i]));
+        scene.require(libraries[0] != libraries[1], "both have the same library below");
     }
 }

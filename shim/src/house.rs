@@ -6,6 +6,7 @@
 use crate::abi;
 use crate::error::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -54,24 +55,38 @@ pub fn clear() {
     }
 }
 
-/// Makes errors on a communicator of ours only return, by an error handler that does nothing: MPI_ERRORS_RETURN has no
-/// one value in the standard ABI.
+thread_local! {
+    /// The last error on a communicator of ours that nobody has asked about.
+    static HEARD: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// Makes errors on a communicator of ours only return, by an error handler of ours: MPI_ERRORS_RETURN has no one value
+/// in the standard ABI. What a call returned is then asked of [`outcome`].
 ///
 /// # Safety
 /// `comm` is a live communicator.
 pub unsafe fn errors_return(comm: Handle) -> c_int {
     /// MPI gives it further arguments, of its own.
-    unsafe extern "C" fn keep_quiet(_comm: *mut Handle, _code: *mut c_int) {}
-    let mut quiet: Handle = 0;
-    // SAFETY: `keep_quiet` looks at nothing; the communicator keeps what it is given.
+    unsafe extern "C" fn hear(_comm: *mut Handle, code: *mut c_int) {
+        // SAFETY: MPI gives the code.
+        HEARD.set(unsafe { *code });
+    }
+    let mut handler: Handle = 0;
+    // SAFETY: `hear` has the type of an error handler; the communicator keeps what it is given.
     unsafe {
-        let mut code = pmpi::comm_create_errhandler(keep_quiet as *const (), &mut quiet);
+        let mut code = pmpi::comm_create_errhandler(hear as *const (), &mut handler);
         if code == 0 {
-            code = pmpi::comm_set_errhandler(comm, quiet);
-            pmpi::errhandler_free(&mut quiet);
+            code = pmpi::comm_set_errhandler(comm, handler);
+            pmpi::errhandler_free(&mut handler);
         }
         code
     }
+}
+
+/// How a call on a communicator of ours went: MPICH 5 returns success when an error handler has seen the error.
+pub fn outcome(returned: c_int) -> c_int {
+    let heard = HEARD.take();
+    if returned != 0 { returned } else { heard }
 }
 
 /// A new communicator of this process alone, on which errors only return.
@@ -123,10 +138,11 @@ pub fn poke() -> bool {
 pub fn accepts_datatype(datatype: Handle) -> bool {
     // One element to a process that is there, since some check nothing for none, or for MPI_PROC_NULL.
     let (nothing, mut request) = (0u64, 0);
+    HEARD.set(0);
     // SAFETY: nothing is read until it is started, which it never is.
     unsafe {
-        pmpi::send_init((&raw const nothing).cast(), 1, datatype, 0, 0, house().comm, &mut request) == 0
-            && pmpi::request_free(&mut request) == 0
+        let code = pmpi::send_init((&raw const nothing).cast(), 1, datatype, 0, 0, house().comm, &mut request);
+        outcome(code) == 0 && pmpi::request_free(&mut request) == 0
     }
 }
 

@@ -61,3 +61,20 @@ unsafe fn of_record(info: &libc::dl_phdr_info) -> Option<String> {
     let name = unsafe { CStr::from_ptr((names? + soname?) as *const _) };
     name.to_str().ok().map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    #[test]
+    fn libraries_tell_their_names() {
+        // SAFETY: all zeros is a valid record.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: `info` is valid for writing; any address may be asked about.
+        assert_ne!(unsafe { libc::dladdr(libc::getpid as *const _, &mut info) }, 0);
+        // SAFETY: dladdr gave a terminated name.
+        let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().expect("a path of plain text");
+        assert_eq!(super::soname(path).as_deref(), Some("libc.so.6"));
+        assert_eq!(super::soname("/no/such/library"), None);
+    }
+}

@@ -13,10 +13,9 @@ use std::ffi::{c_int, c_void};
 const MAX_VERDICT: u64 = 65 << 20;
 
 fn native(what: &str, code: c_int) -> Result<(), Failure> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(Failure::new(Class::Intern, format!("{what} failed in the MPI below (code {code})")))
+    match house::outcome(code) {
+        0 => Ok(()),
+        code => Err(Failure::new(Class::Intern, format!("{what} failed in the MPI below (code {code})"))),
     }
 }
 
@@ -151,7 +150,7 @@ fn bcast(abi: &Abi, node: &Node, comm: Handle, bytes: &mut [u8]) -> Result<(), F
         let mut flag = 0;
         if done.get().is_none() {
             // SAFETY: our own request; the status is ignored.
-            let code = unsafe { pmpi::test(&mut request, &mut flag, abi.status_ignore as *mut c_void) };
+            let code = house::outcome(unsafe { pmpi::test(&mut request, &mut flag, abi.status_ignore as *mut c_void) });
             if flag != 0 || code != 0 {
                 done.set(Some(code));
             }
