@@ -17,8 +17,8 @@ use crate::abi::{self, Abi, BindError};
 use crate::entry;
 use crate::error::{Class, Failure, Place, die, raise};
 use crate::forward::{self as pmpi, Handle};
-use crate::{forward, house};
 use crate::inter::{self, Inter, Remote};
+use crate::{forward, house};
 use base::bytes::{Malformed, Put, Take};
 use base::settings;
 use collective::{agree, from_leader, gather_records, split};
@@ -50,7 +50,7 @@ impl MPI_Comm {
 /// Collective over `local_comm`, an intra-communicator; the name of rank 0 counts: 1 to 255 bytes of UTF-8 without
 /// control characters. `handle` is set on every process. Errors go to the error handler of `local_comm`:
 /// MPI_ERR_ARG for a bad name or pointer, MPI_ERR_COMM, MPI_ERR_NAME when a live job holds the name or the naming
-/// service cannot be used.
+/// service cannot be used, MPI_ERR_OTHER when the program's MPI calls do not pass through this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Conn_register(name: *const c_char, local_comm: MPI_Comm, handle: *mut c_int) -> c_int {
     let call = "MPI_Conn_register";
