@@ -35,7 +35,7 @@ extern "C" {
  Collective over `local_comm`, an intra-communicator; the name of rank 0 counts: 1 to 255 bytes of UTF-8 without
  control characters. `handle` is set on every process. Errors go to the error handler of `local_comm`:
  MPI_ERR_ARG for a bad name or pointer, MPI_ERR_COMM, MPI_ERR_NAME when a live job holds the name or the naming
- service cannot be used.
+ service cannot be used, MPI_ERR_OTHER when the program's MPI calls do not pass through this library.
  */
 int MPI_Conn_register(const char *name,
                       MPI_Comm local_comm,

@@ -4,13 +4,29 @@
 //! the folder for names, which the first job would make too.
 
 use crate::ask::{ask, version_line};
+use crate::elf::ElfError;
+use crate::launcher::FindError;
 use crate::names::columns;
-use crate::{launcher, library};
+use crate::program::{Bound, Program, obstacle};
+use crate::{launcher, library, mpis};
 use base::settings::{self, IFACE, LOG, PORTRANGE, TIMEOUT};
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
+use std::path::PathBuf;
 use transports::tcp::{PortRange, choose};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folders of MPIs that are not in PATH
+    #[arg(long, value_name = "DIR")]
+    prefix: Vec<PathBuf>,
+    /// For other programs to read
+    #[arg(long)]
+    json: bool,
+    /// A program: what it is bound to, and whether it can be served
+    program: Option<OsString>,
+}
 
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,38 +36,149 @@ enum Grade {
     Broken,
 }
 
+struct Finding {
+    section: &'static str,
+    grade: Grade,
+    text: String,
+    mend: Option<String>,
+}
+
+#[derive(Default)]
 struct Report {
-    broken: bool,
+    section: &'static str,
+    findings: Vec<Finding>,
 }
 
 impl Report {
-    fn title(&self, text: &str) {
-        println!("{text}");
+    fn title(&mut self, text: &'static str) {
+        self.section = text;
     }
     fn line(&mut self, grade: Grade, text: &str) {
-        let sign = match grade {
-            Grade::Good => "   ",
-            Grade::Odd => " ? ",
-            Grade::Broken => " ! ",
-        };
-        self.broken |= grade == Grade::Broken;
-        println!("{sign}{text}");
+        self.findings.push(Finding { section: self.section, grade, text: text.into(), mend: None });
     }
-    fn mend(&self, text: &str) {
-        println!("     to mend it: {text}");
+    /// How to mend what the last line says.
+    fn mend(&mut self, text: &str) {
+        if let Some(last) = self.findings.last_mut() {
+            last.mend = Some(text.into());
+        }
+    }
+    fn is_broken(&self) -> bool {
+        self.findings.iter().any(|f| f.grade == Grade::Broken)
+    }
+
+    fn print(&self) {
+        let mut section = "";
+        for f in &self.findings {
+            if f.section != section {
+                section = f.section;
+                println!("{section}");
+            }
+            let sign = match f.grade {
+                Grade::Good => "   ",
+                Grade::Odd => " ? ",
+                Grade::Broken => " ! ",
+            };
+            println!("{sign}{}", f.text);
+            if let Some(mend) = &f.mend {
+                println!("     to mend it: {mend}");
+            }
+        }
+        println!(
+            "{}",
+            if self.is_broken() { "something is broken, see the lines with '!'" } else { "nothing is broken" }
+        );
+    }
+
+    fn print_json(&self) {
+        let of = |f: &Finding| {
+            let grade = match f.grade {
+                Grade::Good => "good",
+                Grade::Odd => "odd",
+                Grade::Broken => "broken",
+            };
+            serde_json::json!({ "section": f.section, "grade": grade, "text": f.text, "mend": f.mend })
+        };
+        println!("{}", serde_json::Value::Array(self.findings.iter().map(of).collect()));
     }
 }
 
 /// Whether nothing is broken.
-pub fn doctor() -> bool {
-    let mut r = Report { broken: false };
+pub fn doctor(args: &Args) -> bool {
+    let mut r = Report::default();
+    if let Some(word) = &args.program {
+        program_section(&mut r, word);
+    }
     library_section(&mut r);
     naming_section(&mut r);
     launcher_section(&mut r);
+    mpi_section(&mut r, &args.prefix);
     interface_section(&mut r);
     variable_section(&mut r);
-    println!("{}", if r.broken { "something is broken, see the lines with '!'" } else { "nothing is broken" });
-    !r.broken
+    if args.json {
+        r.print_json()
+    } else {
+        r.print()
+    }
+    !r.is_broken()
+}
+
+fn program_section(r: &mut Report, word: &OsStr) {
+    r.title("program");
+    let path = match launcher::find(word) {
+        Ok(path) => path,
+        // A library that a program loads may be asked about too.
+        Err(FindError::NotExecutable(path)) => path,
+        Err(e) => {
+            r.line(Grade::Broken, &e.to_string());
+            return r.mend("give its path");
+        }
+    };
+    r.line(Grade::Good, &path.display().to_string());
+    let it = match Program::read(&path) {
+        Ok(it) => it,
+        Err(e @ (ElfError::Io(_) | ElfError::Damaged(_))) => {
+            r.line(Grade::Broken, &e.to_string());
+            return r.mend("see that it can be read, and starts");
+        }
+        Err(e) => return r.line(Grade::Odd, &format!("{e}: what that starts has to be asked about")),
+    };
+    if let Some(obstacle) = obstacle(&path) {
+        r.line(Grade::Broken, &obstacle.to_string());
+        r.mend(obstacle.mend());
+    }
+    if it.is_static() && !it.elf.contains_mpi {
+        r.line(Grade::Odd, "linked statically: nothing can be preloaded into it, only into what it starts");
+    }
+    let mut mpi = None;
+    for bound in &it.bound {
+        match bound {
+            Bound::Mpi(library, family) => {
+                let family = family.map_or("unknown".into(), |f| f.to_string());
+                let also = if mpi.is_some() { "also loads" } else { "bound to" };
+                let grade = if mpi.is_some() || family == "unknown" { Grade::Odd } else { Grade::Good };
+                r.line(grade, &format!("{also} {}, ABI: {family}", library.display()));
+                mpi = Some(library);
+            }
+            Bound::Ours(library) if mpi.is_none() => {
+                r.line(Grade::Good, &format!("linked with {}", library.display()));
+            }
+            Bound::Ours(_) => {
+                r.line(
+                    Grade::Odd,
+                    "linked with libmpi_connect.so behind its MPI: that works by 'mpi-connect run' only",
+                );
+                r.mend("link with -lmpi_connect before the MPI");
+            }
+            Bound::Missing(library) => {
+                r.line(Grade::Broken, &format!("its library {library} is not found"));
+                r.mend("set LD_LIBRARY_PATH as for running the program");
+            }
+        }
+    }
+    let complete = it.bound.iter().all(|b| !matches!(b, Bound::Missing(_)));
+    if mpi.is_none() && complete && !it.elf.uses_mpi && !it.elf.contains_mpi {
+        r.line(Grade::Odd, "calls no MPI itself; it may load a library that does");
+    }
 }
 
 fn library_section(r: &mut Report) {
@@ -131,17 +258,32 @@ fn launcher_section(r: &mut Report) {
         true => r.line(Grade::Odd, "none in PATH; 'mpi-connect run' also starts plain programs"),
         false => columns(&rows).lines().for_each(|l| r.line(Grade::Good, l)),
     }
+}
+
+fn mpi_section(r: &mut Report, prefixes: &[PathBuf]) {
     r.title("MPIs");
-    let mut any = false;
-    for (word, args) in [("ompi_info", ["--version"].as_slice()), ("mpichversion", &[]), ("impi_info", &["-version"])] {
-        let Ok(path) = launcher::find(OsStr::new(word)) else { continue };
-        let text = ask(&path, args, None).unwrap_or_default();
-        let words: Vec<String> = version_line(&text).split_whitespace().map(String::from).collect();
-        r.line(Grade::Good, &format!("{}: {}", path.display(), words.join(" ")));
-        any = true;
+    let mut rows: Vec<[String; 2]> = Vec::new();
+    let mut unknown = Vec::new();
+    for library in mpis::libraries(prefixes) {
+        let path = library.path.display().to_string();
+        match library.family {
+            Some(family) => rows.push([path, format!("ABI: {family}")]),
+            None => unknown.push(path),
+        }
     }
-    if !any {
-        r.line(Grade::Odd, "none in PATH that tells its version");
+    columns(&rows).lines().for_each(|l| r.line(Grade::Good, l));
+    for path in &unknown {
+        r.line(Grade::Odd, &format!("{path}: an ABI that this version does not know"));
+    }
+    if rows.is_empty() && unknown.is_empty() {
+        r.line(Grade::Odd, "no library found; those of a folder DIR are shown by --prefix DIR");
+    }
+    for (word, args) in [("ompi_info", ["--version"].as_slice()), ("mpichversion", &[]), ("impi_info", &["-version"])] {
+        let given = prefixes.iter().map(|p| p.join("bin").join(word));
+        for path in launcher::find(OsStr::new(word)).into_iter().chain(given).filter(|p| p.is_file()) {
+            let text = ask(&path, args, None).unwrap_or_default();
+            r.line(Grade::Good, &format!("{}: {}", path.display(), version_line(&text)));
+        }
     }
 }
 

@@ -7,9 +7,12 @@
 mod arguments;
 mod ask;
 mod doctor;
+mod elf;
 mod launcher;
 mod library;
+mod mpis;
 mod names;
+mod program;
 mod run;
 
 use clap::{Parser, Subcommand};
@@ -29,7 +32,7 @@ enum What {
     /// Show the names that jobs have registered
     Names(names::Args),
     /// Look for what is wrong, and say how to mend it
-    Doctor,
+    Doctor(doctor::Args),
 }
 
 fn main() -> ExitCode {
@@ -48,8 +51,8 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        What::Doctor => {
-            if doctor::doctor() {
+        What::Doctor(args) => {
+            if doctor::doctor(&args) {
                 ExitCode::SUCCESS
             } else {
                 ExitCode::FAILURE

@@ -3,14 +3,17 @@
 //! Invariant: the launcher is started by exec, so signals, terminal and exit status are its own.
 
 use crate::arguments::{BuildError, Built, PRELOAD, Wanted, build};
+use crate::elf::{Elf, ElfError};
 use crate::launcher::{self, FindError, Kind};
 use crate::library::{self, LibraryError};
+use crate::program::obstacle;
 use base::settings::{LIB, LOG, NAMING, PREFIX};
 use naming::OpenError;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fmt};
 
@@ -90,6 +93,11 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     if kind == Kind::Lam && program.file_name().is_some_and(|n| n.to_string_lossy().starts_with("mpiexec")) {
         return Err(RunError::Build(BuildError::LamMpiexec));
     }
+    for program in programs(kind, &program, rest) {
+        if let Some(obstacle) = obstacle(&program) {
+            eprintln!("mpi-connect: {}: {obstacle}; {}", program.display(), obstacle.mend());
+        }
+    }
     let built = build(kind, rest, &wanted).map_err(RunError::Build)?;
     if args.print {
         println!("{}", shell_line(word, &built));
@@ -132,6 +140,28 @@ fn wanted(args: &Args, preload: &[PathBuf]) -> Result<Wanted, RunError> {
     })
 }
 
+/// The programs that are started, as far as they can be told from the launcher's options and their values.
+fn programs(kind: Kind, program: &Path, words: &[OsString]) -> Vec<PathBuf> {
+    // Their values are programs too, but not the ranks.
+    const STARTERS: [&str; 5] = ["launcher", "launcher-exec", "bootstrap", "bootstrap-exec", "launch-agent"];
+    if kind == Kind::Plain {
+        return vec![program.into()];
+    }
+    let option = |word: &OsString| Some(word.to_str()?.strip_prefix('-')?.trim_start_matches('-').to_owned());
+    let first = |words: &[OsString]| {
+        words.iter().enumerate().find_map(|(i, word)| {
+            let before = i.checked_sub(1).and_then(|i| option(&words[i]));
+            let is_value = match &before {
+                Some(name) => STARTERS.contains(&name.as_str()) || !word.as_bytes().contains(&b'/'),
+                None => false,
+            };
+            let found = launcher::find(word).ok().filter(|_| !is_value && option(word).is_none())?;
+            matches!(Elf::read(&found), Ok(_) | Err(ElfError::Script(_))).then_some(found)
+        })
+    };
+    words.split(|w| w == ":").filter_map(first).collect()
+}
+
 /// The command line as a shell would read it.
 fn shell_line(word: &OsStr, built: &Built) -> String {
     let mut words = Vec::new();
@@ -152,6 +182,22 @@ fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_are_told_from_options() {
+        let programs = |line: &str| {
+            let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            programs(Kind::Hydra, Path::new("/mpiexec"), &words)
+        };
+        let (sh, env) = (launcher::find(OsStr::new("sh")).unwrap(), launcher::find(OsStr::new("env")).unwrap());
+        let [shell, environment] = [&sh, &env].map(|p| p.to_str().unwrap());
+        assert!(programs("-n 4 sh -c env").iter().eq([&sh]));
+        assert!(programs(&format!("-l {shell} x")).iter().eq([&sh]));
+        assert!(programs(&format!("-launcher env --launcher-exec {environment} -n 1 sh")).iter().eq([&sh]));
+        assert!(super::programs(Kind::Plain, &sh, &["-c".into(), "env".into()]).iter().eq([&sh]));
+        assert_eq!(programs("-wdir /usr -f /etc/passwd -n 1 sh : -n 2 env"), [sh, env]);
+        assert_eq!(programs("-n 1 no-such-program"), [] as [PathBuf; 0]);
+    }
 
     #[test]
     fn words_are_quoted_for_a_shell() {

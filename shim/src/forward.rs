@@ -47,37 +47,64 @@ impl Library {
 
 /// The MPI below, once there is one.
 pub fn library() -> Option<&'static Library> {
+    library_for(std::ptr::null())
+}
+
+/// The same, found for the code at this address when it was not known before.
+pub fn library_for(caller: *const c_void) -> Option<&'static Library> {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     if let Some(found) = LIBRARY.get() {
         return Some(found);
     }
-    let found = find_library()?;
+    let found = find_library(caller)?;
     base::log!(Info, "MPI below: {}", found.path);
     Some(LIBRARY.get_or_init(|| found))
 }
 
-const PROBE: &CStr = c"PMPI_Comm_rank";
+/// What to say where there is no MPI below.
+pub const NO_LIBRARY: &str = "this program has no MPI library. The linker drops one that seems unused: include \
+    mpi_connect.h, or link with -lmpi_connect -Wl,--no-as-needed. An MPI that is linked statically cannot work: link with \
+    its shared library";
 
-fn find_library() -> Option<Library> {
+/// Every MPI has it, and we do not export it.
+const PROBE: &CStr = c"PMPI_Wtick";
+
+fn find_library(caller: *const c_void) -> Option<Library> {
     // SAFETY: a terminated name; RTLD_NEXT counts from this library.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, PROBE.as_ptr()) };
     if !next.is_null() {
         return library_of(next);
     }
-    // Loaded out of our sight (dlopen in local scope): look through what is loaded.
+    // Loaded out of our sight (dlopen in local scope). There may be several: the caller's own comes first.
+    if let Some(library) = origin(caller).and_then(|(path, _)| library_within(&path)) {
+        return Some(library);
+    }
     let mut paths: Vec<CString> = Vec::new();
-    // SAFETY: `note` matches the callback's type and `paths` outlives the call.
+    // SAFETY: `note_mpi` matches the callback's type and `paths` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(note_mpi), (&raw mut paths).cast()) };
-    paths.iter().find_map(|path| {
-        // SAFETY: a terminated name; NOLOAD only finds what is loaded.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if handle.is_null() {
-            return None;
-        }
-        // SAFETY: a live handle and a terminated name.
-        let probe = unsafe { libc::dlsym(handle, PROBE.as_ptr()) };
-        if probe.is_null() { None } else { library_of(probe) }
-    })
+    paths.iter().find_map(|path| library_within(path))
+}
+
+/// The MPI that a loaded object is, or depends on.
+fn library_within(path: &CStr) -> Option<Library> {
+    // SAFETY: a terminated name; NOLOAD only finds what is loaded.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        return None;
+    }
+    // SAFETY: a live handle and a terminated name.
+    let probe = unsafe { libc::dlsym(handle, PROBE.as_ptr()) };
+    if probe.is_null() { None } else { library_of(probe) }
+}
+
+/// Whether MPI is linked into the executable itself: it exports what its libraries also define.
+pub fn is_static() -> bool {
+    // SAFETY: a terminated name.
+    let init = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"PMPI_Init".as_ptr()) };
+    // SAFETY: allowed at any time.
+    let program = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const c_void;
+    let base = |address| origin(address).map(|(_, base)| base);
+    !init.is_null() && base(init) == base(program)
 }
 
 unsafe extern "C" fn note_mpi(info: *mut libc::dl_phdr_info, _size: usize, paths: *mut c_void) -> c_int {

@@ -17,8 +17,8 @@ use crate::abi::{self, Abi, BindError};
 use crate::entry;
 use crate::error::{Class, Failure, Place, die, raise};
 use crate::forward::{self as pmpi, Handle};
-use crate::house;
 use crate::inter::{self, Inter, Remote};
+use crate::{forward, house};
 use base::bytes::{Malformed, Put, Take};
 use base::settings;
 use collective::{agree, from_leader, gather_records, split};
@@ -50,7 +50,7 @@ impl MPI_Comm {
 /// Collective over `local_comm`, an intra-communicator; the name of rank 0 counts: 1 to 255 bytes of UTF-8 without
 /// control characters. `handle` is set on every process. Errors go to the error handler of `local_comm`:
 /// MPI_ERR_ARG for a bad name or pointer, MPI_ERR_COMM, MPI_ERR_NAME when a live job holds the name or the naming
-/// service cannot be used.
+/// service cannot be used, MPI_ERR_OTHER when the program's MPI calls do not pass through this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Conn_register(name: *const c_char, local_comm: MPI_Comm, handle: *mut c_int) -> c_int {
     let call = "MPI_Conn_register";
@@ -158,9 +158,15 @@ impl Failure {
 
 /// The ABI of a running MPI. Without one there is no error handler to call: the job ends as an MPI ends it.
 fn running(call: &str) -> &'static Abi {
+    if forward::is_static() {
+        die(&format!(
+            "{call}: MPI is linked statically into this program, so its calls cannot pass through libmpi_connect.so: link \
+             with the MPI's shared library"
+        ));
+    }
     let abi = match abi::bind() {
         Ok(abi) => abi,
-        Err(BindError::NoMpi) => die(&format!("{call}: this program has no MPI library that could be found")),
+        Err(BindError::NoMpi) => die(&format!("{call}: {}", forward::NO_LIBRARY)),
         Err(BindError::Unknown(path)) => die(&format!("{call}: {path} is an MPI that this version does not know")),
     };
     let (mut initialized, mut finalized) = (0, 0);
@@ -170,7 +176,7 @@ fn running(call: &str) -> &'static Abi {
         pmpi::finalized(&mut finalized);
     }
     if initialized == 0 {
-        die(&format!("{call} was called before MPI_Init"));
+        die(&format!("{call} was called before MPI_Init, or MPI_Init did not pass through libmpi_connect.so"));
     }
     if finalized != 0 {
         die(&format!("{call} was called after MPI_Finalize"));
@@ -191,15 +197,22 @@ fn check_intra(abi: &Abi, comm: Handle) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is wrong with a name, by number: processes compare numbers.
-const NAME_FAULTS: [&str; 6] = [
+/// What is wrong with a call, by number: processes compare numbers.
+const FAULTS: [&str; 7] = [
     "",
     "the name is a null pointer",
     "the name is empty",
     "the name is longer than 255 bytes",
     "the name is not UTF-8 or contains a control character",
     "the place for the result is a null pointer",
+    "MPI_Init did not pass through libmpi_connect.so, so sends would not either: link -lmpi_connect before the MPI, or use \
+     'mpi-connect run'; where the MPI is loaded by dlopen, call the functions of libmpi_connect.so",
 ];
+const BYPASSED: c_int = 6;
+
+fn fault_class(fault: c_int) -> Class {
+    if fault == BYPASSED { Class::Other } else { Class::Arg }
+}
 
 unsafe fn read_name(name: *const c_char, result: *const c_void) -> Result<String, c_int> {
     if name.is_null() {
@@ -224,12 +237,12 @@ unsafe fn read_name(name: *const c_char, result: *const c_void) -> Result<String
 /// The name, if every process of `comm` has a good one.
 unsafe fn agreed_name(abi: &Abi, name: *const c_char, result: *const c_void, comm: Handle) -> Result<String, Failure> {
     // SAFETY: the caller's string.
-    let name = unsafe { read_name(name, result) };
+    let name = if entry::init::passed() { unsafe { read_name(name, result) } } else { Err(BYPASSED) };
     let worst = agree(abi, comm, name.as_ref().err().copied().unwrap_or(0))?;
     match name {
         Ok(name) if worst == 0 => Ok(name),
-        Ok(_) => Err(Failure::new(Class::Arg, format!("on another process {}", NAME_FAULTS[worst as usize]))),
-        Err(fault) => Err(Failure::new(Class::Arg, NAME_FAULTS[fault as usize])),
+        Ok(_) => Err(Failure::new(fault_class(worst), format!("on another process {}", FAULTS[worst as usize]))),
+        Err(fault) => Err(Failure::new(fault_class(fault), FAULTS[fault as usize])),
     }
 }
 

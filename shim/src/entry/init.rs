@@ -7,6 +7,7 @@ use crate::{abi, attr, error, forward, house};
 use node::Node;
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long MPI_Finalize waits while nothing of what was sent reaches the other job.
@@ -66,13 +67,18 @@ pub fn Error_string(face: Face, code: usize, string: usize, len: usize) -> c_int
     }
 }
 
+/// Whether the program's MPI_Init came through here. One that did not says that no other call of the program does.
+pub fn passed() -> bool {
+    PASSED.load(Ordering::Relaxed)
+}
+
+static PASSED: AtomicBool = AtomicBool::new(false);
+
 fn started(code: c_int) -> c_int {
     if forward::library().is_none() {
-        error::die(
-            "MPI_Init: this program has no MPI library. The linker drops one that seems unused: include mpi_connect.h, or \
-             link with -lmpi_connect -Wl,--no-as-needed",
-        );
+        error::die(&format!("MPI_Init: {}", forward::NO_LIBRARY));
     }
+    PASSED.store(true, Ordering::Relaxed);
     if code == 0 && abi::bind().is_ok() {
         watch_finalize();
     }

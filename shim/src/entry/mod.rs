@@ -15,7 +15,7 @@ use crate::forward::{self, Face};
 use node::Node;
 
 use std::arch::naked_asm;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -117,12 +117,13 @@ static JOINED: AtomicBool = AtomicBool::new(false);
 /// Held while slots are filled, so that none keeps an old function when looking begins.
 static FILLING: Mutex<()> = Mutex::new(());
 
-/// Saves the arguments, asks `resolve` what belongs in the slot, and goes there.
+/// Saves the arguments, asks `resolve` what belongs in the slot (above it lies the caller's address), and goes there.
 #[unsafe(naked)]
 unsafe extern "C" fn resolve_common() {
     naked_asm!(
         "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9",
         "mov rdi, [rsp + 48]",
+        "mov rsi, [rsp + 56]",
         "call {resolve}",
         "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
         "add rsp, 8",
@@ -131,7 +132,9 @@ unsafe extern "C" fn resolve_common() {
     )
 }
 
-extern "C" fn resolve(slot: usize) -> *const () {
+extern "C" fn resolve(slot: usize, caller: *const c_void) -> *const () {
+    // The first call comes through here, whatever it is, so the MPI below is the one that its caller is bound to.
+    forward::library_for(caller);
     let _filling = FILLING.lock().unwrap_or_else(|e| e.into_inner());
     let looking = match LOOKING[slot / 2] {
         Looking::Always => true,
