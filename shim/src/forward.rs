@@ -56,7 +56,8 @@ pub fn library() -> Option<&'static Library> {
     Some(LIBRARY.get_or_init(|| found))
 }
 
-const PROBE: &CStr = c"PMPI_Comm_rank";
+/// A function that every MPI has.
+pub const PROBE: &CStr = c"PMPI_Comm_rank";
 
 fn find_library() -> Option<Library> {
     // SAFETY: a terminated name; RTLD_NEXT counts from this library.
@@ -157,7 +158,7 @@ fn conversion(pmpi: &CStr, library: &Library) -> Option<*const ()> {
 }
 
 /// `MPI_X` of `PMPI_X`.
-fn mpi_name(pmpi: &'static CStr) -> &'static CStr {
+pub fn mpi_name(pmpi: &'static CStr) -> &'static CStr {
     // SAFETY: the name is longer than its P, and stays terminated.
     unsafe { CStr::from_ptr(pmpi.as_ptr().add(1)) }
 }

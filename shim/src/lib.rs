@@ -11,6 +11,7 @@ pub mod conn;
 mod datatype;
 mod entry;
 mod error;
+mod exports;
 mod forward;
 mod gaps;
 mod group;

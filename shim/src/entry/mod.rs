@@ -11,6 +11,7 @@ pub mod init;
 mod p2p;
 
 use crate::error::{Class, Failure, Place, raise};
+use crate::exports;
 use crate::forward::{self, Face};
 use node::Node;
 
@@ -167,6 +168,16 @@ pub fn look_at_arguments() {
 /// `PMPI_X` of a slot's function.
 pub fn pmpi_name(slot: usize) -> &'static CStr {
     NAMES[slot / 2]
+}
+
+/// The name that a slot stands for: `MPI_X` or `PMPI_X`.
+pub fn name_of(slot: usize) -> &'static CStr {
+    if slot.is_multiple_of(2) { forward::mpi_name(NAMES[slot / 2]) } else { NAMES[slot / 2] }
+}
+
+/// What tells the dynamic linker where a slot's name leads.
+pub fn resolver(slot: usize) -> *const () {
+    VISIBLE[slot].0
 }
 
 /// The entry that passes a call through the tools below us.
