@@ -64,6 +64,7 @@ fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'s
             format!("place::request_in({arg}, {count})"),
             "Request",
         ),
+        "Message*" => (format!("crate::message::is_token_at({arg})"), format!("place::message_at({arg})"), "Request"),
         "Group" => (format!("crate::group::is_token({arg})"), format!("place::group({arg})"), "Group"),
         "Group*" => (format!("crate::group::is_token_at({arg})"), "Some(Place::world())".to_owned(), "Group"),
         other => panic!("functions.txt: unknown mark {other:?} for {}", function.name),

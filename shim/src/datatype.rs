@@ -20,7 +20,7 @@ const MAX_BLOCKS: usize = 1 << 24;
 ///
 /// # Safety
 /// `buf` is the program's buffer for `count` elements of `datatype`.
-pub unsafe fn layout(call: &str, buf: usize, count: c_int, datatype: usize) -> Result<Layout, Failure> {
+pub unsafe fn layout(call: &str, buf: usize, count: i64, datatype: usize) -> Result<Layout, Failure> {
     if count < 0 {
         return Err(Failure::new(Class::Count, format!("{call}: negative count {count}")));
     }

@@ -17,6 +17,7 @@ mod gaps;
 mod group;
 mod house;
 mod inter;
+mod message;
 mod request;
 mod token;
 mod wait;

@@ -50,7 +50,7 @@ pub fn node() -> Result<&'static Node, Failure> {
 /// Where a failure is raised that concerns an argument of ours, by the argument's mark. `None`: not ours after all.
 mod place {
     use crate::error::Place;
-    use crate::{abi, group, inter, request};
+    use crate::{abi, group, inter, message, request};
 
     pub unsafe fn comm(comm: usize) -> Option<Place> {
         inter::find(comm as u64).map(|inter| inter.errors())
@@ -73,6 +73,11 @@ mod place {
     pub unsafe fn request_in(array: usize, count: i32) -> Option<Place> {
         // SAFETY: the check looked at the same array.
         unsafe { request::first_token(array, count) }.and_then(|token| unsafe { request(token) })
+    }
+
+    pub unsafe fn message_at(at: usize) -> Option<Place> {
+        // SAFETY: the check found a handle there.
+        Some(message::errors(unsafe { abi::load_handle(at) }))
     }
 
     pub unsafe fn group(token: usize) -> Option<Place> {
