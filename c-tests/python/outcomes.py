@@ -1,10 +1,11 @@
-"""Runs mpi4py's own tests and writes how each one ended, a file a rank.
+"""Runs mpi4py's own tests and writes how each one ended, and after how many seconds, a file a rank.
 
     outcomes.py TESTS OUTPUT [mpi4py's options ...]
 """
 
 import os
 import sys
+import time
 import unittest
 
 tests, output = sys.argv[1:3]
@@ -29,10 +30,11 @@ class Outcomes(unittest.TextTestResult):
     def startTest(self, test):
         super().startTest(test)
         self.outcome = "ok"
+        self.since = time.monotonic()
 
     def stopTest(self, test):
         super().stopTest(test)
-        print(self.outcome, test.id(), file=self.notes)
+        print(test.id(), self.outcome, f"{time.monotonic() - self.since:.3f}", sep="\t", file=self.notes)
 
     def addError(self, test, error):
         super().addError(test, error)
@@ -55,7 +57,7 @@ class Outcomes(unittest.TextTestResult):
         self.outcome = outcome
         if not isinstance(test, unittest.TestCase):
             # A class or module that could not be set up: there is no stopTest.
-            print(outcome, test.id(), file=self.notes)
+            print(test.id(), outcome, 0, sep="\t", file=self.notes)
 
 
 class Program(main.TestProgram):

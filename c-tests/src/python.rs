@@ -19,15 +19,22 @@ pub fn mpi4py_tests() -> PathBuf {
     packages().join("mpi4py-tests")
 }
 
-/// What mpi4py is told to load, or why it cannot work with this MPI.
-fn libmpi(mpi: &Mpi, scene: &Scene) -> Result<PathBuf, &'static str> {
+/// Whether mpi4py can work with this MPI, or why not.
+pub fn works_with(mpi: &Mpi) -> Result<(), &'static str> {
+    match mpi.abi {
+        "standard" => Err("mpi4py's wheel has no module for the standard ABI"),
+        "LAM" => Err("mpi4py's wheel has no module for LAM's ABI"),
+        _ => Ok(()),
+    }
+}
+
+/// What mpi4py is told to load.
+fn libmpi(mpi: &Mpi, scene: &Scene) -> PathBuf {
     match (mpi.abi, mpi.folder()) {
-        ("standard", _) => Err("mpi4py's wheel has no module for the standard ABI"),
-        ("LAM", _) => Err("mpi4py's wheel has no module for LAM's ABI"),
-        ("MPICH", Some(folder)) => Ok(folder.join("lib/libmpi.so.12")),
-        ("MPICH", None) => Ok(renamed(&of_system("libmpich.so.12"), &scene.path("libmpi.so.12"))),
-        (_, Some(folder)) => Ok(folder.join("lib/libmpi.so.40")),
-        (_, None) => Ok(of_system("libmpi.so.40")),
+        ("MPICH", Some(folder)) => folder.join("lib/libmpi.so.12"),
+        ("MPICH", None) => renamed(&of_system("libmpich.so.12"), &scene.path("libmpi.so.12")),
+        (_, Some(folder)) => folder.join("lib/libmpi.so.40"),
+        (_, None) => of_system("libmpi.so.40"),
     }
 }
 
@@ -54,7 +61,8 @@ pub fn launch<'a>(
     arguments: &[&str],
     scene: &Scene,
 ) -> Result<Launch<'a>, &'static str> {
-    let libmpi = libmpi(mpi, scene)?;
+    works_with(mpi)?;
+    let libmpi = libmpi(mpi, scene);
     let script = root().join("c-tests/python").join(script);
     // Nothing is written beside the sources: the user of the jobs may not.
     let words: Vec<&str> =
