@@ -37,13 +37,13 @@ extern "C" fn start() {
         return;
     }
     let edit = || {
-        for slot in 0..SLOTS {
+        for (slot, entry) in ENTRY.iter().enumerate() {
             let name = entry::name_of(slot);
             let Some(symbol) = ours.symbol(name) else { continue };
             // SAFETY: our own symbol table, made writable; nobody looks a name up while constructors run.
             let symbol = unsafe { &mut *symbol };
             if !has_mpi {
-                ENTRY[slot].store(ours.base + symbol.st_value as usize, Ordering::Relaxed);
+                entry.store(ours.base + symbol.st_value as usize, Ordering::Relaxed);
                 symbol.st_value = (entry::resolver(slot) as usize - ours.base) as u64;
                 symbol.st_info = symbol.st_info & 0xf0 | STT_GNU_IFUNC;
             } else if !others.iter().any(|o| o.has(name)) {
