@@ -357,6 +357,72 @@ static void probe(void)
     }
 }
 
+/* Receives one message by a matched probe; LAM, which has none, by a probe. */
+static void receive_matched(int k, int from, int tag)
+{
+    size_t bytes = (size_t)counts[k] * sizeof(int);
+    void *in = kit_alloc(bytes);
+    MPI_Status seen, status;
+    int n = -1;
+#ifdef LAM_MPI
+    OK(MPI_Probe(from, tag, inter, &seen));
+    OK(MPI_Recv(in, counts[k], MPI_INT, seen.MPI_SOURCE, tag, inter, &status));
+#else
+    MPI_Message message;
+    MPI_Request request;
+    int flag = 0;
+    if (k % 2)
+        OK(MPI_Mprobe(from, tag, inter, &message, &seen));
+    else
+        do POLL(MPI_Improbe(from, tag, inter, &flag, &message, &seen));
+        while (!flag);
+    /* It is nobody else's any more. */
+    OK(MPI_Iprobe(seen.MPI_SOURCE, tag, inter, &flag, MPI_STATUS_IGNORE));
+    SAME(flag, 0);
+    if (k % 3)
+        OK(MPI_Mrecv(in, counts[k], MPI_INT, &message, &status));
+    else {
+        OK(MPI_Imrecv(in, counts[k], MPI_INT, &message, &request));
+        OK(MPI_Wait(&request, &status));
+    }
+    CHECK(message == MPI_MESSAGE_NULL);
+#endif
+    OK(MPI_Get_count(&seen, MPI_INT, &n));
+    SAME(n, counts[k]);
+    is_from(&status, seen.MPI_SOURCE, tag, MPI_INT, counts[k]);
+    HOLDS(in, bytes, seed_in(seen.MPI_SOURCE, tag));
+    free(in);
+}
+
+static void matched(void)
+{
+    for (int p = 0; p < theirs; ++p)
+        for (int k = 0; k < SIZES; ++k) {
+            size_t bytes = (size_t)counts[k] * sizeof(int);
+            void *out = kit_alloc(bytes);
+            MPI_Request request;
+            int tag = 500 + k;
+            kit_fill(out, bytes, seed_out(p, tag));
+            OK(MPI_Isend(out, counts[k], MPI_INT, p, tag, inter, &request));
+            receive_matched(k, k % 3 == 1 ? MPI_ANY_SOURCE : p, tag);
+            OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+            free(out);
+        }
+#ifndef LAM_MPI
+    MPI_Message message;
+    MPI_Status status;
+    int flag = 0, word = 0;
+    OK(MPI_Improbe(MPI_ANY_SOURCE, 599, inter, &flag, &message, &status));
+    SAME(flag, 0);
+    OK(MPI_Mprobe(MPI_PROC_NULL, 0, inter, &message, &status));
+    CHECK(message == MPI_MESSAGE_NO_PROC);
+    SAME(status.MPI_SOURCE, MPI_PROC_NULL);
+    OK(MPI_Mrecv(&word, 1, MPI_INT, &message, &status));
+    CHECK(message == MPI_MESSAGE_NULL);
+    REFUSED(MPI_Mprobe(theirs, 0, inter, &message, &status), MPI_ERR_RANK);
+#endif
+}
+
 /* ---- matching: order, tags, wildcards ---- */
 
 enum { RUN = 200, LONGEST = 40000 };
@@ -911,15 +977,11 @@ static void refused(void)
     NOT_OPEN(MPI_Recv_init, in, 1, MPI_INT, 0, 0, inter, &request);
     NOT_OPEN(MPI_Win_create, in, sizeof in, 1, MPI_INFO_NULL, inter, &win);
 #ifndef LAM_MPI
-    MPI_Message message;
-    int flag;
     NOT_OPEN(MPI_Reduce_scatter_block, in, out, 1, MPI_INT, MPI_SUM, inter);
     NOT_OPEN(MPI_Ibarrier, inter, &request);
     NOT_OPEN(MPI_Ibcast, in, 1, MPI_INT, 0, inter, &request);
     NOT_OPEN(MPI_Iallreduce, in, out, 1, MPI_INT, MPI_SUM, inter, &request);
     NOT_OPEN(MPI_Comm_idup, inter, &comm, &request);
-    NOT_OPEN(MPI_Mprobe, 0, 0, inter, &message, &status);
-    NOT_OPEN(MPI_Improbe, 0, 0, inter, &flag, &message, &status);
 #endif
 }
 
@@ -1083,7 +1145,8 @@ static const struct {
     {"queries", queries},         {"send", send_recv},      {"ssend", ssend_recv},       {"sendrecv", sendrecv},
     {"wait", wait_each},          {"waitall", waitall},     {"waitany", waitany},        {"waitsome", waitsome},
     {"test", test},               {"testall", testall},     {"testany", testany},        {"testsome", testsome},
-    {"test-keeps", test_keeps},   {"probe", probe},         {"order", order},            {"tags", tags},
+    {"test-keeps", test_keeps},   {"probe", probe},         {"matched", matched},        {"order", order},
+    {"tags", tags},
     {"proc-null", proc_null},     {"types", basic_types},   {"contiguous", contiguous},  {"vectors", vectors},
     {"sizes", sizes},             {"beside", beside},       {"arguments", arguments},    {"truncation", truncation},
     {"refused", refused},         {"names", several_names}, {"again", remove_and_again}, {"rejoin", rejoin},

@@ -7,6 +7,7 @@ mod mpi;
 pub mod net;
 mod places;
 mod program;
+pub mod python;
 mod scene;
 pub mod user;
 

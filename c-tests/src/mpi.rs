@@ -195,10 +195,14 @@ impl Mpi {
         Self::ring().step_by(2)
     }
 
+    /// Where `scripts/provision` puts what comes as wheels.
+    pub fn wheels() -> PathBuf {
+        std::env::var_os("MPI_CONNECT_MPIS").map_or_else(|| root().join(".mpis"), PathBuf::from)
+    }
+
     /// The folder of the wheel that it came in.
     pub fn folder(&self) -> Option<PathBuf> {
-        let all = std::env::var_os("MPI_CONNECT_MPIS").map_or_else(|| root().join(".mpis"), PathBuf::from);
-        self.wheel.map(|wheel| all.join(wheel))
+        self.wheel.map(|wheel| Self::wheels().join(wheel))
     }
 
     fn word(&self, word: &str) -> String {

@@ -18,6 +18,7 @@ const SECTIONS: &[&str] = &[
     "testsome",
     "test-keeps",
     "probe",
+    "matched",
     "order",
     "tags",
     "proc-null",

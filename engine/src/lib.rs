@@ -27,7 +27,7 @@ pub use types::*;
 use base::Memory;
 use base::bytes::Malformed;
 use serde::{Deserialize, Serialize};
-use state::{Arrived, Body, Context, Group, Op, Peer, State};
+use state::{Arrived, Body, Claimed, Context, Group, Op, Peer, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::Message;
 
@@ -41,6 +41,8 @@ pub struct Engine {
     groups: BTreeMap<u64, Group>,
     contexts: Vec<Option<Context>>,
     ops: BTreeMap<u64, Op>,
+    /// By the numbers of matched probes.
+    claimed: BTreeMap<u64, Claimed>,
     /// Sends that ended here with their RTS still at the peer: (peer, context). A CTS for one is refused.
     withdrawn: BTreeMap<u64, (PeerId, u64)>,
     out: VecDeque<Output>,
@@ -60,6 +62,7 @@ impl Engine {
             groups: BTreeMap::new(),
             contexts: Vec::new(),
             ops: BTreeMap::new(),
+            claimed: BTreeMap::new(),
             withdrawn: BTreeMap::new(),
             out: VecDeque::new(),
             turns: VecDeque::new(),
@@ -111,13 +114,14 @@ impl Engine {
         self.groups.remove(&group);
     }
 
-    /// Whether some operation of ours needs this peer.
+    /// Whether some operation or claimed message of ours needs this peer.
     pub fn depends_on(&self, peer: PeerId) -> bool {
-        self.ops.values().any(|op| match &op.state {
-            State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => to.peer == peer,
-            State::Pulling { peer: from, .. } => *from == peer,
-            State::Posted { .. } | State::Over(_) => false,
-        })
+        self.claimed.values().any(|c| c.message.peer == peer)
+            || self.ops.values().any(|op| match &op.state {
+                State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => to.peer == peer,
+                State::Pulling { peer: from, .. } => *from == peer,
+                State::Posted { .. } | State::Over(_) => false,
+            })
     }
 
     /// Whether messages of this peer wait for an inter-communicator that is not open yet.

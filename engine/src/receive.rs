@@ -3,9 +3,9 @@
 //! looks at receives in the order of posting, and a new receive at messages in the order of arrival.
 
 use crate::intervals::Intervals;
-use crate::state::{Arrived, Body, Op, Posted, State};
+use crate::state::{Arrived, Body, Claimed, Op, Posted, State};
 use crate::wire::{Head, Message};
-use crate::{Ctx, Engine, Envelope, Fault, OpId, Outcome, PeerId, Probe, Source, Tag};
+use crate::{Ctx, Engine, Envelope, Fault, Gone, MessageId, OpId, Outcome, PeerId, Probe, Source, Tag};
 use base::Memory;
 use base::bytes::Malformed;
 
@@ -28,6 +28,16 @@ enum Data<'a> {
     Rts { size: u64 },
 }
 
+impl Arrived {
+    fn found(&self) -> Found<'_> {
+        let body = match &self.body {
+            Body::Eager { notify, data } => Data::Eager { notify: *notify, data },
+            Body::Rts { size } => Data::Rts { size: *size },
+        };
+        Found { peer: self.peer, source: self.source, tag: self.tag, op: self.op, body }
+    }
+}
+
 impl Engine {
     /// Posts a receive of up to `capacity` bytes into the buffer of `op`.
     #[allow(clippy::too_many_arguments)]
@@ -36,12 +46,7 @@ impl Engine {
         if let Some(at) = self.find(ctx, source, tag) {
             let context = self.contexts[ctx.0 as usize].as_mut().expect("find found it");
             let found = context.unexpected.remove(at).expect("find found it");
-            let body = match &found.body {
-                Body::Eager { notify, data } => Data::Eager { notify: *notify, data },
-                Body::Rts { size } => Data::Rts { size: *size },
-            };
-            let (peer, source, tag, sender_op) = (found.peer, found.source, found.tag, found.op);
-            self.matched(mem, op.0, capacity, Found { peer, source, tag, op: sender_op, body });
+            self.matched(mem, op.0, capacity, found.found());
         } else if let Some(fault) = self.fault(ctx, source) {
             self.end(op.0, Outcome::Failed(fault));
         } else {
@@ -63,6 +68,34 @@ impl Engine {
         }
         self.looked(ctx, source);
         Probe::None
+    }
+
+    /// Takes the message that a probe would find out of matching.
+    pub fn claim(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<MessageId> {
+        let at = self.find(ctx, source, tag)?;
+        let context = self.contexts[ctx.0 as usize].as_mut().expect("find found it");
+        let message = context.unexpected.remove(at).expect("find found it");
+        let id = self.next_op().0;
+        self.claimed.insert(id, Claimed { ctx, message });
+        Some(MessageId(id))
+    }
+
+    /// Receives a claimed message into the buffer of `op`: the claim is over.
+    pub fn recv_claimed<M: Memory>(&mut self, mem: &mut M, op: OpId, claim: MessageId, capacity: u64) {
+        let Some(Claimed { ctx, message }) = self.claimed.remove(&claim.0) else {
+            debug_assert!(false, "a claim is received once");
+            return;
+        };
+        let (source, tag) = (Source::Rank(message.source), Tag::Is(message.tag));
+        self.ops.insert(op.0, Op { state: State::Posted { ctx, source, tag }, forgotten: false });
+        match self.peers[message.peer.0 as usize].gone {
+            // Its data will never come.
+            Some(gone) if matches!(message.body, Body::Rts { .. }) => {
+                let fault = if gone == Gone::Dead { Fault::PeerDead } else { Fault::PeerFinished };
+                self.end(op.0, Outcome::Failed(fault));
+            }
+            _ => self.matched(mem, op.0, capacity, message.found()),
+        }
     }
 
     fn find(&self, ctx: Ctx, source: Source, tag: Tag) -> Option<usize> {

@@ -75,6 +75,13 @@ pub(crate) struct Arrived {
     pub body: Body,
 }
 
+/// A message that only the receive of its claimant gets.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Claimed {
+    pub ctx: Ctx,
+    pub message: Arrived,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Body {
     Eager { notify: bool, data: Vec<u8> },

@@ -10,7 +10,7 @@ use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
 use base::ProcId;
 use base::ident::random;
-use engine::{Ctx, Engine, Gone, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
+use engine::{Ctx, Engine, Gone, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -283,6 +283,21 @@ impl Core {
             self.settle();
         }
         found
+    }
+
+    /// Takes the message that a probe would find out of matching, for [`Core::irecv_claimed`].
+    pub fn claim(&mut self, inter: InterId, source: Source, tag: Tag) -> Option<MessageId> {
+        let ctx = self.ctx(inter);
+        self.engine.claim(ctx, source, tag)
+    }
+
+    pub fn irecv_claimed(&mut self, message: MessageId, data: Layout) -> OpId {
+        let op = self.engine.next_op();
+        let capacity = data.bytes();
+        self.mem.0.insert(op.0, data);
+        self.engine.recv_claimed(&mut self.mem, op, message, capacity);
+        self.settle();
+        op
     }
 
     /// Connects whoever could send what a probe looks for, since no operation stands for it.

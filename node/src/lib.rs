@@ -21,7 +21,7 @@ mod watch;
 pub use base::ProcId;
 pub use config::{Config, StartError};
 pub use core::Core;
-pub use engine::{Envelope, Fault, Gone, Mode, OpId, Outcome, Probe, Source, Tag};
+pub use engine::{Envelope, Fault, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 pub use memory::{Flat, Layout};
 pub use node::Node;
 pub use transports::tcp::{Contact, PortRange};

@@ -10,7 +10,7 @@ use crate::thread::Background;
 use crate::watch::Watch;
 use crate::{Config, Contact, Group, InterId, Layout, PathRef, RemoteGroup, StartError};
 use base::ProcId;
-use engine::{Gone, Mode, OpId, Outcome, Probe, Source, Tag};
+use engine::{Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -168,6 +168,10 @@ impl Node {
 
     pub fn irecv(&self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
         self.with(|core| core.irecv(inter, source, tag, data))
+    }
+
+    pub fn irecv_claimed(&self, message: MessageId, data: Layout) -> OpId {
+        self.with(|core| core.irecv_claimed(message, data))
     }
 
     pub fn probe(&self, inter: InterId, source: Source, tag: Tag) -> Probe {

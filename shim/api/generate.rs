@@ -3,6 +3,7 @@
 // For every function it writes
 //   MPI_X, PMPI_X   one jump through SLOTS: what a native call pays
 //   resolve_*       what a slot holds at first: finds what belongs there
+//   visible_*       tells the dynamic linker what a name stands for, while no MPI is loaded
 //   checked_X       looks at the marked arguments and goes to src/entry, refuses, or forwards
 //   guarded_X       forwards through a PMPI tool that sits between us and the MPI
 //   by_caller_X     the same for PMPI_X, but straight to the MPI when the tool itself calls, or the MPI
@@ -63,6 +64,7 @@ fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'s
             format!("place::request_in({arg}, {count})"),
             "Request",
         ),
+        "Message*" => (format!("crate::message::is_token_at({arg})"), format!("place::message_at({arg})"), "Request"),
         "Group" => (format!("crate::group::is_token({arg})"), format!("place::group({arg})"), "Group"),
         "Group*" => (format!("crate::group::is_token_at({arg})"), "Some(Place::world())".to_owned(), "Group"),
         other => panic!("functions.txt: unknown mark {other:?} for {}", function.name),
@@ -77,6 +79,7 @@ pub fn generate(table: &str) -> String {
     let n = functions.len();
     writeln!(w, "pub const FUNCTIONS: usize = {n};").unwrap();
     let mut slots = String::new();
+    let mut visible = String::new();
     let mut names = String::new();
     let mut checked = String::new();
     let mut guarded = String::new();
@@ -93,10 +96,13 @@ pub fn generate(table: &str) -> String {
                 "#[unsafe(naked)]\n#[unsafe(no_mangle)]\n#[allow(non_snake_case)]\npub unsafe extern \"C\" fn {prefix}{name}() {{\n    \
                  naked_asm!(\"jmp qword ptr [rip + {{slots}} + {{at}}]\", slots = sym SLOTS, at = const {at})\n}}\n\
                  #[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn resolve_{prefix}{name}() {{\n    \
-                 naked_asm!(\"push {{slot}}\", \"jmp {{common}}\", slot = const {slot}, common = sym resolve_common)\n}}"
+                 naked_asm!(\"push {{slot}}\", \"jmp {{common}}\", slot = const {slot}, common = sym resolve_common)\n}}\n\
+                 #[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn visible_{prefix}{name}() {{\n    \
+                 naked_asm!(\"mov edi, {{slot}}\", \"jmp {{resolve}}\", slot = const {slot}, resolve = sym exports::resolve)\n}}"
             )
             .unwrap();
             write!(slots, "Slot::new(resolve_{prefix}{name} as *mut ()), ").unwrap();
+            write!(visible, "Code(visible_{prefix}{name} as *const ()), ").unwrap();
         }
         let params = f.args.iter().map(|(a, _)| format!("{a}: usize")).collect::<Vec<_>>().join(", ");
         let values = f.args.iter().map(|(a, _)| a.as_str()).collect::<Vec<_>>().join(", ");
@@ -190,6 +196,7 @@ pub fn generate(table: &str) -> String {
         "/// What each entry jumps to: two a function, MPI_X and PMPI_X.\nstatic SLOTS: [Slot; 2 * FUNCTIONS] = [{slots}];\n\
          static CHECKED: [Code; 2 * FUNCTIONS] = [{checked}];\n\
          static GUARDED: [Code; 2 * FUNCTIONS] = [{guarded}];\n\
+         static VISIBLE: [Code; 2 * FUNCTIONS] = [{visible}];\n\
          /// The names, with the P: without it, one byte further on.\nstatic NAMES: [&CStr; FUNCTIONS] = [{names}];\n\
          /// When each function's arguments are looked at.\nstatic LOOKING: [Looking; FUNCTIONS] = [{ways}];"
     )

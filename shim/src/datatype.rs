@@ -20,7 +20,7 @@ const MAX_BLOCKS: usize = 1 << 24;
 ///
 /// # Safety
 /// `buf` is the program's buffer for `count` elements of `datatype`.
-pub unsafe fn layout(call: &str, buf: usize, count: c_int, datatype: usize) -> Result<Layout, Failure> {
+pub unsafe fn layout(call: &str, buf: usize, count: i64, datatype: usize) -> Result<Layout, Failure> {
     if count < 0 {
         return Err(Failure::new(Class::Count, format!("{call}: negative count {count}")));
     }
@@ -69,30 +69,72 @@ fn extent_of(datatype: Handle) -> Option<(i64, i64)> {
 
 type Blocks = Vec<(isize, usize)>;
 
+/// How many things of each kind a datatype was made of, and how.
+struct Envelope {
+    ints: i64,
+    addresses: i64,
+    large: i64,
+    types: i64,
+    combiner: c_int,
+}
+
+fn envelope(datatype: Handle) -> Option<Envelope> {
+    let mut e = Envelope { ints: 0, addresses: 0, large: 0, types: 0, combiner: 0 };
+    // SAFETY: plain out-arguments.
+    if unsafe {
+        pmpi::type_get_envelope_c(datatype, &mut e.ints, &mut e.addresses, &mut e.large, &mut e.types, &mut e.combiner)
+    } == 0
+    {
+        return Some(e);
+    }
+    let (mut ni, mut na, mut nd, mut combiner) = (0, 0, 0, 0);
+    // SAFETY: plain out-arguments.
+    let code = unsafe { pmpi::type_get_envelope(datatype, &mut ni, &mut na, &mut nd, &mut combiner) };
+    (code == 0).then_some(Envelope { ints: ni.into(), addresses: na.into(), large: 0, types: nd.into(), combiner })
+}
+
+/// The numbers that a datatype was made of, in the order of the call, and the one datatype: for constructors with at
+/// most three numbers.
+fn contents(datatype: Handle, e: &Envelope) -> Option<([i64; 3], Handle)> {
+    if e.types != 1 || e.ints + e.addresses + e.large > 3 {
+        return None;
+    }
+    let (mut ints, mut aints, mut large, mut inner): ([c_int; 3], [isize; 3], [i64; 3], Handle) = Default::default();
+    let type_at = (&raw mut inner).cast();
+    // SAFETY: the arrays are as long as the envelope said, at least; one handle fits in `inner`, whose unused upper
+    // half stays zero (little-endian).
+    let code = unsafe {
+        let (ints, aints) = (ints.as_mut_ptr(), aints.as_mut_ptr());
+        if e.large == 0 {
+            let (ni, na, nd) = (e.ints as c_int, e.addresses as c_int, e.types as c_int);
+            pmpi::type_get_contents(datatype, ni, na, nd, ints, aints, type_at)
+        } else {
+            let counts = large.as_mut_ptr();
+            pmpi::type_get_contents_c(datatype, e.ints, e.addresses, e.large, e.types, ints, aints, counts, type_at)
+        }
+    };
+    if code != 0 {
+        return None;
+    }
+    // Small counts come before the address of a call, large ones instead of both.
+    let small = ints[..e.ints as usize].iter().map(|&n| n.into()).chain(aints.map(|n| n as i64));
+    let mut numbers = [0; 3];
+    numbers.iter_mut().zip(small).for_each(|(n, given)| *n = given);
+    Some((if e.large == 0 { numbers } else { large }, inner))
+}
+
 /// The blocks of one element, and whether the type is a predefined one. `None`: a constructor not served yet.
 fn blocks_of(datatype: Handle, depth: u32) -> Option<(Blocks, bool)> {
     let abi = abi::get();
-    let (mut ni, mut na, mut nd, mut combiner) = (0, 0, 0, 0);
-    // SAFETY: plain out-arguments.
-    if unsafe { pmpi::type_get_envelope(datatype, &mut ni, &mut na, &mut nd, &mut combiner) } != 0 || depth > 64 {
-        return None;
-    }
+    let envelope = envelope(datatype).filter(|_| depth <= 64)?;
+    let combiner = envelope.combiner;
     if combiner == abi.combiner_named {
         return named_blocks(datatype).map(|b| (b, true));
     }
-    let known = [abi.combiner_dup, abi.combiner_contiguous, abi.combiner_vector, abi.combiner_hvector];
-    if !known.contains(&combiner) || nd != 1 || ni > 3 || na > 1 {
+    if ![abi.combiner_dup, abi.combiner_contiguous, abi.combiner_vector, abi.combiner_hvector].contains(&combiner) {
         return None;
     }
-    let (mut ints, mut aints, mut inner): ([c_int; 3], [isize; 1], Handle) = ([0; 3], [0; 1], 0);
-    // SAFETY: the arrays are as long as the envelope said, at least; one handle fits in `inner`, whose unused upper
-    // half stays zero (little-endian).
-    if unsafe {
-        pmpi::type_get_contents(datatype, ni, na, nd, ints.as_mut_ptr(), aints.as_mut_ptr(), (&raw mut inner).cast())
-    } != 0
-    {
-        return None;
-    }
+    let (numbers, mut inner) = contents(datatype, &envelope)?;
     let below = blocks_of(inner, depth + 1).and_then(|(b, named)| {
         let (_, extent) = extent_of(inner)?;
         if !named {
@@ -106,16 +148,17 @@ fn blocks_of(datatype: Handle, depth: u32) -> Option<(Blocks, bool)> {
     let blocks = if combiner == abi.combiner_dup {
         element
     } else if combiner == abi.combiner_contiguous {
-        repeat(&element, ints[0], extent)?
+        repeat(&element, numbers[0], extent)?
     } else {
-        let stride = if combiner == abi.combiner_vector { ints[2] as isize * extent } else { aints[0] };
-        let run = repeat(&element, ints[1], extent)?;
-        repeat(&run, ints[0], stride)?
+        let stride = numbers[2] as isize;
+        let stride = if combiner == abi.combiner_vector { stride.checked_mul(extent)? } else { stride };
+        let run = repeat(&element, numbers[1], extent)?;
+        repeat(&run, numbers[0], stride)?
     };
     Some((blocks, false))
 }
 
-fn repeat(element: &Blocks, count: c_int, stride: isize) -> Option<Blocks> {
+fn repeat(element: &Blocks, count: i64, stride: isize) -> Option<Blocks> {
     let count = usize::try_from(count).ok()?;
     if let [(0, len)] = element[..]
         && len as isize == stride

@@ -67,7 +67,7 @@ pub const NO_LIBRARY: &str = "this program has no MPI library. The linker drops 
     its shared library";
 
 /// Every MPI has it, and we do not export it.
-const PROBE: &CStr = c"PMPI_Wtick";
+pub const PROBE: &CStr = c"PMPI_Wtick";
 
 fn find_library(caller: *const c_void) -> Option<Library> {
     // SAFETY: a terminated name; RTLD_NEXT counts from this library.
@@ -184,7 +184,7 @@ fn conversion(pmpi: &CStr, library: &Library) -> Option<*const ()> {
 }
 
 /// `MPI_X` of `PMPI_X`.
-fn mpi_name(pmpi: &'static CStr) -> &'static CStr {
+pub fn mpi_name(pmpi: &'static CStr) -> &'static CStr {
     // SAFETY: the name is longer than its P, and stays terminated.
     unsafe { CStr::from_ptr(pmpi.as_ptr().add(1)) }
 }
@@ -370,6 +370,9 @@ pmpi! {
     fn type_get_extent_x = c"PMPI_Type_get_extent_x" (datatype: Handle, lb: *mut i64, extent: *mut i64);
     fn type_get_envelope = c"PMPI_Type_get_envelope" (datatype: Handle, integers: *mut c_int, addresses: *mut c_int, datatypes: *mut c_int, combiner: *mut c_int);
     fn type_get_contents = c"PMPI_Type_get_contents" (datatype: Handle, integers: c_int, addresses: c_int, datatypes: c_int, ints: *mut c_int, aints: *mut isize, types: *mut c_void);
+    /// These two also tell of types that were made with large counts; MPIs before version 4 lack them.
+    fn type_get_envelope_c = c"PMPI_Type_get_envelope_c" (datatype: Handle, integers: *mut i64, addresses: *mut i64, large: *mut i64, datatypes: *mut i64, combiner: *mut c_int);
+    fn type_get_contents_c = c"PMPI_Type_get_contents_c" (datatype: Handle, integers: i64, addresses: i64, large: i64, datatypes: i64, ints: *mut c_int, aints: *mut isize, counts: *mut i64, types: *mut c_void);
     fn type_size = c"PMPI_Type_size" (datatype: Handle, size: *mut c_int);
     fn type_get_extent = c"PMPI_Type_get_extent" (datatype: Handle, lb: *mut i64, extent: *mut i64);
     fn type_free = c"PMPI_Type_free" (datatype: *mut Handle);

@@ -4,7 +4,7 @@ use crate::abi::{self, Status};
 use crate::error::{Class, Failure};
 use crate::inter::Inter;
 use crate::token::{self, Tokens, has_prefix};
-use node::{Core, Fault, Mode, OpId, Outcome};
+use node::{Core, Fault, OpId, Outcome};
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
 
@@ -92,16 +92,6 @@ pub fn fault_failure(call: &str, inter: &Inter, to: Peer, fault: Fault) -> Failu
         Fault::PeerDead => Failure::new(Class::PeerGone, format!("{call}: {who} has died")),
         Fault::PeerFinished => Failure::new(Class::PeerGone, format!("{call}: {who} has finalized")),
         Fault::Revoked => Failure::new(Class::Comm, format!("{call}: {who} has freed the inter-communicator")),
-    }
-}
-
-/// `mode` is only used to tell the calls apart in messages.
-pub fn send_call(mode: Mode, blocking: bool) -> &'static str {
-    match (mode, blocking) {
-        (Mode::Standard, true) => "MPI_Send",
-        (Mode::Standard, false) => "MPI_Isend",
-        (Mode::Synchronous, true) => "MPI_Ssend",
-        (Mode::Synchronous, false) => "MPI_Issend",
     }
 }
 

@@ -1,5 +1,6 @@
 //! Engines against each other, without paths: what one puts out is handed to the other, when the test says so.
 
+mod claims;
 mod credit;
 mod ends;
 mod transfers;

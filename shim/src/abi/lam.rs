@@ -9,6 +9,7 @@ pub static FAMILY: Family = Family {
     // Addresses far from where Linux puts anything.
     request_token: 0x4d43_0100_0000,
     group_token: 0x4d43_0200_0000,
+    message_token: 0x4d43_0300_0000,
     integers: Some(Integers { request: 0x54, group: 0xc }),
     constants: LAM,
 };

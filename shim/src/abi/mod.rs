@@ -61,6 +61,7 @@ pub struct Family {
     /// Tokens: high bits that no handle of this family has. The low 24 bits count.
     pub request_token: u64,
     pub group_token: u64,
+    pub message_token: u64,
     pub integers: Option<Integers>,
     constants: [Const; CONSTANTS],
 }
@@ -75,6 +76,7 @@ pub const INTEGER_GROUP: u64 = 0x0900_0000;
 /// Tokens where handles are as wide as a pointer: no address has these bits, and no small number.
 const WIDE_REQUEST_TOKEN: u64 = 0x4d43_0001_0000_0000;
 const WIDE_GROUP_TOKEN: u64 = 0x4d43_0002_0000_0000;
+const WIDE_MESSAGE_TOKEN: u64 = 0x4d43_0003_0000_0000;
 
 impl Abi {
     fn resolve(family: &'static Family, library: &Library) -> Option<Abi> {

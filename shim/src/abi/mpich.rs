@@ -8,6 +8,7 @@ pub static FAMILY: Family = Family {
     status: StatusLayout { size: 20, source: 8, tag: 12, error: 16, count: Count::SplitInts { low: 0, high: 4 } },
     request_token: 0x2d00_0000,
     group_token: 0x0900_0000,
+    message_token: 0x2e00_0000,
     integers: None,
     constants: MPICH,
 };

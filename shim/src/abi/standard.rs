@@ -3,7 +3,7 @@
 //! It has dialects: MPICH 5 and Intel MPI differ in MPI_ERRORS_RETURN, MPI_SEEK_SET and some more, which the table
 //! therefore gives no value. Where a status keeps its count is left to the MPI; all that are known keep it alike.
 
-use super::{Count, Family, STANDARD, StatusLayout, WIDE_GROUP_TOKEN, WIDE_REQUEST_TOKEN};
+use super::{Count, Family, STANDARD, StatusLayout, WIDE_GROUP_TOKEN, WIDE_MESSAGE_TOKEN, WIDE_REQUEST_TOKEN};
 
 pub static FAMILY: Family = Family {
     name: "standard",
@@ -11,6 +11,7 @@ pub static FAMILY: Family = Family {
     status: StatusLayout { size: 32, source: 0, tag: 4, error: 8, count: Count::SplitInts { low: 12, high: 16 } },
     request_token: WIDE_REQUEST_TOKEN,
     group_token: WIDE_GROUP_TOKEN,
+    message_token: WIDE_MESSAGE_TOKEN,
     integers: None,
     constants: STANDARD,
 };

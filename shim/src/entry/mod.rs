@@ -11,6 +11,7 @@ pub mod init;
 mod p2p;
 
 use crate::error::{Class, Failure, Place, raise};
+use crate::exports;
 use crate::forward::{self, Face};
 use node::Node;
 
@@ -49,7 +50,7 @@ pub fn node() -> Result<&'static Node, Failure> {
 /// Where a failure is raised that concerns an argument of ours, by the argument's mark. `None`: not ours after all.
 mod place {
     use crate::error::Place;
-    use crate::{abi, group, inter, request};
+    use crate::{abi, group, inter, message, request};
 
     pub unsafe fn comm(comm: usize) -> Option<Place> {
         inter::find(comm as u64).map(|inter| inter.errors())
@@ -72,6 +73,11 @@ mod place {
     pub unsafe fn request_in(array: usize, count: i32) -> Option<Place> {
         // SAFETY: the check looked at the same array.
         unsafe { request::first_token(array, count) }.and_then(|token| unsafe { request(token) })
+    }
+
+    pub unsafe fn message_at(at: usize) -> Option<Place> {
+        // SAFETY: the check found a handle there.
+        Some(message::errors(unsafe { abi::load_handle(at) }))
     }
 
     pub unsafe fn group(token: usize) -> Option<Place> {
@@ -170,6 +176,16 @@ pub fn look_at_arguments() {
 /// `PMPI_X` of a slot's function.
 pub fn pmpi_name(slot: usize) -> &'static CStr {
     NAMES[slot / 2]
+}
+
+/// The name that a slot stands for: `MPI_X` or `PMPI_X`.
+pub fn name_of(slot: usize) -> &'static CStr {
+    if slot.is_multiple_of(2) { forward::mpi_name(NAMES[slot / 2]) } else { NAMES[slot / 2] }
+}
+
+/// What tells the dynamic linker where a slot's name leads.
+pub fn resolver(slot: usize) -> *const () {
+    VISIBLE[slot].0
 }
 
 /// The entry that passes a call through the tools below us.

@@ -1,0 +1,87 @@
+//! Programs in Python, by mpi4py: its wheel serves the ABIs of MPICH and of Open MPI.
+
+use crate::{Launch, Library, Mpi, Scene, root};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The system's own, so that the user of the jobs can run it.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Where `scripts/provision` puts the packages and the tests of mpi4py.
+fn packages() -> PathBuf {
+    let folder = Mpi::wheels().join("python");
+    assert!(folder.join("installed").exists(), "{} is not there: run `scripts/provision`", folder.display());
+    folder
+}
+
+/// The folder with mpi4py's own tests.
+pub fn mpi4py_tests() -> PathBuf {
+    packages().join("mpi4py-tests")
+}
+
+/// Whether mpi4py can work with this MPI, or why not.
+pub fn works_with(mpi: &Mpi) -> Result<(), &'static str> {
+    match mpi.abi {
+        "standard" => Err("mpi4py's wheel has no module for the standard ABI"),
+        "LAM" => Err("mpi4py's wheel has no module for LAM's ABI"),
+        _ => Ok(()),
+    }
+}
+
+/// What mpi4py is told to load.
+fn libmpi(mpi: &Mpi, scene: &Scene) -> PathBuf {
+    match (mpi.abi, mpi.folder()) {
+        ("MPICH", Some(folder)) => folder.join("lib/libmpi.so.12"),
+        ("MPICH", None) => renamed(&of_system("libmpich.so.12"), &scene.path("libmpi.so.12")),
+        (_, Some(folder)) => folder.join("lib/libmpi.so.40"),
+        (_, None) => of_system("libmpi.so.40"),
+    }
+}
+
+/// Where the system keeps a library.
+fn of_system(file: &str) -> PathBuf {
+    let done = Command::new("gcc").arg(format!("-print-file-name={file}")).output().expect("gcc");
+    PathBuf::from(String::from_utf8_lossy(&done.stdout).trim())
+}
+
+/// A link: Debian calls MPICH's library by another name than the one that mpi4py's module asks for.
+fn renamed(library: &Path, link: &Path) -> PathBuf {
+    if !link.exists() {
+        std::os::unix::fs::symlink(library, link).expect("the scene's folder");
+    }
+    link.to_owned()
+}
+
+/// A script of `c-tests/python`, or any other by its path, or why that cannot be run under this MPI.
+pub fn launch<'a>(
+    mpi: &'a Mpi,
+    ranks: usize,
+    script: &str,
+    library: Library,
+    arguments: &[&str],
+    scene: &Scene,
+) -> Result<Launch<'a>, &'static str> {
+    works_with(mpi)?;
+    let libmpi = libmpi(mpi, scene);
+    let script = root().join("c-tests/python").join(script);
+    // Nothing is written beside the sources: the user of the jobs may not.
+    let words: Vec<&str> =
+        ["-B", script.to_str().expect("plain text")].into_iter().chain(arguments.iter().copied()).collect();
+    let path = format!("{}:{}", packages().display(), root().join("python").display());
+    let mut launch = Launch::of(mpi, ranks, PYTHON.into(), library, &words)
+        .env("PYTHONPATH", &path)
+        .env("MPI4PY_LIBMPI", libmpi.to_str().expect("plain text"));
+    launch.title = format!("{}-{}", mpi.name, arguments.first().unwrap_or(&"python")).replace('/', "_");
+    if libmpi.starts_with(&scene.folder) {
+        launch = launch.env("LD_LIBRARY_PATH", scene.folder.to_str().expect("plain text"));
+    }
+    Ok(launch)
+}
+
+/// `pip install` of the tree's package into a folder, without the network.
+pub fn pip_install(to: &Path) -> Command {
+    let mut command = Command::new(PYTHON);
+    command.args(["-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--target"]);
+    command.arg(to).env("PYTHONPATH", packages()).env("PIP_ROOT_USER_ACTION", "ignore");
+    command
+}

@@ -1,0 +1,145 @@
+//! Programs in Python, on either side.
+
+use c_tests::python::{self, launch};
+use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(90);
+const SUITE_LIMIT: Duration = Duration::from_secs(600);
+
+fn half<'a>(
+    mpi: &'a Mpi,
+    scene: &Scene,
+    names: [&str; 2],
+    side: &str,
+    other: &str,
+) -> Result<Launch<'a>, &'static str> {
+    launch(mpi, 2, "half.py", Library::Preloaded, &[names[0], names[1], side, other], scene)
+}
+
+fn run(scene: &Scene, air: Launch<'_>, ocean: Launch<'_>) -> String {
+    let done = scene.pass([scene.start(air), scene.start(ocean)], LIMIT);
+    scene.require(done.iter().all(|d| d.checks() > 0), "both check something");
+    done.iter().map(Done::checks).sum::<u64>().to_string()
+}
+
+/// Every MPI that mpi4py works with, beside itself, its neighbour, which may be any, and the next that mpi4py works with:
+/// Python with Python, and with C both ways round.
+#[test]
+fn python_with_python_and_with_c() {
+    let mut figure = Figure::new("80-python", "Python halves (mpi4py 4.1): values checked, all right");
+    let mut rows = vec![["", "beside", "Python-Python", "Python-C", "C-Python"].map(String::from).to_vec()];
+    let (air, ocean) = (["air", "ocean"], ["ocean", "air"]);
+    let able: Vec<&Mpi> = MPIS.iter().copied().filter(|m| python::works_with(m).is_ok()).collect();
+    for (a, neighbour) in Mpi::ring().filter(|(a, _)| able.iter().any(|m| m.name == a.name)) {
+        let next = able.iter().skip_while(|m| m.name != a.name).nth(1).unwrap_or(&able[0]);
+        let mut beside = vec![a, neighbour, *next];
+        beside.dedup_by_key(|m| m.name);
+        for b in beside {
+            let scene = Scene::new(format!("Python: {} beside {}", a.name, b.name));
+            let python = |names, side, other| half(a, &scene, names, side, other).expect("mpi4py works with it");
+            let c = |names: [&str; 2], side| Launch::new(b, 2, "half", &[names[0], names[1], side]);
+            let cells = [
+                half(b, &scene, ocean, "1", "python").map(|o| run(&scene, python(air, "0", "python"), o)),
+                Ok(run(&scene, python(air, "0", "c"), c(ocean, "1"))),
+                Ok(run(&scene, c(air, "0"), python(ocean, "1", "c"))),
+            ];
+            let cells = cells.map(|cell| cell.unwrap_or("-".into()));
+            rows.push([a.sign, b.sign].map(String::from).into_iter().chain(cells).collect());
+        }
+    }
+    figure.table(&rows);
+    for mpi in MPIS.iter() {
+        if let Err(reason) = python::works_with(mpi) {
+            figure.line(format!("{}: {reason}", mpi.sign));
+        }
+    }
+}
+
+/// A job that does not come is an exception of its own class.
+#[test]
+fn waiting_in_vain_is_an_exception() {
+    for mpi in MPIS.iter().filter(|m| python::works_with(m).is_ok()) {
+        let scene = Scene::new(format!("Python, alone: {}", mpi.name));
+        let launch = launch(mpi, 2, "lonely.py", Library::Preloaded, &[], &scene).expect("mpi4py works with it");
+        let [done] = scene.pass([scene.start(launch.env("MPI_CONNECT_TIMEOUT", "1"))], LIMIT);
+        scene.require(done.lines("TIMEOUT").count() == 2, &format!("it said: {}", done.stdout));
+    }
+}
+
+/// How each test of mpi4py's own ended, on one rank.
+fn outcomes(file: &Path) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let fields = |line: &str| line.splitn(3, '\t').take(2).map(str::to_owned).collect::<Vec<_>>();
+    text.lines().map(fields).map(|f| (f[0].clone(), f[1].clone())).collect()
+}
+
+/// These take longer than all others together; they ended alike too when they were run.
+const LEFT_OUT: [&str; 3] = ["test_io", "test_spawn", "test_util_dtlib"];
+
+/// mpi4py's own tests end the same way with the library as without.
+#[test]
+fn tests_of_mpi4py_end_the_same() {
+    let mut figure =
+        Figure::new("82-mpi4py", "mpi4py's own tests, 2 ranks: how they end, with and without the library");
+    for name in ["mpich5", "openmpi5"] {
+        let Some(&mpi) = MPIS.iter().find(|m| m.name == name) else { continue };
+        let scene = Scene::new(format!("mpi4py's own tests, {name}"));
+        let tests = python::mpi4py_tests();
+        let run = |preload, output: &str| -> (Done, Vec<BTreeMap<String, String>>) {
+            let to = scene.path(output);
+            let mut words =
+                vec![tests.to_str().expect("plain text"), to.to_str().expect("plain text"), "--no-builddir"];
+            LEFT_OUT.iter().for_each(|module| words.extend(["-e", module]));
+            let mut launch =
+                launch(mpi, 2, "outcomes.py", Library::None, &words, &scene).expect("mpi4py works with it");
+            launch.title = output.into();
+            // Some may fail under this MPI by itself.
+            let [done] = scene.wait([scene.start(launch.preloading(preload))], SUITE_LIMIT);
+            (done, (0..2).map(|rank| outcomes(&scene.path(&format!("{output}.{rank}")))).collect())
+        };
+        let (_, without) = run(vec![], "without");
+        let (done, with) = run(vec![c_tests::library()], "with");
+        for (without, with) in without.iter().zip(&with) {
+            let differing: Vec<_> =
+                without.iter().filter(|(test, how)| with.get(*test) != Some(*how)).take(20).collect();
+            scene.require(without == with, &format!("with the library these no longer end so: {differing:#?}"));
+            scene.require(with.len() > 1500, "most tests were run");
+        }
+        let count = |how: &str| with[0].values().filter(|o| o.as_str() == how).count();
+        let (all, ok, skipped) = (with[0].len(), count("ok"), count("skipped"));
+        figure.line(format!(
+            "{name}: {all} tests, {ok} ok, {skipped} skipped, {} not; the same on both ranks ({:.0} s)",
+            all - ok - skipped,
+            done.took.as_secs_f64()
+        ));
+    }
+    figure.line(format!("left out, since they take long: {}", LEFT_OUT.join(", ")));
+}
+
+/// `pip install` from the tree gives the module; without the library its calls say what to do.
+#[test]
+fn pip_installs_from_the_tree() {
+    let scene = Scene::new("pip install");
+    // A copy, since building writes beside the sources.
+    let (copy, target) = (scene.path("python"), scene.path("installed"));
+    let copied = Command::new("cp").arg("-r").arg(c_tests::root().join("python")).arg(&copy).status().expect("cp");
+    assert!(copied.success());
+    let done = python::pip_install(&target).arg(&copy).output().expect("pip");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(target.join("mpi_connect/__init__.py").exists() && target.join("mpi_connect/py.typed").exists());
+    let mut ran = 0;
+    for &mpi in MPIS.iter() {
+        let Ok(launch) = launch(mpi, 1, "alone.py", Library::None, &[target.to_str().expect("plain text")], &scene)
+        else {
+            continue;
+        };
+        let [done] = scene.pass([scene.start(launch)], LIMIT);
+        scene.require(done.stdout.contains("mpi-connect run"), &format!("it said: {}", done.stdout));
+        ran += 1;
+    }
+    scene.require(ran > 0, "some MPI works with mpi4py");
+}

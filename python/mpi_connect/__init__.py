@@ -1,0 +1,160 @@
+"""Joins MPI jobs that were started apart, even under different MPI implementations.
+
+    from mpi4py import MPI
+    import mpi_connect
+
+    with mpi_connect.register("air", MPI.COMM_WORLD) as air:
+        ocean = mpi_connect.intercomm_create(air, "ocean")
+    ocean.Send(heat, dest=0)
+
+The other job does the same with the names swapped, in Python, C, C++ or Fortran. What comes back is an ordinary
+``mpi4py.MPI.Intercomm``. All calls are collective over the communicator that was registered.
+
+The library ``libmpi_connect.so`` must be preloaded: start the job by ``mpi-connect run -- mpirun ...``. Without it the
+first call raises :class:`NotPreloaded`.
+
+Errors are those of mpi4py: :class:`mpi4py.MPI.Exception`, if the communicator's error handler returns
+(``MPI.ERRORS_RETURN``, which mpi4py sets on ``COMM_WORLD`` and ``COMM_SELF``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from types import TracebackType
+
+from mpi4py import MPI
+
+__all__ = [
+    "PEER_GONE",
+    "TIMEOUT",
+    "Handle",
+    "NotPreloaded",
+    "error_class",
+    "intercomm_create",
+    "register",
+    "remove",
+]
+
+#: A process of the other job has died, or has finalized: for :func:`error_class`.
+PEER_GONE = 1
+#: The other job did not come within ``MPI_CONNECT_TIMEOUT`` seconds: for :func:`error_class`.
+TIMEOUT = 2
+
+# An MPI_Comm as the C calls take it: an int under the MPICH family, a pointer under the others.
+_Comm = ctypes.c_uint32 if MPI._sizeof(MPI.Comm) == 4 else ctypes.c_uint64
+
+_SIGNATURES = {
+    "MPI_Conn_register": [ctypes.c_char_p, _Comm, ctypes.POINTER(ctypes.c_int)],
+    "MPI_Conn_intercomm_create": [ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_Comm)],
+    "MPI_Conn_remove": [ctypes.c_int],
+    "MPI_Conn_error_class": [ctypes.c_int, ctypes.POINTER(ctypes.c_int)],
+}
+
+
+class NotPreloaded(RuntimeError):
+    """``libmpi_connect.so`` is not in front of this process's MPI."""
+
+
+class Handle:
+    """A registered name. As a context manager it gives the name back at the end of the block, and so does
+    :func:`remove`; inter-communicators made with it stay."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self._name = name
+        self._number = number
+        self._registered = True
+
+    @property
+    def name(self) -> str:
+        """The name under which this job is registered."""
+        return self._name
+
+    @property
+    def registered(self) -> bool:
+        """Whether the name has not been given back yet."""
+        return self._registered
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Collective: an exception on one rank alone must not make that rank wait for the others.
+        if self.registered and kind is None:
+            remove(self)
+
+    def __repr__(self) -> str:
+        return f"<mpi_connect.Handle {self._name!r}{'' if self.registered else ', removed'}>"
+
+
+def register(name: str, comm: MPI.Intracomm) -> Handle:
+    """Registers this job under `name`, which the other job asks for.
+
+    Collective over `comm`: its ranks are the ones that the other job will see.
+
+    name
+        1 to 255 bytes of UTF-8 without control characters, the same on all ranks.
+    comm
+        An intra-communicator.
+
+    Raises ``MPI.Exception`` with class ``MPI.ERR_NAME`` if a living job holds the name, ``MPI.ERR_ARG`` if the name is
+    no good, ``MPI.ERR_COMM`` if `comm` is none.
+    """
+    number = ctypes.c_int(0)
+    # A name that cannot be passed on still takes part in the collective call, which fails for all alike.
+    _call("MPI_Conn_register", _text(name), MPI._handleof(comm), ctypes.byref(number))
+    return Handle(name, number.value)
+
+
+def intercomm_create(handle: Handle, remote_name: str) -> MPI.Intercomm:
+    """Joins the job that registered `remote_name` and that asks for ours.
+
+    Collective over the communicator of `handle`. Waits until the other job comes, for at most ``MPI_CONNECT_TIMEOUT``
+    seconds (600 unless set).
+
+    Raises ``MPI.Exception`` with class ``error_class(TIMEOUT)`` if it does not come, ``error_class(PEER_GONE)`` if it
+    dies meanwhile.
+    """
+    comm = _Comm(MPI._handleof(MPI.COMM_NULL))
+    _call("MPI_Conn_intercomm_create", handle._number, _text(remote_name), ctypes.byref(comm))
+    return MPI.Intercomm.fromhandle(comm.value)
+
+
+def remove(handle: Handle) -> None:
+    """Gives the name back. Inter-communicators made with `handle` stay.
+
+    Collective over the communicator of `handle`. Raises ``MPI.Exception`` with class ``MPI.ERR_ARG`` if the name has
+    been given back already.
+    """
+    handle._registered = False
+    _call("MPI_Conn_remove", handle._number)
+
+
+def error_class(kind: int) -> int:
+    """The MPI error class of :data:`PEER_GONE` or :data:`TIMEOUT`, to compare with
+    ``MPI.Exception.Get_error_class()``. Classes are made at run time, so they may differ between processes."""
+    found = ctypes.c_int(0)
+    _call("MPI_Conn_error_class", kind, ctypes.byref(found))
+    return found.value
+
+
+def _text(name: str) -> bytes:
+    # C ends at a null byte; the library refuses control characters, so another one stands in for it.
+    return name.encode(errors="surrogatepass").replace(b"\0", b"\1")
+
+
+def _call(name: str, *arguments: object) -> None:
+    try:
+        function = getattr(ctypes.CDLL(None), name)
+    except AttributeError:
+        raise NotPreloaded(
+            "libmpi_connect.so is not loaded: start the job by `mpi-connect run -- mpirun -n 4 python ...`"
+        ) from None
+    function.argtypes = _SIGNATURES[name]
+    code = function(*arguments)
+    if code != MPI.SUCCESS:
+        raise MPI.Exception(code)

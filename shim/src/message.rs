@@ -1,0 +1,40 @@
+//! Messages that a matched probe took out of matching, as the program holds them: tokens.
+
+use crate::abi;
+use crate::error::Place;
+use crate::inter::Inter;
+use crate::token::{Tokens, has_prefix};
+use node::MessageId;
+use std::sync::{Arc, LazyLock};
+
+/// One message that waits for its receive. It keeps its inter-communicator alive.
+pub struct Matched {
+    pub inter: Arc<Inter>,
+    pub id: MessageId,
+    pub source: u32,
+}
+
+static LIVE: LazyLock<Tokens<Matched>> = LazyLock::new(Tokens::new);
+
+/// A handle for the program; fails when 2^24 messages wait.
+pub fn insert(message: Matched) -> Option<u64> {
+    LIVE.insert(abi::get().family.message_token, None, message)
+}
+
+/// Where failures of a message's receive are raised. One that has been received has no place of its own.
+pub fn errors(token: u64) -> Place {
+    LIVE.with(token, |m| m.inter.errors()).unwrap_or_else(Place::world)
+}
+
+/// A message is received once.
+pub fn remove(token: u64) -> Option<Matched> {
+    LIVE.remove(token, None)
+}
+
+/// # Safety
+/// `at` is null or the address of a message.
+#[inline(always)]
+pub unsafe fn is_token_at(at: usize) -> bool {
+    // SAFETY: the caller's promise.
+    at != 0 && abi::known().is_some_and(|abi| has_prefix(unsafe { abi::load_handle(at) }, abi.family.message_token))
+}
