@@ -40,9 +40,9 @@ test: provision all
 pure:
 	$(CARGO) test -q --no-fail-fast --workspace --exclude mpi-connect-c-tests --exclude mpi-connect-demo
 
-# Whole jobs under real MPIs. TEST= picks some by name.
+# Whole jobs under real MPIs. TEST= picks some by name, MPIS= some MPIs, with commas between.
 system:
-	$(CARGO) test -q --no-fail-fast -p mpi-connect-c-tests -- --test-threads=1 --nocapture $(TEST)
+	MPI_CONNECT_TEST_MPIS="$(MPIS)" $(CARGO) test -q --no-fail-fast -p mpi-connect-c-tests -- --test-threads=1 --nocapture $(TEST)
 
 figures:
 	@echo; echo "FIGURES"; for f in target/figures/*.txt; do echo; cat "$$f"; done
