@@ -349,7 +349,6 @@ pmpi! {
     fn comm_set_attr = c"PMPI_Comm_set_attr" (comm: Handle, keyval: c_int, value: *mut c_void);
     fn comm_create_keyval = c"PMPI_Comm_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
     fn errhandler_free = c"PMPI_Errhandler_free" (handler: *mut Handle);
-    fn abort = c"PMPI_Abort" (comm: Handle, code: c_int);
     fn add_error_class = c"PMPI_Add_error_class" (class: *mut c_int);
     fn add_error_string = c"PMPI_Add_error_string" (code: c_int, text: *const c_char);
     fn allreduce = c"PMPI_Allreduce" (send: *const c_void, recv: *mut c_void, count: c_int, datatype: Handle, op: Handle, comm: Handle);
@@ -378,6 +377,7 @@ pmpi! {
     fn type_free = c"PMPI_Type_free" (datatype: *mut Handle);
     fn type_create_keyval = c"PMPI_Type_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
     fn type_set_attr = c"PMPI_Type_set_attr" (datatype: Handle, keyval: c_int, value: *mut c_void);
+    fn lam_setfunc = c"lam_setfunc" (function: c_int);
     /// LAM's own way to a communicator's error handler.
     fn lam_err_comm = c"lam_err_comm" (comm: Handle, class: c_int, error: c_int, text: *const c_char);
     /// Gives up the INTEGER that stands for a handle in LAM's Fortran.
