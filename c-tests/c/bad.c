@@ -130,13 +130,15 @@ static void nowhere(void)
     SAME(sum, size * (size - 1) / 2);
 }
 
-/* `half-set RANK`: that rank alone has a naming that is no URL. Whatever the answer is, it is the same for all. */
+/* `half-set RANK NAME VALUE`: that rank alone has a setting that is wrong. Whatever the answer is, it is the same for
+ * all, and that rank says why. */
 static void half_set(void)
 {
     int handle = -1, answers[16];
     errors_return();
     double start = kit_ms();
-    int class = kit_class(MPI_Conn_register("anyone", MPI_COMM_WORLD, &handle));
+    int code = MPI_Conn_register("anyone", MPI_COMM_WORLD, &handle), class = kit_class(code);
+    if (class != MPI_SUCCESS && me == atoi(arg[0])) CHECK(strstr(kit_error(code), arg[2]), "said \"%s\"", kit_error(code));
     CHECK(kit_ms() - start < 5000, "told after %.0f ms", kit_ms() - start);
     OK(MPI_Allgather(&class, 1, MPI_INT, answers, 1, MPI_INT, MPI_COMM_WORLD));
     for (int i = 0; i < size; ++i) SAME(answers[i], answers[0]);
@@ -283,7 +285,7 @@ static const struct {
     int arguments;
 } cases[] = {
     {"arguments", arguments, 0},   {"hold", hold, 1},         {"taken", taken, 1},       {"never", never, 3},
-    {"nowhere", nowhere, 1},       {"half-set", half_set, 1}, {"fatal", fatal, 0},       {"fatal-send", fatal_send, 2},
+    {"nowhere", nowhere, 1},       {"half-set", half_set, 3}, {"fatal", fatal, 0},       {"fatal-send", fatal_send, 2},
     {"left-alone", left_alone, 2}, {"inherits", inherits, 2}, {"leaves", leaves, 2},     {"stays", stays, 2},
     {"orphan", orphan, 3},         {"joins", joins, 2},
 };
@@ -296,8 +298,9 @@ int main(int argc, char **argv)
     if (!strcmp(name, "before-init")) return MPI_Conn_register("early", MPI_COMM_WORLD, &handle) != MPI_SUCCESS;
 
     if (!strcmp(name, "half-set")) {
-        const char *rank = getenv("PMI_RANK") ? getenv("PMI_RANK") : getenv("OMPI_COMM_WORLD_RANK");
-        if (rank && argc > 2 && !strcmp(rank, argv[2])) setenv("MPI_CONNECT_NAMING", "carrier-pigeon://coop", 1);
+        const char *rank = kit_launched_rank();
+        CHECK(rank && argc == 5, "no rank in the environment");
+        if (rank && argc == 5 && !strcmp(rank, argv[2])) setenv(argv[3], argv[4], 1);
     }
 
     MPI_Init(&argc, &argv);

@@ -228,6 +228,15 @@ UNUSED static long kit_status_kib(const char *field)
     return kib;
 }
 
+/* The rank as the launcher tells it, for use before MPI_Init. */
+UNUSED static const char *kit_launched_rank(void)
+{
+    static const char *const names[] = {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "LAMRANK"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i)
+        if (getenv(names[i])) return getenv(names[i]);
+    return NULL;
+}
+
 /* Says how it went, for the harness, and gives what `main` returns. Called by all ranks, before Finalize. */
 UNUSED static int kit_end(void)
 {

@@ -95,8 +95,17 @@ fn naming_that_one_rank_cannot_read() {
     for &mpi in MPIS.iter() {
         for rank in ["0", "1", "2"] {
             let scene = Scene::new(format!("naming that is no URL on rank {rank} alone, {}", mpi.name));
-            alone(&scene, bad(mpi, 3, &["half-set", rank]));
+            alone(&scene, bad(mpi, 3, &["half-set", rank, "MPI_CONNECT_NAMING", "carrier-pigeon://coop"]));
         }
+    }
+}
+
+#[test]
+fn interface_that_one_rank_has_not() {
+    for &mpi in MPIS.iter() {
+        let scene = Scene::new(format!("no such interface on rank 1 alone, {}", mpi.name));
+        let done = alone(&scene, bad(mpi, 3, &["half-set", "1", "MPI_CONNECT_IFACE", "eth99"]));
+        scene.require(!done.stdout.contains("ANSWER 0"), "registered without an interface");
     }
 }
 

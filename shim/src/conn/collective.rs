@@ -43,24 +43,20 @@ pub fn split(abi: &Abi, comm: Handle) -> Result<(Handle, u32, u32), Failure> {
     Ok((new & abi.mask, rank as u32, size as u32))
 }
 
-/// All contact records, in order of rank, on the leader; nothing elsewhere. A process without a contact sends none,
-/// which is a fault on all.
+/// All contact records, in order of rank, on the leader; nothing elsewhere. A process without a contact is a fault on
+/// all; it says itself why.
 pub fn gather_records(
     abi: &Abi,
     comm: Handle,
     rank: u32,
     size: u32,
-    contact: Option<&Contact>,
+    contact: Result<Contact, Failure>,
 ) -> Result<Vec<u8>, Failure> {
+    let worst = agree(abi, comm, contact.is_err().into())?;
     let mut own = Vec::new();
-    if let Some(contact) = contact {
-        contact.encode(&mut own);
-    }
-    if agree(abi, comm, contact.is_none().into())? != 0 {
-        return Err(Failure::new(
-            Class::Other,
-            "a process of this job cannot be reached: see MPI_CONNECT_LOG=info there",
-        ));
+    contact?.encode(&mut own);
+    if worst != 0 {
+        return Err(Failure::new(Class::Other, "another process of this job has no way to be reached, and says why"));
     }
     let length = own.len() as c_int;
     let mut lengths = vec![0 as c_int; if rank == 0 { size as usize } else { 0 }];

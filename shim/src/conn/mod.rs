@@ -271,11 +271,8 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
 /// steps nothing returns early, or the others would wait for ever.
 fn enroll(abi: &Abi, name: &str, private: Handle, rank: u32, size: u32) -> Result<(Group, Option<Lead>), Failure> {
     let node = entry::node().and_then(|node| house::build().map(|()| node));
-    let contact = node.as_ref().ok().map(|n| n.contact());
-    if let Err(failure) = &node {
-        base::log!(Error, "{}", failure.text);
-    }
-    let records = gather_records(abi, private, rank, size, contact.as_ref())?;
+    let contact = node.as_ref().map(|n| n.contact()).map_err(Failure::clone);
+    let records = gather_records(abi, private, rank, size, contact)?;
     let node = node?;
     let mut lead = None;
     let verdict = (rank == 0).then(|| {

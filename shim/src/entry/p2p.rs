@@ -31,7 +31,7 @@ fn check_tag(call: &str, inter: &Inter, tag: c_int) -> Result<c_int, Failure> {
     if (0..=*inter.tag_ub).contains(&tag) {
         Ok(tag)
     } else {
-        Err(Failure::new(Class::Tag, format!("{call}: tag {tag} is not in 0..={}", inter.tag_ub)))
+        Err(Failure::new(Class::Tag, format!("{call}: tag {tag} is not from 0 to {}", inter.tag_ub)))
     }
 }
 
