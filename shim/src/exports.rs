@@ -61,6 +61,13 @@ fn divide(mut all: Vec<Object>) -> Option<(Object, Vec<Object>)> {
     Some((ours, all))
 }
 
+/// Whether the executable itself defines a name, rather than only naming it.
+pub fn in_program(name: &CStr) -> bool {
+    // SAFETY: allowed at any time.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const ();
+    Object::loaded().iter().any(|o| o.contains(entry) && o.has(name))
+}
+
 /// What a name stands for, asked by the linker: our entry, or nothing while no other object has the name.
 pub extern "C" fn resolve(slot: usize) -> *const () {
     let name = entry::name_of(slot);

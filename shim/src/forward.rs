@@ -7,7 +7,7 @@
 #![allow(clippy::too_many_arguments)] // MPI's own.
 
 use crate::entry::FUNCTIONS;
-use crate::{abi, entry, gaps};
+use crate::{abi, entry, exports, gaps};
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -99,12 +99,7 @@ fn library_within(path: &CStr) -> Option<Library> {
 
 /// Whether MPI is linked into the executable itself: it exports what its libraries also define.
 pub fn is_static() -> bool {
-    // SAFETY: a terminated name.
-    let init = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"PMPI_Init".as_ptr()) };
-    // SAFETY: allowed at any time.
-    let program = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const c_void;
-    let base = |address| origin(address).map(|(_, base)| base);
-    !init.is_null() && base(init) == base(program)
+    exports::in_program(c"PMPI_Init")
 }
 
 unsafe extern "C" fn note_mpi(info: *mut libc::dl_phdr_info, _size: usize, paths: *mut c_void) -> c_int {
@@ -156,9 +151,10 @@ pub fn native(slot: usize) -> *const () {
 
 /// Finds what a native call of this slot goes to; `None` while there is nothing.
 pub fn find_native(slot: usize) -> Option<*const ()> {
-    let library = library()?;
     let name = entry::pmpi_name(slot);
     let next = next(mpi_name(name));
+    // Serial programs come with stubs of MPI that are no MPI: theirs are the calls then.
+    let Some(library) = library() else { return if slot.is_multiple_of(2) { next } else { None } };
     let native = if next.is_some_and(|next| note_tool(slot / 2, next, library)) {
         entry::guarded(slot)
     } else if slot.is_multiple_of(2) {

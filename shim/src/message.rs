@@ -3,8 +3,9 @@
 use crate::abi;
 use crate::error::Place;
 use crate::inter::Inter;
-use crate::token::{Tokens, has_prefix};
+use crate::token::{self, Tokens, has_prefix};
 use node::MessageId;
+use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
 
 /// One message that waits for its receive. It keeps its inter-communicator alive.
@@ -37,4 +38,13 @@ pub fn remove(token: u64) -> Option<Matched> {
 pub unsafe fn is_token_at(at: usize) -> bool {
     // SAFETY: the caller's promise.
     at != 0 && abi::known().is_some_and(|abi| has_prefix(unsafe { abi::load_handle(at) }, abi.family.message_token))
+}
+
+/// As an INTEGER of Fortran, for an MPI that asks.
+pub fn to_int(token: u64) -> Option<c_int> {
+    token::to_int(token, abi::asks_for_integers()?.message_token, abi::INTEGER_MESSAGE)
+}
+
+pub fn from_int(int: c_int) -> Option<u64> {
+    token::from_int(int, abi::asks_for_integers()?.message_token, abi::INTEGER_MESSAGE)
 }

@@ -72,6 +72,7 @@ pub static FAMILIES: [&Family; 4] = [&mpich::FAMILY, &openmpi::FAMILY, &standard
 /// Tokens as INTEGERs of Fortran, where a Fortran layer asks for them by a call.
 pub const INTEGER_REQUEST: u64 = 0x2d00_0000;
 pub const INTEGER_GROUP: u64 = 0x0900_0000;
+pub const INTEGER_MESSAGE: u64 = 0x2e00_0000;
 
 /// Tokens where handles are as wide as a pointer: no address has these bits, and no small number.
 const WIDE_REQUEST_TOKEN: u64 = 0x4d43_0001_0000_0000;

@@ -5,7 +5,7 @@
 
 use crate::conn::{MPI_Comm, MPI_Conn_error_class, MPI_Conn_intercomm_create, MPI_Conn_register, MPI_Conn_remove};
 use crate::forward::{comm_from_fortran, comm_to_fortran};
-use crate::{group, request};
+use crate::{group, message, request};
 use engine::setup::MAX_NAME;
 use std::ffi::{CString, c_char, c_int};
 
@@ -37,6 +37,7 @@ macro_rules! conversions {
 conversions! {
     request: Request_c2f Request_toint Request_f2c Request_fromint;
     group: Group_c2f Group_toint Group_f2c Group_fromint;
+    message: Message_c2f Message_toint Message_f2c Message_fromint;
 }
 
 #[unsafe(no_mangle)]

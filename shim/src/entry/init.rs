@@ -16,9 +16,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 pub fn Init(face: Face, argc: usize, argv: usize) -> c_int {
     // SAFETY: the function of this face is MPI_Init.
     let code = unsafe {
-        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(
-            argc, argv,
-        )
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(initialiser(face))(argc, argv)
     };
     started(code)
 }
@@ -26,9 +24,9 @@ pub fn Init(face: Face, argc: usize, argv: usize) -> c_int {
 pub fn Init_thread(face: Face, argc: usize, argv: usize, required: usize, provided: usize) -> c_int {
     // SAFETY: the function of this face is MPI_Init_thread.
     let code = unsafe {
-        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize, usize, usize) -> c_int>(forward::native(
-            face.0,
-        ))(argc, argv, required, provided)
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize, usize, usize) -> c_int>(initialiser(face))(
+            argc, argv, required, provided,
+        )
     };
     started(code)
 }
@@ -74,10 +72,16 @@ pub fn passed() -> bool {
 
 static PASSED: AtomicBool = AtomicBool::new(false);
 
-fn started(code: c_int) -> c_int {
-    if forward::library().is_none() {
+/// The function below that starts MPI. Without any, no error handler could be called either.
+fn initialiser(face: Face) -> *const () {
+    let below = forward::native(face.0);
+    if below == forward::absent() && forward::library().is_none() {
         error::die(&format!("MPI_Init: {}", forward::NO_LIBRARY));
     }
+    below
+}
+
+fn started(code: c_int) -> c_int {
     PASSED.store(true, Ordering::Relaxed);
     if code == 0 && abi::bind().is_ok() {
         watch_finalize();
