@@ -65,6 +65,21 @@ int main(int argc, char **argv)
         CHECK(request == MPI_REQUEST_NULL);
         SAME(in[i], i);
     }
+    for (int i = 0; i < MANY; ++i) OK(MPI_Send(&i, 1, MPI_INT, me, i, inter));
+    for (int i = 0; i < MANY; ++i) {
+#ifdef LAM_MPI
+        OK(MPI_Recv(&n, 1, MPI_INT, me, i, inter, MPI_STATUS_IGNORE));
+        SAME(n, i);
+#else
+        MPI_Message message, other;
+        OK(MPI_Mprobe(me, i, inter, &message, MPI_STATUS_IGNORE));
+        other = FROM(Message, TO(Message, message));
+        CHECK(other == message);
+        OK(MPI_Mrecv(&n, 1, MPI_INT, &other, MPI_STATUS_IGNORE));
+        SAME(n, i);
+        CHECK(FROM(Message, TO(Message, other)) == MPI_MESSAGE_NULL);
+#endif
+    }
     OK(MPI_Conn_remove(handle));
     OK(MPI_Comm_free(&inter));
     int code = kit_end();

@@ -411,6 +411,9 @@ contains
     logical :: flag
     double precision :: field(7)
     integer :: n, out, in
+#ifndef LAM
+    HANDLE(MPI_Message) :: message
+#endif
     call MPI_Probe(me, 50, inter, status, code)
     call okay('MPI_Probe')
     call MPI_Get_count(status, MPI_DOUBLE_PRECISION, n, code)
@@ -425,7 +428,17 @@ contains
     call MPI_Iprobe(me, 51, inter, flag, status, code)
     call check(flag, 'MPI_Iprobe finds it again')
     call is_from(status, 51, 1, 'MPI_Iprobe')
+#ifdef LAM
     call MPI_Recv(in, 1, MPI_INTEGER, me, 51, inter, status, code)
+#else
+    call MPI_Mprobe(me, 51, inter, message, status, code)
+    call okay('MPI_Mprobe')
+    call is_from(status, 51, 1, 'MPI_Mprobe')
+    call check(message /= MPI_MESSAGE_NULL, 'a message')
+    call MPI_Mrecv(in, 1, MPI_INTEGER, message, status, code)
+    call okay('MPI_Mrecv')
+    call check(message == MPI_MESSAGE_NULL, 'a message that is received')
+#endif
     call same(in, 5100 + me, 'what Iprobe found')
     call MPI_Iprobe(me, 51, inter, flag, status, code)
     call check(.not. flag, 'MPI_Iprobe finds nothing')

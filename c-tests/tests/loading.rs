@@ -247,3 +247,18 @@ fn inert_without_mpi() {
     let mut figure = Figure::new("63-inert", "instructions of a shell that starts and ends");
     figure.line(format!("without {without}, preloaded {with}: {:+}", with - without));
 }
+
+/// Serial programs are linked with a stand-in for MPI that has a few of its names: that is nothing of ours.
+#[test]
+fn stand_in_for_mpi_is_left_alone() {
+    let scene = Scene::new("a serial program with a stand-in for MPI");
+    let source = c_tests::root().join("c-tests/c/stub.c");
+    let (stub, program) = (scene.path("libstub.so"), scene.path("serial"));
+    let gcc = |words: &[&str]| assert!(Command::new("gcc").args(words).status().expect("gcc").success());
+    gcc(&["-shared", "-fPIC", "-DSTUB", text(&source), "-o", text(&stub)]);
+    gcc(&[text(&source), "-o", text(&program), text(&stub)]);
+    let run = Command::new(&program).env("LD_PRELOAD", library()).output().expect("the program");
+    let printed = String::from_utf8_lossy(&run.stdout);
+    scene.require(printed == "rank 7 codes 0\n", &format!("it printed {printed:?}"));
+    scene.require(run.stderr.is_empty(), &String::from_utf8_lossy(&run.stderr));
+}
