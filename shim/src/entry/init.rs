@@ -76,7 +76,7 @@ static PASSED: AtomicBool = AtomicBool::new(false);
 
 fn started(code: c_int) -> c_int {
     if forward::library().is_none() {
-        error::die(&format!("MPI_Init: {}", forward::NO_LIBRARY));
+        error::die(&format!("MPI_Init: {}", base::NO_LIBRARY));
     }
     PASSED.store(true, Ordering::Relaxed);
     if code == 0 && abi::bind().is_ok() {
