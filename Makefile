@@ -17,6 +17,9 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 all: $(HEADERS)
 	$(CARGO) build --release -p mpi-connect-shim -p mpi-connect
 
+$(RELEASE)/mpi-connect $(RELEASE)/libmpi_connect.so:
+	$(MAKE) all
+
 $(HEADERS):
 	$(MAKE) headers
 
@@ -59,7 +62,8 @@ deny:
 	@[ -x target/tools/bin/cargo-deny ] || $(CARGO) install --locked --root target/tools cargo-deny
 	target/tools/bin/cargo-deny check licenses bans sources
 
-install: all
+# Installs what `make` has built: root may have no cargo.
+install: $(RELEASE)/mpi-connect $(RELEASE)/libmpi_connect.so $(HEADERS)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(RELEASE)/mpi-connect $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(RELEASE)/libmpi_connect.so $(DESTDIR)$(PREFIX)/lib/

@@ -47,7 +47,11 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             BuildError::LamComma(name) => {
-                return write!(f, "LAM's mpirun takes no comma in the value of {name}; set it in the program");
+                write!(f, "LAM's mpirun takes no comma in the value of {name}; ")?;
+                if name == PRELOAD {
+                    return f.write_str("use a path without");
+                }
+                return f.write_str("unset it here, and set it for lamboot, whose daemon hands it to the ranks");
             }
             BuildError::LamMpiexec => "LAM's mpiexec does not pass variables on; use mpirun",
             BuildError::EnvList => {

@@ -124,4 +124,9 @@ fn lam_gets_one_x_for_all() {
     );
     let comma = build(Kind::Lam, &words("-np 2 ./a"), &wanted(""));
     assert_eq!(comma, Err(BuildError::LamComma("MPI_CONNECT_IFACE".into())));
+    let path = build(Kind::Lam, &words("./a"), &Wanted { preload: "/a,b.so".into(), ..plain });
+    assert_eq!(path, Err(BuildError::LamComma(PRELOAD.into())));
+    let cure = |error: Result<Built, BuildError>| error.unwrap_err().to_string();
+    assert!(cure(comma).ends_with("set it for lamboot, whose daemon hands it to the ranks"));
+    assert!(cure(path).ends_with("use a path without"));
 }

@@ -3,12 +3,13 @@
 //! Invariant: every finding that is wrong says how to mend it; nothing is left behind but
 //! the folder for names, which the first job would make too.
 
-use crate::ask::{ask, version_line};
+use crate::ask::{Linking, ask, version_line};
 use crate::elf::ElfError;
 use crate::launcher::FindError;
 use crate::names::columns;
-use crate::program::{Bound, Program, obstacle};
+use crate::program::{Bound, OURS, Program, obstacle};
 use crate::{launcher, library, mpis};
+use base::NO_LIBRARY;
 use base::settings::{self, IFACE, LOG, PORTRANGE, TIMEOUT};
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -124,10 +125,10 @@ pub fn doctor(args: &Args) -> bool {
 
 fn program_section(r: &mut Report, word: &OsStr) {
     r.title("program");
-    let path = match launcher::find(word) {
-        Ok(path) => path,
+    let (path, executable) = match launcher::find(word) {
+        Ok(path) => (path, true),
         // A library that a program loads may be asked about too.
-        Err(FindError::NotExecutable(path)) => path,
+        Err(FindError::NotExecutable(path)) => (path, false),
         Err(e) => {
             r.line(Grade::Broken, &e.to_string());
             return r.mend("give its path");
@@ -140,11 +141,19 @@ fn program_section(r: &mut Report, word: &OsStr) {
             r.line(Grade::Broken, &e.to_string());
             return r.mend("see that it can be read, and starts");
         }
-        Err(e) => return r.line(Grade::Odd, &format!("{e}: what that starts has to be asked about")),
+        Err(e @ ElfError::Script(_)) => {
+            return r.line(Grade::Odd, &format!("{e}: what that starts has to be asked about"));
+        }
+        // A shell may make something of it.
+        Err(e) if executable => return r.line(Grade::Odd, &e.to_string()),
+        Err(e) => {
+            r.line(Grade::Broken, &e.to_string());
+            return r.mend("ask about a program, or about a library that one loads");
+        }
     };
     if let Some(obstacle) = obstacle(&path) {
         r.line(Grade::Broken, &obstacle.to_string());
-        r.mend(obstacle.mend());
+        r.mend(&obstacle.mend());
     }
     if it.is_static() && !it.elf.contains_mpi {
         r.line(Grade::Odd, "linked statically: nothing can be preloaded into it, only into what it starts");
@@ -159,6 +168,10 @@ fn program_section(r: &mut Report, word: &OsStr) {
                 r.line(grade, &format!("{also} {}, ABI: {family}", library.display()));
                 mpi = Some(library);
             }
+            Bound::Ours(library) if it.by_run => {
+                r.line(Grade::Odd, &format!("linked with {}, found by 'mpi-connect run' only", library.display()));
+                r.mend(&format!("to start it without, link it with {} too", library::rpath()));
+            }
             Bound::Ours(library) if mpi.is_none() => {
                 r.line(Grade::Good, &format!("linked with {}", library.display()));
             }
@@ -171,15 +184,35 @@ fn program_section(r: &mut Report, word: &OsStr) {
             }
             Bound::Missing(library) => {
                 r.line(Grade::Broken, &format!("its library {library} is not found"));
-                r.mend("set LD_LIBRARY_PATH as for running the program");
+                r.mend(&match it.gains_rights {
+                    true if library == OURS => format!("{NO_VARIABLES}: link it with {} too", library::rpath()),
+                    true => format!("{NO_VARIABLES}: link it with -Wl,-rpath,DIR too, DIR being that library's folder"),
+                    false => "set LD_LIBRARY_PATH as for running the program".into(),
+                });
             }
         }
     }
-    let complete = it.bound.iter().all(|b| !matches!(b, Bound::Missing(_)));
-    if mpi.is_none() && complete && !it.elf.uses_mpi && !it.elf.contains_mpi {
-        r.line(Grade::Odd, "calls no MPI itself; it may load a library that does");
+    if it.lacks_mpi() {
+        let (what, mend) = NO_LIBRARY.split_once(". ").unwrap_or((NO_LIBRARY, "link it with its MPI"));
+        r.line(Grade::Broken, what);
+        r.mend(mend);
+    } else if it.sees_no_mpi() && !it.elf.uses_mpi {
+        r.line(
+            Grade::Odd,
+            match (it.elf.stripped, it.is_static()) {
+                (true, true) => "its symbols are stripped, so whether MPI is within cannot be seen",
+                (true, false) => {
+                    "calls no MPI of its libraries; it may load one that does. Its symbols are stripped, so whether MPI is \
+                     within cannot be seen"
+                }
+                (false, _) => "calls no MPI itself; it may load a library that does",
+            },
+        );
     }
 }
+
+/// Why a program that gains rights finds no more than what it was linked with.
+const NO_VARIABLES: &str = "LD_LIBRARY_PATH and LD_PRELOAD mean nothing to a program that gains rights";
 
 fn library_section(r: &mut Report) {
     r.title("library");
@@ -194,7 +227,7 @@ fn library_section(r: &mut Report) {
     r.line(Grade::Good, &path.display().to_string());
     let Ok(probe) = launcher::find(OsStr::new("true")) else { return };
     // The loader complains on stderr of what it cannot preload, and goes on.
-    match ask(&probe, &[], Some(path.as_os_str())) {
+    match ask(&probe, &[], Linking::Preload(&path)) {
         Some(said) if said.trim().is_empty() => r.line(Grade::Good, "can be preloaded"),
         said => {
             r.line(Grade::Broken, &format!("cannot be preloaded: {}", said.unwrap_or_default().trim()));
@@ -233,14 +266,16 @@ fn naming_section(r: &mut Report) {
 }
 
 fn launcher_section(r: &mut Report) {
-    const WORDS: [&str; 10] = [
+    const WORDS: [&str; 12] = [
         "mpirun",
         "mpiexec",
         "orterun",
         "prterun",
         "mpirun.openmpi",
         "mpirun.mpich",
+        "mpiexec.mpich",
         "mpiexec.hydra",
+        "mpirun.lam",
         "srun",
         "aprun",
         "jsrun",
@@ -250,7 +285,7 @@ fn launcher_section(r: &mut Report) {
     for word in WORDS {
         let Ok(path) = launcher::find(OsStr::new(word)) else { continue };
         let real = canonicalize(&path).unwrap_or_else(|_| path.clone());
-        let text = ask(&path, &["--version"], None).unwrap_or_default();
+        let text = ask(&path, &["--version"], Linking::Bare).unwrap_or_default();
         let said = format!("{}; {}", launcher::recognise(&path), version_line(&text));
         rows.push([path.display().to_string(), format!("-> {}", real.display()), said]);
     }
@@ -278,10 +313,16 @@ fn mpi_section(r: &mut Report, prefixes: &[PathBuf]) {
     if rows.is_empty() && unknown.is_empty() {
         r.line(Grade::Odd, "no library found; those of a folder DIR are shown by --prefix DIR");
     }
-    for (word, args) in [("ompi_info", ["--version"].as_slice()), ("mpichversion", &[]), ("impi_info", &["-version"])] {
+    // The program that only this MPI has, and what beside it tells the version.
+    for (word, teller, args) in [
+        ("ompi_info", "ompi_info", ["--version"].as_slice()),
+        ("mpichversion", "mpichversion", &[]),
+        ("impi_info", "mpiexec.hydra", &["--version"]),
+    ] {
         let given = prefixes.iter().map(|p| p.join("bin").join(word));
         for path in launcher::find(OsStr::new(word)).into_iter().chain(given).filter(|p| p.is_file()) {
-            let text = ask(&path, args, None).unwrap_or_default();
+            let path = path.with_file_name(teller);
+            let text = ask(&path, args, Linking::Bare).unwrap_or_default();
             r.line(Grade::Good, &format!("{}: {}", path.display(), version_line(&text)));
         }
     }

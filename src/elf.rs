@@ -17,6 +17,12 @@ pub struct Elf {
     pub needed: Vec<String>,
     /// Whether it leaves functions of MPI to its libraries.
     pub uses_mpi: bool,
+    /// Whether it does not even start, or not come far, without them.
+    pub needs_mpi: bool,
+    /// Whether it loads libraries itself.
+    pub loads: bool,
+    /// Whether the symbols are gone that its libraries do not need, so that what is within cannot be told.
+    pub stripped: bool,
     /// Whether its libraries may call its functions of MPI: it is one, or exports those that it was linked with.
     pub exports_mpi: bool,
     /// Whether it has functions of MPI within, as far as its symbols are there.
@@ -107,7 +113,10 @@ impl Elf {
             match name {
                 _ if symbol.is_undefined() => {
                     let conn = name.starts_with("MPI_Conn_") || name.starts_with("mpi_conn_");
-                    it.uses_mpi |= !conn && ["MPI_", "PMPI_", "mpi_"].iter().any(|p| name.starts_with(p));
+                    let uses = !conn && ["MPI_", "PMPI_", "mpi_"].iter().any(|p| name.starts_with(p));
+                    it.uses_mpi |= uses;
+                    it.needs_mpi |= uses && !symbol.is_weak();
+                    it.loads |= name == "dlopen";
                 }
                 _ if is_init(name) => it.exports_mpi = true,
                 // An executable has copies of them.
@@ -121,6 +130,7 @@ impl Elf {
             Some("libmpi.so.12" | "libmpich.so.12") => Some(Family::Mpich),
             _ => None,
         });
+        it.stripped = elf.symbols().next().is_none();
         it.contains_mpi = it.exports_mpi || elf.symbols().any(|s| !s.is_undefined() && s.name().is_ok_and(is_init));
         Ok(it)
     }
@@ -136,7 +146,7 @@ mod tests {
         let it = Elf::read(Path::new("/proc/self/exe")).unwrap();
         assert!(it.interpreter.unwrap().starts_with("/lib"));
         assert!(it.needed.iter().any(|n| n == "libc.so.6"), "{:?}", it.needed);
-        assert!(!it.uses_mpi && !it.contains_mpi && it.family.is_none());
+        assert!(!it.uses_mpi && !it.needs_mpi && !it.contains_mpi && !it.stripped && it.family.is_none());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: only programs that are called like a launcher are ever run to be recognised, never the user's.
 
-use crate::ask::ask;
+use crate::ask::{Linking, ask};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -93,7 +93,7 @@ pub fn recognise(program: &Path) -> Kind {
     let kind = by_name(&name_of(&real)).or_else(|| by_name(&name_of(program)));
     let kind = kind.unwrap_or_else(|| {
         if [&real, program].into_iter().any(|p| is_launcher_name(&name_of(p))) {
-            ask(program, &["--version"], None).map_or(Kind::Unknown, |text| by_version(&text))
+            ask(program, &["--version"], Linking::Bare).map_or(Kind::Unknown, |text| by_version(&text))
         } else {
             Kind::Plain
         }
@@ -114,8 +114,9 @@ fn by_name(name: &str) -> Option<Kind> {
     }
 }
 
-fn is_launcher_name(name: &str) -> bool {
-    const OTHERS: [&str; 5] = ["aprun", "jsrun", "lrun", "ibrun", "ccc_mprun"];
+/// Whether a program of this name starts ranks.
+pub fn is_launcher_name(name: &str) -> bool {
+    const OTHERS: [&str; 9] = ["aprun", "jsrun", "lrun", "ibrun", "ccc_mprun", "orterun", "prterun", "prun", "srun"];
     name.starts_with("mpirun") || name.starts_with("mpiexec") || OTHERS.contains(&name)
 }
 

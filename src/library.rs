@@ -37,6 +37,12 @@ pub fn find() -> Result<PathBuf, LibraryError> {
     find_by(env::var_os(LIB).filter(|v| !v.is_empty()), exe.parent().unwrap_or(Path::new("/")))
 }
 
+/// What makes a program find that library by itself.
+pub fn rpath() -> String {
+    let folder = find().ok().and_then(|p| Some(p.parent()?.display().to_string()));
+    format!("-Wl,-rpath,{}", folder.as_deref().unwrap_or("DIR"))
+}
+
 fn find_by(told: Option<OsString>, beside: &Path) -> Result<PathBuf, LibraryError> {
     if let Some(told) = told {
         let p = PathBuf::from(told);

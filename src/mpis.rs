@@ -1,6 +1,6 @@
 //! The MPI libraries of this machine, as far as they are where a program would find them. For `doctor`.
 
-use crate::ask::ask;
+use crate::ask::{Linking, ask};
 use crate::elf::{Elf, Family};
 use crate::launcher;
 use crate::program::is_mpi_name;
@@ -47,6 +47,6 @@ pub fn libraries(prefixes: &[PathBuf]) -> Vec<Library> {
 
 fn known_to_linker() -> Vec<PathBuf> {
     let ldconfig = [Path::new("/sbin/ldconfig"), Path::new("/usr/sbin/ldconfig")].into_iter().find(|p| p.is_file());
-    let text = ldconfig.and_then(|ldconfig| ask(ldconfig, &["-p"], None)).unwrap_or_default();
+    let text = ldconfig.and_then(|ldconfig| ask(ldconfig, &["-p"], Linking::Bare)).unwrap_or_default();
     text.lines().filter_map(|line| line.split_once(" => ")).map(|(_, path)| path.trim().into()).collect()
 }

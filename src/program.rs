@@ -3,15 +3,16 @@
 //! Invariant: the program is read, never run; its libraries are looked for by the dynamic linker itself, asked to list
 //! them.
 
-use crate::ask::ask;
+use crate::ask::{Linking, ask};
 use crate::elf::{Elf, ElfError, Family};
+use crate::library;
 use rustix::fs::{StatVfsMountFlags, getxattr, statvfs};
 use rustix::process::{getgid, getuid};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-const OURS: &str = "libmpi_connect.so";
+pub const OURS: &str = "libmpi_connect.so";
 
 /// Why the library cannot be preloaded into a program, or not come between it and its MPI.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -23,10 +24,10 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    pub fn mend(self) -> &'static str {
+    pub fn mend(self) -> String {
         match self {
-            Obstacle::StaticMpi => "link it with the MPI's shared library",
-            Obstacle::Rights => "link it with -lmpi_connect, before its MPI",
+            Obstacle::StaticMpi => "link it with the MPI's shared library".into(),
+            Obstacle::Rights => format!("link it with -lmpi_connect, before its MPI, and {}", library::rpath()),
         }
     }
 }
@@ -94,6 +95,9 @@ pub enum Bound {
 pub struct Program {
     pub elf: Elf,
     pub bound: Vec<Bound>,
+    /// Whether our library, which it needs, is found only because `run` preloads it.
+    pub by_run: bool,
+    pub gains_rights: bool,
 }
 
 impl Program {
@@ -101,25 +105,54 @@ impl Program {
         let elf = Elf::read(path)?;
         // A library names no linker; ours is as good.
         let linker = elf.interpreter.clone().or_else(|| Elf::read(Path::new("/proc/self/exe")).ok()?.interpreter);
-        let listed = linker.and_then(|linker| list(&linker, path)).unwrap_or_default();
-        Ok(Program { bound: bound(&listed), elf })
+        let listed = |linking| bound(&linker.as_ref().and_then(|l| list(l, path, linking)).unwrap_or_default());
+        let gains_rights = gains_rights(path);
+        let mut it = Program {
+            bound: listed(if gains_rights { Linking::Guarded } else { Linking::Bare }),
+            elf,
+            by_run: false,
+            gains_rights,
+        };
+        let ours_is_missing = it.bound.iter().any(|b| matches!(b, Bound::Missing(name) if name == OURS));
+        if ours_is_missing
+            && !gains_rights
+            && let Ok(library) = library::find()
+        {
+            it.bound = listed(Linking::Preload(&library));
+            it.by_run = true;
+        }
+        Ok(it)
     }
-}
 
-impl Program {
     /// Whether no dynamic linker takes part.
     pub fn is_static(&self) -> bool {
         self.elf.interpreter.is_none() && self.elf.needed.is_empty()
     }
+
+    fn has(&self, what: impl Fn(&Bound) -> bool) -> bool {
+        self.bound.iter().any(what)
+    }
+
+    /// Whether all its libraries are known, and there is no MPI among them or within it, as far as can be seen.
+    pub fn sees_no_mpi(&self) -> bool {
+        !self.elf.contains_mpi && !self.has(|b| matches!(b, Bound::Mpi(..) | Bound::Missing(_)))
+    }
+
+    /// Whether it surely fails for want of an MPI library: it calls MPI, or is linked with our library, which does
+    /// nothing without one. A library may be loaded into a program that has one.
+    pub fn lacks_mpi(&self) -> bool {
+        let fails = self.elf.needs_mpi || (self.has(|b| matches!(b, Bound::Ours(_))) && !self.elf.loads);
+        self.elf.interpreter.is_some() && self.sees_no_mpi() && fails
+    }
 }
 
 /// The dynamic linker's list of libraries.
-fn list(linker: &str, program: &Path) -> Option<String> {
+fn list(linker: &str, program: &Path, linking: Linking) -> Option<String> {
     // The program names its linker: none but the system's own is run.
     let linker = fs::canonicalize(linker).ok()?;
     let of_system = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].iter().any(|d| linker.starts_with(d));
     let program = fs::canonicalize(program).ok()?;
-    if of_system { ask(&linker, &["--list", program.to_str()?], None) } else { None }
+    if of_system { ask(&linker, &["--list", program.to_str()?], linking) } else { None }
 }
 
 fn bound(listed: &str) -> Vec<Bound> {
@@ -129,13 +162,18 @@ fn bound(listed: &str) -> Vec<Bound> {
         if let Some((_, failure)) = line.split_once("error while loading shared libraries: ") {
             all.push(Bound::Missing(failure.split(':').next().unwrap_or(failure).into()));
         }
-        let Some((name, place)) = line.trim().split_once(" => ") else { continue };
+        // What is found by its path, as all that is preloaded, has no name before it.
+        let Some((name, place)) = line.trim().split_once(" => ").or_else(|| {
+            let path = line.trim();
+            Some((Path::new(path.rsplit_once(" (")?.0).file_name()?.to_str()?, path))
+        }) else {
+            continue;
+        };
         // Without the address at the end.
         let place = place.rsplit_once(" (").map_or(place, |(path, _)| path);
         if name == OURS {
             all.push(Bound::Ours(place.into()));
-        } else if is_mpi_name(name)
-            && let Ok(elf) = Elf::read(Path::new(place))
+        } else if let Ok(elf) = Elf::read(Path::new(place))
             && elf.exports_mpi
         {
             all.push(Bound::Mpi(place.into(), elf.family));
@@ -159,6 +197,7 @@ mod tests {
         let listed = "\tlinux-vdso.so.1 (0x00007ffd1)\n\tlibmpi_connect.so => /o p/libmpi_connect.so (0x1)\n\
                       \tlibc.so.6 => /lib/libc.so.6 (0x2)\n\t/lib64/ld-linux.so.2 (0x3)\n";
         assert_eq!(bound(listed), [Bound::Ours("/o p/libmpi_connect.so".into())]);
+        assert_eq!(bound("\t/o p/libmpi_connect.so (0x1)\n"), [Bound::Ours("/o p/libmpi_connect.so".into())]);
         let failed = "./a: error while loading shared libraries: libmpi.so.40: cannot open shared object file: No such \
                       file or directory\n";
         assert_eq!(bound(failed), [Bound::Missing("libmpi.so.40".into())]);
@@ -170,8 +209,8 @@ mod tests {
         assert_eq!(it.bound, []);
         assert_eq!(obstacle(Path::new("/proc/self/exe")), None);
         let linker = it.elf.interpreter.unwrap();
-        assert!(list(&linker, Path::new("/proc/self/exe")).unwrap().contains("libc.so.6 => /"));
-        assert_eq!(list("/proc/self/exe", Path::new("/proc/self/exe")), None, "no linker of the system");
+        assert!(list(&linker, Path::new("/proc/self/exe"), Linking::Bare).unwrap().contains("libc.so.6 => /"));
+        assert_eq!(list("/proc/self/exe", Path::new("/proc/self/exe"), Linking::Bare), None, "no linker of the system");
     }
 
     /// One's own file gives no rights that one has not.

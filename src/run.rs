@@ -93,6 +93,16 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     if kind == Kind::Lam && program.file_name().is_some_and(|n| n.to_string_lossy().starts_with("mpiexec")) {
         return Err(RunError::Build(BuildError::LamMpiexec));
     }
+    if kind == Kind::Plain
+        && let Some(launcher) = launcher_within(rest)
+    {
+        eprintln!(
+            "mpi-connect: {0} is preloaded into like its ranks, since {1} comes before it: put 'mpi-connect run --' directly \
+             before {0}",
+            launcher.display(),
+            word.display()
+        );
+    }
     for program in programs(kind, &program, rest) {
         if let Some(obstacle) = obstacle(&program) {
             eprintln!("mpi-connect: {}: {obstacle}; {}", program.display(), obstacle.mend());
@@ -138,6 +148,12 @@ fn wanted(args: &Args, preload: &[PathBuf]) -> Result<Wanted, RunError> {
         slurm_export: env::var("SLURM_EXPORT_ENV").ok(),
         env_list: env::var_os("OMPI_MCA_mca_base_env_list").is_some(),
     })
+}
+
+/// The launcher that a program is to start.
+fn launcher_within(words: &[OsString]) -> Option<&OsString> {
+    let name = |word: &OsString| Path::new(word).file_name().map(|n| n.to_string_lossy().into_owned());
+    words.iter().find(|w| name(w).is_some_and(|n| launcher::is_launcher_name(&n)))
 }
 
 /// The programs that are started, as far as they can be told from the launcher's options and their values.
@@ -197,6 +213,17 @@ mod tests {
         assert!(super::programs(Kind::Plain, &sh, &["-c".into(), "env".into()]).iter().eq([&sh]));
         assert_eq!(programs("-wdir /usr -f /etc/passwd -n 1 sh : -n 2 env"), [sh, env]);
         assert_eq!(programs("-n 1 no-such-program"), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn a_launcher_behind_another_program_is_seen() {
+        let within = |line: &str| {
+            let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            launcher_within(&words).map(|w| w.to_str().unwrap().to_owned())
+        };
+        assert_eq!(within("20 /usr/bin/mpirun.lam -np 2 ./a").as_deref(), Some("/usr/bin/mpirun.lam"));
+        assert_eq!(within("-o log orterun -n 1 ./a").as_deref(), Some("orterun"));
+        assert_eq!(within("20 ./a /tmp/mpi srunning"), None);
     }
 
     #[test]

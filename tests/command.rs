@@ -267,3 +267,41 @@ fn what_is_broken_is_named_with_its_cure() {
     let (code, said) = doctor(&dir.0, &[("MPI_CONNECT_TIMEOT", "5")]);
     assert!(code == 0 && said.contains("MPI_CONNECT_TIMEOUT was perhaps meant"), "{said}");
 }
+
+/// A launcher that another program starts would be preloaded into itself.
+#[test]
+fn a_launcher_behind_a_wrapper_is_told_of() {
+    let told = |words: &[&str]| {
+        let mut c = command(&["run", "--print", "--"]);
+        let o = c.args(words).output().unwrap();
+        assert!(o.status.success(), "{}", text(&o));
+        String::from_utf8(o.stderr).unwrap()
+    };
+    let said = told(&["env", "A=1", "mpirun.lam", "-np", "2", "./a"]);
+    assert!(said.contains("put 'mpi-connect run --' directly before mpirun.lam"), "{said}");
+    assert_eq!(told(&["env", "A=1", "./a"]), "");
+}
+
+#[test]
+fn doctor_of_what_is_no_program() {
+    let dir = Folder::new();
+    let doctor = |name: &str| {
+        let mut c = command(&["doctor", name]);
+        c.env("MPI_CONNECT_NAMING", format!("file:{}", dir.0.display())).current_dir(&dir.0);
+        bad(c)
+    };
+    let (code, said) = doctor("/etc/passwd");
+    assert!(code == 1 && said.contains("no program") && !said.contains("what that starts"), "{said}");
+    fs::write(dir.0.join("go"), "#!/bin/sh\n./a\n").unwrap();
+    let (code, said) = doctor("./go");
+    assert!(code == 0 && said.contains("what that starts has to be asked about"), "{said}");
+}
+
+#[test]
+fn doctor_looks_for_every_launcher() {
+    let dir = Folder::new();
+    let (_, said) = doctor(&dir.0, &[]);
+    for word in ["mpirun.openmpi", "mpirun.mpich", "mpiexec.mpich", "mpirun.lam"] {
+        assert!(!is_here(word) || said.contains(&format!("/{word} ")), "{word}: {said}");
+    }
+}

@@ -10,3 +10,8 @@ pub mod settings;
 
 pub use ident::ProcId;
 pub use memory::{BufId, Memory};
+
+/// What to say of a program that has no MPI below, when it starts and before.
+pub const NO_LIBRARY: &str = "this program has no MPI library. The linker drops one that seems unused: include \
+    mpi_connect.h, or link with -lmpi_connect -Wl,--no-as-needed. An MPI that is linked statically cannot work: link with \
+    its shared library";

@@ -1,9 +1,10 @@
 //! The ways in which a program comes by its MPI and by the library: those that work, and those that are refused.
 
-use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, command, compile, compile_with, library};
+use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, command, compile, compile_with, library, root};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -179,7 +180,17 @@ fn programs_that_gain_rights() {
         let [done] = scene.pass([scene.start(Launch::of(mpi, 2, preloaded, Library::Preloaded, &["air"]))], LIMIT);
         scene.require(done.lines("ALONE").count() == 2, &format!("it printed:\n{}", done.stdout));
         scene.require(done.stderr.contains("gains rights"), &format!("`run` told:\n{}", done.stderr));
+        // Without a path of its own it would not find the library: the advice leads to one that starts.
+        let rpath = format!("-Wl,-rpath,{}", text(folder()));
+        scene.require(done.stderr.contains(&rpath), &format!("`run` told:\n{}", done.stderr));
+        let pathless = privileged(&scene, &without_path(mpi)).expect("as above");
+        for library_path in ["", text(folder())] {
+            let (broken, told) = doctor_with(mpi, &pathless, &[("LD_LIBRARY_PATH", library_path)]);
+            scene.require(broken && told.contains(&rpath), &format!("doctor told:\n{told}"));
+        }
         let linked = privileged(&scene, &compile(mpi, "loading", Library::Linked)).expect("as above");
+        let (broken, told) = doctor(mpi, &linked);
+        scene.require(!broken, &format!("doctor told:\n{told}"));
         let launch = |arguments: &[&str]| Launch::of(mpi, 2, linked.clone(), Library::Linked, arguments);
         join(&scene, [launch(&["air", "ocean"]), launch(&["ocean", "air"])]);
     }
@@ -187,11 +198,141 @@ fn programs_that_gain_rights() {
 
 /// What `mpi-connect doctor PROGRAM` says of it, and whether it finds something broken.
 fn doctor(mpi: &Mpi, program: &Path) -> (bool, String) {
+    doctor_with(mpi, program, &[])
+}
+
+fn doctor_with(mpi: &Mpi, program: &Path, environment: &[(&str, &str)]) -> (bool, String) {
     let words = [text(&command()), "doctor", text(program)].map(String::from);
-    let done = mpi.command(&words).output().expect("mpi-connect");
+    let done = mpi.command(&words).envs(environment.iter().copied()).output().expect("mpi-connect");
     let told = String::from_utf8_lossy(&done.stdout).into_owned();
     let section = told.lines().skip_while(|l| *l != "program").skip(1).take_while(|l| l.starts_with(' '));
     (section.clone().any(|l| l.starts_with(" !")), section.map(|l| format!("{l}\n")).collect())
+}
+
+/// The folder of the library under test.
+fn folder() -> &'static Path {
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| library().parent().expect("a folder").into());
+    &FOLDER
+}
+
+/// Linked with the library, which it does not find by itself.
+fn without_path(mpi: &Mpi) -> PathBuf {
+    let search = format!("-L{}", text(folder()));
+    compile_with(mpi, "loading", Library::Preloaded, &["-Wl,--no-as-needed", &search, "-lmpi_connect"])
+}
+
+/// Runs a command that must end well. What it printed.
+fn good(command: &mut Command) -> String {
+    let done = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).expect("plain text")
+}
+
+/// Compiles as a user does, with these flags behind the source.
+fn compile_by_hand(mpi: &Mpi, source: &Path, output: &Path, flags: &[&str]) -> PathBuf {
+    let [compiler, last] = mpi.compiler();
+    let mut command = Command::new(&compiler[0]);
+    good(command.args(&compiler[1..]).arg(source).arg("-o").arg(output).args(flags).args(last));
+    output.to_owned()
+}
+
+/// What was built is installed without cargo, which root may not have, and a program that is linked as the README says
+/// starts by itself.
+#[test]
+fn installed_and_linked_by_pkg_config() {
+    let scene = Scene::new("installed");
+    let prefix = scene.path("installed");
+    let mut install = Command::new("make");
+    install.current_dir(root()).args(["-s", "install", "CARGO=false", &format!("PREFIX={}", text(&prefix))]);
+    // Of a `make` that runs the tests.
+    good(install.env_remove("MAKEFLAGS").env_remove("MAKELEVEL"));
+    let mut config = Command::new("pkg-config");
+    config.args(["--cflags", "--libs", "mpi_connect"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let flags = good(&mut config);
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    for (a, b) in Mpi::couples() {
+        let [air, ocean] = [a, b].map(|mpi| {
+            let source = root().join("c-tests/c/loading.c");
+            let program = compile_by_hand(mpi, &source, &scene.path(mpi.name), &flags);
+            let (broken, told) = doctor(mpi, &program);
+            let found = format!("linked with {}", text(&prefix.join("lib/libmpi_connect.so")));
+            scene.require(!broken && told.contains(&found), &format!("doctor told:\n{told}"));
+            program
+        });
+        let launch = |mpi, program, names: &[&str]| Launch::of(mpi, 2, program, Library::Linked, names);
+        join(&scene, [launch(a, air, &["air", "ocean"]), launch(b, ocean, &["ocean", "air"])]);
+    }
+}
+
+/// A program that finds the library only where it is preloaded is served there.
+#[test]
+fn found_by_run_only() {
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("found by run only, {} and {}", a.name, b.name));
+        let [air, ocean] = [a, b].map(|mpi| {
+            let program = without_path(mpi);
+            let (broken, told) = doctor(mpi, &program);
+            let tells = told.contains("by 'mpi-connect run' only") && told.contains(&format!("ABI: {}\n", mpi.abi));
+            scene.require(!broken && tells, &format!("doctor told:\n{told}"));
+            program
+        });
+        let launch = |mpi, program, names: &[&str]| Launch::of(mpi, 2, program, Library::Preloaded, names);
+        join(&scene, [launch(a, air, &["air", "ocean"]), launch(b, ocean, &["ocean", "air"])]);
+    }
+}
+
+/// Where the linker has dropped the MPI, or has it from an archive behind the library: `doctor` says what MPI_Init says.
+#[test]
+fn without_an_mpi_library() {
+    let scene = Scene::new("no MPI library");
+    let source = scene.path("plain.c");
+    let text_of_it = "#include <mpi.h>\nint main(void) { MPI_Init(0, 0); return MPI_Finalize(); }\n";
+    std::fs::write(&source, text_of_it).expect("the scene's folder");
+    for mpi in MPIS.iter() {
+        let (search, path) = (format!("-L{}", text(folder())), format!("-Wl,-rpath,{}", text(folder())));
+        let flags = [&search, &path, "-Wl,--as-needed", "-lmpi_connect"];
+        let mut programs = vec![compile_by_hand(mpi, &source, &scene.path(mpi.name), &flags)];
+        if mpi.name == "mpich4" {
+            let archive = ["-l:libmpich.a", "-lhwloc", "-lucp", "-lucs", "-lpthread", "-Wl,--as-needed"];
+            let flags: Vec<&str> = [&search, &path, "-lmpi_connect"].into_iter().chain(archive).collect();
+            programs.push(compile_by_hand(mpi, &source, &scene.path("archive"), &flags));
+        }
+        for program in programs {
+            let (broken, told) = doctor(mpi, &program);
+            let done = mpi.command(&[text(&program).into()]).output().expect("the program");
+            let fails = String::from_utf8_lossy(&done.stderr).into_owned();
+            let both = |words: &str| told.contains(words) && fails.contains(words);
+            let same = both("this program has no MPI library") && both("The linker drops one that seems unused: ");
+            scene.require(broken && same && !done.status.success(), &format!("{}:\n{told}{fails}", mpi.name));
+        }
+    }
+}
+
+/// What is stripped does not show whether MPI is within, unless its libraries are to find it there.
+#[test]
+fn stripped_programs() {
+    let scene = Scene::new("stripped");
+    let stripped = scene.path("stripped");
+    for mpi in MPIS.iter() {
+        let Some(program) = compile_static(mpi, Library::None) else { continue };
+        good(Command::new("strip").arg("-o").arg(&stripped).arg(program));
+        let (broken, told) = doctor(mpi, &stripped);
+        scene.require(broken != told.contains("cannot be seen"), &format!("{}:\n{told}", mpi.name));
+    }
+}
+
+/// Intel's own teller of versions takes no such option.
+#[test]
+fn doctor_tells_versions() {
+    for mpi in MPIS.iter() {
+        let Some(folder) = mpi.folder() else { continue };
+        let words = [text(&command()), "doctor", "--prefix", text(&folder)].map(String::from);
+        let told = good(&mut mpi.command(&words));
+        let bin = format!("{}/", text(&folder.join("bin")));
+        let line = told.lines().find_map(|l| l.trim().strip_prefix(&bin)).unwrap_or_default();
+        let known = ["Open MPI v", "MPICH Version: ", "Intel(R) MPI Library"];
+        assert!(known.iter().any(|k| line.contains(k)), "{}: {line}\n{told}", mpi.name);
+    }
 }
 
 #[test]

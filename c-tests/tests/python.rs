@@ -70,6 +70,17 @@ fn waiting_in_vain_is_an_exception() {
     }
 }
 
+/// Arguments of wrong types are told by name.
+#[test]
+fn wrong_types_are_type_errors() {
+    for mpi in MPIS.iter().filter(|m| python::works_with(m).is_ok()) {
+        let scene = Scene::new(format!("Python, wrong types: {}", mpi.name));
+        let launch = launch(mpi, 2, "wrong.py", Library::Preloaded, &[], &scene).expect("mpi4py works with it");
+        let [done] = scene.pass([scene.start(launch)], LIMIT);
+        scene.require(done.lines("REFUSED").count() == 2, &format!("it said: {}", done.stdout));
+    }
+}
+
 /// How each test of mpi4py's own ended, on one rank.
 fn outcomes(file: &Path) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(file).unwrap_or_default();

@@ -104,6 +104,8 @@ def register(name: str, comm: MPI.Intracomm) -> Handle:
     Raises ``MPI.Exception`` with class ``MPI.ERR_NAME`` if a living job holds the name, ``MPI.ERR_ARG`` if the name is
     no good, ``MPI.ERR_COMM`` if `comm` is none.
     """
+    _check("name", name, str)
+    _check("comm", comm, MPI.Comm)
     number = ctypes.c_int(0)
     # A name that cannot be passed on still takes part in the collective call, which fails for all alike.
     _call("MPI_Conn_register", _text(name), MPI._handleof(comm), ctypes.byref(number))
@@ -119,6 +121,8 @@ def intercomm_create(handle: Handle, remote_name: str) -> MPI.Intercomm:
     Raises ``MPI.Exception`` with class ``error_class(TIMEOUT)`` if it does not come, ``error_class(PEER_GONE)`` if it
     dies meanwhile.
     """
+    _check("handle", handle, Handle)
+    _check("remote_name", remote_name, str)
     comm = _Comm(MPI._handleof(MPI.COMM_NULL))
     _call("MPI_Conn_intercomm_create", handle._number, _text(remote_name), ctypes.byref(comm))
     return MPI.Intercomm.fromhandle(comm.value)
@@ -130,6 +134,7 @@ def remove(handle: Handle) -> None:
     Collective over the communicator of `handle`. Raises ``MPI.Exception`` with class ``MPI.ERR_ARG`` if the name has
     been given back already.
     """
+    _check("handle", handle, Handle)
     handle._registered = False
     _call("MPI_Conn_remove", handle._number)
 
@@ -140,6 +145,11 @@ def error_class(kind: int) -> int:
     found = ctypes.c_int(0)
     _call("MPI_Conn_error_class", kind, ctypes.byref(found))
     return found.value
+
+
+def _check(argument: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{argument} must be {kind.__qualname__}, not {type(value).__qualname__}")
 
 
 def _text(name: str) -> bytes:

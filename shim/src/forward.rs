@@ -61,11 +61,6 @@ pub fn library_for(caller: *const c_void) -> Option<&'static Library> {
     Some(LIBRARY.get_or_init(|| found))
 }
 
-/// What to say where there is no MPI below.
-pub const NO_LIBRARY: &str = "this program has no MPI library. The linker drops one that seems unused: include \
-    mpi_connect.h, or link with -lmpi_connect -Wl,--no-as-needed. An MPI that is linked statically cannot work: link with \
-    its shared library";
-
 /// Every MPI has it, and we do not export it.
 pub const PROBE: &CStr = c"PMPI_Wtick";
 

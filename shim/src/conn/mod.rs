@@ -166,7 +166,7 @@ fn running(call: &str) -> &'static Abi {
     }
     let abi = match abi::bind() {
         Ok(abi) => abi,
-        Err(BindError::NoMpi) => die(&format!("{call}: {}", forward::NO_LIBRARY)),
+        Err(BindError::NoMpi) => die(&format!("{call}: {}", base::NO_LIBRARY)),
         Err(BindError::Unknown(path)) => die(&format!("{call}: {path} is an MPI that this version does not know")),
     };
     let (mut initialized, mut finalized) = (0, 0);

@@ -76,7 +76,7 @@ static PASSED: AtomicBool = AtomicBool::new(false);
 fn initialiser(face: Face) -> *const () {
     let below = forward::native(face.0);
     if below == forward::absent() && forward::library().is_none() {
-        error::die(&format!("MPI_Init: {}", forward::NO_LIBRARY));
+        error::die(&format!("MPI_Init: {}", base::NO_LIBRARY));
     }
     below
 }
