@@ -1,0 +1,44 @@
+//! Datatypes: random ones, and the corners of MPI's definitions.
+
+use c_tests::{Figure, Launch, Mpi, Scene};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// MPIs whose own Pack takes the elements of some types in another order than MPI's definition has them; in one of so
+/// many types at most.
+const ODD: [(&str, u32); 3] = [("impi", 50), ("impi-abi", 50), ("lam", 50)];
+
+/// `MPI_CONNECT_TEST_ROUNDS` makes it longer.
+fn rounds() -> u32 {
+    std::env::var("MPI_CONNECT_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
+}
+
+#[test]
+fn random_datatypes() {
+    let title = "random datatypes, nested to depth 4: as MPI defines them, and as each MPI's own Pack has them";
+    let mut figure = Figure::new("12-types", title);
+    for (a, b) in Mpi::couples() {
+        let (mut used, mut checks, mut odd) = (0, 0, [0, 0]);
+        for seed in ["1", "2"] {
+            let scene = Scene::new(format!("random datatypes, seed {seed}: {}, {}", a.name, b.name));
+            let rounds = rounds().to_string();
+            let jobs = [(a, ["air", "ocean", "0", seed, &rounds]), (b, ["ocean", "air", "1", seed, &rounds])];
+            let done = scene.pass(jobs.map(|(mpi, words)| scene.start(Launch::new(mpi, 1, "types", &words))), LIMIT);
+            let number = |i: usize, word| done[i].lines(word).next().and_then(|n| n.parse::<u32>().ok());
+            used += number(0, "USED").expect("a number of types");
+            checks += done.iter().map(|d| d.checks()).sum::<u64>();
+            for (i, mpi) in [a, b].into_iter().enumerate() {
+                let seen = number(i, "ODDS").expect("a number of types");
+                let most = ODD.iter().find(|(name, _)| *name == mpi.name).map_or(0, |(_, one_of)| used / one_of);
+                let which: Vec<_> = done[i].lines("ODD").collect();
+                scene.require(seen <= most, &format!("Pack of {}: {}", mpi.name, which.join("\n")));
+                odd[i] += seen;
+            }
+        }
+        figure.line(format!("{} {}: {used} types, {checks} values checked, all right", a.sign, b.sign));
+        for (mpi, n) in [a, b].into_iter().zip(odd).filter(|(_, n)| *n > 0) {
+            figure.line(format!("  the Pack of {} has {n} of them in another order", mpi.name));
+        }
+    }
+}
