@@ -1,6 +1,6 @@
 //! Datatypes: random ones, and the corners of MPI's definitions.
 
-use c_tests::{Figure, Launch, Mpi, Scene};
+use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, WAYS, compile_fortran};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -44,12 +44,33 @@ fn random_datatypes() {
     }
 }
 
+/// LAM remembers which of them were made by Fortran's old calls; the others have forgotten.
+#[test]
+fn old_fortran_constructors() {
+    let mpis: Vec<_> = MPIS.iter().filter(|m| ["openmpi4", "mpich4", "lam", "impi"].contains(&m.name)).collect();
+    for (a, b) in mpis.iter().zip(mpis.iter().cycle().skip(1)) {
+        let scene = Scene::new(format!("old constructors: {}, {}", a.name, b.name));
+        let jobs = [(a, ["air", "ocean", "0"]), (b, ["ocean", "air", "1"])].map(|(mpi, words)| {
+            let program = compile_fortran(mpi, &WAYS[0], "old_types", Library::Linked);
+            let program = program.unwrap_or_else(|said| panic!("{}:\n{said}", mpi.name));
+            scene.start(Launch::of(mpi, 1, program, Library::Linked, &words))
+        });
+        let done = scene.pass(jobs, LIMIT);
+        scene.require(done.iter().all(|d| d.checks() > 0), "both check something");
+    }
+}
+
 /// Zero counts, MPI_BOTTOM, negative displacements, truncation, types freed under way, handles used again, towers.
 #[test]
 fn corners() {
+    let mut figure = Figure::new("13-corners", "corners of datatypes: values checked, all right");
     for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("corners of datatypes: {}, {}", a.name, b.name));
         let jobs = [(a, ["air", "ocean", "0"]), (b, ["ocean", "air", "1"])];
-        scene.pass(jobs.map(|(mpi, words)| scene.start(Launch::new(mpi, 1, "corners", &words))), LIMIT);
+        let done = scene.pass(jobs.map(|(mpi, words)| scene.start(Launch::new(mpi, 1, "corners", &words))), LIMIT);
+        figure.line(format!("{} {}: {}", a.sign, b.sign, done.iter().map(|d| d.checks()).sum::<u64>()));
+        for (mpi, _) in [a, b].iter().zip(&done).filter(|(_, d)| d.lines("F90").any(|has| has == "0")) {
+            figure.line(format!("  {} has no types by Fortran's digits", mpi.name));
+        }
     }
 }
