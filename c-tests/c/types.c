@@ -102,7 +102,7 @@ static void copy(const struct map *map, char *origin, int count, MPI_Aint extent
 
 static char story[4000]; /* how the type was made */
 
-UNUSED static void tell(const char *format, ...)
+static void tell(const char *format, ...)
 {
     size_t n = strlen(story);
     va_list args;

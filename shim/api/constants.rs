@@ -19,7 +19,7 @@ pub enum Value {
     Absent,
     /// Not in the header; the constant of this name does instead.
     Instead(String),
-    /// In the header, but not a value; the constant of this name does instead.
+    /// In some headers, but not a value; the constant of this name does instead.
     EmptyInstead(String),
 }
 
