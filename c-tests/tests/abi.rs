@@ -92,7 +92,7 @@ fn differences(rows: &[Row], column: usize, names: &BTreeSet<String>) -> Vec<Str
         }
     }
     for row in rows.iter().filter(|r| r.used.is_some() && !names.contains(&r.name)) {
-        if !matches!(row.values[column], Value::Instead(_)) {
+        if !matches!(row.values[column], Value::Instead(_) | Value::EmptyInstead(_)) {
             found.push(format!("{} is used, and not in the header", row.name));
         }
     }
@@ -184,6 +184,8 @@ fn a_used_row_without_value_is_no_table() {
     assert_eq!(replaced, Err("MPI_ERR_UNSUPPORTED_OPERATION: used, but LAM gives no value for it".into()));
     let dangling = generate(&table.replace("=MPI_ERR_OTHER", "=MPI_ERR_ELSE"));
     assert_eq!(dangling, Err("MPI_ERR_UNSUPPORTED_OPERATION: no row MPI_ERR_ELSE".into()));
+    let refused = generate(&table.replace("x=MPI_COMBINER_STRUCT", "x"));
+    assert_eq!(refused, Err("MPI_COMBINER_STRUCT_INTEGER: used, but OPENMPI gives no value for it".into()));
     let row = |used: &str, values: &str| generate(&format!("MPI_ONE {used} {values}"));
     assert_eq!(row("one:c_int", "1 ~ 1 1"), Err(format!("MPI_ONE: used, but {} gives no value for it", COLUMNS[1])));
     assert_eq!(row(".", "1 1 1"), Err("MPI_ONE: 4 columns of values".into()));

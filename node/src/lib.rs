@@ -13,6 +13,7 @@ mod memory;
 mod node;
 mod pair;
 mod round;
+mod shape;
 mod sys;
 mod thread;
 mod wait;
@@ -22,8 +23,9 @@ pub use base::ProcId;
 pub use config::{Config, StartError};
 pub use core::Core;
 pub use engine::{Envelope, Fault, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
-pub use memory::{Flat, Layout};
+pub use memory::Layout;
 pub use node::Node;
+pub use shape::Shape;
 pub use transports::tcp::{Contact, PortRange};
 
 /// Our identity in one registered group. Others may connect to it while it is known.

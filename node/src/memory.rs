@@ -1,68 +1,19 @@
 //! The table of user buffers: where the raw memory of the program is read and written, and nowhere else.
 //!
 //! Used by the core under its lock. Invariant: an entry lives exactly as long as its operation, and no piece of
-//! memory outside the layout's blocks is ever touched.
+//! memory outside the layout's pieces is ever touched.
 
+use crate::shape::{Body, Shape};
 use base::{BufId, Memory};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::Arc;
-
-/// One element of a datatype, flattened: the blocks of memory that it occupies, in the order of its packed bytes.
-#[derive(Debug)]
-pub struct Flat {
-    blocks: Box<[Block]>,
-    size: usize,
-    extent: isize,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Block {
-    /// Packed offset of its first byte.
-    start: usize,
-    /// Distance from the element's address.
-    at: isize,
-    len: usize,
-}
-
-impl Flat {
-    /// `blocks`: (offset from the element's address, length). Neighbours in memory and order are joined.
-    pub fn new(blocks: impl IntoIterator<Item = (isize, usize)>, extent: isize) -> Arc<Flat> {
-        let mut out: Vec<Block> = Vec::new();
-        let mut size = 0;
-        for (at, len) in blocks {
-            match out.last_mut() {
-                _ if len == 0 => continue,
-                Some(b) if b.at + b.len as isize == at => b.len += len,
-                _ => out.push(Block { start: size, at, len }),
-            }
-            size += len;
-        }
-        Arc::new(Flat { blocks: out.into(), size, extent })
-    }
-
-    /// Packed bytes of one element.
-    pub fn size(&self) -> usize {
-        self.size
-    }
-
-    /// The packed offset where a run of `count` elements needs no datatype at all, if it is one.
-    fn single_run(&self) -> Option<isize> {
-        match &*self.blocks {
-            [b] if b.len as isize == self.extent => Some(b.at),
-            _ => None,
-        }
-    }
-}
 
 /// User memory of one operation.
 #[derive(Debug, Clone)]
 pub struct Layout {
     base: *mut u8,
-    bytes: usize,
-    /// `None`: contiguous.
-    flat: Option<Arc<Flat>>,
+    body: Body,
 }
 
 // SAFETY: the pointer is only followed by the core under its lock, within what the constructors' callers promised,
@@ -74,55 +25,28 @@ impl Layout {
     /// `bytes` bytes from `ptr` stay readable (writable, for a receive) until the operation is over, and the program
     /// leaves them alone as MPI demands.
     pub unsafe fn contiguous(ptr: *mut u8, bytes: usize) -> Layout {
-        Layout { base: ptr, bytes, flat: None }
+        Layout { base: ptr, body: Body::Run(bytes) }
     }
 
     /// # Safety
-    /// As for [`Layout::contiguous`], for all blocks of all `count` elements, the first of which is at `ptr`.
-    pub unsafe fn strided(ptr: *mut u8, flat: &Arc<Flat>, count: usize) -> Layout {
-        let bytes = flat.size.checked_mul(count).expect("a message that fits the address space");
-        match flat.single_run() {
-            Some(at) => Layout { base: ptr.wrapping_offset(at), bytes, flat: None },
-            None if count == 1 && flat.blocks.len() == 1 => {
-                Layout { base: ptr.wrapping_offset(flat.blocks[0].at), bytes, flat: None }
-            }
-            None => Layout { base: ptr, bytes, flat: Some(flat.clone()) },
-        }
+    /// As for [`Layout::contiguous`], for all pieces of a shape seen from `ptr`.
+    pub unsafe fn shaped(ptr: *mut u8, shape: Shape) -> Layout {
+        let (at, body) = shape.into_parts();
+        Layout { base: ptr.wrapping_offset(at), body }
     }
 
     /// Packed bytes.
     pub fn bytes(&self) -> u64 {
-        self.bytes as u64
+        self.body.size() as u64
     }
 
     /// Calls `f` with (address, length) of each piece of `[offset, offset+len)`, in order, until it answers `false`.
     fn each(&self, offset: u64, len: usize, mut f: impl FnMut(*mut u8, usize) -> bool) {
-        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(self.bytes);
-        let mut left = len.min(self.bytes - offset);
-        if left == 0 {
-            return;
-        }
-        let Some(flat) = &self.flat else {
-            f(self.base.wrapping_add(offset), left);
-            return;
-        };
-        let (mut element, within) = (offset / flat.size, offset % flat.size);
-        let mut i = flat.blocks.partition_point(|b| b.start <= within) - 1;
-        let mut skip = within - flat.blocks[i].start;
-        while left > 0 {
-            let b = &flat.blocks[i];
-            let n = (b.len - skip).min(left);
-            let at = (element as isize).wrapping_mul(flat.extent).wrapping_add(b.at).wrapping_add(skip as isize);
-            if !f(self.base.wrapping_offset(at), n) {
-                return;
-            }
-            left -= n;
-            skip = 0;
-            i += 1;
-            if i == flat.blocks.len() {
-                i = 0;
-                element += 1;
-            }
+        let bytes = self.body.size();
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes);
+        let mut left = len.min(bytes - offset);
+        if left > 0 {
+            self.body.each(0, offset, &mut left, &mut |at, n| f(self.base.wrapping_offset(at), n));
         }
     }
 }

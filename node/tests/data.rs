@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use node::{Flat, Layout, Mode, Outcome, Probe, Source, Tag};
+use node::{Layout, Mode, Outcome, Probe, Shape, Source, Tag};
 use std::time::Instant;
 
 #[test]
@@ -39,53 +39,56 @@ fn posted_first_and_synchronous() {
     }
 }
 
+/// So many elements of a type: its pieces (offset, length), and the distance from one element to the next.
+fn elements(pieces: &[(isize, usize)], extent: isize, count: usize) -> Shape {
+    let one = Shape::list(pieces.iter().map(|(at, len)| Some(Shape::run(*len).moved(*at))));
+    one.and_then(|one| one.repeat(count, extent)).expect("a size that fits")
+}
+
 #[test]
 fn strided_both_sides() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
     // Fine (8 of 24 bytes), coarse (40,000 of 50,000), and one that goes backwards.
     let shapes = [
-        (Flat::new([(0, 8)], 24), 200_000),
-        (Flat::new([(0, 40_000)], 50_000), 100),
-        (Flat::new([(30, 10), (0, 20), (64, 1)], 72), 30_000),
-        (Flat::new([(0, 16)], 16), 5000),
+        elements(&[(0, 8)], 24, 200_000),
+        elements(&[(0, 40_000)], 50_000, 100),
+        elements(&[(30, 10), (0, 20), (64, 1)], 72, 30_000),
+        elements(&[(0, 16)], 16, 5000),
     ];
-    for (flat, count) in &shapes {
-        for (other, other_count) in &shapes {
+    for from in &shapes {
+        for to in &shapes {
             let mut source = pattern(11_000_000, 9);
             let mut target = vec![0u8; 11_000_000];
-            let bytes = flat.size() * count;
-            if other.size() * other_count < bytes {
+            let bytes = from.size();
+            if to.size() < bytes {
                 continue;
             }
             // SAFETY: both vectors hold all elements and outlive the operations.
-            let (from, to) = unsafe {
-                (
-                    Layout::strided(source.as_mut_ptr(), flat, *count),
-                    Layout::strided(target.as_mut_ptr(), other, *other_count),
-                )
+            let [there, here] = unsafe {
+                [Layout::shaped(source.as_mut_ptr(), from.clone()), Layout::shaped(target.as_mut_ptr(), to.clone())]
             };
-            let send = a.node.isend(to_b, 0, 1, from, Mode::Standard);
-            let recv = b.node.irecv(to_a, Source::Any, Tag::Any, to);
+            let send = a.node.isend(to_b, 0, 1, there, Mode::Standard);
+            let recv = b.node.irecv(to_a, Source::Any, Tag::Any, here);
             assert_eq!(b.wait(recv), got(bytes, 1));
             a.wait(send);
-            // Back to a contiguous buffer, through the same shape.
-            let mut packed = vec![0; bytes];
+            // Back to a contiguous buffer, through the same shape: what lies behind the message goes too.
+            let whole = to.size();
+            let mut packed = vec![0; whole];
             // SAFETY: as above; only read.
-            let again = unsafe { Layout::strided(target.as_mut_ptr(), other, bytes / other.size()) };
-            let whole = again.bytes() as usize;
+            let again = unsafe { Layout::shaped(target.as_mut_ptr(), to.clone()) };
             let send = b.node.isend(to_a, 0, 2, again, Mode::Standard);
             let recv = a.recv(to_b, 2, &mut packed);
             assert_eq!(a.wait(recv), got(whole, 2));
             b.wait(send);
             let mut expected = vec![0; bytes];
             // SAFETY: as above.
-            let from = unsafe { Layout::strided(source.as_mut_ptr(), flat, *count) };
-            let send = a.node.isend(to_b, 0, 3, from, Mode::Standard);
+            let again = unsafe { Layout::shaped(source.as_mut_ptr(), from.clone()) };
+            let send = a.node.isend(to_b, 0, 3, again, Mode::Standard);
             let recv = b.recv(to_a, 3, &mut expected);
             b.wait(recv);
             a.wait(send);
-            assert!(expected[..whole] == packed[..whole]);
+            assert!(expected == packed[..bytes]);
         }
     }
 }
@@ -95,12 +98,12 @@ fn a_pattern_is_read_block_by_block() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
     let mut source: Vec<u8> = (0..240_000u32).map(|i| (i % 251) as u8).collect();
-    let flat = Flat::new([(4, 2), (0, 3)], 8);
     let count = 30_000;
+    let shape = elements(&[(4, 2), (0, 3)], 8, count);
+    let mut packed = vec![0; shape.size()];
     // SAFETY: the vector holds all elements and outlives the operation.
-    let layout = unsafe { Layout::strided(source.as_mut_ptr(), &flat, count) };
+    let layout = unsafe { Layout::shaped(source.as_mut_ptr(), shape) };
     let send = a.node.isend(to_b, 0, 1, layout, Mode::Standard);
-    let mut packed = vec![0; flat.size() * count];
     let recv = b.recv(to_a, 1, &mut packed);
     b.wait(recv);
     a.wait(send);

@@ -19,6 +19,8 @@ pub enum Value {
     Absent,
     /// Not in the header; the constant of this name does instead.
     Instead(String),
+    /// In some headers, but not a value; the constant of this name does instead.
+    EmptyInstead(String),
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +59,7 @@ fn value(word: &str) -> Option<Value> {
         "~" => Value::Forwarded,
         "x" => Value::Empty,
         "-" => Value::Absent,
+        _ if word.starts_with("x=") => Value::EmptyInstead(word[2..].to_owned()),
         _ => match (word.strip_prefix('&'), word.strip_prefix('='), word.strip_prefix("0x")) {
             (Some(symbol), _, _) => Value::Address(symbol.to_owned()),
             (_, Some(name), _) => Value::Instead(name.to_owned()),
@@ -69,7 +72,7 @@ fn value(word: &str) -> Option<Value> {
 /// What a used row holds for a family.
 fn constant(rows: &[Row], row: &Row, column: usize) -> Result<String, String> {
     let mut value = &row.values[column];
-    if let Value::Instead(name) = value {
+    if let Value::Instead(name) | Value::EmptyInstead(name) = value {
         let other = rows.iter().find(|r| r.name == *name).ok_or(format!("{}: no row {name}", row.name))?;
         value = &other.values[column];
     }

@@ -376,5 +376,7 @@ pmpi! {
     /// The same as the call without `lam_`, where that is stood in for.
     fn lam_errhandler_free = c"MPI_Errhandler_free" (handler: *mut Handle);
     fn lam_type_get_envelope = c"MPI_Type_get_envelope" (datatype: Handle, integers: *mut c_int, addresses: *mut c_int, datatypes: *mut c_int, combiner: *mut c_int);
+    fn lam_type_get_contents = c"MPI_Type_get_contents" (datatype: Handle, integers: c_int, addresses: c_int, datatypes: c_int, ints: *mut c_int, aints: *mut isize, types: *mut c_void);
+    fn type_dup = c"PMPI_Type_dup" (datatype: Handle, new: *mut Handle);
     fn send = c"PMPI_Send" (buf: *const c_void, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
 }

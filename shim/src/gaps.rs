@@ -18,6 +18,7 @@ pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
         b"PMPI_Comm_get_errhandler" => library.symbol(c"PMPI_Errhandler_get")?,
         b"PMPI_Errhandler_free" => errhandler_free as *const (),
         b"PMPI_Ibcast" => ibcast as *const (),
+        b"PMPI_Type_get_contents" => type_get_contents as *const (),
         b"PMPI_Type_get_envelope" => type_get_envelope as *const (),
         b"PMPI_Type_get_extent_x" => type_get_extent_x as *const (),
         b"PMPI_Type_size_x" => type_size_x as *const (),
@@ -109,6 +110,35 @@ unsafe extern "C" fn type_get_envelope(
     }
     // SAFETY: as above.
     unsafe { pmpi::lam_type_get_envelope(datatype, integers, addresses, datatypes, combiner) }
+}
+
+/// LAM gives out the type in a hindexed one without a reference, which freeing would then take from that one: a duplicate
+/// is a reference.
+unsafe extern "C" fn type_get_contents(
+    datatype: Handle,
+    integers: c_int,
+    addresses: c_int,
+    datatypes: c_int,
+    ints: *mut c_int,
+    aints: *mut isize,
+    types: *mut c_void,
+) -> c_int {
+    let abi = abi::get();
+    let mut envelope = [0; 4];
+    // SAFETY: our own call, with places for all results; handles are as wide as `Handle`.
+    unsafe {
+        let [ni, na, nd, combiner] = &mut envelope;
+        let mut code = type_get_envelope(datatype, ni, na, nd, combiner);
+        if code == 0 {
+            code = pmpi::lam_type_get_contents(datatype, integers, addresses, datatypes, ints, aints, types);
+        }
+        let without_reference = [abi.combiner_hindexed, abi.combiner_hindexed_integer].contains(combiner);
+        let inner = types.cast::<Handle>();
+        if code == 0 && without_reference && pmpi::origin(inner.read() as *const c_void).is_none() {
+            code = pmpi::type_dup(inner.read(), inner);
+        }
+        code
+    }
 }
 
 unsafe extern "C" fn type_size_x(datatype: Handle, size: *mut i64) -> c_int {

@@ -1,0 +1,243 @@
+//! Where the bytes of a datatype lie.
+//!
+//! A tree, as small as what the program said to make the type: what repeats is held once, however often it does.
+
+use std::sync::Arc;
+
+/// Where some bytes lie, seen from an address, in the order in which they are packed.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    at: isize,
+    body: Body,
+}
+
+/// A shape from where its first part begins. No part of it is empty, but for a `Run` that is all there is.
+#[derive(Debug, Clone)]
+pub(crate) enum Body {
+    Run(usize),
+    Repeat(Arc<Repeat>),
+    List(Arc<List>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Repeat {
+    count: usize,
+    stride: isize,
+    /// Bytes of one, and of all.
+    each: usize,
+    size: usize,
+    body: Body,
+}
+
+#[derive(Debug)]
+pub(crate) struct List {
+    parts: Box<[Part]>,
+    size: usize,
+}
+
+#[derive(Debug)]
+struct Part {
+    /// Packed offset of its first byte.
+    start: usize,
+    at: isize,
+    body: Body,
+}
+
+impl Shape {
+    /// So many bytes, from the address on.
+    pub const fn run(bytes: usize) -> Shape {
+        Shape { at: 0, body: Body::Run(bytes) }
+    }
+
+    /// Packed bytes.
+    pub fn size(&self) -> usize {
+        self.body.size()
+    }
+
+    /// The same, further on in memory, or before.
+    pub fn moved(mut self, by: isize) -> Shape {
+        self.at = self.at.wrapping_add(by);
+        self
+    }
+
+    /// Several of it, each `stride` bytes from the one before. `None`: more bytes than an address space has.
+    pub fn repeat(&self, count: usize, stride: isize) -> Option<Shape> {
+        let each = self.size();
+        let size = each.checked_mul(count).filter(|s| isize::try_from(*s).is_ok())?;
+        let body = match &self.body {
+            _ if size == 0 => return Some(Shape::run(0)),
+            body if count == 1 => body.clone(),
+            Body::Run(len) if *len as isize == stride => Body::Run(size),
+            // Rows one below the other are a longer row.
+            Body::Repeat(r) if r.stride.checked_mul(r.count as isize) == Some(stride) => {
+                Body::Repeat(Arc::new(Repeat { count: r.count * count, size, body: r.body.clone(), ..**r }))
+            }
+            body => Body::Repeat(Arc::new(Repeat { count, stride, each, size, body: body.clone() })),
+        };
+        Some(Shape { at: self.at, body })
+    }
+
+    /// One after the other. `None`: one of them is none, or more bytes than an address space has.
+    pub fn list(shapes: impl IntoIterator<Item = Option<Shape>>) -> Option<Shape> {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut size = 0usize;
+        for shape in shapes {
+            let Shape { at, body } = shape?;
+            let (start, len) = (size, body.size());
+            size = size.checked_add(len).filter(|s| isize::try_from(*s).is_ok())?;
+            match (parts.last_mut(), &body) {
+                _ if len == 0 => {}
+                // Neighbours in memory and order are joined.
+                (Some(Part { at: before, body: Body::Run(run), .. }), Body::Run(_))
+                    if before.wrapping_add(*run as isize) == at =>
+                {
+                    *run += len;
+                }
+                _ => parts.push(Part { start, at, body }),
+            }
+        }
+        if let Some((len, stride)) = regular(&parts) {
+            return Shape::run(len).moved(parts[0].at).repeat(parts.len(), stride);
+        }
+        Some(match parts.len() {
+            0 => Shape::run(0),
+            1 => parts.pop().map_or(Shape::run(0), |p| Shape { at: p.at, body: p.body }),
+            _ => Shape { at: 0, body: Body::List(Arc::new(List { parts: parts.into(), size })) },
+        })
+    }
+
+    /// Where the first packed byte lies.
+    pub fn first(&self) -> isize {
+        let (mut at, mut body) = (self.at, &self.body);
+        loop {
+            match body {
+                Body::Run(_) => return at,
+                Body::Repeat(r) => body = &r.body,
+                Body::List(l) => (at, body) = (at.wrapping_add(l.parts[0].at), &l.parts[0].body),
+            }
+        }
+    }
+
+    pub(crate) fn into_parts(self) -> (isize, Body) {
+        (self.at, self.body)
+    }
+}
+
+/// Of at least two runs of one length with one stride: these two.
+fn regular(parts: &[Part]) -> Option<(usize, isize)> {
+    let [Part { at: first, body: Body::Run(len), .. }, Part { at: second, .. }, ..] = parts else { return None };
+    let stride = second.wrapping_sub(*first);
+    let alike = |(i, p): (usize, &Part)| {
+        matches!(p.body, Body::Run(l) if l == *len) && p.at == first.wrapping_add(stride.wrapping_mul(i as isize))
+    };
+    parts.iter().enumerate().all(alike).then_some((*len, stride))
+}
+
+impl Body {
+    pub fn size(&self) -> usize {
+        match self {
+            Body::Run(len) => *len,
+            Body::Repeat(r) => r.size,
+            Body::List(l) => l.size,
+        }
+    }
+
+    /// Calls `f` with the place and length of each piece of the `left` packed bytes from `skip` on, in order, until it
+    /// answers `false` or nothing is left; then says `false`. There must be a byte at `skip`, and one left.
+    pub fn each(&self, at: isize, skip: usize, left: &mut usize, f: &mut impl FnMut(isize, usize) -> bool) -> bool {
+        match self {
+            Body::Run(len) => {
+                let n = (len - skip).min(*left);
+                *left -= n;
+                f(at.wrapping_add(skip as isize), n) && *left > 0
+            }
+            Body::Repeat(r) => {
+                let (first, mut skip) = (skip / r.each, skip % r.each);
+                let mut at = at.wrapping_add(r.stride.wrapping_mul(first as isize));
+                (first..r.count).all(|_| {
+                    let go_on = r.body.each(at, skip, left, f);
+                    at = at.wrapping_add(r.stride);
+                    skip = 0;
+                    go_on
+                })
+            }
+            Body::List(l) => {
+                let first = l.parts.partition_point(|p| p.start <= skip) - 1;
+                let mut skip = skip - l.parts[first].start;
+                l.parts[first..].iter().all(|p| {
+                    let go_on = p.body.each(at.wrapping_add(p.at), skip, left, f);
+                    skip = 0;
+                    go_on
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All pieces from a packed offset on.
+    fn pieces(shape: &Shape, skip: usize, len: usize) -> Vec<(isize, usize)> {
+        let mut out = Vec::new();
+        let mut left = len;
+        shape.body.each(shape.at, skip, &mut left, &mut |at, n| {
+            out.push((at, n));
+            true
+        });
+        assert_eq!(left, 0);
+        out
+    }
+
+    fn runs(of: &[(isize, usize)]) -> Shape {
+        Shape::list(of.iter().map(|(at, n)| Some(Shape::run(*n).moved(*at)))).unwrap()
+    }
+
+    #[test]
+    fn neighbours_are_joined_and_nothing_is_dropped() {
+        let shape = runs(&[(8, 4), (0, 0), (12, 4), (40, 1), (3, 0), (0, 2)]);
+        assert_eq!(pieces(&shape, 0, 11), [(8, 8), (40, 1), (0, 2)]);
+        assert_eq!(shape.first(), 8);
+        assert!(matches!(runs(&[(0, 4), (4, 4), (8, 8)]).body, Body::Run(16)));
+        assert_eq!(runs(&[(5, 0), (7, 0)]).size(), 0);
+        assert!(matches!(runs(&[(6, 2)]), Shape { at: 6, body: Body::Run(2) }));
+    }
+
+    #[test]
+    fn what_is_regular_is_held_once() {
+        let column = Shape::run(8).repeat(1000, 24).unwrap();
+        let long = column.repeat(1000, 24_000).unwrap();
+        assert!(matches!(&long.body, Body::Repeat(r) if r.count == 1_000_000 && matches!(r.body, Body::Run(8))));
+        let listed = runs(&[(90, 3), (60, 3), (30, 3), (0, 3)]);
+        assert!(matches!(&listed.body, Body::Repeat(r) if (r.count, r.stride) == (4, -30)));
+        assert_eq!(pieces(&listed, 4, 4), [(61, 2), (30, 2)]);
+        assert!(matches!(runs(&[(0, 3), (30, 3), (61, 3)]).body, Body::List(_)));
+    }
+
+    /// Every range of a nested shape is as the same range of its pieces, byte by byte.
+    #[test]
+    fn any_part_of_a_shape_is_found() {
+        let inner = runs(&[(4, 3), (0, 1), (20, 2)]).moved(-2).repeat(3, -32).unwrap();
+        let shape = Shape::list([Some(inner.clone()), Some(Shape::run(5).moved(100)), inner.repeat(2, 200)]);
+        let shape = shape.unwrap().repeat(2, 1000).unwrap();
+        let bytes = |pieces: Vec<(isize, usize)>| -> Vec<isize> {
+            pieces.into_iter().flat_map(|(at, n)| at..at + n as isize).collect()
+        };
+        let all = bytes(pieces(&shape, 0, shape.size()));
+        assert_eq!(all.len(), shape.size());
+        for from in 0..all.len() {
+            for to in from + 1..=all.len() {
+                assert_eq!(bytes(pieces(&shape, from, to - from)), all[from..to]);
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_an_address_space_has_is_refused() {
+        let huge = Shape::run(1 << 40).repeat(1 << 22, 1 << 41).unwrap();
+        assert!(huge.repeat(4, 0).is_none());
+        assert!(Shape::list([Some(huge.clone()), Some(huge)]).is_none());
+        assert_eq!(Shape::run(0).repeat(usize::MAX, 1).unwrap().size(), 0);
+    }
+}
