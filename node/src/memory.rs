@@ -63,18 +63,22 @@ pub struct Layout {
     bytes: usize,
     /// `None`: contiguous.
     flat: Option<Arc<Flat>>,
+    /// The memory itself, if it is the library's own.
+    _own: Option<Arc<Vec<u8>>>,
 }
 
 // SAFETY: the pointer is only followed by the core under its lock, within what the constructors' callers promised,
 // which holds for every thread of the process.
 unsafe impl Send for Layout {}
+// SAFETY: a shared layout is copied or read, no more.
+unsafe impl Sync for Layout {}
 
 impl Layout {
     /// # Safety
     /// `bytes` bytes from `ptr` stay readable (writable, for a receive) until the operation is over, and the program
     /// leaves them alone as MPI demands.
     pub unsafe fn contiguous(ptr: *mut u8, bytes: usize) -> Layout {
-        Layout { base: ptr, bytes, flat: None }
+        Layout { base: ptr, bytes, flat: None, _own: None }
     }
 
     /// # Safety
@@ -82,17 +86,28 @@ impl Layout {
     pub unsafe fn strided(ptr: *mut u8, flat: &Arc<Flat>, count: usize) -> Layout {
         let bytes = flat.size.checked_mul(count).expect("a message that fits the address space");
         match flat.single_run() {
-            Some(at) => Layout { base: ptr.wrapping_offset(at), bytes, flat: None },
+            Some(at) => Layout { base: ptr.wrapping_offset(at), bytes, flat: None, _own: None },
             None if count == 1 && flat.blocks.len() == 1 => {
-                Layout { base: ptr.wrapping_offset(flat.blocks[0].at), bytes, flat: None }
+                Layout { base: ptr.wrapping_offset(flat.blocks[0].at), bytes, flat: None, _own: None }
             }
-            None => Layout { base: ptr, bytes, flat: Some(flat.clone()) },
+            None => Layout { base: ptr, bytes, flat: Some(flat.clone()), _own: None },
         }
     }
 
     /// Packed bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes as u64
+    }
+
+    /// A copy of what is there now, in memory of the library's own that lasts as long as somebody has the layout.
+    pub fn packed(&self) -> Layout {
+        let mut bytes = Vec::with_capacity(self.bytes);
+        self.each(0, self.bytes, |at, n| {
+            // SAFETY: `each` stays within the layout, which its creator keeps readable.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(at, n) });
+            true
+        });
+        Layout { base: bytes.as_mut_ptr(), bytes: self.bytes, flat: None, _own: Some(Arc::new(bytes)) }
     }
 
     /// Calls `f` with (address, length) of each piece of `[offset, offset+len)`, in order, until it answers `false`.
