@@ -81,7 +81,7 @@ impl<T> Tokens<T> {
             return None;
         }
         if !matches!(behind, Behind::Nothing) && !state.mapped {
-            map(prefix)?;
+            map(prefix, behind)?;
             state.mapped = true;
         }
         let mask = COUNT_MASK as u32;
@@ -125,11 +125,13 @@ impl<T> Tokens<T> {
 const NO_INTEGER: c_int = -1;
 
 /// Memory at the addresses with this prefix; nothing that is there already is touched.
-fn map(prefix: u64) -> Option<()> {
+fn map(prefix: u64, behind: Behind) -> Option<()> {
+    // Theirs end with the last step: another kind's may begin there.
+    let beyond = if matches!(behind, Behind::Ours(..)) { STEP as usize } else { 0 };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: fresh memory, at a place where there is none.
     let found =
-        unsafe { libc::mmap(prefix as *mut _, COUNT_MASK as usize + 1 + STEP as usize, protection, flags, -1, 0) };
+        unsafe { libc::mmap(prefix as *mut _, COUNT_MASK as usize + 1 + beyond, protection, flags, -1, 0) };
     (found as u64 == prefix).then_some(())
 }
