@@ -95,6 +95,14 @@ static void requests(void)
     free(buffer);
 }
 
+static void persistent(void)
+{
+    for (int how = 1; how <= 8; ++how) {
+        put(8100 + 10 * how + me, 81);
+        get(8200 + 10 * how + me, 82);
+    }
+}
+
 static void probes(void)
 {
     double field[7];
@@ -132,6 +140,7 @@ int main(int argc, char **argv)
     types();
     bottom();
     requests();
+    persistent();
     probes();
     errors();
     OK(MPI_Conn_remove(handle));

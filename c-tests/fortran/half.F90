@@ -35,6 +35,7 @@ program half
   call types()
   call bottom()
   call requests()
+  call persistent()
   call probes()
   call errors()
 
@@ -273,6 +274,109 @@ contains
       call exchange(how)
     end do
   end subroutine requests
+
+  ! Requests that stay when they are complete.
+  subroutine persistent()
+    integer, asynchronous :: word_in, word_out, native_in, native_out
+    integer :: how, i, n, index, indices(5), next, last, open
+    HANDLE(MPI_Request) :: all_of(5), kept(5)
+    STATUSES(some, 5)
+    STATUS :: status
+    logical :: flag
+    next = mod(me + 1, mine)
+    last = mod(me + mine - 1, mine)
+    call MPI_Recv_init(word_in, 1, MPI_INTEGER, me, 81, inter, all_of(1), code)
+    call okay('MPI_Recv_init')
+    call MPI_Recv_init(native_in, 1, MPI_INTEGER, last, 80, MPI_COMM_WORLD, all_of(2), code)
+    call MPI_Send_init(word_out, 1, MPI_INTEGER, me, 82, inter, all_of(3), code)
+    call okay('MPI_Send_init')
+    call MPI_Send_init(native_out, 1, MPI_INTEGER, next, 80, MPI_COMM_WORLD, all_of(4), code)
+    all_of(5) = MPI_REQUEST_NULL
+    kept = all_of
+    do how = 1, 8
+      word_in = -1
+      native_in = -1
+      word_out = 8200 + 10 * how + me
+      native_out = 8000 + 10 * how + me
+      if (mod(how, 2) == 0) then
+        call MPI_Startall(4, all_of, code)
+        call okay('MPI_Startall')
+      else
+        do i = 1, 4
+          call MPI_Start(all_of(i), code)
+          call okay('MPI_Start')
+        end do
+      end if
+      open = 4
+      flag = .false.
+      select case (how)
+      case (1)
+        do i = 1, 5
+          call MPI_Wait(all_of(i), status, code)
+          call okay('MPI_Wait')
+          if (i == 1) call is_from(status, 81, 1, 'MPI_Wait')
+        end do
+      case (2)
+        call MPI_Waitall(5, all_of, some, code)
+        call okay('MPI_Waitall')
+        call is_from(NTH(some, 1), 81, 1, 'MPI_Waitall')
+      case (3)
+        do i = 1, 4
+          call MPI_Waitany(5, all_of, index, status, code)
+          call okay('MPI_Waitany')
+        end do
+      case (4)
+        do while (open > 0)
+          call MPI_Waitsome(5, all_of, n, indices, some, code)
+          call okay('MPI_Waitsome')
+          open = open - n
+        end do
+      case (5)
+        do i = 1, 5
+          flag = .false.
+          do while (.not. flag)
+            call MPI_Test(all_of(i), flag, status, code)
+          end do
+        end do
+      case (6)
+        do while (.not. flag)
+          call MPI_Testall(5, all_of, flag, some, code)
+        end do
+      case (7)
+        do i = 1, 4
+          flag = .false.
+          do while (.not. flag)
+            call MPI_Testany(5, all_of, index, flag, status, code)
+          end do
+        end do
+      case (8)
+        do while (open > 0)
+          call MPI_Testsome(5, all_of, n, indices, some, code)
+          open = open - n
+        end do
+      end select
+      call same(word_in, 8100 + 10 * how + me, 'a word by a persistent receive')
+      call same(native_in, 8000 + 10 * how + last, 'one of the own job')
+      do i = 1, 5
+        call check(all_of(i) == kept(i), 'a persistent request stays')
+      end do
+      ! None is active.
+      call MPI_Wait(all_of(1), status, code)
+      call okay('MPI_Wait of one that is not started')
+      call MPI_Waitall(5, all_of, some, code)
+      call okay('MPI_Waitall of such')
+      call MPI_Waitsome(5, all_of, n, indices, some, code)
+      call same(n, MPI_UNDEFINED, 'MPI_Waitsome of such')
+      do i = 1, 5
+        call check(all_of(i) == kept(i), 'one that is not started stays')
+      end do
+    end do
+    do i = 1, 4
+      call MPI_Request_free(all_of(i), code)
+      call okay('MPI_Request_free')
+      call check(all_of(i) == MPI_REQUEST_NULL, 'MPI_REQUEST_NULL')
+    end do
+  end subroutine persistent
 
   pure integer function value(how, message, i)
     integer, intent(in) :: how, message, i

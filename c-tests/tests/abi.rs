@@ -198,20 +198,29 @@ fn a_used_row_without_value_is_no_table() {
 
 /// A program in which the MPI reads a status that holds a count as we write it, and writes one itself.
 fn status_program(family: &Family, has_large_counts: bool) -> String {
-    let put = match family.status.count {
+    let (source, count) = (family.status.source, family.status.count);
+    let put = match count {
         Count::SplitInts { low, high } => format!(
             "int v[2] = {{ (int)n, (int)((n >> 32) << 1) }}; memcpy(at + {low}, v, 4); memcpy(at + {high}, v + 1, 4);"
         ),
         Count::Long { cancelled, count } => {
             format!("int v = 0; memcpy(at + {cancelled}, &v, 4); memcpy(at + {count}, &n, 8);")
         }
-        Count::Int { count } => format!("int v = (int)n; memcpy(at + {count}, &v, 4);"),
+        Count::Int { count, .. } => format!("int v = (int)n; memcpy(at + {count}, &v, 4);"),
     };
+    let put_mark = match count {
+        Count::SplitInts { high, .. } => format!("int v = 1; memcpy(at + {high}, &v, 4);"),
+        Count::Long { cancelled, .. } => format!("int v = 1; memcpy(at + {cancelled}, &v, 4);"),
+        Count::Int { cancelled, .. } => format!("int v = {cancelled}; memcpy(at + {source}, &v, 4);"),
+    };
+    let overhead = family.bsend_overhead;
+    let automatic = family.buffer_automatic.map_or(0, |at| at as i64);
     let mut c = format!(
         "#include <mpi.h>\n#include <stdio.h>\n#include <string.h>\nstatic int wrong;\n\
          static void is(const char *what, long long here, long long right) {{\n\
            if (here != right) {{ printf(\"%s is %lld, not %lld\\n\", what, here, right); wrong++; }}\n}}\n\
          static void put(char *at, long long n) {{ {put} }}\n\
+         static void put_mark(char *at) {{ {put_mark} }}\n\
          /* Whether we would leave it as it is. */\n\
          static int holds(char *at, long long n) {{\n  char ours[sizeof(MPI_Status)];\n\
            memcpy(ours, at, sizeof ours);\n  put(ours, n);\n  return memcmp(ours, at, sizeof ours) == 0;\n}}\n\
@@ -221,7 +230,13 @@ fn status_program(family: &Family, has_large_counts: bool) -> String {
            is(\"a count received\", holds((char *)&st, 24), 1);\n\
            memset(&st, 0xff, sizeof st);\n  st.MPI_SOURCE = 0;\n  put((char *)&st, 24);\n\
            MPI_Get_count(&st, MPI_DOUBLE, &got);\n  is(\"count read\", got, 3);\n\
-           MPI_Test_cancelled(&st, &mark);\n  is(\"cancelled read\", mark, 0);\n"
+           MPI_Test_cancelled(&st, &mark);\n  is(\"cancelled read\", mark, 0);\n\
+           put_mark((char *)&st);\n  MPI_Test_cancelled(&st, &mark);\n  is(\"the mark read\", mark != 0, 1);\n\
+           st.MPI_SOURCE = 0;\n\
+           is(\"MPI_BSEND_OVERHEAD covers ours\", MPI_BSEND_OVERHEAD >= {overhead}, 1);\n\
+         #ifdef MPI_BUFFER_AUTOMATIC\n\
+           is(\"MPI_BUFFER_AUTOMATIC\", (long long)MPI_BUFFER_AUTOMATIC, {automatic});\n\
+         #endif\n"
     );
     c += if has_large_counts {
         "  MPI_Count large = 0;\n  long long n = 5LL << 30;\n  put((char *)&st, n);\n\

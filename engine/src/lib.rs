@@ -263,14 +263,14 @@ impl Engine {
         self.ops.iter().filter(|(_, o)| !matches!(o.state, State::Over(_))).map(|(id, _)| OpId(*id)).collect()
     }
 
-    /// Takes back a receive that has no message yet.
+    /// Takes back a receive that has no message yet: true if so.
     pub fn cancel_recv(&mut self, op: OpId) -> bool {
         let Some(Op { state: State::Posted { ctx, .. }, .. }) = self.ops.get(&op.0) else {
             return false;
         };
         let context = self.contexts[ctx.0 as usize].as_mut().expect("close ends its receives");
         context.posted.retain(|p| p.op != op.0);
-        self.ops.remove(&op.0);
+        self.end(op.0, Outcome::Cancelled);
         true
     }
 

@@ -109,6 +109,8 @@ pub enum Outcome {
     Received(Envelope),
     /// The message was longer than the buffer, which is full: `size` is what was put in it.
     Truncated(Envelope),
+    /// The receive was taken back before it had a message.
+    Cancelled,
     Failed(Fault),
 }
 

@@ -332,20 +332,17 @@ impl Core {
         self.sweep();
     }
 
-    /// Takes back a receive that has no message yet; then it is over, and its number forgotten.
+    /// Takes back a receive that has no message yet: then its outcome says so.
     pub fn cancel(&mut self, op: OpId) -> bool {
-        let taken_back = self.engine.cancel_recv(op);
-        if taken_back {
-            self.mem.0.remove(&op.0);
-        }
-        taken_back
+        self.engine.cancel_recv(op)
     }
 
     /// Finalize: nobody will ask for anything any more. Receives without a message are taken back; what is matched, or
     /// sent and may still be matched, goes on to its end.
     pub(crate) fn forget_all(&mut self) {
         for op in self.engine.going_on() {
-            if !self.cancel(op) && !self.forgotten.contains(&op) {
+            self.cancel(op);
+            if !self.forgotten.contains(&op) {
                 self.forget(op);
             }
         }

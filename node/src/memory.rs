@@ -8,36 +8,53 @@ use base::{BufId, Memory};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
 
 /// User memory of one operation.
 #[derive(Debug, Clone)]
 pub struct Layout {
     base: *mut u8,
     body: Body,
+    /// The memory itself, if it is the library's own.
+    _own: Option<Arc<Vec<u8>>>,
 }
 
 // SAFETY: the pointer is only followed by the core under its lock, within what the constructors' callers promised,
 // which holds for every thread of the process.
 unsafe impl Send for Layout {}
+// SAFETY: a shared layout is copied or read, no more.
+unsafe impl Sync for Layout {}
 
 impl Layout {
     /// # Safety
     /// `bytes` bytes from `ptr` stay readable (writable, for a receive) until the operation is over, and the program
     /// leaves them alone as MPI demands.
     pub unsafe fn contiguous(ptr: *mut u8, bytes: usize) -> Layout {
-        Layout { base: ptr, body: Body::Run(bytes) }
+        Layout { base: ptr, body: Body::Run(bytes), _own: None }
     }
 
     /// # Safety
     /// As for [`Layout::contiguous`], for all pieces of a shape seen from `ptr`.
     pub unsafe fn shaped(ptr: *mut u8, shape: Shape) -> Layout {
         let (at, body) = shape.into_parts();
-        Layout { base: ptr.wrapping_offset(at), body }
+        Layout { base: ptr.wrapping_offset(at), body, _own: None }
     }
 
     /// Packed bytes.
     pub fn bytes(&self) -> u64 {
         self.body.size() as u64
+    }
+
+    /// A copy of what is there now, in memory of the library's own that lasts as long as somebody has the layout.
+    pub fn packed(&self) -> Layout {
+        let size = self.body.size();
+        let mut bytes = Vec::with_capacity(size);
+        self.each(0, size, |at, n| {
+            // SAFETY: `each` stays within the layout, which its creator keeps readable.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(at, n) });
+            true
+        });
+        Layout { base: bytes.as_mut_ptr(), body: Body::Run(size), _own: Some(Arc::new(bytes)) }
     }
 
     /// Calls `f` with (address, length) of each piece of `[offset, offset+len)`, in order, until it answers `false`.

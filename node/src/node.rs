@@ -195,7 +195,7 @@ impl Node {
         }
     }
 
-    /// Takes back a receive that has no message yet: true if so; then it is over, and its number forgotten.
+    /// Takes back a receive that has no message yet: true if so; then its outcome says it.
     pub fn cancel(&self, op: OpId) -> bool {
         !forked() && self.with(|core| core.cancel(op))
     }

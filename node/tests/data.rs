@@ -147,7 +147,8 @@ fn probes_truncation_and_cancel() {
     let never = b.recv(to_a, 99, &mut small);
     assert_eq!(b.node.test(never), None);
     assert!(b.node.cancel(never));
-    assert_eq!(b.node.peek(never), None);
+    assert!(!b.node.cancel(never));
+    assert_eq!(b.node.test(never), Some(Outcome::Cancelled));
 }
 
 #[test]

@@ -354,6 +354,9 @@ pmpi! {
     fn test = c"PMPI_Test" (request: *mut Handle, flag: *mut c_int, status: *mut c_void);
     fn waitall = c"PMPI_Waitall" (count: c_int, requests: *mut c_void, statuses: *mut c_void);
     fn testall = c"PMPI_Testall" (count: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void);
+    fn waitany = c"PMPI_Waitany" (count: c_int, requests: *mut c_void, index: *mut c_int, status: *mut c_void);
+    fn waitsome = c"PMPI_Waitsome" (count: c_int, requests: *mut c_void, outcount: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
+    fn startall = c"PMPI_Startall" (count: c_int, requests: *mut c_void);
     fn testany = c"PMPI_Testany" (count: c_int, requests: *mut c_void, index: *mut c_int, flag: *mut c_int, status: *mut c_void);
     fn testsome = c"PMPI_Testsome" (count: c_int, requests: *mut c_void, outcount: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
     fn type_size_x = c"PMPI_Type_size_x" (datatype: Handle, size: *mut i64);

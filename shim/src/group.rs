@@ -1,7 +1,7 @@
 //! Groups of the other job, as the program holds them: tokens. Their members are no processes of the MPI below.
 
 use crate::abi;
-use crate::token::{self, Tokens, has_prefix};
+use crate::token::{self, Behind, Tokens, has_prefix};
 use std::ffi::c_int;
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ pub struct RemoteGroup {
 static LIVE: LazyLock<Tokens<RemoteGroup>> = LazyLock::new(Tokens::new);
 
 pub fn insert(group: RemoteGroup) -> Option<u64> {
-    LIVE.insert(abi::get().family.group_token, integer_at(), group)
+    LIVE.insert(abi::get().family.group_token, behind(), false, group)
 }
 
 pub fn find(token: u64) -> Option<RemoteGroup> {
@@ -22,7 +22,7 @@ pub fn find(token: u64) -> Option<RemoteGroup> {
 }
 
 pub fn remove(token: u64) -> Option<RemoteGroup> {
-    LIVE.remove(token, integer_at())
+    LIVE.remove(token, behind())
 }
 
 /// # Safety
@@ -41,8 +41,8 @@ pub unsafe fn is_token_at(at: usize) -> bool {
 }
 
 /// Where the INTEGER of Fortran is kept, if it is kept with the object.
-fn integer_at() -> Option<usize> {
-    abi::get().family.integers.map(|integers| integers.group)
+fn behind() -> Behind {
+    abi::get().family.integers.map_or(Behind::Nothing, |integers| Behind::Theirs(integers.group))
 }
 
 /// As an INTEGER of Fortran, for an MPI that asks.

@@ -7,6 +7,7 @@
 
 pub mod abi;
 mod attr;
+mod buffer;
 pub mod conn;
 mod datatype;
 mod entry;
@@ -17,6 +18,7 @@ mod gaps;
 mod group;
 mod house;
 mod inter;
+mod left;
 mod message;
 mod request;
 mod token;

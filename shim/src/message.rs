@@ -3,7 +3,7 @@
 use crate::abi;
 use crate::error::Place;
 use crate::inter::Inter;
-use crate::token::{self, Tokens, has_prefix};
+use crate::token::{self, Behind, Tokens, has_prefix};
 use node::MessageId;
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
@@ -19,7 +19,7 @@ static LIVE: LazyLock<Tokens<Matched>> = LazyLock::new(Tokens::new);
 
 /// A handle for the program; fails when 2^24 messages wait.
 pub fn insert(message: Matched) -> Option<u64> {
-    LIVE.insert(abi::get().family.message_token, None, message)
+    LIVE.insert(abi::get().family.message_token, Behind::Nothing, false, message)
 }
 
 /// Where failures of a message's receive are raised. One that has been received has no place of its own.
@@ -29,7 +29,7 @@ pub fn errors(token: u64) -> Place {
 
 /// A message is received once.
 pub fn remove(token: u64) -> Option<Matched> {
-    LIVE.remove(token, None)
+    LIVE.remove(token, Behind::Nothing)
 }
 
 /// # Safety

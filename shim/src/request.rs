@@ -3,17 +3,21 @@
 use crate::abi::{self, Status};
 use crate::error::{Class, Failure};
 use crate::inter::Inter;
-use crate::token::{self, Tokens, has_prefix};
-use node::{Core, Fault, OpId, Outcome};
+use crate::token::{self, Behind, Tokens, has_prefix};
+use node::{Core, Fault, Layout, OpId, Outcome};
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
 
 /// What a request waits for.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub enum Work {
     Op(OpId),
     /// Over before it began: MPI_PROC_NULL.
     Nothing,
+    /// Over for the program, since the library has a copy: buffered sends.
+    Copied,
+    /// A persistent request that is not started, or has been completed.
+    Inactive,
 }
 
 /// One request. It keeps its inter-communicator alive.
@@ -23,6 +27,35 @@ pub struct Request {
     pub work: Work,
     pub call: &'static str,
     pub to: Peer,
+    /// The send that goes with the receive of an Isendrecv.
+    pub beside: Option<Box<Request>>,
+    /// What a persistent request starts.
+    pub plan: Option<Arc<Plan>>,
+}
+
+/// A send or receive whose arguments have been checked.
+pub enum Plan {
+    Send {
+        dest: u32,
+        tag: c_int,
+        data: Layout,
+        mode: SendMode,
+    },
+    Recv {
+        source: node::Source,
+        tag: node::Tag,
+        data: Layout,
+    },
+    /// With MPI_PROC_NULL.
+    Nothing,
+}
+
+/// MPI's modes of sending; ready mode is standard mode.
+#[derive(Clone, Copy)]
+pub enum SendMode {
+    Standard,
+    Synchronous,
+    Buffered,
 }
 
 /// The other end, for messages to the user.
@@ -39,27 +72,70 @@ pub struct Completion {
     pub failure: Option<Failure>,
 }
 
+impl Plan {
+    pub fn peer(&self) -> Peer {
+        match self {
+            Plan::Send { dest, .. } => Peer::To(*dest),
+            Plan::Recv { source, .. } => Peer::From(*source),
+            Plan::Nothing => Peer::Nobody,
+        }
+    }
+}
+
 impl Request {
+    pub fn new(inter: &Arc<Inter>, work: Work, call: &'static str, to: Peer) -> Request {
+        Request { inter: inter.clone(), work, call, to, beside: None, plan: None }
+    }
+
     /// Takes the outcome, if there is one. Called once: the operation is forgotten.
     pub fn take(&self, core: &mut Core) -> Option<Completion> {
-        match self.work {
-            Work::Nothing => Some(nothing_done()),
-            Work::Op(op) => core.test(op).map(|outcome| self.completion(outcome)),
+        let completion = self.look(core)?;
+        for request in std::iter::once(self).chain(self.beside.as_deref()) {
+            if let Work::Op(op) = request.work {
+                core.test(op);
+            }
         }
+        Some(completion)
+    }
+
+    /// The outcome, left in place.
+    pub fn look(&self, core: &Core) -> Option<Completion> {
+        let beside = match &self.beside {
+            Some(beside) => Some(beside.look(core)?),
+            None => None,
+        };
+        let done = |status| Completion { status, failure: None };
+        let mut completion = match self.work {
+            Work::Op(op) => self.completion(core.peek(op)?),
+            Work::Nothing => nothing_done(),
+            Work::Copied | Work::Inactive => done(abi::get().empty_status()),
+        };
+        if let Some(failure) = beside.and_then(|b| b.failure) {
+            completion.failure.get_or_insert(failure);
+        }
+        Some(completion)
     }
 
     pub fn is_complete(&self, core: &Core) -> bool {
-        match self.work {
-            Work::Nothing => true,
+        let own = match self.work {
             Work::Op(op) => core.peek(op).is_some(),
-        }
+            _ => true,
+        };
+        own && self.beside.as_ref().is_none_or(|beside| beside.is_complete(core))
     }
 
-    pub fn completion(&self, outcome: Outcome) -> Completion {
+    /// A persistent request that is not started: to the Wait and Test calls as good as none.
+    pub fn is_inactive(&self) -> bool {
+        matches!(self.work, Work::Inactive)
+    }
+
+    fn completion(&self, outcome: Outcome) -> Completion {
         let abi = abi::get();
-        let received = |e: node::Envelope| Status { source: e.source as i32, tag: e.tag, bytes: e.size, error: None };
+        let received =
+            |e: node::Envelope| Status { source: e.source as i32, tag: e.tag, bytes: e.size, ..abi.empty_status() };
         let (status, failure) = match outcome {
             Outcome::Sent => (abi.empty_status(), None),
+            Outcome::Cancelled => (Status { cancelled: true, ..abi.empty_status() }, None),
             Outcome::Received(e) => (received(e), None),
             Outcome::Truncated(e) => {
                 let text = format!(
@@ -97,17 +173,33 @@ pub fn fault_failure(call: &str, inter: &Inter, to: Peer, fault: Fault) -> Failu
 
 static LIVE: LazyLock<Tokens<Request>> = LazyLock::new(Tokens::new);
 
-/// A handle for the program; fails when 2^24 requests are active.
+/// A handle for the program; fails when too many requests are active: 2^24, and under LAM 2^17.
 pub fn insert(request: Request) -> Option<u64> {
-    LIVE.insert(abi::get().family.request_token, integer_at(), request)
+    let stays = request.plan.is_some();
+    LIVE.insert(abi::get().family.request_token, behind(), stays, request)
 }
 
 pub fn find(token: u64) -> Option<Request> {
     LIVE.with(token, |r| r.clone())
 }
 
-pub fn remove(token: u64) {
-    LIVE.remove(token, integer_at());
+pub fn remove(token: u64) -> Option<Request> {
+    LIVE.remove(token, behind())
+}
+
+/// The request has completed: it is gone, unless it may be started again. What the program's handle is then.
+pub fn retire(token: u64, request: &Request) -> u64 {
+    if request.plan.is_some() {
+        set_work(token, Work::Inactive);
+        token
+    } else {
+        remove(token);
+        abi::get().request_null
+    }
+}
+
+pub fn set_work(token: u64, work: Work) {
+    LIVE.with(token, |request| request.work = work);
 }
 
 /// # Safety
@@ -147,9 +239,14 @@ pub unsafe fn any_token(array: usize, count: i32) -> bool {
     unsafe { first_token(array, count) }.is_some()
 }
 
-/// Where the INTEGER of Fortran is kept, if it is kept with the object.
-fn integer_at() -> Option<usize> {
-    abi::get().family.integers.map(|integers| integers.request)
+/// Where Fortran layers look for the INTEGER.
+fn behind() -> Behind {
+    let family = abi::get().family;
+    match (family.integers, family.request_integer) {
+        (Some(integers), _) => Behind::Theirs(integers.request),
+        (None, Some(at)) => Behind::Ours(at, abi::INTEGER_REQUEST),
+        (None, None) => Behind::Nothing,
+    }
 }
 
 /// As an INTEGER of Fortran, for an MPI that asks.

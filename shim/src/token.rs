@@ -1,7 +1,7 @@
 //! Tokens: handles of ours from ranges that no MPI below produces, so that a look at the value tells whose it is.
 //!
-//! LAM's Fortran layer asks nobody for the INTEGER of a handle: it keeps it in the object behind the handle. There, a
-//! token is the address of some memory of ours, in which that INTEGER has its place.
+//! Some Fortran layers look for the INTEGER of a handle in the object behind the handle. There, a token is the address of
+//! some memory of ours, in which that INTEGER has its place.
 
 use crate::{abi, forward};
 use std::collections::HashMap;
@@ -13,6 +13,19 @@ const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
 /// From one address to the next: more than the MPI's own objects have up to their INTEGER.
 const STEP: u64 = 128;
+
+/// What a Fortran layer finds behind a token, so many bytes from its address.
+#[derive(Clone, Copy)]
+pub enum Behind {
+    Nothing,
+    /// An INTEGER that the layer itself puts there: LAM.
+    Theirs(usize),
+    /// The token as an INTEGER with these high bits, which the layer reads for requests that stay: Open MPI.
+    Ours(usize, u64),
+}
+
+/// From one token with an INTEGER of ours behind it to the next, at least.
+const INT: u32 = size_of::<c_int>() as u32;
 
 /// The live tokens of one kind and what they stand for.
 pub struct Tokens<T> {
@@ -55,29 +68,37 @@ impl<T> Tokens<T> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A token for `item`, with memory for an INTEGER if it has a place there; `None` when too many are live. Numbers go
-    /// round, so a stale token is seldom a live one.
-    pub fn insert(&self, prefix: u64, integer: Option<usize>, item: T) -> Option<u64> {
-        let step = if integer.is_some() { STEP } else { 1 };
+    /// A token for `item`; `None` when too many are live. Numbers go round, so a stale token is seldom a live one.
+    /// Only one that `stays` has an INTEGER of ours behind it: others are null when a layer could look.
+    pub fn insert(&self, prefix: u64, behind: Behind, stays: bool, item: T) -> Option<u64> {
+        let step = match behind {
+            Behind::Theirs(_) => STEP as u32,
+            Behind::Ours(..) if stays => INT,
+            _ => 1,
+        };
         let mut state = self.lock();
-        if state.live.len() as u64 > COUNT_MASK / step {
+        if state.live.len() as u64 > COUNT_MASK / u64::from(step) {
             return None;
         }
-        if integer.is_some() && !state.mapped {
-            map(prefix)?;
+        if !matches!(behind, Behind::Nothing) && !state.mapped {
+            map(prefix, behind)?;
             state.mapped = true;
         }
-        let after = |n: u32| (n + step as u32) & COUNT_MASK as u32;
-        while state.live.contains_key(&state.next) {
-            state.next = after(state.next);
+        let mask = COUNT_MASK as u32;
+        let after = |n: u32| (n + step) & mask;
+        let mut n = state.next.next_multiple_of(step) & mask;
+        while state.live.contains_key(&n) {
+            n = after(n);
         }
-        let n = state.next;
         state.next = after(n);
         state.live.insert(n, item);
         let token = prefix | u64::from(n);
-        if let Some(at) = integer {
-            // SAFETY: within the memory that was mapped for this kind.
-            unsafe { ((token as usize + at) as *mut c_int).write(NO_INTEGER) };
+        // SAFETY: within the memory that was mapped for this kind, at a multiple of an int's size.
+        let put = |at: usize, integer: c_int| unsafe { ((token as usize + at) as *mut c_int).write(integer) };
+        match behind {
+            Behind::Theirs(at) => put(at, NO_INTEGER),
+            Behind::Ours(at, int_prefix) if stays => put(at, (int_prefix | u64::from(n)) as c_int),
+            _ => {}
         }
         Some(token)
     }
@@ -87,9 +108,9 @@ impl<T> Tokens<T> {
     }
 
     /// Ends a token, and gives its INTEGER back if it got one.
-    pub fn remove(&self, token: u64, integer: Option<usize>) -> Option<T> {
+    pub fn remove(&self, token: u64, behind: Behind) -> Option<T> {
         let item = self.lock().live.remove(&((token & COUNT_MASK) as u32))?;
-        if let Some(at) = integer {
+        if let Behind::Theirs(at) = behind {
             // SAFETY: `insert` gave this live token, so there is memory.
             let integer = unsafe { ((token as usize + at) as *const c_int).read() };
             if integer != NO_INTEGER {
@@ -104,10 +125,12 @@ impl<T> Tokens<T> {
 const NO_INTEGER: c_int = -1;
 
 /// Memory at the addresses with this prefix; nothing that is there already is touched.
-fn map(prefix: u64) -> Option<()> {
+fn map(prefix: u64, behind: Behind) -> Option<()> {
+    // Theirs end with the last step: another kind's may begin there.
+    let beyond = if matches!(behind, Behind::Ours(..)) { STEP as usize } else { 0 };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: fresh memory, at a place where there is none.
-    let found = unsafe { libc::mmap(prefix as *mut _, COUNT_MASK as usize + 1, protection, flags, -1, 0) };
+    let found = unsafe { libc::mmap(prefix as *mut _, COUNT_MASK as usize + 1 + beyond, protection, flags, -1, 0) };
     (found as u64 == prefix).then_some(())
 }

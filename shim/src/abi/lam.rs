@@ -5,11 +5,14 @@ use super::{Count, Family, Integers, LAM, StatusLayout};
 pub static FAMILY: Family = Family {
     name: "LAM",
     handle_bytes: 8,
-    status: StatusLayout { size: 16, source: 0, tag: 4, error: 8, count: Count::Int { count: 12 } },
+    status: StatusLayout { size: 16, source: 0, tag: 4, error: 8, count: Count::Int { count: 12, cancelled: -3 } },
     // Addresses far from where Linux puts anything.
     request_token: 0x4d43_0100_0000,
     group_token: 0x4d43_0200_0000,
     message_token: 0x4d43_0300_0000,
     integers: Some(Integers { request: 0x54, group: 0xc }),
+    request_integer: None,
+    bsend_overhead: 40,
+    buffer_automatic: None,
     constants: LAM,
 };

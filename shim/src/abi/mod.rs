@@ -42,7 +42,7 @@ pub enum Count {
     /// An int mark and a size_t.
     Long { cancelled: usize, count: usize },
     /// An int, and no more; the mark is a source of its own.
-    Int { count: usize },
+    Int { count: usize, cancelled: c_int },
 }
 
 /// Where a Fortran layer keeps a handle's INTEGER when it looks for it in the object behind the handle: bytes from the
@@ -63,6 +63,12 @@ pub struct Family {
     pub group_token: u64,
     pub message_token: u64,
     pub integers: Option<Integers>,
+    /// Where a layer that asks for INTEGERs also looks, for that of a request which is not null after its completion.
+    pub request_integer: Option<usize>,
+    /// What a buffered send takes of the attached buffer beside its data: the least of the family's members.
+    pub bsend_overhead: u64,
+    /// The address that stands for a buffer without bounds.
+    pub buffer_automatic: Option<usize>,
     constants: [Const; CONSTANTS],
 }
 
@@ -153,7 +159,13 @@ impl Abi {
             // SAFETY: the layout's fields lie within the caller's status, which is aligned for its ints.
             unsafe { ((at + offset) as *mut c_int).write(value) }
         };
-        put(layout.source, status.source);
+        put(
+            layout.source,
+            match layout.count {
+                Count::Int { cancelled, .. } if status.cancelled => cancelled,
+                _ => status.source,
+            },
+        );
         put(layout.tag, status.tag);
         if let Some(error) = status.error {
             put(layout.error, error);
@@ -161,15 +173,15 @@ impl Abi {
         match layout.count {
             Count::SplitInts { low, high } => {
                 put(low, status.bytes as c_int);
-                put(high, ((status.bytes >> 32) << 1) as c_int);
+                put(high, ((status.bytes >> 32) << 1) as c_int | c_int::from(status.cancelled));
             }
             Count::Long { cancelled, count } => {
-                put(cancelled, 0);
+                put(cancelled, status.cancelled.into());
                 // SAFETY: as above; the field is a size_t.
                 unsafe { ((at + count) as *mut u64).write(status.bytes) }
             }
             // Of more than that, MPI_Get_count makes MPI_UNDEFINED: no size divides this prime.
-            Count::Int { count } => put(count, status.bytes.min(c_int::MAX as u64) as c_int),
+            Count::Int { count, .. } => put(count, status.bytes.min(c_int::MAX as u64) as c_int),
         }
     }
 
@@ -184,7 +196,7 @@ impl Abi {
 
     /// MPI's status of an operation that did nothing (`MPI_PROC_NULL`, null requests).
     pub fn empty_status(&self) -> Status {
-        Status { source: self.any_source, tag: self.any_tag, bytes: 0, error: None }
+        Status { source: self.any_source, tag: self.any_tag, bytes: 0, cancelled: false, error: None }
     }
 }
 
@@ -194,6 +206,7 @@ pub struct Status {
     pub source: c_int,
     pub tag: c_int,
     pub bytes: u64,
+    pub cancelled: bool,
     /// Only written where MPI says so: in the array calls.
     pub error: Option<c_int>,
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Class, Failure, errhandler, raise};
 use crate::forward as pmpi;
-use crate::{abi, group, inter};
+use crate::{abi, buffer, group, inter, left};
 use std::ffi::{c_int, c_void};
 
 type Answer = Option<c_int>;
@@ -106,6 +106,8 @@ pub unsafe fn Comm_free(at: usize) -> Answer {
     if freed {
         // Requests may hold the inter-communicator beyond this.
         inter::remove(&inter);
+        buffer::detach(Some(inter.id));
+        left::sweep();
     }
     // SAFETY: the program's handle.
     unsafe { abi::store_handle(at, carrier) };

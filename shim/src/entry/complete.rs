@@ -1,4 +1,4 @@
-//! Completion: the Wait and Test families over requests of ours, alone or mixed with native ones.
+//! Completion of requests of ours, alone or mixed with native ones: Wait and Test of one and of all.
 //!
 //! A mixed array is split by looking at the values. Nothing native is consumed by a Test while one of ours is
 //! pending: ours are looked at first, then the MPI below is asked, then both are committed.
@@ -8,21 +8,24 @@ use crate::entry::node;
 use crate::error::{self, Class, Failure, Place, raise};
 use crate::forward as pmpi;
 use crate::request::{self, Completion, Request};
-use crate::wait::{look, wait, wait_asking};
+use crate::wait::{look, wait};
 use node::{Core, Node};
-use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 
 type Answer = Option<c_int>;
 
-fn stale(call: &str) -> c_int {
+pub(super) fn stale(call: &str) -> c_int {
     raise(Place::world(), &Failure::new(Class::Request, format!("{call}: this request has completed or never was")))
 }
 
 // ------------------------------------------------------------------------------------------------------- one request
 
 /// Runs a call on the request at `at`, which the check found to be a token.
-unsafe fn on_request(call: &str, at: usize, run: impl FnOnce(u64, &Request, &'static Node) -> c_int) -> Answer {
+pub(super) unsafe fn on_request(
+    call: &str,
+    at: usize,
+    run: impl FnOnce(u64, &Request, &'static Node) -> c_int,
+) -> Answer {
     // SAFETY: the program's request.
     let token = unsafe { abi::load_handle(at) };
     let Some(request) = request::find(token) else { return Some(stale(call)) };
@@ -34,10 +37,10 @@ unsafe fn on_request(call: &str, at: usize, run: impl FnOnce(u64, &Request, &'st
 
 /// Ends one request: token, handle, status, failure.
 unsafe fn conclude(token: u64, request: &Request, at: usize, status: usize, completion: Completion) -> c_int {
-    request::remove(token);
+    let after = request::retire(token, request);
     // SAFETY: the program's request and status.
     unsafe {
-        abi::store_handle(at, abi::get().request_null);
+        abi::store_handle(at, after);
         abi::get().write_status(status, &completion.status);
     }
     match completion.failure {
@@ -72,18 +75,18 @@ pub unsafe fn Test(at: usize, flag: usize, status: usize) -> Answer {
 // ------------------------------------------------------------------------------------------------------------ arrays
 
 /// An array of requests, split.
-struct Mixed {
+pub(super) struct Mixed {
     array: usize,
-    node: &'static Node,
-    /// Index in the array, token, request. Never empty.
-    ours: Vec<(usize, u64, Request)>,
+    pub(super) node: &'static Node,
+    /// Index in the array, token, request.
+    pub(super) ours: Vec<(usize, u64, Request)>,
     /// The native handles, as wide as the ABI has them, and their indices.
-    natives: Vec<u8>,
-    indices: Vec<usize>,
+    pub(super) natives: Vec<u8>,
+    pub(super) indices: Vec<usize>,
 }
 
 /// Runs a call on an array of requests, in which the check found a token.
-unsafe fn on_array(call: &str, count: usize, array: usize, run: impl FnOnce(Mixed) -> c_int) -> Answer {
+pub(super) unsafe fn on_array(call: &str, count: usize, array: usize, run: impl FnOnce(Mixed) -> c_int) -> Answer {
     // SAFETY: the program's array of `count` requests.
     Some(match unsafe { Mixed::split(call, count, array) } {
         Ok(mixed) => run(mixed),
@@ -92,24 +95,24 @@ unsafe fn on_array(call: &str, count: usize, array: usize, run: impl FnOnce(Mixe
 }
 
 /// Statuses of the native part, or the ignoring value.
-struct NativeStatuses {
+pub(super) struct NativeStatuses {
     bytes: Vec<u8>,
     ignored: bool,
 }
 
 impl NativeStatuses {
-    fn new(count: usize, statuses: usize) -> NativeStatuses {
+    pub(super) fn new(count: usize, statuses: usize) -> NativeStatuses {
         let abi = abi::get();
         let ignored = statuses == abi.statuses_ignore || statuses == 0;
         NativeStatuses { bytes: vec![0; if ignored { 0 } else { count * abi.family.status.size }], ignored }
     }
 
-    fn pointer(&mut self) -> *mut c_void {
+    pub(super) fn pointer(&mut self) -> *mut c_void {
         if self.ignored { abi::get().statuses_ignore as *mut c_void } else { self.bytes.as_mut_ptr().cast() }
     }
 
     /// Copies the `from`-th to the program's `to`-th.
-    unsafe fn copy(&self, from: usize, statuses: usize, to: usize) {
+    pub(super) unsafe fn copy(&self, from: usize, statuses: usize, to: usize) {
         if !self.ignored {
             let size = abi::get().family.status.size;
             let place = (statuses + to * size) as *mut u8;
@@ -138,7 +141,7 @@ impl Mixed {
         Ok(mixed)
     }
 
-    fn native_count(&self) -> c_int {
+    pub(super) fn native_count(&self) -> c_int {
         self.indices.len() as c_int
     }
 
@@ -150,18 +153,8 @@ impl Mixed {
         }
     }
 
-    fn take_any(&self, core: &mut Core) -> Option<Hit> {
-        self.ours.iter().enumerate().find_map(|(k, (_, _, r))| r.take(core).map(|done| Hit::Ours(k, done)))
-    }
-
-    fn take_some(&self, core: &mut Core) -> Option<Vec<(usize, Completion)>> {
-        let done: Vec<_> =
-            self.ours.iter().enumerate().filter_map(|(k, (_, _, r))| r.take(core).map(|done| (k, done))).collect();
-        (!done.is_empty()).then_some(done)
-    }
-
     /// Puts the native handles back, as the MPI below left them.
-    unsafe fn store_natives(&self) {
+    pub(super) unsafe fn store_natives(&self) {
         let width = abi::get().family.handle_bytes;
         for (k, i) in self.indices.iter().enumerate() {
             let place = (self.array + i * width) as *mut u8;
@@ -171,16 +164,22 @@ impl Mixed {
     }
 
     /// Ends the request at position `k` of ours; its failure, if any.
-    unsafe fn end(&self, k: usize, status: usize, mut completion: Completion, in_array: bool) -> Option<Failure> {
-        let (i, token, _) = &self.ours[k];
-        request::remove(*token);
+    pub(super) unsafe fn end(
+        &self,
+        k: usize,
+        status: usize,
+        mut completion: Completion,
+        in_array: bool,
+    ) -> Option<Failure> {
+        let (i, token, request) = &self.ours[k];
+        let after = request::retire(*token, request);
         let abi = abi::get();
         if in_array {
             completion.status.error = Some(completion.failure.as_ref().map_or(0, error::code));
         }
         // SAFETY: the program's array and status.
         unsafe {
-            abi::store_handle(self.array + i * abi.family.handle_bytes, abi.request_null);
+            abi::store_handle(self.array + i * abi.family.handle_bytes, after);
             abi.write_status(status, &completion.status);
         }
         completion.failure
@@ -206,7 +205,7 @@ impl Mixed {
     }
 
     /// The answer of an array call: MPI_ERR_IN_STATUS when one of ours failed.
-    fn array_answer(&self, native: c_int, failed: Option<(usize, Failure)>) -> c_int {
+    pub(super) fn array_answer(&self, native: c_int, failed: Option<(usize, Failure)>) -> c_int {
         match failed {
             None => native,
             Some((k, failure)) => error::raise_as(self.ours[k].2.inter.errors(), abi::get().err_in_status, &failure),
@@ -254,172 +253,4 @@ pub unsafe fn Testall(count: usize, array: usize, flag: usize, statuses: usize) 
     };
     // SAFETY: the program's array.
     unsafe { on_array("MPI_Testall", count, array, run) }
-}
-
-/// One completion out of many: a position in ours, or an index of the array, which the MPI below may not know when it
-/// fails.
-enum Hit {
-    Ours(usize, Completion),
-    Native { code: c_int, index: Option<usize> },
-}
-
-/// Asks the MPI below whether one of its requests is complete; an array without active ones gives nothing.
-fn any_of_natives(mixed: &mut Mixed, status: usize) -> Option<Hit> {
-    let (mut flag, mut index) = (0, abi::get().undefined);
-    let natives = mixed.natives.as_mut_ptr().cast();
-    // SAFETY: our copies of the native handles, the program's status.
-    let code = unsafe { pmpi::testany(mixed.native_count(), natives, &mut index, &mut flag, status as *mut c_void) };
-    let index = usize::try_from(index).ok().and_then(|k| mixed.indices.get(k)).copied();
-    (code != 0 || (flag != 0 && index.is_some())).then_some(Hit::Native { code, index })
-}
-
-unsafe fn end_any(mixed: &Mixed, hit: Hit, index: usize, status: usize) -> c_int {
-    let index = index as *mut c_int;
-    // SAFETY: the program's array, index and status.
-    unsafe {
-        mixed.store_natives();
-        match hit {
-            Hit::Native { code, index: i } => {
-                index.write(i.map_or(abi::get().undefined, |i| i as c_int));
-                code
-            }
-            Hit::Ours(k, completion) => {
-                index.write(mixed.ours[k].0 as c_int);
-                match mixed.end(k, status, completion, false) {
-                    None => 0,
-                    Some(failure) => raise(mixed.ours[k].2.inter.errors(), &failure),
-                }
-            }
-        }
-    }
-}
-
-pub unsafe fn Waitany(count: usize, array: usize, index: usize, status: usize) -> Answer {
-    let run = |mixed: Mixed| {
-        let node = mixed.node;
-        let state = RefCell::new((mixed, None));
-        let mut ask = || {
-            let (mixed, native) = &mut *state.borrow_mut();
-            if native.is_none() {
-                *native = any_of_natives(mixed, status);
-            }
-        };
-        ask();
-        let hit = wait_asking(node, &mut ask, |core| {
-            let (mixed, native) = &mut *state.borrow_mut();
-            native.take().or_else(|| mixed.take_any(core))
-        });
-        // SAFETY: the program's arguments.
-        unsafe { end_any(&state.borrow().0, hit, index, status) }
-    };
-    // SAFETY: the program's array.
-    unsafe { on_array("MPI_Waitany", count, array, run) }
-}
-
-pub unsafe fn Testany(count: usize, array: usize, index: usize, flag: usize, status: usize) -> Answer {
-    let run = |mut mixed: Mixed| {
-        let hit = look(mixed.node, |core| mixed.take_any(core)).or_else(|| any_of_natives(&mut mixed, status));
-        // SAFETY: the program's arguments.
-        unsafe {
-            (flag as *mut c_int).write(hit.is_some().into());
-            match hit {
-                Some(hit) => end_any(&mixed, hit, index, status),
-                None => {
-                    (index as *mut c_int).write(abi::get().undefined);
-                    0
-                }
-            }
-        }
-    };
-    // SAFETY: the program's array.
-    unsafe { on_array("MPI_Testany", count, array, run) }
-}
-
-/// What a Waitsome or Testsome found.
-#[derive(Default)]
-struct Found {
-    ours: Vec<(usize, Completion)>,
-    native: c_int,
-    /// Positions in the native part, in the order of their statuses.
-    hits: Vec<usize>,
-}
-
-fn some_of_natives(mixed: &mut Mixed, below: &mut NativeStatuses, found: &mut Found) {
-    let mut outcount = 0;
-    let mut indices = vec![0 as c_int; mixed.indices.len()];
-    let natives = mixed.natives.as_mut_ptr().cast();
-    // SAFETY: our copies of the native handles, as many indices and statuses.
-    found.native =
-        unsafe { pmpi::testsome(mixed.native_count(), natives, &mut outcount, indices.as_mut_ptr(), below.pointer()) };
-    let n = usize::try_from(outcount).unwrap_or(0);
-    found.hits = indices.into_iter().take(n).filter_map(|k| usize::try_from(k).ok()).collect();
-}
-
-unsafe fn end_some(
-    mixed: &Mixed,
-    below: &NativeStatuses,
-    found: Found,
-    outcount: usize,
-    indices: usize,
-    statuses: usize,
-) -> c_int {
-    let indices = indices as *mut c_int;
-    let mut n = 0;
-    let mut failed = None;
-    // SAFETY: the program's arrays, as long as that of the requests.
-    unsafe {
-        mixed.store_natives();
-        for (k, completion) in found.ours {
-            indices.add(n).write(mixed.ours[k].0 as c_int);
-            if let Some(failure) = mixed.end(k, abi::get().status_at(statuses, n), completion, true) {
-                failed.get_or_insert((k, failure));
-            }
-            n += 1;
-        }
-        for (from, k) in found.hits.iter().enumerate() {
-            indices.add(n).write(mixed.indices[*k] as c_int);
-            below.copy(from, statuses, n);
-            n += 1;
-        }
-        (outcount as *mut c_int).write(n as c_int);
-    }
-    mixed.array_answer(found.native, failed)
-}
-
-pub unsafe fn Waitsome(count: usize, array: usize, outcount: usize, indices: usize, statuses: usize) -> Answer {
-    let run = |mixed: Mixed| {
-        let node = mixed.node;
-        let below = NativeStatuses::new(mixed.indices.len(), statuses);
-        let state = RefCell::new((mixed, below, Found::default()));
-        let mut ask = || {
-            let (mixed, below, found) = &mut *state.borrow_mut();
-            if found.hits.is_empty() && found.native == 0 {
-                some_of_natives(mixed, below, found);
-            }
-        };
-        ask();
-        wait_asking(node, &mut ask, |core| {
-            let (mixed, _, found) = &mut *state.borrow_mut();
-            found.ours = mixed.take_some(core).unwrap_or_default();
-            (!found.ours.is_empty() || !found.hits.is_empty() || found.native != 0).then_some(())
-        });
-        let (mixed, below, found) = state.into_inner();
-        // SAFETY: the program's arrays.
-        unsafe { end_some(&mixed, &below, found, outcount, indices, statuses) }
-    };
-    // SAFETY: the program's array.
-    unsafe { on_array("MPI_Waitsome", count, array, run) }
-}
-
-pub unsafe fn Testsome(count: usize, array: usize, outcount: usize, indices: usize, statuses: usize) -> Answer {
-    let run = |mut mixed: Mixed| {
-        let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
-        let ours = look(mixed.node, |core| mixed.take_some(core)).unwrap_or_default();
-        let mut found = Found { ours, ..Found::default() };
-        some_of_natives(&mut mixed, &mut below, &mut found);
-        // SAFETY: the program's arrays.
-        unsafe { end_some(&mixed, &below, found, outcount, indices, statuses) }
-    };
-    // SAFETY: the program's array.
-    unsafe { on_array("MPI_Testsome", count, array, run) }
 }

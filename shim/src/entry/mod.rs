@@ -3,12 +3,17 @@
 //! Each exported symbol is one jump through `SLOTS`. A slot holds a resolver at first, then the function below, and,
 //! once the first inter-communicator lives, our checked entry. Nothing but the program and PMPI tools calls in here.
 
+mod buffers;
 mod comm;
 mod complete;
 mod fortran;
 mod group;
 pub mod init;
 mod p2p;
+mod persistent;
+mod probe;
+mod requests;
+mod some;
 
 use crate::error::{Class, Failure, Place, raise};
 use crate::exports;
@@ -34,12 +39,17 @@ unsafe impl Sync for Code {}
 
 /// What the generated entries call for functions marked `ours` and `always`: `None` means "not ours after all".
 mod ours {
+    pub use super::buffers::*;
     pub use super::comm::*;
     pub use super::complete::*;
     pub use super::fortran::*;
     pub use super::group::*;
     pub use super::init::*;
     pub use super::p2p::*;
+    pub use super::persistent::*;
+    pub use super::probe::*;
+    pub use super::requests::*;
+    pub use super::some::*;
 }
 
 /// The node of this process.

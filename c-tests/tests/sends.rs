@@ -1,0 +1,24 @@
+//! Every mode of sending, and all that may be done with a request.
+
+use c_tests::{Figure, Launch, Mpi, Scene};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+const SECTIONS: [&str; 8] =
+    ["ready", "replace", "given-up", "given-up-and-freed", "looked-at", "cancelled", "persistent", "buffered"];
+
+#[test]
+fn modes_and_requests() {
+    let mut figure =
+        Figure::new("17-sends", "modes of sending and requests, 2 ranks a side: values checked, all right");
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("sends: {}, with {}", a.name, b.name));
+        let start =
+            |mpi, names: [&str; 3]| scene.start(Launch::new(mpi, 2, "sends", &[&names[..], &SECTIONS].concat()));
+        let jobs = [start(a, ["air", "ocean", "0"]), start(b, ["ocean", "air", "1"])];
+        for (mpi, done) in [a, b].iter().zip(scene.pass(jobs, LIMIT)) {
+            figure.line(format!("{}: {}", mpi.name, done.checks()));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The buffers that the program attaches for buffered sends, and what fits in them.
+//!
+//! The MPI below writes its own buffered sends there. Ours are copied into memory of the library, and counted as if they
+//! were there: so each side counts for itself, and a program with a buffer as large as MPI asks for never fails.
+
+use crate::abi;
+use crate::error::{Class, Failure};
+use crate::inter::Inter;
+use crate::left::{self, BufferOf};
+use crate::request::{Peer, Request, Work};
+use node::{Layout, Mode};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+
+struct Buffer {
+    at: usize,
+    size: u64,
+}
+
+static ATTACHED: LazyLock<Mutex<HashMap<BufferOf, Buffer>>> = LazyLock::new(Default::default);
+
+fn attached() -> MutexGuard<'static, HashMap<BufferOf, Buffer>> {
+    ATTACHED.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Notes a buffer; false: there is one already.
+pub fn attach(of: BufferOf, at: usize, size: i64) -> bool {
+    let mut attached = attached();
+    let free = !attached.contains_key(&of);
+    if free {
+        attached.insert(of, Buffer { at, size: size.max(0) as u64 });
+    }
+    free
+}
+
+/// Forgets a buffer: where it was, and its size.
+pub fn detach(of: BufferOf) -> Option<(usize, u64)> {
+    attached().remove(&of).map(|buffer| (buffer.at, buffer.size))
+}
+
+/// Starts a buffered send. The program need not wait for it.
+pub fn send(
+    inter: &Arc<Inter>,
+    call: &'static str,
+    dest: u32,
+    tag: c_int,
+    data: &Layout,
+    node: &node::Node,
+) -> Result<(), Failure> {
+    let attached = attached();
+    // One of the communicator's own goes before that of the process.
+    let found = [Some(inter.id), None].into_iter().find_map(|of| Some((of, attached.get(&of)?)));
+    let (of, buffer) = found.ok_or_else(|| Failure::new(Class::Buffer, format!("{call}: no buffer is attached")))?;
+    let family = abi::get().family;
+    let need = data.bytes() + family.bsend_overhead;
+    let taken = left::taken(of);
+    if need > buffer.size.saturating_sub(taken) && family.buffer_automatic != Some(buffer.at) {
+        let size = buffer.size;
+        let text = format!("{call}: {taken} of the {size} bytes attached are taken, and this message needs {need}");
+        return Err(Failure::new(Class::Buffer, text));
+    }
+    let op = node.isend(inter.id, dest, tag, data.packed(), Mode::Standard);
+    left::keep(Request::new(inter, Work::Op(op), call, Peer::To(dest)), Some((of, need)));
+    Ok(())
+}

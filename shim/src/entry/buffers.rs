@@ -1,0 +1,93 @@
+//! The buffers for buffered sends: the MPI below keeps the process's, so that its own sends find it; ours are counted
+//! beside. A communicator of ours has its own buffer with us alone.
+
+use crate::buffer;
+use crate::entry::p2p::on;
+use crate::error::{Class, Failure};
+use crate::forward::{self, Face};
+use crate::left;
+use std::ffi::{c_int, c_void};
+
+type Answer = Option<c_int>;
+
+/// The function of a face, with two arguments.
+unsafe fn native(face: Face, first: usize, second: usize) -> c_int {
+    // SAFETY: the callers below are functions of two arguments, or fewer, which then leave the rest alone.
+    unsafe {
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(
+            first, second,
+        )
+    }
+}
+
+fn attach(face: Face, at: usize, size: usize, count: i64) -> c_int {
+    // SAFETY: the function of this face attaches a buffer.
+    let code = unsafe { native(face, at, size) };
+    if code == 0 {
+        buffer::attach(None, at, count);
+    }
+    code
+}
+
+pub fn Buffer_attach(face: Face, at: usize, size: usize) -> c_int {
+    attach(face, at, size, (size as c_int).into())
+}
+
+pub fn Buffer_attach_c(face: Face, at: usize, size: usize) -> c_int {
+    attach(face, at, size, size as i64)
+}
+
+/// Returns when nothing of the buffer is needed any more, by us or by the MPI below.
+pub fn Buffer_detach(face: Face, at: usize, size: usize) -> c_int {
+    left::flush(None);
+    // SAFETY: the function of this face detaches the buffer.
+    let code = unsafe { native(face, at, size) };
+    if code == 0 {
+        buffer::detach(None);
+    }
+    code
+}
+pub use Buffer_detach as Buffer_detach_c;
+
+pub fn Buffer_flush(face: Face) -> c_int {
+    left::flush(None);
+    // SAFETY: the function of this face takes no arguments.
+    unsafe { native(face, 0, 0) }
+}
+
+macro_rules! of_comm {
+    ($($attach:ident $detach:ident $count:ty;)*) => { $(
+        pub unsafe fn $attach(comm: usize, at: usize, size: usize) -> Answer {
+            on(comm, |inter| {
+                let taken = || Failure::new(Class::Buffer, concat!("MPI_", stringify!($attach), ": there is one already"));
+                buffer::attach(Some(inter.id), at, (size as $count).into()).then_some(()).ok_or_else(taken)
+            })
+        }
+
+        pub unsafe fn $detach(comm: usize, at: usize, size: usize) -> Answer {
+            on(comm, |inter| {
+                left::flush(Some(inter.id));
+                let none = || Failure::new(Class::Buffer, concat!("MPI_", stringify!($detach), ": there is none"));
+                let (found, bytes) = buffer::detach(Some(inter.id)).ok_or_else(none)?;
+                // SAFETY: the program's pointer and count.
+                unsafe {
+                    (at as *mut *mut c_void).write(found as *mut c_void);
+                    (size as *mut $count).write(bytes as $count);
+                }
+                Ok(())
+            })
+        }
+    )* };
+}
+
+of_comm! {
+    Comm_attach_buffer Comm_detach_buffer c_int;
+    Comm_attach_buffer_c Comm_detach_buffer_c i64;
+}
+
+pub unsafe fn Comm_flush_buffer(comm: usize) -> Answer {
+    on(comm, |inter| {
+        left::flush(Some(inter.id));
+        Ok(())
+    })
+}
