@@ -70,6 +70,8 @@ pub fn launch<'a>(
     let path = format!("{}:{}", packages().display(), root().join("python").display());
     let mut launch = Launch::of(mpi, ranks, PYTHON.into(), library, &words)
         .env("PYTHONPATH", &path)
+        // Unbuffered, a line is several writes, and those of two ranks mix.
+        .env("PYTHONUNBUFFERED", "")
         .env("MPI4PY_LIBMPI", libmpi.to_str().expect("plain text"));
     launch.title = format!("{}-{}", mpi.name, arguments.first().unwrap_or(&"python")).replace('/', "_");
     if libmpi.starts_with(&scene.folder) {
