@@ -182,6 +182,11 @@ fn program_section(r: &mut Report, word: &OsStr) {
                 );
                 r.mend("link with -lmpi_connect before the MPI");
             }
+            Bound::Part(library) if it.sees_no_mpi() => {
+                let text = "is no MPI, or a part of one: a stand-in for serial programs, or a tool";
+                r.line(Grade::Odd, &format!("{} {text}", library.display()));
+            }
+            Bound::Part(_) => {}
             Bound::Missing(library) => {
                 r.line(Grade::Broken, &format!("its library {library} is not found"));
                 r.mend(&match it.gains_rights {

@@ -25,6 +25,8 @@ pub struct Elf {
     pub stripped: bool,
     /// Whether its libraries may call its functions of MPI: it is one, or exports those that it was linked with.
     pub exports_mpi: bool,
+    /// Whether it has a few of its functions only: a tool, or a stand-in for serial programs.
+    pub exports_part: bool,
     /// Whether it has functions of MPI within, as far as its symbols are there.
     pub contains_mpi: bool,
     /// The mark of a family, by which its libraries are known.
@@ -119,6 +121,7 @@ impl Elf {
                     it.loads |= name == "dlopen";
                 }
                 _ if is_init(name) => it.exports_mpi = true,
+                "MPI_Init" => it.exports_part = true,
                 // An executable has copies of them.
                 "ompi_mpi_comm_world" if it.interpreter.is_none() => it.family = Some(Family::OpenMpi),
                 "lam_mpi_comm_world" if it.interpreter.is_none() => it.family = Some(Family::Lam),
@@ -130,6 +133,7 @@ impl Elf {
             Some("libmpi.so.12" | "libmpich.so.12") => Some(Family::Mpich),
             _ => None,
         });
+        it.exports_part &= !it.exports_mpi;
         it.stripped = elf.symbols().next().is_none();
         it.contains_mpi = it.exports_mpi || elf.symbols().any(|s| !s.is_undefined() && s.name().is_ok_and(is_init));
         Ok(it)

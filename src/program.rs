@@ -86,6 +86,8 @@ fn has_capabilities(path: &Path) -> bool {
 pub enum Bound {
     Mpi(PathBuf, Option<Family>),
     Ours(PathBuf),
+    /// It has some functions of MPI.
+    Part(PathBuf),
     /// It is asked for and not there.
     Missing(String),
 }
@@ -142,7 +144,7 @@ impl Program {
     /// nothing without one. A library may be loaded into a program that has one.
     pub fn lacks_mpi(&self) -> bool {
         let fails = self.elf.needs_mpi || (self.has(|b| matches!(b, Bound::Ours(_))) && !self.elf.loads);
-        self.elf.interpreter.is_some() && self.sees_no_mpi() && fails
+        self.elf.interpreter.is_some() && self.sees_no_mpi() && !self.has(|b| matches!(b, Bound::Part(_))) && fails
     }
 }
 
@@ -173,10 +175,12 @@ fn bound(listed: &str) -> Vec<Bound> {
         let place = place.rsplit_once(" (").map_or(place, |(path, _)| path);
         if name == OURS {
             all.push(Bound::Ours(place.into()));
-        } else if let Ok(elf) = Elf::read(Path::new(place))
-            && elf.exports_mpi
-        {
-            all.push(Bound::Mpi(place.into(), elf.family));
+        } else if let Ok(elf) = Elf::read(Path::new(place)) {
+            if elf.exports_mpi {
+                all.push(Bound::Mpi(place.into(), elf.family));
+            } else if elf.exports_part {
+                all.push(Bound::Part(place.into()));
+            }
         }
     }
     all

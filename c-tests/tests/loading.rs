@@ -402,4 +402,6 @@ fn stand_in_for_mpi_is_left_alone() {
     let printed = String::from_utf8_lossy(&run.stdout);
     scene.require(printed == "rank 7 codes 0\n", &format!("it printed {printed:?}"));
     scene.require(run.stderr.is_empty(), &String::from_utf8_lossy(&run.stderr));
+    let (broken, told) = doctor(MPIS[0], &program);
+    scene.require(!broken && told.contains("no MPI, or a part of one"), &format!("doctor told:\n{told}"));
 }
