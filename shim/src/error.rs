@@ -210,5 +210,6 @@ pub fn die(text: &str) -> ! {
 
 fn complain(text: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "mpi_connect: {text}");
+    // In one piece: other ranks say theirs at the same time.
+    let _ = std::io::stderr().write_all(format!("mpi_connect: {text}\n").as_bytes());
 }

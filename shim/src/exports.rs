@@ -13,6 +13,7 @@ mod object;
 
 use crate::entry::{self, FUNCTIONS};
 use crate::forward::PROBE;
+use crate::heap;
 use object::Object;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,6 +32,9 @@ static START: extern "C" fn() = start;
 /// Runs in every process that the library is loaded into, so it does little and says nothing.
 extern "C" fn start() {
     let Some((ours, others)) = divide(Object::loaded()) else { return };
+    if others.iter().any(|o| o.has(c"lam_mpi_comm_world")) {
+        heap::take_large_blocks_from_kernel();
+    }
     let has_mpi = others.iter().any(|o| o.has(PROBE));
     // A program that is linked with us and lost its MPI is told so by MPI_Init, which it must reach.
     if !has_mpi && others.iter().any(|o| o.needs(OURS)) {

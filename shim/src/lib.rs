@@ -16,6 +16,7 @@ mod exports;
 mod forward;
 mod gaps;
 mod group;
+mod heap;
 mod house;
 mod inter;
 mod left;
