@@ -237,6 +237,28 @@ UNUSED static const char *kit_launched_rank(void)
     return NULL;
 }
 
+/* A part of a program, run when it is named on the command line. */
+struct kit_section {
+    const char *name;
+    void (*run)(void);
+};
+
+/* The section of this name; the output says that it begins. */
+UNUSED static const struct kit_section *kit_begin(const struct kit_section *all, size_t count, const char *name)
+{
+    size_t s = 0;
+    while (s < count && strcmp(all[s].name, name)) ++s;
+    if (s == count) {
+        fprintf(stderr, "no section %s\n", name);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    if (kit_rank == 0) {
+        printf("BEGIN %s\n", name);
+        fflush(stdout);
+    }
+    return &all[s];
+}
+
 /* Says how it went, for the harness, and gives what `main` returns. Called by all ranks, before Finalize. */
 UNUSED static int kit_end(void)
 {

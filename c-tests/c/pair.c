@@ -1130,10 +1130,7 @@ static void freed(void)
     swap_over(inter, me, theirs, 3, 3);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} sections[] = {
+static const struct kit_section sections[] = {
     {"queries", queries},         {"send", send_recv},      {"ssend", ssend_recv},       {"sendrecv", sendrecv},
     {"wait", wait_each},          {"waitall", waitall},     {"waitany", waitany},        {"waitsome", waitsome},
     {"test", test},               {"testall", testall},     {"testany", testany},        {"testsome", testsome},
@@ -1168,19 +1165,10 @@ int main(int argc, char **argv)
     OK(MPI_Comm_remote_size(inter, &theirs));
 
     for (int i = 4; i < argc; ++i) {
-        size_t s = 0;
-        while (s < sizeof sections / sizeof sections[0] && strcmp(sections[s].name, argv[i])) ++s;
-        if (s == sizeof sections / sizeof sections[0]) {
-            fprintf(stderr, "no section %s\n", argv[i]);
-            MPI_Abort(MPI_COMM_WORLD, 2);
-        }
-        if (me == 0) {
-            printf("BEGIN %s\n", argv[i]);
-            fflush(stdout);
-        }
+        const struct kit_section *section = kit_begin(sections, sizeof sections / sizeof sections[0], argv[i]);
         long before[2] = {kit_checks, kit_failures}, here[2], sum[2];
         double start = kit_ms();
-        sections[s].run();
+        section->run();
         meet();
         here[0] = kit_checks - before[0];
         here[1] = kit_failures - before[1];

@@ -669,10 +669,7 @@ static int handle;
 static const char *other;
 static void freed(void) { given_up_and_freed(handle, other); }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} sections[] = {
+static const struct kit_section sections[] = {
     {"ready", ready},           {"replace", replace},       {"given-up", given_up}, {"given-up-and-freed", freed},
     {"looked-at", looked_at},   {"cancelled", cancelled},   {"persistent", persistent}, {"buffered", buffered},
 };
@@ -696,17 +693,8 @@ int main(int argc, char **argv)
     OK(MPI_Conn_intercomm_create(handle, other, &inter));
     OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
     for (int i = 4; i < argc; ++i) {
-        size_t s = 0;
-        while (s < sizeof sections / sizeof sections[0] && strcmp(sections[s].name, argv[i])) ++s;
-        if (s == sizeof sections / sizeof sections[0]) {
-            fprintf(stderr, "no section %s\n", argv[i]);
-            MPI_Abort(MPI_COMM_WORLD, 2);
-        }
-        if (me == 0) {
-            printf("BEGIN %s\n", argv[i]);
-            fflush(stdout);
-        }
-        sections[s].run();
+        const struct kit_section *section = kit_begin(sections, sizeof sections / sizeof sections[0], argv[i]);
+        section->run();
         meet();
     }
     OK(MPI_Comm_free(&inter));
