@@ -9,7 +9,7 @@ pub trait Put {
     fn put_u8(&mut self, v: u8);
     fn put_u16(&mut self, v: u16);
     fn put_u32(&mut self, v: u32);
-    fn put_i32(&mut self, v: i32);
+    fn put_i64(&mut self, v: i64);
     fn put_u64(&mut self, v: u64);
     /// A length as `u32`, then the bytes.
     fn put_bytes(&mut self, v: &[u8]);
@@ -25,7 +25,7 @@ impl Put for Vec<u8> {
     fn put_u32(&mut self, v: u32) {
         self.extend_from_slice(&v.to_le_bytes());
     }
-    fn put_i32(&mut self, v: i32) {
+    fn put_i64(&mut self, v: i64) {
         self.extend_from_slice(&v.to_le_bytes());
     }
     fn put_u64(&mut self, v: u64) {
@@ -62,8 +62,8 @@ impl<'a> Take<'a> {
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_le_bytes(self.array()?))
     }
-    pub fn i32(&mut self) -> Result<i32, Malformed> {
-        Ok(i32::from_le_bytes(self.array()?))
+    pub fn i64(&mut self) -> Result<i64, Malformed> {
+        Ok(i64::from_le_bytes(self.array()?))
     }
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))

@@ -18,7 +18,7 @@ const MOST_PIECES: usize = 16 << 10;
 struct Found<'a> {
     peer: PeerId,
     source: u32,
-    tag: i32,
+    tag: i64,
     op: u64,
     body: Data<'a>,
 }
@@ -108,10 +108,14 @@ impl Engine {
         hits.next().map(|(at, _)| at)
     }
 
-    fn fits(&self, source: Source, tag: Tag, from: u32, with: i32) -> bool {
+    fn fits(&self, source: Source, tag: Tag, from: u32, with: i64) -> bool {
         #[cfg(feature = "plant")]
         let tag = if self.cfg.plant == crate::Plant::Match { Tag::Any } else { tag };
-        (source == Source::Any || source == Source::Rank(from)) && (tag == Tag::Any || tag == Tag::Is(with))
+        let tag_fits = match tag {
+            Tag::Any => with >= 0,
+            Tag::Is(tag) => tag == with,
+        };
+        tag_fits && (source == Source::Any || source == Source::Rank(from))
     }
 
     /// A look found nothing: senders that are at the end of their envelopes may hold what is looked for.

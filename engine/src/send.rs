@@ -15,7 +15,7 @@ impl Engine {
     /// Starts a send of `size` bytes from the buffer of `op`. Ask [`Engine::outcome`] when it is complete: it may be
     /// at once.
     #[allow(clippy::too_many_arguments)]
-    pub fn send<M: Memory>(&mut self, mem: &M, op: OpId, ctx: Ctx, dest: u32, tag: i32, size: u64, mode: Mode) {
+    pub fn send<M: Memory>(&mut self, mem: &M, op: OpId, ctx: Ctx, dest: u32, tag: i64, size: u64, mode: Mode) {
         let state = match self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) {
             None => State::Over(Outcome::Failed(Fault::Revoked)),
             Some(context) => match self.fault(ctx, Source::Rank(dest)) {

@@ -69,7 +69,7 @@ pub(crate) struct Context {
 pub(crate) struct Arrived {
     pub peer: PeerId,
     pub source: u32,
-    pub tag: i32,
+    pub tag: i64,
     /// The sender's operation.
     pub op: u64,
     pub body: Body,
@@ -125,7 +125,7 @@ pub(crate) struct To {
     pub ctx: Ctx,
     pub context: u64,
     pub source: u32,
-    pub tag: i32,
+    pub tag: i64,
     pub size: u64,
     pub sync: bool,
 }

@@ -68,8 +68,9 @@ pub enum Source {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tag {
+    /// Any that is not negative: negative ones are the library's own.
     Any,
-    Is(i32),
+    Is(i64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +91,7 @@ pub enum Gone {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {
     pub source: u32,
-    pub tag: i32,
+    pub tag: i64,
     pub size: u64,
 }
 

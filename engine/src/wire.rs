@@ -7,7 +7,7 @@ const NOTIFY: u8 = 1;
 /// What EAGER and RTS have in common: the envelope and who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    pub tag: i32,
+    pub tag: i64,
     pub source: u32,
     pub context: u64,
     pub op: u64,
@@ -27,7 +27,7 @@ pub(crate) enum Message<'a> {
 
 /// The start of an EAGER, with room for `size` bytes of data that the caller appends.
 pub(crate) fn eager(notify: bool, head: Head, size: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(26 + size);
+    let mut out = Vec::with_capacity(30 + size);
     put_head(&mut out, 1, if notify { NOTIFY } else { 0 }, head);
     out
 }
@@ -35,7 +35,7 @@ pub(crate) fn eager(notify: bool, head: Head, size: usize) -> Vec<u8> {
 fn put_head(out: &mut Vec<u8>, kind: u8, flags: u8, head: Head) {
     out.put_u8(kind);
     out.put_u8(flags);
-    out.put_i32(head.tag);
+    out.put_i64(head.tag);
     out.put_u32(head.source);
     out.put_u64(head.context);
     out.put_u64(head.op);
@@ -114,7 +114,7 @@ impl Message<'_> {
 
 fn take_head(t: &mut Take<'_>) -> Result<(u8, Head), Malformed> {
     let flags = t.u8()?;
-    Ok((flags, Head { tag: t.i32()?, source: t.u32()?, context: t.u64()?, op: t.u64()? }))
+    Ok((flags, Head { tag: t.i64()?, source: t.u32()?, context: t.u64()?, op: t.u64()? }))
 }
 
 #[cfg(test)]

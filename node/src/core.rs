@@ -255,7 +255,7 @@ impl Core {
         self.inters.get(&inter.0).map_or(Ctx(u32::MAX), |(ctx, _)| *ctx)
     }
 
-    pub fn isend(&mut self, inter: InterId, dest: u32, tag: i32, data: Layout, mode: Mode) -> OpId {
+    pub fn isend(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
         let ctx = self.ctx(inter);
         let op = self.engine.next_op();
         let size = data.bytes();

@@ -162,7 +162,7 @@ impl Node {
         }
     }
 
-    pub fn isend(&self, inter: InterId, dest: u32, tag: i32, data: Layout, mode: Mode) -> OpId {
+    pub fn isend(&self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
         self.with(|core| core.isend(inter, dest, tag, data, mode))
     }
 

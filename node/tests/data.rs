@@ -10,7 +10,7 @@ fn every_size_both_ways() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
     let sizes = [0, 1, 7, 1000, 16 << 10, (16 << 10) + 1, 65_536, 1 << 20, (3 << 20) + 5, 64 << 20];
-    for (tag, size) in (1i32..).zip(sizes) {
+    for (tag, size) in (1i64..).zip(sizes) {
         let data = pattern(size, tag as u64);
         for (from, from_inter, to, to_inter) in [(&a, to_b, &b, to_a), (&b, to_a, &a, to_b)] {
             let mut space = vec![0; size];

@@ -255,7 +255,7 @@ impl Raw {
     }
 
     /// EAGER (1) or RTS (2), with what follows the envelope.
-    fn envelope(&mut self, kind: u8, tag: i32, rest: &[u8]) {
+    fn envelope(&mut self, kind: u8, tag: i64, rest: &[u8]) {
         let mut body = vec![kind, 0];
         body.extend_from_slice(&tag.to_le_bytes());
         body.extend_from_slice(&0u32.to_le_bytes());

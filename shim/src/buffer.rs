@@ -60,7 +60,7 @@ pub fn send(
         let text = format!("{call}: {taken} of the {size} bytes attached are taken, and this message needs {need}");
         return Err(Failure::new(Class::Buffer, text));
     }
-    let op = node.isend(inter.id, dest, tag, data.packed(), Mode::Standard);
+    let op = node.isend(inter.id, dest, tag.into(), data.packed(), Mode::Standard);
     left::keep(Request::new(inter, Work::Op(op), call, Peer::To(dest)), Some((of, need)));
     Ok(())
 }

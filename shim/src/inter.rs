@@ -17,9 +17,18 @@ use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 #[derive(Clone, Debug)]
 pub struct Remote {
     pub name: String,
-    pub incarnation: u64,
-    pub size: u32,
+    /// The members' process numbers, in order of rank.
+    pub members: Arc<[Process]>,
 }
+
+impl Remote {
+    pub fn size(&self) -> u32 {
+        self.members.len() as u32
+    }
+}
+
+/// What tells a process of any job from all others.
+pub type Process = [u8; 16];
 
 /// One inter-communicator.
 pub struct Inter {

@@ -131,8 +131,12 @@ impl Request {
 
     fn completion(&self, outcome: Outcome) -> Completion {
         let abi = abi::get();
-        let received =
-            |e: node::Envelope| Status { source: e.source as i32, tag: e.tag, bytes: e.size, ..abi.empty_status() };
+        let received = |e: node::Envelope| Status {
+            source: e.source as i32,
+            tag: e.tag as c_int,
+            bytes: e.size,
+            ..abi.empty_status()
+        };
         let (status, failure) = match outcome {
             Outcome::Sent => (abi.empty_status(), None),
             Outcome::Cancelled => (Status { cancelled: true, ..abi.empty_status() }, None),

@@ -15,7 +15,7 @@ struct Mixed {
     posted_any: OpId,
     half_received: OpId,
     /// Arrived whole, not received.
-    waiting_tag: i32,
+    waiting_tag: i64,
 }
 
 fn mixed() -> Mixed {

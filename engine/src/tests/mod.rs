@@ -26,7 +26,7 @@ impl Side {
         Side { engine, mem: VecMemory::default(), peer, ctx, wire: VecDeque::new() }
     }
 
-    pub fn send(&mut self, tag: i32, data: &[u8], mode: Mode) -> OpId {
+    pub fn send(&mut self, tag: i64, data: &[u8], mode: Mode) -> OpId {
         let op = self.engine.next_op();
         self.mem.0.insert(op.0, data.to_vec());
         self.engine.send(&self.mem, op, self.ctx, 0, tag, data.len() as u64, mode);
@@ -90,7 +90,7 @@ pub(crate) fn small() -> Config {
 
 pub(crate) const ANY: (Source, Tag) = (Source::Any, Tag::Any);
 
-pub(crate) fn got(tag: i32, size: u64) -> Option<Outcome> {
+pub(crate) fn got(tag: i64, size: u64) -> Option<Outcome> {
     Some(Outcome::Received(Envelope { source: 0, tag, size }))
 }
 

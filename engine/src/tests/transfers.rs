@@ -242,3 +242,15 @@ fn questions_and_pieces_by_the_thousand_take_little() {
     }
     assert!(e.outcome(r).is_some());
 }
+
+#[test]
+fn any_tag_finds_none_of_the_librarys_own() {
+    let (mut a, mut b) = pair(small());
+    a.send(-7, b"own", Mode::Standard);
+    a.send(7, b"user", Mode::Standard);
+    settle(&mut a, &mut b);
+    let (user, own) = (b.recv(ANY.0, ANY.1, 4), b.recv(Source::Any, Tag::Is(-7), 4));
+    assert_eq!(b.data(user), b"user");
+    assert_eq!(b.engine.finish(user), got(7, 4));
+    assert_eq!(b.engine.finish(own), got(-7, 3));
+}

@@ -50,11 +50,11 @@ impl Job {
         self.node.open(self.id(), &other.as_remote(), context)
     }
 
-    pub fn send(&self, inter: InterId, tag: i32, data: &[u8]) -> OpId {
+    pub fn send(&self, inter: InterId, tag: i64, data: &[u8]) -> OpId {
         self.node.isend(inter, 0, tag, view(data), Mode::Standard)
     }
 
-    pub fn recv(&self, inter: InterId, tag: i32, data: &mut [u8]) -> OpId {
+    pub fn recv(&self, inter: InterId, tag: i64, data: &mut [u8]) -> OpId {
         self.node.irecv(inter, Source::Rank(0), Tag::Is(tag), space(data))
     }
 
@@ -101,7 +101,7 @@ pub fn space(data: &mut [u8]) -> Layout {
     unsafe { Layout::contiguous(data.as_mut_ptr(), data.len()) }
 }
 
-pub fn got(size: usize, tag: i32) -> Outcome {
+pub fn got(size: usize, tag: i64) -> Outcome {
     Outcome::Received(Envelope { source: 0, tag, size: size as u64 })
 }
 

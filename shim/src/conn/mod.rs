@@ -415,11 +415,12 @@ fn join(
     let size = told.u32().map_err(damaged)?;
     let remote_tag_ub = told.u32().map_err(damaged)?;
     let contacts = told.bytes(MAX_RECORDS).and_then(|records| contacts(records, size)).map_err(damaged)?;
+    let members = contacts.iter().map(|c| c.process).collect();
     let group = node::RemoteGroup { incarnation, cookie, contacts };
     let id = node.open(registration.me(), &group, context);
     base::log!(Info, "joined '{}' with '{wanted}' ({size} ranks), context {context}", registration.name);
     let tag_ub = tag_ub.min(c_int::try_from(remote_tag_ub).unwrap_or(c_int::MAX));
-    Ok(Inter::new(carrier, id, Remote { name: wanted, incarnation, size }, tag_ub))
+    Ok(Inter::new(carrier, id, Remote { name: wanted, members }, tag_ub))
 }
 
 fn timeout() -> Result<Duration, Failure> {

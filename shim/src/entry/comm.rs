@@ -2,6 +2,7 @@
 
 use crate::error::{Class, Failure, errhandler, raise};
 use crate::forward as pmpi;
+use crate::inter::Process;
 use crate::{abi, buffer, group, inter, left};
 use std::ffi::{c_int, c_void};
 
@@ -17,13 +18,13 @@ pub unsafe fn Comm_test_inter(comm: usize, flag: usize) -> Answer {
 pub unsafe fn Comm_remote_size(comm: usize, size: usize) -> Answer {
     let inter = inter::find(comm as u64)?;
     // SAFETY: the program's int.
-    unsafe { (size as *mut c_int).write(inter.remote.size as c_int) };
+    unsafe { (size as *mut c_int).write(inter.remote.size() as c_int) };
     Some(0)
 }
 
 pub unsafe fn Comm_remote_group(comm: usize, at: usize) -> Answer {
     let inter = inter::find(comm as u64)?;
-    let Some(token) = group::insert(group::RemoteGroup { size: inter.remote.size }) else {
+    let Some(token) = group::insert(group::RemoteGroup { size: inter.remote.size() }) else {
         return Some(raise(inter.errors(), &Failure::new(Class::Other, "MPI_Comm_remote_group: too many groups")));
     };
     // SAFETY: the program's group.
@@ -41,22 +42,44 @@ pub unsafe fn Comm_compare(comm1: usize, comm2: usize, result: usize) -> Answer 
             return Some(raise(inter.errors(), &failure));
         }
         (Some(a), Some(b)) if a.carrier == b.carrier => abi.ident,
-        (Some(a), Some(b)) if a.remote.incarnation == b.remote.incarnation => {
-            // Both remote groups are the whole group of one name; the local ones are compared by their MPI.
+        (Some(a), Some(b)) => {
             let mut local = abi.unequal;
             // SAFETY: two live native communicators.
             let code = unsafe { pmpi::comm_compare(a.carrier, b.carrier, &mut local) };
             if code != 0 {
                 return Some(code);
             }
-            local
+            match compare_members(&a.remote.members, &b.remote.members) {
+                Likeness::Unequal => abi.unequal,
+                Likeness::Similar if local == abi.congruent => abi.similar,
+                _ => local,
+            }
         }
-        // Groups of different jobs, or an inter- and an intra-communicator.
+        // An inter- and an intra-communicator.
         _ => abi.unequal,
     };
     // SAFETY: the program's int.
     unsafe { (result as *mut c_int).write(answer) };
     Some(0)
+}
+
+enum Likeness {
+    Same,
+    Similar,
+    Unequal,
+}
+
+fn compare_members(a: &[Process], b: &[Process]) -> Likeness {
+    let sorted = |members: &[Process]| {
+        let mut members = members.to_vec();
+        members.sort_unstable();
+        members
+    };
+    match (a == b, a.len() == b.len()) {
+        (true, _) => Likeness::Same,
+        (_, true) if sorted(a) == sorted(b) => Likeness::Similar,
+        _ => Likeness::Unequal,
+    }
 }
 
 /// The largest tag is the smaller of both sides'; every other attribute is the carrier's own.

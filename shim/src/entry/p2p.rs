@@ -34,10 +34,14 @@ fn check_tag(call: &str, inter: &Inter, tag: c_int) -> Result<c_int, Failure> {
 }
 
 fn check_rank(call: &str, inter: &Inter, rank: c_int) -> Result<u32, Failure> {
-    u32::try_from(rank).ok().filter(|r| *r < inter.remote.size).ok_or_else(|| {
+    u32::try_from(rank).ok().filter(|r| *r < inter.remote.size()).ok_or_else(|| {
         Failure::new(
             Class::Rank,
-            format!("{call}: rank {rank} is not in job '{}', which has {} ranks", inter.remote.name, inter.remote.size),
+            format!(
+                "{call}: rank {rank} is not in job '{}', which has {} ranks",
+                inter.remote.name,
+                inter.remote.size()
+            ),
         )
     })
 }
@@ -50,7 +54,7 @@ pub(super) fn check_pattern(
     tag: c_int,
 ) -> Result<Option<(Source, Tag)>, Failure> {
     let abi = abi::get();
-    let tag = if tag == abi.any_tag { Tag::Any } else { Tag::Is(check_tag(call, inter, tag)?) };
+    let tag = if tag == abi.any_tag { Tag::Any } else { Tag::Is(check_tag(call, inter, tag)?.into()) };
     if source == abi.proc_null {
         return Ok(None);
     }
@@ -101,7 +105,7 @@ pub(super) fn begin(inter: &Arc<Inter>, call: &'static str, plan: &Plan) -> Resu
                     return Ok(Work::Copied);
                 }
             };
-            Work::Op(node()?.isend(inter.id, *dest, *tag, data.clone(), mode))
+            Work::Op(node()?.isend(inter.id, *dest, (*tag).into(), data.clone(), mode))
         }
         Plan::Recv { source, tag, data } => Work::Op(node()?.irecv(inter.id, *source, *tag, data.clone())),
     })

@@ -20,7 +20,7 @@ type Answer = Option<c_int>;
 const WATCH_AFTER: Duration = Duration::from_millis(50);
 
 fn envelope_status(e: &Envelope) -> Status {
-    Status { source: e.source as c_int, tag: e.tag, bytes: e.size, ..abi::get().empty_status() }
+    Status { source: e.source as c_int, tag: e.tag as c_int, bytes: e.size, ..abi::get().empty_status() }
 }
 
 /// Waits for a message. `take` is called in the same step in which it is found.

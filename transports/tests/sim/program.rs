@@ -13,7 +13,7 @@ pub struct Planned {
     pub ctx: usize,
     pub from: usize,
     pub to: usize,
-    pub tag: i32,
+    pub tag: i64,
     pub size: u64,
     pub mode: Mode,
 }
@@ -69,7 +69,7 @@ impl Program {
                 for ctx in 0..CONTEXTS {
                     let mut small = std::collections::BTreeSet::new();
                     for _ in 0..rng.below(most) {
-                        let tag = rng.below(3) as i32;
+                        let tag = rng.below(3) as i64;
                         let size = match rng.below(4) {
                             0 => rng.below(8),
                             1 => 8 + rng.below(60),
@@ -207,7 +207,7 @@ impl Program {
     }
 }
 
-fn fits(record: &Record, source: u32, tag: i32) -> bool {
+fn fits(record: &Record, source: u32, tag: i64) -> bool {
     (record.source == Source::Any || record.source == Source::Rank(source))
         && (record.tag == Tag::Any || record.tag == Tag::Is(tag))
 }
