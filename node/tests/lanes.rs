@@ -394,7 +394,7 @@ fn bulk_waits_where_it_is_while_the_way_is_full() {
         }
     };
     let mut cts = vec![CTS];
-    for field in [number(&rts, 18), 5, 0, 64 << 20] {
+    for field in [number(&rts, 22), 5, 0, 64 << 20] {
         cts.extend_from_slice(&field.to_le_bytes());
     }
     raw.say(&cts);
