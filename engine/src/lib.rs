@@ -11,6 +11,7 @@
 
 pub mod setup;
 
+mod context;
 mod credit;
 mod intervals;
 mod loss;
@@ -22,6 +23,7 @@ mod tests;
 mod types;
 mod wire;
 
+pub use context::ContextId;
 pub use types::*;
 
 use base::Memory;
@@ -44,7 +46,7 @@ pub struct Engine {
     /// By the numbers of matched probes.
     claimed: BTreeMap<u64, Claimed>,
     /// Sends that ended here with their RTS still at the peer: (peer, context). A CTS for one is refused.
-    withdrawn: BTreeMap<u64, (PeerId, u64)>,
+    withdrawn: BTreeMap<u64, (PeerId, ContextId)>,
     out: VecDeque<Output>,
     /// Peers that have bulk to be sent, in turn.
     turns: VecDeque<PeerId>,
@@ -131,7 +133,7 @@ impl Engine {
     }
 
     /// Opens an inter-communicator: `rank` is ours in our group, `peers` are the remote ranks, of one group.
-    pub fn open(&mut self, context: u64, rank: u32, peers: Vec<PeerId>) -> Ctx {
+    pub fn open(&mut self, context: ContextId, rank: u32, peers: Vec<PeerId>) -> Ctx {
         let group = self.peers[peers.first().expect("a remote group has members").0 as usize].group;
         debug_assert!(peers.iter().all(|p| self.peers[p.0 as usize].group == group));
         let slot = self.contexts.iter().position(Option::is_none).unwrap_or_else(|| {
@@ -169,7 +171,7 @@ impl Engine {
         };
         let group = self.groups.get_mut(&context.group).expect("add_peer made it");
         group.open.remove(&context.context);
-        group.closed.insert(context.context, context.context + 1);
+        group.closed.insert(context.context);
         let mut failed = Vec::new();
         for (&id, op) in &self.ops {
             match &op.state {
@@ -194,15 +196,15 @@ impl Engine {
     }
 
     /// A context was agreed upon but will not be opened here: what comes for it is refused.
-    pub fn refuse(&mut self, group: u64, context: u64) {
+    pub fn refuse(&mut self, group: u64, context: ContextId) {
         let group = self.groups.entry(group).or_default();
-        group.closed.insert(context, context + 1);
+        group.closed.insert(context);
         let early = group.early.remove(&context).unwrap_or_default();
         self.drop_unexpected(context, early);
     }
 
     /// Gives credit back, and tells those who wait.
-    fn drop_unexpected(&mut self, context: u64, messages: VecDeque<Arrived>) {
+    fn drop_unexpected(&mut self, context: ContextId, messages: VecDeque<Arrived>) {
         for arrived in messages {
             self.give_back(arrived.peer, &arrived.body);
             if arrived.body.awaited() {
@@ -212,10 +214,10 @@ impl Engine {
     }
 
     /// Once per peer and context: after the word, nothing that was sent there waits, and nothing more is sent.
-    fn say_revoked(&mut self, peer: PeerId, context: u64) {
+    fn say_revoked(&mut self, peer: PeerId, context: ContextId) {
         let told = &mut self.peers[peer.0 as usize].told_closed;
         if !told.contains(context) {
-            told.insert(context, context + 1);
+            told.insert(context);
             self.say(peer, &Message::Revoked { context, op: 0 });
         }
     }

@@ -1,6 +1,7 @@
 //! What ends when a peer is gone or has closed an inter-communicator. Part of the engine. Invariant: whatever had
 //! arrived whole is still matched first; afterwards no operation waits for somebody who cannot serve it.
 
+use crate::ContextId;
 use crate::state::{Body, State};
 use crate::{Ctx, Engine, Fault, Gone, Outcome, PeerId, Source};
 
@@ -49,7 +50,7 @@ impl Engine {
     }
 
     /// The peer has closed an inter-communicator; if `op` is a receive of ours, its message went with it.
-    pub(crate) fn on_revoked(&mut self, peer: PeerId, context: u64, op: u64) {
+    pub(crate) fn on_revoked(&mut self, peer: PeerId, context: ContextId, op: u64) {
         if let Some(State::Pulling { peer: from, .. }) = self.ops.get(&op).map(|o| &o.state)
             && *from == peer
         {

@@ -2,6 +2,7 @@
 //! here is plain serialisable data, and user memory appears by number only.
 
 use crate::Config;
+use crate::context::{Closed, ContextId};
 use crate::credit::{Granting, Spending};
 use crate::intervals::Intervals;
 use crate::types::{Ctx, Envelope, Gone, Outcome, PeerId, Source, Tag};
@@ -16,7 +17,7 @@ pub(crate) struct Peer {
     pub spending: Spending,
     pub granting: Granting,
     /// Contexts of which it has been told that they are closed.
-    pub told_closed: Intervals,
+    pub told_closed: Closed,
     /// Sends that have not left, in the order of the calls. Some may have ended meanwhile.
     pub waiting: VecDeque<u64>,
     /// Sends of which ranges are asked for; they take turns. Some may have ended meanwhile.
@@ -33,7 +34,7 @@ impl Peer {
             backlogged: false,
             spending: Spending::new(cfg),
             granting: Granting::new(cfg),
-            told_closed: Intervals::default(),
+            told_closed: Closed::default(),
             waiting: VecDeque::new(),
             bulk: VecDeque::new(),
             in_turn: false,
@@ -44,17 +45,17 @@ impl Peer {
 /// What the pairs of one group share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Group {
-    pub open: BTreeMap<u64, Ctx>,
+    pub open: BTreeMap<ContextId, Ctx>,
     /// Contexts that were open once. The rest is yet to come.
-    pub closed: Intervals,
+    pub closed: Closed,
     /// Messages for contexts to come; credit bounds them.
-    pub early: BTreeMap<u64, VecDeque<Arrived>>,
+    pub early: BTreeMap<ContextId, VecDeque<Arrived>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Context {
     pub group: u64,
-    pub context: u64,
+    pub context: ContextId,
     pub rank: u32,
     pub peers: Vec<PeerId>,
     /// Remote ranks that have closed this.
@@ -123,7 +124,7 @@ pub(crate) struct Posted {
 pub(crate) struct To {
     pub peer: PeerId,
     pub ctx: Ctx,
-    pub context: u64,
+    pub context: ContextId,
     pub source: u32,
     pub tag: i64,
     pub size: u64,

@@ -1,15 +1,18 @@
 //! The messages of docs/protocol.md, to bytes and back. Only the engine uses it. Decoding is strict.
 
+use crate::ContextId;
 use base::bytes::{Malformed, Put, Take};
 
 const NOTIFY: u8 = 1;
+/// What stands before the data of an EAGER.
+const HEAD: usize = 2 + 8 + 4 + ContextId::BYTES + 8;
 
 /// What EAGER and RTS have in common: the envelope and who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub tag: i64,
     pub source: u32,
-    pub context: u64,
+    pub context: ContextId,
     pub op: u64,
 }
 
@@ -20,14 +23,14 @@ pub(crate) enum Message<'a> {
     Cts { sender_op: u64, receiver_op: u64, offset: u64, len: u64 },
     Done { op: u64 },
     Credit { envelopes: u64, bytes: u64 },
-    Revoked { context: u64, op: u64 },
+    Revoked { context: ContextId, op: u64 },
     Control(&'a [u8]),
     Bye,
 }
 
 /// The start of an EAGER, with room for `size` bytes of data that the caller appends.
 pub(crate) fn eager(notify: bool, head: Head, size: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(30 + size);
+    let mut out = Vec::with_capacity(HEAD + size);
     put_head(&mut out, 1, if notify { NOTIFY } else { 0 }, head);
     out
 }
@@ -37,7 +40,7 @@ fn put_head(out: &mut Vec<u8>, kind: u8, flags: u8, head: Head) {
     out.put_u8(flags);
     out.put_i64(head.tag);
     out.put_u32(head.source);
-    out.put_u64(head.context);
+    head.context.put(out);
     out.put_u64(head.op);
 }
 
@@ -70,7 +73,7 @@ impl Message<'_> {
             }
             Message::Revoked { context, op } => {
                 out.put_u8(6);
-                out.put_u64(context);
+                context.put(&mut out);
                 out.put_u64(op);
             }
             Message::Control(bytes) => {
@@ -102,7 +105,7 @@ impl Message<'_> {
             3 => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
             4 => Message::Done { op: t.u64()? },
             5 => Message::Credit { envelopes: t.u64()?, bytes: t.u64()? },
-            6 => Message::Revoked { context: t.u64()?, op: t.u64()? },
+            6 => Message::Revoked { context: ContextId::take(&mut t)?, op: t.u64()? },
             7 => return Ok(Message::Control(t.rest())),
             8 => Message::Bye,
             _ => return Err(Malformed),
@@ -114,7 +117,7 @@ impl Message<'_> {
 
 fn take_head(t: &mut Take<'_>) -> Result<(u8, Head), Malformed> {
     let flags = t.u8()?;
-    Ok((flags, Head { tag: t.i64()?, source: t.u32()?, context: t.u64()?, op: t.u64()? }))
+    Ok((flags, Head { tag: t.i64()?, source: t.u32()?, context: ContextId::take(t)?, op: t.u64()? }))
 }
 
 #[cfg(test)]
@@ -123,14 +126,14 @@ mod tests {
 
     #[test]
     fn round_trips_and_refusals() {
-        let head = Head { tag: -5, source: 2, context: 3, op: 4 };
+        let head = Head { tag: -5, source: 2, context: ContextId::root(3).child(9), op: 4 };
         let all = [
             Message::Eager { notify: true, head, data: b"abc" },
             Message::Rts { head, size: 1 << 40 },
             Message::Cts { sender_op: 1, receiver_op: 2, offset: 3, len: 4 },
             Message::Done { op: 9 },
             Message::Credit { envelopes: 5, bytes: 6 },
-            Message::Revoked { context: 7, op: 8 },
+            Message::Revoked { context: ContextId::root(7), op: 8 },
             Message::Control(b"xy"),
             Message::Bye,
         ];

@@ -10,7 +10,7 @@ use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
 use base::ProcId;
 use base::ident::random;
-use engine::{Ctx, Engine, Gone, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
+use engine::{ContextId, Ctx, Engine, Gone, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -209,8 +209,13 @@ impl Core {
         if pair.controls.is_empty() { pair.gone } else { None }
     }
 
-    pub(crate) fn refuse(&mut self, path: PathRef, context: u64) {
+    pub(crate) fn refuse(&mut self, path: PathRef, context: ContextId) {
         let Some(i) = self.of_path(path) else { return };
+        self.refuse_among(i, context);
+    }
+
+    /// Nobody here will open this context, counted among the pairs of pair `i`'s incarnations.
+    fn refuse_among(&mut self, i: usize, context: ContextId) {
         let pair = &self.pairs[i];
         if let Some(between) = self.between.get(&(pair.local.incarnation, pair.remote.incarnation)) {
             self.engine.refuse(between.number, context);
@@ -218,18 +223,36 @@ impl Core {
         }
     }
 
-    pub(crate) fn open(&mut self, local: ProcId, remote: &RemoteGroup, context: u64) -> InterId {
-        let members: Arc<[usize]> = (0u32..)
+    pub(crate) fn open(&mut self, local: ProcId, remote: &RemoteGroup, context: ContextId) -> InterId {
+        let members = (0u32..)
             .zip(&remote.contacts)
             .map(|(rank, contact)| {
                 let i = self.make_pair(local, ProcId { incarnation: remote.incarnation, rank });
                 self.know(i, remote.cookie, contact);
-                self.pairs[i].inters += 1;
                 i
             })
             .collect();
+        self.open_with(members, context, local.rank)
+    }
+
+    pub(crate) fn open_child(&mut self, parent: InterId, context: ContextId, rank: u32, members: &[u32]) -> InterId {
+        let (_, of_parent) = &self.inters[&parent.0];
+        let members = members.iter().map(|&rank| of_parent[rank as usize]).collect();
+        self.open_with(members, context, rank)
+    }
+
+    pub(crate) fn refuse_child(&mut self, parent: InterId, context: ContextId) {
+        let (_, members) = &self.inters[&parent.0];
+        self.refuse_among(members[0], context);
+    }
+
+    /// Opens one with these pairs as its remote group, in which we are `rank` in the local group.
+    fn open_with(&mut self, members: Arc<[usize]>, context: ContextId, rank: u32) -> InterId {
+        for &i in members.iter() {
+            self.pairs[i].inters += 1;
+        }
         let peers = members.iter().map(|&i| PeerId(i as u32)).collect();
-        let ctx = self.engine.open(context, local.rank, peers);
+        let ctx = self.engine.open(context, rank, peers);
         self.next_inter += 1;
         self.inters.insert(self.next_inter, (ctx, members));
         // Something may have arrived before.

@@ -22,7 +22,7 @@ mod watch;
 pub use base::ProcId;
 pub use config::{Config, StartError};
 pub use core::Core;
-pub use engine::{Envelope, Fault, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+pub use engine::{ContextId, Envelope, Fault, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 pub use memory::Layout;
 pub use node::Node;
 pub use shape::Shape;

@@ -10,7 +10,7 @@ use crate::thread::Background;
 use crate::watch::Watch;
 use crate::{Config, Contact, Group, InterId, Layout, PathRef, RemoteGroup, StartError};
 use base::ProcId;
-use engine::{Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -140,7 +140,7 @@ impl Node {
     }
 
     /// That leader agreed to a context which nobody here will open: whoever sends to it is told.
-    pub fn refuse(&self, path: PathRef, context: u64) {
+    pub fn refuse(&self, path: PathRef, context: ContextId) {
         self.with(|core| core.refuse(path, context));
     }
 
@@ -152,8 +152,19 @@ impl Node {
     // ---- inter-communicators and operations
 
     /// Opens an inter-communicator with an agreed context; pairs connect when they have something to say.
-    pub fn open(&self, local: ProcId, remote: &RemoteGroup, context: u64) -> InterId {
+    pub fn open(&self, local: ProcId, remote: &RemoteGroup, context: ContextId) -> InterId {
         self.with(|core| core.open(local, remote, context))
+    }
+
+    /// Opens one made from `parent`: `rank` is ours in its local group, `members` are its remote ones by their ranks in
+    /// the parent.
+    pub fn open_child(&self, parent: InterId, context: ContextId, rank: u32, members: &[u32]) -> InterId {
+        self.with(|core| core.open_child(parent, context, rank, members))
+    }
+
+    /// One was made from `parent` without this process: whoever sends to it there is told.
+    pub fn refuse_child(&self, parent: InterId, context: ContextId) {
+        self.with(|core| core.refuse_child(parent, context));
     }
 
     pub fn close(&self, inter: InterId) {

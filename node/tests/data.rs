@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use node::{Layout, Mode, Outcome, Probe, Shape, Source, Tag};
+use node::{ContextId, Layout, Mode, Outcome, Probe, Shape, Source, Tag};
 use std::time::Instant;
 
 #[test]
@@ -177,7 +177,8 @@ fn a_job_may_speak_with_itself() {
     let contacts = vec![a.node.contact()];
     let other = node::ProcId { incarnation: u64::MAX, rank: 0 };
     let there = node::RemoteGroup { incarnation: u64::MAX, cookie: a.group.cookie, contacts };
-    let (x, y) = (a.node.open(a.id(), &there, 1), a.node.open(other, &a.as_remote(), 1));
+    let (x, y) =
+        (a.node.open(a.id(), &there, ContextId::root(1)), a.node.open(other, &a.as_remote(), ContextId::root(1)));
     let data = pattern(1 << 20, 1);
     let mut space = vec![0; 1 << 20];
     let send = a.send(x, 1, &data);

@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use node::{Fault, Mode, Outcome, Source, Tag};
+use node::{ContextId, Fault, Mode, Outcome, Source, Tag};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -168,7 +168,8 @@ fn the_end_waits_for_what_goes_slowly() {
     let mut back = a.as_remote();
     // So that only a dials.
     back.contacts[0].addresses.clear();
-    let (to_b, to_a) = (a.node.open(a.id(), &there, 1), b.node.open(b.id(), &back, 1));
+    let (to_b, to_a) =
+        (a.node.open(a.id(), &there, ContextId::root(1)), b.node.open(b.id(), &back, ContextId::root(1)));
     let data = pattern(16 << 20, 1);
     let mut space = vec![0; 16 << 20];
     let recv = b.recv(to_a, 1, &mut space);

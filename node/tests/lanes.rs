@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use node::{Config, Contact, Fault, Gone, Outcome, ProcId, RemoteGroup};
+use node::{Config, Contact, ContextId, Fault, Gone, Outcome, ProcId, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -95,7 +95,7 @@ fn leaders_speak_before_and_after_they_know_each_other() {
 fn a_wrong_cookie_is_refused() {
     let (a, b) = (Job::new(), Job::new());
     let lie = RemoteGroup { cookie: [99; 16], ..b.as_remote() };
-    let (to_b, to_a) = (a.node.open(a.id(), &lie, 1), b.open(&a, 1));
+    let (to_b, to_a) = (a.node.open(a.id(), &lie, ContextId::root(1)), b.open(&a, 1));
     let data = pattern(10, 1);
     let mut space = vec![0; 10];
     let recv = b.recv(to_a, 1, &mut space);
@@ -149,7 +149,7 @@ fn a_contact_with_wrong_addresses_first() {
     there.contacts[0].addresses =
         vec![c.node.contact().addresses[0], "127.0.0.1:1".parse().unwrap(), "192.0.2.99:9".parse().unwrap()];
     there.contacts[0].addresses.extend(right);
-    let (to_b, to_a) = (a.node.open(a.id(), &there, 1), b.open(&a, 1));
+    let (to_b, to_a) = (a.node.open(a.id(), &there, ContextId::root(1)), b.open(&a, 1));
     let mut space = vec![0; 3];
     let start = Instant::now();
     let send = a.send(to_b, 1, b"abc");
@@ -184,7 +184,7 @@ fn over_every_address_of_this_machine() {
         let there = Job::with(config());
         let mut remote = b.as_remote();
         remote.contacts[0].addresses = vec![address];
-        let inter = there.node.open(there.id(), &remote, 1);
+        let inter = there.node.open(there.id(), &remote, ContextId::root(1));
         let back = b.open(&there, 1);
         let mut space = vec![0; 3];
         let send = there.send(inter, 1, b"abc");
@@ -239,7 +239,7 @@ impl Raw {
     fn known_to(b: &Job, me: ProcId, addresses: &[SocketAddr]) -> node::InterId {
         let contacts = vec![Raw::contact(addresses)];
         let there = RemoteGroup { incarnation: me.incarnation, cookie: [0; 16], contacts };
-        b.node.open(b.id(), &there, 1)
+        b.node.open(b.id(), &there, ContextId::root(1))
     }
 
     fn frame(&mut self, kind: Kind, a: u64, b: u64, payload: &[u8]) {
@@ -259,6 +259,7 @@ impl Raw {
         let mut body = vec![kind, 0];
         body.extend_from_slice(&tag.to_le_bytes());
         body.extend_from_slice(&0u32.to_le_bytes());
+        body.extend_from_slice(&0u64.to_le_bytes());
         body.extend_from_slice(&1u64.to_le_bytes());
         body.extend_from_slice(&77u64.to_le_bytes());
         body.extend_from_slice(rest);
@@ -394,7 +395,7 @@ fn bulk_waits_where_it_is_while_the_way_is_full() {
         }
     };
     let mut cts = vec![CTS];
-    for field in [number(&rts, 22), 5, 0, 64 << 20] {
+    for field in [number(&rts, 30), 5, 0, 64 << 20] {
         cts.extend_from_slice(&field.to_le_bytes());
     }
     raw.say(&cts);
@@ -449,7 +450,7 @@ fn a_refusal_where_it_came_from_is_a_death() {
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let contact = Contact { host, ..Raw::contact(&[port.local_addr().unwrap()]) };
         let there = RemoteGroup { incarnation: LOW.incarnation, cookie: [0; 16], contacts: vec![contact] };
-        let inter = b.node.open(b.id(), &there, 1);
+        let inter = b.node.open(b.id(), &there, ContextId::root(1));
         let (_, raw) = Raw::dial(&b, LOW, 1, 0);
         let mut space = vec![0; 3];
         let recv = b.recv(inter, 5, &mut space);

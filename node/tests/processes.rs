@@ -2,7 +2,9 @@
 
 mod common;
 use common::*;
-use node::{Contact, Fault, Group, Mode, Node, Outcome, PortRange, ProcId, RemoteGroup, Source, StartError, Tag};
+use node::{
+    Contact, ContextId, Fault, Group, Mode, Node, Outcome, PortRange, ProcId, RemoteGroup, Source, StartError, Tag,
+};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
@@ -40,7 +42,7 @@ fn other_process() {
     let (incarnation, contact) = line.split_once(' ').unwrap();
     let incarnation: u64 = incarnation.parse().unwrap();
     let there = RemoteGroup { incarnation, cookie: [incarnation as u8; 16], contacts: vec![unhex(contact)] };
-    let inter = node.open(id, &there, 1);
+    let inter = node.open(id, &there, ContextId::root(1));
     let mut space = vec![0; 10];
     if std::env::var(CHILD).as_deref() == Ok("forks") {
         let recv = node.irecv(inter, Source::Any, Tag::Is(1), common::space(&mut space));
@@ -151,7 +153,7 @@ fn echo(job: &Job, inter: node::InterId) {
 fn killed() {
     let job = Job::new();
     let mut other = Other::start(&job, "echoes");
-    let inter = job.node.open(job.id(), &other.remote, 1);
+    let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
     echo(&job, inter);
     let mut space = vec![0; 3];
     let recv = job.recv(inter, 2, &mut space);
@@ -165,7 +167,7 @@ fn killed() {
 fn killed_while_a_child_of_it_lives() {
     let job = Job::new();
     let mut other = Other::start(&job, "forks");
-    let inter = job.node.open(job.id(), &other.remote, 1);
+    let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
     let send = job.send(inter, 1, b"abc");
     job.wait(send);
     echo(&job, inter);
@@ -179,7 +181,7 @@ fn killed_while_a_child_of_it_lives() {
 fn killed_and_replaced_at_its_port() {
     let job = Job::new();
     let mut other = Other::start(&job, "echoes");
-    let inter = job.node.open(job.id(), &other.remote, 1);
+    let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
     let port = other.remote.contacts[0].addresses[0].port();
     other.child.kill().unwrap();
     other.child.wait().unwrap();
@@ -195,7 +197,7 @@ fn killed_and_replaced_at_its_port() {
 fn stopped_is_not_dead() {
     let job = Job::new();
     let other = Other::start(&job, "echoes");
-    let inter = job.node.open(job.id(), &other.remote, 1);
+    let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
     echo(&job, inter);
     other.signal("-STOP");
     let id = ProcId { incarnation: THEIRS, rank: 0 };
@@ -237,7 +239,7 @@ fn stopped_before_it_was_met() {
     let job = Job::new();
     let other = Other::start(&job, "echoes");
     other.signal("-STOP");
-    let inter = job.node.open(job.id(), &other.remote, 1);
+    let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
     let mut space = vec![0; 3];
     let recv = job.recv(inter, 1, &mut space);
     let send = job.send(inter, 1, b"abc");
@@ -253,7 +255,7 @@ fn a_buffer_that_is_no_memory_ends_the_process() {
     for what in ["send", "receive"] {
         let job = Job::new();
         let mut other = Other::start(&job, &format!("bad {what}"));
-        let inter = job.node.open(job.id(), &other.remote, 1);
+        let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
         let data = pattern(1 << 20, 1);
         let mut space = vec![0; 1 << 20];
         let (send, recv) = (job.send(inter, 1, &data), job.recv(inter, 1, &mut space));
@@ -276,7 +278,7 @@ fn strangers_do_not_take_all_descriptors() {
     let at = other.remote.contacts[0].addresses[0];
     let _strangers: Vec<_> = (0..400).map(|_| TcpStream::connect(at).unwrap()).collect();
     // It comes after them, and the other program still opens files.
-    let inter = job.node.open(job.id(), &other.remote, 1);
+    let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
     echo(&job, inter);
 }
 

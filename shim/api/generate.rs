@@ -56,7 +56,11 @@ fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'s
     let count = format!("{} as i32", function.args[0].0);
     let (test, place, kind) = match mark {
         "Comm" => (format!("crate::inter::maybe({arg})"), format!("place::comm({arg})"), "Comm"),
-        "Comm*" => (format!("crate::inter::maybe_at({arg})"), format!("place::comm_at({arg})"), "Comm"),
+        "Comm*" => (
+            format!("crate::inter::maybe_at({arg})"),
+            format!("place::comm(crate::abi::load_handle({arg}) as usize)"),
+            "Comm",
+        ),
         "Request" => (format!("crate::request::is_token({arg})"), format!("place::request({arg})"), "Request"),
         "Request*" => (format!("crate::request::is_token_at({arg})"), format!("place::request_at({arg})"), "Request"),
         "Request[]" => (

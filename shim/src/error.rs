@@ -179,6 +179,17 @@ pub fn errhandler(comm: Handle) -> Option<Handle> {
     (unsafe { pmpi::comm_get_errhandler(comm, &mut handler) } == 0).then_some(handler)
 }
 
+/// Gives one communicator the error handler of another.
+pub fn copy_errhandler(from: Handle, to: Handle) {
+    if let Some(mut handler) = errhandler(from) {
+        // SAFETY: a live communicator; the reference to the handler is given up.
+        unsafe {
+            pmpi::comm_set_errhandler(to, handler);
+            pmpi::errhandler_free(&mut handler);
+        }
+    }
+}
+
 /// Hands a failure to an error handler; the code that the call returns if the handler comes back.
 pub fn raise(place: Place, failure: &Failure) -> c_int {
     raise_as(place, code(failure), failure)

@@ -330,6 +330,15 @@ pmpi! {
     fn comm_size = c"PMPI_Comm_size" (comm: Handle, size: *mut c_int);
     fn comm_test_inter = c"PMPI_Comm_test_inter" (comm: Handle, flag: *mut c_int);
     fn comm_split = c"PMPI_Comm_split" (comm: Handle, color: c_int, key: c_int, new: *mut Handle);
+    fn comm_dup = c"PMPI_Comm_dup" (comm: Handle, new: *mut Handle);
+    fn comm_dup_with_info = c"PMPI_Comm_dup_with_info" (comm: Handle, info: Handle, new: *mut Handle);
+    fn comm_idup = c"PMPI_Comm_idup" (comm: Handle, new: *mut Handle, request: *mut c_void);
+    fn comm_idup_with_info = c"PMPI_Comm_idup_with_info" (comm: Handle, info: Handle, new: *mut Handle, request: *mut c_void);
+    fn comm_group = c"PMPI_Comm_group" (comm: Handle, group: *mut Handle);
+    fn group_size = c"PMPI_Group_size" (group: Handle, size: *mut c_int);
+    fn group_rank = c"PMPI_Group_rank" (group: Handle, rank: *mut c_int);
+    fn group_translate_ranks = c"PMPI_Group_translate_ranks" (from: Handle, count: c_int, ranks: *const c_int, to: Handle, out: *mut c_int);
+    fn group_free = c"PMPI_Group_free" (group: *mut Handle);
     fn comm_free = c"PMPI_Comm_free" (comm: *mut Handle);
     fn comm_compare = c"PMPI_Comm_compare" (a: Handle, b: Handle, result: *mut c_int);
     fn comm_create_errhandler = c"PMPI_Comm_create_errhandler" (function: *const (), handler: *mut Handle);

@@ -7,10 +7,10 @@
 use crate::abi;
 use crate::error::Place;
 use crate::forward::{self as pmpi, Handle};
-use node::{InterId, Node};
+use node::{ContextId, InterId, Node};
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 
 /// The job on the other side.
@@ -34,6 +34,9 @@ pub type Process = [u8; 16];
 pub struct Inter {
     pub carrier: Handle,
     pub id: InterId,
+    /// Its name on both sides, and how many have been made from it.
+    context: ContextId,
+    children: AtomicU64,
     pub remote: Remote,
     /// The smaller of both sides' MPI_TAG_UB. Boxed: the program gets its address as an attribute.
     pub tag_ub: Box<c_int>,
@@ -42,8 +45,25 @@ pub struct Inter {
 }
 
 impl Inter {
-    pub fn new(carrier: Handle, id: InterId, remote: Remote, tag_ub: c_int) -> Inter {
-        Inter { carrier, id, remote, tag_ub: Box::new(tag_ub), orphaned: OnceLock::new() }
+    pub fn new(carrier: Handle, id: InterId, context: ContextId, remote: Remote, tag_ub: c_int) -> Inter {
+        let (children, tag_ub) = (AtomicU64::new(0), Box::new(tag_ub));
+        Inter { carrier, id, context, children, remote, tag_ub, orphaned: OnceLock::new() }
+    }
+
+    /// The name of the next one that is made from this. Taken at once in every collective call that makes one, so that
+    /// all processes count alike.
+    pub fn next_child(&self) -> ContextId {
+        self.context.child(self.children.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// One made from this: `rank` is ours in its local group, `members` are its remote ones by their ranks in this.
+    pub fn derive(&self, node: &Node, carrier: Handle, context: ContextId, rank: u32, members: &[u32]) -> Inter {
+        let id = node.open_child(self.id, context, rank, members);
+        let remote = Remote {
+            name: self.remote.name.clone(),
+            members: members.iter().map(|rank| self.remote.members[*rank as usize]).collect(),
+        };
+        Inter::new(carrier, id, context, remote, *self.tag_ub)
     }
 
     /// Where failures of its operations are raised, also after it was freed.

@@ -2,11 +2,12 @@
 //! is kept until they are over. Locks are taken in this order: the node's, then the one here.
 
 use crate::entry::node;
+use crate::inter::Inter;
 use crate::request::Request;
 use crate::wait::wait;
-use node::InterId;
+use node::{Core, InterId};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Which attached buffer: that of an inter-communicator, or the process's.
 pub type BufferOf = Option<InterId>;
@@ -44,6 +45,11 @@ pub fn sweep() {
     });
     // With the last operation an inter-communicator may end, which asks the node.
     drop::<Vec<Left>>(over);
+}
+
+/// Whether nothing of an inter-communicator goes on. Under the node's lock.
+pub fn all_complete(inter: &Arc<Inter>, core: &Core) -> bool {
+    left().iter().all(|l| !Arc::ptr_eq(&l.request.inter, inter) || l.request.is_complete(core))
 }
 
 /// How many bytes of an attached buffer are taken.

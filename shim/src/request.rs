@@ -202,6 +202,11 @@ pub fn retire(token: u64, request: &Request) -> u64 {
     }
 }
 
+/// Whether nothing is under way on an inter-communicator that the program has a request for. Under the node's lock.
+pub fn all_complete(inter: &Arc<Inter>, core: &Core) -> bool {
+    LIVE.all(|request| !Arc::ptr_eq(&request.inter, inter) || request.is_complete(core))
+}
+
 pub fn set_work(token: u64, work: Work) {
     LIVE.with(token, |request| request.work = work);
 }

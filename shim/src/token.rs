@@ -107,6 +107,10 @@ impl<T> Tokens<T> {
         self.lock().live.get_mut(&((token & COUNT_MASK) as u32)).map(f)
     }
 
+    pub fn all(&self, f: impl FnMut(&T) -> bool) -> bool {
+        self.lock().live.values().all(f)
+    }
+
     /// Ends a token, and gives its INTEGER back if it got one.
     pub fn remove(&self, token: u64, behind: Behind) -> Option<T> {
         let item = self.lock().live.remove(&((token & COUNT_MASK) as u32))?;

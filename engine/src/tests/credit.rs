@@ -84,7 +84,7 @@ fn repeated_probes_find_it_too() {
 #[test]
 fn who_overdraws_is_malformed() {
     let (_, mut b) = pair(small());
-    let head = Head { tag: 0, source: 0, context: 1, op: 1 };
+    let head = Head { tag: 0, source: 0, context: ContextId::root(1), op: 1 };
     let rts = Message::Rts { head, size: 5 }.encode();
     for _ in 0..4 {
         assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &rts), Ok(()));

@@ -94,7 +94,7 @@ fn receives_from_any_source_need_all_to_finish_but_one_to_die() {
     let mut e = Engine::new(small());
     let mut mem = VecMemory::default();
     let peers = vec![e.add_peer(1), e.add_peer(1)];
-    let ctx = e.open(1, 0, peers.clone());
+    let ctx = e.open(ContextId::root(1), 0, peers.clone());
     let post = |e: &mut Engine, mem: &mut VecMemory| {
         let op = e.next_op();
         e.recv(mem, op, ctx, Source::Any, Tag::Any, 0);
@@ -167,7 +167,8 @@ fn later_messages_are_refused_and_cost_no_credit() {
     settle(&mut a, &mut b);
     assert_eq!(a.engine.outcome(s), failed(Fault::Revoked));
     // The slot serves again.
-    let (x, y) = (b.engine.open(2, 0, vec![b.peer]), a.engine.open(2, 0, vec![a.peer]));
+    let (x, y) =
+        (b.engine.open(ContextId::root(2), 0, vec![b.peer]), a.engine.open(ContextId::root(2), 0, vec![a.peer]));
     assert_eq!(x, b.ctx);
     a.ctx = y;
     let r = b.recv(ANY.0, ANY.1, 1);
@@ -191,10 +192,10 @@ fn data_that_went_with_its_sender_is_refused() {
 #[test]
 fn a_context_that_is_never_opened_is_refused() {
     let (mut a, mut b) = pair(small());
-    a.ctx = a.engine.open(2, 0, vec![a.peer]);
+    a.ctx = a.engine.open(ContextId::root(2), 0, vec![a.peer]);
     let s = a.send(0, &[1; 40], Mode::Standard);
     settle(&mut a, &mut b);
-    b.engine.refuse(1, 2);
+    b.engine.refuse(1, ContextId::root(2));
     settle(&mut a, &mut b);
     assert_eq!(a.engine.outcome(s), failed(Fault::Revoked));
 }
@@ -215,7 +216,7 @@ fn a_removed_peer_leaves_nothing_and_its_number_serves_again() {
     let (mut a, mut b) = pair(small());
     // Something of every kind that outlives a close: a withdrawn send, an early message, credit that was used.
     a.send(0, &[1; 40], Mode::Standard);
-    a.ctx = a.engine.open(2, 0, vec![a.peer]);
+    a.ctx = a.engine.open(ContextId::root(2), 0, vec![a.peer]);
     a.send(0, &[1], Mode::Standard);
     settle(&mut a, &mut b);
     assert!(b.engine.keeps_early(b.peer));
@@ -235,7 +236,7 @@ fn a_removed_peer_leaves_nothing_and_its_number_serves_again() {
         assert!(side.engine.withdrawn.is_empty() && side.engine.groups.is_empty());
         side.wire.clear();
         assert_eq!(side.engine.add_peer(7), side.peer);
-        side.ctx = side.engine.open(1, 0, vec![side.peer]);
+        side.ctx = side.engine.open(ContextId::root(1), 0, vec![side.peer]);
     }
     let r = b.recv(ANY.0, ANY.1, 40);
     a.send(3, &[7; 40], Mode::Standard);
@@ -248,12 +249,12 @@ fn an_early_message_in_anothers_name_is_dropped() {
     let mut e = Engine::new(small());
     let mut mem = VecMemory::default();
     let (p, q) = (e.add_peer(1), e.add_peer(1));
-    let head = wire::Head { tag: 1, source: 0, context: 1, op: 5 };
+    let head = wire::Head { tag: 1, source: 0, context: ContextId::root(1), op: 5 };
     let message = Message::Eager { notify: false, head, data: &[1; 16] }.encode();
     for _ in 0..4 {
         e.on_message(&mut mem, q, &message).unwrap();
     }
-    let ctx = e.open(1, 0, vec![p, q]);
+    let ctx = e.open(ContextId::root(1), 0, vec![p, q]);
     assert_eq!(e.probe(ctx, Source::Any, Tag::Any), Probe::None);
     // Its credit is given back: it may send on.
     assert!(

@@ -22,7 +22,7 @@ impl Side {
     fn new(cfg: &Config) -> Side {
         let mut engine = Engine::new(cfg.clone());
         let peer = engine.add_peer(1);
-        let ctx = engine.open(1, 0, vec![peer]);
+        let ctx = engine.open(ContextId::root(1), 0, vec![peer]);
         Side { engine, mem: VecMemory::default(), peer, ctx, wire: VecDeque::new() }
     }
 

@@ -159,11 +159,11 @@ fn receives_can_be_taken_back_and_forgotten() {
 #[test]
 fn what_comes_before_the_context_is_kept() {
     let (mut a, mut b) = pair(small());
-    a.ctx = a.engine.open(2, 0, vec![a.peer]);
+    a.ctx = a.engine.open(ContextId::root(2), 0, vec![a.peer]);
     a.send(1, &[5], Mode::Standard);
     let s = a.send(2, &[6; 30], Mode::Standard);
     settle(&mut a, &mut b);
-    b.ctx = b.engine.open(2, 0, vec![b.peer]);
+    b.ctx = b.engine.open(ContextId::root(2), 0, vec![b.peer]);
     let q = b.recv(ANY.0, Tag::Is(2), 30);
     let r = b.recv(ANY.0, ANY.1, 30);
     settle(&mut a, &mut b);
@@ -176,7 +176,7 @@ fn one_of_two() -> (Engine, VecMemory, PeerId, PeerId, OpId) {
     let mut e = Engine::new(small());
     let mut mem = VecMemory::default();
     let (p, q) = (e.add_peer(1), e.add_peer(1));
-    let ctx = e.open(1, 0, vec![p, q]);
+    let ctx = e.open(ContextId::root(1), 0, vec![p, q]);
     let op = e.next_op();
     mem.0.insert(op.0, vec![1; 40]);
     e.send(&mem, op, ctx, 0, 1, 40, Mode::Standard);
@@ -216,7 +216,7 @@ fn questions_and_pieces_by_the_thousand_take_little() {
     let mut e = Engine::new(small());
     let mut mem = VecMemory::default();
     let p = e.add_peer(1);
-    let ctx = e.open(1, 0, vec![p]);
+    let ctx = e.open(ContextId::root(1), 0, vec![p]);
     let op = e.next_op();
     let size = 1u64 << 20;
     e.send(&mem, op, ctx, 0, 1, size, Mode::Standard);
@@ -229,7 +229,7 @@ fn questions_and_pieces_by_the_thousand_take_little() {
     // And a receiver that is sent every other byte.
     let r = e.next_op();
     e.recv(&mut mem, r, ctx, Source::Any, Tag::Any, size);
-    let head = wire::Head { tag: 1, source: 0, context: 1, op: 9 };
+    let head = wire::Head { tag: 1, source: 0, context: ContextId::root(1), op: 9 };
     e.on_message(&mut mem, p, &Message::Rts { head, size }.encode()).unwrap();
     for at in (0..size).step_by(2) {
         e.on_bulk(p, r.0, at, 1);

@@ -1,7 +1,9 @@
 //! Several nodes in one process, each a job of one rank (or a few jobs of one), over real loopback TCP.
 #![allow(dead_code)]
 
-use node::{Config, Envelope, Group, InterId, Layout, Mode, Node, OpId, Outcome, ProcId, RemoteGroup, Source, Tag};
+use node::{
+    Config, ContextId, Envelope, Group, InterId, Layout, Mode, Node, OpId, Outcome, ProcId, RemoteGroup, Source, Tag,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -47,7 +49,7 @@ impl Job {
     }
 
     pub fn open(&self, other: &Job, context: u64) -> InterId {
-        self.node.open(self.id(), &other.as_remote(), context)
+        self.node.open(self.id(), &other.as_remote(), ContextId::root(context))
     }
 
     pub fn send(&self, inter: InterId, tag: i64, data: &[u8]) -> OpId {

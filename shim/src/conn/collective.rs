@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_void};
 /// More than any verdict: the records of the other job and a little beside them.
 const MAX_VERDICT: u64 = 65 << 20;
 
-fn native(what: &str, code: c_int) -> Result<(), Failure> {
+pub fn native(what: &str, code: c_int) -> Result<(), Failure> {
     match house::outcome(code) {
         0 => Ok(()),
         code => Err(Failure::new(Class::Intern, format!("{what} failed in the MPI below (code {code})"))),

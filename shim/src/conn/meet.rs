@@ -10,7 +10,7 @@ use base::ProcId;
 use base::bytes::Take;
 use engine::setup::{Agreement, Negotiation, Party, Standing};
 use naming::Record;
-use node::{Contact, Node, PathRef};
+use node::{Contact, ContextId, Node, PathRef};
 use std::time::{Duration, Instant};
 
 /// How often the naming service is asked.
@@ -85,7 +85,7 @@ pub fn meet(
         };
         let round = talk_until(node, lead, &record, talk, &offer, deadline);
         for context in talk.negotiation.take_orphans() {
-            node.refuse(path, context);
+            node.refuse(path, ContextId::root(context));
         }
         match round.inspect_err(|_| talk.negotiation.abandon())? {
             Round::Agreed(agreement) => {

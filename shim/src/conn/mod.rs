@@ -8,7 +8,7 @@
 //! places for results are writable or null.
 #![allow(clippy::missing_safety_doc)]
 
-mod collective;
+pub mod collective;
 mod fork;
 mod meet;
 pub mod registration;
@@ -24,7 +24,7 @@ use base::settings;
 use collective::{agree, from_leader, gather_records, split};
 use engine::setup::{MAX_NAME, MAX_RECORDS};
 use naming::Record;
-use node::{Contact, Group, Node};
+use node::{Contact, ContextId, Group, Node};
 use registration::{Lead, Registration};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::Duration;
@@ -411,16 +411,17 @@ fn join(
     let mut told = Take(&told);
     let incarnation = told.u64().map_err(damaged)?;
     let cookie = told.array().map_err(damaged)?;
-    let context = told.u64().map_err(damaged)?;
+    let number = told.u64().map_err(damaged)?;
     let size = told.u32().map_err(damaged)?;
     let remote_tag_ub = told.u32().map_err(damaged)?;
     let contacts = told.bytes(MAX_RECORDS).and_then(|records| contacts(records, size)).map_err(damaged)?;
     let members = contacts.iter().map(|c| c.process).collect();
     let group = node::RemoteGroup { incarnation, cookie, contacts };
+    let context = ContextId::root(number);
     let id = node.open(registration.me(), &group, context);
-    base::log!(Info, "joined '{}' with '{wanted}' ({size} ranks), context {context}", registration.name);
+    base::log!(Info, "joined '{}' with '{wanted}' ({size} ranks), context {number}", registration.name);
     let tag_ub = tag_ub.min(c_int::try_from(remote_tag_ub).unwrap_or(c_int::MAX));
-    Ok(Inter::new(carrier, id, Remote { name: wanted, members }, tag_ub))
+    Ok(Inter::new(carrier, id, context, Remote { name: wanted, members }, tag_ub))
 }
 
 fn timeout() -> Result<Duration, Failure> {

@@ -2,7 +2,7 @@
 
 use super::meet::Talks;
 use crate::attr;
-use crate::error::{Class, Failure, errhandler};
+use crate::error::{Class, Failure, copy_errhandler};
 use crate::forward::{self as pmpi, Handle};
 use base::ProcId;
 use naming::{Claim, Naming};
@@ -63,16 +63,6 @@ impl Registration {
     /// Gives the user's error handler to a communicator.
     pub fn inherit_errhandler(&self, to: Handle) {
         copy_errhandler(self.comm(), to);
-    }
-}
-
-fn copy_errhandler(from: Handle, to: Handle) {
-    if let Some(mut handler) = errhandler(from) {
-        // SAFETY: a live communicator; the reference to the handler is given up.
-        unsafe {
-            pmpi::comm_set_errhandler(to, handler);
-            pmpi::errhandler_free(&mut handler);
-        }
     }
 }
 

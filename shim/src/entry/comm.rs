@@ -1,10 +1,13 @@
 //! Calls about an inter-communicator itself.
 
+use crate::entry::node;
 use crate::error::{Class, Failure, errhandler, raise};
 use crate::forward as pmpi;
-use crate::inter::Process;
-use crate::{abi, buffer, group, inter, left};
+use crate::inter::{Inter, Process};
+use crate::wait::wait;
+use crate::{abi, buffer, group, inter, left, request};
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 type Answer = Option<c_int>;
 
@@ -108,8 +111,26 @@ pub unsafe fn Attr_get(comm: usize, keyval: usize, value: usize, flag: usize) ->
 
 pub unsafe fn Comm_free(at: usize) -> Answer {
     // SAFETY: the program's handle, which the check found ours or of the same hash.
-    let handle = unsafe { abi::load_handle(at) };
-    let inter = inter::find(handle)?;
+    let inter = inter::find(unsafe { abi::load_handle(at) })?;
+    // SAFETY: as above.
+    Some(unsafe { free(&inter, at) })
+}
+
+/// Waits for what is under way.
+pub unsafe fn Comm_disconnect(at: usize) -> Answer {
+    // SAFETY: the program's handle, which the check found ours or of the same hash.
+    let inter = inter::find(unsafe { abi::load_handle(at) })?;
+    match node() {
+        Ok(node) => {
+            wait(node, |core| (request::all_complete(&inter, core) && left::all_complete(&inter, core)).then_some(()))
+        }
+        Err(failure) => return Some(raise(inter.errors(), &failure)),
+    }
+    // SAFETY: as above.
+    Some(unsafe { free(&inter, at) })
+}
+
+unsafe fn free(inter: &Arc<Inter>, at: usize) -> c_int {
     let handler = errhandler(inter.carrier);
     let mut carrier = inter.carrier;
     // The program's delete callbacks run in here, and may use the inter-communicator; one of them may refuse.
@@ -128,11 +149,11 @@ pub unsafe fn Comm_free(at: usize) -> Answer {
     }
     if freed {
         // Requests may hold the inter-communicator beyond this.
-        inter::remove(&inter);
+        inter::remove(inter);
         buffer::detach(Some(inter.id));
         left::sweep();
     }
     // SAFETY: the program's handle.
     unsafe { abi::store_handle(at, carrier) };
-    Some(code)
+    code
 }

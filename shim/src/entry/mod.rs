@@ -6,6 +6,7 @@
 mod buffers;
 mod comm;
 mod complete;
+mod create;
 mod fortran;
 mod group;
 pub mod init;
@@ -42,6 +43,7 @@ mod ours {
     pub use super::buffers::*;
     pub use super::comm::*;
     pub use super::complete::*;
+    pub use super::create::*;
     pub use super::fortran::*;
     pub use super::group::*;
     pub use super::init::*;
@@ -64,11 +66,6 @@ mod place {
 
     pub unsafe fn comm(comm: usize) -> Option<Place> {
         inter::find(comm as u64).map(|inter| inter.errors())
-    }
-
-    pub unsafe fn comm_at(at: usize) -> Option<Place> {
-        // SAFETY: the check found a handle there.
-        unsafe { comm(abi::load_handle(at) as usize) }
     }
 
     pub unsafe fn request(token: usize) -> Option<Place> {

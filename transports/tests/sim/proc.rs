@@ -4,7 +4,7 @@ use crate::program::{Program, Record, content};
 use base::bytes::Malformed;
 use base::memory::VecMemory;
 use base::{Memory, ProcId};
-use engine::{Awaited, Config, Ctx, Engine, Fault, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
+use engine::{Awaited, Config, ContextId, Ctx, Engine, Fault, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
 use std::io;
 use transports::frame::{Header, Kind};
 use transports::lane::{Event, Lane, Sink};
@@ -116,7 +116,7 @@ impl Proc {
     pub fn open(&mut self, ctx: usize, rank: u32) {
         if self.ctxs[ctx].is_none() {
             let peers = self.links.iter().map(|l| l.peer).collect();
-            self.ctxs[ctx] = Some(self.engine.open(ctx as u64 + 1, rank, peers));
+            self.ctxs[ctx] = Some(self.engine.open(context(ctx), rank, peers));
         }
     }
 
@@ -393,4 +393,10 @@ impl Proc {
         }
         out
     }
+}
+
+/// Some join the jobs, some are made from another.
+fn context(ctx: usize) -> ContextId {
+    let number = ctx as u64 / 2 + 1;
+    if ctx.is_multiple_of(2) { ContextId::root(number) } else { ContextId::root(1).child(number) }
 }

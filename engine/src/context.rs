@@ -1,0 +1,125 @@
+//! The names of inter-communicators on the wire, and the memory of those that are closed.
+
+use crate::intervals::Intervals;
+use base::bytes::{Malformed, Put, Take};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What both sides of an inter-communicator call it, within a pair of incarnations.
+///
+/// Leaders agree on the number of one that joins two jobs. One that is made from another takes its name from it: the
+/// calls that make them are collective, so every process counts the same, and nobody need ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ContextId {
+    /// What it was made from: 0 for jobs, else a hash.
+    lineage: u64,
+    /// The how-manieth of that lineage, from 1.
+    number: u64,
+}
+
+impl ContextId {
+    pub const BYTES: usize = 16;
+
+    /// The one that joins two jobs.
+    pub fn root(number: u64) -> ContextId {
+        ContextId { lineage: 0, number }
+    }
+
+    /// The `number`-th that is made from this.
+    pub fn child(self, number: u64) -> ContextId {
+        // Two rounds of a mixer whose every bit depends on all: lineages meet as seldom as random numbers.
+        let lineage = mixed(mixed(self.lineage).wrapping_add(self.number));
+        ContextId { lineage: lineage.max(1), number }
+    }
+
+    pub(crate) fn put(self, out: &mut Vec<u8>) {
+        out.put_u64(self.lineage);
+        out.put_u64(self.number);
+    }
+
+    pub(crate) fn take(t: &mut Take<'_>) -> Result<ContextId, Malformed> {
+        Ok(ContextId { lineage: t.u64()?, number: t.u64()? })
+    }
+}
+
+/// A bijection of 64 bits: multiplications by odd numbers, and folds of the upper half into the lower.
+fn mixed(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    for odd in [0xd6e8_feb8_6659_fd93, 0xa076_1d64_78bd_642f] {
+        x = (x ^ (x >> 32)).wrapping_mul(odd);
+    }
+    x ^ (x >> 32)
+}
+
+/// Contexts that were open once; all others are yet to come.
+///
+/// Of one lineage they are a few ranges. Lineages end only when nobody can name them any more, which nobody is told: so
+/// the oldest are forgotten, and what still came for them would be kept until the pair ends.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Closed {
+    lineages: BTreeMap<u64, Intervals>,
+    /// In the order in which they came, without the jobs' own.
+    order: VecDeque<u64>,
+}
+
+const MOST_LINEAGES: usize = 512;
+
+impl Closed {
+    pub fn insert(&mut self, context: ContextId) {
+        let lineage = context.lineage;
+        if lineage != 0 && !self.lineages.contains_key(&lineage) {
+            if self.order.len() == MOST_LINEAGES
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.lineages.remove(&oldest);
+            }
+            self.order.push_back(lineage);
+        }
+        self.lineages.entry(lineage).or_default().insert(context.number, context.number.saturating_add(1));
+    }
+
+    pub fn contains(&self, context: ContextId) -> bool {
+        self.lineages.get(&context.lineage).is_some_and(|numbers| numbers.contains(context.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn families_do_not_meet() {
+        let mut seen = HashSet::new();
+        let mut parents: Vec<_> = (1..50).map(ContextId::root).collect();
+        for _ in 0..3 {
+            parents = parents.iter().flat_map(|p| (1..15).map(|n| p.child(n))).collect();
+            for context in &parents {
+                assert!(seen.insert(*context), "{context:?}");
+            }
+        }
+        let lineages: HashSet<_> = seen.iter().map(|c| c.lineage).collect();
+        assert_eq!(lineages.len(), 49 + 49 * 14 + 49 * 14 * 14);
+        assert!(!lineages.contains(&0));
+    }
+
+    #[test]
+    fn what_is_closed_is_remembered_in_little_room() {
+        let mut closed = Closed::default();
+        let (parent, late) = (ContextId::root(1), ContextId::root(1).child(10_001));
+        for number in 1..=10_000 {
+            closed.insert(parent.child(number));
+            closed.insert(ContextId::root(number));
+        }
+        assert!(closed.contains(parent.child(1)) && closed.contains(parent.child(10_000)) && !closed.contains(late));
+        assert_eq!((closed.lineages.len(), closed.lineages.values().all(|n| n.gaps(10_001) == [(0, 1)])), (2, true));
+        // One made from the other, again and again.
+        let mut last = ContextId::root(7);
+        for _ in 0..10_000 {
+            last = last.child(1);
+            closed.insert(last);
+        }
+        assert!(closed.contains(last) && closed.contains(ContextId::root(1)));
+        assert_eq!(closed.lineages.len(), MOST_LINEAGES + 1);
+    }
+}

@@ -1,0 +1,279 @@
+//! Calls that make an inter-communicator from one that there is: dup, split, create.
+//!
+//! A duplicate needs no word between the jobs: its name on both sides follows from its parent's, since every process
+//! counts the collective calls alike, and the MPI below duplicates the carrier with all that hangs on it. For parts the
+//! leaders (rank 0 of each side) exchange who goes where; every process of both sides succeeds, or all fail.
+
+use crate::abi;
+use crate::conn::collective::{agree, from_leader, native};
+use crate::entry::node;
+use crate::entry::p2p::finish;
+use crate::error::{Class, Failure, copy_errhandler, raise};
+use crate::forward::{self as pmpi, Handle};
+use crate::inter::{self, Inter};
+use crate::request::{Peer, Request, Work};
+use crate::{abi::Abi, group};
+use base::bytes::{Malformed, Put, Take};
+use node::{Layout, Mode, Node, Source, Tag};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+type Answer = Option<c_int>;
+
+// ---------------------------------------------------------------------------------------------------------- duplicates
+
+/// `make` duplicates the carrier.
+fn duplicate(comm: usize, at: usize, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Answer {
+    let inter = inter::find(comm as u64)?;
+    let abi = abi::get();
+    let node = match node() {
+        Ok(node) => node,
+        Err(failure) => return Some(raise(inter.errors(), &failure)),
+    };
+    let context = inter.next_child();
+    let mut carrier = abi.comm_null;
+    let code = make(inter.carrier, &mut carrier);
+    let carrier = carrier & abi.mask;
+    // An error handler that came back may have made it a success: then there is no communicator.
+    if code != 0 || carrier == abi.comm_null {
+        node.refuse_child(inter.id, context);
+        return Some(code);
+    }
+    let members: Vec<u32> = (0..inter.remote.size()).collect();
+    inter::insert(inter.derive(node, carrier, context, own_rank(carrier), &members));
+    // SAFETY: the program's communicator.
+    unsafe { abi::store_handle(at, carrier) };
+    Some(0)
+}
+
+fn own_rank(comm: Handle) -> u32 {
+    let mut rank = 0;
+    // SAFETY: a live communicator, plain out-argument.
+    unsafe { pmpi::comm_rank(comm, &mut rank) };
+    rank as u32
+}
+
+pub unsafe fn Comm_dup(comm: usize, newcomm: usize) -> Answer {
+    // SAFETY: a live communicator of the MPI's; the program's copy callbacks run in here.
+    duplicate(comm, newcomm, |carrier, new| unsafe { pmpi::comm_dup(carrier, new) })
+}
+
+pub unsafe fn Comm_dup_with_info(comm: usize, info: usize, newcomm: usize) -> Answer {
+    // SAFETY: as above; the program's info.
+    duplicate(comm, newcomm, |carrier, new| unsafe { pmpi::comm_dup_with_info(carrier, info as Handle, new) })
+}
+
+/// The request is the MPI's own: it has named the communicator when the call returns, and nothing else is waited for.
+pub unsafe fn Comm_idup(comm: usize, newcomm: usize, request: usize) -> Answer {
+    // SAFETY: as above; the program's request.
+    duplicate(comm, newcomm, |carrier, new| unsafe { pmpi::comm_idup(carrier, new, request as *mut c_void) })
+}
+
+pub unsafe fn Comm_idup_with_info(comm: usize, info: usize, newcomm: usize, request: usize) -> Answer {
+    // SAFETY: as above.
+    duplicate(comm, newcomm, |carrier, new| unsafe {
+        pmpi::comm_idup_with_info(carrier, info as Handle, new, request as *mut c_void)
+    })
+}
+
+// --------------------------------------------------------------------------------------------------------------- parts
+
+/// The part that a process goes to, and where in it; `None`: to none.
+type Part = Option<(u32, i32)>;
+
+/// What one process may have got wrong: the others are told by number.
+#[derive(Clone, Copy)]
+enum Fault {
+    Color = 1,
+    Group,
+}
+
+impl Fault {
+    fn failure(number: c_int, call: &str) -> Failure {
+        match number {
+            1 => Failure::new(Class::Arg, format!("{call}: the color is negative and not MPI_UNDEFINED")),
+            _ => Failure::new(Class::Group, format!("{call}: the group is not part of the local group")),
+        }
+    }
+}
+
+pub unsafe fn Comm_split(comm: usize, color: usize, key: usize, newcomm: usize) -> Answer {
+    let inter = inter::find(comm as u64)?;
+    let color = color as c_int;
+    let part = match u32::try_from(color) {
+        Ok(color) => Ok(Some((color, key as c_int))),
+        Err(_) if color == abi::get().undefined => Ok(None),
+        Err(_) => Err(Fault::Color),
+    };
+    Some(part_off("MPI_Comm_split", &inter, part, newcomm))
+}
+
+pub unsafe fn Comm_create(comm: usize, group: usize, newcomm: usize) -> Answer {
+    let call = "MPI_Comm_create";
+    let Some(inter) = inter::find(comm as u64) else {
+        // SAFETY: looks at the value only.
+        let foreign = unsafe { group::is_token(group) };
+        return foreign.then(|| raise(crate::error::Place::Comm(comm as Handle), &Fault::failure(2, call)));
+    };
+    let part = place_in(group as Handle & abi::get().mask, &inter).ok_or(Fault::Group);
+    Some(part_off(call, &inter, part, newcomm))
+}
+
+/// Where this process goes by a group of the local ones: `None` when the group has others.
+fn place_in(wanted: Handle, inter: &Inter) -> Option<Part> {
+    let abi = abi::get();
+    // SAFETY: looks at the value only.
+    if wanted == abi.group_null || unsafe { group::is_token(wanted as usize) } {
+        return None;
+    }
+    let (mut local, mut size, mut rank) = (0, 0, 0);
+    // SAFETY: a live communicator and the program's group; as many ranks as are asked for.
+    unsafe {
+        if pmpi::group_size(wanted, &mut size) != 0 || pmpi::comm_group(inter.carrier, &mut local) != 0 {
+            return None;
+        }
+        let ranks: Vec<c_int> = (0..size).collect();
+        let mut here = ranks.clone();
+        let translated = pmpi::group_translate_ranks(wanted, size, ranks.as_ptr(), local, here.as_mut_ptr());
+        pmpi::group_free(&mut local);
+        if translated != 0 || here.contains(&abi.undefined) || pmpi::group_rank(wanted, &mut rank) != 0 {
+            return None;
+        }
+    }
+    Some((rank != abi.undefined).then_some((0, rank)))
+}
+
+/// Makes the part of an inter-communicator that has the processes of both sides which name the same one.
+fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, at: usize) -> c_int {
+    let abi = abi::get();
+    let context = inter.next_child();
+    let made = node().and_then(|node| {
+        let theirs = exchange_parts(abi, node, call, inter, part)?;
+        let part = part.unwrap_or(None);
+        // In the order of the keys, and among equals in that of the ranks.
+        let mut members: Vec<(i32, u32)> = (0u32..)
+            .zip(&theirs)
+            .filter_map(|(rank, their)| {
+                their.filter(|(color, _)| part.is_some_and(|p| p.0 == *color)).map(|t| (t.1, rank))
+            })
+            .collect();
+        members.sort_unstable();
+        let (color, key) = match part {
+            Some((color, key)) if !members.is_empty() => (color as c_int, key),
+            _ => (abi.undefined, 0),
+        };
+        let mut carrier = abi.comm_null;
+        // SAFETY: a live communicator, plain out-argument.
+        native("MPI_Comm_split", unsafe { pmpi::comm_split(inter.carrier, color, key, &mut carrier) })?;
+        let carrier = carrier & abi.mask;
+        if carrier == abi.comm_null {
+            return Ok(None);
+        }
+        copy_errhandler(inter.carrier, carrier);
+        let members: Vec<u32> = members.into_iter().map(|(_, rank)| rank).collect();
+        Ok(Some(inter.derive(node, carrier, context, own_rank(carrier), &members)))
+    });
+    let made = match made {
+        Ok(made) => made,
+        Err(failure) => {
+            if let Ok(node) = node() {
+                node.refuse_child(inter.id, context);
+            }
+            return raise(inter.errors(), &failure);
+        }
+    };
+    let handle = made.as_ref().map_or(abi.comm_null, |made| made.carrier);
+    match made {
+        Some(made) => inter::insert(made),
+        None => node().into_iter().for_each(|node| node.refuse_child(inter.id, context)),
+    }
+    // SAFETY: the program's communicator.
+    unsafe { abi::store_handle(at, handle) };
+    0
+}
+
+/// Tells all processes of both sides where each goes; what comes back is the other side's, in order of rank.
+fn exchange_parts(
+    abi: &Abi,
+    node: &Node,
+    call: &'static str,
+    inter: &Arc<Inter>,
+    part: Result<Part, Fault>,
+) -> Result<Vec<Part>, Failure> {
+    let fault = part.err().map_or(0, |fault| fault as c_int);
+    let worst = agree(abi, inter.carrier, fault)?;
+    let ours = gather_parts(abi, inter.carrier, part.unwrap_or(None))?;
+    let verdict = ours.map(|ours| {
+        let told = if worst == 0 { ours } else { Vec::new() };
+        let theirs = swap_with_leader(node, call, inter, &told)?;
+        // A side that has found a fault says nothing of its processes.
+        if theirs.is_empty() && worst == 0 {
+            let job = &inter.remote.name;
+            return Err(Failure::new(Class::Arg, format!("{call}: a process of job '{job}' gave a bad argument")));
+        }
+        Ok(theirs)
+    });
+    let theirs = from_leader(abi, node, inter.carrier, verdict)?;
+    if worst != 0 {
+        return Err(Fault::failure(if fault != 0 { fault } else { worst }, call));
+    }
+    parts(&theirs, inter.remote.size())
+        .map_err(|_| Failure::new(Class::Intern, format!("{call}: job '{}' makes another call", inter.remote.name)))
+}
+
+const TO_NONE: u32 = u32::MAX;
+const PART_BYTES: usize = 8;
+
+fn parts(bytes: &[u8], count: u32) -> Result<Vec<Part>, Malformed> {
+    let mut t = Take(bytes);
+    let mut one = || {
+        let (color, key) = (t.u32()?, t.u32()?);
+        Ok((color != TO_NONE).then_some((color, key as i32)))
+    };
+    let all = (0..count).map(|_| one()).collect::<Result<_, _>>()?;
+    t.end()?;
+    Ok(all)
+}
+
+/// The parts of all local processes, in order of rank, on the leader; nothing elsewhere.
+fn gather_parts(abi: &Abi, comm: Handle, part: Part) -> Result<Option<Vec<u8>>, Failure> {
+    let (color, key) = part.unwrap_or((TO_NONE, 0));
+    let mut own = Vec::with_capacity(PART_BYTES);
+    own.put_u32(color);
+    own.put_u32(key as u32);
+    let mut size = 0;
+    // SAFETY: a live communicator, plain out-argument.
+    native("MPI_Comm_size", unsafe { pmpi::comm_size(comm, &mut size) })?;
+    let leads = own_rank(comm) == 0;
+    let mut all = vec![0u8; if leads { size as usize * PART_BYTES } else { 0 }];
+    let bytes = PART_BYTES as c_int;
+    // SAFETY: so many bytes each; the leader has room for all.
+    native("MPI_Gather", unsafe {
+        pmpi::gather(own.as_ptr().cast(), bytes, abi.byte, all.as_mut_ptr().cast(), bytes, abi.byte, 0, comm)
+    })?;
+    Ok(leads.then_some(all))
+}
+
+/// What leaders say to each other goes by the inter-communicator itself, under a tag that no receive of the user gets.
+const LEADERS: i64 = -1;
+
+/// Tells the other leader something, and hears what it says: no more than the parts of its job.
+fn swap_with_leader(node: &Node, call: &'static str, inter: &Arc<Inter>, told: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut heard = vec![0; inter.remote.size() as usize * PART_BYTES];
+    // SAFETY: both buffers stay until both operations are over, below; the first is only read.
+    let (out, back) = unsafe {
+        (Layout::contiguous(told.as_ptr().cast_mut(), told.len()), Layout::contiguous(heard.as_mut_ptr(), heard.len()))
+    };
+    let receive = node.irecv(inter.id, Source::Rank(0), Tag::Is(LEADERS), back);
+    let send = node.isend(inter.id, 0, LEADERS, out, Mode::Standard);
+    let sent = finish(&Request::new(inter, Work::Op(send), call, Peer::To(0)))?;
+    if sent.failure.is_some() {
+        node.cancel(receive);
+    }
+    let received = finish(&Request::new(inter, Work::Op(receive), call, Peer::From(Source::Rank(0))))?;
+    if let Some(failure) = sent.failure.or(received.failure) {
+        return Err(failure);
+    }
+    heard.truncate(received.status.bytes as usize);
+    Ok(heard)
+}
