@@ -8,6 +8,7 @@ use crate::abi;
 use crate::error::Place;
 use crate::forward::{self as pmpi, Handle};
 use node::{ContextId, InterId, Node};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -122,7 +123,23 @@ pub unsafe fn maybe_at(at: usize) -> bool {
 /// The inter-communicator with this handle.
 pub fn find(comm: u64) -> Option<Arc<Inter>> {
     let handle = comm & abi::known()?.mask;
+    if BELOW.get() {
+        return None;
+    }
     LIVE.read().unwrap_or_else(|e| e.into_inner()).get(&handle).cloned()
+}
+
+thread_local! {
+    static BELOW: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs calls of our own on carriers, in which an MPI that calls itself by public names means the carriers. There,
+/// callbacks of the program in the middle of them do not reach the inter-communicators.
+pub fn below<T>(calls: impl FnOnce() -> T) -> T {
+    let before = BELOW.replace(abi::get().family.calls_itself);
+    let out = calls();
+    BELOW.set(before);
+    out
 }
 
 pub fn insert(inter: Inter) {

@@ -14,5 +14,6 @@ pub static FAMILY: Family = Family {
     request_integer: None,
     bsend_overhead: 40,
     buffer_automatic: None,
+    calls_itself: true,
     constants: LAM,
 };

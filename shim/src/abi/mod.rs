@@ -69,6 +69,8 @@ pub struct Family {
     pub bsend_overhead: u64,
     /// The address that stands for a buffer without bounds.
     pub buffer_automatic: Option<usize>,
+    /// It makes collective calls out of others by their public names, which are ours.
+    pub calls_itself: bool,
     constants: [Const; CONSTANTS],
 }
 

@@ -13,5 +13,6 @@ pub static FAMILY: Family = Family {
     request_integer: None,
     bsend_overhead: 88,
     buffer_automatic: Some(-2_isize as usize),
+    calls_itself: false,
     constants: MPICH,
 };

@@ -15,5 +15,6 @@ pub static FAMILY: Family = Family {
     request_integer: Some(0x68),
     bsend_overhead: 128,
     buffer_automatic: None,
+    calls_itself: false,
     constants: OPENMPI,
 };

@@ -16,5 +16,6 @@ pub static FAMILY: Family = Family {
     request_integer: None,
     bsend_overhead: 512,
     buffer_automatic: Some(2),
+    calls_itself: false,
     constants: STANDARD,
 };

@@ -32,7 +32,7 @@ fn duplicate(comm: usize, at: usize, make: impl FnOnce(Handle, &mut Handle) -> c
     };
     let context = inter.next_child();
     let mut carrier = abi.comm_null;
-    let code = make(inter.carrier, &mut carrier);
+    let code = inter::below(|| make(inter.carrier, &mut carrier));
     let carrier = carrier & abi.mask;
     // An error handler that came back may have made it a success: then there is no communicator.
     if code != 0 || carrier == abi.comm_null {
@@ -147,7 +147,7 @@ fn place_in(wanted: Handle, inter: &Inter) -> Option<Part> {
 fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, at: usize) -> c_int {
     let abi = abi::get();
     let context = inter.next_child();
-    let made = node().and_then(|node| {
+    let make = |node: &'static Node| {
         let theirs = exchange_parts(abi, node, call, inter, part)?;
         let part = part.unwrap_or(None);
         // In the order of the keys, and among equals in that of the ranks.
@@ -172,8 +172,8 @@ fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, a
         copy_errhandler(inter.carrier, carrier);
         let members: Vec<u32> = members.into_iter().map(|(_, rank)| rank).collect();
         Ok(Some(inter.derive(node, carrier, context, own_rank(carrier), &members)))
-    });
-    let made = match made {
+    };
+    let made = match node().and_then(|node| inter::below(|| make(node))) {
         Ok(made) => made,
         Err(failure) => {
             if let Ok(node) = node() {
