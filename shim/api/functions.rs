@@ -60,7 +60,7 @@ impl Arg {
 impl Function {
     /// The name in C. Extensions stand in the table by what follows `MPI`.
     pub fn c_name(&self) -> String {
-        let extension = ["X_", "L_", "O_"].iter().any(|prefix| self.name.starts_with(prefix));
+        let extension = ["X_", "L_", "O_", "R_"].iter().any(|prefix| self.name.starts_with(prefix));
         format!("MPI{}{}", if extension { "" } else { "_" }, self.name)
     }
 }
