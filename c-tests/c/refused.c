@@ -34,7 +34,8 @@ static int is_refused(const char *name, const char *letters)
     int code = call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
     ++kit_checks;
     if (kit_class(code) != class || !strstr(kit_error(code), name + (name[0] == 'P')))
-        kit_fail(__FILE__, __LINE__, "%s %s: class %d, not %d: %s", name, letters, kit_class(code), class, kit_error(code));
+        kit_fail(__FILE__, __LINE__, "%s %s: class %d, not %d: %s", name, letters, kit_class(code), class,
+                 kit_error(code));
     return 1;
 }
 
