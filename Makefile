@@ -13,7 +13,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .PHONY: all headers demo test pure system figures check deny install provision clean
 
-# The headers are committed; `make check` compares them with the source.
+# The headers and docs/coverage.md are committed; `make headers` writes them, `make check` compares them with the source.
 all: $(HEADERS)
 	$(CARGO) build --release -p mpi-connect-shim -p mpi-connect
 

@@ -3,6 +3,8 @@
 
 #[path = "api/constants.rs"]
 mod constants;
+#[path = "api/functions.rs"]
+mod functions;
 #[path = "api/generate.rs"]
 mod generate;
 
@@ -11,7 +13,8 @@ fn main() {
     let out = std::path::PathBuf::from(std::env::var("OUT_DIR").expect("set by cargo"));
     let read = |table: &str| std::fs::read_to_string(table).expect("the tables are in the tree");
     let write = |file: &str, text: String| std::fs::write(out.join(file), text).expect("OUT_DIR is writable");
-    write("entries.rs", generate::generate(&read("api/functions.txt")));
+    let entries = generate::generate(&read("api/functions.txt"));
+    write("entries.rs", entries.unwrap_or_else(|e| panic!("functions.txt: {e}")));
     let abi = constants::parse(&read("api/constants.txt")).and_then(|rows| constants::generate(&rows));
     write("abi.rs", abi.unwrap_or_else(|e| panic!("constants.txt: {e}")));
     // Our thread and attribute callbacks outlive any dlclose.

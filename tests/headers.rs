@@ -1,19 +1,24 @@
-//! The public headers are generated: the C one from the source of the calls, the Fortran ones from the list below.
-//! With `MPI_CONNECT_WRITE_HEADERS=1` they are written, otherwise compared with what is committed.
+//! The public headers are generated: the C one from the source of the calls, the Fortran ones from the list below; and
+//! so is docs/coverage.md, from the table of MPI's functions. With `MPI_CONNECT_WRITE_HEADERS=1` they are written,
+//! otherwise compared with what is committed.
 
+#[path = "../shim/api/functions.rs"]
+mod functions;
+
+use functions::{Section, Way};
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn settle(name: &str, text: &str) {
-    let path = root().join("include").join(name);
+fn settle(file: &str, text: &str) {
+    let path = root().join(file);
     if std::env::var_os("MPI_CONNECT_WRITE_HEADERS").is_some() {
-        std::fs::write(&path, text).expect("include/ is writable");
+        std::fs::write(&path, text).expect("the tree is writable");
     } else {
         let there = std::fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(there, text, "include/{name} is not what the source says: run `make headers`");
+        assert_eq!(there, text, "{file} is not what the source says: run `make headers`");
     }
 }
 
@@ -31,7 +36,7 @@ fn c_header() {
         .generate()
         .expect("the source of the calls can be read")
         .write(&mut text);
-    settle("mpi_connect.h", std::str::from_utf8(&text).expect("UTF-8"));
+    settle("include/mpi_connect.h", std::str::from_utf8(&text).expect("UTF-8"));
 }
 
 /// One argument of a Fortran call.
@@ -92,7 +97,7 @@ fn fortran_include_file() {
     for (kind, value) in KINDS {
         text += &format!("      integer {kind}\n      parameter ({kind} = {value})\n");
     }
-    settle("mpif_connect.h", &text);
+    settle("include/mpif_connect.h", &text);
 }
 
 /// A subroutine with these arguments: its first line and its declarations.
@@ -120,7 +125,7 @@ fn fortran_module() {
         text += &format!("    end subroutine {call}\n");
     }
     text += "  end interface\nend module mpi_connect\n";
-    settle("mpi_connect.f90", &text);
+    settle("include/mpi_connect.f90", &text);
 }
 
 /// Communicators by type, or as INTEGERs; `ierror` may be left out, as in all calls of mpi_f08.
@@ -163,5 +168,95 @@ fn fortran_2008_module() {
         }
     }
     text += "end module mpi_connect_f08\n";
-    settle("mpi_connect_f08.f90", &text);
+    settle("include/mpi_connect_f08.f90", &text);
+}
+
+// ---------------------------------------------------------------------------------------------------- docs/coverage.md
+
+fn table() -> String {
+    std::fs::read_to_string(root().join("shim/api/functions.txt")).expect("the table is in the tree")
+}
+
+const INTRODUCTION: &str = "\
+# What works on an inter-communicator between jobs
+
+Made by `make headers` from `shim/api/functions.txt`, which a test compares with the `mpi.h` of every MPI: it has each
+function there that takes or gives a communicator, a request, a message, a group or a status.
+
+This is about calls on what the library adds: inter-communicators between jobs, the requests, messages and groups that
+come from them. On anything else every call goes to the MPI below. An inter-communicator between jobs is carried by a
+communicator of the MPI below, the *carrier*; the library adds the other job. A function that the MPI below does not
+have looks lacking through the library too.
+
+Names stand without `MPI_`; those of MPIs' own extensions (`MPIX_`, `MPIL_`, …) in full. Each stands for its form with
+large counts (`MPI_Send_c` beside `MPI_Send`) too.
+";
+
+const CHAPTERS: [(&str, &[Way]); 4] = [
+    ("Works, by the library", &[Way::Always, Way::Ours, Way::Convert]),
+    ("Works, by the MPI below", &[Way::Native]),
+    ("Refused: an error that names the call, by the communicator's error handler", &[Way::Refuse]),
+    ("Not touched: the program calls the MPI's own function", &[Way::Below]),
+];
+
+/// The names of a section. A form with large counts goes without saying where the other one is beside it.
+fn names(section: &Section) -> Vec<String> {
+    let all: Vec<_> = section.functions.iter().map(|f| f.c_name()).collect();
+    let said = |name: &&String| !name.strip_suffix("_c").is_some_and(|small| all.iter().any(|n| n == small));
+    all.iter().filter(said).map(|name| name.strip_prefix("MPI_").unwrap_or(name).to_owned()).collect()
+}
+
+/// Words in lines that are not too long.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut width = 0;
+    for word in text.split(' ') {
+        let long = word.chars().count();
+        let fits = width + 1 + long <= 120;
+        if width > 0 {
+            out.push(if fits { ' ' } else { '\n' });
+        }
+        width = if fits && width > 0 { width + 1 + long } else { long };
+        out += word;
+    }
+    out + "\n"
+}
+
+#[test]
+fn coverage_page() {
+    let sections = functions::parse(&table()).expect("a table without faults");
+    let mut text = INTRODUCTION.to_owned();
+    for (chapter, ways) in CHAPTERS {
+        text += &format!("\n## {chapter}\n");
+        for section in sections.iter().filter(|s| ways.contains(&s.way)) {
+            let names = format!("`{}`", names(section).join(" "));
+            text += &format!("\n{}", wrapped(&format!("**{}**: {}.", section.title, section.why)));
+            text += &wrapped(&names);
+            for function in section.functions.iter().filter(|f| !f.why.is_empty()) {
+                text += &wrapped(&format!("- `{}`: {}.", function.c_name(), function.why));
+            }
+        }
+    }
+    settle("docs/coverage.md", &text);
+}
+
+/// A table with a fault is told, whichever it is.
+#[test]
+fn a_table_with_a_fault_is_none() {
+    let fault = |table: &str| functions::parse(table).err().unwrap_or_default();
+    assert_eq!(fault("== ours | Sends | why\n# no more\n\nSend buf comm:Comm -- because"), "");
+    assert_eq!(fault("Send buf comm:Comm"), "Send buf comm:Comm: in no section");
+    assert_eq!(fault("== ours | Sends\nSend buf comm:Comm"), "== ours | Sends: not `== WAY | what | why`");
+    assert_eq!(fault("== ours | Sends |\nSend buf comm:Comm"), "== ours | Sends |: what, and why?");
+    assert_eq!(fault("== theirs | Sends | why\nSend buf comm:Comm"), "Sends: no way \"theirs\"");
+    assert_eq!(fault("== ours | Sends | why\n"), "Sends: a section without functions");
+    assert_eq!(fault("== ours | Sends | why\nSend buf com:Com"), "Send: no mark \"Com\"");
+    assert_eq!(fault("== ours | Sends | why\nSend comm:Comm\nSend comm:Comm"), "Send: twice");
+    assert_eq!(fault("== refuse | Sends | why\nSend buf comm"), "Send: no argument that could be ours");
+    for way in ["native", "below"] {
+        let table = |args: &str| format!("== {way} | Any | why\nAny {args}");
+        assert_eq!(fault(&table("comm:Comm request:Out")), "");
+        assert_eq!(fault(&table("request:Request*")), "Any: a token would reach the MPI below");
+        assert_eq!(fault(&table("group:Group")), "Any: a token would reach the MPI below");
+    }
 }

@@ -1,6 +1,10 @@
 //! Names that the MPI lacks are not offered by the library either.
 
+#[path = "../../shim/api/functions.rs"]
+mod functions;
+
 use c_tests::{Done, Figure, Launch, Library, MPIS, Scene, compile_tool, compile_with, library, root};
+use functions::{Function, Way};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -10,14 +14,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 const WITHOUT_MPI: &[&str] = &["-Wl,--as-needed"];
 const WITH_MPI: &[&str] = &["-DGAPS_WITH_MPI"];
 
-/// All names of the table, one a line.
+/// All names that the library can offer, one a line.
 fn write_names(to: &Path) -> usize {
     let table = std::fs::read_to_string(root().join("shim/api/functions.txt")).expect("the table");
-    let functions = table.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split_whitespace().nth(1));
-    let names: Vec<String> = functions
-        .map(|f| if f.starts_with("X_") { format!("MPI{f}") } else { format!("MPI_{f}") })
-        .flat_map(|name| [format!("P{name}"), name])
-        .collect();
+    let sections = functions::parse(&table).expect("a table without faults");
+    let exported = sections.iter().filter(|s| s.way != Way::Below).flat_map(|s| &s.functions);
+    let names: Vec<String> = exported.map(Function::c_name).flat_map(|name| [format!("P{name}"), name]).collect();
     std::fs::write(to, names.join("\n")).expect("the scene's folder");
     names.len()
 }

@@ -1,6 +1,6 @@
 // Turns `functions.txt` into the entry points. Used by build.rs only.
 //
-// For every function it writes
+// For every exported function it writes
 //   MPI_X, PMPI_X   one jump through SLOTS: what a native call pays
 //   resolve_*       what a slot holds at first: finds what belongs there
 //   visible_*       tells the dynamic linker what a name stands for, while no MPI is loaded
@@ -8,52 +8,12 @@
 //   guarded_X       forwards through a PMPI tool that sits between us and the MPI
 //   by_caller_X     the same for PMPI_X, but straight to the MPI when the tool itself calls, or the MPI
 
+use crate::functions::{self, Function, Way};
 use std::fmt::Write;
-
-#[derive(PartialEq, Clone, Copy)]
-enum Way {
-    Always,
-    Ours,
-    Native,
-    Refuse,
-    Convert,
-}
-
-struct Function {
-    way: Way,
-    name: String,
-    /// Name and mark ("" when the argument is not looked at).
-    args: Vec<(String, String)>,
-}
-
-fn parse(table: &str) -> Vec<Function> {
-    let mut all = Vec::new();
-    for line in table.lines() {
-        let line = line.split('#').next().unwrap_or_default();
-        let mut words = line.split_whitespace();
-        let (Some(way), Some(name)) = (words.next(), words.next()) else { continue };
-        let way = match way {
-            "always" => Way::Always,
-            "ours" => Way::Ours,
-            "native" => Way::Native,
-            "refuse" => Way::Refuse,
-            "convert" => Way::Convert,
-            other => panic!("functions.txt: unknown way {other:?} for {name}"),
-        };
-        let args = words
-            .map(|w| {
-                let (n, mark) = w.split_once(':').unwrap_or((w, ""));
-                (format!("r#{n}"), mark.to_owned())
-            })
-            .collect();
-        all.push(Function { way, name: name.to_owned(), args });
-    }
-    all
-}
 
 /// What is asked about an argument, by its mark: whether it is ours; where a failure is raised; what kind it is.
 fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'static str) {
-    let count = format!("{} as i32", function.args[0].0);
+    let count = format!("r#{} as i32", function.args[0].name);
     let (test, place, kind) = match mark {
         "Comm" => (format!("crate::inter::maybe({arg})"), format!("place::comm({arg})"), "Comm"),
         "Comm*" => (
@@ -71,15 +31,16 @@ fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'s
         "Message*" => (format!("crate::message::is_token_at({arg})"), format!("place::message_at({arg})"), "Request"),
         "Group" => (format!("crate::group::is_token({arg})"), format!("place::group({arg})"), "Group"),
         "Group*" => (format!("crate::group::is_token_at({arg})"), "Some(Place::world())".to_owned(), "Group"),
-        other => panic!("functions.txt: unknown mark {other:?} for {}", function.name),
+        other => panic!("functions.txt: {}: nothing asks about {other:?}", function.name),
     };
     (test, place, kind)
 }
 
-pub fn generate(table: &str) -> String {
+pub fn generate(table: &str) -> Result<String, String> {
     let mut out = String::new();
     let w = &mut out;
-    let functions = parse(table);
+    let exported = functions::parse(table)?.into_iter().filter(|s| s.way != Way::Below);
+    let functions: Vec<_> = exported.flat_map(|s| s.functions.into_iter().map(move |f| (s.way, f))).collect();
     let n = functions.len();
     writeln!(w, "pub const FUNCTIONS: usize = {n};").unwrap();
     let mut slots = String::new();
@@ -88,38 +49,38 @@ pub fn generate(table: &str) -> String {
     let mut checked = String::new();
     let mut guarded = String::new();
     let mut ways = String::new();
-    for (i, f) in functions.iter().enumerate() {
-        let name = &f.name;
-        // MPIX_ functions stand in the table as X_.
-        let mpi = if name.starts_with("X_") { "MPI" } else { "MPI_" };
+    for (i, (way, f)) in functions.iter().enumerate() {
+        let (name, way) = (&f.name, *way);
+        let mpi = f.c_name();
         let (face, pface) = (2 * i, 2 * i + 1);
-        for (slot, prefix) in [(face, mpi.to_owned()), (pface, format!("P{mpi}"))] {
+        for (slot, mpi) in [(face, mpi.clone()), (pface, format!("P{mpi}"))] {
             let at = slot * size_of::<usize>();
             writeln!(
                 w,
-                "#[unsafe(naked)]\n#[unsafe(no_mangle)]\n#[allow(non_snake_case)]\npub unsafe extern \"C\" fn {prefix}{name}() {{\n    \
+                "#[unsafe(naked)]\n#[unsafe(no_mangle)]\n#[allow(non_snake_case)]\npub unsafe extern \"C\" fn {mpi}() {{\n    \
                  naked_asm!(\"jmp qword ptr [rip + {{slots}} + {{at}}]\", slots = sym SLOTS, at = const {at})\n}}\n\
-                 #[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn resolve_{prefix}{name}() {{\n    \
+                 #[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn resolve_{mpi}() {{\n    \
                  naked_asm!(\"push {{slot}}\", \"jmp {{common}}\", slot = const {slot}, common = sym resolve_common)\n}}\n\
-                 #[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn visible_{prefix}{name}() {{\n    \
+                 #[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn visible_{mpi}() {{\n    \
                  naked_asm!(\"mov edi, {{slot}}\", \"jmp {{resolve}}\", slot = const {slot}, resolve = sym exports::resolve)\n}}"
             )
             .unwrap();
-            write!(slots, "Slot::new(resolve_{prefix}{name} as *mut ()), ").unwrap();
-            write!(visible, "Code(visible_{prefix}{name} as *const ()), ").unwrap();
+            write!(slots, "Slot::new(resolve_{mpi} as *mut ()), ").unwrap();
+            write!(visible, "Code(visible_{mpi} as *const ()), ").unwrap();
         }
-        let params = f.args.iter().map(|(a, _)| format!("{a}: usize")).collect::<Vec<_>>().join(", ");
-        let values = f.args.iter().map(|(a, _)| a.as_str()).collect::<Vec<_>>().join(", ");
+        let params = f.args.iter().map(|a| format!("r#{}: usize", a.name)).collect::<Vec<_>>().join(", ");
+        let values = f.args.iter().map(|a| format!("r#{}", a.name)).collect::<Vec<_>>().join(", ");
         let types = vec!["usize"; f.args.len()].join(", ");
-        let result = if f.way == Way::Convert { "usize" } else { "c_int" };
+        let result = if way == Way::Convert { "usize" } else { "c_int" };
         let fn_type = format!("unsafe extern \"C\" fn({types}) -> {result}");
-        let marked: Vec<_> = f.args.iter().filter(|(_, m)| !m.is_empty() && m != "Out").collect();
-        let outs: Vec<_> = f.args.iter().filter(|(_, m)| m == "Out").map(|(a, _)| a.as_str()).collect();
+        let marked = f.args.iter().filter(|a| a.handle().is_some());
+        let asked = marked.map(|a| questions(f, &format!("r#{}", a.name), &a.mark));
+        let outs: Vec<_> = f.args.iter().filter(|a| a.is_out()).map(|a| format!("r#{}", a.name)).collect();
         let mut body = String::new();
-        match f.way {
+        match way {
             Way::Always => writeln!(body, "    ours::{name}(Face(K), {values})").unwrap(),
             Way::Ours => {
-                let asked: Vec<_> = marked.iter().map(|(a, m)| questions(f, a, m)).collect();
+                let asked: Vec<_> = asked.collect();
                 let any = asked.iter().map(|q| q.0.as_str()).collect::<Vec<_>>().join(" || ");
                 let place = asked.iter().map(|q| q.1.as_str()).collect::<Vec<_>>().join(".or(");
                 let place = format!("{place}{}", ")".repeat(asked.len() - 1));
@@ -136,8 +97,7 @@ pub fn generate(table: &str) -> String {
                 .unwrap();
             }
             Way::Refuse => {
-                for (a, m) in &marked {
-                    let (test, place, kind) = questions(f, a, m);
+                for (test, place, kind) in asked {
                     writeln!(
                         body,
                         "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
@@ -151,10 +111,10 @@ pub fn generate(table: &str) -> String {
                 writeln!(body, "    if let Some(value) = ours::{name}({values}) {{\n        return value;\n    }}")
                     .unwrap();
             }
-            Way::Native => {}
+            Way::Native | Way::Below => {}
         }
         writeln!(w, "#[allow(non_snake_case)]\nunsafe extern \"C\" fn checked_{name}<const K: usize>({params}) -> {result} {{\n{body}").unwrap();
-        if f.way != Way::Always {
+        if way != Way::Always {
             writeln!(
                 w,
                 "    // SAFETY: `forward::native` gives the function of this index, which takes these arguments.\n    \
@@ -187,10 +147,10 @@ pub fn generate(table: &str) -> String {
         )
         .unwrap();
         write!(guarded, "Code(guarded_{name}::<{face}> as *const ()), Code(by_caller_{name} as *const ()), ").unwrap();
-        write!(names, "c\"P{mpi}{name}\", ").unwrap();
-        let way = match f.way {
+        write!(names, "c\"P{mpi}\", ").unwrap();
+        let way = match way {
             Way::Always => "Always",
-            Way::Native => "Never",
+            Way::Native | Way::Below => "Never",
             Way::Ours | Way::Refuse | Way::Convert => "OnceJoined",
         };
         write!(ways, "Looking::{way}, ").unwrap();
@@ -205,5 +165,5 @@ pub fn generate(table: &str) -> String {
          /// When each function's arguments are looked at.\nstatic LOOKING: [Looking; FUNCTIONS] = [{ways}];"
     )
     .unwrap();
-    out
+    Ok(out)
 }

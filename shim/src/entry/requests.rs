@@ -52,3 +52,15 @@ pub unsafe fn Request_get_status(token: usize, flag: usize, status: usize) -> An
     }
     Some(0)
 }
+
+/// The same question of MPICH's, without a status: the answer is the result.
+pub unsafe fn X_Request_is_complete(token: usize) -> Answer {
+    let Some(request) = request::find(token as u64) else { return Some(1) };
+    Some(node().map_or(1, |node| look(node, |core| request.look(core)).is_some().into()))
+}
+
+/// LAM's names of requests: ours have none.
+pub fn L_Request_get_name(token: usize) -> Option<usize> {
+    // SAFETY: looks at the value only.
+    unsafe { request::is_token(token) }.then_some(0)
+}
