@@ -963,8 +963,6 @@ static void refused(void)
     NOT_OPEN(MPI_Alltoall, in, 1, MPI_INT, out, 1, MPI_INT, inter);
     NOT_OPEN(MPI_Scan, in, out, 1, MPI_INT, MPI_SUM, inter);
     NOT_OPEN(MPI_Exscan, in, out, 1, MPI_INT, MPI_SUM, inter);
-    NOT_OPEN(MPI_Comm_dup, inter, &comm);
-    NOT_OPEN(MPI_Comm_split, inter, 0, 0, &comm);
     NOT_OPEN(MPI_Intercomm_merge, inter, 0, &comm);
     NOT_OPEN(MPI_Win_create, in, sizeof in, 1, MPI_INFO_NULL, inter, &win);
 #ifndef LAM_MPI
@@ -973,7 +971,6 @@ static void refused(void)
     NOT_OPEN(MPI_Ibarrier, inter, &request);
     NOT_OPEN(MPI_Ibcast, in, 1, MPI_INT, 0, inter, &request);
     NOT_OPEN(MPI_Iallreduce, in, out, 1, MPI_INT, MPI_SUM, inter, &request);
-    NOT_OPEN(MPI_Comm_idup, inter, &comm, &request);
 #endif
 }
 

@@ -12,7 +12,7 @@ const OF_MPI_3: &str = "with-info";
 #[test]
 fn objects() {
     let mut figure = Figure::new("18-objects", "inter-communicators as objects: values checked, all right");
-    for ((a, b), (m, n)) in Mpi::ring().into_iter().zip([(3, 2), (1, 3), (2, 2), (1, 1)].into_iter().cycle()) {
+    for ((a, b), (m, n)) in Mpi::ring().zip([(3, 2), (1, 3), (2, 2), (1, 1)].into_iter().cycle()) {
         let scene = Scene::new(format!("objects: {} on {m}, with {} on {n}", a.name, b.name));
         let newer = [a, b].iter().all(|mpi| mpi.name != "lam").then_some(OF_MPI_3);
         let sections: Vec<_> = SECTIONS.into_iter().chain(newer).collect();
