@@ -21,6 +21,7 @@ pub const TIMEOUT: &str = "MPI_CONNECT_TIMEOUT";
 pub const IFACE: &str = "MPI_CONNECT_IFACE";
 pub const PORTRANGE: &str = "MPI_CONNECT_PORTRANGE";
 pub const LOG: &str = "MPI_CONNECT_LOG";
+pub const ADOPT: &str = "MPI_CONNECT_ADOPT";
 pub const LIB: &str = "MPI_CONNECT_LIB";
 
 /// Seconds, while [`TIMEOUT`] is not set.
@@ -45,6 +46,11 @@ pub const ALL: &[Setting] = &[
     Setting { name: PORTRANGE, meaning: "ports to listen on: FIRST-LAST", default: "any free port" },
     Setting { name: LOG, meaning: "what to tell on stderr: off, error, info, debug", default: "off" },
     Setting {
+        name: ADOPT,
+        meaning: "1: what MPI_Intercomm_create makes within one job is carried by this library too",
+        default: "0",
+    },
+    Setting {
         name: LIB,
         meaning: "the libmpi_connect.so that 'mpi-connect run' preloads",
         default: "found from where mpi-connect itself lies",
@@ -60,6 +66,11 @@ pub fn timeout() -> Result<Duration, String> {
         }
         _ => Ok(Duration::from_secs(DEFAULT_TIMEOUT)),
     }
+}
+
+/// Whether inter-communicators within one job are ours too, as [`ADOPT`] says.
+pub fn adopt() -> bool {
+    std::env::var(ADOPT).is_ok_and(|v| v.trim() == "1")
 }
 
 /// Whether this variable has our prefix and no meaning.

@@ -5,7 +5,7 @@
 //! the program frees it; an [`Inter`] lives on while requests use it.
 
 use crate::abi;
-use crate::error::Place;
+use crate::error::{Class, Failure, Place};
 use crate::forward::{self as pmpi, Handle};
 use node::{ContextId, InterId, Node};
 use std::cell::Cell;
@@ -20,6 +20,66 @@ pub struct Remote {
     pub name: String,
     /// The members' process numbers, in order of rank.
     pub members: Arc<[Process]>,
+    /// The same as the MPI below has it, where they are of this very job.
+    pub here: Option<Arc<NativeGroup>>,
+}
+
+/// A group of the MPI below, our own.
+#[derive(Debug)]
+pub struct NativeGroup(Handle);
+
+impl NativeGroup {
+    /// `group` is given up to this.
+    pub fn new(group: Handle) -> NativeGroup {
+        NativeGroup(group)
+    }
+
+    /// For the program, which frees it.
+    pub fn into_handle(self) -> Handle {
+        let handle = self.0;
+        std::mem::forget(self);
+        handle
+    }
+
+    /// As MPI_Group_compare answers.
+    pub fn compare(&self, other: &NativeGroup) -> c_int {
+        let mut answer = abi::get().unequal;
+        // SAFETY: two live groups, plain out-argument.
+        unsafe { pmpi::group_compare(self.0, other.0, &mut answer) };
+        answer
+    }
+
+    /// A part of it, in this order.
+    pub fn part(&self, ranks: &[u32]) -> NativeGroup {
+        let ranks: Vec<c_int> = ranks.iter().map(|rank| *rank as c_int).collect();
+        let mut part: Handle = 0;
+        // SAFETY: a live group and ranks in it, plain out-argument.
+        unsafe { pmpi::group_incl(self.0, ranks.len() as c_int, ranks.as_ptr(), &mut part) };
+        NativeGroup(part & abi::get().mask)
+    }
+
+    /// The rank that a member has in a communicator.
+    pub fn rank_in(&self, comm: Handle, rank: c_int) -> Result<c_int, Failure> {
+        let (mut group, mut found) = (0, abi::get().undefined);
+        // SAFETY: a live communicator and group, one rank each way; the group is our own, freed once.
+        unsafe {
+            if pmpi::comm_group(comm, &mut group) == 0 {
+                pmpi::group_translate_ranks(self.0, 1, &rank, group, &mut found);
+                pmpi::group_free(&mut group);
+            }
+        }
+        if found != abi::get().undefined {
+            return Ok(found);
+        }
+        Err(Failure::new(Class::Comm, "the leader of the other side is not in MPI_COMM_WORLD"))
+    }
+}
+
+impl Drop for NativeGroup {
+    fn drop(&mut self) {
+        // SAFETY: our own reference, given up once.
+        unsafe { pmpi::group_free(&mut self.0) };
+    }
 }
 
 impl Remote {
@@ -63,6 +123,7 @@ impl Inter {
         let remote = Remote {
             name: self.remote.name.clone(),
             members: members.iter().map(|rank| self.remote.members[*rank as usize]).collect(),
+            here: self.remote.here.as_ref().map(|here| Arc::new(here.part(members))),
         };
         Inter::new(carrier, id, context, remote, *self.tag_ub)
     }

@@ -8,6 +8,7 @@
 //! places for results are writable or null.
 #![allow(clippy::missing_safety_doc)]
 
+pub mod adopt;
 pub mod collective;
 mod fork;
 mod meet;
@@ -421,7 +422,7 @@ fn join(
     let id = node.open(registration.me(), &group, context);
     base::log!(Info, "joined '{}' with '{wanted}' ({size} ranks), context {number}", registration.name);
     let tag_ub = tag_ub.min(c_int::try_from(remote_tag_ub).unwrap_or(c_int::MAX));
-    Ok(Inter::new(carrier, id, context, Remote { name: wanted, members }, tag_ub))
+    Ok(Inter::new(carrier, id, context, Remote { name: wanted, members, here: None }, tag_ub))
 }
 
 fn timeout() -> Result<Duration, Failure> {

@@ -2,8 +2,8 @@
 
 use crate::entry::node;
 use crate::error::{Class, Failure, errhandler, raise};
-use crate::forward as pmpi;
-use crate::inter::{Inter, Process};
+use crate::forward::{self as pmpi, Handle};
+use crate::inter::{Inter, NativeGroup, Process};
 use crate::wait::wait;
 use crate::{abi, buffer, group, inter, left, request};
 use std::ffi::{c_int, c_void};
@@ -27,6 +27,12 @@ pub unsafe fn Comm_remote_size(comm: usize, size: usize) -> Answer {
 
 pub unsafe fn Comm_remote_group(comm: usize, at: usize) -> Answer {
     let inter = inter::find(comm as u64)?;
+    if let Some(here) = &inter.remote.here {
+        let all: Vec<_> = (0..inter.remote.size()).collect();
+        // SAFETY: the program's group, of the MPI below.
+        unsafe { abi::store_handle(at, here.part(&all).into_handle()) };
+        return Some(0);
+    }
     let Some(token) = group::insert(group::RemoteGroup { size: inter.remote.size() }) else {
         return Some(raise(inter.errors(), &Failure::new(Class::Other, "MPI_Comm_remote_group: too many groups")));
     };
@@ -58,12 +64,34 @@ pub unsafe fn Comm_compare(comm1: usize, comm2: usize, result: usize) -> Answer 
                 _ => local,
             }
         }
-        // An inter- and an intra-communicator.
-        _ => abi.unequal,
+        (Some(ours), None) => compare_with_native(&ours, comm2 as u64 & abi.mask),
+        (None, Some(ours)) => compare_with_native(&ours, comm1 as u64 & abi.mask),
     };
     // SAFETY: the program's int.
     unsafe { (result as *mut c_int).write(answer) };
     Some(0)
+}
+
+/// One of ours and a communicator of the MPI below: only what is adopted has processes that the other may have too.
+fn compare_with_native(ours: &Inter, other: Handle) -> c_int {
+    let abi = abi::get();
+    let mut is_inter = 0;
+    // SAFETY: a live communicator, plain out-argument.
+    unsafe { pmpi::comm_test_inter(other, &mut is_inter) };
+    let Some(here) = ours.remote.here.as_ref().filter(|_| is_inter != 0) else { return abi.unequal };
+    let group = |ask: unsafe fn(Handle, *mut Handle) -> c_int, comm| {
+        let mut group: Handle = 0;
+        // SAFETY: a live communicator, plain out-argument.
+        unsafe { ask(comm, &mut group) };
+        NativeGroup::new(group & abi.mask)
+    };
+    let (local, others_local) = (group(pmpi::comm_group, ours.carrier), group(pmpi::comm_group, other));
+    let others_remote = group(pmpi::comm_remote_group, other);
+    match [local.compare(&others_local), here.compare(&others_remote)] {
+        both if both.contains(&abi.unequal) => abi.unequal,
+        both if both.contains(&abi.similar) => abi.similar,
+        _ => abi.congruent,
+    }
 }
 
 enum Likeness {

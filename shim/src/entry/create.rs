@@ -5,11 +5,12 @@
 //! leaders (rank 0 of each side) exchange who goes where; every process of both sides succeeds, or all fail.
 
 use crate::abi;
+use crate::conn::adopt;
 use crate::conn::collective::{agree, from_leader, native};
-use crate::entry::node;
 use crate::entry::p2p::finish;
-use crate::error::{Class, Failure, copy_errhandler, raise};
-use crate::forward::{self as pmpi, Handle};
+use crate::entry::{look_at_arguments, node, unavailable};
+use crate::error::{Class, Failure, Place, copy_errhandler, raise};
+use crate::forward::{self, self as pmpi, Face, Handle};
 use crate::inter::{self, Inter};
 use crate::request::{Peer, Request, Work};
 use crate::{abi::Abi, group};
@@ -76,23 +77,90 @@ pub unsafe fn Comm_idup_with_info(comm: usize, info: usize, newcomm: usize, requ
     })
 }
 
+// ------------------------------------------------------------------------------------------------------ within one job
+
+pub fn Intercomm_create(
+    face: Face,
+    local_comm: usize,
+    local_leader: usize,
+    peer_comm: usize,
+    remote_leader: usize,
+    tag: usize,
+    newintercomm: usize,
+) -> c_int {
+    let call = "MPI_Intercomm_create";
+    if let Some(inter) = inter::find(local_comm as u64).or_else(|| inter::find(peer_comm as u64)) {
+        return raise(inter.errors(), &unavailable(call));
+    }
+    // SAFETY: the function of this face is MPI_Intercomm_create.
+    let code = unsafe {
+        type Create = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> c_int;
+        std::mem::transmute::<*const (), Create>(forward::native(face.0))(
+            local_comm,
+            local_leader,
+            peer_comm,
+            remote_leader,
+            tag,
+            newintercomm,
+        )
+    };
+    if !adopt::is_on() || newintercomm == 0 {
+        return code;
+    }
+    let abi = abi::get();
+    // SAFETY: the program's communicator.
+    let mut made = unsafe { abi::load_handle(newintercomm) } & abi.mask;
+    // An error handler that came back may have made a failure a success.
+    if code != 0 || made == abi.comm_null {
+        return code;
+    }
+    let local = local_comm as Handle & abi.mask;
+    match node().and_then(|node| adopt::adopt(abi, node, local, &mut made)) {
+        Ok(inter) => {
+            let carrier = inter.carrier;
+            inter::insert(inter);
+            look_at_arguments();
+            // SAFETY: the program's communicator.
+            unsafe { abi::store_handle(newintercomm, carrier) };
+            0
+        }
+        Err(failure) => raise(Place::Comm(local), &failure),
+    }
+}
+
+/// Within one job the MPI below can have both sides in one communicator.
+pub unsafe fn Intercomm_merge(comm: usize, high: usize, newcomm: usize) -> Answer {
+    let inter = inter::find(comm as u64)?;
+    let merged = adopt::merge(&inter, high as c_int).unwrap_or_else(|| Err(unavailable("MPI_Intercomm_merge")));
+    Some(match merged {
+        Ok(merged) => {
+            // SAFETY: the program's communicator.
+            unsafe { abi::store_handle(newcomm, merged) };
+            0
+        }
+        Err(failure) => raise(inter.errors(), &failure),
+    })
+}
+
 // --------------------------------------------------------------------------------------------------------------- parts
 
 /// The part that a process goes to, and where in it; `None`: to none.
-type Part = Option<(u32, i32)>;
+type Part = Option<(u64, i32)>;
 
 /// What one process may have got wrong: the others are told by number.
 #[derive(Clone, Copy)]
 enum Fault {
     Color = 1,
     Group,
+    Type,
 }
 
 impl Fault {
     fn failure(number: c_int, call: &str) -> Failure {
         match number {
             1 => Failure::new(Class::Arg, format!("{call}: the color is negative and not MPI_UNDEFINED")),
-            _ => Failure::new(Class::Group, format!("{call}: the group is not part of the local group")),
+            2 => Failure::new(Class::Group, format!("{call}: the group is not part of the local group")),
+            _ => Failure::new(Class::Arg, format!("{call}: here only MPI_COMM_TYPE_SHARED is known")),
         }
     }
 }
@@ -100,7 +168,7 @@ impl Fault {
 pub unsafe fn Comm_split(comm: usize, color: usize, key: usize, newcomm: usize) -> Answer {
     let inter = inter::find(comm as u64)?;
     let color = color as c_int;
-    let part = match u32::try_from(color) {
+    let part = match u64::try_from(color) {
         Ok(color) => Ok(Some((color, key as c_int))),
         Err(_) if color == abi::get().undefined => Ok(None),
         Err(_) => Err(Fault::Color),
@@ -108,12 +176,30 @@ pub unsafe fn Comm_split(comm: usize, color: usize, key: usize, newcomm: usize) 
     Some(part_off("MPI_Comm_split", &inter, part, newcomm))
 }
 
+/// Processes of one host, whichever side they are on.
+pub unsafe fn Comm_split_type(comm: usize, kind: usize, key: usize, _info: usize, newcomm: usize) -> Answer {
+    let inter = inter::find(comm as u64)?;
+    let (abi, kind) = (abi::get(), kind as c_int);
+    let host = |node: &Node| {
+        node.contact().host.chunks(8).fold(0, |hash, half| {
+            let half = half.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+            half ^ u64::rotate_left(hash, 1)
+        })
+    };
+    let part = match node() {
+        Ok(node) if kind == abi.comm_type_shared => Ok(Some((host(node), key as c_int))),
+        _ if kind == abi.undefined => Ok(None),
+        _ => Err(Fault::Type),
+    };
+    Some(part_off("MPI_Comm_split_type", &inter, part, newcomm))
+}
+
 pub unsafe fn Comm_create(comm: usize, group: usize, newcomm: usize) -> Answer {
     let call = "MPI_Comm_create";
     let Some(inter) = inter::find(comm as u64) else {
         // SAFETY: looks at the value only.
         let foreign = unsafe { group::is_token(group) };
-        return foreign.then(|| raise(crate::error::Place::Comm(comm as Handle), &Fault::failure(2, call)));
+        return foreign.then(|| raise(Place::Comm(comm as Handle), &Fault::failure(2, call)));
     };
     let part = place_in(group as Handle & abi::get().mask, &inter).ok_or(Fault::Group);
     Some(part_off(call, &inter, part, newcomm))
@@ -148,18 +234,19 @@ fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, a
     let abi = abi::get();
     let context = inter.next_child();
     let make = |node: &'static Node| {
-        let theirs = exchange_parts(abi, node, call, inter, part)?;
+        let (ours, theirs) = exchange_parts(abi, node, call, inter, part)?;
         let part = part.unwrap_or(None);
+        let same = |other: &Part| part.is_some() && other.map(|p| p.0) == part.map(|p| p.0);
         // In the order of the keys, and among equals in that of the ranks.
         let mut members: Vec<(i32, u32)> = (0u32..)
             .zip(&theirs)
-            .filter_map(|(rank, their)| {
-                their.filter(|(color, _)| part.is_some_and(|p| p.0 == *color)).map(|t| (t.1, rank))
-            })
+            .filter(|(_, p)| same(p))
+            .filter_map(|(rank, p)| Some((p.as_ref()?.1, rank)))
             .collect();
         members.sort_unstable();
-        let (color, key) = match part {
-            Some((color, key)) if !members.is_empty() => (color as c_int, key),
+        // The MPI below takes small numbers only: the first rank that goes there.
+        let (color, key) = match (part, ours.iter().position(same)) {
+            (Some((_, key)), Some(first)) if !members.is_empty() => (first as c_int, key),
             _ => (abi.undefined, 0),
         };
         let mut carrier = abi.comm_null;
@@ -192,42 +279,50 @@ fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, a
     0
 }
 
-/// Tells all processes of both sides where each goes; what comes back is the other side's, in order of rank.
+/// Tells all processes of both sides where each goes: the local ones and the others, in order of rank.
 fn exchange_parts(
     abi: &Abi,
     node: &Node,
     call: &'static str,
     inter: &Arc<Inter>,
     part: Result<Part, Fault>,
-) -> Result<Vec<Part>, Failure> {
+) -> Result<(Vec<Part>, Vec<Part>), Failure> {
     let fault = part.err().map_or(0, |fault| fault as c_int);
     let worst = agree(abi, inter.carrier, fault)?;
-    let ours = gather_parts(abi, inter.carrier, part.unwrap_or(None))?;
-    let verdict = ours.map(|ours| {
-        let told = if worst == 0 { ours } else { Vec::new() };
-        let theirs = swap_with_leader(node, call, inter, &told)?;
+    let job = &inter.remote.name;
+    let mut size = 0;
+    // SAFETY: a live communicator, plain out-argument.
+    native("MPI_Comm_size", unsafe { pmpi::comm_size(inter.carrier, &mut size) })?;
+    let ours = gather_parts(abi, inter.carrier, size as usize, part.unwrap_or(None))?;
+    let verdict = ours.map(|mut ours| {
         // A side that has found a fault says nothing of its processes.
+        if worst != 0 {
+            ours.clear();
+        }
+        let theirs = swap_with_leader(node, call, inter, &ours)?;
         if theirs.is_empty() && worst == 0 {
-            let job = &inter.remote.name;
             return Err(Failure::new(Class::Arg, format!("{call}: a process of job '{job}' gave a bad argument")));
         }
-        Ok(theirs)
+        ours.extend_from_slice(&theirs);
+        Ok(ours)
     });
-    let theirs = from_leader(abi, node, inter.carrier, verdict)?;
+    let all = from_leader(abi, node, inter.carrier, verdict)?;
     if worst != 0 {
         return Err(Fault::failure(if fault != 0 { fault } else { worst }, call));
     }
-    parts(&theirs, inter.remote.size())
-        .map_err(|_| Failure::new(Class::Intern, format!("{call}: job '{}' makes another call", inter.remote.name)))
+    let mut all = parts(&all, size as u32 + inter.remote.size())
+        .map_err(|_| Failure::new(Class::Intern, format!("{call}: job '{job}' makes another call")))?;
+    let theirs = all.split_off(size as usize);
+    Ok((all, theirs))
 }
 
-const TO_NONE: u32 = u32::MAX;
-const PART_BYTES: usize = 8;
+const TO_NONE: u64 = u64::MAX;
+const PART_BYTES: usize = 12;
 
 fn parts(bytes: &[u8], count: u32) -> Result<Vec<Part>, Malformed> {
     let mut t = Take(bytes);
     let mut one = || {
-        let (color, key) = (t.u32()?, t.u32()?);
+        let (color, key) = (t.u64()?, t.u32()?);
         Ok((color != TO_NONE).then_some((color, key as i32)))
     };
     let all = (0..count).map(|_| one()).collect::<Result<_, _>>()?;
@@ -236,16 +331,13 @@ fn parts(bytes: &[u8], count: u32) -> Result<Vec<Part>, Malformed> {
 }
 
 /// The parts of all local processes, in order of rank, on the leader; nothing elsewhere.
-fn gather_parts(abi: &Abi, comm: Handle, part: Part) -> Result<Option<Vec<u8>>, Failure> {
+fn gather_parts(abi: &Abi, comm: Handle, size: usize, part: Part) -> Result<Option<Vec<u8>>, Failure> {
     let (color, key) = part.unwrap_or((TO_NONE, 0));
     let mut own = Vec::with_capacity(PART_BYTES);
-    own.put_u32(color);
+    own.put_u64(color);
     own.put_u32(key as u32);
-    let mut size = 0;
-    // SAFETY: a live communicator, plain out-argument.
-    native("MPI_Comm_size", unsafe { pmpi::comm_size(comm, &mut size) })?;
     let leads = own_rank(comm) == 0;
-    let mut all = vec![0u8; if leads { size as usize * PART_BYTES } else { 0 }];
+    let mut all = vec![0u8; if leads { size * PART_BYTES } else { 0 }];
     let bytes = PART_BYTES as c_int;
     // SAFETY: so many bytes each; the leader has room for all.
     native("MPI_Gather", unsafe {

@@ -108,6 +108,11 @@ fn refuse(slot: usize, place: Place, kind: Class) -> c_int {
     raise(place, &Failure::new(kind, format!("{} is not available on {on} between jobs", name(slot))))
 }
 
+/// The failure of a call of ours that some inter-communicators only can serve.
+fn unavailable(call: &str) -> Failure {
+    Failure::new(Class::Comm, format!("{call} is not available on an inter-communicator between jobs"))
+}
+
 /// The answer of a call of ours that was given no place for its result.
 #[cold]
 fn nowhere(slot: usize, place: Option<Place>) -> Option<c_int> {

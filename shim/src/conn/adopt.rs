@@ -1,0 +1,132 @@
+//! `MPI_CONNECT_ADOPT=1`: inter-communicators within one job, made by MPI_Intercomm_create, are carried like those
+//! between jobs. So any program and any test suite with inter-communicators puts this library to work, unmodified.
+//!
+//! The MPI below makes its own first, with all its checks; by it the two sides tell each other where they are. Then it is
+//! given up. Invariant: what is adopted knows its remote group as a group of the MPI below.
+
+use super::collective::{from_leader, gather_records, native, split};
+use super::contacts;
+use crate::abi::{self, Abi};
+use crate::error::{Class, Failure, copy_errhandler};
+use crate::forward::{self as pmpi, Handle};
+use crate::house;
+use crate::inter::{Inter, NativeGroup, Remote};
+use base::ProcId;
+use base::bytes::{Put, Take};
+use base::settings;
+use engine::setup::MAX_RECORDS;
+use node::{ContextId, Group, Node, RemoteGroup};
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, OnceLock};
+
+/// Over all processes of the job, on which leaders meet: the program's own messages are not disturbed.
+static WORLD: OnceLock<Handle> = OnceLock::new();
+
+/// Collective over the job: right after MPI_Init.
+pub fn start(abi: &Abi) {
+    if settings::adopt() && WORLD.get().is_none() {
+        match split(abi, abi.comm_world) {
+            Ok((world, ..)) => {
+                let _ = WORLD.set(world);
+            }
+            Err(failure) => base::log!(Error, "{}: {}", settings::ADOPT, failure.text),
+        }
+    }
+}
+
+pub fn is_on() -> bool {
+    WORLD.get().is_some()
+}
+
+/// Takes over what the MPI below has just made of `local`. Collective over both sides.
+pub fn adopt(abi: &Abi, node: &Node, local: Handle, theirs: &mut Handle) -> Result<Inter, Failure> {
+    house::build()?;
+    let (carrier, rank, size) = split(abi, local)?;
+    let made = join(abi, node, carrier, (rank, size), *theirs);
+    copy_errhandler(*theirs, carrier);
+    let mut carrier = carrier;
+    // SAFETY: the MPI's own, which the program has not got; our own after a failure, of every process alike.
+    unsafe {
+        pmpi::comm_free(theirs);
+        if made.is_err() {
+            pmpi::comm_free(&mut carrier);
+        }
+    }
+    made
+}
+
+fn join(abi: &Abi, node: &Node, carrier: Handle, (rank, size): (u32, u32), between: Handle) -> Result<Inter, Failure> {
+    let records = gather_records(abi, carrier, rank, size, Ok(node.contact()))?;
+    let verdict = (rank == 0).then(|| {
+        let mut own = Vec::new();
+        own.put_u64(u64::from_le_bytes(base::ident::random()));
+        own.extend_from_slice(&base::ident::random::<16>());
+        own.put_u32(size);
+        own.put_bytes(&records);
+        let theirs = swap(abi, between, &own)?;
+        // Ours without the records: the others have no use for them.
+        own.truncate(24);
+        own.extend_from_slice(&theirs);
+        Ok(own)
+    });
+    let told = from_leader(abi, node, carrier, verdict)?;
+    let damaged = |_| Failure::new(Class::Intern, "what the leaders told each other is damaged");
+    let mut told = Take(&told);
+    let mut identity = || Ok((told.u64()?, told.array()?));
+    let ((incarnation, cookie), (remote, remote_cookie)) =
+        identity().and_then(|own| Ok((own, identity()?))).map_err(damaged)?;
+    let count = told.u32().map_err(damaged)?;
+    let contacts = told.bytes(MAX_RECORDS).and_then(|records| contacts(records, count)).map_err(damaged)?;
+    let mut group: Handle = 0;
+    // SAFETY: a live inter-communicator, plain out-argument.
+    native("MPI_Comm_remote_group", unsafe { pmpi::comm_remote_group(between, &mut group) })?;
+    let here = NativeGroup::new(group & abi.mask);
+    let members = contacts.iter().map(|c| c.process).collect();
+    node.add_group(Group { incarnation, cookie, rank, size });
+    let context = ContextId::root(1);
+    let me = ProcId { incarnation, rank };
+    let id = node.open(me, &RemoteGroup { incarnation: remote, cookie: remote_cookie, contacts }, context);
+    // Whoever may come is known now.
+    node.remove_group(incarnation);
+    let name = "the same MPI job".to_owned();
+    let remote = Remote { name, members, here: Some(Arc::new(here)) };
+    base::log!(Info, "adopted an inter-communicator with {count} ranks of {}", remote.name);
+    Ok(Inter::new(carrier, id, context, remote, super::largest_tag(abi)))
+}
+
+/// What the other side's rank 0 says, by the MPI below.
+fn swap(abi: &Abi, between: Handle, own: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut length = 0u64;
+    // SAFETY: so many bytes each way, of memory that stays.
+    let say = |out: &[u8], back: &mut [u8]| unsafe {
+        let (sent, got) = (out.len() as c_int, back.len() as c_int);
+        let ignore = abi.status_ignore as *mut c_void;
+        let (out, back) = (out.as_ptr().cast(), back.as_mut_ptr().cast());
+        native("MPI_Sendrecv", pmpi::sendrecv(out, sent, abi.byte, 0, 0, back, got, abi.byte, 0, 0, between, ignore))
+    };
+    let mut bytes = length.to_le_bytes();
+    say(&(own.len() as u64).to_le_bytes(), &mut bytes)?;
+    length = u64::from_le_bytes(bytes);
+    let mut theirs = vec![0; length as usize];
+    say(own, &mut theirs)?;
+    Ok(theirs)
+}
+
+/// Both sides of an adopted one in one communicator of the MPI below. Collective over both; `None`: not adopted.
+pub fn merge(inter: &Inter, high: c_int) -> Option<Result<Handle, Failure>> {
+    let (abi, here, world) = (abi::get(), inter.remote.here.as_ref()?, *WORLD.get()?);
+    Some((|| {
+        let leader = here.rank_in(world, 0)?;
+        let (mut between, mut merged) = (abi.comm_null, abi.comm_null);
+        // SAFETY: live communicators, plain out-arguments; the first result is ours alone.
+        unsafe {
+            let made = pmpi::intercomm_create(inter.carrier, 0, world, leader, 0, &mut between);
+            native("MPI_Intercomm_create", made)?;
+            let made = pmpi::intercomm_merge(between, high, &mut merged);
+            pmpi::comm_free(&mut between);
+            native("MPI_Intercomm_merge", made)?;
+        }
+        copy_errhandler(inter.carrier, merged);
+        Ok(merged & abi.mask)
+    })())
+}
