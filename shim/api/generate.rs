@@ -73,8 +73,8 @@ pub fn generate(table: &str) -> Result<String, String> {
         let types = vec!["usize"; f.args.len()].join(", ");
         let result = if way == Way::Convert { "usize" } else { "c_int" };
         let fn_type = format!("unsafe extern \"C\" fn({types}) -> {result}");
-        let marked = f.args.iter().filter(|a| a.handle().is_some());
-        let asked = marked.map(|a| questions(f, &format!("r#{}", a.name), &a.mark));
+        let marked = || f.args.iter().filter(|a| a.handle().is_some());
+        let asked = marked().map(|a| questions(f, &format!("r#{}", a.name), &a.mark));
         let outs: Vec<_> = f.args.iter().filter(|a| a.is_out()).map(|a| format!("r#{}", a.name)).collect();
         let mut body = String::new();
         match way {
@@ -97,7 +97,18 @@ pub fn generate(table: &str) -> Result<String, String> {
                 .unwrap();
             }
             Way::Refuse => {
-                for (test, place, kind) in asked {
+                for (arg, (test, place, kind)) in marked().zip(asked) {
+                    if arg.mark == "Comm" {
+                        let arg = format!("r#{}", arg.name);
+                        writeln!(
+                            body,
+                            "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
+                             let {arg} = match unsafe {{ if {test} {{ place::instead_of({arg}) }} else {{ Ok({arg}) }} }} {{\n        \
+                             Ok(comm) => comm,\n        Err(place) => return refuse({face}, place, Class::{kind}),\n    }};"
+                        )
+                        .unwrap();
+                        continue;
+                    }
                     writeln!(
                         body,
                         "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \

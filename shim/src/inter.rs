@@ -5,7 +5,7 @@
 //! the program frees it; an [`Inter`] lives on while requests use it.
 
 use crate::abi;
-use crate::error::{Class, Failure, Place};
+use crate::error::Place;
 use crate::forward::{self as pmpi, Handle};
 use node::{ContextId, InterId, Node};
 use std::cell::Cell;
@@ -57,22 +57,6 @@ impl NativeGroup {
         unsafe { pmpi::group_incl(self.0, ranks.len() as c_int, ranks.as_ptr(), &mut part) };
         NativeGroup(part & abi::get().mask)
     }
-
-    /// The rank that a member has in a communicator.
-    pub fn rank_in(&self, comm: Handle, rank: c_int) -> Result<c_int, Failure> {
-        let (mut group, mut found) = (0, abi::get().undefined);
-        // SAFETY: a live communicator and group, one rank each way; the group is our own, freed once.
-        unsafe {
-            if pmpi::comm_group(comm, &mut group) == 0 {
-                pmpi::group_translate_ranks(self.0, 1, &rank, group, &mut found);
-                pmpi::group_free(&mut group);
-            }
-        }
-        if found != abi::get().undefined {
-            return Ok(found);
-        }
-        Err(Failure::new(Class::Comm, "the leader of the other side is not in MPI_COMM_WORLD"))
-    }
 }
 
 impl Drop for NativeGroup {
@@ -101,6 +85,8 @@ pub struct Inter {
     pub remote: Remote,
     /// The smaller of both sides' MPI_TAG_UB. Boxed: the program gets its address as an attribute.
     pub tag_ub: Box<c_int>,
+    /// Within one job: what the MPI below has made of the same processes, for the calls that are not ours.
+    twin: OnceLock<Handle>,
     /// The error handler that the carrier had when the program freed it.
     orphaned: OnceLock<Handle>,
 }
@@ -108,7 +94,16 @@ pub struct Inter {
 impl Inter {
     pub fn new(carrier: Handle, id: InterId, context: ContextId, remote: Remote, tag_ub: c_int) -> Inter {
         let (children, tag_ub) = (AtomicU64::new(0), Box::new(tag_ub));
-        Inter { carrier, id, context, children, remote, tag_ub, orphaned: OnceLock::new() }
+        Inter { carrier, id, context, children, remote, tag_ub, twin: OnceLock::new(), orphaned: OnceLock::new() }
+    }
+
+    /// Gives it the MPI's own inter-communicator of the same processes, which ends with it.
+    pub fn set_twin(&self, twin: Handle) {
+        let _ = self.twin.set(twin);
+    }
+
+    pub fn twin(&self) -> Option<Handle> {
+        self.twin.get().copied()
     }
 
     /// The name of the next one that is made from this. Taken at once in every collective call that makes one, so that

@@ -1,12 +1,13 @@
 //! `MPI_CONNECT_ADOPT=1`: inter-communicators within one job, made by MPI_Intercomm_create, are carried like those
 //! between jobs. So any program and any test suite with inter-communicators puts this library to work, unmodified.
 //!
-//! The MPI below makes its own first, with all its checks; by it the two sides tell each other where they are. Then it is
-//! given up. Invariant: what is adopted knows its remote group as a group of the MPI below.
+//! The MPI below makes its own first, with all its checks; by it the two sides tell each other where they are. It stays as
+//! the twin, for the calls that this library does not serve yet: collectives, merge. Invariant: what is adopted knows its
+//! remote group as a group of the MPI below.
 
 use super::collective::{from_leader, gather_records, native, split};
 use super::contacts;
-use crate::abi::{self, Abi};
+use crate::abi::Abi;
 use crate::error::{Class, Failure, copy_errhandler};
 use crate::forward::{self as pmpi, Handle};
 use crate::house;
@@ -17,40 +18,27 @@ use base::settings;
 use engine::setup::MAX_RECORDS;
 use node::{ContextId, Group, Node, RemoteGroup};
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, OnceLock};
-
-/// Over all processes of the job, on which leaders meet: the program's own messages are not disturbed.
-static WORLD: OnceLock<Handle> = OnceLock::new();
-
-/// Collective over the job: right after MPI_Init.
-pub fn start(abi: &Abi) {
-    if settings::adopt() && WORLD.get().is_none() {
-        match split(abi, abi.comm_world) {
-            Ok((world, ..)) => {
-                let _ = WORLD.set(world);
-            }
-            Err(failure) => base::log!(Error, "{}: {}", settings::ADOPT, failure.text),
-        }
-    }
-}
+use std::sync::{Arc, LazyLock};
 
 pub fn is_on() -> bool {
-    WORLD.get().is_some()
+    static ON: LazyLock<bool> = LazyLock::new(settings::adopt);
+    *ON
 }
 
 /// Takes over what the MPI below has just made of `local`. Collective over both sides.
-pub fn adopt(abi: &Abi, node: &Node, local: Handle, theirs: &mut Handle) -> Result<Inter, Failure> {
+pub fn adopt(abi: &Abi, node: &Node, local: Handle, twin: Handle) -> Result<Inter, Failure> {
     house::build()?;
-    let (carrier, rank, size) = split(abi, local)?;
-    let made = join(abi, node, carrier, (rank, size), *theirs);
-    copy_errhandler(*theirs, carrier);
-    let mut carrier = carrier;
-    // SAFETY: the MPI's own, which the program has not got; our own after a failure, of every process alike.
-    unsafe {
-        pmpi::comm_free(theirs);
-        if made.is_err() {
-            pmpi::comm_free(&mut carrier);
+    let (mut carrier, rank, size) = split(abi, local)?;
+    let made = join(abi, node, carrier, (rank, size), twin);
+    match &made {
+        Ok(inter) => {
+            copy_errhandler(twin, carrier);
+            inter.set_twin(twin);
         }
+        // SAFETY: our own communicator; every process failed alike.
+        Err(_) => unsafe {
+            pmpi::comm_free(&mut carrier);
+        },
     }
     made
 }
@@ -110,23 +98,4 @@ fn swap(abi: &Abi, between: Handle, own: &[u8]) -> Result<Vec<u8>, Failure> {
     let mut theirs = vec![0; length as usize];
     say(own, &mut theirs)?;
     Ok(theirs)
-}
-
-/// Both sides of an adopted one in one communicator of the MPI below. Collective over both; `None`: not adopted.
-pub fn merge(inter: &Inter, high: c_int) -> Option<Result<Handle, Failure>> {
-    let (abi, here, world) = (abi::get(), inter.remote.here.as_ref()?, *WORLD.get()?);
-    Some((|| {
-        let leader = here.rank_in(world, 0)?;
-        let (mut between, mut merged) = (abi.comm_null, abi.comm_null);
-        // SAFETY: live communicators, plain out-arguments; the first result is ours alone.
-        unsafe {
-            let made = pmpi::intercomm_create(inter.carrier, 0, world, leader, 0, &mut between);
-            native("MPI_Intercomm_create", made)?;
-            let made = pmpi::intercomm_merge(between, high, &mut merged);
-            pmpi::comm_free(&mut between);
-            native("MPI_Intercomm_merge", made)?;
-        }
-        copy_errhandler(inter.carrier, merged);
-        Ok(merged & abi.mask)
-    })())
 }

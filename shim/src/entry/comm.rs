@@ -176,6 +176,10 @@ unsafe fn free(inter: &Arc<Inter>, at: usize) -> c_int {
         None => {}
     }
     if freed {
+        if let Some(mut twin) = inter.twin() {
+            // SAFETY: the MPI's own, which ends with ours.
+            unsafe { pmpi::comm_free(&mut twin) };
+        }
         // Requests may hold the inter-communicator beyond this.
         inter::remove(inter);
         buffer::detach(Some(inter.id));

@@ -23,8 +23,8 @@ type Answer = Option<c_int>;
 
 // ---------------------------------------------------------------------------------------------------------- duplicates
 
-/// `make` duplicates the carrier.
-fn duplicate(comm: usize, at: usize, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Answer {
+/// `make` duplicates the carrier. A call that may wait for the others also gives the duplicate a twin.
+fn duplicate(comm: usize, at: usize, waits: bool, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Answer {
     let inter = inter::find(comm as u64)?;
     let abi = abi::get();
     let node = match node() {
@@ -41,7 +41,15 @@ fn duplicate(comm: usize, at: usize, make: impl FnOnce(Handle, &mut Handle) -> c
         return Some(code);
     }
     let members: Vec<u32> = (0..inter.remote.size()).collect();
-    inter::insert(inter.derive(node, carrier, context, own_rank(carrier), &members));
+    let made = inter.derive(node, carrier, context, own_rank(carrier), &members);
+    if let Some(twin) = inter.twin().filter(|_| waits) {
+        let mut copy: Handle = 0;
+        // SAFETY: a live communicator that no attribute of the program's hangs on.
+        if unsafe { pmpi::comm_dup(twin, &mut copy) } == 0 {
+            made.set_twin(copy & abi.mask);
+        }
+    }
+    inter::insert(made);
     // SAFETY: the program's communicator.
     unsafe { abi::store_handle(at, carrier) };
     Some(0)
@@ -56,23 +64,23 @@ fn own_rank(comm: Handle) -> u32 {
 
 pub unsafe fn Comm_dup(comm: usize, newcomm: usize) -> Answer {
     // SAFETY: a live communicator of the MPI's; the program's copy callbacks run in here.
-    duplicate(comm, newcomm, |carrier, new| unsafe { pmpi::comm_dup(carrier, new) })
+    duplicate(comm, newcomm, true, |carrier, new| unsafe { pmpi::comm_dup(carrier, new) })
 }
 
 pub unsafe fn Comm_dup_with_info(comm: usize, info: usize, newcomm: usize) -> Answer {
     // SAFETY: as above; the program's info.
-    duplicate(comm, newcomm, |carrier, new| unsafe { pmpi::comm_dup_with_info(carrier, info as Handle, new) })
+    duplicate(comm, newcomm, true, |carrier, new| unsafe { pmpi::comm_dup_with_info(carrier, info as Handle, new) })
 }
 
 /// The request is the MPI's own: it has named the communicator when the call returns, and nothing else is waited for.
 pub unsafe fn Comm_idup(comm: usize, newcomm: usize, request: usize) -> Answer {
     // SAFETY: as above; the program's request.
-    duplicate(comm, newcomm, |carrier, new| unsafe { pmpi::comm_idup(carrier, new, request as *mut c_void) })
+    duplicate(comm, newcomm, false, |carrier, new| unsafe { pmpi::comm_idup(carrier, new, request as *mut c_void) })
 }
 
 pub unsafe fn Comm_idup_with_info(comm: usize, info: usize, newcomm: usize, request: usize) -> Answer {
     // SAFETY: as above.
-    duplicate(comm, newcomm, |carrier, new| unsafe {
+    duplicate(comm, newcomm, false, |carrier, new| unsafe {
         pmpi::comm_idup_with_info(carrier, info as Handle, new, request as *mut c_void)
     })
 }
@@ -89,8 +97,12 @@ pub fn Intercomm_create(
     newintercomm: usize,
 ) -> c_int {
     let call = "MPI_Intercomm_create";
+    let mut peer_comm = peer_comm;
     if let Some(inter) = inter::find(local_comm as u64).or_else(|| inter::find(peer_comm as u64)) {
-        return raise(inter.errors(), &unavailable(call));
+        let Some(twin) = inter.twin().filter(|_| inter::find(local_comm as u64).is_none()) else {
+            return raise(inter.errors(), &unavailable(call));
+        };
+        peer_comm = twin as usize;
     }
     // SAFETY: the function of this face is MPI_Intercomm_create.
     let code = unsafe {
@@ -109,13 +121,13 @@ pub fn Intercomm_create(
     }
     let abi = abi::get();
     // SAFETY: the program's communicator.
-    let mut made = unsafe { abi::load_handle(newintercomm) } & abi.mask;
+    let made = unsafe { abi::load_handle(newintercomm) } & abi.mask;
     // An error handler that came back may have made a failure a success.
     if code != 0 || made == abi.comm_null {
         return code;
     }
     let local = local_comm as Handle & abi.mask;
-    match node().and_then(|node| adopt::adopt(abi, node, local, &mut made)) {
+    match node().and_then(|node| adopt::adopt(abi, node, local, made)) {
         Ok(inter) => {
             let carrier = inter.carrier;
             inter::insert(inter);
@@ -126,20 +138,6 @@ pub fn Intercomm_create(
         }
         Err(failure) => raise(Place::Comm(local), &failure),
     }
-}
-
-/// Within one job the MPI below can have both sides in one communicator.
-pub unsafe fn Intercomm_merge(comm: usize, high: usize, newcomm: usize) -> Answer {
-    let inter = inter::find(comm as u64)?;
-    let merged = adopt::merge(&inter, high as c_int).unwrap_or_else(|| Err(unavailable("MPI_Intercomm_merge")));
-    Some(match merged {
-        Ok(merged) => {
-            // SAFETY: the program's communicator.
-            unsafe { abi::store_handle(newcomm, merged) };
-            0
-        }
-        Err(failure) => raise(inter.errors(), &failure),
-    })
 }
 
 // --------------------------------------------------------------------------------------------------------------- parts
@@ -253,12 +251,25 @@ fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, a
         // SAFETY: a live communicator, plain out-argument.
         native("MPI_Comm_split", unsafe { pmpi::comm_split(inter.carrier, color, key, &mut carrier) })?;
         let carrier = carrier & abi.mask;
+        let twin = inter.twin().map(|twin| {
+            // Both sides take the same numbers.
+            let mut colors: Vec<_> = ours.iter().chain(&theirs).flatten().map(|p| p.0).collect();
+            colors.sort_unstable();
+            let found = colors.iter().position(|c| carrier != abi.comm_null && part.is_some_and(|p| p.0 == *c));
+            let (color, mut new) = (found.map_or(abi.undefined, |at| at as c_int), abi.comm_null);
+            // SAFETY: a live communicator, plain out-argument.
+            let code = unsafe { pmpi::comm_split(twin, color, key, &mut new) };
+            native("MPI_Comm_split", code).map(|()| new & abi.mask)
+        });
+        let twin = twin.transpose()?;
         if carrier == abi.comm_null {
             return Ok(None);
         }
         copy_errhandler(inter.carrier, carrier);
         let members: Vec<u32> = members.into_iter().map(|(_, rank)| rank).collect();
-        Ok(Some(inter.derive(node, carrier, context, own_rank(carrier), &members)))
+        let made = inter.derive(node, carrier, context, own_rank(carrier), &members);
+        twin.into_iter().for_each(|twin| made.set_twin(twin));
+        Ok(Some(made))
     };
     let made = match node().and_then(|node| inter::below(|| make(node))) {
         Ok(made) => made,

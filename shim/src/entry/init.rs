@@ -85,7 +85,6 @@ fn started(code: c_int) -> c_int {
     PASSED.store(true, Ordering::Relaxed);
     if code == 0 && abi::bind().is_ok() {
         watch_finalize();
-        conn::adopt::start(abi::get());
     }
     code
 }

@@ -61,11 +61,20 @@ pub fn node() -> Result<&'static Node, Failure> {
 
 /// Where a failure is raised that concerns an argument of ours, by the argument's mark. `None`: not ours after all.
 mod place {
-    use crate::error::Place;
+    use crate::error::{Place, copy_errhandler};
     use crate::{abi, group, inter, message, request};
 
     pub unsafe fn comm(comm: usize) -> Option<Place> {
         inter::find(comm as u64).map(|inter| inter.errors())
+    }
+
+    /// What a call that we do not serve goes to: the communicator itself when it is not ours, the twin of one within one
+    /// job. Else where it is refused.
+    pub unsafe fn instead_of(comm: usize) -> Result<usize, Place> {
+        let Some(inter) = inter::find(comm as u64) else { return Ok(comm) };
+        let twin = inter.twin().ok_or(inter.errors())?;
+        copy_errhandler(inter.carrier, twin);
+        Ok(twin as usize)
     }
 
     pub unsafe fn request(token: usize) -> Option<Place> {
