@@ -1,8 +1,10 @@
 //! Programs in Python, by mpi4py: its wheel serves the ABIs of MPICH and of Open MPI.
 
-use crate::{Launch, Library, Mpi, Scene, root};
+use crate::{Done, Launch, Library, Mpi, Scene, root};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// The system's own, so that the user of the jobs can run it.
 const PYTHON: &str = "/usr/bin/python3";
@@ -15,8 +17,49 @@ fn packages() -> PathBuf {
 }
 
 /// The folder with mpi4py's own tests.
-pub fn mpi4py_tests() -> PathBuf {
+fn mpi4py_tests() -> PathBuf {
     packages().join("mpi4py-tests")
+}
+
+/// Its modules whose text has this word, by name.
+pub fn tests_that_mention(word: &str) -> Vec<String> {
+    let files = std::fs::read_dir(mpi4py_tests()).expect("mpi4py's tests").filter_map(|f| Some(f.ok()?.path()));
+    let has = |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains(word));
+    let name = |path: PathBuf| Some(path.file_name()?.to_str()?.strip_suffix(".py")?.to_owned());
+    let mut modules: Vec<_> = files.filter(has).filter_map(name).filter(|n| n.starts_with("test_")).collect();
+    modules.sort();
+    modules
+}
+
+/// How each test ended, by name.
+pub type Outcomes = BTreeMap<String, String>;
+
+/// Runs mpi4py's own tests with these options. How they ended, rank by rank.
+pub fn run_mpi4py_tests<'a>(
+    mpi: &'a Mpi,
+    ranks: usize,
+    scene: &Scene,
+    title: &str,
+    options: &[&str],
+    prepare: impl FnOnce(Launch<'a>) -> Launch<'a>,
+    limit: Duration,
+) -> (Done, Vec<Outcomes>) {
+    let (tests, to) = (mpi4py_tests(), scene.path(title));
+    let words = [tests.to_str().expect("plain text"), to.to_str().expect("plain text"), "--no-builddir"];
+    let launch = launch(mpi, ranks, "outcomes.py", Library::None, &[&words, options].concat(), scene);
+    let mut launch = prepare(launch.expect("mpi4py works with it"));
+    launch.title = title.into();
+    // Some may fail under this MPI by itself.
+    let [done] = scene.wait([scene.start(launch)], limit);
+    let outcomes = |rank| outcomes(&scene.path(&format!("{title}.{rank}")));
+    (done, (0..ranks).map(outcomes).collect())
+}
+
+/// How each test ended, as one rank wrote it.
+fn outcomes(file: &Path) -> Outcomes {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let fields = |line: &str| line.splitn(3, '\t').take(2).map(str::to_owned).collect::<Vec<_>>();
+    text.lines().map(fields).map(|f| (f[0].clone(), f[1].clone())).collect()
 }
 
 /// Whether mpi4py can work with this MPI, or why not.

@@ -2,8 +2,6 @@
 
 use c_tests::python::{self, launch};
 use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene};
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -81,13 +79,6 @@ fn wrong_types_are_type_errors() {
     }
 }
 
-/// How each test of mpi4py's own ended, on one rank.
-fn outcomes(file: &Path) -> BTreeMap<String, String> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let fields = |line: &str| line.splitn(3, '\t').take(2).map(str::to_owned).collect::<Vec<_>>();
-    text.lines().map(fields).map(|f| (f[0].clone(), f[1].clone())).collect()
-}
-
 /// These take longer than all others together; they ended alike too when they were run.
 const LEFT_OUT: [&str; 3] = ["test_io", "test_spawn", "test_util_dtlib"];
 
@@ -99,18 +90,9 @@ fn tests_of_mpi4py_end_the_same() {
     for name in ["mpich5", "openmpi5"] {
         let Some(&mpi) = MPIS.iter().find(|m| m.name == name) else { continue };
         let scene = Scene::new(format!("mpi4py's own tests, {name}"));
-        let tests = python::mpi4py_tests();
-        let run = |preload, output: &str| -> (Done, Vec<BTreeMap<String, String>>) {
-            let to = scene.path(output);
-            let mut words =
-                vec![tests.to_str().expect("plain text"), to.to_str().expect("plain text"), "--no-builddir"];
-            LEFT_OUT.iter().for_each(|module| words.extend(["-e", module]));
-            let mut launch =
-                launch(mpi, 2, "outcomes.py", Library::None, &words, &scene).expect("mpi4py works with it");
-            launch.title = output.into();
-            // Some may fail under this MPI by itself.
-            let [done] = scene.wait([scene.start(launch.preloading(preload))], SUITE_LIMIT);
-            (done, (0..2).map(|rank| outcomes(&scene.path(&format!("{output}.{rank}")))).collect())
+        let options: Vec<_> = LEFT_OUT.iter().flat_map(|module| ["-e", *module]).collect();
+        let run = |preload, title| {
+            python::run_mpi4py_tests(mpi, 2, &scene, title, &options, |launch| launch.preloading(preload), SUITE_LIMIT)
         };
         let (_, without) = run(vec![], "without");
         let (done, with) = run(vec![c_tests::library()], "with");

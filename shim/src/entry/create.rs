@@ -13,7 +13,7 @@ use crate::error::{Class, Failure, Place, copy_errhandler, raise};
 use crate::forward::{self, self as pmpi, Face, Handle};
 use crate::inter::{self, Inter};
 use crate::request::{Peer, Request, Work};
-use crate::{abi::Abi, group};
+use crate::{abi::Abi, group, house};
 use base::bytes::{Malformed, Put, Take};
 use node::{Layout, Mode, Node, Source, Tag};
 use std::ffi::{c_int, c_void};
@@ -42,17 +42,26 @@ fn duplicate(comm: usize, at: usize, waits: bool, make: impl FnOnce(Handle, &mut
     }
     let members: Vec<u32> = (0..inter.remote.size()).collect();
     let made = inter.derive(node, carrier, context, own_rank(carrier), &members);
-    if let Some(twin) = inter.twin().filter(|_| waits) {
-        let mut copy: Handle = 0;
-        // SAFETY: a live communicator that no attribute of the program's hangs on.
-        if unsafe { pmpi::comm_dup(twin, &mut copy) } == 0 {
-            made.set_twin(copy & abi.mask);
-        }
+    if waits {
+        // SAFETY: a live communicator on which no attribute of the program's hangs.
+        let twin = twin_from(&inter, |twin, new| unsafe { pmpi::comm_dup(twin, new) });
+        twin.into_iter().for_each(|twin| made.set_twin(twin));
     }
     inter::insert(made);
     // SAFETY: the program's communicator.
     unsafe { abi::store_handle(at, carrier) };
     Some(0)
+}
+
+/// A twin made from the twin of another, collectively over both sides, if the MPI below can: LAM splits none.
+fn twin_from(inter: &Inter, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Option<Handle> {
+    let (abi, twin) = (abi::get(), inter.twin()?);
+    let mut new = abi.comm_null;
+    // SAFETY: a live communicator.
+    unsafe { house::errors_return(twin) };
+    let code = make(twin, &mut new);
+    let new = new & abi.mask;
+    (house::outcome(code) == 0 && new != abi.comm_null).then_some(new)
 }
 
 fn own_rank(comm: Handle) -> u32 {
@@ -251,17 +260,14 @@ fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, a
         // SAFETY: a live communicator, plain out-argument.
         native("MPI_Comm_split", unsafe { pmpi::comm_split(inter.carrier, color, key, &mut carrier) })?;
         let carrier = carrier & abi.mask;
-        let twin = inter.twin().map(|twin| {
+        let twin = twin_from(inter, |twin, new| {
             // Both sides take the same numbers.
             let mut colors: Vec<_> = ours.iter().chain(&theirs).flatten().map(|p| p.0).collect();
             colors.sort_unstable();
             let found = colors.iter().position(|c| carrier != abi.comm_null && part.is_some_and(|p| p.0 == *c));
-            let (color, mut new) = (found.map_or(abi.undefined, |at| at as c_int), abi.comm_null);
             // SAFETY: a live communicator, plain out-argument.
-            let code = unsafe { pmpi::comm_split(twin, color, key, &mut new) };
-            native("MPI_Comm_split", code).map(|()| new & abi.mask)
+            unsafe { pmpi::comm_split(twin, found.map_or(abi.undefined, |at| at as c_int), key, new) }
         });
-        let twin = twin.transpose()?;
         if carrier == abi.comm_null {
             return Ok(None);
         }
