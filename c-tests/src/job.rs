@@ -4,7 +4,7 @@ use crate::places::{command, library};
 use crate::{Library, Mpi, compile, user};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 #[derive(Clone)]
 pub struct Launch<'a> {
     pub title: String,
-    mpi: &'a Mpi,
+    /// None: no MPI program.
+    mpi: Option<&'a Mpi>,
     ranks: usize,
     library: Library,
     program: PathBuf,
@@ -36,10 +37,25 @@ impl<'a> Launch<'a> {
     pub fn of(mpi: &'a Mpi, ranks: usize, program: PathBuf, library: Library, arguments: &[&str]) -> Launch<'a> {
         Launch {
             title: format!("{}-{}", mpi.name, arguments.first().unwrap_or(&"job")).replace('/', "_"),
-            mpi,
+            mpi: Some(mpi),
             ranks,
             library,
             program,
+            arguments: arguments.iter().map(|s| s.to_string()).collect(),
+            environment: Vec::new(),
+            prefix: Vec::new(),
+            preload: None,
+        }
+    }
+
+    /// A program that is no MPI's, on its own.
+    pub fn alone(program: &Path, arguments: &[&str]) -> Launch<'a> {
+        Launch {
+            title: program.file_name().map_or("job".into(), |name| name.to_string_lossy().into_owned()),
+            mpi: None,
+            ranks: 1,
+            library: Library::Linked,
+            program: program.to_owned(),
             arguments: arguments.iter().map(|s| s.to_string()).collect(),
             environment: Vec::new(),
             prefix: Vec::new(),
@@ -72,15 +88,15 @@ impl<'a> Launch<'a> {
             run.extend(["run", "--naming", naming, "--"].map(String::from));
         }
         let mut options = Vec::new();
-        if let Some(libraries) = &self.preload {
+        if let (Some(libraries), Some(mpi)) = (&self.preload, self.mpi) {
             let list: Vec<_> = libraries.iter().map(|p| p.display().to_string()).collect();
             if !list.is_empty() {
-                options = (self.mpi.rank_variable)("LD_PRELOAD", &list.join(":"));
+                options = (mpi.rank_variable)("LD_PRELOAD", &list.join(":"));
             }
         }
         let mut words = self.prefix.clone();
         words.extend(user::prefix());
-        words.extend(self.mpi.launcher(&run, &options, self.ranks));
+        words.extend(self.mpi.map_or(Vec::new(), |mpi| mpi.launcher(&run, &options, self.ranks)));
         words.push(self.program.display().to_string());
         words.extend(self.arguments.iter().cloned());
         let mut command = Command::new(&words[0]);
@@ -97,7 +113,8 @@ impl<'a> Launch<'a> {
                 command.env_remove(name);
             }
         }
-        command.envs(user::environment()).envs(self.mpi.environment()).env(mark.0, mark.1);
+        command.envs(user::environment()).env(mark.0, mark.1);
+        command.envs(self.mpi.map_or(Vec::new(), Mpi::environment));
         if self.library != Library::None {
             command.env("MPI_CONNECT_LOG", "info").env("MPI_CONNECT_NAMING", naming);
         }

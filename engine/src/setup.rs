@@ -27,6 +27,8 @@ const MAX_OPEN: usize = 16;
 pub struct Party {
     pub size: u32,
     pub tag_ub: u32,
+    /// How it lays out data, as a number: opaque here.
+    pub representation: u32,
     /// The job's name, and the name that it looks for.
     pub name: String,
     pub wanted: String,
@@ -102,6 +104,7 @@ impl Negotiation {
         m.put_u64(offer);
         m.put_u32(party.size);
         m.put_u32(party.tag_ub);
+        m.put_u32(party.representation);
         m.put_bytes(party.name.as_bytes());
         m.put_bytes(party.wanted.as_bytes());
         m.put_u32(party.records.len() as u32);
@@ -188,7 +191,7 @@ impl Negotiation {
 
     fn on_offer(&mut self, mut t: Take<'_>) -> Result<(), Malformed> {
         let offer = t.u64()?;
-        let (size, tag_ub) = (t.u32()?, t.u32()?);
+        let (size, tag_ub, representation) = (t.u32()?, t.u32()?, t.u32()?);
         let name = text(t.bytes(MAX_NAME)?)?;
         let wanted = text(t.bytes(MAX_NAME)?)?;
         let whole = t.u32()? as usize;
@@ -197,7 +200,8 @@ impl Negotiation {
             return Err(Malformed);
         }
         let missing = whole.checked_sub(records.len()).ok_or(Malformed)?;
-        self.theirs.push_back(Theirs { offer, party: Party { size, tag_ub, name, wanted, records }, missing });
+        let party = Party { size, tag_ub, representation, name, wanted, records };
+        self.theirs.push_back(Theirs { offer, party, missing });
         Ok(())
     }
 
@@ -252,7 +256,14 @@ mod tests {
 
     fn party(name: &str, wanted: &str, bytes: usize) -> Party {
         let records = (0..bytes).map(|i| i as u8).collect();
-        Party { size: 3, tag_ub: 1 << 20, name: name.into(), wanted: wanted.into(), records }
+        Party {
+            size: 3,
+            tag_ub: 1 << 20,
+            representation: bytes as u32,
+            name: name.into(),
+            wanted: wanted.into(),
+            records,
+        }
     }
 
     /// Carries messages both ways until nothing moves.
@@ -377,6 +388,7 @@ mod tests {
         assert_eq!(a.on_message(&accept), Err(Malformed));
         let mut big = vec![OFFER];
         big.put_u64(1);
+        big.put_u32(1);
         big.put_u32(1);
         big.put_u32(1);
         big.put_bytes(b"x");

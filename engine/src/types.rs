@@ -110,6 +110,9 @@ pub enum Outcome {
     Received(Envelope),
     /// The message was longer than the buffer, which is full: `size` is what was put in it.
     Truncated(Envelope),
+    /// The message is in the buffer, but for numbers that no value of their type here can hold. Said by those who convert
+    /// between machines, never by the engine.
+    OutOfRange(Envelope),
     /// The receive was taken back before it had a message.
     Cancelled,
     Failed(Fault),

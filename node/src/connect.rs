@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use transports::frame::older;
 use transports::lane::Caps;
 use transports::stream::StreamLane;
-use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Outcome, Race, Refusal, Socket, Status, representation};
+use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Outcome, Race, Refusal, Socket, Status};
 
 /// Connections without a good HELLO that are borne at a time, and the part of the program's descriptors that they may
 /// take.
@@ -99,13 +99,7 @@ impl Core {
 
     fn answer(&mut self, halfway: Halfway, hello: &Hello, now: Instant) {
         let verdict = self.judge(hello, now);
-        let mut ack = HelloAck {
-            status: Status::Good,
-            generation: 0,
-            representation: representation(),
-            process: self.contact.process,
-            received: 0,
-        };
+        let mut ack = HelloAck { status: Status::Good, generation: 0, process: self.contact.process, received: 0 };
         let i = match verdict {
             Ok(i) => i,
             Err((status, generation)) => {
@@ -125,7 +119,6 @@ impl Core {
         }
         ack.generation = if older(hello.generation, own) { own } else { hello.generation };
         ack.received = path.received();
-        note_representation(hello.source, hello.representation);
         self.watch.unset(&halfway);
         if let Some(socket) = halfway.answer(&ack) {
             self.attach(i, socket, ack.generation, hello.received, "answered");
@@ -185,7 +178,6 @@ impl Core {
             generation = pair.seen_generation.wrapping_add(1);
         }
         let hello = Hello {
-            representation: representation(),
             source: pair.local,
             dest: pair.remote,
             cookie,
@@ -215,7 +207,6 @@ impl Core {
             Outcome::Won { address, socket, ack } => {
                 let pair = &mut self.pairs[i];
                 pair.worked = Some(address);
-                note_representation(pair.remote, ack.representation);
                 self.watch.unset(&socket);
                 self.attach(i, socket, ack.generation, ack.received, "dialled");
             }
@@ -459,11 +450,4 @@ fn most_halfway() -> usize {
 
 fn reasons(failed: &[(SocketAddr, Refusal)]) -> String {
     failed.iter().map(|(a, why)| format!("{a} {why}")).collect::<Vec<_>>().join(", ")
-}
-
-/// Data moves raw: converting is not done yet, so it must at least be said.
-fn note_representation(who: ProcId, theirs: u32) {
-    if theirs != representation() {
-        base::log!(Error, "{who:?} lays out data differently ({theirs:#x}, here {:#x})", representation());
-    }
 }

@@ -4,7 +4,7 @@
 //! table exactly as long as its operation is not over.
 
 use crate::config::{Config, StartError};
-use crate::memory::{Buffers, Layout};
+use crate::memory::{Buffers, Counted, Layout};
 use crate::pair::Pair;
 use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
@@ -38,6 +38,8 @@ pub struct Core {
     inters: HashMap<u32, (Ctx, Arc<[usize]>)>,
     next_inter: u32,
     forgotten: Vec<OpId>,
+    /// Receives from jobs with another representation, and their outcome once they are converted.
+    converting: Counted<Option<Outcome>>,
     /// Pairs that have something to write.
     pub(crate) dirty: Vec<usize>,
     /// Pairs that are being connected: to be looked at as time passes.
@@ -100,6 +102,7 @@ impl Core {
             inters: HashMap::new(),
             next_inter: 0,
             forgotten: Vec::new(),
+            converting: Counted::default(),
             dirty: Vec::new(),
             timed: BTreeSet::new(),
             leaving: BTreeSet::new(),
@@ -291,11 +294,20 @@ impl Core {
     pub fn irecv(&mut self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
         let ctx = self.ctx(inter);
         let op = self.engine.next_op();
-        let capacity = data.bytes();
-        self.mem.0.insert(op.0, data);
+        let capacity = self.make_room(op, data);
         self.engine.recv(&mut self.mem, op, ctx, source, tag, capacity);
         self.settle();
         op
+    }
+
+    /// Makes the buffer of a receive known: how much it takes.
+    fn make_room(&mut self, op: OpId, data: Layout) -> u64 {
+        let capacity = data.bytes();
+        if data.converts() {
+            self.converting.insert(op.0, None);
+        }
+        self.mem.0.insert(op.0, data);
+        capacity
     }
 
     pub fn probe(&mut self, inter: InterId, source: Source, tag: Tag) -> Probe {
@@ -316,8 +328,7 @@ impl Core {
 
     pub fn irecv_claimed(&mut self, message: MessageId, data: Layout) -> OpId {
         let op = self.engine.next_op();
-        let capacity = data.bytes();
-        self.mem.0.insert(op.0, data);
+        let capacity = self.make_room(op, data);
         self.engine.recv_claimed(&mut self.mem, op, message, capacity);
         self.settle();
         op
@@ -339,18 +350,46 @@ impl Core {
 
     /// The outcome, once; then the operation is over and its number forgotten.
     pub fn test(&mut self, op: OpId) -> Option<Outcome> {
-        let outcome = self.engine.finish(op)?;
+        let mut outcome = self.engine.finish(op)?;
+        if !self.converting.is_empty() {
+            outcome = self.convert(op, outcome);
+            self.converting.remove(&op.0);
+        }
         self.mem.0.remove(&op.0);
         Some(outcome)
     }
 
     /// The outcome, left in place.
-    pub fn peek(&self, op: OpId) -> Option<Outcome> {
-        self.engine.outcome(op)
+    pub fn peek(&mut self, op: OpId) -> Option<Outcome> {
+        let outcome = self.engine.outcome(op)?;
+        Some(if self.converting.is_empty() { outcome } else { self.convert(op, outcome) })
+    }
+
+    pub fn has_outcome(&self, op: OpId) -> bool {
+        self.engine.outcome(op).is_some()
+    }
+
+    /// Converts what a receive got from a job with another representation, the first time that somebody sees the
+    /// outcome: it tells of bytes as they are here.
+    fn convert(&mut self, op: OpId, outcome: Outcome) -> Outcome {
+        let Some(converted) = self.converting.get_mut(&op.0) else { return outcome };
+        *converted.get_or_insert_with(|| {
+            let (Outcome::Received(mut e) | Outcome::Truncated(mut e)) = outcome else { return outcome };
+            let Some(done) = self.mem.0.get(&op.0).and_then(|layout| layout.convert(e.size)) else { return outcome };
+            e.size = done.bytes;
+            match outcome {
+                Outcome::Truncated(_) => Outcome::Truncated(e),
+                _ if done.fits => Outcome::Received(e),
+                _ => Outcome::OutOfRange(e),
+            }
+        })
     }
 
     pub fn forget(&mut self, op: OpId) {
-        self.engine.forget(op);
+        // What has to be converted is asked for its outcome all the same.
+        if !self.converting.contains_key(&op.0) {
+            self.engine.forget(op);
+        }
         self.forgotten.push(op);
         self.sweep();
     }
@@ -363,7 +402,9 @@ impl Core {
     /// Finalize: nobody will ask for anything any more. Receives without a message are taken back; what is matched, or
     /// sent and may still be matched, goes on to its end.
     pub(crate) fn forget_all(&mut self) {
-        for op in self.engine.going_on() {
+        let mut ops = self.engine.going_on();
+        ops.extend(self.converting.keys().map(|op| OpId(*op)).filter(|op| self.has_outcome(*op)));
+        for op in ops {
             self.cancel(op);
             if !self.forgotten.contains(&op) {
                 self.forget(op);
@@ -373,6 +414,13 @@ impl Core {
 
     /// Lets go of the buffers of forgotten operations that are over.
     pub(crate) fn sweep(&mut self) {
+        if !self.converting.is_empty() {
+            let converting = &self.converting;
+            let ops: Vec<_> = self.forgotten.iter().filter(|op| converting.contains_key(&op.0)).copied().collect();
+            for op in ops {
+                self.test(op);
+            }
+        }
         let (engine, mem) = (&self.engine, &mut self.mem);
         self.forgotten.retain(|op| {
             let pending = engine.pending(*op);

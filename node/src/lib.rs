@@ -3,10 +3,12 @@
 //! MPI. All state sits in one [`Core`] behind one lock, which is never held across a sleep.
 //!
 //! `core` is what is asked of it, `round` how data moves, `connect` how lanes come about and how deaths are noticed,
-//! `leave` how pairs end, `wait` how a caller blocks, `thread` what runs outside of calls.
+//! `leave` how pairs end, `wait` how a caller blocks, `thread` what runs outside of calls, `convert` what is done to data
+//! of machines that lay it out otherwise.
 
 mod config;
 mod connect;
+mod convert;
 mod core;
 mod leave;
 mod memory;
@@ -21,6 +23,7 @@ mod watch;
 
 pub use base::ProcId;
 pub use config::{Config, StartError};
+pub use convert::{Kind, Representation, Signature};
 pub use core::Core;
 pub use engine::{ContextId, Envelope, Fault, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 pub use memory::Layout;

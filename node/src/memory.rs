@@ -3,6 +3,7 @@
 //! Used by the core under its lock. Invariant: an entry lives exactly as long as its operation, and no piece of
 //! memory outside the layout's pieces is ever touched.
 
+use crate::convert::{Converted, Representation, Signature};
 use crate::shape::{Body, Shape};
 use base::{BufId, Memory};
 use std::collections::HashMap;
@@ -15,8 +16,23 @@ use std::sync::Arc;
 pub struct Layout {
     base: *mut u8,
     body: Body,
-    /// The memory itself, if it is the library's own.
-    _own: Option<Arc<Vec<u8>>>,
+    own: Option<Arc<Own>>,
+}
+
+/// Memory of the library's own, which lasts as long as somebody has a layout of it.
+#[derive(Debug)]
+struct Own {
+    _bytes: Vec<u8>,
+    arrival: Option<Arrival>,
+}
+
+/// Where a message goes once it is there, and what is done to it on the way.
+#[derive(Debug)]
+struct Arrival {
+    into: Layout,
+    signature: Signature,
+    from: Representation,
+    to: Representation,
 }
 
 // SAFETY: the pointer is only followed by the core under its lock, within what the constructors' callers promised,
@@ -30,14 +46,14 @@ impl Layout {
     /// `bytes` bytes from `ptr` stay readable (writable, for a receive) until the operation is over, and the program
     /// leaves them alone as MPI demands.
     pub unsafe fn contiguous(ptr: *mut u8, bytes: usize) -> Layout {
-        Layout { base: ptr, body: Body::Run(bytes), _own: None }
+        Layout { base: ptr, body: Body::Run(bytes), own: None }
     }
 
     /// # Safety
     /// As for [`Layout::contiguous`], for all pieces of a shape seen from `ptr`.
     pub unsafe fn shaped(ptr: *mut u8, shape: Shape) -> Layout {
         let (at, body) = shape.into_parts();
-        Layout { base: ptr.wrapping_offset(at), body, _own: None }
+        Layout { base: ptr.wrapping_offset(at), body, own: None }
     }
 
     /// Packed bytes.
@@ -54,7 +70,53 @@ impl Layout {
             bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(at, n) });
             true
         });
-        Layout { base: bytes.as_mut_ptr(), body: Body::Run(size), _own: Some(Arc::new(bytes)) }
+        Layout::of_own(bytes, None)
+    }
+
+    fn of_own(mut bytes: Vec<u8>, arrival: Option<Arrival>) -> Layout {
+        let (base, body) = (bytes.as_mut_ptr(), Body::Run(bytes.len()));
+        Layout { base, body, own: Some(Arc::new(Own { _bytes: bytes, arrival })) }
+    }
+
+    /// Room for a message of this signature from a job with another representation. When it is there, it is converted
+    /// into this layout. `None`: more bytes than an address space has.
+    pub fn receiving(self, signature: Signature, from: Representation, to: Representation) -> Option<Layout> {
+        let bytes = vec![0; signature.size(from)?];
+        Some(Layout::of_own(bytes, Some(Arrival { into: self, signature, from, to })))
+    }
+
+    fn arrival(&self) -> Option<&Arrival> {
+        self.own.as_ref()?.arrival.as_ref()
+    }
+
+    /// Whether what comes is to be converted.
+    pub(crate) fn converts(&self) -> bool {
+        self.arrival().is_some()
+    }
+
+    /// Converts the first `bytes` that came to where the program wants them.
+    pub(crate) fn convert(&self, bytes: u64) -> Option<Converted> {
+        let arrival = self.arrival()?;
+        let len = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.body.size());
+        // SAFETY: memory of our own, as long as the body says, which nobody writes to once the operation is over.
+        let data = unsafe { std::slice::from_raw_parts(self.base, len) };
+        let mut at = 0;
+        Some(arrival.signature.convert(arrival.from, arrival.to, data, |piece| {
+            arrival.into.write(at, piece);
+            at += piece.len() as u64;
+        }))
+    }
+
+    /// Writes packed bytes from `offset` on.
+    fn write(&self, offset: u64, mut data: &[u8]) {
+        self.each(offset, data.len(), |at, n| {
+            let (head, tail) = data.split_at(n);
+            // SAFETY: `each` stays within the layout, which its creator keeps writable; `data` is the library's own
+            // memory and cannot overlap it.
+            unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), at, n) };
+            data = tail;
+            true
+        });
     }
 
     /// Calls `f` with (address, length) of each piece of `[offset, offset+len)`, in order, until it answers `false`.
@@ -104,15 +166,9 @@ impl Memory for Buffers {
         });
     }
 
-    fn write(&mut self, buf: BufId, offset: u64, mut data: &[u8]) {
+    fn write(&mut self, buf: BufId, offset: u64, data: &[u8]) {
         let Some(layout) = self.0.get(&buf) else { return };
-        layout.each(offset, data.len(), |at, n| {
-            let (head, tail) = data.split_at(n);
-            // SAFETY: as above, writable; `data` is the library's own memory and cannot overlap it.
-            unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), at, n) };
-            data = tail;
-            true
-        });
+        layout.write(offset, data);
     }
 
     fn with_slices<R>(

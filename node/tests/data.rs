@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use node::{ContextId, Layout, Mode, Outcome, Probe, Shape, Source, Tag};
+use node::{ContextId, Envelope, Kind, Layout, Mode, Outcome, Probe, Representation, Shape, Signature, Source, Tag};
 use std::time::Instant;
 
 #[test]
@@ -207,5 +207,64 @@ fn more_than_two_gigabytes() {
     println!("{size} bytes in {:?}", start.elapsed());
     for &i in &samples {
         assert_eq!(space[i], data[i], "at {i}");
+    }
+}
+
+/// Numbers of a machine with the other byte order, in room for so many of them, between holes.
+fn foreign_room(target: &mut [i64]) -> Layout {
+    let big_endian = Representation::from_number(0x0441_4441).unwrap();
+    let numbers = Signature::one(Kind::Long).repeat(target.len() / 2).unwrap();
+    let places = Shape::run(8).repeat(target.len() / 2, 16).unwrap();
+    // SAFETY: the vector holds all elements and outlives the operation.
+    let layout = unsafe { Layout::shaped(target.as_mut_ptr().cast(), places) };
+    layout.receiving(numbers, big_endian, Representation::from_number(0x2441_4880).unwrap()).unwrap()
+}
+
+/// Converted when somebody sees the outcome, once; and when nobody asks for it.
+#[test]
+#[cfg(target_endian = "little")]
+fn foreign_numbers_are_converted_once() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    for count in [5usize, 30_000] {
+        let sent: Vec<u8> = (0..count as i32).flat_map(|v| (v - 3).to_be_bytes()).collect();
+        let expected: Vec<i64> = (0..count as i64).flat_map(|v| [v - 3, 99]).collect();
+        let done = Outcome::Received(Envelope { source: 0, tag: 1, size: 8 * count as u64 });
+        for way in ["test", "peek", "forget", "drain"] {
+            let mut target = vec![99; 2 * count];
+            let recv = b.node.irecv(to_a, Source::Any, Tag::Any, foreign_room(&mut target));
+            let send = a.send(to_b, 1, &sent);
+            match way {
+                "test" => assert_eq!(b.wait(recv), done),
+                "peek" => {
+                    assert_eq!(b.node.wait_until(&mut || false, |core| core.peek(recv), None), Some(done));
+                    assert!(target == expected);
+                    // What the program does with it from here on stays.
+                    target[0] = 7;
+                    assert_eq!((b.node.peek(recv), b.node.test(recv)), (Some(done), Some(done)));
+                    assert_eq!(std::mem::replace(&mut target[0], -3), 7);
+                }
+                "forget" => {
+                    b.node.forget(recv);
+                    let target = &target;
+                    let there = |_: &mut node::Core| (target == &expected).then_some(());
+                    assert_eq!(b.node.wait_until(&mut || false, there, Some(Instant::now() + LONG)), Some(()));
+                }
+                _ => {
+                    let over = |core: &mut node::Core| core.has_outcome(recv).then_some(());
+                    b.node.wait_until(&mut || false, over, Some(Instant::now() + LONG)).expect("a message");
+                    assert!(target != expected);
+                    if count > 5 {
+                        a.wait(send);
+                        assert_eq!(b.node.drain(LONG), 0);
+                        assert!(target == expected);
+                        return;
+                    }
+                    b.wait(recv);
+                }
+            }
+            assert!(target == expected, "{count} by {way}");
+            assert_eq!(a.wait(send), Outcome::Sent);
+        }
     }
 }

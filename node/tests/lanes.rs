@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use transports::frame::{HEADER, Header, Kind};
-use transports::tcp::{HELLO_ACK_LEN, HELLO_LEN, Hello, representation};
+use transports::tcp::{HELLO_ACK_LEN, HELLO_LEN, Hello};
 
 #[test]
 fn cut_at_random_times_with_nothing_lost() {
@@ -214,15 +214,8 @@ impl Raw {
 
     /// The status of the answer; `None` if there was none.
     fn dial(b: &Job, me: ProcId, generation: u16, received: u64) -> (Option<u8>, Raw) {
-        let hello = Hello {
-            representation: representation(),
-            source: me,
-            dest: b.id(),
-            cookie: b.group.cookie,
-            process: Raw::PROCESS,
-            generation,
-            received,
-        };
+        let hello =
+            Hello { source: me, dest: b.id(), cookie: b.group.cookie, process: Raw::PROCESS, generation, received };
         let mut stream = TcpStream::connect(b.node.contact().addresses[0]).unwrap();
         stream.set_read_timeout(Some(NOTICED)).unwrap();
         stream.write_all(&hello.encode()).unwrap();

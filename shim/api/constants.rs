@@ -28,6 +28,8 @@ pub struct Row {
     pub name: String,
     /// Field and type of the struct `Abi`.
     pub used: Option<(String, String)>,
+    /// What a predefined datatype consists of; none of all else.
+    pub kinds: Vec<String>,
     pub values: [Value; COLUMNS.len()],
 }
 
@@ -36,7 +38,10 @@ pub fn parse(table: &str) -> Result<Vec<Row>, String> {
     for line in table.lines().filter(|l| !l.starts_with('#') && !l.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [name, used, values @ ..] = words.as_slice() else { return Err(format!("half a row: {line}")) };
-        let used = match *used {
+        let (used, kinds) = used.split_once('@').unwrap_or((used, ""));
+        let kinds = kinds.split(',').filter(|k| !k.is_empty()).map(str::to_owned).collect();
+        let used = match used {
+            "" => None,
             "." => None,
             used => {
                 let (field, of) = used.split_once(':').ok_or(format!("{name}: {used} is not FIELD:TYPE"))?;
@@ -49,7 +54,7 @@ pub fn parse(table: &str) -> Result<Vec<Row>, String> {
         if rows.iter().any(|r| r.name == *name) {
             return Err(format!("{name}: twice"));
         }
-        rows.push(Row { name: name.to_string(), used, values });
+        rows.push(Row { name: name.to_string(), used, kinds, values });
     }
     Ok(rows)
 }
@@ -69,6 +74,14 @@ fn value(word: &str) -> Option<Value> {
     })
 }
 
+fn literal(value: &Value) -> Option<String> {
+    match value {
+        Value::Int(v) => Some(format!("Const::Int({v})")),
+        Value::Address(symbol) => Some(format!("Const::Address(c\"{symbol}\")")),
+        _ => None,
+    }
+}
+
 /// What a used row holds for a family.
 fn constant(rows: &[Row], row: &Row, column: usize) -> Result<String, String> {
     let mut value = &row.values[column];
@@ -76,11 +89,7 @@ fn constant(rows: &[Row], row: &Row, column: usize) -> Result<String, String> {
         let other = rows.iter().find(|r| r.name == *name).ok_or(format!("{}: no row {name}", row.name))?;
         value = &other.values[column];
     }
-    match value {
-        Value::Int(v) => Ok(format!("Const::Int({v})")),
-        Value::Address(symbol) => Ok(format!("Const::Address(c\"{symbol}\")")),
-        _ => Err(format!("{}: used, but {} gives no value for it", row.name, COLUMNS[column])),
-    }
+    literal(value).ok_or_else(|| format!("{}: used, but {} gives no value for it", row.name, COLUMNS[column]))
 }
 
 pub fn generate(rows: &[Row]) -> Result<String, String> {
@@ -108,6 +117,14 @@ pub fn generate(rows: &[Row]) -> Result<String, String> {
     for (column, name) in COLUMNS.iter().enumerate() {
         let values: Vec<_> = used.iter().map(|(row, ..)| constant(rows, row, column)).collect::<Result<_, _>>()?;
         lines(format!("pub const {name}: [Const; CONSTANTS] = [{}];", values.join(", ")))?;
+        lines(format!("pub const {name}_KINDS: &[(Const, &[Kind])] = &["))?;
+        for row in rows.iter().filter(|r| !r.kinds.is_empty()) {
+            let kinds: Vec<_> = row.kinds.iter().map(|k| format!("Kind::{k}")).collect();
+            if let Some(datatype) = literal(&row.values[column]) {
+                lines(format!("    ({datatype}, &[{}]),", kinds.join(", ")))?;
+            }
+        }
+        lines("];".into())?;
     }
     Ok(out)
 }

@@ -7,7 +7,7 @@
 use crate::abi;
 use crate::error::Place;
 use crate::forward::{self as pmpi, Handle};
-use node::{ContextId, InterId, Node};
+use node::{ContextId, InterId, Node, Representation};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -20,6 +20,8 @@ pub struct Remote {
     pub name: String,
     /// The members' process numbers, in order of rank.
     pub members: Arc<[Process]>,
+    /// How it lays out data, if otherwise than we do: then what comes from it is converted.
+    pub foreign: Option<Representation>,
     /// The same as the MPI below has it, where they are of this very job.
     pub here: Option<Arc<NativeGroup>>,
 }
@@ -118,6 +120,7 @@ impl Inter {
         let remote = Remote {
             name: self.remote.name.clone(),
             members: members.iter().map(|rank| self.remote.members[*rank as usize]).collect(),
+            foreign: self.remote.foreign,
             here: self.remote.here.as_ref().map(|here| Arc::new(here.part(members))),
         };
         Inter::new(carrier, id, context, remote, *self.tag_ub)

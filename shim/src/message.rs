@@ -4,7 +4,7 @@ use crate::abi;
 use crate::error::Place;
 use crate::inter::Inter;
 use crate::token::{self, Behind, Tokens, has_prefix};
-use node::MessageId;
+use node::{MessageId, Representation};
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
 
@@ -25,6 +25,11 @@ pub fn insert(message: Matched) -> Option<u64> {
 /// Where failures of a message's receive are raised. One that has been received has no place of its own.
 pub fn errors(token: u64) -> Place {
     LIVE.with(token, |m| m.inter.errors()).unwrap_or_else(Place::world)
+}
+
+/// How the job that a message came from lays out data, if otherwise than we do.
+pub fn foreign(token: u64) -> Option<Representation> {
+    LIVE.with(token, |m| m.inter.remote.foreign).flatten()
 }
 
 /// A message is received once.

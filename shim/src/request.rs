@@ -99,7 +99,7 @@ impl Request {
     }
 
     /// The outcome, left in place.
-    pub fn look(&self, core: &Core) -> Option<Completion> {
+    pub fn look(&self, core: &mut Core) -> Option<Completion> {
         let beside = match &self.beside {
             Some(beside) => Some(beside.look(core)?),
             None => None,
@@ -118,7 +118,7 @@ impl Request {
 
     pub fn is_complete(&self, core: &Core) -> bool {
         let own = match self.work {
-            Work::Op(op) => core.peek(op).is_some(),
+            Work::Op(op) => core.has_outcome(op),
             _ => true,
         };
         own && self.beside.as_ref().is_none_or(|beside| beside.is_complete(core))
@@ -145,6 +145,13 @@ impl Request {
                 let text = format!(
                     "{}: the message from rank {} with tag {} is longer than the {} bytes of the buffer",
                     self.call, e.source, e.tag, e.size
+                );
+                (received(e), Some(Failure::new(Class::Truncate, text)))
+            }
+            Outcome::OutOfRange(e) => {
+                let text = format!(
+                    "{}: the message from rank {} with tag {} has numbers that their type cannot hold here",
+                    self.call, e.source, e.tag
                 );
                 (received(e), Some(Failure::new(Class::Truncate, text)))
             }

@@ -13,9 +13,7 @@ use transports::frame::{Header, Kind, MAX_PAYLOAD};
 use transports::lane::{Event, Lane, Payload, Sent, Sink};
 use transports::sim::{Rng, pipe};
 use transports::stream::{ByteStream, StreamLane};
-use transports::tcp::{
-    Arrived, Halfway, Hello, HelloAck, Listeners, Outcome, Race, Socket, Status, choose, representation,
-};
+use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Listeners, Outcome, Race, Socket, Status, choose};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -343,15 +341,7 @@ impl Factory for Tcp {
 
     fn pair(&mut self) -> (Self::Lane, Self::Lane) {
         let id = |incarnation| ProcId { incarnation, rank: 0 };
-        let hello = Hello {
-            representation: representation(),
-            source: id(1),
-            dest: id(2),
-            cookie: [3; 16],
-            process: [4; 16],
-            generation: 1,
-            received: 0,
-        };
+        let hello = Hello { source: id(1), dest: id(2), cookie: [3; 16], process: [4; 16], generation: 1, received: 0 };
         let addresses = self.0.addresses();
         let mut race = Race::new(hello.clone(), Some([5; 16]), &addresses[..1]);
         let mut halfway = None;
@@ -371,13 +361,7 @@ impl Factory for Tcp {
                     Arrived::Foreign => panic!("not ours"),
                     Arrived::Hello(got) => {
                         assert_eq!(*got, hello);
-                        let ack = HelloAck {
-                            status: Status::Good,
-                            generation: 1,
-                            representation: representation(),
-                            process: [5; 16],
-                            received: 7,
-                        };
+                        let ack = HelloAck { status: Status::Good, generation: 1, process: [5; 16], received: 7 };
                         theirs = h.answer(&ack);
                     }
                 }

@@ -1,6 +1,6 @@
 //! LAM: handles are addresses, the predefined ones those of variables, the null ones 0.
 
-use super::{Count, Family, Integers, LAM, StatusLayout};
+use super::{Count, Family, Integers, LAM, LAM_KINDS, StatusLayout};
 
 pub static FAMILY: Family = Family {
     name: "LAM",
@@ -16,4 +16,5 @@ pub static FAMILY: Family = Family {
     buffer_automatic: None,
     calls_itself: true,
     constants: LAM,
+    kinds: LAM_KINDS,
 };

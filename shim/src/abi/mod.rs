@@ -12,6 +12,8 @@ mod standard;
 
 use crate::error::Class;
 use crate::forward::{Handle, Library, library};
+use node::Kind;
+use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
@@ -72,6 +74,8 @@ pub struct Family {
     /// It makes collective calls out of others by their public names, which are ours.
     pub calls_itself: bool,
     constants: [Const; CONSTANTS],
+    /// What predefined datatypes consist of.
+    kinds: &'static [(Const, &'static [Kind])],
 }
 
 /// All families, in the order of the columns of `api/constants.txt`.
@@ -87,15 +91,22 @@ const WIDE_REQUEST_TOKEN: u64 = 0x4d43_0001_0000_0000;
 const WIDE_GROUP_TOKEN: u64 = 0x4d43_0002_0000_0000;
 const WIDE_MESSAGE_TOKEN: u64 = 0x4d43_0003_0000_0000;
 
+impl Const {
+    /// `None`: this library has no such variable.
+    fn value(self, library: &Library) -> Option<i64> {
+        match self {
+            Const::Int(number) => Some(number),
+            Const::Address(symbol) => library.variable(symbol).map(|at| at as i64),
+        }
+    }
+}
+
 impl Abi {
     fn resolve(family: &'static Family, library: &Library) -> Option<Abi> {
         let mask = if family.handle_bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
         let mut values = [0; CONSTANTS];
         for (value, constant) in values.iter_mut().zip(family.constants) {
-            *value = match constant {
-                Const::Int(number) => number,
-                Const::Address(symbol) => library.variable(symbol)? as i64,
-            };
+            *value = constant.value(library)?;
         }
         Some(Abi::of(family, mask, values))
     }
@@ -257,6 +268,17 @@ pub fn known() -> Option<&'static Abi> {
 /// The ABI, in calls that only exist once it has been found: those on an inter-communicator of ours.
 pub fn get() -> &'static Abi {
     ABI.get().expect("bound before the first inter-communicator")
+}
+
+/// What a predefined datatype consists of, if it is one that every member of the family has by this handle.
+pub fn kinds(datatype: Handle) -> Option<&'static [Kind]> {
+    static KINDS: OnceLock<HashMap<Handle, &'static [Kind]>> = OnceLock::new();
+    let of = |abi: &Abi| {
+        let library = library()?;
+        let handle = |c: &Const| Some(c.value(library)? as u64 & abi.mask);
+        Some(abi.family.kinds.iter().filter_map(|(c, kinds)| Some((handle(c)?, *kinds))).collect())
+    };
+    KINDS.get_or_init(|| of(get()).unwrap_or_default()).get(&datatype).copied()
 }
 
 /// The family, if its Fortran layer asks for the INTEGERs of handles by a call.

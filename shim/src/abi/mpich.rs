@@ -1,6 +1,6 @@
 //! The MPICH family: MPICH, Intel MPI and their kin. Handles are ints.
 
-use super::{Count, Family, MPICH, StatusLayout};
+use super::{Count, Family, MPICH, MPICH_KINDS, StatusLayout};
 
 pub static FAMILY: Family = Family {
     name: "MPICH",
@@ -15,4 +15,5 @@ pub static FAMILY: Family = Family {
     buffer_automatic: Some(-2_isize as usize),
     calls_itself: false,
     constants: MPICH,
+    kinds: MPICH_KINDS,
 };

@@ -1,7 +1,7 @@
 //! Open MPI: handles are addresses, the predefined ones those of variables. An executable may hold its own copy of
 //! such a variable, so the address is asked for as the program sees it.
 
-use super::{Count, Family, OPENMPI, StatusLayout, WIDE_GROUP_TOKEN, WIDE_MESSAGE_TOKEN};
+use super::{Count, Family, OPENMPI, OPENMPI_KINDS, StatusLayout, WIDE_GROUP_TOKEN, WIDE_MESSAGE_TOKEN};
 
 pub static FAMILY: Family = Family {
     name: "Open MPI",
@@ -17,4 +17,5 @@ pub static FAMILY: Family = Family {
     buffer_automatic: None,
     calls_itself: false,
     constants: OPENMPI,
+    kinds: OPENMPI_KINDS,
 };

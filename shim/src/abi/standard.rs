@@ -3,7 +3,9 @@
 //! It has dialects: MPICH 5 and Intel MPI differ in MPI_ERRORS_RETURN, MPI_SEEK_SET and some more, which the table
 //! therefore gives no value. Where a status keeps its count is left to the MPI; all that are known keep it alike.
 
-use super::{Count, Family, STANDARD, StatusLayout, WIDE_GROUP_TOKEN, WIDE_MESSAGE_TOKEN, WIDE_REQUEST_TOKEN};
+use super::{
+    Count, Family, STANDARD, STANDARD_KINDS, StatusLayout, WIDE_GROUP_TOKEN, WIDE_MESSAGE_TOKEN, WIDE_REQUEST_TOKEN,
+};
 
 pub static FAMILY: Family = Family {
     name: "standard",
@@ -18,4 +20,5 @@ pub static FAMILY: Family = Family {
     buffer_automatic: Some(2),
     calls_itself: false,
     constants: STANDARD,
+    kinds: STANDARD_KINDS,
 };

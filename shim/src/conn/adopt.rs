@@ -77,7 +77,7 @@ fn join(abi: &Abi, node: &Node, carrier: Handle, (rank, size): (u32, u32), betwe
     // Whoever may come is known now.
     node.remove_group(incarnation);
     let name = "the same MPI job".to_owned();
-    let remote = Remote { name, members, here: Some(Arc::new(here)) };
+    let remote = Remote { name, members, foreign: None, here: Some(Arc::new(here)) };
     base::log!(Info, "adopted an inter-communicator with {count} ranks of {}", remote.name);
     Ok(Inter::new(carrier, id, context, remote, super::largest_tag(abi)))
 }

@@ -4,13 +4,14 @@
 //! do time limits hold.
 
 use super::registration::{self, Lead, Registration};
+use crate::datatype;
 use crate::error::{Class, Failure};
 use crate::wait::wait_until;
 use base::ProcId;
 use base::bytes::Take;
 use engine::setup::{Agreement, Negotiation, Party, Standing};
 use naming::Record;
-use node::{Contact, ContextId, Node, PathRef};
+use node::{Contact, ContextId, Node, PathRef, Representation};
 use std::time::{Duration, Instant};
 
 /// How often the naming service is asked.
@@ -79,6 +80,7 @@ pub fn meet(
         let offer = Party {
             size: registration.group.size,
             tag_ub: largest_tag,
+            representation: datatype::representation().number(),
             name: registration.name.clone(),
             wanted: wanted.to_owned(),
             records: lead.records.clone(),
@@ -89,6 +91,12 @@ pub fn meet(
         }
         match round.inspect_err(|_| talk.negotiation.abandon())? {
             Round::Agreed(agreement) => {
+                let number = agreement.remote.representation;
+                if Representation::from_number(number).is_none() {
+                    node.refuse(path, ContextId::root(agreement.context));
+                    let text = format!("job '{wanted}' lays out data in a way that is not known here ({number:#010x})");
+                    return Err(Failure::new(Class::Unsupported, text));
+                }
                 return Ok(Met { agreement, incarnation: record.incarnation, cookie: record.cookie });
             }
             Round::TimedOut => return Err(too_late(registration, lead, wanted, timeout, seen)),

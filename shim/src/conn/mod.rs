@@ -19,13 +19,13 @@ use crate::entry;
 use crate::error::{Class, Failure, Place, die, raise};
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::{self, Inter, Remote};
-use crate::{forward, house};
+use crate::{datatype, forward, house};
 use base::bytes::{Malformed, Put, Take};
 use base::settings;
 use collective::{agree, from_leader, gather_records, split};
 use engine::setup::{MAX_NAME, MAX_RECORDS};
 use naming::Record;
-use node::{Contact, ContextId, Group, Node};
+use node::{Contact, ContextId, Group, Node, Representation};
 use registration::{Lead, Registration};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::Duration;
@@ -404,6 +404,7 @@ fn join(
         told.put_u64(met.agreement.context);
         told.put_u32(theirs.size);
         told.put_u32(theirs.tag_ub);
+        told.put_u32(theirs.representation);
         told.put_bytes(&theirs.records);
         Ok(told)
     });
@@ -415,14 +416,19 @@ fn join(
     let number = told.u64().map_err(damaged)?;
     let size = told.u32().map_err(damaged)?;
     let remote_tag_ub = told.u32().map_err(damaged)?;
+    let representation = told.u32().and_then(|n| Representation::from_number(n).ok_or(Malformed)).map_err(damaged)?;
     let contacts = told.bytes(MAX_RECORDS).and_then(|records| contacts(records, size)).map_err(damaged)?;
     let members = contacts.iter().map(|c| c.process).collect();
     let group = node::RemoteGroup { incarnation, cookie, contacts };
     let context = ContextId::root(number);
     let id = node.open(registration.me(), &group, context);
     base::log!(Info, "joined '{}' with '{wanted}' ({size} ranks), context {number}", registration.name);
+    let foreign = Some(representation).filter(|r| *r != datatype::representation());
+    if foreign.is_some() {
+        base::log!(Info, "what comes from '{wanted}' is converted: it lays out data otherwise");
+    }
     let tag_ub = tag_ub.min(c_int::try_from(remote_tag_ub).unwrap_or(c_int::MAX));
-    Ok(Inter::new(carrier, id, context, Remote { name: wanted, members, here: None }, tag_ub))
+    Ok(Inter::new(carrier, id, context, Remote { name: wanted, members, foreign, here: None }, tag_ub))
 }
 
 fn timeout() -> Result<Duration, Failure> {

@@ -1,14 +1,12 @@
 //! What each constructor of datatypes means, as the MPI standard defines it by type maps.
 
-use super::Element;
 use super::contents::Contents;
+use super::{Element, Map};
 use crate::abi;
-use node::Shape;
 use std::ffi::c_int;
 
-/// Where the bytes lie of a type that was made so. `None`: a constructor that is not known, or numbers that make no
-/// sense.
-pub fn shape(combiner: c_int, made_of: &Contents, inner: &[Element]) -> Option<Shape> {
+/// The map of a type that was made so. `None`: a constructor that is not known, or numbers that make no sense.
+pub fn map<M: Map>(combiner: c_int, made_of: &Contents, inner: &[Element<M>]) -> Option<M> {
     let abi = abi::get();
     let is = |combiners: &[c_int]| combiners.contains(&combiner);
     if is(&[abi.combiner_struct, abi.combiner_struct_integer]) {
@@ -16,7 +14,7 @@ pub fn shape(combiner: c_int, made_of: &Contents, inner: &[Element]) -> Option<S
     }
     let [one] = inner else { return None };
     if is(&[abi.combiner_dup, abi.combiner_resized]) {
-        return Some(one.shape.clone());
+        return Some(one.map.clone());
     }
     if combiner == abi.combiner_subarray {
         return subarray(made_of, one);
@@ -45,10 +43,10 @@ pub fn shape(combiner: c_int, made_of: &Contents, inner: &[Element]) -> Option<S
     }
 }
 
-impl Element {
+impl<M: Map> Element<M> {
     /// So many of it, side by side.
-    fn several(&self, count: i64) -> Option<Shape> {
-        self.shape.repeat(usize::try_from(count).ok()?, self.extent)
+    fn several(&self, count: i64) -> Option<M> {
+        self.map.repeat(usize::try_from(count).ok()?, self.extent)
     }
 }
 
@@ -57,7 +55,7 @@ fn distance(number: i64, unit: isize) -> isize {
     (number as isize).wrapping_mul(unit)
 }
 
-fn vector(n: &[i64], one: &Element, unit: isize) -> Option<Shape> {
+fn vector<M: Map>(n: &[i64], one: &Element<M>, unit: isize) -> Option<M> {
     let [count, length, stride] = *n else { return None };
     one.several(length)?.repeat(usize::try_from(count).ok()?, distance(stride, unit))
 }
@@ -69,11 +67,11 @@ fn arrays(n: &[i64]) -> Option<(&[i64], &[i64])> {
     (rest.len() == count.checked_mul(2)?).then(|| rest.split_at(count))
 }
 
-fn indexed(n: &[i64], one: &Element, unit: isize) -> Option<Shape> {
+fn indexed<M: Map>(n: &[i64], one: &Element<M>, unit: isize) -> Option<M> {
     let (lengths, places) = arrays(n)?;
     // Blocks of one length share what they consist of.
-    let mut last = (0, Shape::run(0));
-    Shape::list(lengths.iter().zip(places).map(|(&length, &place)| {
+    let mut last = (0, M::nothing());
+    M::list(lengths.iter().zip(places).map(|(&length, &place)| {
         if length != last.0 {
             last = (length, one.several(length)?);
         }
@@ -81,16 +79,16 @@ fn indexed(n: &[i64], one: &Element, unit: isize) -> Option<Shape> {
     }))
 }
 
-fn indexed_block(n: &[i64], one: &Element, unit: isize) -> Option<Shape> {
+fn indexed_block<M: Map>(n: &[i64], one: &Element<M>, unit: isize) -> Option<M> {
     let [count, length, places @ ..] = n else { return None };
     let block = one.several(*length).filter(|_| places.len() as i64 == *count)?;
-    Shape::list(places.iter().map(|&place| Some(block.clone().moved(distance(place, unit)))))
+    M::list(places.iter().map(|&place| Some(block.clone().moved(distance(place, unit)))))
 }
 
-fn structure(n: &[i64], inner: &[Element]) -> Option<Shape> {
+fn structure<M: Map>(n: &[i64], inner: &[Element<M>]) -> Option<M> {
     let (lengths, places) = arrays(n).filter(|(lengths, _)| lengths.len() == inner.len())?;
     let fields = inner.iter().zip(lengths).zip(places);
-    Shape::list(fields.map(|((of, &length), &place)| Some(of.several(length)?.moved(place as isize))))
+    M::list(fields.map(|((of, &length), &place)| Some(of.several(length)?.moved(place as isize))))
 }
 
 /// The dimensions of an array, the one whose neighbours are side by side first.
@@ -98,22 +96,22 @@ fn inwards(dimensions: usize, order: i64) -> Box<dyn Iterator<Item = usize>> {
     if order == abi::get().order_fortran.into() { Box::new(0..dimensions) } else { Box::new((0..dimensions).rev()) }
 }
 
-fn subarray(made_of: &Contents, one: &Element) -> Option<Shape> {
+fn subarray<M: Map>(made_of: &Contents, one: &Element<M>) -> Option<M> {
     let dimensions = usize::try_from(*made_of.ints.first()?).ok()?;
     let order = *made_of.ints.last()?;
     let numbers = if made_of.large.is_empty() { made_of.ints.get(1..)? } else { &made_of.large };
     let at = |array: usize, i: usize| numbers.get(array * dimensions + i).copied();
-    let (mut shape, mut step) = (one.shape.clone(), one.extent);
+    let (mut map, mut step) = (one.map.clone(), one.extent);
     for i in inwards(dimensions, order) {
         let (whole, part, start) = (at(0, i)?, at(1, i)?, at(2, i)?);
-        shape = shape.repeat(usize::try_from(part).ok()?, step)?.moved(distance(start, step));
+        map = map.repeat(usize::try_from(part).ok()?, step)?.moved(distance(start, step));
         step = distance(whole, step);
     }
-    Some(shape)
+    Some(map)
 }
 
 /// One process's part of an array that is distributed over a grid of them.
-fn darray(made_of: &Contents, one: &Element) -> Option<Shape> {
+fn darray<M: Map>(made_of: &Contents, one: &Element<M>) -> Option<M> {
     let abi = abi::get();
     let (head, rest) = made_of.ints.split_at_checked(3)?;
     let [processes, rank, dimensions] = *head else { return None };
@@ -129,7 +127,7 @@ fn darray(made_of: &Contents, one: &Element) -> Option<Shape> {
         *place = beyond.checked_div(below)?;
         beyond -= *place * below;
     }
-    let (mut shape, mut step) = (one.shape.clone(), one.extent);
+    let (mut map, mut step) = (one.map.clone(), one.extent);
     for i in inwards(dimensions, order) {
         let (size, kind, argument, over) = (*sizes.get(i)?, at(0, i)? as c_int, at(1, i)?, at(2, i)?);
         let default = argument == abi.distribute_dflt_darg.into();
@@ -142,14 +140,14 @@ fn darray(made_of: &Contents, one: &Element) -> Option<Shape> {
         } else {
             1
         };
-        shape = cyclic(&Element { shape, extent: step, ..*one }, size, length, place[i], over)?;
+        map = cyclic(&Element { map, extent: step, ..*one }, size, length, place[i], over)?;
         step = distance(size, step);
     }
-    Some(shape)
+    Some(map)
 }
 
 /// Of `size` elements dealt out to `over` processes in blocks of `length`, those of the process at `place`.
-fn cyclic(one: &Element, size: i64, length: i64, place: i64, over: i64) -> Option<Shape> {
+fn cyclic<M: Map>(one: &Element<M>, size: i64, length: i64, place: i64, over: i64) -> Option<M> {
     let (first, round) = (place.checked_mul(length)?, over.checked_mul(length).filter(|r| *r > 0)?);
     let rounds = size / round;
     // Of the last round, which may be a part of one.
@@ -157,5 +155,5 @@ fn cyclic(one: &Element, size: i64, length: i64, place: i64, over: i64) -> Optio
     let stride = distance(round, one.extent);
     let full = one.several(length)?.repeat(usize::try_from(rounds).ok()?, stride)?;
     let last = one.several(rest)?.moved(distance(rounds, stride));
-    Some(Shape::list([Some(full), Some(last)])?.moved(distance(first, one.extent)))
+    Some(M::list([Some(full), Some(last)])?.moved(distance(first, one.extent)))
 }

@@ -1,21 +1,27 @@
-//! Datatypes: where their bytes lie, found once from what MPI keeps of how they were made.
+//! Datatypes: where their bytes lie, and what they are, found once from what MPI keeps of how they were made.
 //!
-//! `contents` asks the MPI below, `constructors` knows what each constructor means. Cached by handle. Handles are
-//! reused, so a derived type carries an attribute whose delete callback drops the cached form.
+//! `contents` asks the MPI below, `constructors` knows what each constructor means, `map` what is made of it. Cached by
+//! handle. Handles are reused, so a derived type carries an attribute whose delete callback drops the cached forms.
 
 mod constructors;
 mod contents;
+mod map;
 
 use crate::error::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::{abi, attr, house};
 use contents::{Contents, Envelope};
-use node::{Layout, Shape};
+use map::Map;
+pub use map::representation;
+use node::{Layout, Representation, Shape, Signature};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, OnceLock, RwLock};
 
-static CACHE: LazyLock<RwLock<HashMap<Handle, Element>>> = LazyLock::new(Default::default);
+static CACHE: LazyLock<RwLock<HashMap<Handle, Element<Shape>>>> = LazyLock::new(Default::default);
+
+/// Only of types that were received from a job which lays out data otherwise: each is in the other cache too.
+static SIGNATURES: LazyLock<RwLock<HashMap<Handle, Signature>>> = LazyLock::new(Default::default);
 
 /// Types nested deeper are refused: each level takes some of the stack.
 const DEPTH: u32 = 1 << 10;
@@ -29,8 +35,8 @@ const LOWEST: usize = 1 << 12;
 
 /// One element of a datatype.
 #[derive(Clone)]
-pub struct Element {
-    pub shape: Shape,
+pub struct Element<M> {
+    pub map: M,
     pub extent: isize,
     /// The program cannot free it, and its parts are nobody's.
     predefined: bool,
@@ -45,6 +51,8 @@ enum Trouble {
     Contradiction,
     Deep,
     Large,
+    /// What its values are.
+    Unknown,
 }
 
 impl Trouble {
@@ -53,6 +61,7 @@ impl Trouble {
             Trouble::Undescribed => "this MPI does not say what the datatype is made of".into(),
             Trouble::Contradiction => "what this MPI says of the datatype does not agree with its size".into(),
             Trouble::Deep => format!("the datatype is nested more than {DEPTH} deep"),
+            Trouble::Unknown => "the datatype has values that this version cannot convert".into(),
             Trouble::Large => format!("the datatype has more than {PARTS} parts"),
         }
     }
@@ -66,9 +75,7 @@ pub unsafe fn layout(call: &str, buf: usize, count: i64, datatype: usize) -> Res
     let count =
         usize::try_from(count).map_err(|_| Failure::new(Class::Count, format!("{call}: negative count {count}")))?;
     let element = element(call, datatype as Handle & abi::get().mask)?;
-    let shape = element.shape.repeat(count, element.extent).ok_or_else(|| {
-        Failure::new(Class::Count, format!("{call}: {count} elements of {} bytes", element.shape.size()))
-    })?;
+    let shape = element.map.repeat(count, element.extent).ok_or_else(|| too_many(call, count, element.map.size()))?;
     // MPI_BOTTOM is a null pointer too: then the datatype holds addresses.
     if buf == 0 && shape.size() > 0 && (shape.first() as usize) < LOWEST {
         return Err(Failure::new(Class::Buffer, format!("{call}: the buffer is a null pointer")));
@@ -77,7 +84,53 @@ pub unsafe fn layout(call: &str, buf: usize, count: i64, datatype: usize) -> Res
     Ok(unsafe { Layout::shaped(buf as *mut u8, shape) })
 }
 
-fn element(call: &str, datatype: Handle) -> Result<Element, Failure> {
+fn too_many(call: &str, count: usize, bytes: usize) -> Failure {
+    Failure::new(Class::Count, format!("{call}: {count} elements of {bytes} bytes"))
+}
+
+/// The user's buffer for what comes from a job that lays out data as `theirs` says; `None`: as we do.
+///
+/// # Safety
+/// As for [`layout`].
+pub unsafe fn layout_from(
+    theirs: Option<Representation>,
+    call: &str,
+    buf: usize,
+    count: i64,
+    datatype: usize,
+) -> Result<Layout, Failure> {
+    // SAFETY: the caller's promise.
+    let layout = unsafe { layout(call, buf, count, datatype) }?;
+    let Some(theirs) = theirs else { return Ok(layout) };
+    let one = signature(call, datatype as Handle & abi::get().mask)?;
+    let ours = representation();
+    if let Some(kind) = one.obstacle(theirs, ours) {
+        let text = format!("{call}: the datatype has values of the other job that cannot be converted ({kind:?})");
+        return Err(Failure::new(Class::Type, text));
+    }
+    let count = count as usize;
+    let all = one.repeat(count).and_then(|all| layout.receiving(all, theirs, ours));
+    all.ok_or_else(|| too_many(call, count, one.size(theirs).unwrap_or(usize::MAX)))
+}
+
+/// What the values of one element are. The type has been found good.
+fn signature(call: &str, datatype: Handle) -> Result<Signature, Failure> {
+    if let Some(signature) = SIGNATURES.read().unwrap_or_else(|e| e.into_inner()).get(&datatype) {
+        return Ok(signature.clone());
+    }
+    let signature = find_out::<Signature>(call, datatype)?.map;
+    SIGNATURES.write().unwrap_or_else(|e| e.into_inner()).insert(datatype, signature.clone());
+    Ok(signature)
+}
+
+fn find_out<M: Map>(call: &str, datatype: Handle) -> Result<Element<M>, Failure> {
+    Envelope::of(datatype)
+        .ok_or(Trouble::Undescribed)
+        .and_then(|envelope| flatten(datatype, &envelope, DEPTH, &mut { PARTS }))
+        .map_err(|trouble| Failure::new(Class::Type, format!("{call}: {}", trouble.text())))
+}
+
+fn element(call: &str, datatype: Handle) -> Result<Element<Shape>, Failure> {
     if let Some(element) = CACHE.read().unwrap_or_else(|e| e.into_inner()).get(&datatype) {
         return Ok(element.clone());
     }
@@ -89,10 +142,7 @@ fn element(call: &str, datatype: Handle) -> Result<Element, Failure> {
     if !house::accepts_datatype(datatype) {
         return Err(Failure::new(Class::Type, format!("{call}: the datatype is not valid or not committed")));
     }
-    let element = Envelope::of(datatype)
-        .ok_or(Trouble::Undescribed)
-        .and_then(|envelope| flatten(datatype, &envelope, DEPTH, &mut { PARTS }))
-        .map_err(|trouble| Failure::new(Class::Type, format!("{call}: {}", trouble.text())))?;
+    let element = find_out::<Shape>(call, datatype)?;
     if !element.predefined {
         drop_with_type(datatype)
             .ok_or_else(|| Failure::new(Class::Intern, format!("{call}: no attribute on the datatype")))?;
@@ -101,14 +151,19 @@ fn element(call: &str, datatype: Handle) -> Result<Element, Failure> {
     Ok(element)
 }
 
-/// Finds out where the bytes of a type lie. What is nested may be so deep, and have so many parts.
-fn flatten(datatype: Handle, envelope: &Envelope, depth: u32, parts: &mut usize) -> Result<Element, Trouble> {
+/// Finds out the map of a type. What is nested may be so deep, and have so many parts.
+fn flatten<M: Map>(
+    datatype: Handle,
+    envelope: &Envelope,
+    depth: u32,
+    parts: &mut usize,
+) -> Result<Element<M>, Trouble> {
     let (size, extent) = measure(datatype).ok_or(Trouble::Undescribed)?;
     let predefined = envelope.is_predefined();
-    let shape = if predefined {
-        predefined_shape(size, extent)
+    let map = if predefined {
+        M::predefined(datatype, envelope.combiner, size, extent).ok_or(Trouble::Unknown)?
     } else if size == 0 {
-        Shape::run(0)
+        M::nothing()
     } else {
         let depth = depth.checked_sub(1).ok_or(Trouble::Deep)?;
         *parts = parts.checked_sub(envelope.len()).ok_or(Trouble::Large)?;
@@ -116,16 +171,16 @@ fn flatten(datatype: Handle, envelope: &Envelope, depth: u32, parts: &mut usize)
         // All of them, whatever comes: each is ours to give back.
         let inner: Vec<_> = contents.types.iter().map(|&t| flatten_part(t, depth, parts)).collect();
         let inner = inner.into_iter().collect::<Result<Vec<_>, _>>()?;
-        constructors::shape(envelope.combiner, &contents, &inner).ok_or(Trouble::Undescribed)?
+        constructors::map(envelope.combiner, &contents, &inner).ok_or(Trouble::Undescribed)?
     };
-    if shape.size() != size {
+    if map.size() != Some(size) {
         return Err(Trouble::Contradiction);
     }
-    Ok(Element { shape, extent, predefined })
+    Ok(Element { map, extent, predefined })
 }
 
 /// The same for a type that `contents` gave, which is given back.
-fn flatten_part(mut datatype: Handle, depth: u32, parts: &mut usize) -> Result<Element, Trouble> {
+fn flatten_part<M: Map>(mut datatype: Handle, depth: u32, parts: &mut usize) -> Result<Element<M>, Trouble> {
     let envelope = Envelope::of(datatype).ok_or(Trouble::Undescribed)?;
     let element = flatten(datatype, &envelope, depth, parts);
     // Predefined ones are no new references.
@@ -149,21 +204,12 @@ fn measure(datatype: Handle) -> Option<(usize, isize)> {
     (code == 0).then(|| usize::try_from(size).ok().zip(isize::try_from(extent).ok()))?
 }
 
-/// A predefined type is one block, but for the pairs of MAXLOC: a value, then an int at its own alignment.
-fn predefined_shape(size: usize, extent: isize) -> Shape {
-    let int = size_of::<c_int>();
-    let pair = |value: usize| {
-        let index = Shape::run(int).moved(value.next_multiple_of(int) as isize);
-        Shape::list([Some(Shape::run(value)), Some(index)])
-    };
-    let holes = size > 0 && size as isize != extent;
-    holes.then(|| size.checked_sub(int).and_then(pair)).flatten().unwrap_or(Shape::run(size))
-}
-
-/// Has the cached form dropped when the program frees the type.
+/// Has the cached forms dropped when the program frees the type.
 fn drop_with_type(datatype: Handle) -> Option<()> {
     unsafe extern "C" fn dropped(datatype: Handle, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
-        CACHE.write().unwrap_or_else(|e| e.into_inner()).remove(&(datatype & abi::get().mask));
+        let datatype = datatype & abi::get().mask;
+        SIGNATURES.write().unwrap_or_else(|e| e.into_inner()).remove(&datatype);
+        CACHE.write().unwrap_or_else(|e| e.into_inner()).remove(&datatype);
         0
     }
     static KEYVAL: OnceLock<Option<c_int>> = OnceLock::new();

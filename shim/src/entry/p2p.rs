@@ -2,7 +2,7 @@
 
 use crate::abi;
 use crate::buffer;
-use crate::datatype::layout;
+use crate::datatype::{layout, layout_from};
 use crate::entry::node;
 use crate::error::{Class, Failure, raise};
 use crate::inter::{self, Inter};
@@ -85,7 +85,7 @@ pub(super) fn plan_send(inter: &Inter, m: &Message, mode: SendMode) -> Result<Pl
 
 pub(super) fn plan_recv(inter: &Inter, m: &Message) -> Result<Plan, Failure> {
     // SAFETY: the program's buffer, as it promises by the call.
-    let data = unsafe { layout(m.call, m.buf, m.count, m.datatype) }?;
+    let data = unsafe { layout_from(inter.remote.foreign, m.call, m.buf, m.count, m.datatype) }?;
     Ok(match check_pattern(m.call, inter, m.peer as c_int, m.tag as c_int)? {
         None => Plan::Nothing,
         Some((source, tag)) => Plan::Recv { source, tag, data },

@@ -1,7 +1,7 @@
 //! Probes on an inter-communicator between jobs, and the messages that matched ones take.
 
 use crate::abi::{self, Status};
-use crate::datatype::layout;
+use crate::datatype::layout_from;
 use crate::entry::node;
 use crate::entry::p2p::{check_pattern, conclude, finish, hand_out, on};
 use crate::error::{Class, Failure, raise};
@@ -165,7 +165,7 @@ unsafe fn on_message(
     let errors = message::errors(token);
     let start = || {
         // SAFETY: the program's buffer, as it promises by the call.
-        let data = unsafe { layout(call, buf, count, datatype) }?;
+        let data = unsafe { layout_from(message::foreign(token), call, buf, count, datatype) }?;
         let received = || Failure::new(Class::Request, format!("{call}: this message has been received"));
         let Matched { inter, id, source } = message::remove(token).ok_or_else(received)?;
         // SAFETY: the program's handle.

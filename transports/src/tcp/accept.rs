@@ -59,13 +59,7 @@ impl Halfway {
             Ok(hello) => Arrived::Hello(Box::new(hello)),
             Err(HelloError::Foreign) => Arrived::Foreign,
             Err(HelloError::OtherVersion) => {
-                self.send(&HelloAck {
-                    status: Status::OtherVersion,
-                    generation: 0,
-                    representation: 0,
-                    process: [0; 16],
-                    received: 0,
-                });
+                self.send(&HelloAck { status: Status::OtherVersion, generation: 0, process: [0; 16], received: 0 });
                 Arrived::Foreign
             }
         }

@@ -13,7 +13,6 @@ const VERSION: u16 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
-    pub representation: u32,
     pub source: ProcId,
     pub dest: ProcId,
     pub cookie: [u8; 16],
@@ -37,7 +36,6 @@ pub enum Status {
 pub struct HelloAck {
     pub status: Status,
     pub generation: u16,
-    pub representation: u32,
     /// Process number of the one who answers.
     pub process: [u8; 16],
     pub received: u64,
@@ -57,7 +55,7 @@ impl Hello {
         out.extend_from_slice(&MAGIC);
         out.put_u16(VERSION);
         out.put_u16(0);
-        out.put_u32(self.representation);
+        out.put_u32(0);
         out.put_u64(self.source.incarnation);
         out.put_u64(self.dest.incarnation);
         out.put_u32(self.source.rank);
@@ -84,7 +82,7 @@ impl Hello {
             return Ok(Err(HelloError::OtherVersion));
         }
         t.u16()?;
-        let representation = t.u32()?;
+        t.u32()?;
         let (from, to) = (t.u64()?, t.u64()?);
         let source = ProcId { incarnation: from, rank: t.u32()? };
         let dest = ProcId { incarnation: to, rank: t.u32()? };
@@ -92,7 +90,7 @@ impl Hello {
         let generation = t.u16()?;
         t.u16()?;
         let received = t.u64()?;
-        Ok(Ok(Hello { representation, source, dest, cookie, process, generation, received }))
+        Ok(Ok(Hello { source, dest, cookie, process, generation, received }))
     }
 }
 
@@ -108,7 +106,7 @@ impl HelloAck {
             Status::BetterConnection => 4,
         });
         out.put_u16(self.generation);
-        out.put_u32(self.representation);
+        out.put_u32(0);
         out.extend_from_slice(&self.process);
         out.put_u64(self.received);
         out.put_u64(0);
@@ -128,20 +126,11 @@ impl HelloAck {
             4 => Status::BetterConnection,
             _ => return Err(Malformed),
         };
-        let (generation, representation) = (t.u16()?, t.u32()?);
+        let generation = t.u16()?;
+        t.u32()?;
         let (process, received) = (t.array()?, t.u64()?);
-        Ok(HelloAck { status, generation, representation, process, received })
+        Ok(HelloAck { status, generation, process, received })
     }
-}
-
-/// How this process lays out data: byte order and the sizes that differ between machines.
-pub fn representation() -> u32 {
-    let big = u32::from(cfg!(target_endian = "big"));
-    let long = size_of::<std::ffi::c_long>() as u32;
-    // Neither has a Rust name: both are what the platform's ABI says.
-    let long_double = if cfg!(any(target_arch = "x86", target_arch = "arm")) { 12 } else { 16 };
-    let wchar = 4;
-    big | long << 8 | long_double << 16 | wchar << 24
 }
 
 #[cfg(test)]
@@ -154,24 +143,11 @@ mod tests {
 
     #[test]
     fn both_have_their_documented_length_and_come_back() {
-        let h = Hello {
-            representation: 5,
-            source: id(1, 2),
-            dest: id(3, 4),
-            cookie: [5; 16],
-            process: [6; 16],
-            generation: 7,
-            received: 8,
-        };
+        let h =
+            Hello { source: id(1, 2), dest: id(3, 4), cookie: [5; 16], process: [6; 16], generation: 7, received: 8 };
         let bytes: [u8; HELLO_LEN] = h.encode().try_into().unwrap();
         assert_eq!(Hello::decode(&bytes), Ok(h));
-        let a = HelloAck {
-            status: Status::BetterConnection,
-            generation: 1,
-            representation: 2,
-            process: [3; 16],
-            received: 4,
-        };
+        let a = HelloAck { status: Status::BetterConnection, generation: 1, process: [3; 16], received: 4 };
         let bytes: [u8; HELLO_ACK_LEN] = a.encode().try_into().unwrap();
         assert_eq!(HelloAck::decode(&bytes), Ok(a));
     }

@@ -12,7 +12,7 @@ mod socket;
 pub use accept::{Arrived, HANDSHAKE_LIMIT, Halfway};
 pub use contact::{Contact, MAX_ADDRESSES};
 pub use dial::{Outcome, Race, Refusal};
-pub use hello::{HELLO_ACK_LEN, HELLO_LEN, Hello, HelloAck, Status, representation};
+pub use hello::{HELLO_ACK_LEN, HELLO_LEN, Hello, HelloAck, Status};
 pub use ifaces::{IfaceError, choose};
 pub use listen::{Listeners, PortRange, own_contact};
 pub use socket::Socket;

@@ -1,0 +1,101 @@
+//! Values of one kind, from one representation to another.
+
+use super::float;
+use super::kind::{Kind, Meaning, Representation};
+
+/// Converts whole values and appends them; whether all fit.
+pub fn convert(kind: Kind, from: Representation, to: Representation, data: &[u8], out: &mut Vec<u8>) -> bool {
+    let (size, here) = (kind.size(from), kind.size(to));
+    let meaning = kind.meaning(from);
+    match meaning {
+        Meaning::LongDouble => float::convert_long_doubles(from, to, data, out),
+        _ if size == here => {
+            reorder(size, from.is_big_endian() != to.is_big_endian(), data, out);
+            true
+        }
+        Meaning::Float => {
+            // Of the kinds of two sizes, each is 4 or 8 bytes.
+            if size < here { widen(from, to, data, out) } else { narrow(from, to, data, out) }
+        }
+        Meaning::Raw | Meaning::Signed | Meaning::Unsigned => {
+            let signed = meaning == Meaning::Signed;
+            let (least, most) = limits(here, kind.meaning(to) == Meaning::Signed);
+            let mut fits = true;
+            for value in data.chunks_exact(size) {
+                let value = load(value, from.is_big_endian(), signed);
+                let held = value.clamp(least, most);
+                fits &= held == value;
+                store(held, here, to.is_big_endian(), out);
+            }
+            fits
+        }
+    }
+}
+
+/// The same values with their bytes the other way round, or as they are.
+pub fn reorder(size: usize, swap: bool, data: &[u8], out: &mut Vec<u8>) {
+    // One loop a size, so that the compiler sees whole words.
+    fn swapped<const N: usize>(data: &[u8], out: &mut Vec<u8>) {
+        out.extend(data.as_chunks::<N>().0.iter().flat_map(|value| {
+            let mut value = *value;
+            value.reverse();
+            value
+        }));
+    }
+    match size {
+        _ if !swap => out.extend_from_slice(data),
+        2 => swapped::<2>(data, out),
+        4 => swapped::<4>(data, out),
+        8 => swapped::<8>(data, out),
+        16 => swapped::<16>(data, out),
+        _ => out.extend_from_slice(data),
+    }
+}
+
+/// What a whole number of at most 8 bytes can be.
+fn limits(size: usize, signed: bool) -> (i128, i128) {
+    let bits = 8 * size as u32;
+    if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+}
+
+fn load(bytes: &[u8], big: bool, signed: bool) -> i128 {
+    let negative = signed && bytes[if big { 0 } else { bytes.len() - 1 }] >= 0x80;
+    let mut value = if negative { -1i128 } else { 0 };
+    let mut add = |byte: &u8| value = value << 8 | i128::from(*byte);
+    if big {
+        bytes.iter().for_each(&mut add)
+    } else {
+        bytes.iter().rev().for_each(&mut add)
+    }
+    value
+}
+
+fn store(value: i128, size: usize, big: bool, out: &mut Vec<u8>) {
+    if big {
+        out.extend_from_slice(&value.to_be_bytes()[16 - size..]);
+    } else {
+        out.extend_from_slice(&value.to_le_bytes()[..size]);
+    }
+}
+
+fn widen(from: Representation, to: Representation, data: &[u8], out: &mut Vec<u8>) -> bool {
+    for value in data.as_chunks::<4>().0 {
+        let value =
+            f64::from(if from.is_big_endian() { f32::from_be_bytes(*value) } else { f32::from_le_bytes(*value) });
+        out.extend(if to.is_big_endian() { value.to_be_bytes() } else { value.to_le_bytes() });
+    }
+    true
+}
+
+fn narrow(from: Representation, to: Representation, data: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut fits = true;
+    for value in data.as_chunks::<8>().0 {
+        let value = if from.is_big_endian() { f64::from_be_bytes(*value) } else { f64::from_le_bytes(*value) };
+        let near = value as f32;
+        let beyond = value.is_finite() && near.is_infinite();
+        fits &= !beyond;
+        let near = if beyond { f32::MAX.copysign(near) } else { near };
+        out.extend(if to.is_big_endian() { near.to_be_bytes() } else { near.to_le_bytes() });
+    }
+    fits
+}

@@ -1,0 +1,116 @@
+//! What one may want to know of a type map: where its bytes lie, or what they are.
+//!
+//! Both come from the same traversal of what MPI keeps of a datatype; `constructors` makes either.
+
+use crate::abi;
+use crate::forward::Handle;
+use node::{Kind, Representation, Shape, Signature};
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+pub trait Map: Clone {
+    fn nothing() -> Self;
+    /// That of a type which MPI itself made. `None`: not known.
+    fn predefined(datatype: Handle, combiner: c_int, size: usize, extent: isize) -> Option<Self>;
+    /// Several of it, each `stride` bytes from the one before.
+    fn repeat(&self, count: usize, stride: isize) -> Option<Self>;
+    /// The same, further on in memory, or before.
+    fn moved(self, by: isize) -> Self;
+    /// One after the other.
+    fn list(maps: impl IntoIterator<Item = Option<Self>>) -> Option<Self>;
+    /// Packed bytes.
+    fn size(&self) -> Option<usize>;
+}
+
+impl Map for Shape {
+    fn nothing() -> Shape {
+        Shape::run(0)
+    }
+
+    /// One block, but for the pairs of MAXLOC: a value, then an int at its own alignment.
+    fn predefined(_datatype: Handle, _combiner: c_int, size: usize, extent: isize) -> Option<Shape> {
+        let int = size_of::<c_int>();
+        let pair = |value: usize| {
+            let index = Shape::run(int).moved(value.next_multiple_of(int) as isize);
+            Shape::list([Some(Shape::run(value)), Some(index)])
+        };
+        let holes = size > 0 && size as isize != extent;
+        Some(holes.then(|| size.checked_sub(int).and_then(pair)).flatten().unwrap_or(Shape::run(size)))
+    }
+
+    fn repeat(&self, count: usize, stride: isize) -> Option<Shape> {
+        Shape::repeat(self, count, stride)
+    }
+
+    fn moved(self, by: isize) -> Shape {
+        Shape::moved(self, by)
+    }
+
+    fn list(maps: impl IntoIterator<Item = Option<Shape>>) -> Option<Shape> {
+        Shape::list(maps)
+    }
+
+    fn size(&self) -> Option<usize> {
+        Some(Shape::size(self))
+    }
+}
+
+impl Map for Signature {
+    fn nothing() -> Signature {
+        Signature::nothing()
+    }
+
+    fn predefined(datatype: Handle, combiner: c_int, size: usize, _extent: isize) -> Option<Signature> {
+        if size == 0 {
+            return Some(Signature::nothing());
+        }
+        if let Some(kinds) = abi::kinds(datatype) {
+            return Signature::list(kinds.iter().map(|kind| Some(Signature::one(*kind))));
+        }
+        // Made by the digits that a Fortran program asks for.
+        let abi = abi::get();
+        if combiner == abi.combiner_f90_integer {
+            by_size(size, &[Kind::Byte, Kind::I16, Kind::I32, Kind::I64, Kind::I128])
+        } else if combiner == abi.combiner_f90_real {
+            by_size(size, &FLOATS)
+        } else if combiner == abi.combiner_f90_complex {
+            by_size(size / 2, &FLOATS)?.repeat(2)
+        } else {
+            None
+        }
+    }
+
+    fn repeat(&self, count: usize, _stride: isize) -> Option<Signature> {
+        Signature::repeat(self, count)
+    }
+
+    fn moved(self, _by: isize) -> Signature {
+        self
+    }
+
+    fn list(maps: impl IntoIterator<Item = Option<Signature>>) -> Option<Signature> {
+        Signature::list(maps)
+    }
+
+    fn size(&self) -> Option<usize> {
+        Signature::size(self, representation())
+    }
+}
+
+const FLOATS: [Kind; 4] = [Kind::F16, Kind::F32, Kind::F64, Kind::F128];
+
+/// The one of this size.
+fn by_size(size: usize, kinds: &[Kind]) -> Option<Signature> {
+    kinds.iter().find(|kind| kind.size(representation()) == size).map(|kind| Signature::one(*kind))
+}
+
+/// How this job lays out data: as this process does, with Fortran's types as the MPI below has them.
+pub fn representation() -> Representation {
+    static REPRESENTATION: OnceLock<Representation> = OnceLock::new();
+    *REPRESENTATION.get_or_init(|| {
+        let abi = abi::get();
+        // An MPI without Fortran says nothing, or 0.
+        let size = |datatype| super::measure(datatype).map(|(size, _)| size).filter(|size| *size > 0).unwrap_or(4);
+        Representation::here().with_fortran(size(abi.integer), size(abi.real))
+    })
+}
