@@ -219,6 +219,19 @@ static void with_info(void)
     for (int t = 0; t < 3; ++t) OK(MPI_Comm_free(&twins[t]));
     SAME(deletes, 4);
     OK(MPI_Comm_free_keyval(&keyval));
+    /* By host: all are on one. */
+    int size;
+    OK(MPI_Comm_split_type(inter, MPI_COMM_TYPE_SHARED, -me, MPI_INFO_NULL, &twins[0]));
+    OK(MPI_Comm_rank(twins[0], &got));
+    SAME(got, mine - 1 - me);
+    OK(MPI_Comm_remote_size(twins[0], &size));
+    SAME(size, theirs);
+    swap(twins[0], 25, 3);
+    OK(MPI_Comm_free(&twins[0]));
+    OK(MPI_Comm_split_type(inter, me == 0 ? MPI_COMM_TYPE_SHARED : MPI_UNDEFINED, 0, MPI_INFO_NULL, &twins[0]));
+    CHECK((twins[0] != MPI_COMM_NULL) == (me == 0));
+    if (me == 0) OK(MPI_Comm_free(&twins[0]));
+    REFUSED(MPI_Comm_split_type(inter, 12345, 0, MPI_INFO_NULL, &twins[0]), MPI_ERR_ARG);
 }
 #endif
 
@@ -382,6 +395,7 @@ static void refused(void)
     REFUSED(MPI_Cartdim_get(inter, &rank), MPI_ERR_COMM);
     OK(MPI_Topo_test(inter, &topology));
     SAME(topology, MPI_UNDEFINED);
+    REFUSED(MPI_Intercomm_merge(inter, side, &out), MPI_ERR_COMM);
     REFUSED(MPI_Intercomm_create(inter, 0, MPI_COMM_WORLD, 0, 1, &out), MPI_ERR_COMM);
 #ifndef LAM_MPI
     MPI_Win window;
@@ -394,7 +408,6 @@ static void refused(void)
     OK(MPI_Comm_group(inter, &local));
     REFUSED(MPI_Comm_create_group(inter, local, 5, &out), MPI_ERR_COMM);
     OK(MPI_Group_free(&local));
-    REFUSED(MPI_Comm_split_type(inter, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &out), MPI_ERR_COMM);
 #endif
 }
 
