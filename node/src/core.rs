@@ -344,6 +344,29 @@ impl Core {
         Some(outcome)
     }
 
+    /// Runs of partitions of a partitioned send are ready: see [`Engine::ready`].
+    #[must_use]
+    pub fn ready(&mut self, op: OpId, runs: &[(u32, u32)]) -> bool {
+        let fine = self.engine.ready(&self.mem, op, runs);
+        self.settle();
+        fine
+    }
+
+    /// Whether no partition of a partitioned send is still to be marked.
+    pub fn all_ready(&self, op: OpId) -> bool {
+        self.engine.all_ready(op)
+    }
+
+    /// Whether these packed bytes are in the buffer of a receive, or it is over.
+    pub fn has_arrived(&self, op: OpId, offset: u64, len: u64) -> bool {
+        self.engine.has_arrived(op, offset, len)
+    }
+
+    /// Whether an operation goes on, asked for or not.
+    pub fn pending(&self, op: OpId) -> bool {
+        self.engine.pending(op)
+    }
+
     /// The outcome, left in place.
     pub fn peek(&self, op: OpId) -> Option<Outcome> {
         self.engine.outcome(op)
