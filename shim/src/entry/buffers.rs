@@ -5,7 +5,7 @@ use crate::abi;
 use crate::buffer;
 use crate::entry::p2p::{hand_out, on};
 use crate::error::{Class, Failure, raise};
-use crate::flush::Flush;
+use crate::flush::{self, Flush};
 use crate::forward::{self, Face};
 use crate::inter::Inter;
 use crate::left;
@@ -46,6 +46,7 @@ pub fn Buffer_attach_c(face: Face, at: usize, size: usize) -> c_int {
 /// Returns when nothing of the buffer is needed any more, by us or by the MPI below.
 pub fn Buffer_detach(face: Face, at: usize, size: usize) -> c_int {
     left::flush(None);
+    flush::finish_native();
     // SAFETY: the function of this face detaches the buffer.
     let code = unsafe { native(face, at, size) };
     if code == 0 {
@@ -68,8 +69,8 @@ pub fn Buffer_iflush(face: Face, at: usize) -> c_int {
     let code = unsafe { native(face, at, 0) };
     let Some(inter) = ours.first().map(|request| request.inter.clone()).filter(|_| code == 0) else { return code };
     // SAFETY: the MPI below has written its request there.
-    let flush = Flush::with_native(numbers(&ours), unsafe { abi::load_handle(at) });
-    match hand_out(request(&inter, "MPI_Buffer_iflush", flush), at) {
+    let both = Flush::with_native(numbers(&ours), unsafe { abi::load_handle(at) });
+    match hand_out(request(&inter, "MPI_Buffer_iflush", both), at) {
         Ok(()) => 0,
         Err(failure) => raise(inter.errors(), &failure),
     }
