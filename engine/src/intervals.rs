@@ -39,13 +39,47 @@ impl Intervals {
         Some((start, cut))
     }
 
-    pub fn contains(&self, value: u64) -> bool {
-        self.0.range(..=value).next_back().is_some_and(|(_, &e)| value < e)
+    /// Takes away what is here of `start..end`.
+    pub fn take_within(&mut self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let mut taken = Vec::new();
+        // From the last one down: only the first may begin before `start`.
+        while let Some((&s, &e)) = self.0.range(..end).next_back()
+            && e > start
+        {
+            self.0.remove(&s);
+            if e > end {
+                self.0.insert(end, e);
+            }
+            if s < start {
+                self.0.insert(s, start);
+            }
+            taken.push((s.max(start), e.min(end)));
+        }
+        taken
     }
 
-    /// Whether all of `0..end` is here.
-    pub fn covers(&self, end: u64) -> bool {
-        end == 0 || self.0.get(&0).is_some_and(|&e| e >= end)
+    pub fn contains(&self, value: u64) -> bool {
+        self.range_at(value).is_some()
+    }
+
+    /// The range that `value` is in.
+    pub fn range_at(&self, value: u64) -> Option<(u64, u64)> {
+        self.0.range(..=value).next_back().map(|(&s, &e)| (s, e)).filter(|(_, e)| value < *e)
+    }
+
+    /// All ranges, in order.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().map(|(&s, &e)| (s, e))
+    }
+
+    /// Whether anything of `start..end` is here.
+    pub fn meets(&self, start: u64, end: u64) -> bool {
+        start < end && self.0.range(..end).next_back().is_some_and(|(_, &e)| e > start)
+    }
+
+    /// Whether all of `start..end` is here.
+    pub fn covers(&self, start: u64, end: u64) -> bool {
+        start >= end || self.range_at(start).is_some_and(|(_, e)| e >= end)
     }
 
     /// The parts of `0..end` that are not here.
@@ -119,7 +153,23 @@ mod tests {
                     more.insert(start, end);
                     assert_eq!(set.takes(start, end, set.0.len()), more.0.len() <= set.0.len());
                 }
-                assert_eq!(set.covers(40), missing == 0);
+                assert_eq!(set.covers(0, 40), missing == 0);
+                let part = start as usize..end as usize;
+                assert_eq!(set.covers(start, end), flags[part.clone()].iter().all(|f| *f));
+                let (mut rest, from, to) = (set.clone(), start.saturating_sub(3), end + 2);
+                let (from, to) = (from, to.min(40));
+                let inside = &flags[from as usize..to as usize];
+                assert_eq!(set.meets(from, to), inside.contains(&true));
+                let taken = rest.take_within(from, to);
+                assert!(taken.iter().all(|(s, e)| from <= *s && s < e && *e <= to));
+                assert_eq!(
+                    taken.iter().map(|(s, e)| (e - s) as usize).sum::<usize>(),
+                    inside.iter().filter(|f| **f).count()
+                );
+                assert!(!rest.meets(from, to));
+                taken.iter().for_each(|(s, e)| rest.insert(*s, *e));
+                assert_eq!(rest, set);
+                assert!(set.ranges().all(|r| set.range_at(r.0) == Some(r) && set.range_at(r.1 - 1) == Some(r)));
             }
             while let Some((s, e)) = set.take_first(3) {
                 assert!(s < e && e - s <= 3);

@@ -5,7 +5,8 @@
 //! touched only through [`Memory`], under the number of the operation, and only while the operation is not complete;
 //! what comes from outside never makes it panic, but is [`Malformed`], and takes no more memory than credit allows.
 //!
-//! `types` are the words of the interface, `state` the data; `send`, `receive` and `loss` are what happens to them.
+//! `types` are the words of the interface, `state` the data; `send`, `parts` (of sends), `receive` and `loss` are what
+//! happens to them.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod context;
 mod credit;
 mod intervals;
 mod loss;
+mod parts;
 mod receive;
 mod send;
 mod state;
@@ -118,12 +120,7 @@ impl Engine {
 
     /// Whether some operation or claimed message of ours needs this peer.
     pub fn depends_on(&self, peer: PeerId) -> bool {
-        self.claimed.values().any(|c| c.message.peer == peer)
-            || self.ops.values().any(|op| match &op.state {
-                State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => to.peer == peer,
-                State::Pulling { peer: from, .. } => *from == peer,
-                State::Posted { .. } | State::Over(_) => false,
-            })
+        self.claimed.values().any(|c| c.message.peer == peer) || self.ops.values().any(|op| op.state.depends_on(peer))
     }
 
     /// Whether messages of this peer wait for an inter-communicator that is not open yet.
@@ -288,7 +285,7 @@ impl Engine {
                 State::Pulling { peer, .. } => {
                     peers.insert(*peer);
                 }
-                State::Over(_) => {}
+                State::Delivered | State::Over(_) => {}
             }
         }
         peers.retain(|p| self.peers[p.0 as usize].gone.is_none());
@@ -303,6 +300,7 @@ impl Engine {
             State::Sending { to, .. } => Some(Awaited::Taken(to.peer)),
             State::Posted { ctx, source, tag } => Some(Awaited::Message(*ctx, *source, *tag)),
             State::Pulling { peer, got, envelope, .. } => Some(Awaited::Data(*peer, got.count(), envelope.size)),
+            State::Delivered => Some(Awaited::Partitions),
             State::Over(_) => None,
         }
     }

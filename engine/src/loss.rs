@@ -31,11 +31,7 @@ impl Engine {
             Gone::Dead => Fault::PeerDead,
             Gone::Finished => Fault::PeerFinished,
         };
-        self.fail_where(fault, |state| match state {
-            State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => to.peer == peer,
-            State::Pulling { peer: from, .. } => *from == peer,
-            State::Posted { .. } | State::Over(_) => false,
-        });
+        self.fail_where(fault, |state| state.depends_on(peer));
         let affected: Vec<Ctx> = (0..self.contexts.len())
             .filter(|&i| self.contexts[i].as_ref().is_some_and(|c| c.peers.contains(&peer)))
             .map(|i| Ctx(i as u32))

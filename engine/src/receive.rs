@@ -42,7 +42,7 @@ impl Engine {
     /// Posts a receive of up to `capacity` bytes into the buffer of `op`.
     #[allow(clippy::too_many_arguments)]
     pub fn recv<M: Memory>(&mut self, mem: &mut M, op: OpId, ctx: Ctx, source: Source, tag: Tag, capacity: u64) {
-        self.ops.insert(op.0, Op { state: State::Posted { ctx, source, tag }, forgotten: false });
+        self.ops.insert(op.0, Op::new(State::Posted { ctx, source, tag }));
         if let Some(at) = self.find(ctx, source, tag) {
             let context = self.contexts[ctx.0 as usize].as_mut().expect("find found it");
             let found = context.unexpected.remove(at).expect("find found it");
@@ -87,7 +87,7 @@ impl Engine {
             return;
         };
         let (source, tag) = (Source::Rank(message.source), Tag::Is(message.tag));
-        self.ops.insert(op.0, Op { state: State::Posted { ctx, source, tag }, forgotten: false });
+        self.ops.insert(op.0, Op::new(State::Posted { ctx, source, tag }));
         match self.peers[message.peer.0 as usize].gone {
             // Its data will never come.
             Some(gone) if matches!(message.body, Body::Rts { .. }) => {
@@ -294,10 +294,19 @@ impl Engine {
             return;
         };
         got.insert(offset, offset + len);
-        if got.covers(envelope.size) {
+        if got.covers(0, envelope.size) {
             let (sender_op, outcome) = (*sender_op, received(*envelope, *truncated));
             self.end(receiver_op, outcome);
             self.say(peer, &Message::Done { op: sender_op });
+        }
+    }
+
+    /// Whether these bytes are in the buffer of a receive, or it is over, however that came.
+    pub fn has_arrived(&self, op: OpId, offset: u64, len: u64) -> bool {
+        match self.ops.get(&op.0).map(|op| &op.state) {
+            Some(State::Pulling { got, .. }) => got.covers(offset, offset.saturating_add(len)),
+            Some(State::Over(_)) => true,
+            _ => false,
         }
     }
 

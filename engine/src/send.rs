@@ -2,6 +2,7 @@
 //! for. Part of the engine. Invariant: per peer, envelopes leave in the order in which `send` was called.
 
 use crate::intervals::Intervals;
+use crate::parts::Parts;
 use crate::state::{Op, State, To};
 use crate::wire::{self, Head, Message};
 use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
@@ -27,16 +28,26 @@ impl Engine {
                     source: context.rank,
                     tag,
                     size,
-                    sync: mode == Mode::Synchronous,
+                    sync: mode != Mode::Standard,
                 }),
             },
         };
         let queued = if let State::Queued(to) = &state { Some(to.peer) } else { None };
-        self.ops.insert(op.0, Op { state, forgotten: false });
-        if let Some(peer) = queued {
-            self.peers[peer.0 as usize].waiting.push_back(op.0);
-            self.drain(mem, peer);
+        let parts = match mode {
+            Mode::Partitioned(count) => Some(Box::new(Parts::new(count, size))),
+            _ => None,
+        };
+        let leaves = parts.as_ref().is_none_or(|parts| parts.may_leave());
+        self.ops.insert(op.0, Op { parts, ..Op::new(state) });
+        if let Some(peer) = queued.filter(|_| leaves) {
+            self.line_up(mem, peer, op.0);
         }
+    }
+
+    /// The send leaves when it is its turn.
+    pub(crate) fn line_up<M: Memory>(&mut self, mem: &M, peer: PeerId, id: u64) {
+        self.peers[peer.0 as usize].waiting.push_back(id);
+        self.drain(mem, peer);
     }
 
     /// While a peer's path is backlogged, sends stay here and no bulk is put out for it.
@@ -57,12 +68,12 @@ impl Engine {
             let Some(id) = p.waiting.pop_front() else {
                 return;
             };
-            let Some(Op { state: State::Queued(to), .. }) = self.ops.get(&id) else {
+            let Some(Op { state: State::Queued(to), parts, .. }) = self.ops.get(&id) else {
                 continue;
             };
             let to = *to;
             let head = Head { tag: to.tag, source: to.source, context: to.context, op: id };
-            let eager = to.size <= self.cfg.eager_max && p.spending.has_bytes(to.size);
+            let eager = to.size <= self.cfg.eager_max && parts.is_none() && p.spending.has_bytes(to.size);
             p.spending.spend(if eager { to.size } else { 0 });
             if eager {
                 let mut bytes = wire::eager(to.sync, head, to.size as usize);
@@ -116,28 +127,45 @@ impl Engine {
                 if to.peer != peer || *receiver_op != asker || end > to.size || len == 0 {
                     return Err(Malformed);
                 }
-                ranges.insert(offset, end);
-                ranges.join_beyond(MOST_ASKED);
-                if !*queued {
-                    *queued = true;
-                    let p = &mut self.peers[peer.0 as usize];
-                    p.bulk.push_back(id);
-                    if !p.in_turn {
-                        p.in_turn = true;
-                        self.turns.push_back(peer);
+                match &mut op.parts {
+                    None => {
+                        ranges.insert(offset, end);
+                        ranges.join_beyond(MOST_ASKED);
                     }
+                    Some(parts) => parts.asked(offset, end, MOST_ASKED, ranges),
+                }
+                let leaves = !*queued && !ranges.is_empty();
+                if leaves {
+                    *queued = true;
+                    self.queue_bulk(peer, id);
                 }
                 Ok(())
             }
-            State::Over(_) => Ok(()),
+            State::Delivered | State::Over(_) => Ok(()),
             _ => Err(Malformed),
         }
     }
 
+    /// The send takes its turns with the others to this peer.
+    pub(crate) fn queue_bulk(&mut self, peer: PeerId, id: u64) {
+        let p = &mut self.peers[peer.0 as usize];
+        p.bulk.push_back(id);
+        if !p.in_turn {
+            p.in_turn = true;
+            self.turns.push_back(peer);
+        }
+    }
+
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
-        match self.ops.get(&id).map(|op| &op.state) {
-            Some(State::Unmatched { to, .. } | State::Sending { to, .. }) if to.peer == peer => {
-                self.end(id, Outcome::Sent);
+        match self.ops.get_mut(&id) {
+            Some(Op { state: state @ (State::Unmatched { .. } | State::Sending { .. }), parts, .. })
+                if state.depends_on(peer) =>
+            {
+                if parts.as_ref().is_none_or(|parts| parts.all_ready()) {
+                    self.end(id, Outcome::Sent);
+                } else {
+                    *state = State::Delivered;
+                }
             }
             _ => {
                 self.withdrawn.remove(&id);

@@ -5,6 +5,7 @@ use crate::Config;
 use crate::context::{Closed, ContextId};
 use crate::credit::{Granting, Spending};
 use crate::intervals::Intervals;
+use crate::parts::Parts;
 use crate::types::{Ctx, Envelope, Gone, Outcome, PeerId, Source, Tag};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -140,13 +141,15 @@ pub(crate) enum State {
         to: To,
         data: bool,
     },
-    /// A send that was matched: `ranges` are asked for and not yet put out. `queued`: it is in `Peer::bulk`.
+    /// A send that was matched: `ranges` are asked for, ready, and not yet put out. `queued`: it is in `Peer::bulk`.
     Sending {
         to: To,
         receiver_op: u64,
         ranges: Intervals,
         queued: bool,
     },
+    /// A partitioned send of which the peer has all it wants, and not all partitions are ready.
+    Delivered,
     /// A receive in `Context::posted`.
     Posted {
         ctx: Ctx,
@@ -164,9 +167,28 @@ pub(crate) enum State {
     Over(Outcome),
 }
 
+impl State {
+    /// Whether it cannot end without this very peer.
+    pub fn depends_on(&self, peer: PeerId) -> bool {
+        match self {
+            State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => to.peer == peer,
+            State::Pulling { peer: from, .. } => *from == peer,
+            State::Delivered | State::Posted { .. } | State::Over(_) => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Op {
     pub state: State,
     /// Nobody will ask for the outcome.
     pub forgotten: bool,
+    /// Of a partitioned send.
+    pub parts: Option<Box<Parts>>,
+}
+
+impl Op {
+    pub fn new(state: State) -> Op {
+        Op { state, forgotten: false, parts: None }
+    }
 }

@@ -68,9 +68,25 @@ pub enum Source {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tag {
-    /// Any that is not negative: negative ones are the library's own.
+    /// Any that is not negative: see [`partitioned_tag`].
     Any,
     Is(i64),
+}
+
+/// The one rule for tags: those of the user are 0 to 2^31-1; negative ones are the library's own, and [`Tag::Any`] matches
+/// none of them. -1 to -256 are for the creation of communicators; below that, each partitioned operation has one that
+/// says which of them it is: the `count`-th (modulo 2^31) with the user's `tag` between two processes, in the order of
+/// their init calls.
+pub const fn partitioned_tag(tag: u32, count: u32) -> i64 {
+    FIRST_PARTITIONED - ((count as i64 & USER_TAGS) << 31 | (tag as i64 & USER_TAGS))
+}
+
+const FIRST_PARTITIONED: i64 = -257;
+const USER_TAGS: i64 = i32::MAX as i64;
+
+/// The tag that the user gave, of any tag in an envelope that the user sees.
+pub const fn user_tag(tag: i64) -> i64 {
+    if tag <= FIRST_PARTITIONED { FIRST_PARTITIONED.wrapping_sub(tag) & USER_TAGS } else { tag }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +94,8 @@ pub enum Mode {
     Standard,
     /// Complete only when matched.
     Synchronous,
+    /// In so many partitions of equal size, of which each may leave once [`crate::Engine::ready`] has been told of it.
+    Partitioned(u32),
 }
 
 /// Why nothing more comes from a peer.
@@ -139,6 +157,8 @@ pub enum Awaited {
     Message(Ctx, Source, Tag),
     /// A receive that has so much of its message.
     Data(PeerId, u64, u64),
+    /// A send of which not all partitions are ready.
+    Partitions,
 }
 
 /// What the engine wants done.

@@ -359,6 +359,33 @@ impl Core {
         Some(outcome)
     }
 
+    /// Runs of partitions of a partitioned send are ready: see [`Engine::ready`].
+    #[must_use]
+    pub fn ready(&mut self, op: OpId, runs: &[(u32, u32)]) -> bool {
+        let fine = self.engine.ready(&self.mem, op, runs);
+        self.settle();
+        fine
+    }
+
+    /// Whether no partition of a partitioned send is still to be marked.
+    pub fn all_ready(&self, op: OpId) -> bool {
+        self.engine.all_ready(op)
+    }
+
+    /// Whether these packed bytes are in the buffer of a receive, or it is over. What is converted comes as a whole.
+    pub fn has_arrived(&self, op: OpId, offset: u64, len: u64) -> bool {
+        if self.converting.contains_key(&op.0) {
+            self.has_outcome(op)
+        } else {
+            self.engine.has_arrived(op, offset, len)
+        }
+    }
+
+    /// Whether an operation goes on, asked for or not.
+    pub fn pending(&self, op: OpId) -> bool {
+        self.engine.pending(op)
+    }
+
     /// The outcome, left in place.
     pub fn peek(&mut self, op: OpId) -> Option<Outcome> {
         let outcome = self.engine.outcome(op)?;

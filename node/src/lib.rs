@@ -25,7 +25,9 @@ pub use base::ProcId;
 pub use config::{Config, StartError};
 pub use convert::{Kind, Representation, Signature};
 pub use core::Core;
-pub use engine::{ContextId, Envelope, Fault, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+pub use engine::{
+    ContextId, Envelope, Fault, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag, partitioned_tag, user_tag,
+};
 pub use memory::Layout;
 pub use node::Node;
 pub use shape::Shape;

@@ -10,7 +10,6 @@ use crate::left::{self, BufferOf};
 use crate::request::{Peer, Request, Work};
 use node::{Layout, Mode};
 use std::collections::HashMap;
-use std::ffi::c_int;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 struct Buffer {
@@ -44,7 +43,7 @@ pub fn send(
     inter: &Arc<Inter>,
     call: &'static str,
     dest: u32,
-    tag: c_int,
+    tag: i64,
     data: &Layout,
     node: &node::Node,
 ) -> Result<(), Failure> {
@@ -60,7 +59,7 @@ pub fn send(
         let text = format!("{call}: {taken} of the {size} bytes attached are taken, and this message needs {need}");
         return Err(Failure::new(Class::Buffer, text));
     }
-    let op = node.isend(inter.id, dest, tag.into(), data.packed(), Mode::Standard);
+    let op = node.isend(inter.id, dest, tag, data.packed(), Mode::Standard);
     left::keep(Request::new(inter, Work::Op(op), call, Peer::To(dest)), Some((of, need)));
     Ok(())
 }

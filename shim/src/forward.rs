@@ -369,6 +369,9 @@ pmpi! {
     fn testall = c"PMPI_Testall" (count: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void);
     fn waitany = c"PMPI_Waitany" (count: c_int, requests: *mut c_void, index: *mut c_int, status: *mut c_void);
     fn waitsome = c"PMPI_Waitsome" (count: c_int, requests: *mut c_void, outcount: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
+    fn request_get_status_all = c"PMPI_Request_get_status_all" (count: c_int, requests: *const c_void, flag: *mut c_int, statuses: *mut c_void);
+    fn request_get_status_any = c"PMPI_Request_get_status_any" (count: c_int, requests: *const c_void, index: *mut c_int, flag: *mut c_int, status: *mut c_void);
+    fn request_get_status_some = c"PMPI_Request_get_status_some" (count: c_int, requests: *const c_void, outcount: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
     fn startall = c"PMPI_Startall" (count: c_int, requests: *mut c_void);
     fn testany = c"PMPI_Testany" (count: c_int, requests: *mut c_void, index: *mut c_int, flag: *mut c_int, status: *mut c_void);
     fn testsome = c"PMPI_Testsome" (count: c_int, requests: *mut c_void, outcount: *mut c_int, indices: *mut c_int, statuses: *mut c_void);

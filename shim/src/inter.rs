@@ -7,6 +7,7 @@
 use crate::abi;
 use crate::error::Place;
 use crate::forward::{self as pmpi, Handle};
+use crate::request::Counts;
 use node::{ContextId, InterId, Node, Representation};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -91,12 +92,15 @@ pub struct Inter {
     twin: OnceLock<Handle>,
     /// The error handler that the carrier had when the program freed it.
     orphaned: OnceLock<Handle>,
+    /// Partitioned operations that were made.
+    pub partitioned: Counts,
 }
 
 impl Inter {
     pub fn new(carrier: Handle, id: InterId, context: ContextId, remote: Remote, tag_ub: c_int) -> Inter {
         let (children, tag_ub) = (AtomicU64::new(0), Box::new(tag_ub));
-        Inter { carrier, id, context, children, remote, tag_ub, twin: OnceLock::new(), orphaned: OnceLock::new() }
+        let (twin, orphaned, partitioned) = (OnceLock::new(), OnceLock::new(), Counts::default());
+        Inter { carrier, id, context, children, remote, tag_ub, twin, orphaned, partitioned }
     }
 
     /// Gives it the MPI's own inter-communicator of the same processes, which ends with it.

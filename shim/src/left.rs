@@ -58,6 +58,12 @@ pub fn taken(buffer: BufferOf) -> u64 {
     left().iter().filter_map(|l| l.room).filter(|(of, _)| *of == buffer).map(|(_, room)| room).sum()
 }
 
+/// The sends that take room of a buffer now.
+pub fn sends_in(buffer: BufferOf) -> Vec<Request> {
+    sweep();
+    left().iter().filter(|l| l.room.is_some_and(|(of, _)| of == buffer)).map(|l| l.request.clone()).collect()
+}
+
 /// Waits until nothing takes any room of a buffer.
 pub fn flush(buffer: BufferOf) {
     if !ANY.load(Ordering::Relaxed) {

@@ -13,6 +13,7 @@ mod datatype;
 mod entry;
 mod error;
 mod exports;
+mod flush;
 mod forward;
 mod gaps;
 mod group;

@@ -2,20 +2,24 @@
 
 use crate::abi::{self, Status};
 use crate::error::{Class, Failure};
+use crate::flush::Flush;
 use crate::inter::Inter;
 use crate::token::{self, Behind, Tokens, has_prefix};
-use node::{Core, Fault, Layout, OpId, Outcome};
+use node::{Core, Fault, Layout, OpId, Outcome, partitioned_tag, user_tag};
+use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 
 /// What a request waits for.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum Work {
     Op(OpId),
     /// Over before it began: MPI_PROC_NULL.
     Nothing,
     /// Over for the program, since the library has a copy: buffered sends.
     Copied,
+    /// Of what is in an attached buffer.
+    Flush(Arc<Flush>),
     /// A persistent request that is not started, or has been completed.
     Inactive,
 }
@@ -31,13 +35,39 @@ pub struct Request {
     pub beside: Option<Box<Request>>,
     /// What a persistent request starts.
     pub plan: Option<Arc<Plan>>,
+    pub partitions: Option<Partitions>,
+}
+
+/// How a partitioned request is cut.
+#[derive(Clone, Copy)]
+pub struct Partitions {
+    pub count: u32,
+    /// Packed bytes of one.
+    pub bytes: u64,
+    pub sends: bool,
+}
+
+/// How many partitioned operations of an inter-communicator were made, by whether they send, peer and tag. The k-th of one
+/// side belongs to the k-th of the other: each has a tag of its own.
+#[derive(Default)]
+pub struct Counts(Mutex<HashMap<(bool, u32, c_int), u32>>);
+
+impl Counts {
+    /// The tag of the next one.
+    pub fn next(&self, sends: bool, peer: u32, tag: c_int) -> i64 {
+        let mut counts = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let count = counts.entry((sends, peer, tag)).or_default();
+        let own = partitioned_tag(tag as u32, *count);
+        *count = count.wrapping_add(1);
+        own
+    }
 }
 
 /// A send or receive whose arguments have been checked.
 pub enum Plan {
     Send {
         dest: u32,
-        tag: c_int,
+        tag: i64,
         data: Layout,
         mode: SendMode,
     },
@@ -56,6 +86,8 @@ pub enum SendMode {
     Standard,
     Synchronous,
     Buffered,
+    /// In so many partitions.
+    Partitioned(u32),
 }
 
 /// The other end, for messages to the user.
@@ -84,7 +116,7 @@ impl Plan {
 
 impl Request {
     pub fn new(inter: &Arc<Inter>, work: Work, call: &'static str, to: Peer) -> Request {
-        Request { inter: inter.clone(), work, call, to, beside: None, plan: None }
+        Request { inter: inter.clone(), work, call, to, beside: None, plan: None, partitions: None }
     }
 
     /// Takes the outcome, if there is one. Called once: the operation is forgotten.
@@ -105,10 +137,11 @@ impl Request {
             None => None,
         };
         let done = |status| Completion { status, failure: None };
-        let mut completion = match self.work {
-            Work::Op(op) => self.completion(core.peek(op)?),
+        let mut completion = match &self.work {
+            Work::Op(op) => self.completion(core.peek(*op)?),
+            Work::Flush(flush) if !flush.is_over(core) => return None,
             Work::Nothing => nothing_done(),
-            Work::Copied | Work::Inactive => done(abi::get().empty_status()),
+            Work::Copied | Work::Flush(_) | Work::Inactive => done(abi::get().empty_status()),
         };
         if let Some(failure) = beside.and_then(|b| b.failure) {
             completion.failure.get_or_insert(failure);
@@ -117,8 +150,9 @@ impl Request {
     }
 
     pub fn is_complete(&self, core: &Core) -> bool {
-        let own = match self.work {
-            Work::Op(op) => core.has_outcome(op),
+        let own = match &self.work {
+            Work::Op(op) => core.has_outcome(*op),
+            Work::Flush(flush) => flush.is_over(core),
             _ => true,
         };
         own && self.beside.as_ref().is_none_or(|beside| beside.is_complete(core))
@@ -133,7 +167,7 @@ impl Request {
         let abi = abi::get();
         let received = |e: node::Envelope| Status {
             source: e.source as i32,
-            tag: e.tag as c_int,
+            tag: user_tag(e.tag) as c_int,
             bytes: e.size,
             ..abi.empty_status()
         };
@@ -144,7 +178,10 @@ impl Request {
             Outcome::Truncated(e) => {
                 let text = format!(
                     "{}: the message from rank {} with tag {} is longer than the {} bytes of the buffer",
-                    self.call, e.source, e.tag, e.size
+                    self.call,
+                    e.source,
+                    user_tag(e.tag),
+                    e.size
                 );
                 (received(e), Some(Failure::new(Class::Truncate, text)))
             }

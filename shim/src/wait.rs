@@ -1,8 +1,14 @@
 //! Waiting without starving the MPI below: while we wait for the other job, our own job's transfers move on.
 
-use crate::house::poke;
+use crate::{flush, house};
 use node::{Core, Node};
 use std::time::Instant;
+
+/// The MPI below gets its turn; whether something moved there.
+fn poke() -> bool {
+    flush::poll();
+    house::poke()
+}
 
 /// Waits until `done` gives something; `None` when the deadline passes first.
 pub fn wait_until<T>(node: &Node, deadline: Option<Instant>, done: impl FnMut(&mut Core) -> Option<T>) -> Option<T> {

@@ -3,6 +3,7 @@
 mod claims;
 mod credit;
 mod ends;
+mod partitions;
 mod transfers;
 
 use crate::*;

@@ -1,12 +1,18 @@
 //! The buffers for buffered sends: the MPI below keeps the process's, so that its own sends find it; ours are counted
 //! beside. A communicator of ours has its own buffer with us alone.
 
+use crate::abi;
 use crate::buffer;
-use crate::entry::p2p::on;
-use crate::error::{Class, Failure};
+use crate::entry::p2p::{hand_out, on};
+use crate::error::{Class, Failure, raise};
+use crate::flush::{self, Flush};
 use crate::forward::{self, Face};
+use crate::inter::Inter;
 use crate::left;
+use crate::request::{Peer, Request, Work};
+use node::OpId;
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 type Answer = Option<c_int>;
 
@@ -40,6 +46,7 @@ pub fn Buffer_attach_c(face: Face, at: usize, size: usize) -> c_int {
 /// Returns when nothing of the buffer is needed any more, by us or by the MPI below.
 pub fn Buffer_detach(face: Face, at: usize, size: usize) -> c_int {
     left::flush(None);
+    flush::finish_native();
     // SAFETY: the function of this face detaches the buffer.
     let code = unsafe { native(face, at, size) };
     if code == 0 {
@@ -53,6 +60,28 @@ pub fn Buffer_flush(face: Face) -> c_int {
     left::flush(None);
     // SAFETY: the function of this face takes no arguments.
     unsafe { native(face, 0, 0) }
+}
+
+/// One request for both: ours, once something of ours is in the buffer.
+pub fn Buffer_iflush(face: Face, at: usize) -> c_int {
+    let ours = left::sends_in(None);
+    // SAFETY: the function of this face takes the place for a request.
+    let code = unsafe { native(face, at, 0) };
+    let Some(inter) = ours.first().map(|request| request.inter.clone()).filter(|_| code == 0) else { return code };
+    // SAFETY: the MPI below has written its request there.
+    let both = Flush::with_native(numbers(&ours), unsafe { abi::load_handle(at) });
+    match hand_out(request(&inter, "MPI_Buffer_iflush", both), at) {
+        Ok(()) => 0,
+        Err(failure) => raise(inter.errors(), &failure),
+    }
+}
+
+fn request(inter: &Arc<Inter>, call: &'static str, flush: Flush) -> Request {
+    Request::new(inter, Work::Flush(Arc::new(flush)), call, Peer::Nobody)
+}
+
+fn numbers(sends: &[Request]) -> Vec<OpId> {
+    sends.iter().filter_map(|r| if let Work::Op(op) = r.work { Some(op) } else { None }).collect()
 }
 
 macro_rules! of_comm {
@@ -89,5 +118,12 @@ pub unsafe fn Comm_flush_buffer(comm: usize) -> Answer {
     on(comm, |inter| {
         left::flush(Some(inter.id));
         Ok(())
+    })
+}
+
+pub unsafe fn Comm_iflush_buffer(comm: usize, at: usize) -> Answer {
+    on(comm, |inter| {
+        let flush = Flush::new(numbers(&left::sends_in(Some(inter.id))));
+        hand_out(request(inter, "MPI_Comm_iflush_buffer", flush), at)
     })
 }

@@ -11,10 +11,12 @@ mod fortran;
 mod group;
 pub mod init;
 mod p2p;
+mod partitioned;
 mod persistent;
 mod probe;
 mod requests;
 mod some;
+mod status;
 
 use crate::error::{Class, Failure, Place, raise};
 use crate::exports;
@@ -48,10 +50,12 @@ mod ours {
     pub use super::group::*;
     pub use super::init::*;
     pub use super::p2p::*;
+    pub use super::partitioned::*;
     pub use super::persistent::*;
     pub use super::probe::*;
     pub use super::requests::*;
     pub use super::some::*;
+    pub use super::status::*;
 }
 
 /// The node of this process.

@@ -25,7 +25,7 @@ pub(super) fn on(comm: usize, call: impl FnOnce(&Arc<Inter>) -> Result<(), Failu
     })
 }
 
-fn check_tag(call: &str, inter: &Inter, tag: c_int) -> Result<c_int, Failure> {
+pub(super) fn check_tag(call: &str, inter: &Inter, tag: c_int) -> Result<c_int, Failure> {
     if (0..=*inter.tag_ub).contains(&tag) {
         Ok(tag)
     } else {
@@ -33,7 +33,7 @@ fn check_tag(call: &str, inter: &Inter, tag: c_int) -> Result<c_int, Failure> {
     }
 }
 
-fn check_rank(call: &str, inter: &Inter, rank: c_int) -> Result<u32, Failure> {
+pub(super) fn check_rank(call: &str, inter: &Inter, rank: c_int) -> Result<u32, Failure> {
     u32::try_from(rank).ok().filter(|r| *r < inter.remote.size()).ok_or_else(|| {
         Failure::new(
             Class::Rank,
@@ -75,7 +75,7 @@ pub(super) struct Message {
 pub(super) fn plan_send(inter: &Inter, m: &Message, mode: SendMode) -> Result<Plan, Failure> {
     // SAFETY: the program's buffer, as it promises by the call.
     let data = unsafe { layout(m.call, m.buf, m.count, m.datatype) }?;
-    let tag = check_tag(m.call, inter, m.tag as c_int)?;
+    let tag = check_tag(m.call, inter, m.tag as c_int)?.into();
     let dest = m.peer as c_int;
     if dest == abi::get().proc_null {
         return Ok(Plan::Nothing);
@@ -100,12 +100,13 @@ pub(super) fn begin(inter: &Arc<Inter>, call: &'static str, plan: &Plan) -> Resu
             let mode = match mode {
                 SendMode::Standard => Mode::Standard,
                 SendMode::Synchronous => Mode::Synchronous,
+                SendMode::Partitioned(count) => Mode::Partitioned(*count),
                 SendMode::Buffered => {
                     buffer::send(inter, call, *dest, *tag, data, node()?)?;
                     return Ok(Work::Copied);
                 }
             };
-            Work::Op(node()?.isend(inter.id, *dest, (*tag).into(), data.clone(), mode))
+            Work::Op(node()?.isend(inter.id, *dest, *tag, data.clone(), mode))
         }
         Plan::Recv { source, tag, data } => Work::Op(node()?.irecv(inter.id, *source, *tag, data.clone())),
     })

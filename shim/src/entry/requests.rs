@@ -3,7 +3,7 @@
 use crate::abi;
 use crate::entry::complete::{on_request, stale};
 use crate::entry::node;
-use crate::error::raise;
+use crate::error::{Class, Failure, raise};
 use crate::left;
 use crate::request::{self, Peer, Work};
 use crate::wait::look;
@@ -15,6 +15,14 @@ type Answer = Option<c_int>;
 pub unsafe fn Request_free(at: usize) -> Answer {
     // SAFETY: the program's request.
     let token = unsafe { abi::load_handle(at) };
+    if let Some(request) = request::find(token)
+        && let Work::Op(op) = request.work
+        && request.partitions.is_some_and(|p| p.sends)
+        && node().is_ok_and(|node| node.with(|core| core.pending(op) && !core.all_ready(op)))
+    {
+        let text = "MPI_Request_free: a partitioned send is under way, and not all of it is ready";
+        return Some(raise(request.inter.errors(), &Failure::new(Class::Request, text)));
+    }
     let Some(request) = request::remove(token) else { return Some(stale("MPI_Request_free")) };
     left::keep(request, None);
     // SAFETY: the program's request.
@@ -27,8 +35,8 @@ pub unsafe fn Cancel(at: usize) -> Answer {
     // SAFETY: the program's request.
     unsafe {
         on_request("MPI_Cancel", at, |_, request, node| {
-            if let (Work::Op(op), Peer::From(_), None) = (request.work, request.to, &request.beside) {
-                node.cancel(op);
+            if let (Work::Op(op), Peer::From(_), None) = (&request.work, request.to, &request.beside) {
+                node.cancel(*op);
             }
             0
         })

@@ -15,7 +15,7 @@ type Answer = Option<c_int>;
 impl Mixed {
     /// For calls that look for some of many: requests that are not started are no more than null ones. Whether any of
     /// ours is left.
-    fn has_active(&mut self) -> bool {
+    pub(super) fn has_active(&mut self) -> bool {
         self.ours.retain(|(_, _, r)| !r.is_inactive());
         !self.ours.is_empty()
     }

@@ -1,10 +1,10 @@
 //! One simulated process: an engine, a path and lanes to each process of the other group, and the program it runs.
 
-use crate::program::{Program, Record, content};
+use crate::program::{Program, Record, UNREADY, content};
 use base::bytes::Malformed;
 use base::memory::VecMemory;
 use base::{Memory, ProcId};
-use engine::{Awaited, Config, ContextId, Ctx, Engine, Fault, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
+use engine::{Awaited, Config, ContextId, Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
 use std::io;
 use transports::frame::{Header, Kind};
 use transports::lane::{Event, Lane, Sink};
@@ -31,6 +31,9 @@ pub struct Proc {
     next_send: usize,
     next_recv: usize,
     sending: Vec<OpId>,
+    marking: Vec<Marking>,
+    /// Parts of receives that were said to have arrived: operation, offset, what was there.
+    glimpses: Vec<(OpId, u64, Vec<u8>)>,
     /// Operation and its place in `records`.
     receiving: Vec<(OpId, usize)>,
     pub records: Vec<Record>,
@@ -39,6 +42,14 @@ pub struct Proc {
     pub bereaved: Option<usize>,
     /// Counts ends of receives.
     ended: u64,
+}
+
+/// A partitioned send, and its partitions that are not ready, in the order in which they will be.
+struct Marking {
+    op: OpId,
+    message: usize,
+    each: u64,
+    left: Vec<u32>,
 }
 
 /// Guard bytes after each receive buffer.
@@ -105,6 +116,8 @@ impl Proc {
             next_send: 0,
             next_recv: 0,
             sending: Vec::new(),
+            marking: Vec::new(),
+            glimpses: Vec::new(),
             receiving: Vec::new(),
             records: Vec::new(),
             fault: None,
@@ -121,15 +134,54 @@ impl Proc {
     }
 
     /// Starts the next send of the program.
-    pub fn send(&mut self, program: &Program, rank: &[u32]) {
+    pub fn send(&mut self, program: &Program, rank: &[u32], rng: &mut Rng) {
         let Some(&id) = program.sends[self.id].get(self.next_send) else { return };
         let m = &program.messages[id];
         let Some(ctx) = self.ctxs[m.ctx] else { return };
         self.next_send += 1;
         let op = self.engine.next_op();
-        self.mem.0.insert(op.0, (0..m.size).map(|at| content(id, at)).collect());
+        if let Mode::Partitioned(count) = m.mode {
+            let mut left: Vec<_> = (0..count).collect();
+            crate::program::shuffle(rng, &mut left);
+            self.marking.push(Marking { op, message: id, each: m.size / u64::from(count), left });
+            self.mem.0.insert(op.0, vec![UNREADY; m.size as usize]);
+        } else {
+            self.mem.0.insert(op.0, (0..m.size).map(|at| content(id, at)).collect());
+        }
         self.engine.send(&self.mem, op, ctx, rank[m.to], m.tag, m.size, m.mode);
         self.sending.push(op);
+    }
+
+    /// Some partitions of a send become ready, and parts of a receive are looked at.
+    pub fn mark(&mut self, rng: &mut Rng) {
+        if !self.marking.is_empty() {
+            let at = rng.below(self.marking.len() as u64) as usize;
+            let m = &mut self.marking[at];
+            let mut now = m.left.split_off(m.left.len().saturating_sub(1 + rng.below(3) as usize));
+            now.sort_unstable();
+            let buffer = self.mem.0.get_mut(&m.op.0).expect("its buffer is there");
+            for i in now.iter().flat_map(|p| u64::from(*p) * m.each..u64::from(p + 1) * m.each) {
+                buffer[i as usize] = content(m.message, i);
+            }
+            let runs: Vec<_> = now.iter().map(|p| (*p, p + 1)).collect();
+            let (op, over) = (m.op, m.left.is_empty());
+            let fine = self.engine.ready(&self.mem, op, &runs) && !self.engine.ready(&self.mem, op, &runs);
+            if over {
+                self.marking.swap_remove(at);
+            }
+            if !fine {
+                self.fail(format!("partitions {runs:?} are not ready once"));
+            }
+        }
+        if !self.receiving.is_empty() {
+            let (op, at) = self.receiving[rng.below(self.receiving.len() as u64) as usize];
+            let offset = rng.below(self.records[at].capacity + 1);
+            let len = rng.below((self.records[at].capacity - offset).min(100) + 1);
+            if self.engine.pending(op) && self.engine.has_arrived(op, offset, len) {
+                let seen = self.mem.0[&op.0][offset as usize..(offset + len) as usize].to_vec();
+                self.glimpses.push((op, offset, seen));
+            }
+        }
     }
 
     /// Posts the next receive of the program.
@@ -176,11 +228,16 @@ impl Proc {
         let mut i = 0;
         while i < self.sending.len() {
             match self.engine.finish(self.sending[i]) {
+                Some(Outcome::Sent) if self.marking.iter().any(|m| m.op == self.sending[i]) => {
+                    return self.fail("a send ended before its partitions were ready".into());
+                }
                 Some(Outcome::Sent) => {
                     self.mem.0.remove(&self.sending.swap_remove(i).0);
                 }
                 Some(Outcome::Failed(Fault::PeerDead)) if self.bereaved.is_some() => {
-                    self.mem.0.remove(&self.sending.swap_remove(i).0);
+                    let op = self.sending.swap_remove(i);
+                    self.mem.0.remove(&op.0);
+                    self.marking.retain(|m| m.op != op);
                 }
                 Some(other) => return self.fail(format!("send: {other:?}")),
                 None => i += 1,
@@ -195,6 +252,10 @@ impl Proc {
             };
             self.receiving.swap_remove(i);
             let data = self.mem.0.remove(&op.0).expect("its buffer is there");
+            let seen: Vec<_> = self.glimpses.extract_if(.., |(of, ..)| *of == op).collect();
+            if seen.iter().any(|(_, at, bytes)| !data[*at as usize..].starts_with(bytes)) {
+                return self.fail("bytes: what had arrived changed".into());
+            }
             if let Err(fault) = self.received(program, rank, at, outcome, &data) {
                 return self.fail(fault);
             }
@@ -254,7 +315,8 @@ impl Proc {
         }
         for (op, at) in std::mem::take(&mut self.receiving) {
             let Record { ctx, capacity, .. } = self.records[at];
-            if program.loose[self.id][ctx] && self.engine.cancel_recv(op) {
+            let wild = !matches!(self.records[at].tag, Tag::Is(tag) if tag < 0);
+            if wild && program.loose[self.id][ctx] && self.engine.cancel_recv(op) {
                 self.mem.0.remove(&op.0);
                 self.ended += 1;
                 self.records[at].ended = self.ended;
@@ -375,6 +437,7 @@ impl Proc {
         ops.filter_map(|op| self.engine.awaited(*op)).find(|awaited| match *awaited {
             Awaited::Room(p) | Awaited::Matched(p) | Awaited::Taken(p) | Awaited::Data(p, ..) => p == dead.peer,
             Awaited::Message(_, Source::Any, _) => true,
+            Awaited::Partitions => false,
             Awaited::Message(_, Source::Rank(r), _) => self.links[r as usize].peer == dead.peer,
         })
     }

@@ -3,7 +3,7 @@
 //! A program is a list of messages for each ordered pair of processes and context, and for each receiver as many
 //! receives. The oracle knows nothing of the engine: it looks at who received what in which order.
 
-use engine::{Envelope, Mode, Outcome, Source, Tag};
+use engine::{Envelope, Mode, Outcome, Source, Tag, partitioned_tag};
 use transports::sim::Rng;
 
 pub const CONTEXTS: usize = 2;
@@ -50,6 +50,9 @@ pub struct Record {
     pub ended: u64,
 }
 
+/// What a buffer holds where its partition is not ready.
+pub const UNREADY: u8 = 0xaa;
+
 /// The byte at `at` of message `id`: the first eight give its number.
 pub fn content(id: usize, at: u64) -> u8 {
     if at < 8 { (id as u64).to_le_bytes()[at as usize] } else { (id as u64 * 37 + at * 11 + (at >> 8)) as u8 }
@@ -76,7 +79,17 @@ impl Program {
                             2 => 8 + rng.below(400),
                             _ => 8 + rng.below(largest),
                         };
-                        let mode = if rng.percent(30) { Mode::Synchronous } else { Mode::Standard };
+                        let (tag, size, mode) = match rng.below(10) {
+                            0..3 => (tag, size, Mode::Synchronous),
+                            3 => {
+                                let parts = 1 + rng.below(12);
+                                let size = size / parts * parts;
+                                // An empty one leaves when all is ready: it has no order with others under way.
+                                let count = if size == 0 { 1 + messages.len() as u32 } else { 0 };
+                                (partitioned_tag(tag as u32, count), size, Mode::Partitioned(parts as u32))
+                            }
+                            _ => (tag, size, Mode::Standard),
+                        };
                         // Too small to carry its number: then it must be the only one that looks so.
                         if size >= 8 || small.insert((tag, size)) {
                             messages.push(Planned { ctx, from, to, tag, size, mode });
@@ -103,6 +116,8 @@ impl Program {
                     let exact = (Source::Rank(rank[m.from]), Tag::Is(m.tag));
                     // The patterns of one style never overlap, so that any order of matching serves all.
                     let (source, tag) = match style {
+                        // No pattern takes a partitioned one.
+                        _ if m.tag < 0 => exact,
                         0 => (Source::Any, Tag::Any),
                         1 if wide[rank[m.from] as usize] => (exact.0, Tag::Any),
                         2 if wide[m.tag as usize] => (Source::Any, exact.1),
@@ -113,7 +128,7 @@ impl Program {
                         _ => exact,
                     };
                     let capacity = if rng.percent(10) { 8 + rng.below(64) } else { largest + 8 };
-                    receives[to].push(Wanted { ctx, source, tag, capacity, probe: rng.percent(15) });
+                    receives[to].push(Wanted { ctx, source, tag, capacity, probe: m.tag >= 0 && rng.percent(15) });
                 }
             }
             shuffle(rng, &mut receives[to]);
@@ -209,10 +224,10 @@ impl Program {
 
 fn fits(record: &Record, source: u32, tag: i64) -> bool {
     (record.source == Source::Any || record.source == Source::Rank(source))
-        && (record.tag == Tag::Any || record.tag == Tag::Is(tag))
+        && (record.tag == Tag::Any && tag >= 0 || record.tag == Tag::Is(tag))
 }
 
-fn shuffle<T>(rng: &mut Rng, list: &mut [T]) {
+pub fn shuffle<T>(rng: &mut Rng, list: &mut [T]) {
     for i in (1..list.len()).rev() {
         list.swap(i, rng.below(i as u64 + 1) as usize);
     }

@@ -229,7 +229,10 @@ impl World {
             }
         }
         match self.rng.below(100) {
-            0..10 => self.procs[at].send(&self.program, &self.rank),
+            0..10 => {
+                self.procs[at].send(&self.program, &self.rank, &mut self.rng);
+                self.procs[at].mark(&mut self.rng);
+            }
             10..20 => self.procs[at].recv(&self.program),
             20..45 => self.procs[at].pump(),
             45..75 => self.procs[at].poll(&mut self.rng),
