@@ -47,7 +47,9 @@ impl Series {
 
     fn again(&self) -> String {
         let Series { seed, programs, .. } = self;
-        format!("again with MPI_CONNECT_TEST_SEED={seed} MPI_CONNECT_TEST_ROUNDS={programs} make system TEST=random_")
+        format!(
+            "again with MPI_CONNECT_TEST_SEED={seed} MPI_CONNECT_TEST_ROUNDS={programs} make system TEST=random_programs"
+        )
     }
 
     fn limit(&self) -> Duration {
