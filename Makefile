@@ -11,7 +11,10 @@ RELEASE := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/release
 HEADERS := include/mpi_connect.h include/mpif_connect.h include/mpi_connect.f90 include/mpi_connect_f08.f90
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: all headers demo test pure system figures check deny install provision clean
+# How long `make soak` goes on, in minutes.
+MINUTES ?= 30
+
+.PHONY: all headers demo test soak pure system figures check deny install provision clean
 
 # The headers and docs/coverage.md are committed; `make headers` writes them, `make check` compares them with the source.
 all: $(HEADERS)
@@ -38,6 +41,11 @@ test: provision all
 	@passed=yes; for part in pure system figures; do \
 	    $(MAKE) --no-print-directory $$part || passed=no; \
 	done; [ $$passed = yes ]
+
+# The tests that draw their cases at random, over and over with new seeds. Ends at the first failure, which says how to
+# repeat it.
+soak: provision all
+	@MINUTES="$(MINUTES)" CARGO="$(CARGO)" scripts/soak
 
 # The layers that need no MPI.
 pure:

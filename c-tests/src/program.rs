@@ -110,8 +110,10 @@ fn build(mpi: &Mpi, source: &str, output: &str, before: &[String], after: &[Stri
     let folder = root().join("c-tests/c");
     let source = folder.join(format!("{source}.c"));
     let output = target().join("c-tests").join(mpi.name).join(output);
-    let headers =
-        [folder.join("kit.h"), folder.join("lam.h"), folder.join("basics.h"), root().join("include/mpi_connect.h")];
+    let entries = std::fs::read_dir(&folder).expect("c-tests/c");
+    let mut headers: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+    headers.retain(|path| path.extension().is_some_and(|e| e == "h"));
+    headers.push(root().join("include/mpi_connect.h"));
     let flags: Vec<String> = FLAGS.iter().map(|f| f.to_string()).chain(before.iter().cloned()).collect();
     make(mpi.compiler(), &flags, &[source], &output, &headers, after)
 }

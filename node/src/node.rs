@@ -12,7 +12,7 @@ use crate::{Config, Contact, Group, InterId, Layout, PathRef, RemoteGroup, Start
 use base::ProcId;
 use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What callers and the background thread have in common.
@@ -23,6 +23,11 @@ pub(crate) struct Shared {
     pub waiting: AtomicUsize,
     /// Rounds made by callers.
     pub rounds: AtomicU64,
+    /// Of those who wait, one sleeps on the lanes; the others sleep here until a round has found something.
+    pub polling: AtomicBool,
+    followers: AtomicUsize,
+    found: AtomicU64,
+    news: Condvar,
     /// The background thread sleeps without looking at the clock.
     pub sleeps_long: AtomicBool,
     pub stop: AtomicBool,
@@ -43,6 +48,34 @@ impl Shared {
     pub fn rouse(&self, core: &Core) {
         if (core.is_timed() || core.is_dirty()) && self.sleeps_long.swap(false, Ordering::Relaxed) {
             self.watch.wake();
+        }
+    }
+}
+
+impl Shared {
+    /// Under the lock: what a caller has seen, when it goes to sleep.
+    pub fn found(&self) -> u64 {
+        self.found.load(Ordering::Relaxed)
+    }
+
+    /// Under the lock: a round has found something, which may be what others wait for; or one who waited leaves, who may
+    /// have been the one that looked after the lanes.
+    pub fn tell(&self) {
+        self.found.fetch_add(1, Ordering::Relaxed);
+        if self.followers.load(Ordering::Relaxed) > 0 {
+            self.news.notify_all();
+        }
+    }
+
+    /// Sleeps until there is news since `seen`.
+    pub fn follow(&self, seen: u64, limit: Duration) {
+        let core = self.lock();
+        if self.found() == seen {
+            self.followers.fetch_add(1, Ordering::Relaxed);
+            // A wake-up for nothing does no harm.
+            let core = self.news.wait_timeout(core, limit);
+            self.followers.fetch_sub(1, Ordering::Relaxed);
+            drop(core);
         }
     }
 }
@@ -78,6 +111,10 @@ impl Node {
             watch,
             waiting: AtomicUsize::new(0),
             rounds: AtomicU64::new(0),
+            polling: AtomicBool::new(false),
+            followers: AtomicUsize::new(0),
+            found: AtomicU64::new(0),
+            news: Condvar::new(),
             sleeps_long: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             may_spin: AtomicBool::new(crate::wait::processors() > 1),
@@ -219,7 +256,11 @@ impl Node {
             return;
         }
         self.shared.rounds.fetch_add(1, Ordering::Relaxed);
-        self.with(|core| core.round());
+        self.with(|core| {
+            if core.round() {
+                self.shared.tell();
+            }
+        });
     }
 
     /// Makes progress until `done` has an answer; `None` when the deadline has passed. `poke` is called now and then,

@@ -1,5 +1,5 @@
 //! How a caller blocks: it spins while that is cheap, yields, then sleeps in slices, so that the MPI below gets its
-//! turns too.
+//! turns too. Of several who sleep, one does so on the lanes, and what it finds wakes the others.
 //!
 //! Invariant: the lock is never held across a sleep, a yield or a call of `poke`.
 
@@ -73,11 +73,15 @@ pub fn wait_until<T>(
     let mut turns: u32 = 0;
     loop {
         let now = Instant::now();
-        let busy = {
+        let (busy, seen) = {
             let mut core = shared.lock();
             let busy = core.round();
             let out = done(&mut core);
-            if out.is_some() || deadline.is_some_and(|d| now >= d) {
+            let over = out.is_some() || deadline.is_some_and(|d| now >= d);
+            if busy || over {
+                shared.tell();
+            }
+            if over {
                 shared.rouse(&core);
                 return out;
             }
@@ -89,7 +93,7 @@ pub fn wait_until<T>(
                 base::log!(Info, "waiting for {} s for{}", (now - start).as_secs(), core.describe_awaited());
                 report = now + REPORT_AFTER * 6;
             }
-            busy
+            (busy, shared.found())
         };
         if busy {
             idle = now;
@@ -107,7 +111,7 @@ pub fn wait_until<T>(
             }
             std::thread::yield_now();
         } else {
-            sleep(shared, now.saturating_duration_since(below), deadline.map(|d| d.duration_since(now)));
+            sleep(shared, seen, now.saturating_duration_since(below), deadline.map(|d| d.duration_since(now)));
             if poke() {
                 below = Instant::now();
             }
@@ -115,14 +119,20 @@ pub fn wait_until<T>(
     }
 }
 
-fn sleep(shared: &Shared, quiet: Duration, left: Option<Duration>) {
+fn sleep(shared: &Shared, seen: u64, quiet: Duration, left: Option<Duration>) {
     let slice = match quiet {
         w if w < STAY_SHORT => SHORT,
         w if w < STAY_MIDDLE => MIDDLE,
         _ => LONG,
     };
     let slice = left.map_or(slice, |l| slice.min(l.as_millis().min(100) as u16 + 1));
+    // What one of several takes from the lanes, another may wait for, and sleep on: the lanes have nothing more to say.
+    if shared.polling.swap(true, Ordering::Relaxed) {
+        shared.follow(seen, Duration::from_millis(slice.into()));
+        return;
+    }
     let mut fds = [PollFd::new(shared.watch.fd(), PollFlags::POLLIN)];
     // A signal is as good a reason to look again as any.
     let _ = poll(&mut fds, PollTimeout::from(slice));
+    shared.polling.store(false, Ordering::Relaxed);
 }

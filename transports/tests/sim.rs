@@ -1,6 +1,7 @@
 //! Engine, paths and lanes together, over simulated lanes: random programs judged by an oracle.
 //!
-//! `MPI_CONNECT_SIM_SEED=n` runs one seed, `MPI_CONNECT_SIM_SEEDS=n` another number of them.
+//! `MPI_CONNECT_SIM_SEED=n` runs one seed, `MPI_CONNECT_SIM_SEEDS=n` another number of them,
+//! `MPI_CONNECT_SIM_FIRST=n` from another one on.
 
 #[path = "sim/proc.rs"]
 mod proc;
@@ -37,13 +38,14 @@ fn random_programs() {
         return figures.map(|_| ()).unwrap();
     }
     let seeds = number("MPI_CONNECT_SIM_SEEDS").unwrap_or(10_000);
+    let first = number("MPI_CONNECT_SIM_FIRST").unwrap_or(0);
     let threads = 2;
     let parts: Vec<_> = (0..threads)
         .map(|t| {
             std::thread::spawn(move || {
                 let mut sum = Figures::default();
                 let mut failed = Vec::new();
-                for seed in (t..seeds).step_by(threads as usize) {
+                for seed in (first + t..first + seeds).step_by(threads as usize) {
                     match run(seed, Fault::None) {
                         Ok(figures) => sum.add(figures),
                         Err(fault) => {
