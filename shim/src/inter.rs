@@ -12,7 +12,7 @@ use node::{ContextId, InterId, Node, Representation};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 
 /// The job on the other side.
@@ -90,6 +90,8 @@ pub struct Inter {
     pub tag_ub: Box<c_int>,
     /// Within one job: what the MPI below has made of the same processes, for the calls that are not ours.
     twin: OnceLock<Handle>,
+    /// The thread that is freeing the carrier, if any.
+    ending: AtomicUsize,
     /// The error handler that the carrier had when the program freed it.
     orphaned: OnceLock<Handle>,
     /// Partitioned operations that were made.
@@ -98,14 +100,29 @@ pub struct Inter {
 
 impl Inter {
     pub fn new(carrier: Handle, id: InterId, context: ContextId, remote: Remote, tag_ub: c_int) -> Inter {
-        let (children, tag_ub) = (AtomicU64::new(0), Box::new(tag_ub));
-        let (twin, orphaned, partitioned) = (OnceLock::new(), OnceLock::new(), Counts::default());
-        Inter { carrier, id, context, children, remote, tag_ub, twin, orphaned, partitioned }
+        Inter {
+            carrier,
+            id,
+            context,
+            children: AtomicU64::new(0),
+            remote,
+            tag_ub: Box::new(tag_ub),
+            twin: OnceLock::new(),
+            ending: AtomicUsize::new(0),
+            orphaned: OnceLock::new(),
+            partitioned: Counts::default(),
+        }
     }
 
     /// Gives it the MPI's own inter-communicator of the same processes, which ends with it.
     pub fn set_twin(&self, twin: Handle) {
         let _ = self.twin.set(twin);
+    }
+
+    /// This thread is about to free the carrier, or has not done so after all. The program's callbacks in it may still use
+    /// the inter-communicator; other threads may already be given the handle anew, for a communicator of the MPI's.
+    pub fn set_ending(&self, ending: bool) {
+        self.ending.store(if ending { this_thread() } else { 0 }, Ordering::Relaxed);
     }
 
     pub fn twin(&self) -> Option<Handle> {
@@ -189,7 +206,14 @@ pub fn find(comm: u64) -> Option<Arc<Inter>> {
     if BELOW.get() {
         return None;
     }
-    LIVE.read().unwrap_or_else(|e| e.into_inner()).get(&handle).cloned()
+    let found = LIVE.read().unwrap_or_else(|e| e.into_inner()).get(&handle).cloned()?;
+    let ending = found.ending.load(Ordering::Relaxed);
+    (ending == 0 || ending == this_thread()).then_some(found)
+}
+
+/// A number that no other live thread has.
+fn this_thread() -> usize {
+    BELOW.with(|own| std::ptr::from_ref(own) as usize)
 }
 
 thread_local! {

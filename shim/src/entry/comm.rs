@@ -161,6 +161,7 @@ pub unsafe fn Comm_disconnect(at: usize) -> Answer {
 unsafe fn free(inter: &Arc<Inter>, at: usize) -> c_int {
     let handler = errhandler(inter.carrier);
     let mut carrier = inter.carrier;
+    inter.set_ending(true);
     // The program's delete callbacks run in here, and may use the inter-communicator; one of them may refuse.
     // SAFETY: a live native communicator, freed once.
     let code = unsafe { pmpi::comm_free(&mut carrier) };
@@ -184,6 +185,8 @@ unsafe fn free(inter: &Arc<Inter>, at: usize) -> c_int {
         inter::remove(inter);
         buffer::detach(Some(inter.id));
         left::sweep();
+    } else {
+        inter.set_ending(false);
     }
     // SAFETY: the program's handle.
     unsafe { abi::store_handle(at, carrier) };
