@@ -165,6 +165,22 @@ static void fatal_send(void)
     fflush(stdout);
 }
 
+/* `abort-send MINE THEIRS`: the handler that ends the processes of a communicator, on a duplicate. */
+static void abort_send(void)
+{
+#ifdef MPI_ERRORS_ABORT
+    int handle, word = 0;
+    MPI_Comm inter = join(arg[0], arg[1], &handle), twin;
+    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_ABORT));
+    OK(MPI_Comm_dup(inter, &twin));
+    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+    REFUSED(MPI_Send(&word, 1, MPI_INT, 77, 0, inter), MPI_ERR_RANK);
+    MPI_Send(&word, 1, MPI_INT, 77, 0, twin);
+    printf("SURVIVED\n");
+    fflush(stdout);
+#endif
+}
+
 /* `left-alone MINE THEIRS`: the other job dies of its error; this one is told. */
 static void left_alone(void)
 {
@@ -287,7 +303,7 @@ static const struct {
     {"arguments", arguments, 0},   {"hold", hold, 1},         {"taken", taken, 1},       {"never", never, 3},
     {"nowhere", nowhere, 1},       {"half-set", half_set, 3}, {"fatal", fatal, 0},       {"fatal-send", fatal_send, 2},
     {"left-alone", left_alone, 2}, {"inherits", inherits, 2}, {"leaves", leaves, 2},     {"stays", stays, 2},
-    {"orphan", orphan, 3},         {"joins", joins, 2},
+    {"orphan", orphan, 3},         {"joins", joins, 2},         {"abort-send", abort_send, 2},
 };
 
 int main(int argc, char **argv)

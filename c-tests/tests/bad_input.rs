@@ -138,6 +138,21 @@ fn errors_are_fatal_by_default() {
     }
 }
 
+/// Their headers have no MPI_ERRORS_ABORT.
+const WITHOUT_ABORT: [&str; 2] = ["openmpi4", "lam"];
+
+#[test]
+fn errors_abort() {
+    for &a in MPIS.iter().filter(|m| !WITHOUT_ABORT.contains(&m.name)) {
+        let scene = Scene::new(format!("MPI_ERRORS_ABORT, {}", a.name));
+        let doomed = scene.start(bad(a, 1, &["abort-send", "air", "ocean"]));
+        let other = scene.start(bad(a, 1, &["left-alone", "ocean", "air"]));
+        let [doomed, other] = scene.wait([doomed, other], LIMIT);
+        died(&scene, &doomed);
+        scene.require(other.status.success(), "the other job was not told, or died of it");
+    }
+}
+
 #[test]
 fn error_handler_is_inherited() {
     for (a, b) in Mpi::couples() {
