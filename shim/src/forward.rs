@@ -342,6 +342,8 @@ pmpi! {
     fn group_size = c"PMPI_Group_size" (group: Handle, size: *mut c_int);
     fn group_rank = c"PMPI_Group_rank" (group: Handle, rank: *mut c_int);
     fn group_translate_ranks = c"PMPI_Group_translate_ranks" (from: Handle, count: c_int, ranks: *const c_int, to: Handle, out: *mut c_int);
+    fn group_incl = c"PMPI_Group_incl" (group: Handle, count: c_int, ranks: *const c_int, new: *mut Handle);
+    fn group_union = c"PMPI_Group_union" (a: Handle, b: Handle, new: *mut Handle);
     fn group_free = c"PMPI_Group_free" (group: *mut Handle);
     fn comm_free = c"PMPI_Comm_free" (comm: *mut Handle);
     fn comm_compare = c"PMPI_Comm_compare" (a: Handle, b: Handle, result: *mut c_int);

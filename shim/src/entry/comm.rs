@@ -33,7 +33,7 @@ pub unsafe fn Comm_remote_group(comm: usize, at: usize) -> Answer {
         unsafe { abi::store_handle(at, here.part(&all).into_handle()) };
         return Some(0);
     }
-    let Some(token) = group::insert(group::RemoteGroup { size: inter.remote.size() }) else {
+    let Some(token) = group::insert(group::Group::remote(&inter.remote.members)) else {
         return Some(raise(inter.errors(), &Failure::new(Class::Other, "MPI_Comm_remote_group: too many groups")));
     };
     // SAFETY: the program's group.
