@@ -206,7 +206,7 @@ pub fn make(natives: Handle, members: &[Member]) -> Result<Handle, NotMade> {
 static LIVE: LazyLock<Tokens<Arc<Group>>> = LazyLock::new(Tokens::new);
 
 pub fn insert(group: Group) -> Option<u64> {
-    LIVE.insert(abi::get().family.group_token, behind(), false, Arc::new(group))
+    LIVE.insert(abi::get().family.group_token, behind(), true, Arc::new(group))
 }
 
 pub fn find(token: u64) -> Option<Arc<Group>> {
@@ -232,9 +232,9 @@ pub unsafe fn is_token_at(at: usize) -> bool {
     at != 0 && abi::known().is_some() && unsafe { is_token(abi::load_handle(at) as usize) }
 }
 
-/// Where the INTEGER of Fortran is kept, if it is kept with the object.
+/// Where Fortran layers look for the INTEGER.
 fn behind() -> Behind {
-    abi::get().family.integers.map_or(Behind::Nothing, |integers| Behind::Theirs(integers.group))
+    token::behind(|integers| integers.group, abi::INTEGER_GROUP)
 }
 
 /// As an INTEGER of Fortran, for an MPI that asks.
