@@ -3,7 +3,8 @@
 use crate::entry::node;
 use crate::error::{Class, Failure, errhandler, raise};
 use crate::forward::{self as pmpi, Handle};
-use crate::inter::{Inter, NativeGroup, Process};
+use crate::group::NativeGroup;
+use crate::inter::{Inter, Process};
 use crate::wait::wait;
 use crate::{abi, buffer, group, inter, left, request};
 use std::ffi::{c_int, c_void};

@@ -5,6 +5,9 @@
 //! so nothing that the program frees is needed.
 
 pub mod algebra;
+mod native;
+
+pub use native::NativeGroup;
 
 use crate::abi;
 use crate::forward::{self as pmpi, Handle};
@@ -23,7 +26,7 @@ pub enum Member {
 
 /// The members in order, over the native group that has the native ones.
 pub struct Group {
-    natives: Natives,
+    natives: NativeGroup,
     pub members: Vec<Member>,
 }
 
@@ -31,18 +34,18 @@ impl Group {
     /// The remote group of an inter-communicator.
     pub fn remote(processes: &[Process]) -> Group {
         let members = processes.iter().map(|process| Member::Foreign(*process)).collect();
-        Group { natives: Natives(abi::get().group_empty), members }
+        Group { natives: NativeGroup::new(abi::get().group_empty), members }
     }
 
     pub fn natives(&self) -> Handle {
-        self.natives.0
+        self.natives.handle()
     }
 
     /// This process's rank. It is no foreign member: nobody is on the other side of his own inter-communicators.
     pub fn own_rank(&self) -> Result<Option<c_int>, Code> {
         let mut rank = 0;
         // SAFETY: a live group, our own.
-        done(unsafe { pmpi::group_rank(self.natives.0, &mut rank) })?;
+        done(unsafe { pmpi::group_rank(self.natives.handle(), &mut rank) })?;
         Ok(self.members.iter().position(|m| *m == Member::Native(rank)).map(|at| at as c_int))
     }
 }
@@ -52,38 +55,6 @@ pub type Code = c_int;
 
 fn done(code: Code) -> Result<(), Code> {
     if code == 0 { Ok(()) } else { Err(code) }
-}
-
-/// A native group of our own.
-struct Natives(Handle);
-
-impl Natives {
-    /// The group that a call of the MPI's makes.
-    fn make(call: impl FnOnce(&mut Handle) -> Code) -> Result<Natives, Code> {
-        let mut group = 0;
-        done(call(&mut group))?;
-        Ok(Natives(group & abi::get().mask))
-    }
-
-    fn incl(group: Handle, ranks: &[c_int]) -> Result<Natives, Code> {
-        // SAFETY: a live group, and different ranks in it.
-        Natives::make(|new| unsafe { pmpi::group_incl(group, ranks.len() as c_int, ranks.as_ptr(), new) })
-    }
-
-    /// For the program, which frees it.
-    fn give_up(self) -> Handle {
-        std::mem::ManuallyDrop::new(self).0
-    }
-}
-
-impl Drop for Natives {
-    fn drop(&mut self) {
-        // The empty one is the MPI's.
-        if self.0 != abi::get().group_empty {
-            // SAFETY: a live group, our own, freed once.
-            unsafe { pmpi::group_free(&mut self.0) };
-        }
-    }
 }
 
 /// A group as a call names it.
@@ -151,21 +122,21 @@ impl Member {
 
 /// Two groups whose members can be compared: native ones of both are ranks in one native group, which has them all.
 pub struct Both {
-    natives: Natives,
+    natives: NativeGroup,
     pub members: [Vec<Member>; 2],
 }
 
 impl Both {
     pub fn of(a: &Named, b: &Named) -> Result<Both, Code> {
         // SAFETY: live groups of the MPI's.
-        let natives = Natives::make(|new| unsafe { pmpi::group_union(a.natives(), b.natives(), new) })?;
+        let natives = NativeGroup::made_by(|new| unsafe { pmpi::group_union(a.natives(), b.natives(), new) })?;
         let within = |group: &Named| -> Result<Vec<Member>, Code> {
             let own: Vec<c_int> = (0..group.native_count()).collect();
             let mut there = own.clone();
             // SAFETY: live groups; all ranks of the first, and room for as many.
             done(unsafe {
                 let count = own.len() as c_int;
-                pmpi::group_translate_ranks(group.natives(), count, own.as_ptr(), natives.0, there.as_mut_ptr())
+                pmpi::group_translate_ranks(group.natives(), count, own.as_ptr(), natives.handle(), there.as_mut_ptr())
             })?;
             Ok(group.members(&there))
         };
@@ -173,7 +144,7 @@ impl Both {
     }
 
     pub fn natives(&self) -> Handle {
-        self.natives.0
+        self.natives.handle()
     }
 }
 
@@ -196,9 +167,9 @@ pub fn make(natives: Handle, members: &[Member]) -> Result<Handle, NotMade> {
             foreign => *foreign,
         })
         .collect();
-    let natives = Natives::incl(natives, &ranks).map_err(NotMade::Native)?;
+    let natives = NativeGroup::incl(natives, &ranks).map_err(NotMade::Native)?;
     if ranks.len() == members.len() {
-        return Ok(natives.give_up());
+        return Ok(natives.into_handle());
     }
     insert(Group { natives, members: renumbered }).ok_or(NotMade::TooMany)
 }
