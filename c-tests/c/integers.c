@@ -49,6 +49,15 @@ int main(int argc, char **argv)
     OK(MPI_Group_size(same, &flag));
     SAME(flag, n);
     OK(MPI_Group_free(&same));
+    /* One of both jobs. */
+    OK(MPI_Comm_remote_group(inter, &group));
+    OK(MPI_Comm_group(inter, &local));
+    OK(MPI_Group_union(local, group, &same));
+    CHECK(FROM(Group, TO(Group, same)) == same);
+    CHECK(TO(Group, same) != TO(Group, group));
+    OK(MPI_Group_free(&same));
+    OK(MPI_Group_free(&local));
+    OK(MPI_Group_free(&group));
 
     for (int i = 0; i < MANY; ++i) {
         in[i] = -1;

@@ -121,7 +121,42 @@ contains
     call same(n, me, 'MPI_Group_rank of the local group')
     call MPI_Group_free(group, code)
     call okay('MPI_Group_free of the local group')
+    call groups()
   end subroutine queries
+
+  ! Groups of both jobs, and what is left without the other.
+  subroutine groups()
+    HANDLE(MPI_Group) :: near, far, all, back
+    integer :: n, ranks(3), there(3)
+    call MPI_Comm_group(inter, near, code)
+    call MPI_Comm_remote_group(inter, far, code)
+    call MPI_Group_union(near, far, all, code)
+    call okay('MPI_Group_union')
+    call MPI_Group_size(all, n, code)
+    call same(n, 2 * mine, 'MPI_Group_size of both')
+    call MPI_Group_rank(all, n, code)
+    call same(n, me, 'MPI_Group_rank in both')
+    ranks = (/ me, mine + me, MPI_PROC_NULL /)
+    call MPI_Group_translate_ranks(all, 3, ranks, far, there, code)
+    call okay('MPI_Group_translate_ranks')
+    call same(there(1), MPI_UNDEFINED, 'a rank here')
+    call same(there(2), me, 'a rank there')
+    call same(there(3), MPI_PROC_NULL, 'MPI_PROC_NULL')
+    call MPI_Group_difference(all, far, back, code)
+    call okay('MPI_Group_difference')
+    call MPI_Group_compare(back, near, n, code)
+    call same(n, MPI_IDENT, 'MPI_Group_compare')
+    call MPI_Group_free(back, code)
+    call MPI_Group_incl(all, 1, ranks(2:2), back, code)
+    call okay('MPI_Group_incl')
+    call MPI_Group_compare(back, near, n, code)
+    call same(n, MPI_UNEQUAL, 'MPI_Group_compare with a part of the others')
+    call MPI_Group_free(back, code)
+    call MPI_Group_free(all, code)
+    call MPI_Group_free(far, code)
+    call MPI_Group_free(near, code)
+    call okay('MPI_Group_free of all')
+  end subroutine groups
 
   subroutine is_from(status, tag, count, what)
     STATUS, intent(in) :: status

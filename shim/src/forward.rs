@@ -338,10 +338,11 @@ pmpi! {
     fn comm_remote_group = c"PMPI_Comm_remote_group" (comm: Handle, group: *mut Handle);
     fn sendrecv = c"PMPI_Sendrecv" (out: *const c_void, sent: c_int, sendtype: Handle, dest: c_int, sendtag: c_int, back: *mut c_void, room: c_int, recvtype: Handle, source: c_int, recvtag: c_int, comm: Handle, status: *mut c_void);
     fn group_compare = c"PMPI_Group_compare" (a: Handle, b: Handle, result: *mut c_int);
-    fn group_incl = c"PMPI_Group_incl" (group: Handle, count: c_int, ranks: *const c_int, new: *mut Handle);
     fn group_size = c"PMPI_Group_size" (group: Handle, size: *mut c_int);
     fn group_rank = c"PMPI_Group_rank" (group: Handle, rank: *mut c_int);
     fn group_translate_ranks = c"PMPI_Group_translate_ranks" (from: Handle, count: c_int, ranks: *const c_int, to: Handle, out: *mut c_int);
+    fn group_incl = c"PMPI_Group_incl" (group: Handle, count: c_int, ranks: *const c_int, new: *mut Handle);
+    fn group_union = c"PMPI_Group_union" (a: Handle, b: Handle, new: *mut Handle);
     fn group_free = c"PMPI_Group_free" (group: *mut Handle);
     fn comm_free = c"PMPI_Comm_free" (comm: *mut Handle);
     fn comm_compare = c"PMPI_Comm_compare" (a: Handle, b: Handle, result: *mut c_int);

@@ -7,6 +7,7 @@
 use crate::abi;
 use crate::error::Place;
 use crate::forward::{self as pmpi, Handle};
+use crate::group::NativeGroup;
 use crate::request::Counts;
 use node::{ContextId, InterId, Node, Representation};
 use std::cell::Cell;
@@ -25,48 +26,6 @@ pub struct Remote {
     pub foreign: Option<Representation>,
     /// The same as the MPI below has it, where they are of this very job.
     pub here: Option<Arc<NativeGroup>>,
-}
-
-/// A group of the MPI below, our own.
-#[derive(Debug)]
-pub struct NativeGroup(Handle);
-
-impl NativeGroup {
-    /// `group` is given up to this.
-    pub fn new(group: Handle) -> NativeGroup {
-        NativeGroup(group)
-    }
-
-    /// For the program, which frees it.
-    pub fn into_handle(self) -> Handle {
-        let handle = self.0;
-        std::mem::forget(self);
-        handle
-    }
-
-    /// As MPI_Group_compare answers.
-    pub fn compare(&self, other: &NativeGroup) -> c_int {
-        let mut answer = abi::get().unequal;
-        // SAFETY: two live groups, plain out-argument.
-        unsafe { pmpi::group_compare(self.0, other.0, &mut answer) };
-        answer
-    }
-
-    /// A part of it, in this order.
-    pub fn part(&self, ranks: &[u32]) -> NativeGroup {
-        let ranks: Vec<c_int> = ranks.iter().map(|rank| *rank as c_int).collect();
-        let mut part: Handle = 0;
-        // SAFETY: a live group and ranks in it, plain out-argument.
-        unsafe { pmpi::group_incl(self.0, ranks.len() as c_int, ranks.as_ptr(), &mut part) };
-        NativeGroup(part & abi::get().mask)
-    }
-}
-
-impl Drop for NativeGroup {
-    fn drop(&mut self) {
-        // SAFETY: our own reference, given up once.
-        unsafe { pmpi::group_free(&mut self.0) };
-    }
 }
 
 impl Remote {

@@ -294,12 +294,7 @@ pub unsafe fn any_token(array: usize, count: i32) -> bool {
 
 /// Where Fortran layers look for the INTEGER.
 fn behind() -> Behind {
-    let family = abi::get().family;
-    match (family.integers, family.request_integer) {
-        (Some(integers), _) => Behind::Theirs(integers.request),
-        (None, Some(at)) => Behind::Ours(at, abi::INTEGER_REQUEST),
-        (None, None) => Behind::Nothing,
-    }
+    token::behind(|integers| integers.request, abi::INTEGER_REQUEST)
 }
 
 /// As an INTEGER of Fortran, for an MPI that asks.

@@ -3,6 +3,7 @@
 //! Some Fortran layers look for the INTEGER of a handle in the object behind the handle. There, a token is the address of
 //! some memory of ours, in which that INTEGER has its place.
 
+use crate::abi::Integers;
 use crate::{abi, forward};
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -20,8 +21,18 @@ pub enum Behind {
     Nothing,
     /// An INTEGER that the layer itself puts there: LAM.
     Theirs(usize),
-    /// The token as an INTEGER with these high bits, which the layer reads for requests that stay: Open MPI.
+    /// The token as an INTEGER with these high bits, which the layer reads now and then: Open MPI.
     Ours(usize, u64),
+}
+
+/// Where the layer of this family looks for the INTEGER of a kind of handle.
+pub fn behind(place: fn(&Integers) -> usize, int_prefix: u64) -> Behind {
+    let family = abi::get().family;
+    match (&family.integers, &family.also_behind) {
+        (Some(integers), _) => Behind::Theirs(place(integers)),
+        (None, Some(integers)) => Behind::Ours(place(integers), int_prefix),
+        (None, None) => Behind::Nothing,
+    }
 }
 
 /// From one token with an INTEGER of ours behind it to the next, at least.

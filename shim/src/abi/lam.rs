@@ -11,7 +11,7 @@ pub static FAMILY: Family = Family {
     group_token: 0x4d43_0200_0000,
     message_token: 0x4d43_0300_0000,
     integers: Some(Integers { request: 0x54, group: 0xc }),
-    request_integer: None,
+    also_behind: None,
     bsend_overhead: 40,
     buffer_automatic: None,
     calls_itself: true,

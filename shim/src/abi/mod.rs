@@ -65,8 +65,9 @@ pub struct Family {
     pub group_token: u64,
     pub message_token: u64,
     pub integers: Option<Integers>,
-    /// Where a layer that asks for INTEGERs also looks, for that of a request which is not null after its completion.
-    pub request_integer: Option<usize>,
+    /// Where a layer that asks for INTEGERs also looks: for that of a request which is not null after its completion, and
+    /// of a group which is the result of a call on groups.
+    pub also_behind: Option<Integers>,
     /// What a buffered send takes of the attached buffer beside its data: the least of the family's members.
     pub bsend_overhead: u64,
     /// The address that stands for a buffer without bounds.

@@ -10,7 +10,7 @@ pub static FAMILY: Family = Family {
     group_token: 0x0900_0000,
     message_token: 0x2e00_0000,
     integers: None,
-    request_integer: None,
+    also_behind: None,
     bsend_overhead: 88,
     buffer_automatic: Some(-2_isize as usize),
     calls_itself: false,

@@ -1,18 +1,19 @@
 //! Open MPI: handles are addresses, the predefined ones those of variables. An executable may hold its own copy of
 //! such a variable, so the address is asked for as the program sees it.
 
-use super::{Count, Family, OPENMPI, OPENMPI_KINDS, StatusLayout, WIDE_GROUP_TOKEN, WIDE_MESSAGE_TOKEN};
+use super::{Count, Family, Integers, OPENMPI, OPENMPI_KINDS, StatusLayout, WIDE_MESSAGE_TOKEN};
 
 pub static FAMILY: Family = Family {
     name: "Open MPI",
     handle_bytes: 8,
     status: StatusLayout { size: 24, source: 0, tag: 4, error: 8, count: Count::Long { cancelled: 12, count: 16 } },
-    // An address far from where Linux puts anything: its Fortran layer looks behind a request that stays.
+    // Addresses far from where Linux puts anything, and from each other: its Fortran layer looks behind a request that
+    // stays, and a group that a call on groups gives.
     request_token: 0x4d43_0100_0000,
-    group_token: WIDE_GROUP_TOKEN,
+    group_token: 0x4d43_0300_0000,
     message_token: WIDE_MESSAGE_TOKEN,
     integers: None,
-    request_integer: Some(0x68),
+    also_behind: Some(Integers { request: 0x68, group: 0x18 }),
     bsend_overhead: 128,
     buffer_automatic: None,
     calls_itself: false,

@@ -15,7 +15,7 @@ pub static FAMILY: Family = Family {
     group_token: WIDE_GROUP_TOKEN,
     message_token: WIDE_MESSAGE_TOKEN,
     integers: None,
-    request_integer: None,
+    also_behind: None,
     bsend_overhead: 512,
     buffer_automatic: Some(2),
     calls_itself: false,

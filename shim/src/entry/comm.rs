@@ -3,7 +3,9 @@
 use crate::entry::node;
 use crate::error::{Class, Failure, errhandler, raise};
 use crate::forward::{self as pmpi, Handle};
-use crate::inter::{Inter, NativeGroup, Process};
+use crate::group::NativeGroup;
+use crate::group::algebra::{self, Likeness};
+use crate::inter::Inter;
 use crate::wait::wait;
 use crate::{abi, buffer, group, inter, left, request};
 use std::ffi::{c_int, c_void};
@@ -33,7 +35,7 @@ pub unsafe fn Comm_remote_group(comm: usize, at: usize) -> Answer {
         unsafe { abi::store_handle(at, here.part(&all).into_handle()) };
         return Some(0);
     }
-    let Some(token) = group::insert(group::RemoteGroup { size: inter.remote.size() }) else {
+    let Some(token) = group::insert(group::Group::remote(&inter.remote.members)) else {
         return Some(raise(inter.errors(), &Failure::new(Class::Other, "MPI_Comm_remote_group: too many groups")));
     };
     // SAFETY: the program's group.
@@ -58,7 +60,7 @@ pub unsafe fn Comm_compare(comm1: usize, comm2: usize, result: usize) -> Answer 
             if code != 0 {
                 return Some(code);
             }
-            match compare_members(&a.remote.members, &b.remote.members) {
+            match algebra::compare(&a.remote.members, &b.remote.members) {
                 Likeness::Unequal => abi.unequal,
                 Likeness::Similar if local == abi.congruent => abi.similar,
                 _ => local,
@@ -91,25 +93,6 @@ fn compare_with_native(ours: &Inter, other: Handle) -> c_int {
         both if both.contains(&abi.unequal) => abi.unequal,
         both if both.contains(&abi.similar) => abi.similar,
         _ => abi.congruent,
-    }
-}
-
-enum Likeness {
-    Same,
-    Similar,
-    Unequal,
-}
-
-fn compare_members(a: &[Process], b: &[Process]) -> Likeness {
-    let sorted = |members: &[Process]| {
-        let mut members = members.to_vec();
-        members.sort_unstable();
-        members
-    };
-    match (a == b, a.len() == b.len()) {
-        (true, _) => Likeness::Same,
-        (_, true) if sorted(a) == sorted(b) => Likeness::Similar,
-        _ => Likeness::Unequal,
     }
 }
 

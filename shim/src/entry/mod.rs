@@ -114,11 +114,11 @@ fn name(slot: usize) -> &'static str {
 #[cold]
 fn refuse(slot: usize, place: Place, kind: Class) -> c_int {
     let on = match kind {
-        Class::Request => "a request on an inter-communicator",
-        Class::Group => "the remote group of an inter-communicator",
-        _ => "an inter-communicator",
+        Class::Request => "a request on an inter-communicator between jobs",
+        Class::Group => "a group with members in another job",
+        _ => "an inter-communicator between jobs",
     };
-    raise(place, &Failure::new(kind, format!("{} is not available on {on} between jobs", name(slot))))
+    raise(place, &Failure::new(kind, format!("{} is not available on {on}", name(slot))))
 }
 
 /// The failure of a call of ours that some inter-communicators only can serve.

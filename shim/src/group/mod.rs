@@ -1,0 +1,218 @@
+//! Groups with members in other jobs, as the program holds them: tokens, since the MPI below knows no such member.
+//!
+//! Used by the entries on groups and by those that make or take one. Invariant: a group of ours has a foreign member;
+//! what has none is a group of the MPI below. Native members are kept as ranks in a native group that is ours alone,
+//! so nothing that the program frees is needed.
+
+pub mod algebra;
+mod native;
+
+pub use native::NativeGroup;
+
+use crate::abi;
+use crate::forward::{self as pmpi, Handle};
+use crate::inter::Process;
+use crate::token::{self, Behind, Tokens, has_prefix};
+use std::ffi::c_int;
+use std::sync::{Arc, LazyLock};
+
+/// One process of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Member {
+    /// By its rank in the native group beside.
+    Native(c_int),
+    Foreign(Process),
+}
+
+/// The members in order, over the native group that has the native ones.
+pub struct Group {
+    natives: NativeGroup,
+    pub members: Vec<Member>,
+}
+
+impl Group {
+    /// The remote group of an inter-communicator.
+    pub fn remote(processes: &[Process]) -> Group {
+        let members = processes.iter().map(|process| Member::Foreign(*process)).collect();
+        Group { natives: NativeGroup::new(abi::get().group_empty), members }
+    }
+
+    pub fn natives(&self) -> Handle {
+        self.natives.handle()
+    }
+
+    /// This process's rank. It is no foreign member: nobody is on the other side of his own inter-communicators.
+    pub fn own_rank(&self) -> Result<Option<c_int>, Code> {
+        let mut rank = 0;
+        // SAFETY: a live group, our own.
+        done(unsafe { pmpi::group_rank(self.natives.handle(), &mut rank) })?;
+        Ok(self.members.iter().position(|m| *m == Member::Native(rank)).map(|at| at as c_int))
+    }
+}
+
+/// The code of a call that failed in the MPI below, which has raised it.
+pub type Code = c_int;
+
+fn done(code: Code) -> Result<(), Code> {
+    if code == 0 { Ok(()) } else { Err(code) }
+}
+
+/// A group as a call names it.
+pub enum Named {
+    Ours(Arc<Group>),
+    /// One of the MPI's, and its size.
+    Native(Handle, c_int),
+}
+
+/// Why a handle names no group.
+pub enum Nameless {
+    Null,
+    Freed,
+    Native(Code),
+}
+
+impl Named {
+    pub fn of(group: usize) -> Result<Named, Nameless> {
+        let abi = abi::get();
+        let group = group as Handle & abi.mask;
+        // SAFETY: looks at the value only.
+        if unsafe { is_token(group as usize) } {
+            return find(group).map(Named::Ours).ok_or(Nameless::Freed);
+        }
+        if group == abi.group_null {
+            return Err(Nameless::Null);
+        }
+        let mut size = 0;
+        // SAFETY: the program's group, which the MPI below checks.
+        done(unsafe { pmpi::group_size(group, &mut size) }).map_err(Nameless::Native)?;
+        Ok(Named::Native(group, size))
+    }
+
+    fn natives(&self) -> Handle {
+        match self {
+            Named::Ours(group) => group.natives(),
+            Named::Native(group, _) => *group,
+        }
+    }
+
+    /// The members, where the native ones have these ranks.
+    fn members(&self, ranks: &[c_int]) -> Vec<Member> {
+        match self {
+            Named::Ours(group) => group.members.iter().map(|m| m.native_by(ranks)).collect(),
+            Named::Native(..) => ranks.iter().map(|rank| Member::Native(*rank)).collect(),
+        }
+    }
+
+    fn native_count(&self) -> c_int {
+        match self {
+            Named::Ours(group) => group.members.iter().filter(|m| matches!(m, Member::Native(_))).count() as c_int,
+            Named::Native(_, size) => *size,
+        }
+    }
+}
+
+impl Member {
+    fn native_by(self, ranks: &[c_int]) -> Member {
+        match self {
+            Member::Native(rank) => Member::Native(ranks[rank as usize]),
+            foreign => foreign,
+        }
+    }
+}
+
+/// Two groups whose members can be compared: native ones of both are ranks in one native group, which has them all.
+pub struct Both {
+    natives: NativeGroup,
+    pub members: [Vec<Member>; 2],
+}
+
+impl Both {
+    pub fn of(a: &Named, b: &Named) -> Result<Both, Code> {
+        // SAFETY: live groups of the MPI's.
+        let natives = NativeGroup::made_by(|new| unsafe { pmpi::group_union(a.natives(), b.natives(), new) })?;
+        let within = |group: &Named| -> Result<Vec<Member>, Code> {
+            let own: Vec<c_int> = (0..group.native_count()).collect();
+            let mut there = own.clone();
+            // SAFETY: live groups; all ranks of the first, and room for as many.
+            done(unsafe {
+                let count = own.len() as c_int;
+                pmpi::group_translate_ranks(group.natives(), count, own.as_ptr(), natives.handle(), there.as_mut_ptr())
+            })?;
+            Ok(group.members(&there))
+        };
+        Ok(Both { members: [within(a)?, within(b)?], natives })
+    }
+
+    pub fn natives(&self) -> Handle {
+        self.natives.handle()
+    }
+}
+
+/// Why there is no new group.
+pub enum NotMade {
+    TooMany,
+    Native(Code),
+}
+
+/// A new group for the program: a native one when no member is foreign. Native members are ranks in `natives`.
+pub fn make(natives: Handle, members: &[Member]) -> Result<Handle, NotMade> {
+    let mut ranks = Vec::new();
+    let renumbered: Vec<Member> = members
+        .iter()
+        .map(|member| match member {
+            Member::Native(rank) => {
+                ranks.push(*rank);
+                Member::Native(ranks.len() as c_int - 1)
+            }
+            foreign => *foreign,
+        })
+        .collect();
+    let natives = NativeGroup::incl(natives, &ranks).map_err(NotMade::Native)?;
+    if ranks.len() == members.len() {
+        return Ok(natives.into_handle());
+    }
+    insert(Group { natives, members: renumbered }).ok_or(NotMade::TooMany)
+}
+
+static LIVE: LazyLock<Tokens<Arc<Group>>> = LazyLock::new(Tokens::new);
+
+pub fn insert(group: Group) -> Option<u64> {
+    LIVE.insert(abi::get().family.group_token, behind(), true, Arc::new(group))
+}
+
+pub fn find(token: u64) -> Option<Arc<Group>> {
+    LIVE.with(token, |g| g.clone())
+}
+
+pub fn remove(token: u64) -> Option<Arc<Group>> {
+    LIVE.remove(token, behind())
+}
+
+/// # Safety
+/// None needed; the mark functions share one form.
+#[inline(always)]
+pub unsafe fn is_token(value: usize) -> bool {
+    abi::known().is_some_and(|abi| has_prefix(value as u64, abi.family.group_token))
+}
+
+/// # Safety
+/// `at` is null or the address of a group.
+#[inline(always)]
+pub unsafe fn is_token_at(at: usize) -> bool {
+    // SAFETY: the caller's promise.
+    at != 0 && abi::known().is_some() && unsafe { is_token(abi::load_handle(at) as usize) }
+}
+
+/// Where Fortran layers look for the INTEGER.
+fn behind() -> Behind {
+    token::behind(|integers| integers.group, abi::INTEGER_GROUP)
+}
+
+/// As an INTEGER of Fortran, for an MPI that asks.
+pub fn to_int(token: u64) -> Option<c_int> {
+    token::to_int(token, abi::asks_for_integers()?.group_token, abi::INTEGER_GROUP)
+}
+
+pub fn from_int(int: c_int) -> Option<u64> {
+    token::from_int(int, abi::asks_for_integers()?.group_token, abi::INTEGER_GROUP)
+}

@@ -1,0 +1,64 @@
+//! Groups of the MPI below that are the library's own, freed with the value that holds them.
+
+use super::{Code, done};
+use crate::abi;
+use crate::forward::{self as pmpi, Handle};
+use std::ffi::c_int;
+
+/// A group of the MPI below, our own.
+#[derive(Debug)]
+pub struct NativeGroup(Handle);
+
+impl NativeGroup {
+    /// `group` is given up to this.
+    pub fn new(group: Handle) -> NativeGroup {
+        NativeGroup(group)
+    }
+
+    /// The group that a call of the MPI's makes.
+    pub fn made_by(call: impl FnOnce(&mut Handle) -> Code) -> Result<NativeGroup, Code> {
+        let mut group = 0;
+        done(call(&mut group))?;
+        Ok(NativeGroup(group & abi::get().mask))
+    }
+
+    /// The members of these ranks of a group, in this order; `ranks` are different ones of it.
+    pub fn incl(group: Handle, ranks: &[c_int]) -> Result<NativeGroup, Code> {
+        // SAFETY: a live group and ranks in it.
+        NativeGroup::made_by(|new| unsafe { pmpi::group_incl(group, ranks.len() as c_int, ranks.as_ptr(), new) })
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.0
+    }
+
+    /// For the program, which frees it.
+    pub fn into_handle(self) -> Handle {
+        std::mem::ManuallyDrop::new(self).0
+    }
+
+    /// As MPI_Group_compare answers.
+    pub fn compare(&self, other: &NativeGroup) -> c_int {
+        let mut answer = abi::get().unequal;
+        // SAFETY: two live groups, plain out-argument.
+        unsafe { pmpi::group_compare(self.0, other.0, &mut answer) };
+        answer
+    }
+
+    /// A part of it, in this order; MPI_GROUP_NULL when the MPI below has failed.
+    pub fn part(&self, ranks: &[u32]) -> NativeGroup {
+        let ranks: Vec<c_int> = ranks.iter().map(|rank| *rank as c_int).collect();
+        NativeGroup::incl(self.0, &ranks).unwrap_or(NativeGroup(abi::get().group_null))
+    }
+}
+
+impl Drop for NativeGroup {
+    fn drop(&mut self) {
+        let abi = abi::get();
+        // The empty one is the MPI's.
+        if self.0 != abi.group_empty && self.0 != abi.group_null {
+            // SAFETY: our own reference, given up once.
+            unsafe { pmpi::group_free(&mut self.0) };
+        }
+    }
+}
