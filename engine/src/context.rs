@@ -78,6 +78,13 @@ impl Closed {
         self.lineages.entry(lineage).or_default().insert(context.number, context.number.saturating_add(1));
     }
 
+    /// Forgets the lowest numbers of a context's lineage until they make no more ranges than `most`.
+    pub fn keep_last(&mut self, context: ContextId, most: usize) {
+        if let Some(numbers) = self.lineages.get_mut(&context.lineage) {
+            numbers.keep_last(most);
+        }
+    }
+
     pub fn contains(&self, context: ContextId) -> bool {
         self.lineages.get(&context.lineage).is_some_and(|numbers| numbers.contains(context.number))
     }

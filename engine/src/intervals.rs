@@ -107,6 +107,13 @@ impl Intervals {
         }
     }
 
+    /// Drops the lowest ranges until there are no more than `most`.
+    pub fn keep_last(&mut self, most: usize) {
+        while self.0.len() > most {
+            self.0.pop_first();
+        }
+    }
+
     /// Whether `start..end` could be added without making more ranges than `most`.
     pub fn takes(&self, start: u64, end: u64, most: usize) -> bool {
         self.0.len() < most || self.0.range(..=end).next_back().is_some_and(|(_, &e)| e >= start)

@@ -35,6 +35,10 @@ use state::{Arrived, Body, Claimed, Context, Group, Op, Peer, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::Message;
 
+/// How many ranges of contexts one remembers that a peer was told are closed. Beyond them it may be told again, which
+/// changes nothing.
+const MOST_TOLD: usize = 64;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Engine {
     cfg: Config,
@@ -210,11 +214,13 @@ impl Engine {
         }
     }
 
-    /// Once per peer and context: after the word, nothing that was sent there waits, and nothing more is sent.
+    /// Once per peer and context, as far as one remembers: after the word, nothing that was sent there waits, and nothing
+    /// more is sent.
     fn say_revoked(&mut self, peer: PeerId, context: ContextId) {
         let told = &mut self.peers[peer.0 as usize].told_closed;
         if !told.contains(context) {
             told.insert(context);
+            told.keep_last(context, MOST_TOLD);
             self.say(peer, &Message::Revoked { context, op: 0 });
         }
     }

@@ -4,9 +4,13 @@
 //! is gone. Invariant: nothing that was sent is given up by it, and a slot is free only when nobody can name it.
 
 use crate::Gone;
-use crate::core::Core;
+use crate::core::{Between, Core};
 use crate::pair::Pair;
 use crate::sys::under_way;
+
+/// How many groups that have left are known to have, of those that one group of ours met. The calls that could still name
+/// one are collective over ours, so it is the last or the one before.
+const MOST_LEFT: usize = 4;
 
 impl Core {
     pub(crate) fn remove_group(&mut self, incarnation: u64) {
@@ -100,6 +104,7 @@ impl Core {
             between.pairs -= 1;
             if !removed {
                 between.over.insert(remote.rank, gone.unwrap_or(Gone::Finished));
+                self.forget_oldest(local.incarnation);
             } else if between.pairs == 0 {
                 self.engine.remove_group(between.number);
                 self.between.remove(&key);
@@ -111,6 +116,26 @@ impl Core {
                 self.groups.remove(&local.incarnation);
             }
         }
+    }
+
+    /// Forgets the group that left first, if there are too many. Those that were given up for dead are not forgotten: they
+    /// might come back.
+    fn forget_oldest(&mut self, ours: u64) {
+        let has_left = |b: &Between| b.pairs == 0 && b.over.values().all(|gone| *gone == Gone::Finished);
+        let left = self.between.iter().filter(|((o, _), b)| *o == ours && has_left(b));
+        let left: Vec<_> = left.map(|(key, b)| (b.number, *key)).collect();
+        if left.len() > MOST_LEFT
+            && let Some((number, key)) = left.into_iter().min()
+        {
+            self.engine.remove_group(number);
+            self.between.remove(&key);
+        }
+    }
+
+    /// For tests: how many groups there are, or were.
+    #[doc(hidden)]
+    pub fn groups_known(&self) -> usize {
+        self.between.len()
     }
 
     /// Says BYE to all who were ever connected, or are owed something.

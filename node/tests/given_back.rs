@@ -57,6 +57,8 @@ fn everything_after_each_of_2000_rounds() {
             for job in [&a, &b, &c] {
                 until_no_pairs(job);
             }
+            let known = c.node.inspect(|core| core.groups_known());
+            assert!((1..=4).contains(&known), "{known} groups are remembered");
             match round {
                 100 => at_100 = (descriptors(), resident_kb()),
                 _ => {

@@ -14,6 +14,9 @@ const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 /// From one address to the next: more than the MPI's own objects have up to their INTEGER.
 const STEP: u64 = 128;
 
+/// The first ring of numbers with memory behind them.
+const RING: u64 = 1 << 16;
+
 /// What a Fortran layer finds behind a token, so many bytes from its address.
 #[derive(Clone, Copy)]
 pub enum Behind {
@@ -35,6 +38,9 @@ pub struct Tokens<T> {
 struct State<T> {
     live: HashMap<u32, T>,
     next: u32,
+    /// Numbers below it are given out, a power of two: where there is memory behind them, only as much of it as is needed
+    /// is ever touched.
+    ring: u64,
     /// Whether there is memory at the addresses.
     mapped: bool,
 }
@@ -61,7 +67,7 @@ pub fn from_int(int: c_int, prefix: u64, int_prefix: u64) -> Option<u64> {
 
 impl<T> Tokens<T> {
     pub fn new() -> Tokens<T> {
-        Tokens { state: Mutex::new(State { live: HashMap::new(), next: 0, mapped: false }) }
+        Tokens { state: Mutex::new(State { live: HashMap::new(), next: 0, ring: RING, mapped: false }) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State<T>> {
@@ -84,7 +90,11 @@ impl<T> Tokens<T> {
             map(prefix, behind)?;
             state.mapped = true;
         }
-        let mask = COUNT_MASK as u32;
+        let taken = state.live.len() as u64 * u64::from(step);
+        while state.ring <= COUNT_MASK && (matches!(behind, Behind::Nothing) || taken > state.ring / 2) {
+            state.ring *= 2;
+        }
+        let mask = (state.ring - 1) as u32;
         let after = |n: u32| (n + step) & mask;
         let mut n = state.next.next_multiple_of(step) & mask;
         while state.live.contains_key(&n) {
@@ -137,4 +147,29 @@ fn map(prefix: u64, behind: Behind) -> Option<()> {
     // SAFETY: fresh memory, at a place where there is none.
     let found = unsafe { libc::mmap(prefix as *mut _, COUNT_MASK as usize + 1 + beyond, protection, flags, -1, 0) };
     (found as u64 == prefix).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFIX: u64 = 0x4d43_0500_0000;
+    const BEHIND: Behind = Behind::Ours(0x68, 0);
+
+    #[test]
+    fn tokens_that_come_and_go_touch_little_memory() {
+        let tokens = Tokens::new();
+        let new = |n: u32| tokens.insert(PREFIX, BEHIND, true, n).expect("room");
+        let brief = (0..100_000).map(|n| {
+            let token = new(n);
+            assert_eq!(tokens.remove(token, BEHIND), Some(n));
+            token - PREFIX
+        });
+        assert!(brief.max() < Some(RING));
+        // Numbers are not given out again at once.
+        assert_ne!(new(0), new(0));
+        // As many as one wants at the same time, all their own.
+        let many: Vec<_> = (0..50_000).map(new).collect();
+        assert!((0..).zip(&many).all(|(n, token)| tokens.remove(*token, BEHIND) == Some(n)));
+    }
 }

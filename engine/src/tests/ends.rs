@@ -267,3 +267,47 @@ fn an_early_message_in_anothers_name_is_dropped() {
     );
     assert!(matches!(e.probe(ctx, Source::Any, Tag::Any), Probe::Found(found) if found.source == 1));
 }
+
+#[test]
+fn what_is_remembered_does_not_grow_with_the_rounds() {
+    let (mut a, mut b) = pair(small());
+    let (mut early, mut late) = (0, 0);
+    for context in 2..10_000 {
+        for side in [&mut a, &mut b] {
+            side.engine.close(side.ctx);
+            side.ctx = side.engine.open(ContextId::root(context), 0, vec![side.peer]);
+        }
+        settle(&mut a, &mut b);
+        let mut ops = (Vec::new(), Vec::new());
+        for size in [1, 40] {
+            ops.1.push(b.recv(ANY.0, ANY.1, 40));
+            ops.0.push(a.send(1, &vec![1; size], Mode::Standard));
+        }
+        settle(&mut a, &mut b);
+        let cancelled = b.recv(ANY.0, ANY.1, 40);
+        assert!(b.engine.cancel_recv(cancelled));
+        ops.1.push(cancelled);
+        // Now and then a side goes with messages that the other waits for.
+        if context % 2 == 0 {
+            ops.0.push(a.send(1, &[2], Mode::Synchronous));
+            ops.1.push(b.send(1, &[3; 40], Mode::Standard));
+            settle(&mut a, &mut b);
+        }
+        for side in [&mut a, &mut b] {
+            side.engine.close(side.ctx);
+        }
+        settle(&mut a, &mut b);
+        for (side, ops) in [(&mut a, ops.0), (&mut b, ops.1)] {
+            for op in ops {
+                assert!(side.engine.finish(op).is_some(), "{op:?} of context {context} is not over");
+                side.mem.0.remove(&op.0);
+            }
+        }
+        if context == 500 || context == 9_999 {
+            (early, late) = (late, [&a, &b].map(|s| postcard::to_allocvec(&s.engine).unwrap().len()).iter().sum());
+        }
+    }
+    // Numbers take a byte more as they grow.
+    assert!(late < early + 400, "{early} bytes after 500 rounds, {late} after 10,000");
+    println!("{early} bytes, {late} bytes");
+}

@@ -14,7 +14,8 @@ use naming::Record;
 use node::{Contact, ContextId, Node, PathRef, Representation};
 use std::time::{Duration, Instant};
 
-/// How often the naming service is asked.
+/// How often the naming service is asked: soon at first, since the other job may be about to register, then less often.
+const LOOK_SOON: Duration = Duration::from_millis(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How often, while waiting for the other leader, we make sure that its name still stands.
 const STILL_THERE: Duration = Duration::from_millis(500);
@@ -55,6 +56,8 @@ pub fn meet(
 ) -> Result<Met, Failure> {
     let deadline = Instant::now() + timeout;
     let mut talks = lead.talks.lock().unwrap_or_else(|e| e.into_inner());
+    // With those that have gone nothing will be agreed any more.
+    talks.retain(|_, talk| node.path_gone(talk.path).is_none());
     let mut seen = false;
     loop {
         let Some(record) = find(node, lead, wanted, deadline)? else {
@@ -115,6 +118,7 @@ pub fn meet(
 /// Waits for the name to appear.
 fn find(node: &Node, lead: &Lead, wanted: &str, deadline: Instant) -> Result<Option<Record>, Failure> {
     let mut told = false;
+    let mut rest = LOOK_SOON;
     loop {
         let found = lead.naming.lookup(wanted).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
         if found.is_some() || Instant::now() >= deadline {
@@ -124,7 +128,8 @@ fn find(node: &Node, lead: &Lead, wanted: &str, deadline: Instant) -> Result<Opt
             base::log!(Info, "waiting for a job named '{wanted}' in {}", lead.naming.describe());
             told = true;
         }
-        pause(node, deadline.min(Instant::now() + LOOK_AGAIN));
+        pause(node, deadline.min(Instant::now() + rest));
+        rest = LOOK_AGAIN.min(rest * 2);
     }
 }
 
