@@ -325,6 +325,17 @@ static void freed(void)
     SAME(deleted - before, 1);
 }
 
+/* Communicators made of this one. */
+static void children(void)
+{
+    MPI_Comm parent = inter;
+    if (round_seed % 4) OK(MPI_Comm_dup(parent, &inter));
+    else OK(MPI_Comm_split(parent, 3, 0, &inter));
+    if (!CONTROL) plain();
+    OK(MPI_Comm_free(&inter));
+    inter = parent;
+}
+
 static void use(void)
 {
     if (!CONTROL) {
@@ -336,7 +347,7 @@ static void use(void)
     }
     datatypes();
     around();
-    /* Communicators made of this one have their place here. */
+    children();
 }
 
 /* ---- how it is made ---- */

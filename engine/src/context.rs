@@ -62,7 +62,7 @@ pub(crate) struct Closed {
     order: VecDeque<u64>,
 }
 
-const MOST_LINEAGES: usize = 512;
+const MOST_LINEAGES: usize = 64;
 
 impl Closed {
     pub fn insert(&mut self, context: ContextId) {
