@@ -19,8 +19,7 @@ static __thread int side, me, counterparts;
 static __thread struct plan plan;
 static __thread struct half out[MOST], in[MOST];
 static __thread FILE *story;
-/* Whether all of MPI can be relied on; whether structs can. */
-static int trusted, has_structs;
+static int left_out; /* what of random_faults.h */
 static __thread long spent; /* messages received */
 
 enum { BUFFERED_MOST = 70000 };
@@ -195,10 +194,11 @@ static void entry_over(const struct entry *e, int code, MPI_Status *status)
     else taken_over(e->message, code, status);
 }
 
-static int wait_one(MPI_Request *request, MPI_Status *status, int may_fail)
+/* `looked_at`: it may be looked at before. */
+static int wait_one(MPI_Request *request, MPI_Status *status, int looked_at)
 {
     int flag = 0, code = MPI_SUCCESS;
-    unsigned how = taste(may_fail || !trusted ? 3 : 4);
+    unsigned how = taste(looked_at ? 4 : 3);
 #ifndef LAM_MPI
     if (how == 3) {
         while (!flag) {
@@ -301,8 +301,9 @@ static void end_one(const struct entry *e)
     struct half *h = half_of(e->is_send ? out : in, e->message);
     const struct message *m = &plan.of[e->message];
     MPI_Status status;
+    int truncated = !e->is_send && m->room < m->units, loses = h->persistent && left_out & PERSISTENT_STATUS;
     if (e->is_send && taste(2)) sent_over(e->message, MPI_Wait(&h->request, MPI_STATUS_IGNORE));
-    else entry_over(e, wait_one(&h->request, &status, !e->is_send && m->room < m->units), &status);
+    else entry_over(e, wait_one(&h->request, &status, !truncated && !loses), &status);
     CHECK(h->persistent || h->request == MPI_REQUEST_NULL);
 }
 
@@ -365,11 +366,11 @@ static void exchange(int o, int i)
     struct buffer *b = buffer_of(&out[o], m, m->units);
     MPI_Status status;
     write_units(b, m->units, m->seed);
-    if (trusted && m->signature == r->signature && m->units == r->units && taste(2)) {
+    if (m->signature == r->signature && m->units == r->units && taste(2)) {
 #ifdef HAVE_ISENDRECV
-        if (taste(2)) {
+        if (!(left_out & ISENDRECV) && taste(2)) {
             OK(MPI_Isendrecv_replace(b->origin, b->count, b->type, m->dest, m->tag, source, tag, inter, &in[i].request));
-            code = wait_one(&in[i].request, &status, 0);
+            code = wait_one(&in[i].request, &status, 1);
         } else
 #endif
             code = MPI_Sendrecv_replace(b->origin, b->count, b->type, m->dest, m->tag, source, tag, inter, &status);
@@ -380,10 +381,10 @@ static void exchange(int o, int i)
     }
     struct buffer *to = receiving(i);
 #ifdef HAVE_ISENDRECV
-    if (trusted && taste(2)) {
+    if (!(left_out & ISENDRECV) && taste(2)) {
         OK(MPI_Isendrecv(b->origin, b->count, b->type, m->dest, m->tag, to->origin, to->count, to->type, source, tag, inter,
                          &in[i].request));
-        code = wait_one(&in[i].request, &status, 0);
+        code = wait_one(&in[i].request, &status, 1);
     } else
 #endif
         code = MPI_Sendrecv(b->origin, b->count, b->type, m->dest, m->tag, to->origin, to->count, to->type, source, tag,

@@ -1,5 +1,6 @@
-/* Threads that call MPI at once: `threads MINE THEIRS SIDE SECTION...`, one half of a pair of jobs of as many ranks each.
- * Two inter-communicators join them. `turns` needs no more than MPI_THREAD_SERIALIZED, all else MPI_THREAD_MULTIPLE. */
+/* Threads beside MPI: `threads LEVEL MINE THEIRS SIDE SECTION...`, one half of a pair of jobs of as many ranks each. Two
+ * inter-communicators join them. LEVEL is what MPI_Init_thread is asked for: for `helped` funneled is enough, for `turns`
+ * serialized, for all else it takes multiple. */
 #include "kit.h"
 #include <pthread.h>
 #include <sched.h>
@@ -26,8 +27,8 @@ static void *start(void *of)
     return NULL;
 }
 
-/* Runs it in so many threads at once. */
-static void together(int n, void (*run)(int t))
+/* Runs it in so many threads at once, and something else in this one, if given. */
+static void together_with(int n, void (*run)(int t), void (*meanwhile)(void))
 {
     pthread_t threads[THREADS];
     struct one ones[THREADS];
@@ -35,8 +36,11 @@ static void together(int n, void (*run)(int t))
         ones[t] = (struct one){run, t};
         if (pthread_create(&threads[t], NULL, start, &ones[t])) MPI_Abort(MPI_COMM_WORLD, 2);
     }
+    if (meanwhile) meanwhile();
     for (int t = 0; t < n; ++t) pthread_join(threads[t], NULL);
 }
+
+static void together(int n, void (*run)(int t)) { together_with(n, run, NULL); }
 
 static uint64_t seed(int from_side, int rank, int t, int k)
 {
@@ -298,33 +302,95 @@ static void take_turns(int t)
 
 static void turns(void) { together(THREADS, take_turns); }
 
+/* ---- threads that make and check the data, and leave every call to the main one ---- */
+
+static struct {
+    _Atomic enum { AT_WORK, FILLED, UNDER_WAY, ARRIVED } state;
+    int *out, *in;
+} slots[THREADS];
+
+static void help(int t)
+{
+    for (int k = 0; k < ROUNDS; ++k) {
+        size_t bytes = (size_t)sizes[k % SIZES] * sizeof(int);
+        kit_fill(slots[t].out, bytes, seed(side, me, t, k));
+        slots[t].state = FILLED;
+        while (slots[t].state != ARRIVED) sched_yield();
+        HOLDS(slots[t].in, bytes, seed(!side, me, t, k));
+        slots[t].state = AT_WORK;
+    }
+}
+
+static void carry(void)
+{
+    MPI_Request both[THREADS][2];
+    int rounds[THREADS] = {0}, done, is_main = 0;
+    OK(MPI_Is_thread_main(&is_main));
+    SAME(is_main, 1);
+    for (int left = THREADS * ROUNDS; left > 0; sched_yield())
+        for (int t = 0; t < THREADS; ++t) {
+            int n = sizes[rounds[t] % SIZES];
+            if (slots[t].state == FILLED) {
+                OK(MPI_Irecv(slots[t].in, n, MPI_INT, me, t, inters[t % 2], &both[t][0]));
+                OK(MPI_Isend(slots[t].out, n, MPI_INT, me, t, inters[t % 2], &both[t][1]));
+                slots[t].state = UNDER_WAY;
+            } else if (slots[t].state == UNDER_WAY) {
+                POLL(MPI_Testall(2, both[t], &done, MPI_STATUSES_IGNORE));
+                if (done) ++rounds[t], --left, slots[t].state = ARRIVED;
+            }
+        }
+}
+
+static void helped(void)
+{
+    for (int t = 0; t < THREADS; ++t) {
+        slots[t].out = kit_alloc(LARGE * sizeof(int)), slots[t].in = kit_alloc(LARGE * sizeof(int));
+        slots[t].state = AT_WORK;
+    }
+    together_with(THREADS, help, carry);
+    for (int t = 0; t < THREADS; ++t) free(slots[t].out), free(slots[t].in);
+}
+
 /* ---- */
 
 static const struct kit_section sections[] = {
     {"ping-pong", ping_pong}, {"persistent", persistent}, {"any", any},         {"wildcards", wildcards},
     {"matched", matched},     {"beside", beside},         {"create", create},   {"release", release},
-    {"turns", turns},
+    {"turns", turns},         {"helped", helped},
 };
+
+static int level_of(const char *word)
+{
+    return !strcmp(word, "funneled")     ? MPI_THREAD_FUNNELED
+           : !strcmp(word, "serialized") ? MPI_THREAD_SERIALIZED
+                                         : MPI_THREAD_MULTIPLE;
+}
 
 int main(int argc, char **argv)
 {
     int handle, word = 0, before = 0;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    if (argc < 5) {
-        fprintf(stderr, "threads MINE THEIRS SIDE SECTION...\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
+    if (argc < 6) {
+        fprintf(stderr, "threads LEVEL MINE THEIRS SIDE SECTION...\n");
+        return 2;
     }
-    mine = argv[1], theirs = argv[2], side = atoi(argv[3]), kit_label = argv[1];
+    int asked = level_of(argv[1]), told = -1;
+    MPI_Init_thread(&argc, &argv, asked, &provided);
+    mine = argv[2], theirs = argv[3], side = atoi(argv[4]), kit_label = argv[2];
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     kit_rank = me;
+    OK(MPI_Query_thread(&told));
+    SAME(told, provided);
     OK(MPI_Conn_register(mine, MPI_COMM_WORLD, &handle));
     for (int i = 0; i < 2; ++i) OK(MPI_Conn_intercomm_create(handle, theirs, &inters[i]));
     OK(MPI_Conn_remove(handle));
     for (int t = 0; t < THREADS; ++t) OK(MPI_Comm_dup(MPI_COMM_SELF, &own[t]));
-    for (int s = 4; s < argc; ++s) {
+    for (int s = 5; s < argc; ++s) {
         const struct kit_section *section = kit_begin(sections, sizeof sections / sizeof sections[0], argv[s]);
-        int needed = section->run == turns ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
+        int needed = section->run == helped  ? MPI_THREAD_FUNNELED
+                     : section->run == turns ? MPI_THREAD_SERIALIZED
+                                             : MPI_THREAD_MULTIPLE;
+        CHECK(asked >= needed, "%s is not for level %d", section->name, asked);
         CHECK(provided >= needed, "%s: level %d, not %d", section->name, provided, needed);
         if (provided < needed) continue;
         OK(MPI_Barrier(MPI_COMM_WORLD));
