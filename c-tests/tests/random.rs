@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Those whose own way is the right one; what some get wrong, `random_faults.h` leaves out. Not among them: Open MPI 4, which
-/// puts the elements of some subarrays elsewhere; Intel's, which takes minutes with more ranks than processors.
+/// in some runs puts elements of a message of 16 KiB or more elsewhere in a subarray; Intel's, which is MPICH's kin: it
+/// shows truncation as success and fails at Isendrecv too, and what else was not looked into.
 const RIGHT: [&str; 3] = ["openmpi5", "mpich5", "mpich4"];
 
 /// Between jobs each has an inter-communicator of its own.
@@ -155,7 +156,8 @@ fn series(series: Series, ways: impl Iterator<Item = Way>, figure: &mut Figure) 
     for name in RIGHT {
         let way = Way::Native(Mpi::by_name(name).expect("an MPI"));
         let (stories, _) = play(way, series);
-        assert!(!stories.is_empty(), "{way}: nothing was played");
+        // A program of structs alone is not for all.
+        assert!(!stories.is_empty() || series.programs == 1, "{way}: nothing was played");
         compare(series, &way.to_string(), &stories, "another MPI", &right);
         right.extend(stories);
     }
