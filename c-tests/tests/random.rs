@@ -44,7 +44,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// How many programs, if the environment does not say.
-const ROUNDS: u64 = 6;
+const ROUNDS: u64 = 4;
 
 impl Series {
     /// One in `share` rounds has a program of this series.
