@@ -10,7 +10,7 @@ use crate::names::columns;
 use crate::program::{Bound, OURS, Program, obstacle};
 use crate::{launcher, library, mpis};
 use base::NO_LIBRARY;
-use base::settings::{self, IFACE, LOG, PORTRANGE, TIMEOUT};
+use base::settings::{self, ADOPT, IFACE, LOG, PORTRANGE, TIMEOUT};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
@@ -384,6 +384,7 @@ fn judge(name: &str, value: &str) -> Option<(Grade, &'static str)> {
         LOG if !["off", "error", "info", "debug", "0", "1", "2"].contains(&value) => {
             Some((Grade::Odd, "off, error, info or debug is expected, so nothing is told"))
         }
+        ADOPT if !["0", "1"].contains(&value) => Some((Grade::Odd, "0 or 1 is expected, so nothing is adopted")),
         _ => None,
     }
 }
@@ -401,5 +402,6 @@ mod tests {
         assert_eq!(judge(LOG, "debug"), None);
         assert_eq!(judge(LOG, "verbose").unwrap().0, Grade::Odd);
         assert_eq!(judge(LOG, ""), None);
+        assert_eq!((judge(ADOPT, "1"), judge(ADOPT, "yes").unwrap().0), (None, Grade::Odd));
     }
 }

@@ -70,7 +70,11 @@ pub fn timeout() -> Result<Duration, String> {
 
 /// Whether inter-communicators within one job are ours too, as [`ADOPT`] says.
 pub fn adopt() -> bool {
-    std::env::var(ADOPT).is_ok_and(|v| v.trim() == "1")
+    let value = std::env::var(ADOPT).unwrap_or_default();
+    if !["", "0", "1"].contains(&value.trim()) {
+        crate::log!(Error, "{ADOPT}: '{value}' is neither 0 nor 1, so nothing is adopted");
+    }
+    value.trim() == "1"
 }
 
 /// Whether this variable has our prefix and no meaning.

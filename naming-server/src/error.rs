@@ -150,11 +150,11 @@ impl Display for ClaimError {
         match self {
             ClaimError::Name(e) => e.fmt(f),
             ClaimError::Record(e) => e.fmt(f),
-            ClaimError::Held { by } => write!(
-                f,
-                "the name '{}' is held by a live job: {} ranks of {}, process {} on {}",
-                by.name, by.size, by.mpi, by.pid, by.host
-            ),
+            ClaimError::Held { by } => {
+                let ranks = if by.size == 1 { "rank" } else { "ranks" };
+                let (name, size, mpi, pid, host) = (&by.name, by.size, &by.mpi, by.pid, &by.host);
+                write!(f, "the name '{name}' is held by a live job: {size} {ranks} of {mpi}, process {pid} on {host}")
+            }
             ClaimError::Store(e) => e.fmt(f),
         }
     }

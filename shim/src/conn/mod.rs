@@ -24,7 +24,7 @@ use base::bytes::{Malformed, Put, Take};
 use base::settings;
 use collective::{agree, from_leader, gather_records, split};
 use engine::setup::{MAX_NAME, MAX_RECORDS};
-use naming::Record;
+use naming::{ClaimError, Record};
 use node::{Contact, ContextId, Group, Node, Representation};
 use registration::{Lead, Registration};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -324,7 +324,16 @@ fn claim(abi: &Abi, node: &Node, name: &str, size: u32, records: Vec<u8>) -> Res
         pid: std::process::id(),
         since: naming::now(),
     };
-    let claim = naming.claim(&record).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
+    let claim = naming.claim(&record).map_err(|e| {
+        let alone = matches!(&e, ClaimError::Held { by } if size == 1 && by.size == 1 && by.host == record.host);
+        // What a launcher of another MPI makes of a program: as many jobs of one.
+        let hint = if alone {
+            "; if both are ranks of one job, start it by the launcher of the program's own MPI"
+        } else {
+            ""
+        };
+        Failure::new(Class::Name, format!("{e}{hint}"))
+    })?;
     fork::remember(claim.fd());
     node.every(naming::RENEW_EVERY, registration::renew);
     base::log!(Info, "registered '{name}' in {}", naming.describe());
