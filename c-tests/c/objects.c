@@ -457,6 +457,48 @@ static void ends(void)
     if (side == 1) OK(MPI_Comm_disconnect(&twin));
 }
 
+/* A side whose MPI can make no more: then the other gets none either. */
+static void exhausted(void)
+{
+    enum { MOST = 3000 };
+    static MPI_Comm made[MOST];
+    MPI_Comm part = MPI_COMM_NULL;
+    int n = 0;
+    if (side == 0) {
+        while (n < MOST && MPI_Comm_dup(MPI_COMM_WORLD, &made[n]) == MPI_SUCCESS && made[n] != MPI_COMM_NULL) ++n;
+        CHECK(n < MOST, "it makes as many as one likes");
+    }
+    CHECK(MPI_Comm_split(inter, 0, 0, &part) != MPI_SUCCESS);
+    CHECK(part == MPI_COMM_NULL);
+    while (n) OK(MPI_Comm_free(&made[--n]));
+    OK(MPI_Comm_split(inter, 0, 0, &part));
+    swap(part, 26, 2);
+    OK(MPI_Comm_free(&part));
+}
+
+/* A receive that nobody will serve is taken back, also when the other side has left. */
+static void taken_back(void)
+{
+    MPI_Comm twin;
+    MPI_Request requests[2];
+    MPI_Status status;
+    int word, flag = -1;
+    OK(MPI_Comm_dup(inter, &twin));
+    if (side == 0) OK(MPI_Irecv(&word, 1, MPI_INT, 0, 27, twin, &requests[0]));
+    if (side == 0) OK(MPI_Irecv(&word, 1, MPI_INT, MPI_ANY_SOURCE, 28, twin, &requests[1]));
+    if (side == 1) OK(MPI_Comm_free(&twin));
+    meet();
+    for (int i = 0; side == 0 && i < 2; ++i) {
+        /* So that it is told that they have left: nothing that it says gets there. */
+        if (i == 0) CHECK(MPI_Ssend(&word, 1, MPI_INT, 0, 29, twin) != MPI_SUCCESS);
+        OK(MPI_Cancel(&requests[i]));
+        OK(MPI_Wait(&requests[i], &status));
+        OK(MPI_Test_cancelled(&status, &flag));
+        SAME(flag, 1);
+    }
+    if (side == 0) OK(MPI_Comm_free(&twin));
+}
+
 /* Two names of one job: the same processes. */
 static void names(void)
 {
@@ -478,6 +520,7 @@ static void names(void)
 
 static const struct kit_section sections[] = {
     {"dup", twins},         {"ahead", ahead},     {"split", parts}, {"create", create},
+    {"exhausted", exhausted}, {"taken-back", taken_back},
     {"handlers", handlers}, {"refused", refused}, {"ends", ends},   {"names", names},
 #ifdef HAVE_3
     {"with-info", with_info},

@@ -268,10 +268,16 @@ impl Engine {
         self.ops.iter().filter(|(_, o)| !matches!(o.state, State::Over(_))).map(|(id, _)| OpId(*id)).collect()
     }
 
-    /// Takes back a receive that has no message yet: true if so.
+    /// Takes back a receive that has no message yet: true if so. One that can have none any more, since those who could
+    /// send it have left, is taken back as well.
     pub fn cancel_recv(&mut self, op: OpId) -> bool {
-        let Some(Op { state: State::Posted { ctx, .. }, .. }) = self.ops.get(&op.0) else {
-            return false;
+        let ctx = match self.ops.get(&op.0).map(|op| &op.state) {
+            Some(State::Posted { ctx, .. }) => *ctx,
+            Some(State::Over(Outcome::Failed(Fault::PeerFinished | Fault::Revoked))) => {
+                self.end(op.0, Outcome::Cancelled);
+                return true;
+            }
+            _ => return false,
         };
         let context = self.contexts[ctx.0 as usize].as_mut().expect("close ends its receives");
         context.posted.retain(|p| p.op != op.0);

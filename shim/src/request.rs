@@ -214,7 +214,10 @@ pub fn fault_failure(call: &str, inter: &Inter, to: Peer, fault: Fault) -> Failu
     };
     match fault {
         Fault::PeerDead => Failure::new(Class::PeerGone, format!("{call}: {who} has died")),
-        Fault::PeerFinished => Failure::new(Class::PeerGone, format!("{call}: {who} has finalized")),
+        Fault::PeerFinished => Failure::new(
+            Class::PeerGone,
+            format!("{call}: {who} has finalized, or has freed all that it shared with this job"),
+        ),
         Fault::Revoked => Failure::new(Class::Comm, format!("{call}: {who} has freed the inter-communicator")),
     }
 }

@@ -311,3 +311,18 @@ fn what_is_remembered_does_not_grow_with_the_rounds() {
     assert!(late < early + 400, "{early} bytes after 500 rounds, {late} after 10,000");
     println!("{early} bytes, {late} bytes");
 }
+
+#[test]
+fn a_receive_that_nobody_can_serve_any_more_is_taken_back() {
+    for left in [true, false] {
+        let (mut a, mut b) = pair(small());
+        let recv = b.recv(ANY.0, ANY.1, 4);
+        let gone = if left { Gone::Finished } else { Gone::Dead };
+        b.engine.on_gone(b.peer, gone);
+        settle(&mut a, &mut b);
+        assert!(b.engine.outcome(recv).is_some());
+        assert_eq!(b.engine.cancel_recv(recv), left);
+        let want = if left { Some(Outcome::Cancelled) } else { failed(Fault::PeerDead) };
+        assert_eq!(b.engine.finish(recv), want);
+    }
+}

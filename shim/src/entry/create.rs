@@ -258,8 +258,15 @@ fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, a
         };
         let mut carrier = abi.comm_null;
         // SAFETY: a live communicator, plain out-argument.
-        native("MPI_Comm_split", unsafe { pmpi::comm_split(inter.carrier, color, key, &mut carrier) })?;
-        let carrier = carrier & abi.mask;
+        let code = house::outcome(unsafe { pmpi::comm_split(inter.carrier, color, key, &mut carrier) });
+        let mut carrier = carrier & abi.mask;
+        if let Err(failure) = all_made(abi, node, call, inter, code) {
+            if code == 0 && carrier != abi.comm_null {
+                // SAFETY: our own communicator, which the program has not got.
+                unsafe { pmpi::comm_free(&mut carrier) };
+            }
+            return Err(failure);
+        }
         let twin = twin_from(inter, |twin, new| {
             // Both sides take the same numbers.
             let mut colors: Vec<_> = ours.iter().chain(&theirs).flatten().map(|p| p.0).collect();
@@ -294,6 +301,22 @@ fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, a
     // SAFETY: the program's communicator.
     unsafe { abi::store_handle(at, handle) };
     0
+}
+
+/// Whether the MPI below has made its communicator on every process of both sides: `code` is what it answered on this one.
+fn all_made(abi: &Abi, node: &Node, call: &'static str, inter: &Arc<Inter>, code: c_int) -> Result<(), Failure> {
+    let none = |whose: String| Failure::new(Class::Other, format!("{call}: the MPI {whose} makes no communicator"));
+    let worst = agree(abi, inter.carrier, (code != 0).into())?;
+    let verdict = (own_rank(inter.carrier) == 0).then(|| {
+        // One byte for a fault.
+        let theirs = swap_with_leader(node, call, inter, if worst == 0 { &[] } else { &[1] })?;
+        if theirs.is_empty() { Ok(theirs) } else { Err(none(format!("of job '{}'", inter.remote.name))) }
+    });
+    let verdict = from_leader(abi, node, inter.carrier, verdict);
+    if worst != 0 {
+        return Err(none(format!("below (code {code})")));
+    }
+    verdict.map(drop)
 }
 
 /// Tells all processes of both sides where each goes: the local ones and the others, in order of rank.
