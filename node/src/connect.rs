@@ -323,6 +323,7 @@ impl Core {
     pub(crate) fn drop_lane(&mut self, i: usize) -> bool {
         let pair = &mut self.pairs[i];
         let Some(mut lane) = pair.lane.take() else { return false };
+        self.busy.retain(|b| *b != i);
         self.watch.unset(&*lane.lane.stream());
         pair.path.lane_lost(lane.generation);
         true

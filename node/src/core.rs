@@ -35,11 +35,16 @@ pub struct Core {
     pub(crate) next_halfway: u32,
     /// The listeners rest until then: out of descriptors.
     pub(crate) accept_again: Option<Instant>,
-    inters: HashMap<u32, (Ctx, Arc<[usize]>)>,
+    /// By slot; with the serial number of the tenant.
+    inters: Vec<Option<Inter>>,
     next_inter: u32,
+    /// Processes of this job on this host.
+    pub(crate) local_processes: usize,
     forgotten: Vec<OpId>,
     /// Receives from jobs with another representation, and their outcome once they are converted.
     converting: Counted<Option<Outcome>>,
+    /// Pairs from whose lane something came lately.
+    pub(crate) busy: Vec<usize>,
     /// Pairs that have something to write.
     pub(crate) dirty: Vec<usize>,
     /// Pairs that are being connected: to be looked at as time passes.
@@ -54,6 +59,14 @@ pub struct Core {
     pub(crate) events: Vec<crate::watch::Happened>,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
+}
+
+/// An open inter-communicator.
+struct Inter {
+    serial: u32,
+    ctx: Ctx,
+    /// The pairs of the remote group, by rank.
+    members: Arc<[usize]>,
 }
 
 /// A registered group of ours; kept after it was removed, for those who came before.
@@ -99,10 +112,12 @@ impl Core {
             halfway: HashMap::new(),
             next_halfway: 0,
             accept_again: None,
-            inters: HashMap::new(),
+            inters: Vec::new(),
             next_inter: 0,
+            local_processes: 1,
             forgotten: Vec::new(),
             converting: Counted::default(),
+            busy: Vec::new(),
             dirty: Vec::new(),
             timed: BTreeSet::new(),
             leaving: BTreeSet::new(),
@@ -153,6 +168,15 @@ impl Core {
         }
         self.by_ids.insert((local, remote), i);
         i
+    }
+
+    /// How many processes share this host, as far as one knows: of this job, and of those it is joined with.
+    pub(crate) fn processes_here(&self) -> usize {
+        let here =
+            |pair: &&Pair| pair.gone.is_none() && pair.contact.as_ref().is_some_and(|c| c.host == self.contact.host);
+        let others = self.pairs.iter().filter(here).filter_map(|pair| pair.process);
+        let others: HashSet<_> = others.filter(|process| *process != self.contact.process).collect();
+        self.local_processes + others.len()
     }
 
     fn know(&mut self, i: usize, cookie: [u8; 16], contact: &Contact) {
@@ -239,14 +263,18 @@ impl Core {
     }
 
     pub(crate) fn open_child(&mut self, parent: InterId, context: ContextId, rank: u32, members: &[u32]) -> InterId {
-        let (_, of_parent) = &self.inters[&parent.0];
+        let of_parent = &self.inter(parent).expect("an open parent").members;
         let members = members.iter().map(|&rank| of_parent[rank as usize]).collect();
         self.open_with(members, context, rank)
     }
 
     pub(crate) fn refuse_child(&mut self, parent: InterId, context: ContextId) {
-        let (_, members) = &self.inters[&parent.0];
-        self.refuse_among(members[0], context);
+        let member = self.inter(parent).expect("an open parent").members[0];
+        self.refuse_among(member, context);
+    }
+
+    fn inter(&self, id: InterId) -> Option<&Inter> {
+        self.inters.get(id.slot as usize)?.as_ref().filter(|inter| inter.serial == id.serial)
     }
 
     /// Opens one with these pairs as its remote group, in which we are `rank` in the local group.
@@ -257,14 +285,22 @@ impl Core {
         let peers = members.iter().map(|&i| PeerId(i as u32)).collect();
         let ctx = self.engine.open(context, rank, peers);
         self.next_inter += 1;
-        self.inters.insert(self.next_inter, (ctx, members));
+        let serial = self.next_inter;
+        let slot = self.inters.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.inters.push(None);
+            self.inters.len() - 1
+        });
+        self.inters[slot] = Some(Inter { serial, ctx, members });
         // Something may have arrived before.
         self.settle();
-        InterId(self.next_inter)
+        InterId { slot: slot as u32, serial }
     }
 
     pub(crate) fn close(&mut self, inter: InterId) {
-        let Some((ctx, members)) = self.inters.remove(&inter.0) else { return };
+        if self.inter(inter).is_none() {
+            return;
+        }
+        let Some(Inter { ctx, members, .. }) = self.inters[inter.slot as usize].take() else { return };
         self.engine.close(ctx);
         self.settle();
         for &i in members.iter() {
@@ -278,7 +314,7 @@ impl Core {
 
     /// A closed inter-communicator has a slot that the engine knows nothing of: it answers "revoked".
     fn ctx(&self, inter: InterId) -> Ctx {
-        self.inters.get(&inter.0).map_or(Ctx(u32::MAX), |(ctx, _)| *ctx)
+        self.inter(inter).map_or(Ctx(u32::MAX), |inter| inter.ctx)
     }
 
     pub fn isend(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
@@ -336,7 +372,7 @@ impl Core {
 
     /// Connects whoever could send what a probe looks for, since no operation stands for it.
     pub fn watch_source(&mut self, inter: InterId, source: Source) {
-        let Some((_, members)) = self.inters.get(&inter.0) else { return };
+        let Some(Inter { members, .. }) = self.inter(inter) else { return };
         let members = members.clone();
         match source {
             Source::Any => members.iter().for_each(|&i| self.want(i)),

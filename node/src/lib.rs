@@ -60,4 +60,7 @@ pub struct PathRef {
 
 /// An open inter-communicator; never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct InterId(pub(crate) u32);
+pub struct InterId {
+    pub(crate) slot: u32,
+    pub(crate) serial: u32,
+}

@@ -19,20 +19,21 @@ use std::time::{Duration, Instant};
 pub(crate) struct Shared {
     core: Mutex<Core>,
     pub watch: Arc<Watch>,
-    /// How many are in [`Node::wait_until`]: they make all the progress there is.
+    /// How many are in [`Node::wait_until`]: they make all the progress there is. Written under the lock, like the next
+    /// two.
     pub waiting: AtomicUsize,
-    /// Rounds made by callers.
+    /// Rounds made by callers, or calls in which they were made.
     pub rounds: AtomicU64,
     /// Of those who wait, one sleeps on the lanes; the others sleep here until a round has found something.
     pub polling: AtomicBool,
-    followers: AtomicUsize,
     found: AtomicU64,
+    followers: AtomicUsize,
     news: Condvar,
     /// The background thread sleeps without looking at the clock.
     pub sleeps_long: AtomicBool,
     pub stop: AtomicBool,
     /// Whether waiting may take a processor for itself.
-    pub may_spin: AtomicBool,
+    may_spin: AtomicBool,
     /// What the background thread does besides, and how often.
     pub chore: OnceLock<(Duration, fn())>,
 }
@@ -52,16 +53,42 @@ impl Shared {
     }
 }
 
+/// What is counted under the lock takes no locked instruction.
+fn add(count: &AtomicU64, _lock: &Core) {
+    count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
 impl Shared {
-    /// Under the lock: what a caller has seen, when it goes to sleep.
-    pub fn found(&self) -> u64 {
+    /// One begins to wait.
+    pub fn enter(&self, _lock: &Core) {
+        self.waiting.store(self.waiting.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// One who waited goes on.
+    pub fn leave(&self, lock: &Core) {
+        self.waiting.store(self.waiting.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        add(&self.rounds, lock);
+    }
+
+    /// A caller makes progress.
+    pub fn count_round(&self, lock: &Core) -> u64 {
+        add(&self.rounds, lock);
+        self.rounds.load(Ordering::Relaxed)
+    }
+
+    pub fn may_spin(&self) -> bool {
+        self.may_spin.load(Ordering::Relaxed)
+    }
+
+    /// What a caller has seen, when it goes to sleep.
+    pub fn found(&self, _lock: &Core) -> u64 {
         self.found.load(Ordering::Relaxed)
     }
 
-    /// Under the lock: a round has found something, which may be what others wait for; or one who waited leaves, who may
-    /// have been the one that looked after the lanes.
-    pub fn tell(&self) {
-        self.found.fetch_add(1, Ordering::Relaxed);
+    /// A round has found something, which may be what others wait for; or one who waited leaves, who may have been the
+    /// one that looked after the lanes.
+    pub fn tell(&self, lock: &Core) {
+        add(&self.found, lock);
         if self.followers.load(Ordering::Relaxed) > 0 {
             self.news.notify_all();
         }
@@ -70,7 +97,7 @@ impl Shared {
     /// Sleeps until there is news since `seen`.
     pub fn follow(&self, seen: u64, limit: Duration) {
         let core = self.lock();
-        if self.found() == seen {
+        if self.found(&core) == seen {
             self.followers.fetch_add(1, Ordering::Relaxed);
             // A wake-up for nothing does no harm.
             let core = self.news.wait_timeout(core, limit);
@@ -112,8 +139,8 @@ impl Node {
             waiting: AtomicUsize::new(0),
             rounds: AtomicU64::new(0),
             polling: AtomicBool::new(false),
-            followers: AtomicUsize::new(0),
             found: AtomicU64::new(0),
+            followers: AtomicUsize::new(0),
             news: Condvar::new(),
             sleeps_long: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -127,9 +154,16 @@ impl Node {
         Ok(Node { shared, background: Mutex::new(background) })
     }
 
-    /// How many processes of this job share this host: if they outnumber the processors, waiting does not spin.
+    /// How many processes of this job share this host.
     pub fn set_local_processes(&self, n: usize) {
-        self.shared.may_spin.store(n < crate::wait::processors(), Ordering::Relaxed);
+        self.with(|core| core.local_processes = n);
+        self.judge_spinning();
+    }
+
+    /// If the processes here outnumber the processors, waiting does not spin.
+    fn judge_spinning(&self) {
+        let fits = self.with(|core| core.processes_here()) <= crate::wait::processors();
+        self.shared.may_spin.store(fits, Ordering::Relaxed);
     }
 
     /// Has the background thread call `chore` about this often, without the lock. The first one given stays.
@@ -190,7 +224,9 @@ impl Node {
 
     /// Opens an inter-communicator with an agreed context; pairs connect when they have something to say.
     pub fn open(&self, local: ProcId, remote: &RemoteGroup, context: ContextId) -> InterId {
-        self.with(|core| core.open(local, remote, context))
+        let inter = self.with(|core| core.open(local, remote, context));
+        self.judge_spinning();
+        inter
     }
 
     /// Opens one made from `parent`: `rank` is ours in its local group, `members` are its remote ones by their ranks in
@@ -250,17 +286,9 @@ impl Node {
 
     // ---- progress
 
-    /// One nonblocking round.
-    pub fn progress(&self) {
-        if forked() {
-            return;
-        }
-        self.shared.rounds.fetch_add(1, Ordering::Relaxed);
-        self.with(|core| {
-            if core.round() {
-                self.shared.tell();
-            }
-        });
+    /// Asks `done` once, after some progress; `poke` is as for [`Node::wait_until`].
+    pub fn look<T>(&self, poke: &mut dyn FnMut() -> bool, done: impl FnOnce(&mut Core) -> Option<T>) -> Option<T> {
+        crate::wait::look(&self.shared, poke, done)
     }
 
     /// Makes progress until `done` has an answer; `None` when the deadline has passed. `poke` is called now and then,

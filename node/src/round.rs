@@ -21,13 +21,15 @@ use transports::stream::Death;
 const BUDGET: usize = 1 << 20;
 /// Pieces of user memory per read.
 const PIECES: usize = 256;
+/// Sockets that are read without asking epoll: to ask costs as much as to read two.
+const MOST_BUSY: usize = 2;
+const LOOKS_AT_SOCKETS: u32 = 2;
 /// Turns that all writers get before the readers are looked at again.
 const TURNS: usize = 8;
 
 impl Core {
     /// One nonblocking round; whether anything has come or gone.
-    pub(crate) fn round(&mut self) -> bool {
-        let now = Instant::now();
+    pub(crate) fn round(&mut self, now: Instant) -> bool {
         let before = self.bytes_in;
         let mut events = std::mem::take(&mut self.events);
         events.clear();
@@ -42,8 +44,8 @@ impl Core {
                     if e.writable {
                         self.mark(n as usize);
                     }
-                    if e.readable {
-                        self.read(n as usize, now);
+                    if e.readable && self.read(n as usize) {
+                        self.warm(n as usize);
                     }
                 }
             }
@@ -53,12 +55,52 @@ impl Core {
         if self.is_timed() {
             self.tick(now);
         }
+        self.follow_up(before);
+        busy || self.is_dirty()
+    }
+
+    /// What reading has led to.
+    fn follow_up(&mut self, bytes_in_before: u64) {
         self.settle();
         self.see_off_all();
-        if self.bytes_in != before && self.forgotten() > 0 {
+        if self.bytes_in != bytes_in_before && self.forgotten() > 0 {
             self.sweep();
         }
-        busy || self.is_dirty()
+    }
+
+    // ---- busy lanes: those from which something came last are looked at without asking epoll first
+
+    /// How often to look at the busy lanes, one time after the other; 0: there are none, only a round tells.
+    pub(crate) fn looks(&self) -> u32 {
+        if self.busy.is_empty() { 0 } else { LOOKS_AT_SOCKETS }
+    }
+
+    /// Reads what is there on the busy lanes; whether anything was.
+    pub(crate) fn glance(&mut self) -> bool {
+        let before = self.bytes_in;
+        let mut found = false;
+        for k in 0..self.busy.len() {
+            if let Some(&i) = self.busy.get(k) {
+                found |= self.read(i);
+            }
+        }
+        if found {
+            self.follow_up(before);
+        }
+        found
+    }
+
+    /// Something came from this pair.
+    fn warm(&mut self, i: usize) {
+        if !self.busy.contains(&i) && self.pairs[i].lane.is_some() {
+            self.busy.truncate(MOST_BUSY - 1);
+            self.busy.insert(0, i);
+        }
+    }
+
+    /// Nothing has come for a while: only epoll is asked.
+    pub(crate) fn cool(&mut self) {
+        self.busy.clear();
     }
 
     /// Whether something could be written at once.
@@ -75,9 +117,11 @@ impl Core {
         }
     }
 
-    fn read(&mut self, i: usize, now: Instant) {
-        let Some(pair) = self.pairs.get_mut(i) else { return };
-        let Some(Lane { lane, .. }) = &mut pair.lane else { return };
+    /// Whether anything came.
+    fn read(&mut self, i: usize) -> bool {
+        let Some(pair) = self.pairs.get_mut(i) else { return false };
+        let Some(Lane { lane, generation, .. }) = &mut pair.lane else { return false };
+        let generation = *generation;
         let mut up = Up { engine: &mut self.engine, mem: &mut self.mem, path: &mut pair.path, peer: pair.peer };
         let n = lane_poll(lane, &mut up);
         self.bytes_in += n as u64;
@@ -91,18 +135,19 @@ impl Core {
             self.leaving.insert(i);
         }
         if dead {
-            self.lane_died(i, now);
-        } else if n > 0 {
-            // Acknowledgements may have fallen due, or made room.
+            self.lane_died(i);
+        } else if n > 0 && (pair.backlogged || pair.path.next_tx(generation).is_some()) {
+            // Acknowledgements have fallen due, or made room.
             self.mark(i);
         }
+        n > 0 || dead
     }
 
     /// The lane itself says so.
-    fn lane_died(&mut self, i: usize, now: Instant) {
+    fn lane_died(&mut self, i: usize) {
         let death = self.pairs[i].lane.as_ref().and_then(|l| l.lane.death());
         let why = death.map_or(String::new(), Death::to_string);
-        self.lane_lost(i, matches!(death, Some(Death::Malformed)), &why, now);
+        self.lane_lost(i, matches!(death, Some(Death::Malformed)), &why, Instant::now());
     }
 
     /// Carries what the engine puts out to the lanes, as far as they have room.
@@ -175,7 +220,7 @@ impl Core {
             self.bytes_out += lane.written() - before;
             if !done && matches!(lane_event(lane), Some(Event::Dead)) {
                 // Only a write tells of some failures: no event of epoll follows.
-                return self.lane_died(i, Instant::now());
+                return self.lane_died(i);
             }
             let more = !done || pair.path.next_tx(*generation).is_some();
             // Told once that there is room, the path gets all its turns before it asks again.

@@ -80,6 +80,6 @@ fn run(shared: &Shared) {
                 continue;
             }
         }
-        busy = shared.lock().round();
+        busy = shared.lock().round(Instant::now());
     }
 }

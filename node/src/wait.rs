@@ -1,5 +1,5 @@
-//! How a caller blocks: it spins while that is cheap, yields, then sleeps in slices, so that the MPI below gets its
-//! turns too. Of several who sleep, one does so on the lanes, and what it finds wakes the others.
+//! How a caller blocks: it looks at the busy lanes while that is cheap, yields, then sleeps in slices, so that the MPI
+//! below gets its turns too. Of several who sleep, one does so on the lanes, and what it finds wakes the others.
 //!
 //! Invariant: the lock is never held across a sleep, a yield or a call of `poke`.
 
@@ -13,8 +13,12 @@ use std::time::{Duration, Instant};
 
 const SPIN: Duration = Duration::from_micros(50);
 const YIELD: Duration = Duration::from_micros(200);
-/// Spins between two pokes.
-const POKE_EVERY: u32 = 32;
+/// Turns of looking at busy lanes alone between two rounds.
+const PATIENCE: u32 = 8;
+/// Between two pokes of one who does not sleep.
+const POKE_AFTER: Duration = Duration::from_micros(10);
+/// Calls that look once make a round, and poke, this often.
+const ROUND_EVERY: u64 = 8;
 /// Sleep slices, and for how long they stay short.
 const SHORT: u16 = 1;
 const MIDDLE: u16 = 4;
@@ -32,20 +36,67 @@ pub fn processors() -> usize {
     (0..CpuSet::count()).filter(|&i| set.is_set(i).unwrap_or(false)).count()
 }
 
-/// Counts one who waits.
-struct Waiting<'a>(&'a Shared);
-
-impl<'a> Waiting<'a> {
-    fn new(shared: &'a Shared) -> Waiting<'a> {
-        shared.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(shared)
-    }
+/// What one who waits knows of the time, as of its last round.
+struct Clock {
+    start: Instant,
+    now: Instant,
+    /// Since when nothing has moved: here, and in the MPI below.
+    idle: Instant,
+    below: Instant,
+    poked: Instant,
+    next_watch: Instant,
+    report: Instant,
 }
 
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.0.rounds.fetch_add(1, Ordering::Relaxed);
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Spin,
+    Yield,
+    Sleep,
+}
+
+impl Clock {
+    fn new() -> Clock {
+        let now = Instant::now();
+        let (next_watch, report) = (now + WATCH_AFTER, now + REPORT_AFTER);
+        Clock { start: now, now, idle: now, below: now, poked: now, next_watch, report }
+    }
+
+    /// A round, and what is due as time passes. `moved`: something has, since the last one.
+    fn round(&mut self, core: &mut Core, moved: bool) -> bool {
+        self.now = Instant::now();
+        let moved = core.round(self.now) || moved;
+        if moved {
+            self.idle = self.now;
+        }
+        if self.now >= self.next_watch {
+            core.watch_awaited();
+            self.next_watch = self.now + WATCH_AFTER;
+        }
+        if self.now >= self.report {
+            let waited = self.now - self.start;
+            base::log!(Info, "waiting for {} s for{}", waited.as_secs(), core.describe_awaited());
+            self.report = self.now + REPORT_AFTER * 6;
+        }
+        moved
+    }
+
+    fn phase(&self, may_spin: bool) -> Phase {
+        let spin = if may_spin { SPIN } else { Duration::ZERO };
+        match self.now - self.idle {
+            rest if rest < spin => Phase::Spin,
+            rest if rest < spin + YIELD => Phase::Yield,
+            _ => Phase::Sleep,
+        }
+    }
+
+    /// Whether the MPI below has not had its turn for a while; then it is to get it.
+    fn poke_is_due(&mut self) -> bool {
+        let due = self.now - self.poked >= POKE_AFTER;
+        if due {
+            self.poked = self.now;
+        }
+        due
     }
 }
 
@@ -55,68 +106,95 @@ pub fn wait_until<T>(
     mut done: impl FnMut(&mut Core) -> Option<T>,
     deadline: Option<Instant>,
 ) -> Option<T> {
-    {
-        let mut core = shared.lock();
-        let out = done(&mut core);
-        if out.is_some() {
+    let mut core = shared.lock();
+    let out = done(&mut core);
+    if out.is_some() {
+        shared.rouse(&core);
+        return out;
+    }
+    shared.enter(&core);
+    let mut clock = Clock::new();
+    let mut phase = clock.phase(shared.may_spin());
+    // Something has, since the last round.
+    let mut moved = false;
+    let mut turn = 0u32;
+    loop {
+        let mut out = None;
+        let looks = core.looks();
+        for _ in 0..looks {
+            if core.glance() {
+                moved = true;
+                out = done(&mut core);
+                if out.is_some() {
+                    break;
+                }
+            }
+            std::hint::spin_loop();
+        }
+        turn = turn.wrapping_add(1);
+        let whole = out.is_none() && (looks == 0 || turn.is_multiple_of(PATIENCE));
+        if whole {
+            moved = clock.round(&mut core, moved);
+        }
+        // Another thread may have found it.
+        let out = out.or_else(|| done(&mut core));
+        let over = out.is_some() || whole && deadline.is_some_and(|d| clock.now >= d);
+        if moved || over {
+            shared.tell(&core);
+        }
+        if over {
+            shared.leave(&core);
             shared.rouse(&core);
             return out;
         }
-    }
-    let _waiting = Waiting::new(shared);
-    let spin = if shared.may_spin.load(Ordering::Relaxed) { SPIN } else { Duration::ZERO };
-    let start = Instant::now();
-    // Since when nothing has moved: here, and in the MPI below.
-    let (mut idle, mut below) = (start, start);
-    let mut next_watch = start + WATCH_AFTER;
-    let mut report = start + REPORT_AFTER;
-    let mut turns: u32 = 0;
-    loop {
-        let now = Instant::now();
-        let (busy, seen) = {
-            let mut core = shared.lock();
-            let busy = core.round();
-            let out = done(&mut core);
-            let over = out.is_some() || deadline.is_some_and(|d| now >= d);
-            if busy || over {
-                shared.tell();
-            }
-            if over {
-                shared.rouse(&core);
-                return out;
-            }
-            if now >= next_watch {
-                core.watch_awaited();
-                next_watch = now + WATCH_AFTER;
-            }
-            if now >= report {
-                base::log!(Info, "waiting for {} s for{}", (now - start).as_secs(), core.describe_awaited());
-                report = now + REPORT_AFTER * 6;
-            }
-            (busy, shared.found())
-        };
-        if busy {
-            idle = now;
+        if whole {
+            moved = false;
+            phase = clock.phase(shared.may_spin());
         }
-        let rest = now.duration_since(idle);
-        turns = turns.wrapping_add(1);
-        if rest < spin {
-            if turns.is_multiple_of(POKE_EVERY) {
+        if phase == Phase::Sleep {
+            core.cool();
+        }
+        let seen = shared.found(&core);
+        drop(core);
+        match phase {
+            Phase::Sleep => {
+                let quiet = clock.now.saturating_duration_since(clock.below);
+                sleep(shared, seen, quiet, deadline.map(|d| d.duration_since(clock.now)));
+                if poke() {
+                    clock.below = Instant::now();
+                }
+            }
+            Phase::Yield | Phase::Spin if whole && clock.poke_is_due() => {
                 poke();
             }
-            std::hint::spin_loop();
-        } else if rest < spin + YIELD {
-            if turns.is_multiple_of(POKE_EVERY) {
-                poke();
-            }
-            std::thread::yield_now();
-        } else {
-            sleep(shared, seen, now.saturating_duration_since(below), deadline.map(|d| d.duration_since(now)));
-            if poke() {
-                below = Instant::now();
-            }
+            Phase::Yield => std::thread::yield_now(),
+            Phase::Spin => {}
         }
+        core = shared.lock();
     }
+}
+
+/// Looks once. Calls of this follow each other while the program waits in its own way, so not each makes a round; the
+/// MPI below gets its turn when there is nothing here.
+pub fn look<T>(
+    shared: &Shared,
+    poke: &mut dyn FnMut() -> bool,
+    done: impl FnOnce(&mut Core) -> Option<T>,
+) -> Option<T> {
+    let mut core = shared.lock();
+    let calls = shared.count_round(&core);
+    let whole = core.looks() == 0 || calls.is_multiple_of(ROUND_EVERY);
+    let moved = if whole { core.round(Instant::now()) } else { core.glance() };
+    if moved {
+        shared.tell(&core);
+    }
+    let out = done(&mut core);
+    shared.rouse(&core);
+    drop(core);
+    if out.is_none() && whole {
+        poke();
+    }
+    out
 }
 
 fn sleep(shared: &Shared, seen: u64, quiet: Duration, left: Option<Duration>) {

@@ -35,10 +35,5 @@ pub fn wait_asking<T>(node: &Node, ask: &mut dyn FnMut(), done: impl FnMut(&mut 
 
 /// Looks once, as the Test calls do: a round of ours, and one of the MPI below when there is nothing yet.
 pub fn look<T>(node: &Node, done: impl FnOnce(&mut Core) -> Option<T>) -> Option<T> {
-    node.progress();
-    let found = node.with(done);
-    if found.is_none() {
-        poke();
-    }
-    found
+    node.look(&mut poke, done)
 }
