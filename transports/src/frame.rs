@@ -4,7 +4,7 @@
 //! protocol does not allow is [`Malformed`], and the lane that said it is dropped.
 
 use base::ProcId;
-use base::bytes::{Malformed, Put, Take};
+use base::bytes::{Malformed, Take};
 
 /// Length of a header.
 pub const HEADER: usize = 48;
@@ -38,18 +38,18 @@ pub struct Header {
 
 impl Header {
     pub fn encode(&self) -> [u8; HEADER] {
-        let mut out = Vec::with_capacity(HEADER);
-        out.put_u32(self.len);
-        out.put_u8(self.kind as u8);
-        out.put_u8(if self.ack_now { ACK_NOW } else { 0 });
-        out.put_u16(self.generation);
-        out.put_u64(self.source.incarnation);
-        out.put_u64(self.dest.incarnation);
-        out.put_u32(self.source.rank);
-        out.put_u32(self.dest.rank);
-        out.put_u64(self.a);
-        out.put_u64(self.b);
-        out.try_into().expect("the fields above are 48 bytes")
+        let mut out = [0; HEADER];
+        out[..4].copy_from_slice(&self.len.to_le_bytes());
+        out[4] = self.kind as u8;
+        out[5] = if self.ack_now { ACK_NOW } else { 0 };
+        out[6..8].copy_from_slice(&self.generation.to_le_bytes());
+        out[8..16].copy_from_slice(&self.source.incarnation.to_le_bytes());
+        out[16..24].copy_from_slice(&self.dest.incarnation.to_le_bytes());
+        out[24..28].copy_from_slice(&self.source.rank.to_le_bytes());
+        out[28..32].copy_from_slice(&self.dest.rank.to_le_bytes());
+        out[32..40].copy_from_slice(&self.a.to_le_bytes());
+        out[40..].copy_from_slice(&self.b.to_le_bytes());
+        out
     }
 
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Header, Malformed> {
