@@ -9,6 +9,7 @@
 mod config;
 mod connect;
 mod convert;
+mod copy;
 mod core;
 mod leave;
 mod memory;

@@ -4,11 +4,13 @@
 //! memory outside the layout's pieces is ever touched.
 
 use crate::convert::{Converted, Representation, Signature};
+use crate::copy::{Way, copy};
 use crate::shape::{Body, Shape};
 use base::{BufId, Memory};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 /// User memory of one operation.
@@ -64,12 +66,8 @@ impl Layout {
     /// A copy of what is there now, in memory of the library's own that lasts as long as somebody has the layout.
     pub fn packed(&self) -> Layout {
         let size = self.body.size();
-        let mut bytes = Vec::with_capacity(size);
-        self.each(0, size, |at, n| {
-            // SAFETY: `each` stays within the layout, which its creator keeps readable.
-            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(at, n) });
-            true
-        });
+        let mut bytes = Vec::new();
+        self.read(0, size, &mut bytes);
         Layout::of_own(bytes, None)
     }
 
@@ -107,23 +105,40 @@ impl Layout {
         }))
     }
 
-    /// Writes packed bytes from `offset` on.
-    fn write(&self, offset: u64, mut data: &[u8]) {
-        self.each(offset, data.len(), |at, n| {
-            let (head, tail) = data.split_at(n);
-            // SAFETY: `each` stays within the layout, which its creator keeps writable; `data` is the library's own
-            // memory and cannot overlap it.
-            unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), at, n) };
-            data = tail;
-            true
-        });
+    /// Writes packed bytes from `offset` on; what goes beyond the layout is dropped.
+    pub(crate) fn write(&self, offset: u64, data: &[u8]) {
+        let (offset, len) = self.clip(offset, data.len());
+        // SAFETY: within the layout, which its creator keeps writable; `data` is the library's own memory and cannot overlap
+        // it, and is only read.
+        unsafe { copy(Way::Unpack, &self.body, self.base, offset, len, data.as_ptr().cast_mut()) };
+    }
+
+    /// Fills `to` with packed bytes from `offset` on; says how many there were.
+    pub(crate) fn pack(&self, offset: u64, to: &mut [MaybeUninit<u8>]) -> usize {
+        let (offset, len) = self.clip(offset, to.len());
+        // SAFETY: within the layout, which its creator keeps readable; `to` is the library's own memory.
+        unsafe { copy(Way::Pack, &self.body, self.base, offset, len, to.as_mut_ptr().cast()) };
+        len
+    }
+
+    /// Appends packed bytes from `offset` on.
+    fn read(&self, offset: u64, len: usize, out: &mut Vec<u8>) {
+        out.reserve(len);
+        let n = self.pack(offset, &mut out.spare_capacity_mut()[..len]);
+        // SAFETY: so many more have just been filled.
+        unsafe { out.set_len(out.len() + n) };
+    }
+
+    /// The part of a range that the layout has.
+    fn clip(&self, offset: u64, len: usize) -> (usize, usize) {
+        let bytes = self.body.size();
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes);
+        (offset, len.min(bytes - offset))
     }
 
     /// Calls `f` with (address, length) of each piece of `[offset, offset+len)`, in order, until it answers `false`.
     fn each(&self, offset: u64, len: usize, mut f: impl FnMut(*mut u8, usize) -> bool) {
-        let bytes = self.body.size();
-        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes);
-        let mut left = len.min(bytes - offset);
+        let (offset, mut left) = self.clip(offset, len);
         if left > 0 {
             self.body.each(0, offset, &mut left, &mut |at, n| f(self.base.wrapping_offset(at), n));
         }
@@ -157,18 +172,15 @@ pub(crate) struct Buffers(pub Counted<Layout>);
 
 impl Memory for Buffers {
     fn read(&self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
-        let Some(layout) = self.0.get(&buf) else { return };
-        out.reserve(len);
-        layout.each(offset, len, |at, n| {
-            // SAFETY: `each` stays within the layout, which its creator keeps readable while the entry lives.
-            out.extend_from_slice(unsafe { std::slice::from_raw_parts(at, n) });
-            true
-        });
+        if let Some(layout) = self.0.get(&buf) {
+            layout.read(offset, len, out);
+        }
     }
 
     fn write(&mut self, buf: BufId, offset: u64, data: &[u8]) {
-        let Some(layout) = self.0.get(&buf) else { return };
-        layout.write(offset, data);
+        if let Some(layout) = self.0.get(&buf) {
+            layout.write(offset, data);
+        }
     }
 
     fn with_slices<R>(

@@ -21,12 +21,12 @@ pub(crate) enum Body {
 
 #[derive(Debug)]
 pub(crate) struct Repeat {
-    count: usize,
-    stride: isize,
+    pub count: usize,
+    pub stride: isize,
     /// Bytes of one, and of all.
-    each: usize,
+    pub each: usize,
     size: usize,
-    body: Body,
+    pub body: Body,
 }
 
 #[derive(Debug)]
@@ -41,6 +41,19 @@ struct Part {
     start: usize,
     at: isize,
     body: Body,
+}
+
+impl List {
+    /// The part that has a packed byte, and how many bytes of it come before that.
+    pub fn find(&self, at: usize) -> (usize, usize) {
+        let first = self.parts.partition_point(|p| p.start <= at) - 1;
+        (first, at - self.parts[first].start)
+    }
+
+    /// The parts from one on: where they lie, seen from the list.
+    pub fn parts_from(&self, first: usize) -> impl Iterator<Item = (isize, &Body)> {
+        self.parts[first..].iter().map(|p| (p.at, &p.body))
+    }
 }
 
 impl Shape {
@@ -162,10 +175,9 @@ impl Body {
                 })
             }
             Body::List(l) => {
-                let first = l.parts.partition_point(|p| p.start <= skip) - 1;
-                let mut skip = skip - l.parts[first].start;
-                l.parts[first..].iter().all(|p| {
-                    let go_on = p.body.each(at.wrapping_add(p.at), skip, left, f);
+                let (first, mut skip) = l.find(skip);
+                l.parts_from(first).all(|(offset, body)| {
+                    let go_on = body.each(at.wrapping_add(offset), skip, left, f);
                     skip = 0;
                     go_on
                 })
@@ -230,6 +242,42 @@ mod tests {
             for to in from + 1..=all.len() {
                 assert_eq!(bytes(pieces(&shape, from, to - from)), all[from..to]);
             }
+        }
+    }
+
+    /// Packing any range gives what its pieces hold, and unpacking it changes these and nothing else.
+    #[test]
+    fn any_part_is_packed_and_unpacked() {
+        use crate::copy::{Way, copy};
+        let column = |len| Shape::run(len).repeat(5, 2 * len as isize + 3);
+        let shapes = [2, 3, 4, 8, 12, 16, 24, 32].map(column).into_iter().chain([
+            Some(runs(&[(4, 3), (0, 1), (20, 2)]).repeat(3, 32).unwrap()),
+            Shape::run(8).repeat(3, -16).map(|s| s.moved(40)),
+        ]);
+        let placed = shapes.enumerate().map(|(i, s)| s.map(|s| s.moved(500 * i as isize)));
+        let shape = Shape::list(placed).unwrap().repeat(2, 6000).unwrap();
+        let mut memory: Vec<u8> = (0..12_000u32).map(|i| (i * 7 + i / 256) as u8).collect();
+        let all: Vec<usize> =
+            pieces(&shape, 0, shape.size()).into_iter().flat_map(|(at, n)| at as usize..at as usize + n).collect();
+        let base = memory.as_mut_ptr();
+        for from in (0..all.len()).step_by(3) {
+            for to in (from..=all.len()).step_by(5) {
+                let mut packed = vec![0u8; to - from];
+                // SAFETY: the shape lies within the memory; the vector has as many bytes.
+                unsafe {
+                    copy(Way::Pack, &shape.body, base.wrapping_offset(shape.at), from, to - from, packed.as_mut_ptr())
+                };
+                assert!(packed.iter().zip(&all[from..to]).all(|(byte, at)| *byte == memory[*at]), "{from}..{to}");
+            }
+            let to = all.len().min(from + 77);
+            let mut fresh = vec![0u8; memory.len()];
+            let mut ones = vec![1u8; to - from];
+            let at = fresh.as_mut_ptr().wrapping_offset(shape.at);
+            // SAFETY: as above.
+            unsafe { copy(Way::Unpack, &shape.body, at, from, to - from, ones.as_mut_ptr()) };
+            let mut wanted = vec![0u8; memory.len()];
+            all[from..to].iter().for_each(|at| wanted[*at] = 1);
+            assert!(fresh == wanted, "{from}..{to}");
         }
     }
 

@@ -1,0 +1,124 @@
+//! Packing and unpacking: the bytes of a shape, one after the other, to and from plain memory.
+//!
+//! Used by `memory` alone. Invariant: what is touched is exactly what [`Body::each`] gives. Small pieces at equal
+//! distances, such as a column of a matrix, are moved by loops for their very size: a call of memcpy would cost several
+//! times the copy.
+
+use crate::shape::{Body, Repeat};
+
+/// From the shape to plain memory, or back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Pack,
+    Unpack,
+}
+
+/// A walk over the packed bytes of a shape.
+struct Walk {
+    way: Way,
+    packed: *mut u8,
+    left: usize,
+}
+
+/// Moves `len` packed bytes from `skip` on, of the shape that begins at `at`.
+///
+/// # Safety
+/// All pieces of the shape that hold these bytes, and `len` bytes from `packed` on, are memory that may be read, or
+/// written, and that nobody else writes to; they do not overlap. The shape has as many bytes.
+pub unsafe fn copy(way: Way, body: &Body, at: *mut u8, skip: usize, len: usize, packed: *mut u8) {
+    let mut walk = Walk { way, packed, left: len };
+    if len > 0 {
+        // SAFETY: the caller's promise.
+        unsafe { walk.body(body, at, skip) };
+    }
+}
+
+impl Walk {
+    /// # Safety
+    /// As for [`copy`], of what is left; there is a byte at `skip`.
+    unsafe fn body(&mut self, body: &Body, at: *mut u8, skip: usize) {
+        match body {
+            // SAFETY: within the run, and no more than is left.
+            Body::Run(len) => unsafe { self.run(at.wrapping_add(skip), (len - skip).min(self.left)) },
+            // SAFETY: the caller's promise.
+            Body::Repeat(r) => unsafe { self.repeat(r, at, skip) },
+            Body::List(l) => {
+                let (first, mut skip) = l.find(skip);
+                for (offset, body) in l.parts_from(first) {
+                    if self.left == 0 {
+                        return;
+                    }
+                    // SAFETY: a part of the shape, which lies so far from its beginning.
+                    unsafe { self.body(body, at.wrapping_offset(offset), skip) };
+                    skip = 0;
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// So many bytes at `at` are of the shape; no more than are left.
+    unsafe fn run(&mut self, at: *mut u8, len: usize) {
+        let (from, to) = match self.way {
+            Way::Pack => (at, self.packed),
+            Way::Unpack => (self.packed, at),
+        };
+        // SAFETY: the promises of the caller, and of `copy`.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+        self.packed = self.packed.wrapping_add(len);
+        self.left -= len;
+    }
+
+    /// # Safety
+    /// As for [`Walk::body`].
+    unsafe fn repeat(&mut self, r: &Repeat, at: *mut u8, skip: usize) {
+        let (mut next, mut skip) = (skip / r.each, skip % r.each);
+        let place = |n: usize| at.wrapping_offset(r.stride.wrapping_mul(n as isize));
+        if let Body::Run(len) = r.body {
+            if skip > 0 {
+                // SAFETY: the rest of one element.
+                unsafe { self.run(place(next).wrapping_add(skip), (len - skip).min(self.left)) };
+                (next, skip) = (next + 1, 0);
+            }
+            let whole = (r.count - next).min(self.left / len);
+            // SAFETY: whole elements that the shape has, and that are left.
+            unsafe {
+                match len {
+                    2 => self.elements::<2>(place(next), r.stride, whole),
+                    4 => self.elements::<4>(place(next), r.stride, whole),
+                    8 => self.elements::<8>(place(next), r.stride, whole),
+                    12 => self.elements::<12>(place(next), r.stride, whole),
+                    16 => self.elements::<16>(place(next), r.stride, whole),
+                    24 => self.elements::<24>(place(next), r.stride, whole),
+                    32 => self.elements::<32>(place(next), r.stride, whole),
+                    _ => (next..next + whole).for_each(|n| self.run(place(n), len)),
+                }
+            }
+            next += whole;
+        }
+        // Of runs, what is left is a part of one.
+        while next < r.count && self.left > 0 {
+            // SAFETY: an element of the shape.
+            unsafe { self.body(&r.body, place(next), skip) };
+            (next, skip) = (next + 1, 0);
+        }
+    }
+
+    /// # Safety
+    /// The shape has `count` elements of `N` bytes, from `at` on, `stride` bytes from each other; no more than are left.
+    unsafe fn elements<const N: usize>(&mut self, at: *mut u8, stride: isize, count: usize) {
+        let (mut at, mut packed) = (at.cast::<[u8; N]>(), self.packed.cast::<[u8; N]>());
+        for _ in 0..count {
+            // SAFETY: as the caller says; arrays of bytes may lie anywhere.
+            unsafe {
+                match self.way {
+                    Way::Pack => *packed = *at,
+                    Way::Unpack => *at = *packed,
+                }
+            }
+            (at, packed) = (at.wrapping_byte_offset(stride), packed.wrapping_add(1));
+        }
+        self.packed = packed.cast();
+        self.left -= count * N;
+    }
+}
