@@ -62,6 +62,8 @@ pub enum Event {
     Suspect,
     /// There was no room, now there is.
     Writable,
+    /// Bulk that it had taken may be lost; it goes on.
+    BulkLost,
 }
 
 /// Where a lane delivers. Errors mean that the other side spoke nonsense: the lane dies.

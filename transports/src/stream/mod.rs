@@ -5,7 +5,10 @@
 //! again, bulk data going straight between the stream and user memory.
 
 mod rx;
+mod striped;
 mod tx;
+
+pub use striped::StripedLane;
 
 use crate::frame::Header;
 use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink};
