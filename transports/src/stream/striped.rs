@@ -115,8 +115,8 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
         if self.death().is_some() {
             return Lane::<M>::event(&mut self.first);
         }
-        let dead = self.more.iter_mut().filter(|lane| lane.death().is_some());
-        if dead.fold(false, |lost, lane| Lane::<M>::event(lane) == Some(Event::Dead) || lost) {
+        let mut dead = self.more.iter_mut().filter(|lane| lane.death().is_some());
+        if dead.any(|lane| Lane::<M>::event(lane) == Some(Event::Dead)) {
             return Some(Event::BulkLost);
         }
         self.lanes_mut().find_map(|lane| Lane::<M>::event(lane))
