@@ -1,7 +1,6 @@
 //! The names of inter-communicators on the wire, and the memory of those that are closed.
 
 use crate::intervals::Intervals;
-use base::bytes::{Malformed, Put, Take};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,13 +31,16 @@ impl ContextId {
         ContextId { lineage: lineage.max(1), number }
     }
 
-    pub(crate) fn put(self, out: &mut Vec<u8>) {
-        out.put_u64(self.lineage);
-        out.put_u64(self.number);
+    pub(crate) fn to_bytes(self) -> [u8; ContextId::BYTES] {
+        let mut out = [0; ContextId::BYTES];
+        out[..8].copy_from_slice(&self.lineage.to_le_bytes());
+        out[8..].copy_from_slice(&self.number.to_le_bytes());
+        out
     }
 
-    pub(crate) fn take(t: &mut Take<'_>) -> Result<ContextId, Malformed> {
-        Ok(ContextId { lineage: t.u64()?, number: t.u64()? })
+    pub(crate) fn from_bytes(bytes: [u8; ContextId::BYTES]) -> ContextId {
+        let both = u128::from_le_bytes(bytes);
+        ContextId { lineage: both as u64, number: (both >> 64) as u64 }
     }
 }
 

@@ -22,8 +22,9 @@ impl Spending {
         self.spent.0 < self.limit.0
     }
 
-    pub fn has_bytes(&self, bytes: u64) -> bool {
-        bytes <= self.limit.1.saturating_sub(self.spent.1)
+    /// Whether a message may go whole, which has an envelope and so many bytes.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.has_envelope() && bytes <= self.limit.1.saturating_sub(self.spent.1)
     }
 
     pub fn spend(&mut self, bytes: u64) {

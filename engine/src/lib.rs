@@ -16,6 +16,7 @@ mod context;
 mod credit;
 mod intervals;
 mod loss;
+mod ops;
 mod parts;
 mod receive;
 mod send;
@@ -27,11 +28,14 @@ mod wire;
 
 pub use context::ContextId;
 pub use types::*;
+pub use wire::EagerHead;
 
 use base::Memory;
 use base::bytes::Malformed;
+use credit::Granting;
+use ops::Ops;
 use serde::{Deserialize, Serialize};
-use state::{Arrived, Body, Claimed, Context, Group, Op, Peer, State};
+use state::{Arrived, Body, Claimed, Context, Group, Peer, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::Message;
 
@@ -42,13 +46,13 @@ const MOST_TOLD: usize = 64;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Engine {
     cfg: Config,
-    last_op: u64,
     peers: Vec<Peer>,
     /// Removed, to be used again.
     vacant: Vec<PeerId>,
     groups: BTreeMap<u64, Group>,
     contexts: Vec<Option<Context>>,
-    ops: BTreeMap<u64, Op>,
+    ops: Ops,
+    last_claim: u64,
     /// By the numbers of matched probes.
     claimed: BTreeMap<u64, Claimed>,
     /// Sends that ended here with their RTS still at the peer: (peer, context). A CTS for one is refused.
@@ -58,23 +62,26 @@ pub struct Engine {
     turns: VecDeque<PeerId>,
     /// Some peer is gone or has closed something: only then are faults looked for.
     troubled: bool,
+    /// How many peers have used up what envelopes they have.
+    at_end: usize,
 }
 
 impl Engine {
     pub fn new(cfg: Config) -> Self {
         Engine {
             cfg,
-            last_op: 0,
             peers: Vec::new(),
             vacant: Vec::new(),
             groups: BTreeMap::new(),
             contexts: Vec::new(),
-            ops: BTreeMap::new(),
+            ops: Ops::default(),
+            last_claim: 0,
             claimed: BTreeMap::new(),
             withdrawn: BTreeMap::new(),
             out: VecDeque::new(),
             turns: VecDeque::new(),
             troubled: false,
+            at_end: 0,
         }
     }
 
@@ -85,8 +92,10 @@ impl Engine {
     pub fn add_peer(&mut self, group: u64) -> PeerId {
         self.groups.entry(group).or_default();
         let peer = Peer::new(group, &self.cfg);
+        self.at_end += usize::from(peer.granting.at_end());
         match self.vacant.pop() {
             Some(id) => {
+                self.at_end -= usize::from(self.peers[id.0 as usize].granting.at_end());
                 self.peers[id.0 as usize] = peer;
                 id
             }
@@ -102,9 +111,11 @@ impl Engine {
         debug_assert!(!self.depends_on(peer) && !self.contexts.iter().flatten().any(|c| c.peers.contains(&peer)));
         let p = &mut self.peers[peer.0 as usize];
         let group = p.group;
+        self.at_end -= usize::from(p.granting.at_end());
         *p = Peer::new(group, &self.cfg);
         // Nothing is said to whoever is not there.
         p.gone = Some(Gone::Finished);
+        self.at_end += usize::from(p.granting.at_end());
         self.turns.retain(|p| *p != peer);
         self.withdrawn.retain(|_, (to, _)| *to != peer);
         self.out.retain(|o| o.peer() != peer);
@@ -124,7 +135,8 @@ impl Engine {
 
     /// Whether some operation or claimed message of ours needs this peer.
     pub fn depends_on(&self, peer: PeerId) -> bool {
-        self.claimed.values().any(|c| c.message.peer == peer) || self.ops.values().any(|op| op.state.depends_on(peer))
+        self.claimed.values().any(|c| c.message.peer == peer)
+            || self.ops.iter().any(|(_, op)| op.state.depends_on(peer))
     }
 
     /// Whether messages of this peer wait for an inter-communicator that is not open yet.
@@ -174,7 +186,7 @@ impl Engine {
         group.open.remove(&context.context);
         group.closed.insert(context.context);
         let mut failed = Vec::new();
-        for (&id, op) in &self.ops {
+        for (id, op) in self.ops.iter() {
             match &op.state {
                 State::Queued(to) if to.ctx == ctx => failed.push(id),
                 State::Unmatched { to, data } if to.ctx == ctx => {
@@ -229,12 +241,11 @@ impl Engine {
 
     /// The number for the next send or receive: the user buffer must be known to the memory by it first.
     pub fn next_op(&mut self) -> OpId {
-        self.last_op += 1;
-        OpId(self.last_op)
+        OpId(self.ops.reserve())
     }
 
     pub fn outcome(&self, op: OpId) -> Option<Outcome> {
-        match self.ops.get(&op.0)?.state {
+        match self.ops.get(op.0)?.state {
             State::Over(outcome) => Some(outcome),
             _ => None,
         }
@@ -243,16 +254,16 @@ impl Engine {
     /// The outcome of a complete operation, which is then forgotten.
     pub fn finish(&mut self, op: OpId) -> Option<Outcome> {
         let outcome = self.outcome(op)?;
-        self.ops.remove(&op.0);
+        self.ops.remove(op.0);
         Some(outcome)
     }
 
     /// Nobody will ask for the outcome.
     pub fn forget(&mut self, op: OpId) {
-        if let Some(found) = self.ops.get_mut(&op.0) {
+        if let Some(found) = self.ops.get_mut(op.0) {
             found.forgotten = true;
             if matches!(found.state, State::Over(_)) {
-                self.ops.remove(&op.0);
+                self.ops.remove(op.0);
             }
         }
     }
@@ -260,18 +271,18 @@ impl Engine {
     /// Whether the operation is still going on: then its buffer must stay known to the memory, also if it was
     /// forgotten.
     pub fn pending(&self, op: OpId) -> bool {
-        self.ops.get(&op.0).is_some_and(|o| !matches!(o.state, State::Over(_)))
+        self.ops.get(op.0).is_some_and(|o| !matches!(o.state, State::Reserved | State::Over(_)))
     }
 
     /// Every operation that is still going on.
     pub fn going_on(&self) -> Vec<OpId> {
-        self.ops.iter().filter(|(_, o)| !matches!(o.state, State::Over(_))).map(|(id, _)| OpId(*id)).collect()
+        self.ops.iter().filter(|(_, o)| !matches!(o.state, State::Over(_))).map(|(id, _)| OpId(id)).collect()
     }
 
     /// Takes back a receive that has no message yet: true if so. One that can have none any more, since those who could
     /// send it have left, is taken back as well.
     pub fn cancel_recv(&mut self, op: OpId) -> bool {
-        let ctx = match self.ops.get(&op.0).map(|op| &op.state) {
+        let ctx = match self.ops.get(op.0).map(|op| &op.state) {
             Some(State::Posted { ctx, .. }) => *ctx,
             Some(State::Over(Outcome::Failed(Fault::PeerFinished | Fault::Revoked))) => {
                 self.end(op.0, Outcome::Cancelled);
@@ -288,7 +299,7 @@ impl Engine {
     /// Peers on which some operation of ours depends.
     pub fn watching(&self) -> impl Iterator<Item = PeerId> + use<> {
         let mut peers = BTreeSet::new();
-        for op in self.ops.values() {
+        for (_, op) in self.ops.iter() {
             match &op.state {
                 State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => {
                     peers.insert(to.peer);
@@ -297,7 +308,7 @@ impl Engine {
                 State::Pulling { peer, .. } => {
                     peers.insert(*peer);
                 }
-                State::Delivered | State::Over(_) => {}
+                State::Reserved | State::Delivered | State::Over(_) => {}
             }
         }
         peers.retain(|p| self.peers[p.0 as usize].gone.is_none());
@@ -306,14 +317,14 @@ impl Engine {
 
     /// What an operation waits for, for the log.
     pub fn awaited(&self, op: OpId) -> Option<Awaited> {
-        match &self.ops.get(&op.0)?.state {
+        match &self.ops.get(op.0)?.state {
             State::Queued(to) => Some(Awaited::Room(to.peer)),
             State::Unmatched { to, .. } => Some(Awaited::Matched(to.peer)),
             State::Sending { to, .. } => Some(Awaited::Taken(to.peer)),
             State::Posted { ctx, source, tag } => Some(Awaited::Message(*ctx, *source, *tag)),
             State::Pulling { peer, got, envelope, .. } => Some(Awaited::Data(*peer, got.count(), envelope.size)),
             State::Delivered => Some(Awaited::Partitions),
-            State::Over(_) => None,
+            State::Reserved | State::Over(_) => None,
         }
     }
 
@@ -329,10 +340,10 @@ impl Engine {
     }
 
     fn end(&mut self, id: u64, outcome: Outcome) {
-        if let Some(op) = self.ops.get_mut(&id) {
+        if let Some(op) = self.ops.get_mut(id) {
             op.state = State::Over(outcome);
             if op.forgotten {
-                self.ops.remove(&id);
+                self.ops.remove(id);
             }
         }
     }
@@ -403,8 +414,16 @@ impl Engine {
     }
 
     fn free_credit(&mut self, peer: PeerId, bytes: u64) {
-        if let Some((envelopes, bytes)) = self.peers[peer.0 as usize].granting.free(bytes) {
+        if let Some((envelopes, bytes)) = self.granting(peer, |granting| granting.free(bytes)) {
             self.say(peer, &Message::Credit { envelopes, bytes });
         }
+    }
+    /// Whatever changes a peer's credit goes through here, which counts those at their end.
+    fn granting<R>(&mut self, peer: PeerId, change: impl FnOnce(&mut Granting) -> R) -> R {
+        let granting = &mut self.peers[peer.0 as usize].granting;
+        let before = granting.at_end();
+        let result = change(granting);
+        self.at_end = self.at_end + usize::from(granting.at_end()) - usize::from(before);
+        result
     }
 }

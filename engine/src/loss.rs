@@ -2,6 +2,7 @@
 //! arrived whole is still matched first; afterwards no operation waits for somebody who cannot serve it.
 
 use crate::ContextId;
+use crate::credit::Granting;
 use crate::state::{Body, State};
 use crate::{Ctx, Engine, Fault, Gone, Outcome, PeerId, Source};
 
@@ -16,6 +17,9 @@ impl Engine {
         p.waiting.clear();
         p.bulk.clear();
         self.troubled = true;
+        // It sends nothing more: it does not count among those that could.
+        let fresh = Granting::new(&self.cfg);
+        self.granting(peer, |granting| *granting = fresh);
         self.withdrawn.retain(|_, (to, _)| *to != peer);
         // Envelopes whose data will never come are as if they had not arrived.
         let lost = |m: &crate::state::Arrived| m.peer == peer && matches!(m.body, Body::Rts { .. });
@@ -47,7 +51,7 @@ impl Engine {
 
     /// The peer has closed an inter-communicator; if `op` is a receive of ours, its message went with it.
     pub(crate) fn on_revoked(&mut self, peer: PeerId, context: ContextId, op: u64) {
-        if let Some(State::Pulling { peer: from, .. }) = self.ops.get(&op).map(|o| &o.state)
+        if let Some(State::Pulling { peer: from, .. }) = self.ops.get(op).map(|o| &o.state)
             && *from == peer
         {
             self.end(op, Outcome::Failed(Fault::Revoked));
@@ -73,7 +77,7 @@ impl Engine {
     }
 
     fn fail_where(&mut self, fault: Fault, which: impl Fn(&State) -> bool) {
-        let hit: Vec<u64> = self.ops.iter().filter(|(_, op)| which(&op.state)).map(|(&id, _)| id).collect();
+        let hit: Vec<u64> = self.ops.iter().filter(|(_, op)| which(&op.state)).map(|(id, _)| id).collect();
         for id in hit {
             self.end(id, Outcome::Failed(fault));
         }

@@ -5,7 +5,7 @@
 use crate::intervals::Intervals;
 use crate::state::{Arrived, Body, Claimed, Op, Posted, State};
 use crate::wire::{Head, Message};
-use crate::{Ctx, Engine, Envelope, Fault, Gone, MessageId, OpId, Outcome, PeerId, Probe, Source, Tag};
+use crate::{ContextId, Ctx, Engine, Envelope, Fault, Gone, MessageId, OpId, Outcome, PeerId, Probe, Source, Tag};
 use base::Memory;
 use base::bytes::Malformed;
 
@@ -42,7 +42,7 @@ impl Engine {
     /// Posts a receive of up to `capacity` bytes into the buffer of `op`.
     #[allow(clippy::too_many_arguments)]
     pub fn recv<M: Memory>(&mut self, mem: &mut M, op: OpId, ctx: Ctx, source: Source, tag: Tag, capacity: u64) {
-        self.ops.insert(op.0, Op::new(State::Posted { ctx, source, tag }));
+        self.ops.set(op.0, Op::new(State::Posted { ctx, source, tag }));
         if let Some(at) = self.find(ctx, source, tag) {
             let context = self.contexts[ctx.0 as usize].as_mut().expect("find found it");
             let found = context.unexpected.remove(at).expect("find found it");
@@ -75,9 +75,9 @@ impl Engine {
         let at = self.find(ctx, source, tag)?;
         let context = self.contexts[ctx.0 as usize].as_mut().expect("find found it");
         let message = context.unexpected.remove(at).expect("find found it");
-        let id = self.next_op().0;
-        self.claimed.insert(id, Claimed { ctx, message });
-        Some(MessageId(id))
+        self.last_claim += 1;
+        self.claimed.insert(self.last_claim, Claimed { ctx, message });
+        Some(MessageId(self.last_claim))
     }
 
     /// Receives a claimed message into the buffer of `op`: the claim is over.
@@ -87,7 +87,7 @@ impl Engine {
             return;
         };
         let (source, tag) = (Source::Rank(message.source), Tag::Is(message.tag));
-        self.ops.insert(op.0, Op::new(State::Posted { ctx, source, tag }));
+        self.ops.set(op.0, Op::new(State::Posted { ctx, source, tag }));
         match self.peers[message.peer.0 as usize].gone {
             // Its data will never come.
             Some(gone) if matches!(message.body, Body::Rts { .. }) => {
@@ -120,14 +120,18 @@ impl Engine {
 
     /// A look found nothing: senders that are at the end of their envelopes may hold what is looked for.
     fn looked(&mut self, ctx: Ctx, source: Source) {
-        for peer in self.sources(ctx, source).to_vec() {
+        for rank in 0.. {
+            if self.at_end == 0 {
+                return;
+            }
+            let Some(&peer) = self.sources(ctx, source).get(rank) else { return };
             self.extend_credit(peer);
         }
     }
 
     fn extend_credit(&mut self, peer: PeerId) {
         let extra = self.cfg.extra_envelopes;
-        if let Some((envelopes, bytes)) = self.peers[peer.0 as usize].granting.look(extra) {
+        if let Some((envelopes, bytes)) = self.granting(peer, |granting| granting.look(extra)) {
             self.say(peer, &Message::Credit { envelopes, bytes });
         }
     }
@@ -176,7 +180,7 @@ impl Engine {
         if size > self.cfg.eager_max {
             return Err(Malformed);
         }
-        self.peers[peer.0 as usize].granting.arrive(size)?;
+        self.granting(peer, |granting| granting.arrive(size))?;
         self.arrived(mem, peer, head, Data::Eager { notify, data })
     }
 
@@ -187,14 +191,14 @@ impl Engine {
         head: Head,
         size: u64,
     ) -> Result<(), Malformed> {
-        self.peers[peer.0 as usize].granting.arrive(0)?;
+        self.granting(peer, |granting| granting.arrive(0))?;
         self.arrived(mem, peer, head, Data::Rts { size })
     }
 
     fn arrived<M: Memory>(&mut self, mem: &mut M, peer: PeerId, head: Head, body: Data<'_>) -> Result<(), Malformed> {
-        let group = self.groups.get_mut(&self.peers[peer.0 as usize].group).expect("add_peer made it");
-        let Some(&ctx) = group.open.get(&head.context) else {
+        let Some(ctx) = self.opened(peer, head.context) else {
             let arrived = keep(peer, head, body);
+            let group = self.groups.get_mut(&self.peers[peer.0 as usize].group).expect("add_peer made it");
             if group.closed.contains(head.context) {
                 self.give_back(peer, &arrived.body);
                 self.say_revoked(peer, head.context);
@@ -220,6 +224,19 @@ impl Engine {
             self.still_looking(peer);
         }
         Ok(())
+    }
+
+    /// The inter-communicator that a peer calls so, mostly the one that its last message was for.
+    fn opened(&mut self, peer: PeerId, name: ContextId) -> Option<Ctx> {
+        let p = &mut self.peers[peer.0 as usize];
+        if let Some(Some(context)) = self.contexts.get(p.latest.0 as usize)
+            && context.context == name
+            && context.group == p.group
+        {
+            return Some(p.latest);
+        }
+        p.latest = *self.groups[&p.group].open.get(&name)?;
+        Some(p.latest)
     }
 
     /// Nothing waited for what just came. If it was the last that the peer might send, and some receive waits for a
@@ -263,7 +280,7 @@ impl Engine {
                     self.say(peer, &Message::Done { op: sender_op });
                     return;
                 }
-                let op = self.ops.get_mut(&id).expect("a posted receive is an operation");
+                let op = self.ops.get_mut(id).expect("a posted receive is an operation");
                 let got = Intervals::default();
                 op.state = State::Pulling { peer, sender_op, got, envelope: envelope(want), truncated };
                 self.say(peer, &Message::Cts { sender_op, receiver_op: id, offset: 0, len: want });
@@ -275,7 +292,7 @@ impl Engine {
 
     /// Whether these bytes may be written into the buffer of `receiver_op` now.
     pub fn bulk_wanted(&self, peer: PeerId, receiver_op: u64, offset: u64, len: u64) -> bool {
-        match self.ops.get(&receiver_op).map(|op| &op.state) {
+        match self.ops.get(receiver_op).map(|op| &op.state) {
             Some(State::Pulling { peer: from, envelope, got, .. }) => {
                 let fits = |end| end <= envelope.size && got.takes(offset, end, MOST_PIECES);
                 *from == peer && offset.checked_add(len).is_some_and(fits)
@@ -289,7 +306,7 @@ impl Engine {
         if !self.bulk_wanted(peer, receiver_op, offset, len) {
             return;
         }
-        let op = self.ops.get_mut(&receiver_op).expect("bulk_wanted found it");
+        let op = self.ops.get_mut(receiver_op).expect("bulk_wanted found it");
         let State::Pulling { sender_op, got, envelope, truncated, .. } = &mut op.state else {
             return;
         };
@@ -303,7 +320,7 @@ impl Engine {
 
     /// Whether these bytes are in the buffer of a receive, or it is over, however that came.
     pub fn has_arrived(&self, op: OpId, offset: u64, len: u64) -> bool {
-        match self.ops.get(&op.0).map(|op| &op.state) {
+        match self.ops.get(op.0).map(|op| &op.state) {
             Some(State::Pulling { got, .. }) => got.covers(offset, offset.saturating_add(len)),
             Some(State::Over(_)) => true,
             _ => false,
@@ -317,14 +334,14 @@ impl Engine {
             State::Pulling { peer: from, got, envelope, .. } if *from == peer => envelope.size - got.count(),
             _ => 0,
         };
-        self.ops.values().map(|op| missing(&op.state)).sum()
+        self.ops.iter().map(|(_, op)| missing(&op.state)).sum()
     }
 
     /// A lane to this peer was lost, or some time has passed on lanes that may lose: asks again for what is missing of
     /// all transfers from it.
     pub fn on_lane_lost(&mut self, peer: PeerId) {
         let mut again = Vec::new();
-        for (&receiver_op, op) in &self.ops {
+        for (receiver_op, op) in self.ops.iter() {
             let State::Pulling { peer: from, sender_op, got, envelope, .. } = &op.state else {
                 continue;
             };

@@ -4,7 +4,7 @@
 use crate::intervals::Intervals;
 use crate::parts::Parts;
 use crate::state::{Op, State, To};
-use crate::wire::{self, Head, Message};
+use crate::wire::{EagerHead, Head, Message};
 use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
 use base::bytes::Malformed;
@@ -38,10 +38,30 @@ impl Engine {
             _ => None,
         };
         let leaves = parts.as_ref().is_none_or(|parts| parts.may_leave());
-        self.ops.insert(op.0, Op { parts, ..Op::new(state) });
+        self.ops.set(op.0, Op { parts, ..Op::new(state) });
         if let Some(peer) = queued.filter(|_| leaves) {
             self.line_up(mem, peer, op.0);
         }
+    }
+
+    /// Starts a send that can leave whole at once and is complete with that: credit is spent, and the caller sees to it that
+    /// the head and `size` bytes of data go to the peer before whatever the engine puts out next. `None`: nothing has
+    /// changed, and [`Engine::send`] is the way.
+    pub fn start_eager(&mut self, ctx: Ctx, dest: u32, tag: i64, size: u64, mode: Mode) -> Option<(PeerId, EagerHead)> {
+        let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
+        let peer = *context.peers.get(dest as usize)?;
+        // What is put out and not fetched yet would be overtaken, as would what waits.
+        let p = &mut self.peers[peer.0 as usize];
+        let free = self.out.is_empty() && !p.backlogged && p.waiting.is_empty();
+        if mode != Mode::Standard || !free || size > self.cfg.eager_max || !p.spending.has_room(size) {
+            return None;
+        }
+        if self.troubled && self.fault(ctx, Source::Rank(dest)).is_some() {
+            return None;
+        }
+        self.peers[peer.0 as usize].spending.spend(size);
+        // Nobody ever names this operation.
+        Some((peer, EagerHead::new(false, Head { tag, source: context.rank, context: context.context, op: 0 })))
     }
 
     /// The send leaves when it is its turn.
@@ -58,6 +78,11 @@ impl Engine {
         }
     }
 
+    /// Most bytes of one BULK frame to this peer from now on, at least 1.
+    pub fn set_chunk(&mut self, peer: PeerId, bytes: u64) {
+        self.peers[peer.0 as usize].chunk = bytes.max(1);
+    }
+
     /// Lets go what credit allows.
     pub(crate) fn drain<M: Memory>(&mut self, mem: &M, peer: PeerId) {
         loop {
@@ -68,15 +93,15 @@ impl Engine {
             let Some(id) = p.waiting.pop_front() else {
                 return;
             };
-            let Some(Op { state: State::Queued(to), parts, .. }) = self.ops.get(&id) else {
+            let Some(Op { state: State::Queued(to), parts, .. }) = self.ops.get(id) else {
                 continue;
             };
             let to = *to;
             let head = Head { tag: to.tag, source: to.source, context: to.context, op: id };
-            let eager = to.size <= self.cfg.eager_max && parts.is_none() && p.spending.has_bytes(to.size);
+            let eager = to.size <= self.cfg.eager_max && parts.is_none() && p.spending.has_room(to.size);
             p.spending.spend(if eager { to.size } else { 0 });
             if eager {
-                let mut bytes = wire::eager(to.sync, head, to.size as usize);
+                let mut bytes = EagerHead::new(to.sync, head).with_room(to.size as usize);
                 if to.size > 0 {
                     mem.read(id, 0, to.size as usize, &mut bytes);
                 }
@@ -87,7 +112,7 @@ impl Engine {
             if eager && !to.sync {
                 self.end(id, Outcome::Sent);
             } else {
-                let op = self.ops.get_mut(&id).expect("seen above");
+                let op = self.ops.get_mut(id).expect("seen above");
                 op.state = State::Unmatched { to, data: !eager };
             }
         }
@@ -98,7 +123,7 @@ impl Engine {
         let ops = &self.ops;
         self.peers[peer.0 as usize]
             .waiting
-            .retain(|id| matches!(ops.get(id), Some(Op { state: State::Queued(_), .. })));
+            .retain(|id| matches!(ops.get(*id), Some(Op { state: State::Queued(_), .. })));
     }
 
     pub(crate) fn on_cts(&mut self, peer: PeerId, id: u64, asker: u64, offset: u64, len: u64) -> Result<(), Malformed> {
@@ -111,7 +136,7 @@ impl Engine {
             return Ok(());
         }
         // An operation that is over has nothing to give, and nobody needs it any more.
-        let Some(op) = self.ops.get_mut(&id) else {
+        let Some(op) = self.ops.get_mut(id) else {
             return Ok(());
         };
         let end = offset.checked_add(len).ok_or(Malformed)?;
@@ -157,7 +182,7 @@ impl Engine {
     }
 
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
-        match self.ops.get_mut(&id) {
+        match self.ops.get_mut(id) {
             Some(Op { state: state @ (State::Unmatched { .. } | State::Sending { .. }), parts, .. })
                 if state.depends_on(peer) =>
             {
@@ -182,12 +207,13 @@ impl Engine {
                 self.turns.push_back(peer);
                 continue;
             }
+            let chunk = p.chunk;
             while let Some(id) = p.bulk.pop_front() {
-                let Some(Op { state: State::Sending { receiver_op, ranges, queued, .. }, .. }) = self.ops.get_mut(&id)
+                let Some(Op { state: State::Sending { receiver_op, ranges, queued, .. }, .. }) = self.ops.get_mut(id)
                 else {
                     continue;
                 };
-                let Some((start, end)) = ranges.take_first(self.cfg.chunk) else {
+                let Some((start, end)) = ranges.take_first(chunk) else {
                     *queued = false;
                     continue;
                 };

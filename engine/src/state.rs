@@ -15,6 +15,10 @@ pub(crate) struct Peer {
     pub group: u64,
     pub gone: Option<Gone>,
     pub backlogged: bool,
+    /// The inter-communicator that its last message was for.
+    pub latest: Ctx,
+    /// Most bytes of one BULK frame.
+    pub chunk: u64,
     pub spending: Spending,
     pub granting: Granting,
     /// Contexts of which it has been told that they are closed.
@@ -33,6 +37,8 @@ impl Peer {
             group,
             gone: None,
             backlogged: false,
+            latest: Ctx(0),
+            chunk: cfg.chunk,
             spending: Spending::new(cfg),
             granting: Granting::new(cfg),
             told_closed: Closed::default(),
@@ -134,6 +140,8 @@ pub(crate) struct To {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum State {
+    /// A number that was given out, and nothing more.
+    Reserved,
     /// A send in `Peer::waiting`.
     Queued(To),
     /// A send whose envelope has left; `data` if the data is still here (RTS).
@@ -173,7 +181,7 @@ impl State {
         match self {
             State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => to.peer == peer,
             State::Pulling { peer: from, .. } => *from == peer,
-            State::Delivered | State::Posted { .. } | State::Over(_) => false,
+            State::Reserved | State::Delivered | State::Posted { .. } | State::Over(_) => false,
         }
     }
 }

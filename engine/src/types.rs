@@ -6,9 +6,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PeerId(pub u32);
 
-/// A send or a receive. Never used twice; also the number of its user buffer.
+/// A send or a receive. Also the number of its user buffer. Not used again before 2^36 others; no two that live at the same
+/// time have the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OpId(pub u64);
+
+impl OpId {
+    /// The lowest bits are the slot.
+    pub(crate) const SLOT_BITS: u32 = 28;
+    pub(crate) const SLOTS: usize = 1 << OpId::SLOT_BITS;
+
+    /// A small number that is its own as long as the operation lives: for tables by operation.
+    pub const fn slot(self) -> usize {
+        self.0 as usize & (OpId::SLOTS - 1)
+    }
+}
 
 /// A message that was taken out of matching by a matched probe. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,7 +39,7 @@ pub struct Config {
     pub eager_bytes: u64,
     /// What a look that finds nothing gives a sender at its end.
     pub extra_envelopes: u64,
-    /// Most bytes of one BULK frame.
+    /// Most bytes of one BULK frame, unless a peer is given another number: see [`crate::Engine::set_chunk`].
     pub chunk: u64,
     #[cfg(feature = "plant")]
     #[doc(hidden)]

@@ -3,9 +3,15 @@
 use crate::ContextId;
 use base::bytes::{Malformed, Put, Take};
 
+const EAGER: u8 = 1;
+const RTS: u8 = 2;
 const NOTIFY: u8 = 1;
-/// What stands before the data of an EAGER.
-const HEAD: usize = 2 + 8 + 4 + ContextId::BYTES + 8;
+/// What EAGER and RTS begin with: type, flags, and [`Head`] from these places on.
+const HEAD: usize = 38;
+const TAG: usize = 2;
+const SOURCE: usize = 10;
+const CONTEXT: usize = 14;
+const OP: usize = CONTEXT + ContextId::BYTES;
 
 /// What EAGER and RTS have in common: the envelope and who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,20 +34,55 @@ pub(crate) enum Message<'a> {
     Bye,
 }
 
-/// The start of an EAGER, with room for `size` bytes of data that the caller appends.
-pub(crate) fn eager(notify: bool, head: Head, size: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(HEAD + size);
-    put_head(&mut out, 1, if notify { NOTIFY } else { 0 }, head);
-    out
+/// What stands before the data of an EAGER.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EagerHead([u8; EagerHead::BYTES]);
+
+impl EagerHead {
+    pub const BYTES: usize = HEAD;
+
+    pub(crate) fn new(notify: bool, head: Head) -> EagerHead {
+        EagerHead(head.encode(EAGER, if notify { NOTIFY } else { 0 }))
+    }
+
+    pub fn bytes(&self) -> &[u8; EagerHead::BYTES] {
+        &self.0
+    }
+
+    /// The start of the whole body, with room for `size` bytes of data that the caller appends.
+    pub fn with_room(&self, size: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEAD + size);
+        out.extend_from_slice(&self.0);
+        out
+    }
 }
 
-fn put_head(out: &mut Vec<u8>, kind: u8, flags: u8, head: Head) {
-    out.put_u8(kind);
-    out.put_u8(flags);
-    out.put_i64(head.tag);
-    out.put_u32(head.source);
-    head.context.put(out);
-    out.put_u64(head.op);
+impl Head {
+    fn encode(self, kind: u8, flags: u8) -> [u8; HEAD] {
+        let mut out = [0; HEAD];
+        (out[0], out[1]) = (kind, flags);
+        out[TAG..SOURCE].copy_from_slice(&self.tag.to_le_bytes());
+        out[SOURCE..CONTEXT].copy_from_slice(&self.source.to_le_bytes());
+        out[CONTEXT..OP].copy_from_slice(&self.context.to_bytes());
+        out[OP..].copy_from_slice(&self.op.to_le_bytes());
+        out
+    }
+
+    /// The flags, the head, and what follows it.
+    fn decode(body: &[u8]) -> Result<(u8, Head, &[u8]), Malformed> {
+        let (head, rest) = body.split_first_chunk::<HEAD>().ok_or(Malformed)?;
+        let found = Head {
+            tag: i64::from_le_bytes(field(head, TAG)),
+            source: u32::from_le_bytes(field(head, SOURCE)),
+            context: ContextId::from_bytes(field(head, CONTEXT)),
+            op: u64::from_le_bytes(field(head, OP)),
+        };
+        Ok((head[1], found, rest))
+    }
+}
+
+fn field<const N: usize>(head: &[u8; HEAD], at: usize) -> [u8; N] {
+    head[at..at + N].try_into().expect("N bytes")
 }
 
 impl Message<'_> {
@@ -49,11 +90,11 @@ impl Message<'_> {
         let mut out = Vec::with_capacity(40);
         match *self {
             Message::Eager { notify, head, data } => {
-                out = eager(notify, head, data.len());
+                out = EagerHead::new(notify, head).with_room(data.len());
                 out.extend_from_slice(data);
             }
             Message::Rts { head, size } => {
-                put_head(&mut out, 2, 0, head);
+                out.extend_from_slice(&head.encode(RTS, 0));
                 out.put_u64(size);
             }
             Message::Cts { sender_op, receiver_op, offset, len } => {
@@ -73,7 +114,7 @@ impl Message<'_> {
             }
             Message::Revoked { context, op } => {
                 out.put_u8(6);
-                context.put(&mut out);
+                out.extend_from_slice(&context.to_bytes());
                 out.put_u64(op);
             }
             Message::Control(bytes) => {
@@ -86,26 +127,27 @@ impl Message<'_> {
     }
 
     pub fn decode(body: &[u8]) -> Result<Message<'_>, Malformed> {
+        if let [EAGER, ..] = body {
+            let (flags, head, data) = Head::decode(body)?;
+            if flags & !NOTIFY != 0 {
+                return Err(Malformed);
+            }
+            return Ok(Message::Eager { notify: flags != 0, head, data });
+        }
         let mut t = Take(body);
         let message = match t.u8()? {
-            1 => {
-                let (flags, head) = take_head(&mut t)?;
-                if flags & !NOTIFY != 0 {
-                    return Err(Malformed);
-                }
-                return Ok(Message::Eager { notify: flags != 0, head, data: t.rest() });
-            }
-            2 => {
-                let (flags, head) = take_head(&mut t)?;
+            RTS => {
+                let (flags, head, rest) = Head::decode(body)?;
                 if flags != 0 {
                     return Err(Malformed);
                 }
+                t = Take(rest);
                 Message::Rts { head, size: t.u64()? }
             }
             3 => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
             4 => Message::Done { op: t.u64()? },
             5 => Message::Credit { envelopes: t.u64()?, bytes: t.u64()? },
-            6 => Message::Revoked { context: ContextId::take(&mut t)?, op: t.u64()? },
+            6 => Message::Revoked { context: ContextId::from_bytes(t.array()?), op: t.u64()? },
             7 => return Ok(Message::Control(t.rest())),
             8 => Message::Bye,
             _ => return Err(Malformed),
@@ -113,11 +155,6 @@ impl Message<'_> {
         t.end()?;
         Ok(message)
     }
-}
-
-fn take_head(t: &mut Take<'_>) -> Result<(u8, Head), Malformed> {
-    let flags = t.u8()?;
-    Ok((flags, Head { tag: t.i64()?, source: t.u32()?, context: ContextId::take(t)?, op: t.u64()? }))
 }
 
 #[cfg(test)]

@@ -321,7 +321,7 @@ impl Core {
         let ctx = self.ctx(inter);
         let op = self.engine.next_op();
         let size = data.bytes();
-        self.mem.0.insert(op.0, data);
+        self.mem.insert(op, data);
         self.engine.send(&self.mem, op, ctx, dest, tag, size, mode);
         self.settle();
         op
@@ -342,7 +342,7 @@ impl Core {
         if data.converts() {
             self.converting.insert(op.0, None);
         }
-        self.mem.0.insert(op.0, data);
+        self.mem.insert(op, data);
         capacity
     }
 
@@ -391,7 +391,7 @@ impl Core {
             outcome = self.convert(op, outcome);
             self.converting.remove(&op.0);
         }
-        self.mem.0.remove(&op.0);
+        self.mem.remove(op);
         Some(outcome)
     }
 
@@ -438,7 +438,7 @@ impl Core {
         let Some(converted) = self.converting.get_mut(&op.0) else { return outcome };
         *converted.get_or_insert_with(|| {
             let (Outcome::Received(mut e) | Outcome::Truncated(mut e)) = outcome else { return outcome };
-            let Some(done) = self.mem.0.get(&op.0).and_then(|layout| layout.convert(e.size)) else { return outcome };
+            let Some(done) = self.mem.get(op.0).and_then(|layout| layout.convert(e.size)) else { return outcome };
             e.size = done.bytes;
             match outcome {
                 Outcome::Truncated(_) => Outcome::Truncated(e),
@@ -488,7 +488,7 @@ impl Core {
         self.forgotten.retain(|op| {
             let pending = engine.pending(*op);
             if !pending {
-                mem.0.remove(&op.0);
+                mem.remove(*op);
             }
             pending
         });

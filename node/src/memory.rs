@@ -7,6 +7,7 @@ use crate::convert::{Converted, Representation, Signature};
 use crate::copy::{Way, copy};
 use crate::shape::{Body, Shape};
 use base::{BufId, Memory};
+use engine::OpId;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{IoSlice, IoSliceMut};
@@ -137,9 +138,15 @@ impl Layout {
     }
 
     /// Calls `f` with (address, length) of each piece of `[offset, offset+len)`, in order, until it answers `false`.
+    #[inline]
     fn each(&self, offset: u64, len: usize, mut f: impl FnMut(*mut u8, usize) -> bool) {
         let (offset, mut left) = self.clip(offset, len);
-        if left > 0 {
+        if left == 0 {
+            return;
+        }
+        if let Body::Run(_) = self.body {
+            f(self.base.wrapping_add(offset), left);
+        } else {
             self.body.each(0, offset, &mut left, &mut |at, n| f(self.base.wrapping_offset(at), n));
         }
     }
@@ -166,19 +173,45 @@ impl Hasher for CountHasher {
 
 pub(crate) type Counted<V> = HashMap<u64, V, BuildHasherDefault<CountHasher>>;
 
-/// All user buffers in use, by operation.
+/// All user buffers in use, by operation: each in the slot that its number names.
 #[derive(Default)]
-pub(crate) struct Buffers(pub Counted<Layout>);
+pub(crate) struct Buffers(Vec<Option<(BufId, Layout)>>);
+
+impl Buffers {
+    pub fn insert(&mut self, op: OpId, layout: Layout) {
+        let slot = op.slot();
+        if slot >= self.0.len() {
+            self.0.resize_with(slot + 1, || None);
+        }
+        self.0[slot] = Some((op.0, layout));
+    }
+
+    pub fn get(&self, buf: BufId) -> Option<&Layout> {
+        match self.0.get(OpId(buf).slot()) {
+            Some(Some((id, layout))) if *id == buf => Some(layout),
+            _ => None,
+        }
+    }
+
+    /// Nothing if it is not there.
+    pub fn remove(&mut self, op: OpId) {
+        if let Some(slot) = self.0.get_mut(op.slot())
+            && slot.as_ref().is_some_and(|(id, _)| *id == op.0)
+        {
+            *slot = None;
+        }
+    }
+}
 
 impl Memory for Buffers {
     fn read(&self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
-        if let Some(layout) = self.0.get(&buf) {
+        if let Some(layout) = self.get(buf) {
             layout.read(offset, len, out);
         }
     }
 
     fn write(&mut self, buf: BufId, offset: u64, data: &[u8]) {
-        if let Some(layout) = self.0.get(&buf) {
+        if let Some(layout) = self.get(buf) {
             layout.write(offset, data);
         }
     }
@@ -191,7 +224,7 @@ impl Memory for Buffers {
         max: usize,
         f: impl FnOnce(&[IoSlice<'_>]) -> R,
     ) -> R {
-        let Some(layout) = self.0.get(&buf) else { return f(&[]) };
+        let Some(layout) = self.get(buf) else { return f(&[]) };
         let mut out = Pieces::default();
         layout.each(offset, len, |at, n| {
             // SAFETY: within the layout; the slice ends before the entry can, as `f` cannot reach the table.
@@ -209,7 +242,7 @@ impl Memory for Buffers {
         max: usize,
         f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
     ) -> R {
-        let Some(layout) = self.0.get(&buf) else { return f(&mut []) };
+        let Some(layout) = self.get(buf) else { return f(&mut []) };
         let mut out = Vec::new();
         layout.each(offset, len, |at, n| {
             // SAFETY: as above, writable; MPI forbids overlapping blocks in a receive's datatype, and the slices are

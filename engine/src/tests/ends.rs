@@ -232,7 +232,7 @@ fn a_removed_peer_leaves_nothing_and_its_number_serves_again() {
         assert!(!side.engine.depends_on(side.peer));
         side.engine.remove_peer(side.peer);
         side.engine.remove_group(1);
-        side.engine.ops.clear();
+        side.engine.ops = Default::default();
         assert!(side.engine.withdrawn.is_empty() && side.engine.groups.is_empty());
         side.wire.clear();
         assert_eq!(side.engine.add_peer(7), side.peer);

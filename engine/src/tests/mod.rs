@@ -2,6 +2,7 @@
 
 mod claims;
 mod credit;
+mod direct;
 mod ends;
 mod partitions;
 mod transfers;

@@ -1,0 +1,109 @@
+//! The table of operations: a number leads straight to its slot. Only the engine uses it.
+//!
+//! Invariant: a number is given out once in 2^36 operations, and stands for nothing before and after its operation's life.
+
+use crate::state::{Op, State};
+use crate::types::OpId;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Ops {
+    slots: Vec<Slot>,
+    vacant: Vec<u32>,
+    /// Of the operations so far, without their slots.
+    last: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Slot {
+    /// 0: vacant.
+    id: u64,
+    op: Op,
+}
+
+impl Ops {
+    /// A number for an operation that is about to start.
+    pub fn reserve(&mut self) -> u64 {
+        let slot = match self.vacant.pop() {
+            Some(slot) => slot as usize,
+            None => {
+                assert!(self.slots.len() < OpId::SLOTS, "mpi_connect: too many operations at once");
+                self.slots.push(Slot { id: 0, op: Op::new(State::Reserved) });
+                self.slots.len() - 1
+            }
+        };
+        self.last = (self.last + 1) & (u64::MAX >> OpId::SLOT_BITS);
+        // Never 0, so that no number is.
+        self.last = self.last.max(1);
+        let id = self.last << OpId::SLOT_BITS | slot as u64;
+        self.slots[slot].id = id;
+        id
+    }
+
+    pub fn get(&self, id: u64) -> Option<&Op> {
+        self.slots.get(OpId(id).slot()).filter(|s| s.id == id).map(|s| &s.op)
+    }
+
+    pub fn get_mut(&mut self, id: u64) -> Option<&mut Op> {
+        self.slots.get_mut(OpId(id).slot()).filter(|s| s.id == id).map(|s| &mut s.op)
+    }
+
+    /// Starts an operation whose number was reserved.
+    pub fn set(&mut self, id: u64, op: Op) {
+        let found = self.get_mut(id);
+        debug_assert!(found.as_ref().is_some_and(|op| matches!(op.state, State::Reserved)));
+        if let Some(found) = found {
+            *found = op;
+        }
+    }
+
+    pub fn remove(&mut self, id: u64) {
+        let at = OpId(id).slot();
+        if let Some(slot) = self.slots.get_mut(at).filter(|s| s.id == id) {
+            slot.id = 0;
+            slot.op = Op::new(State::Reserved);
+            self.vacant.push(at as u32);
+        }
+    }
+
+    /// All that have begun and are not removed: for what happens seldom.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Op)> {
+        let lives = |s: &&Slot| s.id != 0 && !matches!(s.op.state, State::Reserved);
+        self.slots.iter().filter(lives).map(|s| (s.id, &s.op))
+    }
+
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_not_used_twice_and_slots_are() {
+        let mut ops = Ops::default();
+        let mut seen = std::collections::BTreeSet::new();
+        let mut live = Vec::new();
+        for i in 0..1000u64 {
+            let id = ops.reserve();
+            assert!(seen.insert(id) && ops.get(id).is_some());
+            live.push(id);
+            if i % 3 != 0 {
+                let id = live.remove((i * 7) as usize % live.len());
+                ops.remove(id);
+                ops.remove(id);
+                assert!(ops.get(id).is_none() && ops.get_mut(id).is_none());
+            }
+            assert!(live.iter().all(|id| ops.get(*id).is_some()));
+        }
+        assert!(ops.slots.len() <= live.len() + 1);
+        // At the end of the numbers they begin anew, and none is 0.
+        ops.last = (1 << 36) - 1;
+        let id = ops.reserve();
+        assert!(id >> OpId::SLOT_BITS == 1 && seen.insert(id | 1 << 63));
+        assert!(ops.get(0).is_none() && ops.get(u64::MAX).is_none());
+    }
+}

@@ -1,0 +1,112 @@
+//! Sends that the caller carries to the lane itself.
+
+use super::*;
+use crate::wire::{EagerHead, Message};
+
+/// What `start_eager` lets go, as it would come out of a lane.
+fn direct(a: &mut Side, tag: i64, data: &[u8]) -> Option<Output> {
+    let (peer, head) = a.engine.start_eager(a.ctx, 0, tag, data.len() as u64, Mode::Standard)?;
+    let mut bytes = head.with_room(data.len());
+    assert_eq!(bytes[..], head.bytes()[..]);
+    bytes.extend_from_slice(data);
+    Some(Output::Message { peer, bytes })
+}
+
+fn refused(a: &mut Side) {
+    let before = postcard::to_allocvec(&a.engine).unwrap();
+    assert_eq!(direct(a, 0, &[1]), None);
+    assert_eq!(postcard::to_allocvec(&a.engine).unwrap(), before);
+}
+
+#[test]
+fn what_goes_directly_is_received_like_any_other() {
+    let (mut a, mut b) = pair(small());
+    for size in [0usize, 5, 16] {
+        let data = vec![3; size];
+        let r = b.recv(Source::Rank(0), Tag::Is(7), size);
+        let output = direct(&mut a, 7, &data).expect("there is room");
+        a.wire.push_back(output);
+        settle(&mut a, &mut b);
+        assert_eq!(b.engine.finish(r), got(7, size as u64));
+        assert_eq!(b.data(r), data);
+    }
+    assert!(a.engine.ops.is_empty());
+    // Only what is complete at once, and small.
+    for (size, mode) in [(17, Mode::Standard), (1, Mode::Synchronous), (1, Mode::Partitioned(1))] {
+        assert_eq!(a.engine.start_eager(a.ctx, 0, 7, size, mode), None);
+    }
+    assert_eq!(a.engine.start_eager(Ctx(9), 0, 7, 1, Mode::Standard), None);
+    assert_eq!(a.engine.start_eager(a.ctx, 1, 7, 1, Mode::Standard), None);
+}
+
+#[test]
+fn nothing_is_overtaken() {
+    let (mut a, mut b) = pair(small());
+    // What is put out and not fetched, even if it is for others, and what waits for the path.
+    a.send(0, &[1], Mode::Standard);
+    refused(&mut a);
+    settle(&mut a, &mut b);
+    a.engine.set_backlogged(&a.mem, a.peer, true);
+    refused(&mut a);
+    a.send(0, &[2], Mode::Standard);
+    a.engine.set_backlogged(&a.mem, a.peer, false);
+    refused(&mut a);
+    settle(&mut a, &mut b);
+    // Two envelopes are left.
+    assert!((0..2).all(|_| direct(&mut a, 0, &[3]).map(|o| a.wire.push_back(o)).is_some()));
+    refused(&mut a);
+    a.send(0, &[4], Mode::Standard);
+    refused(&mut a);
+    for n in [1, 2, 3, 3, 4] {
+        settle(&mut a, &mut b);
+        let r = b.recv(ANY.0, ANY.1, 1);
+        settle(&mut a, &mut b);
+        assert_eq!(b.data(r), [n]);
+    }
+    settle(&mut a, &mut b);
+    assert!(direct(&mut a, 0, &[5]).is_some());
+}
+
+#[test]
+fn a_flood_is_bounded_by_bytes_too() {
+    let (mut a, mut b) = pair(Config { envelopes: 100, eager_bytes: 64, ..small() });
+    assert_eq!((0..10).filter(|_| direct(&mut a, 0, &[0; 16]).is_some()).count(), 4);
+    // Without data there is room.
+    assert!(direct(&mut a, 0, &[]).is_some());
+    let overdrawn = EagerHead::new(false, crate::wire::Head { tag: 0, source: 0, context: ContextId::root(1), op: 0 });
+    let body = [overdrawn.bytes(), &[0; 16][..]].concat();
+    let fine = (0..5).filter(|_| b.engine.on_message(&mut b.mem, b.peer, &body).is_ok()).count();
+    assert_eq!(fine, 4);
+}
+
+#[test]
+fn whoever_is_gone_or_has_closed_gets_nothing() {
+    for gone in [Gone::Dead, Gone::Finished] {
+        let (mut a, _) = pair(small());
+        a.engine.on_gone(a.peer, gone);
+        refused(&mut a);
+    }
+    let (mut a, _) = pair(small());
+    let word = Message::Revoked { context: ContextId::root(1), op: 0 }.encode();
+    a.engine.on_message(&mut a.mem, a.peer, &word).unwrap();
+    refused(&mut a);
+    let (mut a, _) = pair(small());
+    a.engine.close(a.ctx);
+    refused(&mut a);
+}
+
+#[test]
+fn frames_of_bulk_are_as_large_as_the_peer_takes() {
+    let (mut a, mut b) = pair(small());
+    a.engine.set_chunk(a.peer, 33);
+    let r = b.recv(ANY.0, ANY.1, 70);
+    a.send(0, &[9; 70], Mode::Standard);
+    b.take_all(&mut a);
+    a.take_all(&mut b);
+    a.collect();
+    let sizes: Vec<u64> =
+        a.wire.iter().map(|o| if let Output::Bulk { len, .. } = o { *len } else { panic!("{o:?}") }).collect();
+    assert_eq!(sizes, [33, 33, 4]);
+    settle(&mut a, &mut b);
+    assert_eq!(b.engine.finish(r), got(0, 70));
+}
