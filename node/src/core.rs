@@ -313,7 +313,7 @@ impl Core {
     // ---- operations
 
     /// A closed inter-communicator has a slot that the engine knows nothing of: it answers "revoked".
-    fn ctx(&self, inter: InterId) -> Ctx {
+    pub(crate) fn ctx(&self, inter: InterId) -> Ctx {
         self.inter(inter).map_or(Ctx(u32::MAX), |inter| inter.ctx)
     }
 

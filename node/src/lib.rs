@@ -11,6 +11,7 @@ mod connect;
 mod convert;
 mod copy;
 mod core;
+mod direct;
 mod leave;
 mod memory;
 mod node;

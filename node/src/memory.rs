@@ -123,7 +123,7 @@ impl Layout {
     }
 
     /// Appends packed bytes from `offset` on.
-    fn read(&self, offset: u64, len: usize, out: &mut Vec<u8>) {
+    pub(crate) fn read(&self, offset: u64, len: usize, out: &mut Vec<u8>) {
         out.reserve(len);
         let n = self.pack(offset, &mut out.spare_capacity_mut()[..len]);
         // SAFETY: so many more have just been filled.

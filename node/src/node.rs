@@ -250,6 +250,12 @@ impl Node {
         self.with(|core| core.isend(inter, dest, tag, data, mode))
     }
 
+    /// A send in standard mode that is complete with the call, if it can be: see [`Core::send_now`].
+    #[must_use]
+    pub fn send_now(&self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
+        self.with(|core| core.send_now(inter, dest, tag, data))
+    }
+
     pub fn irecv(&self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
         self.with(|core| core.irecv(inter, source, tag, data))
     }

@@ -211,7 +211,7 @@ impl Core {
         }
     }
 
-    fn write(&mut self, i: usize) {
+    pub(crate) fn write(&mut self, i: usize) {
         let pair = &mut self.pairs[i];
         if let Some(Lane { lane, generation, writing }) = &mut pair.lane {
             let before = lane.written();

@@ -268,3 +268,31 @@ fn foreign_numbers_are_converted_once() {
         }
     }
 }
+
+/// Small sends that are over at once stay in line with those that wait.
+#[test]
+fn what_leaves_at_once_overtakes_nothing() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let sizes = [8, 50_000, 8, 0, 16 << 10, 300, 70_000, 1];
+    let all: Vec<Vec<u8>> = (0..3000).map(|k| pattern(sizes[k % sizes.len()], k as u64)).collect();
+    let mut at_once = 0;
+    let sends: Vec<_> = all
+        .iter()
+        .filter_map(|data| {
+            let over = a.node.send_now(to_b, 0, 1, &view(data));
+            at_once += usize::from(over);
+            (!over).then(|| a.send(to_b, 1, data))
+        })
+        .collect();
+    for data in &all {
+        let mut space = vec![0; data.len()];
+        let recv = b.recv(to_a, 1, &mut space);
+        assert_eq!(b.wait(recv), got(data.len(), 1));
+        assert!(&space == data);
+    }
+    for send in sends {
+        assert_eq!(a.wait(send), Outcome::Sent);
+    }
+    assert!(at_once > 0 && at_once < all.len(), "{at_once}");
+}
