@@ -27,6 +27,14 @@
 
 #define UNUSED __attribute__((unused))
 
+/* What MPI-4 and MPI-4.1 added. Open MPI 5 calls itself 3.1, and has the first but for large counts. */
+#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
+#define HAVE_4
+#endif
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+#define HAVE_41
+#endif
+
 static _Atomic long kit_checks, kit_failures; /* threads check too */
 static int kit_rank = -1;
 static const char *kit_label = "?";

@@ -1,14 +1,10 @@
 /* One half of a pair of jobs: `objects NAME OTHER SIDE SECTION...`. What a program may do with an inter-communicator as
  * an object: duplicates, parts, attributes, comparison, error handlers, its end. Sizes of the jobs may differ. */
-#include "kit.h"
+#include "sides.h"
 
 #if MPI_VERSION >= 3
 #define HAVE_3
 #endif
-
-static MPI_Comm inter = MPI_COMM_NULL;
-static int me, mine, theirs, side, handle;
-static const char *name, *other;
 
 /* Every rank swaps a word with every rank of the other side. */
 static void swap(MPI_Comm comm, int tag, int word)
@@ -465,7 +461,7 @@ static void exhausted(void)
     MPI_Comm part = MPI_COMM_NULL;
     int n = 0;
     if (side == 0) {
-        while (n < MOST && MPI_Comm_dup(MPI_COMM_WORLD, &made[n]) == MPI_SUCCESS && made[n] != MPI_COMM_NULL) ++n;
+        while (n < MOST && MPI_Comm_dup(MPI_COMM_SELF, &made[n]) == MPI_SUCCESS && made[n] != MPI_COMM_NULL) ++n;
         CHECK(n < MOST, "it makes as many as one likes");
     }
     CHECK(MPI_Comm_split(inter, 0, 0, &part) != MPI_SUCCESS);
@@ -505,8 +501,8 @@ static void names(void)
     int second, result;
     char own[64], others[64];
     MPI_Comm again;
-    snprintf(own, sizeof own, "%s-2", name);
-    snprintf(others, sizeof others, "%s-2", other);
+    snprintf(own, sizeof own, "%s-2", my_name);
+    snprintf(others, sizeof others, "%s-2", their_name);
     OK(MPI_Conn_register(own, MPI_COMM_WORLD, &second));
     OK(MPI_Conn_intercomm_create(second, others, &again));
     OK(MPI_Comm_compare(inter, again, &result));
@@ -530,29 +526,7 @@ static const struct kit_section sections[] = {
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    if (argc < 4) {
-        fprintf(stderr, "objects NAME OTHER SIDE SECTION...\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    kit_label = name = argv[1];
-    other = argv[2];
-    side = atoi(argv[3]);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &me);
-    MPI_Comm_size(MPI_COMM_WORLD, &mine);
-    kit_rank = me;
-    OK(MPI_Conn_register(argv[1], MPI_COMM_WORLD, &handle));
-    OK(MPI_Conn_intercomm_create(handle, other, &inter));
-    OK(MPI_Comm_remote_size(inter, &theirs));
-    for (int i = 4; i < argc; ++i) {
-        const struct kit_section *section = kit_begin(sections, sizeof sections / sizeof sections[0], argv[i]);
-        section->run();
-        meet();
-    }
-    OK(MPI_Comm_free(&inter));
-    OK(MPI_Conn_remove(handle));
-    int result = kit_end();
-    MPI_Finalize();
-    return result;
+    sides_join(argc, argv);
+    sides_run(SECTIONS(sections), argv, meet);
+    return sides_end();
 }

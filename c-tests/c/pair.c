@@ -1,11 +1,7 @@
 /* One half of a pair of jobs: `pair NAME OTHER SIDE SECTION...`. Both halves run the same sections in the same order;
  * SIDE is 0 for one and 1 for the other. Every value is checked where it arrives. */
-#include "kit.h"
+#include "sides.h"
 #include "basics.h"
-
-static MPI_Comm inter = MPI_COMM_NULL;
-static int handle, me, mine, theirs, side;
-static const char *my_name, *their_name;
 
 /* What a message holds depends on who sends it, to whom, and its tag. */
 static uint64_t seed_of(int from_side, int from, int to, int tag)
@@ -1062,43 +1058,7 @@ static const struct kit_section sections[] = {
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    if (argc < 4) {
-        fprintf(stderr, "pair NAME OTHER SIDE SECTION...\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    kit_label = my_name = argv[1];
-    their_name = argv[2];
-    side = atoi(argv[3]);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); /* where calls without a communicator report */
-    MPI_Comm_rank(MPI_COMM_WORLD, &me);
-    MPI_Comm_size(MPI_COMM_WORLD, &mine);
-    kit_rank = me;
-
-    OK(MPI_Conn_register(my_name, MPI_COMM_WORLD, &handle));
-    OK(MPI_Conn_intercomm_create(handle, their_name, &inter));
-    CHECK(inter != MPI_COMM_NULL && inter != MPI_COMM_WORLD);
-    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
-    OK(MPI_Comm_remote_size(inter, &theirs));
-
-    for (int i = 4; i < argc; ++i) {
-        const struct kit_section *section = kit_begin(sections, sizeof sections / sizeof sections[0], argv[i]);
-        long before[2] = {kit_checks, kit_failures}, here[2], sum[2];
-        double start = kit_ms();
-        section->run();
-        meet();
-        here[0] = kit_checks - before[0];
-        here[1] = kit_failures - before[1];
-        OK(MPI_Reduce(here, sum, 2, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD));
-        if (me == 0) {
-            printf("SECTION %s checks %ld failures %ld ms %.0f\n", argv[i], sum[0], sum[1], kit_ms() - start);
-            fflush(stdout);
-        }
-    }
-
-    OK(MPI_Comm_free(&inter));
-    OK(MPI_Conn_remove(handle));
-    int result = kit_end();
-    MPI_Finalize();
-    return result;
+    sides_join(argc, argv);
+    sides_run(SECTIONS(sections), argv, meet);
+    return sides_end();
 }

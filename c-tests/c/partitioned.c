@@ -1,41 +1,10 @@
 /* One half of a pair of jobs of as many ranks each: `partitioned NAME OTHER SIDE SECTION...`. Rank r talks to rank r of
  * the other job, in partitions that the two sides cut differently; every value is checked where it arrives. */
-#include "kit.h"
+#include "partner.h"
 
 #include <pthread.h>
 
-static MPI_Comm inter = MPI_COMM_NULL;
-static int me, mine, side, threads;
-
-static uint64_t seed(int from_side, int tag) { return ((uint64_t)from_side << 60) | ((uint64_t)me << 40) | (uint64_t)tag; }
-static uint64_t seed_out(int tag) { return seed(side, tag); }
-static uint64_t seed_in(int tag) { return seed(!side, tag); }
-#define BYTES(n) ((size_t)(n) * sizeof(int))
-static int *numbers(int n) { return kit_alloc(BYTES(n)); }
-
-static void tell(int tag) { OK(MPI_Send(&tag, 1, MPI_INT, me, tag, inter)); }
-static void hear(int tag)
-{
-    int got = -1;
-    OK(MPI_Recv(&got, 1, MPI_INT, me, tag, inter, MPI_STATUS_IGNORE));
-    SAME(got, tag);
-}
-static void meet(void)
-{
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-    tell(31000);
-    hear(31000);
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-}
-
-static void is_from(MPI_Status *status, int tag, int count)
-{
-    int got = -1;
-    SAME(status->MPI_SOURCE, me);
-    SAME(status->MPI_TAG, tag);
-    OK(MPI_Get_count(status, MPI_INT, &got));
-    SAME(got, count);
-}
+static int threads;
 
 static int arrived(MPI_Request request, int partition)
 {
@@ -249,7 +218,7 @@ static void matching(void)
             SAME(status.MPI_TAG, 7);
         }
         OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, inter, &flag, &status));
-        if (flag) SAME(status.MPI_TAG, 31000); /* the other side is ahead */
+        if (flag) SAME(status.MPI_TAG, MEETING); /* the other side is ahead */
         OK(MPI_Iprobe(me, 7, inter, &flag, MPI_STATUS_IGNORE));
         SAME(flag, 0);
         for (int i = 0; i < N; ++i) OK(MPI_Start(&in[i]));
@@ -453,30 +422,8 @@ static const struct kit_section sections[] = {
 
 int main(int argc, char **argv)
 {
-    int handle;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
-    if (argc < 4) {
-        fprintf(stderr, "partitioned NAME OTHER SIDE SECTION...\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    kit_label = argv[1];
-    side = atoi(argv[3]);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); /* where calls without a communicator report */
-    MPI_Comm_rank(MPI_COMM_WORLD, &me);
-    MPI_Comm_size(MPI_COMM_WORLD, &mine);
-    kit_rank = me;
-    OK(MPI_Conn_register(argv[1], MPI_COMM_WORLD, &handle));
-    OK(MPI_Conn_intercomm_create(handle, argv[2], &inter));
-    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
-    for (int i = 4; i < argc; ++i) {
-        const struct kit_section *section = kit_begin(sections, sizeof sections / sizeof sections[0], argv[i]);
-        section->run();
-        meet();
-    }
-    OK(MPI_Comm_free(&inter));
-    OK(MPI_Conn_remove(handle));
-    int result = kit_end();
-    MPI_Finalize();
-    return result;
+    sides_join(argc, argv);
+    sides_run(SECTIONS(sections), argv, meet);
+    return sides_end();
 }

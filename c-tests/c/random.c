@@ -15,10 +15,6 @@
 #include <pthread.h>
 #include <sched.h>
 
-#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
-#define HAVE_ISENDRECV
-#endif
-
 #include "random_draw.h"
 #include "random_types.h"
 #include "random_plan.h"

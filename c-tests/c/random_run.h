@@ -367,7 +367,7 @@ static void exchange(int o, int i)
     MPI_Status status;
     write_units(b, m->units, m->seed);
     if (m->signature == r->signature && m->units == r->units && taste(2)) {
-#ifdef HAVE_ISENDRECV
+#ifdef HAVE_4
         if (!(left_out & ISENDRECV) && taste(2)) {
             OK(MPI_Isendrecv_replace(b->origin, b->count, b->type, m->dest, m->tag, source, tag, inter, &in[i].request));
             code = wait_one(&in[i].request, &status, 1);
@@ -380,7 +380,7 @@ static void exchange(int o, int i)
         return;
     }
     struct buffer *to = receiving(i);
-#ifdef HAVE_ISENDRECV
+#ifdef HAVE_4
     if (!(left_out & ISENDRECV) && taste(2)) {
         OK(MPI_Isendrecv(b->origin, b->count, b->type, m->dest, m->tag, to->origin, to->count, to->type, source, tag, inter,
                          &in[i].request));

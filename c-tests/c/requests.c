@@ -1,58 +1,14 @@
 /* One half of a pair of jobs of as many ranks each: `requests NAME OTHER SIDE SECTION...`. What may be asked of requests
  * and their statuses, and what becomes of those that fail. Rank r talks to rank r of the other job. */
-#include "kit.h"
+#include "partner.h"
 
 #include <sys/mman.h>
 
-/* MPI-4 has these; Open MPI 5 does, though it calls itself 3.1. */
-#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
-#define HAVE_4
-#endif
-#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
-#define HAVE_41
-#endif
 #if defined MPICH_NUMVERSION && MPICH_NUMVERSION >= 50000000 && !defined I_MPI_VERSION
 #define HAVE_IS_COMPLETE
 #endif
 
-static MPI_Comm inter = MPI_COMM_NULL;
-static int me, mine, side;
-
 enum { LARGE = 300000 };
-
-static uint64_t seed(int from_side, int tag) { return ((uint64_t)from_side << 60) | ((uint64_t)me << 40) | (uint64_t)tag; }
-UNUSED static uint64_t seed_out(int tag) { return seed(side, tag); }
-UNUSED static uint64_t seed_in(int tag) { return seed(!side, tag); }
-#define BYTES(n) ((size_t)(n) * sizeof(int))
-UNUSED static int *numbers(int n) { return kit_alloc(BYTES(n)); }
-
-static void tell(int tag) { OK(MPI_Send(&tag, 1, MPI_INT, me, tag, inter)); }
-static void hear(int tag)
-{
-    int got = -1;
-    OK(MPI_Recv(&got, 1, MPI_INT, me, tag, inter, MPI_STATUS_IGNORE));
-    SAME(got, tag);
-}
-static void meet(void)
-{
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-    tell(31000);
-    hear(31000);
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-}
-
-static void is_from(MPI_Status *status, int source, int tag, int count)
-{
-    int got = -1, flag = -1;
-    SAME(status->MPI_SOURCE, source);
-    SAME(status->MPI_TAG, tag);
-    OK(MPI_Get_count(status, MPI_INT, &got));
-    SAME(got, count);
-    OK(MPI_Test_cancelled(status, &flag));
-    SAME(flag, 0);
-}
-
-UNUSED static void is_empty(MPI_Status *status) { is_from(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0); }
 
 /* ---- looking at many: nothing ends by that ---- */
 
@@ -83,11 +39,11 @@ static void many(void)
     do POLL(MPI_Request_get_status_any(ALL, all, &index, &flag, &status));
     while (!flag);
     SAME(index, NATIVE);
-    is_from(&status, 0, 52, 1);
+    is_of(&status, 0, 52, 1);
     OK(MPI_Request_get_status_some(ALL, all, &n, indices, statuses));
     SAME(n, 1);
     SAME(indices[0], NATIVE);
-    is_from(&statuses[0], 0, 52, 1);
+    is_of(&statuses[0], 0, 52, 1);
     OK(MPI_Request_get_status_all(ALL, all, &flag, statuses));
     SAME(flag, 0);
 
@@ -98,17 +54,17 @@ static void many(void)
     SAME(n, 2);
     for (int i = 0; i < 2; ++i) {
         if (indices[i] == NATIVE)
-            is_from(&statuses[i], 0, 52, 1);
+            is_of(&statuses[i], 0, 52, 1);
         else {
             SAME(indices[i], LATE);
-            is_from(&statuses[i], me, 51, 1);
+            is_from(&statuses[i], 51, 1);
         }
     }
     CHECK(indices[0] != indices[1]);
     OK(MPI_Request_get_status_any(ALL - LATE, all + LATE, &index, &flag, &status));
     SAME(flag, 1);
     SAME(index, 0);
-    is_from(&status, me, 51, 1);
+    is_from(&status, 51, 1);
     OK(MPI_Request_get_status_any(3, (MPI_Request[]){all[NONE], all[OURS], all[RESTS]}, &index, &flag, &status));
     SAME(flag, 0);
     meet();
@@ -119,9 +75,9 @@ static void many(void)
         while (!flag);
         for (int i = 0; i < ALL && !ignored; ++i) {
             if (i == OURS || i == LATE)
-                is_from(&statuses[i], me, i == OURS ? 50 : 51, 1);
+                is_from(&statuses[i], i == OURS ? 50 : 51, 1);
             else if (i == NATIVE)
-                is_from(&statuses[i], 0, 52, 1);
+                is_of(&statuses[i], 0, 52, 1);
             else
                 is_empty(&statuses[i]);
         }
@@ -130,9 +86,9 @@ static void many(void)
     SAME(in[OURS], 5 + !side);
     SAME(in[LATE], 5 + !side);
     OK(MPI_Waitall(ALL, all, statuses));
-    is_from(&statuses[OURS], me, 50, 1);
-    is_from(&statuses[NATIVE], 0, 52, 1);
-    is_from(&statuses[LATE], me, 51, 1);
+    is_from(&statuses[OURS], 50, 1);
+    is_of(&statuses[NATIVE], 0, 52, 1);
+    is_from(&statuses[LATE], 51, 1);
     CHECK(all[OURS] == MPI_REQUEST_NULL && all[NATIVE] == MPI_REQUEST_NULL && all[RESTS] == kept[RESTS]);
 
     /* None is active: with native ones that rest, and without. */
@@ -284,9 +240,9 @@ static void errors(void)
         SAME(statuses[NONE].MPI_ERROR, MPI_SUCCESS);
 #endif
         SAME(kit_class(statuses[SHORT].MPI_ERROR), MPI_ERR_TRUNCATE);
-        is_from(&statuses[GOOD], me, tag, 4);
-        is_from(&statuses[SHORT], me, tag + 1, 4);
-        is_from(&statuses[NATIVE], 0, tag, 4);
+        is_from(&statuses[GOOD], tag, 4);
+        is_from(&statuses[SHORT], tag + 1, 4);
+        is_of(&statuses[NATIVE], 0, tag, 4);
     }
 }
 
@@ -407,7 +363,7 @@ static void halves(void)
         }
         SAME(kit_class(code), MPI_ERR_TRUNCATE);
         CHECK(request == MPI_REQUEST_NULL);
-        is_from(&status, me, tag + 1, room);
+        is_from(&status, tag + 1, room);
         passed(in);
         passed(out);
         HOLDS(late, BYTES(LARGE), seed_in(tag));
@@ -422,6 +378,7 @@ static void halves(void)
 
 static void left(void)
 {
+    parting = 1;
     if (side == 1) {
         hear(40);
         return;
@@ -503,14 +460,14 @@ static void counted(void)
         case 11: OK(MPI_Bsend_init_c(out, n, MPI_INT, me, tag, inter, &send)); break;
         case 12:
             OK(MPI_Sendrecv_c(out, n, MPI_INT, me, tag + 20, both, n, MPI_INT, me, tag + 20, inter, &status));
-            is_from(&status, me, tag + 20, N);
+            is_from(&status, tag + 20, N);
             HOLDS(both, BYTES(N), seed_in(tag));
             OK(MPI_Isendrecv_c(out, n, MPI_INT, me, tag, both, n, MPI_INT, MPI_PROC_NULL, 0, inter, &send));
             break;
         default:
             memcpy(both, out, BYTES(N));
             OK(MPI_Sendrecv_replace_c(both, n, MPI_INT, me, tag + 20, me, tag + 20, inter, &status));
-            is_from(&status, me, tag + 20, N);
+            is_from(&status, tag + 20, N);
             HOLDS(both, BYTES(N), seed_in(tag));
             memcpy(both, out, BYTES(N));
             OK(MPI_Isendrecv_replace_c(both, n, MPI_INT, me, tag, MPI_PROC_NULL, 0, inter, &send));
@@ -531,7 +488,7 @@ static void counted(void)
             waits = 1;
         }
         if (waits) OK(MPI_Wait(&receive, &status));
-        is_from(&status, me, tag, N);
+        is_from(&status, tag, N);
         OK(MPI_Get_count_c(&status, MPI_INT, &got));
         SAME(got, N);
         HOLDS(in, BYTES(N), seed_in(tag));
@@ -665,7 +622,6 @@ static void asked(void)
 }
 #endif
 
-/* A section without a function is of calls that this MPI does not have. */
 static const struct kit_section sections[] = {
     {"errors", errors},
     {"elements", elements},
@@ -698,34 +654,8 @@ static const struct kit_section sections[] = {
 
 int main(int argc, char **argv)
 {
-    int handle, stays = 1;
     MPI_Init(&argc, &argv);
-    if (argc < 4) {
-        fprintf(stderr, "requests NAME OTHER SIDE SECTION...\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    kit_label = argv[1];
-    side = atoi(argv[3]);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); /* where calls without a communicator report */
-    MPI_Comm_rank(MPI_COMM_WORLD, &me);
-    MPI_Comm_size(MPI_COMM_WORLD, &mine);
-    kit_rank = me;
-    OK(MPI_Conn_register(argv[1], MPI_COMM_WORLD, &handle));
-    OK(MPI_Conn_intercomm_create(handle, argv[2], &inter));
-    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
-    for (int i = 4; i < argc; ++i) {
-        const struct kit_section *section = kit_begin(sections, sizeof sections / sizeof sections[0], argv[i]);
-        if (section->run) section->run();
-        else if (me == 0) printf("LACKING %s\n", argv[i]);
-        stays = strcmp(argv[i], "left") != 0;
-        if (stays) meet();
-    }
-    if (stays || side == 0) {
-        OK(MPI_Comm_free(&inter));
-        OK(MPI_Conn_remove(handle));
-    }
-    int result = kit_end();
-    MPI_Finalize();
-    return result;
+    sides_join(argc, argv);
+    sides_run(SECTIONS(sections), argv, meet);
+    return sides_end();
 }

@@ -1,69 +1,10 @@
 /* One half of a pair of jobs of as many ranks each: `sends NAME OTHER SIDE SECTION...`. Every mode of sending, and all
  * that may be done with a request. Rank r talks to rank r of the other job; every value is checked where it arrives. */
-#include "kit.h"
-
-/* MPI-4 has these; Open MPI 5 does, though it calls itself 3.1. */
-#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
-#define HAVE_ISENDRECV
-#define HAVE_PARTITIONED
-#endif
-#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
-#define HAVE_41
-#endif
-
-static MPI_Comm inter = MPI_COMM_NULL;
-static int me, mine, side;
+#include "partner.h"
 
 enum { SMALL = 5, LARGE = 300000 };
 static const int sizes[] = {0, 1, 1000, 4096, 4097, 100000};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
-
-static uint64_t seed(int from_side, int tag) { return ((uint64_t)from_side << 60) | ((uint64_t)me << 40) | (uint64_t)tag; }
-static uint64_t seed_out(int tag) { return seed(side, tag); }
-static uint64_t seed_in(int tag) { return seed(!side, tag); }
-
-/* A word to the other side, which waits for it. */
-static void tell(int tag) { OK(MPI_Send(&tag, 1, MPI_INT, me, tag, inter)); }
-static void hear(int tag)
-{
-    int got = -1;
-    OK(MPI_Recv(&got, 1, MPI_INT, me, tag, inter, MPI_STATUS_IGNORE));
-    SAME(got, tag);
-}
-static void meet(void)
-{
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-    tell(31000);
-    hear(31000);
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-}
-
-static void is_from(const MPI_Status *status, int tag, int count)
-{
-    int got = -1, flag = -1;
-    SAME(status->MPI_SOURCE, me);
-    SAME(status->MPI_TAG, tag);
-    OK(MPI_Get_count((MPI_Status *)status, MPI_INT, &got));
-    SAME(got, count);
-    OK(MPI_Get_elements((MPI_Status *)status, MPI_INT, &got));
-    SAME(got, count);
-    OK(MPI_Test_cancelled((MPI_Status *)status, &flag));
-    SAME(flag, 0);
-}
-
-static void is_empty(const MPI_Status *status)
-{
-    int got = -1, flag = -1;
-    SAME(status->MPI_SOURCE, MPI_ANY_SOURCE);
-    SAME(status->MPI_TAG, MPI_ANY_TAG);
-    OK(MPI_Get_count((MPI_Status *)status, MPI_INT, &got));
-    SAME(got, 0);
-    OK(MPI_Test_cancelled((MPI_Status *)status, &flag));
-    SAME(flag, 0);
-}
-
-static int *numbers(int n) { return kit_alloc((size_t)n * sizeof(int)); }
-#define BYTES(n) ((size_t)(n) * sizeof(int))
 
 /* ---- ready mode: the receive is there before the send ---- */
 
@@ -142,7 +83,7 @@ static void replace(void)
         MPI_Status statuses[2];
         kit_fill(out, BYTES(n), seed_out(tag));
         kit_fill(both, BYTES(n), seed_out(tag + 1));
-#ifdef HAVE_ISENDRECV
+#ifdef HAVE_4
         MPI_Request requests[2];
         OK(MPI_Isendrecv(out, n, MPI_INT, me, tag, in, n, MPI_INT, me, tag, inter, &requests[0]));
         OK(MPI_Isendrecv_replace(both, n, MPI_INT, me, tag + 1, me, tag + 1, inter, &requests[1]));
@@ -209,12 +150,12 @@ static void given_up(void)
 }
 
 /* The inter-communicator is freed with sends under way that nobody has a request for. */
-static void given_up_and_freed(int handle, const char *theirs)
+static void given_up_and_freed(void)
 {
     MPI_Comm brief;
     MPI_Request request;
     int *out = numbers(LARGE), *in = numbers(LARGE);
-    OK(MPI_Conn_intercomm_create(handle, theirs, &brief));
+    OK(MPI_Conn_intercomm_create(handle, their_name, &brief));
     kit_fill(out, BYTES(LARGE), seed_out(310));
     if (side == 0) {
         OK(MPI_Isend(out, LARGE, MPI_INT, me, 310, brief, &request));
@@ -665,41 +606,16 @@ static void buffered(void)
     free(in);
 }
 
-static int handle;
-static const char *other;
-static void freed(void) { given_up_and_freed(handle, other); }
-
 static const struct kit_section sections[] = {
-    {"ready", ready},           {"replace", replace},       {"given-up", given_up}, {"given-up-and-freed", freed},
-    {"looked-at", looked_at},   {"cancelled", cancelled},   {"persistent", persistent}, {"buffered", buffered},
+    {"ready", ready},         {"replace", replace},     {"given-up", given_up},
+    {"looked-at", looked_at}, {"cancelled", cancelled}, {"given-up-and-freed", given_up_and_freed},
+    {"buffered", buffered},   {"persistent", persistent},
 };
 
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    if (argc < 4) {
-        fprintf(stderr, "sends NAME OTHER SIDE SECTION...\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    kit_label = argv[1];
-    other = argv[2];
-    side = atoi(argv[3]);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); /* where calls without a communicator report */
-    MPI_Comm_rank(MPI_COMM_WORLD, &me);
-    MPI_Comm_size(MPI_COMM_WORLD, &mine);
-    kit_rank = me;
-    OK(MPI_Conn_register(argv[1], MPI_COMM_WORLD, &handle));
-    OK(MPI_Conn_intercomm_create(handle, other, &inter));
-    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
-    for (int i = 4; i < argc; ++i) {
-        const struct kit_section *section = kit_begin(sections, sizeof sections / sizeof sections[0], argv[i]);
-        section->run();
-        meet();
-    }
-    OK(MPI_Comm_free(&inter));
-    OK(MPI_Conn_remove(handle));
-    int result = kit_end();
-    MPI_Finalize();
-    return result;
+    sides_join(argc, argv);
+    sides_run(SECTIONS(sections), argv, meet);
+    return sides_end();
 }

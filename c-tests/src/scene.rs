@@ -7,6 +7,7 @@ use nix::unistd::Pid;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::Command;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,14 +26,30 @@ pub struct Scene {
     pub folder: PathBuf,
     title: String,
     outputs: RefCell<Vec<(String, PathBuf, PathBuf)>>,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Rc<MutexGuard<'static, ()>>,
 }
 
 impl Scene {
     pub fn new(title: impl Into<String>) -> Scene {
+        Scene::in_turn(title.into(), Rc::new(TURN.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// A scene for each of these, all at the same time: for jobs that do little but wait. All must end well.
+    pub fn at_once<T, const N: usize>(
+        all: impl IntoIterator<Item = T>,
+        title: impl Fn(&T) -> String,
+        start: impl Fn(&Scene, &T) -> [Job; N],
+        limit: Duration,
+    ) -> Vec<(T, [Done; N])> {
+        let turn = Rc::new(TURN.lock().unwrap_or_else(PoisonError::into_inner));
+        let scenes: Vec<_> = all.into_iter().map(|one| (Scene::in_turn(title(&one), turn.clone()), one)).collect();
+        let jobs: Vec<_> = scenes.iter().map(|(scene, one)| start(scene, one)).collect();
+        let end = |((scene, one), jobs): ((Scene, T), _)| (one, scene.pass(jobs, limit));
+        scenes.into_iter().zip(jobs).map(end).collect()
+    }
+
+    fn in_turn(title: String, turn: Rc<MutexGuard<'static, ()>>) -> Scene {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let title = title.into();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = target().join(format!("c-tests/run/{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for the test");

@@ -54,11 +54,12 @@ fn name_held_by_a_live_job() {
 #[test]
 fn peer_that_never_comes() {
     let mut figure = Figure::new("20-never", "a peer that never comes, limit 2 s: told after");
-    for &mpi in MPIS.iter() {
-        let scene = Scene::new(format!("a peer that never comes, {}", mpi.name));
+    let title = |mpi: &&Mpi| format!("a peer that never comes, {}", mpi.name);
+    let start = |scene: &Scene, mpi: &&'static Mpi| {
         let folder = scene.path("names").display().to_string();
-        let launch = bad(mpi, 2, &["never", "godot", &folder, "2"]).env("MPI_CONNECT_TIMEOUT", "2");
-        let done = alone(&scene, launch);
+        [scene.start(bad(mpi, 2, &["never", "godot", &folder, "2"]).env("MPI_CONNECT_TIMEOUT", "2"))]
+    };
+    for (mpi, [done]) in Scene::at_once(MPIS.iter().copied(), title, start, LIMIT) {
         figure.line(format!("{}: {}", mpi.name, done.lines("FIGURE never").next().expect("a time")));
     }
 }
@@ -197,14 +198,14 @@ fn leftovers_of_a_killed_job() {
 /// A peer that was killed after it had registered and before it joined is not waited for beyond the limit.
 #[test]
 fn peer_killed_before_it_joins() {
-    for (a, b) in Mpi::couples() {
-        let scene = Scene::new(format!("killed before it joins, {}", a.name));
-        let launch = bad(a, 1, &["orphan", "air", "ocean", "3"]).env("MPI_CONNECT_TIMEOUT", "3");
+    let start = |scene: &Scene, (a, b): &(&'static Mpi, &'static Mpi)| {
         let _victim = scene.start(bad(b, 1, &["hold", "ocean"]));
         scene.wait_for_name("ocean");
+        let launch = bad(a, 1, &["orphan", "air", "ocean", "3"]).env("MPI_CONNECT_TIMEOUT", "3");
         let survivor = scene.start(launch);
         scene.wait_for_name("air");
         scene.kill("hold");
-        scene.pass([survivor], LIMIT);
-    }
+        [survivor]
+    };
+    Scene::at_once(Mpi::couples(), |(a, _)| format!("killed before it joins, {}", a.name), start, LIMIT);
 }

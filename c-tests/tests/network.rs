@@ -39,13 +39,12 @@ fn wrong_interfaces_ompi_6240() {
 #[test]
 fn loopback_only_unless_asked() {
     let Some(hosts) = two_hosts() else { return };
-    for (a, b) in Mpi::couples() {
-        let scene = Scene::new(format!("loopback only, {} and {}", a.name, b.name));
+    let start = |scene: &Scene, (a, b): &(&'static Mpi, &'static Mpi)| {
         let start = |host: usize, mpi, names: [&str; 2]| {
             let launch = Launch::new(mpi, 1, "bad", &["orphan", names[0], names[1], "3"]);
             scene.start(launch.env("MPI_CONNECT_TIMEOUT", "3").within(&hosts.on(host)))
         };
-        let jobs = [start(0, a, ["air", "ocean"]), start(1, b, ["ocean", "air"])];
-        scene.pass(jobs, LIMIT);
-    }
+        [start(0, a, ["air", "ocean"]), start(1, b, ["ocean", "air"])]
+    };
+    Scene::at_once(Mpi::couples(), |(a, b)| format!("loopback only, {} and {}", a.name, b.name), start, LIMIT);
 }

@@ -5,7 +5,7 @@
 //! the twin, for the calls that this library does not serve yet: collectives, merge. Invariant: what is adopted knows its
 //! remote group as a group of the MPI below.
 
-use super::collective::{from_leader, gather_records, native, split};
+use super::collective::{failed, from_leader, gather_records, native, or_free, split};
 use super::contacts;
 use crate::abi::Abi;
 use crate::error::{Class, Failure, copy_errhandler};
@@ -29,19 +29,11 @@ pub fn is_on() -> bool {
 /// Takes over what the MPI below has just made of `local`. Collective over both sides.
 pub fn adopt(abi: &Abi, node: &Node, local: Handle, twin: Handle) -> Result<Inter, Failure> {
     house::build()?;
-    let (mut carrier, rank, size) = split(abi, local)?;
-    let made = join(abi, node, carrier, (rank, size), twin);
-    match &made {
-        Ok(inter) => {
-            copy_errhandler(twin, carrier);
-            inter.set_twin(twin);
-        }
-        // SAFETY: our own communicator; every process failed alike.
-        Err(_) => unsafe {
-            pmpi::comm_free(&mut carrier);
-        },
-    }
-    made
+    let (carrier, rank, size) = split(abi, local)?;
+    let inter = or_free(abi, carrier, join(abi, node, carrier, (rank, size), twin))?;
+    copy_errhandler(twin, carrier);
+    inter.set_twin(twin);
+    Ok(inter)
 }
 
 fn join(abi: &Abi, node: &Node, carrier: Handle, (rank, size): (u32, u32), between: Handle) -> Result<Inter, Failure> {
@@ -66,10 +58,7 @@ fn join(abi: &Abi, node: &Node, carrier: Handle, (rank, size): (u32, u32), betwe
         identity().and_then(|own| Ok((own, identity()?))).map_err(damaged)?;
     let count = told.u32().map_err(damaged)?;
     let contacts = told.bytes(MAX_RECORDS).and_then(|records| contacts(records, count)).map_err(damaged)?;
-    let mut group: Handle = 0;
-    // SAFETY: a live inter-communicator, plain out-argument.
-    native("MPI_Comm_remote_group", unsafe { pmpi::comm_remote_group(between, &mut group) })?;
-    let here = NativeGroup::new(group & abi.mask);
+    let here = NativeGroup::remote_of(between).map_err(|code| failed("MPI_Comm_remote_group", code))?;
     let members = contacts.iter().map(|c| c.process).collect();
     node.add_group(Group { incarnation, cookie, rank, size });
     let context = ContextId::root(1);
@@ -85,7 +74,6 @@ fn join(abi: &Abi, node: &Node, carrier: Handle, (rank, size): (u32, u32), betwe
 
 /// What the other side's rank 0 says, by the MPI below.
 fn swap(abi: &Abi, between: Handle, own: &[u8]) -> Result<Vec<u8>, Failure> {
-    let mut length = 0u64;
     // SAFETY: so many bytes each way, of memory that stays.
     let say = |out: &[u8], back: &mut [u8]| unsafe {
         let (sent, got) = (out.len() as c_int, back.len() as c_int);
@@ -93,10 +81,9 @@ fn swap(abi: &Abi, between: Handle, own: &[u8]) -> Result<Vec<u8>, Failure> {
         let (out, back) = (out.as_ptr().cast(), back.as_mut_ptr().cast());
         native("MPI_Sendrecv", pmpi::sendrecv(out, sent, abi.byte, 0, 0, back, got, abi.byte, 0, 0, between, ignore))
     };
-    let mut bytes = length.to_le_bytes();
-    say(&(own.len() as u64).to_le_bytes(), &mut bytes)?;
-    length = u64::from_le_bytes(bytes);
-    let mut theirs = vec![0; length as usize];
+    let mut length = [0; 8];
+    say(&(own.len() as u64).to_le_bytes(), &mut length)?;
+    let mut theirs = vec![0; u64::from_le_bytes(length) as usize];
     say(own, &mut theirs)?;
     Ok(theirs)
 }

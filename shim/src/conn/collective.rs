@@ -15,8 +15,12 @@ const MAX_VERDICT: u64 = 65 << 20;
 pub fn native(what: &str, code: c_int) -> Result<(), Failure> {
     match house::outcome(code) {
         0 => Ok(()),
-        code => Err(Failure::new(Class::Intern, format!("{what} failed in the MPI below (code {code})"))),
+        code => Err(failed(what, code)),
     }
+}
+
+pub fn failed(what: &str, code: c_int) -> Failure {
+    Failure::new(Class::Intern, format!("{what} failed in the MPI below (code {code})"))
 }
 
 /// The worst fault that any process found; 0 is none.
@@ -29,18 +33,37 @@ pub fn agree(abi: &Abi, comm: Handle, fault: c_int) -> Result<c_int, Failure> {
     Ok(worst)
 }
 
-/// A communicator of our own over the same group, in the same order, on which errors only return. By split, never by
-/// dup, which would run the user's copy callbacks. With it, our rank and the size.
-pub fn split(abi: &Abi, comm: Handle) -> Result<(Handle, u32, u32), Failure> {
-    let (mut rank, mut size, mut new) = (0, 0, 0);
+/// Our rank in a communicator, and its size.
+pub fn rank_and_size(comm: Handle) -> Result<(u32, u32), Failure> {
+    let (mut rank, mut size) = (0, 0);
     // SAFETY: plain out-arguments.
     unsafe {
         native("MPI_Comm_rank", pmpi::comm_rank(comm, &mut rank))?;
         native("MPI_Comm_size", pmpi::comm_size(comm, &mut size))?;
-        native("MPI_Comm_split", pmpi::comm_split(comm, 0, rank, &mut new))?;
+    }
+    Ok((rank as u32, size as u32))
+}
+
+/// A communicator of our own over the same group, in the same order, on which errors only return. By split, never by
+/// dup, which would run the user's copy callbacks. With it, our rank and the size.
+pub fn split(abi: &Abi, comm: Handle) -> Result<(Handle, u32, u32), Failure> {
+    let (rank, size) = rank_and_size(comm)?;
+    let mut new = 0;
+    // SAFETY: plain out-argument.
+    unsafe {
+        native("MPI_Comm_split", pmpi::comm_split(comm, 0, rank as c_int, &mut new))?;
         native("MPI_Comm_set_errhandler", house::errors_return(new))?;
     }
-    Ok((new & abi.mask, rank as u32, size as u32))
+    Ok((new & abi.mask, rank, size))
+}
+
+/// What was made with a communicator of our own, on all its processes or on none: then it is freed.
+pub fn or_free<T>(abi: &Abi, mut comm: Handle, made: Result<T, Failure>) -> Result<T, Failure> {
+    if made.is_err() && comm != abi.comm_null {
+        // SAFETY: our own communicator, which nobody else has got.
+        unsafe { pmpi::comm_free(&mut comm) };
+    }
+    made
 }
 
 /// All contact records, in order of rank, on the leader; nothing elsewhere. A process without a contact is a fault on

@@ -22,7 +22,7 @@ use crate::inter::{self, Inter, Remote};
 use crate::{datatype, forward, house};
 use base::bytes::{Malformed, Put, Take};
 use base::settings;
-use collective::{agree, from_leader, gather_records, split};
+use collective::{agree, from_leader, gather_records, or_free, split};
 use engine::setup::{MAX_NAME, MAX_RECORDS};
 use naming::{ClaimError, Record};
 use node::{Contact, ContextId, Group, Node, Representation};
@@ -251,21 +251,12 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
     // SAFETY: the caller's string.
     let name = unsafe { agreed_name(abi, name, handle.cast(), comm) }?;
     let (private, rank, size) = split(abi, comm)?;
-    match enroll(abi, &name, private, rank, size) {
-        Ok((group, lead)) => {
-            entry::init::watch_finalize();
-            let number = registration::insert(Registration::new(name, group, private, comm, lead));
-            // SAFETY: the caller's promise, checked for null.
-            unsafe { handle.write(number) };
-            Ok(())
-        }
-        Err(failure) => {
-            let mut private = private;
-            // SAFETY: our own communicator; every process failed alike.
-            unsafe { pmpi::comm_free(&mut private) };
-            Err(failure)
-        }
-    }
+    let (group, lead) = or_free(abi, private, enroll(abi, &name, private, rank, size))?;
+    entry::init::watch_finalize();
+    let number = registration::insert(Registration::new(name, group, private, comm, lead));
+    // SAFETY: the caller's promise, checked for null.
+    unsafe { handle.write(number) };
+    Ok(())
 }
 
 /// The part of a registration in which something can go wrong: on one process, then told to all. Between collective
@@ -362,22 +353,11 @@ unsafe fn create(
     let node = entry::node()?;
     let (carrier, _, _) = split(abi, registration.private)?;
     let tag_ub = largest_tag(abi);
-    match join(abi, node, registration, wanted, tag_ub, carrier) {
-        Ok(inter) => {
-            registration.inherit_errhandler(carrier);
-            inter::insert(inter);
-            entry::look_at_arguments();
-            // SAFETY: the caller's promise, checked for null.
-            unsafe { abi::store_handle(newintercomm as usize, carrier) };
-            Ok(())
-        }
-        Err(failure) => {
-            let mut carrier = carrier;
-            // SAFETY: our own communicator; every process failed alike.
-            unsafe { pmpi::comm_free(&mut carrier) };
-            Err(failure)
-        }
-    }
+    let inter = or_free(abi, carrier, join(abi, node, registration, wanted, tag_ub, carrier))?;
+    registration.inherit_errhandler(carrier);
+    // SAFETY: the caller's promise, checked for null.
+    unsafe { entry::hand_out(inter, newintercomm as usize) };
+    Ok(())
 }
 
 /// The largest tag of the MPI below. Asked of MPI_COMM_WORLD: not every MPI answers for other communicators.

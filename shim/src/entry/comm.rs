@@ -3,8 +3,8 @@
 use crate::entry::node;
 use crate::error::{Class, Failure, errhandler, raise};
 use crate::forward::{self as pmpi, Handle};
-use crate::group::NativeGroup;
 use crate::group::algebra::{self, Likeness};
+use crate::group::{Code, NativeGroup};
 use crate::inter::Inter;
 use crate::wait::wait;
 use crate::{abi, buffer, group, inter, left, request};
@@ -52,48 +52,52 @@ pub unsafe fn Comm_compare(comm1: usize, comm2: usize, result: usize) -> Answer 
             let failure = Failure::new(Class::Comm, "MPI_Comm_compare: one of them is MPI_COMM_NULL");
             return Some(raise(inter.errors(), &failure));
         }
-        (Some(a), Some(b)) if a.carrier == b.carrier => abi.ident,
-        (Some(a), Some(b)) => {
-            let mut local = abi.unequal;
-            // SAFETY: two live native communicators.
-            let code = unsafe { pmpi::comm_compare(a.carrier, b.carrier, &mut local) };
-            if code != 0 {
-                return Some(code);
-            }
-            match algebra::compare(&a.remote.members, &b.remote.members) {
-                Likeness::Unequal => abi.unequal,
-                Likeness::Similar if local == abi.congruent => abi.similar,
-                _ => local,
-            }
-        }
+        (Some(a), Some(b)) => compare(&a, &b),
         (Some(ours), None) => compare_with_native(&ours, comm2 as u64 & abi.mask),
         (None, Some(ours)) => compare_with_native(&ours, comm1 as u64 & abi.mask),
     };
-    // SAFETY: the program's int.
-    unsafe { (result as *mut c_int).write(answer) };
-    Some(0)
+    Some(match answer {
+        Ok(answer) => {
+            // SAFETY: the program's int.
+            unsafe { (result as *mut c_int).write(answer) };
+            0
+        }
+        Err(code) => code,
+    })
+}
+
+fn compare(a: &Inter, b: &Inter) -> Result<c_int, Code> {
+    let abi = abi::get();
+    if a.carrier == b.carrier {
+        return Ok(abi.ident);
+    }
+    let mut local = abi.unequal;
+    // SAFETY: two live native communicators, plain out-argument.
+    let code = unsafe { pmpi::comm_compare(a.carrier, b.carrier, &mut local) };
+    if code != 0 {
+        return Err(code);
+    }
+    Ok(match algebra::compare(&a.remote.members, &b.remote.members) {
+        Likeness::Unequal => abi.unequal,
+        Likeness::Similar if local == abi.congruent => abi.similar,
+        _ => local,
+    })
 }
 
 /// One of ours and a communicator of the MPI below: only what is adopted has processes that the other may have too.
-fn compare_with_native(ours: &Inter, other: Handle) -> c_int {
+fn compare_with_native(ours: &Inter, other: Handle) -> Result<c_int, Code> {
     let abi = abi::get();
     let mut is_inter = 0;
     // SAFETY: a live communicator, plain out-argument.
     unsafe { pmpi::comm_test_inter(other, &mut is_inter) };
-    let Some(here) = ours.remote.here.as_ref().filter(|_| is_inter != 0) else { return abi.unequal };
-    let group = |ask: unsafe fn(Handle, *mut Handle) -> c_int, comm| {
-        let mut group: Handle = 0;
-        // SAFETY: a live communicator, plain out-argument.
-        unsafe { ask(comm, &mut group) };
-        NativeGroup::new(group & abi.mask)
-    };
-    let (local, others_local) = (group(pmpi::comm_group, ours.carrier), group(pmpi::comm_group, other));
-    let others_remote = group(pmpi::comm_remote_group, other);
-    match [local.compare(&others_local), here.compare(&others_remote)] {
+    let Some(here) = ours.remote.here.as_ref().filter(|_| is_inter != 0) else { return Ok(abi.unequal) };
+    let local = NativeGroup::of(ours.carrier)?.compare(&NativeGroup::of(other)?)?;
+    let remote = here.compare(&NativeGroup::remote_of(other)?)?;
+    Ok(match [local, remote] {
         both if both.contains(&abi.unequal) => abi.unequal,
         both if both.contains(&abi.similar) => abi.similar,
         _ => abi.congruent,
-    }
+    })
 }
 
 /// The largest tag is the smaller of both sides'; every other attribute is the carrier's own.

@@ -6,16 +6,17 @@
 
 use crate::abi;
 use crate::conn::adopt;
-use crate::conn::collective::{agree, from_leader, native};
+use crate::conn::collective::{agree, from_leader, native, or_free, rank_and_size};
 use crate::entry::p2p::finish;
-use crate::entry::{look_at_arguments, node, unavailable};
+use crate::entry::{hand_out, node, unavailable};
 use crate::error::{Class, Failure, Place, copy_errhandler, raise};
 use crate::forward::{self, self as pmpi, Face, Handle};
+use crate::group::{self, Named, NativeGroup};
 use crate::inter::{self, Inter};
 use crate::request::{Peer, Request, Work};
-use crate::{abi::Abi, group, house};
+use crate::{abi::Abi, house};
 use base::bytes::{Malformed, Put, Take};
-use node::{Layout, Mode, Node, Source, Tag};
+use node::{ContextId, Layout, Mode, Node, Source, Tag};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -27,8 +28,9 @@ type Answer = Option<c_int>;
 fn duplicate(comm: usize, at: usize, waits: bool, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Answer {
     let inter = inter::find(comm as u64)?;
     let abi = abi::get();
-    let node = match node() {
-        Ok(node) => node,
+    // It is the carrier's rank, and that of its duplicate.
+    let (node, (rank, _)) = match node().and_then(|node| Ok((node, rank_and_size(inter.carrier)?))) {
+        Ok(found) => found,
         Err(failure) => return Some(raise(inter.errors(), &failure)),
     };
     let context = inter.next_child();
@@ -41,15 +43,14 @@ fn duplicate(comm: usize, at: usize, waits: bool, make: impl FnOnce(Handle, &mut
         return Some(code);
     }
     let members: Vec<u32> = (0..inter.remote.size()).collect();
-    let made = inter.derive(node, carrier, context, own_rank(carrier), &members);
+    let made = inter.derive(node, carrier, context, rank, &members);
     if waits {
         // SAFETY: a live communicator on which no attribute of the program's hangs.
         let twin = twin_from(&inter, |twin, new| unsafe { pmpi::comm_dup(twin, new) });
         twin.into_iter().for_each(|twin| made.set_twin(twin));
     }
-    inter::insert(made);
     // SAFETY: the program's communicator.
-    unsafe { abi::store_handle(at, carrier) };
+    unsafe { hand_out(made, at) };
     Some(0)
 }
 
@@ -62,13 +63,6 @@ fn twin_from(inter: &Inter, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> 
     let code = make(twin, &mut new);
     let new = new & abi.mask;
     (house::outcome(code) == 0 && new != abi.comm_null).then_some(new)
-}
-
-fn own_rank(comm: Handle) -> u32 {
-    let mut rank = 0;
-    // SAFETY: a live communicator, plain out-argument.
-    unsafe { pmpi::comm_rank(comm, &mut rank) };
-    rank as u32
 }
 
 pub unsafe fn Comm_dup(comm: usize, newcomm: usize) -> Answer {
@@ -138,11 +132,8 @@ pub fn Intercomm_create(
     let local = local_comm as Handle & abi.mask;
     match node().and_then(|node| adopt::adopt(abi, node, local, made)) {
         Ok(inter) => {
-            let carrier = inter.carrier;
-            inter::insert(inter);
-            look_at_arguments();
             // SAFETY: the program's communicator.
-            unsafe { abi::store_handle(newintercomm, carrier) };
+            unsafe { hand_out(inter, newintercomm) };
             0
         }
         Err(failure) => raise(Place::Comm(local), &failure),
@@ -208,65 +199,74 @@ pub unsafe fn Comm_create(comm: usize, group: usize, newcomm: usize) -> Answer {
         let foreign = unsafe { group::is_token(group) };
         return foreign.then(|| raise(Place::Comm(comm as Handle), &Fault::failure(2, call)));
     };
-    let part = place_in(group as Handle & abi::get().mask, &inter).ok_or(Fault::Group);
+    let part = place_in(group, &inter).ok_or(Fault::Group);
     Some(part_off(call, &inter, part, newcomm))
 }
 
 /// Where this process goes by a group of the local ones: `None` when the group has others.
-fn place_in(wanted: Handle, inter: &Inter) -> Option<Part> {
-    let abi = abi::get();
-    // SAFETY: looks at the value only.
-    if wanted == abi.group_null || unsafe { group::is_token(wanted as usize) } {
-        return None;
-    }
-    let (mut local, mut size, mut rank) = (0, 0, 0);
-    // SAFETY: a live communicator and the program's group; as many ranks as are asked for.
-    unsafe {
-        if pmpi::group_size(wanted, &mut size) != 0 || pmpi::comm_group(inter.carrier, &mut local) != 0 {
-            return None;
-        }
-        let ranks: Vec<c_int> = (0..size).collect();
-        let mut here = ranks.clone();
-        let translated = pmpi::group_translate_ranks(wanted, size, ranks.as_ptr(), local, here.as_mut_ptr());
-        pmpi::group_free(&mut local);
-        if translated != 0 || here.contains(&abi.undefined) || pmpi::group_rank(wanted, &mut rank) != 0 {
-            return None;
-        }
-    }
-    Some((rank != abi.undefined).then_some((0, rank)))
+fn place_in(wanted: usize, inter: &Inter) -> Option<Part> {
+    let undefined = abi::get().undefined;
+    let Ok(Named::Native(wanted, size)) = Named::of(wanted) else { return None };
+    let ranks = NativeGroup::of(inter.carrier).and_then(|local| local.ranks_of(wanted, size)).ok()?;
+    let mut rank = undefined;
+    // SAFETY: the program's group, plain out-argument.
+    let code = unsafe { pmpi::group_rank(wanted, &mut rank) };
+    (code == 0 && !ranks.contains(&undefined)).then(|| (rank != undefined).then_some((0, rank)))
 }
 
 /// Makes the part of an inter-communicator that has the processes of both sides which name the same one.
 fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, at: usize) -> c_int {
-    let abi = abi::get();
     let context = inter.next_child();
-    let make = |node: &'static Node| {
-        let (ours, theirs) = exchange_parts(abi, node, call, inter, part)?;
+    let made = node().and_then(|node| {
+        let make = || Parting::new(node, call, inter)?.make(part, context);
+        let made = inter::below(make);
+        if !matches!(made, Ok(Some(_))) {
+            node.refuse_child(inter.id, context);
+        }
+        made
+    });
+    match made {
+        // SAFETY: the program's communicator.
+        Ok(Some(made)) => unsafe { hand_out(made, at) },
+        // SAFETY: the program's communicator.
+        Ok(None) => unsafe { abi::store_handle(at, abi::get().comm_null) },
+        Err(failure) => return raise(inter.errors(), &failure),
+    }
+    0
+}
+
+/// One such call, on one process.
+struct Parting<'a> {
+    abi: &'static Abi,
+    node: &'static Node,
+    call: &'static str,
+    inter: &'a Arc<Inter>,
+    rank: u32,
+    size: u32,
+}
+
+impl Parting<'_> {
+    fn new<'a>(node: &'static Node, call: &'static str, inter: &'a Arc<Inter>) -> Result<Parting<'a>, Failure> {
+        let (rank, size) = rank_and_size(inter.carrier)?;
+        Ok(Parting { abi: abi::get(), node, call, inter, rank, size })
+    }
+
+    /// The part that this process goes to, if any.
+    fn make(&self, part: Result<Part, Fault>, context: ContextId) -> Result<Option<Inter>, Failure> {
+        let (abi, inter) = (self.abi, self.inter);
+        let (ours, theirs) = self.exchange(part)?;
         let part = part.unwrap_or(None);
-        let same = |other: &Part| part.is_some() && other.map(|p| p.0) == part.map(|p| p.0);
-        // In the order of the keys, and among equals in that of the ranks.
-        let mut members: Vec<(i32, u32)> = (0u32..)
-            .zip(&theirs)
-            .filter(|(_, p)| same(p))
-            .filter_map(|(rank, p)| Some((p.as_ref()?.1, rank)))
-            .collect();
-        members.sort_unstable();
+        let (own, members) = (ranks_in(part, &ours), ranks_in(part, &theirs));
         // The MPI below takes small numbers only: the first rank that goes there.
-        let (color, key) = match (part, ours.iter().position(same)) {
-            (Some((_, key)), Some(first)) if !members.is_empty() => (first as c_int, key),
+        let (color, key) = match (part, own.iter().min()) {
+            (Some((_, key)), Some(first)) if !members.is_empty() => (*first as c_int, key),
             _ => (abi.undefined, 0),
         };
         let mut carrier = abi.comm_null;
         // SAFETY: a live communicator, plain out-argument.
         let code = house::outcome(unsafe { pmpi::comm_split(inter.carrier, color, key, &mut carrier) });
-        let mut carrier = carrier & abi.mask;
-        if let Err(failure) = all_made(abi, node, call, inter, code) {
-            if code == 0 && carrier != abi.comm_null {
-                // SAFETY: our own communicator, which the program has not got.
-                unsafe { pmpi::comm_free(&mut carrier) };
-            }
-            return Err(failure);
-        }
+        let carrier = if code == 0 { carrier & abi.mask } else { abi.comm_null };
+        or_free(abi, carrier, self.all_made(code))?;
         let twin = twin_from(inter, |twin, new| {
             // Both sides take the same numbers.
             let mut colors: Vec<_> = ours.iter().chain(&theirs).flatten().map(|p| p.0).collect();
@@ -275,85 +275,112 @@ fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, a
             // SAFETY: a live communicator, plain out-argument.
             unsafe { pmpi::comm_split(twin, found.map_or(abi.undefined, |at| at as c_int), key, new) }
         });
-        if carrier == abi.comm_null {
+        let Some(rank) = own.iter().position(|r| *r == self.rank).filter(|_| carrier != abi.comm_null) else {
             return Ok(None);
-        }
+        };
         copy_errhandler(inter.carrier, carrier);
-        let members: Vec<u32> = members.into_iter().map(|(_, rank)| rank).collect();
-        let made = inter.derive(node, carrier, context, own_rank(carrier), &members);
+        let made = inter.derive(self.node, carrier, context, rank as u32, &members);
         twin.into_iter().for_each(|twin| made.set_twin(twin));
         Ok(Some(made))
-    };
-    let made = match node().and_then(|node| inter::below(|| make(node))) {
-        Ok(made) => made,
-        Err(failure) => {
-            if let Ok(node) = node() {
-                node.refuse_child(inter.id, context);
+    }
+
+    /// Where each process goes: the local ones and the others, in order of rank.
+    fn exchange(&self, part: Result<Part, Fault>) -> Result<(Vec<Part>, Vec<Part>), Failure> {
+        let (call, inter) = (self.call, self.inter);
+        let fault = part.err().map_or(0, |fault| fault as c_int);
+        let worst = agree(self.abi, inter.carrier, fault)?;
+        let job = &inter.remote.name;
+        let verdict = self.gather(part.unwrap_or(None))?.map(|mut ours| {
+            // A side that has found a fault says nothing of its processes.
+            if worst != 0 {
+                ours.clear();
             }
-            return raise(inter.errors(), &failure);
-        }
-    };
-    let handle = made.as_ref().map_or(abi.comm_null, |made| made.carrier);
-    match made {
-        Some(made) => inter::insert(made),
-        None => node().into_iter().for_each(|node| node.refuse_child(inter.id, context)),
-    }
-    // SAFETY: the program's communicator.
-    unsafe { abi::store_handle(at, handle) };
-    0
-}
-
-/// Whether the MPI below has made its communicator on every process of both sides: `code` is what it answered on this one.
-fn all_made(abi: &Abi, node: &Node, call: &'static str, inter: &Arc<Inter>, code: c_int) -> Result<(), Failure> {
-    let none = |whose: String| Failure::new(Class::Other, format!("{call}: the MPI {whose} makes no communicator"));
-    let worst = agree(abi, inter.carrier, (code != 0).into())?;
-    let verdict = (own_rank(inter.carrier) == 0).then(|| {
-        // One byte for a fault.
-        let theirs = swap_with_leader(node, call, inter, if worst == 0 { &[] } else { &[1] })?;
-        if theirs.is_empty() { Ok(theirs) } else { Err(none(format!("of job '{}'", inter.remote.name))) }
-    });
-    let verdict = from_leader(abi, node, inter.carrier, verdict);
-    if worst != 0 {
-        return Err(none(format!("below (code {code})")));
-    }
-    verdict.map(drop)
-}
-
-/// Tells all processes of both sides where each goes: the local ones and the others, in order of rank.
-fn exchange_parts(
-    abi: &Abi,
-    node: &Node,
-    call: &'static str,
-    inter: &Arc<Inter>,
-    part: Result<Part, Fault>,
-) -> Result<(Vec<Part>, Vec<Part>), Failure> {
-    let fault = part.err().map_or(0, |fault| fault as c_int);
-    let worst = agree(abi, inter.carrier, fault)?;
-    let job = &inter.remote.name;
-    let mut size = 0;
-    // SAFETY: a live communicator, plain out-argument.
-    native("MPI_Comm_size", unsafe { pmpi::comm_size(inter.carrier, &mut size) })?;
-    let ours = gather_parts(abi, inter.carrier, size as usize, part.unwrap_or(None))?;
-    let verdict = ours.map(|mut ours| {
-        // A side that has found a fault says nothing of its processes.
+            let theirs = self.swap_with_leader(&ours)?;
+            if theirs.is_empty() && worst == 0 {
+                return Err(Failure::new(Class::Arg, format!("{call}: a process of job '{job}' gave a bad argument")));
+            }
+            ours.extend_from_slice(&theirs);
+            Ok(ours)
+        });
+        let all = from_leader(self.abi, self.node, inter.carrier, verdict)?;
         if worst != 0 {
-            ours.clear();
+            return Err(Fault::failure(if fault != 0 { fault } else { worst }, call));
         }
-        let theirs = swap_with_leader(node, call, inter, &ours)?;
-        if theirs.is_empty() && worst == 0 {
-            return Err(Failure::new(Class::Arg, format!("{call}: a process of job '{job}' gave a bad argument")));
-        }
-        ours.extend_from_slice(&theirs);
-        Ok(ours)
-    });
-    let all = from_leader(abi, node, inter.carrier, verdict)?;
-    if worst != 0 {
-        return Err(Fault::failure(if fault != 0 { fault } else { worst }, call));
+        let mut all = parts(&all, self.size + inter.remote.size())
+            .map_err(|_| Failure::new(Class::Intern, format!("{call}: job '{job}' makes another call")))?;
+        let theirs = all.split_off(self.size as usize);
+        Ok((all, theirs))
     }
-    let mut all = parts(&all, size as u32 + inter.remote.size())
-        .map_err(|_| Failure::new(Class::Intern, format!("{call}: job '{job}' makes another call")))?;
-    let theirs = all.split_off(size as usize);
-    Ok((all, theirs))
+
+    /// The parts of all local processes, in order of rank, on the leader; nothing elsewhere.
+    fn gather(&self, part: Part) -> Result<Option<Vec<u8>>, Failure> {
+        let (color, key) = part.unwrap_or((TO_NONE, 0));
+        let mut own = Vec::with_capacity(PART_BYTES);
+        own.put_u64(color);
+        own.put_u32(key as u32);
+        let leads = self.rank == 0;
+        let mut all = vec![0u8; if leads { self.size as usize * PART_BYTES } else { 0 }];
+        let (bytes, byte, comm) = (PART_BYTES as c_int, self.abi.byte, self.inter.carrier);
+        // SAFETY: so many bytes each; the leader has room for all.
+        native("MPI_Gather", unsafe {
+            pmpi::gather(own.as_ptr().cast(), bytes, byte, all.as_mut_ptr().cast(), bytes, byte, 0, comm)
+        })?;
+        Ok(leads.then_some(all))
+    }
+
+    /// Whether the MPI below has made its communicator on every process of both sides: `code` is what it answered here.
+    fn all_made(&self, code: c_int) -> Result<(), Failure> {
+        let (call, inter) = (self.call, self.inter);
+        let none = |whose: String| Failure::new(Class::Other, format!("{call}: the MPI {whose} makes no communicator"));
+        let worst = agree(self.abi, inter.carrier, (code != 0).into())?;
+        let verdict = (self.rank == 0).then(|| {
+            // One byte for a fault.
+            let theirs = self.swap_with_leader(if worst == 0 { &[] } else { &[1] })?;
+            if theirs.is_empty() { Ok(theirs) } else { Err(none(format!("of job '{}'", inter.remote.name))) }
+        });
+        let verdict = from_leader(self.abi, self.node, inter.carrier, verdict);
+        if worst != 0 {
+            return Err(none(format!("below (code {code})")));
+        }
+        verdict.map(drop)
+    }
+
+    /// Tells the other leader something, and hears what it says: no more than the parts of its job.
+    fn swap_with_leader(&self, told: &[u8]) -> Result<Vec<u8>, Failure> {
+        let (node, call, inter) = (self.node, self.call, self.inter);
+        let mut heard = vec![0; inter.remote.size() as usize * PART_BYTES];
+        // SAFETY: both buffers stay until both operations are over, below; the first is only read.
+        let (out, back) = unsafe {
+            (
+                Layout::contiguous(told.as_ptr().cast_mut(), told.len()),
+                Layout::contiguous(heard.as_mut_ptr(), heard.len()),
+            )
+        };
+        let receive = node.irecv(inter.id, Source::Rank(0), Tag::Is(LEADERS), back);
+        let send = node.isend(inter.id, 0, LEADERS, out, Mode::Standard);
+        let sent = finish(&Request::new(inter, Work::Op(send), call, Peer::To(0)))?;
+        if sent.failure.is_some() {
+            node.cancel(receive);
+        }
+        let received = finish(&Request::new(inter, Work::Op(receive), call, Peer::From(Source::Rank(0))))?;
+        if let Some(failure) = sent.failure.or(received.failure) {
+            return Err(failure);
+        }
+        heard.truncate(received.status.bytes as usize);
+        Ok(heard)
+    }
+}
+
+/// What leaders say to each other goes by the inter-communicator itself, under a tag that no receive of the user gets.
+const LEADERS: i64 = -1;
+
+/// The ranks of a side that go to this part, in its order: that of the keys, and among equals that of the ranks.
+fn ranks_in(part: Part, side: &[Part]) -> Vec<u32> {
+    let Some((color, _)) = part else { return Vec::new() };
+    let there = |(rank, other): (u32, &Part)| other.filter(|p| p.0 == color).map(|p| (p.1, rank));
+    let mut found: Vec<(i32, u32)> = (0..).zip(side).filter_map(there).collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, rank)| rank).collect()
 }
 
 const TO_NONE: u64 = u64::MAX;
@@ -368,44 +395,4 @@ fn parts(bytes: &[u8], count: u32) -> Result<Vec<Part>, Malformed> {
     let all = (0..count).map(|_| one()).collect::<Result<_, _>>()?;
     t.end()?;
     Ok(all)
-}
-
-/// The parts of all local processes, in order of rank, on the leader; nothing elsewhere.
-fn gather_parts(abi: &Abi, comm: Handle, size: usize, part: Part) -> Result<Option<Vec<u8>>, Failure> {
-    let (color, key) = part.unwrap_or((TO_NONE, 0));
-    let mut own = Vec::with_capacity(PART_BYTES);
-    own.put_u64(color);
-    own.put_u32(key as u32);
-    let leads = own_rank(comm) == 0;
-    let mut all = vec![0u8; if leads { size * PART_BYTES } else { 0 }];
-    let bytes = PART_BYTES as c_int;
-    // SAFETY: so many bytes each; the leader has room for all.
-    native("MPI_Gather", unsafe {
-        pmpi::gather(own.as_ptr().cast(), bytes, abi.byte, all.as_mut_ptr().cast(), bytes, abi.byte, 0, comm)
-    })?;
-    Ok(leads.then_some(all))
-}
-
-/// What leaders say to each other goes by the inter-communicator itself, under a tag that no receive of the user gets.
-const LEADERS: i64 = -1;
-
-/// Tells the other leader something, and hears what it says: no more than the parts of its job.
-fn swap_with_leader(node: &Node, call: &'static str, inter: &Arc<Inter>, told: &[u8]) -> Result<Vec<u8>, Failure> {
-    let mut heard = vec![0; inter.remote.size() as usize * PART_BYTES];
-    // SAFETY: both buffers stay until both operations are over, below; the first is only read.
-    let (out, back) = unsafe {
-        (Layout::contiguous(told.as_ptr().cast_mut(), told.len()), Layout::contiguous(heard.as_mut_ptr(), heard.len()))
-    };
-    let receive = node.irecv(inter.id, Source::Rank(0), Tag::Is(LEADERS), back);
-    let send = node.isend(inter.id, 0, LEADERS, out, Mode::Standard);
-    let sent = finish(&Request::new(inter, Work::Op(send), call, Peer::To(0)))?;
-    if sent.failure.is_some() {
-        node.cancel(receive);
-    }
-    let received = finish(&Request::new(inter, Work::Op(receive), call, Peer::From(Source::Rank(0))))?;
-    if let Some(failure) = sent.failure.or(received.failure) {
-        return Err(failure);
-    }
-    heard.truncate(received.status.bytes as usize);
-    Ok(heard)
 }

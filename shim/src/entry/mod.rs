@@ -19,8 +19,9 @@ mod some;
 mod status;
 
 use crate::error::{Class, Failure, Place, raise};
-use crate::exports;
 use crate::forward::{self, Face};
+use crate::inter::{self, Inter};
+use crate::{abi, exports};
 use node::Node;
 
 use std::arch::naked_asm;
@@ -186,8 +187,20 @@ extern "C" fn resolve(slot: usize, caller: *const c_void) -> *const () {
     }
 }
 
-/// Puts our checked entries in place. Called when an inter-communicator is about to be handed out.
-pub fn look_at_arguments() {
+/// Gives the program an inter-communicator.
+///
+/// # Safety
+/// `at` is the address of a communicator of the program's.
+pub unsafe fn hand_out(inter: Inter, at: usize) {
+    let handle = inter.carrier;
+    inter::insert(inter);
+    look_at_arguments();
+    // SAFETY: the caller's promise.
+    unsafe { abi::store_handle(at, handle) };
+}
+
+/// Puts our checked entries in place.
+fn look_at_arguments() {
     let _filling = FILLING.lock().unwrap_or_else(|e| e.into_inner());
     if !JOINED.swap(true, Ordering::Relaxed) {
         for (i, (slot, code)) in SLOTS.iter().zip(&CHECKED).enumerate() {

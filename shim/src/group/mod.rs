@@ -131,14 +131,7 @@ impl Both {
         // SAFETY: live groups of the MPI's.
         let natives = NativeGroup::made_by(|new| unsafe { pmpi::group_union(a.natives(), b.natives(), new) })?;
         let within = |group: &Named| -> Result<Vec<Member>, Code> {
-            let own: Vec<c_int> = (0..group.native_count()).collect();
-            let mut there = own.clone();
-            // SAFETY: live groups; all ranks of the first, and room for as many.
-            done(unsafe {
-                let count = own.len() as c_int;
-                pmpi::group_translate_ranks(group.natives(), count, own.as_ptr(), natives.handle(), there.as_mut_ptr())
-            })?;
-            Ok(group.members(&there))
+            Ok(group.members(&natives.ranks_of(group.natives(), group.native_count())?))
         };
         Ok(Both { members: [within(a)?, within(b)?], natives })
     }

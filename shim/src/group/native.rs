@@ -22,6 +22,18 @@ impl NativeGroup {
         Ok(NativeGroup(group & abi::get().mask))
     }
 
+    /// The group of a communicator; of an inter-communicator the local one.
+    pub fn of(comm: Handle) -> Result<NativeGroup, Code> {
+        // SAFETY: a live communicator.
+        NativeGroup::made_by(|new| unsafe { pmpi::comm_group(comm, new) })
+    }
+
+    /// The remote group of an inter-communicator of the MPI's.
+    pub fn remote_of(comm: Handle) -> Result<NativeGroup, Code> {
+        // SAFETY: a live inter-communicator.
+        NativeGroup::made_by(|new| unsafe { pmpi::comm_remote_group(comm, new) })
+    }
+
     /// The members of these ranks of a group, in this order; `ranks` are different ones of it.
     pub fn incl(group: Handle, ranks: &[c_int]) -> Result<NativeGroup, Code> {
         // SAFETY: a live group and ranks in it.
@@ -37,12 +49,21 @@ impl NativeGroup {
         std::mem::ManuallyDrop::new(self).0
     }
 
+    /// The ranks that the first `count` members of another group have in this one.
+    pub fn ranks_of(&self, other: Handle, count: c_int) -> Result<Vec<c_int>, Code> {
+        let theirs: Vec<c_int> = (0..count).collect();
+        let mut here = theirs.clone();
+        // SAFETY: live groups; ranks of the other, and room for as many.
+        done(unsafe { pmpi::group_translate_ranks(other, count, theirs.as_ptr(), self.0, here.as_mut_ptr()) })?;
+        Ok(here)
+    }
+
     /// As MPI_Group_compare answers.
-    pub fn compare(&self, other: &NativeGroup) -> c_int {
-        let mut answer = abi::get().unequal;
+    pub fn compare(&self, other: &NativeGroup) -> Result<c_int, Code> {
+        let mut answer = 0;
         // SAFETY: two live groups, plain out-argument.
-        unsafe { pmpi::group_compare(self.0, other.0, &mut answer) };
-        answer
+        done(unsafe { pmpi::group_compare(self.0, other.0, &mut answer) })?;
+        Ok(answer)
     }
 
     /// A part of it, in this order; MPI_GROUP_NULL when the MPI below has failed.
