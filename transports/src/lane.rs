@@ -46,6 +46,30 @@ pub enum Payload<'a> {
     },
 }
 
+/// The kinds of lanes that may be used, as `MPI_CONNECT_LANES` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    pub shm: bool,
+    pub tcp: bool,
+}
+
+impl Lanes {
+    pub const ALL: Lanes = Lanes { shm: true, tcp: true };
+
+    /// Words with commas between, at least one.
+    pub fn parse(s: &str) -> Option<Lanes> {
+        let mut lanes = Lanes { shm: false, tcp: false };
+        for word in s.split(',') {
+            match word.trim() {
+                "shm" => lanes.shm = true,
+                "tcp" => lanes.tcp = true,
+                _ => return None,
+            }
+        }
+        Some(lanes)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Sent {
