@@ -15,6 +15,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
 use std::path::PathBuf;
+use transports::lane::Lanes;
 use transports::tcp::{PortRange, choose};
 
 #[derive(clap::Args)]

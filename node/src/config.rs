@@ -59,16 +59,13 @@ impl Config {
         let mut config = Config { iface: get(settings::IFACE), ..Config::default() };
         if let Some(v) = get(settings::PORTRANGE) {
             let ports = PortRange::parse(&v);
-            config.ports =
-                Some(ports.ok_or_else(|| setting(settings::PORTRANGE, format!("'{v}' is not FIRST-LAST")))?);
+            config.ports = Some(ports.ok_or_else(|| setting(settings::PORTRANGE, format!("'{v}' is not FIRST-LAST")))?);
         }
         if let Some(v) = get(settings::LANES) {
             let lanes = Lanes::parse(&v);
             config.lanes = lanes.ok_or_else(|| setting(settings::LANES, format!("'{v}' is not shm, tcp, or both")))?;
         }
-        for (name, to) in
-            [(settings::FAST_AFTER, &mut config.fast_after), (settings::FAST_MAX, &mut config.fast_max)]
-        {
+        for (name, to) in [(settings::FAST_AFTER, &mut config.fast_after), (settings::FAST_MAX, &mut config.fast_max)] {
             if let Some(v) = get(name) {
                 *to = v.trim().parse().map_err(|_| setting(name, format!("'{v}' is not a number")))?;
             }

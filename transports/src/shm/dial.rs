@@ -8,6 +8,7 @@ use super::lane::MEMORY;
 use super::rights::Connection;
 use super::segment::Segment;
 use crate::tcp::{HELLO_ACK_LEN, Hello, HelloAck, Status};
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -33,6 +34,16 @@ pub enum Failure {
     System(io::ErrorKind),
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Nobody => f.write_str("nobody is there"),
+            Failure::Refused(why) => f.write_str(why),
+            Failure::System(kind) => write!(f, "{kind}"),
+        }
+    }
+}
+
 /// One process being dialled.
 pub struct Attempt {
     connection: Connection,
@@ -50,9 +61,13 @@ impl Attempt {
         Ok(Attempt { connection: Connection::new()?, hello, process, bit, since: now, greeted: None, got: None })
     }
 
-    /// To be watched for reading.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.connection.as_fd()
+    /// To be watched for reading, once it is connected.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.greeted.map(|_| self.connection.as_fd())
+    }
+
+    pub fn into_hello(self) -> Hello {
+        self.hello
     }
 
     pub fn greeted_within(&self, limit: Duration, now: Instant) -> bool {

@@ -24,7 +24,7 @@ mod segment;
 
 pub use accept::{Arrived, Guest};
 pub use board::BITS;
-pub use dial::{Attempt, Step};
+pub use dial::{Attempt, Failure, Step};
 pub use hello::{Own, Parts};
 pub use lane::{CHUNK, ShmLane};
 pub use peek::read as read_memory;
