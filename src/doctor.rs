@@ -10,11 +10,12 @@ use crate::names::columns;
 use crate::program::{Bound, OURS, Program, obstacle};
 use crate::{launcher, library, mpis};
 use base::NO_LIBRARY;
-use base::settings::{self, ADOPT, IFACE, LOG, PORTRANGE, TIMEOUT};
+use base::settings::{self, ADOPT, FAST_AFTER, FAST_MAX, IFACE, LANES, LOG, PORTRANGE, TIMEOUT};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
 use std::path::PathBuf;
+use transports::lane::Lanes;
 use transports::tcp::{PortRange, choose};
 
 #[derive(clap::Args)]
@@ -380,6 +381,8 @@ fn judge(name: &str, value: &str) -> Option<(Grade, &'static str)> {
         _ if value.is_empty() => None,
         TIMEOUT => value.parse::<u32>().is_err().then_some((Grade::Broken, "seconds are expected")),
         PORTRANGE => PortRange::parse(value).is_none().then_some((Grade::Broken, "FIRST-LAST is expected")),
+        LANES => Lanes::parse(value).is_none().then_some((Grade::Broken, "shm, tcp, or both are expected")),
+        FAST_AFTER | FAST_MAX => value.parse::<u32>().is_err().then_some((Grade::Broken, "a number is expected")),
         // Any other value is taken for off.
         LOG if !["off", "error", "info", "debug", "0", "1", "2"].contains(&value) => {
             Some((Grade::Odd, "off, error, info or debug is expected, so nothing is told"))
@@ -399,6 +402,9 @@ mod tests {
         assert_eq!(judge(TIMEOUT, "10m").unwrap().0, Grade::Broken);
         assert_eq!(judge(PORTRANGE, "4000-4100"), None);
         assert_eq!(judge(PORTRANGE, "4100-4000").unwrap().0, Grade::Broken);
+        assert_eq!((judge(LANES, "shm"), judge(LANES, "tcp, shm")), (None, None));
+        assert_eq!(judge(LANES, "shm;tcp").unwrap().0, Grade::Broken);
+        assert_eq!((judge(FAST_MAX, "0"), judge(FAST_AFTER, "soon").unwrap().0), (None, Grade::Broken));
         assert_eq!(judge(LOG, "debug"), None);
         assert_eq!(judge(LOG, "verbose").unwrap().0, Grade::Odd);
         assert_eq!(judge(LOG, ""), None);

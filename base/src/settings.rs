@@ -20,6 +20,9 @@ pub const NAMING: &str = "MPI_CONNECT_NAMING";
 pub const TIMEOUT: &str = "MPI_CONNECT_TIMEOUT";
 pub const IFACE: &str = "MPI_CONNECT_IFACE";
 pub const PORTRANGE: &str = "MPI_CONNECT_PORTRANGE";
+pub const LANES: &str = "MPI_CONNECT_LANES";
+pub const FAST_AFTER: &str = "MPI_CONNECT_TUNE_SHM_FAST_AFTER";
+pub const FAST_MAX: &str = "MPI_CONNECT_TUNE_SHM_FAST_MAX";
 pub const LOG: &str = "MPI_CONNECT_LOG";
 pub const ADOPT: &str = "MPI_CONNECT_ADOPT";
 pub const LIB: &str = "MPI_CONNECT_LIB";
@@ -44,6 +47,17 @@ pub const ALL: &[Setting] = &[
         default: "loopback",
     },
     Setting { name: PORTRANGE, meaning: "ports to listen on: FIRST-LAST", default: "any free port" },
+    Setting {
+        name: LANES,
+        meaning: "what may carry messages, with commas between: shm (memory shared on one host), tcp",
+        default: "shm,tcp",
+    },
+    Setting {
+        name: FAST_AFTER,
+        meaning: "messages after which a process looks at another's shared memory by itself, without being told",
+        default: "16",
+    },
+    Setting { name: FAST_MAX, meaning: "how many it looks at by itself at most", default: "16" },
     Setting { name: LOG, meaning: "what to tell on stderr: off, error, info, debug", default: "off" },
     Setting {
         name: ADOPT,

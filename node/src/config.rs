@@ -2,6 +2,7 @@
 
 use base::settings;
 use std::fmt;
+use transports::lane::Lanes;
 use transports::tcp::PortRange;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,13 +36,19 @@ pub struct Config {
     pub iface: Option<String>,
     /// `MPI_CONNECT_PORTRANGE`
     pub ports: Option<PortRange>,
+    /// `MPI_CONNECT_LANES`
+    pub lanes: Lanes,
+    /// `MPI_CONNECT_TUNE_SHM_FAST_AFTER`
+    pub fast_after: u32,
+    /// `MPI_CONNECT_TUNE_SHM_FAST_MAX`
+    pub fast_max: u32,
     /// Whether a thread moves transfers outside of calls.
     pub background: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { iface: None, ports: None, background: true }
+        Config { iface: None, ports: None, lanes: Lanes::ALL, fast_after: 16, fast_max: 16, background: true }
     }
 }
 
@@ -49,12 +56,20 @@ impl Config {
     pub fn from_env() -> Result<Config, StartError> {
         let get = |name: &str| std::env::var(name).ok().filter(|v| !v.trim().is_empty());
         let setting = |name: &str, e: String| StartError::Setting(format!("{name}: {e}"));
-        let ports = match get(settings::PORTRANGE) {
-            None => None,
-            Some(v) => Some(
-                PortRange::parse(&v).ok_or_else(|| setting(settings::PORTRANGE, format!("'{v}' is not FIRST-LAST")))?,
-            ),
-        };
-        Ok(Config { iface: get(settings::IFACE), ports, background: true })
+        let mut config = Config { iface: get(settings::IFACE), ..Config::default() };
+        if let Some(v) = get(settings::PORTRANGE) {
+            let ports = PortRange::parse(&v);
+            config.ports = Some(ports.ok_or_else(|| setting(settings::PORTRANGE, format!("'{v}' is not FIRST-LAST")))?);
+        }
+        if let Some(v) = get(settings::LANES) {
+            let lanes = Lanes::parse(&v);
+            config.lanes = lanes.ok_or_else(|| setting(settings::LANES, format!("'{v}' is not shm, tcp, or both")))?;
+        }
+        for (name, to) in [(settings::FAST_AFTER, &mut config.fast_after), (settings::FAST_MAX, &mut config.fast_max)] {
+            if let Some(v) = get(name) {
+                *to = v.trim().parse().map_err(|_| setting(name, format!("'{v}' is not a number")))?;
+            }
+        }
+        Ok(config)
     }
 }

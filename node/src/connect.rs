@@ -4,19 +4,23 @@
 //! at its port, another process answers there, or it says itself that it is not there. Silence is suspect, never dead:
 //! whoever is needed is dialled for as long as somebody waits.
 
+use crate::carrier::Carrier;
 use crate::core::Core;
+use crate::near::{Answered, GIVE_WAY};
 use crate::pair::{Dial, Lane};
-use crate::watch::Owner;
+use crate::watch::{Owner, Watch};
 use base::ProcId;
 use engine::Gone;
 use nix::sys::resource::{Resource, getrlimit};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use transports::frame::older;
-use transports::lane::Caps;
+use transports::lane::Lane as _;
+use transports::shm::Guest;
 use transports::stream::StreamLane;
-use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Outcome, Race, Refusal, Socket, Status};
+use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Outcome, Race, Refusal, Status};
 
 /// Connections without a good HELLO that are borne at a time, and the part of the program's descriptors that they may
 /// take.
@@ -31,6 +35,30 @@ const MAX_NONSENSE: u8 = 3;
 /// How often time is looked at while something is being connected.
 pub const TICK: Duration = Duration::from_millis(5);
 
+/// One who has come and has no lane yet.
+pub(crate) enum Knock {
+    Tcp(Halfway),
+    Near(Guest, Option<Answered>),
+}
+
+impl AsFd for Knock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Knock::Tcp(halfway) => halfway.as_fd(),
+            Knock::Near(guest, _) => guest.as_fd(),
+        }
+    }
+}
+
+impl Knock {
+    fn expired(&self, now: Instant) -> bool {
+        match self {
+            Knock::Tcp(halfway) => halfway.expired(now),
+            Knock::Near(guest, _) => guest.expired(now),
+        }
+    }
+}
+
 impl Core {
     // ---- those who come
 
@@ -38,34 +66,48 @@ impl Core {
         for _ in 0..64 {
             let Some(listeners) = &self.listeners else { return };
             match listeners.accept(i).and_then(|stream| Halfway::new(stream, now)) {
-                Ok(halfway) => self.greet_later(halfway, now),
+                Ok(halfway) => self.greet_later(Knock::Tcp(halfway), now),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                Err(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS)) => {
-                    // Those who have said nothing give way to those who may have something to say.
-                    if self.drop_oldest_halfway() {
-                        continue;
-                    }
-                    base::log!(Error, "cannot accept a connection: {e}");
-                    for fd in self.listeners.iter().flat_map(|l| l.fds()) {
-                        self.watch.pause(fd);
-                    }
-                    self.accept_again = Some(now + Duration::from_millis(200));
-                    return;
-                }
-                // That one connection was broken.
+                Err(e) if self.out_of_descriptors(&e, now) => return,
+                // That one connection was broken, or its place is free now.
                 Err(_) => (),
             }
         }
     }
 
-    fn greet_later(&mut self, halfway: Halfway, now: Instant) {
+    /// What to do about an error of accept: whether to stop for a while.
+    pub(crate) fn out_of_descriptors(&mut self, e: &io::Error, now: Instant) -> bool {
+        if !matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS)) {
+            return false;
+        }
+        // Those who have said nothing give way to those who may have something to say.
+        if self.drop_oldest_halfway() {
+            return false;
+        }
+        base::log!(Error, "cannot accept a connection: {e}");
+        self.doors(|watch, fd, _| watch.pause(fd));
+        self.accept_again = Some(now + Duration::from_millis(200));
+        true
+    }
+
+    /// Calls `f` for every socket that others come to.
+    fn doors(&self, f: impl Fn(&Watch, BorrowedFd<'_>, Owner)) {
+        for (i, fd) in self.listeners.iter().flat_map(|l| l.fds()).enumerate() {
+            f(&self.watch, fd, Owner::Listener(i as u32));
+        }
+        if let Some(door) = self.local.as_ref().and_then(|local| local.door.as_ref()) {
+            f(&self.watch, door.as_fd(), Owner::Door);
+        }
+    }
+
+    pub(crate) fn greet_later(&mut self, knock: Knock, now: Instant) {
         if self.halfway.len() >= most_halfway() {
             self.drop_oldest_halfway();
         }
         let n = self.next_halfway;
         self.next_halfway = n.wrapping_add(1);
-        self.watch.set(&halfway, Owner::Halfway(n), false);
-        self.halfway.insert(n, halfway);
+        self.watch.set(&knock, Owner::Halfway(n), false);
+        self.halfway.insert(n, knock);
         // The HELLO has often come along.
         self.on_halfway(n, now);
     }
@@ -76,14 +118,22 @@ impl Core {
         oldest.is_some()
     }
 
-    fn drop_halfway(&mut self, n: u32) {
-        if let Some(h) = self.halfway.remove(&n) {
-            self.watch.unset(&h);
-        }
+    pub(crate) fn drop_halfway(&mut self, n: u32) {
+        self.take_halfway(n);
+    }
+
+    pub(crate) fn take_halfway(&mut self, n: u32) -> Option<Knock> {
+        let knock = self.halfway.remove(&n)?;
+        self.watch.unset(&knock);
+        Some(knock)
     }
 
     pub(crate) fn on_halfway(&mut self, n: u32, now: Instant) {
-        let Some(halfway) = self.halfway.get_mut(&n) else { return };
+        let halfway = match self.halfway.get_mut(&n) {
+            Some(Knock::Tcp(halfway)) => halfway,
+            Some(Knock::Near(..)) => return self.on_guest(n, now),
+            None => return,
+        };
         match halfway.step() {
             Arrived::NotYet => (),
             Arrived::Foreign => {
@@ -91,7 +141,7 @@ impl Core {
                 self.drop_halfway(n);
             }
             Arrived::Hello(hello) => {
-                let Some(halfway) = self.halfway.remove(&n) else { return };
+                let Some(Knock::Tcp(halfway)) = self.take_halfway(n) else { return };
                 self.answer(halfway, &hello, now);
             }
         }
@@ -105,7 +155,6 @@ impl Core {
             Err((status, generation)) => {
                 base::log!(Debug, "{:?} dialled {:?}: {status:?}", hello.source, hello.dest);
                 (ack.status, ack.generation) = (status, generation);
-                self.watch.unset(&halfway);
                 halfway.answer(&ack);
                 return;
             }
@@ -115,18 +164,19 @@ impl Core {
         if !path.could_attach(own, hello.received) {
             // Its lane, if it has one, stays: whoever this is has not shown to know better.
             base::log!(Info, "{:?} claims to have received what was never sent: refused", hello.source);
-            return self.watch.unset(&halfway);
+            return;
         }
         ack.generation = if older(hello.generation, own) { own } else { hello.generation };
         ack.received = path.received();
-        self.watch.unset(&halfway);
         if let Some(socket) = halfway.answer(&ack) {
-            self.attach(i, socket, ack.generation, hello.received, "answered");
+            let lane = Carrier::Tcp(StreamLane::new(socket));
+            let why = self.why_far(i).map_or("answered".into(), |why| format!("answered; no shared memory: {why}"));
+            self.attach(i, lane, ack.generation, hello.received, &why);
         }
     }
 
     /// Who may have a lane: the pair, or what to say instead.
-    fn judge(&mut self, hello: &Hello, now: Instant) -> Result<usize, (Status, u16)> {
+    pub(crate) fn judge(&mut self, hello: &Hello, now: Instant) -> Result<usize, (Status, u16)> {
         let none = Err((Status::NoSuchProcess, 0));
         let Some(known) = self.groups.get(&hello.dest.incarnation) else { return none };
         if known.group.rank != hello.dest.rank || self.closing && self.listeners.is_none() {
@@ -153,10 +203,7 @@ impl Core {
         {
             return better;
         }
-        if let Dial::Racing(race) = &pair.dial
-            && pair.local < pair.remote
-            && race.greeted_within(OWN_DIAL_STANDS, now)
-        {
+        if pair.local < pair.remote && pair.dial.greeted_within(OWN_DIAL_STANDS, now) {
             return better;
         }
         Ok(i)
@@ -170,9 +217,9 @@ impl Core {
 
     // ---- those we go to
 
-    fn start_race(&mut self, i: usize, now: Instant) {
+    fn start_dial(&mut self, i: usize, now: Instant) {
         let pair = &mut self.pairs[i];
-        let (Some(contact), Some(cookie)) = (&pair.contact, pair.cookie) else { return };
+        let (Some(_), Some(cookie)) = (&pair.contact, pair.cookie) else { return };
         let mut generation = pair.path.offered_generation();
         if !older(pair.seen_generation, generation) {
             generation = pair.seen_generation.wrapping_add(1);
@@ -185,18 +232,37 @@ impl Core {
             generation,
             received: pair.path.received(),
         };
+        match self.start_near(i, &hello, now) {
+            Ok(()) => (),
+            Err(why) if self.lanes.tcp => self.start_race(i, hello, why, now),
+            Err(why) => self.dial_failed(i, false, false, &format!("no shared memory: {why}"), now),
+        }
+    }
+
+    /// Dials by TCP; `why`: and not by shared memory.
+    pub(crate) fn start_race(&mut self, i: usize, hello: Hello, why: String, now: Instant) {
+        let pair = &mut self.pairs[i];
+        let Some(contact) = &pair.contact else { return };
         let mut addresses = contact.addresses.clone();
         let near = contact.host == self.contact.host;
         // Where it answered last comes first; then loopback, for those on this host only.
         let worked = pair.worked;
         addresses.sort_by_key(|a| (Some(*a) != worked, a.ip().is_loopback() != near));
         base::log!(Debug, "dialling {:?} at {addresses:?}", pair.remote);
-        pair.dial = Dial::Racing(Race::new(hello, pair.process, &addresses));
+        pair.dial = Dial::Racing(Race::new(hello, pair.process, &addresses), why);
         self.step_race(i, now);
     }
 
-    pub(crate) fn step_race(&mut self, i: usize, now: Instant) {
-        let Dial::Racing(race) = &mut self.pairs[i].dial else { return };
+    pub(crate) fn step_dial(&mut self, i: usize, now: Instant) {
+        match self.pairs[i].dial {
+            Dial::Near(_) => self.step_near(i, now),
+            Dial::Racing(..) => self.step_race(i, now),
+            Dial::Idle | Dial::Resting(_) => (),
+        }
+    }
+
+    fn step_race(&mut self, i: usize, now: Instant) {
+        let Dial::Racing(race, why) = &mut self.pairs[i].dial else { return };
         let watch = &self.watch;
         match race.step(now, |fd| watch.unset(fd)) {
             Outcome::NotYet => {
@@ -205,10 +271,11 @@ impl Core {
                 }
             }
             Outcome::Won { address, socket, ack } => {
-                let pair = &mut self.pairs[i];
-                pair.worked = Some(address);
+                let how = format!("dialled; no shared memory: {why}");
+                self.pairs[i].worked = Some(address);
                 self.watch.unset(&socket);
-                self.attach(i, socket, ack.generation, ack.received, "dialled");
+                let lane = Carrier::Tcp(StreamLane::new(socket));
+                self.attach(i, lane, ack.generation, ack.received, &how);
             }
             Outcome::Lost => {
                 let failed = std::mem::take(&mut race.failed);
@@ -228,22 +295,35 @@ impl Core {
             Refusal::Refused | Refusal::NoSuchProcess | Refusal::OtherVersion => self.is_its_host(i, *a),
             _ => false,
         });
-        let pair = &mut self.pairs[i];
         let theirs = failed.iter().find_map(|(_, why)| match why {
             Refusal::Better(generation) => Some(*generation),
             _ => None,
         });
+        match theirs {
+            Some(generation) => self.yield_to(i, generation, now),
+            None => self.dial_failed(i, told, left, &reasons(failed), now),
+        }
+    }
+
+    /// The other side's dial goes before ours; it has used generations up to this.
+    pub(crate) fn yield_to(&mut self, i: usize, generation: u16, now: Instant) {
+        let pair = &mut self.pairs[i];
+        pair.tries = pair.tries.saturating_add(1);
+        pair.seen_generation = generation;
+        pair.refused = None;
+        pair.dial = Dial::Resting(now + pair.rest().max(GIVE_WAY));
+    }
+
+    /// A dial has come to nothing. `told`: somebody who can know says that the process is not there; `left`: it itself does.
+    pub(crate) fn dial_failed(&mut self, i: usize, told: bool, left: bool, why: &str, now: Instant) {
+        let pair = &mut self.pairs[i];
         pair.tries = pair.tries.saturating_add(1);
         let mut rest = pair.rest();
-        if let Some(generation) = theirs {
-            pair.seen_generation = generation;
-            pair.refused = None;
-            rest = rest.max(Duration::from_millis(50));
-        } else if told {
+        if told {
             let since = *pair.refused.get_or_insert(now);
             if pair.was_up || now.duration_since(since) >= REFUSE_LIMIT {
                 let gone = if left { Gone::Finished } else { Gone::Dead };
-                return self.bury(i, gone, &reasons(failed));
+                return self.bury(i, gone, why);
             }
             rest = rest.min(Duration::from_millis(250));
         } else {
@@ -251,7 +331,7 @@ impl Core {
         }
         // Said less and less often.
         if pair.tries >= 8 && pair.tries.is_power_of_two() {
-            base::log!(Info, "{:?} cannot be reached yet: {}", pair.remote, reasons(failed));
+            base::log!(Info, "{:?} cannot be reached yet: {why}", pair.remote);
         }
         pair.dial = Dial::Resting(now + rest);
     }
@@ -278,11 +358,11 @@ impl Core {
 
     // ---- lanes
 
-    fn attach(&mut self, i: usize, socket: Socket, generation: u16, received: u64, how: &str) {
-        self.end_race(i);
+    pub(crate) fn attach(&mut self, i: usize, mut lane: Carrier, generation: u16, received: u64, how: &str) {
+        self.end_dial(i);
         let pair = &mut self.pairs[i];
         // Judged before the old lane goes.
-        if pair.path.attach(generation, Caps::STREAM, received).is_err() {
+        if !pair.path.could_attach(generation, received) {
             base::log!(Info, "{:?} answered what cannot be: connection closed", pair.remote);
             pair.dial = Dial::Resting(Instant::now() + Duration::from_millis(250));
             self.timed.insert(i);
@@ -290,22 +370,28 @@ impl Core {
         }
         self.drop_lane(i);
         let pair = &mut self.pairs[i];
-        base::log!(
-            Info,
-            "{:?} is connected to {:?} over tcp, {:?} ({how}, generation {generation})",
-            pair.local,
-            pair.remote,
-            socket.peer()
-        );
-        self.watch.set(&socket, Owner::Lane(i as u32), false);
-        pair.seen_at = socket.peer().map(|a| a.ip());
-        pair.lane = Some(Lane { lane: StreamLane::new(socket), generation, writing: false });
+        pair.path.attach(generation, lane.caps(), received).expect("it could");
+        let (local, remote) = (pair.local, pair.remote);
+        let over = match &mut lane {
+            Carrier::Shm(_) => "shared memory".into(),
+            Carrier::Tcp(lane) => {
+                pair.seen_at = lane.stream().peer().map(|a| a.ip());
+                format!("tcp, {:?}", lane.stream().peer())
+            }
+        };
+        base::log!(Info, "{local:?} is connected to {remote:?} over {over} ({how}; generation {generation})");
+        self.watch.set(lane.sign(), Owner::Lane(i as u32), false);
+        let shared = lane.shm().is_some();
+        pair.lane = Some(Lane { lane, generation, brought: 0, writing: false });
         (pair.lost, pair.refused) = (false, None);
         let again = std::mem::replace(&mut pair.was_up, true);
         let peer = pair.peer;
         self.prove(i);
         self.mark(i);
         self.timed.remove(&i);
+        if shared {
+            self.shm_attached(i);
+        }
         if again {
             // Once per new lane, so that what is missing comes once.
             self.engine.on_lane_lost(peer);
@@ -313,8 +399,9 @@ impl Core {
     }
 
     /// Forgets a dial that is under way.
-    pub(crate) fn end_race(&mut self, i: usize) {
-        if let Dial::Racing(race) = std::mem::replace(&mut self.pairs[i].dial, Dial::Idle) {
+    pub(crate) fn end_dial(&mut self, i: usize) {
+        self.end_near(i);
+        if let Dial::Racing(race, _) = std::mem::replace(&mut self.pairs[i].dial, Dial::Idle) {
             race.fds().for_each(|(fd, _)| self.watch.unset(fd));
         }
     }
@@ -324,8 +411,12 @@ impl Core {
         let pair = &mut self.pairs[i];
         let Some(mut lane) = pair.lane.take() else { return false };
         self.busy.retain(|b| *b != i);
-        self.watch.unset(&*lane.lane.stream());
+        self.watch.unset(lane.lane.sign());
+        pair.path.take_back(lane.lane.unread());
         pair.path.lane_lost(lane.generation);
+        if lane.lane.shm().is_some() {
+            self.shm_dropped(i);
+        }
         true
     }
 
@@ -356,7 +447,7 @@ impl Core {
     /// The process is dead, or has nothing to do with us any more.
     pub(crate) fn bury(&mut self, i: usize, gone: Gone, why: &str) {
         self.drop_lane(i);
-        self.end_race(i);
+        self.end_dial(i);
         let pair = &mut self.pairs[i];
         base::log!(Info, "{:?} is {gone:?}: {why}", pair.remote);
         pair.gone = Some(gone);
@@ -376,9 +467,7 @@ impl Core {
         self.next_tick = now + TICK;
         if self.accept_again.is_some_and(|t| now >= t) {
             self.accept_again = None;
-            for (n, fd) in self.listeners.iter().flat_map(|l| l.fds()).enumerate() {
-                self.watch.set(fd, Owner::Listener(n as u32), false);
-            }
+            self.doors(|watch, fd, owner| watch.set(fd, owner, false));
         }
         let expired: Vec<u32> = self.halfway.iter().filter(|(_, h)| h.expired(now)).map(|(n, _)| *n).collect();
         for n in expired {
@@ -396,9 +485,9 @@ impl Core {
             return;
         }
         match pair.dial {
-            Dial::Racing(_) => self.step_race(i, now),
+            Dial::Near(_) | Dial::Racing(..) => self.step_dial(i, now),
             Dial::Resting(until) if now < until => (),
-            Dial::Resting(_) | Dial::Idle => self.start_race(i, now),
+            Dial::Resting(_) | Dial::Idle => self.start_dial(i, now),
         }
     }
 
@@ -413,15 +502,16 @@ impl Core {
     pub(crate) fn shut(&mut self) {
         for i in 0..self.pairs.len() {
             self.drop_lane(i);
-            self.end_race(i);
+            self.end_dial(i);
         }
         for n in self.halfway.keys().copied().collect::<Vec<_>>() {
             self.drop_halfway(n);
         }
-        for fd in self.listeners.iter().flat_map(|l| l.fds()) {
-            self.watch.unset(fd);
-        }
+        self.doors(|watch, fd, _| watch.unset(fd));
         self.listeners = None;
+        if let Some(local) = &mut self.local {
+            local.door = None;
+        }
         self.accept_again = None;
         self.timed.clear();
         self.leaving.clear();
@@ -439,7 +529,7 @@ impl Core {
     pub fn cut(&mut self, local: ProcId, remote: ProcId) -> bool {
         let Some(i) = self.find_pair(local, remote) else { return false };
         let Some(lane) = &mut self.pairs[i].lane else { return false };
-        lane.lane.stream().cut();
+        lane.lane.cut();
         true
     }
 }

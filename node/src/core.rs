@@ -4,6 +4,8 @@
 //! table exactly as long as its operation is not over.
 
 use crate::config::{Config, StartError};
+use crate::connect::Knock;
+use crate::local::Local;
 use crate::memory::{Buffers, Counted, Layout};
 use crate::pair::Pair;
 use crate::watch::{Owner, Watch};
@@ -16,13 +18,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use transports::frame::MAX_PAYLOAD;
-use transports::tcp::{Contact, Halfway, Listeners, choose, own_contact};
+use transports::lane::Lanes;
+use transports::tcp::{Contact, Listeners, choose, own_contact};
 
 pub struct Core {
     pub(crate) engine: Engine,
     pub(crate) mem: Buffers,
     pub(crate) watch: Arc<Watch>,
     pub(crate) listeners: Option<Listeners>,
+    pub(crate) lanes: Lanes,
+    /// What there is for others on this host, if shared memory may be used.
+    pub(crate) local: Option<Local>,
     pub(crate) contact: Contact,
     pub(crate) groups: HashMap<u64, Known>,
     pub(crate) pairs: Vec<Pair>,
@@ -31,7 +37,7 @@ pub struct Core {
     pub(crate) between: HashMap<(u64, u64), Between>,
     next_number: u64,
     next_serial: u64,
-    pub(crate) halfway: HashMap<u32, Halfway>,
+    pub(crate) halfway: HashMap<u32, Knock>,
     pub(crate) next_halfway: u32,
     /// The listeners rest until then: out of descriptors.
     pub(crate) accept_again: Option<Instant>,
@@ -88,20 +94,26 @@ pub(crate) struct Between {
 
 impl Core {
     pub(crate) fn new(config: &Config, watch: Arc<Watch>) -> Result<Core, StartError> {
-        let addresses =
-            choose(config.iface.as_deref()).map_err(|e| StartError::Setting(format!("MPI_CONNECT_IFACE: {e}")))?;
-        let listeners =
-            Listeners::open(&addresses, config.ports).map_err(|e| StartError::system("no port to listen on", e))?;
+        let listeners = if config.lanes.tcp {
+            let addresses =
+                choose(config.iface.as_deref()).map_err(|e| StartError::Setting(format!("MPI_CONNECT_IFACE: {e}")))?;
+            Listeners::open(&addresses, config.ports).map_err(|e| StartError::system("no port to listen on", e))?
+        } else {
+            Listeners::none()
+        };
         for (i, fd) in listeners.fds().enumerate() {
             watch.set(fd, Owner::Listener(i as u32), false);
         }
         let contact = own_contact(random(), &listeners);
         base::log!(Info, "listening on {:?}", contact.addresses);
+        let local = Local::open(config, &contact.process, &watch);
         Ok(Core {
             engine: Engine::new(engine::Config::default()),
             mem: Buffers::default(),
             watch,
             listeners: Some(listeners),
+            lanes: config.lanes,
+            local,
             contact,
             groups: HashMap::new(),
             pairs: Vec::new(),

@@ -6,7 +6,6 @@
 use crate::Gone;
 use crate::core::{Between, Core};
 use crate::pair::Pair;
-use crate::sys::under_way;
 
 /// How many groups that have left are known to have, of those that one group of ours met. The calls that could still name
 /// one are collective over ours, so it is the last or the one before.
@@ -91,7 +90,7 @@ impl Core {
 
     fn end_pair(&mut self, i: usize, removed: bool) {
         self.drop_lane(i);
-        self.end_race(i);
+        self.end_dial(i);
         let peer = self.pairs[i].peer;
         let Pair { local, remote, gone, .. } = std::mem::replace(&mut self.pairs[i], Pair::nobody(peer));
         base::log!(Debug, "{local:?} and {remote:?} have done with each other");
@@ -162,7 +161,7 @@ impl Core {
     /// What lanes have taken, and how much of it is still in our kernel: for a slow way, all that is seen to move.
     pub(crate) fn sent(&mut self) -> (u64, u64) {
         let lanes = self.pairs.iter_mut().filter_map(|p| p.lane.as_mut());
-        (self.bytes_out, lanes.map(|l| under_way(&*l.lane.stream())).sum())
+        (self.bytes_out, lanes.map(|l| l.lane.under_way()).sum())
     }
 
     /// For tests: how many pairs there are.

@@ -2,10 +2,12 @@
 //! moves them while the program computes. The MPI face uses this room and no other below it; nothing here knows
 //! MPI. All state sits in one [`Core`] behind one lock, which is never held across a sleep.
 //!
-//! `core` is what is asked of it, `round` how data moves, `connect` how lanes come about and how deaths are noticed,
+//! `core` is what is asked of it, `round` how data moves, `connect` how lanes come about and how deaths are noticed, `near`
+//! and `local` the same for shared memory,
 //! `leave` how pairs end, `wait` how a caller blocks, `thread` what runs outside of calls, `convert` what is done to data
 //! of machines that lay it out otherwise.
 
+mod carrier;
 mod config;
 mod connect;
 mod convert;
@@ -13,7 +15,9 @@ mod copy;
 mod core;
 mod direct;
 mod leave;
+mod local;
 mod memory;
+mod near;
 mod node;
 mod pair;
 mod round;
@@ -33,6 +37,7 @@ pub use engine::{
 pub use memory::Layout;
 pub use node::Node;
 pub use shape::Shape;
+pub use transports::lane::Lanes;
 pub use transports::tcp::{Contact, PortRange};
 
 /// Our identity in one registered group. Others may connect to it while it is known.

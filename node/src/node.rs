@@ -50,6 +50,9 @@ impl Shared {
         if (core.is_timed() || core.is_dirty()) && self.sleeps_long.swap(false, Ordering::Relaxed) {
             self.watch.wake();
         }
+        if core.hand_back() {
+            self.watch.wake();
+        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! One process of ours and one of theirs: the path between them, the lane that carries it now, and how the next lane
 //! comes about. Data and small questions only; `connect` and `round` act on it.
 
+use crate::carrier::Carrier;
 use base::ProcId;
 use engine::{Gone, PeerId};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use transports::path::Path;
-use transports::stream::StreamLane;
-use transports::tcp::{Contact, Race, Socket};
+use transports::shm::Attempt;
+use transports::tcp::{Contact, Race};
 
 /// Control messages of one leader that nobody has asked for yet: how many, and bytes in all, which is one offer of the
 /// largest group and a little.
@@ -16,17 +17,33 @@ pub const MAX_CONTROLS: usize = 1024;
 pub const MAX_CONTROL_BYTES: usize = 65 << 20;
 
 pub struct Lane {
-    pub lane: StreamLane<Socket>,
+    pub lane: Carrier,
     pub generation: u16,
+    /// How often something was found on it.
+    pub brought: u32,
     /// Whether epoll is asked for writability.
     pub writing: bool,
 }
 
 pub enum Dial {
     Idle,
-    Racing(Race),
+    /// Over shared memory.
+    Near(Box<Attempt>),
+    /// Over TCP, and why not over shared memory.
+    Racing(Race, String),
     /// Until the next attempt.
     Resting(Instant),
+}
+
+impl Dial {
+    /// Whether a HELLO of ours is out, sent less than `limit` ago.
+    pub fn greeted_within(&self, limit: Duration, now: Instant) -> bool {
+        match self {
+            Dial::Near(attempt) => attempt.greeted_within(limit, now),
+            Dial::Racing(race, _) => race.greeted_within(limit, now),
+            Dial::Idle | Dial::Resting(_) => false,
+        }
+    }
 }
 
 pub struct Pair {

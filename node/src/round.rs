@@ -24,6 +24,7 @@ const PIECES: usize = 256;
 /// Sockets that are read without asking epoll: to ask costs as much as to read two.
 const MOST_BUSY: usize = 2;
 const LOOKS_AT_SOCKETS: u32 = 2;
+const LOOKS_AT_MEMORY: u32 = 32;
 /// Turns that all writers get before the readers are looked at again.
 const TURNS: usize = 8;
 
@@ -37,9 +38,10 @@ impl Core {
         for e in &events {
             match e.owner {
                 Owner::Wake => (),
+                Owner::Door => self.on_door(now),
                 Owner::Listener(n) => self.on_listener(n as usize, now),
                 Owner::Halfway(n) => self.on_halfway(n, now),
-                Owner::Dial(n) => self.step_race(n as usize, now),
+                Owner::Dial(n) => self.step_dial(n as usize, now),
                 Owner::Lane(n) => {
                     if e.writable {
                         self.mark(n as usize);
@@ -50,7 +52,7 @@ impl Core {
                 }
             }
         }
-        let busy = !events.is_empty();
+        let busy = !events.is_empty() | self.read_local();
         self.events = events;
         if self.is_timed() {
             self.tick(now);
@@ -72,13 +74,17 @@ impl Core {
 
     /// How often to look at the busy lanes, one time after the other; 0: there are none, only a round tells.
     pub(crate) fn looks(&self) -> u32 {
-        if self.busy.is_empty() { 0 } else { LOOKS_AT_SOCKETS }
+        match (self.busy.is_empty(), self.has_shm_lanes()) {
+            (false, _) => LOOKS_AT_SOCKETS,
+            (true, true) => LOOKS_AT_MEMORY,
+            (true, false) => 0,
+        }
     }
 
     /// Reads what is there on the busy lanes; whether anything was.
     pub(crate) fn glance(&mut self) -> bool {
         let before = self.bytes_in;
-        let mut found = false;
+        let mut found = self.read_local();
         for k in 0..self.busy.len() {
             if let Some(&i) = self.busy.get(k) {
                 found |= self.read(i);
@@ -92,7 +98,7 @@ impl Core {
 
     /// Something came from this pair.
     fn warm(&mut self, i: usize) {
-        if !self.busy.contains(&i) && self.pairs[i].lane.is_some() {
+        if !self.busy.contains(&i) && self.pairs[i].lane.as_ref().is_some_and(|l| l.lane.shm().is_none()) {
             self.busy.truncate(MOST_BUSY - 1);
             self.busy.insert(0, i);
         }
@@ -118,7 +124,7 @@ impl Core {
     }
 
     /// Whether anything came.
-    fn read(&mut self, i: usize) -> bool {
+    pub(crate) fn read(&mut self, i: usize) -> bool {
         let Some(pair) = self.pairs.get_mut(i) else { return false };
         let Some(Lane { lane, generation, .. }) = &mut pair.lane else { return false };
         let generation = *generation;
@@ -213,7 +219,7 @@ impl Core {
 
     pub(crate) fn write(&mut self, i: usize) {
         let pair = &mut self.pairs[i];
-        if let Some(Lane { lane, generation, writing }) = &mut pair.lane {
+        if let Some(Lane { lane, generation, writing, .. }) = &mut pair.lane {
             let before = lane.written();
             pair.path.pump(*generation, lane, &self.mem);
             let done = lane_flush(lane, &self.mem);
@@ -223,11 +229,20 @@ impl Core {
                 return self.lane_died(i);
             }
             let more = !done || pair.path.next_tx(*generation).is_some();
+            if let Some(shm) = lane.shm() {
+                // Nothing but a look, or the other side, tells when there is room.
+                let stuck = more && shm.is_stuck();
+                self.set_stuck(i, stuck);
+                if more && !stuck {
+                    self.mark(i);
+                }
+                return self.update_backlog(i);
+            }
             // Told once that there is room, the path gets all its turns before it asks again.
             let wait = more && !done;
             if wait != *writing {
                 *writing = wait;
-                self.watch.set(lane.stream(), Owner::Lane(i as u32), wait);
+                self.watch.set(lane.sign(), Owner::Lane(i as u32), wait);
             }
             if more && done {
                 self.mark(i);

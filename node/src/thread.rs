@@ -64,17 +64,23 @@ fn run(shared: &Shared) {
         }
         if !busy {
             let sleep = {
-                let core = shared.lock();
-                let sleep = match (core.is_dirty(), core.is_timed()) {
+                let mut core = shared.lock();
+                let mut sleep = match (core.is_dirty(), core.is_timed()) {
                     (true, _) => 0,
                     (_, true) => TICK.as_millis() as u16,
                     _ => LONG,
                 };
+                if sleep > 0 && !core.lie_down() {
+                    sleep = 0;
+                }
                 shared.sleeps_long.store(sleep == LONG, Ordering::Relaxed);
                 sleep
             };
             shared.watch.sleep(sleep);
             shared.sleeps_long.store(false, Ordering::Relaxed);
+            if sleep > 0 {
+                shared.lock().get_up();
+            }
             // Somebody came while we slept, and was woken too.
             if shared.waiting.load(Ordering::Relaxed) > 0 || shared.rounds.load(Ordering::Relaxed) != seen {
                 continue;

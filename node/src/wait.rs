@@ -155,11 +155,14 @@ pub fn wait_until<T>(
             core.cool();
         }
         let seen = shared.found(&core);
+        let lies = phase == Phase::Sleep && core.lie_down();
         drop(core);
         match phase {
             Phase::Sleep => {
                 let quiet = clock.now.saturating_duration_since(clock.below);
-                sleep(shared, seen, quiet, deadline.map(|d| d.duration_since(clock.now)));
+                if lies {
+                    sleep(shared, seen, quiet, deadline.map(|d| d.duration_since(clock.now)));
+                }
                 if poke() {
                     clock.below = Instant::now();
                 }
@@ -171,6 +174,9 @@ pub fn wait_until<T>(
             Phase::Spin => {}
         }
         core = shared.lock();
+        if lies {
+            core.get_up();
+        }
     }
 }
 

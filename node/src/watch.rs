@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     Wake,
+    /// Where processes of this host come to.
+    Door,
     /// A listening socket, by index.
     Listener(u32),
     /// A connection without a good HELLO, by its number.
@@ -28,6 +30,7 @@ impl Owner {
             Owner::Halfway(n) => (2, n),
             Owner::Dial(n) => (3, n),
             Owner::Lane(n) => (4, n),
+            Owner::Door => (5, 0),
         };
         kind << 32 | u64::from(n)
     }
@@ -39,6 +42,7 @@ impl Owner {
             2 => Owner::Halfway(n),
             3 => Owner::Dial(n),
             4 => Owner::Lane(n),
+            5 => Owner::Door,
             _ => Owner::Wake,
         }
     }
@@ -92,19 +96,17 @@ impl Watch {
         let _ = self.epoll.delete(fd);
     }
 
+    /// Sleeps until something happens, or so many milliseconds have passed. What has happened stays to be looked at, for
+    /// others who sleep too.
+    pub fn sleep(&self, millis: u16) {
+        // A signal is as good a reason to look again as any.
+        let _ = self.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::from(millis));
+    }
+
     /// What has happened, without waiting.
     pub fn look(&self, out: &mut Vec<Happened>) {
-        self.wait(out, EpollTimeout::ZERO);
-    }
-
-    /// Sleeps until something happens, or so many milliseconds have passed.
-    pub fn sleep(&self, millis: u16) {
-        self.wait(&mut Vec::new(), EpollTimeout::from(millis));
-    }
-
-    fn wait(&self, out: &mut Vec<Happened>, timeout: EpollTimeout) {
         let mut events = [EpollEvent::empty(); 64];
-        let n = self.epoll.wait(&mut events, timeout).unwrap_or(0);
+        let n = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         for e in &events[..n] {
             let owner = Owner::unpack(e.data());
             if owner == Owner::Wake {
@@ -122,6 +124,11 @@ impl Watch {
     /// Ends the sleep of one that sleeps in [`Watch::sleep`].
     pub fn wake(&self) {
         let _ = self.wake.write(1);
+    }
+
+    /// What ends such a sleep, for other processes.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
     }
 
     /// To sleep on with poll(2).

@@ -68,16 +68,10 @@ impl Header {
         let (source_rank, dest_rank) = (t.u32()?, t.u32()?);
         let (a, b) = (t.u64()?, t.u64()?);
         t.end()?;
-        let fields_good = match kind {
-            Kind::Msg => a > 0 && len > 0,
-            Kind::Ack => a == 0 && len == 0,
-            Kind::Bulk => len > 0 && b.checked_add(u64::from(len)).is_some(),
-            Kind::Switch => a <= u64::from(u16::MAX) && b == 0 && len == 0,
-        };
-        if !fields_good || flags & !ACK_NOW != 0 || len as usize > MAX_PAYLOAD {
+        if flags & !ACK_NOW != 0 {
             return Err(Malformed);
         }
-        Ok(Header {
+        let header = Header {
             len,
             kind,
             ack_now: flags & ACK_NOW != 0,
@@ -86,7 +80,20 @@ impl Header {
             dest: ProcId { incarnation: to, rank: dest_rank },
             a,
             b,
-        })
+        };
+        if header.is_sound() { Ok(header) } else { Err(Malformed) }
+    }
+
+    /// Whether the protocol knows such a frame.
+    pub fn is_sound(&self) -> bool {
+        let (len, a, b) = (self.len, self.a, self.b);
+        let fields_good = match self.kind {
+            Kind::Msg => a > 0 && len > 0,
+            Kind::Ack => a == 0 && len == 0,
+            Kind::Bulk => len > 0 && b.checked_add(u64::from(len)).is_some(),
+            Kind::Switch => a <= u64::from(u16::MAX) && b == 0 && len == 0,
+        };
+        fields_good && len as usize <= MAX_PAYLOAD
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Caps {
 impl Caps {
     /// A byte stream: TCP and its like.
     pub const STREAM: Caps = Caps { reliable: true, drainable: false, needs_retention: true, get: false, put: false };
+    /// Memory that two processes share: what it takes is with the other side at once.
+    pub const SHARED: Caps = Caps { reliable: true, drainable: true, needs_retention: false, get: false, put: false };
     /// Datagrams that may be lost, doubled and reordered.
     pub const DATAGRAM: Caps =
         Caps { reliable: false, drainable: false, needs_retention: true, get: false, put: false };
@@ -44,6 +46,30 @@ pub enum Payload<'a> {
     },
 }
 
+/// The kinds of lanes that may be used, as `MPI_CONNECT_LANES` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    pub shm: bool,
+    pub tcp: bool,
+}
+
+impl Lanes {
+    pub const ALL: Lanes = Lanes { shm: true, tcp: true };
+
+    /// Words with commas between, at least one.
+    pub fn parse(s: &str) -> Option<Lanes> {
+        let mut lanes = Lanes { shm: false, tcp: false };
+        for word in s.split(',') {
+            match word.trim() {
+                "shm" => lanes.shm = true,
+                "tcp" => lanes.tcp = true,
+                _ => return None,
+            }
+        }
+        Some(lanes)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Sent {
@@ -52,6 +78,14 @@ pub enum Sent {
     Taken,
     /// Nothing of the frame was taken: offer it, or a more urgent one, later.
     NoRoom,
+}
+
+/// Bodies of consecutive MSGs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// The sequence of the first.
+    pub first: u64,
+    pub bodies: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +130,11 @@ pub trait Lane<M: Memory> {
     /// Takes a frame, whole, or not at all. A user buffer that is gone (no pieces) when its turn comes belongs to an
     /// operation that the receiver has completed: the lane writes zeros, which nobody reads, and stays in step.
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent;
-    /// Goes on with what was taken and not yet written; true when nothing is left.
+    /// As [`Lane::try_send`]; `fill` writes the body where the lane wants it, which may hold anything before. It is called
+    /// once if the frame is taken, and not otherwise.
+    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent;
+    /// Goes on with what was taken and not yet written; true when nothing is left. To be called after a round of sends:
+    /// the other side may not be told before.
     fn flush(&mut self, mem: &M) -> bool;
 
     /// Reads up to about `budget` bytes and delivers them; gives how many it read (0: nothing is there).
@@ -108,4 +146,10 @@ pub trait Lane<M: Memory> {
     /// Takes no more frames (`NoRoom`) but goes on writing what it has taken and reading.
     fn quiesce(&mut self);
     fn resume(&mut self);
+
+    /// Of a lane without [`Caps::needs_retention`] that carries nothing any more: what it has taken and the other side may
+    /// not have read, as far as the lane knows.
+    fn unread(&mut self) -> Unread {
+        Unread::default()
+    }
 }

@@ -6,6 +6,7 @@
 pub mod frame;
 pub mod lane;
 pub mod path;
+pub mod shm;
 pub mod sim;
 pub mod stream;
 pub mod tcp;

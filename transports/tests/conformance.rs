@@ -3,14 +3,17 @@
 //! A new lane adds a [`Factory`] and a line at the end. Nothing here knows what is under a lane.
 
 use base::bytes::Malformed;
+use base::ident::random;
 use base::{Memory, ProcId};
 use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use transports::frame::{Header, Kind, MAX_PAYLOAD};
-use transports::lane::{Event, Lane, Payload, Sent, Sink};
+use transports::lane::{Event, Lane, Payload, Sent, Sink, Unread};
+use transports::shm::{self, Attempt, Door, Guest, Own, Parts, ShmLane};
 use transports::sim::{Rng, pipe};
 use transports::stream::{ByteStream, StreamLane, StripedLane};
 use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Listeners, Outcome, Race, Socket, Status, choose};
@@ -23,6 +26,12 @@ trait Factory {
     fn pair(&mut self) -> (Self::Lane, Self::Lane);
     /// Breaks the connection under a lane.
     fn cut(&mut self, lane: &mut Self::Lane);
+    /// Whether a sleeper would be woken for this lane within so many milliseconds; `None`: it cannot be slept on.
+    fn readable(&mut self, lane: &mut Self::Lane, millis: u16) -> Option<bool> {
+        // SAFETY: the lane keeps the descriptor open as long as it lives.
+        let fd = unsafe { BorrowedFd::borrow_raw(lane.fd()?) };
+        Some(poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], millis).unwrap() == 1)
+    }
     /// Puts bytes on the wire that no lane would write; false if this kind has no such thing.
     fn inject(&mut self, lane: &mut Self::Lane, bytes: &[u8]) -> bool;
 }
@@ -310,22 +319,74 @@ fn a_sink_that_objects_kills<F: Factory>(f: &mut F) {
     }
 }
 
-/// A descriptor, if there is one, is readable when and only when something is there.
+/// A sleeper is woken when and only when something is there.
 fn pollable<F: Factory>(f: &mut F) {
     let (mut a, mut b) = f.pair();
-    let Some(fd) = b.fd() else { return };
-    // SAFETY: the lane keeps the descriptor open to the end of this test.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let readable = |millis: u16| poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], millis).unwrap() == 1;
+    let Some(early) = f.readable(&mut b, 0) else { return };
+    assert!(!early);
     let (mem, mut seen) = (Mem::new(1), Seen::new(1));
-    assert!(!readable(0));
     assert_eq!(a.try_send(&mem, &header(Kind::Msg, 1, 0, 3), Payload::Bytes(b"abc")), Sent::Taken);
     assert!(a.flush(&mem));
-    assert!(readable(2000));
+    assert_eq!(f.readable(&mut b, 2000), Some(true));
     until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() == 1);
-    assert!(!readable(0));
+    assert_eq!(f.readable(&mut b, 0), Some(false));
     drop(a);
-    assert!(readable(2000));
+    assert_eq!(f.readable(&mut b, 2000), Some(true));
+}
+
+/// A body that is written in place arrives like any other.
+fn written_in_place<F: Factory>(f: &mut F) {
+    let (mut a, mut b) = f.pair();
+    let (mem, mut seen) = (Mem::new(1), Seen::new(1));
+    let sizes = [1, 48, 56, 57, 4000, 70_000, MAX_PAYLOAD, 2];
+    let mut sent = Vec::new();
+    for (i, size) in (1..).zip(sizes.iter().cycle().take(40)) {
+        let (h, body) = (header(Kind::Msg, i, 0, *size), bytes(*size, i));
+        let mut calls = 0;
+        until(&mut a, &mut b, &mem, &mut seen, |a, _| {
+            let taken = Lane::<Mem>::try_send_with(a, &h, &mut |to| {
+                calls += 1;
+                to.copy_from_slice(&body);
+            });
+            assert_eq!(calls, u32::from(taken == Sent::Taken));
+            taken == Sent::Taken
+        });
+        sent.push((h, body));
+    }
+    until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() == sent.len());
+    assert!(seen.frames == sent);
+}
+
+/// What the other side had not read when a lane without retention died can be had again, and nothing else.
+fn unread_is_given_back<F: Factory>(f: &mut F) {
+    let (mut a, mut b) = f.pair();
+    assert!(!Lane::<Mem>::caps(&a).needs_retention);
+    let (mut mem, mut seen) = (Mem::new(1 << 30), Seen::new(1 << 30));
+    mem.buffers.insert(5, bytes(100, 5));
+    seen.mem.buffers.insert(9, vec![0; 100]);
+    let sent: Vec<_> = (1..=20).map(|i| bytes((i * i * 7) as usize, i)).collect();
+    for (i, body) in (1..).zip(&sent) {
+        assert_eq!(a.try_send(&mem, &header(Kind::Msg, i, 0, body.len()), Payload::Bytes(body)), Sent::Taken);
+        let user = Payload::User { buf: 5, offset: 0 };
+        assert_eq!(a.try_send(&mem, &header(Kind::Bulk, 9, 0, 100), user), Sent::Taken);
+    }
+    assert_eq!(Lane::<Mem>::unread(&mut a), Unread { first: 1, bodies: sent.clone() });
+    a.flush(&mem);
+    // A little at a time.
+    while seen.frames.len() < 8 {
+        b.poll(&mut seen, 1);
+    }
+    f.cut(&mut a);
+    assert_eq!(Lane::<Mem>::unread(&mut a), Unread { first: 9, bodies: sent[8..].to_vec() });
+    // It is still there for the other side too.
+    let start = Instant::now();
+    while b.event() != Some(Event::Dead) {
+        assert!(start.elapsed() < LIMIT);
+        b.poll(&mut seen, 1 << 16);
+    }
+    assert_eq!(seen.frames.len(), 20);
+    let none = Lane::<Mem>::unread(&mut a);
+    assert_eq!((none.first, none.bodies.len()), (21, 0));
 }
 
 /// TCP, through a real listener and the real handshake.
@@ -435,6 +496,71 @@ fn write_all(stream: &mut impl ByteStream, mut bytes: &[u8]) -> bool {
     true
 }
 
+/// Shared memory, through a real listener and the real handshake.
+struct Shm {
+    door: Door,
+    process: [u8; 16],
+    /// Of the dialling side and of the other, with what wakes them.
+    own: [(Own, EventFd); 2],
+}
+
+impl Shm {
+    fn new() -> Shm {
+        let process = random();
+        let own = || {
+            let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).unwrap();
+            (Own::new(bell.as_fd()).unwrap(), bell)
+        };
+        Shm { door: Door::open(&process).unwrap(), process, own: [own(), own()] }
+    }
+}
+
+impl Factory for Shm {
+    type Lane = ShmLane;
+
+    fn pair(&mut self) -> (Self::Lane, Self::Lane) {
+        let (a, b) = (ProcId { incarnation: 1, rank: 2 }, ProcId { incarnation: 3, rank: 4 });
+        let hello = Hello { source: a, dest: b, cookie: [3; 16], process: [4; 16], generation: 1, received: 0 };
+        let now = Instant::now();
+        let mut attempt = Attempt::new(hello.clone(), self.process, 3, now).unwrap();
+        assert!(matches!(attempt.step(&self.own[0].0, now), shm::Step::NotYet));
+        let mut guest = Guest::new(self.door.accept().unwrap(), now);
+        let shm::Arrived::Hello(got) = guest.step() else { panic!("no hello") };
+        assert_eq!(*got, hello);
+        assert!(matches!(guest.step(), shm::Arrived::NotYet));
+        let ack = HelloAck { status: Status::Good, generation: 1, process: self.process, received: 7 };
+        guest.answer(&ack, &self.own[1].0, 500).unwrap();
+        let shm::Step::Good(got) = attempt.step(&self.own[0].0, now) else { panic!("no ack") };
+        assert_eq!(got, ack);
+        assert!(matches!(guest.step(), shm::Arrived::Ready));
+        let lane = |parts: Option<Parts>, local, remote| ShmLane::new(parts.unwrap(), local, remote, 1);
+        (lane(attempt.into_parts(), a, b), lane(guest.into_parts(), b, a))
+    }
+
+    fn readable(&mut self, lane: &mut Self::Lane, millis: u16) -> Option<bool> {
+        let (own, bell) = &self.own[1];
+        own.doze();
+        if lane.has_input() {
+            own.rise();
+            return Some(true);
+        }
+        own.take(|_| ());
+        let mut fds = [PollFd::new(lane.sign(), PollFlags::POLLIN), PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
+        let awake = poll(&mut fds, millis).unwrap() > 0;
+        own.rise();
+        let _ = bell.read();
+        Some(awake)
+    }
+
+    fn cut(&mut self, lane: &mut Self::Lane) {
+        lane.cut();
+    }
+
+    fn inject(&mut self, _: &mut Self::Lane, _: &[u8]) -> bool {
+        false
+    }
+}
+
 macro_rules! conformance {
     ($name:ident, $make:expr, [$($case:ident),* $(,)?]) => {
         mod $name {
@@ -444,8 +570,8 @@ macro_rules! conformance {
     };
     ($name:ident, $make:expr) => {
         conformance!($name, $make, [
-            order_and_sizes, bulk_among_frames, unwanted_and_vanished, no_room_then_writable, quiesce_and_resume,
-            death_on_both_sides, last_words, nonsense_kills, a_sink_that_objects_kills, pollable,
+            order_and_sizes, written_in_place, bulk_among_frames, unwanted_and_vanished, no_room_then_writable,
+            quiesce_and_resume, death_on_both_sides, last_words, nonsense_kills, a_sink_that_objects_kills, pollable,
         ]);
     };
 }
@@ -481,4 +607,51 @@ fn a_lost_stripe_is_told_and_the_others_go_on() {
     told[1] |= Lane::<Mem>::event(&mut b) == Some(Event::BulkLost);
     assert_eq!(told, [true; 2]);
     assert_eq!(Lane::<Mem>::event(&mut b), None);
+}
+
+// Without nonsense: what is in shared memory has no bytes of a wire; its own tests do that.
+conformance!(
+    shm_lane,
+    Shm::new(),
+    [
+        order_and_sizes,
+        written_in_place,
+        bulk_among_frames,
+        unwanted_and_vanished,
+        no_room_then_writable,
+        quiesce_and_resume,
+        death_on_both_sides,
+        last_words,
+        a_sink_that_objects_kills,
+        pollable,
+        unread_is_given_back,
+    ]
+);
+
+/// Nobody makes a system call for one who is awake, and one is enough for a sleeper, whatever comes.
+#[test]
+fn a_sleeper_over_shared_memory_is_woken_once() {
+    let mut f = Shm::new();
+    let (mut a, b) = f.pair();
+    let mem = Mem::new(1);
+    let mut i = 0;
+    let mut send = |a: &mut ShmLane| {
+        i += 1;
+        assert_eq!(a.try_send(&mem, &header(Kind::Msg, i, 0, 3), Payload::Bytes(b"abc")), Sent::Taken);
+        a.flush(&mem);
+    };
+    for direct in [false, true] {
+        let (own, bell) = &f.own[1];
+        b.set_direct(direct);
+        send(&mut a);
+        assert!(bell.read().is_err() && own.any() != direct);
+        own.take(|bit| assert_eq!(bit, 500));
+        own.doze();
+        send(&mut a);
+        send(&mut a);
+        assert_eq!(bell.read(), Ok(1));
+        assert!(!own.dozes() && own.any() != direct);
+        own.take(|bit| assert_eq!(bit, 500));
+    }
+    assert!(b.has_input());
 }

@@ -28,12 +28,14 @@ impl Incoming {
         Incoming { received: 0, held: BTreeMap::new(), held_bytes: 0, frames: 0, bytes: 0, ack_due: false, repeated: 0 }
     }
 
-    /// A frame that came over a lossy lane may be dropped for want of room: it will come again.
+    /// A frame that came over a lossy lane may be dropped for want of room: it will come again. `owed`: the other side
+    /// keeps it until it is acknowledged.
     pub fn take(
         &mut self,
         sequence: u64,
         body: &[u8],
         lossy: bool,
+        owed: bool,
         limits: &Limits,
         deliver: &mut impl FnMut(&[u8]) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
@@ -54,10 +56,10 @@ impl Incoming {
             }
             return if room || lossy { Ok(()) } else { Err(Malformed) };
         }
-        self.deliver(body, deliver)?;
+        self.deliver(body, owed, deliver)?;
         while let Some(body) = self.held.remove(&(self.received + 1)) {
             self.held_bytes -= body.len();
-            self.deliver(&body, deliver)?;
+            self.deliver(&body, true, deliver)?;
         }
         Ok(())
     }
@@ -65,10 +67,14 @@ impl Incoming {
     fn deliver(
         &mut self,
         body: &[u8],
+        owed: bool,
         deliver: &mut impl FnMut(&[u8]) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
         deliver(body)?;
         self.received += 1;
+        if !owed {
+            return Ok(());
+        }
         self.frames += 1;
         self.bytes += body.len();
         if self.frames >= ACK_FRAMES || self.bytes >= ACK_BYTES {

@@ -14,7 +14,7 @@ mod outgoing;
 mod tests;
 
 use crate::frame::{Header, Kind, older};
-use crate::lane::{Caps, Lane, Payload, Sent};
+use crate::lane::{Caps, Lane, Payload, Sent, Unread};
 use base::bytes::Malformed;
 use base::{BufId, Memory, ProcId};
 use incoming::Incoming;
@@ -341,7 +341,8 @@ impl Path {
                 let body = self.out.body_at_cursor().expect("chosen because it is there");
                 let last = self.out.cursor == self.out.last();
                 header.kind = Kind::Msg;
-                header.ack_now = last && (self.out.flush || self.loses() || self.retains_much());
+                let kept = self.keeps(generation);
+                header.ack_now = last && kept && (self.out.flush || self.loses() || self.retains_much());
                 header.len = body.len() as u32;
                 header.a = self.out.cursor;
                 header.b = self.inc.received;
@@ -372,7 +373,11 @@ impl Path {
                 left.expect("chosen because it is there").marked = true;
             }
             Some(Choice::Msg) => {
-                self.out.cursor += 1;
+                if self.keeps(generation) {
+                    self.out.cursor += 1;
+                } else {
+                    self.out.handed_over();
+                }
                 self.inc.ack_sent();
             }
             Some(Choice::Ack) => {
@@ -384,6 +389,48 @@ impl Path {
             }
             None => {}
         }
+    }
+
+    /// Whether what goes on this lane is kept until it is acknowledged. After a [`Path::switch`] all is: what follows must
+    /// not be let go before what went on the lane that was left.
+    fn keeps(&self, generation: u16) -> bool {
+        self.switched || !self.active.is_some_and(|a| a.generation == generation && !a.caps.needs_retention)
+    }
+
+    /// Sends a first-class body at once, if the active lane is one on which nothing need be kept, and nothing waits before
+    /// it: `fill` writes it in place. Then flush the lane. Otherwise nothing has happened: [`Path::send`] it.
+    pub fn send_now<M: Memory>(
+        &mut self,
+        lane: &mut (impl Lane<M> + ?Sized),
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> bool {
+        let Some(Active { generation, .. }) = self.active else { return false };
+        if !self.out.retained.is_empty() || self.keeps(generation) {
+            return false;
+        }
+        let header = Header {
+            len: len as u32,
+            kind: Kind::Msg,
+            ack_now: false,
+            generation,
+            source: self.local,
+            dest: self.remote,
+            a: self.out.cursor,
+            b: self.inc.received,
+        };
+        let taken = lane.try_send_with(&header, fill) == Sent::Taken;
+        if taken {
+            self.out.handed_over_directly();
+            self.inc.ack_sent();
+        }
+        taken
+    }
+
+    /// What a lane had taken that needs no retention, and the other side may not have read: to be said before
+    /// [`Path::lane_lost`].
+    pub fn take_back(&mut self, unread: Unread) {
+        self.out.take_back(unread.first, unread.bodies);
     }
 
     /// Gives the lane all it takes.
@@ -453,7 +500,8 @@ impl Path {
                 if in_order && header.a > next {
                     return Err(Malformed);
                 }
-                self.inc.take(header.a, payload, self.lossy, &self.limits, &mut deliver)?;
+                let owed = self.keeps(header.generation);
+                self.inc.take(header.a, payload, self.lossy, owed, &self.limits, &mut deliver)?;
             }
         }
         self.inc.ack_due |= header.ack_now;

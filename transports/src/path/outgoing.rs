@@ -72,6 +72,39 @@ impl Outgoing {
         Ok(())
     }
 
+    /// A lane that loses nothing has the body at the cursor. If it is the oldest that is kept, it need not be.
+    pub fn handed_over(&mut self) {
+        if self.cursor == self.acked + 1 {
+            self.let_go();
+        } else {
+            self.cursor += 1;
+        }
+    }
+
+    fn let_go(&mut self) {
+        let up_to = self.acked + 1;
+        self.acknowledged(up_to).expect("the body at the cursor is kept");
+    }
+
+    /// Such a lane has a body with this sequence that was never kept.
+    pub fn handed_over_directly(&mut self) {
+        debug_assert!(self.retained.is_empty());
+        self.acked += 1;
+        self.cursor = self.acked + 1;
+    }
+
+    /// Keeps again what such a lane had and the other side may not have: `bodies`, the first with this sequence.
+    pub fn take_back(&mut self, first: u64, bodies: Vec<Vec<u8>>) {
+        // What follows them is kept already.
+        let n = (self.acked + 1).saturating_sub(first).min(bodies.len() as u64);
+        debug_assert!(n == 0 || first + n == self.acked + 1, "nothing is left out between them and what is kept");
+        for body in bodies.into_iter().take(n as usize).rev() {
+            self.bytes += body.len();
+            self.retained.push_front(body);
+            self.acked -= 1;
+        }
+    }
+
     /// Everything that is not acknowledged goes once more.
     pub fn rewind(&mut self) {
         self.cursor = self.acked + 1;

@@ -235,3 +235,93 @@ fn a_backlogged_path_asks_for_acknowledgement() {
     a.queue_bulk(BulkTx { receiver_op: 1, buf: 1, offset: 0, len: 1 });
     assert!(a.backlogged());
 }
+
+fn lossless() -> (Path, Path) {
+    let (mut a, mut b) = (Path::new(A, B), Path::new(B, A));
+    a.attach(1, Caps::SHARED, 0).unwrap();
+    b.attach(1, Caps::SHARED, 0).unwrap();
+    (a, b)
+}
+
+#[test]
+fn what_a_lane_without_retention_takes_is_not_kept() {
+    let (mut a, mut b) = lossless();
+    bodies(0..200).into_iter().for_each(|m| a.send(m));
+    assert_eq!(a.unacknowledged(), 200);
+    a.flush();
+    let frames = drain(&mut a, 1);
+    assert!(a.all_acknowledged() && a.retained_bytes() == 0);
+    assert_eq!(feed(&mut b, &frames), Ok(bodies(0..200)));
+    // Nobody waits for a word.
+    assert!(frames.iter().all(|(h, _)| !h.ack_now));
+    assert_eq!(drain(&mut b, 1), []);
+}
+
+#[test]
+fn what_was_taken_and_not_read_goes_over_the_next_lane() {
+    for caps in [Caps::SHARED, Caps::STREAM] {
+        let (mut a, mut b) = lossless();
+        bodies(0..10).into_iter().for_each(|m| a.send(m));
+        let frames = drain(&mut a, 1);
+        a.send(vec![10]);
+        // The other side reads one more than the lane knew when it was asked.
+        assert_eq!(feed(&mut b, &frames[..7]), Ok(bodies(0..7)));
+        a.take_back(Unread { first: 7, bodies: bodies(6..10) });
+        a.lane_lost(1);
+        b.lane_lost(1);
+        assert_eq!(a.unacknowledged(), 5);
+        a.attach(2, caps, b.received()).unwrap();
+        b.attach(2, caps, a.received()).unwrap();
+        assert_eq!(feed_all(&mut b, &mut a, 2), bodies(7..11));
+        assert_eq!((b.received(), b.repeated(), a.received()), (11, 0, 0));
+    }
+}
+
+/// All that `from` has for a lane, delivered to `to`.
+fn feed_all(to: &mut Path, from: &mut Path, generation: u16) -> Vec<Vec<u8>> {
+    let frames = drain(from, generation);
+    feed(to, &frames).unwrap()
+}
+
+#[test]
+fn a_lane_that_is_lost_between_takes_nothing_with_it() {
+    // Retained on a stream, unread there, then over shared memory, unread there too.
+    let (mut a, mut b) = pair();
+    bodies(0..4).into_iter().for_each(|m| a.send(m));
+    let frames = drain(&mut a, 1);
+    feed(&mut b, &frames[..2]).unwrap();
+    for p in [&mut a, &mut b] {
+        p.lane_lost(1);
+    }
+    a.attach(2, Caps::SHARED, b.received()).unwrap();
+    b.attach(2, Caps::SHARED, 0).unwrap();
+    a.send(vec![4]);
+    let frames = drain(&mut a, 2);
+    assert!(a.all_acknowledged());
+    assert_eq!(feed(&mut b, &frames[..1]), Ok(bodies(2..3)));
+    a.take_back(Unread { first: 4, bodies: bodies(3..5) });
+    a.lane_lost(2);
+    b.lane_lost(2);
+    a.attach(3, Caps::STREAM, b.received()).unwrap();
+    b.attach(3, Caps::STREAM, 0).unwrap();
+    assert_eq!(feed_all(&mut b, &mut a, 3), bodies(3..5));
+}
+
+#[test]
+fn after_a_switch_to_a_lane_without_retention_all_is_kept_for_a_while() {
+    let (mut a, mut b) = pair();
+    a.send(vec![0]);
+    let old = drain(&mut a, 1);
+    a.switch(2, Caps::SHARED).unwrap();
+    b.switch(2, Caps::SHARED).unwrap();
+    a.send(vec![1]);
+    let marked = drain(&mut a, 1);
+    let new = drain(&mut a, 2);
+    assert_eq!(a.unacknowledged(), 2);
+    assert_eq!(feed(&mut b, &new), Ok(vec![]));
+    assert_eq!(feed(&mut b, &old), Ok(bodies(0..2)));
+    feed(&mut b, &marked).unwrap();
+    let acks = drain(&mut b, 2);
+    feed(&mut a, &acks).unwrap();
+    assert!(a.all_acknowledged());
+}

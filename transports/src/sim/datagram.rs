@@ -105,6 +105,28 @@ impl Drop for DatagramLane {
     }
 }
 
+impl DatagramLane {
+    fn take(&mut self, header: &Header, add_body: impl FnOnce(&mut Vec<u8>)) -> Sent {
+        let full = self.tx.borrow().frames.len() >= self.capacity;
+        if self.quiet || full {
+            self.refused = true;
+            return Sent::NoRoom;
+        }
+        let mut frame = header.encode().to_vec();
+        add_body(&mut frame);
+        if self.rng.percent(self.faults.loss_percent) {
+            self.injected.borrow_mut().lost += 1;
+            return Sent::Taken;
+        }
+        if self.rng.percent(self.faults.double_percent) {
+            self.injected.borrow_mut().doubled += 1;
+            self.carry(frame.clone());
+        }
+        self.carry(frame);
+        Sent::Taken
+    }
+}
+
 impl<M: Memory> Lane<M> for DatagramLane {
     fn caps(&self) -> Caps {
         Caps::DATAGRAM
@@ -119,13 +141,7 @@ impl<M: Memory> Lane<M> for DatagramLane {
     }
 
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
-        let full = self.tx.borrow().frames.len() >= self.capacity;
-        if self.quiet || full {
-            self.refused = true;
-            return Sent::NoRoom;
-        }
-        let mut frame = header.encode().to_vec();
-        match payload {
+        self.take(header, |frame| match payload {
             Payload::Bytes(bytes) => frame.extend_from_slice(bytes),
             Payload::User { buf, offset } => {
                 mem.with_slices(buf, offset, header.len as usize, usize::MAX, |pieces| {
@@ -133,17 +149,14 @@ impl<M: Memory> Lane<M> for DatagramLane {
                 });
                 frame.resize(HEADER + header.len as usize, 0);
             }
-        }
-        if self.rng.percent(self.faults.loss_percent) {
-            self.injected.borrow_mut().lost += 1;
-            return Sent::Taken;
-        }
-        if self.rng.percent(self.faults.double_percent) {
-            self.injected.borrow_mut().doubled += 1;
-            self.carry(frame.clone());
-        }
-        self.carry(frame);
-        Sent::Taken
+        })
+    }
+
+    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+        self.take(header, |frame| {
+            frame.resize(HEADER + header.len as usize, 0);
+            fill(&mut frame[HEADER..]);
+        })
     }
 
     fn flush(&mut self, _mem: &M) -> bool {

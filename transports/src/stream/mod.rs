@@ -154,6 +154,15 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
         Sent::Taken
     }
 
+    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+        if self.death.is_some() || self.quiet || !self.tx.room() {
+            self.refused = true;
+            return Sent::NoRoom;
+        }
+        self.tx.add_with(header, fill);
+        Sent::Taken
+    }
+
     fn flush(&mut self, mem: &M) -> bool {
         self.push(mem)
     }

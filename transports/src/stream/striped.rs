@@ -97,6 +97,10 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
         Sent::NoRoom
     }
 
+    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+        Lane::<M>::try_send_with(&mut self.first, header, fill)
+    }
+
     fn flush(&mut self, mem: &M) -> bool {
         // Each gets its turn, whatever the others say; of those that have died, nothing is left.
         let done = self.first.flush(mem);

@@ -59,16 +59,28 @@ impl Writer {
 
     /// Takes a frame; there must be room.
     pub fn add(&mut self, header: &Header, payload: Payload<'_>) {
+        self.add_header(header);
+        match payload {
+            Payload::Bytes(bytes) => self.buf.extend_from_slice(bytes),
+            Payload::User { buf, offset } => self.user = Some(User { buf, offset, left: header.len as usize }),
+        }
+    }
+
+    /// Takes a frame whose body `fill` writes; there must be room.
+    pub fn add_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) {
+        self.add_header(header);
+        let at = self.buf.len();
+        self.buf.resize(at + header.len as usize, 0);
+        fill(&mut self.buf[at..]);
+    }
+
+    fn add_header(&mut self, header: &Header) {
         debug_assert!(self.room());
         if self.written > 0 {
             self.buf.drain(..self.written);
             self.written = 0;
         }
         self.buf.extend_from_slice(&header.encode());
-        match payload {
-            Payload::Bytes(bytes) => self.buf.extend_from_slice(bytes),
-            Payload::User { buf, offset } => self.user = Some(User { buf, offset, left: header.len as usize }),
-        }
     }
 
     /// Writes what it can; true when nothing is left.

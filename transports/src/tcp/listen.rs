@@ -40,6 +40,11 @@ impl Listeners {
         if out.is_empty() { Err(last) } else { Ok(Listeners(out)) }
     }
 
+    /// Listens nowhere.
+    pub fn none() -> Listeners {
+        Listeners(Vec::new())
+    }
+
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.0.iter().filter_map(|l| l.local_addr().ok()).collect()
     }

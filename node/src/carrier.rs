@@ -1,0 +1,123 @@
+//! The kinds of lanes that a node has, behind one face.
+//!
+//! Used by `round` and `connect`; what only one kind has is asked of that kind.
+
+use crate::memory::Buffers;
+use crate::sys::under_way;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use transports::frame::Header;
+use transports::lane::{Caps, Event, Lane, Payload, Sent, Sink, Unread};
+use transports::shm::ShmLane;
+use transports::stream::{Death, StreamLane};
+use transports::tcp::Socket;
+
+// There is one for each pair, in place: nobody gains from another hop.
+#[allow(clippy::large_enum_variant)]
+pub enum Carrier {
+    Tcp(StreamLane<Socket>),
+    Shm(ShmLane),
+}
+
+/// The same for either kind.
+macro_rules! each {
+    ($carrier:expr, $lane:ident => $e:expr) => {
+        match $carrier {
+            Carrier::Tcp($lane) => $e,
+            Carrier::Shm($lane) => $e,
+        }
+    };
+}
+
+impl Carrier {
+    pub fn shm(&self) -> Option<&ShmLane> {
+        match self {
+            Carrier::Shm(lane) => Some(lane),
+            Carrier::Tcp(_) => None,
+        }
+    }
+
+    /// What epoll watches.
+    pub fn sign(&mut self) -> BorrowedFd<'_> {
+        match self {
+            Carrier::Tcp(lane) => AsFd::as_fd(lane.stream()),
+            Carrier::Shm(lane) => lane.sign(),
+        }
+    }
+
+    /// Bytes written in all.
+    pub fn written(&self) -> u64 {
+        each!(self, lane => lane.written())
+    }
+
+    /// Why the lane died, once it has.
+    pub fn death(&self) -> Option<&Death> {
+        each!(self, lane => lane.death())
+    }
+
+    /// Bytes that were written and have not reached the other side's kernel.
+    pub fn under_way(&mut self) -> u64 {
+        match self {
+            Carrier::Tcp(lane) => under_way(&*lane.stream()),
+            Carrier::Shm(_) => 0,
+        }
+    }
+
+    /// For tests: ends it as a broken network would.
+    pub fn cut(&mut self) {
+        match self {
+            Carrier::Tcp(lane) => lane.stream().cut(),
+            Carrier::Shm(lane) => lane.cut(),
+        }
+    }
+}
+
+impl Lane<Buffers> for Carrier {
+    fn caps(&self) -> Caps {
+        each!(self, lane => Lane::<Buffers>::caps(lane))
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        each!(self, lane => Lane::<Buffers>::fd(lane))
+    }
+
+    fn wants_write(&self) -> bool {
+        each!(self, lane => Lane::<Buffers>::wants_write(lane))
+    }
+
+    #[inline]
+    fn try_send(&mut self, mem: &Buffers, header: &Header, payload: Payload<'_>) -> Sent {
+        each!(self, lane => lane.try_send(mem, header, payload))
+    }
+
+    #[inline]
+    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+        each!(self, lane => Lane::<Buffers>::try_send_with(lane, header, fill))
+    }
+
+    #[inline]
+    fn flush(&mut self, mem: &Buffers) -> bool {
+        each!(self, lane => lane.flush(mem))
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        each!(self, lane => Lane::<Buffers>::poll(lane, sink, budget))
+    }
+
+    #[inline]
+    fn event(&mut self) -> Option<Event> {
+        each!(self, lane => Lane::<Buffers>::event(lane))
+    }
+
+    fn quiesce(&mut self) {
+        each!(self, lane => Lane::<Buffers>::quiesce(lane));
+    }
+
+    fn resume(&mut self) {
+        each!(self, lane => Lane::<Buffers>::resume(lane));
+    }
+
+    fn unread(&mut self) -> Unread {
+        each!(self, lane => Lane::<Buffers>::unread(lane))
+    }
+}

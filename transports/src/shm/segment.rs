@@ -1,0 +1,140 @@
+//! A piece of memory that two processes map, and nothing else has a name for: when both are gone, so is it.
+//!
+//! Made by one side of a lane and handed to the other as a descriptor. Invariant: as long as a [`Segment`] lives, all of
+//! its bytes are mapped; it can neither shrink nor grow, so touching it raises no signal.
+
+use super::ground::Ground;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, munmap};
+use nix::sys::stat::fstat;
+use nix::unistd::ftruncate;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SEAL);
+
+pub struct Segment {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to no thread, and all access to it goes through `Ground`.
+unsafe impl Send for Segment {}
+// SAFETY: words are atomic, and who touches bytes promises that nobody else does.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// New memory, all zero, none of it in use before it is touched; and what makes it another process's too.
+    pub fn create(len: usize) -> io::Result<(Segment, OwnedFd)> {
+        let fd = memfd_create("mpi_connect", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        ftruncate(&fd, len as i64)?;
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(SEALS))?;
+        Ok((Segment::map(&fd, len)?, fd))
+    }
+
+    /// Memory that another process has made.
+    pub fn adopt(fd: OwnedFd, len: usize) -> io::Result<Segment> {
+        // Only memory files can be sealed at all.
+        let seals = SealFlag::from_bits_truncate(fcntl(&fd, FcntlArg::F_GET_SEALS)?);
+        if !seals.contains(SEALS) || fstat(&fd)?.st_size != len as i64 {
+            return Err(Errno::EBADMSG.into());
+        }
+        Segment::map(&fd, len)
+    }
+
+    fn map(fd: impl AsFd, len: usize) -> io::Result<Segment> {
+        let size = NonZeroUsize::new(len).ok_or(Errno::EINVAL)?;
+        // SAFETY: a new mapping, at an address that the kernel chooses.
+        let at =
+            unsafe { mmap(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, fd, 0)? };
+        let segment = Segment { at: at.cast(), len };
+        // SAFETY: the mapping is ours. A forked child does not have it: there nothing of this library runs.
+        unsafe { madvise(at, len, MmapAdvise::MADV_DONTFORK)? };
+        Ok(segment)
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at < self.len && self.len - at >= 8);
+        // SAFETY: mapped as long as `self` lives, aligned, and a word is only ever touched as one.
+        unsafe { AtomicU64::from_ptr(self.at.as_ptr().add(at).cast()) }
+    }
+
+    fn bytes(&self, at: usize, len: usize) -> *mut u8 {
+        assert!(at <= self.len && len <= self.len - at);
+        // SAFETY: within the mapping.
+        unsafe { self.at.as_ptr().add(at) }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: mapped here, and nobody can have a reference into it any more.
+        let _ = unsafe { munmap(self.at.cast(), self.len) };
+    }
+}
+
+impl Ground for Segment {
+    fn load(&self, at: usize, order: Ordering) -> u64 {
+        self.word(at).load(order)
+    }
+
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        self.word(at).store(value, order);
+    }
+
+    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64 {
+        self.word(at).swap(value, order)
+    }
+
+    fn or_fenced(&self, at: usize, bits: u64) {
+        self.word(at).fetch_or(bits, Ordering::SeqCst);
+        // There it is one already.
+        #[cfg(not(target_arch = "x86_64"))]
+        fence(Ordering::SeqCst);
+    }
+
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    unsafe fn read<R>(&self, at: usize, len: usize, f: impl FnOnce(&[u8]) -> R) -> R {
+        // SAFETY: mapped, and the caller promises that nobody writes there.
+        f(unsafe { std::slice::from_raw_parts(self.bytes(at, len), len) })
+    }
+
+    unsafe fn write<R>(&self, at: usize, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        // SAFETY: mapped, and the caller promises that nobody else touches it.
+        f(unsafe { std::slice::from_raw_parts_mut(self.bytes(at, len), len) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_see_the_same() {
+        let (a, fd) = Segment::create(8192).unwrap();
+        let b = Segment::adopt(fd, 8192).unwrap();
+        a.store(4096, 7, Ordering::Release);
+        assert_eq!(b.load(4096, Ordering::Acquire), 7);
+        assert_eq!(b.load(0, Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn what_could_shrink_is_refused() {
+        let fd = memfd_create("mpi_connect", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).unwrap();
+        ftruncate(&fd, 8192).unwrap();
+        assert!(Segment::adopt(fd, 8192).is_err());
+        let (_, fd) = Segment::create(8192).unwrap();
+        assert!(ftruncate(&fd, 4096).is_err());
+        assert!(Segment::adopt(fd, 16_384).is_err());
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        assert!(Segment::adopt(file.into(), 8192).is_err());
+    }
+}
