@@ -16,10 +16,12 @@ mod context;
 mod credit;
 mod intervals;
 mod loss;
+mod matching;
 mod ops;
 mod parts;
 mod receive;
 mod send;
+mod spare;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -33,9 +35,11 @@ pub use wire::EagerHead;
 use base::Memory;
 use base::bytes::Malformed;
 use credit::Granting;
+use matching::{Posted, Unexpected};
 use ops::Ops;
 use serde::{Deserialize, Serialize};
-use state::{Arrived, Body, Claimed, Context, Group, Peer, State};
+use spare::Spare;
+use state::{Arrived, Body, Context, Group, Peer, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::Message;
 
@@ -53,11 +57,13 @@ pub struct Engine {
     contexts: Vec<Option<Context>>,
     ops: Ops,
     last_claim: u64,
-    /// By the numbers of matched probes.
-    claimed: BTreeMap<u64, Claimed>,
+    /// Messages that only the receives of their claimants get, by the numbers of matched probes.
+    claimed: BTreeMap<u64, Arrived>,
     /// Sends that ended here with their RTS still at the peer: (peer, context). A CTS for one is refused.
     withdrawn: BTreeMap<u64, (PeerId, ContextId)>,
     out: VecDeque<Output>,
+    #[serde(skip)]
+    spare: Spare,
     /// Peers that have bulk to be sent, in turn.
     turns: VecDeque<PeerId>,
     /// Some peer is gone or has closed something: only then are faults looked for.
@@ -79,6 +85,7 @@ impl Engine {
             claimed: BTreeMap::new(),
             withdrawn: BTreeMap::new(),
             out: VecDeque::new(),
+            spare: Spare::default(),
             turns: VecDeque::new(),
             troubled: false,
             at_end: 0,
@@ -135,8 +142,7 @@ impl Engine {
 
     /// Whether some operation or claimed message of ours needs this peer.
     pub fn depends_on(&self, peer: PeerId) -> bool {
-        self.claimed.values().any(|c| c.message.peer == peer)
-            || self.ops.iter().any(|(_, op)| op.state.depends_on(peer))
+        self.claimed.values().any(|m| m.peer == peer) || self.ops.iter().any(|(_, op)| op.state.depends_on(peer))
     }
 
     /// Whether messages of this peer wait for an inter-communicator that is not open yet.
@@ -161,14 +167,16 @@ impl Engine {
         let early = shared.early.remove(&context).unwrap_or_default();
         let (good, bad): (VecDeque<_>, VecDeque<_>) =
             early.into_iter().partition(|a| peers.get(a.source as usize) == Some(&a.peer));
+        let mut unexpected = Unexpected::default();
+        good.into_iter().for_each(|message| unexpected.push(message));
         self.contexts[slot] = Some(Context {
             group,
             context,
             rank,
             peers,
             revoked: BTreeSet::new(),
-            unexpected: good,
-            posted: VecDeque::new(),
+            unexpected,
+            posted: Posted::default(),
         });
         for arrived in bad {
             self.give_back(arrived.peer, &arrived.body);
@@ -202,7 +210,7 @@ impl Engine {
         for id in failed {
             self.end(id, Outcome::Failed(Fault::Revoked));
         }
-        self.drop_unexpected(context.context, context.unexpected);
+        self.drop_unexpected(context.context, context.unexpected.into_messages());
         for peer in context.peers {
             self.tidy_waiting(peer);
         }
@@ -217,7 +225,7 @@ impl Engine {
     }
 
     /// Gives credit back, and tells those who wait.
-    fn drop_unexpected(&mut self, context: ContextId, messages: VecDeque<Arrived>) {
+    fn drop_unexpected(&mut self, context: ContextId, messages: impl IntoIterator<Item = Arrived>) {
         for arrived in messages {
             self.give_back(arrived.peer, &arrived.body);
             if arrived.body.awaited() {
@@ -282,8 +290,8 @@ impl Engine {
     /// Takes back a receive that has no message yet: true if so. One that can have none any more, since those who could
     /// send it have left, is taken back as well.
     pub fn cancel_recv(&mut self, op: OpId) -> bool {
-        let ctx = match self.ops.get(op.0).map(|op| &op.state) {
-            Some(State::Posted { ctx, .. }) => *ctx,
+        let (ctx, place) = match self.ops.get(op.0).map(|op| &op.state) {
+            Some(State::Posted { ctx, place, .. }) => (*ctx, *place),
             Some(State::Over(Outcome::Failed(Fault::PeerFinished | Fault::Revoked))) => {
                 self.end(op.0, Outcome::Cancelled);
                 return true;
@@ -291,7 +299,7 @@ impl Engine {
             _ => return false,
         };
         let context = self.contexts[ctx.0 as usize].as_mut().expect("close ends its receives");
-        context.posted.retain(|p| p.op != op.0);
+        context.posted.remove(place);
         self.end(op.0, Outcome::Cancelled);
         true
     }
@@ -321,7 +329,7 @@ impl Engine {
             State::Queued(to) => Some(Awaited::Room(to.peer)),
             State::Unmatched { to, .. } => Some(Awaited::Matched(to.peer)),
             State::Sending { to, .. } => Some(Awaited::Taken(to.peer)),
-            State::Posted { ctx, source, tag } => Some(Awaited::Message(*ctx, *source, *tag)),
+            State::Posted { ctx, source, tag, .. } => Some(Awaited::Message(*ctx, *source, *tag)),
             State::Pulling { peer, got, envelope, .. } => Some(Awaited::Data(*peer, got.count(), envelope.size)),
             State::Delivered => Some(Awaited::Partitions),
             State::Reserved | State::Over(_) => None,

@@ -24,7 +24,8 @@ impl Engine {
         // Envelopes whose data will never come are as if they had not arrived.
         let lost = |m: &crate::state::Arrived| m.peer == peer && matches!(m.body, Body::Rts { .. });
         for context in self.contexts.iter_mut().flatten() {
-            context.unexpected.retain(|m| !lost(m));
+            let places: Vec<_> = context.unexpected.iter().filter(|(_, m)| lost(m)).map(|(at, _)| at).collect();
+            places.into_iter().for_each(|at| drop(context.unexpected.remove(at)));
         }
         for group in self.groups.values_mut() {
             for early in group.early.values_mut() {
@@ -88,14 +89,14 @@ impl Engine {
         let any = self.fault(ctx, Source::Any);
         let context = self.contexts[ctx.0 as usize].as_ref().expect("the caller has seen it");
         let mut hit = Vec::new();
-        for posted in &context.posted {
+        for (place, posted) in context.posted.iter() {
             let fault = if posted.source == Source::Any { any } else { self.fault(ctx, posted.source) };
-            hit.extend(fault.map(|f| (posted.op, f)));
+            hit.extend(fault.map(|f| (place, f)));
         }
-        let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
-        context.posted.retain(|p| !hit.iter().any(|(op, _)| *op == p.op));
-        for (op, fault) in hit {
-            self.end(op, Outcome::Failed(fault));
+        for (place, fault) in hit {
+            let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
+            let receive = context.posted.remove(place);
+            self.end(receive.op, Outcome::Failed(fault));
         }
     }
 }

@@ -3,7 +3,10 @@
 //! looks at receives in the order of posting, and a new receive at messages in the order of arrival.
 
 use crate::intervals::Intervals;
-use crate::state::{Arrived, Body, Claimed, Op, Posted, State};
+use crate::matching::Receive;
+#[cfg(feature = "plant")]
+use crate::matching::fits;
+use crate::state::{Arrived, Body, Op, State};
 use crate::wire::{Head, Message};
 use crate::{ContextId, Ctx, Engine, Envelope, Fault, Gone, MessageId, OpId, Outcome, PeerId, Probe, Source, Tag};
 use base::Memory;
@@ -42,16 +45,14 @@ impl Engine {
     /// Posts a receive of up to `capacity` bytes into the buffer of `op`.
     #[allow(clippy::too_many_arguments)]
     pub fn recv<M: Memory>(&mut self, mem: &mut M, op: OpId, ctx: Ctx, source: Source, tag: Tag, capacity: u64) {
-        self.ops.set(op.0, Op::new(State::Posted { ctx, source, tag }));
-        if let Some(at) = self.find(ctx, source, tag) {
-            let context = self.contexts[ctx.0 as usize].as_mut().expect("find found it");
-            let found = context.unexpected.remove(at).expect("find found it");
-            self.matched(mem, op.0, capacity, found.found());
+        if let Some(message) = self.take(ctx, source, tag) {
+            self.deliver(mem, op.0, capacity, message);
         } else if let Some(fault) = self.fault(ctx, source) {
             self.end(op.0, Outcome::Failed(fault));
         } else {
             let context = self.contexts[ctx.0 as usize].as_mut().expect("fault found it open");
-            context.posted.push_back(Posted { op: op.0, source, tag, capacity });
+            let place = context.posted.push(Receive { op: op.0, source, tag, capacity });
+            self.ops.set(op.0, Op::new(State::Posted { ctx, source, tag, place }));
             self.looked(ctx, source);
         }
     }
@@ -60,7 +61,7 @@ impl Engine {
     pub fn probe(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Probe {
         if let Some(at) = self.find(ctx, source, tag) {
             let context = self.contexts[ctx.0 as usize].as_ref().expect("find found it");
-            let found = &context.unexpected[at];
+            let found = context.unexpected.get(at);
             return Probe::Found(Envelope { source: found.source, tag: found.tag, size: found.body.size() });
         }
         if let Some(fault) = self.fault(ctx, source) {
@@ -72,50 +73,46 @@ impl Engine {
 
     /// Takes the message that a probe would find out of matching.
     pub fn claim(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<MessageId> {
-        let at = self.find(ctx, source, tag)?;
-        let context = self.contexts[ctx.0 as usize].as_mut().expect("find found it");
-        let message = context.unexpected.remove(at).expect("find found it");
+        let message = self.take(ctx, source, tag)?;
         self.last_claim += 1;
-        self.claimed.insert(self.last_claim, Claimed { ctx, message });
+        self.claimed.insert(self.last_claim, message);
         Some(MessageId(self.last_claim))
     }
 
     /// Receives a claimed message into the buffer of `op`: the claim is over.
     pub fn recv_claimed<M: Memory>(&mut self, mem: &mut M, op: OpId, claim: MessageId, capacity: u64) {
-        let Some(Claimed { ctx, message }) = self.claimed.remove(&claim.0) else {
+        let Some(message) = self.claimed.remove(&claim.0) else {
             debug_assert!(false, "a claim is received once");
             return;
         };
-        let (source, tag) = (Source::Rank(message.source), Tag::Is(message.tag));
-        self.ops.set(op.0, Op::new(State::Posted { ctx, source, tag }));
         match self.peers[message.peer.0 as usize].gone {
             // Its data will never come.
             Some(gone) if matches!(message.body, Body::Rts { .. }) => {
                 let fault = if gone == Gone::Dead { Fault::PeerDead } else { Fault::PeerFinished };
                 self.end(op.0, Outcome::Failed(fault));
             }
-            _ => self.matched(mem, op.0, capacity, message.found()),
+            _ => self.deliver(mem, op.0, capacity, message),
         }
     }
 
-    fn find(&self, ctx: Ctx, source: Source, tag: Tag) -> Option<usize> {
-        let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
-        let mut hits = context.unexpected.iter().enumerate().filter(|(_, m)| self.fits(source, tag, m.source, m.tag));
+    /// The place of the oldest message that a receive for these takes.
+    fn find(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<u32> {
+        let context = self.contexts.get_mut(ctx.0 as usize)?.as_mut()?;
         #[cfg(feature = "plant")]
-        if self.cfg.plant == crate::Plant::Order {
-            return hits.next_back().map(|(at, _)| at);
+        match self.cfg.plant {
+            crate::Plant::None => {}
+            crate::Plant::Order => {
+                let hits = context.unexpected.iter().filter(|(_, m)| fits(source, tag, m.source, m.tag));
+                return hits.last().map(|(at, _)| at);
+            }
+            crate::Plant::Match => return context.unexpected.find(source, Tag::Any),
         }
-        hits.next().map(|(at, _)| at)
+        context.unexpected.find(source, tag)
     }
 
-    fn fits(&self, source: Source, tag: Tag, from: u32, with: i64) -> bool {
-        #[cfg(feature = "plant")]
-        let tag = if self.cfg.plant == crate::Plant::Match { Tag::Any } else { tag };
-        let tag_fits = match tag {
-            Tag::Any => with >= 0,
-            Tag::Is(tag) => tag == with,
-        };
-        tag_fits && (source == Source::Any || source == Source::Rank(from))
+    fn take(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<Arrived> {
+        let at = self.find(ctx, source, tag)?;
+        Some(self.contexts[ctx.0 as usize].as_mut()?.unexpected.remove(at))
     }
 
     /// A look found nothing: senders that are at the end of their envelopes may hold what is looked for.
@@ -197,7 +194,7 @@ impl Engine {
 
     fn arrived<M: Memory>(&mut self, mem: &mut M, peer: PeerId, head: Head, body: Data<'_>) -> Result<(), Malformed> {
         let Some(ctx) = self.opened(peer, head.context) else {
-            let arrived = keep(peer, head, body);
+            let arrived = self.keep(peer, head, body);
             let group = self.groups.get_mut(&self.peers[peer.0 as usize].group).expect("add_peer made it");
             if group.closed.contains(head.context) {
                 self.give_back(peer, &arrived.body);
@@ -212,15 +209,14 @@ impl Engine {
         if context.peers.get(head.source as usize) != Some(&peer) {
             return Err(Malformed);
         }
-        let fits = |p: &Posted| self.fits(p.source, p.tag, head.source, head.tag);
-        let at = context.posted.iter().position(fits);
         let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
-        if let Some(at) = at {
-            let posted = context.posted.remove(at).expect("position found it");
+        if let Some(posted) = context.posted.take(head.source, head.tag) {
             let found = Found { peer, source: head.source, tag: head.tag, op: head.op, body };
             self.matched(mem, posted.op, posted.capacity, found);
         } else {
-            context.unexpected.push_back(keep(peer, head, body));
+            let arrived = self.keep(peer, head, body);
+            let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
+            context.unexpected.push(arrived);
             self.still_looking(peer);
         }
         Ok(())
@@ -246,14 +242,28 @@ impl Engine {
             return;
         }
         let waited_for = self.contexts.iter().flatten().any(|c| {
-            c.posted.iter().any(|p| match p.source {
-                Source::Any => c.peers.contains(&peer),
-                Source::Rank(rank) => c.peers.get(rank as usize) == Some(&peer),
-            })
+            let rank = c.peers.iter().position(|p| *p == peer);
+            rank.is_some_and(|rank| c.posted.any_from(rank as u32))
         });
         if waited_for {
             self.extend_credit(peer);
         }
+    }
+
+    /// A message that has waited is received.
+    fn deliver<M: Memory>(&mut self, mem: &mut M, id: u64, capacity: u64, message: Arrived) {
+        self.matched(mem, id, capacity, message.found());
+        if let Body::Eager { data, .. } = message.body {
+            self.spare.give(data);
+        }
+    }
+
+    fn keep(&mut self, peer: PeerId, head: Head, body: Data<'_>) -> Arrived {
+        let body = match body {
+            Data::Eager { notify, data } => Body::Eager { notify, data: self.spare.copy(data) },
+            Data::Rts { size } => Body::Rts { size },
+        };
+        Arrived { peer, source: head.source, tag: head.tag, op: head.op, body }
     }
 
     fn matched<M: Memory>(&mut self, mem: &mut M, id: u64, capacity: u64, found: Found<'_>) {
@@ -365,12 +375,4 @@ impl Engine {
 
 fn received(envelope: Envelope, truncated: bool) -> Outcome {
     if truncated { Outcome::Truncated(envelope) } else { Outcome::Received(envelope) }
-}
-
-fn keep(peer: PeerId, head: Head, body: Data<'_>) -> Arrived {
-    let body = match body {
-        Data::Eager { notify, data } => Body::Eager { notify, data: data.to_vec() },
-        Data::Rts { size } => Body::Rts { size },
-    };
-    Arrived { peer, source: head.source, tag: head.tag, op: head.op, body }
 }

@@ -5,6 +5,7 @@ use crate::Config;
 use crate::context::{Closed, ContextId};
 use crate::credit::{Granting, Spending};
 use crate::intervals::Intervals;
+use crate::matching::{Posted, Unexpected};
 use crate::parts::Parts;
 use crate::types::{Ctx, Envelope, Gone, Outcome, PeerId, Source, Tag};
 use serde::{Deserialize, Serialize};
@@ -67,10 +68,8 @@ pub(crate) struct Context {
     pub peers: Vec<PeerId>,
     /// Remote ranks that have closed this.
     pub revoked: BTreeSet<u32>,
-    /// In the order of arrival.
-    pub unexpected: VecDeque<Arrived>,
-    /// In the order of posting.
-    pub posted: VecDeque<Posted>,
+    pub unexpected: Unexpected,
+    pub posted: Posted,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -81,13 +80,6 @@ pub(crate) struct Arrived {
     /// The sender's operation.
     pub op: u64,
     pub body: Body,
-}
-
-/// A message that only the receive of its claimant gets.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Claimed {
-    pub ctx: Ctx,
-    pub message: Arrived,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -116,14 +108,6 @@ impl Body {
     pub fn awaited(&self) -> bool {
         !matches!(self, Body::Eager { notify: false, .. })
     }
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Posted {
-    pub op: u64,
-    pub source: Source,
-    pub tag: Tag,
-    pub capacity: u64,
 }
 
 /// Where a send goes.
@@ -158,11 +142,12 @@ pub(crate) enum State {
     },
     /// A partitioned send of which the peer has all it wants, and not all partitions are ready.
     Delivered,
-    /// A receive in `Context::posted`.
+    /// A receive in `Context::posted`, at this place.
     Posted {
         ctx: Ctx,
         source: Source,
         tag: Tag,
+        place: u32,
     },
     /// A receive that takes its data; `envelope.size` is what will be put in the buffer.
     Pulling {

@@ -9,7 +9,7 @@ use base::bytes::Malformed;
 fn held(side: &Side) -> (usize, u64) {
     let context = side.engine.contexts[side.ctx.0 as usize].as_ref().unwrap();
     let bytes = |b: &Body| b.eager_bytes();
-    (context.unexpected.len(), context.unexpected.iter().map(|m| bytes(&m.body)).sum())
+    (context.unexpected.iter().count(), context.unexpected.iter().map(|(_, m)| bytes(&m.body)).sum())
 }
 
 #[test]

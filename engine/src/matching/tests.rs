@@ -1,0 +1,141 @@
+//! Against a plain scan, which is right by looking at it.
+
+use super::*;
+use crate::PeerId;
+use crate::state::{Arrived, Body};
+use std::collections::BTreeSet;
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) ^ (self.0 >> 52)) % n
+    }
+
+    /// What is asked for, of few values, some of them very unlike.
+    fn source(&mut self, wild: u64) -> Source {
+        if self.below(100) < wild { Source::Any } else { Source::Rank(self.below(4) as u32 * 1000) }
+    }
+
+    fn tag(&mut self, tags: u64) -> i64 {
+        let tag = self.below(tags) as i64;
+        if self.below(8) == 0 { -1 - (tag << 31) } else { tag << 12 }
+    }
+
+    fn pattern(&mut self, wild: u64, tags: u64) -> (Source, Tag) {
+        let tag = if self.below(100) < wild { Tag::Any } else { Tag::Is(self.tag(tags)) };
+        (self.source(wild), tag)
+    }
+}
+
+fn thaw<T: Serialize + for<'a> Deserialize<'a>>(state: &T) -> T {
+    postcard::from_bytes(&postcard::to_allocvec(state).unwrap()).unwrap()
+}
+
+/// The sizes that a run grows to and shrinks from, and how many of what is asked for is wild.
+fn cases() -> impl Iterator<Item = (Rng, usize, u64, u64)> {
+    (0..3000u64).map(|seed| {
+        let mut rng = Rng(seed);
+        let most = [3, 10, 40, 200][rng.below(4) as usize];
+        (Rng(seed + 1_000_000), most, [0, 10, 50][rng.below(3) as usize], [1, 3, 50][rng.below(3) as usize])
+    })
+}
+
+#[test]
+fn a_message_meets_the_oldest_receive() {
+    for (mut rng, most, wild, tags) in cases() {
+        let mut posted = Posted::default();
+        let mut plain: Vec<(u32, Receive)> = Vec::new();
+        let mut up = true;
+        for op in 0..400 {
+            up = if plain.len() >= most { false } else { up || plain.is_empty() };
+            match rng.below(10) {
+                0 if !plain.is_empty() => {
+                    let (place, receive) = plain.remove(rng.below(plain.len() as u64) as usize);
+                    assert_eq!(posted.remove(place).op, receive.op);
+                }
+                n if (n < 7) == up => {
+                    let (source, tag) = rng.pattern(wild, tags);
+                    let receive = Receive { op, source, tag, capacity: op };
+                    plain.push((posted.push(receive), receive));
+                }
+                _ => {
+                    let Source::Rank(source) = rng.source(0) else { unreachable!() };
+                    let tag = rng.tag(tags);
+                    let at = plain.iter().position(|(_, r)| fits(r.source, r.tag, source, tag));
+                    let right = at.map(|at| plain.remove(at).1.op);
+                    assert_eq!(posted.take(source, tag).map(|r| r.op), right);
+                }
+            }
+            let places: Vec<_> = posted.iter().map(|(at, r)| (at, r.op)).collect();
+            assert_eq!(places, plain.iter().map(|(at, r)| (*at, r.op)).collect::<Vec<_>>());
+            for rank in [0, 1000, 5000] {
+                let any = plain.iter().any(|(_, r)| matches!(r.source, Source::Any) || r.source == Source::Rank(rank));
+                assert_eq!(posted.any_from(rank), any);
+            }
+            if rng.below(50) == 0 {
+                posted = thaw(&posted);
+            }
+        }
+        while let Some((place, receive)) = plain.pop() {
+            assert_eq!(posted.remove(place).op, receive.op);
+        }
+        assert!(posted.is_bare());
+    }
+}
+
+#[test]
+fn a_receive_meets_the_oldest_message() {
+    for (mut rng, most, wild, tags) in cases() {
+        let mut unexpected = Unexpected::default();
+        let mut plain: Vec<(u64, u32, i64)> = Vec::new();
+        let mut up = true;
+        for op in 0..400 {
+            up = if plain.len() >= most { false } else { up || plain.is_empty() };
+            if (rng.below(10) < 7) == up {
+                let (Source::Rank(source), tag) = (rng.source(0), rng.tag(tags)) else { unreachable!() };
+                let body = Body::Rts { size: op };
+                unexpected.push(Arrived { peer: PeerId(0), source, tag, op, body });
+                plain.push((op, source, tag));
+            } else {
+                let (source, tag) = rng.pattern(wild, tags);
+                let at = plain.iter().position(|(_, from, with)| fits(source, tag, *from, *with));
+                let found = unexpected.find(source, tag);
+                assert_eq!(found.map(|at| unexpected.get(at).op), at.map(|at| plain[at].0));
+                if let (Some(at), Some(place)) = (at, found)
+                    && rng.below(4) > 0
+                {
+                    assert_eq!(unexpected.remove(place).op, plain.remove(at).0);
+                }
+            }
+            assert_eq!(
+                unexpected.iter().map(|(_, m)| m.op).collect::<Vec<_>>(),
+                plain.iter().map(|m| m.0).collect::<Vec<_>>()
+            );
+            if rng.below(50) == 0 {
+                unexpected = thaw(&unexpected);
+            }
+        }
+        let same = unexpected.clone().into_messages().map(|m| m.op).eq(plain.iter().map(|m| m.0));
+        assert!(same);
+        let places: Vec<_> = unexpected.iter().map(|(at, _)| at).collect();
+        places.into_iter().rev().for_each(|at| drop(unexpected.remove(at)));
+        assert!(unexpected.is_bare());
+    }
+}
+
+#[test]
+fn keys_of_every_kind_are_apart() {
+    let mut keys = BTreeSet::new();
+    let sources = [Source::Any, Source::Rank(0), Source::Rank(u32::MAX)];
+    let tags = [Tag::Any, Tag::Is(0), Tag::Is(-1), Tag::Is(i64::MIN), Tag::Is(i64::MAX)];
+    for source in sources {
+        for tag in tags {
+            let key = Key::of(source, tag);
+            assert!(keys.insert((key.who, key.tag)));
+            assert_eq!(key.class() & ANY_SOURCE != 0, source == Source::Any);
+            assert_eq!(key.class() & ANY_TAG != 0, tag == Tag::Any);
+        }
+    }
+}

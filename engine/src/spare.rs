@@ -1,0 +1,51 @@
+//! Memory for messages that came before their receive: what one gives back, the next uses. Only the receiving side of the
+//! engine uses it. Invariant: it never holds more than a bound.
+
+/// Beyond these, what is given back is freed.
+const MOST_BYTES: usize = 256 << 10;
+const MOST_PIECES: usize = 1024;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spare {
+    pieces: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Spare {
+    pub fn copy(&mut self, data: &[u8]) -> Vec<u8> {
+        let mut piece = self.pieces.pop().unwrap_or_default();
+        self.bytes -= piece.capacity();
+        piece.clear();
+        piece.extend_from_slice(data);
+        piece
+    }
+
+    pub fn give(&mut self, piece: Vec<u8>) {
+        let size = piece.capacity();
+        if size > 0 && self.pieces.len() < MOST_PIECES && self.bytes + size <= MOST_BYTES {
+            self.bytes += size;
+            self.pieces.push(piece);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounded_and_used_again() {
+        let mut spare = Spare::default();
+        for size in [0usize, 1, 100, 16 << 10] {
+            for _ in 0..5000 {
+                spare.give(vec![7; size]);
+            }
+            assert!(spare.bytes <= MOST_BYTES && spare.pieces.len() <= MOST_PIECES);
+            assert_eq!(spare.bytes, spare.pieces.iter().map(Vec::capacity).sum());
+        }
+        for _ in 0..5000 {
+            assert_eq!(spare.copy(&[1, 2, 3]), [1, 2, 3]);
+        }
+        assert_eq!((spare.bytes, spare.pieces.len()), (0, 0));
+    }
+}

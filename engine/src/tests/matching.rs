@@ -1,0 +1,205 @@
+//! Random calls and messages, judged by plain lists that are looked through from the front.
+
+use super::*;
+use crate::matching::fits;
+use crate::wire::{Head, Message};
+
+const SOURCES: u64 = 3;
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) ^ (self.0 >> 52)) % n
+    }
+
+    fn tag(&mut self) -> i64 {
+        let tag = self.below(6) as i64;
+        if tag == 5 { -3 } else { tag }
+    }
+
+    fn pattern(&mut self) -> (Source, Tag) {
+        let source = if self.below(3) == 0 { Source::Any } else { Source::Rank(self.below(SOURCES) as u32) };
+        (source, if self.below(3) == 0 { Tag::Any } else { Tag::Is(self.tag()) })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Sent {
+    id: u64,
+    source: u32,
+    tag: i64,
+    whole: bool,
+}
+
+/// One inter-communicator as it should be.
+#[derive(Default)]
+struct Plain {
+    posted: Vec<(OpId, Source, Tag)>,
+    unexpected: Vec<Sent>,
+}
+
+struct Run {
+    rng: Rng,
+    engine: Engine,
+    mem: VecMemory,
+    peers: Vec<PeerId>,
+    inters: Vec<(Ctx, ContextId, Plain)>,
+    claimed: Vec<(MessageId, Sent)>,
+    sent: u64,
+    opened: u64,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mut engine = Engine::new(Config { envelopes: 1 << 40, eager_bytes: 1 << 40, ..small() });
+        let peers = (0..SOURCES).map(|_| engine.add_peer(1)).collect();
+        let mut run = Run {
+            rng: Rng(seed),
+            engine,
+            mem: VecMemory::default(),
+            peers,
+            inters: Vec::new(),
+            claimed: Vec::new(),
+            sent: 0,
+            opened: 0,
+        };
+        run.open();
+        run.open();
+        run
+    }
+
+    fn open(&mut self) {
+        self.opened += 1;
+        let name = ContextId::root(self.opened);
+        let ctx = self.engine.open(name, 0, self.peers.clone());
+        self.inters.push((ctx, name, Plain::default()));
+    }
+
+    fn post(&mut self) -> OpId {
+        let op = self.engine.next_op();
+        self.mem.0.insert(op.0, vec![0; 20]);
+        op
+    }
+
+    /// A receive has got this message, and only its data may be missing.
+    fn got(&mut self, op: OpId, sent: Sent) {
+        let size = if sent.whole { 8 } else { 20 };
+        if !sent.whole {
+            let peer = self.peers[sent.source as usize];
+            assert_eq!(self.engine.awaited(op), Some(Awaited::Data(peer, 0, size)));
+            base::Memory::write(&mut self.mem, op.0, 0, &sent.id.to_le_bytes());
+            self.engine.on_bulk(peer, op.0, 0, size);
+        }
+        let envelope = Envelope { source: sent.source, tag: sent.tag, size };
+        assert_eq!(self.engine.finish(op), Some(Outcome::Received(envelope)));
+        let data = self.mem.0.remove(&op.0).expect("its buffer");
+        assert_eq!(data[..8], sent.id.to_le_bytes());
+        // What the engine says meanwhile is not looked at.
+        while self.engine.next_output().is_some() {}
+    }
+
+    fn message(&mut self, at: usize) {
+        self.sent += 1;
+        let (id, source) = (self.sent, self.rng.below(SOURCES) as u32);
+        let sent = Sent { id, source, tag: self.rng.tag(), whole: self.rng.below(2) == 0 };
+        let head = Head { tag: sent.tag, source, context: self.inters[at].1, op: sent.id };
+        let message = match sent.whole {
+            true => Message::Eager { notify: false, head, data: &sent.id.to_le_bytes() },
+            false => Message::Rts { head, size: 20 },
+        };
+        let peer = self.peers[source as usize];
+        self.engine.on_message(&mut self.mem, peer, &message.encode()).expect("well formed");
+        let plain = &mut self.inters[at].2;
+        match plain.posted.iter().position(|(_, s, t)| fits(*s, *t, source, sent.tag)) {
+            Some(first) => {
+                let (op, ..) = plain.posted.remove(first);
+                self.got(op, sent);
+            }
+            None => plain.unexpected.push(sent),
+        }
+    }
+
+    fn look(&mut self, at: usize) {
+        let (source, tag) = self.rng.pattern();
+        let (ctx, _, plain) = &mut self.inters[at];
+        let first = plain.unexpected.iter().position(|m| fits(source, tag, m.source, m.tag));
+        match self.rng.below(4) {
+            0 => {
+                let right = first.map(|i| &plain.unexpected[i]).map(|m| (m.source, m.tag));
+                match self.engine.probe(*ctx, source, tag) {
+                    Probe::Found(e) => assert_eq!(Some((e.source, e.tag)), right),
+                    other => assert_eq!((other, right), (Probe::None, None)),
+                }
+            }
+            1 => {
+                let claim = self.engine.claim(*ctx, source, tag);
+                assert_eq!(claim.is_some(), first.is_some());
+                self.claimed.extend(claim.map(|c| (c, plain.unexpected.remove(first.expect("as seen")))));
+            }
+            _ => {
+                let ctx = *ctx;
+                let message = first.map(|i| plain.unexpected.remove(i));
+                let op = self.post();
+                self.engine.recv(&mut self.mem, op, ctx, source, tag, 20);
+                match message {
+                    Some(message) => self.got(op, message),
+                    None => self.inters[at].2.posted.push((op, source, tag)),
+                }
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let at = self.rng.below(self.inters.len() as u64) as usize;
+        match self.rng.below(100) {
+            0 => {
+                let (ctx, _, plain) = self.inters.remove(at);
+                self.engine.close(ctx);
+                for (op, ..) in plain.posted {
+                    assert_eq!(self.engine.finish(op), failed(Fault::Revoked));
+                }
+                self.open();
+            }
+            1..10 => {
+                let plain = &mut self.inters[at].2;
+                if !plain.posted.is_empty() {
+                    let (op, ..) = plain.posted.remove(self.rng.below(plain.posted.len() as u64) as usize);
+                    assert!(self.engine.cancel_recv(op));
+                    assert_eq!(self.engine.finish(op), Some(Outcome::Cancelled));
+                }
+            }
+            10..15 if !self.claimed.is_empty() => {
+                let (claim, sent) = self.claimed.swap_remove(self.rng.below(self.claimed.len() as u64) as usize);
+                let op = self.post();
+                self.engine.recv_claimed(&mut self.mem, op, claim, 20);
+                self.got(op, sent);
+            }
+            15 => {
+                let bytes = postcard::to_allocvec(&self.engine).unwrap();
+                self.engine = postcard::from_bytes(&bytes).unwrap();
+            }
+            // In spells, so that either side piles up.
+            n if (n < 80) == (self.sent / 40).is_multiple_of(2) => self.message(at),
+            _ => self.look(at),
+        }
+    }
+}
+
+#[test]
+fn agrees_with_a_plain_scan() {
+    let (mut posted, mut unexpected) = (0, 0);
+    for seed in 0..2000 {
+        let mut run = Run::new(seed);
+        for _ in 0..400 {
+            run.step();
+            posted = posted.max(run.inters[0].2.posted.len());
+            unexpected = unexpected.max(run.inters[0].2.unexpected.len());
+        }
+    }
+    assert!(
+        posted > 30 && unexpected > 30,
+        "{posted} posted, {unexpected} unexpected at most: too few to be found by key"
+    );
+}
