@@ -71,3 +71,14 @@ pub struct InterId {
     pub(crate) slot: u32,
     pub(crate) serial: u32,
 }
+
+impl InterId {
+    /// As one number, for whoever keeps it in an atomic word.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.slot) | u64::from(self.serial) << 32
+    }
+
+    pub fn from_bits(bits: u64) -> InterId {
+        InterId { slot: bits as u32, serial: (bits >> 32) as u32 }
+    }
+}

@@ -39,6 +39,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    #[inline]
     pub fn lock(&self) -> MutexGuard<'_, Core> {
         assert!(!forked(), "mpi_connect: a forked child cannot use the connections of its parent");
         // Whoever panicked has already stopped the process, except in tests.
@@ -46,6 +47,7 @@ impl Shared {
     }
 
     /// Under the lock: whether the background thread is needed from now on.
+    #[inline]
     pub fn rouse(&self, core: &Core) {
         if (core.is_timed() || core.is_dirty()) && self.sleeps_long.swap(false, Ordering::Relaxed) {
             self.watch.wake();
@@ -127,8 +129,15 @@ impl Node {
     }
 
     /// The node of this process, if it has been started.
+    #[inline]
     pub fn started() -> Option<&'static Node> {
         NODE.get().and_then(|node| node.as_ref().ok())
+    }
+
+    /// The node of this process, if it has been started and this is no forked child.
+    #[inline]
+    pub fn running() -> Option<&'static Node> {
+        if forked() { None } else { Node::started() }
     }
 
     /// A node of its own: processes have one, tests several.
@@ -175,6 +184,7 @@ impl Node {
     }
 
     /// Several steps under one lock.
+    #[inline(always)]
     pub fn with<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
         let mut core = self.shared.lock();
         let out = f(&mut core);

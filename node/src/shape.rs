@@ -119,6 +119,14 @@ impl Shape {
         })
     }
 
+    /// How many bytes, if it is one run from the address on.
+    pub fn as_run(&self) -> Option<usize> {
+        match self.body {
+            Body::Run(len) if self.at == 0 => Some(len),
+            _ => None,
+        }
+    }
+
     /// Where the first packed byte lies.
     pub fn first(&self) -> isize {
         let (mut at, mut body) = (self.at, &self.body);

@@ -34,6 +34,7 @@ pub fn watch_forks() {
     });
 }
 
+#[inline]
 pub fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }

@@ -4,7 +4,8 @@
 //   MPI_X, PMPI_X   one jump through SLOTS: what a native call pays
 //   resolve_*       what a slot holds at first: finds what belongs there
 //   visible_*       tells the dynamic linker what a name stands for, while no MPI is loaded
-//   checked_X       looks at the marked arguments and goes to src/entry, refuses, or forwards
+//   checked_X       looks at the marked arguments: forwards, by a jump, or goes on to the next
+//   served_X        goes to src/entry, refuses, or forwards
 //   guarded_X       forwards through a PMPI tool that sits between us and the MPI
 //   by_caller_X     the same for PMPI_X, but straight to the MPI when the tool itself calls, or the MPI
 
@@ -24,7 +25,7 @@ fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'s
         "Request" => (format!("crate::request::is_token({arg})"), format!("place::request({arg})"), "Request"),
         "Request*" => (format!("crate::request::is_token_at({arg})"), format!("place::request_at({arg})"), "Request"),
         "Request[]" => (
-            format!("crate::request::any_token({arg}, {count})"),
+            format!("crate::request::first_token({arg}, {count}).is_some()"),
             format!("place::request_in({arg}, {count})"),
             "Request",
         ),
@@ -34,6 +35,18 @@ fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'s
         other => panic!("functions.txt: {}: nothing asks about {other:?}", function.name),
     };
     (test, place, kind)
+}
+
+/// Whether an argument may be ours, in a few instructions: asked of every native call once something of ours lives.
+fn quick_test(function: &Function) -> String {
+    let asked = function.args.iter().filter(|a| a.handle().is_some()).map(|arg| {
+        let at = format!("r#{}", arg.name);
+        match arg.mark.as_str() {
+            "Request[]" => format!("crate::request::any_token({at}, r#{} as i32)", function.args[0].name),
+            mark => questions(function, &at, mark).0,
+        }
+    });
+    asked.collect::<Vec<_>>().join(" || ")
 }
 
 pub fn generate(table: &str) -> Result<String, String> {
@@ -124,16 +137,40 @@ pub fn generate(table: &str) -> Result<String, String> {
             }
             Way::Native | Way::Below => {}
         }
-        writeln!(w, "#[allow(non_snake_case)]\nunsafe extern \"C\" fn checked_{name}<const K: usize>({params}) -> {result} {{\n{body}").unwrap();
-        if way != Way::Always {
-            writeln!(
-                w,
-                "    // SAFETY: `forward::native` gives the function of this index, which takes these arguments.\n    \
-                 unsafe {{ std::mem::transmute::<*const (), {fn_type}>(forward::native(K))({values}) }}"
-            )
-            .unwrap();
+        let forward = format!(
+            "// SAFETY: `forward::native` gives the function of this index, which takes these arguments.\n    \
+             unsafe {{ std::mem::transmute::<*const (), {fn_type}>(forward::native(K))({values}) }}"
+        );
+        // `checked` needs no stack of its own: both calls at its end are jumps.
+        let begin = |w: &mut String, kind: &str| {
+            writeln!(w, "#[allow(non_snake_case)]\nunsafe extern \"C\" fn {kind}_{name}<const K: usize>({params}) -> {result} {{")
+                .unwrap();
+        };
+        match way {
+            Way::Always => {
+                begin(w, "checked");
+                writeln!(w, "{body}}}").unwrap();
+            }
+            Way::Convert | Way::Native | Way::Below => {
+                begin(w, "checked");
+                writeln!(w, "{body}    {forward}\n}}").unwrap();
+            }
+            Way::Ours | Way::Refuse => {
+                let quick = quick_test(f);
+                begin(w, "checked");
+                writeln!(
+                    w,
+                    "    let native = forward::known(K);\n    \
+                     // SAFETY: the arguments are the caller's, as MPI_{name} takes them; the function of this index takes them too.\n    \
+                     unsafe {{\n        if native.is_null() || {quick} {{\n            return served_{name}::<K>({values});\n        }}\n        \
+                     std::mem::transmute::<*const (), {fn_type}>(native)({values})\n    }}\n}}"
+                )
+                .unwrap();
+                writeln!(w, "#[inline(never)]").unwrap();
+                begin(w, "served");
+                writeln!(w, "{body}    {forward}\n}}").unwrap();
+            }
         }
-        writeln!(w, "}}").unwrap();
         writeln!(
             w,
             "#[allow(non_snake_case)]\nunsafe extern \"C\" fn guarded_{name}<const K: usize>({params}) -> {result} {{\n    \

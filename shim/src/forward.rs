@@ -138,6 +138,12 @@ pub fn origin(address: *const c_void) -> Option<(CString, *const c_void)> {
 
 static NATIVE: [AtomicPtr<()>; 2 * FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2 * FUNCTIONS];
 
+/// What a native call of this slot goes to, if it has been found; else null.
+#[inline(always)]
+pub fn known(slot: usize) -> *const () {
+    NATIVE[slot].load(Ordering::Relaxed)
+}
+
 /// What a native call of this slot goes to.
 pub fn native(slot: usize) -> *const () {
     let known = NATIVE[slot].load(Ordering::Relaxed);

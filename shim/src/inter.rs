@@ -3,18 +3,24 @@
 //! The carrier is an intra-communicator of the MPI below over the local group: rank, size, group, names, attributes
 //! and error handlers work on it natively. Invariant: a carrier is in the table from before the program gets it until
 //! the program frees it; an [`Inter`] lives on while requests use it.
+//!
+//! Calls that send and receive know what they need of it from a copy that is read without a lock ([`known`]). An
+//! operation must keep its inter-communicator; it does so by a spare reference, under the node's lock, so that nothing is
+//! counted from one message to the next.
 
 use crate::abi;
+use crate::entry::node;
 use crate::error::Place;
+use crate::facts::{ByHandle, Facts};
 use crate::forward::{self as pmpi, Handle};
 use crate::group::NativeGroup;
+use crate::locked::Locked;
 use crate::request::Counts;
-use node::{ContextId, InterId, Node, Representation};
+use node::{ContextId, Core, InterId, Node, Representation};
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock, RwLock};
+use std::sync::{Arc, LazyLock, OnceLock, RwLock, RwLockWriteGuard};
 
 /// The job on the other side.
 #[derive(Clone, Debug)]
@@ -55,7 +61,18 @@ pub struct Inter {
     orphaned: OnceLock<Handle>,
     /// Partitioned operations that were made.
     pub partitioned: Counts,
+    spare: Locked<Spare>,
 }
+
+/// References to an inter-communicator of operations that are over, for those to come.
+#[derive(Default)]
+struct Spare {
+    references: Vec<Arc<Inter>>,
+    /// There are none to come.
+    removed: bool,
+}
+
+const MOST_SPARE: usize = 256;
 
 impl Inter {
     pub fn new(carrier: Handle, id: InterId, context: ContextId, remote: Remote, tag_ub: c_int) -> Inter {
@@ -70,7 +87,34 @@ impl Inter {
             ending: AtomicUsize::new(0),
             orphaned: OnceLock::new(),
             partitioned: Counts::default(),
+            spare: Locked::new(Spare::default()),
         }
+    }
+
+    /// What [`known`] tells of it.
+    fn words(&self) -> [u64; 4] {
+        let foreign = u64::from(self.remote.foreign.is_some());
+        [
+            self.id.to_bits(),
+            u64::from(*self.tag_ub as u32) | u64::from(self.remote.size()) << 32,
+            foreign,
+            std::ptr::from_ref(self) as u64,
+        ]
+    }
+
+    /// An operation is over that had this reference. One that is given back may be the last: it is dropped without the
+    /// lock.
+    #[must_use]
+    pub fn let_go(self: Arc<Inter>, core: &mut Core) -> Option<Arc<Inter>> {
+        // SAFETY: the reference is in here itself, or given back.
+        let spare = unsafe { &(*Arc::as_ptr(&self)).spare };
+        spare.with(core, |_, spare| {
+            if spare.removed || spare.references.len() == MOST_SPARE {
+                return Some(self);
+            }
+            spare.references.push(self);
+            None
+        })
     }
 
     /// Gives it the MPI's own inter-communicator of the same processes, which ends with it.
@@ -81,6 +125,12 @@ impl Inter {
     /// This thread is about to free the carrier, or has not done so after all. The program's callbacks in it may still use
     /// the inter-communicator; other threads may already be given the handle anew, for a communicator of the MPI's.
     pub fn set_ending(&self, ending: bool) {
+        let _live = live();
+        if ending {
+            KNOWN.forget(self.carrier)
+        } else {
+            KNOWN.put(self.carrier, self.words())
+        }
         self.ending.store(if ending { this_thread() } else { 0 }, Ordering::Relaxed);
     }
 
@@ -129,14 +179,81 @@ impl Drop for Inter {
     }
 }
 
-static LIVE: LazyLock<RwLock<HashMap<Handle, Arc<Inter>>>> = LazyLock::new(Default::default);
+static LIVE: LazyLock<RwLock<ByHandle<Arc<Inter>>>> = LazyLock::new(Default::default);
+
+fn live() -> RwLockWriteGuard<'static, ByHandle<Arc<Inter>>> {
+    LIVE.write().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Those of them that nobody is freeing.
+static KNOWN: Facts<4> = Facts::new();
+
+/// How many have been removed. Changed under the node's lock.
+static REMOVED: AtomicUsize = AtomicUsize::new(0);
+
+/// What the calls that send and receive need of an inter-communicator.
+#[derive(Clone, Copy)]
+pub struct Known {
+    pub id: InterId,
+    pub remote_size: u32,
+    pub tag_ub: c_int,
+    /// What comes from there is converted.
+    pub foreign: bool,
+    at: *const Inter,
+    removed: usize,
+}
+
+/// `None`: none of ours, or to be looked for by [`find`].
+#[inline(always)]
+pub fn known(comm: usize) -> Option<Known> {
+    let abi = abi::known()?;
+    let removed = REMOVED.load(Ordering::Acquire);
+    let [id, numbers, foreign, at] = KNOWN.get(comm as u64 & abi.mask)?;
+    if abi.family.calls_itself && is_below() {
+        return None;
+    }
+    Some(Known {
+        id: InterId::from_bits(id),
+        remote_size: (numbers >> 32) as u32,
+        tag_ub: numbers as c_int,
+        foreign: foreign != 0,
+        at: at as *const Inter,
+        removed,
+    })
+}
+
+/// Only one family asks, and no other is to pay for the thread's own.
+#[inline(never)]
+fn is_below() -> bool {
+    BELOW.get()
+}
+
+impl Known {
+    /// A reference for an operation that begins now. `None`: it may have gone meanwhile.
+    #[inline(always)]
+    pub fn hold(&self, core: &mut Core) -> Option<Arc<Inter>> {
+        if REMOVED.load(Ordering::Relaxed) != self.removed {
+            return None;
+        }
+        // SAFETY: it was in the table when `removed` was read, and has not been removed since: that is told under the
+        // node's lock, which we have, by somebody who has a reference until then.
+        unsafe {
+            let spare = (*self.at).spare.with(core, |_, spare| spare.references.pop());
+            Some(spare.unwrap_or_else(|| {
+                Arc::increment_strong_count(self.at);
+                Arc::from_raw(self.at)
+            }))
+        }
+    }
+}
 
 /// How many live carriers have this hash: zero says "not ours" in a few instructions.
 static FILTER: [AtomicU16; 4096] = [const { AtomicU16::new(0) }; 4096];
 
+/// By the low half alone, in which handles differ: so it is the same whatever the ABI's width.
+#[inline(always)]
 fn hash(handle: Handle) -> usize {
-    // Handles count up (ints) or are aligned addresses: the product spreads both over the top bits.
-    (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
+    ((handle as u32).wrapping_mul(0x9e37_79b9) >> 20) as usize
 }
 
 /// False: certainly none of ours. Called for native communicators of any program, before anything else.
@@ -145,8 +262,7 @@ fn hash(handle: Handle) -> usize {
 /// None needed; the mark functions share one form.
 #[inline(always)]
 pub unsafe fn maybe(comm: usize) -> bool {
-    let Some(abi) = abi::known() else { return false };
-    FILTER[hash(comm as u64 & abi.mask)].load(Ordering::Relaxed) != 0
+    FILTER[hash(comm as u64)].load(Ordering::Relaxed) != 0
 }
 
 /// The same for a handle in memory.
@@ -156,7 +272,7 @@ pub unsafe fn maybe(comm: usize) -> bool {
 #[inline(always)]
 pub unsafe fn maybe_at(at: usize) -> bool {
     // SAFETY: the caller's promise.
-    at != 0 && abi::known().is_some() && unsafe { maybe(abi::load_handle(at) as usize) }
+    at != 0 && unsafe { maybe((at as *const u32).read() as usize) }
 }
 
 /// The inter-communicator with this handle.
@@ -190,8 +306,12 @@ pub fn below<T>(calls: impl FnOnce() -> T) -> T {
 
 pub fn insert(inter: Inter) {
     let handle = inter.carrier;
-    let before = LIVE.write().unwrap_or_else(|e| e.into_inner()).insert(handle, Arc::new(inter));
+    let inter = Arc::new(inter);
+    let mut live = live();
+    KNOWN.put(handle, inter.words());
     // The MPI below may give a freed handle out again before `remove` has been called for its last owner.
+    let before = live.insert(handle, inter);
+    drop(live);
     if before.is_none() {
         FILTER[hash(handle)].fetch_add(1, Ordering::Relaxed);
     }
@@ -199,9 +319,19 @@ pub fn insert(inter: Inter) {
 
 /// Takes this very inter-communicator out, and not a later one with the same handle.
 pub fn remove(inter: &Arc<Inter>) {
-    let mut live = LIVE.write().unwrap_or_else(|e| e.into_inner());
+    let mut live = live();
     if live.get(&inter.carrier).is_some_and(|found| Arc::ptr_eq(found, inter)) {
         live.remove(&inter.carrier);
+        KNOWN.forget(inter.carrier);
         FILTER[hash(inter.carrier)].fetch_sub(1, Ordering::Relaxed);
+    }
+    drop(live);
+    // In a forked child nobody has the lock, and nothing begins any more.
+    if let Ok(node) = node() {
+        let unused = node.with(|core| {
+            REMOVED.fetch_add(1, Ordering::Release);
+            inter.spare.with(core, |_, spare| std::mem::replace(spare, Spare { removed: true, ..Spare::default() }))
+        });
+        drop(unused);
     }
 }

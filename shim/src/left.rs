@@ -32,10 +32,15 @@ pub fn keep(request: Request, room: Option<(BufferOf, u64)>) {
 }
 
 /// Lets go of what is over.
+#[inline(always)]
 pub fn sweep() {
-    if !ANY.load(Ordering::Relaxed) {
-        return;
+    if ANY.load(Ordering::Relaxed) {
+        sweep_now();
     }
+}
+
+#[cold]
+fn sweep_now() {
     let Ok(node) = node() else { return };
     let over: Vec<_> = node.with(|core| {
         let mut left = left();
@@ -49,7 +54,7 @@ pub fn sweep() {
 
 /// Whether nothing of an inter-communicator goes on. Under the node's lock.
 pub fn all_complete(inter: &Arc<Inter>, core: &Core) -> bool {
-    left().iter().all(|l| !Arc::ptr_eq(&l.request.inter, inter) || l.request.is_complete(core))
+    left().iter().all(|l| !l.request.is_of(inter) || l.request.is_complete(core))
 }
 
 /// How many bytes of an attached buffer are taken.

@@ -3,7 +3,7 @@
 use crate::abi;
 use crate::error::Place;
 use crate::inter::Inter;
-use crate::token::{self, Behind, Tokens, has_prefix};
+use crate::token::{self, Behind, Tokens};
 use node::{MessageId, Representation};
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
@@ -15,11 +15,12 @@ pub struct Matched {
     pub source: u32,
 }
 
-static LIVE: LazyLock<Tokens<Matched>> = LazyLock::new(Tokens::new);
+static LIVE: LazyLock<Tokens<Matched>> =
+    LazyLock::new(|| Tokens::new(abi::get().family.message_token, Behind::Nothing));
 
 /// A handle for the program; fails when 2^24 messages wait.
 pub fn insert(message: Matched) -> Option<u64> {
-    LIVE.insert(abi::get().family.message_token, Behind::Nothing, false, message)
+    LIVE.insert(false, message)
 }
 
 /// Where failures of a message's receive are raised. One that has been received has no place of its own.
@@ -34,7 +35,7 @@ pub fn foreign(token: u64) -> Option<Representation> {
 
 /// A message is received once.
 pub fn remove(token: u64) -> Option<Matched> {
-    LIVE.remove(token, Behind::Nothing)
+    LIVE.remove(token)
 }
 
 /// # Safety
@@ -42,14 +43,14 @@ pub fn remove(token: u64) -> Option<Matched> {
 #[inline(always)]
 pub unsafe fn is_token_at(at: usize) -> bool {
     // SAFETY: the caller's promise.
-    at != 0 && abi::known().is_some_and(|abi| has_prefix(unsafe { abi::load_handle(at) }, abi.family.message_token))
+    unsafe { token::MESSAGE.is_at(at) }
 }
 
 /// As an INTEGER of Fortran, for an MPI that asks.
 pub fn to_int(token: u64) -> Option<c_int> {
-    token::to_int(token, abi::asks_for_integers()?.message_token, abi::INTEGER_MESSAGE)
+    token::to_int(token, &token::MESSAGE, abi::INTEGER_MESSAGE)
 }
 
 pub fn from_int(int: c_int) -> Option<u64> {
-    token::from_int(int, abi::asks_for_integers()?.message_token, abi::INTEGER_MESSAGE)
+    token::from_int(int, &token::MESSAGE, abi::INTEGER_MESSAGE)
 }

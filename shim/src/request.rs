@@ -1,13 +1,17 @@
-//! Requests on inter-communicators between jobs, as the program holds them: tokens.
+//! Requests on inter-communicators between jobs, as the program holds them: tokens. They live under the node's lock,
+//! which whoever begins or ends an operation has anyway.
 
 use crate::abi::{self, Status};
-use crate::error::{Class, Failure};
+use crate::entry::node;
+use crate::error::{Class, Failure, Place};
 use crate::flush::Flush;
 use crate::inter::Inter;
-use crate::token::{self, Behind, Tokens, has_prefix};
-use node::{Core, Fault, Layout, OpId, Outcome, partitioned_tag, user_tag};
+use crate::locked::Locked;
+use crate::token::{self, Behind, Live};
+use node::{Core, Fault, Layout, Mode, Node, OpId, Outcome, partitioned_tag, user_tag};
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
 /// What a request waits for.
@@ -16,7 +20,7 @@ pub enum Work {
     Op(OpId),
     /// Over before it began: MPI_PROC_NULL.
     Nothing,
-    /// Over for the program, since the library has a copy: buffered sends.
+    /// Over for the program: the message has left, or the library has a copy.
     Copied,
     /// Of what is in an attached buffer.
     Flush(Arc<Flush>),
@@ -27,15 +31,20 @@ pub enum Work {
 /// One request. It keeps its inter-communicator alive.
 #[derive(Clone)]
 pub struct Request {
-    pub inter: Arc<Inter>,
+    /// `None`: of the one that all sends share which were over at once.
+    inter: Option<Arc<Inter>>,
     pub work: Work,
     pub call: &'static str,
     pub to: Peer,
-    /// The send that goes with the receive of an Isendrecv.
-    pub beside: Option<Box<Request>>,
-    /// What a persistent request starts.
-    pub plan: Option<Arc<Plan>>,
-    pub partitions: Option<Partitions>,
+    more: Option<Arc<More>>,
+}
+
+/// What few requests have.
+#[derive(Default)]
+struct More {
+    beside: Option<Request>,
+    plan: Option<Plan>,
+    partitions: Option<Partitions>,
 }
 
 /// How a partitioned request is cut.
@@ -90,6 +99,17 @@ pub enum SendMode {
     Partitioned(u32),
 }
 
+impl SendMode {
+    /// As the node knows it, if a send is no more than that.
+    pub fn simple(self) -> Option<Mode> {
+        match self {
+            SendMode::Standard => Some(Mode::Standard),
+            SendMode::Synchronous => Some(Mode::Synchronous),
+            SendMode::Buffered | SendMode::Partitioned(_) => None,
+        }
+    }
+}
+
 /// The other end, for messages to the user.
 #[derive(Clone, Copy)]
 pub enum Peer {
@@ -116,13 +136,62 @@ impl Plan {
 
 impl Request {
     pub fn new(inter: &Arc<Inter>, work: Work, call: &'static str, to: Peer) -> Request {
-        Request { inter: inter.clone(), work, call, to, beside: None, plan: None, partitions: None }
+        Request::of(inter.clone(), work, call, to)
+    }
+
+    pub fn of(inter: Arc<Inter>, work: Work, call: &'static str, to: Peer) -> Request {
+        Request { inter: Some(inter), work, call, to, more: None }
+    }
+
+    /// One that also ends the send of an Isendrecv.
+    pub fn with_beside(self, beside: Request) -> Request {
+        Request { more: Some(Arc::new(More { beside: Some(beside), ..More::default() })), ..self }
+    }
+
+    /// A persistent one, which starts this.
+    pub fn planned(inter: &Arc<Inter>, call: &'static str, plan: Plan, partitions: Option<Partitions>) -> Request {
+        let to = plan.peer();
+        let more = More { plan: Some(plan), partitions, ..More::default() };
+        Request { more: Some(Arc::new(more)), ..Request::new(inter, Work::Inactive, call, to) }
+    }
+
+    pub fn inter(&self) -> Option<&Arc<Inter>> {
+        self.inter.as_ref()
+    }
+
+    /// Where its failures are raised.
+    pub fn errors(&self) -> Place {
+        self.inter.as_ref().map_or_else(Place::world, |inter| inter.errors())
+    }
+
+    /// The send that goes with the receive of an Isendrecv.
+    pub fn beside(&self) -> Option<&Request> {
+        self.more.as_ref()?.beside.as_ref()
+    }
+
+    /// What a persistent request starts.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.more.as_ref()?.plan.as_ref()
+    }
+
+    pub fn partitions(&self) -> Option<Partitions> {
+        self.more.as_ref()?.partitions
+    }
+
+    pub fn is_of(&self, inter: &Arc<Inter>) -> bool {
+        self.inter.as_ref().is_some_and(|own| Arc::ptr_eq(own, inter))
     }
 
     /// Takes the outcome, if there is one. Called once: the operation is forgotten.
     pub fn take(&self, core: &mut Core) -> Option<Completion> {
+        // The usual ones, in one step.
+        match (&self.work, &self.more) {
+            (Work::Op(op), None) => return Some(self.completion(core.test(*op)?)),
+            (Work::Copied, None) => return Some(empty()),
+            _ => {}
+        }
         let completion = self.look(core)?;
-        for request in std::iter::once(self).chain(self.beside.as_deref()) {
+        for request in std::iter::once(self).chain(self.beside()) {
             if let Work::Op(op) = request.work {
                 core.test(op);
             }
@@ -132,16 +201,15 @@ impl Request {
 
     /// The outcome, left in place.
     pub fn look(&self, core: &mut Core) -> Option<Completion> {
-        let beside = match &self.beside {
+        let beside = match self.beside() {
             Some(beside) => Some(beside.look(core)?),
             None => None,
         };
-        let done = |status| Completion { status, failure: None };
         let mut completion = match &self.work {
             Work::Op(op) => self.completion(core.peek(*op)?),
             Work::Flush(flush) if !flush.is_over(core) => return None,
             Work::Nothing => nothing_done(),
-            Work::Copied | Work::Flush(_) | Work::Inactive => done(abi::get().empty_status()),
+            Work::Copied | Work::Flush(_) | Work::Inactive => empty(),
         };
         if let Some(failure) = beside.and_then(|b| b.failure) {
             completion.failure.get_or_insert(failure);
@@ -155,7 +223,7 @@ impl Request {
             Work::Flush(flush) => flush.is_over(core),
             _ => true,
         };
-        own && self.beside.as_ref().is_none_or(|beside| beside.is_complete(core))
+        own && self.beside().is_none_or(|beside| beside.is_complete(core))
     }
 
     /// A persistent request that is not started: to the Wait and Test calls as good as none.
@@ -164,38 +232,45 @@ impl Request {
     }
 
     fn completion(&self, outcome: Outcome) -> Completion {
-        let abi = abi::get();
-        let received = |e: node::Envelope| Status {
-            source: e.source as i32,
-            tag: user_tag(e.tag) as c_int,
-            bytes: e.size,
-            ..abi.empty_status()
-        };
-        let (status, failure) = match outcome {
-            Outcome::Sent => (abi.empty_status(), None),
-            Outcome::Cancelled => (Status { cancelled: true, ..abi.empty_status() }, None),
-            Outcome::Received(e) => (received(e), None),
-            Outcome::Truncated(e) => {
-                let text = format!(
-                    "{}: the message from rank {} with tag {} is longer than the {} bytes of the buffer",
-                    self.call,
-                    e.source,
-                    user_tag(e.tag),
-                    e.size
-                );
-                (received(e), Some(Failure::new(Class::Truncate, text)))
-            }
-            Outcome::OutOfRange(e) => {
-                let text = format!(
-                    "{}: the message from rank {} with tag {} has numbers that their type cannot hold here",
-                    self.call, e.source, e.tag
-                );
-                (received(e), Some(Failure::new(Class::Truncate, text)))
-            }
-            Outcome::Failed(fault) => (abi.empty_status(), Some(fault_failure(self.call, &self.inter, self.to, fault))),
-        };
-        Completion { status, failure }
+        completion(self.call, self.inter.as_deref(), self.to, outcome)
     }
+}
+
+/// What the outcome of an operation means to the program.
+#[inline]
+pub fn completion(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Completion {
+    match outcome {
+        Outcome::Sent => empty(),
+        Outcome::Received(e) => Completion { status: received(e), failure: None },
+        outcome => unusual(call, inter, to, outcome),
+    }
+}
+
+fn received(e: node::Envelope) -> Status {
+    Status { source: e.source as c_int, tag: user_tag(e.tag) as c_int, bytes: e.size, ..abi::get().empty_status() }
+}
+
+#[cold]
+fn unusual(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Completion {
+    let truncated = |e: node::Envelope, what: &str| {
+        let (source, tag) = (e.source, user_tag(e.tag));
+        let text = format!("{call}: the message from rank {source} with tag {tag} {what}");
+        Completion { status: received(e), failure: Some(Failure::new(Class::Truncate, text)) }
+    };
+    match outcome {
+        Outcome::Sent | Outcome::Received(_) => empty(),
+        Outcome::Cancelled => Completion { status: Status { cancelled: true, ..empty().status }, failure: None },
+        Outcome::Truncated(e) => truncated(e, &format!("is longer than the {} bytes of the buffer", e.size)),
+        Outcome::OutOfRange(e) => truncated(e, "has numbers that their type cannot hold here"),
+        Outcome::Failed(fault) => {
+            Completion { status: empty().status, failure: inter.map(|inter| fault_failure(call, inter, to, fault)) }
+        }
+    }
+}
+
+/// The completion of what has no status of its own.
+fn empty() -> Completion {
+    Completion { status: abi::get().empty_status(), failure: None }
 }
 
 /// The completion of an operation with MPI_PROC_NULL.
@@ -222,47 +297,103 @@ pub fn fault_failure(call: &str, inter: &Inter, to: Peer, fault: Fault) -> Failu
     }
 }
 
-static LIVE: LazyLock<Tokens<Request>> = LazyLock::new(Tokens::new);
+static LIVE: LazyLock<Locked<Live<Request>>> =
+    LazyLock::new(|| Locked::new(Live::new(abi::get().family.request_token, behind())));
 
-/// A handle for the program; fails when too many requests are active: 2^24, and under LAM 2^17.
-pub fn insert(request: Request) -> Option<u64> {
-    let stays = request.plan.is_some();
-    LIVE.insert(abi::get().family.request_token, behind(), stays, request)
+/// All requests, under the node's lock.
+#[inline(always)]
+pub fn live<R>(core: &mut Core, f: impl FnOnce(&mut Core, &mut Live<Request>) -> R) -> R {
+    LIVE.with(core, f)
 }
 
-pub fn find(token: u64) -> Option<Request> {
-    LIVE.with(token, |r| r.clone())
+/// A handle for the program; fails when too many requests are active: 2^24, under Open MPI 2^22 and under LAM 2^17.
+#[inline]
+pub fn insert(live: &mut Live<Request>, request: Request) -> Option<u64> {
+    let stays = request.plan().is_some();
+    live.insert(stays, request)
 }
 
-pub fn remove(token: u64) -> Option<Request> {
-    LIVE.remove(token, behind())
+/// The token that all sends share which were over when their call returned. There is none where a Fortran layer keeps
+/// something of its own for each request.
+#[inline]
+pub fn sent(node: &Node) -> Option<u64> {
+    let token = SENT.load(Ordering::Relaxed);
+    if token != 0 { Some(token) } else { make_sent(node) }
 }
 
-/// The request has completed: it is gone, unless it may be started again. What the program's handle is then.
-pub fn retire(token: u64, request: &Request) -> u64 {
-    if request.plan.is_some() {
-        set_work(token, Work::Inactive);
-        token
-    } else {
-        remove(token);
-        abi::get().request_null
+/// 0: not made yet.
+static SENT: AtomicU64 = AtomicU64::new(0);
+
+#[cold]
+fn make_sent(node: &Node) -> Option<u64> {
+    if matches!(behind(), Behind::Theirs(_)) {
+        return None;
     }
+    let shared = Request { inter: None, work: Work::Copied, call: "MPI_Isend", to: Peer::Nobody, more: None };
+    node.with(|core| {
+        live(core, |_, live| {
+            if SENT.load(Ordering::Relaxed) == 0 {
+                SENT.store(insert(live, shared)?, Ordering::Relaxed);
+            }
+            Some(SENT.load(Ordering::Relaxed))
+        })
+    })
+}
+
+#[inline]
+pub fn is_sent(token: u64) -> bool {
+    token == SENT.load(Ordering::Relaxed)
+}
+
+/// A copy, for those who have the node's lock for other things later.
+pub fn find(token: u64) -> Option<Request> {
+    node().ok()?.with(|core| live(core, |_, live| live.get(token).cloned()))
+}
+
+/// Takes a request out. That of all sends stays.
+pub fn remove(live: &mut Live<Request>, token: u64) -> Option<Request> {
+    if is_sent(token) { live.get(token).cloned() } else { live.remove(token) }
+}
+
+/// A request that has been ended.
+pub struct Ended {
+    pub completion: Completion,
+    /// What the program's handle is now.
+    pub handle: u64,
+    /// To be dropped without the lock: the inter-communicator may end with it. There when there is a failure.
+    pub inter: Option<Arc<Inter>>,
+}
+
+/// Ends a request if it is complete: it is gone, unless it may be started again. `Some(None)`: there is none.
+#[inline]
+pub fn end(core: &mut Core, live: &mut Live<Request>, token: u64) -> Option<Option<Ended>> {
+    let Some(request) = live.get(token) else { return Some(None) };
+    let completion = request.take(core)?;
+    let failed = completion.failure.is_some();
+    if request.plan().is_some() {
+        request.work = Work::Inactive;
+        let inter = request.inter.clone().filter(|_| failed);
+        return Some(Some(Ended { completion, handle: token, inter }));
+    }
+    let inter = if is_sent(token) { None } else { live.remove(token)?.inter };
+    let inter = if failed { inter } else { inter.and_then(|inter| inter.let_go(core)) };
+    Some(Some(Ended { completion, handle: abi::get().request_null, inter }))
 }
 
 /// Whether nothing is under way on an inter-communicator that the program has a request for. Under the node's lock.
-pub fn all_complete(inter: &Arc<Inter>, core: &Core) -> bool {
-    LIVE.all(|request| !Arc::ptr_eq(&request.inter, inter) || request.is_complete(core))
+pub fn all_complete(inter: &Arc<Inter>, core: &mut Core) -> bool {
+    live(core, |core, live| live.all().all(|request| !request.is_of(inter) || request.is_complete(core)))
 }
 
-pub fn set_work(token: u64, work: Work) {
-    LIVE.with(token, |request| request.work = work);
+pub fn set_work(node: &Node, token: u64, work: Work) {
+    node.with(|core| live(core, |_, live| live.get(token).map(|request| request.work = work)));
 }
 
 /// # Safety
 /// None needed; the mark functions share one form.
 #[inline(always)]
 pub unsafe fn is_token(value: usize) -> bool {
-    abi::known().is_some_and(|abi| has_prefix(value as u64, abi.family.request_token))
+    token::REQUEST.is_on(value)
 }
 
 /// # Safety
@@ -270,14 +401,13 @@ pub unsafe fn is_token(value: usize) -> bool {
 #[inline(always)]
 pub unsafe fn is_token_at(at: usize) -> bool {
     // SAFETY: the caller's promise.
-    at != 0 && abi::known().is_some() && unsafe { is_token(abi::load_handle(at) as usize) }
+    unsafe { token::REQUEST.is_at(at) }
 }
 
 /// The first request of an array that is ours.
 ///
 /// # Safety
 /// `array` is null or the address of `count` requests.
-#[inline(always)]
 pub unsafe fn first_token(array: usize, count: i32) -> Option<usize> {
     let width = abi::known()?.family.handle_bytes;
     let count = if array == 0 { 0 } else { count.max(0) as usize };
@@ -285,14 +415,14 @@ pub unsafe fn first_token(array: usize, count: i32) -> Option<usize> {
     (0..count).map(|i| unsafe { abi::load_handle(array + i * width) } as usize).find(|h| unsafe { is_token(*h) })
 }
 
-/// Whether any request of an array is ours.
+/// Whether any request of an array is ours: asked of every native call.
 ///
 /// # Safety
 /// As for [`first_token`].
 #[inline(always)]
 pub unsafe fn any_token(array: usize, count: i32) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { first_token(array, count) }.is_some()
+    unsafe { token::REQUEST.is_among(array, count) }
 }
 
 /// Where Fortran layers look for the INTEGER.
@@ -302,9 +432,9 @@ fn behind() -> Behind {
 
 /// As an INTEGER of Fortran, for an MPI that asks.
 pub fn to_int(token: u64) -> Option<c_int> {
-    token::to_int(token, abi::asks_for_integers()?.request_token, abi::INTEGER_REQUEST)
+    token::to_int(token, &token::REQUEST, abi::INTEGER_REQUEST)
 }
 
 pub fn from_int(int: c_int) -> Option<u64> {
-    token::from_int(int, abi::asks_for_integers()?.request_token, abi::INTEGER_REQUEST)
+    token::from_int(int, &token::REQUEST, abi::INTEGER_REQUEST)
 }

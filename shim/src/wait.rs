@@ -17,7 +17,14 @@ pub fn wait_until<T>(node: &Node, deadline: Option<Instant>, done: impl FnMut(&m
 
 /// Waits as long as it takes.
 pub fn wait<T>(node: &Node, done: impl FnMut(&mut Core) -> Option<T>) -> T {
-    wait_asking(node, &mut || (), done)
+    ended(node.wait_until(&mut poke, done, None))
+}
+
+fn ended<T>(value: Option<T>) -> T {
+    match value {
+        Some(value) => value,
+        None => unreachable!("a wait without a deadline ends with a value"),
+    }
 }
 
 /// The same; `ask` is called now and then, without the lock, beside the poke.
@@ -27,10 +34,7 @@ pub fn wait_asking<T>(node: &Node, ask: &mut dyn FnMut(), done: impl FnMut(&mut 
         ask();
         moved
     };
-    match node.wait_until(&mut poke_and_ask, done, None) {
-        Some(value) => value,
-        None => unreachable!("a wait without a deadline ends with a value"),
-    }
+    ended(node.wait_until(&mut poke_and_ask, done, None))
 }
 
 /// Looks once, as the Test calls do: a round of ours, and one of the MPI below when there is nothing yet.

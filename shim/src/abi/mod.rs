@@ -12,10 +12,12 @@ mod standard;
 
 use crate::error::Class;
 use crate::forward::{Handle, Library, library};
+use crate::token;
 use node::Kind;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 
@@ -160,10 +162,21 @@ impl Abi {
         }
     }
 
+    /// Writes the status of a message that has been received, unless the caller ignores it.
+    ///
+    /// # Safety
+    /// As for [`Abi::write_status`].
+    #[inline(always)]
+    pub unsafe fn write_received(&self, at: usize, source: c_int, tag: c_int, bytes: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.write_status(at, &Status { source, tag, bytes, cancelled: false, error: None }) }
+    }
+
     /// Writes a status, unless the caller ignores it.
     ///
     /// # Safety
     /// `at` is an `MPI_Status` of this ABI or the ignoring value.
+    #[inline(always)]
     pub unsafe fn write_status(&self, at: usize, status: &Status) {
         if at == self.status_ignore || at == 0 {
             return;
@@ -173,17 +186,7 @@ impl Abi {
             // SAFETY: the layout's fields lie within the caller's status, which is aligned for its ints.
             unsafe { ((at + offset) as *mut c_int).write(value) }
         };
-        put(
-            layout.source,
-            match layout.count {
-                Count::Int { cancelled, .. } if status.cancelled => cancelled,
-                _ => status.source,
-            },
-        );
-        put(layout.tag, status.tag);
-        if let Some(error) = status.error {
-            put(layout.error, error);
-        }
+        let mut source = status.source;
         match layout.count {
             Count::SplitInts { low, high } => {
                 put(low, status.bytes as c_int);
@@ -195,7 +198,17 @@ impl Abi {
                 unsafe { ((at + count) as *mut u64).write(status.bytes) }
             }
             // Of more than that, MPI_Get_count makes MPI_UNDEFINED: no size divides this prime.
-            Count::Int { count, .. } => put(count, status.bytes.min(c_int::MAX as u64) as c_int),
+            Count::Int { count, cancelled } => {
+                put(count, status.bytes.min(c_int::MAX as u64) as c_int);
+                if status.cancelled {
+                    source = cancelled;
+                }
+            }
+        }
+        put(layout.source, source);
+        put(layout.tag, status.tag);
+        if let Some(error) = status.error {
+            put(layout.error, error);
         }
     }
 
@@ -215,7 +228,7 @@ impl Abi {
 }
 
 /// What the program reads from an `MPI_Status`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Status {
     pub source: c_int,
     pub tag: c_int,
@@ -243,6 +256,8 @@ pub fn bind() -> Result<&'static Abi, BindError> {
     let family = family_of(library).ok_or_else(|| BindError::Unknown(library.path.clone()))?;
     let abi = Abi::resolve(family, library).ok_or_else(|| BindError::Unknown(library.path.clone()))?;
     base::log!(Info, "ABI: {} ({})", family.name, library.path);
+    WIDE.store(family.handle_bytes == 8, Ordering::Relaxed);
+    token::note(family);
     Ok(ABI.get_or_init(|| abi))
 }
 
@@ -282,33 +297,35 @@ pub fn kinds(datatype: Handle) -> Option<&'static [Kind]> {
     KINDS.get_or_init(|| of(get()).unwrap_or_default()).get(&datatype).copied()
 }
 
-/// The family, if its Fortran layer asks for the INTEGERs of handles by a call.
-pub fn asks_for_integers() -> Option<&'static Family> {
-    known().map(|abi| abi.family).filter(|family| family.integers.is_none())
+/// Whether the Fortran layer asks for the INTEGERs of handles by a call.
+pub fn asks_for_integers() -> bool {
+    known().is_some_and(|abi| abi.family.integers.is_none())
+}
+
+/// Whether handles are as wide as a pointer. Not before the ABI is known.
+static WIDE: AtomicBool = AtomicBool::new(false);
+
+#[inline(always)]
+pub fn is_wide() -> bool {
+    WIDE.load(Ordering::Relaxed)
 }
 
 /// Reads a handle from memory.
 ///
 /// # Safety
 /// `at` is the address of a handle of this ABI.
+#[inline(always)]
 pub unsafe fn load_handle(at: usize) -> Handle {
-    match get().family.handle_bytes {
-        // SAFETY: the caller's promise.
-        4 => u64::from(unsafe { (at as *const u32).read() }),
-        // SAFETY: the caller's promise.
-        _ => unsafe { (at as *const u64).read() },
-    }
+    // SAFETY: the caller's promise.
+    unsafe { if is_wide() { (at as *const u64).read() } else { u64::from((at as *const u32).read()) } }
 }
 
 /// Writes a handle to memory.
 ///
 /// # Safety
 /// `at` is the address of a handle of this ABI.
+#[inline(always)]
 pub unsafe fn store_handle(at: usize, handle: Handle) {
-    match get().family.handle_bytes {
-        // SAFETY: the caller's promise.
-        4 => unsafe { (at as *mut u32).write(handle as u32) },
-        // SAFETY: the caller's promise.
-        _ => unsafe { (at as *mut u64).write(handle) },
-    }
+    // SAFETY: the caller's promise.
+    unsafe { if is_wide() { (at as *mut u64).write(handle) } else { (at as *mut u32).write(handle as u32) } }
 }

@@ -8,20 +8,23 @@ mod contents;
 mod map;
 
 use crate::error::{Class, Failure};
+use crate::facts::{ByHandle, Facts};
 use crate::forward::{self as pmpi, Handle};
 use crate::{abi, attr, house};
 use contents::{Contents, Envelope};
 use map::Map;
 pub use map::representation;
 use node::{Layout, Representation, Shape, Signature};
-use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, OnceLock, RwLock};
 
-static CACHE: LazyLock<RwLock<HashMap<Handle, Element<Shape>>>> = LazyLock::new(Default::default);
+static CACHE: LazyLock<RwLock<ByHandle<Element<Shape>>>> = LazyLock::new(Default::default);
+
+/// Of the types whose elements follow each other without a gap: the bytes of one. Written under the lock of the cache.
+static PLAIN: Facts<1> = Facts::new();
 
 /// Only of types that were received from a job which lays out data otherwise: each is in the other cache too.
-static SIGNATURES: LazyLock<RwLock<HashMap<Handle, Signature>>> = LazyLock::new(Default::default);
+static SIGNATURES: LazyLock<RwLock<ByHandle<Signature>>> = LazyLock::new(Default::default);
 
 /// Types nested deeper are refused: each level takes some of the stack.
 const DEPTH: u32 = 1 << 10;
@@ -65,6 +68,14 @@ impl Trouble {
             Trouble::Large => format!("the datatype has more than {PARTS} parts"),
         }
     }
+}
+
+/// How many bytes a buffer has, if it is one run of a type that is known. `None`: ask [`layout`].
+#[inline(always)]
+pub fn plain(buf: usize, count: i64, datatype: usize) -> Option<usize> {
+    let [each] = PLAIN.get(datatype as Handle & abi::known()?.mask)?;
+    let size = usize::try_from(count).ok()?.checked_mul(each as usize)?;
+    (isize::try_from(size).is_ok() && (buf != 0 || size == 0)).then_some(size)
 }
 
 /// The user's buffer as the engine sees it, after the checks that MPI makes.
@@ -131,8 +142,12 @@ fn find_out<M: Map>(call: &str, datatype: Handle) -> Result<Element<M>, Failure>
 }
 
 fn element(call: &str, datatype: Handle) -> Result<Element<Shape>, Failure> {
-    if let Some(element) = CACHE.read().unwrap_or_else(|e| e.into_inner()).get(&datatype) {
-        return Ok(element.clone());
+    {
+        let cache = CACHE.read().unwrap_or_else(|e| e.into_inner());
+        if let Some(element) = cache.get(&datatype) {
+            note_plain(datatype, element);
+            return Ok(element.clone());
+        }
     }
     let abi = abi::get();
     if datatype == abi.datatype_null {
@@ -147,8 +162,17 @@ fn element(call: &str, datatype: Handle) -> Result<Element<Shape>, Failure> {
         drop_with_type(datatype)
             .ok_or_else(|| Failure::new(Class::Intern, format!("{call}: no attribute on the datatype")))?;
     }
-    CACHE.write().unwrap_or_else(|e| e.into_inner()).insert(datatype, element.clone());
+    let mut cache = CACHE.write().unwrap_or_else(|e| e.into_inner());
+    note_plain(datatype, &element);
+    cache.insert(datatype, element.clone());
     Ok(element)
+}
+
+/// Under the lock of the cache.
+fn note_plain(datatype: Handle, element: &Element<Shape>) {
+    if let Some(each) = element.map.as_run().filter(|each| isize::try_from(*each) == Ok(element.extent)) {
+        PLAIN.put(datatype, [each as u64]);
+    }
 }
 
 /// Finds out the map of a type. What is nested may be so deep, and have so many parts.
@@ -209,7 +233,9 @@ fn drop_with_type(datatype: Handle) -> Option<()> {
     unsafe extern "C" fn dropped(datatype: Handle, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
         let datatype = datatype & abi::get().mask;
         SIGNATURES.write().unwrap_or_else(|e| e.into_inner()).remove(&datatype);
-        CACHE.write().unwrap_or_else(|e| e.into_inner()).remove(&datatype);
+        let mut cache = CACHE.write().unwrap_or_else(|e| e.into_inner());
+        PLAIN.forget(datatype);
+        cache.remove(&datatype);
         0
     }
     static KEYVAL: OnceLock<Option<c_int>> = OnceLock::new();

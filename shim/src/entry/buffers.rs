@@ -67,7 +67,9 @@ pub fn Buffer_iflush(face: Face, at: usize) -> c_int {
     let ours = left::sends_in(None);
     // SAFETY: the function of this face takes the place for a request.
     let code = unsafe { native(face, at, 0) };
-    let Some(inter) = ours.first().map(|request| request.inter.clone()).filter(|_| code == 0) else { return code };
+    let Some(inter) = ours.first().and_then(|request| request.inter().cloned()).filter(|_| code == 0) else {
+        return code;
+    };
     // SAFETY: the MPI below has written its request there.
     let both = Flush::with_native(numbers(&ours), unsafe { abi::load_handle(at) });
     match hand_out(request(&inter, "MPI_Buffer_iflush", both), at) {

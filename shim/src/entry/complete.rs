@@ -7,20 +7,22 @@ use crate::abi;
 use crate::entry::node;
 use crate::error::{self, Class, Failure, Place, raise};
 use crate::forward as pmpi;
-use crate::request::{self, Completion, Request};
+use crate::request::{self, Ended, Request};
+use crate::token::Live;
 use crate::wait::{look, wait};
 use node::{Core, Node};
 use std::ffi::{c_int, c_void};
 
 type Answer = Option<c_int>;
 
+#[cold]
 pub(super) fn stale(call: &str) -> c_int {
     raise(Place::world(), &Failure::new(Class::Request, format!("{call}: this request has completed or never was")))
 }
 
 // ------------------------------------------------------------------------------------------------------- one request
 
-/// Runs a call on the request at `at`, which the check found to be a token.
+/// Runs a call on a copy of the request at `at`, which the check found to be a token.
 pub(super) unsafe fn on_request(
     call: &str,
     at: usize,
@@ -28,48 +30,77 @@ pub(super) unsafe fn on_request(
 ) -> Answer {
     // SAFETY: the program's request.
     let token = unsafe { abi::load_handle(at) };
-    let Some(request) = request::find(token) else { return Some(stale(call)) };
-    Some(match node() {
-        Ok(node) => run(token, &request, node),
-        Err(failure) => raise(request.inter.errors(), &failure),
+    Some(match (node(), request::find(token)) {
+        (Ok(node), Some(request)) => run(token, &request, node),
+        (Ok(_), None) => stale(call),
+        (Err(failure), _) => raise(Place::world(), &failure),
     })
 }
 
-/// Ends one request: token, handle, status, failure.
-unsafe fn conclude(token: u64, request: &Request, at: usize, status: usize, completion: Completion) -> c_int {
-    let after = request::retire(token, request);
+/// A send that was over when its call returned: nothing has to be asked. True: the request at `at` was such a one.
+#[inline(always)]
+unsafe fn was_sent(at: usize, token: u64, status: usize) -> bool {
+    let sent = request::is_sent(token);
+    if sent {
+        let abi = abi::get();
+        // SAFETY: the program's request and status.
+        unsafe {
+            abi::store_handle(at, abi.request_null);
+            abi.write_status(status, &abi.empty_status());
+        }
+    }
+    sent
+}
+
+/// What the program sees of a request that has been ended. `None`: there was none.
+unsafe fn conclude(call: &str, ended: Option<Ended>, at: usize, status: usize) -> c_int {
+    let Some(Ended { completion, handle, inter }) = ended else { return stale(call) };
     // SAFETY: the program's request and status.
     unsafe {
-        abi::store_handle(at, after);
+        abi::store_handle(at, handle);
         abi::get().write_status(status, &completion.status);
     }
-    match completion.failure {
-        None => 0,
-        Some(failure) => raise(request.inter.errors(), &failure),
+    match (completion.failure, inter) {
+        (Some(failure), Some(inter)) => raise(inter.errors(), &failure),
+        _ => 0,
     }
 }
 
 pub unsafe fn Wait(at: usize, status: usize) -> Answer {
-    let run = |token, request: &Request, node| {
-        let completion = wait(node, |core| request.take(core));
-        // SAFETY: the program's request and status.
-        unsafe { conclude(token, request, at, status, completion) }
-    };
-    // SAFETY: the program's request.
-    unsafe { on_request("MPI_Wait", at, run) }
+    // SAFETY: the program's request and status.
+    unsafe {
+        let token = abi::load_handle(at);
+        if was_sent(at, token, status) {
+            return Some(0);
+        }
+        Some(match node() {
+            Ok(node) => {
+                let ended = wait(node, |core| request::live(core, |core, live| request::end(core, live, token)));
+                conclude("MPI_Wait", ended, at, status)
+            }
+            Err(failure) => raise(Place::world(), &failure),
+        })
+    }
 }
 
 pub unsafe fn Test(at: usize, flag: usize, status: usize) -> Answer {
-    let run = |token, request: &Request, node| {
-        let completion = look(node, |core| request.take(core));
-        // SAFETY: the program's flag, request and status.
-        unsafe {
-            (flag as *mut c_int).write(completion.is_some().into());
-            completion.map_or(0, |completion| conclude(token, request, at, status, completion))
+    let flag = flag as *mut c_int;
+    // SAFETY: the program's flag, request and status.
+    unsafe {
+        let token = abi::load_handle(at);
+        if was_sent(at, token, status) {
+            flag.write(1);
+            return Some(0);
         }
-    };
-    // SAFETY: the program's request.
-    unsafe { on_request("MPI_Test", at, run) }
+        Some(match node() {
+            Ok(node) => {
+                let ended = look(node, |core| request::live(core, |core, live| request::end(core, live, token)));
+                flag.write(ended.is_some().into());
+                ended.map_or(0, |ended| conclude("MPI_Test", ended, at, status))
+            }
+            Err(failure) => raise(Place::world(), &failure),
+        })
+    }
 }
 
 // ------------------------------------------------------------------------------------------------------------ arrays
@@ -78,8 +109,8 @@ pub unsafe fn Test(at: usize, flag: usize, status: usize) -> Answer {
 pub(super) struct Mixed {
     array: usize,
     pub(super) node: &'static Node,
-    /// Index in the array, token, request.
-    pub(super) ours: Vec<(usize, u64, Request)>,
+    /// Index in the array, token.
+    pub(super) ours: Vec<(usize, u64)>,
     /// The native handles, as wide as the ABI has them, and their indices.
     pub(super) natives: Vec<u8>,
     pub(super) indices: Vec<usize>,
@@ -122,35 +153,65 @@ impl NativeStatuses {
     }
 }
 
+/// Of ours, by index: ended, with something to do that is not done under the lock.
+pub(super) type Unusual = Vec<(usize, Ended)>;
+
 impl Mixed {
     unsafe fn split(call: &str, count: usize, array: usize) -> Result<Mixed, c_int> {
-        let width = abi::get().family.handle_bytes;
+        let (width, count) = (abi::get().family.handle_bytes, count as c_int as usize);
         let node = node().map_err(|f| raise(Place::world(), &f))?;
-        let mut mixed = Mixed { array, node, ours: Vec::new(), natives: Vec::new(), indices: Vec::new() };
-        for i in 0..count as c_int as usize {
+        let ours = Vec::with_capacity(count);
+        let mut mixed = Mixed { array, node, ours, natives: Vec::new(), indices: Vec::new() };
+        for i in 0..count {
             // SAFETY: the program's array of `count` requests.
             let handle = unsafe { abi::load_handle(array + i * width) };
             // SAFETY: looks at the value only.
             if unsafe { request::is_token(handle as usize) } {
-                mixed.ours.push((i, handle, request::find(handle).ok_or_else(|| stale(call))?));
+                mixed.ours.push((i, handle));
             } else {
                 mixed.natives.extend_from_slice(&handle.to_le_bytes()[..width]);
                 mixed.indices.push(i);
             }
         }
-        Ok(mixed)
+        let live = mixed.with(|_, live| mixed.ours.iter().all(|(_, token)| live.get(*token).is_some()));
+        if live { Ok(mixed) } else { Err(stale(call)) }
+    }
+
+    /// Under the lock.
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Core, &mut Live<Request>) -> R) -> R {
+        self.node.with(|core| request::live(core, f))
     }
 
     pub(super) fn native_count(&self) -> c_int {
         self.indices.len() as c_int
     }
 
-    fn take_all(&self, core: &mut Core) -> Option<Vec<Completion>> {
-        if self.ours.iter().all(|(_, _, r)| r.is_complete(core)) {
-            self.ours.iter().map(|(_, _, r)| r.take(core)).collect()
-        } else {
-            None
+    fn all_complete(&self, core: &mut Core, live: &mut Live<Request>) -> bool {
+        self.ours.iter().all(|(_, token)| live.get(*token).is_none_or(|request| request.is_complete(core)))
+    }
+
+    /// Ends ours from the `next`-th on, one after the other, as far as they are complete; whether all are.
+    fn end_ours(
+        &self,
+        (core, live): (&mut Core, &mut Live<Request>),
+        next: &mut usize,
+        statuses: usize,
+        unusual: &mut Unusual,
+    ) -> bool {
+        while let Some(&(i, token)) = self.ours.get(*next) {
+            match request::end(core, live, token) {
+                None => return false,
+                // SAFETY: the program's arrays.
+                Some(Some(ended)) if ended.inter.is_none() => unsafe {
+                    self.end(i, abi::get().status_at(statuses, i), &ended, Some(0));
+                },
+                Some(Some(ended)) => unusual.push((i, ended)),
+                // Another thread has taken it, which MPI forbids: there is nothing left to end.
+                Some(None) => {}
+            }
+            *next += 1;
         }
+        true
     }
 
     /// Puts the native handles back, as the MPI below left them.
@@ -163,64 +224,69 @@ impl Mixed {
         }
     }
 
-    /// Ends the request at position `k` of ours; its failure, if any.
-    pub(super) unsafe fn end(
-        &self,
-        k: usize,
-        status: usize,
-        mut completion: Completion,
-        in_array: bool,
-    ) -> Option<Failure> {
-        let (i, token, request) = &self.ours[k];
-        let after = request::retire(*token, request);
+    /// What the program sees of the request at this index, which has been ended.
+    pub(super) unsafe fn end(&self, i: usize, status: usize, ended: &Ended, error: Option<c_int>) {
         let abi = abi::get();
-        if in_array {
-            completion.status.error = Some(completion.failure.as_ref().map_or(0, error::code));
-        }
         // SAFETY: the program's array and status.
         unsafe {
-            abi::store_handle(self.array + i * abi.family.handle_bytes, after);
-            abi.write_status(status, &completion.status);
+            abi::store_handle(self.array + i * abi.family.handle_bytes, ended.handle);
+            abi.write_status(status, &abi::Status { error, ..ended.completion.status });
         }
-        completion.failure
     }
 
-    /// Ends all of ours and all native ones, each with the status of its index.
-    unsafe fn end_all(&self, native: c_int, below: &NativeStatuses, statuses: usize, done: Vec<Completion>) -> c_int {
-        let mut failed = None;
+    /// Ends the native part, each with the status of its index, and what is unusual of ours.
+    unsafe fn conclude(&self, native: c_int, below: &NativeStatuses, statuses: usize, unusual: Unusual) -> c_int {
         // SAFETY: the program's arrays.
         unsafe {
             self.store_natives();
             for (k, i) in self.indices.iter().enumerate() {
                 below.copy(k, statuses, *i);
             }
-            for (k, completion) in done.into_iter().enumerate() {
-                let status = abi::get().status_at(statuses, self.ours[k].0);
-                if let Some(failure) = self.end(k, status, completion, true) {
-                    failed.get_or_insert((k, failure));
-                }
-            }
+            self.array_answer(native, unusual, |_, i| abi::get().status_at(statuses, i))
         }
-        self.array_answer(native, failed)
     }
 
-    /// The answer of an array call: MPI_ERR_IN_STATUS when one of ours failed.
-    pub(super) fn array_answer(&self, native: c_int, failed: Option<(usize, Failure)>) -> c_int {
-        match failed {
+    /// Ends some of ours, whose statuses are where `status` says by order and index, and gives the answer of an array
+    /// call: MPI_ERR_IN_STATUS when one of ours failed.
+    pub(super) unsafe fn array_answer(
+        &self,
+        native: c_int,
+        ended: Unusual,
+        status: impl Fn(usize, usize) -> usize,
+    ) -> c_int {
+        let mut first = None;
+        for (n, (i, ended)) in ended.into_iter().enumerate() {
+            let code = ended.completion.failure.as_ref().map_or(0, error::code);
+            // SAFETY: the program's arrays.
+            unsafe { self.end(i, status(n, i), &ended, Some(code)) };
+            if let (Some(failure), Some(inter)) = (ended.completion.failure, ended.inter) {
+                first.get_or_insert((inter, failure));
+            }
+        }
+        match first {
             None => native,
-            Some((k, failure)) => error::raise_as(self.ours[k].2.inter.errors(), abi::get().err_in_status, &failure),
+            Some((inter, failure)) => error::raise_as(inter.errors(), abi::get().err_in_status, &failure),
         }
     }
 }
 
 pub unsafe fn Waitall(count: usize, array: usize, statuses: usize) -> Answer {
     let run = |mut mixed: Mixed| {
-        let done = wait(mixed.node, |core| mixed.take_all(core));
+        let (mut next, mut unusual) = (0, Unusual::new());
+        wait(mixed.node, |core| {
+            let all = |core: &mut Core, live: &mut Live<Request>| {
+                mixed.end_ours((core, live), &mut next, statuses, &mut unusual).then_some(())
+            };
+            request::live(core, all)
+        });
         let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
+        let mut native = 0;
         // SAFETY: our copies of the native handles, and as many statuses; the program's arrays.
         unsafe {
-            let native = pmpi::waitall(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), below.pointer());
-            mixed.end_all(native, &below, statuses, done)
+            if mixed.native_count() > 0 {
+                native = pmpi::waitall(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), below.pointer());
+            }
+            mixed.conclude(native, &below, statuses, unusual)
         }
     };
     // SAFETY: the program's array.
@@ -230,26 +296,31 @@ pub unsafe fn Waitall(count: usize, array: usize, statuses: usize) -> Answer {
 pub unsafe fn Testall(count: usize, array: usize, flag: usize, statuses: usize) -> Answer {
     let run = |mut mixed: Mixed| {
         let flag = flag as *mut c_int;
-        let complete = |core: &mut Core| mixed.ours.iter().all(|(_, _, r)| r.is_complete(core)).then_some(());
+        let complete = |core: &mut Core| request::live(core, |core, live| mixed.all_complete(core, live)).then_some(());
         if look(mixed.node, complete).is_none() {
             // SAFETY: the program's flag.
             unsafe { flag.write(0) };
             return 0;
         }
         let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
+        let (mut native, n) = (0, mixed.native_count());
         // SAFETY: our copies of the native handles, as many statuses, the program's flag.
-        let native =
-            unsafe { pmpi::testall(mixed.native_count(), mixed.natives.as_mut_ptr().cast(), flag, below.pointer()) };
-        // SAFETY: the MPI below has written the flag.
+        unsafe {
+            flag.write(1);
+            if n > 0 {
+                native = pmpi::testall(n, mixed.natives.as_mut_ptr().cast(), flag, below.pointer());
+            }
+        }
+        // SAFETY: the flag has been written.
         if unsafe { flag.read() } == 0 {
             // SAFETY: the program's array.
             unsafe { mixed.store_natives() };
             return native;
         }
-        // Another thread may have taken one of them, which MPI forbids: then there is nothing left to end.
-        let done = mixed.node.with(|core| mixed.take_all(core)).unwrap_or_default();
+        let mut unusual = Unusual::new();
+        mixed.with(|core, live| mixed.end_ours((core, live), &mut 0, statuses, &mut unusual));
         // SAFETY: the program's arrays.
-        unsafe { mixed.end_all(native, &below, statuses, done) }
+        unsafe { mixed.conclude(native, &below, statuses, unusual) }
     };
     // SAFETY: the program's array.
     unsafe { on_array("MPI_Testall", count, array, run) }

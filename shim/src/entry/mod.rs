@@ -14,6 +14,7 @@ mod p2p;
 mod partitioned;
 mod persistent;
 mod probe;
+mod quick;
 mod requests;
 mod some;
 mod status;
@@ -83,7 +84,7 @@ mod place {
     }
 
     pub unsafe fn request(token: usize) -> Option<Place> {
-        Some(request::find(token as u64).map_or_else(Place::world, |request| request.inter.errors()))
+        Some(request::find(token as u64).map_or_else(Place::world, |request| request.errors()))
     }
 
     pub unsafe fn request_at(at: usize) -> Option<Place> {

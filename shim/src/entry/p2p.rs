@@ -3,7 +3,7 @@
 use crate::abi;
 use crate::buffer;
 use crate::datatype::{layout, layout_from};
-use crate::entry::node;
+use crate::entry::{node, quick};
 use crate::error::{Class, Failure, raise};
 use crate::inter::{self, Inter};
 use crate::left;
@@ -106,7 +106,11 @@ pub(super) fn begin(inter: &Arc<Inter>, call: &'static str, plan: &Plan) -> Resu
                     return Ok(Work::Copied);
                 }
             };
-            Work::Op(node()?.isend(inter.id, *dest, *tag, data.clone(), mode))
+            let node = node()?;
+            if mode == Mode::Standard && node.send_now(inter.id, *dest, *tag, data) {
+                return Ok(Work::Copied);
+            }
+            Work::Op(node.isend(inter.id, *dest, *tag, data.clone(), mode))
         }
         Plan::Recv { source, tag, data } => Work::Op(node()?.irecv(inter.id, *source, *tag, data.clone())),
     })
@@ -132,27 +136,54 @@ pub(super) fn conclude(completion: Completion, status: Option<usize>) -> Result<
 
 /// Gives a started request to the program.
 pub(super) fn hand_out(request: Request, at: usize) -> Result<(), Failure> {
-    let token = request::insert(request).ok_or_else(|| Failure::new(Class::Other, "too many active requests"))?;
+    let token = node()?.with(|core| request::live(core, |_, live| request::insert(live, request)));
+    let token = token.ok_or_else(|| Failure::new(Class::Other, "too many active requests"))?;
     // SAFETY: the program's request.
     unsafe { abi::store_handle(at, token) };
     Ok(())
 }
 
+// The general way of each kind of call.
+
+#[inline(never)]
+fn send(comm: usize, m: &Message, mode: SendMode) -> Answer {
+    on(comm, |inter| conclude(finish(&request(inter, m.call, &plan_send(inter, m, mode)?)?)?, None))
+}
+
+#[inline(never)]
+fn start_send(comm: usize, m: &Message, mode: SendMode, at: usize) -> Answer {
+    on(comm, |inter| hand_out(request(inter, m.call, &plan_send(inter, m, mode)?)?, at))
+}
+
+#[inline(never)]
+pub(super) fn receive(comm: usize, m: &Message, status: usize) -> Answer {
+    on(comm, |inter| conclude(finish(&request(inter, m.call, &plan_recv(inter, m)?)?)?, Some(status)))
+}
+
+#[inline(never)]
+fn start_receive(comm: usize, m: &Message, at: usize) -> Answer {
+    on(comm, |inter| hand_out(request(inter, m.call, &plan_recv(inter, m)?)?, at))
+}
+
 /// The calls come in twos: counts of MPI_X are ints, those of MPI_X_c are MPI_Counts.
 macro_rules! sends {
     ($($blocking:ident $nonblocking:ident $mode:ident $count:ty;)*) => { $(
+        #[inline(always)]
         pub unsafe fn $blocking(buf: usize, count: usize, datatype: usize, dest: usize, tag: usize, comm: usize) -> Answer {
-            let call = concat!("MPI_", stringify!($blocking));
-            let m = Message { call, buf, count: (count as $count).into(), datatype, peer: dest, tag };
-            on(comm, |inter| conclude(finish(&request(inter, call, &plan_send(inter, &m, SendMode::$mode)?)?)?, None))
+            let (call, mode) = (concat!("MPI_", stringify!($blocking)), SendMode::$mode);
+            let count = (count as $count).into();
+            quick::send(comm, (buf, count, datatype), dest, tag, (call, mode.simple()))
+                .or_else(|| send(comm, &Message { call, buf, count, datatype, peer: dest, tag }, mode))
         }
 
+        #[inline(always)]
         pub unsafe fn $nonblocking(
             buf: usize, count: usize, datatype: usize, dest: usize, tag: usize, comm: usize, request: usize,
         ) -> Answer {
-            let call = concat!("MPI_", stringify!($nonblocking));
-            let m = Message { call, buf, count: (count as $count).into(), datatype, peer: dest, tag };
-            on(comm, |inter| hand_out(self::request(inter, call, &plan_send(inter, &m, SendMode::$mode)?)?, request))
+            let (call, mode) = (concat!("MPI_", stringify!($nonblocking)), SendMode::$mode);
+            let count = (count as $count).into();
+            quick::isend(comm, (buf, count, datatype), dest, tag, (call, mode.simple()), request)
+                .or_else(|| start_send(comm, &Message { call, buf, count, datatype, peer: dest, tag }, mode, request))
         }
     )* };
 }
@@ -170,20 +201,22 @@ sends! {
 
 macro_rules! receives {
     ($($blocking:ident $nonblocking:ident $count:ty;)*) => { $(
+        #[inline(always)]
         pub unsafe fn $blocking(
             buf: usize, count: usize, datatype: usize, source: usize, tag: usize, comm: usize, status: usize,
         ) -> Answer {
-            let call = concat!("MPI_", stringify!($blocking));
-            let m = Message { call, buf, count: (count as $count).into(), datatype, peer: source, tag };
-            on(comm, |inter| conclude(finish(&request(inter, call, &plan_recv(inter, &m)?)?)?, Some(status)))
+            let (call, count) = (concat!("MPI_", stringify!($blocking)), (count as $count).into());
+            quick::recv(comm, (buf, count, datatype), source, tag, call, status)
+                .or_else(|| receive(comm, &Message { call, buf, count, datatype, peer: source, tag }, status))
         }
 
+        #[inline(always)]
         pub unsafe fn $nonblocking(
             buf: usize, count: usize, datatype: usize, source: usize, tag: usize, comm: usize, request: usize,
         ) -> Answer {
-            let call = concat!("MPI_", stringify!($nonblocking));
-            let m = Message { call, buf, count: (count as $count).into(), datatype, peer: source, tag };
-            on(comm, |inter| hand_out(self::request(inter, call, &plan_recv(inter, &m)?)?, request))
+            let (call, count) = (concat!("MPI_", stringify!($nonblocking)), (count as $count).into());
+            quick::irecv(comm, (buf, count, datatype), source, tag, call, request)
+                .or_else(|| start_receive(comm, &Message { call, buf, count, datatype, peer: source, tag }, request))
         }
     )* };
 }
@@ -215,9 +248,8 @@ fn exchange(inter: &Arc<Inter>, call: &'static str, (out, back): Halves, status:
 
 /// Nonblocking: one request, with the status of the receive.
 fn start_exchange(inter: &Arc<Inter>, call: &'static str, (out, back): Halves, at: usize) -> Result<(), Failure> {
-    let mut receive = request(inter, call, &back)?;
-    receive.beside = Some(Box::new(request(inter, call, &out)?));
-    hand_out(receive, at)
+    let receive = request(inter, call, &back)?;
+    hand_out(receive.with_beside(request(inter, call, &out)?), at)
 }
 
 /// The halves of a call whose receive takes the place of what is sent: the send is of a copy.
@@ -230,8 +262,21 @@ fn replacing(inter: &Inter, out: &Message, back: &Message) -> Result<Halves, Fai
     Ok((out, back))
 }
 
+fn halves(inter: &Inter, out: &Message, back: &Message) -> Result<Halves, Failure> {
+    Ok((plan_send(inter, out, SendMode::Standard)?, plan_recv(inter, back)?))
+}
+
+fn sendrecv(comm: usize, out: &Message, back: &Message, status: usize) -> Answer {
+    quick::exchange(comm, out, back, status)
+        .or_else(|| on(comm, |inter| exchange(inter, out.call, halves(inter, out, back)?, status)))
+}
+
+fn isendrecv(comm: usize, out: &Message, back: &Message, at: usize) -> Answer {
+    on(comm, |inter| start_exchange(inter, out.call, halves(inter, out, back)?, at))
+}
+
 macro_rules! exchanges {
-    ($($name:ident $replace:ident $run:ident $count:ty;)*) => { $(
+    ($($name:ident $run:ident $replace:ident $start:ident $count:ty;)*) => { $(
         #[allow(clippy::too_many_arguments)]
         pub unsafe fn $name(
             sendbuf: usize, sendcount: usize, sendtype: usize, dest: usize, sendtag: usize, recvbuf: usize,
@@ -241,10 +286,7 @@ macro_rules! exchanges {
             let (sendcount, recvcount) = ((sendcount as $count).into(), (recvcount as $count).into());
             let out = Message { call, buf: sendbuf, count: sendcount, datatype: sendtype, peer: dest, tag: sendtag };
             let back = Message { call, buf: recvbuf, count: recvcount, datatype: recvtype, peer: source, tag: recvtag };
-            on(comm, |inter| {
-                let halves = (plan_send(inter, &out, SendMode::Standard)?, plan_recv(inter, &back)?);
-                $run(inter, call, halves, at)
-            })
+            $run(comm, &out, &back, at)
         }
 
         #[allow(clippy::too_many_arguments)]
@@ -255,14 +297,14 @@ macro_rules! exchanges {
             let (call, count) = (concat!("MPI_", stringify!($replace)), (count as $count).into());
             let out = Message { call, buf, count, datatype, peer: dest, tag: sendtag };
             let back = Message { peer: source, tag: recvtag, ..out };
-            on(comm, |inter| $run(inter, call, replacing(inter, &out, &back)?, at))
+            on(comm, |inter| $start(inter, call, replacing(inter, &out, &back)?, at))
         }
     )* };
 }
 
 exchanges! {
-    Sendrecv Sendrecv_replace exchange c_int;
-    Sendrecv_c Sendrecv_replace_c exchange i64;
-    Isendrecv Isendrecv_replace start_exchange c_int;
-    Isendrecv_c Isendrecv_replace_c start_exchange i64;
+    Sendrecv sendrecv Sendrecv_replace exchange c_int;
+    Sendrecv_c sendrecv Sendrecv_replace_c exchange i64;
+    Isendrecv isendrecv Isendrecv_replace start_exchange c_int;
+    Isendrecv_c isendrecv Isendrecv_replace_c start_exchange i64;
 }

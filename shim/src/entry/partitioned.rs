@@ -12,7 +12,6 @@ use crate::request::{self, Partitions, Plan, Request, SendMode, Work, fault_fail
 use crate::wait::look;
 use node::{Core, OpId, Outcome, Source, Tag};
 use std::ffi::c_int;
-use std::sync::Arc;
 
 type Answer = Option<c_int>;
 
@@ -62,8 +61,7 @@ fn plan(inter: &Inter, m: &Made) -> Result<(Plan, Partitions), Failure> {
 fn make(comm: usize, at: usize, m: &Made) -> Answer {
     on(comm, |inter| {
         let (plan, partitions) = plan(inter, m)?;
-        let request = Request::new(inter, Work::Inactive, m.call, plan.peer());
-        hand_out(Request { plan: Some(Arc::new(plan)), partitions: Some(partitions), ..request }, at)
+        hand_out(Request::planned(inter, m.call, plan, Some(partitions)), at)
     })
 }
 
@@ -93,14 +91,14 @@ fn on_partitions(
     run: impl FnOnce(&Request, Partitions) -> Result<(), Failure>,
 ) -> Answer {
     let Some(request) = request::find(token as u64) else { return Some(stale(call)) };
-    let done = match request.partitions {
+    let done = match request.partitions() {
         Some(partitions) if partitions.sends == sends => run(&request, partitions),
         _ => {
             let what = if sends { "send" } else { "receive" };
             Err(Failure::new(Class::Request, format!("{call}: this is no request of a partitioned {what}")))
         }
     };
-    Some(done.map_or_else(|failure| raise(request.inter.errors(), &failure), |()| 0))
+    Some(done.map_or_else(|failure| raise(request.errors(), &failure), |()| 0))
 }
 
 /// Runs of partitions, in order, become ready.
@@ -189,7 +187,9 @@ fn arrived(
         return None;
     }
     Some(match core.peek(op) {
-        Some(Outcome::Failed(fault)) => Err(fault_failure(call, &request.inter, request.to, fault)),
+        Some(Outcome::Failed(fault)) => {
+            request.inter().map_or(Ok(()), |inter| Err(fault_failure(call, inter, request.to, fault)))
+        }
         _ => Ok(()),
     })
 }

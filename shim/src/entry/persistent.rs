@@ -1,12 +1,12 @@
 //! Persistent requests on an inter-communicator: their arguments are checked once, and started again and again.
 
-use crate::entry::complete::{on_array, on_request};
+use crate::entry::complete::{on_array, on_request, stale};
 use crate::entry::p2p::{Message, begin, hand_out, on, plan_recv, plan_send};
 use crate::error::{Class, Failure, raise};
 use crate::forward as pmpi;
-use crate::request::{self, Plan, Request, SendMode, Work};
+use crate::request::{self, Plan, Request, SendMode};
+use node::Node;
 use std::ffi::c_int;
-use std::sync::Arc;
 
 type Answer = Option<c_int>;
 
@@ -17,11 +17,7 @@ fn prepare(
     at: usize,
     plan: impl FnOnce(&crate::inter::Inter) -> Result<Plan, Failure>,
 ) -> Answer {
-    on(comm, |inter| {
-        let plan = plan(inter)?;
-        let request = Request::new(inter, Work::Inactive, call, plan.peer());
-        hand_out(Request { plan: Some(Arc::new(plan)), ..request }, at)
-    })
+    on(comm, |inter| hand_out(Request::planned(inter, call, plan(inter)?, None), at))
 }
 
 macro_rules! sends {
@@ -64,26 +60,27 @@ receives! {
     Recv_init_c i64;
 }
 
-fn start(call: &str, token: u64, request: &Request) -> c_int {
-    let work = || {
-        let plan = request.plan.as_ref().filter(|_| request.is_inactive()).ok_or_else(|| {
-            Failure::new(Class::Request, format!("{call}: this request is active, or not a persistent one"))
-        })?;
-        begin(&request.inter, request.call, plan)
+fn start(call: &str, token: u64, request: &Request, node: &Node) -> c_int {
+    let work = || match (request.plan().filter(|_| request.is_inactive()), request.inter()) {
+        (Some(plan), Some(inter)) => begin(inter, request.call, plan),
+        _ => {
+            let text = format!("{call}: this request is active, or not a persistent one");
+            Err(Failure::new(Class::Request, text))
+        }
     };
     match work() {
         Ok(work) => {
-            request::set_work(token, work);
+            request::set_work(node, token, work);
             0
         }
-        Err(failure) => raise(request.inter.errors(), &failure),
+        Err(failure) => raise(request.errors(), &failure),
     }
 }
 
 pub unsafe fn Start(at: usize) -> Answer {
     let call = "MPI_Start";
     // SAFETY: the program's request.
-    unsafe { on_request(call, at, |token, request, _| start(call, token, request)) }
+    unsafe { on_request(call, at, |token, request, node| start(call, token, request, node)) }
 }
 
 pub unsafe fn Startall(count: usize, array: usize) -> Answer {
@@ -97,9 +94,9 @@ pub unsafe fn Startall(count: usize, array: usize) -> Answer {
                 code = pmpi::startall(mixed.native_count(), mixed.natives.as_mut_ptr().cast());
                 mixed.store_natives();
             }
-            for (_, token, request) in &mixed.ours {
+            for (_, token) in &mixed.ours {
                 if code == 0 {
-                    code = start(call, *token, request);
+                    code = request::find(*token).map_or_else(|| stale(call), |r| start(call, *token, &r, mixed.node));
                 }
             }
             code

@@ -3,10 +3,11 @@
 use crate::abi;
 use crate::entry::complete::{on_request, stale};
 use crate::entry::node;
-use crate::error::{Class, Failure, raise};
+use crate::error::{Class, Failure, Place, raise};
 use crate::left;
 use crate::request::{self, Peer, Work};
 use crate::wait::look;
+use node::Core;
 use std::ffi::c_int;
 
 type Answer = Option<c_int>;
@@ -15,15 +16,31 @@ type Answer = Option<c_int>;
 pub unsafe fn Request_free(at: usize) -> Answer {
     // SAFETY: the program's request.
     let token = unsafe { abi::load_handle(at) };
-    if let Some(request) = request::find(token)
-        && let Work::Op(op) = request.work
-        && request.partitions.is_some_and(|p| p.sends)
-        && node().is_ok_and(|node| node.with(|core| core.pending(op) && !core.all_ready(op)))
-    {
-        let text = "MPI_Request_free: a partitioned send is under way, and not all of it is ready";
-        return Some(raise(request.inter.errors(), &Failure::new(Class::Request, text)));
-    }
-    let Some(request) = request::remove(token) else { return Some(stale("MPI_Request_free")) };
+    let node = match node() {
+        Ok(node) => node,
+        Err(failure) => return Some(raise(Place::world(), &failure)),
+    };
+    let taken = node.with(|core| {
+        request::live(core, |core, live| {
+            let request = live.get(token)?;
+            if let Work::Op(op) = request.work
+                && request.partitions().is_some_and(|p| p.sends)
+                && core.pending(op)
+                && !core.all_ready(op)
+            {
+                return Some(Err(request.clone()));
+            }
+            request::remove(live, token).map(Ok)
+        })
+    });
+    let request = match taken {
+        Some(Ok(request)) => request,
+        Some(Err(request)) => {
+            let text = "MPI_Request_free: a partitioned send is under way, and not all of it is ready";
+            return Some(raise(request.errors(), &Failure::new(Class::Request, text)));
+        }
+        None => return Some(stale("MPI_Request_free")),
+    };
     left::keep(request, None);
     // SAFETY: the program's request.
     unsafe { abi::store_handle(at, abi::get().request_null) };
@@ -35,7 +52,7 @@ pub unsafe fn Cancel(at: usize) -> Answer {
     // SAFETY: the program's request.
     unsafe {
         on_request("MPI_Cancel", at, |_, request, node| {
-            if let (Work::Op(op), Peer::From(_), None) = (&request.work, request.to, &request.beside) {
+            if let (Work::Op(op), Peer::From(_), None) = (&request.work, request.to, request.beside()) {
                 node.cancel(*op);
             }
             0
@@ -46,10 +63,15 @@ pub unsafe fn Cancel(at: usize) -> Answer {
 /// Looks, and leaves the request as it is.
 pub unsafe fn Request_get_status(token: usize, flag: usize, status: usize) -> Answer {
     let token = token as u64;
-    let Some(request) = request::find(token) else { return Some(stale("MPI_Request_get_status")) };
+    let looked = |core: &mut Core| request::live(core, |core, live| live.get(token).map(|r| r.look(core)));
     let completion = match node() {
-        Ok(node) => look(node, |core| request.look(core)),
-        Err(failure) => return Some(raise(request.inter.errors(), &failure)),
+        // `None` is an answer too: then there is a look at the MPI below beside.
+        Ok(node) => match look(node, |core| Some(looked(core)).filter(|found| !matches!(found, Some(None)))) {
+            Some(Some(found)) => found,
+            Some(None) => return Some(stale("MPI_Request_get_status")),
+            None => None,
+        },
+        Err(failure) => return Some(raise(Place::world(), &failure)),
     };
     // SAFETY: the program's flag and status.
     unsafe {
@@ -63,8 +85,10 @@ pub unsafe fn Request_get_status(token: usize, flag: usize, status: usize) -> An
 
 /// The same question of MPICH's, without a status: the answer is the result.
 pub unsafe fn X_Request_is_complete(token: usize) -> Answer {
-    let Some(request) = request::find(token as u64) else { return Some(1) };
-    Some(node().map_or(1, |node| look(node, |core| request.look(core)).is_some().into()))
+    let over = |core: &mut Core| {
+        request::live(core, |core, live| live.get(token as u64).is_none_or(|r| r.look(core).is_some()).then_some(()))
+    };
+    Some(node().map_or(1, |node| look(node, over).is_some().into()))
 }
 
 /// LAM's names of requests: ours have none.

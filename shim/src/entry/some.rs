@@ -1,10 +1,10 @@
 //! Completion of any or some of many requests, ours mixed with native ones: those that are not active count for none.
 
 use crate::abi;
-use crate::entry::complete::{Mixed, NativeStatuses, on_array};
+use crate::entry::complete::{Mixed, NativeStatuses, Unusual, on_array};
 use crate::error::raise;
 use crate::forward as pmpi;
-use crate::request::Completion;
+use crate::request::{self, Ended};
 use crate::wait::{look, wait_asking};
 use node::Core;
 use std::cell::RefCell;
@@ -16,31 +16,42 @@ impl Mixed {
     /// For calls that look for some of many: requests that are not started are no more than null ones. Whether any of
     /// ours is left.
     pub(super) fn has_active(&mut self) -> bool {
-        self.ours.retain(|(_, _, r)| !r.is_inactive());
+        let mut ours = std::mem::take(&mut self.ours);
+        self.with(|_, live| ours.retain(|(_, token)| live.get(*token).is_some_and(|request| !request.is_inactive())));
+        self.ours = ours;
         !self.ours.is_empty()
     }
 
     fn take_any(&self, core: &mut Core) -> Option<Hit> {
-        self.ours.iter().enumerate().find_map(|(k, (_, _, r))| r.take(core).map(|done| Hit::Ours(k, done)))
+        let take = |(i, token): &(usize, u64)| {
+            let ended = request::live(core, |core, live| request::end(core, live, *token))??;
+            Some(Hit::Ours(*i, ended))
+        };
+        self.ours.iter().find_map(take)
     }
 
-    fn take_some(&self, core: &mut Core) -> Option<Vec<(usize, Completion)>> {
-        let done: Vec<_> =
-            self.ours.iter().enumerate().filter_map(|(k, (_, _, r))| r.take(core).map(|done| (k, done))).collect();
+    fn take_some(&self, core: &mut Core) -> Option<Unusual> {
+        let take = |(i, token): &(usize, u64)| {
+            let ended = request::live(core, |core, live| request::end(core, live, *token))??;
+            Some((*i, ended))
+        };
+        let done: Vec<_> = self.ours.iter().filter_map(take).collect();
         (!done.is_empty()).then_some(done)
     }
 }
 
-/// One completion out of many: a position in ours, or an index of the array, which the MPI below may not know when it
-/// fails.
+/// One completion out of many: an index of the array, which the MPI below may not know when it fails.
 enum Hit {
-    Ours(usize, Completion),
+    Ours(usize, Ended),
     Native { code: c_int, index: Option<usize> },
 }
 
 /// Asks the MPI below whether one of its requests is complete; an array without active ones gives nothing.
 fn any_of_natives(mixed: &mut Mixed, status: usize) -> Option<Hit> {
     let (mut flag, mut index) = (0, abi::get().undefined);
+    if mixed.native_count() == 0 {
+        return None;
+    }
     let natives = mixed.natives.as_mut_ptr().cast();
     // SAFETY: our copies of the native handles, the program's status.
     let code = unsafe { pmpi::testany(mixed.native_count(), natives, &mut index, &mut flag, status as *mut c_void) };
@@ -58,11 +69,12 @@ unsafe fn end_any(mixed: &Mixed, hit: Hit, index: usize, status: usize) -> c_int
                 index.write(i.map_or(abi::get().undefined, |i| i as c_int));
                 code
             }
-            Hit::Ours(k, completion) => {
-                index.write(mixed.ours[k].0 as c_int);
-                match mixed.end(k, status, completion, false) {
-                    None => 0,
-                    Some(failure) => raise(mixed.ours[k].2.inter.errors(), &failure),
+            Hit::Ours(i, ended) => {
+                index.write(i as c_int);
+                mixed.end(i, status, &ended, None);
+                match (ended.completion.failure, ended.inter) {
+                    (Some(failure), Some(inter)) => raise(inter.errors(), &failure),
+                    _ => 0,
                 }
             }
         }
@@ -148,13 +160,16 @@ pub unsafe fn Testany(count: usize, array: usize, index: usize, flag: usize, sta
 /// What a Waitsome or Testsome found.
 #[derive(Default)]
 struct Found {
-    ours: Vec<(usize, Completion)>,
+    ours: Unusual,
     native: c_int,
     /// Positions in the native part, in the order of their statuses.
     hits: Vec<usize>,
 }
 
 fn some_of_natives(mixed: &mut Mixed, below: &mut NativeStatuses, found: &mut Found) {
+    if mixed.native_count() == 0 {
+        return;
+    }
     let mut outcount = 0;
     let mut indices = vec![0 as c_int; mixed.indices.len()];
     let natives = mixed.natives.as_mut_ptr().cast();
@@ -174,26 +189,20 @@ unsafe fn end_some(
     statuses: usize,
 ) -> c_int {
     let indices = indices as *mut c_int;
-    let mut n = 0;
-    let mut failed = None;
+    let first = found.ours.len();
     // SAFETY: the program's arrays, as long as that of the requests.
     unsafe {
         mixed.store_natives();
-        for (k, completion) in found.ours {
-            indices.add(n).write(mixed.ours[k].0 as c_int);
-            if let Some(failure) = mixed.end(k, abi::get().status_at(statuses, n), completion, true) {
-                failed.get_or_insert((k, failure));
-            }
-            n += 1;
+        for (n, (i, _)) in found.ours.iter().enumerate() {
+            indices.add(n).write(*i as c_int);
         }
         for (from, k) in found.hits.iter().enumerate() {
-            indices.add(n).write(mixed.indices[*k] as c_int);
-            below.copy(from, statuses, n);
-            n += 1;
+            indices.add(first + from).write(mixed.indices[*k] as c_int);
+            below.copy(from, statuses, first + from);
         }
-        (outcount as *mut c_int).write(n as c_int);
+        (outcount as *mut c_int).write((first + found.hits.len()) as c_int);
+        mixed.array_answer(found.native, found.ours, |n, _| abi::get().status_at(statuses, n))
     }
-    mixed.array_answer(found.native, failed)
 }
 
 /// None of ours is active: the MPI below answers for its own.

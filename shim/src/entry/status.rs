@@ -3,11 +3,17 @@
 use crate::abi;
 use crate::entry::complete::{NativeStatuses, on_array};
 use crate::forward as pmpi;
-use crate::request::Completion;
+use crate::request::{self, Completion};
 use crate::wait::look;
+use node::Core;
 use std::ffi::{c_int, c_void};
 
 type Answer = Option<c_int>;
+
+/// The outcome of one of ours, left in place.
+fn outcome(core: &mut Core, token: u64) -> Option<Completion> {
+    request::live(core, |core, live| live.get(token)?.look(core))
+}
 
 pub unsafe fn Request_get_status_all(count: usize, array: usize, flag: usize, statuses: usize) -> Answer {
     let flag = flag as *mut c_int;
@@ -16,7 +22,7 @@ pub unsafe fn Request_get_status_all(count: usize, array: usize, flag: usize, st
         on_array("MPI_Request_get_status_all", count, array, |mixed| {
             flag.write(0);
             let all =
-                look(mixed.node, |core| mixed.ours.iter().map(|(_, _, r)| r.look(core)).collect::<Option<Vec<_>>>());
+                look(mixed.node, |core| mixed.ours.iter().map(|(_, t)| outcome(core, *t)).collect::<Option<Vec<_>>>());
             let Some(all) = all else { return 0 };
             let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
             let (n, natives) = (mixed.native_count(), mixed.natives.as_ptr().cast());
@@ -28,7 +34,7 @@ pub unsafe fn Request_get_status_all(count: usize, array: usize, flag: usize, st
             for (k, i) in mixed.indices.iter().enumerate() {
                 below.copy(k, statuses, *i);
             }
-            for ((i, ..), completion) in mixed.ours.iter().zip(all) {
+            for ((i, _), completion) in mixed.ours.iter().zip(all) {
                 abi::get().write_status(abi::get().status_at(statuses, *i), &completion.status);
             }
             0
@@ -43,7 +49,7 @@ pub unsafe fn Request_get_status_any(count: usize, array: usize, index: usize, f
         on_array("MPI_Request_get_status_any", count, array, |mut mixed| {
             let abi = abi::get();
             let active = mixed.has_active();
-            let hit = look(mixed.node, |core| mixed.ours.iter().find_map(|(i, _, r)| Some((*i, r.look(core)?))));
+            let hit = look(mixed.node, |core| mixed.ours.iter().find_map(|(i, t)| Some((*i, outcome(core, *t)?))));
             if let Some((i, completion)) = hit {
                 flag.write(1);
                 index.write(i as c_int);
@@ -84,7 +90,7 @@ pub unsafe fn Request_get_status_some(
         on_array("MPI_Request_get_status_some", count, array, |mut mixed| {
             let active = mixed.has_active();
             let ours: Vec<(usize, Completion)> = look(mixed.node, |core| {
-                let done = mixed.ours.iter().filter_map(|(i, _, r)| Some((*i, r.look(core)?)));
+                let done = mixed.ours.iter().filter_map(|(i, t)| Some((*i, outcome(core, *t)?)));
                 Some(done.collect::<Vec<_>>()).filter(|done| !done.is_empty())
             })
             .unwrap_or_default();

@@ -12,7 +12,7 @@ pub use native::NativeGroup;
 use crate::abi;
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::Process;
-use crate::token::{self, Behind, Tokens, has_prefix};
+use crate::token::{self, Behind, Tokens};
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
 
@@ -167,10 +167,10 @@ pub fn make(natives: Handle, members: &[Member]) -> Result<Handle, NotMade> {
     insert(Group { natives, members: renumbered }).ok_or(NotMade::TooMany)
 }
 
-static LIVE: LazyLock<Tokens<Arc<Group>>> = LazyLock::new(Tokens::new);
+static LIVE: LazyLock<Tokens<Arc<Group>>> = LazyLock::new(|| Tokens::new(abi::get().family.group_token, behind()));
 
 pub fn insert(group: Group) -> Option<u64> {
-    LIVE.insert(abi::get().family.group_token, behind(), true, Arc::new(group))
+    LIVE.insert(true, Arc::new(group))
 }
 
 pub fn find(token: u64) -> Option<Arc<Group>> {
@@ -178,14 +178,14 @@ pub fn find(token: u64) -> Option<Arc<Group>> {
 }
 
 pub fn remove(token: u64) -> Option<Arc<Group>> {
-    LIVE.remove(token, behind())
+    LIVE.remove(token)
 }
 
 /// # Safety
 /// None needed; the mark functions share one form.
 #[inline(always)]
 pub unsafe fn is_token(value: usize) -> bool {
-    abi::known().is_some_and(|abi| has_prefix(value as u64, abi.family.group_token))
+    token::GROUP.is_on(value)
 }
 
 /// # Safety
@@ -193,7 +193,7 @@ pub unsafe fn is_token(value: usize) -> bool {
 #[inline(always)]
 pub unsafe fn is_token_at(at: usize) -> bool {
     // SAFETY: the caller's promise.
-    at != 0 && abi::known().is_some() && unsafe { is_token(abi::load_handle(at) as usize) }
+    unsafe { token::GROUP.is_at(at) }
 }
 
 /// Where Fortran layers look for the INTEGER.
@@ -203,9 +203,9 @@ fn behind() -> Behind {
 
 /// As an INTEGER of Fortran, for an MPI that asks.
 pub fn to_int(token: u64) -> Option<c_int> {
-    token::to_int(token, abi::asks_for_integers()?.group_token, abi::INTEGER_GROUP)
+    token::to_int(token, &token::GROUP, abi::INTEGER_GROUP)
 }
 
 pub fn from_int(int: c_int) -> Option<u64> {
-    token::from_int(int, abi::asks_for_integers()?.group_token, abi::INTEGER_GROUP)
+    token::from_int(int, &token::GROUP, abi::INTEGER_GROUP)
 }

@@ -1,0 +1,159 @@
+//! Small facts by handle, read without a lock.
+//!
+//! A table of few places in front of one that has everything: of two handles that share a place, the later one has it. So
+//! it says "this I know" or nothing, and whoever gets nothing asks the table behind. Invariant: a handle is put in under
+//! the lock of the table behind, while it is there, and forgotten before it leaves that table.
+
+use crate::forward::Handle;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Handles count up (ints) or are aligned addresses: the product spreads both over the top bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The table behind. Nobody chooses handles to make it slow.
+pub type ByHandle<V> = HashMap<Handle, V, BuildHasherDefault<HandleHasher>>;
+
+#[derive(Default)]
+pub struct HandleHasher(u64);
+
+impl Hasher for HandleHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0 ^ u64::from(*byte)));
+    }
+    fn write_u64(&mut self, handle: u64) {
+        // The table looks at both ends.
+        self.0 = handle.wrapping_mul(SPREAD).swap_bytes();
+    }
+}
+
+const PLACES_LOG: u32 = 8;
+
+pub struct Facts<const WORDS: usize> {
+    places: [Place<WORDS>; 1 << PLACES_LOG],
+}
+
+struct Place<const WORDS: usize> {
+    /// Odd while the rest is written; another after each change. A reader who sees one even version before and after has
+    /// seen the words that belong together.
+    version: AtomicU32,
+    /// The complement of the handle; 0: there is none.
+    unlike: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+impl<const WORDS: usize> Facts<WORDS> {
+    pub const fn new() -> Facts<WORDS> {
+        Facts { places: [const { Place::new() }; 1 << PLACES_LOG] }
+    }
+
+    fn place(&self, handle: Handle) -> &Place<WORDS> {
+        &self.places[(handle.wrapping_mul(SPREAD) >> (u64::BITS - PLACES_LOG)) as usize]
+    }
+
+    #[inline(always)]
+    pub fn get(&self, handle: Handle) -> Option<[u64; WORDS]> {
+        let place = self.place(handle);
+        let version = place.version.load(Ordering::Acquire);
+        let unlike = place.unlike.load(Ordering::Relaxed);
+        let words = std::array::from_fn(|i| place.words[i].load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        let whole = version & 1 == 0 && place.version.load(Ordering::Relaxed) == version;
+        (whole && unlike == !handle && unlike != 0).then_some(words)
+    }
+
+    pub fn put(&self, handle: Handle, words: [u64; WORDS]) {
+        let place = self.place(handle);
+        place.write(|| {
+            place.unlike.store(!handle, Ordering::Relaxed);
+            place.words.iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        });
+    }
+
+    pub fn forget(&self, handle: Handle) {
+        let place = self.place(handle);
+        place.write(|| {
+            if place.unlike.load(Ordering::Relaxed) == !handle {
+                place.unlike.store(0, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+impl<const WORDS: usize> Place<WORDS> {
+    const fn new() -> Place<WORDS> {
+        let words = [const { AtomicU64::new(0) }; WORDS];
+        Place { version: AtomicU32::new(0), unlike: AtomicU64::new(0), words }
+    }
+
+    /// Writers are few and short: one waits for the other.
+    fn write(&self, change: impl FnOnce()) {
+        let mut version = self.version.load(Ordering::Relaxed);
+        while version & 1 != 0
+            || self.version.compare_exchange_weak(version, version | 1, Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
+            spin_loop();
+            version = self.version.load(Ordering::Relaxed);
+        }
+        // No word is seen before the odd version.
+        fence(Ordering::Release);
+        change();
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_place_has_the_last_handle_that_was_put_there() {
+        static FACTS: Facts<2> = Facts::new();
+        assert_eq!([0, 7, u64::MAX].map(|handle| FACTS.get(handle)), [None; 3]);
+        for handle in 0..10_000 {
+            FACTS.put(handle, [handle, handle + 1]);
+            assert_eq!(FACTS.get(handle), Some([handle, handle + 1]));
+        }
+        let known = (0..10_000).filter(|handle| FACTS.get(*handle).is_some()).count();
+        assert!((200..=256).contains(&known), "{known}");
+        assert!((0..10_000).all(|h| FACTS.get(h).is_none_or(|words| words == [h, h + 1])));
+        FACTS.forget(9_999);
+        assert_eq!(FACTS.get(9_999), None);
+    }
+
+    /// Words of one handle are never seen as another's, nor half of them.
+    #[test]
+    fn readers_see_what_belongs_together() {
+        static FACTS: Facts<3> = Facts::new();
+        static OVER: AtomicBool = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for writer in 0..2u64 {
+                scope.spawn(move || {
+                    for n in 0..200_000 {
+                        let handle = (n * 2 + writer) % 600;
+                        FACTS.put(handle, [handle, handle * 3, n]);
+                        if n % 5 == 0 {
+                            FACTS.forget(handle);
+                        }
+                    }
+                    OVER.store(true, Ordering::Relaxed);
+                });
+            }
+            let mut seen = 0;
+            while seen < 1000 || !OVER.load(Ordering::Relaxed) {
+                for handle in 0..600 {
+                    if let Some([first, second, _]) = FACTS.get(handle) {
+                        assert_eq!((first, second), (handle, handle * 3));
+                        seen += 1;
+                    }
+                }
+            }
+        });
+    }
+}
