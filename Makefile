@@ -14,7 +14,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # How long `make soak` goes on, in minutes.
 MINUTES ?= 30
 
-.PHONY: all headers demo test soak pure system figures check deny install provision tsan clean
+.PHONY: all headers demo test soak bench pure system figures check deny install provision tsan clean
 
 # The headers and docs/coverage.md are committed; `make headers` writes them, `make check` compares them with the source.
 all: $(HEADERS)
@@ -46,6 +46,13 @@ test: provision all
 # repeat it.
 soak: provision all
 	@MINUTES="$(MINUTES)" CARGO="$(CARGO)" scripts/soak
+
+# How fast it is, beside the MPIs' own messages: about 20 minutes on a quiet machine, QUICK=1 some 3. ROWS=, MPIS=, PAIR=
+# and ROUNDS= choose (bench/src/settings.rs); RECORD=1 writes docs/performance.md.
+bench: all
+	@scripts/provision bench
+	@QUICK="$(QUICK)" ROWS="$(ROWS)" MPIS="$(MPIS)" PAIR="$(PAIR)" ROUNDS="$(ROUNDS)" RECORD="$(RECORD)" \
+	    $(CARGO) run -q -p mpi-connect-bench
 
 # The layers that need no MPI.
 pure:

@@ -15,5 +15,5 @@ pub use figure::Figure;
 pub use job::{Done, Job, Launch};
 pub use mpi::{MPIS, Mpi};
 pub use places::{command, figures, library, root, target};
-pub use program::{Library, WAYS, Way, compile, compile_fortran, compile_tool, compile_with};
+pub use program::{Library, WAYS, Way, compile, compile_fortran, compile_tool, compile_with, try_build};
 pub use scene::{Scene, wait_until};

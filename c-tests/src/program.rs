@@ -19,7 +19,6 @@ pub enum Library {
 
 const FLAGS: &[&str] = &[
     "-std=gnu11",
-    "-O1",
     "-g",
     "-Wall",
     "-Wextra",
@@ -107,28 +106,28 @@ pub fn compile_tool(mpi: &Mpi, name: &str, title: &str) -> PathBuf {
 }
 
 fn build(mpi: &Mpi, source: &str, output: &str, before: &[String], after: &[String]) -> PathBuf {
-    let folder = root().join("c-tests/c");
-    let source = folder.join(format!("{source}.c"));
+    let source = root().join("c-tests/c").join(format!("{source}.c"));
     let output = target().join("c-tests").join(mpi.name).join(output);
-    let entries = std::fs::read_dir(&folder).expect("c-tests/c");
+    let flags: Vec<String> = ["-O1".to_owned()].into_iter().chain(before.iter().cloned()).collect();
+    try_build(mpi.compiler(), &source, &output, &flags, after)
+        .unwrap_or_else(|said| panic!("{} {source:?}:\n{said}", mpi.name))
+}
+
+/// Compiles one C file, unless the output is younger than it, the headers beside it and ours. Fails with what the
+/// compiler said.
+pub fn try_build(
+    compiler: [Vec<String>; 2],
+    source: &Path,
+    output: &Path,
+    before: &[String],
+    after: &[String],
+) -> Result<PathBuf, String> {
+    let entries = std::fs::read_dir(source.parent().expect("a file")).expect("a folder of sources");
     let mut headers: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     headers.retain(|path| path.extension().is_some_and(|e| e == "h"));
     headers.push(root().join("include/mpi_connect.h"));
     let flags: Vec<String> = FLAGS.iter().map(|f| f.to_string()).chain(before.iter().cloned()).collect();
-    make(mpi.compiler(), &flags, &[source], &output, &headers, after)
-}
-
-/// Runs a compiler that must not fail.
-fn make(
-    compiler: [Vec<String>; 2],
-    flags: &[String],
-    sources: &[PathBuf],
-    output: &Path,
-    headers: &[PathBuf],
-    after: &[String],
-) -> PathBuf {
-    let words = format!("{:?} {sources:?}", compiler[0]);
-    try_make(compiler, flags, sources, output, headers, after).unwrap_or_else(|said| panic!("{words}:\n{said}"))
+    try_make(compiler, &flags, &[source.to_owned()], output, &headers, after)
 }
 
 /// Runs a compiler, unless the output is younger than all that it is made of. Fails with what the compiler said.

@@ -78,7 +78,12 @@ impl Scene {
     }
 
     /// Waits until all have ended. At the time limit everything is killed and shown.
-    pub fn wait<const N: usize>(&self, mut jobs: [Job; N], limit: Duration) -> [Done; N] {
+    pub fn wait<const N: usize>(&self, jobs: [Job; N], limit: Duration) -> [Done; N] {
+        self.try_wait(jobs, limit).unwrap_or_else(|what| self.fail(&what))
+    }
+
+    /// The same, but who is late is told; then nothing is killed yet.
+    pub fn try_wait<const N: usize>(&self, mut jobs: [Job; N], limit: Duration) -> Result<[Done; N], String> {
         let mut end = Instant::now() + limit;
         let mut failed = false;
         loop {
@@ -93,15 +98,12 @@ impl Scene {
             if Instant::now() > end {
                 let late: Vec<_> =
                     jobs.iter().zip(&states).filter(|(_, s)| s.is_none()).map(|(j, _)| j.title.as_str()).collect();
-                self.fail(&format!(
-                    "{} not done {}",
-                    late.join(", "),
-                    if failed { "though another job has failed".into() } else { format!("within {limit:?}") }
-                ));
+                let when = if failed { "though another job has failed".into() } else { format!("within {limit:?}") };
+                return Err(format!("{} not done {when}", late.join(", ")));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        jobs.map(Job::done)
+        Ok(jobs.map(Job::done))
     }
 
     /// Waits and demands that every job ends well.

@@ -1,0 +1,113 @@
+//! What the library means to reach, and whether it did in this run.
+
+use crate::contestant::{Contestant, SHM, SHM_AGAIN, TCP, TCP_AGAIN};
+use crate::results::{Results, is_rate};
+use crate::table::{Table, bytes, number};
+
+pub struct Claim {
+    pub what: String,
+    /// Whom it is compared with.
+    pub with: String,
+    /// Ours against theirs; None: not measured.
+    pub ratio: Option<f64>,
+    pub wanted: Wanted,
+    /// The same ratio of the library against itself, measured again: what chance does.
+    pub chance: Option<f64>,
+}
+
+#[derive(Clone, Copy)]
+pub enum Wanted {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Claim {
+    pub fn holds(&self) -> Option<bool> {
+        self.ratio.map(|ratio| match self.wanted {
+            Wanted::AtMost(most) => ratio <= most,
+            Wanted::AtLeast(least) => ratio >= least,
+        })
+    }
+}
+
+/// Ours against the best of `others`, of one value. `speed` turns times into speeds.
+fn against(
+    results: &Results,
+    (row, size): (&str, u64),
+    speed: bool,
+    (ours, again): (&str, &str),
+    others: &[&Contestant],
+) -> (String, Option<f64>, Option<f64>) {
+    let less_is_better = !is_rate(results.unit(row));
+    let get = |who: &str| results.get(row, size, who).map(|f| f.median);
+    let theirs = others.iter().filter_map(|c| Some((get(&c.name)?, c.name.clone())));
+    let best = theirs.reduce(|a, b| if (a.0 <= b.0) == less_is_better { a } else { b });
+    let ratio = |a: f64, b: f64| if speed && less_is_better { b / a } else { a / b };
+    let chance = get(again).zip(get(ours)).map(|(a, b)| ratio(a, b));
+    match best {
+        Some((value, name)) => (name, get(ours).map(|o| ratio(o, value)), chance),
+        None => ("nobody".into(), None, chance),
+    }
+}
+
+pub fn claims(results: &Results, who: &[Contestant]) -> Vec<Claim> {
+    let natives: Vec<_> = who.iter().filter(|c| c.is_native() && !c.name.contains("TCP")).collect();
+    let natives_tcp: Vec<_> = who.iter().filter(|c| c.is_native() && c.name.contains("TCP")).collect();
+    let named = |names: &[&str]| who.iter().filter(|c| names.contains(&c.name.as_str())).collect::<Vec<_>>();
+    let (readv, polling, sockets) = (named(&["readv"]), named(&["polling"]), named(&["polling", "blocking"]));
+    let (shm, tcp) = ((SHM, SHM_AGAIN), (TCP, TCP_AGAIN));
+    use Wanted::{AtLeast, AtMost};
+
+    let mut all = Vec::new();
+    let mut add = |what: String, value: (&str, u64), speed, ours, others: &[&Contestant], wanted| {
+        let (with, ratio, chance) = against(results, value, speed, ours, others);
+        all.push(Claim { what, with, ratio, wanted, chance });
+    };
+    let trip = |size| ("pingpong", size);
+    add("half round trip, 8 B".into(), trip(8), false, shm, &natives, AtMost(1.0));
+    for size in [64 << 10, 1 << 20, 16 << 20] {
+        add(format!("bandwidth, {}", bytes(size)), trip(size), true, shm, &natives, AtLeast(1.0));
+    }
+    for size in [1 << 20, 16 << 20] {
+        add(format!("bandwidth, {}", bytes(size)), trip(size), true, shm, &readv, AtLeast(0.9));
+    }
+    add("message rate, 8 B, window of 64".into(), ("rate", 8), true, shm, &natives, AtLeast(1.0));
+    add("vector of doubles, stride 2, 1 MiB".into(), ("vector", 1 << 20), false, shm, &natives, AtMost(1.0));
+    add("TCP: half round trip, 8 B".into(), trip(8), false, tcp, &polling, AtMost(1.15));
+    add("TCP: half round trip, 8 B".into(), trip(8), false, tcp, &natives_tcp, AtMost(1.0));
+    add("TCP: bandwidth, 4 MiB".into(), trip(4 << 20), true, tcp, &sockets, AtLeast(0.95));
+    all.extend(["posted", "unexpected"].map(|kind| deep(results, kind)));
+    all
+}
+
+/// A message among 100,000 against one among 10.
+fn deep(results: &Results, kind: &str) -> Claim {
+    let row = format!("matching {kind}, in order");
+    let ratio = |who| {
+        let [few, many] = [10, 100_000].map(|depth| results.get(&row, depth, who).map(|f| f.median));
+        few.zip(many).map(|(few, many)| many / few)
+    };
+    let chance = ratio(SHM_AGAIN).zip(ratio(SHM)).map(|(again, once)| again / once);
+    Claim { what: format!("{row}: 100,000"), with: "10".into(), ratio: ratio(SHM), wanted: Wanted::AtMost(2.0), chance }
+}
+
+pub fn table(claims: &[Claim]) -> Table {
+    let mut table = Table::new("Aims, and what was reached", &["", "against", "ratio", "wanted", "again", "reached"]);
+    let or_not = |value: Option<f64>| value.map_or("-".into(), number);
+    for claim in claims {
+        let wanted = match claim.wanted {
+            Wanted::AtMost(most) => format!("<= {most}"),
+            Wanted::AtLeast(least) => format!(">= {least}"),
+        };
+        let reached = claim.holds().map_or("not measured", |yes| if yes { "yes" } else { "no" });
+        table.rows.push(vec![
+            claim.what.clone(),
+            claim.with.clone(),
+            or_not(claim.ratio),
+            wanted,
+            or_not(claim.chance),
+            reached.into(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,222 @@
+//! Who is measured, and one launch of each. For main and for the rows that are not alike for all (setup, IMB).
+//!
+//! Invariant: a launch ends within its limit, and nothing of it is left then.
+
+use crate::settings::Effort;
+use c_tests::{Done, Job, Launch, Library, Mpi, Scene, root, target, try_build};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Of one launch. The longest take some 30 s on a quiet machine.
+const LIMIT: Duration = Duration::from_secs(240);
+
+#[derive(Clone)]
+pub struct Contestant {
+    pub name: String,
+    pub what: String,
+    kind: Kind,
+    environment: Vec<(&'static str, &'static str)>,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Joined([&'static Mpi; 2]),
+    Native(&'static Mpi),
+    Pvm,
+    Limit(&'static str),
+}
+
+/// What a program says of one value.
+pub struct Line {
+    pub row: String,
+    pub size: u64,
+    pub unit: String,
+    pub samples: Vec<f64>,
+}
+
+pub const SHM: &str = "ours";
+pub const SHM_AGAIN: &str = "ours again";
+pub const TCP: &str = "ours, TCP";
+pub const TCP_AGAIN: &str = "ours, TCP, again";
+
+/// What an MPI needs to be at its best within a host, beyond what it does by itself.
+fn best(mpi: &Mpi) -> Vec<(&'static str, &'static str)> {
+    match mpi.name {
+        // It would go through its daemon's sockets or block on semaphores; this one polls.
+        "lam" => vec![("LAM_MPI_SSI_rpi", "usysv")],
+        "impi" | "impi-abi" => vec![("I_MPI_FABRICS", "shm")],
+        "openmpi4" => vec![("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,vader")],
+        "openmpi5" => vec![("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,sm")],
+        _ => Vec::new(),
+    }
+}
+
+impl Contestant {
+    /// Two jobs that the library joins.
+    pub fn ours(name: &str, pair: [&'static Mpi; 2], lanes: &'static str) -> Contestant {
+        Contestant {
+            name: name.into(),
+            what: format!("this library, {} with {}, MPI_CONNECT_LANES={lanes}", pair[0].name, pair[1].name),
+            kind: Kind::Joined(pair),
+            // What the ranks tell would be carried to the screen beside the measurement.
+            environment: vec![("MPI_CONNECT_LANES", lanes), ("MPI_CONNECT_LOG", "off")],
+        }
+    }
+
+    pub fn native(mpi: &'static Mpi) -> Contestant {
+        let environment = best(mpi);
+        let said: Vec<_> = environment.iter().map(|(n, v)| format!(", {n}={v}")).collect();
+        let what = format!("{} within one job{}", mpi.name, said.concat());
+        Contestant { name: mpi.name.into(), what, kind: Kind::Native(mpi), environment }
+    }
+
+    /// Open MPI over loopback; None: another MPI.
+    pub fn native_tcp(mpi: &'static Mpi) -> Option<Contestant> {
+        mpi.name.starts_with("openmpi").then(|| Contestant {
+            name: format!("{}, TCP", mpi.name),
+            what: format!("{} within one job, --mca pml ob1 --mca btl tcp,self", mpi.name),
+            kind: Kind::Native(mpi),
+            environment: vec![
+                ("OMPI_MCA_pml", "ob1"),
+                ("OMPI_MCA_btl", "tcp,self"),
+                ("OMPI_MCA_btl_tcp_if_include", "lo"),
+            ],
+        })
+    }
+
+    pub fn pvm() -> Contestant {
+        let what = "two tasks of PVM, direct route, data in place".into();
+        Contestant { name: "pvm".into(), what, kind: Kind::Pvm, environment: Vec::new() }
+    }
+
+    /// What the machine gives without any MPI.
+    pub fn limits() -> Vec<Contestant> {
+        let all = [
+            ("line", "a cache line that two processes share, polled"),
+            ("memcpy", "memcpy by one process"),
+            ("readv", "process_vm_readv, the other told by a cache line"),
+            ("polling", "TCP over loopback, nonblocking calls in a loop"),
+            ("blocking", "TCP over loopback, blocking calls"),
+        ];
+        let limit = |(name, what): (&'static str, &str)| Contestant {
+            name: name.into(),
+            what: what.into(),
+            kind: Kind::Limit(name),
+            environment: Vec::new(),
+        };
+        all.into_iter().map(limit).collect()
+    }
+
+    pub fn has_mpi(&self) -> bool {
+        matches!(self.kind, Kind::Joined(_) | Kind::Native(_))
+    }
+
+    pub fn is_native(&self) -> bool {
+        matches!(self.kind, Kind::Native(_))
+    }
+
+    /// Compiles what it runs.
+    pub fn build(&self) -> Result<(), String> {
+        match self.kind {
+            Kind::Joined(pair) => pair.iter().try_for_each(|mpi| program(mpi, "mpi", true).map(drop)),
+            Kind::Native(mpi) => program(mpi, "mpi", false).map(drop),
+            Kind::Pvm => plain("pvm", &["-lpvm3"]).map(drop),
+            Kind::Limit(_) => plain("limits", &[]).map(drop),
+        }
+    }
+
+    /// One launch: what it measured of these sections. PVM and the limits know the ping-pong alone.
+    pub fn run(&self, scene: &Scene, sections: &[&str], effort: Effort) -> Result<Vec<Line>, String> {
+        let effort = [effort.samples, effort.slice_ms, effort.most].map(|n| n.to_string());
+        let effort = effort.each_ref().map(String::as_str);
+        let start = |launch| self.start(scene, launch);
+        let done = match self.kind {
+            Kind::Joined(pair) => {
+                // Names of an earlier launch may still be there, of jobs that were killed.
+                static COUNT: AtomicU32 = AtomicU32::new(0);
+                let names = ["air", "ocean"].map(|n| format!("{n}{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+                let mut jobs = Vec::new();
+                for (k, mpi) in pair.into_iter().enumerate() {
+                    let words = [&["joined", &names[k], &names[1 - k]], &effort[..], sections].concat();
+                    let program = program(mpi, "mpi", true)?;
+                    jobs.push(start(Launch::of(mpi, 1, program, Library::Preloaded, &words)));
+                }
+                let [one, two] = jobs.try_into().ok().expect("two jobs");
+                wait(scene, [one, two], LIMIT)?.into()
+            }
+            Kind::Native(mpi) => {
+                let words = [&["native", "-", "-"], &effort[..], sections].concat();
+                let program = program(mpi, "mpi", false)?;
+                Vec::from(wait(scene, [start(Launch::of(mpi, 2, program, Library::None, &words))], LIMIT)?)
+            }
+            Kind::Pvm => {
+                // Its daemon leaves files where this says.
+                let files = scene.folder.display().to_string();
+                let launch = Launch::alone(&plain("pvm", &["-lpvm3"])?, &effort);
+                let launch = launch.env("PVM_TMP", &files).env("PVM_ROOT", "/usr/lib/pvm3");
+                Vec::from(wait(scene, [start(launch)], LIMIT)?)
+            }
+            Kind::Limit(which) => {
+                let words = [&[which], &effort[..]].concat();
+                Vec::from(wait(scene, [start(Launch::alone(&plain("limits", &[])?, &words))], LIMIT)?)
+            }
+        };
+        lines(&done)
+    }
+
+    fn start(&self, scene: &Scene, launch: Launch<'_>) -> Job {
+        scene.start(self.environment.iter().fold(launch, |launch, (name, value)| launch.env(name, value)))
+    }
+}
+
+/// `bench/c/NAME.c` for one MPI.
+pub fn program(mpi: &Mpi, name: &str, joined: bool) -> Result<PathBuf, String> {
+    let mut flags = vec!["-O2".to_owned(), format!("-I{}", root().join("include").display())];
+    if !joined {
+        flags.push("-DBENCH_NATIVE".into());
+    }
+    let output = target().join("bench/programs").join(mpi.name);
+    let output = output.join(if joined { name.to_owned() } else { format!("{name}-native") });
+    let source = root().join("bench/c").join(format!("{name}.c"));
+    let built = try_build(mpi.compiler(), &source, &output, &flags, &[]);
+    built.map_err(|said| format!("{name}.c for {}:\n{said}", mpi.name))
+}
+
+/// One that is no MPI's.
+fn plain(name: &str, libraries: &[&str]) -> Result<PathBuf, String> {
+    let output = target().join("bench/programs").join(name);
+    let source = root().join("bench/c").join(format!("{name}.c"));
+    let compiler = [vec!["gcc".into()], libraries.iter().map(|l| l.to_string()).collect()];
+    try_build(compiler, &source, &output, &["-O2".into()], &[]).map_err(|said| format!("{name}.c:\n{said}"))
+}
+
+/// Waits for all jobs of a launch; whatever goes wrong, nothing of it is left.
+pub fn wait<const N: usize>(scene: &Scene, jobs: [Job; N], limit: Duration) -> Result<[Done; N], String> {
+    let done = scene.try_wait(jobs, limit).inspect_err(|_| scene.kill(""))?;
+    match done.iter().find(|d| !d.status.success()) {
+        None => Ok(done),
+        Some(bad) => {
+            scene.kill("");
+            let said: Vec<_> = bad.stderr.lines().rev().take(6).collect();
+            let said: Vec<_> = said.into_iter().rev().collect();
+            Err(format!("{} ended with {}: {}", bad.title, bad.status, said.join("\n    ")))
+        }
+    }
+}
+
+/// What the programs print for us.
+pub fn lines(done: &[Done]) -> Result<Vec<Line>, String> {
+    let parse = |text: &str| -> Option<Line> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        let samples: Option<Vec<f64>> = value["samples"].as_array()?.iter().map(Value::as_f64).collect();
+        let text = |name: &str| Some(value[name].as_str()?.to_owned());
+        Some(Line { row: text("row")?, size: value["size"].as_u64()?, unit: text("unit")?, samples: samples? })
+    };
+    let texts = done.iter().flat_map(|d| d.lines("BENCH"));
+    let lines = texts.map(|t| parse(t).ok_or_else(|| format!("not understood: {t}"))).collect::<Result<Vec<_>, _>>()?;
+    // LAM's launcher reports success whatever its ranks return.
+    let said = || done.iter().map(|d| format!("{}: {}", d.title, d.stderr.trim())).collect::<Vec<_>>().join("; ");
+    if lines.is_empty() { Err(format!("nothing was measured: {}", said())) } else { Ok(lines) }
+}

@@ -1,0 +1,233 @@
+//! Shows the results: on the screen, as JSON, pictures and a page of the documentation.
+
+use crate::claims::{self, Claim};
+use crate::contestant::{Contestant, SHM, TCP};
+use crate::machine::Machine;
+use crate::results::Results;
+use crate::settings::Settings;
+use crate::table::{Table, bytes, number};
+use crate::{choice, picture};
+use c_tests::{Mpi, root};
+use serde_json::json;
+use std::path::Path;
+use std::time::Instant;
+
+pub struct Report<'a> {
+    pub settings: &'a Settings,
+    pub machine: &'a Machine,
+    pub pair: [&'static Mpi; 2],
+    pub who: &'a [Contestant],
+    pub results: &'a Results,
+    pub started: Instant,
+}
+
+const SIZES: [u64; 10] = [0, 8, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20];
+
+impl Report<'_> {
+    fn names(&self, row: &str) -> Vec<&str> {
+        self.who.iter().map(|c| c.name.as_str()).filter(|name| self.results.has(row, name)).collect()
+    }
+
+    fn value(&self, row: &str, size: u64, who: &str) -> Option<f64> {
+        self.results.get(row, size, who).map(|f| f.median)
+    }
+
+    /// A table of the ping-pong by size. The last column is how far launches lie apart, at the median of all sizes.
+    fn by_size(&self, title: &str, cell: impl Fn(u64, f64, &str) -> Option<String>) -> Table {
+        let sizes: Vec<u64> = SIZES.into_iter().filter(|s| self.results.sizes("pingpong").contains(s)).collect();
+        let mut table = Table::new(title, &[""]);
+        table.rows[0].extend(sizes.iter().map(|s| bytes(*s)));
+        table.rows[0].push("spread".into());
+        for name in self.names("pingpong") {
+            let one = |size: &u64| {
+                self.value("pingpong", *size, name).and_then(|v| cell(*size, v, name)).unwrap_or("-".into())
+            };
+            let all = self.results.sizes("pingpong");
+            let spreads: Vec<f64> =
+                all.iter().filter_map(|s| self.results.get("pingpong", *s, name)).map(|f| f.spread()).collect();
+            let mut row = vec![name.to_owned()];
+            row.extend(sizes.iter().map(one));
+            row.push(format!("{:.0} %", 100.0 * crate::results::median(&spreads)));
+            table.rows.push(row);
+        }
+        table
+    }
+
+    /// Rows of one size each, one column a contestant and its spread.
+    fn by_row(&self, title: &str, rows: &[&str]) -> Table {
+        let rows: Vec<&str> = rows.iter().copied().filter(|r| self.results.rows().contains(r)).collect();
+        let mut table = Table::new(title, &[""]);
+        for row in &rows {
+            table.rows[0].extend([format!("{row}, {}", self.results.unit(row)), "spread".into(), "best".into()]);
+        }
+        for c in self.who {
+            let mut cells = vec![c.name.clone()];
+            for row in &rows {
+                let figure = self.results.sizes(row).first().and_then(|size| self.results.get(row, *size, &c.name));
+                match figure {
+                    Some(f) => cells.extend([number(f.median), format!("{:.0} %", 100.0 * f.spread()), number(f.best)]),
+                    None => cells.extend(["-", "-", "-"].map(String::from)),
+                }
+            }
+            if cells[1..].iter().any(|cell| cell != "-") {
+                table.rows.push(cells);
+            }
+        }
+        table
+    }
+
+    /// All rows of this beginning, one column a contestant.
+    fn by_contestant(&self, title: &str, beginning: &str) -> Table {
+        let rows: Vec<&str> = self.results.rows().into_iter().filter(|r| r.starts_with(beginning)).collect();
+        let names: Vec<&str> =
+            self.who.iter().map(|c| c.name.as_str()).filter(|n| rows.iter().any(|r| self.results.has(r, n))).collect();
+        let mut table = Table::new(title, &[""]);
+        table.rows[0].extend(names.iter().map(|n| n.to_string()));
+        for row in rows {
+            let short = row.trim_start_matches(beginning).trim_start_matches([':', ' ']);
+            for size in self.results.sizes(row) {
+                let many = self.results.sizes(row).len() > 1;
+                let mut cells = vec![if many { format!("{short}, {size}") } else { short.to_owned() }];
+                let cell = |n: &&str| self.value(row, size, n).map_or("-".into(), number);
+                cells.extend(names.iter().map(cell));
+                table.rows.push(cells);
+            }
+        }
+        table
+    }
+
+    /// Theirs against ours, of the same kind of transport.
+    fn ratios(&self) -> Table {
+        let against = |size, theirs: f64, name: &str| {
+            let ours = if name.contains("TCP") || ["polling", "blocking", "pvm"].contains(&name) { TCP } else { SHM };
+            self.value("pingpong", size, ours).map(|ours| number(theirs / ours))
+        };
+        self.by_size("Half round trips: theirs against ours (sockets, PVM and TCP against ours over TCP)", against)
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let speed = |size, us: f64, _: &str| (size > 0).then(|| number(size as f64 / us / 1000.0));
+        let all = [
+            self.by_size("Half round trip, µs", |_, us, _| Some(number(us))),
+            self.by_size("Bandwidth of that, GB/s", speed),
+            self.ratios(),
+            self.by_row(
+                "Message rate (8 B, window of 64) and half round trips of 1 MiB of data with gaps",
+                &["rate", "vector", "struct"],
+            ),
+            self.by_contestant("Matching: ns a message, by how many stand or wait", "matching"),
+            self.by_contestant("Overlap: 8 MiB beside 50 ms of work, µs", "overlap"),
+            self.choices(),
+        ];
+        all.into_iter().filter(|t| !t.is_empty()).collect()
+    }
+
+    fn choices(&self) -> Table {
+        let mut table = Table::new("Half round trip of 8 B by pair, µs (the best of a few)", &["", "µs"]);
+        let rows = self.results.json();
+        let row = rows.as_array().into_iter().flatten().find(|r| r["row"] == choice::ROW);
+        let contestants = row.and_then(|r| r["contestants"].as_object());
+        let mut all: Vec<_> =
+            contestants.into_iter().flatten().filter_map(|(n, f)| Some((f["best"].as_f64()?, n))).collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        table.rows.extend(all.into_iter().map(|(us, name)| vec![name.clone(), number(us)]));
+        table
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        claims::claims(self.results, self.who)
+    }
+
+    pub fn print(&self) {
+        for table in self.tables() {
+            println!("\n{}", table.screen());
+        }
+        println!("{}", claims::table(&self.claims()).screen());
+        println!("{}", self.machine);
+        for failure in &self.results.failures {
+            println!("NOT MEASURED: {failure}");
+        }
+    }
+
+    pub fn write(&self, folder: &Path) -> Result<(), String> {
+        std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let write = |path: &Path, text: &str| {
+            println!("{}", path.display());
+            std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+        };
+        let text = serde_json::to_string_pretty(&self.json()).expect("plain values");
+        write(&folder.join("results.json"), &(text + "\n"))?;
+        if self.settings.has("pingpong") {
+            let points = |name: &str, speed: bool| -> Vec<(f64, f64)> {
+                let sizes = self.results.sizes("pingpong").into_iter().filter(|s| *s > 0);
+                let value = |size| Some((size as f64, self.value("pingpong", size, name)?));
+                let turn = |(size, us): (f64, f64)| (size, if speed { size / us / 1000.0 } else { us });
+                sizes.filter_map(value).map(turn).collect()
+            };
+            for (name, title, speed) in
+                [("latency", "Half round trip, µs", false), ("bandwidth", "Bandwidth of a ping-pong, GB/s", true)]
+            {
+                let names = self.names("pingpong").into_iter().filter(|n| !n.contains("again"));
+                let lines: Vec<_> = names.map(|n| (n.to_owned(), points(n, speed))).collect();
+                write(&folder.join(format!("{name}.svg")), &picture::draw(title, &lines))?;
+            }
+        }
+        let page = self.page();
+        write(&folder.join("performance.md"), &page)?;
+        if self.settings.record {
+            write(&root().join("docs/performance.md"), &page)?;
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let claim = |c: &Claim| json!({"what": c.what, "against": c.with, "ratio": c.ratio, "reached": c.holds(), "again": c.chance});
+        json!({
+            "machine": {"processor": self.machine.processor, "cores": self.machine.cores,
+                        "kernel": self.machine.kernel, "date": self.machine.date, "load": self.machine.load},
+            "quick": self.settings.quick,
+            "pair": self.pair.map(|mpi| mpi.name),
+            "seconds": self.started.elapsed().as_secs(),
+            "contestants": self.who.iter().map(|c| json!({"name": c.name, "what": c.what})).collect::<Vec<_>>(),
+            "claims": self.claims().iter().map(claim).collect::<Vec<_>>(),
+            "failures": self.results.failures,
+            "values": self.results.json(),
+        })
+    }
+
+    /// What is committed as docs/performance.md.
+    fn page(&self) -> String {
+        let mut text = String::from(PREFACE);
+        text += &format!(
+            "\nMeasured on: {}. The library joins {} with {}, the fastest two here.\n\n",
+            self.machine, self.pair[0].name, self.pair[1].name
+        );
+        text += &format!("## {}", claims::table(&self.claims()).markdown());
+        for table in self.tables() {
+            text += &format!("\n## {}", table.markdown());
+        }
+        text += "\n## Who is who\n\n| | |\n|---|---|\n";
+        for c in self.who {
+            text += &format!("| {} | {} |\n", c.name, c.what);
+        }
+        if !self.results.failures.is_empty() {
+            text += "\n## Not measured\n\n";
+            text.extend(self.results.failures.iter().map(|f| format!("- {}\n", f.replace('\n', " "))));
+        }
+        text
+    }
+}
+
+const PREFACE: &str = "# How fast it is
+
+Written by the bench itself: `make bench RECORD=1` on a quiet machine writes this page; `make bench` writes its like, all
+samples as JSON and pictures by size to `target/bench/`. `make bench QUICK=1` takes some 3 minutes; `ROWS=`, `MPIS=`,
+`PAIR=` and `ROUNDS=` choose. `scripts/provision bench` installs what it needs.
+
+How it is measured. Two processes, each with all its threads on a core of its own, run the same loops in all cases: two
+ranks of one job under each MPI, two jobs of one rank under the library, two bare processes. A sample is the mean of as
+many rounds as fill some milliseconds; a launch gives the median of its samples; launches of all contestants take turns.
+The tables show the median over the launches; `spread` is how far these lie apart, from the least to the largest, against
+the median. `again` is the library a second time, as if it were another contestant: what lies within its difference from
+the first is chance. Memory is touched before, and used again and again, as in other benchmarks of this kind.
+";

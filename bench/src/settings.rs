@@ -1,0 +1,91 @@
+//! What the command line of `make bench` asks for. Read once, by main.
+
+use c_tests::{MPIS, Mpi};
+
+/// All that may be asked for by ROWS=, in the order in which it is run.
+pub const ROWS: [&str; 9] = ["pingpong", "rate", "vector", "struct", "matching", "overlap", "setup", "calls", "imb"];
+
+pub struct Settings {
+    pub quick: bool,
+    /// Whether docs/performance.md is written too.
+    pub record: bool,
+    rows: Vec<String>,
+    pub mpis: Vec<&'static Mpi>,
+    /// Whom the library joins; None: the pair that is fastest here.
+    pub pair: Option<(&'static Mpi, &'static Mpi)>,
+    rounds: Option<usize>,
+}
+
+/// How much of one launch: samples of each value, how long each lasts, the largest message.
+#[derive(Clone, Copy)]
+pub struct Effort {
+    pub samples: usize,
+    pub slice_ms: usize,
+    pub most: usize,
+}
+
+fn word(name: &str) -> Option<String> {
+    std::env::var(name).ok().map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
+}
+
+fn words(name: &str) -> Vec<String> {
+    word(name).map_or(Vec::new(), |v| v.split([',', ' ']).filter(|w| !w.is_empty()).map(str::to_owned).collect())
+}
+
+fn mpi(name: &str) -> Result<&'static Mpi, String> {
+    Mpi::by_name(name).ok_or_else(|| format!("no MPI named {name}; there are {}", Mpi::names().join(", ")))
+}
+
+impl Settings {
+    pub fn read() -> Result<Settings, String> {
+        let rows = words("ROWS");
+        if let Some(wrong) = rows.iter().find(|r| !ROWS.contains(&r.as_str())) {
+            return Err(format!("no row named {wrong}; there are {}", ROWS.join(", ")));
+        }
+        let named = words("MPIS").iter().map(|n| mpi(n)).collect::<Result<Vec<_>, _>>()?;
+        let pair = match &words("PAIR")[..] {
+            [] => None,
+            [a, b] => Some((mpi(a)?, mpi(b)?)),
+            _ => return Err("PAIR= takes two MPIs".into()),
+        };
+        let rounds = word("ROUNDS").map(|r| r.parse().ok().filter(|r| *r > 0).ok_or("ROUNDS= takes a number"));
+        let settings = Settings {
+            quick: word("QUICK").is_some_and(|v| v != "0"),
+            record: word("RECORD").is_some_and(|v| v != "0"),
+            rows,
+            mpis: if named.is_empty() { MPIS.to_vec() } else { named },
+            pair,
+            rounds: rounds.transpose()?,
+        };
+        if settings.record && (settings.quick || !settings.is_whole()) {
+            return Err("RECORD= is for a whole run, without QUICK=, ROWS= and MPIS=".into());
+        }
+        Ok(settings)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.rows.is_empty() && self.mpis.len() == MPIS.len()
+    }
+
+    pub fn has(&self, row: &str) -> bool {
+        self.rows.is_empty() || self.rows.iter().any(|r| r == row)
+    }
+
+    /// Those of `rows` that are asked for.
+    pub fn of<'a>(&self, rows: &[&'a str]) -> Vec<&'a str> {
+        rows.iter().copied().filter(|r| self.has(r)).collect()
+    }
+
+    /// How often each contestant is launched.
+    pub fn rounds(&self, whole: usize, quick: usize) -> usize {
+        self.rounds.unwrap_or(if self.quick { quick } else { whole })
+    }
+
+    pub fn effort(&self) -> Effort {
+        if self.quick {
+            Effort { samples: 3, slice_ms: 3, most: 16 << 20 }
+        } else {
+            Effort { samples: 7, slice_ms: 10, most: 64 << 20 }
+        }
+    }
+}
