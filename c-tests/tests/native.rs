@@ -2,7 +2,8 @@
 
 use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene, compile, compile_tool, library};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -183,10 +184,8 @@ fn tool_that_asks_under_its_lock() {
     }
 }
 
-/// Instructions of each call, by callgrind's dumps of N and 2N of it.
-fn costs(scene: &Scene, mpi: &Mpi, preload: Option<PathBuf>) -> BTreeMap<String, i64> {
-    const N: i64 = 2000;
-    let out = scene.path(if preload.is_some() { "with" } else { "without" });
+/// Starts what counts the instructions of each call, by callgrind's dumps of N and 2N of it.
+fn counting(scene: &Scene, mpi: &Mpi, out: &Path, preload: Option<PathBuf>) -> Child {
     let program = compile(mpi, "cost", Library::None);
     let mut words = mpi.session();
     // Not into what the session itself consists of.
@@ -196,8 +195,14 @@ fn costs(scene: &Scene, mpi: &Mpi, preload: Option<PathBuf>) -> BTreeMap<String,
     words.push(format!("--callgrind-out-file={}", out.display()));
     words.push(program.display().to_string());
     let mut command = mpi.command(&words);
-    let done = command.env("MPI_CONNECT_TEST_DIR", &scene.folder).env_remove("LD_PRELOAD").output();
-    let done = done.expect("valgrind");
+    command.env("MPI_CONNECT_TEST_DIR", &scene.folder).env_remove("LD_PRELOAD");
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("valgrind")
+}
+
+/// The instructions of each call.
+fn costs(scene: &Scene, out: &Path, counting: Child) -> BTreeMap<String, i64> {
+    const N: i64 = 2000;
+    let done = counting.wait_with_output().expect("valgrind");
     scene.require(done.status.success(), &String::from_utf8_lossy(&done.stderr));
     let mut totals: BTreeMap<(String, bool), i64> = BTreeMap::new();
     for part in 1.. {
@@ -226,8 +231,13 @@ fn instructions_added_per_call() {
     let mut worst = 0;
     for &mpi in MPIS.iter() {
         let scene = Scene::new(format!("instructions, {}", mpi.name));
-        let without = costs(&scene, mpi, None);
-        let with = costs(&scene, mpi, Some(library()));
+        // At the same time, which instructions do not tell.
+        let [with, without] = [Some(library()), None]
+            .map(|preload| {
+                let out = scene.path(if preload.is_some() { "with" } else { "without" });
+                (counting(&scene, mpi, &out, preload), out)
+            })
+            .map(|(counting, out)| costs(&scene, &out, counting));
         assert_eq!(without.len(), 4, "every call is measured");
         for (call, &base) in &without {
             let added = with[call] - base;
