@@ -3,8 +3,11 @@
 //! Part of the core. Invariant: nothing is overtaken by them; the engine says when that is so.
 
 use crate::core::Core;
-use crate::memory::Layout;
+use crate::memory::{Buffers, Layout};
+use crate::pair::Lane;
 use crate::{InterId, Mode};
+use engine::EagerHead;
+use transports::lane::Lane as _;
 
 impl Core {
     /// A send in standard mode, if it can leave now, or be copied, and is complete with that. `false`: nothing has changed,
@@ -12,10 +15,21 @@ impl Core {
     pub fn send_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
         let (ctx, size) = (self.ctx(inter), data.bytes());
         let Some((peer, head)) = self.engine.start_eager(ctx, dest, tag, size, Mode::Standard) else { return false };
-        let i = peer.0 as usize;
-        let mut body = head.with_room(size as usize);
-        data.read(0, size as usize, &mut body);
+        let (i, size) = (peer.0 as usize, size as usize);
         let pair = &mut self.pairs[i];
+        if let Some(Lane { lane, .. }) = &mut pair.lane {
+            let mut fill = |to: &mut [u8]| {
+                let (first, rest) = to.split_at_mut(EagerHead::BYTES);
+                first.copy_from_slice(head.bytes());
+                data.pack(0, rest);
+            };
+            if pair.path.send_now::<Buffers>(lane, EagerHead::BYTES + size, &mut fill) {
+                lane.flush(&self.mem);
+                return true;
+            }
+        }
+        let mut body = head.with_room(size);
+        data.read(0, size, &mut body);
         pair.path.send(body);
         if pair.lane.is_none() {
             self.timed.insert(i);

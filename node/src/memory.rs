@@ -11,7 +11,6 @@ use engine::OpId;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 /// User memory of one operation.
@@ -115,19 +114,22 @@ impl Layout {
     }
 
     /// Fills `to` with packed bytes from `offset` on; says how many there were.
-    pub(crate) fn pack(&self, offset: u64, to: &mut [MaybeUninit<u8>]) -> usize {
+    pub(crate) fn pack(&self, offset: u64, to: &mut [u8]) -> usize {
         let (offset, len) = self.clip(offset, to.len());
         // SAFETY: within the layout, which its creator keeps readable; `to` is the library's own memory.
-        unsafe { copy(Way::Pack, &self.body, self.base, offset, len, to.as_mut_ptr().cast()) };
+        unsafe { copy(Way::Pack, &self.body, self.base, offset, len, to.as_mut_ptr()) };
         len
     }
 
     /// Appends packed bytes from `offset` on.
     pub(crate) fn read(&self, offset: u64, len: usize, out: &mut Vec<u8>) {
+        let (offset, len) = self.clip(offset, len);
         out.reserve(len);
-        let n = self.pack(offset, &mut out.spare_capacity_mut()[..len]);
-        // SAFETY: so many more have just been filled.
-        unsafe { out.set_len(out.len() + n) };
+        // SAFETY: within the layout, which its creator keeps readable; there is room for as many, which are then filled.
+        unsafe {
+            copy(Way::Pack, &self.body, self.base, offset, len, out.spare_capacity_mut().as_mut_ptr().cast());
+            out.set_len(out.len() + len);
+        }
     }
 
     /// The part of a range that the layout has.

@@ -129,7 +129,6 @@ pub fn wait_until<T>(
                     break;
                 }
             }
-            std::hint::spin_loop();
         }
         turn = turn.wrapping_add(1);
         let whole = out.is_none() && (looks == 0 || turn.is_multiple_of(PATIENCE));

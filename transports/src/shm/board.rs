@@ -11,7 +11,7 @@ use super::ground::Ground;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
 /// Bits of a board.
-pub const BITS: u32 = 512;
+pub const BITS: u32 = 64;
 /// Bytes of a board.
 pub const BOARD: usize = 4096;
 
