@@ -11,6 +11,13 @@ pub type BufId = u64;
 pub trait Memory {
     /// Appends `len` packed bytes from `offset` of `buf` to `out`.
     fn read(&self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>);
+    /// Fills `to` from `offset` of `buf`; gives how many bytes there were, which is none if `buf` is unknown.
+    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8]) -> usize {
+        let mut bytes = Vec::new();
+        self.read(buf, offset, to.len(), &mut bytes);
+        to[..bytes.len()].copy_from_slice(&bytes);
+        bytes.len()
+    }
     /// Writes `data` at `offset` of `buf`.
     fn write(&mut self, buf: BufId, offset: u64, data: &[u8]);
     /// Calls `f` with the pieces of memory that hold `[offset, offset+len)`, in order, and returns its result. At
@@ -39,6 +46,12 @@ impl Memory for VecMemory {
     fn read(&self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
         let at = offset as usize;
         out.extend_from_slice(&self.0[&buf][at..at + len]);
+    }
+
+    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8]) -> usize {
+        let Some(v) = self.0.get(&buf) else { return 0 };
+        to.copy_from_slice(&v[offset as usize..][..to.len()]);
+        to.len()
     }
 
     fn write(&mut self, buf: BufId, offset: u64, data: &[u8]) {

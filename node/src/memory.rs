@@ -212,6 +212,10 @@ impl Memory for Buffers {
         }
     }
 
+    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8]) -> usize {
+        self.get(buf).map_or(0, |layout| layout.pack(offset, to))
+    }
+
     fn write(&mut self, buf: BufId, offset: u64, data: &[u8]) {
         if let Some(layout) = self.get(buf) {
             layout.write(offset, data);

@@ -294,4 +294,12 @@ impl Sink for Up<'_> {
         }
         Some(done)
     }
+
+    fn on_bulk_bytes(&mut self, header: &Header, at: usize, bytes: &[u8]) {
+        let (offset, len) = (header.b + at as u64, bytes.len() as u64);
+        if self.path.accepts(header) && self.engine.bulk_wanted(self.peer, header.a, offset, len) {
+            self.mem.write(header.a, offset, bytes);
+            self.engine.on_bulk(self.peer, header.a, offset, len);
+        }
+    }
 }

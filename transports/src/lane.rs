@@ -117,6 +117,24 @@ pub trait Sink {
         at: usize,
         read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> Option<io::Result<usize>>;
+    /// The same, when the bytes from `at` on are at hand.
+    fn on_bulk_bytes(&mut self, header: &Header, mut at: usize, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let mut copy = |to: &mut [IoSliceMut<'_>]| {
+                let before = bytes.len();
+                for piece in to {
+                    let (now, later) = bytes.split_at(piece.len().min(bytes.len()));
+                    piece[..now.len()].copy_from_slice(now);
+                    bytes = later;
+                }
+                Ok(before - bytes.len())
+            };
+            match self.on_bulk(header, at, &mut copy) {
+                Some(Ok(n)) if n > 0 => at += n,
+                _ => return,
+            }
+        }
+    }
 }
 
 /// One lane. All calls return at once; none blocks.

@@ -52,6 +52,11 @@ impl Memory for Mem {
     fn read(&self, buf: u64, offset: u64, len: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.buffers[&buf][offset as usize..][..len]);
     }
+    fn fill(&self, buf: u64, offset: u64, to: &mut [u8]) -> usize {
+        let Some(v) = self.buffers.get(&buf) else { return 0 };
+        to.copy_from_slice(&v[offset as usize..][..to.len()]);
+        to.len()
+    }
     fn write(&mut self, buf: u64, offset: u64, data: &[u8]) {
         self.buffers.get_mut(&buf).unwrap()[offset as usize..][..data.len()].copy_from_slice(data);
     }

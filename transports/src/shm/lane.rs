@@ -19,8 +19,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// Bulk goes in pieces of this size, so that one side writes while the other reads.
 pub const CHUNK: usize = 32 << 10;
-/// Pieces of user memory at a time.
-const PIECES: usize = 64;
 
 const SLOTS: u64 = 256;
 const SLOT: usize = 64;
@@ -205,7 +203,12 @@ impl ShmLane {
         while let Some(mut rest) = self.rest {
             let n = rest.left.min(CHUNK);
             let piece = Header { len: n as u32, ..rest.header };
-            if !self.put(&piece, |to| gather(mem, rest.buf, rest.offset, to)) {
+            // Of memory that is gone, zeros: nobody reads them.
+            let fill = |to: &mut [u8]| {
+                let n = mem.fill(rest.buf, rest.offset, to);
+                to[n..].fill(0);
+            };
+            if !self.put(&piece, fill) {
                 return false;
             }
             rest.left -= n;
@@ -241,7 +244,7 @@ impl ShmLane {
                 let header = header_of(frame, body.len(), next)?.map(|h| Header { generation, source, dest, ..h });
                 match header {
                     None => (),
-                    Some(header) if header.kind == Kind::Bulk => scatter(sink, &header, body),
+                    Some(header) if header.kind == Kind::Bulk => sink.on_bulk_bytes(&header, 0, body),
                     Some(header) => sink.on_frame(&header, body)?,
                 }
                 Ok(body.len() + SLOT)
@@ -295,48 +298,6 @@ fn header_of(frame: &Frame, len: usize, next: &mut u64) -> Result<Option<Header>
     let ack_now = frame.tag & ACK_NOW != 0;
     let header = Header { len: len as u32, kind, ack_now, generation: 0, source: nobody, dest: nobody, a, b };
     if header.is_sound() { Ok(Some(header)) } else { Err(Malformed) }
-}
-
-/// Fills `to` from user memory; with zeros from where there is none any more.
-fn gather<M: Memory>(mem: &M, buf: BufId, offset: u64, to: &mut [u8]) {
-    let mut done = 0;
-    while done < to.len() {
-        let rest = &mut to[done..];
-        let n = mem.with_slices(buf, offset + done as u64, rest.len(), PIECES, |pieces| {
-            let mut n = 0;
-            for piece in pieces {
-                rest[n..n + piece.len()].copy_from_slice(piece);
-                n += piece.len();
-            }
-            n
-        });
-        if n == 0 {
-            rest.fill(0);
-            return;
-        }
-        done += n;
-    }
-}
-
-/// Hands bulk to the sink, which copies it to where it belongs.
-fn scatter(sink: &mut dyn Sink, header: &Header, body: &[u8]) {
-    let mut at = 0;
-    while at < body.len() {
-        let from = &body[at..];
-        let mut copy = |to: &mut [IoSliceMut<'_>]| {
-            let mut left = from;
-            for piece in to {
-                let n = piece.len().min(left.len());
-                piece[..n].copy_from_slice(&left[..n]);
-                left = &left[n..];
-            }
-            Ok(from.len() - left.len())
-        };
-        match sink.on_bulk(header, at, &mut copy) {
-            Some(Ok(n)) if n > 0 => at += n,
-            _ => return,
-        }
-    }
 }
 
 impl AsFd for ShmLane {

@@ -150,21 +150,9 @@ impl Reader {
                     if part.is_empty() {
                         return Ok(());
                     }
-                    let mut copy = |to: &mut [IoSliceMut<'_>]| {
-                        let mut left = part;
-                        for piece in to {
-                            let n = piece.len().min(left.len());
-                            piece[..n].copy_from_slice(&left[..n]);
-                            left = &left[n..];
-                        }
-                        Ok(part.len() - left.len())
-                    };
-                    let n = match sink.on_bulk(header, *at, &mut copy) {
-                        Some(Ok(n)) if n > 0 => n.min(part.len()),
-                        _ => part.len(),
-                    };
-                    self.start += n;
-                    *at += n;
+                    sink.on_bulk_bytes(header, *at, part);
+                    self.start += part.len();
+                    *at += part.len();
                     if *at == header.len as usize {
                         self.state = State::Header;
                     }
