@@ -534,7 +534,7 @@ impl Factory for Shm {
         assert_eq!(*got, hello);
         assert!(matches!(guest.step(), shm::Arrived::NotYet));
         let ack = HelloAck { status: Status::Good, generation: 1, process: self.process, received: 7 };
-        guest.answer(&ack, &self.own[1].0, 500).unwrap();
+        guest.answer(&ack, &self.own[1].0, 50).unwrap();
         let shm::Step::Good(got) = attempt.step(&self.own[0].0, now) else { panic!("no ack") };
         assert_eq!(got, ack);
         assert!(matches!(guest.step(), shm::Arrived::Ready));
