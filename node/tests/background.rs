@@ -4,7 +4,6 @@ mod common;
 use common::*;
 use std::time::{Duration, Instant};
 
-#[test]
 fn one_side_is_never_in_a_call() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
@@ -28,3 +27,5 @@ fn one_side_is_never_in_a_call() {
     }
     assert!(space == data);
 }
+
+over_both!(one_side_is_never_in_a_call,);
