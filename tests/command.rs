@@ -260,6 +260,7 @@ fn what_is_broken_is_named_with_its_cure() {
         ("MPI_CONNECT_TIMEOUT", "soon"),
         ("MPI_CONNECT_PORTRANGE", "9-1"),
         ("MPI_CONNECT_IFACE", "nosuch0"),
+        ("MPI_CONNECT_LANES", "shm;tcp"),
     ] {
         let (code, said) = doctor(&dir.0, &[(name, value)]);
         assert!(code == 1 && said.contains(" ! ") && said.contains("to mend it"), "{name}={value}: {code} {said}");

@@ -164,6 +164,12 @@ impl Core {
         (self.bytes_out, lanes.map(|l| l.lane.under_way()).sum())
     }
 
+    /// For tests: how much has come, on all lanes.
+    #[doc(hidden)]
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_in
+    }
+
     /// For tests: how many pairs there are.
     #[doc(hidden)]
     pub fn pairs_in_use(&self) -> usize {

@@ -5,7 +5,6 @@ use common::*;
 use node::{ContextId, Envelope, Kind, Layout, Mode, Outcome, Probe, Representation, Shape, Signature, Source, Tag};
 use std::time::Instant;
 
-#[test]
 fn every_size_both_ways() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
@@ -24,7 +23,6 @@ fn every_size_both_ways() {
     assert_eq!((a.node.drain(LONG), b.node.drain(LONG)), (0, 0));
 }
 
-#[test]
 fn posted_first_and_synchronous() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
@@ -45,7 +43,6 @@ fn elements(pieces: &[(isize, usize)], extent: isize, count: usize) -> Shape {
     one.and_then(|one| one.repeat(count, extent)).expect("a size that fits")
 }
 
-#[test]
 fn strided_both_sides() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
@@ -111,7 +108,6 @@ fn a_pattern_is_read_block_by_block() {
     assert!(packed == expected);
 }
 
-#[test]
 fn many_at_once_in_order() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
@@ -124,7 +120,6 @@ fn many_at_once_in_order() {
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
 
-#[test]
 fn probes_truncation_and_cancel() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
@@ -151,7 +146,6 @@ fn probes_truncation_and_cancel() {
     assert_eq!(b.node.test(never), Some(Outcome::Cancelled));
 }
 
-#[test]
 fn progress_without_the_receiver_in_a_call() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
@@ -169,7 +163,6 @@ fn progress_without_the_receiver_in_a_call() {
     assert!(space == data);
 }
 
-#[test]
 fn a_job_may_speak_with_itself() {
     let a = Job::new();
     let second = node::Group { incarnation: u64::MAX, ..a.group };
@@ -189,7 +182,6 @@ fn a_job_may_speak_with_itself() {
     assert_eq!(a.node.drain(LONG), 0);
 }
 
-#[test]
 fn more_than_two_gigabytes() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
@@ -296,3 +288,14 @@ fn what_leaves_at_once_overtakes_nothing() {
     }
     assert!(at_once > 0 && at_once < all.len(), "{at_once}");
 }
+
+over_both!(
+    every_size_both_ways,
+    posted_first_and_synchronous,
+    strided_both_sides,
+    many_at_once_in_order,
+    probes_truncation_and_cancel,
+    progress_without_the_receiver_in_a_call,
+    a_job_may_speak_with_itself,
+    more_than_two_gigabytes,
+);

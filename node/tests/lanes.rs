@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use transports::frame::{HEADER, Header, Kind};
 use transports::tcp::{HELLO_ACK_LEN, HELLO_LEN, Hello};
 
-#[test]
 fn cut_at_random_times_with_nothing_lost() {
     for seed in [11, 12, 13] {
         let (a, b) = (Job::new(), Job::new());
@@ -47,7 +46,6 @@ fn cut_at_random_times_with_nothing_lost() {
     }
 }
 
-#[test]
 fn both_dial_at_once() {
     for round in 0..50 {
         let (a, b) = (Job::new(), Job::new());
@@ -71,7 +69,6 @@ fn both_dial_at_once() {
     }
 }
 
-#[test]
 fn leaders_speak_before_and_after_they_know_each_other() {
     let (a, b) = (Job::new(), Job::new());
     let there = a.node.open_control(a.id(), b.id(), b.group.cookie, &b.node.contact());
@@ -91,7 +88,6 @@ fn leaders_speak_before_and_after_they_know_each_other() {
     assert_eq!(gone, Some(Gone::Finished));
 }
 
-#[test]
 fn a_wrong_cookie_is_refused() {
     let (a, b) = (Job::new(), Job::new());
     let lie = RemoteGroup { cookie: [99; 16], ..b.as_remote() };
@@ -105,7 +101,6 @@ fn a_wrong_cookie_is_refused() {
     assert!(b.node.cancel(recv) || b.node.peek(recv).is_some());
 }
 
-#[test]
 fn no_one_gets_to_a_removed_group() {
     let (a, b) = (Job::new(), Job::new());
     b.node.remove_group(b.group.incarnation);
@@ -117,6 +112,7 @@ fn no_one_gets_to_a_removed_group() {
 
 #[test]
 fn garbage_silence_and_half_a_hello_disturb_nobody() {
+    over(TCP);
     let (a, b) = (Job::new(), Job::new());
     let address = b.node.contact().addresses[0];
     let mut garbage = TcpStream::connect(address).unwrap();
@@ -142,6 +138,7 @@ fn garbage_silence_and_half_a_hello_disturb_nobody() {
 
 #[test]
 fn a_contact_with_wrong_addresses_first() {
+    over(TCP);
     let (a, b, c) = (Job::new(), Job::new(), Job::new());
     let mut there = b.as_remote();
     // Another process, a closed port, an address that never answers, then the right one.
@@ -159,7 +156,6 @@ fn a_contact_with_wrong_addresses_first() {
     assert!(start.elapsed() < Duration::from_secs(2));
 }
 
-#[test]
 fn three_jobs_in_a_ring() {
     let jobs: Vec<_> = (0..3).map(|_| Job::new()).collect();
     let open = |i: usize, j: usize| jobs[i].open(&jobs[j], 1);
@@ -177,6 +173,7 @@ fn three_jobs_in_a_ring() {
 
 #[test]
 fn over_every_address_of_this_machine() {
+    over(TCP);
     let all = Config { iface: Some("all".into()), ..config() };
     let (a, b) = (Job::with(all.clone()), Job::with(all));
     let mut tried = 0;
@@ -452,3 +449,12 @@ fn a_refusal_where_it_came_from_is_a_death() {
         assert_eq!(b.wait_for(recv, NOTICED), Some(Outcome::Failed(Fault::PeerDead)));
     }
 }
+
+over_both!(
+    cut_at_random_times_with_nothing_lost,
+    both_dial_at_once,
+    leaders_speak_before_and_after_they_know_each_other,
+    a_wrong_cookie_is_refused,
+    no_one_gets_to_a_removed_group,
+    three_jobs_in_a_ring,
+);

@@ -1,9 +1,11 @@
-//! Several nodes in one process, each a job of one rank (or a few jobs of one), over real loopback TCP.
+//! Several nodes in one process, each a job of one rank (or a few jobs of one), over real loopback TCP or shared memory.
 #![allow(dead_code)]
 
 use node::{
-    Config, ContextId, Envelope, Group, InterId, Layout, Mode, Node, OpId, Outcome, ProcId, RemoteGroup, Source, Tag,
+    Config, ContextId, Envelope, Group, InterId, Lanes, Layout, Mode, Node, OpId, Outcome, ProcId, RemoteGroup, Source,
+    Tag,
 };
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,8 +20,38 @@ pub struct Job {
     pub group: Group,
 }
 
+pub const TCP: Lanes = Lanes { shm: false, tcp: true };
+/// With TCP beside it, which tells of deaths.
+pub const SHM: Lanes = Lanes::ALL;
+
+thread_local! {
+    static LANES: Cell<Lanes> = const { Cell::new(Lanes::ALL) };
+}
+
+/// What the jobs that this test starts from now on talk over.
+pub fn over(lanes: Lanes) {
+    LANES.set(lanes);
+}
+
+pub fn lanes() -> Lanes {
+    LANES.get()
+}
+
 pub fn config() -> Config {
-    Config::default()
+    Config { lanes: lanes(), ..Config::default() }
+}
+
+/// Tests that are the same over TCP and over shared memory.
+#[macro_export]
+macro_rules! over_both {
+    ($($name:ident),* $(,)?) => {
+        mod tcp {
+            $(#[test] fn $name() { super::common::over(super::common::TCP); super::$name(); })*
+        }
+        mod shm {
+            $(#[test] fn $name() { super::common::over(super::common::SHM); super::$name(); })*
+        }
+    };
 }
 
 impl Job {
