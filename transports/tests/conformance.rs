@@ -650,13 +650,13 @@ fn a_sleeper_over_shared_memory_is_woken_once() {
         b.set_direct(direct);
         send(&mut a);
         assert!(bell.read().is_err() && own.any() != direct);
-        own.take(|bit| assert_eq!(bit, 500));
+        own.take(|bit| assert_eq!(bit, 50));
         own.doze();
         send(&mut a);
         send(&mut a);
         assert_eq!(bell.read(), Ok(1));
         assert!(!own.dozes() && own.any() != direct);
-        own.take(|bit| assert_eq!(bit, 500));
+        own.take(|bit| assert_eq!(bit, 50));
     }
     assert!(b.has_input());
 }
