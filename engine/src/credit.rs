@@ -57,27 +57,26 @@ impl Granting {
         Granting { granted: budget, due: budget, arrived: (0, 0), extra: 0, batch }
     }
 
-    /// An envelope with so much eager data came.
-    pub fn arrive(&mut self, bytes: u64) -> Result<(), Malformed> {
+    /// An envelope with so much eager data came: whether it was the last that the sender had.
+    pub fn arrive(&mut self, bytes: u64) -> Result<bool, Malformed> {
         let (envelopes, total) = (self.arrived.0 + 1, self.arrived.1.saturating_add(bytes));
         if envelopes > self.granted.0 || total > self.granted.1 {
             return Err(Malformed);
         }
         self.arrived = (envelopes, total);
-        Ok(())
+        Ok(self.at_end())
     }
 
-    /// The user has taken a message. Gives the new totals when enough has come together to tell the sender.
+    /// The user has taken a message: whether enough has come together to tell the sender.
     #[must_use]
-    pub fn free(&mut self, bytes: u64) -> Option<(u64, u64)> {
+    pub fn free(&mut self, bytes: u64) -> bool {
         self.due.1 += bytes;
         if self.extra > 0 {
             self.extra -= 1;
         } else {
             self.due.0 += 1;
         }
-        let enough = self.due.0 - self.granted.0 >= self.batch.0 || self.due.1 - self.granted.1 >= self.batch.1;
-        enough.then(|| self.tell())
+        self.due.0 - self.granted.0 >= self.batch.0 || self.due.1 - self.granted.1 >= self.batch.1
     }
 
     /// The sender has used up its envelopes.
@@ -85,20 +84,19 @@ impl Granting {
         self.arrived.0 >= self.granted.0
     }
 
-    /// The program looks for a message that is not here: a sender at its end gets more envelopes.
+    /// The program looks for a message that is not here: whether the sender is to be told, since it is at its end, and so
+    /// gets more envelopes.
     #[must_use]
-    pub fn look(&mut self, extra: u64) -> Option<(u64, u64)> {
-        if !self.at_end() {
-            return None;
-        }
-        if self.due.0 == self.granted.0 {
+    pub fn look(&mut self, extra: u64) -> bool {
+        if self.at_end() && self.due.0 == self.granted.0 {
             self.due.0 += extra;
             self.extra += extra;
         }
-        Some(self.tell())
+        self.at_end()
     }
 
-    fn tell(&mut self) -> (u64, u64) {
+    /// The new totals, which the sender is told.
+    pub fn tell(&mut self) -> (u64, u64) {
         self.granted = self.due;
         self.granted
     }

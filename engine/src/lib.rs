@@ -34,14 +34,13 @@ pub use wire::EagerHead;
 
 use base::Memory;
 use base::bytes::Malformed;
-use credit::Granting;
 use matching::{Posted, Unexpected};
 use ops::Ops;
 use serde::{Deserialize, Serialize};
 use spare::Spare;
 use state::{Arrived, Body, Context, Group, Peer, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wire::Message;
+use wire::{Eager, Message};
 
 /// How many ranges of contexts one remembers that a peer was told are closed. Beyond them it may be told again, which
 /// changes nothing.
@@ -142,7 +141,7 @@ impl Engine {
 
     /// Whether some operation or claimed message of ours needs this peer.
     pub fn depends_on(&self, peer: PeerId) -> bool {
-        self.claimed.values().any(|m| m.peer == peer) || self.ops.iter().any(|(_, op)| op.state.depends_on(peer))
+        self.claimed.values().any(|m| m.peer == peer) || self.ops.iter().any(|(_, op)| op.state.needs() == Some(peer))
     }
 
     /// Whether messages of this peer wait for an inter-communicator that is not open yet.
@@ -197,10 +196,9 @@ impl Engine {
         for (id, op) in self.ops.iter() {
             match &op.state {
                 State::Queued(to) if to.ctx == ctx => failed.push(id),
-                State::Unmatched { to, data } if to.ctx == ctx => {
-                    if *data {
-                        self.withdrawn.insert(id, (to.peer, to.context));
-                    }
+                State::Awaiting(to) if to.ctx == ctx => failed.push(id),
+                State::Announced(to) if to.ctx == ctx => {
+                    self.withdrawn.insert(id, (to.peer, context.context));
                     failed.push(id);
                 }
                 State::Posted { ctx: at, .. } if *at == ctx => failed.push(id),
@@ -290,34 +288,36 @@ impl Engine {
     /// Takes back a receive that has no message yet: true if so. One that can have none any more, since those who could
     /// send it have left, is taken back as well.
     pub fn cancel_recv(&mut self, op: OpId) -> bool {
-        let (ctx, place) = match self.ops.get(op.0).map(|op| &op.state) {
-            Some(State::Posted { ctx, place, .. }) => (*ctx, *place),
-            Some(State::Over(Outcome::Failed(Fault::PeerFinished | Fault::Revoked))) => {
-                self.end(op.0, Outcome::Cancelled);
-                return true;
+        let taken = match self.ops.get(op.0).map(|op| &op.state) {
+            Some(State::Posted { .. }) => {
+                self.unpost(op.0);
+                true
             }
-            _ => return false,
+            Some(State::Over(Outcome::Failed(Fault::PeerFinished | Fault::Revoked))) => true,
+            _ => false,
         };
-        let context = self.contexts[ctx.0 as usize].as_mut().expect("close ends its receives");
-        context.posted.remove(place);
-        self.end(op.0, Outcome::Cancelled);
-        true
+        if taken {
+            self.end(op.0, Outcome::Cancelled);
+        }
+        taken
+    }
+
+    /// Takes a receive out of those that wait; its operation is the caller's to end.
+    fn unpost(&mut self, id: u64) {
+        if let Some(&State::Posted { ctx, place, .. }) = self.ops.get(id).map(|op| &op.state) {
+            let context = self.contexts[ctx.0 as usize].as_mut().expect("close ends its receives");
+            context.posted.remove(id, place);
+        }
     }
 
     /// Peers on which some operation of ours depends.
     pub fn watching(&self) -> impl Iterator<Item = PeerId> + use<> {
         let mut peers = BTreeSet::new();
         for (_, op) in self.ops.iter() {
-            match &op.state {
-                State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => {
-                    peers.insert(to.peer);
-                }
-                State::Posted { ctx, source, .. } => peers.extend(self.sources(*ctx, *source)),
-                State::Pulling { peer, .. } => {
-                    peers.insert(*peer);
-                }
-                State::Reserved | State::Delivered | State::Over(_) => {}
+            if let State::Posted { ctx, source, .. } = &op.state {
+                peers.extend(self.sources(*ctx, *source));
             }
+            peers.extend(op.state.needs());
         }
         peers.retain(|p| self.peers[p.0 as usize].gone.is_none());
         peers.into_iter()
@@ -327,10 +327,10 @@ impl Engine {
     pub fn awaited(&self, op: OpId) -> Option<Awaited> {
         match &self.ops.get(op.0)?.state {
             State::Queued(to) => Some(Awaited::Room(to.peer)),
-            State::Unmatched { to, .. } => Some(Awaited::Matched(to.peer)),
-            State::Sending { to, .. } => Some(Awaited::Taken(to.peer)),
+            State::Awaiting(to) | State::Announced(to) => Some(Awaited::Matched(to.peer)),
+            State::Sending(sending) => Some(Awaited::Taken(sending.peer)),
             State::Posted { ctx, source, tag, .. } => Some(Awaited::Message(*ctx, *source, *tag)),
-            State::Pulling { peer, got, envelope, .. } => Some(Awaited::Data(*peer, got.count(), envelope.size)),
+            State::Pulling(p) => Some(Awaited::Data(p.peer, p.got.count(), p.envelope.size)),
             State::Delivered => Some(Awaited::Partitions),
             State::Reserved | State::Over(_) => None,
         }
@@ -360,13 +360,22 @@ impl Engine {
 
     /// A first-class body came from a peer.
     pub fn on_message<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
-        let message = Message::decode(body)?;
+        let eager = Eager::decode(body)?;
         if self.peers[peer.0 as usize].gone.is_some() {
             return Ok(());
         }
-        match message {
-            Message::Eager { notify, head, data } => self.on_eager(mem, peer, notify, head, data),
-            Message::Rts { head, size } => self.on_rts(mem, peer, head, size),
+        match eager {
+            Some(eager) => self.on_eager(mem, peer, eager, body),
+            None => self.on_short(mem, peer, body),
+        }
+    }
+
+    /// A message that is no EAGER.
+    #[inline(never)]
+    fn on_short<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
+        match Message::decode(body)? {
+            Message::Eager(_) => Err(Malformed),
+            Message::Rts { head, size } => self.on_rts(peer, &head, size, body),
             Message::Cts { sender_op, receiver_op, offset, len } => {
                 self.on_cts(peer, sender_op, receiver_op, offset, len)
             }
@@ -421,17 +430,19 @@ impl Engine {
         self.free_credit(peer, body.eager_bytes());
     }
 
+    #[inline]
     fn free_credit(&mut self, peer: PeerId, bytes: u64) {
-        if let Some((envelopes, bytes)) = self.granting(peer, |granting| granting.free(bytes)) {
-            self.say(peer, &Message::Credit { envelopes, bytes });
+        if self.peers[peer.0 as usize].granting.free(bytes) {
+            self.tell_credit(peer);
         }
     }
-    /// Whatever changes a peer's credit goes through here, which counts those at their end.
-    fn granting<R>(&mut self, peer: PeerId, change: impl FnOnce(&mut Granting) -> R) -> R {
+
+    #[cold]
+    fn tell_credit(&mut self, peer: PeerId) {
         let granting = &mut self.peers[peer.0 as usize].granting;
         let before = granting.at_end();
-        let result = change(granting);
+        let (envelopes, bytes) = granting.tell();
         self.at_end = self.at_end + usize::from(granting.at_end()) - usize::from(before);
-        result
+        self.say(peer, &Message::Credit { envelopes, bytes });
     }
 }

@@ -18,14 +18,14 @@ impl Engine {
         p.bulk.clear();
         self.troubled = true;
         // It sends nothing more: it does not count among those that could.
-        let fresh = Granting::new(&self.cfg);
-        self.granting(peer, |granting| *granting = fresh);
+        self.at_end -= usize::from(p.granting.at_end());
+        p.granting = Granting::new(&self.cfg);
+        self.at_end += usize::from(p.granting.at_end());
         self.withdrawn.retain(|_, (to, _)| *to != peer);
         // Envelopes whose data will never come are as if they had not arrived.
         let lost = |m: &crate::state::Arrived| m.peer == peer && matches!(m.body, Body::Rts { .. });
         for context in self.contexts.iter_mut().flatten() {
-            let places: Vec<_> = context.unexpected.iter().filter(|(_, m)| lost(m)).map(|(at, _)| at).collect();
-            places.into_iter().for_each(|at| drop(context.unexpected.remove(at)));
+            context.unexpected.drop_where(lost);
         }
         for group in self.groups.values_mut() {
             for early in group.early.values_mut() {
@@ -36,7 +36,7 @@ impl Engine {
             Gone::Dead => Fault::PeerDead,
             Gone::Finished => Fault::PeerFinished,
         };
-        self.fail_where(fault, |state| state.depends_on(peer));
+        self.fail_where(fault, |state| state.needs() == Some(peer));
         let affected: Vec<Ctx> = (0..self.contexts.len())
             .filter(|&i| self.contexts[i].as_ref().is_some_and(|c| c.peers.contains(&peer)))
             .map(|i| Ctx(i as u32))
@@ -52,8 +52,8 @@ impl Engine {
 
     /// The peer has closed an inter-communicator; if `op` is a receive of ours, its message went with it.
     pub(crate) fn on_revoked(&mut self, peer: PeerId, context: ContextId, op: u64) {
-        if let Some(State::Pulling { peer: from, .. }) = self.ops.get(op).map(|o| &o.state)
-            && *from == peer
+        if let Some(State::Pulling(pulling)) = self.ops.get(op).map(|o| &o.state)
+            && pulling.peer == peer
         {
             self.end(op, Outcome::Failed(Fault::Revoked));
         }
@@ -70,7 +70,7 @@ impl Engine {
         self.troubled = true;
         // What the peer had matched before it closed, it has said so before: those are no longer unmatched.
         self.fail_where(Fault::Revoked, |state| match state {
-            State::Queued(to) | State::Unmatched { to, .. } => to.peer == peer && to.ctx == ctx,
+            State::Queued(to) | State::Awaiting(to) | State::Announced(to) => to.peer == peer && to.ctx == ctx,
             _ => false,
         });
         self.tidy_waiting(peer);
@@ -89,14 +89,13 @@ impl Engine {
         let any = self.fault(ctx, Source::Any);
         let context = self.contexts[ctx.0 as usize].as_ref().expect("the caller has seen it");
         let mut hit = Vec::new();
-        for (place, posted) in context.posted.iter() {
+        for posted in context.posted.iter() {
             let fault = if posted.source == Source::Any { any } else { self.fault(ctx, posted.source) };
-            hit.extend(fault.map(|f| (place, f)));
+            hit.extend(fault.map(|f| (posted.op, f)));
         }
-        for (place, fault) in hit {
-            let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
-            let receive = context.posted.remove(place);
-            self.end(receive.op, Outcome::Failed(fault));
+        for (op, fault) in hit {
+            self.unpost(op);
+            self.end(op, Outcome::Failed(fault));
         }
     }
 }

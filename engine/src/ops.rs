@@ -14,7 +14,9 @@ pub(crate) struct Ops {
     last: u64,
 }
 
+/// A cache line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[repr(align(64))]
 struct Slot {
     /// 0: vacant.
     id: u64,
@@ -23,6 +25,7 @@ struct Slot {
 
 impl Ops {
     /// A number for an operation that is about to start.
+    #[inline]
     pub fn reserve(&mut self) -> u64 {
         let slot = match self.vacant.pop() {
             Some(slot) => slot as usize,
@@ -57,6 +60,7 @@ impl Ops {
         }
     }
 
+    #[inline]
     pub fn remove(&mut self, id: u64) {
         let at = OpId(id).slot();
         if let Some(slot) = self.slots.get_mut(at).filter(|s| s.id == id) {
@@ -81,6 +85,11 @@ impl Ops {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_operation_is_one_cache_line() {
+        assert_eq!(size_of::<Slot>(), 64);
+    }
 
     #[test]
     fn numbers_are_not_used_twice_and_slots_are() {

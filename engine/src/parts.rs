@@ -81,15 +81,15 @@ impl Engine {
         }
         runs.iter().for_each(|&(start, end)| parts.ready.insert(start.into(), end.into()));
         match state {
-            State::Sending { to, ranges, queued, .. } => {
+            State::Sending(sending) => {
                 for &(start, _) in runs {
                     if let Some(run) = parts.ready.range_at(start.into()) {
-                        parts.release(run, ranges);
+                        parts.release(run, &mut sending.ranges);
                     }
                 }
-                if !*queued && !ranges.is_empty() {
-                    *queued = true;
-                    let peer = to.peer;
+                if !sending.queued && !sending.ranges.is_empty() {
+                    sending.queued = true;
+                    let peer = sending.peer;
                     self.queue_bulk(peer, op.0);
                 }
             }

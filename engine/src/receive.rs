@@ -4,10 +4,8 @@
 
 use crate::intervals::Intervals;
 use crate::matching::Receive;
-#[cfg(feature = "plant")]
-use crate::matching::fits;
-use crate::state::{Arrived, Body, Op, State};
-use crate::wire::{Head, Message};
+use crate::state::{Arrived, Body, Context, Op, Pulling, State};
+use crate::wire::{Eager, Head, Message};
 use crate::{ContextId, Ctx, Engine, Envelope, Fault, Gone, MessageId, OpId, Outcome, PeerId, Probe, Source, Tag};
 use base::Memory;
 use base::bytes::Malformed;
@@ -17,27 +15,24 @@ const MOST_RANGES: usize = 64;
 /// Into more separate pieces than this no message is let fall; what would make one more is dropped.
 const MOST_PIECES: usize = 16 << 10;
 
-/// A message at the moment of its match.
-struct Found<'a> {
+/// A message and the receive that takes it.
+struct Match {
+    op: u64,
+    capacity: u64,
     peer: PeerId,
     source: u32,
     tag: i64,
-    op: u64,
-    body: Data<'a>,
+    sender_op: u64,
 }
 
-enum Data<'a> {
-    Eager { notify: bool, data: &'a [u8] },
-    Rts { size: u64 },
-}
+impl Match {
+    #[inline]
+    fn new((op, capacity): (u64, u64), peer: PeerId, head: &Head) -> Match {
+        Match { op, capacity, peer, source: head.source, tag: head.tag, sender_op: head.op }
+    }
 
-impl Arrived {
-    fn found(&self) -> Found<'_> {
-        let body = match &self.body {
-            Body::Eager { notify, data } => Data::Eager { notify: *notify, data },
-            Body::Rts { size } => Data::Rts { size: *size },
-        };
-        Found { peer: self.peer, source: self.source, tag: self.tag, op: self.op, body }
+    fn envelope(&self, size: u64) -> Envelope {
+        Envelope { source: self.source, tag: self.tag, size }
     }
 }
 
@@ -51,8 +46,13 @@ impl Engine {
             self.end(op.0, Outcome::Failed(fault));
         } else {
             let context = self.contexts[ctx.0 as usize].as_mut().expect("fault found it open");
-            let place = context.posted.push(Receive { op: op.0, source, tag, capacity });
-            self.ops.set(op.0, Op::new(State::Posted { ctx, source, tag, place }));
+            self.ops.set(op.0, Op::new(State::Posted { ctx, source, tag, place: 0 }));
+            let ops = &mut self.ops;
+            context.posted.push(Receive { op: op.0, source, tag, capacity }, |op, at| {
+                if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
+                    *place = at;
+                }
+            });
             self.looked(ctx, source);
         }
     }
@@ -101,10 +101,7 @@ impl Engine {
         #[cfg(feature = "plant")]
         match self.cfg.plant {
             crate::Plant::None => {}
-            crate::Plant::Order => {
-                let hits = context.unexpected.iter().filter(|(_, m)| fits(source, tag, m.source, m.tag));
-                return hits.last().map(|(at, _)| at);
-            }
+            crate::Plant::Order => return context.unexpected.newest(source, tag),
             crate::Plant::Match => return context.unexpected.find(source, Tag::Any),
         }
         context.unexpected.find(source, tag)
@@ -128,8 +125,8 @@ impl Engine {
 
     fn extend_credit(&mut self, peer: PeerId) {
         let extra = self.cfg.extra_envelopes;
-        if let Some((envelopes, bytes)) = self.granting(peer, |granting| granting.look(extra)) {
-            self.say(peer, &Message::Credit { envelopes, bytes });
+        if self.peers[peer.0 as usize].granting.look(extra) {
+            self.tell_credit(peer);
         }
     }
 
@@ -165,74 +162,83 @@ impl Engine {
 
     // ---- messages
 
+    #[inline]
     pub(crate) fn on_eager<M: Memory>(
         &mut self,
         mem: &mut M,
         peer: PeerId,
-        notify: bool,
-        head: Head,
-        data: &[u8],
+        eager: Eager<'_>,
+        body: &[u8],
     ) -> Result<(), Malformed> {
-        let size = data.len() as u64;
-        if size > self.cfg.eager_max {
+        let Eager { notify, head, data } = eager;
+        if data.len() as u64 > self.cfg.eager_max {
             return Err(Malformed);
         }
-        self.granting(peer, |granting| granting.arrive(size))?;
-        self.arrived(mem, peer, head, Data::Eager { notify, data })
-    }
-
-    pub(crate) fn on_rts<M: Memory>(
-        &mut self,
-        mem: &mut M,
-        peer: PeerId,
-        head: Head,
-        size: u64,
-    ) -> Result<(), Malformed> {
-        self.granting(peer, |granting| granting.arrive(0))?;
-        self.arrived(mem, peer, head, Data::Rts { size })
-    }
-
-    fn arrived<M: Memory>(&mut self, mem: &mut M, peer: PeerId, head: Head, body: Data<'_>) -> Result<(), Malformed> {
-        let Some(ctx) = self.opened(peer, head.context) else {
-            let arrived = self.keep(peer, head, body);
-            let group = self.groups.get_mut(&self.peers[peer.0 as usize].group).expect("add_peer made it");
-            if group.closed.contains(head.context) {
-                self.give_back(peer, &arrived.body);
-                self.say_revoked(peer, head.context);
-            } else {
-                group.early.entry(head.context).or_default().push_back(arrived);
-                self.still_looking(peer);
-            }
-            return Ok(());
-        };
-        let context = self.contexts[ctx.0 as usize].as_ref().expect("open contexts have their slot");
-        if context.peers.get(head.source as usize) != Some(&peer) {
-            return Err(Malformed);
-        }
-        let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
-        if let Some(posted) = context.posted.take(head.source, head.tag) {
-            let found = Found { peer, source: head.source, tag: head.tag, op: head.op, body };
-            self.matched(mem, posted.op, posted.capacity, found);
-        } else {
-            let arrived = self.keep(peer, head, body);
-            let context = self.contexts[ctx.0 as usize].as_mut().expect("seen above");
-            context.unexpected.push(arrived);
-            self.still_looking(peer);
+        match self.arrived(peer, &head, data.len() as u64)? {
+            Some(receive) => self.take_whole(mem, &Match::new(receive, peer, &head), notify, data),
+            None => self.keep(peer, body)?,
         }
         Ok(())
     }
 
-    /// The inter-communicator that a peer calls so, mostly the one that its last message was for.
-    fn opened(&mut self, peer: PeerId, name: ContextId) -> Option<Ctx> {
-        let p = &mut self.peers[peer.0 as usize];
-        if let Some(Some(context)) = self.contexts.get(p.latest.0 as usize)
-            && context.context == name
-            && context.group == p.group
-        {
-            return Some(p.latest);
+    pub(crate) fn on_rts(&mut self, peer: PeerId, head: &Head, size: u64, body: &[u8]) -> Result<(), Malformed> {
+        match self.arrived(peer, head, 0)? {
+            Some(receive) => self.take_announced(&Match::new(receive, peer, head), size),
+            None => self.keep(peer, body)?,
         }
+        Ok(())
+    }
+
+    /// An envelope came that costs so many bytes of credit: operation and capacity of the receive that waits for it, which
+    /// is posted no more.
+    #[inline]
+    fn arrived(&mut self, peer: PeerId, head: &Head, bytes: u64) -> Result<Option<(u64, u64)>, Malformed> {
+        let p = &mut self.peers[peer.0 as usize];
+        self.at_end += usize::from(p.granting.arrive(bytes)?);
+        let context = match self.contexts.get_mut(p.latest.0 as usize) {
+            Some(Some(context)) if context.context == head.context && context.group == p.group => context,
+            _ => match self.opened(peer, head.context) {
+                Some(context) => context,
+                None => return Ok(None),
+            },
+        };
+        if context.peers.get(head.source as usize) != Some(&peer) {
+            return Err(Malformed);
+        }
+        Ok(context.posted.take(head.source, head.tag))
+    }
+
+    /// The inter-communicator that a peer calls so. The next message is probably for the same.
+    #[inline(never)]
+    fn opened(&mut self, peer: PeerId, name: ContextId) -> Option<&mut Context> {
+        let p = &mut self.peers[peer.0 as usize];
         p.latest = *self.groups[&p.group].open.get(&name)?;
-        Some(p.latest)
+        self.contexts[p.latest.0 as usize].as_mut()
+    }
+
+    /// Nothing waits for a message: it stays, if it is for an inter-communicator that is open here, or may be once.
+    #[inline(never)]
+    fn keep(&mut self, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
+        let (head, body) = match Message::decode(body)? {
+            Message::Eager(Eager { notify, head, data }) => (head, Body::Eager { notify, data: self.spare.copy(data) }),
+            Message::Rts { head, size } => (head, Body::Rts { size }),
+            _ => return Err(Malformed),
+        };
+        let message = Arrived { peer, source: head.source, tag: head.tag, op: head.op, body };
+        if let Some(context) = self.opened(peer, head.context) {
+            context.unexpected.push(message);
+            self.still_looking(peer);
+            return Ok(());
+        }
+        let group = self.groups.get_mut(&self.peers[peer.0 as usize].group).expect("add_peer made it");
+        if group.closed.contains(head.context) {
+            self.give_back(peer, &message.body);
+            self.say_revoked(peer, head.context);
+        } else {
+            group.early.entry(head.context).or_default().push_back(message);
+            self.still_looking(peer);
+        }
+        Ok(())
     }
 
     /// Nothing waited for what just came. If it was the last that the peer might send, and some receive waits for a
@@ -251,51 +257,51 @@ impl Engine {
     }
 
     /// A message that has waited is received.
-    fn deliver<M: Memory>(&mut self, mem: &mut M, id: u64, capacity: u64, message: Arrived) {
-        self.matched(mem, id, capacity, message.found());
-        if let Body::Eager { data, .. } = message.body {
-            self.spare.give(data);
-        }
-    }
-
-    fn keep(&mut self, peer: PeerId, head: Head, body: Data<'_>) -> Arrived {
-        let body = match body {
-            Data::Eager { notify, data } => Body::Eager { notify, data: self.spare.copy(data) },
-            Data::Rts { size } => Body::Rts { size },
-        };
-        Arrived { peer, source: head.source, tag: head.tag, op: head.op, body }
-    }
-
-    fn matched<M: Memory>(&mut self, mem: &mut M, id: u64, capacity: u64, found: Found<'_>) {
-        let Found { peer, source, tag, op: sender_op, body } = found;
-        let envelope = |size| Envelope { source, tag, size };
+    fn deliver<M: Memory>(&mut self, mem: &mut M, op: u64, capacity: u64, message: Arrived) {
+        let Arrived { peer, source, tag, op: sender_op, body } = message;
+        let met = Match { op, capacity, peer, source, tag, sender_op };
         match body {
-            Data::Eager { notify, data } => {
-                let size = capacity.min(data.len() as u64);
-                if size > 0 {
-                    mem.write(id, 0, &data[..size as usize]);
-                }
-                self.end(id, received(envelope(size), size < data.len() as u64));
-                self.free_credit(peer, data.len() as u64);
-                if notify {
-                    self.say(peer, &Message::Done { op: sender_op });
-                }
+            Body::Eager { notify, data } => {
+                self.take_whole(mem, &met, notify, &data);
+                self.spare.give(data);
             }
-            Data::Rts { size } => {
-                let want = capacity.min(size);
-                let truncated = want < size;
-                self.free_credit(peer, 0);
-                if want == 0 {
-                    self.end(id, received(envelope(0), truncated));
-                    self.say(peer, &Message::Done { op: sender_op });
-                    return;
-                }
-                let op = self.ops.get_mut(id).expect("a posted receive is an operation");
-                let got = Intervals::default();
-                op.state = State::Pulling { peer, sender_op, got, envelope: envelope(want), truncated };
-                self.say(peer, &Message::Cts { sender_op, receiver_op: id, offset: 0, len: want });
-            }
+            Body::Rts { size } => self.take_announced(&met, size),
         }
+    }
+
+    #[inline(always)]
+    fn take_whole<M: Memory>(&mut self, mem: &mut M, met: &Match, notify: bool, data: &[u8]) {
+        let len = data.len() as u64;
+        let size = met.capacity.min(len);
+        if size > 0 {
+            mem.write(met.op, 0, &data[..size as usize]);
+        }
+        self.end(met.op, received(met.envelope(size), size < len));
+        self.free_credit(met.peer, len);
+        if notify {
+            self.say_done(met.peer, met.sender_op);
+        }
+    }
+
+    #[inline(never)]
+    fn say_done(&mut self, peer: PeerId, op: u64) {
+        self.say(peer, &Message::Done { op });
+    }
+
+    fn take_announced(&mut self, met: &Match, size: u64) {
+        let want = met.capacity.min(size);
+        let (envelope, truncated) = (met.envelope(want), want < size);
+        self.free_credit(met.peer, 0);
+        if want == 0 {
+            self.end(met.op, received(envelope, truncated));
+            self.say(met.peer, &Message::Done { op: met.sender_op });
+            return;
+        }
+        let Match { op: id, peer, sender_op, .. } = *met;
+        let op = self.ops.get_mut(id).expect("a receive is an operation");
+        let got = Intervals::default();
+        op.state = State::Pulling(Box::new(Pulling { peer, sender_op, got, envelope, truncated }));
+        self.say(peer, &Message::Cts { sender_op, receiver_op: id, offset: 0, len: want });
     }
 
     // ---- bulk
@@ -303,9 +309,9 @@ impl Engine {
     /// Whether these bytes may be written into the buffer of `receiver_op` now.
     pub fn bulk_wanted(&self, peer: PeerId, receiver_op: u64, offset: u64, len: u64) -> bool {
         match self.ops.get(receiver_op).map(|op| &op.state) {
-            Some(State::Pulling { peer: from, envelope, got, .. }) => {
-                let fits = |end| end <= envelope.size && got.takes(offset, end, MOST_PIECES);
-                *from == peer && offset.checked_add(len).is_some_and(fits)
+            Some(State::Pulling(p)) => {
+                let fits = |end| end <= p.envelope.size && p.got.takes(offset, end, MOST_PIECES);
+                p.peer == peer && offset.checked_add(len).is_some_and(fits)
             }
             _ => false,
         }
@@ -317,9 +323,10 @@ impl Engine {
             return;
         }
         let op = self.ops.get_mut(receiver_op).expect("bulk_wanted found it");
-        let State::Pulling { sender_op, got, envelope, truncated, .. } = &mut op.state else {
+        let State::Pulling(pulling) = &mut op.state else {
             return;
         };
+        let Pulling { sender_op, got, envelope, truncated, .. } = &mut **pulling;
         got.insert(offset, offset + len);
         if got.covers(0, envelope.size) {
             let (sender_op, outcome) = (*sender_op, received(*envelope, *truncated));
@@ -331,7 +338,7 @@ impl Engine {
     /// Whether these bytes are in the buffer of a receive, or it is over, however that came.
     pub fn has_arrived(&self, op: OpId, offset: u64, len: u64) -> bool {
         match self.ops.get(op.0).map(|op| &op.state) {
-            Some(State::Pulling { got, .. }) => got.covers(offset, offset.saturating_add(len)),
+            Some(State::Pulling(pulling)) => pulling.got.covers(offset, offset.saturating_add(len)),
             Some(State::Over(_)) => true,
             _ => false,
         }
@@ -341,7 +348,7 @@ impl Engine {
     /// still.
     pub fn bulk_missing(&self, peer: PeerId) -> u64 {
         let missing = |state: &State| match state {
-            State::Pulling { peer: from, got, envelope, .. } if *from == peer => envelope.size - got.count(),
+            State::Pulling(p) if p.peer == peer => p.envelope.size - p.got.count(),
             _ => 0,
         };
         self.ops.iter().map(|(_, op)| missing(&op.state)).sum()
@@ -352,9 +359,10 @@ impl Engine {
     pub fn on_lane_lost(&mut self, peer: PeerId) {
         let mut again = Vec::new();
         for (receiver_op, op) in self.ops.iter() {
-            let State::Pulling { peer: from, sender_op, got, envelope, .. } = &op.state else {
+            let State::Pulling(pulling) = &op.state else {
                 continue;
             };
+            let Pulling { peer: from, sender_op, got, envelope, .. } = &**pulling;
             if *from != peer {
                 continue;
             }

@@ -3,7 +3,7 @@
 
 use crate::intervals::Intervals;
 use crate::parts::Parts;
-use crate::state::{Op, State, To};
+use crate::state::{Op, Sending, State, To};
 use crate::wire::{EagerHead, Head, Message};
 use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
@@ -24,8 +24,6 @@ impl Engine {
                 None => State::Queued(To {
                     peer: context.peers[dest as usize],
                     ctx,
-                    context: context.context,
-                    source: context.rank,
                     tag,
                     size,
                     sync: mode != Mode::Standard,
@@ -97,7 +95,8 @@ impl Engine {
                 continue;
             };
             let to = *to;
-            let head = Head { tag: to.tag, source: to.source, context: to.context, op: id };
+            let context = self.contexts[to.ctx.0 as usize].as_ref().expect("close ends what waits");
+            let head = Head { tag: to.tag, source: context.rank, context: context.context, op: id };
             let eager = to.size <= self.cfg.eager_max && parts.is_none() && p.spending.has_room(to.size);
             p.spending.spend(if eager { to.size } else { 0 });
             if eager {
@@ -113,7 +112,7 @@ impl Engine {
                 self.end(id, Outcome::Sent);
             } else {
                 let op = self.ops.get_mut(id).expect("seen above");
-                op.state = State::Unmatched { to, data: !eager };
+                op.state = if eager { State::Awaiting(to) } else { State::Announced(to) };
             }
         }
     }
@@ -140,16 +139,19 @@ impl Engine {
             return Ok(());
         };
         let end = offset.checked_add(len).ok_or(Malformed)?;
-        if let State::Unmatched { to, data: true } = op.state {
+        if let State::Announced(to) = op.state {
             // Judged before anything changes: a stranger's word, or nonsense, is no match.
             if to.peer != peer || end > to.size || len == 0 {
                 return Err(Malformed);
             }
-            op.state = State::Sending { to, receiver_op: asker, ranges: Intervals::default(), queued: false };
+            let ranges = Intervals::default();
+            op.state =
+                State::Sending(Box::new(Sending { peer, size: to.size, receiver_op: asker, ranges, queued: false }));
         }
         match &mut op.state {
-            State::Sending { to, receiver_op, ranges, queued } => {
-                if to.peer != peer || *receiver_op != asker || end > to.size || len == 0 {
+            State::Sending(sending) => {
+                let Sending { peer: to, size, receiver_op, ranges, queued } = &mut **sending;
+                if *to != peer || *receiver_op != asker || end > *size || len == 0 {
                     return Err(Malformed);
                 }
                 match &mut op.parts {
@@ -183,9 +185,9 @@ impl Engine {
 
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
         match self.ops.get_mut(id) {
-            Some(Op { state: state @ (State::Unmatched { .. } | State::Sending { .. }), parts, .. })
-                if state.depends_on(peer) =>
-            {
+            Some(Op {
+                state: state @ (State::Awaiting(_) | State::Announced(_) | State::Sending(_)), parts, ..
+            }) if state.needs() == Some(peer) => {
                 if parts.as_ref().is_none_or(|parts| parts.all_ready()) {
                     self.end(id, Outcome::Sent);
                 } else {
@@ -209,10 +211,10 @@ impl Engine {
             }
             let chunk = p.chunk;
             while let Some(id) = p.bulk.pop_front() {
-                let Some(Op { state: State::Sending { receiver_op, ranges, queued, .. }, .. }) = self.ops.get_mut(id)
-                else {
+                let Some(Op { state: State::Sending(sending), .. }) = self.ops.get_mut(id) else {
                     continue;
                 };
+                let Sending { receiver_op, ranges, queued, .. } = &mut **sending;
                 let Some((start, end)) = ranges.take_first(chunk) else {
                     *queued = false;
                     continue;

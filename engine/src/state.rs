@@ -72,7 +72,7 @@ pub(crate) struct Context {
     pub posted: Posted,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Arrived {
     pub peer: PeerId,
     pub source: u32,
@@ -86,6 +86,12 @@ pub(crate) struct Arrived {
 pub(crate) enum Body {
     Eager { notify: bool, data: Vec<u8> },
     Rts { size: u64 },
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Body::Rts { size: 0 }
+    }
 }
 
 impl Body {
@@ -110,16 +116,35 @@ impl Body {
     }
 }
 
-/// Where a send goes.
+/// Where a send goes. Its inter-communicator stands, until the send is matched.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct To {
     pub peer: PeerId,
     pub ctx: Ctx,
-    pub context: ContextId,
-    pub source: u32,
     pub tag: i64,
     pub size: u64,
     pub sync: bool,
+}
+
+/// A send that was matched: `ranges` are asked for, ready, and not yet put out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Sending {
+    pub peer: PeerId,
+    pub size: u64,
+    pub receiver_op: u64,
+    pub ranges: Intervals,
+    /// It is in `Peer::bulk`.
+    pub queued: bool,
+}
+
+/// A receive that takes its data; `envelope.size` is what will be put in the buffer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Pulling {
+    pub peer: PeerId,
+    pub sender_op: u64,
+    pub got: Intervals,
+    pub envelope: Envelope,
+    pub truncated: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -128,45 +153,32 @@ pub(crate) enum State {
     Reserved,
     /// A send in `Peer::waiting`.
     Queued(To),
-    /// A send whose envelope has left; `data` if the data is still here (RTS).
-    Unmatched {
-        to: To,
-        data: bool,
-    },
-    /// A send that was matched: `ranges` are asked for, ready, and not yet put out. `queued`: it is in `Peer::bulk`.
-    Sending {
-        to: To,
-        receiver_op: u64,
-        ranges: Intervals,
-        queued: bool,
-    },
+    /// A send whose envelope has left, with its data.
+    Awaiting(To),
+    /// A send whose envelope has left (RTS).
+    Announced(To),
+    Sending(Box<Sending>),
     /// A partitioned send of which the peer has all it wants, and not all partitions are ready.
     Delivered,
-    /// A receive in `Context::posted`, at this place.
+    /// A receive in `Context::posted`, at this place if it has one.
     Posted {
         ctx: Ctx,
         source: Source,
         tag: Tag,
         place: u32,
     },
-    /// A receive that takes its data; `envelope.size` is what will be put in the buffer.
-    Pulling {
-        peer: PeerId,
-        sender_op: u64,
-        got: Intervals,
-        envelope: Envelope,
-        truncated: bool,
-    },
+    Pulling(Box<Pulling>),
     Over(Outcome),
 }
 
 impl State {
-    /// Whether it cannot end without this very peer.
-    pub fn depends_on(&self, peer: PeerId) -> bool {
+    /// The peer without which it cannot end.
+    pub fn needs(&self) -> Option<PeerId> {
         match self {
-            State::Queued(to) | State::Unmatched { to, .. } | State::Sending { to, .. } => to.peer == peer,
-            State::Pulling { peer: from, .. } => *from == peer,
-            State::Reserved | State::Delivered | State::Posted { .. } | State::Over(_) => false,
+            State::Queued(to) | State::Awaiting(to) | State::Announced(to) => Some(to.peer),
+            State::Sending(sending) => Some(sending.peer),
+            State::Pulling(pulling) => Some(pulling.peer),
+            State::Reserved | State::Delivered | State::Posted { .. } | State::Over(_) => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The index of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PeerId(pub u32);
 
 /// A send or a receive. Also the number of its user buffer. Not used again before 2^36 others; no two that live at the same

@@ -22,9 +22,18 @@ pub(crate) struct Head {
     pub op: u64,
 }
 
+/// A message with its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Eager<'a> {
+    /// The sender is told when it is matched.
+    pub notify: bool,
+    pub head: Head,
+    pub data: &'a [u8],
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
-    Eager { notify: bool, head: Head, data: &'a [u8] },
+    Eager(Eager<'a>),
     Rts { head: Head, size: u64 },
     Cts { sender_op: u64, receiver_op: u64, offset: u64, len: u64 },
     Done { op: u64 },
@@ -69,6 +78,7 @@ impl Head {
     }
 
     /// The flags, the head, and what follows it.
+    #[inline]
     fn decode(body: &[u8]) -> Result<(u8, Head, &[u8]), Malformed> {
         let (head, rest) = body.split_first_chunk::<HEAD>().ok_or(Malformed)?;
         let found = Head {
@@ -81,6 +91,22 @@ impl Head {
     }
 }
 
+impl Eager<'_> {
+    /// `None`: it is another message.
+    #[inline]
+    pub fn decode(body: &[u8]) -> Result<Option<Eager<'_>>, Malformed> {
+        if body.first() != Some(&EAGER) {
+            return Ok(None);
+        }
+        let (flags, head, data) = Head::decode(body)?;
+        if flags & !NOTIFY != 0 {
+            return Err(Malformed);
+        }
+        Ok(Some(Eager { notify: flags != 0, head, data }))
+    }
+}
+
+#[inline]
 fn field<const N: usize>(head: &[u8; HEAD], at: usize) -> [u8; N] {
     head[at..at + N].try_into().expect("N bytes")
 }
@@ -89,7 +115,7 @@ impl Message<'_> {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(40);
         match *self {
-            Message::Eager { notify, head, data } => {
+            Message::Eager(Eager { notify, head, data }) => {
                 out = EagerHead::new(notify, head).with_room(data.len());
                 out.extend_from_slice(data);
             }
@@ -127,12 +153,8 @@ impl Message<'_> {
     }
 
     pub fn decode(body: &[u8]) -> Result<Message<'_>, Malformed> {
-        if let [EAGER, ..] = body {
-            let (flags, head, data) = Head::decode(body)?;
-            if flags & !NOTIFY != 0 {
-                return Err(Malformed);
-            }
-            return Ok(Message::Eager { notify: flags != 0, head, data });
+        if let Some(eager) = Eager::decode(body)? {
+            return Ok(Message::Eager(eager));
         }
         let mut t = Take(body);
         let message = match t.u8()? {
@@ -165,7 +187,7 @@ mod tests {
     fn round_trips_and_refusals() {
         let head = Head { tag: -5, source: 2, context: ContextId::root(3).child(9), op: 4 };
         let all = [
-            Message::Eager { notify: true, head, data: b"abc" },
+            Message::Eager(Eager { notify: true, head, data: b"abc" }),
             Message::Rts { head, size: 1 << 40 },
             Message::Cts { sender_op: 1, receiver_op: 2, offset: 3, len: 4 },
             Message::Done { op: 9 },
@@ -177,7 +199,7 @@ mod tests {
         for message in all {
             let bytes = message.encode();
             assert_eq!(Message::decode(&bytes), Ok(message));
-            let open_ended = matches!(message, Message::Eager { .. } | Message::Control(_));
+            let open_ended = matches!(message, Message::Eager(_) | Message::Control(_));
             if !open_ended {
                 assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), Err(Malformed));
                 assert_eq!(Message::decode(&[&bytes[..], &[0]].concat()), Err(Malformed));

@@ -1,7 +1,7 @@
 //! Lists through the nodes of one vector, each node in several. Both sides of matching keep theirs so: whatever is taken
 //! out of the middle leaves every list at once, and its place is used again.
 //!
-//! Invariant: a node that is in use has its value, and is in the lists that its owner has put it in, and in no other.
+//! Invariant: a node that is in use is in the lists that its owner has put it in, and in no other.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ impl Default for Link {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Node<T, L> {
-    value: Option<T>,
+    value: T,
     links: L,
 }
 
@@ -69,24 +69,26 @@ impl<T, L: Default + AsRef<[Link]> + AsMut<[Link]>> Nodes<T, L> {
         let at = self.vacant;
         if let Some(node) = self.nodes.get_mut(at as usize) {
             self.vacant = node.links.as_ref()[0].next;
-            node.value = Some(value);
+            node.value = value;
             return at;
         }
-        self.nodes.push(Node { value: Some(value), links: L::default() });
+        self.nodes.push(Node { value, links: L::default() });
         (self.nodes.len() - 1) as u32
     }
 
     pub fn get(&self, at: u32) -> &T {
-        self.nodes[at as usize].value.as_ref().expect("a node in a list is in use")
+        &self.nodes[at as usize].value
     }
 
-    /// It must be in no list any more.
-    pub fn remove(&mut self, at: u32) -> T {
+    pub fn get_mut(&mut self, at: u32) -> &mut T {
+        &mut self.nodes[at as usize].value
+    }
+
+    /// The node is vacant from now on, and what is in it counts no more. It must be in no list.
+    pub fn release(&mut self, at: u32) {
         self.len -= 1;
-        let node = &mut self.nodes[at as usize];
-        node.links.as_mut()[0].next = self.vacant;
+        self.nodes[at as usize].links.as_mut()[0].next = self.vacant;
         self.vacant = at;
-        node.value.take().expect("a node in a list is in use")
     }
 
     /// Makes a node the last of a list, by its link `which`.

@@ -26,85 +26,110 @@ struct Entry {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Posted {
+    /// All, while there are few.
+    few: Vec<Receive>,
+    /// All, while there are many.
     nodes: Nodes<Entry, [Link; 2]>,
     all: List,
-    last: u64,
-    /// What follows is kept only while there are many.
-    indexed: bool,
     #[serde(with = "super::pairs")]
     lists: Lists,
+    /// Of the entries so far.
+    last: u64,
     /// How many of each class, and from each source by its rank.
     of_class: [usize; CLASSES],
     from: Vec<u32>,
 }
 
 impl Posted {
-    /// Its place, for [`Posted::remove`].
-    pub fn push(&mut self, receive: Receive) -> u32 {
-        self.last += 1;
-        let at = self.nodes.insert(Entry { receive, order: self.last });
-        self.nodes.append(&mut self.all, ALL, at);
-        if self.indexed {
-            self.enlist(at);
-        } else if self.nodes.len() > MANY {
-            self.indexed = true;
-            let mut next = self.all.first();
-            while let Some(at) = next {
-                self.enlist(at);
-                next = self.nodes.next(ALL, at);
-            }
-        }
-        at
-    }
-
-    /// Takes the oldest that a message fits.
-    pub fn take(&mut self, source: u32, tag: i64) -> Option<Receive> {
-        let at = if self.indexed {
-            let heads = (0..CLASSES).filter(|class| self.of_class[*class] > 0).filter_map(|class| {
-                let at = self.lists.get(&Key::fitting(class, source, tag)?)?.first()?;
-                Some((self.nodes.get(at).order, at))
-            });
-            heads.min()?.1
+    /// While there are many, each has a place, by which [`Posted::remove`] finds it: `placed` is told operations and their
+    /// places.
+    #[inline]
+    pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
+        if self.nodes.len() == 0 && self.few.len() < MANY {
+            self.few.push(receive);
         } else {
-            self.iter().find(|(_, r)| fits(r.source, r.tag, source, tag))?.0
-        };
-        Some(self.remove(at))
+            self.push_to_many(receive, placed);
+        }
     }
 
-    pub fn remove(&mut self, at: u32) -> Receive {
-        self.nodes.unlink(&mut self.all, ALL, at);
-        if self.indexed {
-            self.delist(at);
+    #[inline(never)]
+    fn push_to_many(&mut self, receive: Receive, mut placed: impl FnMut(u64, u32)) {
+        let mut few = std::mem::take(&mut self.few);
+        few.push(receive);
+        for receive in few.drain(..) {
+            self.last += 1;
+            let at = self.nodes.insert(Entry { receive, order: self.last });
+            self.enlist(at, receive);
+            placed(receive.op, at);
         }
-        let Entry { receive, .. } = self.nodes.remove(at);
-        if self.indexed && self.nodes.len() <= FEW {
-            let mut next = self.all.first();
-            while let Some(at) = next {
-                self.delist(at);
-                next = self.nodes.next(ALL, at);
+        self.few = few;
+    }
+
+    /// Takes the oldest that a message fits: its operation and its capacity.
+    #[inline]
+    pub fn take(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
+        if self.nodes.len() > 0 {
+            return self.take_of_many(source, tag);
+        }
+        let at = self.few.iter().position(|r| fits(r.source, r.tag, source, tag))?;
+        let Receive { op, capacity, .. } = self.few[at];
+        // The last one needs nobody to move.
+        if at + 1 == self.few.len() {
+            self.few.pop();
+        } else {
+            self.few.remove(at);
+        }
+        Some((op, capacity))
+    }
+
+    #[inline(never)]
+    fn take_of_many(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
+        let heads = (0..CLASSES).filter(|class| self.of_class[*class] > 0).filter_map(|class| {
+            let at = self.lists.get(&Key::fitting(class, source, tag)?)?.first()?;
+            Some((self.nodes.get(at).order, at))
+        });
+        let (_, at) = heads.min()?;
+        let Receive { op, capacity, .. } = self.remove_of_many(at);
+        Some((op, capacity))
+    }
+
+    /// Takes back the receive of an operation, at its place if it has one.
+    pub fn remove(&mut self, op: u64, place: u32) {
+        if self.nodes.len() > 0 {
+            let removed = self.remove_of_many(place);
+            debug_assert_eq!(removed.op, op);
+        } else {
+            self.few.retain(|r| r.op != op);
+        }
+    }
+
+    fn remove_of_many(&mut self, at: u32) -> Receive {
+        let receive = self.delist(at);
+        if self.nodes.len() <= FEW {
+            while let Some(at) = self.all.first() {
+                let receive = self.delist(at);
+                self.few.push(receive);
             }
-            self.indexed = false;
         }
         receive
     }
 
-    /// All, in order, with their places.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Receive)> {
-        self.nodes.iter(self.all, ALL).map(|(at, entry)| (at, &entry.receive))
+    /// All, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Receive> {
+        self.few.iter().chain(self.nodes.iter(self.all, ALL).map(|(_, entry)| &entry.receive))
     }
 
     /// Whether any of them takes messages from this source.
     pub fn any_from(&self, rank: u32) -> bool {
-        if self.indexed {
-            let wild: usize = (0..CLASSES).filter(|class| class & ANY_SOURCE != 0).map(|c| self.of_class[c]).sum();
-            return wild > 0 || self.from.get(rank as usize).is_some_and(|n| *n > 0);
-        }
-        self.iter().any(|(_, r)| r.source == Source::Any || r.source == Source::Rank(rank))
+        let wild: usize = (0..CLASSES).filter(|class| class & ANY_SOURCE != 0).map(|c| self.of_class[c]).sum();
+        wild > 0
+            || self.from.get(rank as usize).is_some_and(|n| *n > 0)
+            || self.few.iter().any(|r| r.source == Source::Any || r.source == Source::Rank(rank))
     }
 
-    fn enlist(&mut self, at: u32) {
-        let Receive { source, tag, .. } = self.nodes.get(at).receive;
+    fn enlist(&mut self, at: u32, Receive { source, tag, .. }: Receive) {
         let key = Key::of(source, tag);
+        self.nodes.append(&mut self.all, ALL, at);
         self.nodes.append(self.lists.entry(key).or_default(), SAME, at);
         self.of_class[key.class()] += 1;
         if let Source::Rank(rank) = source {
@@ -115,24 +140,28 @@ impl Posted {
         }
     }
 
-    fn delist(&mut self, at: u32) {
-        let Receive { source, tag, .. } = self.nodes.get(at).receive;
-        let key = Key::of(source, tag);
+    /// Takes one out of the many.
+    fn delist(&mut self, at: u32) -> Receive {
+        let receive = self.nodes.get(at).receive;
+        let key = Key::of(receive.source, receive.tag);
+        self.nodes.unlink(&mut self.all, ALL, at);
         let list = self.lists.get_mut(&key).expect("enlisted");
         self.nodes.unlink(list, SAME, at);
         if list.first().is_none() {
             self.lists.remove(&key);
         }
         self.of_class[key.class()] -= 1;
-        if let Source::Rank(rank) = source {
+        if let Source::Rank(rank) = receive.source {
             self.from[rank as usize] -= 1;
         }
+        self.nodes.release(at);
+        receive
     }
 
     /// Nothing is left of what is kept for many.
     #[cfg(test)]
     pub fn is_bare(&self) -> bool {
         let counted = self.of_class.iter().sum::<usize>() + self.from.iter().sum::<u32>() as usize;
-        self.lists.is_empty() && !self.indexed && counted == 0
+        self.lists.is_empty() && self.nodes.len() == 0 && self.all.first().is_none() && counted == 0
     }
 }

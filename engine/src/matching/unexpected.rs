@@ -12,6 +12,9 @@ const ALL: usize = CLASSES;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Unexpected {
+    /// All, while there are few.
+    few: Vec<Arrived>,
+    /// All, while there are many.
     nodes: Nodes<Arrived, [Link; LINKS]>,
     all: List,
     /// The classes that have their lists: those that were asked for while there were many.
@@ -22,6 +25,19 @@ pub(crate) struct Unexpected {
 
 impl Unexpected {
     pub fn push(&mut self, message: Arrived) {
+        if self.nodes.len() > 0 {
+            self.push_to_many(message);
+        } else if self.few.len() < MANY {
+            self.few.push(message);
+        } else {
+            let mut few = std::mem::take(&mut self.few);
+            few.drain(..).for_each(|message| self.push_to_many(message));
+            self.few = few;
+            self.push_to_many(message);
+        }
+    }
+
+    fn push_to_many(&mut self, message: Arrived) {
         let at = self.nodes.insert(message);
         self.nodes.append(&mut self.all, ALL, at);
         for class in 0..CLASSES {
@@ -31,14 +47,18 @@ impl Unexpected {
         }
     }
 
-    /// The place of the oldest that a receive for these takes.
+    /// The place of the oldest that a receive for these takes. It holds until something is added or taken away.
+    #[inline]
     pub fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {
-        let key = Key::of(source, tag);
+        if self.nodes.len() > 0 {
+            return self.find_in_many(Key::of(source, tag));
+        }
+        self.few.iter().position(|m| fits(source, tag, m.source, m.tag)).map(|at| at as u32)
+    }
+
+    fn find_in_many(&mut self, key: Key) -> Option<u32> {
         let class = key.class();
         if !self.asked[class] {
-            if self.nodes.len() <= MANY {
-                return self.iter().find(|(_, m)| fits(source, tag, m.source, m.tag)).map(|(at, _)| at);
-            }
             self.asked[class] = true;
             let mut next = self.all.first();
             while let Some(at) = next {
@@ -49,37 +69,59 @@ impl Unexpected {
         self.lists.get(&key)?.first()
     }
 
+    /// The wrong one, if there are several.
+    #[cfg(feature = "plant")]
+    pub fn newest(&self, source: Source, tag: Tag) -> Option<u32> {
+        let right = |m: &Arrived| fits(source, tag, m.source, m.tag);
+        let many = self.nodes.iter(self.all, ALL).filter(|(_, m)| right(m)).map(|(at, _)| at);
+        many.last().or_else(|| self.few.iter().rposition(right).map(|at| at as u32))
+    }
+
     pub fn get(&self, at: u32) -> &Arrived {
-        self.nodes.get(at)
+        if self.nodes.len() > 0 { self.nodes.get(at) } else { &self.few[at as usize] }
     }
 
     pub fn remove(&mut self, at: u32) -> Arrived {
-        self.nodes.unlink(&mut self.all, ALL, at);
-        self.delist(at);
-        let message = self.nodes.remove(at);
-        if self.nodes.len() <= FEW && self.asked != [false; CLASSES] {
-            let mut next = self.all.first();
-            while let Some(at) = next {
-                self.delist(at);
-                next = self.nodes.next(ALL, at);
-            }
-            self.asked = [false; CLASSES];
+        if self.nodes.len() == 0 {
+            return self.few.remove(at as usize);
         }
+        let message = self.remove_of_many(at);
+        self.few_again();
         message
     }
 
-    /// All, in order, with their places.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Arrived)> {
-        self.nodes.iter(self.all, ALL)
+    fn few_again(&mut self) {
+        if self.nodes.len() <= FEW {
+            while let Some(at) = self.all.first() {
+                let message = self.remove_of_many(at);
+                self.few.push(message);
+            }
+            self.asked = [false; CLASSES];
+        }
+    }
+
+    /// Takes away those of which it is true.
+    pub fn drop_where(&mut self, which: impl Fn(&Arrived) -> bool) {
+        let places: Vec<_> = self.nodes.iter(self.all, ALL).filter(|(_, m)| which(m)).map(|(at, _)| at).collect();
+        places.into_iter().for_each(|at| drop(self.remove_of_many(at)));
+        self.few.retain(|m| !which(m));
+        self.few_again();
+    }
+
+    /// All, in order.
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = &Arrived> {
+        self.few.iter().chain(self.nodes.iter(self.all, ALL).map(|(_, m)| m))
     }
 
     /// All, in order.
     pub fn into_messages(mut self) -> impl Iterator<Item = Arrived> {
-        std::iter::from_fn(move || {
+        let few = std::mem::take(&mut self.few);
+        let many = std::iter::from_fn(move || {
             let at = self.all.first()?;
-            self.nodes.unlink(&mut self.all, ALL, at);
-            Some(self.nodes.remove(at))
-        })
+            Some(self.remove_of_many(at))
+        });
+        few.into_iter().chain(many)
     }
 
     fn enlist(&mut self, class: usize, at: u32) {
@@ -89,13 +131,14 @@ impl Unexpected {
         }
     }
 
-    /// Takes a message out of the lists of all classes.
-    fn delist(&mut self, at: u32) {
+    /// Takes one out of the many, and of all their lists.
+    fn remove_of_many(&mut self, at: u32) -> Arrived {
+        let message = std::mem::take(self.nodes.get_mut(at));
+        self.nodes.unlink(&mut self.all, ALL, at);
         for class in 0..CLASSES {
             if !self.asked[class] {
                 continue;
             }
-            let message = self.nodes.get(at);
             let Some(key) = Key::fitting(class, message.source, message.tag) else { continue };
             let list = self.lists.get_mut(&key).expect("enlisted");
             self.nodes.unlink(list, class, at);
@@ -103,11 +146,13 @@ impl Unexpected {
                 self.lists.remove(&key);
             }
         }
+        self.nodes.release(at);
+        message
     }
 
     /// Nothing is left of what is kept for many.
     #[cfg(test)]
     pub fn is_bare(&self) -> bool {
-        self.lists.is_empty() && self.asked == [false; CLASSES]
+        self.lists.is_empty() && self.nodes.len() == 0 && self.asked == [false; CLASSES]
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::state::Body;
+use crate::wire::Eager;
 use crate::wire::{Head, Message};
 use base::bytes::Malformed;
 
@@ -9,7 +10,7 @@ use base::bytes::Malformed;
 fn held(side: &Side) -> (usize, u64) {
     let context = side.engine.contexts[side.ctx.0 as usize].as_ref().unwrap();
     let bytes = |b: &Body| b.eager_bytes();
-    (context.unexpected.iter().count(), context.unexpected.iter().map(|(_, m)| bytes(&m.body)).sum())
+    (context.unexpected.iter().count(), context.unexpected.iter().map(|m| bytes(&m.body)).sum())
 }
 
 #[test]
@@ -91,7 +92,7 @@ fn who_overdraws_is_malformed() {
     }
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &rts), Err(Malformed));
     let (_, mut b) = pair(small());
-    let too_long = Message::Eager { notify: false, head, data: &[0; 17] }.encode();
+    let too_long = Message::Eager(Eager { notify: false, head, data: &[0; 17] }).encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &too_long), Err(Malformed));
     let stranger = Message::Rts { head: Head { source: 1, ..head }, size: 5 }.encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &stranger), Err(Malformed));

@@ -1,6 +1,7 @@
 //! Close, death and BYE in every state of an operation.
 
 use super::*;
+use crate::wire::Eager;
 
 /// Everything pending on both sides, each in a state of its own; `b` is the side that stays.
 struct Mixed {
@@ -250,7 +251,7 @@ fn an_early_message_in_anothers_name_is_dropped() {
     let mut mem = VecMemory::default();
     let (p, q) = (e.add_peer(1), e.add_peer(1));
     let head = wire::Head { tag: 1, source: 0, context: ContextId::root(1), op: 5 };
-    let message = Message::Eager { notify: false, head, data: &[1; 16] }.encode();
+    let message = Message::Eager(Eager { notify: false, head, data: &[1; 16] }).encode();
     for _ in 0..4 {
         e.on_message(&mut mem, q, &message).unwrap();
     }
@@ -261,7 +262,7 @@ fn an_early_message_in_anothers_name_is_dropped() {
         e.on_message(
             &mut mem,
             q,
-            &Message::Eager { notify: false, head: wire::Head { source: 1, ..head }, data: &[1; 16] }.encode()
+            &Message::Eager(Eager { notify: false, head: wire::Head { source: 1, ..head }, data: &[1; 16] }).encode()
         )
         .is_ok()
     );

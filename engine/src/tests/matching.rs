@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::matching::fits;
+use crate::wire::Eager;
 use crate::wire::{Head, Message};
 
 const SOURCES: u64 = 3;
@@ -106,7 +107,7 @@ impl Run {
         let sent = Sent { id, source, tag: self.rng.tag(), whole: self.rng.below(2) == 0 };
         let head = Head { tag: sent.tag, source, context: self.inters[at].1, op: sent.id };
         let message = match sent.whole {
-            true => Message::Eager { notify: false, head, data: &sent.id.to_le_bytes() },
+            true => Message::Eager(Eager { notify: false, head, data: &sent.id.to_le_bytes() }),
             false => Message::Rts { head, size: 20 },
         };
         let peer = self.peers[source as usize];

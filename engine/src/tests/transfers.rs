@@ -226,8 +226,8 @@ fn questions_and_pieces_by_the_thousand_take_little() {
     for at in (0..size).step_by(2) {
         e.on_message(&mut mem, p, &cts(op, 5, at, 1)).unwrap();
     }
-    let State::Sending { ranges, .. } = &e.ops.get(op.0).unwrap().state else { panic!() };
-    assert!(ranges.gaps(size).len() < 2000);
+    let State::Sending(sending) = &e.ops.get(op.0).unwrap().state else { panic!() };
+    assert!(sending.ranges.gaps(size).len() < 2000);
     // And a receiver that is sent every other byte.
     let r = e.next_op();
     e.recv(&mut mem, r, ctx, Source::Any, Tag::Any, size);
@@ -236,8 +236,8 @@ fn questions_and_pieces_by_the_thousand_take_little() {
     for at in (0..size).step_by(2) {
         e.on_bulk(p, r.0, at, 1);
     }
-    let State::Pulling { got, .. } = &e.ops.get(r.0).unwrap().state else { panic!() };
-    assert!(got.gaps(size).len() < 20_000);
+    let State::Pulling(pulling) = &e.ops.get(r.0).unwrap().state else { panic!() };
+    assert!(pulling.got.gaps(size).len() < 20_000);
     // What is missing is still taken, from the front.
     for at in 0..size {
         e.on_bulk(p, r.0, at, 1);
