@@ -76,6 +76,7 @@ static char *printed;
 static size_t printed_bytes;
 static FILE *lines;
 
+/* No values: the unit is the reason why there are none. */
 UNUSED static void report(const char *row, long size, const char *unit, const double *values, int count)
 {
     if (!lines && !(lines = open_memstream(&printed, &printed_bytes))) fail("no memory");

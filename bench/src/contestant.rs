@@ -28,7 +28,7 @@ enum Kind {
     Limit(&'static str),
 }
 
-/// What a program says of one value.
+/// What a program says of one value; without samples the unit is the reason.
 pub struct Line {
     pub row: String,
     pub size: u64,
@@ -36,6 +36,7 @@ pub struct Line {
     pub samples: Vec<f64>,
 }
 
+/// What the library goes by in all rows.
 pub const SHM: &str = "ours";
 pub const SHM_AGAIN: &str = "ours again";
 pub const TCP: &str = "ours, TCP";
@@ -133,19 +134,7 @@ impl Contestant {
         let effort = effort.each_ref().map(String::as_str);
         let start = |launch| self.start(scene, launch);
         let done = match self.kind {
-            Kind::Joined(pair) => {
-                // Names of an earlier launch may still be there, of jobs that were killed.
-                static COUNT: AtomicU32 = AtomicU32::new(0);
-                let names = ["air", "ocean"].map(|n| format!("{n}{}", COUNT.fetch_add(1, Ordering::Relaxed)));
-                let mut jobs = Vec::new();
-                for (k, mpi) in pair.into_iter().enumerate() {
-                    let words = [&["joined", &names[k], &names[1 - k]], &effort[..], sections].concat();
-                    let program = program(mpi, "mpi", true)?;
-                    jobs.push(start(Launch::of(mpi, 1, program, Library::Preloaded, &words)));
-                }
-                let [one, two] = jobs.try_into().ok().expect("two jobs");
-                wait(scene, [one, two], LIMIT)?.into()
-            }
+            Kind::Joined(_) => self.join(scene, "mpi", 1, &[&effort[..], sections].concat())?.into(),
             Kind::Native(mpi) => {
                 let words = [&["native", "-", "-"], &effort[..], sections].concat();
                 let program = program(mpi, "mpi", false)?;
@@ -166,6 +155,21 @@ impl Contestant {
         lines(&done)
     }
 
+    /// One launch of two jobs that the library joins, each of so many ranks: `PROGRAM joined OWN OTHER WORDS...`.
+    pub fn join(&self, scene: &Scene, name: &str, ranks: usize, words: &[&str]) -> Result<[Done; 2], String> {
+        // Names of an earlier launch may still be there, of jobs that were killed.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let Kind::Joined(pair) = self.kind else { return Err("it joins nothing".into()) };
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let names = ["air", "ocean"].map(|n| format!("{n}{count}"));
+        let programs = [program(pair[0], name, true)?, program(pair[1], name, true)?];
+        let start = |k: usize| {
+            let words = [&["joined", &names[k], &names[1 - k]], words].concat();
+            self.start(scene, Launch::of(pair[k], ranks, programs[k].clone(), Library::Preloaded, &words))
+        };
+        wait(scene, [start(0), start(1)], LIMIT)
+    }
+
     fn start(&self, scene: &Scene, launch: Launch<'_>) -> Job {
         scene.start(self.environment.iter().fold(launch, |launch, (name, value)| launch.env(name, value)))
     }
@@ -173,7 +177,8 @@ impl Contestant {
 
 /// `bench/c/NAME.c` for one MPI.
 pub fn program(mpi: &Mpi, name: &str, joined: bool) -> Result<PathBuf, String> {
-    let mut flags = vec!["-O2".to_owned(), format!("-I{}", root().join("include").display())];
+    // Exported: setup.c counts calls by standing in front of the C library.
+    let mut flags = vec!["-O2".to_owned(), "-rdynamic".into(), format!("-I{}", root().join("include").display())];
     if !joined {
         flags.push("-DBENCH_NATIVE".into());
     }

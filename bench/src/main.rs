@@ -1,14 +1,17 @@
 //! `make bench`: the library beside every MPI within one job, Open MPI over TCP, PVM, and what the machine gives, in
 //! turns. Prints tables, writes `target/bench/` and, when asked to, docs/performance.md.
 
+mod calls;
 mod choice;
 mod claims;
 mod contestant;
+mod imb;
 mod machine;
 mod picture;
 mod report;
 mod results;
 mod settings;
+mod setup;
 mod table;
 
 use c_tests::{Scene, target};
@@ -52,7 +55,19 @@ fn bench(settings: &Settings) -> Result<(), String> {
     turns(&mut results, who.with_mpi(true), &settings.of(&["overlap"]), settings.rounds(3, 1));
     turns(&mut results, who.with_mpi(false), &settings.of(&["matching"]), settings.rounds(3, 1));
 
-    let report = report::Report { settings, machine: &machine, pair, who: &who.all, results: &results, started };
+    if settings.has("setup") {
+        setup::run(&scene, settings, &mut results, &who.joined());
+    }
+    if settings.has("imb") {
+        imb::run(&scene, settings, &mut results);
+    }
+    let calls = if settings.has("calls") {
+        calls::run(settings, pair).map_err(|e| results.fail("native calls", &e)).ok()
+    } else {
+        None
+    };
+
+    let report = report::Report { settings, machine: &machine, pair, who: &who.all, results: &results, calls, started };
     report.print();
     report.write(&target().join("bench"))
 }
@@ -91,6 +106,11 @@ impl Contestants {
 
     fn with_mpi(&self, tcp: bool) -> Vec<&Contestant> {
         self.all.iter().filter(|c| c.has_mpi() && (tcp || !c.name.contains("TCP"))).collect()
+    }
+
+    /// The library by each of its transports.
+    fn joined(&self) -> Vec<&Contestant> {
+        self.all.iter().filter(|c| [contestant::SHM, contestant::TCP].contains(&c.name.as_str())).collect()
     }
 
     fn without_mpi(&self) -> Vec<&Contestant> {

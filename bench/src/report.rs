@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::results::Results;
 use crate::settings::Settings;
 use crate::table::{Table, bytes, number};
-use crate::{choice, picture};
+use crate::{calls::Calls, choice, imb, picture};
 use c_tests::{Mpi, root};
 use serde_json::json;
 use std::path::Path;
@@ -18,6 +18,7 @@ pub struct Report<'a> {
     pub pair: [&'static Mpi; 2],
     pub who: &'a [Contestant],
     pub results: &'a Results,
+    pub calls: Option<Calls>,
     pub started: Instant,
 }
 
@@ -117,6 +118,8 @@ impl Report<'_> {
             ),
             self.by_contestant("Matching: ns a message, by how many stand or wait", "matching"),
             self.by_contestant("Overlap: 8 MiB beside 50 ms of work, µs", "overlap"),
+            self.by_contestant("Joining two jobs, by ranks a side (32 and 32 on a few cores: far too many)", "setup"),
+            self.imb(),
             self.choices(),
         ];
         all.into_iter().filter(|t| !t.is_empty()).collect()
@@ -134,13 +137,27 @@ impl Report<'_> {
         table
     }
 
+    fn imb(&self) -> Table {
+        let title =
+            "IMB-MPI1 under Intel MPI, 2 ranks of one job: times against those without the library, mean of all sizes";
+        let mut table = Table::new(title, &["", "with the library", "without it, again", "chance: up to"]);
+        table.rows.extend(imb::comparisons(self.results).into_iter().map(|c| {
+            let cells = [c.with, c.again, c.chance].map(|v| format!("{v:.3}"));
+            [&[c.operation.to_owned()], &cells[..]].concat()
+        }));
+        table
+    }
+
     fn claims(&self) -> Vec<Claim> {
-        claims::claims(self.results, self.who)
+        claims::claims(self.results, self.who, self.calls.as_ref())
     }
 
     pub fn print(&self) {
         for table in self.tables() {
             println!("\n{}", table.screen());
+        }
+        if let Some(calls) = &self.calls {
+            println!("\n{}", calls.text);
         }
         println!("{}", claims::table(&self.claims()).screen());
         println!("{}", self.machine);
@@ -205,6 +222,9 @@ impl Report<'_> {
         text += &format!("## {}", claims::table(&self.claims()).markdown());
         for table in self.tables() {
             text += &format!("\n## {}", table.markdown());
+        }
+        if let Some(calls) = &self.calls {
+            text += &format!("\n## What the library adds to native calls\n\n```text\n{}```\n", calls.text);
         }
         text += "\n## Who is who\n\n| | |\n|---|---|\n";
         for c in self.who {

@@ -52,6 +52,11 @@ pub fn is_rate(unit: &str) -> bool {
 impl Results {
     pub fn add(&mut self, who: &str, lines: Vec<Line>) {
         for line in lines {
+            if line.samples.is_empty() {
+                let what = format!("{}, {}: {}", line.row, line.size, line.unit);
+                self.fail(who, &what);
+                continue;
+            }
             let measured = self.values.entry((line.row, line.size)).or_default();
             measured.unit = line.unit;
             measured.launches.entry(who.to_owned()).or_default().push(line.samples);
@@ -59,7 +64,11 @@ impl Results {
     }
 
     pub fn fail(&mut self, who: &str, what: &str) {
-        self.failures.push(format!("{who}: {what}"));
+        let told: Vec<&str> = what.lines().take(4).map(str::trim).collect();
+        let text = format!("{who}: {}", told.join(" / "));
+        if !self.failures.contains(&text) {
+            self.failures.push(text);
+        }
     }
 
     pub fn get(&self, row: &str, size: u64, who: &str) -> Option<Figure> {

@@ -1,0 +1,141 @@
+/* What it takes to join two jobs: time, connections, messages and bytes on sockets, by all processes of both.
+ *   setup joined OWN_NAME OTHER_NAME SAMPLES
+ * The functions that are counted stand in front of the C library's. What the MPI below sends on sockets meanwhile counts
+ * too: within a host it sends nothing there. */
+#include "bench.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <mpi.h>
+#include <mpi_connect.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#pragma weak MPI_Conn_register
+#pragma weak MPI_Conn_intercomm_create
+#pragma weak MPI_Conn_remove
+
+enum { CONNECTIONS, MESSAGES, BYTES, COUNTS };
+static _Atomic long counts[COUNTS];
+
+static ssize_t counted(int fd, ssize_t bytes)
+{
+    struct stat what;
+    int held = errno;
+    if (bytes > 0 && !fstat(fd, &what) && S_ISSOCK(what.st_mode)) {
+        ++counts[MESSAGES];
+        counts[BYTES] += bytes;
+    }
+    errno = held;
+    return bytes;
+}
+
+/* The function that would have been called. */
+#define NEXT(name) \
+    static __typeof__(&name) next; \
+    if (!next) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+
+int connect(int fd, const struct sockaddr *to, socklen_t length)
+{
+    NEXT(connect);
+    int code = next(fd, to, length);
+    if (!code || errno == EINPROGRESS) ++counts[CONNECTIONS];
+    return code;
+}
+
+ssize_t write(int fd, const void *from, size_t bytes)
+{
+    NEXT(write);
+    return counted(fd, next(fd, from, bytes));
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+    NEXT(writev);
+    return counted(fd, next(fd, parts, count));
+}
+
+ssize_t send(int fd, const void *from, size_t bytes, int flags)
+{
+    NEXT(send);
+    return counted(fd, next(fd, from, bytes, flags));
+}
+
+ssize_t sendto(int fd, const void *from, size_t bytes, int flags, const struct sockaddr *to, socklen_t length)
+{
+    NEXT(sendto);
+    return counted(fd, next(fd, from, bytes, flags, to, length));
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    NEXT(sendmsg);
+    return counted(fd, next(fd, message, flags));
+}
+
+/* Both jobs are here: told by files, since they have nothing else in common yet. */
+static void meet_by_files(const char *own, const char *other, int round, int rank)
+{
+    char path[4096];
+    const char *folder = getenv("MPI_CONNECT_TEST_DIR");
+    if (!rank) {
+        snprintf(path, sizeof path, "%s/%s.%d", folder ? folder : ".", own, round); /* names are of this launch alone */
+        FILE *sign = fopen(path, "w");
+        if (!sign || fclose(sign)) fail("no sign can be left");
+        snprintf(path, sizeof path, "%s/%s.%d", folder ? folder : ".", other, round);
+        struct timespec pause = {0, 1000000};
+        while (access(path, F_OK)) nanosleep(&pause, NULL);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv)
+{
+    enum { REGISTER, CREATE, TIMES };
+    double times[TIMES][MOST_SAMPLES], figures[COUNTS][MOST_SAMPLES];
+    int ranks, rank;
+    if (argc != 5) fail("arguments: joined OWN OTHER SAMPLES");
+    samples = atoi(argv[4]);
+    if (samples < 1 || samples > MOST_SAMPLES) fail("too many samples");
+    channel.side = strcmp(argv[2], argv[3]) > 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int s = 0; s < samples; ++s) {
+        int handle;
+        MPI_Comm joined;
+        double mine[TIMES], longest[TIMES];
+        long before[COUNTS], grown[COUNTS], here[COUNTS], there[COUNTS];
+        meet_by_files(argv[2], argv[3], s, rank);
+        for (int c = 0; c < COUNTS; ++c) before[c] = counts[c];
+        double start = now();
+        MPI_Conn_register(argv[2], MPI_COMM_WORLD, &handle);
+        mine[REGISTER] = now() - start;
+        start = now();
+        MPI_Conn_intercomm_create(handle, argv[3], &joined);
+        mine[CREATE] = now() - start;
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (int c = 0; c < COUNTS; ++c) grown[c] = counts[c] - before[c];
+        MPI_Reduce(mine, longest, TIMES, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        MPI_Reduce(grown, here, COUNTS, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+        if (!rank && channel.side) MPI_Send(here, COUNTS, MPI_LONG, 0, 0, joined);
+        if (!rank && !channel.side) {
+            MPI_Recv(there, COUNTS, MPI_LONG, 0, 0, joined, MPI_STATUS_IGNORE);
+            for (int c = 0; c < COUNTS; ++c) figures[c][s] = (double)(here[c] + there[c]);
+            for (int t = 0; t < TIMES; ++t) times[t][s] = longest[t] * 1e3;
+        }
+        MPI_Conn_remove(handle);
+        MPI_Comm_free(&joined);
+    }
+    if (!rank && !channel.side) {
+        report("setup: register, ms", ranks, "ms", times[REGISTER], samples);
+        report("setup: intercomm_create, ms", ranks, "ms", times[CREATE], samples);
+        report("setup: connections", ranks, "connections", figures[CONNECTIONS], samples);
+        report("setup: messages", ranks, "messages", figures[MESSAGES], samples);
+        report("setup: bytes", ranks, "B", figures[BYTES], samples);
+        print_lines();
+    }
+    MPI_Finalize();
+    return 0;
+}

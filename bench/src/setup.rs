@@ -1,0 +1,29 @@
+//! What joining costs, by ranks a side. For main.
+
+use crate::contestant::{Contestant, lines};
+use crate::results::Results;
+use crate::settings::Settings;
+use c_tests::Scene;
+
+pub fn run(scene: &Scene, settings: &Settings, results: &mut Results, all: &[&Contestant]) {
+    let ranks: &[usize] = if settings.quick { &[1, 8] } else { &[1, 8, 32] };
+    for round in 0..settings.rounds(3, 1) {
+        for &ranks in ranks {
+            for contestant in all {
+                let done = contestant.join(scene, "setup", ranks, &["3"]);
+                let what = format!("setup {} {:<18} {ranks:>2} ranks a side", round + 1, contestant.name);
+                match done.and_then(|done| lines(&done)) {
+                    Ok(lines) => {
+                        let times = lines.iter().take(2).map(|l| crate::results::median(&l.samples));
+                        println!("{what}: {:.1} ms", times.sum::<f64>());
+                        results.add(&contestant.name, lines);
+                    }
+                    Err(e) => {
+                        println!("{what}: FAILED: {}", e.lines().next().unwrap_or(&e));
+                        results.fail(&format!("{} (setup, {ranks} ranks a side)", contestant.name), &e);
+                    }
+                }
+            }
+        }
+    }
+}
