@@ -413,6 +413,18 @@ impl Engine {
         self.say(peer, &Message::Bye);
     }
 
+    /// Whether there may be something to be done.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        !self.out.is_empty() || !self.turns.is_empty()
+    }
+
+    /// Whether some peer has ever left, or closed something.
+    #[inline]
+    pub fn has_trouble(&self) -> bool {
+        self.troubled
+    }
+
     /// What is to be done next: messages first, then bulk, peers and transfers in turn. Bulk for backlogged peers is
     /// held back.
     pub fn next_output(&mut self) -> Option<Output> {

@@ -25,11 +25,15 @@ struct Walk {
 /// # Safety
 /// All pieces of the shape that hold these bytes, and `len` bytes from `packed` on, are memory that may be read, or
 /// written, and that nobody else writes to; they do not overlap. The shape has as many bytes.
+#[inline]
 pub unsafe fn copy(way: Way, body: &Body, at: *mut u8, skip: usize, len: usize, packed: *mut u8) {
     let mut walk = Walk { way, packed, left: len };
-    if len > 0 {
+    match body {
+        _ if len == 0 => {}
         // SAFETY: the caller's promise.
-        unsafe { walk.body(body, at, skip) };
+        Body::Run(_) => unsafe { walk.run(at.wrapping_add(skip), len) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { walk.body(body, at, skip) },
     }
 }
 
@@ -58,6 +62,7 @@ impl Walk {
 
     /// # Safety
     /// So many bytes at `at` are of the shape; no more than are left.
+    #[inline]
     unsafe fn run(&mut self, at: *mut u8, len: usize) {
         let (from, to) = match self.way {
             Way::Pack => (at, self.packed),

@@ -32,10 +32,14 @@ impl Core {
         self.see_off_all();
     }
 
+    #[inline]
     pub(crate) fn see_off_all(&mut self) {
-        if self.leaving.is_empty() {
-            return;
+        if !self.leaving.is_empty() {
+            self.see_off_each();
         }
+    }
+
+    fn see_off_each(&mut self) {
         for i in self.leaving.clone() {
             if !self.see_off(i) {
                 self.leaving.remove(&i);

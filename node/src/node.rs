@@ -49,7 +49,8 @@ impl Shared {
     /// Under the lock: whether the background thread is needed from now on.
     #[inline]
     pub fn rouse(&self, core: &Core) {
-        if (core.is_timed() || core.is_dirty()) && self.sleeps_long.swap(false, Ordering::Relaxed) {
+        if self.sleeps_long.load(Ordering::Relaxed) && (core.is_timed() || core.is_dirty()) {
+            self.sleeps_long.store(false, Ordering::Relaxed);
             self.watch.wake();
         }
         if core.hand_back() {

@@ -135,14 +135,14 @@ impl Core {
             pair.tries = 0;
         }
         let dead = matches!(lane_event(lane), Some(Event::Dead));
-        if pair.gone.is_none() && self.engine.gone(pair.peer) == Some(Gone::Finished) {
+        if self.engine.has_trouble() && pair.gone.is_none() && self.engine.gone(pair.peer) == Some(Gone::Finished) {
             base::log!(Info, "{:?} has finalized", pair.remote);
             pair.gone = Some(Gone::Finished);
             self.leaving.insert(i);
         }
         if dead {
             self.lane_died(i);
-        } else if n > 0 && (pair.backlogged || pair.path.next_tx(generation).is_some()) {
+        } else if n > 0 && (pair.backlogged || pair.path.has_tx(generation)) {
             // Acknowledgements have fallen due, or made room.
             self.mark(i);
         }
@@ -157,7 +157,14 @@ impl Core {
     }
 
     /// Carries what the engine puts out to the lanes, as far as they have room.
+    #[inline]
     pub(crate) fn settle(&mut self) {
+        if self.is_dirty() || self.engine.has_output() {
+            self.settle_all();
+        }
+    }
+
+    fn settle_all(&mut self) {
         for _ in 0..TURNS {
             self.put_out_all();
             if self.dirty.is_empty() {
@@ -228,7 +235,7 @@ impl Core {
                 // Only a write tells of some failures: no event of epoll follows.
                 return self.lane_died(i);
             }
-            let more = !done || pair.path.next_tx(*generation).is_some();
+            let more = !done || pair.path.has_tx(*generation);
             if let Some(shm) = lane.shm() {
                 // Nothing but a look, or the other side, tells when there is room.
                 let stuck = more && shm.is_stuck();

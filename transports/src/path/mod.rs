@@ -365,6 +365,12 @@ impl Path {
         Some(Tx { header, payload })
     }
 
+    /// Whether there is something for this lane.
+    #[inline]
+    pub fn has_tx(&self, generation: u16) -> bool {
+        self.choose(generation).is_some()
+    }
+
     /// The lane took what [`Path::next_tx`] showed last for this generation.
     pub fn taken(&mut self, generation: u16) {
         match self.choose(generation) {
