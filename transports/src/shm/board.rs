@@ -19,6 +19,9 @@ pub const BOARD: usize = 4096;
 const ASLEEP: usize = 128;
 const BITS_AT: usize = 256;
 const WORDS: usize = BITS as usize / 64;
+/// All that is ever touched lies before this.
+#[cfg(test)]
+pub const END: usize = BITS_AT + 8 * WORDS;
 
 /// A frame has been published on a lane with this bit, whose receiver says in the word at `direct` of the lane's `ground`
 /// whether it looks there by itself. Whether it must be woken.

@@ -16,6 +16,8 @@ mod dial;
 mod ground;
 mod hello;
 mod lane;
+#[cfg(test)]
+mod model;
 mod peek;
 mod rights;
 mod ring;

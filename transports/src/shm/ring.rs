@@ -42,7 +42,7 @@ pub struct Plan {
     pub slots: u64,
     pub data_at: usize,
     pub data: usize,
-    /// Short bodies stay in this much of it.
+    /// Bodies stay in this much of it as long as they find room there.
     pub low: usize,
 }
 
@@ -147,7 +147,8 @@ impl Producer {
     }
 
     fn find<G: Ground>(&mut self, ground: &G, len: usize) -> Option<u32> {
-        self.room.place(len).or_else(|| {
+        // Before it goes far, it looks what is free again nearby.
+        self.room.place(len).filter(|start| self.room.is_near(*start, len)).or_else(|| {
             self.look(ground);
             self.room.place(len)
         })

@@ -11,7 +11,7 @@ pub const UNIT: usize = 64;
 pub struct Room {
     /// Units in all.
     size: u32,
-    /// Short bodies stay below this, so that they find the memory warm and little of it is ever touched.
+    /// Beyond this only what finds no room before it, so that memory is warm and little of it is ever touched.
     low: u32,
     /// Where the last piece ends.
     at: u32,
@@ -32,8 +32,13 @@ impl Room {
             // In use: from `first` to the end, and from 0 to `at`.
             return (units <= first - self.at).then_some(self.at);
         }
-        let end = if units <= self.low / 4 { self.low } else { self.size };
-        if self.at + units <= end { Some(self.at) } else { (units <= first).then_some(0) }
+        let end = self.at + units;
+        if end > self.low && units <= first { Some(0) } else { (end <= self.size).then_some(self.at) }
+    }
+
+    /// Whether a body there lies in the part that is used first.
+    pub fn is_near(&self, start: u32, bytes: usize) -> bool {
+        start + bytes.div_ceil(UNIT) as u32 <= self.low
     }
 
     /// Gives out what [`Room::place`] has found, for the body of `slot`.
@@ -64,6 +69,17 @@ mod tests {
         assert_eq!(room.place(1), Some(2));
         room.free(6);
         assert_eq!(room.place(1), Some(0));
+    }
+
+    #[test]
+    fn goes_far_only_when_it_must() {
+        let mut room = Room::new(64 * UNIT, 16 * UNIT);
+        for slot in 0..8 {
+            assert_eq!(room.place(4 * UNIT), Some(slot as u32 * 4));
+            room.take(slot, slot as u32 * 4, 4 * UNIT);
+        }
+        room.free(1);
+        assert_eq!(room.place(4 * UNIT), Some(0));
     }
 
     #[test]
