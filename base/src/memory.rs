@@ -38,6 +38,9 @@ pub trait Memory {
         Self: Sized;
 }
 
+/// Vectors are shown in pieces of so many bytes, as if they lay apart.
+const VEC_PIECE: usize = 500;
+
 /// Plain vectors as user memory, for tests.
 #[derive(Default, Clone, Debug)]
 pub struct VecMemory(pub std::collections::BTreeMap<BufId, Vec<u8>>);
@@ -64,11 +67,14 @@ impl Memory for VecMemory {
         buf: BufId,
         offset: u64,
         len: usize,
-        _max: usize,
+        max: usize,
         f: impl FnOnce(&[IoSlice<'_>]) -> R,
     ) -> R {
         match self.0.get(&buf) {
-            Some(v) => f(&[IoSlice::new(&v[offset as usize..offset as usize + len])]),
+            Some(v) => {
+                let pieces = v[offset as usize..offset as usize + len].chunks(VEC_PIECE);
+                f(&pieces.take(max).map(IoSlice::new).collect::<Vec<_>>())
+            }
             None => f(&[]),
         }
     }
@@ -78,11 +84,14 @@ impl Memory for VecMemory {
         buf: BufId,
         offset: u64,
         len: usize,
-        _max: usize,
+        max: usize,
         f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
     ) -> R {
         match self.0.get_mut(&buf) {
-            Some(v) => f(&mut [IoSliceMut::new(&mut v[offset as usize..offset as usize + len])]),
+            Some(v) => {
+                let pieces = v[offset as usize..offset as usize + len].chunks_mut(VEC_PIECE);
+                f(&mut pieces.take(max).map(IoSliceMut::new).collect::<Vec<_>>())
+            }
             None => f(&mut []),
         }
     }

@@ -38,7 +38,7 @@ use matching::{Posted, Unexpected};
 use ops::Ops;
 use serde::{Deserialize, Serialize};
 use spare::Spare;
-use state::{Arrived, Body, Context, Group, Peer, State};
+use state::{Arrived, Body, Claimed, Context, Group, Peer, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{Eager, Message};
 
@@ -56,8 +56,8 @@ pub struct Engine {
     contexts: Vec<Option<Context>>,
     ops: Ops,
     last_claim: u64,
-    /// Messages that only the receives of their claimants get, by the numbers of matched probes.
-    claimed: BTreeMap<u64, Arrived>,
+    /// By the numbers of matched probes.
+    claimed: BTreeMap<u64, Claimed>,
     /// Sends that ended here with their RTS still at the peer: (peer, context). A CTS for one is refused.
     withdrawn: BTreeMap<u64, (PeerId, ContextId)>,
     out: VecDeque<Output>,
@@ -141,7 +141,8 @@ impl Engine {
 
     /// Whether some operation or claimed message of ours needs this peer.
     pub fn depends_on(&self, peer: PeerId) -> bool {
-        self.claimed.values().any(|m| m.peer == peer) || self.ops.iter().any(|(_, op)| op.state.needs() == Some(peer))
+        self.claimed.values().any(|c| c.message.peer == peer)
+            || self.ops.iter().any(|(_, op)| op.state.needs() == Some(peer))
     }
 
     /// Whether messages of this peer wait for an inter-communicator that is not open yet.
@@ -184,7 +185,8 @@ impl Engine {
     }
 
     /// Closes an inter-communicator. Posted receives and sends that are not matched fail; what has come and nobody
-    /// received is dropped; transfers that are under way go on to their end.
+    /// received is dropped; transfers that are under way go on to their end, as do sends whose data the peer may read
+    /// without a word.
     pub fn close(&mut self, ctx: Ctx) {
         let Some(context) = self.contexts.get_mut(ctx.0 as usize).and_then(Option::take) else {
             return;
@@ -192,21 +194,33 @@ impl Engine {
         let group = self.groups.get_mut(&context.group).expect("add_peer made it");
         group.open.remove(&context.context);
         group.closed.insert(context.context);
-        let mut failed = Vec::new();
+        let (mut failed, mut exposed, mut reading) = (Vec::new(), Vec::new(), Vec::new());
         for (id, op) in self.ops.iter() {
             match &op.state {
                 State::Queued(to) if to.ctx == ctx => failed.push(id),
                 State::Awaiting(to) if to.ctx == ctx => failed.push(id),
+                State::Announced(to) if to.ctx == ctx && to.described => exposed.push((id, to.peer, to.size)),
                 State::Announced(to) if to.ctx == ctx => {
                     self.withdrawn.insert(id, (to.peer, context.context));
                     failed.push(id);
                 }
                 State::Posted { ctx: at, .. } if *at == ctx => failed.push(id),
+                State::Pulling(pulling) if pulling.reads == Some(ctx) => reading.push(OpId(id)),
                 _ => {}
             }
         }
         for id in failed {
             self.end(id, Outcome::Failed(Fault::Revoked));
+        }
+        for (id, peer, size) in exposed {
+            self.ops.get_mut(id).expect("seen above").state = State::Exposed { peer, context: context.context, size };
+        }
+        // Whoever is told of the close takes what was not asked for to be nobody's any more.
+        reading.into_iter().for_each(|op| self.pull_failed(op));
+        for claim in self.claimed.values_mut().filter(|c| c.ctx == ctx) {
+            if let Body::Rts { pieces, .. } = &mut claim.message.body {
+                pieces.clear();
+            }
         }
         self.drop_unexpected(context.context, context.unexpected.into_messages());
         for peer in context.peers {
@@ -328,6 +342,7 @@ impl Engine {
         match &self.ops.get(op.0)?.state {
             State::Queued(to) => Some(Awaited::Room(to.peer)),
             State::Awaiting(to) | State::Announced(to) => Some(Awaited::Matched(to.peer)),
+            State::Exposed { peer, .. } => Some(Awaited::Matched(*peer)),
             State::Sending(sending) => Some(Awaited::Taken(sending.peer)),
             State::Posted { ctx, source, tag, .. } => Some(Awaited::Message(*ctx, *source, *tag)),
             State::Pulling(p) => Some(Awaited::Data(p.peer, p.got.count(), p.envelope.size)),
@@ -375,7 +390,7 @@ impl Engine {
     fn on_short<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
         match Message::decode(body)? {
             Message::Eager(_) => Err(Malformed),
-            Message::Rts { head, size } => self.on_rts(peer, &head, size, body),
+            Message::Rts { head, size, pieces } => self.on_rts(peer, &head, size, pieces, body),
             Message::Cts { sender_op, receiver_op, offset, len } => {
                 self.on_cts(peer, sender_op, receiver_op, offset, len)
             }

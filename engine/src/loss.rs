@@ -4,7 +4,7 @@
 use crate::ContextId;
 use crate::credit::Granting;
 use crate::state::{Body, State};
-use crate::{Ctx, Engine, Fault, Gone, Outcome, PeerId, Source};
+use crate::{Ctx, Engine, Fault, Gone, Outcome, Output, PeerId, Source};
 
 impl Engine {
     /// A peer is dead, or has finalized. Hand in first all that it had sent.
@@ -16,6 +16,7 @@ impl Engine {
         p.gone = Some(gone);
         p.waiting.clear();
         p.bulk.clear();
+        self.out.retain(|o| !matches!(o, Output::Get { peer: from, .. } if *from == peer));
         self.troubled = true;
         // It sends nothing more: it does not count among those that could.
         self.at_end -= usize::from(p.granting.at_end());
@@ -58,6 +59,10 @@ impl Engine {
             self.end(op, Outcome::Failed(Fault::Revoked));
         }
         self.withdrawn.retain(|_, at| *at != (peer, context));
+        self.fail_where(Fault::Revoked, |state| match state {
+            State::Exposed { peer: to, context: of, .. } => (*to, *of) == (peer, context),
+            _ => false,
+        });
         let group = &self.groups[&self.peers[peer.0 as usize].group];
         let Some(&ctx) = group.open.get(&context) else {
             return;

@@ -76,6 +76,12 @@ impl Ops {
         self.slots.iter().filter(lives).map(|s| (s.id, &s.op))
     }
 
+    /// The same.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Op)> {
+        let lives = |s: &&mut Slot| s.id != 0 && !matches!(s.op.state, State::Reserved);
+        self.slots.iter_mut().filter(lives).map(|s| (s.id, &mut s.op))
+    }
+
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()

@@ -4,9 +4,11 @@
 
 use crate::intervals::Intervals;
 use crate::matching::Receive;
-use crate::state::{Arrived, Body, Context, Op, Pulling, State};
-use crate::wire::{Eager, Head, Message};
-use crate::{ContextId, Ctx, Engine, Envelope, Fault, Gone, MessageId, OpId, Outcome, PeerId, Probe, Source, Tag};
+use crate::state::{Arrived, Body, Claimed, Context, Op, Pulling, State};
+use crate::wire::{Eager, Head, Message, Pieces};
+use crate::{
+    ContextId, Ctx, Engine, Envelope, Fault, Gone, MessageId, OpId, Outcome, Output, PeerId, Probe, Source, Tag,
+};
 use base::Memory;
 use base::bytes::Malformed;
 
@@ -41,7 +43,7 @@ impl Engine {
     #[allow(clippy::too_many_arguments)]
     pub fn recv<M: Memory>(&mut self, mem: &mut M, op: OpId, ctx: Ctx, source: Source, tag: Tag, capacity: u64) {
         if let Some(message) = self.take(ctx, source, tag) {
-            self.deliver(mem, op.0, capacity, message);
+            self.deliver(mem, ctx, op.0, capacity, message);
         } else if let Some(fault) = self.fault(ctx, source) {
             self.end(op.0, Outcome::Failed(fault));
         } else {
@@ -75,13 +77,13 @@ impl Engine {
     pub fn claim(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<MessageId> {
         let message = self.take(ctx, source, tag)?;
         self.last_claim += 1;
-        self.claimed.insert(self.last_claim, message);
+        self.claimed.insert(self.last_claim, Claimed { ctx, message });
         Some(MessageId(self.last_claim))
     }
 
     /// Receives a claimed message into the buffer of `op`: the claim is over.
     pub fn recv_claimed<M: Memory>(&mut self, mem: &mut M, op: OpId, claim: MessageId, capacity: u64) {
-        let Some(message) = self.claimed.remove(&claim.0) else {
+        let Some(Claimed { ctx, message }) = self.claimed.remove(&claim.0) else {
             debug_assert!(false, "a claim is received once");
             return;
         };
@@ -91,7 +93,7 @@ impl Engine {
                 let fault = if gone == Gone::Dead { Fault::PeerDead } else { Fault::PeerFinished };
                 self.end(op.0, Outcome::Failed(fault));
             }
-            _ => self.deliver(mem, op.0, capacity, message),
+            _ => self.deliver(mem, ctx, op.0, capacity, message),
         }
     }
 
@@ -181,9 +183,20 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) fn on_rts(&mut self, peer: PeerId, head: &Head, size: u64, body: &[u8]) -> Result<(), Malformed> {
+    pub(crate) fn on_rts(
+        &mut self,
+        peer: PeerId,
+        head: &Head,
+        size: u64,
+        pieces: Pieces<'_>,
+        body: &[u8],
+    ) -> Result<(), Malformed> {
         match self.arrived(peer, head, 0)? {
-            Some(receive) => self.take_announced(&Match::new(receive, peer, head), size),
+            // That is the one that the peer's latest message was for.
+            Some(receive) => {
+                let ctx = self.peers[peer.0 as usize].latest;
+                self.take_announced(ctx, &Match::new(receive, peer, head), size, pieces.iter());
+            }
             None => self.keep(peer, body)?,
         }
         Ok(())
@@ -221,7 +234,7 @@ impl Engine {
     fn keep(&mut self, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
         let (head, body) = match Message::decode(body)? {
             Message::Eager(Eager { notify, head, data }) => (head, Body::Eager { notify, data: self.spare.copy(data) }),
-            Message::Rts { head, size } => (head, Body::Rts { size }),
+            Message::Rts { head, size, pieces } => (head, Body::Rts { size, pieces: pieces.iter().collect() }),
             _ => return Err(Malformed),
         };
         let message = Arrived { peer, source: head.source, tag: head.tag, op: head.op, body };
@@ -257,7 +270,7 @@ impl Engine {
     }
 
     /// A message that has waited is received.
-    fn deliver<M: Memory>(&mut self, mem: &mut M, op: u64, capacity: u64, message: Arrived) {
+    fn deliver<M: Memory>(&mut self, mem: &mut M, ctx: Ctx, op: u64, capacity: u64, message: Arrived) {
         let Arrived { peer, source, tag, op: sender_op, body } = message;
         let met = Match { op, capacity, peer, source, tag, sender_op };
         match body {
@@ -265,7 +278,7 @@ impl Engine {
                 self.take_whole(mem, &met, notify, &data);
                 self.spare.give(data);
             }
-            Body::Rts { size } => self.take_announced(&met, size),
+            Body::Rts { size, pieces } => self.take_announced(ctx, &met, size, pieces.into_iter()),
         }
     }
 
@@ -288,7 +301,7 @@ impl Engine {
         self.say(peer, &Message::Done { op });
     }
 
-    fn take_announced(&mut self, met: &Match, size: u64) {
+    fn take_announced(&mut self, ctx: Ctx, met: &Match, size: u64, pieces: impl Iterator<Item = (u64, u64)>) {
         let want = met.capacity.min(size);
         let (envelope, truncated) = (met.envelope(want), want < size);
         self.free_credit(met.peer, 0);
@@ -298,10 +311,30 @@ impl Engine {
             return;
         }
         let Match { op: id, peer, sender_op, .. } = *met;
+        let pieces = if self.peers[peer.0 as usize].pull { first_bytes(pieces, want) } else { Vec::new() };
+        let reads = (!pieces.is_empty()).then_some(ctx);
         let op = self.ops.get_mut(id).expect("a receive is an operation");
         let got = Intervals::default();
-        op.state = State::Pulling(Box::new(Pulling { peer, sender_op, got, envelope, truncated }));
-        self.say(peer, &Message::Cts { sender_op, receiver_op: id, offset: 0, len: want });
+        op.state = State::Pulling(Box::new(Pulling { peer, reads, sender_op, got, envelope, truncated }));
+        if reads.is_some() {
+            self.out.push_back(Output::Get { peer, sender_op, op: OpId(id), pieces, size: want });
+        } else {
+            self.say(peer, &Message::Cts { sender_op, receiver_op: id, offset: 0, len: want });
+        }
+    }
+
+    /// Whether we can read the peer's memory.
+    pub fn set_pull(&mut self, peer: PeerId, can: bool) {
+        self.peers[peer.0 as usize].pull = can;
+    }
+
+    /// What [`Output::Get`] wants cannot be read, or not all of it: the rest is asked for.
+    pub fn pull_failed(&mut self, op: OpId) {
+        if let Some(State::Pulling(pulling)) = self.ops.get_mut(op.0).map(|op| &mut op.state) {
+            let peer = pulling.peer;
+            let questions = pulling.ask(op.0);
+            questions.iter().for_each(|question| self.say(peer, question));
+        }
     }
 
     // ---- bulk
@@ -357,28 +390,44 @@ impl Engine {
     /// A lane to this peer was lost, or some time has passed on lanes that may lose: asks again for what is missing of
     /// all transfers from it.
     pub fn on_lane_lost(&mut self, peer: PeerId) {
+        // What comes by itself is asked for as well: nobody knows yet how the next lane is.
+        self.out.retain(|o| !matches!(o, Output::Get { peer: from, .. } if *from == peer));
         let mut again = Vec::new();
-        for (receiver_op, op) in self.ops.iter() {
-            let State::Pulling(pulling) = &op.state else {
-                continue;
-            };
-            let Pulling { peer: from, sender_op, got, envelope, .. } = &**pulling;
-            if *from != peer {
-                continue;
-            }
-            let mut gaps = got.gaps(envelope.size);
-            if gaps.len() > MOST_RANGES {
-                gaps.truncate(MOST_RANGES);
-                gaps[MOST_RANGES - 1].1 = envelope.size;
-            }
-            for (start, end) in gaps {
-                again.push(Message::Cts { sender_op: *sender_op, receiver_op, offset: start, len: end - start });
+        for (id, op) in self.ops.iter_mut() {
+            if let State::Pulling(pulling) = &mut op.state
+                && pulling.peer == peer
+            {
+                again.extend(pulling.ask(id));
             }
         }
-        for message in again {
-            self.say(peer, &message);
-        }
+        again.iter().for_each(|question| self.say(peer, question));
     }
+}
+
+impl Pulling {
+    /// What is missing is asked for.
+    fn ask(&mut self, receiver_op: u64) -> Vec<Message<'static>> {
+        self.reads = None;
+        let mut gaps = self.got.gaps(self.envelope.size);
+        if gaps.len() > MOST_RANGES {
+            gaps.truncate(MOST_RANGES);
+            gaps[MOST_RANGES - 1].1 = self.envelope.size;
+        }
+        let question =
+            |(start, end)| Message::Cts { sender_op: self.sender_op, receiver_op, offset: start, len: end - start };
+        gaps.into_iter().map(question).collect()
+    }
+}
+
+/// The pieces that hold the first `size` bytes.
+fn first_bytes(pieces: impl Iterator<Item = (u64, u64)>, size: u64) -> Vec<(u64, u64)> {
+    let mut left = size;
+    let cut = pieces.map_while(|(at, len)| {
+        let len = len.min(left);
+        left -= len;
+        (len > 0).then_some((at, len))
+    });
+    cut.collect()
 }
 
 fn received(envelope: Envelope, truncated: bool) -> Outcome {

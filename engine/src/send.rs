@@ -4,7 +4,7 @@
 use crate::intervals::Intervals;
 use crate::parts::Parts;
 use crate::state::{Op, Sending, State, To};
-use crate::wire::{EagerHead, Head, Message};
+use crate::wire::{EagerHead, Head, MOST_PIECES, Message, Pieces};
 use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
 use base::bytes::Malformed;
@@ -27,6 +27,7 @@ impl Engine {
                     tag,
                     size,
                     sync: mode != Mode::Standard,
+                    described: false,
                 }),
             },
         };
@@ -81,6 +82,12 @@ impl Engine {
         self.peers[peer.0 as usize].chunk = bytes.max(1);
     }
 
+    /// From now on the peer can read our memory: sends whose data is in at most so many pieces say where it lies. 0: it
+    /// cannot.
+    pub fn set_grips(&mut self, peer: PeerId, most_pieces: usize) {
+        self.peers[peer.0 as usize].grips = most_pieces.min(MOST_PIECES);
+    }
+
     /// Lets go what credit allows.
     pub(crate) fn drain<M: Memory>(&mut self, mem: &M, peer: PeerId) {
         loop {
@@ -94,7 +101,7 @@ impl Engine {
             let Some(Op { state: State::Queued(to), parts, .. }) = self.ops.get(id) else {
                 continue;
             };
-            let to = *to;
+            let mut to = *to;
             let context = self.contexts[to.ctx.0 as usize].as_ref().expect("close ends what waits");
             let head = Head { tag: to.tag, source: context.rank, context: context.context, op: id };
             let eager = to.size <= self.cfg.eager_max && parts.is_none() && p.spending.has_room(to.size);
@@ -106,7 +113,10 @@ impl Engine {
                 }
                 self.out.push_back(Output::Message { peer, bytes });
             } else {
-                self.say(peer, &Message::Rts { head, size: to.size });
+                let grips = if parts.is_none() { p.grips } else { 0 };
+                let pieces = describe(mem, id, to.size, grips);
+                to.described = !pieces.is_empty();
+                self.say(peer, &Message::Rts { head, size: to.size, pieces: Pieces::new(&pieces) });
             }
             if eager && !to.sync {
                 self.end(id, Outcome::Sent);
@@ -139,14 +149,13 @@ impl Engine {
             return Ok(());
         };
         let end = offset.checked_add(len).ok_or(Malformed)?;
-        if let State::Announced(to) = op.state {
+        if let State::Announced(To { peer: to, size, .. }) | State::Exposed { peer: to, size, .. } = op.state {
             // Judged before anything changes: a stranger's word, or nonsense, is no match.
-            if to.peer != peer || end > to.size || len == 0 {
+            if to != peer || end > size || len == 0 {
                 return Err(Malformed);
             }
             let ranges = Intervals::default();
-            op.state =
-                State::Sending(Box::new(Sending { peer, size: to.size, receiver_op: asker, ranges, queued: false }));
+            op.state = State::Sending(Box::new(Sending { peer, size, receiver_op: asker, ranges, queued: false }));
         }
         match &mut op.state {
             State::Sending(sending) => {
@@ -185,9 +194,7 @@ impl Engine {
 
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
         match self.ops.get_mut(id) {
-            Some(Op {
-                state: state @ (State::Awaiting(_) | State::Announced(_) | State::Sending(_)), parts, ..
-            }) if state.needs() == Some(peer) => {
+            Some(Op { state, parts, .. }) if state.is_out() && state.needs() == Some(peer) => {
                 if parts.as_ref().is_none_or(|parts| parts.all_ready()) {
                     self.end(id, Outcome::Sent);
                 } else {
@@ -231,4 +238,16 @@ impl Engine {
         }
         None
     }
+}
+
+/// Where the data of a send lies, as the peer is told: nothing, if that is in more pieces than it takes.
+fn describe<M: Memory>(mem: &M, id: u64, size: u64, most: usize) -> Vec<u8> {
+    let Ok(len) = usize::try_from(size) else { return Vec::new() };
+    if most == 0 || len == 0 {
+        return Vec::new();
+    }
+    mem.with_slices(id, 0, len, most, |pieces| {
+        let whole = pieces.iter().map(|p| p.len()).sum::<usize>() == len;
+        if whole { Pieces::encode(pieces) } else { Vec::new() }
+    })
 }

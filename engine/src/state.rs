@@ -20,6 +20,10 @@ pub(crate) struct Peer {
     pub latest: Ctx,
     /// Most bytes of one BULK frame.
     pub chunk: u64,
+    /// Into so many pieces data may be described to it; 0: it cannot read our memory.
+    pub grips: usize,
+    /// We can read its memory.
+    pub pull: bool,
     pub spending: Spending,
     pub granting: Granting,
     /// Contexts of which it has been told that they are closed.
@@ -40,6 +44,8 @@ impl Peer {
             backlogged: false,
             latest: Ctx(0),
             chunk: cfg.chunk,
+            grips: 0,
+            pull: false,
             spending: Spending::new(cfg),
             granting: Granting::new(cfg),
             told_closed: Closed::default(),
@@ -82,15 +88,29 @@ pub(crate) struct Arrived {
     pub body: Body,
 }
 
+/// A message that only the receive of its claimant gets.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Claimed {
+    pub ctx: Ctx,
+    pub message: Arrived,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Body {
-    Eager { notify: bool, data: Vec<u8> },
-    Rts { size: u64 },
+    Eager {
+        notify: bool,
+        data: Vec<u8>,
+    },
+    /// With what is known of where the data lies.
+    Rts {
+        size: u64,
+        pieces: Vec<(u64, u64)>,
+    },
 }
 
 impl Default for Body {
     fn default() -> Self {
-        Body::Rts { size: 0 }
+        Body::Rts { size: 0, pieces: Vec::new() }
     }
 }
 
@@ -98,7 +118,7 @@ impl Body {
     pub fn size(&self) -> u64 {
         match self {
             Body::Eager { data, .. } => data.len() as u64,
-            Body::Rts { size } => *size,
+            Body::Rts { size, .. } => *size,
         }
     }
 
@@ -124,6 +144,8 @@ pub(crate) struct To {
     pub tag: i64,
     pub size: u64,
     pub sync: bool,
+    /// The peer has been told where the data lies, and may read it.
+    pub described: bool,
 }
 
 /// A send that was matched: `ranges` are asked for, ready, and not yet put out.
@@ -141,6 +163,8 @@ pub(crate) struct Sending {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Pulling {
     pub peer: PeerId,
+    /// The inter-communicator that it was posted in, as long as the sender has not been told of the match: it reads.
+    pub reads: Option<Ctx>,
     pub sender_op: u64,
     pub got: Intervals,
     pub envelope: Envelope,
@@ -157,6 +181,13 @@ pub(crate) enum State {
     Awaiting(To),
     /// A send whose envelope has left (RTS).
     Announced(To),
+    /// A send whose envelope has left with a description of its data: its inter-communicator is closed, but the peer may be
+    /// reading.
+    Exposed {
+        peer: PeerId,
+        context: ContextId,
+        size: u64,
+    },
     Sending(Box<Sending>),
     /// A partitioned send of which the peer has all it wants, and not all partitions are ready.
     Delivered,
@@ -172,10 +203,16 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// A send whose envelope has left.
+    pub fn is_out(&self) -> bool {
+        matches!(self, State::Awaiting(_) | State::Announced(_) | State::Exposed { .. } | State::Sending(_))
+    }
+
     /// The peer without which it cannot end.
     pub fn needs(&self) -> Option<PeerId> {
         match self {
             State::Queued(to) | State::Awaiting(to) | State::Announced(to) => Some(to.peer),
+            State::Exposed { peer, .. } => Some(*peer),
             State::Sending(sending) => Some(sending.peer),
             State::Pulling(pulling) => Some(pulling.peer),
             State::Reserved | State::Delivered | State::Posted { .. } | State::Over(_) => None,

@@ -180,6 +180,10 @@ pub enum Output {
     Message { peer: PeerId, bytes: Vec<u8> },
     /// Second class, from user buffer `op.0`.
     Bulk { peer: PeerId, receiver_op: u64, op: OpId, offset: u64, len: u64 },
+    /// The first `size` bytes of the message of `op`, a receive, lie in the memory of the peer's process: in these pieces,
+    /// (address, length) each. Whoever reads them asks [`crate::Engine::bulk_wanted`] before each part, since it may be
+    /// wanted no more, and says [`crate::Engine::on_bulk`] after it, or [`crate::Engine::pull_failed`].
+    Get { peer: PeerId, sender_op: u64, op: OpId, pieces: Vec<(u64, u64)>, size: u64 },
     /// A CONTROL message came.
     Control { peer: PeerId, bytes: Vec<u8> },
 }
@@ -187,7 +191,10 @@ pub enum Output {
 impl Output {
     pub(crate) fn peer(&self) -> PeerId {
         match self {
-            Output::Message { peer, .. } | Output::Bulk { peer, .. } | Output::Control { peer, .. } => *peer,
+            Output::Message { peer, .. }
+            | Output::Bulk { peer, .. }
+            | Output::Get { peer, .. }
+            | Output::Control { peer, .. } => *peer,
         }
     }
 }

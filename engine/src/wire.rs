@@ -2,6 +2,7 @@
 
 use crate::ContextId;
 use base::bytes::{Malformed, Put, Take};
+use std::io::IoSlice;
 
 const EAGER: u8 = 1;
 const RTS: u8 = 2;
@@ -31,10 +32,49 @@ pub(crate) struct Eager<'a> {
     pub data: &'a [u8],
 }
 
+/// More pieces than this are not described.
+pub(crate) const MOST_PIECES: usize = 64;
+const PIECE: usize = 16;
+
+/// Where the data of an RTS lies in the sender's memory, as it is on the wire: (address, length) of each piece, or nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pieces<'a>(&'a [u8]);
+
+impl<'a> Pieces<'a> {
+    /// What follows the size in an RTS: the pieces are the whole message, and none is empty.
+    fn decode(bytes: &'a [u8], size: u64) -> Result<Pieces<'a>, Malformed> {
+        let pieces = Pieces(bytes);
+        let whole = pieces.iter().try_fold(0u64, |sum, (at, len)| {
+            at.checked_add(len).ok_or(Malformed)?;
+            if len == 0 { Err(Malformed) } else { sum.checked_add(len).ok_or(Malformed) }
+        })?;
+        let good = bytes.len().is_multiple_of(PIECE) && bytes.len() <= MOST_PIECES * PIECE && whole == size;
+        if bytes.is_empty() || good { Ok(pieces) } else { Err(Malformed) }
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.chunks_exact(PIECE).map(|piece| {
+            let (at, len) = piece.split_at(PIECE / 2);
+            let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+            (number(at), number(len))
+        })
+    }
+
+    /// The pieces as they are on the wire.
+    pub fn encode(pieces: &[IoSlice<'_>]) -> Vec<u8> {
+        let numbers = pieces.iter().flat_map(|p| [p.as_ptr() as u64, p.len() as u64]);
+        numbers.flat_map(u64::to_le_bytes).collect()
+    }
+
+    pub fn new(bytes: &'a [u8]) -> Pieces<'a> {
+        Pieces(bytes)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
     Eager(Eager<'a>),
-    Rts { head: Head, size: u64 },
+    Rts { head: Head, size: u64, pieces: Pieces<'a> },
     Cts { sender_op: u64, receiver_op: u64, offset: u64, len: u64 },
     Done { op: u64 },
     Credit { envelopes: u64, bytes: u64 },
@@ -119,9 +159,11 @@ impl Message<'_> {
                 out = EagerHead::new(notify, head).with_room(data.len());
                 out.extend_from_slice(data);
             }
-            Message::Rts { head, size } => {
+            Message::Rts { head, size, pieces } => {
+                out.reserve_exact(HEAD + 8 + pieces.0.len());
                 out.extend_from_slice(&head.encode(RTS, 0));
                 out.put_u64(size);
+                out.extend_from_slice(pieces.0);
             }
             Message::Cts { sender_op, receiver_op, offset, len } => {
                 out.put_u8(3);
@@ -164,7 +206,9 @@ impl Message<'_> {
                     return Err(Malformed);
                 }
                 t = Take(rest);
-                Message::Rts { head, size: t.u64()? }
+                let size = t.u64()?;
+                let pieces = Pieces::decode(t.rest(), size)?;
+                return Ok(Message::Rts { head, size, pieces });
             }
             3 => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
             4 => Message::Done { op: t.u64()? },
@@ -186,9 +230,11 @@ mod tests {
     #[test]
     fn round_trips_and_refusals() {
         let head = Head { tag: -5, source: 2, context: ContextId::root(3).child(9), op: 4 };
+        let two: Vec<u8> = [77u64, 4, u64::MAX - 5, 5].into_iter().flat_map(u64::to_le_bytes).collect();
         let all = [
             Message::Eager(Eager { notify: true, head, data: b"abc" }),
-            Message::Rts { head, size: 1 << 40 },
+            Message::Rts { head, size: 1 << 40, pieces: Pieces::default() },
+            Message::Rts { head, size: 9, pieces: Pieces(&two) },
             Message::Cts { sender_op: 1, receiver_op: 2, offset: 3, len: 4 },
             Message::Done { op: 9 },
             Message::Credit { envelopes: 5, bytes: 6 },
@@ -204,6 +250,17 @@ mod tests {
                 assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), Err(Malformed));
                 assert_eq!(Message::decode(&[&bytes[..], &[0]].concat()), Err(Malformed));
             }
+        }
+        for (numbers, size) in [
+            (vec![1u64, 4], 5),
+            (vec![1, 0, 1, 5], 5),
+            (vec![u64::MAX, 5], 5),
+            (vec![1, u64::MAX - 1, 1, 6], 4),
+            (vec![1, 1].repeat(65), 65),
+        ] {
+            let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
+            let message = Message::Rts { head, size, pieces: Pieces(&bytes) };
+            assert_eq!(Message::decode(&message.encode()), Err(Malformed), "{message:?}");
         }
         assert_eq!(Message::decode(&[]), Err(Malformed));
         assert_eq!(Message::decode(&[9]), Err(Malformed));

@@ -201,6 +201,8 @@ impl Core {
                 self.pairs[peer.0 as usize].path.send(bytes);
                 peer
             }
+            // Nobody reads yet: it is asked for instead.
+            Output::Get { op, .. } => return self.engine.pull_failed(op),
             Output::Bulk { peer, receiver_op, op, offset, len } => {
                 let bulk = BulkTx { receiver_op, buf: op.0, offset, len: len as u32 };
                 self.pairs[peer.0 as usize].path.queue_bulk(bulk);

@@ -71,7 +71,10 @@ fn random_programs() {
     figure("00-simulator", &format!("engine and path over simulated lanes\n  {sum:?}\n"));
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
     assert!(
-        seeds < 1000 || [sum.swaps, sum.cuts, sum.snapshots, sum.lost, sum.doubled].iter().all(|n| *n > seeds / 10)
+        seeds < 1000
+            || [sum.swaps, sum.cuts, sum.snapshots, sum.lost, sum.doubled, sum.pulls, sum.failed_pulls]
+                .iter()
+                .all(|n| *n > seeds / 10)
     );
 }
 

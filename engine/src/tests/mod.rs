@@ -4,6 +4,7 @@ mod claims;
 mod credit;
 mod direct;
 mod ends;
+mod grips;
 mod matching;
 mod partitions;
 mod transfers;
@@ -19,6 +20,8 @@ pub(crate) struct Side {
     pub ctx: Ctx,
     /// On its way to the other side.
     pub wire: VecDeque<Output>,
+    /// To be read in the other side's memory.
+    pub gets: VecDeque<Output>,
 }
 
 impl Side {
@@ -26,7 +29,7 @@ impl Side {
         let mut engine = Engine::new(cfg.clone());
         let peer = engine.add_peer(1);
         let ctx = engine.open(ContextId::root(1), 0, vec![peer]);
-        Side { engine, mem: VecMemory::default(), peer, ctx, wire: VecDeque::new() }
+        Side { engine, mem: VecMemory::default(), peer, ctx, wire: VecDeque::new(), gets: VecDeque::new() }
     }
 
     pub fn send(&mut self, tag: i64, data: &[u8], mode: Mode) -> OpId {
@@ -49,7 +52,8 @@ impl Side {
 
     pub fn collect(&mut self) {
         while let Some(output) = self.engine.next_output() {
-            self.wire.push_back(output);
+            let list = if matches!(output, Output::Get { .. }) { &mut self.gets } else { &mut self.wire };
+            list.push_back(output);
         }
     }
 
@@ -68,7 +72,7 @@ impl Side {
                     self.engine.on_bulk(self.peer, receiver_op, offset, len);
                 }
             }
-            Some(Output::Control { .. }) => {}
+            Some(Output::Control { .. } | Output::Get { .. }) => {}
         }
         true
     }

@@ -232,7 +232,7 @@ fn questions_and_pieces_by_the_thousand_take_little() {
     let r = e.next_op();
     e.recv(&mut mem, r, ctx, Source::Any, Tag::Any, size);
     let head = wire::Head { tag: 1, source: 0, context: ContextId::root(1), op: 9 };
-    e.on_message(&mut mem, p, &Message::Rts { head, size }.encode()).unwrap();
+    e.on_message(&mut mem, p, &Message::Rts { head, size, pieces: Default::default() }.encode()).unwrap();
     for at in (0..size).step_by(2) {
         e.on_bulk(p, r.0, at, 1);
     }

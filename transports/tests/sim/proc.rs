@@ -5,6 +5,7 @@ use base::bytes::Malformed;
 use base::memory::VecMemory;
 use base::{Memory, ProcId};
 use engine::{Awaited, Config, ContextId, Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
+use std::collections::VecDeque;
 use std::io;
 use transports::frame::{Header, Kind};
 use transports::lane::{Event, Lane, Sink};
@@ -20,6 +21,16 @@ pub struct Link {
     pub asked_at: u64,
     /// Bulk that was missing when time was last taken.
     pub missing: u64,
+}
+
+/// A receive that takes its data out of another process's memory.
+pub struct Pull {
+    pub from: usize,
+    pub peer: PeerId,
+    pub op: OpId,
+    /// (address, length), without what has been read.
+    pub pieces: VecDeque<(u64, u64)>,
+    pub done: u64,
 }
 
 pub struct Proc {
@@ -38,6 +49,7 @@ pub struct Proc {
     receiving: Vec<(OpId, usize)>,
     pub records: Vec<Record>,
     pub fault: Option<String>,
+    pub pulls: Vec<Pull>,
     /// The process that it has been told is dead.
     pub bereaved: Option<usize>,
     /// Counts ends of receives.
@@ -121,6 +133,7 @@ impl Proc {
             receiving: Vec::new(),
             records: Vec::new(),
             fault: None,
+            pulls: Vec::new(),
             bereaved: None,
             ended: 0,
         }
@@ -341,6 +354,10 @@ impl Proc {
                     link.path.queue_bulk(BulkTx { receiver_op, buf: op.0, offset, len: len as u32 });
                     self.engine.set_backlogged(&self.mem, peer, link.path.backlogged());
                 }
+                Output::Get { peer, op, pieces, .. } => {
+                    let from = self.links[peer.0 as usize].other;
+                    self.pulls.push(Pull { from, peer, op, pieces: pieces.into(), done: 0 });
+                }
                 Output::Control { .. } => {}
             }
         }
@@ -353,6 +370,43 @@ impl Proc {
                 link.lanes.retain(|(g, _)| *g != generation);
             }
         }
+    }
+
+    /// Whether the lane to this process lets each side read the other's memory.
+    pub fn reach(&mut self, other: usize, rng: &mut Rng, can: bool) {
+        let peer = self.link(other).peer;
+        self.engine.set_grips(peer, if can { 1 + rng.below(4) as usize } else { 0 });
+        self.engine.set_pull(peer, can);
+    }
+
+    /// What lies at an address, if that is a buffer of an operation.
+    pub fn look(&self, at: u64, len: u64) -> Option<Vec<u8>> {
+        self.mem.0.values().find_map(|v| {
+            let start = at.checked_sub(v.as_ptr() as u64)? as usize;
+            v.get(start..start + len as usize).map(<[u8]>::to_vec)
+        })
+    }
+
+    /// Goes on with a pull: `read` gives what lies in the other's memory, or nothing if it cannot be read. Whether it goes
+    /// on after that.
+    pub fn pull(&mut self, pull: &mut Pull, most: u64, read: impl FnOnce(u64, u64) -> Option<Vec<u8>>) -> bool {
+        let (at, len) = pull.pieces[0];
+        let now = len.min(most);
+        if !self.engine.bulk_wanted(pull.peer, pull.op.0, pull.done, now) {
+            return false;
+        }
+        let Some(data) = read(at, now) else {
+            self.engine.pull_failed(pull.op);
+            return false;
+        };
+        self.mem.write(pull.op.0, pull.done, &data);
+        self.engine.on_bulk(pull.peer, pull.op.0, pull.done, now);
+        pull.done += now;
+        pull.pieces[0] = (at + now, len - now);
+        if now == len {
+            pull.pieces.pop_front();
+        }
+        !pull.pieces.is_empty()
     }
 
     /// Reads a lane of some link.
@@ -377,6 +431,7 @@ impl Proc {
             if event == Event::Dead {
                 link.lanes.remove(i);
                 link.path.lane_lost(generation);
+                self.engine.set_pull(link.peer, false);
                 self.engine.on_lane_lost(link.peer);
                 break;
             }
@@ -406,6 +461,7 @@ impl Proc {
     pub fn freeze_and_thaw(&mut self) {
         let bytes = postcard::to_allocvec(&self.engine).expect("an engine can be written");
         self.engine = postcard::from_bytes(&bytes).expect("an engine can be read");
+        self.pulls.clear();
         for link in &mut self.links {
             link.lanes.clear();
             let bytes = postcard::to_allocvec(&link.path).expect("a path can be written");

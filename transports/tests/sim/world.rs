@@ -31,6 +31,8 @@ pub struct Figures {
     pub doubled: u64,
     pub repeated: u64,
     pub deaths: u64,
+    pub pulls: u64,
+    pub failed_pulls: u64,
 }
 
 impl Figures {
@@ -44,6 +46,8 @@ impl Figures {
         self.doubled += f.doubled;
         self.repeated += f.repeated;
         self.deaths += f.deaths;
+        self.pulls += f.pulls;
+        self.failed_pulls += f.failed_pulls;
     }
 }
 
@@ -235,7 +239,8 @@ impl World {
             }
             10..20 => self.procs[at].recv(&self.program),
             20..45 => self.procs[at].pump(),
-            45..75 => self.procs[at].poll(&mut self.rng),
+            45..50 => self.pull(at),
+            50..75 => self.procs[at].poll(&mut self.rng),
             75..85 => self.procs[at].reap(&self.program, &self.rank),
             85..90 => {
                 self.clock.set(self.clock.get() + 1 + self.rng.below(5));
@@ -247,6 +252,38 @@ impl World {
             }
             92..98 => self.connect(),
             _ => self.harm(at),
+        }
+    }
+
+    /// A process reads some of what it wants in another's memory, or fails to.
+    fn pull(&mut self, at: usize) {
+        if self.procs[at].pulls.is_empty() {
+            return;
+        }
+        let i = self.rng.below(self.procs[at].pulls.len() as u64) as usize;
+        let mut pull = self.procs[at].pulls.swap_remove(i);
+        let from = pull.from;
+        let fails = Some(from) == self.dead || self.rng.percent(3);
+        let most = 1 + self.rng.below(600);
+        let mut seen = None;
+        // What is wanted must be there: nobody may have given the memory to something else.
+        let mut gone = false;
+        let (reader, owner) = match self.procs.get_disjoint_mut([at, from]) {
+            Ok([reader, owner]) => (reader, owner),
+            Err(_) => unreachable!("nobody reads its own memory"),
+        };
+        let goes_on = reader.pull(&mut pull, most, |address, len| {
+            seen = (!fails).then(|| owner.look(address, len)).flatten();
+            gone = !fails && seen.is_none();
+            seen.clone()
+        });
+        if gone {
+            reader.fault.get_or_insert(format!("bytes: {at} reads memory of {from} that is no buffer any more"));
+        }
+        self.figures.pulls += u64::from(seen.is_some());
+        self.figures.failed_pulls += u64::from(fails);
+        if goes_on {
+            self.procs[at].pulls.push(pull);
         }
     }
 
@@ -296,6 +333,7 @@ impl World {
         link.lanes.push((generation, lane));
         let again = std::mem::replace(&mut link.attached_once, true) && !graceful;
         let peer = link.peer;
+        self.procs[me].reach(other, &mut self.rng, caps.get);
         if again {
             self.procs[me].engine.on_lane_lost(peer);
         }
@@ -314,7 +352,7 @@ impl World {
             let mut knife = x.knife(rng);
             (
                 [Some(Box::new(StreamLane::new(x))), Some(Box::new(StreamLane::new(y)))],
-                Caps::STREAM,
+                Caps { get: rng.percent(50), ..Caps::STREAM },
                 Box::new(move || knife.cut()),
             )
         } else {

@@ -1,0 +1,282 @@
+//! Data that the receiver reads in the sender's memory.
+
+use super::*;
+use crate::wire::{Head, Message, Pieces};
+
+/// Two that can read each other's memory.
+fn reach() -> (Side, Side) {
+    let (mut a, mut b) = pair(Config { envelopes: 100, ..small() });
+    for side in [&mut a, &mut b] {
+        side.engine.set_grips(side.peer, 3);
+        side.engine.set_pull(side.peer, true);
+    }
+    (a, b)
+}
+
+/// What `b` is to read first: its receive, the pieces, and their length.
+fn first_get(b: &mut Side) -> Option<(OpId, Vec<(u64, u64)>, u64)> {
+    b.collect();
+    match b.gets.pop_front()? {
+        Output::Get { peer, op, pieces, size, .. } => {
+            assert_eq!((peer, pieces.iter().map(|p| p.1).sum::<u64>()), (b.peer, size));
+            Some((op, pieces, size))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Reads `from..to` of a message as one that has access to all memory would.
+fn read(b: &mut Side, a: &Side, (op, pieces): (OpId, &[(u64, u64)]), from: u64, to: u64) {
+    let mut all = Vec::new();
+    for (at, len) in pieces {
+        let buffer = a.mem.0.values().find(|v| (v.as_ptr() as u64..v.as_ptr() as u64 + v.len() as u64).contains(at));
+        let buffer = buffer.expect("a buffer of a");
+        let start = (at - buffer.as_ptr() as u64) as usize;
+        all.extend_from_slice(&buffer[start..start + *len as usize]);
+    }
+    if b.engine.bulk_wanted(b.peer, op.0, from, to - from) {
+        base::Memory::write(&mut b.mem, op.0, from, &all[from as usize..to as usize]);
+        b.engine.on_bulk(b.peer, op.0, from, to - from);
+    }
+}
+
+fn data(size: usize) -> Vec<u8> {
+    (0..size).map(|i| i as u8).collect()
+}
+
+fn only(side: &mut Side, kind: u8) {
+    side.collect();
+    let kinds: Vec<_> =
+        side.wire.iter().map(|o| matches!(o, Output::Message { bytes, .. } if bytes[0] == kind)).collect();
+    assert_eq!(kinds, [true], "{:?}", side.wire);
+}
+
+#[test]
+fn it_is_read_and_nothing_is_asked_for() {
+    for (size, capacity, count) in [(40usize, 40usize, 1), (1200, 1200, 3), (1200, 700, 2), (1200, 500, 1)] {
+        for posted in [true, false] {
+            let (mut a, mut b) = reach();
+            let early = posted.then(|| b.recv(ANY.0, ANY.1, capacity));
+            let s = a.send(4, &data(size), Mode::Standard);
+            b.take_all(&mut a);
+            let r = early.unwrap_or_else(|| b.recv(ANY.0, ANY.1, capacity));
+            let (op, pieces, length) = first_get(&mut b).expect("it is told where the data is");
+            assert_eq!((op, pieces.len(), length, b.wire.len()), (r, count, capacity as u64, 0));
+            read(&mut b, &a, (r, &pieces), 10, length);
+            assert_eq!(b.engine.outcome(r), None);
+            read(&mut b, &a, (r, &pieces), 0, 10);
+            only(&mut b, 4);
+            assert_eq!(b.data(r), &data(size)[..capacity]);
+            settle(&mut a, &mut b);
+            let envelope = Envelope { source: 0, tag: 4, size: capacity as u64 };
+            let right = if capacity < size { Outcome::Truncated(envelope) } else { Outcome::Received(envelope) };
+            assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), Some(right)));
+            assert!(a.engine.ops.is_empty() && b.engine.ops.is_empty() && a.engine.next_output().is_none());
+        }
+    }
+}
+
+#[test]
+fn who_cannot_read_asks() {
+    let set: [fn(&mut Side, &mut Side); 4] = [
+        |a, _| a.engine.set_grips(a.peer, 0),
+        |_, b| b.engine.set_pull(b.peer, false),
+        // 1200 bytes of test memory are three pieces.
+        |a, _| a.engine.set_grips(a.peer, 2),
+        |_, _| {},
+    ];
+    for (i, set) in set.into_iter().enumerate() {
+        let (mut a, mut b) = reach();
+        set(&mut a, &mut b);
+        let r = b.recv(ANY.0, ANY.1, 1200);
+        let partitioned = partitioned_tag(1, 0);
+        let p = b.recv(Source::Rank(0), Tag::Is(partitioned), 1200);
+        let s = if i < 3 { a.send(4, &data(1200), Mode::Synchronous) } else { r };
+        // Partitions are not ready when the envelope leaves.
+        let parted = a.send(partitioned, &data(1200), Mode::Partitioned(2));
+        assert!(a.engine.ready(&a.mem, parted, &[(0, 2)]));
+        settle(&mut a, &mut b);
+        assert!(b.gets.is_empty());
+        assert_eq!(b.engine.finish(p), got(partitioned, 1200));
+        if i < 3 {
+            assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(4, 1200)));
+            assert_eq!(b.data(r), data(1200));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_asked_for() {
+    for so_far in [0, 15] {
+        let (mut a, mut b) = reach();
+        let r = b.recv(ANY.0, ANY.1, 40);
+        let s = a.send(4, &data(40), Mode::Standard);
+        b.take_all(&mut a);
+        let (_, pieces, _) = first_get(&mut b).unwrap();
+        read(&mut b, &a, (r, &pieces), 0, so_far);
+        b.engine.pull_failed(r);
+        // Somebody may read on meanwhile.
+        read(&mut b, &a, (r, &pieces), 30, 35);
+        settle(&mut a, &mut b);
+        assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(4, 40)));
+        assert_eq!(b.data(r), data(40));
+        // Said too late, it means nothing.
+        b.engine.pull_failed(r);
+        assert!(b.engine.next_output().is_none());
+    }
+}
+
+#[test]
+fn a_lost_lane_asks_for_it_all() {
+    for fetched in [true, false] {
+        let (mut a, mut b) = reach();
+        let r = b.recv(ANY.0, ANY.1, 40);
+        a.send(4, &data(40), Mode::Standard);
+        b.take_all(&mut a);
+        let got_it = if fetched { first_get(&mut b) } else { None };
+        let bytes = postcard::to_allocvec(&b.engine).unwrap();
+        b.engine = postcard::from_bytes(&bytes).unwrap();
+        b.engine.on_lane_lost(b.peer);
+        only(&mut b, 3);
+        assert!(b.gets.is_empty());
+        if let Some((_, pieces, size)) = got_it {
+            read(&mut b, &a, (r, &pieces), 0, size);
+        }
+        settle(&mut a, &mut b);
+        assert_eq!(b.engine.finish(r), got(4, 40));
+        assert_eq!(b.data(r), data(40));
+        assert!(a.engine.watching().next().is_none());
+    }
+}
+
+#[test]
+fn nothing_is_read_of_who_is_gone() {
+    for (gone, fault) in [(Gone::Dead, Fault::PeerDead), (Gone::Finished, Fault::PeerFinished)] {
+        for fetched in [true, false] {
+            let (mut a, mut b) = reach();
+            let r = b.recv(ANY.0, ANY.1, 40);
+            a.send(4, &data(40), Mode::Standard);
+            b.take_all(&mut a);
+            if fetched {
+                first_get(&mut b).unwrap();
+            }
+            b.engine.on_gone(b.peer, gone);
+            assert_eq!(b.engine.next_output(), None);
+            assert!(!b.engine.bulk_wanted(b.peer, r.0, 0, 40));
+            assert_eq!(b.engine.finish(r), failed(fault));
+            b.engine.pull_failed(r);
+        }
+    }
+}
+
+/// The receiver may be reading: the buffer is the send's until it says that it is not.
+#[test]
+fn a_close_waits_for_who_may_be_reading() {
+    type End = fn(&mut Side, &mut Side, OpId) -> Option<Outcome>;
+    let ends: [End; 5] = [
+        |a, b, r| {
+            let (_, pieces, size) = first_get(b).unwrap();
+            read(b, a, (r, &pieces), 0, size);
+            assert_eq!(b.engine.outcome(r), got(4, 40));
+            Some(Outcome::Sent)
+        },
+        |a, b, r| {
+            first_get(b).unwrap();
+            b.engine.pull_failed(r);
+            settle(a, b);
+            assert_eq!(b.engine.outcome(r), got(4, 40));
+            Some(Outcome::Sent)
+        },
+        |a, b, r| {
+            // What is being read is no less under way than what was asked for.
+            first_get(b).unwrap();
+            b.engine.close(b.ctx);
+            settle(a, b);
+            assert_eq!(b.engine.outcome(r), got(4, 40));
+            Some(Outcome::Sent)
+        },
+        |a, _, _| {
+            a.engine.on_gone(a.peer, Gone::Dead);
+            failed(Fault::PeerDead)
+        },
+        |a, _, _| {
+            a.engine.on_gone(a.peer, Gone::Finished);
+            failed(Fault::PeerFinished)
+        },
+    ];
+    for end in ends {
+        let (mut a, mut b) = reach();
+        let s = a.send(4, &data(40), Mode::Standard);
+        let untaken = a.send(5, &data(40), Mode::Standard);
+        b.take_all(&mut a);
+        a.engine.close(a.ctx);
+        // Another takes its slot, and ends: that is none of this one's business.
+        a.ctx = a.engine.open(ContextId::root(2), 0, vec![a.peer]);
+        let word = Message::Revoked { context: ContextId::root(2), op: 0 }.encode();
+        a.engine.on_message(&mut a.mem, a.peer, &word).unwrap();
+        assert_eq!((a.engine.outcome(s), a.engine.awaited(s)), (None, Some(Awaited::Matched(a.peer))));
+        assert!(a.engine.depends_on(a.peer));
+        let r = b.recv(ANY.0, Tag::Is(4), 40);
+        let right = end(&mut a, &mut b, r);
+        settle(&mut a, &mut b);
+        assert_eq!(a.engine.outcome(s), right);
+        if a.engine.gone(a.peer).is_none() {
+            b.engine.close(b.ctx);
+            settle(&mut a, &mut b);
+            assert_eq!(a.engine.outcome(untaken), failed(Fault::Revoked));
+        }
+    }
+}
+
+#[test]
+fn the_receiver_closes_while_it_reads() {
+    let (mut a, mut b) = reach();
+    let r = b.recv(ANY.0, Tag::Is(4), 40);
+    let sends = [4, 5, 6].map(|tag| a.send(tag, &data(40), Mode::Standard));
+    b.take_all(&mut a);
+    let (_, pieces, _) = first_get(&mut b).unwrap();
+    read(&mut b, &a, (r, &pieces), 0, 30);
+    let claim = b.engine.claim(b.ctx, ANY.0, Tag::Is(5)).unwrap();
+    b.engine.close(b.ctx);
+    settle(&mut a, &mut b);
+    assert_eq!((a.engine.outcome(sends[0]), b.engine.outcome(r)), (Some(Outcome::Sent), got(4, 40)));
+    assert_eq!(
+        sends[1..].iter().filter_map(|s| a.engine.outcome(*s)).collect::<Vec<_>>(),
+        [Outcome::Failed(Fault::Revoked); 2]
+    );
+    // What was claimed went with its sender's operation: there is nothing to read any more.
+    let op = b.engine.next_op();
+    b.mem.0.insert(op.0, vec![0; 40]);
+    b.engine.recv_claimed(&mut b.mem, op, claim, 40);
+    assert_eq!(first_get(&mut b), None);
+}
+
+#[test]
+fn without_a_description_a_close_ends_it_at_once() {
+    let (mut a, mut b) = reach();
+    a.engine.set_grips(a.peer, 0);
+    let s = a.send(4, &data(40), Mode::Standard);
+    b.take_all(&mut a);
+    a.engine.close(a.ctx);
+    assert_eq!(a.engine.outcome(s), failed(Fault::Revoked));
+}
+
+#[test]
+fn an_empty_message_and_an_empty_buffer_are_not_read() {
+    let (mut a, mut b) = reach();
+    let r = b.recv(ANY.0, ANY.1, 0);
+    let s = a.send(4, &data(40), Mode::Standard);
+    settle(&mut a, &mut b);
+    assert!(b.gets.is_empty());
+    let envelope = Envelope { source: 0, tag: 4, size: 0 };
+    assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), Some(Outcome::Truncated(envelope))));
+}
+
+#[test]
+fn a_wrong_description_is_malformed() {
+    let (_, mut b) = reach();
+    let head = Head { tag: 0, source: 0, context: ContextId::root(1), op: 1 };
+    let short: Vec<u8> = [64u64, 39].into_iter().flat_map(u64::to_le_bytes).collect();
+    let message = Message::Rts { head, size: 40, pieces: Pieces::new(&short) }.encode();
+    assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &message), Err(base::bytes::Malformed));
+}
