@@ -386,6 +386,7 @@ impl Core {
         (pair.lost, pair.refused) = (false, None);
         let again = std::mem::replace(&mut pair.was_up, true);
         let peer = pair.peer;
+        self.judge_pulls(i);
         self.prove(i);
         self.mark(i);
         self.timed.remove(&i);
@@ -416,6 +417,7 @@ impl Core {
         pair.path.lane_lost(lane.generation);
         if lane.lane.shm().is_some() {
             self.shm_dropped(i);
+            self.end_pulls(i);
         }
         true
     }

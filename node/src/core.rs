@@ -8,12 +8,13 @@ use crate::connect::Knock;
 use crate::local::Local;
 use crate::memory::{Buffers, Counted, Layout};
 use crate::pair::Pair;
+use crate::pull::Pull;
 use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
 use base::ProcId;
 use base::ident::random;
 use engine::{ContextId, Ctx, Engine, Gone, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,6 +50,9 @@ pub struct Core {
     forgotten: Vec<OpId>,
     /// Receives from jobs with another representation, and their outcome once they are converted.
     converting: Counted<Option<Outcome>>,
+    /// What is being read from others' memory, and a buffer for it.
+    pub(crate) pulls: VecDeque<Pull>,
+    pub(crate) pull_buffer: Vec<u8>,
     /// Pairs from whose lane something came lately.
     pub(crate) busy: Vec<usize>,
     /// Pairs that have something to write.
@@ -129,6 +133,8 @@ impl Core {
             local_processes: 1,
             forgotten: Vec::new(),
             converting: Counted::default(),
+            pulls: VecDeque::new(),
+            pull_buffer: Vec::new(),
             busy: Vec::new(),
             dirty: Vec::new(),
             timed: BTreeSet::new(),

@@ -20,6 +20,7 @@ mod memory;
 mod near;
 mod node;
 mod pair;
+mod pull;
 mod round;
 mod shape;
 mod sys;

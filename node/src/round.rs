@@ -57,6 +57,7 @@ impl Core {
         if self.is_timed() {
             self.tick(now);
         }
+        self.pull_some();
         self.follow_up(before);
         busy || self.is_dirty()
     }
@@ -90,6 +91,9 @@ impl Core {
                 found |= self.read(i);
             }
         }
+        if !self.pulls.is_empty() {
+            found |= self.pull_some();
+        }
         if found {
             self.follow_up(before);
         }
@@ -109,9 +113,9 @@ impl Core {
         self.busy.clear();
     }
 
-    /// Whether something could be written at once.
+    /// Whether something could be written, or read from another's memory, at once.
     pub(crate) fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty()
+        !self.dirty.is_empty() || !self.pulls.is_empty()
     }
 
     pub(crate) fn mark(&mut self, i: usize) {
@@ -159,7 +163,7 @@ impl Core {
     /// Carries what the engine puts out to the lanes, as far as they have room.
     #[inline]
     pub(crate) fn settle(&mut self) {
-        if self.is_dirty() || self.engine.has_output() {
+        if !self.dirty.is_empty() || self.engine.has_output() {
             self.settle_all();
         }
     }
@@ -201,8 +205,7 @@ impl Core {
                 self.pairs[peer.0 as usize].path.send(bytes);
                 peer
             }
-            // Nobody reads yet: it is asked for instead.
-            Output::Get { op, .. } => return self.engine.pull_failed(op),
+            Output::Get { peer, op, pieces, size, .. } => return self.start_pull(peer, op, pieces, size),
             Output::Bulk { peer, receiver_op, op, offset, len } => {
                 let bulk = BulkTx { receiver_op, buf: op.0, offset, len: len as u32 };
                 self.pairs[peer.0 as usize].path.queue_bulk(bulk);

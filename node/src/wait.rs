@@ -11,8 +11,11 @@ use nix::unistd::Pid;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-const SPIN: Duration = Duration::from_micros(50);
-const YIELD: Duration = Duration::from_micros(200);
+/// Who has a processor spins for so long, and then yields for so long: as long as a large message takes.
+const SPIN: Duration = Duration::from_micros(100);
+const YIELD: Duration = Duration::from_millis(4);
+/// Where processors are short.
+const YIELD_ONLY: Duration = Duration::from_micros(200);
 /// Turns of looking at busy lanes alone between two rounds.
 const PATIENCE: u32 = 8;
 /// Between two pokes of one who does not sleep.
@@ -82,10 +85,10 @@ impl Clock {
     }
 
     fn phase(&self, may_spin: bool) -> Phase {
-        let spin = if may_spin { SPIN } else { Duration::ZERO };
+        let (spin, give_way) = if may_spin { (SPIN, YIELD) } else { (Duration::ZERO, YIELD_ONLY) };
         match self.now - self.idle {
             rest if rest < spin => Phase::Spin,
-            rest if rest < spin + YIELD => Phase::Yield,
+            rest if rest < spin + give_way => Phase::Yield,
             _ => Phase::Sleep,
         }
     }

@@ -3,7 +3,7 @@
 //! Used by both ends. Invariant: fixed lengths; what comes from the other side is checked before it is used.
 
 use super::board;
-use super::peek::{Token, can_read, own_token};
+use super::peek::{Readable, Token, own_token};
 use super::rights::Connection;
 use super::segment::Segment;
 use crate::tcp::{HELLO_ACK_LEN, HELLO_LEN};
@@ -118,8 +118,8 @@ pub struct Theirs {
     pub board: Segment,
     pub bell: OwnedFd,
     pub bit: u32,
-    /// Its number, if we can read its memory.
-    pub readable: Option<i32>,
+    /// If we can read its memory.
+    pub readable: Option<Readable>,
 }
 
 impl Theirs {
@@ -127,7 +127,7 @@ impl Theirs {
         // Whatever it is, writing to it must not block.
         fcntl(&bell, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pid = connection.peer()?;
-        let readable = can_read(pid, tail.token).then_some(pid);
+        let readable = Readable::find(pid, tail.token);
         Ok(Theirs { board: Segment::adopt(board, board::BOARD)?, bell, bit: tail.bit, readable })
     }
 }

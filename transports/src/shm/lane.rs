@@ -7,7 +7,6 @@
 
 use super::board;
 use super::hello::Parts;
-use super::peek;
 use super::ring::{Consumer, Frame, Plan, Popped, Producer};
 use crate::frame::{Header, Kind};
 use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink, Unread};
@@ -147,10 +146,13 @@ impl ShmLane {
 
     /// Reads (address, length) pieces of the other side's memory into ours; gives how many bytes. Only if [`Caps::get`].
     pub fn pull(&self, from: &[(u64, u64)], to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let pid = self.parts.theirs.readable.ok_or(ErrorKind::Unsupported)?;
-        let n = peek::read(pid, from, to)?;
-        // Its number may be another's by now.
-        if self.parts.connection.is_open() { Ok(n) } else { Err(ErrorKind::BrokenPipe.into()) }
+        let process = self.parts.theirs.readable.ok_or(ErrorKind::Unsupported)?;
+        process.read(from, to)
+    }
+
+    /// Whether we can read the other side's memory.
+    pub fn reads(&self) -> bool {
+        self.parts.theirs.readable.is_some()
     }
 
     /// Whether the other side can read our memory.
@@ -308,7 +310,7 @@ impl AsFd for ShmLane {
 
 impl<M: Memory> Lane<M> for ShmLane {
     fn caps(&self) -> Caps {
-        Caps { get: self.parts.theirs.readable.is_some(), ..Caps::SHARED }
+        Caps { get: self.reads(), ..Caps::SHARED }
     }
 
     fn fd(&self) -> Option<RawFd> {

@@ -29,5 +29,4 @@ pub use board::BITS;
 pub use dial::{Attempt, Failure, Step};
 pub use hello::{Own, Parts};
 pub use lane::{CHUNK, ShmLane};
-pub use peek::read as read_memory;
 pub use rights::Door;

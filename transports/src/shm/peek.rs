@@ -1,7 +1,7 @@
 //! Reading another process's memory, where the kernel lets us: one copy, and the other side need do nothing.
 //!
-//! Used by lanes. Invariant: nothing is read before a word of known value has been read from the same process, and what
-//! was read only counts if the process still lives afterwards: its number might be another's by then.
+//! Used by lanes. Invariant: nothing counts that was not read in one call with a word of known value: the process's number
+//! may be another's by now, but one call reads from one process alone.
 
 use base::ident::random;
 use nix::errno::Errno;
@@ -9,6 +9,8 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use std::io::{self, IoSliceMut};
 use std::sync::OnceLock;
+
+const WORD: usize = 8;
 
 /// Where a word of ours lies, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,33 +26,36 @@ pub fn own_token() -> Token {
     Token { address: std::ptr::from_ref(word) as u64, value: *word }
 }
 
-/// Whether we can read this process's memory.
-pub fn can_read(pid: i32, token: Token) -> bool {
-    let mut word = [0; 8];
-    let got = read(pid, &[(token.address, 8)], &mut [IoSliceMut::new(&mut word)]);
-    pid > 0 && matches!(got, Ok(8)) && u64::from_ne_bytes(word) == token.value
+/// A process whose memory we can read.
+#[derive(Clone, Copy, Debug)]
+pub struct Readable {
+    pid: i32,
+    token: Token,
 }
 
-/// Copies from (address, length) pieces of that process to memory of ours, in order; gives how many bytes, which is less
-/// where a piece cannot be read.
-pub fn read(pid: i32, from: &[(u64, u64)], to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    // The kernel takes no more pieces at a time.
-    const MOST: usize = 1024;
-    if from.len() > MOST || to.len() > MOST {
-        return Err(Errno::EINVAL.into());
+impl Readable {
+    pub fn find(pid: i32, token: Token) -> Option<Readable> {
+        let process = Readable { pid, token };
+        (pid > 0 && process.read(&[], &mut []).is_ok()).then_some(process)
     }
-    let mut pieces = [RemoteIoVec { base: 0, len: 0 }; 16];
-    let mut many = Vec::new();
-    let pieces = if from.len() <= pieces.len() {
-        &mut pieces[..from.len()]
-    } else {
-        many.resize(from.len(), pieces[0]);
-        &mut many[..]
-    };
-    for (piece, (at, len)) in pieces.iter_mut().zip(from) {
-        *piece = RemoteIoVec { base: *at as usize, len: *len as usize };
+
+    /// Copies from (address, length) pieces of that process to memory of ours, in order; gives how many bytes, which is less
+    /// where a piece cannot be read. Of a process that is no more, nothing.
+    pub fn read(&self, from: &[(u64, u64)], to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut word = [0; WORD];
+        let theirs: Vec<_> = std::iter::once(&(self.token.address, WORD as u64))
+            .chain(from)
+            .map(|(at, len)| RemoteIoVec { base: *at as usize, len: *len as usize })
+            .collect();
+        let mut ours = Vec::with_capacity(1 + to.len());
+        ours.push(IoSliceMut::new(&mut word));
+        ours.extend(to.iter_mut().map(|piece| IoSliceMut::new(piece)));
+        let n = process_vm_readv(Pid::from_raw(self.pid), &mut ours, &theirs)?;
+        match n.checked_sub(WORD) {
+            Some(n) if u64::from_ne_bytes(word) == self.token.value => Ok(n),
+            _ => Err(Errno::ESRCH.into()),
+        }
     }
-    Ok(process_vm_readv(Pid::from_raw(pid), to, pieces)?)
 }
 
 #[cfg(test)]
@@ -60,16 +65,23 @@ mod tests {
     #[test]
     fn a_process_can_read_itself_if_anything() {
         let pid = std::process::id() as i32;
-        assert!(can_read(pid, own_token()));
-        assert!(!can_read(pid, Token { value: own_token().value ^ 1, ..own_token() }));
-        assert!(!can_read(pid, Token { address: 8, value: 0 }));
+        let own = Readable::find(pid, own_token()).unwrap();
+        assert!(Readable::find(pid, Token { value: own_token().value ^ 1, ..own_token() }).is_none());
+        assert!(Readable::find(pid, Token { address: 8, value: 0 }).is_none());
+        assert!(Readable::find(0, own_token()).is_none());
         let from: Vec<u8> = (0..100).collect();
         let mut to = [0; 30];
         let (a, b) = to.split_at_mut(7);
         let at = from.as_ptr() as u64;
-        let got = read(pid, &[(at + 5, 10), (at + 50, 20)], &mut [IoSliceMut::new(a), IoSliceMut::new(b)]);
-        assert_eq!(got.unwrap(), 30);
+        let pieces = [(at + 5, 10), (at + 50, 20)];
+        assert_eq!(own.read(&pieces, &mut [IoSliceMut::new(a), IoSliceMut::new(b)]).unwrap(), 30);
         let expected: Vec<u8> = (5..15).chain(50..70).collect();
         assert_eq!(to[..], expected);
+        // As far as it can be read.
+        let pieces = [(at, 10), (8, 20)];
+        assert_eq!(own.read(&pieces, &mut [IoSliceMut::new(&mut to)]).unwrap(), 10);
+        // Its number is another's now.
+        let other = Readable { token: Token { value: 1, ..own.token }, ..own };
+        assert!(other.read(&pieces[..1], &mut [IoSliceMut::new(&mut to)]).is_err());
     }
 }
