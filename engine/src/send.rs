@@ -4,7 +4,7 @@
 use crate::intervals::Intervals;
 use crate::parts::Parts;
 use crate::state::{Op, Sending, State, To};
-use crate::wire::{EagerHead, Head, MOST_PIECES, Message, Pieces};
+use crate::wire::{EagerHead, Head, MOST_DESCRIBED, Message, Pieces};
 use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
 use base::bytes::Malformed;
@@ -85,7 +85,7 @@ impl Engine {
     /// From now on the peer can read our memory: sends whose data is in at most so many pieces say where it lies. 0: it
     /// cannot.
     pub fn set_grips(&mut self, peer: PeerId, most_pieces: usize) {
-        self.peers[peer.0 as usize].grips = most_pieces.min(MOST_PIECES);
+        self.peers[peer.0 as usize].grips = most_pieces.min(MOST_DESCRIBED);
     }
 
     /// Lets go what credit allows.

@@ -33,7 +33,7 @@ pub(crate) struct Eager<'a> {
 }
 
 /// More pieces than this are not described.
-pub(crate) const MOST_PIECES: usize = 64;
+pub(crate) const MOST_DESCRIBED: usize = 64;
 const PIECE: usize = 16;
 
 /// Where the data of an RTS lies in the sender's memory, as it is on the wire: (address, length) of each piece, or nothing.
@@ -48,7 +48,7 @@ impl<'a> Pieces<'a> {
             at.checked_add(len).ok_or(Malformed)?;
             if len == 0 { Err(Malformed) } else { sum.checked_add(len).ok_or(Malformed) }
         })?;
-        let good = bytes.len().is_multiple_of(PIECE) && bytes.len() <= MOST_PIECES * PIECE && whole == size;
+        let good = bytes.len().is_multiple_of(PIECE) && bytes.len() <= MOST_DESCRIBED * PIECE && whole == size;
         if bytes.is_empty() || good { Ok(pieces) } else { Err(Malformed) }
     }
 
@@ -256,7 +256,7 @@ mod tests {
             (vec![1, 0, 1, 5], 5),
             (vec![u64::MAX, 5], 5),
             (vec![1, u64::MAX - 1, 1, 6], 4),
-            (vec![1, 1].repeat(65), 65),
+            ([1, 1].repeat(65), 65),
         ] {
             let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
             let message = Message::Rts { head, size, pieces: Pieces(&bytes) };

@@ -13,8 +13,11 @@ fn reach() -> (Side, Side) {
     (a, b)
 }
 
-/// What `b` is to read first: its receive, the pieces, and their length.
-fn first_get(b: &mut Side) -> Option<(OpId, Vec<(u64, u64)>, u64)> {
+/// What is to be read: into which receive, from which pieces, their length.
+type Get = (OpId, Vec<(u64, u64)>, u64);
+
+/// What `b` is to read first.
+fn first_get(b: &mut Side) -> Option<Get> {
     b.collect();
     match b.gets.pop_front()? {
         Output::Get { peer, op, pieces, size, .. } => {
