@@ -134,7 +134,7 @@ impl Contestant {
         let effort = effort.each_ref().map(String::as_str);
         let start = |launch| self.start(scene, launch);
         let done = match self.kind {
-            Kind::Joined(_) => self.join(scene, "mpi", 1, &[&effort[..], sections].concat())?.into(),
+            Kind::Joined(_) => self.join(scene, ("mpi", 1), &[&effort[..], sections].concat(), LIMIT)?.into(),
             Kind::Native(mpi) => {
                 let words = [&["native", "-", "-"], &effort[..], sections].concat();
                 let program = program(mpi, "mpi", false)?;
@@ -156,7 +156,13 @@ impl Contestant {
     }
 
     /// One launch of two jobs that the library joins, each of so many ranks: `PROGRAM joined OWN OTHER WORDS...`.
-    pub fn join(&self, scene: &Scene, name: &str, ranks: usize, words: &[&str]) -> Result<[Done; 2], String> {
+    pub fn join(
+        &self,
+        scene: &Scene,
+        (name, ranks): (&str, usize),
+        words: &[&str],
+        limit: Duration,
+    ) -> Result<[Done; 2], String> {
         // Names of an earlier launch may still be there, of jobs that were killed.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let Kind::Joined(pair) = self.kind else { return Err("it joins nothing".into()) };
@@ -167,7 +173,7 @@ impl Contestant {
             let words = [&["joined", &names[k], &names[1 - k]], words].concat();
             self.start(scene, Launch::of(pair[k], ranks, programs[k].clone(), Library::Preloaded, &words))
         };
-        wait(scene, [start(0), start(1)], LIMIT)
+        wait(scene, [start(0), start(1)], limit)
     }
 
     fn start(&self, scene: &Scene, launch: Launch<'_>) -> Job {

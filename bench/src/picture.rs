@@ -10,9 +10,9 @@ const RIGHT: f64 = 190.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
 
-/// Hues of even distance; ours are drawn strong.
-fn colour(k: usize, count: usize) -> String {
-    format!("hsl({}, 65%, 42%)", 360 * k / count.max(1))
+/// Neighbours in the list are far apart on the colour wheel.
+fn colour(k: usize) -> String {
+    format!("hsl({}, 65%, 42%)", 137 * k % 360)
 }
 
 /// One picture of named lines. Lines without two points are left out, values that are not above zero too.
@@ -69,7 +69,7 @@ pub fn draw(title: &str, lines: &[(String, Vec<(f64, f64)>)]) -> String {
         size *= 4.0;
     }
     for (k, (name, points)) in lines.iter().enumerate() {
-        let (ours, colour) = (name.starts_with("ours"), colour(k, lines.len()));
+        let (ours, colour) = (name.starts_with("ours"), colour(k));
         let (width, dash) = (if ours { 3.5 } else { 1.5 }, if name.contains("TCP") { "6 3" } else { "none" });
         let path: Vec<_> = points.iter().map(|p| format!("{:.1} {:.1}", x(p.0), y(p.1))).collect();
         let at = TOP + 12.0 + 20.0 * k as f64;

@@ -149,7 +149,10 @@ impl Report<'_> {
     }
 
     fn claims(&self) -> Vec<Claim> {
-        claims::claims(self.results, self.who, self.calls.as_ref())
+        let mut all = claims::claims(self.results, self.who, self.calls.as_ref());
+        // Of a run that was to measure some rows, the others are not missing.
+        all.retain(|c| self.settings.is_whole() || c.ratio.is_some());
+        all
     }
 
     pub fn print(&self) {
@@ -159,7 +162,10 @@ impl Report<'_> {
         if let Some(calls) = &self.calls {
             println!("\n{}", calls.text);
         }
-        println!("{}", claims::table(&self.claims()).screen());
+        let claims = claims::table(&self.claims());
+        if !claims.is_empty() {
+            println!("\n{}", claims.screen());
+        }
         println!("{}", self.machine);
         for failure in &self.results.failures {
             println!("NOT MEASURED: {failure}");
@@ -176,7 +182,9 @@ impl Report<'_> {
         write(&folder.join("results.json"), &(text + "\n"))?;
         if self.settings.has("pingpong") {
             let points = |name: &str, speed: bool| -> Vec<(f64, f64)> {
-                let sizes = self.results.sizes("pingpong").into_iter().filter(|s| *s > 0);
+                // Short messages have no bandwidth to speak of.
+                let least = if speed { 1 << 10 } else { 1 };
+                let sizes = self.results.sizes("pingpong").into_iter().filter(|s| *s >= least);
                 let value = |size| Some((size as f64, self.value("pingpong", size, name)?));
                 let turn = |(size, us): (f64, f64)| (size, if speed { size / us / 1000.0 } else { us });
                 sizes.filter_map(value).map(turn).collect()
@@ -184,7 +192,8 @@ impl Report<'_> {
             for (name, title, speed) in
                 [("latency", "Half round trip, µs", false), ("bandwidth", "Bandwidth of a ping-pong, GB/s", true)]
             {
-                let names = self.names("pingpong").into_iter().filter(|n| !n.contains("again"));
+                let shown = |n: &&str| !n.contains("again") && (speed || *n != "memcpy");
+                let names = self.names("pingpong").into_iter().filter(shown);
                 let lines: Vec<_> = names.map(|n| (n.to_owned(), points(n, speed))).collect();
                 write(&folder.join(format!("{name}.svg")), &picture::draw(title, &lines))?;
             }

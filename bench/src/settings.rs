@@ -63,7 +63,8 @@ impl Settings {
         Ok(settings)
     }
 
-    fn is_whole(&self) -> bool {
+    /// Whether nothing is left out.
+    pub fn is_whole(&self) -> bool {
         self.rows.is_empty() && self.mpis.len() == MPIS.len()
     }
 

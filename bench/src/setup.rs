@@ -4,13 +4,17 @@ use crate::contestant::{Contestant, lines};
 use crate::results::Results;
 use crate::settings::Settings;
 use c_tests::Scene;
+use std::time::Duration;
+
+/// Many more ranks than cores that all poll are slow beyond measure; then it is said.
+const LIMIT: Duration = Duration::from_secs(60);
 
 pub fn run(scene: &Scene, settings: &Settings, results: &mut Results, all: &[&Contestant]) {
     let ranks: &[usize] = if settings.quick { &[1, 8] } else { &[1, 8, 32] };
     for round in 0..settings.rounds(3, 1) {
         for &ranks in ranks {
             for contestant in all {
-                let done = contestant.join(scene, "setup", ranks, &["3"]);
+                let done = contestant.join(scene, ("setup", ranks), &["3"], LIMIT);
                 let what = format!("setup {} {:<18} {ranks:>2} ranks a side", round + 1, contestant.name);
                 match done.and_then(|done| lines(&done)) {
                     Ok(lines) => {
