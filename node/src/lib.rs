@@ -22,6 +22,7 @@ mod node;
 mod pair;
 mod round;
 mod shape;
+mod stripes;
 mod sys;
 mod thread;
 mod wait;

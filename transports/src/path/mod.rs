@@ -486,6 +486,8 @@ impl Path {
         }
         match header.kind {
             Kind::Bulk => return Ok(Seen::Bulk),
+            // Lanes keep it to themselves.
+            Kind::Lost => return Err(Malformed),
             Kind::Switch => {
                 let next = header.a as u16;
                 if !older(header.generation, next) {

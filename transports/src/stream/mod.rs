@@ -8,7 +8,7 @@ mod rx;
 mod striped;
 mod tx;
 
-pub use striped::StripedLane;
+pub use striped::{MAX_STRIPES, StripedLane};
 
 use crate::frame::Header;
 use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink};
@@ -106,6 +106,16 @@ impl<S: ByteStream> StreamLane<S> {
         self.death.as_ref()
     }
 
+    /// Whether there is more to write than could be written.
+    fn is_waiting(&self) -> bool {
+        self.death.is_none() && self.tx.pending()
+    }
+
+    /// Bits of the streams that the other side says are lost: see [`StripedLane`].
+    fn heard(&mut self) -> u16 {
+        std::mem::take(&mut self.rx.heard)
+    }
+
     fn push<M: Memory>(&mut self, mem: &M) -> bool {
         if self.death.is_some() {
             return false;
@@ -135,7 +145,7 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
     }
 
     fn wants_write(&self) -> bool {
-        self.death.is_none() && self.tx.pending()
+        self.is_waiting()
     }
 
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
