@@ -123,14 +123,18 @@ impl<S: ByteStream> StreamLane<S> {
         match self.tx.flush(mem, &mut self.stream) {
             Ok(done) => done,
             Err(e) => {
-                stop_if_bad_memory(&e, "send");
-                // What was received before the failure is still to be read: only reading ends a half-closed lane.
-                match Death::from_io(e) {
-                    Death::Closed => self.tx.break_off(),
-                    death => self.death = Some(death),
-                }
+                self.write_failed(e);
                 false
             }
+        }
+    }
+
+    fn write_failed(&mut self, e: io::Error) {
+        stop_if_bad_memory(&e, "send");
+        // What was received before the failure is still to be read: only reading ends a half-closed lane.
+        match Death::from_io(e) {
+            Death::Closed => self.tx.break_off(),
+            death => self.death = Some(death),
         }
     }
 }
@@ -156,6 +160,12 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
         }
         if let Payload::Bytes(b) = payload {
             debug_assert_eq!(b.len(), header.len as usize);
+            if self.tx.worth_writing(b) {
+                if let Err(e) = self.tx.write_through(header, b, &mut self.stream) {
+                    self.write_failed(e);
+                }
+                return Sent::Taken;
+            }
         }
         self.tx.add(header, payload);
         if !self.tx.room() {

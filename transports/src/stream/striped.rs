@@ -210,7 +210,9 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
         if self.death().is_some() {
             return Lane::<M>::event(&mut self.first);
         }
-        self.lose_dead();
+        if !self.more.is_empty() {
+            self.lose_dead();
+        }
         if std::mem::take(&mut self.news) {
             return Some(Event::BulkLost);
         }
