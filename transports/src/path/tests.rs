@@ -82,7 +82,8 @@ fn memory_of_acknowledged_bodies_is_used_again() {
     let at = body.as_ptr();
     a.send(body);
     feed(&mut b, &drain(&mut a, 1)).unwrap();
-    assert_ne!(a.spare(100).as_ptr(), at);
+    let other = a.spare(100);
+    assert_ne!(other.as_ptr(), at);
     b.send(vec![2]);
     feed(&mut a, &drain(&mut b, 1)).unwrap();
     let spare = a.spare(100);
