@@ -10,12 +10,13 @@ use crate::names::columns;
 use crate::program::{Bound, OURS, Program, obstacle};
 use crate::{launcher, library, mpis};
 use base::NO_LIBRARY;
-use base::settings::{self, ADOPT, FAST_AFTER, FAST_MAX, IFACE, LANES, LOG, PORTRANGE, TIMEOUT};
+use base::settings::{self, ADOPT, FAST_AFTER, FAST_MAX, IFACE, LANES, LOG, PORTRANGE, TCP_SOCKETS, TIMEOUT};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
 use std::path::PathBuf;
 use transports::lane::Lanes;
+use transports::stream::MAX_STRIPES;
 use transports::tcp::{PortRange, choose};
 
 #[derive(clap::Args)]
@@ -383,6 +384,9 @@ fn judge(name: &str, value: &str) -> Option<(Grade, &'static str)> {
         PORTRANGE => PortRange::parse(value).is_none().then_some((Grade::Broken, "FIRST-LAST is expected")),
         LANES => Lanes::parse(value).is_none().then_some((Grade::Broken, "shm, tcp, or both are expected")),
         FAST_AFTER | FAST_MAX => value.parse::<u32>().is_err().then_some((Grade::Broken, "a number is expected")),
+        TCP_SOCKETS if !value.parse().is_ok_and(|n| (1..=MAX_STRIPES).contains(&n)) => {
+            Some((Grade::Broken, "a number from 1 to 16 is expected"))
+        }
         // Any other value is taken for off.
         LOG if !["off", "error", "info", "debug", "0", "1", "2"].contains(&value) => {
             Some((Grade::Odd, "off, error, info or debug is expected, so nothing is told"))
@@ -405,6 +409,7 @@ mod tests {
         assert_eq!((judge(LANES, "shm"), judge(LANES, "tcp, shm")), (None, None));
         assert_eq!(judge(LANES, "shm;tcp").unwrap().0, Grade::Broken);
         assert_eq!((judge(FAST_MAX, "0"), judge(FAST_AFTER, "soon").unwrap().0), (None, Grade::Broken));
+        assert_eq!((judge(TCP_SOCKETS, "16"), judge(TCP_SOCKETS, "17").unwrap().0), (None, Grade::Broken));
         assert_eq!(judge(LOG, "debug"), None);
         assert_eq!(judge(LOG, "verbose").unwrap().0, Grade::Odd);
         assert_eq!(judge(LOG, ""), None);

@@ -23,6 +23,7 @@ pub const PORTRANGE: &str = "MPI_CONNECT_PORTRANGE";
 pub const LANES: &str = "MPI_CONNECT_LANES";
 pub const FAST_AFTER: &str = "MPI_CONNECT_TUNE_SHM_FAST_AFTER";
 pub const FAST_MAX: &str = "MPI_CONNECT_TUNE_SHM_FAST_MAX";
+pub const TCP_SOCKETS: &str = "MPI_CONNECT_TUNE_TCP_SOCKETS";
 pub const LOG: &str = "MPI_CONNECT_LOG";
 pub const ADOPT: &str = "MPI_CONNECT_ADOPT";
 pub const LIB: &str = "MPI_CONNECT_LIB";
@@ -58,6 +59,11 @@ pub const ALL: &[Setting] = &[
         default: "16",
     },
     Setting { name: FAST_MAX, meaning: "how many it looks at by itself at most", default: "16" },
+    Setting {
+        name: TCP_SOCKETS,
+        meaning: "TCP connections to each process that is dialled, 1 to 16: more for links with a long way and much room",
+        default: "1",
+    },
     Setting { name: LOG, meaning: "what to tell on stderr: off, error, info, debug", default: "off" },
     Setting {
         name: ADOPT,

@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use transports::frame::Header;
 use transports::lane::{Caps, Event, Lane, Payload, Sent, Sink, Unread};
 use transports::shm::ShmLane;
-use transports::stream::{Death, StreamLane};
+use transports::stream::{Death, StripedLane};
 use transports::tcp::Socket;
 
 // There is one for each pair, in place: nobody gains from another hop.
 #[allow(clippy::large_enum_variant)]
 pub enum Carrier {
-    Tcp(StreamLane<Socket>),
+    Tcp(StripedLane<Socket>),
     Shm(ShmLane),
 }
 
@@ -36,11 +36,26 @@ impl Carrier {
         }
     }
 
-    /// What epoll watches.
-    pub fn sign(&mut self) -> BorrowedFd<'_> {
+    pub fn striped(&mut self) -> Option<&mut StripedLane<Socket>> {
         match self {
-            Carrier::Tcp(lane) => AsFd::as_fd(lane.stream()),
-            Carrier::Shm(lane) => lane.sign(),
+            Carrier::Tcp(lane) => Some(lane),
+            Carrier::Shm(_) => None,
+        }
+    }
+
+    /// Calls `f` with what epoll watches: descriptors and their numbers, below 16.
+    pub fn signs(&mut self, mut f: impl FnMut(u16, BorrowedFd<'_>)) {
+        match self {
+            Carrier::Tcp(lane) => lane.streams().for_each(|(n, stream)| f(n, stream.as_fd())),
+            Carrier::Shm(lane) => f(0, lane.sign()),
+        }
+    }
+
+    /// Bits of those of them that have no room for what is to be written.
+    pub fn waiting(&self) -> u16 {
+        match self {
+            Carrier::Tcp(lane) => lane.waiting(),
+            Carrier::Shm(_) => 0,
         }
     }
 
@@ -57,7 +72,7 @@ impl Carrier {
     /// Bytes that were written and have not reached the other side's kernel.
     pub fn under_way(&mut self) -> u64 {
         match self {
-            Carrier::Tcp(lane) => under_way(&*lane.stream()),
+            Carrier::Tcp(lane) => lane.streams().map(|(_, stream)| under_way(&*stream)).sum(),
             Carrier::Shm(_) => 0,
         }
     }

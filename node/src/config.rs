@@ -3,6 +3,7 @@
 use base::settings;
 use std::fmt;
 use transports::lane::Lanes;
+use transports::stream::MAX_STRIPES;
 use transports::tcp::PortRange;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,13 +43,23 @@ pub struct Config {
     pub fast_after: u32,
     /// `MPI_CONNECT_TUNE_SHM_FAST_MAX`
     pub fast_max: u32,
+    /// `MPI_CONNECT_TUNE_TCP_SOCKETS`
+    pub tcp_sockets: u16,
     /// Whether a thread moves transfers outside of calls.
     pub background: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { iface: None, ports: None, lanes: Lanes::ALL, fast_after: 16, fast_max: 16, background: true }
+        Config {
+            iface: None,
+            ports: None,
+            lanes: Lanes::ALL,
+            fast_after: 16,
+            fast_max: 16,
+            tcp_sockets: 1,
+            background: true,
+        }
     }
 }
 
@@ -69,6 +80,11 @@ impl Config {
             if let Some(v) = get(name) {
                 *to = v.trim().parse().map_err(|_| setting(name, format!("'{v}' is not a number")))?;
             }
+        }
+        if let Some(v) = get(settings::TCP_SOCKETS) {
+            let sockets = v.trim().parse().ok().filter(|n| (1..=MAX_STRIPES).contains(n));
+            let wrong = || setting(settings::TCP_SOCKETS, format!("'{v}' is not a number from 1 to {MAX_STRIPES}"));
+            config.tcp_sockets = sockets.ok_or_else(wrong)?;
         }
         Ok(config)
     }

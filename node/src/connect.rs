@@ -5,7 +5,7 @@
 //! whoever is needed is dialled for as long as somebody waits.
 
 use crate::carrier::Carrier;
-use crate::core::Core;
+use crate::core::{Core, Known};
 use crate::near::{Answered, GIVE_WAY};
 use crate::pair::{Dial, Lane};
 use crate::watch::{Owner, Watch};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use transports::frame::older;
 use transports::lane::Lane as _;
 use transports::shm::Guest;
-use transports::stream::StreamLane;
+use transports::stream::StripedLane;
 use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Outcome, Race, Refusal, Status};
 
 /// Connections without a good HELLO that are borne at a time, and the part of the program's descriptors that they may
@@ -142,7 +142,11 @@ impl Core {
             }
             Arrived::Hello(hello) => {
                 let Some(Knock::Tcp(halfway)) = self.take_halfway(n) else { return };
-                self.answer(halfway, &hello, now);
+                if hello.stripe == 0 {
+                    self.answer(halfway, &hello, now);
+                } else {
+                    self.answer_stripe(halfway, &hello);
+                }
             }
         }
     }
@@ -169,7 +173,8 @@ impl Core {
         ack.generation = if older(hello.generation, own) { own } else { hello.generation };
         ack.received = path.received();
         if let Some(socket) = halfway.answer(&ack) {
-            let lane = Carrier::Tcp(StreamLane::new(socket));
+            let (local, remote) = (path.local(), path.remote());
+            let lane = Carrier::Tcp(StripedLane::new(socket, local, remote, ack.generation));
             let why = self.why_far(i).map_or("answered".into(), |why| format!("answered; no shared memory: {why}"));
             self.attach(i, lane, ack.generation, hello.received, &why);
         }
@@ -177,19 +182,11 @@ impl Core {
 
     /// Who may have a lane: the pair, or what to say instead.
     pub(crate) fn judge(&mut self, hello: &Hello, now: Instant) -> Result<usize, (Status, u16)> {
+        let removed = self.admit(hello)?.removed;
         let none = Err((Status::NoSuchProcess, 0));
-        let Some(known) = self.groups.get(&hello.dest.incarnation) else { return none };
-        if known.group.rank != hello.dest.rank || self.closing && self.listeners.is_none() {
-            return none;
-        }
-        let differs = known.group.cookie.iter().zip(&hello.cookie).fold(0, |d, (a, b)| d | (a ^ b));
-        if differs != 0 {
-            base::log!(Info, "a connection with a wrong cookie was refused");
-            return Err((Status::BadCookie, 0));
-        }
         let i = match self.find_pair(hello.dest, hello.source) {
             Some(i) => i,
-            None if known.removed || self.is_over(hello.dest, hello.source) => return none,
+            None if removed || self.is_over(hello.dest, hello.source) => return none,
             None => self.make_pair(hello.dest, hello.source),
         };
         let pair = &mut self.pairs[i];
@@ -207,6 +204,21 @@ impl Core {
             return better;
         }
         Ok(i)
+    }
+
+    /// The group that one who comes asks for, if it is ours and it knows the cookie; or what to say instead.
+    pub(crate) fn admit(&self, hello: &Hello) -> Result<&Known, (Status, u16)> {
+        let none = Err((Status::NoSuchProcess, 0));
+        let Some(known) = self.groups.get(&hello.dest.incarnation) else { return none };
+        if known.group.rank != hello.dest.rank || self.closing && self.listeners.is_none() {
+            return none;
+        }
+        let differs = known.group.cookie.iter().zip(&hello.cookie).fold(0, |d, (a, b)| d | (a ^ b));
+        if differs != 0 {
+            base::log!(Info, "a connection with a wrong cookie was refused");
+            return Err((Status::BadCookie, 0));
+        }
+        Ok(known)
     }
 
     /// Whether there was a pair and it has ended.
@@ -230,6 +242,7 @@ impl Core {
             cookie,
             process: self.contact.process,
             generation,
+            stripe: 0,
             received: pair.path.received(),
         };
         match self.start_near(i, &hello, now) {
@@ -257,7 +270,7 @@ impl Core {
         match self.pairs[i].dial {
             Dial::Near(_) => self.step_near(i, now),
             Dial::Racing(..) => self.step_race(i, now),
-            Dial::Idle | Dial::Resting(_) => (),
+            Dial::Idle | Dial::Resting(_) => self.step_stripes(i, now),
         }
     }
 
@@ -272,10 +285,12 @@ impl Core {
             }
             Outcome::Won { address, socket, ack } => {
                 let how = format!("dialled; no shared memory: {why}");
-                self.pairs[i].worked = Some(address);
+                let pair = &mut self.pairs[i];
+                pair.worked = Some(address);
                 self.watch.unset(&socket);
-                let lane = Carrier::Tcp(StreamLane::new(socket));
+                let lane = Carrier::Tcp(StripedLane::new(socket, pair.local, pair.remote, ack.generation));
                 self.attach(i, lane, ack.generation, ack.received, &how);
+                self.dial_stripes(i, address, now);
             }
             Outcome::Lost => {
                 let failed = std::mem::take(&mut race.failed);
@@ -380,9 +395,9 @@ impl Core {
             }
         };
         base::log!(Info, "{local:?} is connected to {remote:?} over {over} ({how}; generation {generation})");
-        self.watch.set(lane.sign(), Owner::Lane(i as u32), false);
+        lane.signs(|_, fd| self.watch.set(fd, Owner::Lane(i as u32), false));
         let shared = lane.shm().is_some();
-        pair.lane = Some(Lane { lane, generation, brought: 0, writing: false });
+        pair.lane = Some(Lane { lane, generation, brought: 0, writing: 0, taken: 1, dialling: Vec::new() });
         (pair.lost, pair.refused) = (false, None);
         let again = std::mem::replace(&mut pair.was_up, true);
         let peer = pair.peer;
@@ -412,7 +427,8 @@ impl Core {
         let pair = &mut self.pairs[i];
         let Some(mut lane) = pair.lane.take() else { return false };
         self.busy.retain(|b| *b != i);
-        self.watch.unset(lane.lane.sign());
+        lane.lane.signs(|_, fd| self.watch.unset(fd));
+        lane.dialling.iter().flat_map(|(_, race)| race.fds()).for_each(|(fd, _)| self.watch.unset(fd));
         pair.path.take_back(lane.lane.unread());
         pair.path.lane_lost(lane.generation);
         if lane.lane.shm().is_some() {
@@ -482,6 +498,9 @@ impl Core {
 
     fn tick_pair(&mut self, i: usize, now: Instant) {
         let pair = &self.pairs[i];
+        if pair.lane.as_ref().is_some_and(|lane| !lane.dialling.is_empty()) {
+            return self.step_stripes(i, now);
+        }
         if pair.lane.is_some() || !pair.needs_lane() || !pair.can_dial() {
             self.timed.remove(&i);
             return;

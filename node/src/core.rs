@@ -28,6 +28,8 @@ pub struct Core {
     pub(crate) watch: Arc<Watch>,
     pub(crate) listeners: Option<Listeners>,
     pub(crate) lanes: Lanes,
+    /// Connections of a lane that we dial.
+    pub(crate) tcp_sockets: u16,
     /// What there is for others on this host, if shared memory may be used.
     pub(crate) local: Option<Local>,
     pub(crate) contact: Contact,
@@ -117,6 +119,7 @@ impl Core {
             watch,
             listeners: Some(listeners),
             lanes: config.lanes,
+            tcp_sockets: config.tcp_sockets,
             local,
             contact,
             groups: HashMap::new(),

@@ -28,7 +28,8 @@ impl Core {
                 return true;
             }
         }
-        let mut body = head.with_room(size);
+        let mut body = pair.path.spare(EagerHead::BYTES + size);
+        body.extend_from_slice(head.bytes());
         data.read(0, size, &mut body);
         pair.path.send(body);
         if pair.lane.is_none() {

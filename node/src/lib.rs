@@ -23,6 +23,7 @@ mod pair;
 mod pull;
 mod round;
 mod shape;
+mod stripes;
 mod sys;
 mod thread;
 mod wait;

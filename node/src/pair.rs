@@ -21,8 +21,12 @@ pub struct Lane {
     pub generation: u16,
     /// How often something was found on it.
     pub brought: u32,
-    /// Whether epoll is asked for writability.
-    pub writing: bool,
+    /// Bits of the descriptors of which epoll is asked for writability.
+    pub writing: u16,
+    /// Bits of the further connections that may not come: they are here, or were, or it is our side that dials them.
+    pub taken: u16,
+    /// Those that we dial, with their numbers.
+    pub dialling: Vec<(u16, Race)>,
 }
 
 pub enum Dial {

@@ -138,7 +138,8 @@ impl Core {
         if n > 0 {
             pair.tries = 0;
         }
-        let dead = matches!(lane_event(lane), Some(Event::Dead));
+        let event = lane_event(lane);
+        let dead = event == Some(Event::Dead);
         if self.engine.has_trouble() && pair.gone.is_none() && self.engine.gone(pair.peer) == Some(Gone::Finished) {
             base::log!(Info, "{:?} has finalized", pair.remote);
             pair.gone = Some(Gone::Finished);
@@ -149,6 +150,9 @@ impl Core {
         } else if n > 0 && (pair.backlogged || pair.path.has_tx(generation)) {
             // Acknowledgements have fallen due, or made room.
             self.mark(i);
+        }
+        if event == Some(Event::BulkLost) {
+            self.stripe_lost(i);
         }
         n > 0 || dead
     }
@@ -236,9 +240,13 @@ impl Core {
             pair.path.pump(*generation, lane, &self.mem);
             let done = lane_flush(lane, &self.mem);
             self.bytes_out += lane.written() - before;
-            if !done && matches!(lane_event(lane), Some(Event::Dead)) {
+            if !done {
                 // Only a write tells of some failures: no event of epoll follows.
-                return self.lane_died(i);
+                match lane_event(lane) {
+                    Some(Event::Dead) => return self.lane_died(i),
+                    Some(Event::BulkLost) => return self.stripe_lost(i),
+                    _ => (),
+                }
             }
             let more = !done || pair.path.has_tx(*generation);
             if let Some(shm) = lane.shm() {
@@ -251,10 +259,14 @@ impl Core {
                 return self.update_backlog(i);
             }
             // Told once that there is room, the path gets all its turns before it asks again.
-            let wait = more && !done;
-            if wait != *writing {
-                *writing = wait;
-                self.watch.set(lane.sign(), Owner::Lane(i as u32), wait);
+            let waiting = if done { 0 } else { lane.waiting() };
+            if waiting != *writing {
+                let changed = std::mem::replace(writing, waiting) ^ waiting;
+                lane.signs(|n, fd| {
+                    if changed & 1 << n != 0 {
+                        self.watch.set(fd, Owner::Lane(i as u32), waiting & 1 << n != 0);
+                    }
+                });
             }
             if more && done {
                 self.mark(i);

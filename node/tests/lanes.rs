@@ -211,8 +211,15 @@ impl Raw {
 
     /// The status of the answer; `None` if there was none.
     fn dial(b: &Job, me: ProcId, generation: u16, received: u64) -> (Option<u8>, Raw) {
-        let hello =
-            Hello { source: me, dest: b.id(), cookie: b.group.cookie, process: Raw::PROCESS, generation, received };
+        let hello = Hello {
+            source: me,
+            dest: b.id(),
+            cookie: b.group.cookie,
+            process: Raw::PROCESS,
+            generation,
+            stripe: 0,
+            received,
+        };
         let mut stream = TcpStream::connect(b.node.contact().addresses[0]).unwrap();
         stream.set_read_timeout(Some(NOTICED)).unwrap();
         stream.write_all(&hello.encode()).unwrap();

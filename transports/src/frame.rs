@@ -3,6 +3,7 @@
 //! Used by paths, which fill headers, and by lanes, which write and read them. Decoding is strict: whatever the
 //! protocol does not allow is [`Malformed`], and the lane that said it is dropped.
 
+use crate::stream::MAX_STRIPES;
 use base::ProcId;
 use base::bytes::{Malformed, Take};
 
@@ -19,6 +20,8 @@ pub enum Kind {
     Ack = 2,
     Bulk = 3,
     Switch = 4,
+    /// Of a lane of several streams: between its two ends alone.
+    Lost = 6,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +33,7 @@ pub struct Header {
     pub generation: u16,
     pub source: ProcId,
     pub dest: ProcId,
-    /// MSG: sequence. BULK: the receiver's operation. SWITCH: first generation that follows.
+    /// MSG: sequence. BULK: the receiver's operation. SWITCH: first generation that follows. LOST: number of a stream.
     pub a: u64,
     /// MSG, ACK: acknowledged up to. BULK: offset.
     pub b: u64,
@@ -60,6 +63,7 @@ impl Header {
             2 => Kind::Ack,
             3 => Kind::Bulk,
             4 => Kind::Switch,
+            6 => Kind::Lost,
             _ => return Err(Malformed),
         };
         let flags = t.u8()?;
@@ -91,6 +95,7 @@ impl Header {
             Kind::Msg => a > 0 && len > 0,
             Kind::Ack => a == 0 && len == 0,
             Kind::Bulk => len > 0 && b.checked_add(u64::from(len)).is_some(),
+            Kind::Lost => (1..u64::from(MAX_STRIPES)).contains(&a) && b == 0 && len == 0,
             Kind::Switch => a <= u64::from(u16::MAX) && b == 0 && len == 0,
         };
         fields_good && len as usize <= MAX_PAYLOAD
@@ -131,7 +136,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let good = sample(Kind::Msg).encode();
-        for (at, value) in [(4, 0), (4, 5), (5, 2), (2, 0x11), (4, 2), (4, 4)] {
+        for (at, value) in [(4, 0), (4, 5), (5, 2), (2, 0x11), (4, 2), (4, 4), (4, 6)] {
             let mut bad = good;
             bad[at] = value;
             assert_eq!(Header::decode(&bad), Err(Malformed), "byte {at} = {value}");

@@ -116,17 +116,11 @@ impl Sink for Seen {
     }
 }
 
+const ME: ProcId = ProcId { incarnation: 1, rank: 2 };
+const YOU: ProcId = ProcId { incarnation: 3, rank: 4 };
+
 fn header(kind: Kind, a: u64, b: u64, len: usize) -> Header {
-    Header {
-        len: len as u32,
-        kind,
-        ack_now: false,
-        generation: 1,
-        source: ProcId { incarnation: 1, rank: 2 },
-        dest: ProcId { incarnation: 3, rank: 4 },
-        a,
-        b,
-    }
+    Header { len: len as u32, kind, ack_now: false, generation: 1, source: ME, dest: YOU, a, b }
 }
 
 fn bytes(len: usize, seed: u64) -> Vec<u8> {
@@ -408,7 +402,15 @@ impl Factory for Tcp {
 
     fn pair(&mut self) -> (Self::Lane, Self::Lane) {
         let id = |incarnation| ProcId { incarnation, rank: 0 };
-        let hello = Hello { source: id(1), dest: id(2), cookie: [3; 16], process: [4; 16], generation: 1, received: 0 };
+        let hello = Hello {
+            source: id(1),
+            dest: id(2),
+            cookie: [3; 16],
+            process: [4; 16],
+            generation: 1,
+            stripe: 0,
+            received: 0,
+        };
         let addresses = self.0.addresses();
         let mut race = Race::new(hello.clone(), Some([5; 16]), &addresses[..1]);
         let mut halfway = None;
@@ -474,17 +476,17 @@ impl Factory for Stripes {
     fn pair(&mut self) -> (Self::Lane, Self::Lane) {
         let mut next = || pipe::pair(&mut self.0, 64 << 10);
         let (a, b) = next();
-        let (mut a, mut b) = (StripedLane::new(a), StripedLane::new(b));
-        for _ in 0..2 {
+        let mut a = StripedLane::new(a, ME, YOU, 1);
+        let mut b = StripedLane::new(b, YOU, ME, 1);
+        for n in 1..3 {
             let (x, y) = next();
-            a.add(x);
-            b.add(y);
+            assert!(a.add(n, x).is_ok() && b.add(n, y).is_ok());
         }
         (a, b)
     }
 
     fn cut(&mut self, lane: &mut Self::Lane) {
-        let knives: Vec<_> = lane.streams().map(|stream| stream.knife(&mut self.0)).collect();
+        let knives: Vec<_> = lane.streams().map(|(_, stream)| stream.knife(&mut self.0)).collect();
         knives.into_iter().for_each(|mut knife| knife.cut());
     }
 
@@ -524,8 +526,9 @@ impl Factory for Shm {
     type Lane = ShmLane;
 
     fn pair(&mut self) -> (Self::Lane, Self::Lane) {
-        let (a, b) = (ProcId { incarnation: 1, rank: 2 }, ProcId { incarnation: 3, rank: 4 });
-        let hello = Hello { source: a, dest: b, cookie: [3; 16], process: [4; 16], generation: 1, received: 0 };
+        let (a, b) = (ME, YOU);
+        let hello =
+            Hello { source: a, dest: b, cookie: [3; 16], process: [4; 16], generation: 1, stripe: 0, received: 0 };
         let now = Instant::now();
         let mut attempt = Attempt::new(hello.clone(), self.process, 3, now).unwrap();
         assert!(matches!(attempt.step(&self.own[0].0, now), shm::Step::NotYet));
@@ -593,7 +596,7 @@ fn a_lost_stripe_is_told_and_the_others_go_on() {
     let (mut mem, mut seen) = (Mem::new(1 << 30), Seen::new(1 << 30));
     mem.buffers.insert(5, bytes(100_000, 5));
     seen.mem.buffers.insert(9, vec![0; 100_000]);
-    let knife = a.streams().nth(1).map(|stream| stream.knife(&mut stripes.0));
+    let knife = a.streams().nth(1).map(|(_, stream)| stream.knife(&mut stripes.0));
     knife.unwrap().cut();
     let mut told = [false; 2];
     let mut back = Seen::new(1);
@@ -612,6 +615,57 @@ fn a_lost_stripe_is_told_and_the_others_go_on() {
     told[1] |= Lane::<Mem>::event(&mut b) == Some(Event::BulkLost);
     assert_eq!(told, [true; 2]);
     assert_eq!(Lane::<Mem>::event(&mut b), None);
+}
+
+/// A stream of which one side does not notice that it is broken: what it writes goes nowhere.
+struct Unnoticed(pipe::PipeEnd, bool);
+
+impl ByteStream for Unnoticed {
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.0.write_vectored(bufs) {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe && self.1 => Ok(bufs.iter().map(|b| b.len()).sum()),
+            other => other,
+        }
+    }
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self.0.read_vectored(bufs) {
+            Ok(0) if self.1 => Err(io::ErrorKind::WouldBlock.into()),
+            other => other,
+        }
+    }
+}
+
+/// Whoever notices the loss of a stripe asks again for what was on it; the other side has not noticed, but it has been
+/// told by then.
+#[test]
+fn what_is_sent_after_a_stripe_was_lost_is_not_lost() {
+    let mut rng = Rng::new(4);
+    let (x, y) = pipe::pair(&mut rng, 64 << 10);
+    let mut a = StripedLane::new(Unnoticed(x, false), ME, YOU, 1);
+    let mut b = StripedLane::new(Unnoticed(y, true), YOU, ME, 1);
+    let (x, y) = pipe::pair(&mut rng, 64 << 10);
+    let mut knife = x.knife(&mut rng);
+    assert!(a.add(1, Unnoticed(x, false)).is_ok() && b.add(1, Unnoticed(y, true)).is_ok());
+    let (mut mem, mut at_a, mut at_b) = (Mem::new(1 << 30), Seen::new(1 << 30), Seen::new(1));
+    mem.buffers.insert(5, bytes(100_000, 5));
+    at_a.mem.buffers.insert(9, vec![0; 100_000]);
+    knife.cut();
+    while Lane::<Mem>::event(&mut a) != Some(Event::BulkLost) {
+        Lane::<Mem>::poll(&mut a, &mut at_a, 1 << 16);
+    }
+    // As soon as it has what follows the loss, it may be asked.
+    send(&mut a, &mut b, &mem, &mut at_b, &header(Kind::Msg, 1, 0, 3), Payload::Bytes(b"cts"));
+    until(&mut a, &mut b, &mem, &mut at_b, |_, seen| seen.frames.len() == 1);
+    for i in 0..10 {
+        let user = Payload::User { buf: 5, offset: i * 10_000 };
+        send(&mut b, &mut a, &mem, &mut at_a, &header(Kind::Bulk, 9, i * 10_000, 10_000), user);
+    }
+    until(&mut b, &mut a, &mem, &mut at_a, |_, seen| seen.bulk_bytes == 100_000);
+    assert!(at_a.mem.buffers[&9] == mem.buffers[&5]);
+    assert_eq!(Lane::<Mem>::event(&mut b), Some(Event::BulkLost));
+    // A connection that comes too late for it is not taken.
+    let (x, _) = pipe::pair(&mut rng, 64 << 10);
+    assert!(b.add(1, Unnoticed(x, false)).is_err());
 }
 
 // Without nonsense: what is in shared memory has no bytes of a wire; its own tests do that.

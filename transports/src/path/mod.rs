@@ -175,6 +175,11 @@ impl Path {
         self.out.push(body);
     }
 
+    /// Memory for a body of `len` bytes to [`Path::send`], empty: that of one which was acknowledged, if there is some.
+    pub fn spare(&mut self, len: usize) -> Vec<u8> {
+        self.out.take_spare(len)
+    }
+
     /// Pieces of second-class data that wait for room on a lane.
     pub fn bulk_queued(&self) -> usize {
         self.out.bulk.len()
@@ -486,6 +491,8 @@ impl Path {
         }
         match header.kind {
             Kind::Bulk => return Ok(Seen::Bulk),
+            // Lanes keep it to themselves.
+            Kind::Lost => return Err(Malformed),
             Kind::Switch => {
                 let next = header.a as u16;
                 if !older(header.generation, next) {

@@ -10,12 +10,21 @@ use std::collections::VecDeque;
 
 /// The wait for an acknowledgement grows to 64 times its first length.
 const MOST_DOUBLINGS: u32 = 6;
+/// Memory of bodies that is kept to be used again: as much as is under way before the other side acknowledges anyway.
+const MOST_SPARE: usize = 128;
+const MOST_SPARE_BYTES: usize = 256 << 10;
+/// Less is not kept: few messages would find room in it.
+const LEAST_SPARE: usize = 64;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Outgoing {
     pub acked: u64,
     pub retained: VecDeque<Vec<u8>>,
     pub bytes: usize,
+    #[serde(skip)]
+    spare: Vec<Vec<u8>>,
+    #[serde(skip)]
+    spare_bytes: usize,
     /// The sequence that goes next.
     pub cursor: u64,
     pub bulk: VecDeque<BulkTx>,
@@ -33,6 +42,8 @@ impl Outgoing {
             acked: 0,
             retained: VecDeque::new(),
             bytes: 0,
+            spare: Vec::new(),
+            spare_bytes: 0,
             cursor: 1,
             bulk: VecDeque::new(),
             flush: false,
@@ -50,6 +61,23 @@ impl Outgoing {
         self.retained.push_back(body);
     }
 
+    /// Memory for a body of `len` bytes, empty.
+    pub fn take_spare(&mut self, len: usize) -> Vec<u8> {
+        let mut body = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= body.capacity();
+        body.clear();
+        body.reserve(len.max(LEAST_SPARE));
+        body
+    }
+
+    fn spare(&mut self, body: Vec<u8>) {
+        let bytes = self.spare_bytes + body.capacity();
+        if body.capacity() >= LEAST_SPARE && self.spare.len() < MOST_SPARE && bytes <= MOST_SPARE_BYTES {
+            self.spare_bytes = bytes;
+            self.spare.push(body);
+        }
+    }
+
     pub fn body_at_cursor(&self) -> Option<&[u8]> {
         self.retained.get((self.cursor - self.acked - 1) as usize).map(Vec::as_slice)
     }
@@ -63,6 +91,7 @@ impl Outgoing {
             let body = self.retained.pop_front().expect("up_to is at most last()");
             self.bytes -= body.len();
             self.acked += 1;
+            self.spare(body);
         }
         self.cursor = self.cursor.max(self.acked + 1);
         if self.retained.is_empty() {

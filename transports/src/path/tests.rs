@@ -76,6 +76,28 @@ fn acknowledgements_free_what_is_retained() {
 }
 
 #[test]
+fn memory_of_acknowledged_bodies_is_used_again() {
+    let (mut a, mut b) = pair();
+    let body = vec![1; 100];
+    let at = body.as_ptr();
+    a.send(body);
+    feed(&mut b, &drain(&mut a, 1)).unwrap();
+    let other = a.spare(100);
+    assert_ne!(other.as_ptr(), at);
+    b.send(vec![2]);
+    feed(&mut a, &drain(&mut b, 1)).unwrap();
+    let spare = a.spare(100);
+    assert_eq!((spare.as_ptr(), spare.len()), (at, 0));
+    // No more than a bound is kept.
+    (0..100).for_each(|_| a.send(vec![1; 16 << 10]));
+    feed(&mut b, &drain(&mut a, 1)).unwrap();
+    b.send(vec![2]);
+    feed(&mut a, &drain(&mut b, 1)).unwrap();
+    assert!(a.all_acknowledged());
+    assert_eq!((0..100).filter(|_| a.spare(1).capacity() == 16 << 10).count(), 16);
+}
+
+#[test]
 fn flush_asks_for_it() {
     for sent_before in [true, false] {
         let (mut a, mut b) = pair();

@@ -184,6 +184,7 @@ impl ShmLane {
                 frame.fields[0] = header.a;
                 1
             }
+            Kind::Lost => unreachable!("only a lane of streams says it, for itself"),
             Kind::Bulk => {
                 frame.fields = [header.a, header.b];
                 2

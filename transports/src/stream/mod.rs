@@ -8,7 +8,7 @@ mod rx;
 mod striped;
 mod tx;
 
-pub use striped::StripedLane;
+pub use striped::{MAX_STRIPES, StripedLane};
 
 use crate::frame::Header;
 use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink};
@@ -106,6 +106,16 @@ impl<S: ByteStream> StreamLane<S> {
         self.death.as_ref()
     }
 
+    /// Whether there is more to write than could be written.
+    fn is_waiting(&self) -> bool {
+        self.death.is_none() && self.tx.pending()
+    }
+
+    /// Bits of the streams that the other side says are lost: see [`StripedLane`].
+    fn heard(&mut self) -> u16 {
+        std::mem::take(&mut self.rx.heard)
+    }
+
     fn push<M: Memory>(&mut self, mem: &M) -> bool {
         if self.death.is_some() {
             return false;
@@ -113,14 +123,18 @@ impl<S: ByteStream> StreamLane<S> {
         match self.tx.flush(mem, &mut self.stream) {
             Ok(done) => done,
             Err(e) => {
-                stop_if_bad_memory(&e, "send");
-                // What was received before the failure is still to be read: only reading ends a half-closed lane.
-                match Death::from_io(e) {
-                    Death::Closed => self.tx.break_off(),
-                    death => self.death = Some(death),
-                }
+                self.write_failed(e);
                 false
             }
+        }
+    }
+
+    fn write_failed(&mut self, e: io::Error) {
+        stop_if_bad_memory(&e, "send");
+        // What was received before the failure is still to be read: only reading ends a half-closed lane.
+        match Death::from_io(e) {
+            Death::Closed => self.tx.break_off(),
+            death => self.death = Some(death),
         }
     }
 }
@@ -135,7 +149,7 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
     }
 
     fn wants_write(&self) -> bool {
-        self.death.is_none() && self.tx.pending()
+        self.is_waiting()
     }
 
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
@@ -146,6 +160,12 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
         }
         if let Payload::Bytes(b) = payload {
             debug_assert_eq!(b.len(), header.len as usize);
+            if self.tx.worth_writing(b) {
+                if let Err(e) = self.tx.write_through(header, b, &mut self.stream) {
+                    self.write_failed(e);
+                }
+                return Sent::Taken;
+            }
         }
         self.tx.add(header, payload);
         if !self.tx.room() {

@@ -28,11 +28,13 @@ pub struct Reader {
     /// A payload that is larger than the buffer.
     large: Vec<u8>,
     state: State,
+    /// Bits of what LOST has named.
+    pub heard: u16,
 }
 
 impl Default for Reader {
     fn default() -> Reader {
-        Reader { buf: Vec::new(), start: 0, end: 0, large: Vec::new(), state: State::Header }
+        Reader { buf: Vec::new(), start: 0, end: 0, large: Vec::new(), state: State::Header, heard: 0 }
     }
 }
 
@@ -121,6 +123,10 @@ impl Reader {
                     self.start += HEADER;
                     self.state = match header.kind {
                         Kind::Bulk => State::Bulk(header, 0),
+                        Kind::Lost => {
+                            self.heard |= 1 << header.a;
+                            State::Header
+                        }
                         _ => State::Frame(header),
                     };
                 }

@@ -1,51 +1,95 @@
 //! Several streams to one process as one lane, for links on which one stream cannot be as fast as the link: every stream
 //! has a window of its own.
 //!
-//! The node makes it of connected streams, one by one. Invariant: what has an order goes on the first stream; bulk, which
-//! has none, goes on all in turn. With the first the lane dies; another that dies takes with it what bulk was on it.
+//! The node makes it of connected streams, one by one; both sides know them by the same numbers. Invariant: what has an
+//! order goes on the first stream; bulk, which has none, goes on all in turn. With the first the lane dies; another that
+//! dies takes with it what bulk was on it. Whoever notices says so on the first stream before anything else (LOST): then
+//! the other side puts nothing more on that stream either, so what is asked for again is not lost again.
 
 use super::{ByteStream, Death, StreamLane};
 use crate::frame::{Header, Kind};
 use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink};
-use base::Memory;
+use base::{Memory, ProcId};
 use std::os::fd::RawFd;
+
+/// Most streams of one lane.
+pub const MAX_STRIPES: u16 = 16;
 
 pub struct StripedLane<S> {
     first: StreamLane<S>,
-    more: Vec<StreamLane<S>>,
+    /// With their numbers, 1 to 15, in no order.
+    more: Vec<(u16, StreamLane<S>)>,
     /// Which of all takes the next bulk.
     turn: usize,
+    /// What LOST says of whose lane this is.
+    local: ProcId,
+    remote: ProcId,
+    generation: u16,
+    /// Bits of those that were lost, and of those of which the other side is still to be told.
+    lost: u16,
+    untold: u16,
+    /// Something was lost since the last event.
+    news: bool,
+    /// Lost, and to be closed.
+    ended: Vec<StreamLane<S>>,
 }
 
 impl<S: ByteStream> StripedLane<S> {
-    pub fn new(stream: S) -> StripedLane<S> {
-        StripedLane { first: StreamLane::new(stream), more: Vec::new(), turn: 0 }
+    pub fn new(stream: S, local: ProcId, remote: ProcId, generation: u16) -> StripedLane<S> {
+        StripedLane {
+            first: StreamLane::new(stream),
+            more: Vec::new(),
+            turn: 0,
+            local,
+            remote,
+            generation,
+            lost: 0,
+            untold: 0,
+            news: false,
+            ended: Vec::new(),
+        }
     }
 
-    /// One more stream to the same process.
-    pub fn add(&mut self, stream: S) {
-        self.more.push(StreamLane::new(stream));
+    /// One more stream to the same process, by its number; given back if the other side has lost it already.
+    pub fn add(&mut self, number: u16, stream: S) -> Result<(), S> {
+        debug_assert!((1..MAX_STRIPES).contains(&number) && self.more.iter().all(|(n, _)| *n != number));
+        if self.lost & 1 << number != 0 {
+            return Err(stream);
+        }
+        self.more.push((number, StreamLane::new(stream)));
+        Ok(())
     }
 
-    fn lanes(&self) -> impl Iterator<Item = &StreamLane<S>> {
-        std::iter::once(&self.first).chain(&self.more)
+    fn lanes(&self) -> impl Iterator<Item = (u16, &StreamLane<S>)> {
+        std::iter::once((0, &self.first)).chain(self.more.iter().map(|(n, lane)| (*n, lane)))
     }
 
-    fn lanes_mut(&mut self) -> impl Iterator<Item = &mut StreamLane<S>> {
-        std::iter::once(&mut self.first).chain(&mut self.more)
+    fn lanes_mut(&mut self) -> impl Iterator<Item = (u16, &mut StreamLane<S>)> {
+        std::iter::once((0, &mut self.first)).chain(self.more.iter_mut().map(|(n, lane)| (*n, lane)))
     }
 
     pub fn stream(&mut self) -> &mut S {
         self.first.stream()
     }
 
-    pub fn streams(&mut self) -> impl Iterator<Item = &mut S> {
-        self.lanes_mut().map(StreamLane::stream)
+    /// With their numbers; the first has 0.
+    pub fn streams(&mut self) -> impl Iterator<Item = (u16, &mut S)> {
+        self.lanes_mut().map(|(n, lane)| (n, lane.stream()))
+    }
+
+    /// Bits of those that are there.
+    pub fn numbers(&self) -> u16 {
+        self.lanes().fold(0, |bits, (n, _)| bits | 1 << n)
+    }
+
+    /// Bits of those that have more to write than they could.
+    pub fn waiting(&self) -> u16 {
+        self.lanes().filter(|(_, lane)| lane.is_waiting()).fold(0, |bits, (n, _)| bits | 1 << n)
     }
 
     /// Bytes that the streams have taken in all.
     pub fn written(&self) -> u64 {
-        self.lanes().map(StreamLane::written).sum()
+        self.lanes().map(|(_, lane)| lane.written()).chain(self.ended.iter().map(StreamLane::written)).sum()
     }
 
     /// Why the lane died, once it has.
@@ -53,19 +97,54 @@ impl<S: ByteStream> StripedLane<S> {
         self.first.death()
     }
 
-    /// Gives those that have died to `end`, and goes on without them.
-    pub fn drop_dead(&mut self, mut end: impl FnMut(&mut S)) {
-        self.more.retain_mut(|lane| {
-            let dead = lane.death().is_some();
-            if dead {
-                end(lane.stream());
-            }
-            !dead
-        });
+    /// Gives those that were lost to `end`, and forgets them.
+    pub fn drop_lost(&mut self, mut end: impl FnMut(&mut S)) {
+        self.ended.drain(..).for_each(|mut lane| end(lane.stream()));
     }
 
     fn lane(&mut self, n: usize) -> &mut StreamLane<S> {
-        if n == 0 { &mut self.first } else { &mut self.more[n - 1] }
+        if n == 0 { &mut self.first } else { &mut self.more[n - 1].1 }
+    }
+
+    /// Goes on without this one.
+    fn lose(&mut self, number: u16) {
+        if self.lost & 1 << number == 0 {
+            self.lost |= 1 << number;
+            self.news = true;
+        }
+        if let Some(at) = self.more.iter().position(|(n, _)| *n == number) {
+            self.ended.push(self.more.swap_remove(at).1);
+        }
+    }
+
+    /// Goes on without those that have died.
+    fn lose_dead(&mut self) {
+        while let Some(&(number, _)) = self.more.iter().find(|(_, lane)| lane.death().is_some()) {
+            self.untold |= 1 << number;
+            self.lose(number);
+        }
+    }
+
+    /// Tells the other side what was lost; false if it could not all be said.
+    fn tell<M: Memory>(&mut self, mem: &M) -> bool {
+        while self.untold != 0 {
+            let number = self.untold.trailing_zeros();
+            let header = Header {
+                len: 0,
+                kind: Kind::Lost,
+                ack_now: false,
+                generation: self.generation,
+                source: self.local,
+                dest: self.remote,
+                a: number.into(),
+                b: 0,
+            };
+            if self.first.try_send(mem, &header, Payload::Bytes(&[])) == Sent::NoRoom {
+                return false;
+            }
+            self.untold &= !(1 << number);
+        }
+        true
     }
 }
 
@@ -79,10 +158,13 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
     }
 
     fn wants_write(&self) -> bool {
-        self.death().is_none() && self.lanes().any(|lane| Lane::<M>::wants_write(lane))
+        self.death().is_none() && self.lanes().any(|(_, lane)| lane.is_waiting())
     }
 
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
+        if self.untold != 0 && !self.tell(mem) {
+            return Sent::NoRoom;
+        }
         if header.kind != Kind::Bulk || self.more.is_empty() || self.death().is_some() {
             return self.first.try_send(mem, header, payload);
         }
@@ -98,39 +180,50 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
     }
 
     fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+        if self.untold != 0 {
+            return Sent::NoRoom;
+        }
         Lane::<M>::try_send_with(&mut self.first, header, fill)
     }
 
     fn flush(&mut self, mem: &M) -> bool {
-        // Each gets its turn, whatever the others say; of those that have died, nothing is left.
-        let done = self.first.flush(mem);
-        self.more.iter_mut().fold(done, |done, lane| (lane.flush(mem) || lane.death().is_some()) && done)
+        let told = self.tell(mem);
+        // Each gets its turn, whatever the others say.
+        self.lanes_mut().fold(told, |done, (_, lane)| lane.flush(mem) && done)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
-        let read = Lane::<M>::poll(&mut self.first, sink, budget);
-        match self.death() {
-            Some(_) => read,
-            None => self.more.iter_mut().fold(read, |read, lane| read + Lane::<M>::poll(lane, sink, budget)),
+        let mut read = Lane::<M>::poll(&mut self.first, sink, budget);
+        let mut heard = self.first.heard();
+        while heard != 0 {
+            self.lose(heard.trailing_zeros() as u16);
+            heard &= heard - 1;
         }
+        if self.death().is_none() && !self.more.is_empty() {
+            read += self.more.iter_mut().map(|(_, lane)| Lane::<M>::poll(lane, sink, budget)).sum::<usize>();
+            self.lose_dead();
+        }
+        read
     }
 
     fn event(&mut self) -> Option<Event> {
         if self.death().is_some() {
             return Lane::<M>::event(&mut self.first);
         }
-        let mut dead = self.more.iter_mut().filter(|lane| lane.death().is_some());
-        if dead.any(|lane| Lane::<M>::event(lane) == Some(Event::Dead)) {
+        if !self.more.is_empty() {
+            self.lose_dead();
+        }
+        if std::mem::take(&mut self.news) {
             return Some(Event::BulkLost);
         }
-        self.lanes_mut().find_map(|lane| Lane::<M>::event(lane))
+        self.lanes_mut().find_map(|(_, lane)| Lane::<M>::event(lane))
     }
 
     fn quiesce(&mut self) {
-        self.lanes_mut().for_each(|lane| Lane::<M>::quiesce(lane));
+        self.lanes_mut().for_each(|(_, lane)| Lane::<M>::quiesce(lane));
     }
 
     fn resume(&mut self) {
-        self.lanes_mut().for_each(|lane| Lane::<M>::resume(lane));
+        self.lanes_mut().for_each(|(_, lane)| Lane::<M>::resume(lane));
     }
 }

@@ -16,6 +16,8 @@ const FULL: usize = 64 << 10;
 const PIECES: usize = 64;
 /// User memory that comes in smaller bits than this per write is gathered in the buffer first.
 const WORTH: usize = 16 << 10;
+/// A body of this size is written from where it is, if it can be written at once.
+const LARGE: usize = 4 << 10;
 
 #[derive(Default)]
 pub struct Writer {
@@ -24,6 +26,8 @@ pub struct Writer {
     written: usize,
     user: Option<User>,
     broken: bool,
+    /// The stream had no room for all that it was last given.
+    full: bool,
     total: u64,
 }
 
@@ -66,6 +70,27 @@ impl Writer {
         }
     }
 
+    /// Takes a frame with such a body by writing it, and keeps what could not be written; there must be room.
+    pub fn write_through(&mut self, header: &Header, body: &[u8], stream: &mut impl ByteStream) -> io::Result<()> {
+        self.add_header(header);
+        let head = self.buf.len() - self.written;
+        let wrote = stream.write_vectored(&[IoSlice::new(&self.buf[self.written..]), IoSlice::new(body)]);
+        let (n, failed) = match wrote {
+            Ok(n) => (n, Ok(())),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => (0, Ok(())),
+            Err(e) => (0, Err(e)),
+        };
+        self.full = n < head + body.len();
+        self.advance(n);
+        self.buf.extend_from_slice(&body[n.saturating_sub(head)..]);
+        failed
+    }
+
+    /// Whether this is a body for [`Writer::write_through`].
+    pub fn worth_writing(&self, body: &[u8]) -> bool {
+        body.len() >= LARGE && !self.full
+    }
+
     /// Takes a frame whose body `fill` writes; there must be room.
     pub fn add_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) {
         self.add_header(header);
@@ -93,7 +118,10 @@ impl Writer {
             let n = match step {
                 Step::Wrote(Ok(0)) => return Err(ErrorKind::BrokenPipe.into()),
                 Step::Wrote(Ok(n)) => n,
-                Step::Wrote(Err(e)) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Step::Wrote(Err(e)) if e.kind() == ErrorKind::WouldBlock => {
+                    self.full = true;
+                    return Ok(false);
+                }
                 Step::Wrote(Err(e)) if e.kind() == ErrorKind::Interrupted => continue,
                 Step::Wrote(Err(e)) => return Err(e),
                 Step::Fine => {
@@ -108,6 +136,7 @@ impl Writer {
             };
             self.advance(n);
         }
+        self.full = false;
         Ok(!self.broken)
     }
 
@@ -161,6 +190,91 @@ impl Writer {
             if u.left == 0 {
                 self.user = None;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{HEADER, Kind};
+    use base::ProcId;
+    use std::io::IoSliceMut;
+
+    /// Takes so many bytes, then has no room; remembers of each write where the pieces lay.
+    struct Narrow {
+        room: usize,
+        bytes: Vec<u8>,
+        writes: Vec<Vec<*const u8>>,
+    }
+
+    impl ByteStream for Narrow {
+        fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+            self.writes.push(bufs.iter().map(|b| b.as_ptr()).collect());
+            let n = self.room.min(bufs.iter().map(|b| b.len()).sum());
+            if n == 0 {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            self.bytes.extend(bufs.iter().flat_map(|b| b.iter()).take(n));
+            self.room -= n;
+            Ok(n)
+        }
+        fn read_vectored(&mut self, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            unreachable!()
+        }
+    }
+
+    struct None;
+    impl Memory for None {
+        fn read(&self, _: BufId, _: u64, _: usize, _: &mut Vec<u8>) {}
+        fn fill(&self, _: BufId, _: u64, _: &mut [u8]) -> usize {
+            0
+        }
+        fn write(&mut self, _: BufId, _: u64, _: &[u8]) {}
+        fn with_slices<R>(&self, _: BufId, _: u64, _: usize, _: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
+            f(&[])
+        }
+        fn with_slices_mut<R>(
+            &mut self,
+            _: BufId,
+            _: u64,
+            _: usize,
+            _: usize,
+            f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+        ) -> R {
+            f(&mut [])
+        }
+    }
+
+    #[test]
+    fn a_large_body_is_written_from_where_it_is() {
+        let body: Vec<u8> = (0..LARGE).map(|i| i as u8).collect();
+        let id = ProcId { incarnation: 1, rank: 1 };
+        let header = Header {
+            len: LARGE as u32,
+            kind: Kind::Msg,
+            ack_now: false,
+            generation: 1,
+            source: id,
+            dest: id,
+            a: 1,
+            b: 0,
+        };
+        let whole = [&header.encode()[..], &body].concat();
+        // No room, for part of the header, for it and part of the body, for all.
+        for room in [0, 10, HEADER, HEADER + 100, usize::MAX] {
+            let mut stream = Narrow { room, bytes: Vec::new(), writes: Vec::new() };
+            let mut tx = Writer::default();
+            assert!(tx.worth_writing(&body));
+            tx.write_through(&header, &body, &mut stream).unwrap();
+            assert_eq!((stream.writes.len(), stream.writes[0][1]), (1, body.as_ptr()));
+            assert_eq!(tx.pending(), room < whole.len());
+            // One that is full is not tried with each.
+            assert_eq!(tx.worth_writing(&body), !tx.pending());
+            stream.room = usize::MAX;
+            assert!(tx.flush(&None, &mut stream).unwrap());
+            assert!(stream.bytes == whole && tx.total() == whole.len() as u64, "{room}");
+            assert!(tx.worth_writing(&body));
         }
     }
 }

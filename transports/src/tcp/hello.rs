@@ -19,6 +19,8 @@ pub struct Hello {
     /// Process number of the source.
     pub process: [u8; 16],
     pub generation: u16,
+    /// 0: a lane. Else one more stream for the lane of this generation: its number.
+    pub stripe: u16,
     /// Sequence up to which the source has what the destination sent on this path.
     pub received: u64,
 }
@@ -63,7 +65,7 @@ impl Hello {
         out.extend_from_slice(&self.cookie);
         out.extend_from_slice(&self.process);
         out.put_u16(self.generation);
-        out.put_u16(0);
+        out.put_u16(self.stripe);
         out.put_u64(self.received);
         out.put_u32(0);
         out
@@ -87,10 +89,9 @@ impl Hello {
         let source = ProcId { incarnation: from, rank: t.u32()? };
         let dest = ProcId { incarnation: to, rank: t.u32()? };
         let (cookie, process) = (t.array()?, t.array()?);
-        let generation = t.u16()?;
-        t.u16()?;
+        let (generation, stripe) = (t.u16()?, t.u16()?);
         let received = t.u64()?;
-        Ok(Ok(Hello { source, dest, cookie, process, generation, received }))
+        Ok(Ok(Hello { source, dest, cookie, process, generation, stripe, received }))
     }
 }
 
@@ -143,8 +144,15 @@ mod tests {
 
     #[test]
     fn both_have_their_documented_length_and_come_back() {
-        let h =
-            Hello { source: id(1, 2), dest: id(3, 4), cookie: [5; 16], process: [6; 16], generation: 7, received: 8 };
+        let h = Hello {
+            source: id(1, 2),
+            dest: id(3, 4),
+            cookie: [5; 16],
+            process: [6; 16],
+            generation: 7,
+            stripe: 9,
+            received: 8,
+        };
         let bytes: [u8; HELLO_LEN] = h.encode().try_into().unwrap();
         assert_eq!(Hello::decode(&bytes), Ok(h));
         let a = HelloAck { status: Status::BetterConnection, generation: 1, process: [3; 16], received: 4 };
