@@ -21,6 +21,8 @@ use transports::shm::{Arrived, Attempt, Door, Guest, Own, ShmLane, Step};
 use transports::sim::Rng;
 use transports::tcp::{Hello, HelloAck, Status};
 
+/// Messages that are sent before the other side is told, at most.
+const TURN: u64 = 40;
 const ROLE: &str = "SHM_TEST_ROLE";
 const FOR: Duration = Duration::from_secs(12);
 /// For what takes no time.
@@ -205,7 +207,7 @@ fn talk(page: &Page, side: usize, own: &Own, bell: &EventFd, mut lane: ShmLane) 
     let mut direct = false;
     loop {
         let mut full = false;
-        for _ in 0..rng.below(40) {
+        for _ in 0..rng.below(TURN) {
             let len = length(side, sent + 1);
             let header = Header {
                 len: len as u32,
@@ -238,7 +240,9 @@ fn talk(page: &Page, side: usize, own: &Own, bell: &EventFd, mut lane: ShmLane) 
             }
         }
         if read == 0 && rng.below(4) == 0 {
-            sleep(own, bell, &lane, direct, full);
+            sleep(page, side, own, bell, &lane, |own| {
+                !(own.any() || direct && lane.has_input() || full && !lane.is_stuck())
+            });
         }
     }
     assert!(page.get(KILLED) != 0, "the other lives");
@@ -258,13 +262,20 @@ fn talk(page: &Page, side: usize, own: &Own, bell: &EventFd, mut lane: ShmLane) 
     }
 }
 
-/// Sleeps until something happens, or for a while. Whoever is not woken for what is there fails.
-fn sleep(own: &Own, bell: &EventFd, lane: &ShmLane, direct: bool, full: bool) {
+/// Sleeps until something happens, or for a while. Whoever is not woken for what has come fails.
+fn sleep(page: &Page, side: usize, own: &Own, bell: &EventFd, lane: &ShmLane, nothing: impl Fn(&Own) -> bool) {
     own.doze();
-    let something = direct && lane.has_input() || own.any() || full && !lane.is_stuck();
-    if !something && !sleep_on(&[bell.as_fd(), lane.sign()], 50) && (lane.has_input() || full && !lane.is_stuck()) {
-        // It has come just now.
-        assert!(sleep_on(&[bell.as_fd(), lane.sign()], 5000), "it is not woken");
+    if nothing(own) {
+        let fds = [bell.as_fd(), lane.sign()];
+        let before = page.get(SENT[1 - side]);
+        for _ in 0..10 {
+            if sleep_on(&fds, 5) {
+                break;
+            }
+            // Two whole turns of sending, so one has begun and ended while we slept.
+            let much = page.get(SENT[1 - side]) > before + 2 * TURN;
+            assert!(!much || sleep_on(&fds, 0), "it is not woken");
+        }
     }
     own.rise();
     let _ = bell.read();
