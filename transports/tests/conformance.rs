@@ -714,3 +714,22 @@ fn a_sleeper_over_shared_memory_is_woken_once() {
     }
     assert!(b.has_input());
 }
+
+/// What is published just before the end is read, however close the two are.
+#[test]
+fn last_words_over_shared_memory_are_heard() {
+    let mut f = Shm::new();
+    for _ in 0..500 {
+        let (mut a, mut b) = f.pair();
+        let speaker = std::thread::spawn(move || {
+            let taken = a.try_send(&Mem::new(1), &header(Kind::Msg, 1, 0, 3), Payload::Bytes(b"bye"));
+            assert_eq!(taken, Sent::Taken);
+        });
+        let mut seen = Seen::new(1);
+        while Lane::<Mem>::event(&mut b) != Some(Event::Dead) {
+            Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
+        }
+        assert_eq!(seen.frames.len(), 1);
+        speaker.join().unwrap();
+    }
+}
