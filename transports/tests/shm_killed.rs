@@ -177,7 +177,15 @@ fn listen(page: &Page, own: &Own, process: &[u8; 16]) -> Option<ShmLane> {
 }
 
 fn dial(page: &Page, own: &Own, process: &[u8; 16]) -> Option<ShmLane> {
-    let hello = Hello { source: IDS[1], dest: IDS[0], cookie: [3; 16], process: [4; 16], generation: 1, received: 0 };
+    let hello = Hello {
+        source: IDS[1],
+        dest: IDS[0],
+        cookie: [3; 16],
+        process: [4; 16],
+        generation: 1,
+        received: 0,
+        stripe: 0,
+    };
     let start = Instant::now();
     loop {
         assert!(start.elapsed() < LIMIT, "nobody answers");
