@@ -102,10 +102,14 @@ pub fn generate(table: &str) -> Result<String, String> {
                     let outs = outs.join(", ");
                     served = format!("if [{outs}].contains(&0) {{ nowhere({face}, {place}) }} else {{ {served} }}");
                 }
+                // Whether a communicator is ours, the function itself finds out.
+                if marked().any(|a| a.mark != "Comm") {
+                    served = format!("if {any} {{ {served} }} else {{ None }}");
+                }
                 writeln!(
                     body,
                     "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
-                     if let Some(code) = unsafe {{ if {any} {{ {served} }} else {{ None }} }} {{\n        return code;\n    }}"
+                     if let Some(code) = unsafe {{ {served} }} {{\n        return code;\n    }}"
                 )
                 .unwrap();
             }

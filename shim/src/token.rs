@@ -230,23 +230,45 @@ impl<T> Live<T> {
     }
 
     #[inline]
-    pub fn get(&mut self, token: u64) -> Option<&mut T> {
+    fn get_place(&mut self, token: u64) -> Option<&mut Place<T>> {
         let number = (token & COUNT_MASK) as u32;
         let index = self.index(number);
-        self.places.get_mut(index).filter(|place| place.number == number)?.item.as_mut()
+        self.places.get_mut(index).filter(|place| place.number == number)
+    }
+
+    #[inline]
+    pub fn get(&mut self, token: u64) -> Option<&mut T> {
+        self.get_place(token)?.item.as_mut()
     }
 
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.places.iter().filter_map(|place| place.item.as_ref())
     }
 
-    /// Ends a token, and gives its INTEGER back if it got one.
-    #[inline]
+    /// Ends a token.
     pub fn remove(&mut self, token: u64) -> Option<T> {
+        let item = self.get_place(token)?.item.take()?;
+        self.give_up(token);
+        Some(item)
+    }
+
+    /// The same; the item is dropped where it lies.
+    #[inline]
+    pub fn clear(&mut self, token: u64) {
+        if let Some(place) = self.get_place(token)
+            && place.item.is_some()
+        {
+            place.item = None;
+            self.give_up(token);
+        }
+    }
+
+    /// The place of a token serves another now. Its INTEGER is given back if it got one.
+    #[inline]
+    fn give_up(&mut self, token: u64) {
         let number = (token & COUNT_MASK) as u32;
         let (index, turn) = (self.index(number), (self.places.len() as u32) << self.step_log);
-        let place = self.places.get_mut(index).filter(|place| place.number == number)?;
-        let item = place.item.take()?;
+        let place = &mut self.places[index];
         place.number = (number + turn) & (self.ring - 1) as u32;
         place.next = std::mem::replace(&mut self.free, index as u32);
         if let Behind::Theirs(at) = self.behind {
@@ -257,7 +279,6 @@ impl<T> Live<T> {
                 unsafe { forward::lam_free_integer(integer) };
             }
         }
-        Some(item)
     }
 
     /// Twice as many places, when all serve. Each token finds its own at one of two indices; the other is free.
