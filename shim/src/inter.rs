@@ -271,13 +271,17 @@ unsafe fn one_more(inter: *const Inter) -> Arc<Inter> {
     }
 }
 
-/// How many live carriers have this hash: zero says "not ours" in a few instructions.
-static FILTER: [AtomicU16; 4096] = [const { AtomicU16::new(0) }; 4096];
+/// How many live carriers have this hash: zero says "not ours" in a few instructions. The entries look here themselves.
+pub static FILTER: [AtomicU16; 1 << (u32::BITS - SHIFT)] = [const { AtomicU16::new(0) }; 1 << (u32::BITS - SHIFT)];
 
-/// By the low half alone, in which handles differ: so it is the same whatever the ABI's width.
+/// A factor for the low half of a handle, in which handles differ whatever the ABI's width, and how far the product is
+/// shifted then.
+pub const SPREAD: i32 = 0x9e37_79b9_u32 as i32;
+pub const SHIFT: u32 = 20;
+
 #[inline(always)]
 fn hash(handle: Handle) -> usize {
-    ((handle as u32).wrapping_mul(0x9e37_79b9) >> 20) as usize
+    ((handle as u32).wrapping_mul(SPREAD as u32) >> SHIFT) as usize
 }
 
 /// False: certainly none of ours. Called for native communicators of any program, before anything else.

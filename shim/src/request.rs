@@ -492,14 +492,12 @@ pub fn set_work(node: &Node, token: u64, work: Work) {
 
 /// # Safety
 /// None needed; the mark functions share one form.
-#[inline(always)]
 pub unsafe fn is_token(value: usize) -> bool {
     token::REQUEST.is_on(value)
 }
 
 /// # Safety
 /// `at` is null or the address of a request.
-#[inline(always)]
 pub unsafe fn is_token_at(at: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe { token::REQUEST.is_at(at) }
@@ -516,16 +514,6 @@ pub unsafe fn first_token(array: usize, count: i32) -> Option<usize> {
     (0..count).map(|i| unsafe { abi::load_handle(array + i * width) } as usize).find(|h| unsafe { is_token(*h) })
 }
 
-/// Whether any request of an array is ours: asked of every native call.
-///
-/// # Safety
-/// As for [`first_token`].
-#[inline(always)]
-pub unsafe fn any_token(array: usize, count: i32) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { token::REQUEST.is_among(array, count) }
-}
-
 /// Where Fortran layers look for the INTEGER.
 fn behind() -> Behind {
     token::behind(|integers| integers.request, abi::INTEGER_REQUEST)
@@ -533,9 +521,9 @@ fn behind() -> Behind {
 
 /// As an INTEGER of Fortran, for an MPI that asks.
 pub fn to_int(token: u64) -> Option<c_int> {
-    token::to_int(token, &token::REQUEST, abi::INTEGER_REQUEST)
+    token::to_int(token, &token::REQUEST)
 }
 
 pub fn from_int(int: c_int) -> Option<u64> {
-    token::from_int(int, &token::REQUEST, abi::INTEGER_REQUEST)
+    token::from_int(int, &token::REQUEST)
 }
