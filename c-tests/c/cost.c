@@ -1,27 +1,43 @@
-/* Loops of native calls under callgrind, one process: what a call costs, to the instruction. Each loop is run N and 2N
- * times and its totals dumped apart, so that the difference is that of N calls and nothing else. */
-#include "kit.h"
-#include <valgrind/callgrind.h>
+/* Instructions of native calls in C, one process: `cost`, and beside it its partner: `cost partner`. */
+#include "cost.h"
 
-enum { N = 2000 };
+enum { MANY = 64 };
+
+#define LOOP(call, ...) \
+    for (int times = N; times <= 2 * N; times += N) { \
+        for (int i = 0; i < 10; ++i) { __VA_ARGS__; } \
+        cost_begin(call, times, joined); \
+        for (int i = 0; i < times; ++i) { __VA_ARGS__; } \
+        cost_end(); \
+    }
+
+static void loops(int joined)
+{
+    int word = 0, in = 0;
+    MPI_Request request = MPI_REQUEST_NULL, many[MANY];
+    for (int i = 0; i < MANY; ++i) many[i] = MPI_REQUEST_NULL;
+    LOOP("Comm_rank", MPI_Comm_rank(MPI_COMM_WORLD, &word))
+    LOOP("Send", MPI_Send(&word, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD))
+    LOOP("Recv", MPI_Recv(&in, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
+    LOOP("Wait", MPI_Wait(&request, MPI_STATUS_IGNORE))
+    LOOP("Waitall", MPI_Waitall(MANY, many, MPI_STATUSES_IGNORE))
+    LOOP("Allreduce", MPI_Allreduce(&word, &in, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD))
+    /* It is ended too, without being counted. */
+    LOOP("Isend", MPI_Isend(&word, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &request); CALLGRIND_TOGGLE_COLLECT;
+         MPI_Wait(&request, MPI_STATUS_IGNORE); CALLGRIND_TOGGLE_COLLECT)
+}
 
 int main(int argc, char **argv)
 {
-    int word = 0, in = 0;
-    MPI_Request request;
     MPI_Init(&argc, &argv);
-#define LOOP(label, ...) \
-    for (int times = N; times <= 2 * N; times += N) { \
-        for (int i = 0; i < 10; ++i) { __VA_ARGS__; } \
-        CALLGRIND_ZERO_STATS; \
-        for (int i = 0; i < times; ++i) { __VA_ARGS__; } \
-        CALLGRIND_DUMP_STATS_AT(times == N ? label " once" : label " twice"); \
+    if (argc > 1)
+        cost_join("ocean", "air");
+    else {
+        loops(0);
+        cost_join("air", "ocean");
+        loops(1);
     }
-    LOOP("MPI_Comm_rank", MPI_Comm_rank(MPI_COMM_WORLD, &word))
-    LOOP("MPI_Send", MPI_Send(&word, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD))
-    LOOP("MPI_Recv", MPI_Recv(&in, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
-    request = MPI_REQUEST_NULL;
-    LOOP("MPI_Wait", MPI_Wait(&request, MPI_STATUS_IGNORE))
+    cost_part();
     MPI_Finalize();
-    return 0;
+    return kit_failures != 0;
 }

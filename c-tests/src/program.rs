@@ -68,16 +68,30 @@ pub struct Way {
     define: &'static str,
     /// Our modules for it.
     modules: &'static [&'static str],
+    /// The MPIs that have it for gfortran.
+    mpis: &'static [&'static str],
 }
 
 pub static WAYS: [Way; 3] = [
-    Way { name: "mpif.h", define: "-DWAY_MPIF", modules: &[] },
-    Way { name: "use mpi", define: "-DWAY_MPI", modules: &["mpi_connect.f90"] },
-    Way { name: "use mpi_f08", define: "-DWAY_F08", modules: &["mpi_connect.f90", "mpi_connect_f08.f90"] },
+    Way { name: "mpif.h", define: "-DWAY_MPIF", modules: &[], mpis: &["openmpi4", "mpich4", "lam", "impi"] },
+    Way { name: "use mpi", define: "-DWAY_MPI", modules: &["mpi_connect.f90"], mpis: &["openmpi4", "mpich4", "impi"] },
+    Way {
+        name: "use mpi_f08",
+        define: "-DWAY_F08",
+        modules: &["mpi_connect.f90", "mpi_connect_f08.f90"],
+        mpis: &["openmpi4", "mpich4"],
+    },
 ];
 
+impl Way {
+    /// Whether an MPI has it.
+    pub fn is_in(&self, mpi: &Mpi) -> bool {
+        self.mpis.contains(&mpi.name)
+    }
+}
+
 /// Compiles `c-tests/fortran/NAME.F90` in one way, with our modules if it is to be linked with the library. Where the MPI
-/// has no Fortran of this kind, the compiler says what is missing.
+/// has no Fortran of this kind, the compiler says what is missing. What a program needs in C lies beside it, as NAME_marks.c.
 pub fn compile_fortran(mpi: &Mpi, way: &Way, name: &str, library: Library) -> Result<PathBuf, String> {
     let sources = root().join("c-tests/fortran");
     let include = root().join("include");
@@ -94,7 +108,13 @@ pub fn compile_fortran(mpi: &Mpi, way: &Way, name: &str, library: Library) -> Re
     let modules = if library == Library::Linked { way.modules } else { &[] };
     let mut all: Vec<_> = modules.iter().map(|m| include.join(m)).collect();
     all.push(sources.join(format!("{name}.F90")));
-    let headers = [sources.join("way.h"), sources.join("check.h"), include.join("mpif_connect.h")];
+    let mut headers = ["way.h", "check.h", "../c/kit.h", "../c/cost.h"].map(|h| sources.join(h)).to_vec();
+    headers.push(include.join("mpif_connect.h"));
+    let marks = sources.join(format!("{name}_marks.c"));
+    if marks.exists() {
+        flags.push("-DKIT_WEAK".into());
+        all.push(marks);
+    }
     let after = if library == Library::Linked { linked() } else { Vec::new() };
     try_make(mpi.fortran(), &flags, &all, &folder.join(name), &headers, &after)
 }

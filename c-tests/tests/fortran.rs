@@ -6,17 +6,9 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the MPIs have for gfortran; in the other cells the compiler must find something missing, and says what.
-const HAVE: [(&str, &[&str]); 4] = [
-    ("openmpi4", &["mpif.h", "use mpi", "use mpi_f08"]),
-    ("mpich4", &["mpif.h", "use mpi", "use mpi_f08"]),
-    ("lam", &["mpif.h"]),
-    ("impi", &["mpif.h", "use mpi"]),
-];
-
-/// The compiled program, or why there is none.
+/// The compiled program, or why there is none: then the compiler must find something missing, and says what.
 fn program(mpi: &Mpi, way: &Way, name: &str, library: Library) -> Result<PathBuf, String> {
-    let expected = HAVE.iter().any(|(m, ways)| *m == mpi.name && ways.contains(&way.name));
+    let expected = way.is_in(mpi);
     match compile_fortran(mpi, way, name, library) {
         Ok(program) if expected => Ok(program),
         Err(said) if !expected => {

@@ -39,14 +39,50 @@ fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'s
 
 /// Whether an argument may be ours, in a few instructions: asked of every native call once something of ours lives.
 fn quick_test(function: &Function) -> String {
-    let asked = function.args.iter().filter(|a| a.handle().is_some()).map(|arg| {
+    let asked = function.args.iter().filter_map(|arg| {
         let at = format!("r#{}", arg.name);
-        match arg.mark.as_str() {
-            "Request[]" => format!("crate::request::any_token({at}, r#{} as i32)", function.args[0].name),
-            mark => questions(function, &at, mark).0,
-        }
+        Some(match arg.handle().map(|_| arg.mark.as_str()) {
+            None => return None,
+            Some("Comm") => format!("crate::inter::maybe({at})"),
+            Some("Comm*") => format!("crate::inter::maybe_at({at})"),
+            Some("Request[]") => format!("crate::token::REQUEST.maybe_among({at}, r#{} as i32)", function.args[0].name),
+            Some(mark) => match mark.strip_suffix('*') {
+                Some(kind) => format!("crate::token::{}.maybe_at({at})", kind.to_uppercase()),
+                None => format!("crate::token::{}.maybe({at})", mark.to_uppercase()),
+            },
+        })
     });
-    asked.collect::<Vec<_>>().join(" || ")
+    let asked: Vec<_> = asked.collect();
+    match function.name.split_once('_') {
+        // From an INTEGER.
+        Some((kind, _)) if asked.is_empty() => {
+            format!("crate::token::{}.maybe(r#{})", kind.to_uppercase(), function.args[0].name)
+        }
+        _ => asked.join(" || "),
+    }
+}
+
+/// Which argument is a communicator, if that is all there is to look at.
+fn lone_comm(function: &Function) -> Option<usize> {
+    let mut marked = function.args.iter().enumerate().filter(|(_, arg)| arg.handle().is_some());
+    let (at, arg) = marked.next()?;
+    (marked.next().is_none() && arg.mark == "Comm").then_some(at)
+}
+
+/// The same as the test of `quick_test`, by hand: so calls with more than six arguments need no copy of them.
+fn look_at_comm(name: &str, at: usize) -> String {
+    let comm = match ["edi", "esi", "edx", "ecx", "r8d", "r9d"].get(at) {
+        Some(register) => (*register).to_owned(),
+        // Above the caller's address.
+        None => format!("dword ptr [rsp + {}]", 8 * (at - 5)),
+    };
+    format!(
+        "#[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn checked_{name}<const K: usize>() {{\n    naked_asm!(\n        \
+         \"imul r10d, {comm}, {{spread}}\", \"shr r10d, {{shift}}\", \"lea r11, [rip + {{filter}}]\",\n        \
+         \"cmp word ptr [r11 + 2 * r10], 0\", \"jne {{served}}\", \"jmp qword ptr [rip + {{native}} + {{at}}]\",\n        \
+         spread = const crate::inter::SPREAD, shift = const crate::inter::SHIFT, filter = sym crate::inter::FILTER,\n        \
+         served = sym served_{name}::<K>, native = sym forward::NATIVE, at = const K * size_of::<usize>(),\n    )\n}}"
+    )
 }
 
 pub fn generate(table: &str) -> Result<String, String> {
@@ -102,10 +138,14 @@ pub fn generate(table: &str) -> Result<String, String> {
                     let outs = outs.join(", ");
                     served = format!("if [{outs}].contains(&0) {{ nowhere({face}, {place}) }} else {{ {served} }}");
                 }
+                // Whether a communicator is ours, the function itself finds out.
+                if marked().any(|a| a.mark != "Comm") {
+                    served = format!("if {any} {{ {served} }} else {{ None }}");
+                }
                 writeln!(
                     body,
                     "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
-                     if let Some(code) = unsafe {{ if {any} {{ {served} }} else {{ None }} }} {{\n        return code;\n    }}"
+                     if let Some(code) = unsafe {{ {served} }} {{\n        return code;\n    }}"
                 )
                 .unwrap();
             }
@@ -141,7 +181,7 @@ pub fn generate(table: &str) -> Result<String, String> {
             "// SAFETY: `forward::native` gives the function of this index, which takes these arguments.\n    \
              unsafe {{ std::mem::transmute::<*const (), {fn_type}>(forward::native(K))({values}) }}"
         );
-        // `checked` needs no stack of its own: both calls at its end are jumps.
+        // The calls at its end are jumps, where all arguments are in registers.
         let begin = |w: &mut String, kind: &str| {
             writeln!(w, "#[allow(non_snake_case)]\nunsafe extern \"C\" fn {kind}_{name}<const K: usize>({params}) -> {result} {{")
                 .unwrap();
@@ -151,21 +191,25 @@ pub fn generate(table: &str) -> Result<String, String> {
                 begin(w, "checked");
                 writeln!(w, "{body}}}").unwrap();
             }
-            Way::Convert | Way::Native | Way::Below => {
+            Way::Native | Way::Below => {
                 begin(w, "checked");
                 writeln!(w, "{body}    {forward}\n}}").unwrap();
             }
-            Way::Ours | Way::Refuse => {
-                let quick = quick_test(f);
-                begin(w, "checked");
-                writeln!(
-                    w,
-                    "    let native = forward::known(K);\n    \
-                     // SAFETY: the arguments are the caller's, as MPI_{name} takes them; the function of this index takes them too.\n    \
-                     unsafe {{\n        if native.is_null() || {quick} {{\n            return served_{name}::<K>({values});\n        }}\n        \
-                     std::mem::transmute::<*const (), {fn_type}>(native)({values})\n    }}\n}}"
-                )
-                .unwrap();
+            Way::Ours | Way::Refuse | Way::Convert => {
+                if let Some(at) = lone_comm(f) {
+                    writeln!(w, "{}", look_at_comm(name, at)).unwrap();
+                } else {
+                    begin(w, "checked");
+                    let quick = quick_test(f);
+                    writeln!(
+                        w,
+                        "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them; so does the function of this index, which \
+                     has been found.\n    \
+                     unsafe {{\n        if {quick} {{\n            return served_{name}::<K>({values});\n        }}\n        \
+                     std::mem::transmute::<*const (), {fn_type}>(forward::found(K))({values})\n    }}\n}}"
+                    )
+                    .unwrap();
+                }
                 writeln!(w, "#[inline(never)]").unwrap();
                 begin(w, "served");
                 writeln!(w, "{body}    {forward}\n}}").unwrap();

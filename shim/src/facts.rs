@@ -34,43 +34,56 @@ impl Hasher for HandleHasher {
 
 const PLACES_LOG: u32 = 8;
 
+#[inline(always)]
+const fn place_of(handle: Handle) -> usize {
+    (handle.wrapping_mul(SPREAD) >> (u64::BITS - PLACES_LOG)) as usize
+}
+
+/// A number that has another place than 0, which stands for no handle in all other places.
+const ELSEWHERE: u64 = 1;
+const _: () = assert!(place_of(ELSEWHERE) != place_of(0));
+
 pub struct Facts<const WORDS: usize> {
     places: [Place<WORDS>; 1 << PLACES_LOG],
 }
 
+#[repr(align(32))]
 struct Place<const WORDS: usize> {
     /// Odd while the rest is written; another after each change. A reader who sees one even version before and after has
     /// seen the words that belong together.
     version: AtomicU32,
-    /// The complement of the handle; 0: there is none.
-    unlike: AtomicU64,
+    /// One that has another place: there is none.
+    handle: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
 impl<const WORDS: usize> Facts<WORDS> {
     pub const fn new() -> Facts<WORDS> {
-        Facts { places: [const { Place::new() }; 1 << PLACES_LOG] }
+        let mut places = [const { Place::new() }; 1 << PLACES_LOG];
+        places[place_of(0)].handle = AtomicU64::new(ELSEWHERE);
+        Facts { places }
     }
 
+    #[inline(always)]
     fn place(&self, handle: Handle) -> &Place<WORDS> {
-        &self.places[(handle.wrapping_mul(SPREAD) >> (u64::BITS - PLACES_LOG)) as usize]
+        &self.places[place_of(handle)]
     }
 
     #[inline(always)]
     pub fn get(&self, handle: Handle) -> Option<[u64; WORDS]> {
         let place = self.place(handle);
         let version = place.version.load(Ordering::Acquire);
-        let unlike = place.unlike.load(Ordering::Relaxed);
+        let found = place.handle.load(Ordering::Relaxed);
         let words = std::array::from_fn(|i| place.words[i].load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         let whole = version & 1 == 0 && place.version.load(Ordering::Relaxed) == version;
-        (whole && unlike == !handle && unlike != 0).then_some(words)
+        (whole && found == handle).then_some(words)
     }
 
     pub fn put(&self, handle: Handle, words: [u64; WORDS]) {
         let place = self.place(handle);
         place.write(|| {
-            place.unlike.store(!handle, Ordering::Relaxed);
+            place.handle.store(handle, Ordering::Relaxed);
             place.words.iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
         });
     }
@@ -78,8 +91,9 @@ impl<const WORDS: usize> Facts<WORDS> {
     pub fn forget(&self, handle: Handle) {
         let place = self.place(handle);
         place.write(|| {
-            if place.unlike.load(Ordering::Relaxed) == !handle {
-                place.unlike.store(0, Ordering::Relaxed);
+            if place.handle.load(Ordering::Relaxed) == handle {
+                let none = if place_of(handle) == place_of(0) { ELSEWHERE } else { 0 };
+                place.handle.store(none, Ordering::Relaxed);
             }
         });
     }
@@ -88,7 +102,7 @@ impl<const WORDS: usize> Facts<WORDS> {
 impl<const WORDS: usize> Place<WORDS> {
     const fn new() -> Place<WORDS> {
         let words = [const { AtomicU64::new(0) }; WORDS];
-        Place { version: AtomicU32::new(0), unlike: AtomicU64::new(0), words }
+        Place { version: AtomicU32::new(0), handle: AtomicU64::new(0), words }
     }
 
     /// Writers are few and short: one waits for the other.
@@ -115,7 +129,7 @@ mod tests {
     #[test]
     fn a_place_has_the_last_handle_that_was_put_there() {
         static FACTS: Facts<2> = Facts::new();
-        assert_eq!([0, 7, u64::MAX].map(|handle| FACTS.get(handle)), [None; 3]);
+        assert_eq!([0, ELSEWHERE, 7, u64::MAX].map(|handle| FACTS.get(handle)), [None; 4]);
         for handle in 0..10_000 {
             FACTS.put(handle, [handle, handle + 1]);
             assert_eq!(FACTS.get(handle), Some([handle, handle + 1]));
@@ -123,8 +137,8 @@ mod tests {
         let known = (0..10_000).filter(|handle| FACTS.get(*handle).is_some()).count();
         assert!((200..=256).contains(&known), "{known}");
         assert!((0..10_000).all(|h| FACTS.get(h).is_none_or(|words| words == [h, h + 1])));
-        FACTS.forget(9_999);
-        assert_eq!(FACTS.get(9_999), None);
+        (0..10_000).for_each(|handle| FACTS.forget(handle));
+        assert!((0..10_000).all(|handle| FACTS.get(handle).is_none()));
     }
 
     /// Words of one handle are never seen as another's, nor half of them.

@@ -136,18 +136,25 @@ pub fn origin(address: *const c_void) -> Option<(CString, *const c_void)> {
 
 // ---------------------------------------------------------------------------------------------- the program's calls
 
-static NATIVE: [AtomicPtr<()>; 2 * FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2 * FUNCTIONS];
+pub static NATIVE: [AtomicPtr<()>; 2 * FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2 * FUNCTIONS];
 
-/// What a native call of this slot goes to, if it has been found; else null.
+/// What a native call of this slot goes to. Null until it has been looked for.
 #[inline(always)]
-pub fn known(slot: usize) -> *const () {
+pub fn found(slot: usize) -> *const () {
     NATIVE[slot].load(Ordering::Relaxed)
 }
 
 /// What a native call of this slot goes to.
 pub fn native(slot: usize) -> *const () {
-    let known = NATIVE[slot].load(Ordering::Relaxed);
-    if known.is_null() { find_native(slot).unwrap_or(absent()) } else { known }
+    let found = found(slot);
+    if found.is_null() { find_native(slot).unwrap_or(absent()) } else { found }
+}
+
+/// The same, found for good: if there is nothing, there never will be.
+pub fn settle_native(slot: usize) {
+    if found(slot).is_null() && find_native(slot).is_none() {
+        NATIVE[slot].store(absent().cast_mut(), Ordering::Relaxed);
+    }
 }
 
 /// Finds what a native call of this slot goes to; `None` while there is nothing.

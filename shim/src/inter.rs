@@ -8,7 +8,7 @@
 //! operation must keep its inter-communicator; it does so by a spare reference, under the node's lock, so that nothing is
 //! counted from one message to the next.
 
-use crate::abi;
+use crate::abi::{self, Abi};
 use crate::entry::node;
 use crate::error::Place;
 use crate::facts::{ByHandle, Facts};
@@ -93,17 +93,19 @@ impl Inter {
 
     /// What [`known`] tells of it.
     fn words(&self) -> [u64; 4] {
-        let foreign = u64::from(self.remote.foreign.is_some());
+        let foreign = if self.remote.foreign.is_some() { FOREIGN } else { 0 };
+        let calls_itself = if abi::get().family.calls_itself { CALLS_ITSELF } else { 0 };
         [
             self.id.to_bits(),
             u64::from(*self.tag_ub as u32) | u64::from(self.remote.size()) << 32,
-            foreign,
+            foreign | calls_itself,
             std::ptr::from_ref(self) as u64,
         ]
     }
 
     /// An operation is over that had this reference. One that is given back may be the last: it is dropped without the
     /// lock.
+    #[inline(always)]
     #[must_use]
     pub fn let_go(self: Arc<Inter>, core: &mut Core) -> Option<Arc<Inter>> {
         // SAFETY: the reference is in here itself, or given back.
@@ -188,6 +190,10 @@ fn live() -> RwLockWriteGuard<'static, ByHandle<Arc<Inter>>> {
 /// Those of them that nobody is freeing.
 static KNOWN: Facts<4> = Facts::new();
 
+/// In the third word: what comes from there is converted; the MPI below calls itself by public names.
+const FOREIGN: u64 = 1;
+const CALLS_ITSELF: u64 = 2;
+
 /// How many have been removed. Changed under the node's lock.
 static REMOVED: AtomicUsize = AtomicUsize::new(0);
 
@@ -199,26 +205,30 @@ pub struct Known {
     pub tag_ub: c_int,
     /// What comes from there is converted.
     pub foreign: bool,
+    pub place: Whereabouts,
+}
+
+/// The inter-communicator itself, for whoever finds under the node's lock that it is still there.
+#[derive(Clone, Copy)]
+pub struct Whereabouts {
     at: *const Inter,
     removed: usize,
 }
 
 /// `None`: none of ours, or to be looked for by [`find`].
 #[inline(always)]
-pub fn known(comm: usize) -> Option<Known> {
-    let abi = abi::known()?;
+pub fn known(abi: &Abi, comm: usize) -> Option<Known> {
     let removed = REMOVED.load(Ordering::Acquire);
-    let [id, numbers, foreign, at] = KNOWN.get(comm as u64 & abi.mask)?;
-    if abi.family.calls_itself && is_below() {
+    let [id, numbers, flags, at] = KNOWN.get(comm as u64 & abi.mask)?;
+    if flags & CALLS_ITSELF != 0 && is_below() {
         return None;
     }
     Some(Known {
         id: InterId::from_bits(id),
         remote_size: (numbers >> 32) as u32,
         tag_ub: numbers as c_int,
-        foreign: foreign != 0,
-        at: at as *const Inter,
-        removed,
+        foreign: flags & FOREIGN != 0,
+        place: Whereabouts { at: at as *const Inter, removed },
     })
 }
 
@@ -228,32 +238,50 @@ fn is_below() -> bool {
     BELOW.get()
 }
 
-impl Known {
-    /// A reference for an operation that begins now. `None`: it may have gone meanwhile.
+impl Whereabouts {
+    /// Whether it is still there. While the lock is held it stays so.
     #[inline(always)]
-    pub fn hold(&self, core: &mut Core) -> Option<Arc<Inter>> {
-        if REMOVED.load(Ordering::Relaxed) != self.removed {
+    pub fn is_there(self, _core: &Core) -> bool {
+        REMOVED.load(Ordering::Relaxed) == self.removed
+    }
+
+    /// A reference for an operation that is under way. `None`: it has gone.
+    #[inline(always)]
+    pub fn hold(self, core: &mut Core) -> Option<Arc<Inter>> {
+        if !self.is_there(core) {
             return None;
         }
         // SAFETY: it was in the table when `removed` was read, and has not been removed since: that is told under the
         // node's lock, which we have, by somebody who has a reference until then.
-        unsafe {
-            let spare = (*self.at).spare.with(core, |_, spare| spare.references.pop());
-            Some(spare.unwrap_or_else(|| {
-                Arc::increment_strong_count(self.at);
-                Arc::from_raw(self.at)
-            }))
-        }
+        let inter = unsafe { &*self.at };
+        let spare = inter.spare.with(core, |_, spare| spare.references.pop());
+        // SAFETY: as above; it lies in an `Arc`, as all do that are known.
+        Some(spare.unwrap_or_else(|| unsafe { one_more(self.at) }))
     }
 }
 
-/// How many live carriers have this hash: zero says "not ours" in a few instructions.
-static FILTER: [AtomicU16; 4096] = [const { AtomicU16::new(0) }; 4096];
+/// # Safety
+/// One that is alive, in an `Arc`.
+#[cold]
+unsafe fn one_more(inter: *const Inter) -> Arc<Inter> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        Arc::increment_strong_count(inter);
+        Arc::from_raw(inter)
+    }
+}
 
-/// By the low half alone, in which handles differ: so it is the same whatever the ABI's width.
+/// How many live carriers have this hash: zero says "not ours" in a few instructions. The entries look here themselves.
+pub static FILTER: [AtomicU16; 1 << (u32::BITS - SHIFT)] = [const { AtomicU16::new(0) }; 1 << (u32::BITS - SHIFT)];
+
+/// A factor for the low half of a handle, in which handles differ whatever the ABI's width, and how far the product is
+/// shifted then.
+pub const SPREAD: i32 = 0x9e37_79b9_u32 as i32;
+pub const SHIFT: u32 = 20;
+
 #[inline(always)]
 fn hash(handle: Handle) -> usize {
-    ((handle as u32).wrapping_mul(0x9e37_79b9) >> 20) as usize
+    ((handle as u32).wrapping_mul(SPREAD as u32) >> SHIFT) as usize
 }
 
 /// False: certainly none of ours. Called for native communicators of any program, before anything else.

@@ -48,9 +48,9 @@ pub unsafe fn is_token_at(at: usize) -> bool {
 
 /// As an INTEGER of Fortran, for an MPI that asks.
 pub fn to_int(token: u64) -> Option<c_int> {
-    token::to_int(token, &token::MESSAGE, abi::INTEGER_MESSAGE)
+    token::to_int(token, &token::MESSAGE)
 }
 
 pub fn from_int(int: c_int) -> Option<u64> {
-    token::from_int(int, &token::MESSAGE, abi::INTEGER_MESSAGE)
+    token::from_int(int, &token::MESSAGE)
 }

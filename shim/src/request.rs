@@ -5,7 +5,7 @@ use crate::abi::{self, Status};
 use crate::entry::node;
 use crate::error::{Class, Failure, Place};
 use crate::flush::Flush;
-use crate::inter::Inter;
+use crate::inter::{Inter, Whereabouts};
 use crate::locked::Locked;
 use crate::token::{self, Behind, Live};
 use node::{Core, Fault, Layout, Mode, Node, OpId, Outcome, partitioned_tag, user_tag};
@@ -237,17 +237,26 @@ impl Request {
 }
 
 /// What the outcome of an operation means to the program.
-#[inline]
 pub fn completion(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Completion {
-    match outcome {
-        Outcome::Sent => empty(),
-        Outcome::Received(e) => Completion { status: received(e), failure: None },
-        outcome => unusual(call, inter, to, outcome),
+    match usual(&outcome) {
+        Some(status) => Completion { status, failure: None },
+        None => unusual(call, inter, to, outcome),
     }
 }
 
-fn received(e: node::Envelope) -> Status {
-    Status { source: e.source as c_int, tag: user_tag(e.tag) as c_int, bytes: e.size, ..abi::get().empty_status() }
+/// The status, when there is no more to tell.
+#[inline(always)]
+fn usual(outcome: &Outcome) -> Option<Status> {
+    match outcome {
+        Outcome::Sent => Some(abi::get().empty_status()),
+        Outcome::Received(e) => Some(received(e)),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn received(e: &node::Envelope) -> Status {
+    Status { source: e.source as c_int, tag: user_tag(e.tag) as c_int, bytes: e.size, cancelled: false, error: None }
 }
 
 #[cold]
@@ -255,7 +264,7 @@ fn unusual(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Com
     let truncated = |e: node::Envelope, what: &str| {
         let (source, tag) = (e.source, user_tag(e.tag));
         let text = format!("{call}: the message from rank {source} with tag {tag} {what}");
-        Completion { status: received(e), failure: Some(Failure::new(Class::Truncate, text)) }
+        Completion { status: received(&e), failure: Some(Failure::new(Class::Truncate, text)) }
     };
     match outcome {
         Outcome::Sent | Outcome::Received(_) => empty(),
@@ -313,6 +322,28 @@ pub fn insert(live: &mut Live<Request>, request: Request) -> Option<u64> {
     live.insert(stays, request)
 }
 
+/// A request for an operation that begins now. `None`: the inter-communicator has gone, or there is no room for one more;
+/// then nothing has begun.
+#[inline(always)]
+pub fn begin(
+    core: &mut Core,
+    place: Whereabouts,
+    call: &'static str,
+    to: Peer,
+    begin: impl FnOnce(&mut Core) -> OpId,
+) -> Option<u64> {
+    live(core, |core, live| {
+        let inter = place.hold(core)?;
+        // The number of the operation is known when there is a place for it.
+        let token = live.insert(false, Request { inter: Some(inter), work: Work::Nothing, call, to, more: None })?;
+        let work = Work::Op(begin(core));
+        if let Some(request) = live.get(token) {
+            request.work = work;
+        }
+        Some(token)
+    })
+}
+
 /// The token that all sends share which were over when their call returned. There is none where a Fortran layer keeps
 /// something of its own for each request.
 #[inline]
@@ -355,29 +386,99 @@ pub fn remove(live: &mut Live<Request>, token: u64) -> Option<Request> {
     if is_sent(token) { live.get(token).cloned() } else { live.remove(token) }
 }
 
-/// A request that has been ended.
-pub struct Ended {
-    pub completion: Completion,
-    /// What the program's handle is now.
-    pub handle: u64,
-    /// To be dropped without the lock: the inter-communicator may end with it. There when there is a failure.
-    pub inter: Option<Arc<Inter>>,
+/// How the end of a request went.
+pub enum End {
+    /// It is not complete.
+    Not,
+    /// There is no such request.
+    Stale,
+    /// It is over, and the program has its status and handle.
+    Told,
+    /// It is over, and there is something to be done without the lock.
+    Else(Box<Ended>),
 }
 
-/// Ends a request if it is complete: it is gone, unless it may be started again. `Some(None)`: there is none.
-#[inline]
-pub fn end(core: &mut Core, live: &mut Live<Request>, token: u64) -> Option<Option<Ended>> {
-    let Some(request) = live.get(token) else { return Some(None) };
-    let completion = request.take(core)?;
-    let failed = completion.failure.is_some();
-    if request.plan().is_some() {
-        request.work = Work::Inactive;
-        let inter = request.inter.clone().filter(|_| failed);
-        return Some(Some(Ended { completion, handle: token, inter }));
+impl End {
+    /// For those who wait.
+    #[inline(always)]
+    pub fn over(self) -> Option<End> {
+        if let End::Not = self { None } else { Some(self) }
     }
-    let inter = if is_sent(token) { None } else { live.remove(token)?.inter };
-    let inter = if failed { inter } else { inter.and_then(|inter| inter.let_go(core)) };
-    Some(Some(Ended { completion, handle: abi::get().request_null, inter }))
+}
+
+/// A request that is over: what the program is to see of it.
+pub struct Ended {
+    pub status: Status,
+    /// What the program's handle is now.
+    pub handle: u64,
+    pub failure: Option<Failure>,
+    /// The inter-communicator may end when this is dropped.
+    inter: Option<Arc<Inter>>,
+}
+
+impl Ended {
+    /// The failure, if there is one, and where it is raised.
+    pub fn failure(&self) -> Option<(&Failure, Place)> {
+        Some((self.failure.as_ref()?, self.inter.as_ref().map_or_else(Place::world, |inter| inter.errors())))
+    }
+}
+
+/// Ends a request if it is complete: it is gone, unless it may be started again. `tell` gives the program the status and
+/// what its handle is now.
+#[inline(always)]
+pub fn end(core: &mut Core, live: &mut Live<Request>, token: u64, tell: impl FnOnce(&Status, u64)) -> End {
+    let Some(request) = live.get(token) else { return End::Stale };
+    // The usual ones, in few steps.
+    if let (Work::Op(op), None) = (&request.work, &request.more) {
+        let Some(outcome) = core.test(*op) else { return End::Not };
+        let Some(status) = usual(&outcome) else {
+            let completion = request.completion(outcome);
+            return End::Else(end_with(completion, core, live, token));
+        };
+        let inter = request.inter.take().and_then(|inter| inter.let_go(core));
+        live.clear(token);
+        let handle = abi::get().request_null;
+        tell(&status, handle);
+        return inter.map_or(End::Told, |inter| {
+            End::Else(Box::new(Ended { status, handle, failure: None, inter: Some(inter) }))
+        });
+    }
+    let Some(completion) = request.take(core) else { return End::Not };
+    if completion.failure.is_some() {
+        return End::Else(end_with(completion, core, live, token));
+    }
+    let (handle, inter) = retire(core, live, token);
+    let status = completion.status;
+    tell(&status, handle);
+    inter.map_or(End::Told, |inter| End::Else(Box::new(Ended { status, handle, failure: None, inter: Some(inter) })))
+}
+
+/// The same, when the program is told by whoever gets this.
+pub fn end_apart(core: &mut Core, live: &mut Live<Request>, token: u64) -> Option<Box<Ended>> {
+    let completion = live.get(token)?.take(core)?;
+    Some(end_with(completion, core, live, token))
+}
+
+#[inline(never)]
+fn end_with(completion: Completion, core: &mut Core, live: &mut Live<Request>, token: u64) -> Box<Ended> {
+    let Completion { status, failure } = completion;
+    let kept = live.get(token).and_then(|request| request.inter.clone()).filter(|_| failure.is_some());
+    let (handle, last) = retire(core, live, token);
+    Box::new(Ended { status, handle, failure, inter: last.or(kept) })
+}
+
+/// A request is over: what the program's handle is now, and perhaps the last reference to its inter-communicator.
+fn retire(core: &mut Core, live: &mut Live<Request>, token: u64) -> (u64, Option<Arc<Inter>>) {
+    match live.get(token) {
+        Some(request) if request.plan().is_some() => {
+            request.work = Work::Inactive;
+            return (token, None);
+        }
+        Some(request) if request.inter.is_some() => {}
+        _ => return (abi::get().request_null, None),
+    }
+    let last = live.remove(token).and_then(|request| request.inter).and_then(|inter| inter.let_go(core));
+    (abi::get().request_null, last)
 }
 
 /// Whether nothing is under way on an inter-communicator that the program has a request for. Under the node's lock.
@@ -391,14 +492,12 @@ pub fn set_work(node: &Node, token: u64, work: Work) {
 
 /// # Safety
 /// None needed; the mark functions share one form.
-#[inline(always)]
 pub unsafe fn is_token(value: usize) -> bool {
     token::REQUEST.is_on(value)
 }
 
 /// # Safety
 /// `at` is null or the address of a request.
-#[inline(always)]
 pub unsafe fn is_token_at(at: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe { token::REQUEST.is_at(at) }
@@ -415,16 +514,6 @@ pub unsafe fn first_token(array: usize, count: i32) -> Option<usize> {
     (0..count).map(|i| unsafe { abi::load_handle(array + i * width) } as usize).find(|h| unsafe { is_token(*h) })
 }
 
-/// Whether any request of an array is ours: asked of every native call.
-///
-/// # Safety
-/// As for [`first_token`].
-#[inline(always)]
-pub unsafe fn any_token(array: usize, count: i32) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { token::REQUEST.is_among(array, count) }
-}
-
 /// Where Fortran layers look for the INTEGER.
 fn behind() -> Behind {
     token::behind(|integers| integers.request, abi::INTEGER_REQUEST)
@@ -432,9 +521,9 @@ fn behind() -> Behind {
 
 /// As an INTEGER of Fortran, for an MPI that asks.
 pub fn to_int(token: u64) -> Option<c_int> {
-    token::to_int(token, &token::REQUEST, abi::INTEGER_REQUEST)
+    token::to_int(token, &token::REQUEST)
 }
 
 pub fn from_int(int: c_int) -> Option<u64> {
-    token::from_int(int, &token::REQUEST, abi::INTEGER_REQUEST)
+    token::from_int(int, &token::REQUEST)
 }

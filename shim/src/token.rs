@@ -3,9 +3,12 @@
 //! Some Fortran layers look for the INTEGER of a handle in the object behind the handle. There, a token is the address of
 //! some memory of ours, in which that INTEGER has its place.
 
-use crate::abi::{Family, Integers};
-use crate::forward::Handle;
+use crate::abi::{Family, INTEGER_GROUP, INTEGER_MESSAGE, INTEGER_REQUEST, Integers, WIDE_TOKEN};
 use crate::{abi, forward};
+use std::arch::x86_64::{
+    __m128i, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+    _mm_set1_epi16, _mm_setzero_si128,
+};
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,11 +32,11 @@ pub enum Behind {
     /// An INTEGER that the layer itself puts there: LAM.
     Theirs(usize),
     /// The token as an INTEGER with these high bits, which the layer reads now and then: Open MPI.
-    Ours(usize, u64),
+    Ours(usize, u32),
 }
 
 /// Where the layer of this family looks for the INTEGER of a kind of handle.
-pub fn behind(place: fn(&Integers) -> usize, int_prefix: u64) -> Behind {
+pub fn behind(place: fn(&Integers) -> usize, int_prefix: u32) -> Behind {
     let family = abi::get().family;
     match (&family.integers, &family.also_behind) {
         (Some(integers), _) => Behind::Theirs(place(integers)),
@@ -83,36 +86,37 @@ struct Place<T> {
 
 const NONE: u32 = u32::MAX;
 
-/// The high bits of one kind of token, where entries find them without asking for the ABI; they look once it is known.
-pub struct Mark(AtomicU64);
+/// What tells one kind of token from native handles. `INT` are the high bits of its INTEGER of Fortran; the low half of the
+/// token has the same in every family, so that it is mostly enough to look at that, whatever a handle's width.
+pub struct Mark<const INT: u32> {
+    /// The high bits of the token, once the ABI is known.
+    prefix: AtomicU64,
+}
 
-pub static REQUEST: Mark = Mark(AtomicU64::new(u64::MAX));
-pub static GROUP: Mark = Mark(AtomicU64::new(u64::MAX));
-pub static MESSAGE: Mark = Mark(AtomicU64::new(u64::MAX));
-
-/// The bits of a value in a register that tell a token.
-static TELLING: AtomicU64 = AtomicU64::new(!COUNT_MASK);
+pub static REQUEST: Mark<INTEGER_REQUEST> = Mark::new();
+pub static GROUP: Mark<INTEGER_GROUP> = Mark::new();
+pub static MESSAGE: Mark<INTEGER_MESSAGE> = Mark::new();
 
 /// Called when the ABI has been found.
 pub fn note(family: &Family) {
-    if family.handle_bytes == 4 {
-        TELLING.store(!COUNT_MASK & u64::from(u32::MAX), Ordering::Relaxed);
-    }
-    REQUEST.0.store(family.request_token, Ordering::Relaxed);
-    GROUP.0.store(family.group_token, Ordering::Relaxed);
-    MESSAGE.0.store(family.message_token, Ordering::Relaxed);
+    REQUEST.prefix.store(family.request_token, Ordering::Relaxed);
+    GROUP.prefix.store(family.group_token, Ordering::Relaxed);
+    MESSAGE.prefix.store(family.message_token, Ordering::Relaxed);
 }
 
-impl Mark {
-    #[inline(always)]
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+impl<const INT: u32> Mark<INT> {
+    const fn new() -> Mark<INT> {
+        Mark { prefix: AtomicU64::new(u64::MAX) }
     }
 
-    /// Whether a value in a register is such a token.
+    fn prefix(&self) -> u64 {
+        self.prefix.load(Ordering::Relaxed)
+    }
+
+    /// Whether a value in a register may be such a token: false is certain. Asked of every native call, as the next two.
     #[inline(always)]
-    pub fn is_on(&self, value: usize) -> bool {
-        (value as u64 ^ self.get()) & TELLING.load(Ordering::Relaxed) == 0
+    pub fn maybe(&self, value: usize) -> bool {
+        (value as u32 ^ INT) as u64 <= COUNT_MASK
     }
 
     /// The same for a handle in memory.
@@ -120,60 +124,77 @@ impl Mark {
     /// # Safety
     /// `at` is null or the address of a handle.
     #[inline(always)]
-    pub unsafe fn is_at(&self, at: usize) -> bool {
-        // SAFETY: the caller's promise.
-        at != 0 && self.is(unsafe { abi::load_handle(at) })
+    pub unsafe fn maybe_at(&self, at: usize) -> bool {
+        // SAFETY: the caller's promise; a handle has four bytes at least.
+        at != 0 && self.maybe(unsafe { (at as *const u32).read() } as usize)
     }
 
-    #[inline(always)]
-    fn is(&self, handle: Handle) -> bool {
-        handle ^ self.get() <= COUNT_MASK
-    }
-
-    /// Whether any handle of an array is such a token. All are looked at, several at once.
+    /// The same for an array of handles, of which sixteen bytes at a time are looked at.
     ///
     /// # Safety
     /// `array` is null or the address of `count` handles.
     #[inline(always)]
-    pub unsafe fn is_among(&self, array: usize, count: i32) -> bool {
+    pub unsafe fn maybe_among(&self, array: usize, count: i32) -> bool {
         if array == 0 || count <= 0 {
             return false;
         }
-        // SAFETY: the caller's promise.
+        // Of each four bytes the last tells; of each eight the third pair, which hardly any address has.
+        // SAFETY: the caller's promise; SSE2 is part of the architecture.
         unsafe {
             if abi::is_wide() {
-                self.is_among_wide(std::slice::from_raw_parts(array as *const u64, count as usize))
+                let wanted = _mm_set1_epi16(WIDE_TOKEN as i16);
+                any_block::<0x3030>(array, count as usize * 8, |block| _mm_cmpeq_epi16(block, wanted))
+                    || (count % 2 != 0 && self.maybe_at(array + (count as usize - 1) * 8))
             } else {
-                let prefix = self.get() as u32;
-                let handles = std::slice::from_raw_parts(array as *const u32, count as usize);
-                handles.iter().fold(false, |any, handle| any | ((handle ^ prefix) & !(COUNT_MASK as u32) == 0))
+                let wanted = _mm_set1_epi8((INT >> COUNT_BITS) as i8);
+                any_block::<0x8888>(array, count as usize * 4, |block| _mm_cmpeq_epi8(block, wanted))
+                    || (count as usize / 4 * 4..count as usize).any(|i| self.maybe_at(array + i * 4))
             }
         }
     }
 
-    #[inline(always)]
-    fn is_among_wide(&self, handles: &[u64]) -> bool {
-        let high = (self.get() >> 32) as u32;
-        // The upper halves are seldom alike by chance: then there is a closer look.
-        handles.iter().fold(false, |any, handle| any | ((handle >> 32) as u32 == high))
-            && handles.iter().any(|handle| self.is(*handle))
+    /// Whether a value in a register is such a token, once the ABI is known.
+    pub fn is_on(&self, value: usize) -> bool {
+        let telling = if abi::is_wide() { u64::MAX } else { u64::from(u32::MAX) };
+        (value as u64 ^ self.prefix()) & telling <= COUNT_MASK
+    }
+
+    /// The same for a handle in memory.
+    ///
+    /// # Safety
+    /// `at` is null or the address of a handle.
+    pub unsafe fn is_at(&self, at: usize) -> bool {
+        // SAFETY: the caller's promise.
+        at != 0 && self.is_on(unsafe { abi::load_handle(at) } as usize)
+    }
+}
+
+/// Whether in any whole block of sixteen bytes what is `alike` has one of these bytes.
+///
+/// # Safety
+/// So many bytes are there.
+#[inline(always)]
+unsafe fn any_block<const BYTES: i32>(at: usize, bytes: usize, alike: impl Fn(__m128i) -> __m128i) -> bool {
+    // SAFETY: the caller's promise; SSE2 is part of the architecture.
+    unsafe {
+        let blocks = at as *const __m128i;
+        let found = (0..bytes / 16)
+            .fold(_mm_setzero_si128(), |found, i| _mm_or_si128(found, alike(_mm_loadu_si128(blocks.add(i)))));
+        _mm_movemask_epi8(found) & BYTES != 0
     }
 }
 
 /// A token as an INTEGER of Fortran, which no native conversion gives: `None` when the value is no token, or the Fortran
 /// layer does not ask.
-#[inline(always)]
-pub fn to_int(value: u64, mark: &Mark, int_prefix: u64) -> Option<c_int> {
-    let token = mark.is_on(value as usize) && abi::asks_for_integers();
-    token.then_some((int_prefix | value & COUNT_MASK) as c_int)
+pub fn to_int<const INT: u32>(token: u64, mark: &Mark<INT>) -> Option<c_int> {
+    let known = mark.is_on(token as usize) && abi::asks_for_integers();
+    known.then_some((INT | token as u32 & COUNT_MASK as u32) as c_int)
 }
 
 /// The token of such an INTEGER.
-#[inline(always)]
-pub fn from_int(int: c_int, mark: &Mark, int_prefix: u64) -> Option<u64> {
-    let int = u64::from(int as u32);
-    let token = int & !COUNT_MASK == int_prefix && abi::asks_for_integers();
-    token.then_some(mark.get() | int & COUNT_MASK)
+pub fn from_int<const INT: u32>(int: c_int, mark: &Mark<INT>) -> Option<u64> {
+    let known = mark.maybe(int as usize) && abi::asks_for_integers();
+    known.then_some(mark.prefix() | int as u64 & COUNT_MASK)
 }
 
 impl<T> Tokens<T> {
@@ -219,7 +240,7 @@ impl<T> Live<T> {
         let put = |at: usize, integer: c_int| unsafe { ((token as usize + at) as *mut c_int).write(integer) };
         match self.behind {
             Behind::Theirs(at) => put(at, NO_INTEGER),
-            Behind::Ours(at, int_prefix) if stays => put(at, (int_prefix | token & COUNT_MASK) as c_int),
+            Behind::Ours(at, int_prefix) if stays => put(at, (int_prefix | place.number) as c_int),
             _ => {}
         }
         Some(token)
@@ -230,23 +251,45 @@ impl<T> Live<T> {
     }
 
     #[inline]
-    pub fn get(&mut self, token: u64) -> Option<&mut T> {
+    fn get_place(&mut self, token: u64) -> Option<&mut Place<T>> {
         let number = (token & COUNT_MASK) as u32;
         let index = self.index(number);
-        self.places.get_mut(index).filter(|place| place.number == number)?.item.as_mut()
+        self.places.get_mut(index).filter(|place| place.number == number)
+    }
+
+    #[inline]
+    pub fn get(&mut self, token: u64) -> Option<&mut T> {
+        self.get_place(token)?.item.as_mut()
     }
 
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.places.iter().filter_map(|place| place.item.as_ref())
     }
 
-    /// Ends a token, and gives its INTEGER back if it got one.
-    #[inline]
+    /// Ends a token.
     pub fn remove(&mut self, token: u64) -> Option<T> {
+        let item = self.get_place(token)?.item.take()?;
+        self.give_up(token);
+        Some(item)
+    }
+
+    /// The same; the item is dropped where it lies.
+    #[inline]
+    pub fn clear(&mut self, token: u64) {
+        if let Some(place) = self.get_place(token)
+            && place.item.is_some()
+        {
+            place.item = None;
+            self.give_up(token);
+        }
+    }
+
+    /// The place of a token serves another now. Its INTEGER is given back if it got one.
+    #[inline]
+    fn give_up(&mut self, token: u64) {
         let number = (token & COUNT_MASK) as u32;
         let (index, turn) = (self.index(number), (self.places.len() as u32) << self.step_log);
-        let place = self.places.get_mut(index).filter(|place| place.number == number)?;
-        let item = place.item.take()?;
+        let place = &mut self.places[index];
         place.number = (number + turn) & (self.ring - 1) as u32;
         place.next = std::mem::replace(&mut self.free, index as u32);
         if let Behind::Theirs(at) = self.behind {
@@ -257,7 +300,6 @@ impl<T> Live<T> {
                 unsafe { forward::lam_free_integer(integer) };
             }
         }
-        Some(item)
     }
 
     /// Twice as many places, when all serve. Each token finds its own at one of two indices; the other is free.
@@ -334,6 +376,33 @@ mod tests {
         assert!((0..).zip(&many).all(|(n, token)| tokens.with(*token, |item| *item) == Some(n)));
         assert!((0..).zip(&many).all(|(n, token)| tokens.remove(*token) == Some(n)));
         assert!(many.iter().all(|token| tokens.with(*token, |_| ()).is_none()));
+    }
+
+    #[test]
+    fn one_token_among_native_handles_is_found() {
+        // Before an ABI is known, handles are looked at as ints.
+        let mut handles: Vec<u32> = (0..67).map(|n| 0x6c00_0000 | n).collect();
+        let among = |handles: &[u32]| unsafe { REQUEST.maybe_among(handles.as_ptr() as usize, handles.len() as i32) };
+        for count in 0..=handles.len() {
+            assert!(!among(&handles[..count]));
+            for at in 0..count {
+                let native = std::mem::replace(&mut handles[at], INTEGER_REQUEST | at as u32);
+                assert!(among(&handles[..count]));
+                handles[at] = native;
+            }
+        }
+    }
+
+    #[test]
+    fn tokens_of_all_families_are_told_by_their_lower_half() {
+        for family in abi::FAMILIES {
+            let tokens = [family.request_token, family.group_token, family.message_token];
+            for (token, int) in tokens.into_iter().zip([INTEGER_REQUEST, INTEGER_GROUP, INTEGER_MESSAGE]) {
+                assert_eq!((token as u32, token & COUNT_MASK), (int, 0));
+                let third = (token >> 32) as u16;
+                assert_eq!(third, if family.handle_bytes == 8 { WIDE_TOKEN as u16 } else { 0 });
+            }
+        }
     }
 
     #[test]

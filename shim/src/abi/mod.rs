@@ -84,15 +84,24 @@ pub struct Family {
 /// All families, in the order of the columns of `api/constants.txt`.
 pub static FAMILIES: [&Family; 4] = [&mpich::FAMILY, &openmpi::FAMILY, &standard::FAMILY, &lam::FAMILY];
 
-/// Tokens as INTEGERs of Fortran, where a Fortran layer asks for them by a call.
-pub const INTEGER_REQUEST: u64 = 0x2d00_0000;
-pub const INTEGER_GROUP: u64 = 0x0900_0000;
-pub const INTEGER_MESSAGE: u64 = 0x2e00_0000;
+/// Tokens as INTEGERs of Fortran, where a Fortran layer asks for them by a call. Where handles are ints, tokens are the
+/// same; where they are wider, the lower half is.
+pub const INTEGER_REQUEST: u32 = 0x2d00_0000;
+pub const INTEGER_GROUP: u32 = 0x0900_0000;
+pub const INTEGER_MESSAGE: u32 = 0x2e00_0000;
 
-/// Tokens where handles are as wide as a pointer: no address has these bits, and no small number.
-const WIDE_REQUEST_TOKEN: u64 = 0x4d43_0001_0000_0000;
-const WIDE_GROUP_TOKEN: u64 = 0x4d43_0002_0000_0000;
-const WIDE_MESSAGE_TOKEN: u64 = 0x4d43_0003_0000_0000;
+/// The third pair of bytes of tokens where handles are as wide as a pointer: that of an address where there must be memory.
+pub const WIDE_TOKEN: u64 = 0x4d43;
+
+/// Tokens behind which there is no memory: no address has these bits, and no small number.
+const BARE: u64 = WIDE_TOKEN << 48 | WIDE_TOKEN << 32;
+const BARE_REQUEST_TOKEN: u64 = BARE | INTEGER_REQUEST as u64;
+const BARE_GROUP_TOKEN: u64 = BARE | INTEGER_GROUP as u64;
+const BARE_MESSAGE_TOKEN: u64 = BARE | INTEGER_MESSAGE as u64;
+
+/// Tokens that are addresses.
+const ADDRESS_REQUEST_TOKEN: u64 = WIDE_TOKEN << 32 | INTEGER_REQUEST as u64;
+const ADDRESS_GROUP_TOKEN: u64 = WIDE_TOKEN << 32 | INTEGER_GROUP as u64;
 
 impl Const {
     /// `None`: this library has no such variable.

@@ -1,7 +1,10 @@
 //! Open MPI: handles are addresses, the predefined ones those of variables. An executable may hold its own copy of
 //! such a variable, so the address is asked for as the program sees it.
 
-use super::{Count, Family, Integers, OPENMPI, OPENMPI_KINDS, StatusLayout, WIDE_MESSAGE_TOKEN};
+use super::{
+    ADDRESS_GROUP_TOKEN, ADDRESS_REQUEST_TOKEN, BARE_MESSAGE_TOKEN, Count, Family, Integers, OPENMPI, OPENMPI_KINDS,
+    StatusLayout,
+};
 
 pub static FAMILY: Family = Family {
     name: "Open MPI",
@@ -9,9 +12,9 @@ pub static FAMILY: Family = Family {
     status: StatusLayout { size: 24, source: 0, tag: 4, error: 8, count: Count::Long { cancelled: 12, count: 16 } },
     // Addresses far from where Linux puts anything, and from each other: its Fortran layer looks behind a request that
     // stays, and a group that a call on groups gives.
-    request_token: 0x4d43_0100_0000,
-    group_token: 0x4d43_0300_0000,
-    message_token: WIDE_MESSAGE_TOKEN,
+    request_token: ADDRESS_REQUEST_TOKEN,
+    group_token: ADDRESS_GROUP_TOKEN,
+    message_token: BARE_MESSAGE_TOKEN,
     integers: None,
     also_behind: Some(Integers { request: 0x68, group: 0x18 }),
     bsend_overhead: 128,

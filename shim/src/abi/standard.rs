@@ -4,16 +4,16 @@
 //! therefore gives no value. Where a status keeps its count is left to the MPI; all that are known keep it alike.
 
 use super::{
-    Count, Family, STANDARD, STANDARD_KINDS, StatusLayout, WIDE_GROUP_TOKEN, WIDE_MESSAGE_TOKEN, WIDE_REQUEST_TOKEN,
+    BARE_GROUP_TOKEN, BARE_MESSAGE_TOKEN, BARE_REQUEST_TOKEN, Count, Family, STANDARD, STANDARD_KINDS, StatusLayout,
 };
 
 pub static FAMILY: Family = Family {
     name: "standard",
     handle_bytes: 8,
     status: StatusLayout { size: 32, source: 0, tag: 4, error: 8, count: Count::SplitInts { low: 12, high: 16 } },
-    request_token: WIDE_REQUEST_TOKEN,
-    group_token: WIDE_GROUP_TOKEN,
-    message_token: WIDE_MESSAGE_TOKEN,
+    request_token: BARE_REQUEST_TOKEN,
+    group_token: BARE_GROUP_TOKEN,
+    message_token: BARE_MESSAGE_TOKEN,
     integers: None,
     also_behind: None,
     bsend_overhead: 512,

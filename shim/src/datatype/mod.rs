@@ -7,6 +7,7 @@ mod constructors;
 mod contents;
 mod map;
 
+use crate::abi::Abi;
 use crate::error::{Class, Failure};
 use crate::facts::{ByHandle, Facts};
 use crate::forward::{self as pmpi, Handle};
@@ -70,12 +71,12 @@ impl Trouble {
     }
 }
 
-/// How many bytes a buffer has, if it is one run of a type that is known. `None`: ask [`layout`].
+/// How many bytes a buffer has, if it is one run of a type that is known, and no large one. `None`: ask [`layout`].
 #[inline(always)]
-pub fn plain(buf: usize, count: i64, datatype: usize) -> Option<usize> {
-    let [each] = PLAIN.get(datatype as Handle & abi::known()?.mask)?;
-    let size = usize::try_from(count).ok()?.checked_mul(each as usize)?;
-    (isize::try_from(size).is_ok() && (buf != 0 || size == 0)).then_some(size)
+pub fn plain(abi: &Abi, buf: usize, count: i64, datatype: usize) -> Option<usize> {
+    let [each] = PLAIN.get(datatype as Handle & abi.mask)?;
+    let size = each as usize * u32::try_from(count).ok()? as usize;
+    (buf != 0 || size == 0).then_some(size)
 }
 
 /// The user's buffer as the engine sees it, after the checks that MPI makes.
@@ -170,7 +171,10 @@ fn element(call: &str, datatype: Handle) -> Result<Element<Shape>, Failure> {
 
 /// Under the lock of the cache.
 fn note_plain(datatype: Handle, element: &Element<Shape>) {
-    if let Some(each) = element.map.as_run().filter(|each| isize::try_from(*each) == Ok(element.extent)) {
+    // Small enough that a count of 32 bits of them is no more than an address space has.
+    if let Some(each) = element.map.as_run().and_then(|each| i32::try_from(each).ok())
+        && each as isize == element.extent
+    {
         PLAIN.put(datatype, [each as u64]);
     }
 }

@@ -3,11 +3,11 @@
 //! A mixed array is split by looking at the values. Nothing native is consumed by a Test while one of ours is
 //! pending: ours are looked at first, then the MPI below is asked, then both are committed.
 
-use crate::abi;
+use crate::abi::{self, Status};
 use crate::entry::node;
 use crate::error::{self, Class, Failure, Place, raise};
 use crate::forward as pmpi;
-use crate::request::{self, Ended, Request};
+use crate::request::{self, End, Ended, Request};
 use crate::token::Live;
 use crate::wait::{look, wait};
 use node::{Core, Node};
@@ -52,18 +52,33 @@ unsafe fn was_sent(at: usize, token: u64, status: usize) -> bool {
     sent
 }
 
-/// What the program sees of a request that has been ended. `None`: there was none.
-unsafe fn conclude(call: &str, ended: Option<Ended>, at: usize, status: usize) -> c_int {
-    let Some(Ended { completion, handle, inter }) = ended else { return stale(call) };
+/// The answer of a call on the request at `at`, which is over.
+#[inline(always)]
+unsafe fn answer(call: &str, end: End, at: usize, status: usize) -> c_int {
+    match end {
+        End::Told | End::Not => 0,
+        End::Stale => stale(call),
+        End::Else(ended) => {
+            // SAFETY: the program's request and status.
+            unsafe { tell(at, status, &ended.status, ended.handle) };
+            raise_of(&ended)
+        }
+    }
+}
+
+/// What the program sees of a request that is over.
+#[inline(always)]
+unsafe fn tell(at: usize, place: usize, status: &Status, handle: u64) {
     // SAFETY: the program's request and status.
     unsafe {
         abi::store_handle(at, handle);
-        abi::get().write_status(status, &completion.status);
+        abi::get().write_status(place, status);
     }
-    match (completion.failure, inter) {
-        (Some(failure), Some(inter)) => raise(inter.errors(), &failure),
-        _ => 0,
-    }
+}
+
+/// The answer of a call on one request.
+pub(super) fn raise_of(ended: &Ended) -> c_int {
+    ended.failure().map_or(0, |(failure, place)| raise(place, failure))
 }
 
 pub unsafe fn Wait(at: usize, status: usize) -> Answer {
@@ -73,13 +88,11 @@ pub unsafe fn Wait(at: usize, status: usize) -> Answer {
         if was_sent(at, token, status) {
             return Some(0);
         }
-        Some(match node() {
-            Ok(node) => {
-                let ended = wait(node, |core| request::live(core, |core, live| request::end(core, live, token)));
-                conclude("MPI_Wait", ended, at, status)
-            }
-            Err(failure) => raise(Place::world(), &failure),
-        })
+        let Some(node) = Node::running() else { return Some(no_node()) };
+        let end = |core: &mut Core, live: &mut Live<Request>| {
+            request::end(core, live, token, |found, handle| tell(at, status, found, handle)).over()
+        };
+        Some(answer("MPI_Wait", wait(node, |core| request::live(core, end)), at, status))
     }
 }
 
@@ -92,15 +105,20 @@ pub unsafe fn Test(at: usize, flag: usize, status: usize) -> Answer {
             flag.write(1);
             return Some(0);
         }
-        Some(match node() {
-            Ok(node) => {
-                let ended = look(node, |core| request::live(core, |core, live| request::end(core, live, token)));
-                flag.write(ended.is_some().into());
-                ended.map_or(0, |ended| conclude("MPI_Test", ended, at, status))
-            }
-            Err(failure) => raise(Place::world(), &failure),
-        })
+        let Some(node) = Node::running() else { return Some(no_node()) };
+        let end = |core: &mut Core, live: &mut Live<Request>| {
+            request::end(core, live, token, |found, handle| tell(at, status, found, handle)).over()
+        };
+        let end = look(node, |core| request::live(core, end));
+        flag.write(end.is_some().into());
+        Some(end.map_or(0, |end| answer("MPI_Test", end, at, status)))
     }
+}
+
+/// Requests are of no use here.
+#[cold]
+fn no_node() -> c_int {
+    node().map_or_else(|failure| raise(Place::world(), &failure), |_| 0)
 }
 
 // ------------------------------------------------------------------------------------------------------------ arrays
@@ -153,8 +171,8 @@ impl NativeStatuses {
     }
 }
 
-/// Of ours, by index: ended, with something to do that is not done under the lock.
-pub(super) type Unusual = Vec<(usize, Ended)>;
+/// Of ours, by index: over, and something is to be done without the lock.
+pub(super) type Unusual = Vec<(usize, Box<Ended>)>;
 
 impl Mixed {
     unsafe fn split(call: &str, count: usize, array: usize) -> Result<Mixed, c_int> {
@@ -190,6 +208,25 @@ impl Mixed {
         self.ours.iter().all(|(_, token)| live.get(*token).is_none_or(|request| request.is_complete(core)))
     }
 
+    /// Ends the one of ours at index `i` if it is complete. Its status goes where `status` says.
+    #[inline(always)]
+    pub(super) fn end(
+        &self,
+        (core, live): (&mut Core, &mut Live<Request>),
+        (i, token): (usize, u64),
+        status: usize,
+        error: Option<c_int>,
+    ) -> End {
+        request::end(core, live, token, |found, handle| self.tell(i, status, &Status { error, ..*found }, handle))
+    }
+
+    /// What the program sees of the request at index `i`.
+    #[inline(always)]
+    pub(super) fn tell(&self, i: usize, place: usize, status: &Status, handle: u64) {
+        // SAFETY: the program's array and status.
+        unsafe { tell(self.array + i * abi::get().family.handle_bytes, place, status, handle) }
+    }
+
     /// Ends ours from the `next`-th on, one after the other, as far as they are complete; whether all are.
     fn end_ours(
         &self,
@@ -199,15 +236,12 @@ impl Mixed {
         unusual: &mut Unusual,
     ) -> bool {
         while let Some(&(i, token)) = self.ours.get(*next) {
-            match request::end(core, live, token) {
-                None => return false,
-                // SAFETY: the program's arrays.
-                Some(Some(ended)) if ended.inter.is_none() => unsafe {
-                    self.end(i, abi::get().status_at(statuses, i), &ended, Some(0));
-                },
-                Some(Some(ended)) => unusual.push((i, ended)),
-                // Another thread has taken it, which MPI forbids: there is nothing left to end.
-                Some(None) => {}
+            let status = abi::get().status_at(statuses, i);
+            match self.end((core, live), (i, token), status, Some(0)) {
+                End::Not => return false,
+                End::Else(ended) => unusual.push((i, ended)),
+                // Another thread may have taken it, which MPI forbids: there is nothing left to end.
+                End::Told | End::Stale => {}
             }
             *next += 1;
         }
@@ -221,16 +255,6 @@ impl Mixed {
             let place = (self.array + i * width) as *mut u8;
             // SAFETY: the program's array; `natives` holds as many handles as there are indices.
             unsafe { std::ptr::copy_nonoverlapping(self.natives.as_ptr().add(k * width), place, width) };
-        }
-    }
-
-    /// What the program sees of the request at this index, which has been ended.
-    pub(super) unsafe fn end(&self, i: usize, status: usize, ended: &Ended, error: Option<c_int>) {
-        let abi = abi::get();
-        // SAFETY: the program's array and status.
-        unsafe {
-            abi::store_handle(self.array + i * abi.family.handle_bytes, ended.handle);
-            abi.write_status(status, &abi::Status { error, ..ended.completion.status });
         }
     }
 
@@ -248,24 +272,18 @@ impl Mixed {
 
     /// Ends some of ours, whose statuses are where `status` says by order and index, and gives the answer of an array
     /// call: MPI_ERR_IN_STATUS when one of ours failed.
-    pub(super) unsafe fn array_answer(
-        &self,
-        native: c_int,
-        ended: Unusual,
-        status: impl Fn(usize, usize) -> usize,
-    ) -> c_int {
+    pub(super) fn array_answer(&self, native: c_int, ended: Unusual, status: impl Fn(usize, usize) -> usize) -> c_int {
         let mut first = None;
         for (n, (i, ended)) in ended.into_iter().enumerate() {
-            let code = ended.completion.failure.as_ref().map_or(0, error::code);
-            // SAFETY: the program's arrays.
-            unsafe { self.end(i, status(n, i), &ended, Some(code)) };
-            if let (Some(failure), Some(inter)) = (ended.completion.failure, ended.inter) {
-                first.get_or_insert((inter, failure));
+            let error = Some(ended.failure.as_ref().map_or(0, error::code));
+            self.tell(i, status(n, i), &Status { error, ..ended.status }, ended.handle);
+            if ended.failure.is_some() {
+                first.get_or_insert(ended);
             }
         }
-        match first {
+        match first.as_ref().and_then(|ended| ended.failure()) {
             None => native,
-            Some((inter, failure)) => error::raise_as(inter.errors(), abi::get().err_in_status, &failure),
+            Some((failure, place)) => error::raise_as(place, abi::get().err_in_status, failure),
         }
     }
 }

@@ -175,6 +175,9 @@ extern "C" fn resolve(slot: usize, caller: *const c_void) -> *const () {
         Looking::Never => false,
     };
     if looking {
+        if LOOKING[slot / 2] == Looking::OnceJoined {
+            forward::settle_native(slot);
+        }
         SLOTS[slot].store(CHECKED[slot].0.cast_mut(), Ordering::Relaxed);
         return CHECKED[slot].0;
     }
@@ -205,7 +208,8 @@ fn look_at_arguments() {
     let _filling = FILLING.lock().unwrap_or_else(|e| e.into_inner());
     if !JOINED.swap(true, Ordering::Relaxed) {
         for (i, (slot, code)) in SLOTS.iter().zip(&CHECKED).enumerate() {
-            if LOOKING[i / 2] != Looking::Never {
+            // What was never called has its resolver still, which does the same.
+            if LOOKING[i / 2] == Looking::OnceJoined && !forward::found(i).is_null() {
                 slot.store(code.0.cast_mut(), Ordering::Relaxed);
             }
         }

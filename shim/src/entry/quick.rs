@@ -8,125 +8,19 @@ use crate::abi::{self, Abi};
 use crate::datatype::plain;
 use crate::entry::p2p::{self, Message};
 use crate::error::raise;
-use crate::inter::{self, Inter, Known};
+use crate::inter::{self, Inter, Known, Whereabouts};
 use crate::left;
-use crate::request::{self, Peer, Request, Work, completion};
+use crate::request::{self, Peer, completion};
 use crate::wait::wait;
-use node::{Core, Envelope, Layout, Mode, Node, OpId, Outcome, Source, Tag, user_tag};
+use node::{Core, Envelope, InterId, Layout, Mode, Node, OpId, Outcome, Source, Tag, user_tag};
 use std::ffi::c_int;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 type Answer = Option<c_int>;
 
 /// A buffer as the program gives it: where, how many, of which type.
 pub(super) type Buffer = (usize, i64, usize);
-
-/// What a call needs of the rest.
-struct Ready {
-    known: Known,
-    abi: &'static Abi,
-    node: &'static Node,
-}
-
-#[inline(always)]
-fn ready(comm: usize) -> Option<Ready> {
-    left::sweep();
-    Some(Ready { known: inter::known(comm)?, abi: abi::known()?, node: Node::running()? })
-}
-
-impl Ready {
-    #[inline(always)]
-    fn tag(&self, tag: usize) -> Option<i64> {
-        let tag = tag as c_int;
-        (0..=self.known.tag_ub).contains(&tag).then_some(tag.into())
-    }
-
-    /// Neither MPI_PROC_NULL nor a rank that is not there.
-    #[inline(always)]
-    fn rank(&self, rank: usize) -> Option<u32> {
-        Some(rank as u32).filter(|rank| *rank < self.known.remote_size)
-    }
-
-    /// Which messages a receive takes.
-    #[inline(always)]
-    fn pattern(&self, source: usize, tag: usize) -> Option<(Source, Tag)> {
-        let is_any = source as c_int == self.abi.any_source;
-        let source = if is_any { Source::Any } else { Source::Rank(self.rank(source)?) };
-        let tag = if tag as c_int == self.abi.any_tag { Tag::Any } else { Tag::Is(self.tag(tag)?) };
-        (!self.known.foreign).then_some((source, tag))
-    }
-
-    /// Begins an operation and waits for it: the outcome, and the inter-communicator if it may end with it or there is
-    /// something to tell of it.
-    #[inline(always)]
-    fn perform(&self, begin: impl FnOnce(&mut Core) -> OpId) -> Option<(Outcome, Option<Arc<Inter>>)> {
-        let (op, inter) = match self.node.with(|core| {
-            let inter = self.known.hold(core)?;
-            let op = begin(core);
-            // A message that is there already needs no more than this lock.
-            Some(match core.test(op) {
-                Some(outcome) => Err((outcome, let_go(inter, outcome, core))),
-                None => Ok((op, inter)),
-            })
-        })? {
-            Ok(under_way) => under_way,
-            Err(done) => return Some(done),
-        };
-        let mut inter = Some(inter);
-        Some(wait(self.node, |core| {
-            let outcome = core.test(op)?;
-            Some((outcome, inter.take().and_then(|inter| let_go(inter, outcome, core))))
-        }))
-    }
-
-    /// Begins an operation that the program gets a request for.
-    #[inline(always)]
-    fn hand_out(&self, call: &'static str, to: Peer, at: usize, begin: impl FnOnce(&mut Core) -> OpId) -> Answer {
-        let token = self.node.with(|core| {
-            request::live(core, |core, live| {
-                let token = request::insert(live, Request::of(self.known.hold(core)?, Work::Nothing, call, to))?;
-                let op = begin(core);
-                if let Some(request) = live.get(token) {
-                    request.work = Work::Op(op);
-                }
-                Some(token)
-            })
-        })?;
-        // SAFETY: the program's request.
-        unsafe { abi::store_handle(at, token) };
-        Some(0)
-    }
-
-    /// A receive to its end.
-    #[inline(always)]
-    fn receive(&self, call: &str, (source, tag): (Source, Tag), room: Run, status: usize) -> Answer {
-        let (outcome, inter) = self.perform(|core| core.irecv(self.known.id, source, tag, room.layout()))?;
-        let Outcome::Received(Envelope { source, tag, size }) = outcome else {
-            return Some(tell(call, Peer::From(source), outcome, inter, status));
-        };
-        // SAFETY: the program's status.
-        unsafe { self.abi.write_received(status, source as c_int, user_tag(tag) as c_int, size) };
-        Some(0)
-    }
-}
-
-/// An operation is over: its reference is kept when there is something to tell.
-#[inline(always)]
-fn let_go(inter: Arc<Inter>, outcome: Outcome, core: &mut Core) -> Option<Arc<Inter>> {
-    if matches!(outcome, Outcome::Sent | Outcome::Received(_)) { inter.let_go(core) } else { Some(inter) }
-}
-
-/// The answer of a call whose outcome is not the usual one. The status is written also when there is a failure.
-#[cold]
-fn tell(call: &str, to: Peer, outcome: Outcome, inter: Option<Arc<Inter>>, status: usize) -> c_int {
-    let done = completion(call, inter.as_deref(), to, outcome);
-    // SAFETY: the program's status, or none.
-    unsafe { abi::get().write_status(status, &done.status) };
-    match (done.failure, inter) {
-        (Some(failure), Some(inter)) => raise(inter.errors(), &failure),
-        _ => 0,
-    }
-}
 
 /// One run of the program's memory.
 #[derive(Clone, Copy)]
@@ -137,77 +31,275 @@ struct Run {
 
 impl Run {
     #[inline(always)]
-    fn of((buf, count, datatype): Buffer) -> Option<Run> {
-        plain(buf, count, datatype).map(|bytes| Run { at: buf, bytes })
+    fn of(abi: &Abi, (buf, count, datatype): Buffer) -> Option<Run> {
+        Some(Run { at: buf, bytes: plain(abi, buf, count, datatype)? })
     }
 
+    /// There is nothing in it to be dropped.
     #[inline(always)]
-    fn layout(self) -> Layout {
+    fn layout(self) -> ManuallyDrop<Layout> {
         // SAFETY: the program promises its buffer by making the call.
-        unsafe { Layout::contiguous(self.at as *mut u8, self.bytes) }
+        ManuallyDrop::new(unsafe { Layout::contiguous(self.at as *mut u8, self.bytes) })
     }
 }
 
+/// Where a message goes, or what is received.
+#[derive(Clone, Copy)]
+struct To {
+    rank: u32,
+    tag: i64,
+}
+
+#[derive(Clone, Copy)]
+struct From {
+    source: Source,
+    tag: Tag,
+}
+
+/// What a call gets beside its arguments.
+type Ready = (&'static Node, &'static Abi, Known);
+
 #[inline(always)]
-pub(super) fn send(comm: usize, data: Buffer, dest: usize, tag: usize, (call, mode): (&str, Option<Mode>)) -> Answer {
-    let (mode, ready, data) = (mode?, ready(comm)?, Run::of(data)?);
-    let (tag, dest) = (ready.tag(tag)?, ready.rank(dest)?);
-    if mode == Mode::Standard && ready.node.send_now(ready.known.id, dest, tag, &data.layout()) {
+fn ready(comm: usize) -> Option<Ready> {
+    left::sweep();
+    let abi = abi::known()?;
+    let known = inter::known(abi, comm)?;
+    Some((Node::running()?, abi, known))
+}
+
+#[inline(always)]
+fn to(known: &Known, rank: usize, tag: usize) -> Option<To> {
+    Some(To { rank: check_rank(known, rank)?, tag: check_tag(known, tag)? })
+}
+
+#[inline(always)]
+fn from(known: &Known, abi: &Abi, source: usize, tag: usize) -> Option<From> {
+    let is_any = source as c_int == abi.any_source;
+    let source = if is_any { Source::Any } else { Source::Rank(check_rank(known, source)?) };
+    let tag = if tag as c_int == abi.any_tag { Tag::Any } else { Tag::Is(check_tag(known, tag)?) };
+    (!known.foreign).then_some(From { source, tag })
+}
+
+#[inline(always)]
+fn check_tag(known: &Known, tag: usize) -> Option<i64> {
+    let tag = tag as c_int;
+    (0..=known.tag_ub).contains(&tag).then_some(tag.into())
+}
+
+/// Neither MPI_PROC_NULL nor a rank that is not there.
+#[inline(always)]
+fn check_rank(known: &Known, rank: usize) -> Option<u32> {
+    Some(rank as u32).filter(|rank| *rank < known.remote_size)
+}
+
+// ------------------------------------------------------------------------------------- the calls, once for each entry
+
+#[inline(always)]
+pub(super) fn send(
+    comm: usize,
+    data: Buffer,
+    rank: usize,
+    tag: usize,
+    (call, mode): (&'static str, Option<Mode>),
+) -> Answer {
+    let (mode, (node, abi, known)) = (mode?, ready(comm)?);
+    let (data, to) = (Run::of(abi, data)?, to(&known, rank, tag)?);
+    if mode == Mode::Standard && send_now(node, known.id, to, data) {
         return Some(0);
     }
-    match ready.perform(|core| core.isend(ready.known.id, dest, tag, data.layout(), mode))? {
-        (Outcome::Sent, _) => Some(0),
-        (outcome, inter) => Some(tell(call, Peer::To(dest), outcome, inter, 0)),
-    }
+    send_waiting(node, known.place, known.id, to, data, (call, mode))
 }
 
 #[inline(always)]
 pub(super) fn isend(
     comm: usize,
     data: Buffer,
-    dest: usize,
+    rank: usize,
     tag: usize,
     (call, mode): (&'static str, Option<Mode>),
     at: usize,
 ) -> Answer {
-    let (mode, ready, data) = (mode?, ready(comm)?, Run::of(data)?);
-    let (tag, dest) = (ready.tag(tag)?, ready.rank(dest)?);
-    if mode == Mode::Standard
-        && let Some(token) = request::sent(ready.node)
-        && ready.node.send_now(ready.known.id, dest, tag, &data.layout())
-    {
-        // SAFETY: the program's request.
-        unsafe { abi::store_handle(at, token) };
-        return Some(0);
-    }
-    let begin = |core: &mut Core| core.isend(ready.known.id, dest, tag, data.layout(), mode);
-    ready.hand_out(call, Peer::To(dest), at, begin)
+    let (mode, (node, abi, known)) = (mode?, ready(comm)?);
+    let (data, to) = (Run::of(abi, data)?, to(&known, rank, tag)?);
+    let token = match request::sent(node).filter(|_| mode == Mode::Standard) {
+        Some(token) if send_now(node, known.id, to, data) => token,
+        _ => begin_send(node, known.place, known.id, to, data, (call, mode))?,
+    };
+    // SAFETY: the program's request.
+    unsafe { abi::store_handle(at, token) };
+    Some(0)
 }
 
 #[inline(always)]
-pub(super) fn recv(comm: usize, room: Buffer, source: usize, tag: usize, call: &str, status: usize) -> Answer {
-    let (ready, room) = (ready(comm)?, Run::of(room)?);
-    ready.receive(call, ready.pattern(source, tag)?, room, status)
+pub(super) fn recv(comm: usize, room: Buffer, source: usize, tag: usize, call: &'static str, status: usize) -> Answer {
+    let (node, abi, known) = ready(comm)?;
+    let (room, from) = (Run::of(abi, room)?, from(&known, abi, source, tag)?);
+    receive(node, known.place, known.id, from, room, call, status)
 }
 
 #[inline(always)]
 pub(super) fn irecv(comm: usize, room: Buffer, source: usize, tag: usize, call: &'static str, at: usize) -> Answer {
-    let (ready, room) = (ready(comm)?, Run::of(room)?);
-    let (source, tag) = ready.pattern(source, tag)?;
-    let begin = |core: &mut Core| core.irecv(ready.known.id, source, tag, room.layout());
-    ready.hand_out(call, Peer::From(source), at, begin)
+    let (node, abi, known) = ready(comm)?;
+    let (room, from) = (Run::of(abi, room)?, from(&known, abi, source, tag)?);
+    let token = begin_receive(node, known.place, known.id, from, room, call)?;
+    // SAFETY: the program's request.
+    unsafe { abi::store_handle(at, token) };
+    Some(0)
 }
 
 /// A send that is over at once, and then a receive.
 pub(super) fn exchange(comm: usize, out: &Message, back: &Message, status: usize) -> Answer {
-    let ready = ready(comm)?;
-    let data = Run::of((out.buf, out.count, out.datatype))?;
-    let room = Run::of((back.buf, back.count, back.datatype))?;
-    let (dest, tag) = (ready.rank(out.peer)?, ready.tag(out.tag)?);
-    let pattern = ready.pattern(back.peer, back.tag)?;
-    if !ready.node.send_now(ready.known.id, dest, tag, &data.layout()) {
+    let (node, abi, known) = ready(comm)?;
+    let data = Run::of(abi, (out.buf, out.count, out.datatype))?;
+    let room = Run::of(abi, (back.buf, back.count, back.datatype))?;
+    let to = to(&known, out.peer, out.tag)?;
+    let from = from(&known, abi, back.peer, back.tag)?;
+    if !send_now(node, known.id, to, data) {
         return None;
     }
     // The message has left: from here on only the receive may take another way.
-    ready.receive(back.call, pattern, room, status).or_else(|| p2p::receive(comm, back, status))
+    receive(node, known.place, known.id, from, room, back.call, status).or_else(|| p2p::receive(comm, back, status))
+}
+
+// ------------------------------------------------------------------------------------------- the node's part, once for all
+
+#[inline(never)]
+fn send_now(node: &Node, inter: InterId, to: To, data: Run) -> bool {
+    node.with(move |core| core.send_now(inter, to.rank, to.tag, &data.layout()))
+}
+
+/// A send that may have to wait.
+#[inline(never)]
+fn send_waiting(
+    node: &Node,
+    place: Whereabouts,
+    inter: InterId,
+    to: To,
+    data: Run,
+    (call, mode): (&'static str, Mode),
+) -> Answer {
+    let mut left = None;
+    let begun = node.with(|core| {
+        let held = place.hold(core)?;
+        let op = core.isend(inter, to.rank, to.tag, ManuallyDrop::into_inner(data.layout()), mode);
+        left = Some((op, core.test(op), held));
+        Some(())
+    });
+    begun?;
+    Some(finish(node, left?, (call, Peer::To(to.rank), 0)))
+}
+
+#[inline(never)]
+fn begin_send(
+    node: &Node,
+    place: Whereabouts,
+    inter: InterId,
+    to: To,
+    data: Run,
+    (call, mode): (&'static str, Mode),
+) -> Option<u64> {
+    node.with(|core| {
+        request::begin(core, place, call, Peer::To(to.rank), |core| {
+            core.isend(inter, to.rank, to.tag, ManuallyDrop::into_inner(data.layout()), mode)
+        })
+    })
+}
+
+#[inline(never)]
+fn receive(
+    node: &Node,
+    place: Whereabouts,
+    inter: InterId,
+    from: From,
+    room: Run,
+    call: &'static str,
+    status: usize,
+) -> Answer {
+    let mut left = None;
+    let begun = node.with(|core| {
+        if !place.is_there(core) {
+            return false;
+        }
+        let op = core.irecv(inter, from.source, from.tag, ManuallyDrop::into_inner(room.layout()));
+        match core.test(op) {
+            // A message that is there already takes no more than this.
+            Some(Outcome::Received(e)) => write(&e, status),
+            outcome => left = place.hold(core).map(|inter| (op, outcome, inter)),
+        }
+        true
+    });
+    if !begun {
+        return None;
+    }
+    Some(left.map_or(0, |left| finish(node, left, (call, Peer::From(from.source), status))))
+}
+
+#[inline(never)]
+fn begin_receive(
+    node: &Node,
+    place: Whereabouts,
+    inter: InterId,
+    from: From,
+    room: Run,
+    call: &'static str,
+) -> Option<u64> {
+    node.with(move |core| {
+        request::begin(core, place, call, Peer::From(from.source), move |core| {
+            core.irecv(inter, from.source, from.tag, ManuallyDrop::into_inner(room.layout()))
+        })
+    })
+}
+
+/// Waits for the end of an operation, if it has none yet. The call's answer.
+#[inline(never)]
+fn finish(
+    node: &Node,
+    (op, outcome, inter): (OpId, Option<Outcome>, Arc<Inter>),
+    (call, to, status): (&str, Peer, usize),
+) -> c_int {
+    let mut inter = Some(inter);
+    let mut last = None;
+    let mut end = |core: &mut Core, outcome: &Outcome| {
+        if is_usual(outcome) {
+            last = inter.take().and_then(|inter| inter.let_go(core));
+        }
+    };
+    let outcome = match outcome {
+        Some(outcome) => {
+            node.with(|core| end(core, &outcome));
+            outcome
+        }
+        None => wait(node, |core| {
+            let outcome = core.test(op)?;
+            end(core, &outcome);
+            Some(outcome)
+        }),
+    };
+    drop(last);
+    match (inter, outcome) {
+        (Some(inter), _) => return tell(call, to, outcome, &inter, status),
+        (None, Outcome::Received(e)) => write(&e, status),
+        _ => {}
+    }
+    0
+}
+
+#[inline(always)]
+fn is_usual(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Sent | Outcome::Received(_))
+}
+
+#[inline(always)]
+fn write(e: &Envelope, status: usize) {
+    // SAFETY: the program's status.
+    unsafe { abi::get().write_received(status, e.source as c_int, user_tag(e.tag) as c_int, e.size) };
+}
+
+/// The answer of a call whose outcome is not the usual one. The status is written also when there is a failure.
+#[cold]
+fn tell(call: &str, to: Peer, outcome: Outcome, inter: &Inter, status: usize) -> c_int {
+    let done = completion(call, Some(inter), to, outcome);
+    // SAFETY: the program's status, or none.
+    unsafe { abi::get().write_status(status, &done.status) };
+    done.failure.map_or(0, |failure| raise(inter.errors(), &failure))
 }

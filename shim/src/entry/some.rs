@@ -1,10 +1,9 @@
 //! Completion of any or some of many requests, ours mixed with native ones: those that are not active count for none.
 
 use crate::abi;
-use crate::entry::complete::{Mixed, NativeStatuses, Unusual, on_array};
-use crate::error::raise;
+use crate::entry::complete::{Mixed, NativeStatuses, Unusual, on_array, raise_of};
 use crate::forward as pmpi;
-use crate::request::{self, Ended};
+use crate::request::{self, End, Ended};
 use crate::wait::{look, wait_asking};
 use node::Core;
 use std::cell::RefCell;
@@ -22,28 +21,33 @@ impl Mixed {
         !self.ours.is_empty()
     }
 
-    fn take_any(&self, core: &mut Core) -> Option<Hit> {
-        let take = |(i, token): &(usize, u64)| {
-            let ended = request::live(core, |core, live| request::end(core, live, *token))??;
-            Some(Hit::Ours(*i, ended))
-        };
-        self.ours.iter().find_map(take)
+    fn take_any(&self, core: &mut Core, status: usize) -> Option<Hit> {
+        request::live(core, |core, live| {
+            self.ours.iter().find_map(|&(i, token)| match self.end((core, live), (i, token), status, None) {
+                End::Not | End::Stale => None,
+                End::Told => Some(Hit::Ours(i, None)),
+                End::Else(ended) => Some(Hit::Ours(i, Some(ended))),
+            })
+        })
     }
 
-    fn take_some(&self, core: &mut Core) -> Option<Unusual> {
-        let take = |(i, token): &(usize, u64)| {
-            let ended = request::live(core, |core, live| request::end(core, live, *token))??;
-            Some((*i, ended))
-        };
-        let done: Vec<_> = self.ours.iter().filter_map(take).collect();
-        (!done.is_empty()).then_some(done)
+    /// All of ours that are complete. Their statuses are written by whoever gets them.
+    fn take_some(&self, core: &mut Core) -> Unusual {
+        request::live(core, |core, live| {
+            let take = |&(i, token): &(usize, u64)| Some((i, request::end_apart(core, live, token)?));
+            self.ours.iter().filter_map(take).collect()
+        })
     }
 }
 
 /// One completion out of many: an index of the array, which the MPI below may not know when it fails.
 enum Hit {
-    Ours(usize, Ended),
-    Native { code: c_int, index: Option<usize> },
+    /// With what is still to be told of it, if anything.
+    Ours(usize, Option<Box<Ended>>),
+    Native {
+        code: c_int,
+        index: Option<usize>,
+    },
 }
 
 /// Asks the MPI below whether one of its requests is complete; an array without active ones gives nothing.
@@ -71,11 +75,10 @@ unsafe fn end_any(mixed: &Mixed, hit: Hit, index: usize, status: usize) -> c_int
             }
             Hit::Ours(i, ended) => {
                 index.write(i as c_int);
-                mixed.end(i, status, &ended, None);
-                match (ended.completion.failure, ended.inter) {
-                    (Some(failure), Some(inter)) => raise(inter.errors(), &failure),
-                    _ => 0,
-                }
+                ended.map_or(0, |ended| {
+                    mixed.tell(i, status, &ended.status, ended.handle);
+                    raise_of(&ended)
+                })
             }
         }
     }
@@ -125,7 +128,7 @@ pub unsafe fn Waitany(count: usize, array: usize, index: usize, status: usize) -
         ask();
         let hit = wait_asking(node, &mut ask, |core| {
             let (mixed, native) = &mut *state.borrow_mut();
-            native.take().or_else(|| mixed.take_any(core))
+            native.take().or_else(|| mixed.take_any(core, status))
         });
         // SAFETY: the program's arguments.
         unsafe { end_any(&state.borrow().0, hit, index, status) }
@@ -140,7 +143,7 @@ pub unsafe fn Testany(count: usize, array: usize, index: usize, flag: usize, sta
             // SAFETY: the program's arguments.
             return unsafe { only_natives_any(mixed, index, Some(flag), status) };
         }
-        let hit = look(mixed.node, |core| mixed.take_any(core)).or_else(|| any_of_natives(&mut mixed, status));
+        let hit = look(mixed.node, |core| mixed.take_any(core, status)).or_else(|| any_of_natives(&mut mixed, status));
         // SAFETY: the program's arguments.
         unsafe {
             (flag as *mut c_int).write(hit.is_some().into());
@@ -248,7 +251,7 @@ pub unsafe fn Waitsome(count: usize, array: usize, outcount: usize, indices: usi
         ask();
         wait_asking(node, &mut ask, |core| {
             let (mixed, _, found) = &mut *state.borrow_mut();
-            found.ours = mixed.take_some(core).unwrap_or_default();
+            found.ours = mixed.take_some(core);
             (!found.ours.is_empty() || !found.hits.is_empty() || found.native != 0).then_some(())
         });
         let (mixed, below, found) = state.into_inner();
@@ -266,7 +269,8 @@ pub unsafe fn Testsome(count: usize, array: usize, outcount: usize, indices: usi
             return unsafe { only_natives_some(mixed, false, outcount, indices, statuses) };
         }
         let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
-        let ours = look(mixed.node, |core| mixed.take_some(core)).unwrap_or_default();
+        let ours = look(mixed.node, |core| Some(mixed.take_some(core)).filter(|some| !some.is_empty()));
+        let ours = ours.unwrap_or_default();
         let mut found = Found { ours, ..Found::default() };
         some_of_natives(&mut mixed, &mut below, &mut found);
         // SAFETY: the program's arrays.

@@ -203,9 +203,9 @@ fn behind() -> Behind {
 
 /// As an INTEGER of Fortran, for an MPI that asks.
 pub fn to_int(token: u64) -> Option<c_int> {
-    token::to_int(token, &token::GROUP, abi::INTEGER_GROUP)
+    token::to_int(token, &token::GROUP)
 }
 
 pub fn from_int(int: c_int) -> Option<u64> {
-    token::from_int(int, &token::GROUP, abi::INTEGER_GROUP)
+    token::from_int(int, &token::GROUP)
 }
