@@ -1,9 +1,16 @@
 //! Receives that wait for a message, in the order of posting.
 
 use super::list::{Link, List, Nodes};
-use super::{ANY_SOURCE, CLASSES, FEW, Key, Lists, MANY, fits};
+use super::{ANY_SOURCE, CLASSES, Key, Lists, fits};
 use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Up to so many are looked through one by one: a program that keeps a window of receives mostly gets its messages in the
+/// order in which it posted them.
+const MANY: usize = 96;
+/// When no more than so many are left, they are few again.
+const FEW: usize = 32;
 
 /// The links of a receive: one list has all, one those with its key.
 const ALL: usize = 0;
@@ -27,7 +34,7 @@ struct Entry {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Posted {
     /// All, while there are few.
-    few: Vec<Receive>,
+    few: VecDeque<Receive>,
     /// All, while there are many.
     nodes: Nodes<Entry, [Link; 2]>,
     all: List,
@@ -46,7 +53,7 @@ impl Posted {
     #[inline]
     pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
         if self.nodes.len() == 0 && self.few.len() < MANY {
-            self.few.push(receive);
+            self.few.push_back(receive);
         } else {
             self.push_to_many(receive, placed);
         }
@@ -55,7 +62,7 @@ impl Posted {
     #[inline(never)]
     fn push_to_many(&mut self, receive: Receive, mut placed: impl FnMut(u64, u32)) {
         let mut few = std::mem::take(&mut self.few);
-        few.push(receive);
+        few.push_back(receive);
         for receive in few.drain(..) {
             self.last += 1;
             let at = self.nodes.insert(Entry { receive, order: self.last });
@@ -72,13 +79,7 @@ impl Posted {
             return self.take_of_many(source, tag);
         }
         let at = self.few.iter().position(|r| fits(r.source, r.tag, source, tag))?;
-        let Receive { op, capacity, .. } = self.few[at];
-        // The last one needs nobody to move.
-        if at + 1 == self.few.len() {
-            self.few.pop();
-        } else {
-            self.few.remove(at);
-        }
+        let Receive { op, capacity, .. } = self.few.remove(at)?;
         Some((op, capacity))
     }
 
@@ -108,7 +109,7 @@ impl Posted {
         if self.nodes.len() <= FEW {
             while let Some(at) = self.all.first() {
                 let receive = self.delist(at);
-                self.few.push(receive);
+                self.few.push_back(receive);
             }
         }
         receive

@@ -17,6 +17,9 @@ pub trait Ground {
     /// A full fence.
     fn fence(&self);
 
+    /// A word that is about to be written.
+    fn expect_store(&self, _at: usize) {}
+
     /// Shows bytes to `f`.
     ///
     /// # Safety

@@ -32,6 +32,9 @@ const ASK: u8 = 0xff;
 /// Of so many slots, one is kept for [`ASK`].
 const SPARE: u64 = 1;
 
+/// So many slots before one is written, its line is asked for: not the next one, at which the consumer looks.
+const AHEAD: u64 = 4;
+
 /// Where one direction lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -142,6 +145,7 @@ impl Producer {
             unsafe { ground.write(at, len, fill) };
         }
         self.publish(ground, slot, word, &frame, fields);
+        ground.expect_store(self.plan.slot(self.tail + AHEAD));
         self.stuck = false;
         true
     }

@@ -102,6 +102,13 @@ impl Ground for Segment {
         fence(Ordering::SeqCst);
     }
 
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn expect_store(&self, at: usize) {
+        // SAFETY: only a hint, for a word within the mapping; a processor that does not know it does nothing.
+        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) self.word(at).as_ptr(), options(nostack, preserves_flags)) };
+    }
+
     unsafe fn read<R>(&self, at: usize, len: usize, f: impl FnOnce(&[u8]) -> R) -> R {
         // SAFETY: mapped, and the caller promises that nobody writes there.
         f(unsafe { std::slice::from_raw_parts(self.bytes(at, len), len) })
