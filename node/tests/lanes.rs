@@ -353,6 +353,8 @@ fn what_a_lane_took_with_it_is_asked_for_once() {
     let op = number(&cts, 9);
     assert_eq!((number(&cts, 1), number(&cts, 17), number(&cts, 25)), (77, 0, 100_000));
     raw.frame(Kind::Bulk, op, 0, &data[..40_000]);
+    let here = |core: &mut node::Core| core.has_arrived(recv, 0, 40_000).then_some(());
+    assert!(b.node.wait_until(&mut || false, here, Some(Instant::now() + LONG)).is_some());
     let (sent, received) = (raw.sent, raw.received);
     drop(raw);
     let (status, mut raw) = Raw::dial(&b, LOW, 2, received);
