@@ -8,6 +8,7 @@
 use crate::config::Config;
 use crate::core::Core;
 use crate::watch::{Owner, Watch};
+use base::ProcId;
 use transports::shm::{BITS, Door, Own, ShmLane};
 
 /// What this process has for others on this host.
@@ -150,20 +151,64 @@ impl Core {
         found
     }
 
-    /// A lane that is not direct has brought something: perhaps it is from now on. If not, and something is left, it is
-    /// told of once more.
+    /// A lane whose bit was set has brought something: perhaps it is looked at by itself from now on. If not, and something
+    /// is left, it is told of once more.
     fn promote(&mut self, i: usize) {
-        let Some(local) = &mut self.local else { return };
-        let Some(lane) = self.pairs[i].lane.as_mut() else { return };
-        lane.brought += 1;
-        let Some(shm) = lane.lane.shm() else { return };
-        let direct = local.direct.contains(&i);
-        if !direct && lane.brought >= local.fast_after && local.direct.len() < local.fast_max {
-            shm.set_direct(true);
-            local.direct.push(i);
-        } else if !direct && shm.has_input() {
+        let Some(local) = &self.local else { return };
+        if local.direct.contains(&i) {
+            return;
+        }
+        if self.brought(i) >= local.fast_after && self.make_place_for(i) {
+            self.set_direct(i, true);
+        } else if let Some(local) = &self.local
+            && self.shm_lane(i).is_some_and(ShmLane::has_input)
+        {
             local.own.set(bit_of(i));
         }
+    }
+
+    /// How often a lane has brought something since there was last a change among those that are looked at.
+    fn brought(&self, i: usize) -> u32 {
+        self.pairs[i].lane.as_ref().map_or(0, |lane| lane.brought)
+    }
+
+    /// Makes sure that one more lane may be looked at by itself: if there are as many as may be, the one that has brought
+    /// least gives way, if it has brought less than this one.
+    fn make_place_for(&mut self, i: usize) -> bool {
+        let Some(local) = &self.local else { return false };
+        if local.direct.len() < local.fast_max {
+            return true;
+        }
+        let Some(&least) = local.direct.iter().min_by_key(|k| self.brought(**k)) else { return false };
+        if self.brought(least) >= self.brought(i) {
+            return false;
+        }
+        self.set_direct(least, false);
+        // Something may have come just before it was told.
+        self.local.iter().for_each(|local| local.own.set(bit_of(least)));
+        for pair in &mut self.pairs {
+            pair.lane.iter_mut().for_each(|lane| lane.brought = 0);
+        }
+        true
+    }
+
+    fn set_direct(&mut self, i: usize, yes: bool) {
+        if let Some(shm) = self.shm_lane(i) {
+            shm.set_direct(yes);
+        }
+        let Some(local) = &mut self.local else { return };
+        if yes {
+            local.direct.push(i);
+        } else {
+            local.direct.retain(|k| *k != i);
+        }
+    }
+
+    /// For tests: whether the lane between two processes is looked at by itself.
+    #[doc(hidden)]
+    pub fn is_direct(&self, local: ProcId, remote: ProcId) -> bool {
+        let i = self.find_pair(local, remote);
+        i.is_some_and(|i| self.local.as_ref().is_some_and(|l| l.direct.contains(&i)))
     }
 
     /// Goes on with those for which there is room now.

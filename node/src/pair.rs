@@ -19,7 +19,7 @@ pub const MAX_CONTROL_BYTES: usize = 65 << 20;
 pub struct Lane {
     pub lane: Carrier,
     pub generation: u16,
-    /// How often something was found on it.
+    /// How often something was found on it, lately.
     pub brought: u32,
     /// Bits of the descriptors of which epoll is asked for writability.
     pub writing: u16,

@@ -130,12 +130,13 @@ impl Core {
     /// Whether anything came.
     pub(crate) fn read(&mut self, i: usize) -> bool {
         let Some(pair) = self.pairs.get_mut(i) else { return false };
-        let Some(Lane { lane, generation, .. }) = &mut pair.lane else { return false };
+        let Some(Lane { lane, generation, brought, .. }) = &mut pair.lane else { return false };
         let generation = *generation;
         let mut up = Up { engine: &mut self.engine, mem: &mut self.mem, path: &mut pair.path, peer: pair.peer };
         let n = lane_poll(lane, &mut up);
         self.bytes_in += n as u64;
         if n > 0 {
+            *brought = brought.saturating_add(1);
             pair.tries = 0;
         }
         let event = lane_event(lane);

@@ -193,6 +193,30 @@ fn over_every_address_of_this_machine() {
     assert!(tried > 0 && !a.node.contact().addresses.is_empty());
 }
 
+/// Where no more may be looked at by itself, the busier goes before the one that has fallen silent.
+#[test]
+fn the_busy_lane_is_looked_at_by_itself() {
+    let a = Job::with(Config { fast_after: 2, fast_max: 1, ..config() });
+    let others = [Job::new(), Job::new()];
+    let inters = others.each_ref().map(|job| (a.open(job, 1), job.open(&a, 1)));
+    let talk = |n: usize, times: usize| {
+        for i in 0..times {
+            let mut space = vec![0; 100];
+            let recv = a.recv(inters[n].0, 1, &mut space);
+            let data = pattern(100, i as u64);
+            let send = others[n].send(inters[n].1, 1, &data);
+            assert_eq!(a.wait(recv), got(100, 1));
+            others[n].wait(send);
+            assert!(space == data);
+        }
+    };
+    let direct = |n: usize| a.node.inspect(|core| core.is_direct(a.id(), others[n].id()));
+    for (n, times) in [(0, 10), (1, 50), (0, 200), (1, 1000)] {
+        talk(n, times);
+        assert_eq!([direct(0), direct(1)], [n == 0, n == 1]);
+    }
+}
+
 /// A process that is not one: its lanes are written and read by hand.
 struct Raw {
     stream: TcpStream,
