@@ -32,6 +32,23 @@ impl Claim {
             Wanted::AtLeast(least) => ratio >= least,
         })
     }
+
+    /// Whether the library differs from itself by more than from the bound: another run may say the opposite.
+    fn is_chance(&self) -> bool {
+        let (Wanted::AtMost(bound) | Wanted::AtLeast(bound)) = self.wanted;
+        let margin = self.ratio.map(|ratio| (ratio / bound).ln().abs());
+        self.chance.zip(margin).is_some_and(|(chance, margin)| chance.ln().abs() > margin)
+    }
+
+    fn verdict(&self) -> &'static str {
+        match (self.holds(), self.is_chance()) {
+            (None, _) => "not measured",
+            (Some(true), false) => "yes",
+            (Some(true), true) => "yes, by chance",
+            (Some(false), false) => "no",
+            (Some(false), true) => "no, by chance",
+        }
+    }
 }
 
 /// Ours against the best of `others`, of one value. `speed` turns times into speeds.
@@ -141,7 +158,6 @@ pub fn table(claims: &[Claim]) -> Table {
             Wanted::AtMost(most) => format!("<= {}", bound(most)),
             Wanted::AtLeast(least) => format!(">= {}", bound(least)),
         };
-        let reached = claim.holds().map_or("not measured", |yes| if yes { "yes" } else { "no" });
         table.rows.push(vec![
             claim.what.clone(),
             claim.with.clone(),
@@ -149,8 +165,33 @@ pub fn table(claims: &[Claim]) -> Table {
             or_not(claim.best),
             wanted,
             or_not(claim.chance),
-            reached.into(),
+            claim.verdict().into(),
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(ratio: f64, wanted: Wanted, chance: f64) -> &'static str {
+        let claim = Claim {
+            what: String::new(),
+            with: String::new(),
+            ratio: Some(ratio),
+            best: None,
+            wanted,
+            chance: Some(chance),
+        };
+        claim.verdict()
+    }
+
+    #[test]
+    fn what_chance_may_turn_is_said_so() {
+        assert_eq!(verdict(0.8, Wanted::AtMost(1.0), 1.05), "yes");
+        assert_eq!(verdict(0.98, Wanted::AtMost(1.0), 0.9), "yes, by chance");
+        assert_eq!(verdict(1.3, Wanted::AtMost(1.0), 1.1), "no");
+        assert_eq!(verdict(0.88, Wanted::AtLeast(0.9), 1.1), "no, by chance");
+    }
 }

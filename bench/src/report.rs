@@ -24,6 +24,9 @@ pub struct Report<'a> {
 
 const SIZES: [u64; 10] = [0, 8, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20];
 
+/// Shorter messages have no bandwidth to speak of.
+const LEAST_SPEED: u64 = 1 << 10;
+
 impl Report<'_> {
     fn names(&self, row: &str) -> Vec<&str> {
         self.who.iter().map(|c| c.name.as_str()).filter(|name| self.results.has(row, name)).collect()
@@ -33,9 +36,11 @@ impl Report<'_> {
         self.results.get(row, size, who).map(|f| f.median)
     }
 
-    /// A table of the ping-pong by size. The last column is how far launches lie apart, at the median of all sizes.
-    fn by_size(&self, title: &str, cell: impl Fn(u64, f64, &str) -> Option<String>) -> Table {
-        let sizes: Vec<u64> = SIZES.into_iter().filter(|s| self.results.sizes("pingpong").contains(s)).collect();
+    /// A table of the ping-pong by size, from a least one. The last column is how far launches lie apart, at the median of
+    /// all sizes.
+    fn by_size(&self, title: &str, least: u64, cell: impl Fn(u64, f64, &str) -> Option<String>) -> Table {
+        let measured = self.results.sizes("pingpong");
+        let sizes: Vec<u64> = SIZES.into_iter().filter(|s| *s >= least && measured.contains(s)).collect();
         let mut table = Table::new(title, &[""]);
         table.rows[0].extend(sizes.iter().map(|s| bytes(*s)));
         table.rows[0].push("spread".into());
@@ -43,9 +48,8 @@ impl Report<'_> {
             let one = |size: &u64| {
                 self.value("pingpong", *size, name).and_then(|v| cell(*size, v, name)).unwrap_or("-".into())
             };
-            let all = self.results.sizes("pingpong");
             let spreads: Vec<f64> =
-                all.iter().filter_map(|s| self.results.get("pingpong", *s, name)).map(|f| f.spread()).collect();
+                measured.iter().filter_map(|s| self.results.get("pingpong", *s, name)).map(|f| f.spread()).collect();
             let mut row = vec![name.to_owned()];
             row.extend(sizes.iter().map(one));
             row.push(format!("{:.0} %", 100.0 * crate::results::median(&spreads)));
@@ -103,14 +107,14 @@ impl Report<'_> {
             let ours = if name.contains("TCP") || ["polling", "blocking", "pvm"].contains(&name) { TCP } else { SHM };
             self.value("pingpong", size, ours).map(|ours| number(theirs / ours))
         };
-        self.by_size("Half round trips: theirs against ours (sockets, PVM and TCP against ours over TCP)", against)
+        self.by_size("Half round trips: theirs against ours (sockets, PVM and TCP against ours over TCP)", 0, against)
     }
 
     fn tables(&self) -> Vec<Table> {
-        let speed = |size, us: f64, _: &str| (size > 0).then(|| number(size as f64 / us / 1000.0));
+        let speed = |size, us: f64, _: &str| Some(number(size as f64 / us / 1000.0));
         let all = [
-            self.by_size("Half round trip, µs", |_, us, _| Some(number(us))),
-            self.by_size("Bandwidth of that, GB/s", speed),
+            self.by_size("Half round trip, µs", 0, |_, us, _| Some(number(us))),
+            self.by_size("Bandwidth of that, GB/s", LEAST_SPEED, speed),
             self.ratios(),
             self.by_row(
                 "Message rate (8 B, window of 64) and half round trips of 1 MiB of data with gaps",
@@ -182,8 +186,7 @@ impl Report<'_> {
         write(&folder.join("results.json"), &(text + "\n"))?;
         if self.settings.has("pingpong") {
             let points = |name: &str, speed: bool| -> Vec<(f64, f64)> {
-                // Short messages have no bandwidth to speak of.
-                let least = if speed { 1 << 10 } else { 1 };
+                let least = if speed { LEAST_SPEED } else { 1 };
                 let sizes = self.results.sizes("pingpong").into_iter().filter(|s| *s >= least);
                 let value = |size| Some((size as f64, self.value("pingpong", size, name)?));
                 let turn = |(size, us): (f64, f64)| (size, if speed { size / us / 1000.0 } else { us });
@@ -258,5 +261,6 @@ ranks of one job under each MPI, two jobs of one rank under the library, two bar
 many rounds as fill some milliseconds; a launch gives the median of its samples; launches of all contestants take turns.
 The tables show the median over the launches; `spread` is how far these lie apart, from the least to the largest, against
 the median. `again` is the library a second time, as if it were another contestant: what lies within its difference from
-the first is chance. Memory is touched before, and used again and again, as in other benchmarks of this kind.
+the first is chance, and an aim that is missed or reached by less is marked so. Memory is touched before, and used again
+and again, as in other benchmarks of this kind.
 ";
