@@ -10,7 +10,8 @@ const TEST: &str = "instructions_added_per_call";
 const FIGURE: &str = "62-instructions.txt";
 
 pub struct Calls {
-    /// The most that any call grew by, while no inter-communicator lives, and while ten do.
+    /// The most that any call grew by for an entry of ours that it passed, while no inter-communicator lives, and while ten
+    /// do.
     pub none: Option<i64>,
     pub ten: Option<i64>,
     /// The figure, as the test prints it.
@@ -41,20 +42,19 @@ pub fn run(settings: &Settings, pair: [&Mpi; 2]) -> Result<Calls, String> {
     Ok(Calls { none, ten, text })
 }
 
-/// The largest last cell of the rows, where it has a sign: of those that speak of ten inter-communicators (by the word
-/// "ten"), and of all others.
+/// What the figure says at its end, of one entry: with no inter-communicator, and with ten.
 fn added(text: &str) -> (Option<i64>, Option<i64>) {
-    let cell = |line: &str| line.split_whitespace().next_back().filter(|c| c.starts_with(['+', '-']))?.parse().ok();
-    let most = |ten| text.lines().filter(|l| l.split_whitespace().any(|w| w == "ten") == ten).filter_map(cell).max();
-    (most(false), most(true))
+    let last = text.lines().find_map(|line| line.trim_start().strip_prefix("most for one entry: ")).unwrap_or_default();
+    let number = |before: &str| last.split(", ").find_map(|part| part.strip_suffix(before)?.trim().parse().ok());
+    (number("with none"), number("with ten"))
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn signed_cells_are_read() {
-        let text = "instructions (at most 10 added)\n without with added\n a MPI_Send 10 14 +4\n b MPI_Recv 9 8 -1\n";
-        assert_eq!(super::added(text), (Some(4), None));
-        assert_eq!(super::added("a MPI_Send ten live 10 19 +9\n"), (None, Some(9)));
+    fn the_most_is_read() {
+        let text = "instructions (at most 5)\n          Send\n  a C   10 +1 +4\n  most for one entry: +1 with none, +4 with ten\n";
+        assert_eq!(super::added(text), (Some(1), Some(4)));
+        assert_eq!(super::added("  a C   10 +1 +4\n"), (None, None));
     }
 }

@@ -382,6 +382,7 @@ mod tests {
     fn one_token_among_native_handles_is_found() {
         // Before an ABI is known, handles are looked at as ints.
         let mut handles: Vec<u32> = (0..67).map(|n| 0x6c00_0000 | n).collect();
+        // SAFETY: as many handles as there are.
         let among = |handles: &[u32]| unsafe { REQUEST.maybe_among(handles.as_ptr() as usize, handles.len() as i32) };
         for count in 0..=handles.len() {
             assert!(!among(&handles[..count]));

@@ -16,6 +16,11 @@ type Answer = Option<c_int>;
 pub unsafe fn Request_free(at: usize) -> Answer {
     // SAFETY: the program's request.
     let token = unsafe { abi::load_handle(at) };
+    if request::is_sent(token) {
+        // SAFETY: the program's request.
+        unsafe { abi::store_handle(at, abi::get().request_null) };
+        return Some(0);
+    }
     let node = match node() {
         Ok(node) => node,
         Err(failure) => return Some(raise(Place::world(), &failure)),
