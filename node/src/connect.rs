@@ -402,6 +402,7 @@ impl Core {
         let again = std::mem::replace(&mut pair.was_up, true);
         let peer = pair.peer;
         self.judge_pulls(i);
+        self.judge_spinning();
         self.prove(i);
         self.mark(i);
         self.timed.remove(&i);

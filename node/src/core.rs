@@ -49,6 +49,8 @@ pub struct Core {
     next_inter: u32,
     /// Processes of this job on this host.
     pub(crate) local_processes: usize,
+    /// Whether waiting may take a processor for itself.
+    pub(crate) may_spin: bool,
     forgotten: Vec<OpId>,
     /// Receives from jobs with another representation, and their outcome once they are converted.
     converting: Counted<Option<Outcome>>,
@@ -64,6 +66,8 @@ pub struct Core {
     /// Pairs that no inter-communicator uses any more, to be seen off.
     pub(crate) leaving: BTreeSet<usize>,
     pub(crate) next_tick: Instant,
+    /// Calls since the last round.
+    pub(crate) without_round: u32,
     /// (host number, address) at which some process of that host has answered.
     pub(crate) proven: HashSet<([u8; 16], IpAddr)>,
     /// Only CONTROL and the last words go out any more.
@@ -134,6 +138,7 @@ impl Core {
             inters: Vec::new(),
             next_inter: 0,
             local_processes: 1,
+            may_spin: false,
             forgotten: Vec::new(),
             converting: Counted::default(),
             pulls: VecDeque::new(),
@@ -143,6 +148,7 @@ impl Core {
             timed: BTreeSet::new(),
             leaving: BTreeSet::new(),
             next_tick: Instant::now(),
+            without_round: 0,
             proven: HashSet::new(),
             closing: false,
             events: Vec::new(),
@@ -189,15 +195,6 @@ impl Core {
         }
         self.by_ids.insert((local, remote), i);
         i
-    }
-
-    /// How many processes share this host, as far as one knows: of this job, and of those it is joined with.
-    pub(crate) fn processes_here(&self) -> usize {
-        let here =
-            |pair: &&Pair| pair.gone.is_none() && pair.contact.as_ref().is_some_and(|c| c.host == self.contact.host);
-        let others = self.pairs.iter().filter(here).filter_map(|pair| pair.process);
-        let others: HashSet<_> = others.filter(|process| *process != self.contact.process).collect();
-        self.local_processes + others.len()
     }
 
     fn know(&mut self, i: usize, cookie: [u8; 16], contact: &Contact) {
@@ -312,6 +309,7 @@ impl Core {
             self.inters.len() - 1
         });
         self.inters[slot] = Some(Inter { serial, ctx, members });
+        self.judge_spinning();
         // Something may have arrived before.
         self.settle();
         InterId { slot: slot as u32, serial }

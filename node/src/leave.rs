@@ -54,7 +54,7 @@ impl Core {
         if pair.serial == 0 || pair.inters > 0 {
             return false;
         }
-        let bye_waits = pair.bye_said && !pair.path.all_acknowledged();
+        let bye_waits = pair.bye_said && pair.owes();
         match pair.gone {
             // Whoever said BYE closes the lane, when it knows that we have it. If both did, either may.
             Some(_) if pair.lane.is_some() && (!pair.bye_said || bye_waits) => return true,
@@ -72,7 +72,7 @@ impl Core {
                 let pair = &self.pairs[i];
                 // BYE alone is worth no new connection: whoever comes is told that we have left.
                 let owed = pair.path.unacknowledged() > usize::from(pair.bye_said);
-                let waits = if pair.lane.is_some() { !pair.path.all_acknowledged() } else { owed && pair.can_dial() };
+                let waits = if pair.lane.is_some() { pair.owes() } else { owed && pair.can_dial() };
                 if waits {
                     return true;
                 }
@@ -155,7 +155,7 @@ impl Core {
 
     /// How many of those who live lack something.
     pub(crate) fn unacknowledged(&self) -> usize {
-        self.pairs.iter().filter(|p| p.gone.is_none() && !p.path.all_acknowledged()).count()
+        self.pairs.iter().filter(|p| p.gone.is_none() && p.owes()).count()
     }
 
     pub(crate) fn unacknowledged_bytes(&self) -> usize {

@@ -13,6 +13,7 @@ mod connect;
 mod convert;
 mod copy;
 mod core;
+mod crowd;
 mod direct;
 mod leave;
 mod local;

@@ -226,9 +226,10 @@ impl Core {
 
     /// Somebody is about to sleep on the watch. False: there is something to do, so better not.
     pub(crate) fn lie_down(&mut self) -> bool {
+        let busy = self.is_dirty();
         let Some(local) = &mut self.local else { return true };
         local.own.doze();
-        if self.pending_input() {
+        if busy || self.pending_input() {
             self.wake_up_if_nobody_sleeps();
             return false;
         }

@@ -32,8 +32,6 @@ pub(crate) struct Shared {
     /// The background thread sleeps without looking at the clock.
     pub sleeps_long: AtomicBool,
     pub stop: AtomicBool,
-    /// Whether waiting may take a processor for itself.
-    may_spin: AtomicBool,
     /// What the background thread does besides, and how often.
     pub chore: OnceLock<(Duration, fn())>,
 }
@@ -77,13 +75,8 @@ impl Shared {
     }
 
     /// A caller makes progress.
-    pub fn count_round(&self, lock: &Core) -> u64 {
+    pub fn count_round(&self, lock: &Core) {
         add(&self.rounds, lock);
-        self.rounds.load(Ordering::Relaxed)
-    }
-
-    pub fn may_spin(&self) -> bool {
-        self.may_spin.load(Ordering::Relaxed)
     }
 
     /// What a caller has seen, when it goes to sleep.
@@ -157,7 +150,6 @@ impl Node {
             news: Condvar::new(),
             sleeps_long: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            may_spin: AtomicBool::new(crate::wait::processors() > 1),
             chore: OnceLock::new(),
         });
         let background = match background {
@@ -169,14 +161,10 @@ impl Node {
 
     /// How many processes of this job share this host.
     pub fn set_local_processes(&self, n: usize) {
-        self.with(|core| core.local_processes = n);
-        self.judge_spinning();
-    }
-
-    /// If the processes here outnumber the processors, waiting does not spin.
-    fn judge_spinning(&self) {
-        let fits = self.with(|core| core.processes_here()) <= crate::wait::processors();
-        self.shared.may_spin.store(fits, Ordering::Relaxed);
+        self.with(|core| {
+            core.local_processes = n;
+            core.judge_spinning();
+        });
     }
 
     /// Has the background thread call `chore` about this often, without the lock. The first one given stays.
@@ -238,9 +226,7 @@ impl Node {
 
     /// Opens an inter-communicator with an agreed context; pairs connect when they have something to say.
     pub fn open(&self, local: ProcId, remote: &RemoteGroup, context: ContextId) -> InterId {
-        let inter = self.with(|core| core.open(local, remote, context));
-        self.judge_spinning();
-        inter
+        self.with(|core| core.open(local, remote, context))
     }
 
     /// Opens one made from `parent`: `rank` is ours in its local group, `members` are its remote ones by their ranks in

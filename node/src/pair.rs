@@ -135,6 +135,12 @@ impl Pair {
         self.gone.is_none() && (self.wanted || self.lost || !self.path.all_acknowledged())
     }
 
+    /// Whether there is something that its library may not have: not acknowledged, or in shared memory and not read.
+    pub fn owes(&self) -> bool {
+        let unread = |lane: &Lane| lane.lane.shm().is_some_and(|shm| !shm.is_read());
+        !self.path.all_acknowledged() || self.lane.as_ref().is_some_and(unread)
+    }
+
     /// Whether we know where it is. If not, it has to come to us.
     pub fn can_dial(&self) -> bool {
         self.contact.is_some() && self.cookie.is_some()

@@ -31,6 +31,7 @@ const TURNS: usize = 8;
 impl Core {
     /// One nonblocking round; whether anything has come or gone.
     pub(crate) fn round(&mut self, now: Instant) -> bool {
+        self.without_round = 0;
         let before = self.bytes_in;
         let mut events = std::mem::take(&mut self.events);
         events.clear();
@@ -71,6 +72,13 @@ impl Core {
         }
     }
 
+    /// For a call that could do without a round: whether so many have followed each other.
+    #[inline]
+    pub(crate) fn is_round_due(&mut self, after: u32) -> bool {
+        self.without_round += 1;
+        self.without_round >= after
+    }
+
     // ---- busy lanes: those from which something came last are looked at without asking epoll first
 
     /// How often to look at the busy lanes, one time after the other; 0: there are none, only a round tells.
@@ -94,7 +102,8 @@ impl Core {
         if !self.pulls.is_empty() {
             found |= self.pull_some();
         }
-        if found {
+        // There may be room now for what waited.
+        if found || self.is_dirty() {
             self.follow_up(before);
         }
         found

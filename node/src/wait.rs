@@ -6,8 +6,7 @@
 use crate::core::Core;
 use crate::node::Shared;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -20,8 +19,11 @@ const YIELD_ONLY: Duration = Duration::from_micros(200);
 const PATIENCE: u32 = 8;
 /// Between two pokes of one who does not sleep.
 const POKE_AFTER: Duration = Duration::from_micros(10);
-/// Calls that look once make a round, and poke, this often.
-const ROUND_EVERY: u64 = 8;
+/// Calls that end without a round, since what they waited for was seen at a glance, make one all the same this often: only
+/// a round connects, hears of deaths, and gives the MPI below its turn.
+const ROUND_AFTER: u32 = 1000;
+/// Calls that only look, more often: the program has nothing better to do.
+const ROUND_AFTER_LOOKS: u32 = 8;
 /// Sleep slices, and for how long they stay short.
 const SHORT: u16 = 1;
 const MIDDLE: u16 = 4;
@@ -32,12 +34,6 @@ const STAY_MIDDLE: Duration = Duration::from_millis(500);
 const WATCH_AFTER: Duration = Duration::from_millis(50);
 /// When the log says what is awaited.
 const REPORT_AFTER: Duration = Duration::from_secs(10);
-
-/// Processors that this process may use.
-pub fn processors() -> usize {
-    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else { return 1 };
-    (0..CpuSet::count()).filter(|&i| set.is_set(i).unwrap_or(false)).count()
-}
 
 /// What one who waits knows of the time, as of its last round.
 struct Clock {
@@ -112,12 +108,12 @@ pub fn wait_until<T>(
     let mut core = shared.lock();
     let out = done(&mut core);
     if out.is_some() {
-        shared.rouse(&core);
+        depart(shared, core, poke);
         return out;
     }
     shared.enter(&core);
     let mut clock = Clock::new();
-    let mut phase = clock.phase(shared.may_spin());
+    let mut phase = clock.phase(core.may_spin);
     // Something has, since the last round.
     let mut moved = false;
     let mut turn = 0u32;
@@ -134,7 +130,7 @@ pub fn wait_until<T>(
             }
         }
         turn = turn.wrapping_add(1);
-        let whole = out.is_none() && (looks == 0 || turn.is_multiple_of(PATIENCE));
+        let whole = out.is_none() && (looks == 0 || phase == Phase::Sleep || turn.is_multiple_of(PATIENCE));
         if whole {
             moved = clock.round(&mut core, moved);
         }
@@ -146,12 +142,12 @@ pub fn wait_until<T>(
         }
         if over {
             shared.leave(&core);
-            shared.rouse(&core);
+            depart(shared, core, poke);
             return out;
         }
         if whole {
             moved = false;
-            phase = clock.phase(shared.may_spin());
+            phase = clock.phase(core.may_spin);
         }
         if phase == Phase::Sleep {
             core.cool();
@@ -182,16 +178,30 @@ pub fn wait_until<T>(
     }
 }
 
+/// The end of a call.
+#[inline]
+fn depart(shared: &Shared, mut core: MutexGuard<'_, Core>, poke: &mut dyn FnMut() -> bool) {
+    let due = core.is_round_due(ROUND_AFTER);
+    if due && core.round(Instant::now()) {
+        shared.tell(&core);
+    }
+    shared.rouse(&core);
+    drop(core);
+    if due {
+        poke();
+    }
+}
+
 /// Looks once. Calls of this follow each other while the program waits in its own way, so not each makes a round; the
-/// MPI below gets its turn when there is nothing here.
+/// MPI below gets its turn along with it.
 pub fn look<T>(
     shared: &Shared,
     poke: &mut dyn FnMut() -> bool,
     done: impl FnOnce(&mut Core) -> Option<T>,
 ) -> Option<T> {
     let mut core = shared.lock();
-    let calls = shared.count_round(&core);
-    let whole = core.looks() == 0 || calls.is_multiple_of(ROUND_EVERY);
+    shared.count_round(&core);
+    let whole = core.looks() == 0 || core.is_round_due(ROUND_AFTER_LOOKS);
     let moved = if whole { core.round(Instant::now()) } else { core.glance() };
     if moved {
         shared.tell(&core);
@@ -199,7 +209,7 @@ pub fn look<T>(
     let out = done(&mut core);
     shared.rouse(&core);
     drop(core);
-    if out.is_none() && whole {
+    if whole {
         poke();
     }
     out

@@ -133,6 +133,11 @@ impl ShmLane {
         self.out.is_stuck(&self.parts.memory)
     }
 
+    /// Whether the other side has read all that was published.
+    pub fn is_read(&self) -> bool {
+        self.out.is_read(&self.parts.memory)
+    }
+
     /// Whether we look at this lane by ourselves, so that the other side need not say that something has come. To be
     /// looked at once more after a no.
     pub fn set_direct(&self, yes: bool) {
@@ -148,6 +153,11 @@ impl ShmLane {
     pub fn pull(&self, from: &[(u64, u64)], to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let process = self.parts.theirs.readable.ok_or(ErrorKind::Unsupported)?;
         process.read(from, to)
+    }
+
+    /// The number of the other side's process, if it has one for us.
+    pub fn peer(&self) -> Option<i32> {
+        self.parts.connection.peer().ok().filter(|pid| *pid > 0)
     }
 
     /// Whether we can read the other side's memory.

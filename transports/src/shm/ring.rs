@@ -176,6 +176,11 @@ impl Producer {
         }
     }
 
+    /// Whether the consumer has consumed all that was published.
+    pub fn is_read<G: Ground>(&self, ground: &G) -> bool {
+        ground.load(self.plan.index, Acquire) == self.tail
+    }
+
     /// Whether there was no room, and the consumer has taken nothing since.
     pub fn is_stuck<G: Ground>(&self, ground: &G) -> bool {
         self.stuck && ground.load(self.plan.index, Relaxed) == self.head
