@@ -21,7 +21,7 @@ const PATIENCE: u32 = 8;
 const POKE_AFTER: Duration = Duration::from_micros(10);
 /// Calls that end without a round, since what they waited for was seen at a glance, make one all the same this often: only
 /// a round connects, hears of deaths, and gives the MPI below its turn.
-const ROUND_AFTER: u32 = 1000;
+const ROUND_AFTER: u32 = 256;
 /// Calls that only look, more often: the program has nothing better to do.
 const ROUND_AFTER_LOOKS: u32 = 8;
 /// Sleep slices, and for how long they stay short.
