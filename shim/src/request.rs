@@ -436,7 +436,7 @@ pub fn end(core: &mut Core, live: &mut Live<Request>, token: u64, tell: impl FnO
             return End::Else(end_with(completion, core, live, token));
         };
         let inter = request.inter.take().and_then(|inter| inter.let_go(core));
-        live.clear(token);
+        live.forget(token);
         let handle = abi::get().request_null;
         tell(&status, handle);
         return inter.map_or(End::Told, |inter| {

@@ -250,16 +250,18 @@ impl<T> Live<T> {
         (number >> self.step_log) as usize & self.places.len().wrapping_sub(1)
     }
 
+    /// The place that a live token has, or a free one would have.
     #[inline]
-    fn get_place(&mut self, token: u64) -> Option<&mut Place<T>> {
+    fn find(&self, token: u64) -> Option<usize> {
         let number = (token & COUNT_MASK) as u32;
         let index = self.index(number);
-        self.places.get_mut(index).filter(|place| place.number == number)
+        self.places.get(index).filter(|place| place.number == number).map(|_| index)
     }
 
     #[inline]
     pub fn get(&mut self, token: u64) -> Option<&mut T> {
-        self.get_place(token)?.item.as_mut()
+        let index = self.find(token)?;
+        self.places[index].item.as_mut()
     }
 
     pub fn all(&self) -> impl Iterator<Item = &T> {
@@ -268,37 +270,32 @@ impl<T> Live<T> {
 
     /// Ends a token.
     pub fn remove(&mut self, token: u64) -> Option<T> {
-        let item = self.get_place(token)?.item.take()?;
-        self.give_up(token);
+        let index = self.find(token)?;
+        let item = self.places[index].item.take()?;
+        self.vacate(index, token);
         Some(item)
     }
 
-    /// The same; the item is dropped where it lies.
-    #[inline]
-    pub fn clear(&mut self, token: u64) {
-        if let Some(place) = self.get_place(token)
-            && place.item.is_some()
+    /// The same, when there is nothing in the item that must be dropped.
+    #[inline(always)]
+    pub fn forget(&mut self, token: u64) {
+        if let Some(index) = self.find(token)
+            && let Some(item) = self.places[index].item.take()
         {
-            place.item = None;
-            self.give_up(token);
+            std::mem::forget(item);
+            self.vacate(index, token);
         }
     }
 
-    /// The place of a token serves another now. Its INTEGER is given back if it got one.
-    #[inline]
-    fn give_up(&mut self, token: u64) {
-        let number = (token & COUNT_MASK) as u32;
-        let (index, turn) = (self.index(number), (self.places.len() as u32) << self.step_log);
+    /// A place serves another now. The INTEGER of its token is given back if it got one.
+    #[inline(always)]
+    fn vacate(&mut self, index: usize, token: u64) {
+        let turn = (self.places.len() as u32) << self.step_log;
         let place = &mut self.places[index];
-        place.number = (number + turn) & (self.ring - 1) as u32;
+        place.number = (place.number + turn) & (self.ring - 1) as u32;
         place.next = std::mem::replace(&mut self.free, index as u32);
         if let Behind::Theirs(at) = self.behind {
-            // SAFETY: `insert` gave this live token, so there is memory.
-            let integer = unsafe { ((token as usize + at) as *const c_int).read() };
-            if integer != NO_INTEGER {
-                // SAFETY: the Fortran layer's own number, given up once.
-                unsafe { forward::lam_free_integer(integer) };
-            }
+            give_back(token, at);
         }
     }
 
@@ -339,6 +336,16 @@ impl<T> Live<T> {
 }
 
 const NO_INTEGER: c_int = -1;
+
+/// The INTEGER that a Fortran layer has put behind a token, so many bytes on, if it has.
+fn give_back(token: u64, at: usize) {
+    // SAFETY: a token that was live, so there is memory.
+    let integer = unsafe { ((token as usize + at) as *const c_int).read() };
+    if integer != NO_INTEGER {
+        // SAFETY: the Fortran layer's own number, given up once.
+        unsafe { forward::lam_free_integer(integer) };
+    }
+}
 
 /// Memory at the addresses with this prefix; nothing that is there already is touched.
 fn map(prefix: u64, behind: Behind) -> Option<()> {
