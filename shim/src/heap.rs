@@ -2,12 +2,16 @@
 //!
 //! LAM brings an allocator of its own, which serves the whole process and now and then has no room for a large block
 //! while other threads allocate. Under LAM large blocks come from the kernel. Invariant: whether they do is decided
-//! before the first of them, so a block goes back to where it came from.
+//! before the first of them, so a block goes back to where it came from. For aligned blocks it knows no function but the
+//! oldest one: what the newer ones give comes from another allocator, and must not be freed by LAM's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const LARGE: usize = 128 << 10;
+
+/// What every allocator gives unasked.
+const ALIGNED: usize = 16;
 
 static FROM_KERNEL: AtomicBool = AtomicBool::new(false);
 
@@ -29,6 +33,10 @@ fn from_kernel(layout: Layout) -> bool {
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !from_kernel(layout) {
+            if layout.align() > ALIGNED {
+                // SAFETY: an alignment is a power of two.
+                return unsafe { libc::memalign(layout.align(), layout.size()) }.cast();
+            }
             // SAFETY: the caller's promise.
             return unsafe { System.alloc(layout) };
         }
@@ -52,7 +60,7 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller promises a size that is no overflow with this alignment.
         let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        if !from_kernel(layout) && !from_kernel(new) {
+        if !from_kernel(layout) && !from_kernel(new) && layout.align() <= ALIGNED {
             // SAFETY: the caller's promise.
             return unsafe { System.realloc(at, layout, size) };
         }
@@ -64,6 +72,29 @@ unsafe impl GlobalAlloc for Heap {
                 self.dealloc(at, layout);
             }
             to
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aligned_blocks_keep_what_is_in_them() {
+        for log in 0..13 {
+            let layout = |size| Layout::from_size_align(size, 1 << log).expect("a small one");
+            // SAFETY: blocks of this heap, within their sizes, given back once.
+            unsafe {
+                let mut at = HEAP.alloc(layout(100));
+                for (from, to) in [(100, 5_000), (5_000, 300_000), (300_000, 70)] {
+                    assert_eq!(at as usize % (1 << log), 0);
+                    at.write_bytes(log as u8, from);
+                    at = HEAP.realloc(at, layout(from), to);
+                    assert!((0..from.min(to)).all(|i| at.add(i).read() == log as u8));
+                }
+                HEAP.dealloc(at, layout(70));
+            }
         }
     }
 }
