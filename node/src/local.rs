@@ -204,6 +204,12 @@ impl Core {
         }
     }
 
+    /// For tests: whether two processes have a lane of shared memory.
+    #[doc(hidden)]
+    pub fn is_shared(&self, local: ProcId, remote: ProcId) -> bool {
+        self.find_pair(local, remote).is_some_and(|i| self.shm_lane(i).is_some())
+    }
+
     /// For tests: whether the lane between two processes is looked at by itself.
     #[doc(hidden)]
     pub fn is_direct(&self, local: ProcId, remote: ProcId) -> bool {

@@ -71,6 +71,9 @@ impl Core {
     }
 
     fn answer_guest(&mut self, n: u32, hello: &Hello, now: Instant) -> Option<Answered> {
+        if hello.stripe != 0 {
+            return None;
+        }
         let verdict = self.judge(hello, now);
         let mut ack = HelloAck { status: Status::Good, generation: 0, process: self.contact.process, received: 0 };
         let Some(Knock::Near(guest, _)) = self.halfway.get_mut(&n) else { return None };

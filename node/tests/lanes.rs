@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use node::{Config, Contact, ContextId, Fault, Gone, Outcome, ProcId, RemoteGroup};
+use node::{Config, Contact, ContextId, Fault, Gone, Lanes, Outcome, ProcId, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -191,6 +191,33 @@ fn over_every_address_of_this_machine() {
         tried += 1;
     }
     assert!(tried > 0 && !a.node.contact().addresses.is_empty());
+}
+
+#[test]
+fn shared_memory_where_both_sides_have_it() {
+    let only_shm = Lanes { shm: true, tcp: false };
+    for (one, other, shared) in
+        [(SHM, SHM, true), (SHM, TCP, false), (TCP, SHM, false), (SHM, only_shm, true), (only_shm, only_shm, true)]
+    {
+        let (a, b) = (Job::with(Config { lanes: one, ..config() }), Job::with(Config { lanes: other, ..config() }));
+        let (to_b, to_a) = couple(&a, &b);
+        // Only one of them dials.
+        for (from, to, way, back) in [(&a, &b, to_b, to_a), (&b, &a, to_a, to_b)] {
+            let mut space = vec![0; 100_000];
+            let data = pattern(100_000, 1);
+            let (send, recv) = (from.send(way, 1, &data), to.recv(back, 1, &mut space));
+            assert_eq!(to.wait(recv), got(100_000, 1));
+            from.wait(send);
+            assert!(space == data);
+        }
+        assert_eq!(a.node.inspect(|core| core.is_shared(a.id(), b.id())), shared, "{one:?} {other:?}");
+        assert_eq!(b.node.inspect(|core| core.is_shared(b.id(), a.id())), shared);
+        // Whatever there is tells of a death.
+        let mut space = vec![0; 3];
+        let recv = b.recv(to_a, 2, &mut space);
+        a.node.kill();
+        assert_eq!(b.wait_for(recv, NOTICED), Some(Outcome::Failed(Fault::PeerDead)), "{one:?} {other:?}");
+    }
 }
 
 /// Where no more may be looked at by itself, the busier goes before the one that has fallen silent.
