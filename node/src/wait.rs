@@ -6,7 +6,6 @@
 use crate::core::Core;
 use crate::node::Shared;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -106,9 +105,18 @@ pub fn wait_until<T>(
     deadline: Option<Instant>,
 ) -> Option<T> {
     let mut core = shared.lock();
+    // Before anything is looked for: afterwards nobody would look at what a poke has found.
+    if core.is_round_due(ROUND_AFTER) {
+        if core.round(Instant::now()) {
+            shared.tell(&core);
+        }
+        drop(core);
+        poke();
+        core = shared.lock();
+    }
     let out = done(&mut core);
     if out.is_some() {
-        depart(shared, core, poke);
+        shared.rouse(&core);
         return out;
     }
     shared.enter(&core);
@@ -142,7 +150,7 @@ pub fn wait_until<T>(
         }
         if over {
             shared.leave(&core);
-            depart(shared, core, poke);
+            shared.rouse(&core);
             return out;
         }
         if whole {
@@ -175,20 +183,6 @@ pub fn wait_until<T>(
         if lies {
             core.get_up();
         }
-    }
-}
-
-/// The end of a call.
-#[inline]
-fn depart(shared: &Shared, mut core: MutexGuard<'_, Core>, poke: &mut dyn FnMut() -> bool) {
-    let due = core.is_round_due(ROUND_AFTER);
-    if due && core.round(Instant::now()) {
-        shared.tell(&core);
-    }
-    shared.rouse(&core);
-    drop(core);
-    if due {
-        poke();
     }
 }
 
