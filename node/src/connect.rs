@@ -399,6 +399,7 @@ impl Core {
         let shared = lane.shm().is_some();
         pair.lane = Some(Lane { lane, generation, brought: 0, writing: 0, taken: 1, dialling: Vec::new() });
         (pair.lost, pair.refused) = (false, None);
+        pair.was_shared |= shared;
         let again = std::mem::replace(&mut pair.was_up, true);
         let peer = pair.peer;
         self.judge_pulls(i);
@@ -509,6 +510,7 @@ impl Core {
         match pair.dial {
             Dial::Near(_) | Dial::Racing(..) => self.step_dial(i, now),
             Dial::Resting(until) if now < until => (),
+            Dial::Resting(_) | Dial::Idle if pair.answered.is_some_and(|n| self.halfway.contains_key(&n)) => (),
             Dial::Resting(_) | Dial::Idle => self.start_dial(i, now),
         }
     }
@@ -544,6 +546,12 @@ impl Core {
     #[doc(hidden)]
     pub fn bulk_queued(&self, local: ProcId, remote: ProcId) -> usize {
         self.find_pair(local, remote).map_or(0, |i| self.pairs[i].path.bulk_queued())
+    }
+
+    /// For tests: how many lanes two processes have had, as far as this one knows.
+    #[doc(hidden)]
+    pub fn lanes_had(&self, local: ProcId, remote: ProcId) -> u16 {
+        self.find_pair(local, remote).map_or(0, |i| self.pairs[i].path.offered_generation() - 1)
     }
 
     /// For tests: cuts the lane between two processes as a broken network would, if there is one.

@@ -1,7 +1,7 @@
 //! How processes of one host get a lane of shared memory: it is tried first, and TCP when that fails.
 //!
-//! Part of the core, beside `connect`. Invariant: a failure here never means that a process is gone, as long as there is
-//! TCP to ask: it may only use no shared memory.
+//! Part of the core, beside `connect`. Invariant: that nobody opens means that a process is gone only where it had a door,
+//! or there is no TCP to ask: others may only use no shared memory.
 
 use crate::connect::Knock;
 use crate::core::Core;
@@ -49,10 +49,10 @@ impl Core {
             Arrived::NotYet => (),
             Arrived::Foreign => self.drop_halfway(n),
             Arrived::Hello(hello) => {
-                let answered = self.answer_guest(n, &hello, now);
-                match self.halfway.get_mut(&n) {
-                    Some(Knock::Near(_, place)) if answered.is_some() => *place = answered,
-                    _ => self.drop_halfway(n),
+                let Some(answered) = self.answer_guest(n, &hello, now) else { return self.drop_halfway(n) };
+                self.pairs[answered.pair].answered = Some(n);
+                if let Some(Knock::Near(_, place)) = self.halfway.get_mut(&n) {
+                    *place = Some(answered);
                 }
             }
             Arrived::Ready => {
@@ -153,7 +153,8 @@ impl Core {
             Step::Failed(why) => {
                 let Some(attempt) = self.end_near(i) else { return };
                 base::log!(Debug, "{:?} has no shared memory for us: {why}", self.pairs[i].remote);
-                if self.lanes.tcp {
+                let gone = why == Failure::Nobody && self.pairs[i].was_shared;
+                if self.lanes.tcp && !gone {
                     self.start_race(i, attempt.into_hello(), format!("refused: {why}"), now);
                 } else {
                     // Its host's kernel says so; other failures say nothing.

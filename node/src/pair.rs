@@ -59,6 +59,8 @@ pub struct Pair {
     pub path: Path,
     pub lane: Option<Lane>,
     pub dial: Dial,
+    /// Whom of the halfway ones we have answered, for shared memory, and who is to say the last word: no need to dial.
+    pub answered: Option<u32>,
     /// The remote group's.
     pub cookie: Option<[u8; 16]>,
     pub contact: Option<Contact>,
@@ -82,6 +84,8 @@ pub struct Pair {
     pub seen_generation: u16,
     pub gone: Option<Gone>,
     pub was_up: bool,
+    /// It has had a lane of shared memory.
+    pub was_shared: bool,
     pub backlogged: bool,
     /// Something may be ready to be written.
     pub dirty: bool,
@@ -102,6 +106,7 @@ impl Pair {
             path: Path::new(local, remote),
             lane: None,
             dial: Dial::Idle,
+            answered: None,
             cookie: None,
             contact: None,
             process: None,
@@ -115,6 +120,7 @@ impl Pair {
             seen_generation: 0,
             gone: None,
             was_up: false,
+            was_shared: false,
             backlogged: false,
             dirty: false,
             controls: VecDeque::new(),

@@ -66,6 +66,8 @@ fn both_dial_at_once() {
             }
         });
         assert!(x == data && y == data);
+        // Neither has undone what the other did.
+        assert_eq!(a.node.inspect(|core| core.lanes_had(a.id(), b.id())), 1);
     }
 }
 
