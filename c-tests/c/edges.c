@@ -483,9 +483,11 @@ static void retry_at_once(void)
     OK(MPI_Conn_error_class(MPI_CONN_ERR_TIMEOUT, &class));
     for (int round = 0; round < 4; ++round) {
         int tries = 0, code;
-        if (side == 0)
+        if (side == 0) {
+            kit_await(kit_path("here-%d", round));
             kit_write(kit_path("waiting-%d", round), "");
-        else {
+        } else {
+            kit_write(kit_path("here-%d", round), "");
             kit_await(kit_path("waiting-%d", round));
             kit_sleep_ms(late[round]); /* what the case is about */
         }
