@@ -155,8 +155,8 @@ fn valgrind_finds_nothing_of_ours() {
     scene.require(wrong.is_empty(), &format!("valgrind says:\n{}", wrong.join("\n\n")));
     // That they are told shows that reports about the library are seen.
     scene.require(
-        open.len() == 2,
-        &format!("the node's epoll and its eventfd are open, and also:\n{}", open.join("\n\n")),
+        open.len() == 3,
+        &format!("the node's epoll, its eventfd and its board should be open, and are:\n{}", open.join("\n\n")),
     );
     figure.line(format!("{}, {all} rounds: no error, no leak, no descriptor of ours", mpi.name));
 }
