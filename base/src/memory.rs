@@ -12,12 +12,7 @@ pub trait Memory {
     /// Appends `len` packed bytes from `offset` of `buf` to `out`.
     fn read(&self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>);
     /// Fills `to` from `offset` of `buf`; gives how many bytes there were, which is none if `buf` is unknown.
-    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8]) -> usize {
-        let mut bytes = Vec::new();
-        self.read(buf, offset, to.len(), &mut bytes);
-        to[..bytes.len()].copy_from_slice(&bytes);
-        bytes.len()
-    }
+    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8]) -> usize;
     /// Writes `data` at `offset` of `buf`.
     fn write(&mut self, buf: BufId, offset: u64, data: &[u8]);
     /// Calls `f` with the pieces of memory that hold `[offset, offset+len)`, in order, and returns its result. At
@@ -94,5 +89,39 @@ impl Memory for VecMemory {
             }
             None => f(&mut []),
         }
+    }
+}
+
+/// One array that stands for every buffer, for tests and examples that count what all else costs. It takes no memory, and is
+/// shown to nobody in pieces.
+pub struct OneBuffer<const N: usize>(pub [u8; N]);
+
+impl<const N: usize> Memory for OneBuffer<N> {
+    fn read(&self, _: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0[offset as usize..][..len]);
+    }
+
+    fn fill(&self, _: BufId, offset: u64, to: &mut [u8]) -> usize {
+        to.copy_from_slice(&self.0[offset as usize..][..to.len()]);
+        to.len()
+    }
+
+    fn write(&mut self, _: BufId, offset: u64, data: &[u8]) {
+        self.0[offset as usize..][..data.len()].copy_from_slice(data);
+    }
+
+    fn with_slices<R>(&self, _: BufId, _: u64, _: usize, _: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
+        f(&[])
+    }
+
+    fn with_slices_mut<R>(
+        &mut self,
+        _: BufId,
+        _: u64,
+        _: usize,
+        _: usize,
+        f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R {
+        f(&mut [])
     }
 }

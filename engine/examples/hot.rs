@@ -1,40 +1,15 @@
 //! Small messages between two engines, each into a receive that waits for it, one by one: for counting instructions, for
 //! example with `valgrind --tool=callgrind`. Every step is a function of its own name.
 
-use base::{BufId, Memory};
+use base::memory::OneBuffer;
 use engine::{Config, ContextId, Ctx, EagerHead, Engine, Mode, OpId, Output, PeerId, Source, Tag};
-use std::io::{IoSlice, IoSliceMut};
 
 const SIZE: usize = 8;
 const BODY: usize = EagerHead::BYTES + SIZE;
 
-struct OneBuffer([u8; SIZE]);
-
-impl Memory for OneBuffer {
-    fn read(&self, _: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0[offset as usize..][..len]);
-    }
-    fn write(&mut self, _: BufId, offset: u64, data: &[u8]) {
-        self.0[offset as usize..][..data.len()].copy_from_slice(data);
-    }
-    fn with_slices<R>(&self, _: BufId, _: u64, _: usize, _: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
-        f(&[])
-    }
-    fn with_slices_mut<R>(
-        &mut self,
-        _: BufId,
-        _: u64,
-        _: usize,
-        _: usize,
-        f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
-    ) -> R {
-        f(&mut [])
-    }
-}
-
 struct Side {
     engine: Engine,
-    mem: OneBuffer,
+    mem: OneBuffer<SIZE>,
     peer: PeerId,
     ctx: Ctx,
 }

@@ -4,39 +4,14 @@
 //!
 //! `cargo run --release -p mpi-connect-engine --example matching [most waiting]`
 
-use base::{BufId, Memory};
+use base::memory::OneBuffer;
 use engine::{Config, ContextId, Ctx, Engine, Mode, OpId, Output, PeerId, Source, Tag};
-use std::io::{IoSlice, IoSliceMut};
 use std::time::{Duration, Instant};
 
 const SOURCES: usize = 16;
 const SIZE: u64 = 8;
 /// At least so many messages for each case.
 const MESSAGES: usize = 200_000;
-
-struct OneBuffer([u8; SIZE as usize]);
-
-impl Memory for OneBuffer {
-    fn read(&self, _: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0[offset as usize..][..len]);
-    }
-    fn write(&mut self, _: BufId, offset: u64, data: &[u8]) {
-        self.0[offset as usize..][..data.len()].copy_from_slice(data);
-    }
-    fn with_slices<R>(&self, _: BufId, _: u64, _: usize, _: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
-        f(&[])
-    }
-    fn with_slices_mut<R>(
-        &mut self,
-        _: BufId,
-        _: u64,
-        _: usize,
-        _: usize,
-        f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
-    ) -> R {
-        f(&mut [])
-    }
-}
 
 /// What receives ask for.
 #[derive(Clone, Copy)]
@@ -74,7 +49,7 @@ fn pattern(asked: Asked, n: usize) -> (Source, Tag) {
 
 struct Bench {
     engine: Engine,
-    mem: OneBuffer,
+    mem: OneBuffer<{ SIZE as usize }>,
     peers: Vec<PeerId>,
     ctx: Ctx,
     /// The bodies of messages, as a lane hands them in.

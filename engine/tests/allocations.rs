@@ -1,10 +1,9 @@
 //! Small messages take no memory once the tables are as large as they get.
 
-use base::{BufId, Memory};
+use base::memory::OneBuffer;
 use engine::{Config, ContextId, Ctx, EagerHead, Engine, Mode, OpId, PeerId, Source, Tag};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::io::{IoSlice, IoSliceMut};
 
 struct Counting;
 
@@ -31,30 +30,6 @@ static COUNTING: Counting = Counting;
 
 const SIZE: usize = 8;
 
-struct OneBuffer([u8; SIZE]);
-
-impl Memory for OneBuffer {
-    fn read(&self, _: BufId, _: u64, _: usize, _: &mut Vec<u8>) {
-        unreachable!("sends are carried by the caller");
-    }
-    fn write(&mut self, _: BufId, offset: u64, data: &[u8]) {
-        self.0[offset as usize..][..data.len()].copy_from_slice(data);
-    }
-    fn with_slices<R>(&self, _: BufId, _: u64, _: usize, _: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
-        f(&[])
-    }
-    fn with_slices_mut<R>(
-        &mut self,
-        _: BufId,
-        _: u64,
-        _: usize,
-        _: usize,
-        f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
-    ) -> R {
-        f(&mut [])
-    }
-}
-
 struct Side {
     engine: Engine,
     peer: PeerId,
@@ -77,7 +52,7 @@ fn send(a: &mut Side, tag: i64) -> [u8; EagerHead::BYTES + SIZE] {
     body
 }
 
-fn post(b: &mut Side, mem: &mut OneBuffer, source: Source, tag: Tag) -> OpId {
+fn post(b: &mut Side, mem: &mut OneBuffer<SIZE>, source: Source, tag: Tag) -> OpId {
     let op = b.engine.next_op();
     b.engine.recv(mem, op, b.ctx, source, tag, SIZE as u64);
     op

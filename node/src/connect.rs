@@ -152,15 +152,31 @@ impl Core {
     }
 
     fn answer(&mut self, halfway: Halfway, hello: &Hello, now: Instant) {
-        let verdict = self.judge(hello, now);
+        let (i, ack) = match self.verdict(hello, now) {
+            Ok(good) => good,
+            Err(refusal) => {
+                if let Some(ack) = refusal {
+                    halfway.answer(&ack);
+                }
+                return;
+            }
+        };
+        if let Some(socket) = halfway.answer(&ack) {
+            let path = &self.pairs[i].path;
+            let lane = Carrier::Tcp(StripedLane::new(socket, path.local(), path.remote(), ack.generation));
+            let why = self.why_far(i).map_or("answered".into(), |why| format!("answered; no shared memory: {why}"));
+            self.attach(i, lane, ack.generation, hello.received, &why);
+        }
+    }
+
+    /// Which pair gets a lane, and the answer to its HELLO; or the answer that refuses it, if it deserves one.
+    pub(crate) fn verdict(&mut self, hello: &Hello, now: Instant) -> Result<(usize, HelloAck), Option<HelloAck>> {
         let mut ack = HelloAck { status: Status::Good, generation: 0, process: self.contact.process, received: 0 };
-        let i = match verdict {
+        let i = match self.judge(hello, now) {
             Ok(i) => i,
             Err((status, generation)) => {
                 base::log!(Debug, "{:?} dialled {:?}: {status:?}", hello.source, hello.dest);
-                (ack.status, ack.generation) = (status, generation);
-                halfway.answer(&ack);
-                return;
+                return Err(Some(HelloAck { status, generation, ..ack }));
             }
         };
         let path = &self.pairs[i].path;
@@ -168,20 +184,15 @@ impl Core {
         if !path.could_attach(own, hello.received) {
             // Its lane, if it has one, stays: whoever this is has not shown to know better.
             base::log!(Info, "{:?} claims to have received what was never sent: refused", hello.source);
-            return;
+            return Err(None);
         }
         ack.generation = if older(hello.generation, own) { own } else { hello.generation };
         ack.received = path.received();
-        if let Some(socket) = halfway.answer(&ack) {
-            let (local, remote) = (path.local(), path.remote());
-            let lane = Carrier::Tcp(StripedLane::new(socket, local, remote, ack.generation));
-            let why = self.why_far(i).map_or("answered".into(), |why| format!("answered; no shared memory: {why}"));
-            self.attach(i, lane, ack.generation, hello.received, &why);
-        }
+        Ok((i, ack))
     }
 
     /// Who may have a lane: the pair, or what to say instead.
-    pub(crate) fn judge(&mut self, hello: &Hello, now: Instant) -> Result<usize, (Status, u16)> {
+    fn judge(&mut self, hello: &Hello, now: Instant) -> Result<usize, (Status, u16)> {
         let removed = self.admit(hello)?.removed;
         let none = Err((Status::NoSuchProcess, 0));
         let i = match self.find_pair(hello.dest, hello.source) {

@@ -18,7 +18,8 @@ impl Core {
         let Some(own) = processors_of(0) else { return true };
         let all = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().unwrap_or(1) as usize;
         // Who is bound to some processors was placed by a launcher, which has placed the rest of the job beside it.
-        let of_this_job = if own.len() < all { 1 } else { self.local_processes };
+        let bound = own.len() < all;
+        let of_this_job = if bound { 1 } else { self.local_processes };
         // Of other jobs on this host, by process: whether it may run where we do. Of whom one knows no number, one does not
         // know.
         let mut rivals = HashMap::new();
@@ -29,8 +30,9 @@ impl Core {
                 && pair.gone.is_none()
                 && process != self.contact.process
             {
-                let theirs = self.shm_lane(i).and_then(|lane| processors_of(lane.peer()?));
-                let meets = theirs.is_none_or(|theirs| theirs.iter().any(|cpu| own.contains(cpu)));
+                // Who may run anywhere meets everybody: there is nothing to ask the kernel.
+                let theirs = || self.shm_lane(i).and_then(|lane| processors_of(lane.peer()?));
+                let meets = !bound || theirs().is_none_or(|theirs| theirs.iter().any(|cpu| own.contains(cpu)));
                 rivals.entry(process).and_modify(|known| *known &= meets).or_insert(meets);
             }
         }

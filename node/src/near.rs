@@ -3,6 +3,7 @@
 //! Part of the core, beside `connect`. Invariant: that nobody opens means that a process is gone only where it had a door,
 //! or there is no TCP to ask: others may only use no shared memory.
 
+use crate::carrier::Carrier;
 use crate::connect::Knock;
 use crate::core::Core;
 use crate::local::bit_of;
@@ -10,11 +11,11 @@ use crate::pair::Dial;
 use crate::watch::Owner;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
-use transports::frame::older;
 use transports::shm::{Arrived, Attempt, Failure, Guest, ShmLane, Step};
-use transports::tcp::{Hello, HelloAck, Status};
+use transports::tcp::Hello;
 
-use crate::carrier::Carrier;
+/// The other side's dial is given so long before ours goes on.
+pub(crate) const GIVE_WAY: Duration = Duration::from_millis(50);
 
 /// A guest that was answered: for which pair, and with which generation.
 pub(crate) struct Answered {
@@ -74,32 +75,23 @@ impl Core {
         if hello.stripe != 0 {
             return None;
         }
-        let verdict = self.judge(hello, now);
-        let mut ack = HelloAck { status: Status::Good, generation: 0, process: self.contact.process, received: 0 };
+        let verdict = self.verdict(hello, now);
         let Some(Knock::Near(guest, _)) = self.halfway.get_mut(&n) else { return None };
-        let i = match verdict {
-            Ok(i) => i,
-            Err((status, generation)) => {
-                base::log!(Debug, "{:?} dialled {:?}: {status:?}", hello.source, hello.dest);
-                (ack.status, ack.generation) = (status, generation);
-                guest.refuse(&ack);
+        let (i, ack) = match verdict {
+            Ok(good) => good,
+            Err(refusal) => {
+                if let Some(ack) = refusal {
+                    guest.refuse(&ack);
+                }
                 return None;
             }
         };
-        let pair = &self.pairs[i];
-        let own = pair.path.offered_generation();
-        if !pair.path.could_attach(own, hello.received) {
-            base::log!(Info, "{:?} claims to have received what was never sent: refused", hello.source);
-            return None;
-        }
-        ack.generation = if older(hello.generation, own) { own } else { hello.generation };
-        ack.received = pair.path.received();
         let local = self.local.as_ref()?;
         if let Err(e) = guest.answer(&ack, &local.own, bit_of(i)) {
             base::log!(Info, "no shared memory for {:?}: {e}", hello.source);
             return None;
         }
-        Some(Answered { pair: i, serial: pair.serial, generation: ack.generation, received: hello.received })
+        Some(Answered { pair: i, serial: self.pairs[i].serial, generation: ack.generation, received: hello.received })
     }
 
     // ---- those we go to
@@ -115,7 +107,7 @@ impl Core {
         }
     }
 
-    /// Begins to dial, by shared memory if that can be. False, and why: it cannot.
+    /// Begins to dial, by shared memory if that can be; or says why it cannot.
     pub(crate) fn start_near(&mut self, i: usize, hello: &Hello, now: Instant) -> Result<(), String> {
         if let Some(why) = self.why_far(i) {
             return Err(why.into());
@@ -178,6 +170,3 @@ impl Core {
         }
     }
 }
-
-/// The other side's dial is given so long before ours goes on.
-pub(crate) const GIVE_WAY: Duration = Duration::from_millis(50);

@@ -84,16 +84,15 @@ impl Core {
         let lane = lane.ok_or(io::ErrorKind::NotConnected)?;
         let from = window(&pull.pieces, pull.done, len as u64);
         let (op, at, buffer) = (pull.op.0, pull.done, &mut self.pull_buffer);
-        let read = |lane: &ShmLane, to: &mut [IoSliceMut<'_>]| lane.pull(&from, to);
         let direct = self.mem.with_slices_mut(op, at, len, PIECES, |to| {
             let there: usize = to.iter().map(|piece| piece.len()).sum();
-            (there >= len.min(WORTH)).then(|| read(lane, to))
+            (there >= len.min(WORTH)).then(|| lane.pull(&from, to))
         });
         if let Some(n) = direct {
             return n;
         }
         buffer.resize(BUFFER, 0);
-        let n = read(lane, &mut [IoSliceMut::new(&mut buffer[..len.min(BUFFER)])])?;
+        let n = lane.pull(&from, &mut [IoSliceMut::new(&mut buffer[..len.min(BUFFER)])])?;
         self.mem.write(op, at, &buffer[..n]);
         Ok(n)
     }

@@ -199,6 +199,7 @@ mod tests {
     use super::*;
     use crate::frame::{HEADER, Kind};
     use base::ProcId;
+    use base::memory::VecMemory;
     use std::io::IoSliceMut;
 
     /// Takes so many bytes, then has no room; remembers of each write where the pieces lay.
@@ -221,28 +222,6 @@ mod tests {
         }
         fn read_vectored(&mut self, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
             unreachable!()
-        }
-    }
-
-    struct None;
-    impl Memory for None {
-        fn read(&self, _: BufId, _: u64, _: usize, _: &mut Vec<u8>) {}
-        fn fill(&self, _: BufId, _: u64, _: &mut [u8]) -> usize {
-            0
-        }
-        fn write(&mut self, _: BufId, _: u64, _: &[u8]) {}
-        fn with_slices<R>(&self, _: BufId, _: u64, _: usize, _: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
-            f(&[])
-        }
-        fn with_slices_mut<R>(
-            &mut self,
-            _: BufId,
-            _: u64,
-            _: usize,
-            _: usize,
-            f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
-        ) -> R {
-            f(&mut [])
         }
     }
 
@@ -272,7 +251,7 @@ mod tests {
             // One that is full is not tried with each.
             assert_eq!(tx.worth_writing(&body), !tx.pending());
             stream.room = usize::MAX;
-            assert!(tx.flush(&None, &mut stream).unwrap());
+            assert!(tx.flush(&VecMemory::default(), &mut stream).unwrap());
             assert!(stream.bytes == whole && tx.total() == whole.len() as u64, "{room}");
             assert!(tx.worth_writing(&body));
         }
