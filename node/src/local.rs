@@ -236,7 +236,6 @@ impl Core {
         let Some(local) = &mut self.local else { return true };
         local.own.doze();
         if busy || self.pending_input() {
-            self.wake_up_if_nobody_sleeps();
             return false;
         }
         self.local.iter_mut().for_each(|local| local.sleepers += 1);
@@ -246,15 +245,6 @@ impl Core {
     /// One who slept is awake.
     pub(crate) fn get_up(&mut self) {
         self.local.iter_mut().for_each(|local| local.sleepers -= 1);
-        self.wake_up_if_nobody_sleeps();
-    }
-
-    fn wake_up_if_nobody_sleeps(&self) {
-        if let Some(local) = &self.local
-            && local.sleepers == 0
-        {
-            local.own.rise();
-        }
     }
 
     /// One who makes progress goes. If others still sleep, they must be woken again for what comes from now on: true if

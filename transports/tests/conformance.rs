@@ -549,13 +549,12 @@ impl Factory for Shm {
         let (own, bell) = &self.own[1];
         own.doze();
         if lane.has_input() {
-            own.rise();
+            let _ = bell.read();
             return Some(true);
         }
         own.take(|_| ());
         let mut fds = [PollFd::new(lane.sign(), PollFlags::POLLIN), PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
         let awake = poll(&mut fds, millis).unwrap() > 0;
-        own.rise();
         let _ = bell.read();
         Some(awake)
     }

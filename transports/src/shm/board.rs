@@ -5,7 +5,8 @@
 //! at that lane anyway), then, where it finds the receiver asleep, wakes it. Nobody else makes a system call.
 //!
 //! Invariant: between publishing and looking at the word there is a full fence, and so there is between setting the word
-//! and the last look at bits and lanes. So either the sender sees the word or the receiver sees the message.
+//! and the last look at bits and lanes. So either the sender sees the word or the receiver sees the message. Where both
+//! sides can, the sleeper's fence is the sender's too ([`super::fence`]).
 
 use super::ground::Ground;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
@@ -24,13 +25,19 @@ const WORDS: usize = BITS as usize / 64;
 pub const END: usize = BITS_AT + 8 * WORDS;
 
 /// A frame has been published on a lane with this bit, whose receiver says in the word at `direct` of the lane's `ground`
-/// whether it looks there by itself. Whether it must be woken.
-pub fn ring<G: Ground>(board: &G, bit: u32, lane: &G, direct: usize) -> bool {
+/// whether it looks there by itself. `light`: it has agreed to fence for both. Whether it must be woken.
+#[inline]
+pub fn ring<G: Ground>(board: &G, bit: u32, lane: &G, direct: usize, light: bool) -> bool {
     let is_direct = || lane.load(direct, Relaxed) != 0;
-    let seen = is_direct() && {
-        lane.fence();
-        // It may have changed its mind before it could see the frame.
+    let seen = if light {
+        lane.light_fence();
         is_direct()
+    } else {
+        // It may have changed its mind before it could see the frame.
+        is_direct() && {
+            lane.fence();
+            is_direct()
+        }
     };
     if !seen {
         set(board, bit);
@@ -64,15 +71,13 @@ pub fn take<G: Ground>(board: &G, mut f: impl FnMut(u32)) {
     }
 }
 
-/// From now on, senders wake us. Look once more at all lanes before sleeping.
+/// From now on, senders wake us: one of them, the first. Look once more at all lanes before sleeping.
 pub fn doze<G: Ground>(board: &G) {
-    board.swap(ASLEEP, 1, SeqCst);
-    board.fence();
-}
-
-/// No need to be woken.
-pub fn rise<G: Ground>(board: &G) {
-    board.swap(ASLEEP, 0, AcqRel);
+    // If it still says so, all who have sent since know it.
+    if !dozes(board) {
+        board.swap(ASLEEP, 1, SeqCst);
+        board.fence_everywhere();
+    }
 }
 
 /// Whether senders wake us.
@@ -84,5 +89,7 @@ pub fn dozes<G: Ground>(board: &G) -> bool {
 /// bit: look once more.
 pub fn set_direct<G: Ground>(lane: &G, direct: usize, yes: bool) {
     lane.swap(direct, u64::from(yes), SeqCst);
-    lane.fence();
+    if !yes {
+        lane.fence_everywhere();
+    }
 }

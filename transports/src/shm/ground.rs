@@ -17,6 +17,12 @@ pub trait Ground {
     /// A full fence.
     fn fence(&self);
 
+    /// A full fence, here and wherever [`Ground::light_fence`] is used.
+    fn fence_everywhere(&self);
+
+    /// Enough on one side if the other has [`Ground::fence_everywhere`], and this process takes part in that.
+    fn light_fence(&self);
+
     /// A word that is about to be written.
     fn expect_store(&self, _at: usize) {}
 

@@ -2,10 +2,10 @@
 //!
 //! Used by both ends. Invariant: fixed lengths; what comes from the other side is checked before it is used.
 
-use super::board;
 use super::peek::{Readable, Token, own_token};
 use super::rights::Connection;
 use super::segment::Segment;
+use super::{board, fence};
 use crate::tcp::{HELLO_ACK_LEN, HELLO_LEN};
 use base::bytes::{Malformed, Put, Take};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -17,6 +17,8 @@ use std::sync::Arc;
 const LAYOUT: u16 = 1;
 /// The sender of this can read the receiver's memory.
 const READS: u16 = 1;
+/// It takes part in fences for several processes, and fences so when it goes to sleep.
+const FENCES: u16 = 2;
 
 const TAIL: usize = 24;
 pub const LOCAL_HELLO: usize = HELLO_LEN + TAIL;
@@ -56,16 +58,9 @@ impl Own {
         board::set(&self.0.board, bit);
     }
 
-    /// From now on, senders wake us. Look once more at all lanes before sleeping.
+    /// From now on, the first who sends wakes us. Look once more at all lanes before sleeping.
     pub fn doze(&self) {
         board::doze(&self.0.board);
-    }
-
-    /// Senders need not wake us.
-    pub fn rise(&self) {
-        if self.dozes() {
-            board::rise(&self.0.board);
-        }
     }
 
     pub fn dozes(&self) -> bool {
@@ -84,16 +79,17 @@ pub struct Tail {
     pub bit: u32,
     pub token: Token,
     pub reads: bool,
+    pub fences: bool,
 }
 
 impl Tail {
     pub fn own(bit: u32, reads: bool) -> Tail {
-        Tail { bit, token: own_token(), reads }
+        Tail { bit, token: own_token(), reads, fences: fence::takes_part() }
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u16(LAYOUT);
-        out.put_u16(if self.reads { READS } else { 0 });
+        out.put_u16(if self.reads { READS } else { 0 } | if self.fences { FENCES } else { 0 });
         out.put_u32(self.bit);
         out.put_u64(self.token.address);
         out.put_u64(self.token.value);
@@ -105,11 +101,12 @@ impl Tail {
         if t.u16()? != LAYOUT {
             return Ok(None);
         }
-        let reads = t.u16()? & READS != 0;
+        let flags = t.u16()?;
         let bit = t.u32()?;
         let token = Token { address: t.u64()?, value: t.u64()? };
         t.end()?;
-        if bit < board::BITS { Ok(Some(Tail { bit, token, reads })) } else { Err(Malformed) }
+        let tail = Tail { bit, token, reads: flags & READS != 0, fences: flags & FENCES != 0 };
+        if bit < board::BITS { Ok(Some(tail)) } else { Err(Malformed) }
     }
 }
 
@@ -120,6 +117,8 @@ pub struct Theirs {
     pub bit: u32,
     /// If we can read its memory.
     pub readable: Option<Readable>,
+    /// Its fences are ours too.
+    pub fences: bool,
 }
 
 impl Theirs {
@@ -128,7 +127,8 @@ impl Theirs {
         fcntl(&bell, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pid = connection.peer()?;
         let readable = Readable::find(pid, tail.token);
-        Ok(Theirs { board: Segment::adopt(board, board::BOARD)?, bell, bit: tail.bit, readable })
+        let fences = tail.fences && fence::takes_part();
+        Ok(Theirs { board: Segment::adopt(board, board::BOARD)?, bell, bit: tail.bit, readable, fences })
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_tail_survives_the_way() {
-        let tail = Tail { bit: 5, token: Token { address: 6, value: 7 }, reads: true };
+        let tail = Tail { bit: 5, token: Token { address: 6, value: 7 }, reads: true, fences: true };
         let mut bytes = Vec::new();
         tail.encode(&mut bytes);
         assert_eq!(bytes.len(), TAIL);

@@ -242,7 +242,7 @@ impl ShmLane {
 
     fn ring(&self) {
         let theirs = &self.parts.theirs;
-        if board::ring(&theirs.board, theirs.bit, &self.parts.memory, self.direct) {
+        if board::ring(&theirs.board, theirs.bit, &self.parts.memory, self.direct, theirs.fences) {
             // No room in a counter: then it is awake. No other side: then nobody needs it.
             let _ = nix::unistd::write(&theirs.bell, &1u64.to_ne_bytes());
         }

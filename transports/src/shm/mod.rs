@@ -13,6 +13,7 @@
 mod accept;
 mod board;
 mod dial;
+mod fence;
 mod ground;
 mod hello;
 mod lane;

@@ -14,7 +14,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SEAL);
 
@@ -100,6 +100,15 @@ impl Ground for Segment {
 
     fn fence(&self) {
         fence(Ordering::SeqCst);
+    }
+
+    fn fence_everywhere(&self) {
+        super::fence::everywhere();
+    }
+
+    #[inline]
+    fn light_fence(&self) {
+        compiler_fence(Ordering::SeqCst);
     }
 
     #[cfg(target_arch = "x86_64")]
