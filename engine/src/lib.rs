@@ -273,9 +273,7 @@ impl Engine {
 
     /// The outcome of a complete operation, which is then forgotten.
     pub fn finish(&mut self, op: OpId) -> Option<Outcome> {
-        let outcome = self.outcome(op)?;
-        self.ops.remove(op.0);
-        Some(outcome)
+        self.ops.finish(op.0)
     }
 
     /// Nobody will ask for the outcome.

@@ -3,7 +3,7 @@
 //! Invariant: a number is given out once in 2^36 operations, and stands for nothing before and after its operation's life.
 
 use crate::state::{Op, State};
-use crate::types::OpId;
+use crate::types::{OpId, Outcome};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -21,6 +21,13 @@ struct Slot {
     /// 0: vacant.
     id: u64,
     op: Op,
+}
+
+impl Slot {
+    fn vacate(&mut self) {
+        self.id = 0;
+        self.op = Op::new(State::Reserved);
+    }
 }
 
 impl Ops {
@@ -56,16 +63,27 @@ impl Ops {
         let found = self.get_mut(id);
         debug_assert!(found.as_ref().is_some_and(|op| matches!(op.state, State::Reserved)));
         if let Some(found) = found {
-            *found = op;
+            // There is nothing in it to be dropped.
+            std::mem::forget(std::mem::replace(found, op));
         }
+    }
+
+    /// The outcome of one that is over, and then it is removed.
+    #[inline]
+    pub fn finish(&mut self, id: u64) -> Option<Outcome> {
+        let at = OpId(id).slot();
+        let slot = self.slots.get_mut(at).filter(|s| s.id == id)?;
+        let State::Over(outcome) = slot.op.state else { return None };
+        slot.vacate();
+        self.vacant.push(at as u32);
+        Some(outcome)
     }
 
     #[inline]
     pub fn remove(&mut self, id: u64) {
         let at = OpId(id).slot();
         if let Some(slot) = self.slots.get_mut(at).filter(|s| s.id == id) {
-            slot.id = 0;
-            slot.op = Op::new(State::Reserved);
+            slot.vacate();
             self.vacant.push(at as u32);
         }
     }

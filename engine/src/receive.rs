@@ -115,7 +115,15 @@ impl Engine {
     }
 
     /// A look found nothing: senders that are at the end of their envelopes may hold what is looked for.
+    #[inline]
     fn looked(&mut self, ctx: Ctx, source: Source) {
+        if self.at_end > 0 {
+            self.extend_credits(ctx, source);
+        }
+    }
+
+    #[cold]
+    fn extend_credits(&mut self, ctx: Ctx, source: Source) {
         for rank in 0.. {
             if self.at_end == 0 {
                 return;
@@ -133,13 +141,17 @@ impl Engine {
     }
 
     /// Receives from `ctx` cannot be served any more, unless what is here serves them.
+    #[inline]
     pub(crate) fn fault(&self, ctx: Ctx, source: Source) -> Option<Fault> {
-        let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) else {
-            return Some(Fault::Revoked);
-        };
-        if !self.troubled {
-            return None;
+        match self.contexts.get(ctx.0 as usize) {
+            Some(Some(context)) if self.troubled => self.fault_in(context, source),
+            Some(Some(_)) => None,
+            _ => Some(Fault::Revoked),
         }
+    }
+
+    #[cold]
+    fn fault_in(&self, context: &Context, source: Source) -> Option<Fault> {
         let of = |rank: u32, peer: &PeerId| match self.peers[peer.0 as usize].gone {
             Some(crate::Gone::Dead) => Some(Fault::PeerDead),
             Some(crate::Gone::Finished) => Some(Fault::PeerFinished),

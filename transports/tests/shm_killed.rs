@@ -285,7 +285,6 @@ fn sleep(page: &Page, side: usize, own: &Own, bell: &EventFd, lane: &ShmLane, no
             assert!(!much || sleep_on(&fds, 0), "it is not woken");
         }
     }
-    own.rise();
     let _ = bell.read();
     own.take(|_| ());
 }

@@ -5,7 +5,7 @@
 //! the twin, for the calls that this library does not serve yet: collectives, merge. Invariant: what is adopted knows its
 //! remote group as a group of the MPI below.
 
-use super::collective::{failed, from_leader, gather_records, native, or_free, split};
+use super::collective::{agree, failed, from_leader, gather_records, native, or_free, split};
 use super::contacts;
 use crate::abi::Abi;
 use crate::error::{Class, Failure, copy_errhandler};
@@ -66,6 +66,12 @@ fn join(abi: &Abi, node: &Node, carrier: Handle, (rank, size): (u32, u32), betwe
     let id = node.open(me, &RemoteGroup { incarnation: remote, cookie: remote_cookie, contacts }, context);
     // Whoever may come is known now.
     node.remove_group(incarnation);
+    // Nobody dials one who does not know it yet.
+    agree(abi, carrier, 0)?;
+    if rank == 0 {
+        swap(abi, between, &[])?;
+    }
+    agree(abi, carrier, 0)?;
     let name = "the same MPI job".to_owned();
     let remote = Remote { name, members, foreign: None, here: Some(Arc::new(here)) };
     base::log!(Info, "adopted an inter-communicator with {count} ranks of {}", remote.name);

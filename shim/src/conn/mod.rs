@@ -21,6 +21,7 @@ use crate::forward::{self as pmpi, Handle};
 use crate::inter::{self, Inter, Remote};
 use crate::{datatype, forward, house};
 use base::bytes::{Malformed, Put, Take};
+use base::ident::random;
 use base::settings;
 use collective::{agree, from_leader, gather_records, or_free, split};
 use engine::setup::{MAX_NAME, MAX_RECORDS};
@@ -268,7 +269,13 @@ fn enroll(abi: &Abi, name: &str, private: Handle, rank: u32, size: u32) -> Resul
     let node = node?;
     let mut lead = None;
     let verdict = (rank == 0).then(|| {
-        let (told, claimed) = claim(abi, node, name, size, records)?;
+        let group = Group { incarnation: u64::from_le_bytes(random()), cookie: random(), rank, size };
+        // Whoever finds the name may dial at once.
+        node.add_group(group);
+        let claimed = claim(abi, node, name, &group, records).inspect_err(|_| node.remove_group(group.incarnation))?;
+        let mut told = Vec::new();
+        told.put_u64(group.incarnation);
+        told.extend_from_slice(&group.cookie);
         lead = Some(claimed);
         Ok(told)
     });
@@ -278,7 +285,9 @@ fn enroll(abi: &Abi, name: &str, private: Handle, rank: u32, size: u32) -> Resul
     let incarnation = told.u64().map_err(damaged)?;
     let cookie = told.array().map_err(damaged)?;
     let group = Group { incarnation, cookie, rank, size };
-    node.add_group(group);
+    if rank != 0 {
+        node.add_group(group);
+    }
     if let Some(n) = processes_here() {
         node.set_local_processes(n);
     }
@@ -295,18 +304,17 @@ fn open_naming() -> Result<Box<dyn naming::Naming>, Failure> {
     naming::open(&naming::default_url().map_err(bad)?).map_err(bad)
 }
 
-/// The leader claims the name. What it tells the others, incarnation and cookie, and what it keeps.
-fn claim(abi: &Abi, node: &Node, name: &str, size: u32, records: Vec<u8>) -> Result<(Vec<u8>, Lead), Failure> {
+/// The leader claims the name for its group.
+fn claim(abi: &Abi, node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Result<Lead, Failure> {
     let naming = open_naming()?;
-    let incarnation = u64::from_le_bytes(base::ident::random());
-    let cookie: [u8; 16] = base::ident::random();
+    let size = group.size;
     let members = contacts(&records, size).map_err(|_| Failure::new(Class::Intern, "our own records are damaged"))?;
     let mut leader = Vec::new();
     members[0].encode(&mut leader);
     let record = Record {
         name: name.to_owned(),
-        incarnation,
-        cookie,
+        incarnation: group.incarnation,
+        cookie: group.cookie,
         size,
         leader,
         mpi: abi.family.name.to_owned(),
@@ -328,10 +336,7 @@ fn claim(abi: &Abi, node: &Node, name: &str, size: u32, records: Vec<u8>) -> Res
     fork::remember(claim.fd());
     node.every(naming::RENEW_EVERY, registration::renew);
     base::log!(Info, "registered '{name}' in {}", naming.describe());
-    let mut told = Vec::new();
-    told.put_u64(incarnation);
-    told.extend_from_slice(&cookie);
-    Ok((told, Lead::new(naming, records, members, claim)))
+    Ok(Lead::new(naming, records, members, claim))
 }
 
 /// The contact records of a group, in order of rank.

@@ -39,7 +39,7 @@ impl Incoming {
         limits: &Limits,
         deliver: &mut impl FnMut(&[u8]) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
-        if sequence <= self.received || self.held.contains_key(&sequence) {
+        if sequence <= self.received || !self.held.is_empty() && self.held.contains_key(&sequence) {
             self.repeated += 1;
             self.ack_due = true;
             #[cfg(feature = "plant")]
@@ -57,6 +57,11 @@ impl Incoming {
             return if room || lossy { Ok(()) } else { Err(Malformed) };
         }
         self.deliver(body, owed, deliver)?;
+        if self.held.is_empty() { Ok(()) } else { self.deliver_held(deliver) }
+    }
+
+    #[cold]
+    fn deliver_held(&mut self, deliver: &mut impl FnMut(&[u8]) -> Result<(), Malformed>) -> Result<(), Malformed> {
         while let Some(body) = self.held.remove(&(self.received + 1)) {
             self.held_bytes -= body.len();
             self.deliver(&body, true, deliver)?;

@@ -505,9 +505,9 @@ impl Path {
                 self.inc.ack_due = true;
                 return Ok(Seen::Left);
             }
-            Kind::Ack => self.out.acknowledged(header.b.max(self.out.acked))?,
+            Kind::Ack => self.out.acknowledged(header.b)?,
             Kind::Msg => {
-                self.out.acknowledged(header.b.max(self.out.acked))?;
+                self.out.acknowledged(header.b)?;
                 let next = self.inc.received + 1;
                 let in_order = !self.lossy && !self.switched && self.active() == Some(header.generation);
                 if in_order && header.a > next {

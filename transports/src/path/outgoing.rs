@@ -82,8 +82,13 @@ impl Outgoing {
         self.retained.get((self.cursor - self.acked - 1) as usize).map(Vec::as_slice)
     }
 
-    /// Frees what the other side has. An acknowledgement of what was never sent is nonsense.
+    /// Frees what the other side has. An acknowledgement of what was never sent is nonsense; an old one says nothing.
+    #[inline]
     pub fn acknowledged(&mut self, up_to: u64) -> Result<(), Malformed> {
+        if up_to <= self.acked { Ok(()) } else { self.let_go(up_to) }
+    }
+
+    fn let_go(&mut self, up_to: u64) -> Result<(), Malformed> {
         if up_to > self.last() {
             return Err(Malformed);
         }
@@ -104,15 +109,10 @@ impl Outgoing {
     /// A lane that loses nothing has the body at the cursor. If it is the oldest that is kept, it need not be.
     pub fn handed_over(&mut self) {
         if self.cursor == self.acked + 1 {
-            self.let_go();
+            self.let_go(self.cursor).expect("the body at the cursor is kept");
         } else {
             self.cursor += 1;
         }
-    }
-
-    fn let_go(&mut self) {
-        let up_to = self.acked + 1;
-        self.acknowledged(up_to).expect("the body at the cursor is kept");
     }
 
     /// Such a lane has a body with this sequence that was never kept.
