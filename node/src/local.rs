@@ -23,6 +23,8 @@ pub(crate) struct Local {
     /// How many lanes there are.
     lanes: usize,
     sleepers: usize,
+    /// The bell has been rung, and what it said was taken by one who makes progress: those who sleep may not have noticed.
+    taken: bool,
     bits: Vec<u32>,
     fast_after: u32,
     fast_max: usize,
@@ -45,6 +47,7 @@ impl Local {
                     stuck: Vec::new(),
                     lanes: 0,
                     sleepers: 0,
+                    taken: false,
                     bits: Vec::new(),
                     fast_after: config.fast_after,
                     fast_max: config.fast_max as usize,
@@ -235,6 +238,7 @@ impl Core {
         let busy = self.is_dirty();
         let Some(local) = &mut self.local else { return true };
         local.own.doze();
+        local.taken = false;
         if busy || self.pending_input() {
             return false;
         }
@@ -247,14 +251,21 @@ impl Core {
         self.local.iter_mut().for_each(|local| local.sleepers -= 1);
     }
 
-    /// One who makes progress goes. If others still sleep, they must be woken again for what comes from now on: true if
-    /// they are to be woken at once.
-    pub(crate) fn hand_back(&self) -> bool {
-        let Some(local) = &self.local else { return false };
-        if local.sleepers == 0 || local.own.dozes() {
-            return false;
+    pub(crate) fn bell_taken(&mut self) {
+        self.local.iter_mut().for_each(|local| local.taken = true);
+    }
+
+    /// One who makes progress goes. If others still sleep, and what was to wake them has been taken, they must be woken again
+    /// for what comes from now on: true if they are to be woken at once.
+    #[inline]
+    pub(crate) fn hand_back(&mut self) -> bool {
+        match &mut self.local {
+            Some(local) if local.taken && local.sleepers > 0 => {
+                local.taken = false;
+                local.own.doze();
+                self.pending_input()
+            }
+            _ => false,
         }
-        local.own.doze();
-        self.pending_input()
     }
 }

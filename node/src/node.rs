@@ -46,7 +46,7 @@ impl Shared {
 
     /// Under the lock: whether the background thread is needed from now on.
     #[inline]
-    pub fn rouse(&self, core: &Core) {
+    pub fn rouse(&self, core: &mut Core) {
         if self.sleeps_long.load(Ordering::Relaxed) && (core.is_timed() || core.is_dirty()) {
             self.sleeps_long.store(false, Ordering::Relaxed);
             self.watch.wake();
@@ -177,7 +177,7 @@ impl Node {
     pub fn with<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
         let mut core = self.shared.lock();
         let out = f(&mut core);
-        self.shared.rouse(&core);
+        self.shared.rouse(&mut core);
         out
     }
 

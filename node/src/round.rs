@@ -35,7 +35,9 @@ impl Core {
         let before = self.bytes_in;
         let mut events = std::mem::take(&mut self.events);
         events.clear();
-        self.watch.look(&mut events);
+        if self.watch.look(&mut events) {
+            self.bell_taken();
+        }
         for e in &events {
             match e.owner {
                 Owner::Wake => (),

@@ -116,7 +116,7 @@ pub fn wait_until<T>(
     }
     let out = done(&mut core);
     if out.is_some() {
-        shared.rouse(&core);
+        shared.rouse(&mut core);
         return out;
     }
     shared.enter(&core);
@@ -150,7 +150,7 @@ pub fn wait_until<T>(
         }
         if over {
             shared.leave(&core);
-            shared.rouse(&core);
+            shared.rouse(&mut core);
             return out;
         }
         if whole {
@@ -201,7 +201,7 @@ pub fn look<T>(
         shared.tell(&core);
     }
     let out = done(&mut core);
-    shared.rouse(&core);
+    shared.rouse(&mut core);
     drop(core);
     if whole {
         poke();

@@ -103,15 +103,17 @@ impl Watch {
         let _ = self.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::from(millis));
     }
 
-    /// What has happened, without waiting.
-    pub fn look(&self, out: &mut Vec<Happened>) {
+    /// What has happened, without waiting. Whether somebody was to be woken: others who sleep may not notice any more.
+    pub fn look(&self, out: &mut Vec<Happened>) -> bool {
         let mut events = [EpollEvent::empty(); 64];
+        let mut rung = false;
         let n = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         for e in &events[..n] {
             let owner = Owner::unpack(e.data());
             if owner == Owner::Wake {
                 // Only a count; whoever was woken looks at the state itself.
                 let _ = self.wake.read();
+                rung = true;
                 continue;
             }
             let flags = e.events();
@@ -119,6 +121,7 @@ impl Watch {
             let readable = flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
             out.push(Happened { owner, readable, writable });
         }
+        rung
     }
 
     /// Ends the sleep of one that sleeps in [`Watch::sleep`].
