@@ -80,8 +80,7 @@ fn couple(figure: &mut Figure, a: &Mpi, b: &Mpi, rounds: u32, ranks: usize) {
 
 #[test]
 fn nothing_is_left_of_ten_thousand_rounds() {
-    let title =
-        "memory after N/10 and N rounds of create, use, free; equal: descriptors, threads, communicators, files";
+    let title = "memory after N/10 and N rounds of create, use, free; no more descriptors; equal: threads, communicators, files";
     let mut figure = Figure::new("18-rounds", title);
     // The first couple goes all the way; so many rounds show the same of the others.
     for (i, (a, b)) in Mpi::couples().enumerate() {
