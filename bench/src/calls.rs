@@ -45,7 +45,7 @@ pub fn run(settings: &Settings, pair: [&Mpi; 2]) -> Result<Calls, String> {
 /// What the figure says at its end, of one entry: with no inter-communicator, and with ten.
 fn added(text: &str) -> (Option<i64>, Option<i64>) {
     let last = text.lines().find_map(|line| line.trim_start().strip_prefix("most for one entry: ")).unwrap_or_default();
-    let number = |before: &str| last.split(", ").find_map(|part| part.strip_suffix(before)?.trim().parse().ok());
+    let number = |before: &str| last.split([',', ';']).find_map(|part| part.strip_suffix(before)?.trim().parse().ok());
     (number("with none"), number("with ten"))
 }
 
@@ -53,7 +53,7 @@ fn added(text: &str) -> (Option<i64>, Option<i64>) {
 mod tests {
     #[test]
     fn the_most_is_read() {
-        let text = "instructions (at most 5)\n          Send\n  a C   10 +1 +4\n  most for one entry: +1 with none, +4 with ten\n";
+        let text = "instructions (at most 5)\n          Send\n  a C   10 +1 +4\n  most for one entry: +1 with none, +4 with ten; for 64 requests +9\n";
         assert_eq!(super::added(text), (Some(1), Some(4)));
         assert_eq!(super::added("  a C   10 +1 +4\n"), (None, None));
     }

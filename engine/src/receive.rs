@@ -372,8 +372,12 @@ impl Engine {
             return;
         };
         let Pulling { sender_op, got, envelope, truncated, .. } = &mut **pulling;
-        got.insert(offset, offset + len);
-        if got.covers(0, envelope.size) {
+        // What comes all at once is not written down first.
+        let whole = len == envelope.size;
+        if !whole {
+            got.insert(offset, offset + len);
+        }
+        if whole || got.covers(0, envelope.size) {
             let (sender_op, outcome) = (*sender_op, received(*envelope, *truncated));
             self.end(receiver_op, outcome);
             self.say(peer, &Message::Done { op: sender_op });

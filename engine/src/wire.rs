@@ -62,8 +62,12 @@ impl<'a> Pieces<'a> {
 
     /// The pieces as they are on the wire.
     pub fn encode(pieces: &[IoSlice<'_>]) -> Vec<u8> {
-        let numbers = pieces.iter().flat_map(|p| [p.as_ptr() as u64, p.len() as u64]);
-        numbers.flat_map(u64::to_le_bytes).collect()
+        let mut out = Vec::with_capacity(pieces.len() * PIECE);
+        for piece in pieces {
+            out.put_u64(piece.as_ptr() as u64);
+            out.put_u64(piece.len() as u64);
+        }
+        out
     }
 
     pub fn new(bytes: &'a [u8]) -> Pieces<'a> {
@@ -153,14 +157,17 @@ fn field<const N: usize>(head: &[u8; HEAD], at: usize) -> [u8; N] {
 
 impl Message<'_> {
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(40);
+        let mut out = Vec::with_capacity(match *self {
+            Message::Eager(eager) => HEAD + eager.data.len(),
+            Message::Rts { pieces, .. } => HEAD + 8 + pieces.0.len(),
+            _ => 40,
+        });
         match *self {
             Message::Eager(Eager { notify, head, data }) => {
-                out = EagerHead::new(notify, head).with_room(data.len());
+                out.extend_from_slice(EagerHead::new(notify, head).bytes());
                 out.extend_from_slice(data);
             }
             Message::Rts { head, size, pieces } => {
-                out.reserve_exact(HEAD + 8 + pieces.0.len());
                 out.extend_from_slice(&head.encode(RTS, 0));
                 out.put_u64(size);
                 out.extend_from_slice(pieces.0);

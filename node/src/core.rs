@@ -54,13 +54,15 @@ pub struct Core {
     forgotten: Vec<OpId>,
     /// Receives from jobs with another representation, and their outcome once they are converted.
     converting: Counted<Option<Outcome>>,
-    /// What is being read from others' memory, and a buffer for it.
+    /// What is being read from others' memory, and memory for that: for data, and for what one call reads.
     pub(crate) pulls: VecDeque<Pull>,
     pub(crate) pull_buffer: Vec<u8>,
+    pub(crate) pull_window: Vec<(u64, u64)>,
     /// Pairs from whose lane something came lately.
     pub(crate) busy: Vec<usize>,
-    /// Pairs that have something to write.
+    /// Pairs that have something to write; and memory for as many.
     pub(crate) dirty: Vec<usize>,
+    pub(crate) no_longer_dirty: Vec<usize>,
     /// Pairs that are being connected: to be looked at as time passes.
     pub(crate) timed: BTreeSet<usize>,
     /// Pairs that no inter-communicator uses any more, to be seen off.
@@ -143,8 +145,10 @@ impl Core {
             converting: Counted::default(),
             pulls: VecDeque::new(),
             pull_buffer: Vec::new(),
+            pull_window: Vec::new(),
             busy: Vec::new(),
             dirty: Vec::new(),
+            no_longer_dirty: Vec::new(),
             timed: BTreeSet::new(),
             leaving: BTreeSet::new(),
             next_tick: Instant::now(),

@@ -249,6 +249,15 @@ impl Memory for Buffers {
         f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
     ) -> R {
         let Some(layout) = self.get(buf) else { return f(&mut []) };
+        if let Body::Run(_) = layout.body {
+            let (offset, len) = layout.clip(offset, len);
+            if len == 0 {
+                return f(&mut []);
+            }
+            // SAFETY: as below.
+            let run = unsafe { std::slice::from_raw_parts_mut(layout.base.wrapping_add(offset), len) };
+            return f(&mut [IoSliceMut::new(run)]);
+        }
         let mut out = Vec::new();
         layout.each(offset, len, |at, n| {
             // SAFETY: as above, writable; MPI forbids overlapping blocks in a receive's datatype, and the slices are

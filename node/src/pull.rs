@@ -82,25 +82,25 @@ impl Core {
     fn pull_slice(&mut self, pull: &Pull, len: usize) -> io::Result<usize> {
         let lane = self.pairs[pull.peer.0 as usize].lane.as_ref().and_then(|l| l.lane.shm());
         let lane = lane.ok_or(io::ErrorKind::NotConnected)?;
-        let from = window(&pull.pieces, pull.done, len as u64);
-        let (op, at, buffer) = (pull.op.0, pull.done, &mut self.pull_buffer);
+        let (op, at, buffer, from) = (pull.op.0, pull.done, &mut self.pull_buffer, &mut self.pull_window);
+        window(&pull.pieces, pull.done, len as u64, from);
         let direct = self.mem.with_slices_mut(op, at, len, PIECES, |to| {
             let there: usize = to.iter().map(|piece| piece.len()).sum();
-            (there >= len.min(WORTH)).then(|| lane.pull(&from, to))
+            (there >= len.min(WORTH)).then(|| lane.pull(from, to))
         });
         if let Some(n) = direct {
             return n;
         }
         buffer.resize(BUFFER, 0);
-        let n = lane.pull(&from, &mut [IoSliceMut::new(&mut buffer[..len.min(BUFFER)])])?;
+        let n = lane.pull(from, &mut [IoSliceMut::new(&mut buffer[..len.min(BUFFER)])])?;
         self.mem.write(op, at, &buffer[..n]);
         Ok(n)
     }
 }
 
 /// The parts of the pieces that hold `len` bytes from `skip` on, as many as one call may name.
-fn window(pieces: &[(u64, u64)], mut skip: u64, mut len: u64) -> Vec<(u64, u64)> {
-    let mut out = Vec::with_capacity(pieces.len().min(PIECES));
+fn window(pieces: &[(u64, u64)], mut skip: u64, mut len: u64, out: &mut Vec<(u64, u64)>) {
+    out.clear();
     for &(at, size) in pieces {
         if skip >= size {
             skip -= size;
@@ -113,7 +113,6 @@ fn window(pieces: &[(u64, u64)], mut skip: u64, mut len: u64) -> Vec<(u64, u64)>
             break;
         }
     }
-    out
 }
 
 #[cfg(test)]
@@ -123,9 +122,14 @@ mod tests {
     #[test]
     fn a_window_of_pieces() {
         let pieces = [(100, 10), (200, 0), (300, 5), (400, 100)];
-        assert_eq!(window(&pieces, 0, 115), [(100, 10), (300, 5), (400, 100)]);
-        assert_eq!(window(&pieces, 4, 3), [(104, 3)]);
-        assert_eq!(window(&pieces, 10, 6), [(300, 5), (400, 1)]);
-        assert_eq!(window(&pieces, 114, 9), [(499, 1)]);
+        let window = |skip, len| {
+            let mut out = vec![(1, 1)];
+            window(&pieces, skip, len, &mut out);
+            out
+        };
+        assert_eq!(window(0, 115), [(100, 10), (300, 5), (400, 100)]);
+        assert_eq!(window(4, 3), [(104, 3)]);
+        assert_eq!(window(10, 6), [(300, 5), (400, 1)]);
+        assert_eq!(window(114, 9), [(499, 1)]);
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::core::Core;
 use crate::memory::Buffers;
-use crate::pair::{Lane, MAX_CONTROL_BYTES, MAX_CONTROLS};
+use crate::pair::{Lane, MAX_CONTROL_BYTES, MAX_CONTROLS, Pair};
 use crate::watch::Owner;
 use base::Memory;
 use base::bytes::Malformed;
@@ -190,10 +190,12 @@ impl Core {
             if self.dirty.is_empty() {
                 return;
             }
-            for i in std::mem::take(&mut self.dirty) {
+            let mut turn = std::mem::replace(&mut self.dirty, std::mem::take(&mut self.no_longer_dirty));
+            for i in turn.drain(..) {
                 self.pairs[i].dirty = false;
                 self.write(i);
             }
+            self.no_longer_dirty = turn;
         }
         // What the last turn made room for is marked, or nobody would come back for it.
         self.put_out_all();
@@ -218,7 +220,13 @@ impl Core {
                 return;
             }
             Output::Message { peer, bytes } => {
-                self.pairs[peer.0 as usize].path.send(bytes);
+                let Pair { lane, path, .. } = &mut self.pairs[peer.0 as usize];
+                let mut fill = |to: &mut [u8]| to.copy_from_slice(&bytes);
+                let sent = lane.as_mut().is_some_and(|l| path.send_now::<Buffers>(&mut l.lane, bytes.len(), &mut fill));
+                if sent {
+                    return self.mark(peer.0 as usize);
+                }
+                path.send(bytes);
                 peer
             }
             Output::Get { peer, op, pieces, size, .. } => return self.start_pull(peer, op, pieces, size),

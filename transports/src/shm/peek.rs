@@ -43,14 +43,17 @@ impl Readable {
     /// where a piece cannot be read. Of a process that is no more, nothing.
     pub fn read(&self, from: &[(u64, u64)], to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let mut word = [0; WORD];
-        let theirs: Vec<_> = std::iter::once(&(self.token.address, WORD as u64))
-            .chain(from)
-            .map(|(at, len)| RemoteIoVec { base: *at as usize, len: *len as usize })
-            .collect();
-        let mut ours = Vec::with_capacity(1 + to.len());
-        ours.push(IoSliceMut::new(&mut word));
-        ours.extend(to.iter_mut().map(|piece| IoSliceMut::new(piece)));
-        let n = process_vm_readv(Pid::from_raw(self.pid), &mut ours, &theirs)?;
+        let remote = |&(at, len): &(u64, u64)| RemoteIoVec { base: at as usize, len: len as usize };
+        let (pid, token) = (Pid::from_raw(self.pid), remote(&(self.token.address, WORD as u64)));
+        let n = if let ([from], [to]) = (from, &mut *to) {
+            process_vm_readv(pid, &mut [IoSliceMut::new(&mut word), IoSliceMut::new(to)], &[token, remote(from)])?
+        } else {
+            let theirs: Vec<_> = std::iter::once(token).chain(from.iter().map(remote)).collect();
+            let mut ours = Vec::with_capacity(1 + to.len());
+            ours.push(IoSliceMut::new(&mut word));
+            ours.extend(to.iter_mut().map(|piece| IoSliceMut::new(piece)));
+            process_vm_readv(pid, &mut ours, &theirs)?
+        };
         match n.checked_sub(WORD) {
             Some(n) if u64::from_ne_bytes(word) == self.token.value => Ok(n),
             _ => Err(Errno::ESRCH.into()),
