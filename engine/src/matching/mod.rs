@@ -3,7 +3,8 @@
 //!
 //! While few wait, they are looked through in order. Beyond that they are found by [`Key`]: what a receive asks for, of
 //! which a message fits four. A receive stands under its own key, a message under all that it fits, as far as somebody has
-//! asked by such a one; each key has its list, oldest first.
+//! asked by such a one; each key has its list, oldest first. Lists are only made once something is wanted that is not among the
+//! oldest.
 //! Invariant: among those that fit, the oldest is found. Nothing is allocated once the tables are as large as they get.
 
 mod list;
@@ -25,6 +26,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 const MANY: usize = 8;
 /// until there are only so many.
 const FEW: usize = 2;
+
+/// Of many, so many of the oldest are looked at before the lists of keys are made or asked: mostly what comes first is wanted
+/// first.
+const OLDEST: usize = 4;
 
 /// The kinds of keys: each wildcard is a bit.
 const CLASSES: usize = 4;

@@ -1,7 +1,7 @@
 //! Receives that wait for a message, in the order of posting.
 
 use super::list::{Link, List, Nodes};
-use super::{ANY_SOURCE, CLASSES, Key, Lists, fits};
+use super::{ANY_SOURCE, CLASSES, Key, Lists, OLDEST, fits};
 use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -24,11 +24,13 @@ pub(crate) struct Receive {
     pub capacity: u64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Entry {
     receive: Receive,
     /// Counts up.
     order: u64,
+    /// Whether it is in the list of its key.
+    listed: bool,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -38,6 +40,8 @@ pub(crate) struct Posted {
     /// All, while there are many.
     nodes: Nodes<Entry, [Link; 2]>,
     all: List,
+    /// The first that is not in the list of its key; those after it are in none either.
+    unlisted: Option<u32>,
     #[serde(with = "super::pairs")]
     lists: Lists,
     /// Of the entries so far.
@@ -65,8 +69,10 @@ impl Posted {
         few.push_back(receive);
         for receive in few.drain(..) {
             self.last += 1;
-            let at = self.nodes.insert(Entry { receive, order: self.last });
-            self.enlist(at, receive);
+            let at = self.nodes.insert(Entry { receive, order: self.last, listed: false });
+            self.nodes.append(&mut self.all, ALL, at);
+            self.unlisted.get_or_insert(at);
+            self.count(receive, 1);
             placed(receive.op, at);
         }
         self.few = few;
@@ -85,13 +91,24 @@ impl Posted {
 
     #[inline(never)]
     fn take_of_many(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
+        let fits = |entry: &Entry| fits(entry.receive.source, entry.receive.tag, source, tag);
+        let oldest = self.nodes.iter(self.all, ALL).take(OLDEST).find(|(_, entry)| fits(entry));
+        let at = match oldest {
+            Some((at, _)) => at,
+            None => self.search(source, tag)?,
+        };
+        let Receive { op, capacity, .. } = self.remove_of_many(at);
+        Some((op, capacity))
+    }
+
+    /// The place of the oldest that a message fits.
+    fn search(&mut self, source: u32, tag: i64) -> Option<u32> {
+        self.enlist_all();
         let heads = (0..CLASSES).filter(|class| self.of_class[*class] > 0).filter_map(|class| {
             let at = self.lists.get(&Key::fitting(class, source, tag)?)?.first()?;
             Some((self.nodes.get(at).order, at))
         });
-        let (_, at) = heads.min()?;
-        let Receive { op, capacity, .. } = self.remove_of_many(at);
-        Some((op, capacity))
+        heads.min().map(|(_, at)| at)
     }
 
     /// Takes back the receive of an operation, at its place if it has one.
@@ -128,33 +145,45 @@ impl Posted {
             || self.few.iter().any(|r| r.source == Source::Any || r.source == Source::Rank(rank))
     }
 
-    fn enlist(&mut self, at: u32, Receive { source, tag, .. }: Receive) {
-        let key = Key::of(source, tag);
-        self.nodes.append(&mut self.all, ALL, at);
-        self.nodes.append(self.lists.entry(key).or_default(), SAME, at);
-        self.of_class[key.class()] += 1;
+    fn enlist_all(&mut self) {
+        let mut next = self.unlisted.take();
+        while let Some(at) = next {
+            let Entry { receive, listed, .. } = self.nodes.get_mut(at);
+            *listed = true;
+            let key = Key::of(receive.source, receive.tag);
+            self.nodes.append(self.lists.entry(key).or_default(), SAME, at);
+            next = self.nodes.next(ALL, at);
+        }
+    }
+
+    fn count(&mut self, Receive { source, tag, .. }: Receive, change: isize) {
+        let of_class = &mut self.of_class[Key::of(source, tag).class()];
+        *of_class = of_class.wrapping_add_signed(change);
         if let Source::Rank(rank) = source {
             if self.from.len() <= rank as usize {
                 self.from.resize(rank as usize + 1, 0);
             }
-            self.from[rank as usize] += 1;
+            let from = &mut self.from[rank as usize];
+            *from = from.wrapping_add_signed(change as i32);
         }
     }
 
     /// Takes one out of the many.
     fn delist(&mut self, at: u32) -> Receive {
-        let receive = self.nodes.get(at).receive;
-        let key = Key::of(receive.source, receive.tag);
+        let Entry { receive, listed, .. } = *self.nodes.get(at);
+        if self.unlisted == Some(at) {
+            self.unlisted = self.nodes.next(ALL, at);
+        }
         self.nodes.unlink(&mut self.all, ALL, at);
-        let list = self.lists.get_mut(&key).expect("enlisted");
-        self.nodes.unlink(list, SAME, at);
-        if list.first().is_none() {
-            self.lists.remove(&key);
+        if listed {
+            let key = Key::of(receive.source, receive.tag);
+            let list = self.lists.get_mut(&key).expect("listed");
+            self.nodes.unlink(list, SAME, at);
+            if list.first().is_none() {
+                self.lists.remove(&key);
+            }
         }
-        self.of_class[key.class()] -= 1;
-        if let Source::Rank(rank) = receive.source {
-            self.from[rank as usize] -= 1;
-        }
+        self.count(receive, -1);
         self.nodes.release(at);
         receive
     }
@@ -163,6 +192,7 @@ impl Posted {
     #[cfg(test)]
     pub fn is_bare(&self) -> bool {
         let counted = self.of_class.iter().sum::<usize>() + self.from.iter().sum::<u32>() as usize;
-        self.lists.is_empty() && self.nodes.len() == 0 && self.all.first().is_none() && counted == 0
+        let lists = self.lists.is_empty() && self.all.first().is_none() && self.unlisted.is_none();
+        lists && self.nodes.len() == 0 && counted == 0
     }
 }

@@ -1,7 +1,7 @@
 //! Messages that no receive has taken, in the order of arrival.
 
 use super::list::{Link, List, Nodes};
-use super::{CLASSES, FEW, Key, Lists, MANY, fits};
+use super::{CLASSES, FEW, Key, Lists, MANY, OLDEST, fits};
 use crate::state::Arrived;
 use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize};
@@ -51,12 +51,17 @@ impl Unexpected {
     #[inline]
     pub fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {
         if self.nodes.len() > 0 {
-            return self.find_in_many(Key::of(source, tag));
+            return self.find_in_many(source, tag);
         }
         self.few.iter().position(|m| fits(source, tag, m.source, m.tag)).map(|at| at as u32)
     }
 
-    fn find_in_many(&mut self, key: Key) -> Option<u32> {
+    fn find_in_many(&mut self, source: Source, tag: Tag) -> Option<u32> {
+        let oldest = self.nodes.iter(self.all, ALL).take(OLDEST).find(|(_, m)| fits(source, tag, m.source, m.tag));
+        if let Some((at, _)) = oldest {
+            return Some(at);
+        }
+        let key = Key::of(source, tag);
         let class = key.class();
         if !self.asked[class] {
             self.asked[class] = true;
