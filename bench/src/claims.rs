@@ -104,6 +104,7 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
     add("TCP: half round trip, 8 B".into(), trip(8), false, tcp, &polling, AtMost(1.15));
     add("TCP: half round trip, 8 B".into(), trip(8), false, tcp, &natives_tcp, AtMost(1.0));
     add("TCP: bandwidth, 4 MiB".into(), trip(4 << 20), true, tcp, &sockets, AtLeast(0.95));
+    all.extend(["receiver", "sender"].map(|who| beside_work(results, who)));
     all.extend(["posted", "unexpected"].map(|kind| deep(results, kind)));
     let calls = [
         ("native call, instructions added", calls.and_then(|c| c.none), 5.0),
@@ -126,6 +127,22 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
         chance: Some(c.again),
     }));
     all
+}
+
+/// A transfer beside work against the longer of the two, the work.
+fn beside_work(results: &Results, worker: &str) -> Claim {
+    const WORK: f64 = 50_000.0;
+    let row = format!("overlap: added to a busy {worker}");
+    let ratio = |who, pick: fn(Figure) -> f64| results.get(&row, 8 << 20, who).map(|f| (WORK + pick(f)) / WORK);
+    let [ours, again] = [SHM, SHM_AGAIN].map(|who| ratio(who, |f| f.median));
+    Claim {
+        what: format!("8 MiB beside 50 ms of the {worker}'s work"),
+        with: "the work".into(),
+        ratio: ours,
+        best: ratio(SHM, |f| f.best),
+        wanted: Wanted::AtMost(1.1),
+        chance: again.zip(ours).map(|(again, once)| again / once),
+    }
 }
 
 /// A message among 100,000 against one among 10.
