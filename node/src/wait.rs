@@ -15,7 +15,7 @@ const YIELD: Duration = Duration::from_millis(4);
 /// Where processors are short.
 const YIELD_ONLY: Duration = Duration::from_micros(200);
 /// Turns of looking at busy lanes alone between two rounds.
-const PATIENCE: u32 = 8;
+const PATIENCE: u32 = 20;
 /// Between two pokes of one who does not sleep.
 const POKE_AFTER: Duration = Duration::from_micros(10);
 /// Calls that end without a round, since what they waited for was seen at a glance, make one all the same this often: only
