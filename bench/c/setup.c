@@ -1,4 +1,5 @@
-/* What it takes to join two jobs: time, connections, messages and bytes on sockets, by all processes of both.
+/* What it takes to join two jobs: time, connections, messages and bytes on sockets, by all processes of both; and the memory
+ * that a process has more of for each other one it talks to.
  *   setup joined OWN_NAME OTHER_NAME SAMPLES
  * The functions that are counted stand in front of the C library's. What the MPI below sends on sockets meanwhile counts
  * too: within a host it sends nothing there. */
@@ -90,10 +91,37 @@ static void meet_by_files(const char *own, const char *other, int round, int ran
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* KiB of memory that are there, shared or not. */
+static double resident(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%*d %ld", &pages) != 1) fail("no /proc/self/statm");
+    fclose(f);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+/* Rank 0 of side 0 and each rank of the other side but the leader say a word to each other: what the former grows by, for
+ * one. The leaders have talked before. */
+static double talk(MPI_Comm joined, int rank, int ranks)
+{
+    int64_t word = rank;
+    double before = resident();
+    if (channel.side && rank) {
+        MPI_Recv(&word, sizeof word, MPI_BYTE, 0, 1, joined, MPI_STATUS_IGNORE);
+        MPI_Send(&word, sizeof word, MPI_BYTE, 0, 1, joined);
+    }
+    for (int peer = 1; peer < ranks && !channel.side && !rank; ++peer) {
+        MPI_Send(&word, sizeof word, MPI_BYTE, peer, 1, joined);
+        MPI_Recv(&word, sizeof word, MPI_BYTE, peer, 1, joined, MPI_STATUS_IGNORE);
+    }
+    return ranks > 1 ? (resident() - before) / (ranks - 1) : 0;
+}
+
 int main(int argc, char **argv)
 {
     enum { REGISTER, CREATE, TIMES };
-    double times[TIMES][MOST_SAMPLES], figures[COUNTS][MOST_SAMPLES];
+    double times[TIMES][MOST_SAMPLES], figures[COUNTS][MOST_SAMPLES], kib[MOST_SAMPLES];
     int ranks, rank;
     if (argc != 5) fail("arguments: joined OWN OTHER SAMPLES");
     samples = atoi(argv[4]);
@@ -125,6 +153,7 @@ int main(int argc, char **argv)
             for (int c = 0; c < COUNTS; ++c) figures[c][s] = (double)(here[c] + there[c]);
             for (int t = 0; t < TIMES; ++t) times[t][s] = longest[t] * 1e3;
         }
+        kib[s] = talk(joined, rank, ranks);
         MPI_Conn_remove(handle);
         MPI_Comm_free(&joined);
     }
@@ -134,6 +163,7 @@ int main(int argc, char **argv)
         report("setup: connections", ranks, "connections", figures[CONNECTIONS], samples);
         report("setup: messages", ranks, "messages", figures[MESSAGES], samples);
         report("setup: bytes", ranks, "B", figures[BYTES], samples);
+        if (ranks > 1) report("setup: memory for one more peer, KiB", ranks, "KiB", kib, samples);
         print_lines();
     }
     MPI_Finalize();
