@@ -428,7 +428,7 @@ static struct having look_together(int round, long most_descriptors)
 
 int main(int argc, char **argv)
 {
-    struct having then = {0}, now;
+    struct having then = {0}, now = {0};
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* memory is counted by the page */
     MPI_Init(&argc, &argv);
     if (argc != 7) {

@@ -24,6 +24,10 @@ struct Slot {
 }
 
 impl Slot {
+    fn is(&self, id: u64) -> bool {
+        self.id == id && id != 0
+    }
+
     fn vacate(&mut self) {
         self.id = 0;
         self.op = Op::new(State::Reserved);
@@ -51,11 +55,11 @@ impl Ops {
     }
 
     pub fn get(&self, id: u64) -> Option<&Op> {
-        self.slots.get(OpId(id).slot()).filter(|s| s.id == id).map(|s| &s.op)
+        self.slots.get(OpId(id).slot()).filter(|s| s.is(id)).map(|s| &s.op)
     }
 
     pub fn get_mut(&mut self, id: u64) -> Option<&mut Op> {
-        self.slots.get_mut(OpId(id).slot()).filter(|s| s.id == id).map(|s| &mut s.op)
+        self.slots.get_mut(OpId(id).slot()).filter(|s| s.is(id)).map(|s| &mut s.op)
     }
 
     /// Starts an operation whose number was reserved.
@@ -72,7 +76,7 @@ impl Ops {
     #[inline]
     pub fn finish(&mut self, id: u64) -> Option<Outcome> {
         let at = OpId(id).slot();
-        let slot = self.slots.get_mut(at).filter(|s| s.id == id)?;
+        let slot = self.slots.get_mut(at).filter(|s| s.is(id))?;
         let State::Over(outcome) = slot.op.state else { return None };
         slot.vacate();
         self.vacant.push(at as u32);
@@ -82,7 +86,7 @@ impl Ops {
     #[inline]
     pub fn remove(&mut self, id: u64) {
         let at = OpId(id).slot();
-        if let Some(slot) = self.slots.get_mut(at).filter(|s| s.id == id) {
+        if let Some(slot) = self.slots.get_mut(at).filter(|s| s.is(id)) {
             slot.vacate();
             self.vacant.push(at as u32);
         }

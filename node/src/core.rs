@@ -60,6 +60,8 @@ pub struct Core {
     pub(crate) pull_window: Vec<(u64, u64)>,
     /// Pairs from whose lane something came lately.
     pub(crate) busy: Vec<usize>,
+    /// How many sleep on the watch.
+    pub(crate) sleepers: usize,
     /// Pairs that have something to write; and memory for as many.
     pub(crate) dirty: Vec<usize>,
     pub(crate) no_longer_dirty: Vec<usize>,
@@ -147,6 +149,7 @@ impl Core {
             pull_buffer: Vec::new(),
             pull_window: Vec::new(),
             busy: Vec::new(),
+            sleepers: 0,
             dirty: Vec::new(),
             no_longer_dirty: Vec::new(),
             timed: BTreeSet::new(),

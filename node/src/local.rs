@@ -22,9 +22,6 @@ pub(crate) struct Local {
     stuck: Vec<usize>,
     /// How many lanes there are.
     lanes: usize,
-    sleepers: usize,
-    /// The bell has been rung, and what it said was taken by one who makes progress: those who sleep may not have noticed.
-    taken: bool,
     bits: Vec<u32>,
     fast_after: u32,
     fast_max: usize,
@@ -46,8 +43,6 @@ impl Local {
                     direct: Vec::new(),
                     stuck: Vec::new(),
                     lanes: 0,
-                    sleepers: 0,
-                    taken: false,
                     bits: Vec::new(),
                     fast_after: config.fast_after,
                     fast_max: config.fast_max as usize,
@@ -235,37 +230,14 @@ impl Core {
 
     /// Somebody is about to sleep on the watch. False: there is something to do, so better not.
     pub(crate) fn lie_down(&mut self) -> bool {
-        let busy = self.is_dirty();
-        let Some(local) = &mut self.local else { return true };
-        local.own.doze();
-        local.taken = false;
-        if busy || self.pending_input() {
-            return false;
-        }
-        self.local.iter_mut().for_each(|local| local.sleepers += 1);
-        true
+        self.local.iter().for_each(|local| local.own.doze());
+        let lies = !self.is_dirty() && !self.pending_input();
+        self.sleepers += usize::from(lies);
+        lies
     }
 
     /// One who slept is awake.
     pub(crate) fn get_up(&mut self) {
-        self.local.iter_mut().for_each(|local| local.sleepers -= 1);
-    }
-
-    pub(crate) fn bell_taken(&mut self) {
-        self.local.iter_mut().for_each(|local| local.taken = true);
-    }
-
-    /// One who makes progress goes. If others still sleep, and what was to wake them has been taken, they must be woken again
-    /// for what comes from now on: true if they are to be woken at once.
-    #[inline]
-    pub(crate) fn hand_back(&mut self) -> bool {
-        match &mut self.local {
-            Some(local) if local.taken && local.sleepers > 0 => {
-                local.taken = false;
-                local.own.doze();
-                self.pending_input()
-            }
-            _ => false,
-        }
+        self.sleepers -= 1;
     }
 }

@@ -24,7 +24,8 @@ pub(crate) struct Shared {
     pub waiting: AtomicUsize,
     /// Rounds made by callers, or calls in which they were made.
     pub rounds: AtomicU64,
-    /// Of those who wait, one sleeps on the lanes; the others sleep here until a round has found something.
+    /// Of those who wait, one sleeps on the lanes; the others sleep here until a round has found something. Set under the
+    /// lock.
     pub polling: AtomicBool,
     found: AtomicU64,
     followers: AtomicUsize,
@@ -46,12 +47,10 @@ impl Shared {
 
     /// Under the lock: whether the background thread is needed from now on.
     #[inline]
-    pub fn rouse(&self, core: &mut Core) {
-        if self.sleeps_long.load(Ordering::Relaxed) && (core.is_timed() || core.is_dirty()) {
-            self.sleeps_long.store(false, Ordering::Relaxed);
-            self.watch.wake();
-        }
-        if core.hand_back() {
+    pub fn rouse(&self, core: &Core) {
+        let sleeps_long = self.sleeps_long.load(Ordering::Relaxed);
+        let has_left = sleeps_long && core.is_timed() || core.is_dirty();
+        if has_left && (sleeps_long || self.polling.load(Ordering::Relaxed)) {
             self.watch.wake();
         }
     }
@@ -90,6 +89,9 @@ impl Shared {
         add(&self.found, lock);
         if self.followers.load(Ordering::Relaxed) > 0 {
             self.news.notify_all();
+        }
+        if self.polling.load(Ordering::Relaxed) {
+            self.watch.wake();
         }
     }
 
@@ -177,7 +179,7 @@ impl Node {
     pub fn with<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
         let mut core = self.shared.lock();
         let out = f(&mut core);
-        self.shared.rouse(&mut core);
+        self.shared.rouse(&core);
         out
     }
 

@@ -35,9 +35,8 @@ impl Core {
         let before = self.bytes_in;
         let mut events = std::mem::take(&mut self.events);
         events.clear();
-        if self.watch.look(&mut events) {
-            self.bell_taken();
-        }
+        // The bell is for those who sleep: as long as one of them may not have heard it, it goes on.
+        self.watch.look(&mut events, self.sleepers == 0);
         for e in &events {
             match e.owner {
                 Owner::Wake => (),

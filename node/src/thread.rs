@@ -60,6 +60,8 @@ fn run(shared: &Shared) {
         if rounds != seen || shared.waiting.load(Ordering::Relaxed) > 0 {
             seen = rounds;
             std::thread::sleep(NAP);
+            // One who only looks now and then leaves most of the work.
+            while may_go_on(shared) && round(shared) {}
             continue;
         }
         if !busy {
@@ -86,6 +88,20 @@ fn run(shared: &Shared) {
                 continue;
             }
         }
-        busy = shared.lock().round(Instant::now());
+        busy = round(shared);
     }
+}
+
+fn may_go_on(shared: &Shared) -> bool {
+    shared.waiting.load(Ordering::Relaxed) == 0 && !shared.stop.load(Ordering::Relaxed)
+}
+
+/// A round; whether it has found something.
+fn round(shared: &Shared) -> bool {
+    let mut core = shared.lock();
+    let found = core.round(Instant::now());
+    if found {
+        shared.tell(&core);
+    }
+    found
 }

@@ -116,7 +116,7 @@ pub fn wait_until<T>(
     }
     let out = done(&mut core);
     if out.is_some() {
-        shared.rouse(&mut core);
+        shared.rouse(&core);
         return out;
     }
     shared.enter(&core);
@@ -150,7 +150,7 @@ pub fn wait_until<T>(
         }
         if over {
             shared.leave(&core);
-            shared.rouse(&mut core);
+            shared.rouse(&core);
             return out;
         }
         if whole {
@@ -162,12 +162,14 @@ pub fn wait_until<T>(
         }
         let seen = shared.found(&core);
         let lies = phase == Phase::Sleep && core.lie_down();
+        // What one of several takes from the lanes, another may wait for, and sleep on: the lanes have nothing more to say.
+        let polls = lies && !shared.polling.swap(true, Ordering::Relaxed);
         drop(core);
         match phase {
             Phase::Sleep => {
                 let quiet = clock.now.saturating_duration_since(clock.below);
                 if lies {
-                    sleep(shared, seen, quiet, deadline.map(|d| d.duration_since(clock.now)));
+                    sleep(shared, polls, seen, quiet, deadline.map(|d| d.duration_since(clock.now)));
                 }
                 if poke() {
                     clock.below = Instant::now();
@@ -201,7 +203,7 @@ pub fn look<T>(
         shared.tell(&core);
     }
     let out = done(&mut core);
-    shared.rouse(&mut core);
+    shared.rouse(&core);
     drop(core);
     if whole {
         poke();
@@ -209,15 +211,14 @@ pub fn look<T>(
     out
 }
 
-fn sleep(shared: &Shared, seen: u64, quiet: Duration, left: Option<Duration>) {
+fn sleep(shared: &Shared, polls: bool, seen: u64, quiet: Duration, left: Option<Duration>) {
     let slice = match quiet {
         w if w < STAY_SHORT => SHORT,
         w if w < STAY_MIDDLE => MIDDLE,
         _ => LONG,
     };
     let slice = left.map_or(slice, |l| slice.min(l.as_millis().min(100) as u16 + 1));
-    // What one of several takes from the lanes, another may wait for, and sleep on: the lanes have nothing more to say.
-    if shared.polling.swap(true, Ordering::Relaxed) {
+    if !polls {
         shared.follow(seen, Duration::from_millis(slice.into()));
         return;
     }

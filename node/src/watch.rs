@@ -103,17 +103,17 @@ impl Watch {
         let _ = self.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::from(millis));
     }
 
-    /// What has happened, without waiting. Whether somebody was to be woken: others who sleep may not notice any more.
-    pub fn look(&self, out: &mut Vec<Happened>) -> bool {
+    /// What has happened, without waiting. Whether the bell, if it has been rung, is to be still.
+    pub fn look(&self, out: &mut Vec<Happened>, still: bool) {
         let mut events = [EpollEvent::empty(); 64];
-        let mut rung = false;
         let n = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         for e in &events[..n] {
             let owner = Owner::unpack(e.data());
             if owner == Owner::Wake {
                 // Only a count; whoever was woken looks at the state itself.
-                let _ = self.wake.read();
-                rung = true;
+                if still {
+                    let _ = self.wake.read();
+                }
                 continue;
             }
             let flags = e.events();
@@ -121,7 +121,6 @@ impl Watch {
             let readable = flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
             out.push(Happened { owner, readable, writable });
         }
-        rung
     }
 
     /// Ends the sleep of one that sleeps in [`Watch::sleep`].
@@ -137,5 +136,22 @@ impl Watch {
     /// To sleep on with poll(2).
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bell_goes_on_until_it_is_to_be_still() {
+        let watch = Watch::new().unwrap();
+        let is_rung = || watch.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).unwrap() > 0;
+        let mut events = Vec::new();
+        watch.wake();
+        watch.look(&mut events, false);
+        assert!(is_rung());
+        watch.look(&mut events, true);
+        assert!(!is_rung() && events.is_empty());
     }
 }

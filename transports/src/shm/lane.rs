@@ -295,8 +295,9 @@ fn header_of(frame: &Frame, len: usize, next: &mut u64) -> Result<Option<Header>
     let [x, y] = frame.fields;
     let (kind, a, b) = match frame.tag & !ACK_NOW {
         1 => {
-            *next += 1;
-            (Kind::Msg, *next - 1, 0)
+            let sequence = *next;
+            *next = sequence.wrapping_add(1);
+            (Kind::Msg, sequence, 0)
         }
         2 => (Kind::Ack, 0, x),
         3 => (Kind::Bulk, x, y),

@@ -86,7 +86,7 @@ fn open<G: Ground>(ground: &G, plan: &Plan, slot: usize, word: u64) -> Result<(F
     }
     let (at, room) = if word >> FAR & 1 == 1 {
         let start = (word >> START & 0xffff) as usize * UNIT;
-        (plan.data_at + start, plan.data.saturating_sub(start))
+        (plan.data_at + start, plan.data.checked_sub(start).ok_or(Malformed)?)
     } else {
         (slot + WORD * (fields + 1), BODY - WORD * fields)
     };
@@ -287,6 +287,7 @@ mod tests {
             (good(4096) | 1 << FAR, true),
             (good(4096) | 1 << FAR | 1 << START, false),
             (good(1) | 1 << FAR | 0xffff << START, false),
+            (good(0) | 1 << FAR | 0xffff << START, false),
             (good((1 << LEN_BITS) - 1) | 1 << FAR | 0xffff << START, false),
         ];
         for (word, fine) in cases {
