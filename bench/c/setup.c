@@ -161,9 +161,9 @@ int main(int argc, char **argv)
         report("setup: register, ms", ranks, "ms", times[REGISTER], samples);
         report("setup: intercomm_create, ms", ranks, "ms", times[CREATE], samples);
         report("setup: connections", ranks, "connections", figures[CONNECTIONS], samples);
-        report("setup: messages", ranks, "messages", figures[MESSAGES], samples);
-        report("setup: bytes", ranks, "B", figures[BYTES], samples);
-        if (ranks > 1) report("setup: memory for one more peer, KiB", ranks, "KiB", kib, samples);
+        report("setup: messages on sockets", ranks, "messages", figures[MESSAGES], samples);
+        report("setup: bytes on sockets", ranks, "B", figures[BYTES], samples);
+        if (ranks > 1) report("setup: memory for one more peer after a word each way, KiB", ranks, "KiB", kib, samples);
         print_lines();
     }
     MPI_Finalize();

@@ -14,6 +14,8 @@ pub struct Calls {
     /// do.
     pub none: Option<i64>,
     pub ten: Option<i64>,
+    /// The most that a Waitall of 64 requests grew by, while ten do.
+    pub requests: Option<i64>,
     /// The figure, as the test prints it.
     pub text: String,
 }
@@ -33,20 +35,22 @@ pub fn run(settings: &Settings, pair: [&Mpi; 2]) -> Result<Calls, String> {
         .map_err(|e| format!("cargo: {e}"))?;
     // A test that fails has its figure all the same, and says so in it.
     let text = std::fs::read_to_string(figures().join(FIGURE)).unwrap_or_default();
-    let (none, ten) = added(&text);
+    let [none, ten, requests] = added(&text);
     if none.is_none() {
         let said = String::from_utf8_lossy(&done.stdout);
         let said: Vec<_> = said.lines().rev().take(3).collect();
         return Err(format!("the test says nothing of calls: {}", said.join("; ")));
     }
-    Ok(Calls { none, ten, text })
+    Ok(Calls { none, ten, requests, text })
 }
 
-/// What the figure says at its end, of one entry: with no inter-communicator, and with ten.
-fn added(text: &str) -> (Option<i64>, Option<i64>) {
+/// What the figure says at its end: of one entry with no inter-communicator, and with ten; of 64 requests.
+fn added(text: &str) -> [Option<i64>; 3] {
     let last = text.lines().find_map(|line| line.trim_start().strip_prefix("most for one entry: ")).unwrap_or_default();
-    let number = |before: &str| last.split([',', ';']).find_map(|part| part.strip_suffix(before)?.trim().parse().ok());
-    (number("with none"), number("with ten"))
+    let parts = || last.split([',', ';']).map(str::trim);
+    let number = |before: &str| parts().find_map(|part| part.strip_suffix(before)?.trim().parse().ok());
+    let requests = parts().find_map(|part| part.strip_prefix("for 64 requests")?.trim().parse().ok());
+    [number("with none"), number("with ten"), requests]
 }
 
 #[cfg(test)]
@@ -54,7 +58,7 @@ mod tests {
     #[test]
     fn the_most_is_read() {
         let text = "instructions (at most 5)\n          Send\n  a C   10 +1 +4\n  most for one entry: +1 with none, +4 with ten; for 64 requests +9\n";
-        assert_eq!(super::added(text), (Some(1), Some(4)));
-        assert_eq!(super::added("  a C   10 +1 +4\n"), (None, None));
+        assert_eq!(super::added(text), [Some(1), Some(4), Some(9)]);
+        assert_eq!(super::added("  a C   10 +1 +4\n"), [None; 3]);
     }
 }

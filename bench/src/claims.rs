@@ -96,7 +96,7 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
     for size in [64 << 10, 1 << 20, 16 << 20] {
         add(format!("bandwidth, {}", bytes(size)), trip(size), true, shm, &natives, AtLeast(1.0));
     }
-    for size in [1 << 20, 16 << 20] {
+    for size in [1 << 20, 4 << 20, 16 << 20, 64 << 20] {
         add(format!("bandwidth, {}", bytes(size)), trip(size), true, shm, &readv, AtLeast(0.9));
     }
     add("message rate, 8 B, window of 64".into(), ("rate", 8), true, shm, &natives, AtLeast(1.0));
@@ -109,6 +109,7 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
     let calls = [
         ("native call, instructions added", calls.and_then(|c| c.none), 5.0),
         ("native call, ten inter-communicators live", calls.and_then(|c| c.ten), 15.0),
+        ("native Waitall of 64, ten inter-communicators live", calls.and_then(|c| c.requests), 15.0),
     ];
     all.extend(calls.map(|(what, added, most)| Claim {
         what: what.into(),

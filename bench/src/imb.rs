@@ -102,16 +102,30 @@ pub struct Comparison {
 pub fn comparisons(results: &Results) -> Vec<Comparison> {
     let compare = |operation| {
         let [with, again] = [WAYS[1], WAYS[2]].map(|way| ratios(results, operation, way));
-        // Either of the two without may be called the first.
-        let chance = again.iter().map(|r| r.max(1.0 / r)).fold(1.0, f64::max);
+        let chance = chance(&again);
         (!with.is_empty()).then(|| Comparison { operation, with: median(&with), again: median(&again), chance })
     };
     OPERATIONS.into_iter().filter_map(compare).collect()
 }
 
+/// What chance may do to a median of as many rounds, by those of the same against the same: twice its standard error, which is
+/// 1.25 times that of a mean.
+fn chance(same: &[f64]) -> f64 {
+    let n = same.len().max(1) as f64;
+    let spread = (same.iter().map(|r| r.ln() * r.ln()).sum::<f64>() / n).sqrt();
+    (2.0 * 1.25 * spread / n.sqrt()).exp()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chance_does_less_to_more_rounds() {
+        assert_eq!(chance(&[1.0; 5]), 1.0);
+        let [few, many] = [4, 16].map(|n| chance(&[1.1, 1.0 / 1.1].repeat(n / 2)));
+        assert!((few - 1.1f64.powf(1.25)).abs() < 1e-9 && (many - 1.1f64.powf(0.625)).abs() < 1e-9);
+    }
 
     #[test]
     fn times_are_read() {
@@ -131,6 +145,6 @@ mod tests {
         let ratios = ratios(&results, "PingPong", "with");
         assert!((ratios[0] - 2.0).abs() < 1e-9 && (ratios[1] - 1.0).abs() < 1e-9);
         let comparison = &comparisons(&results)[0];
-        assert!((comparison.with - 1.5).abs() < 1e-9 && (comparison.chance - 1.1).abs() < 1e-9);
+        assert!((comparison.with - 1.5).abs() < 1e-9 && (comparison.chance - 1.1f64.powf(2.5)).abs() < 1e-9);
     }
 }

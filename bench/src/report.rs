@@ -228,7 +228,7 @@ impl Report<'_> {
     fn page(&self) -> String {
         let mut text = String::from(PREFACE);
         text += &format!(
-            "\nMeasured on: {}. The library joins {} with {}, the fastest two here.\n\n",
+            "\nMeasured on: {}. The library joins {} with {}: of the MPIs of today, the pair that was fastest at 8 bytes in a short trial.\n\n",
             self.machine, self.pair[0].name, self.pair[1].name
         );
         text += &format!("## {}", claims::table(&self.claims()).markdown());
