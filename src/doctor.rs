@@ -383,7 +383,9 @@ fn judge(name: &str, value: &str) -> Option<(Grade, &'static str)> {
         TIMEOUT => value.parse::<u32>().is_err().then_some((Grade::Broken, "seconds are expected")),
         PORTRANGE => PortRange::parse(value).is_none().then_some((Grade::Broken, "FIRST-LAST is expected")),
         LANES => Lanes::parse(value).is_none().then_some((Grade::Broken, "shm, tcp, or both are expected")),
-        FAST_AFTER | FAST_MAX => value.parse::<u32>().is_err().then_some((Grade::Broken, "a number is expected")),
+        FAST_AFTER | FAST_MAX => {
+            value.parse::<u32>().is_err().then_some((Grade::Broken, "a number from 0 to 4294967295 is expected"))
+        }
         TCP_SOCKETS if !value.parse().is_ok_and(|n| (1..=MAX_STRIPES).contains(&n)) => {
             Some((Grade::Broken, "a number from 1 to 16 is expected"))
         }

@@ -78,7 +78,10 @@ impl Config {
         }
         for (name, to) in [(settings::FAST_AFTER, &mut config.fast_after), (settings::FAST_MAX, &mut config.fast_max)] {
             if let Some(v) = get(name) {
-                *to = v.trim().parse().map_err(|_| setting(name, format!("'{v}' is not a number")))?;
+                *to = v
+                    .trim()
+                    .parse()
+                    .map_err(|_| setting(name, format!("'{v}' is not a number from 0 to {}", u32::MAX)))?;
             }
         }
         if let Some(v) = get(settings::TCP_SOCKETS) {

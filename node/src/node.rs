@@ -13,6 +13,7 @@ use base::ProcId;
 use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// What callers and the background thread have in common.
@@ -32,6 +33,9 @@ pub(crate) struct Shared {
     news: Condvar,
     /// The background thread sleeps without looking at the clock.
     pub sleeps_long: AtomicBool,
+    /// It takes a nap that ends when nobody waits any more. Set under the lock.
+    pub naps_long: AtomicBool,
+    pub thread: OnceLock<Thread>,
     pub stop: AtomicBool,
     /// What the background thread does besides, and how often.
     pub chore: OnceLock<(Duration, fn())>,
@@ -71,6 +75,18 @@ impl Shared {
     pub fn leave(&self, lock: &Core) {
         self.waiting.store(self.waiting.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         add(&self.rounds, lock);
+        if self.naps_long.swap(false, Ordering::Relaxed) {
+            self.thread.get().inspect(|thread| thread.unpark());
+        }
+    }
+
+    /// For the background thread: whether somebody waits, who will wake it on leaving.
+    pub fn nap_while_waiting(&self) -> bool {
+        let core = self.lock();
+        let waits = self.waiting.load(Ordering::Relaxed) > 0;
+        self.naps_long.store(waits, Ordering::Relaxed);
+        drop(core);
+        waits
     }
 
     /// A caller makes progress.
@@ -151,6 +167,8 @@ impl Node {
             followers: AtomicUsize::new(0),
             news: Condvar::new(),
             sleeps_long: AtomicBool::new(false),
+            naps_long: AtomicBool::new(false),
+            thread: OnceLock::new(),
             stop: AtomicBool::new(false),
             chore: OnceLock::new(),
         });

@@ -12,8 +12,9 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// While callers are at it.
+/// While callers are at it; while one of them waits for long, so long in the end.
 const NAP: Duration = Duration::from_millis(2);
+const LONG_NAP: Duration = Duration::from_millis(200);
 /// While nothing depends on time.
 const LONG: u16 = 1000;
 
@@ -39,6 +40,7 @@ impl Drop for Background {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.watch.wake();
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             // It ends by itself; a panic in it has been reported.
             let _ = thread.join();
         }
@@ -48,6 +50,8 @@ impl Drop for Background {
 fn run(shared: &Shared) {
     let mut seen = 0;
     let mut busy = false;
+    let mut nap = NAP;
+    let _ = shared.thread.set(std::thread::current());
     let mut chores_done = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
         if let Some((every, chore)) = shared.chore.get()
@@ -58,8 +62,13 @@ fn run(shared: &Shared) {
         }
         let rounds = shared.rounds.load(Ordering::Relaxed);
         if rounds != seen || shared.waiting.load(Ordering::Relaxed) > 0 {
+            nap = if rounds == seen { (2 * nap).min(LONG_NAP) } else { NAP };
             seen = rounds;
-            std::thread::sleep(NAP);
+            // Whoever leaves ends a longer nap.
+            if nap == NAP || shared.nap_while_waiting() {
+                std::thread::park_timeout(nap);
+            }
+            shared.naps_long.store(false, Ordering::Relaxed);
             // One who only looks now and then leaves most of the work.
             while may_go_on(shared) && round(shared) {}
             continue;
