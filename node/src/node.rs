@@ -75,7 +75,8 @@ impl Shared {
     pub fn leave(&self, lock: &Core) {
         self.waiting.store(self.waiting.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         add(&self.rounds, lock);
-        if self.naps_long.swap(false, Ordering::Relaxed) {
+        if self.naps_long.load(Ordering::Relaxed) {
+            self.naps_long.store(false, Ordering::Relaxed);
             self.thread.get().inspect(|thread| thread.unpark());
         }
     }
