@@ -134,32 +134,28 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
 fn beside_work(results: &Results, worker: &str) -> Claim {
     const WORK: f64 = 50_000.0;
     let row = format!("overlap: added to a busy {worker}");
-    let ratio = |who, pick: fn(Figure) -> f64| results.get(&row, 8 << 20, who).map(|f| (WORK + pick(f)) / WORK);
-    let [ours, again] = [SHM, SHM_AGAIN].map(|who| ratio(who, |f| f.median));
-    Claim {
-        what: format!("8 MiB beside 50 ms of the {worker}'s work"),
-        with: "the work".into(),
-        ratio: ours,
-        best: ratio(SHM, |f| f.best),
-        wanted: Wanted::AtMost(1.1),
-        chance: again.zip(ours).map(|(again, once)| again / once),
-    }
+    let what = format!("8 MiB beside 50 ms of the {worker}'s work");
+    within(what, "the work", 1.1, |who, pick| results.get(&row, 8 << 20, who).map(|f| (WORK + pick(f)) / WORK))
 }
 
 /// A message among 100,000 against one among 10.
 fn deep(results: &Results, kind: &str) -> Claim {
     let row = format!("matching {kind}, in order");
-    let ratio = |who, pick: fn(Figure) -> f64| {
+    within(format!("{row}: 100,000"), "10", 2.0, |who, pick| {
         let [few, many] = [10, 100_000].map(|depth| results.get(&row, depth, who).map(pick));
         few.zip(many).map(|(few, many)| many / few)
-    };
+    })
+}
+
+/// Of figures of the library alone: `ratio` gives that of a contestant, by its medians or its best.
+fn within(what: String, with: &str, most: f64, ratio: impl Fn(&str, fn(Figure) -> f64) -> Option<f64>) -> Claim {
     let [ours, again] = [SHM, SHM_AGAIN].map(|who| ratio(who, |f| f.median));
     Claim {
-        what: format!("{row}: 100,000"),
-        with: "10".into(),
+        what,
+        with: with.into(),
         ratio: ours,
         best: ratio(SHM, |f| f.best),
-        wanted: Wanted::AtMost(2.0),
+        wanted: Wanted::AtMost(most),
         chance: again.zip(ours).map(|(again, once)| again / once),
     }
 }

@@ -49,7 +49,7 @@ impl Shared {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Under the lock: whether the background thread is needed from now on.
+    /// Under the lock: wakes those who sleep, if what was begun is left to them.
     #[inline]
     pub fn rouse(&self, core: &Core) {
         let sleeps_long = self.sleeps_long.load(Ordering::Relaxed);
