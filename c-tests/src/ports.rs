@@ -82,7 +82,8 @@ fn outcome<'a>(jobs: impl Iterator<Item = (&'static str, &'a mut Job)>) -> Outco
                 _ => {
                     // "FAIL server rank 0 ports.c:12 MPI_Call(...): text"
                     let failed = printed.lines().find_map(|l| l.strip_prefix("FAIL ")?.split(".c:").nth(1));
-                    let call = failed.and_then(|l| l.split_once(' ')?.1.split_once('(')).map(|(call, _)| call.to_owned());
+                    let call =
+                        failed.and_then(|l| l.split_once(' ')?.1.split_once('(')).map(|(call, _)| call.to_owned());
                     let said = first_error(&printed, &job.complained());
                     let said = said.unwrap_or_else(|| format!("nothing; {status}"));
                     return Outcome::Failed { who, step: call.unwrap_or(step), said };
@@ -105,4 +106,12 @@ fn first_error(printed: &str, complained: &str) -> Option<String> {
     let complaint = || complained.lines().find(|l| told.iter().any(|word| l.contains(word))).map(str::trim);
     let any = || complained.lines().map(str::trim).find(|l| !l.is_empty());
     text.or_else(complaint).or_else(any).map(str::to_owned)
+}
+
+/// What an MPI calls itself.
+pub fn version(mpi: &Mpi) -> String {
+    let scene = Scene::new(format!("version of {}", mpi.name));
+    let launch = Launch::with(mpi, 1, "version", Library::None, &[]);
+    let [done] = scene.pass([scene.start(launch)], Duration::from_secs(20));
+    done.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
 }

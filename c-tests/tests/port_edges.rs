@@ -80,7 +80,8 @@ fn infos() {
 
 #[test]
 fn broadcasts_and_barriers() {
-    let mut figure = Figure::new("26-port-collectives", "MPI_Bcast and MPI_Barrier between jobs: values checked, all right");
+    let mut figure =
+        Figure::new("26-port-collectives", "MPI_Bcast and MPI_Barrier between jobs: values checked, all right");
     for pair in Mpi::ring() {
         let checks = sides("port_uses", &["broadcasts", "barrier", "collectives"], pair);
         figure.line(format!("{} {}: {checks}", pair.0.sign, pair.1.sign));
