@@ -17,6 +17,7 @@ pub struct Setting {
 }
 
 pub const NAMING: &str = "MPI_CONNECT_NAMING";
+pub const METADATA: &str = "MPI_CONNECT_METADATA";
 pub const TIMEOUT: &str = "MPI_CONNECT_TIMEOUT";
 pub const IFACE: &str = "MPI_CONNECT_IFACE";
 pub const PORTRANGE: &str = "MPI_CONNECT_PORTRANGE";
@@ -36,6 +37,11 @@ pub const ALL: &[Setting] = &[
         name: NAMING,
         meaning: "where jobs find each other: file:DIR, a folder that both see",
         default: "file: the user's private folder",
+    },
+    Setting {
+        name: METADATA,
+        meaning: "key=value, with commas between: told to whoever looks at this job's names",
+        default: "nothing",
     },
     Setting {
         name: TIMEOUT,

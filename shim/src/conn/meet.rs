@@ -10,7 +10,7 @@ use crate::wait::wait_until;
 use base::ProcId;
 use base::bytes::Take;
 use engine::setup::{Agreement, Negotiation, Party, Standing};
-use naming::Record;
+use naming::{Kind, Record};
 use node::{Contact, ContextId, Node, PathRef, Representation};
 use std::time::{Duration, Instant};
 
@@ -120,7 +120,7 @@ fn find(node: &Node, lead: &Lead, wanted: &str, deadline: Instant) -> Result<Opt
     let mut told = false;
     let mut rest = LOOK_SOON;
     loop {
-        let found = lead.naming.lookup(wanted).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
+        let found = lead.naming.lookup(Kind::Job, wanted).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
         if found.is_some() || Instant::now() >= deadline {
             return Ok(found);
         }

@@ -139,7 +139,9 @@ pub fn release(registration: &Registration) {
     if let Some(lead) = &registration.lead
         && let Some(claim) = lead.claim.lock().unwrap_or_else(|e| e.into_inner()).take()
     {
-        fork::forget(claim.fd());
+        if let Some(fd) = claim.fd() {
+            fork::forget(fd);
+        }
         claim.release();
         base::log!(Info, "gave the name '{}' back", registration.name);
     }
@@ -307,6 +309,8 @@ fn open_naming() -> Result<Box<dyn naming::Naming>, Failure> {
 /// The leader claims the name for its group.
 fn claim(abi: &Abi, node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Result<Lead, Failure> {
     let naming = open_naming()?;
+    let metadata =
+        naming::metadata_from_env().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::METADATA)))?;
     let size = group.size;
     let members = contacts(&records, size).map_err(|_| Failure::new(Class::Intern, "our own records are damaged"))?;
     let mut leader = Vec::new();
@@ -322,6 +326,8 @@ fn claim(abi: &Abi, node: &Node, name: &str, group: &Group, records: Vec<u8>) ->
         boot: naming::boot_id(),
         pid: std::process::id(),
         since: naming::now(),
+        port: None,
+        metadata,
     };
     let claim = naming.claim(&record).map_err(|e| {
         let alone = matches!(&e, ClaimError::Held { by } if size == 1 && by.size == 1 && by.host == record.host);
@@ -333,7 +339,9 @@ fn claim(abi: &Abi, node: &Node, name: &str, group: &Group, records: Vec<u8>) ->
         };
         Failure::new(Class::Name, format!("{e}{hint}"))
     })?;
-    fork::remember(claim.fd());
+    if let Some(fd) = claim.fd() {
+        fork::remember(fd);
+    }
     node.every(naming::RENEW_EVERY, registration::renew);
     base::log!(Info, "registered '{name}' in {}", naming.describe());
     Ok(Lead::new(naming, records, members, claim))
