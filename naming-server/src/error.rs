@@ -1,6 +1,7 @@
 //! What can go wrong, one small enum per operation. The texts say what to do where there is something to do.
 
-use crate::record::Record;
+use crate::metadata::MetadataError;
+use crate::record::{Kind, Record};
 use std::fmt::{Display, Formatter, Result};
 use std::io;
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ impl Display for NameError {
 pub enum RecordError {
     /// What, and how many bytes it may have.
     TooLarge(&'static str, usize),
+    Metadata(MetadataError),
     Malformed,
     OtherVersion(u16),
 }
@@ -36,7 +38,8 @@ impl Display for RecordError {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             RecordError::TooLarge(what, max) => write!(f, "{what} has more than {max} bytes"),
-            RecordError::Malformed => f.write_str("this is not a record of a job"),
+            RecordError::Metadata(e) => e.fmt(f),
+            RecordError::Malformed => f.write_str("this is not a record of a name"),
             RecordError::OtherVersion(v) => {
                 write!(f, "the record is of version {v}, written by another version of MPI_Connect")
             }
@@ -138,7 +141,7 @@ impl Display for StoreError {
 pub enum ClaimError {
     Name(NameError),
     Record(RecordError),
-    /// A live job has it.
+    /// A live job has it, or has published it.
     Held {
         by: Box<Record>,
     },
@@ -150,6 +153,9 @@ impl Display for ClaimError {
         match self {
             ClaimError::Name(e) => e.fmt(f),
             ClaimError::Record(e) => e.fmt(f),
+            ClaimError::Held { by } if by.kind() == Kind::Port => {
+                write!(f, "the name '{}' is published already, by process {} on {}", by.name, by.pid, by.host)
+            }
             ClaimError::Held { by } => {
                 let ranks = if by.size == 1 { "rank" } else { "ranks" };
                 let (name, size, mpi, pid, host) = (&by.name, by.size, &by.mpi, by.pid, &by.host);

@@ -28,6 +28,8 @@ const MAX_HALFWAY: u64 = 64;
 const HALFWAY_PART: u64 = 8;
 /// So long an address must refuse before a process that was never met is given up.
 const REFUSE_LIMIT: Duration = Duration::from_secs(2);
+/// Whoever came to a port, and cannot be gone to, may come again for so long when its lane is lost.
+const CALLER_LIMIT: Duration = Duration::from_secs(5);
 /// A HELLO of ours that is older does not stand in the way of theirs.
 const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
 /// Whoever spoke nonsense so often, on as many lanes, would go on for ever.
@@ -315,12 +317,19 @@ impl Core {
             base::log!(Debug, "{:?} at {address}: {why}", self.pairs[i].remote);
         }
         let left = failed.iter().any(|(_, why)| matches!(why, Refusal::NoMember));
-        let told = failed.iter().any(|(a, why)| match why {
-            // Its own word, wherever it comes from.
-            Refusal::NoMember | Refusal::BadCookie => true,
-            Refusal::Refused | Refusal::NoSuchProcess | Refusal::OtherVersion => self.is_its_host(i, *a),
-            _ => false,
-        });
+        let pair = &self.pairs[i];
+        let nobody = |why: &Refusal| {
+            use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
+            matches!(why, Refused | NoSuchProcess | OtherVersion | Foreign)
+        };
+        let by_all = pair.believes_refusals && !failed.is_empty() && failed.iter().all(|(_, why)| nobody(why));
+        let told = by_all
+            || failed.iter().any(|(a, why)| match why {
+                // Its own word, wherever it comes from.
+                Refusal::NoMember | Refusal::BadCookie => true,
+                Refusal::Refused | Refusal::NoSuchProcess | Refusal::OtherVersion => self.is_its_host(i, *a),
+                _ => false,
+            });
         let theirs = failed.iter().find_map(|(_, why)| match why {
             Refusal::Better(generation) => Some(*generation),
             _ => None,
@@ -469,7 +478,11 @@ impl Core {
         base::log!(Info, "the lane to {:?} is lost: {why}", pair.remote);
         pair.lost = true;
         // Lanes that die before they have brought anything must not follow each other at full speed.
-        pair.dial = if pair.tries > 0 { Dial::Resting(now + pair.rest()) } else { Dial::Idle };
+        pair.dial = match pair.tries {
+            _ if pair.is_caller => Dial::Resting(now + CALLER_LIMIT),
+            0 => Dial::Idle,
+            _ => Dial::Resting(now + pair.rest()),
+        };
         pair.tries = pair.tries.saturating_add(1);
         self.timed.insert(i);
         self.next_tick = now;
@@ -513,6 +526,12 @@ impl Core {
         let pair = &self.pairs[i];
         if pair.lane.as_ref().is_some_and(|lane| !lane.dialling.is_empty()) {
             return self.step_stripes(i, now);
+        }
+        if pair.lane.is_none() && pair.gone.is_none() && pair.is_caller && pair.lost {
+            if !matches!(pair.dial, Dial::Resting(until) if now < until) {
+                self.bury(i, Gone::Dead, "it has not come again");
+            }
+            return;
         }
         if pair.lane.is_some() || !pair.needs_lane() || !pair.can_dial() {
             self.timed.remove(&i);

@@ -38,8 +38,8 @@ impl Holding for FileHolding {
         if self.is_lost(file) { Err(RenewError::Lost(self.path.clone())) } else { Ok(()) }
     }
 
-    fn fd(&self) -> RawFd {
-        self.fd
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd)
     }
 
     fn release(&mut self) {

@@ -13,6 +13,7 @@ pub mod init;
 mod p2p;
 mod partitioned;
 mod persistent;
+mod ports;
 mod probe;
 mod quick;
 mod requests;
@@ -54,6 +55,7 @@ mod ours {
     pub use super::p2p::*;
     pub use super::partitioned::*;
     pub use super::persistent::*;
+    pub use super::ports::*;
     pub use super::probe::*;
     pub use super::requests::*;
     pub use super::some::*;
