@@ -20,14 +20,14 @@ UNUSED static void hear(const char *what) { kit_await(sign(what)); }
 /* Rank 0 of the server's job opens a port; rank 0 of the client's knows it. */
 UNUSED static void open_and_tell(void)
 {
-    if (me) return;
+    if (me || !serves) return;
     OK(MPI_Open_port(MPI_INFO_NULL, port));
     port_tell(sign("port"), port);
 }
 
 UNUSED static void hear_port(void)
 {
-    if (!me) port_hear(sign("port"), port);
+    if (!me && !serves) port_hear(sign("port"), port);
 }
 
 UNUSED static void accept_on(MPI_Comm comm, int root)

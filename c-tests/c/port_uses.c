@@ -109,7 +109,7 @@ static void infos(void)
         OK(MPI_Info_free(&info));
         port_tell(sign("port"), port);
     }
-    if (!serves) hear_port();
+    hear_port();
     if (serves) OK(MPI_Comm_accept(me ? NULL : port, strange, 0, MPI_COMM_WORLD, &inter));
     else OK(MPI_Comm_connect(me ? NULL : port, strange, 0, MPI_COMM_WORLD, &inter));
     exchange(6, 2);
@@ -123,7 +123,7 @@ static void infos(void)
 static void meet_at_port(void)
 {
     open_and_tell();
-    if (!serves) hear_port();
+    hear_port();
     if (serves) accept_on(MPI_COMM_WORLD, 0);
     else connect_on(MPI_COMM_WORLD, 0);
     if (serves && !me) OK(MPI_Close_port(port)); /* what was made stays */

@@ -3,7 +3,7 @@
 use c_tests::{Figure, Launch, Mpi, Scene};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(45);
 
 /// Both jobs go through these sections of a program. Gives how many values were checked.
 fn sides(program: &str, sections: &[&str], (server, client): (&Mpi, &Mpi)) -> u64 {
