@@ -12,6 +12,7 @@ use base::bytes::Take;
 use engine::setup::{Agreement, Negotiation, Party, Standing};
 use naming::Record;
 use node::{Contact, ContextId, Node, PathRef, Representation};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// How often the naming service is asked: soon at first, since the other job may be about to register, then less often.
@@ -58,12 +59,11 @@ pub fn meet(
     let mut talks = lead.talks.lock().unwrap_or_else(|e| e.into_inner());
     // With those that have gone nothing will be agreed any more.
     talks.retain(|_, talk| node.path_gone(talk.path).is_none());
-    let mut seen = false;
+    let mut seen = None;
     loop {
         let Some(record) = find(node, lead, wanted, deadline)? else {
-            return Err(too_late(registration, lead, wanted, timeout, seen));
+            return Err(too_late(node, registration, lead, wanted, timeout, seen));
         };
-        seen = true;
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| {
             Failure::new(Class::Name, format!("the record of job '{wanted}' in {} is damaged", lead.naming.describe()))
         })?;
@@ -80,6 +80,7 @@ pub fn meet(
             negotiation: Negotiation::new(registration.group.incarnation < record.incarnation),
         });
         talk.path = path;
+        seen = Some(path);
         let offer = Party {
             size: registration.group.size,
             tag_ub: largest_tag,
@@ -102,9 +103,9 @@ pub fn meet(
                 }
                 return Ok(Met { agreement, incarnation: record.incarnation, cookie: record.cookie });
             }
-            Round::TimedOut => return Err(too_late(registration, lead, wanted, timeout, seen)),
+            Round::TimedOut => return Err(too_late(node, registration, lead, wanted, timeout, seen)),
             Round::Gone if Instant::now() >= deadline => {
-                return Err(too_late(registration, lead, wanted, timeout, seen));
+                return Err(too_late(node, registration, lead, wanted, timeout, seen));
             }
             Round::Gone => {
                 base::log!(Info, "job '{wanted}' went away before it joined; looking for it again");
@@ -206,15 +207,24 @@ fn talk_until(
     }
 }
 
-fn too_late(registration: &Registration, lead: &Lead, wanted: &str, timeout: Duration, seen: bool) -> Failure {
-    let place = lead.naming.describe();
-    let what = if seen {
-        format!("job '{wanted}' is registered there, but did not join '{}' (or cannot be reached)", registration.name)
-    } else {
-        "no job of that name came".to_owned()
+/// `seen`: the path to the other leader, if the name was found.
+fn too_late(
+    node: &Node,
+    registration: &Registration,
+    lead: &Lead,
+    wanted: &str,
+    timeout: Duration,
+    seen: Option<PathRef>,
+) -> Failure {
+    let what = match seen.map(|path| node.path_trouble(path)) {
+        None => "no job of that name came".to_owned(),
+        Some(None) => format!("it is registered and can be reached, but did not join '{}'", registration.name),
+        Some(Some((tried, own))) => {
+            let own: Vec<_> = own.iter().map(SocketAddr::to_string).collect();
+            format!("it is registered, but cannot be reached: {tried}; nor did it come to {}", own.join(", "))
+        }
     };
-    Failure::new(
-        Class::Timeout,
-        format!("waited {} s (MPI_CONNECT_TIMEOUT) for job '{wanted}' in {place}: {what}", timeout.as_secs_f32()),
-    )
+    let (seconds, place) = (timeout.as_secs_f32(), lead.naming.describe());
+    let text = format!("job '{wanted}' did not come: {what}; waited {seconds} s (MPI_CONNECT_TIMEOUT) in {place}");
+    Failure::new(Class::Timeout, text)
 }
