@@ -54,3 +54,17 @@ fn the_side_that_may_not_dial_speaks_first() {
 fn the_side_that_may_dial_speaks_first() {
     one_way(0);
 }
+
+/// Whoever may not dial sends, and is done: the message is there for the one who asks for it later.
+#[test]
+fn finalize_right_after_a_send_by_the_side_that_may_not_dial() {
+    for (verdict, pair) in
+        [Verdict::Drop, Verdict::Reset].into_iter().zip(pairs().collect::<Vec<_>>().into_iter().cycle())
+    {
+        let Some(hosts) = or_skip(TwoHosts::linked().and_then(|h| h.firewall(0, "", verdict).map(|()| h))) else {
+            return;
+        };
+        let scene = Scene::new(format!("finalize after a send, {verdict:?}, {} and {}", pair.0.name, pair.1.name));
+        scene.pass(start(&scene, &hosts, pair, 1, &["finalized"]), LIMIT);
+    }
+}

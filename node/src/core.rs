@@ -375,6 +375,7 @@ impl Core {
         let ctx = self.ctx(inter);
         let found = self.engine.probe(ctx, source, tag);
         if found == Probe::None {
+            self.note_probe(inter, source);
             // Looking may have given credit.
             self.settle();
         }
@@ -397,15 +398,17 @@ impl Core {
 
     /// Connects whoever could send what a probe looks for, since no operation stands for it.
     pub fn watch_source(&mut self, inter: InterId, source: Source) {
-        let Some(Inter { members, .. }) = self.inter(inter) else { return };
-        let members = members.clone();
+        for i in self.sources(inter, source) {
+            self.want(i);
+        }
+    }
+
+    /// The pairs that a source means.
+    pub(crate) fn sources(&self, inter: InterId, source: Source) -> Vec<usize> {
+        let Some(Inter { members, .. }) = self.inter(inter) else { return Vec::new() };
         match source {
-            Source::Any => members.iter().for_each(|&i| self.want(i)),
-            Source::Rank(r) => {
-                if let Some(&i) = members.get(r as usize) {
-                    self.want(i);
-                }
-            }
+            Source::Any => members.to_vec(),
+            Source::Rank(r) => members.get(r as usize).copied().into_iter().collect(),
         }
     }
 

@@ -144,6 +144,11 @@ impl Pair {
         self.gone.is_none() && (self.wanted || self.lost || !self.path.all_acknowledged())
     }
 
+    /// Whether nobody dials it, and it has not come.
+    pub fn is_left_alone(&self) -> bool {
+        !self.wanted && self.lane.is_none() && self.gone.is_none()
+    }
+
     /// Whether there is something that its library may not have: not acknowledged, or in shared memory and not read.
     pub fn owes(&self) -> bool {
         let unread = |lane: &Lane| lane.lane.shm().is_some_and(|shm| !shm.is_read());

@@ -140,9 +140,7 @@ fn pick(setting: Option<&str>, own: &[Own]) -> Result<Vec<SocketAddr>, IfaceErro
 fn matches(word: &str, o: &Own) -> bool {
     match word {
         "all" => true,
-        "loopback" => {
-            [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)].contains(&o.address.ip())
-        }
+        "loopback" => [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)].contains(&o.address.ip()),
         _ => o.name == word || in_prefix(word, o.address.ip()),
     }
 }
@@ -229,8 +227,7 @@ mod tests {
     #[test]
     fn those_that_may_lead_somewhere_come_first() {
         let own = |name: &str, ip: &str| Own::at(name, SocketAddr::new(ip.parse().unwrap(), 0));
-        let mut all: Vec<_> =
-            (0..40).map(|n| Own { dummy: true, ..own("dummy", &format!("10.{n}.0.1")) }).collect();
+        let mut all: Vec<_> = (0..40).map(|n| Own { dummy: true, ..own("dummy", &format!("10.{n}.0.1")) }).collect();
         all.push(own("eth0", "fe80::1"));
         all.push(Own { running: false, ..own("docker0", "172.17.0.1") });
         all.push(own("eth0", "192.0.2.1"));

@@ -105,11 +105,7 @@ mod tests {
     #[test]
     fn a_link_local_address_is_tried_on_every_link_of_ours() {
         let theirs = "[fe80::99%88]:5";
-        assert_eq!(dialled(THEM, &[theirs, "10.1.0.9:5"], None), [
-            "10.1.0.9:5",
-            "[fe80::99%3]:5",
-            "[fe80::99%5]:5"
-        ]);
+        assert_eq!(dialled(THEM, &[theirs, "10.1.0.9:5"], None), ["10.1.0.9:5", "[fe80::99%3]:5", "[fe80::99%5]:5"]);
         assert_eq!(dialled(THEM, &[theirs], Some("[fe80::99%5]:5")), ["[fe80::99%5]:5", "[fe80::99%3]:5"]);
         assert_eq!(dialled(US, &["[fe80::7%3]:5"], None), ["[fe80::7%3]:5"]);
     }
