@@ -1,8 +1,8 @@
-//! One naming server as this process sees it: a connection that is kept, and whether it is worth trying now. All stores
+//! One naming server as this process sees it: connections that are kept, and whether it is worth trying now. All stores
 //! and claims of a process share it. The client alone uses this.
 //!
-//! Invariant: no request takes longer than the time it is given, and another's that is under way; nothing of it is used, or
-//! waited for, in a forked child.
+//! Invariant: no request takes longer than the time it is given, whatever other threads ask meanwhile; nothing of it is
+//! used in a forked child.
 
 use super::address::Address;
 use crate::quiet;
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// How long a server may take to be connected, and to answer.
 pub const CONNECT: Duration = Duration::from_secs(1);
 pub const ANSWER: Duration = Duration::from_secs(2);
+/// One for whoever asks, and one for the renewals beside it.
+const KEPT: usize = 2;
 /// How long a server that was silent is left alone, and one that refused, which costs nothing to try again.
 const SILENT: Duration = Duration::from_secs(5);
 const REFUSING: Duration = Duration::from_millis(500);
@@ -48,7 +50,8 @@ pub struct Peer {
 
 #[derive(Default)]
 struct State {
-    connection: Option<Connection>,
+    /// Those that nobody uses now: locks are held for an instant only.
+    kept: Vec<Connection>,
     /// Until when it is left alone, and why.
     down: Option<(Instant, String)>,
 }
@@ -81,48 +84,53 @@ impl Peer {
     pub fn ask(&self, request: &Request, patience: Duration) -> Result<Answer, PeerError> {
         let Ok(bytes) = wire::frame(request) else { return Err(PeerError::Down("the request is too long".into())) };
         if self.process != std::process::id() {
-            // Who held the lock at the fork is not here to give it back.
             return Err(PeerError::Down("this process was forked from the one that opened it".into()));
         }
-        let mut state = lock(&self.state);
-        if let Some((until, why)) = &state.down
-            && Instant::now() < *until
-        {
-            return Err(PeerError::Down(why.clone()));
-        }
         let end = Instant::now() + patience;
-        let mut kept = state.connection.take();
+        let mut kept = {
+            let mut state = lock(&self.state);
+            match &state.down {
+                Some((until, why)) if Instant::now() < *until => return Err(PeerError::Down(why.clone())),
+                _ => state.kept.pop(),
+            }
+        };
         loop {
             let (mut connection, is_new) = match kept.take() {
                 Some(connection) => (connection, false),
                 None => match Connection::open(&self.address, end.min(Instant::now() + CONNECT)) {
                     Ok(connection) => (connection, true),
-                    Err(e) => return Err(self.failed(&mut state, &e, patience)),
+                    Err(e) => return Err(self.failed(&e, patience)),
                 },
             };
             match connection.exchange(&bytes, end) {
                 Ok(answer) => {
                     self.failing.store(false, Ordering::Relaxed);
+                    let mut state = lock(&self.state);
                     if state.down.take().is_some() {
                         base::log!(Info, "the naming server {} answers again", self.address);
                     }
-                    state.connection = Some(connection);
+                    if state.kept.len() < KEPT {
+                        state.kept.push(connection);
+                    }
                     return Ok(answer);
                 }
                 // The server may have ended, or this connection given way to another, while nothing was said. Every
                 // request may be made twice.
                 Err(e) if !is_new && !is_timeout(&e) => {}
-                Err(e) => return Err(self.failed(&mut state, &e, patience)),
+                Err(e) => return Err(self.failed(&e, patience)),
             }
         }
     }
 
-    fn failed(&self, state: &mut State, e: &io::Error, patience: Duration) -> PeerError {
+    fn failed(&self, e: &io::Error, patience: Duration) -> PeerError {
         let why = match e.kind() {
             _ if is_timeout(e) => "it does not answer".into(),
             ErrorKind::UnexpectedEof => "it closed the connection".into(),
             _ => e.to_string(),
         };
+        let mut state = lock(&self.state);
+        // They are no better.
+        state.kept.clear();
         if state.down.is_none() {
             base::log!(Info, "the naming server {} is left alone for a while: {why}", self.address);
         }

@@ -84,7 +84,7 @@ impl Held {
             return begun + Duration::from_secs(3600);
         }
         // Whoever was silent must not cost the others their lease.
-        let patience = (state.lease / 2).min(ANSWER);
+        let patience = (state.lease / 3).min(ANSWER);
         let mut order: Vec<usize> = (0..self.peers.len()).collect();
         order.sort_by_key(|i| self.peers[*i].is_failing());
         let request = Request::Renew { token: self.token, record: self.record.clone() };
