@@ -478,8 +478,7 @@ impl Core {
             _ => Dial::Resting(now + pair.rest()),
         };
         pair.tries = pair.tries.saturating_add(1);
-        self.timed.insert(i);
-        self.next_tick = now;
+        self.look_soon(i);
     }
 
     /// The process is dead, or has nothing to do with us any more.

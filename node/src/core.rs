@@ -269,10 +269,17 @@ impl Core {
         if pair.contact.is_none() {
             pair.contact = Some(contact.clone());
             if pair.lane.is_none() && pair.needs_lane() {
-                self.timed.insert(i);
+                self.look_soon(i);
             }
         }
         self.touch(i);
+    }
+
+    /// What depends on time is to be looked at for this pair, and now: it may have to be dialled.
+    pub(crate) fn look_soon(&mut self, i: usize) {
+        if self.timed.insert(i) {
+            self.next_tick = Instant::now();
+        }
     }
 
     pub(crate) fn open_control(
@@ -285,7 +292,7 @@ impl Core {
         let i = self.make_pair(local, remote);
         self.know(i, cookie, contact);
         self.pairs[i].wanted = true;
-        self.timed.insert(i);
+        self.look_soon(i);
         PathRef { slot: i, serial: self.pairs[i].serial }
     }
 
@@ -592,7 +599,7 @@ impl Core {
         let pair = &mut self.pairs[i];
         if !pair.wanted && pair.gone.is_none() {
             pair.wanted = true;
-            self.timed.insert(i);
+            self.look_soon(i);
         }
     }
 }
