@@ -18,7 +18,7 @@ const MAX_TEXT: usize = 1024;
 pub const MAX_PORT: usize = 1024;
 
 const MAGIC: &[u8; 8] = b"MPICNAME";
-const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 2;
 
 /// What a name is the name of. Each kind has its names for itself: a job and a port may have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

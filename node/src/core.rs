@@ -9,12 +9,13 @@ use crate::local::Local;
 use crate::memory::{Buffers, Counted, Layout};
 use crate::pair::Pair;
 use crate::pull::Pull;
+use crate::reach::Reach;
 use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
 use base::ProcId;
 use base::ident::random;
 use engine::{ContextId, Ctx, Engine, Gone, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -74,8 +75,7 @@ pub struct Core {
     pub(crate) next_tick: Instant,
     /// Calls since the last round.
     pub(crate) without_round: u32,
-    /// (host number, address) at which some process of that host has answered.
-    pub(crate) proven: HashSet<([u8; 16], IpAddr)>,
+    pub(crate) reach: Reach,
     /// Only CONTROL and the last words go out any more.
     pub(crate) closing: bool,
     pub(crate) events: Vec<crate::watch::Happened>,
@@ -115,7 +115,7 @@ impl Core {
         let listeners = if config.lanes.tcp {
             let addresses =
                 choose(config.iface.as_deref()).map_err(|e| StartError::Setting(format!("MPI_CONNECT_IFACE: {e}")))?;
-            Listeners::open(&addresses, config.ports).map_err(|e| StartError::system("no port to listen on", e))?
+            Listeners::open(&addresses, config.ports).map_err(|e| StartError::System(e.to_string()))?
         } else {
             Listeners::none()
         };
@@ -161,7 +161,7 @@ impl Core {
             leaving: BTreeSet::new(),
             next_tick: Instant::now(),
             without_round: 0,
-            proven: HashSet::new(),
+            reach: Reach::default(),
             closing: false,
             events: Vec::new(),
             bytes_in: 0,
@@ -269,10 +269,17 @@ impl Core {
         if pair.contact.is_none() {
             pair.contact = Some(contact.clone());
             if pair.lane.is_none() && pair.needs_lane() {
-                self.timed.insert(i);
+                self.look_soon(i);
             }
         }
-        self.prove(i);
+        self.touch(i);
+    }
+
+    /// What depends on time is to be looked at for this pair, and now: it may have to be dialled.
+    pub(crate) fn look_soon(&mut self, i: usize) {
+        if self.timed.insert(i) {
+            self.next_tick = Instant::now();
+        }
     }
 
     pub(crate) fn open_control(
@@ -285,12 +292,12 @@ impl Core {
         let i = self.make_pair(local, remote);
         self.know(i, cookie, contact);
         self.pairs[i].wanted = true;
-        self.timed.insert(i);
+        self.look_soon(i);
         PathRef { slot: i, serial: self.pairs[i].serial }
     }
 
     /// `None`: that pair has ended.
-    fn of_path(&self, path: PathRef) -> Option<usize> {
+    pub(crate) fn of_path(&self, path: PathRef) -> Option<usize> {
         (self.pairs[path.slot].serial == path.serial).then_some(path.slot)
     }
 
@@ -434,6 +441,7 @@ impl Core {
         let ctx = self.ctx(inter);
         let found = self.engine.probe(ctx, source, tag);
         if found == Probe::None {
+            self.note_probe(inter, source);
             // Looking may have given credit.
             self.settle();
         }
@@ -456,15 +464,17 @@ impl Core {
 
     /// Connects whoever could send what a probe looks for, since no operation stands for it.
     pub fn watch_source(&mut self, inter: InterId, source: Source) {
-        let Some(Inter { members, .. }) = self.inter(inter) else { return };
-        let members = members.clone();
+        for i in self.sources(inter, source) {
+            self.want(i);
+        }
+    }
+
+    /// The pairs that a source means.
+    pub(crate) fn sources(&self, inter: InterId, source: Source) -> Vec<usize> {
+        let Some(Inter { members, .. }) = self.inter(inter) else { return Vec::new() };
         match source {
-            Source::Any => members.iter().for_each(|&i| self.want(i)),
-            Source::Rank(r) => {
-                if let Some(&i) = members.get(r as usize) {
-                    self.want(i);
-                }
-            }
+            Source::Any => members.to_vec(),
+            Source::Rank(r) => members.get(r as usize).copied().into_iter().collect(),
         }
     }
 
@@ -589,26 +599,8 @@ impl Core {
         let pair = &mut self.pairs[i];
         if !pair.wanted && pair.gone.is_none() {
             pair.wanted = true;
-            self.timed.insert(i);
+            self.look_soon(i);
         }
-    }
-
-    /// Connects the processes that somebody waits for: their death would not be noticed otherwise.
-    pub(crate) fn watch_awaited(&mut self) {
-        for peer in self.engine.watching() {
-            self.want(peer.0 as usize);
-        }
-    }
-
-    /// Who is waited for, for the log.
-    pub(crate) fn describe_awaited(&self) -> String {
-        let mut out = String::new();
-        for peer in self.engine.watching().take(8) {
-            let pair = &self.pairs[peer.0 as usize];
-            let state = if pair.lane.is_some() { "connected" } else { "not connected" };
-            out += &format!(" {:?} ({state})", pair.remote);
-        }
-        if out.is_empty() { " nobody in particular".into() } else { out }
     }
 }
 

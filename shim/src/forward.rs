@@ -374,6 +374,9 @@ pmpi! {
     fn add_error_string = c"PMPI_Add_error_string" (code: c_int, text: *const c_char);
     fn allreduce = c"PMPI_Allreduce" (send: *const c_void, recv: *mut c_void, count: c_int, datatype: Handle, op: Handle, comm: Handle);
     fn ibcast = c"PMPI_Ibcast" (buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    fn barrier = c"PMPI_Barrier" (comm: Handle);
+    fn bcast = c"PMPI_Bcast" (buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle);
+    fn bcast_c = c"PMPI_Bcast_c" (buffer: *mut c_void, count: i64, datatype: Handle, root: c_int, comm: Handle);
     fn gather = c"PMPI_Gather" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, recvcount: c_int, recvtype: Handle, root: c_int, comm: Handle);
     fn gatherv = c"PMPI_Gatherv" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, counts: *const c_int, displs: *const c_int, recvtype: Handle, root: c_int, comm: Handle);
     fn send_init = c"PMPI_Send_init" (buf: *const c_void, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: *mut Handle);

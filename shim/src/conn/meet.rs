@@ -12,7 +12,8 @@ use base::ProcId;
 use base::bytes::Take;
 use engine::setup::{Agreement, Negotiation, Party};
 use naming::{Kind, Record};
-use node::{Contact, ContextId, Node};
+use node::{Contact, ContextId, Node, PathRef};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// How often the naming service is asked: soon at first, since the other job may be about to register, then less often.
@@ -34,12 +35,11 @@ pub fn meet(
     let mut talks = lead.talks.lock().unwrap_or_else(|e| e.into_inner());
     // With those that have gone nothing will be agreed any more.
     talks.retain(|_, talk| node.path_gone(talk.path).is_none());
-    let mut seen = false;
+    let mut seen = None;
     loop {
         let Some(record) = find(node, lead, wanted, deadline)? else {
-            return Err(too_late(registration, lead, wanted, timeout, seen));
+            return Err(too_late(node, registration, lead, wanted, timeout, seen));
         };
-        seen = true;
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| {
             Failure::new(Class::Name, format!("the record of job '{wanted}' in {} is damaged", lead.naming.describe()))
         })?;
@@ -56,6 +56,7 @@ pub fn meet(
             negotiation: Negotiation::new(registration.group.incarnation < record.incarnation),
         });
         talk.path = path;
+        seen = Some(path);
         let offer = Party {
             incarnation: registration.group.incarnation,
             cookie: registration.group.cookie,
@@ -77,9 +78,9 @@ pub fn meet(
                 joined::check(&agreement.remote, |c| lead.has_member(c)).inspect_err(refuse)?;
                 return Ok(agreement);
             }
-            Round::TimedOut => return Err(too_late(registration, lead, wanted, timeout, seen)),
+            Round::TimedOut => return Err(too_late(node, registration, lead, wanted, timeout, seen)),
             Round::Gone if Instant::now() >= deadline => {
-                return Err(too_late(registration, lead, wanted, timeout, seen));
+                return Err(too_late(node, registration, lead, wanted, timeout, seen));
             }
             Round::Gone => {
                 base::log!(Info, "job '{wanted}' went away before it joined; looking for it again");
@@ -113,15 +114,24 @@ fn pause(node: &Node, until: Instant) {
     wait_until(node, Some(until), |_| None::<()>);
 }
 
-fn too_late(registration: &Registration, lead: &Lead, wanted: &str, timeout: Duration, seen: bool) -> Failure {
-    let place = lead.naming.describe();
-    let what = if seen {
-        format!("job '{wanted}' is registered there, but did not join '{}' (or cannot be reached)", registration.name)
-    } else {
-        "no job of that name came".to_owned()
+/// `seen`: the path to the other leader, if the name was found.
+fn too_late(
+    node: &Node,
+    registration: &Registration,
+    lead: &Lead,
+    wanted: &str,
+    timeout: Duration,
+    seen: Option<PathRef>,
+) -> Failure {
+    let what = match seen.map(|path| node.path_trouble(path)) {
+        None => "no job of that name came".to_owned(),
+        Some(None) => format!("it is registered and can be reached, but did not join '{}'", registration.name),
+        Some(Some((tried, own))) => {
+            let own: Vec<_> = own.iter().map(SocketAddr::to_string).collect();
+            format!("it is registered, but cannot be reached: {tried}; nor did it come to {}", own.join(", "))
+        }
     };
-    Failure::new(
-        Class::Timeout,
-        format!("waited {} s (MPI_CONNECT_TIMEOUT) for job '{wanted}' in {place}: {what}", timeout.as_secs_f32()),
-    )
+    let (seconds, place) = (timeout.as_secs_f32(), lead.naming.describe());
+    let text = format!("job '{wanted}' did not come: {what}; waited {seconds} s (MPI_CONNECT_TIMEOUT) in {place}");
+    Failure::new(Class::Timeout, text)
 }

@@ -206,12 +206,11 @@ fn connect(
         }
         Round::Gone => fail(format!("nobody has port {name} open any more (asked at {places:?})")),
         Round::TimedOut => {
-            let what = if node.with(|core| core.is_connected(path)) {
-                "it is open, but nobody has accepted"
-            } else {
-                "it could not be reached"
+            let what = match node.path_trouble(path) {
+                None => "it is open, but nobody has accepted".to_owned(),
+                Some((tried, _)) => format!("it cannot be reached: {tried}"),
             };
-            fail(format!("waited {} s for port {name}: {what} (at {places:?})", timeout.as_secs_f32()))
+            fail(format!("waited {} s for port {name}: {what}", timeout.as_secs_f32()))
         }
     }
 }
