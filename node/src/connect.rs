@@ -32,8 +32,6 @@ const REFUSE_LIMIT: Duration = Duration::from_secs(2);
 /// So long one may be refused, perhaps by a firewall, who had come to us and has lost the connection: longer than a kernel
 /// takes to tell the other side that it is lost, whereupon that comes again.
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
-/// Why there is nothing to dial.
-const ONLY_LOOPBACK: &str = "it listens on loopback alone, on another host (see its MPI_CONNECT_IFACE)";
 /// A HELLO of ours that is older does not stand in the way of theirs.
 const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
 /// Whoever spoke nonsense so often, on as many lanes, would go on for ever.
@@ -335,7 +333,6 @@ impl Core {
         });
         match theirs {
             Some(generation) => self.yield_to(i, generation, now),
-            None if said.is_empty() => self.dial_failed(i, sign, left, ONLY_LOOPBACK, now),
             None => self.dial_failed(i, sign, left, &said, now),
         }
     }

@@ -10,6 +10,7 @@ use crate::watch::Owner;
 use crate::{InterId, PathRef};
 use engine::Source;
 use std::collections::{BTreeSet, HashSet};
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use transports::tcp::{Own, Refusal, Socket, is_connected, own, start_connect, ways};
@@ -53,8 +54,9 @@ pub(crate) struct Reach {
 }
 
 struct Touch {
-    host: [u8; 16],
-    ip: IpAddr,
+    pair: usize,
+    serial: u64,
+    address: SocketAddr,
     socket: Socket,
     since: Instant,
 }
@@ -74,7 +76,7 @@ impl Core {
 
     // ---- what a refusal is worth
 
-    /// A dial has got through.
+    /// A dial of ours has got through.
     pub(crate) fn prove(&mut self, i: usize, address: SocketAddr) {
         let pair = &mut self.pairs[i];
         pair.worked = Some(address);
@@ -116,7 +118,8 @@ impl Core {
         let (Some(contact), Some(seen), true) = (&pair.contact, pair.seen_at, pair.lane.is_some()) else { return };
         let ip = seen.ip();
         let key = (contact.host, ip);
-        if contact.host == [0; 16] || self.is_proven(i, ip) || self.reach.touched.contains(&key) {
+        let asked = contact.host != [0; 16] && self.reach.touched.contains(&key);
+        if asked || self.is_proven(i, ip) {
             return;
         }
         let Some(address) = contact.addresses.iter().find(|a| a.ip() == ip) else { return };
@@ -128,24 +131,23 @@ impl Core {
         // That it fails says nothing.
         if let Ok(socket) = start_connect(address) {
             self.watch.set(&socket, Owner::Touch, true);
-            self.reach.touches.push(Touch { host: key.0, ip, socket, since: Instant::now() });
+            let serial = self.pairs[i].serial;
+            self.reach.touches.push(Touch { pair: i, serial, address, socket, since: Instant::now() });
         }
     }
 
     pub(crate) fn step_touches(&mut self, now: Instant) {
-        let Reach { touches, proven, .. } = &mut self.reach;
-        touches.retain(|touch| {
-            let state = is_connected(&touch.socket);
-            if state.is_ok() {
-                proven.insert((touch.host, touch.ip));
+        for touch in std::mem::take(&mut self.reach.touches) {
+            match is_connected(&touch.socket) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock && now.duration_since(touch.since) < TOUCH_LIMIT => {
+                    self.reach.touches.push(touch);
+                    continue;
+                }
+                Ok(()) if self.pairs[touch.pair].serial == touch.serial => self.prove(touch.pair, touch.address),
+                _ => (),
             }
-            let goes_on = state.is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock)
-                && now.duration_since(touch.since) < TOUCH_LIMIT;
-            if !goes_on {
-                self.watch.unset(&touch.socket);
-            }
-            goes_on
-        });
+            self.watch.unset(&touch.socket);
+        }
     }
 
     pub(crate) fn is_touching(&self) -> bool {
@@ -226,11 +228,17 @@ impl Core {
         if pair.lane.is_some() {
             return None;
         }
-        let now = match &pair.dial {
+        let mut said = match &pair.dial {
             Dial::Racing(race, _) => race.describe(),
-            _ => String::new(),
+            _ => pair.trouble.clone(),
         };
-        Some(if now.is_empty() { pair.trouble.clone() } else { now })
+        if let Some(contact) = &pair.contact
+            && contact.host != self.contact.host
+            && contact.addresses.iter().all(|a| a.ip().is_loopback())
+        {
+            said += " (it listens on loopback alone, on another host: see its MPI_CONNECT_IFACE)";
+        }
+        Some(said)
     }
 
     /// Why a leader is not connected, and where it could have come to; `None`: it is.
