@@ -187,8 +187,11 @@ static void left_alone(void)
     int handle, word = 0;
     errors_return();
     MPI_Comm inter = join(arg[0], arg[1], &handle);
+    double start = kit_ms();
+    MPI_Send(&word, 1, MPI_INT, 0, 0, inter); /* it may be dead by now */
     int code = MPI_Recv(&word, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE);
     CHECK(code != MPI_SUCCESS, "received from a dead job");
+    printf("TOLD %.1f\n", (kit_ms() - start) / 1e3);
     MPI_Comm_free(&inter);
 }
 
@@ -313,6 +316,16 @@ static void told(void)
     OK(MPI_Conn_remove(handle));
 }
 
+/* `lingers MINE THEIRS`: joins, and does nothing until it is killed. */
+static void lingers(void)
+{
+    int handle, word;
+    MPI_Comm inter = join(arg[0], arg[1], &handle);
+    OK(MPI_Recv(&word, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE));
+    kit_write(kit_path("lingers"), "");
+    for (;;) pause();
+}
+
 /* `joins MINE THEIRS`: nothing but one word each way. */
 static void joins(void)
 {
@@ -333,7 +346,7 @@ static const struct {
     {"nowhere", nowhere, 1},       {"half-set", half_set, 3}, {"fatal", fatal, 0},       {"fatal-send", fatal_send, 2},
     {"left-alone", left_alone, 2}, {"inherits", inherits, 2}, {"leaves", leaves, 2},     {"stays", stays, 2},
     {"orphan", orphan, 3},         {"joins", joins, 2},         {"abort-send", abort_send, 2},
-    {"unreachable", unreachable, 3}, {"told", told, 4},
+    {"unreachable", unreachable, 3}, {"told", told, 4},         {"lingers", lingers, 2},
 };
 
 int main(int argc, char **argv)

@@ -2,7 +2,7 @@
 //! by ICMP.
 
 use c_tests::net::{ADDRESSES, TwoHosts, Verdict, or_skip};
-use c_tests::{Done, Figure, Job, Launch, Mpi, Scene};
+use c_tests::{Done, Figure, Job, Launch, Mpi, Scene, wait_until};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -159,5 +159,37 @@ fn both_are_told_what_was_tried_ompi_12508() {
             let title = |(a, b): &(&Mpi, &Mpi)| format!("neither may dial, {verdict:?}, {} and {}", a.name, b.name);
             Scene::at_once([pair], title, start, LIMIT);
         }
+    }
+}
+
+/// A killed job is noticed: at once by those who may dial it, and by the others since it does not come again.
+#[test]
+fn the_death_of_a_job_is_noticed() {
+    let mut figure = Figure::new("72-one-way-kill", "one side may dial, a job is killed: s until the other is told");
+    // Each with hosts of its own.
+    let mut cases = Vec::new();
+    for (verdict, victim) in [(Verdict::Drop, 1), (Verdict::Drop, 0), (Verdict::Reset, 0)] {
+        let Some(hosts) = or_skip(TwoHosts::linked().and_then(|h| h.firewall(0, "", verdict).map(|()| h))) else {
+            return figure.line("SKIPPED: no network namespaces, or no firewall in them");
+        };
+        cases.push((verdict, victim, hosts));
+    }
+    let (a, b) = pairs().next().expect("a pair");
+    let kill = |scene: &Scene, (_, victim, hosts): &(Verdict, usize, TwoHosts)| {
+        let survivor = 1 - *victim;
+        let start = |mpi, host: usize, words: &[&str]| {
+            let launch = Launch::new(mpi, 1, "bad", words).env("MPI_CONNECT_IFACE", "live0");
+            scene.start(launch.within(&hosts.on(host)))
+        };
+        let _victim = start(a, *victim, &["lingers", "air", "ocean"]);
+        let job = start(b, survivor, &["left-alone", "ocean", "air"]);
+        scene.require(wait_until(LIMIT, || scene.path("lingers").exists()), "not joined");
+        scene.kill("lingers");
+        [job]
+    };
+    let title = |(verdict, victim, _): &(Verdict, usize, TwoHosts)| format!("job {victim} is killed, {verdict:?}");
+    for ((verdict, victim, _), [done]) in Scene::at_once(cases, title, kill, LIMIT) {
+        let who = ["the only one that could dial", "one that may be dialled"][victim];
+        figure.line(format!("{who}, {verdict:?}: {}", done.lines("TOLD").next().unwrap_or("?")));
     }
 }

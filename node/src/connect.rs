@@ -32,6 +32,8 @@ const REFUSE_LIMIT: Duration = Duration::from_secs(2);
 /// So long one may be refused, perhaps by a firewall, who had come to us and has lost the connection: longer than a kernel
 /// takes to tell the other side that it is lost, whereupon that comes again.
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
+/// And so long it may be silent, when it closed the connection itself.
+const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// A HELLO of ours that is older does not stand in the way of theirs.
 const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
 /// Whoever spoke nonsense so often, on as many lanes, would go on for ever.
@@ -326,7 +328,8 @@ impl Core {
         self.end_dial(i);
         base::log!(Debug, "{:?}: {said}", self.pairs[i].remote);
         let left = failed.iter().any(|(_, why)| matches!(why, Refusal::NoMember));
-        let sign = failed.iter().map(|(a, why)| self.worth(i, *a, why)).max().unwrap_or(Sign::None);
+        let least = if self.has_hung_up(i) { Sign::Faint } else { Sign::None };
+        let sign = failed.iter().map(|(a, why)| self.worth(i, *a, why)).fold(least, Sign::max);
         let theirs = failed.iter().find_map(|(_, why)| match why {
             Refusal::Better(generation) => Some(*generation),
             _ => None,
@@ -358,7 +361,8 @@ impl Core {
             let since = now.duration_since(*pair.refused.get_or_insert(now));
             let enough = match sign {
                 Sign::Sure => pair.was_up || since >= REFUSE_LIMIT,
-                _ => since >= COME_BACK_LIMIT,
+                Sign::Weak => since >= COME_BACK_LIMIT,
+                Sign::Faint | Sign::None => since >= SILENCE_LIMIT,
             };
             if enough {
                 let gone = if left { Gone::Finished } else { Gone::Dead };
@@ -400,7 +404,7 @@ impl Core {
         lane.signs(|_, fd| self.watch.set(fd, Owner::Lane(i as u32), false));
         let shared = lane.shm().is_some();
         pair.lane = Some(Lane { lane, generation, brought: 0, writing: 0, taken: 1, dialling: Vec::new() });
-        (pair.lost, pair.refused) = (false, None);
+        (pair.lost, pair.closed, pair.refused) = (false, false, None);
         pair.was_shared |= shared;
         let again = std::mem::replace(&mut pair.was_up, true);
         let peer = pair.peer;

@@ -29,6 +29,8 @@ const MOST_PROBED: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sign {
     None,
+    /// It had come to us, has closed the connection, and does not come again, though it would if it lived.
+    Faint,
     /// It has come from there, and is refused there: it is gone, or a firewall lets nobody in.
     Weak,
     Sure,
@@ -71,7 +73,14 @@ impl Core {
             reach.own = own().unwrap_or_default();
             reach.own_since = Some(now);
         }
-        ways(contact, self.contact.host, &reach.own, self.pairs[i].worked)
+        let worked = self.pairs[i].worked;
+        let mut ways = ways(contact, self.contact.host, &reach.own, worked);
+        // Where one process of a host could be reached, others can.
+        if contact.host != self.contact.host {
+            let key = |a: &SocketAddr| (Some(*a) != worked, !reach.proven.contains(&(contact.host, a.ip())));
+            ways.sort_by_key(key);
+        }
+        ways
     }
 
     // ---- what a refusal is worth
@@ -109,6 +118,12 @@ impl Core {
             Refusal::NoSuchProcess | Refusal::OtherVersion if proven || came_from => Sign::Sure,
             _ => Sign::None,
         }
+    }
+
+    /// Whether the process, or its kernel, has closed the connection that it had dialled, and could not be dialled before.
+    pub(crate) fn has_hung_up(&self, i: usize) -> bool {
+        let pair = &self.pairs[i];
+        pair.closed && pair.seen_at.is_some_and(|seen| !self.is_proven(i, seen.ip()))
     }
 
     /// A process of another host has come to us: does a dial of ours get through to it too? It is asked once for each
