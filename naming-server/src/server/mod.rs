@@ -269,5 +269,6 @@ fn page(names: &Names, after: Option<(String, crate::Kind)>, now: Instant) -> An
 
 /// A record for those who only want to see it: who asks by name gets what leads to the job.
 fn without_secrets(record: &Record) -> Option<Vec<u8>> {
-    Record { cookie: [0; 16], leader: Vec::new(), ..record.clone() }.encode().ok()
+    let port = record.port.as_ref().map(|_| String::new());
+    Record { cookie: [0; 16], leader: Vec::new(), port, ..record.clone() }.encode().ok()
 }
