@@ -33,7 +33,7 @@ use std::time::Duration;
 
 /// How often the holder of a claim has to call [`Claim::renew`].
 pub const RENEW_EVERY: Duration = Duration::from_secs(10);
-/// A claim of another host that has not been renewed for so long is dead.
+/// A claim in a folder, of another host, that has not been renewed for so long is dead.
 pub const LEASE: Duration = Duration::from_secs(60);
 
 /// What is known of the job behind a listed record.
