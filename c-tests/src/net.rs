@@ -1,55 +1,182 @@
-//! Two network namespaces with one link between them that works, and links that lead nowhere.
+//! Two network namespaces that stand for two hosts, and what can be wrong between them: links that lead nowhere, firewalls,
+//! addresses of other kinds. Removed when dropped, with all that was made in them.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Two hosts, as far as the network goes. Removed when dropped.
+/// Two hosts, as far as the network goes.
 pub struct TwoHosts {
     names: [String; 2],
-    /// The addresses by which they reach each other.
-    pub addresses: [&'static str; 2],
+}
+
+/// The addresses by which they reach each other.
+pub const ADDRESSES: [&str; 2] = ["10.77.31.1", "10.77.31.2"];
+pub const ADDRESSES_6: [&str; 2] = ["fd77:31::1", "fd77:31::2"];
+
+/// What a firewall does with what it does not let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Drop,
+    /// As if nobody listened there.
+    Reset,
+    /// "Port unreachable", by ICMP.
+    Unreachable,
+    /// "Administratively prohibited", by ICMP.
+    Prohibited,
+}
+
+impl Verdict {
+    pub const ALL: [Verdict; 4] = [Verdict::Drop, Verdict::Reset, Verdict::Unreachable, Verdict::Prohibited];
+
+    fn rule(self) -> &'static str {
+        match self {
+            Verdict::Drop => "drop",
+            Verdict::Reset => "meta l4proto tcp reject with tcp reset",
+            Verdict::Unreachable => "reject with icmpx type port-unreachable",
+            Verdict::Prohibited => "reject with icmpx type admin-prohibited",
+        }
+    }
+}
+
+fn run(command: &mut Command, input: &str) -> Result<(), String> {
+    let name = format!("{command:?}");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{name}: {e}"))?;
+    let written = child.stdin.take().map(|mut pipe| pipe.write_all(input.as_bytes()));
+    let done = child.wait_with_output().map_err(|e| format!("{name}: {e}"))?;
+    if done.status.success() && written.is_none_or(|w| w.is_ok()) {
+        return Ok(());
+    }
+    Err(format!("{name}: {}", String::from_utf8_lossy(&done.stderr).trim()))
 }
 
 fn ip(words: &str) -> Result<(), String> {
-    let done = Command::new("ip").args(words.split_whitespace()).output().map_err(|e| format!("ip: {e}"))?;
-    if done.status.success() {
-        return Ok(());
-    }
-    Err(format!("ip {words}: {}", String::from_utf8_lossy(&done.stderr).trim()))
+    run(Command::new("ip").args(words.split_whitespace()), "")
 }
 
 impl TwoHosts {
-    /// `Err` says why namespaces cannot be made here.
-    ///
+    /// Two hosts with loopback alone. `Err` says why namespaces cannot be made here.
+    pub fn apart() -> Result<TwoHosts, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let id = format!("mpic{}n{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        // From here on dropping cleans up, however far it went.
+        let hosts = TwoHosts { names: [format!("{id}a"), format!("{id}b")] };
+        for (host, name) in hosts.names.iter().enumerate() {
+            ip(&format!("netns add {name}"))?;
+            hosts.ip(host, "link set lo up")?;
+        }
+        Ok(hosts)
+    }
+
+    /// Joined by a link `live0` without addresses.
+    pub fn joined() -> Result<TwoHosts, String> {
+        let hosts = TwoHosts::apart()?;
+        hosts.join("live0")?;
+        Ok(hosts)
+    }
+
+    /// Joined by a link `live0` with [`ADDRESSES`].
+    pub fn linked() -> Result<TwoHosts, String> {
+        let hosts = TwoHosts::joined()?;
+        hosts.address_4()?;
+        Ok(hosts)
+    }
+
     /// Beside the link that works, each has two that mislead, both listed first:
     /// - `docker0` with the same address on both sides, so that dialling it reaches oneself;
     /// - `dead0` with different addresses of one subnet, where what is sent vanishes.
-    pub fn new() -> Result<TwoHosts, String> {
-        let pid = std::process::id();
-        let names = [format!("mpic{pid}a"), format!("mpic{pid}b")];
-        // From here on dropping cleans up, however far it went.
-        let hosts = TwoHosts { names, addresses: ["10.77.31.1", "10.77.31.2"] };
-        for (k, name) in hosts.names.iter().enumerate() {
-            let (mine, other) = (k + 1, 2 - k);
-            ip(&format!("netns add {name}"))?;
-            let inside = |words: &str| ip(&format!("-n {name} {words}"));
-            inside("link set lo up")?;
-            inside("link add docker0 type veth peer name void0")?;
-            inside("addr add 172.17.0.1/16 dev docker0")?;
-            inside("link add dead0 type veth peer name void1")?;
-            inside(&format!("addr add 192.168.77.{mine}/24 dev dead0"))?;
-            for link in ["docker0", "void0", "dead0", "void1"] {
-                inside(&format!("link set {link} up"))?;
-            }
+    pub fn misled() -> Result<TwoHosts, String> {
+        let hosts = TwoHosts::apart()?;
+        hosts.docker()?;
+        for host in 0..2 {
+            hosts.stray(host, "dead0", &format!("192.168.77.{}/24", host + 1))?;
             // The neighbour seems known, so nothing says early that it cannot be reached.
-            inside(&format!("neigh add 192.168.77.{other} lladdr 02:00:00:00:00:99 dev dead0"))?;
+            hosts.ip(host, &format!("neigh add 192.168.77.{} lladdr 02:00:00:00:00:99 dev dead0", 2 - host))?;
         }
-        let [a, b] = &hosts.names;
-        ip(&format!("link add live0 netns {a} type veth peer name live0 netns {b}"))?;
-        for (name, address) in hosts.names.iter().zip(hosts.addresses) {
-            ip(&format!("-n {name} addr add {address}/24 dev live0"))?;
-            ip(&format!("-n {name} link set live0 up"))?;
-        }
+        hosts.join("live0")?;
+        hosts.address_4()?;
         Ok(hosts)
+    }
+
+    /// A link between the two: up, without addresses, also without those that the kernel would give it.
+    pub fn join(&self, link: &str) -> Result<(), String> {
+        let [a, b] = &self.names;
+        ip(&format!("link add {link} netns {a} type veth peer name {link} netns {b}"))?;
+        for host in 0..2 {
+            self.ip(host, &format!("link set {link} addrgenmode none"))?;
+            self.ip(host, &format!("link set {link} up"))?;
+        }
+        Ok(())
+    }
+
+    fn address_4(&self) -> Result<(), String> {
+        (0..2).try_for_each(|host| self.ip(host, &format!("addr add {}/24 dev live0", ADDRESSES[host])))
+    }
+
+    /// Gives the link [`ADDRESSES_6`].
+    pub fn address_6(&self) -> Result<(), String> {
+        (0..2).try_for_each(|host| self.ip(host, &format!("addr add {}/64 dev live0 nodad", ADDRESSES_6[host])))
+    }
+
+    /// `docker0` with the same address on both hosts.
+    pub fn docker(&self) -> Result<(), String> {
+        (0..2).try_for_each(|host| self.stray(host, "docker0", "172.17.0.1/16"))
+    }
+
+    /// An interface whose other end is nobody's.
+    pub fn stray(&self, host: usize, link: &str, address: &str) -> Result<(), String> {
+        self.ip(host, &format!("link add {link} type veth peer name {link}-end"))?;
+        for end in [link.to_owned(), format!("{link}-end")] {
+            self.ip(host, &format!("link set {end} addrgenmode none"))?;
+            self.ip(host, &format!("link set {end} up"))?;
+        }
+        self.ip(host, &format!("addr add {address} dev {link}"))
+    }
+
+    /// `ip` on host 0 or 1.
+    pub fn ip(&self, host: usize, words: &str) -> Result<(), String> {
+        ip(&format!("-n {} {words}", self.names[host]))
+    }
+
+    /// Many of them at once: one `ip` command a line.
+    pub fn ip_batch(&self, host: usize, lines: &str) -> Result<(), String> {
+        run(Command::new("ip").args(["-n", &self.names[host], "-batch", "-"]), lines)
+    }
+
+    /// A firewall on `live0` of this host: of new connections that come in, only those that match `allowed` (rules of
+    /// nftables, such as `tcp dport 4000-4010`; none if empty) get through.
+    pub fn firewall(&self, host: usize, allowed: &str, otherwise: Verdict) -> Result<(), String> {
+        let allowed = if allowed.is_empty() { String::new() } else { format!("{allowed} accept") };
+        let rules = format!(
+            "table inet test {{
+                 chain in {{
+                     type filter hook input priority 0
+                     iifname \"lo\" accept
+                     ct state established,related accept
+                     meta l4proto ipv6-icmp accept
+                     {allowed}
+                     {}
+                 }}
+             }}
+",
+            otherwise.rule()
+        );
+        self.nft(host, &rules)
+    }
+
+    /// No firewall any more.
+    pub fn open(&self, host: usize) -> Result<(), String> {
+        self.nft(host, "flush ruleset")
+    }
+
+    pub fn nft(&self, host: usize, rules: &str) -> Result<(), String> {
+        let words = self.on(host);
+        run(Command::new(&words[0]).args(&words[1..]).args(["nft", "-f", "-"]), rules)
     }
 
     /// The command that runs something on host 0 or 1.
@@ -65,4 +192,9 @@ impl Drop for TwoHosts {
             let _ = ip(&format!("netns del {name}"));
         }
     }
+}
+
+/// The hosts, or a printed reason why there are none.
+pub fn or_skip(made: Result<TwoHosts, String>) -> Option<TwoHosts> {
+    made.inspect_err(|why| println!("SKIPPED: no network namespaces, or no firewall in them: {why}")).ok()
 }

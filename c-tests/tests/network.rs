@@ -1,21 +1,16 @@
 //! Each job on a network of its own, with interfaces that lead nowhere beside the one that works.
 
-use c_tests::net::TwoHosts;
+use c_tests::net::{TwoHosts, or_skip};
 use c_tests::{Figure, Launch, Mpi, Scene};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Two hosts, or a printed reason why not.
-fn two_hosts() -> Option<TwoHosts> {
-    TwoHosts::new().inspect_err(|why| println!("SKIPPED: no network namespaces here: {why}")).ok()
-}
-
 /// Whichever interface is listed first, the one that works is found.
 #[test]
 fn wrong_interfaces_ompi_6240() {
     let mut figure = Figure::new("70-network", "each job in its own network namespace, 1 interface of 3 works");
-    let Some(hosts) = two_hosts() else {
+    let Some(hosts) = or_skip(TwoHosts::misled()) else {
         figure.line("SKIPPED: no network namespaces here");
         return;
     };
@@ -38,7 +33,7 @@ fn wrong_interfaces_ompi_6240() {
 /// Unasked, nothing leaves the host: across two hosts that means a clear error, not a hang.
 #[test]
 fn loopback_only_unless_asked() {
-    let Some(hosts) = two_hosts() else { return };
+    let Some(hosts) = or_skip(TwoHosts::misled()) else { return };
     let start = |scene: &Scene, (a, b): &(&'static Mpi, &'static Mpi)| {
         let start = |host: usize, mpi, names: [&str; 2]| {
             let launch = Launch::new(mpi, 1, "bad", &["orphan", names[0], names[1], "3"]);

@@ -22,7 +22,9 @@ fn serve(scene: &Scene, lease: &str) -> (Job, String) {
 
 fn half<'a>(mpi: &'a Mpi, ranks: usize, side: usize, url: &str) -> Launch<'a> {
     let arguments = [NAMES[side], NAMES[1 - side], ["0", "1"][side]];
-    Launch::new(mpi, ranks, "half", &arguments).env("MPI_CONNECT_NAMING", url).env("MPI_CONNECT_METADATA", "grid=t63")
+    Launch::new(mpi, ranks, "half", &arguments)
+        .env("MPI_CONNECT_NAMING", url)
+        .env("MPI_CONNECT_METADATA", "grid=t63,run=7")
 }
 
 /// What `mpi-connect names` says of the servers.
@@ -32,7 +34,8 @@ fn names(url: &str) -> String {
 }
 
 fn wait_for_name(scene: &Scene, url: &str, name: &str) {
-    let held = || names(url).lines().any(|l| l.starts_with(name) && l.contains(" live ") && l.contains("grid=t63"));
+    let held =
+        || names(url).lines().any(|l| l.starts_with(name) && l.contains(" live ") && l.contains("grid=t63, run=7"));
     scene.require(wait_until(LIMIT, held), &format!("{name} is known at {url}:\n{}", names(url)));
 }
 
@@ -133,6 +136,18 @@ fn a_killed_job_is_followed() {
         scene.pass(jobs, LIMIT);
         gave_back(&scene, &url);
         end(&scene, server);
+    }
+}
+
+/// A bad value is told of by the call that uses it.
+#[test]
+fn bad_metadata_is_an_error() {
+    for (a, _) in Mpi::couples() {
+        let scene = Scene::new(format!("{} with bad metadata", a.name));
+        let launch = Launch::new(a, 1, "half", &[NAMES[0], NAMES[1], "0"]).env("MPI_CONNECT_METADATA", "grid");
+        let [done] = scene.wait([scene.start(launch)], LIMIT);
+        let said = format!("{}{}", done.stdout, done.stderr);
+        scene.require(said.contains("MPI_CONNECT_METADATA: \"grid\" is not of the form key=value"), &said);
     }
 }
 

@@ -121,13 +121,6 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     }
 }
 
-/// FNV-1a over 128 bits: spreads names that are too long for a file name. Not against an adversary, and it need not
-/// be, since the record holds the true name and that is compared.
-pub(crate) fn fnv128(bytes: &[u8]) -> u128 {
-    let start = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    bytes.iter().fold(start, |h, b| (h ^ u128::from(*b)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b))
-}
-
 #[cfg(test)]
 pub(crate) fn sample(name: &str) -> Record {
     Record {
@@ -217,11 +210,5 @@ mod tests {
         for good in ["ocean", "a b", "../x", ".", "海洋", &"x".repeat(255), &"é".repeat(127)] {
             assert_eq!(check_name(good), Ok(()), "{good}");
         }
-    }
-
-    #[test]
-    fn fnv_of_known_texts() {
-        assert_eq!(fnv128(b""), 0x6c62272e07bb014262b821756295c58d);
-        assert_eq!(fnv128(b"a"), 0xd228cb696f1a8caf78912b704e4a8964);
     }
 }

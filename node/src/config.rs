@@ -2,6 +2,7 @@
 
 use base::settings;
 use std::fmt;
+use std::time::Duration;
 use transports::lane::Lanes;
 use transports::stream::MAX_STRIPES;
 use transports::tcp::PortRange;
@@ -45,6 +46,8 @@ pub struct Config {
     pub fast_max: u32,
     /// `MPI_CONNECT_TUNE_TCP_SOCKETS`
     pub tcp_sockets: u16,
+    /// `MPI_CONNECT_TIMEOUT`: for so long the end waits for those who could never be reached.
+    pub timeout: Duration,
     /// Whether a thread moves transfers outside of calls.
     pub background: bool,
 }
@@ -58,6 +61,7 @@ impl Default for Config {
             fast_after: 16,
             fast_max: 16,
             tcp_sockets: 1,
+            timeout: Duration::from_secs(settings::DEFAULT_TIMEOUT),
             background: true,
         }
     }
@@ -68,6 +72,7 @@ impl Config {
         let get = |name: &str| std::env::var(name).ok().filter(|v| !v.trim().is_empty());
         let setting = |name: &str, e: String| StartError::Setting(format!("{name}: {e}"));
         let mut config = Config { iface: get(settings::IFACE), ..Config::default() };
+        config.timeout = settings::timeout().map_err(|e| setting(settings::TIMEOUT, e))?;
         if let Some(v) = get(settings::PORTRANGE) {
             let ports = PortRange::parse(&v);
             config.ports = Some(ports.ok_or_else(|| setting(settings::PORTRANGE, format!("'{v}' is not FIRST-LAST")))?);

@@ -1,13 +1,14 @@
 //! How pairs get their lanes, and how it is found out that there will be none any more.
 //!
 //! Part of the core. Invariant: a pair is given up only on a sign from somebody who can know: its host's kernel refuses
-//! at its port, another process answers there, or it says itself that it is not there. Silence is suspect, never dead:
-//! whoever is needed is dialled for as long as somebody waits.
+//! at its port (see `reach`), another process answers there, or it says itself that it is not there. Silence is suspect,
+//! never dead: whoever is needed is dialled for as long as somebody waits.
 
 use crate::carrier::Carrier;
 use crate::core::{Core, Known};
 use crate::near::{Answered, GIVE_WAY};
 use crate::pair::{Dial, Lane};
+use crate::reach::Sign;
 use crate::watch::{Owner, Watch};
 use base::ProcId;
 use engine::Gone;
@@ -28,6 +29,13 @@ const MAX_HALFWAY: u64 = 64;
 const HALFWAY_PART: u64 = 8;
 /// So long an address must refuse before a process that was never met is given up.
 const REFUSE_LIMIT: Duration = Duration::from_secs(2);
+/// Whoever came to a port, and cannot be gone to, may come again for so long when its lane is lost.
+const CALLER_LIMIT: Duration = Duration::from_secs(5);
+/// So long one may be refused, perhaps by a firewall, who had come to us and has lost the connection: longer than a kernel
+/// takes to tell the other side that it is lost, whereupon that comes again.
+const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
+/// Why there is nothing to dial.
+const ONLY_LOOPBACK: &str = "it listens on loopback alone, on another host (see its MPI_CONNECT_IFACE)";
 /// A HELLO of ours that is older does not stand in the way of theirs.
 const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
 /// Whoever spoke nonsense so often, on as many lanes, would go on for ever.
@@ -259,21 +267,16 @@ impl Core {
         match self.start_near(i, &hello, now) {
             Ok(()) => (),
             Err(why) if self.lanes.tcp => self.start_race(i, hello, why, now),
-            Err(why) => self.dial_failed(i, false, false, &format!("no shared memory: {why}"), now),
+            Err(why) => self.dial_failed(i, Sign::None, false, &format!("no shared memory: {why}"), now),
         }
     }
 
     /// Dials by TCP; `why`: and not by shared memory.
     pub(crate) fn start_race(&mut self, i: usize, hello: Hello, why: String, now: Instant) {
+        let addresses = self.ways(i, now);
         let pair = &mut self.pairs[i];
-        let Some(contact) = &pair.contact else { return };
-        let mut addresses = contact.addresses.clone();
-        let near = contact.host == self.contact.host;
-        // Where it answered last comes first; then loopback, for those on this host only.
-        let worked = pair.worked;
-        addresses.sort_by_key(|a| (Some(*a) != worked, a.ip().is_loopback() != near));
         base::log!(Debug, "dialling {:?} at {addresses:?}", pair.remote);
-        pair.dial = Dial::Racing(Race::new(hello, pair.process, &addresses), why);
+        pair.dial = Dial::Racing(Box::new(Race::new(hello, pair.process, &addresses)), why);
         self.step_race(i, now);
     }
 
@@ -293,41 +296,56 @@ impl Core {
                 for (fd, write) in race.fds() {
                     self.watch.set(fd, Owner::Dial(i as u32), write);
                 }
+                let failed = std::mem::take(&mut race.failed);
+                let decided = failed.iter().any(|(a, why)| self.is_last_word(i, *a, why));
+                if let Dial::Racing(race, _) = &mut self.pairs[i].dial {
+                    race.failed = failed;
+                    if decided {
+                        self.race_lost(i, now);
+                    }
+                }
             }
             Outcome::Won { address, socket, ack } => {
                 let how = format!("dialled; no shared memory: {why}");
-                let pair = &mut self.pairs[i];
-                pair.worked = Some(address);
+                self.prove(i, address);
                 self.watch.unset(&socket);
+                let pair = &self.pairs[i];
                 let lane = Carrier::Tcp(StripedLane::new(socket, pair.local, pair.remote, ack.generation));
                 self.attach(i, lane, ack.generation, ack.received, &how);
                 self.dial_stripes(i, address, now);
             }
-            Outcome::Lost => {
-                let failed = std::mem::take(&mut race.failed);
-                self.race_lost(i, &failed, now);
-            }
+            Outcome::Lost => self.race_lost(i, now),
         }
     }
 
-    fn race_lost(&mut self, i: usize, failed: &[(SocketAddr, Refusal)], now: Instant) {
-        for (address, why) in failed {
-            base::log!(Debug, "{:?} at {address}: {why}", self.pairs[i].remote);
-        }
+    /// Whether nothing that another address could say would change what comes of it.
+    fn is_last_word(&self, i: usize, address: SocketAddr, why: &Refusal) -> bool {
+        matches!(why, Refusal::Better(_)) || self.worth(i, address, why) == Sign::Sure
+    }
+
+    fn race_lost(&mut self, i: usize, now: Instant) {
+        let Dial::Racing(race, _) = &mut self.pairs[i].dial else { return };
+        let said = race.describe();
+        let failed = std::mem::take(&mut race.failed);
+        self.end_dial(i);
+        base::log!(Debug, "{:?}: {said}", self.pairs[i].remote);
         let left = failed.iter().any(|(_, why)| matches!(why, Refusal::NoMember));
-        let told = failed.iter().any(|(a, why)| match why {
-            // Its own word, wherever it comes from.
-            Refusal::NoMember | Refusal::BadCookie => true,
-            Refusal::Refused | Refusal::NoSuchProcess | Refusal::OtherVersion => self.is_its_host(i, *a),
-            _ => false,
-        });
+        let pair = &self.pairs[i];
+        let nobody = |why: &Refusal| {
+            use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
+            matches!(why, Refused | NoSuchProcess | OtherVersion | Foreign)
+        };
+        let by_all = pair.believes_refusals && !failed.is_empty() && failed.iter().all(|(_, why)| nobody(why));
+        let sign = failed.iter().map(|(a, why)| self.worth(i, *a, why)).max().unwrap_or(Sign::None);
+        let sign = if by_all { Sign::Sure } else { sign };
         let theirs = failed.iter().find_map(|(_, why)| match why {
             Refusal::Better(generation) => Some(*generation),
             _ => None,
         });
         match theirs {
             Some(generation) => self.yield_to(i, generation, now),
-            None => self.dial_failed(i, told, left, &reasons(failed), now),
+            None if said.is_empty() => self.dial_failed(i, sign, left, ONLY_LOOPBACK, now),
+            None => self.dial_failed(i, sign, left, &said, now),
         }
     }
 
@@ -340,46 +358,31 @@ impl Core {
         pair.dial = Dial::Resting(now + pair.rest().max(GIVE_WAY));
     }
 
-    /// A dial has come to nothing. `told`: somebody who can know says that the process is not there; `left`: it itself does.
-    pub(crate) fn dial_failed(&mut self, i: usize, told: bool, left: bool, why: &str, now: Instant) {
+    /// A dial has come to nothing. `sign`: what says that the process is not there; `left`: it itself does.
+    pub(crate) fn dial_failed(&mut self, i: usize, sign: Sign, left: bool, why: &str, now: Instant) {
         let pair = &mut self.pairs[i];
         pair.tries = pair.tries.saturating_add(1);
+        pair.trouble = why.into();
         let mut rest = pair.rest();
-        if told {
-            let since = *pair.refused.get_or_insert(now);
-            if pair.was_up || now.duration_since(since) >= REFUSE_LIMIT {
+        if sign == Sign::None {
+            pair.refused = None;
+        } else {
+            let since = now.duration_since(*pair.refused.get_or_insert(now));
+            let enough = match sign {
+                Sign::Sure => pair.was_up || since >= REFUSE_LIMIT,
+                _ => since >= COME_BACK_LIMIT,
+            };
+            if enough {
                 let gone = if left { Gone::Finished } else { Gone::Dead };
                 return self.bury(i, gone, why);
             }
             rest = rest.min(Duration::from_millis(250));
-        } else {
-            pair.refused = None;
         }
         // Said less and less often.
         if pair.tries >= 8 && pair.tries.is_power_of_two() {
             base::log!(Info, "{:?} cannot be reached yet: {why}", pair.remote);
         }
         pair.dial = Dial::Resting(now + rest);
-    }
-
-    /// Takes note of where a lane has shown a host to be.
-    pub(crate) fn prove(&mut self, i: usize) {
-        let pair = &self.pairs[i];
-        if let (Some(contact), Some(ip)) = (&pair.contact, pair.seen_at)
-            && contact.host != [0; 16]
-            && contact.addresses.iter().any(|a| a.ip() == ip)
-        {
-            self.proven.insert((contact.host, ip));
-        }
-    }
-
-    /// Whether what happens at this address tells about the pair's remote process.
-    fn is_its_host(&self, i: usize, address: SocketAddr) -> bool {
-        let pair = &self.pairs[i];
-        let Some(contact) = &pair.contact else { return false };
-        pair.seen_at == Some(address.ip())
-            || contact.host != [0; 16]
-                && (contact.host == self.contact.host || self.proven.contains(&(contact.host, address.ip())))
     }
 
     // ---- lanes
@@ -401,7 +404,7 @@ impl Core {
         let over = match &mut lane {
             Carrier::Shm(_) => "shared memory".into(),
             Carrier::Tcp(lane) => {
-                pair.seen_at = lane.stream().peer().map(|a| a.ip());
+                pair.seen_at = lane.stream().peer();
                 format!("tcp, {:?}", lane.stream().peer())
             }
         };
@@ -415,7 +418,7 @@ impl Core {
         let peer = pair.peer;
         self.judge_pulls(i);
         self.judge_spinning();
-        self.prove(i);
+        self.touch(i);
         self.mark(i);
         self.timed.remove(&i);
         if shared {
@@ -469,10 +472,13 @@ impl Core {
         base::log!(Info, "the lane to {:?} is lost: {why}", pair.remote);
         pair.lost = true;
         // Lanes that die before they have brought anything must not follow each other at full speed.
-        pair.dial = if pair.tries > 0 { Dial::Resting(now + pair.rest()) } else { Dial::Idle };
+        pair.dial = match pair.tries {
+            _ if pair.is_caller => Dial::Resting(now + CALLER_LIMIT),
+            0 => Dial::Idle,
+            _ => Dial::Resting(now + pair.rest()),
+        };
         pair.tries = pair.tries.saturating_add(1);
-        self.timed.insert(i);
-        self.next_tick = now;
+        self.look_soon(i);
     }
 
     /// The process is dead, or has nothing to do with us any more.
@@ -504,6 +510,7 @@ impl Core {
         for n in expired {
             self.drop_halfway(n);
         }
+        self.step_touches(now);
         for i in self.timed.clone() {
             self.tick_pair(i, now);
         }
@@ -513,6 +520,12 @@ impl Core {
         let pair = &self.pairs[i];
         if pair.lane.as_ref().is_some_and(|lane| !lane.dialling.is_empty()) {
             return self.step_stripes(i, now);
+        }
+        if pair.lane.is_none() && pair.gone.is_none() && pair.is_caller && pair.lost {
+            if !matches!(pair.dial, Dial::Resting(until) if now < until) {
+                self.bury(i, Gone::Dead, "it has not come again");
+            }
+            return;
         }
         if pair.lane.is_some() || !pair.needs_lane() || !pair.can_dial() {
             self.timed.remove(&i);
@@ -528,7 +541,7 @@ impl Core {
 
     /// Whether time must be looked at.
     pub(crate) fn is_timed(&self) -> bool {
-        !self.timed.is_empty() || !self.halfway.is_empty() || self.accept_again.is_some()
+        !self.timed.is_empty() || !self.halfway.is_empty() || self.accept_again.is_some() || self.is_touching()
     }
 
     // ---- the end
@@ -542,6 +555,7 @@ impl Core {
         for n in self.halfway.keys().copied().collect::<Vec<_>>() {
             self.drop_halfway(n);
         }
+        self.drop_touches();
         self.doors(|watch, fd, _| watch.unset(fd));
         self.listeners = None;
         if let Some(local) = &mut self.local {
@@ -578,8 +592,4 @@ impl Core {
 fn most_halfway() -> usize {
     let (open, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
     (open / HALFWAY_PART).clamp(1, MAX_HALFWAY) as usize
-}
-
-fn reasons(failed: &[(SocketAddr, Refusal)]) -> String {
-    failed.iter().map(|(a, why)| format!("{a} {why}")).collect::<Vec<_>>().join(", ")
 }

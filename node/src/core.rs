@@ -9,24 +9,27 @@ use crate::local::Local;
 use crate::memory::{Buffers, Counted, Layout};
 use crate::pair::Pair;
 use crate::pull::Pull;
+use crate::reach::Reach;
 use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
 use base::ProcId;
 use base::ident::random;
 use engine::{ContextId, Ctx, Engine, Gone, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 use transports::frame::MAX_PAYLOAD;
 use transports::lane::Lanes;
-use transports::tcp::{Contact, Listeners, choose, own_contact};
+use transports::tcp::{Contact, Listeners, PortRange, choose, own_contact};
 
 pub struct Core {
     pub(crate) engine: Engine,
     pub(crate) mem: Buffers,
     pub(crate) watch: Arc<Watch>,
     pub(crate) listeners: Option<Listeners>,
+    ports: Option<PortRange>,
     pub(crate) lanes: Lanes,
     /// Connections of a lane that we dial.
     pub(crate) tcp_sockets: u16,
@@ -72,8 +75,7 @@ pub struct Core {
     pub(crate) next_tick: Instant,
     /// Calls since the last round.
     pub(crate) without_round: u32,
-    /// (host number, address) at which some process of that host has answered.
-    pub(crate) proven: HashSet<([u8; 16], IpAddr)>,
+    pub(crate) reach: Reach,
     /// Only CONTROL and the last words go out any more.
     pub(crate) closing: bool,
     pub(crate) events: Vec<crate::watch::Happened>,
@@ -93,6 +95,8 @@ struct Inter {
 pub(crate) struct Known {
     pub group: Group,
     pub removed: bool,
+    /// Of a port: those who have come and whom nobody has asked for yet, in order.
+    pub callers: Option<VecDeque<PathRef>>,
     /// How many pairs have it as their local side.
     pub pairs: usize,
 }
@@ -111,7 +115,7 @@ impl Core {
         let listeners = if config.lanes.tcp {
             let addresses =
                 choose(config.iface.as_deref()).map_err(|e| StartError::Setting(format!("MPI_CONNECT_IFACE: {e}")))?;
-            Listeners::open(&addresses, config.ports).map_err(|e| StartError::system("no port to listen on", e))?
+            Listeners::open(&addresses, config.ports).map_err(|e| StartError::System(e.to_string()))?
         } else {
             Listeners::none()
         };
@@ -126,6 +130,7 @@ impl Core {
             mem: Buffers::default(),
             watch,
             listeners: Some(listeners),
+            ports: config.ports,
             lanes: config.lanes,
             tcp_sockets: config.tcp_sockets,
             local,
@@ -156,7 +161,7 @@ impl Core {
             leaving: BTreeSet::new(),
             next_tick: Instant::now(),
             without_round: 0,
-            proven: HashSet::new(),
+            reach: Reach::default(),
             closing: false,
             events: Vec::new(),
             bytes_in: 0,
@@ -167,7 +172,54 @@ impl Core {
     // ---- groups, pairs, inter-communicators
 
     pub(crate) fn add_group(&mut self, group: Group) {
-        self.groups.insert(group.incarnation, Known { group, removed: false, pairs: 0 });
+        self.groups.insert(group.incarnation, Known { group, removed: false, callers: None, pairs: 0 });
+    }
+
+    pub(crate) fn add_port(&mut self, port: ProcId, cookie: [u8; 16]) {
+        let group = Group { incarnation: port.incarnation, cookie, rank: port.rank, size: 1 };
+        let callers = Some(VecDeque::new());
+        self.groups.insert(group.incarnation, Known { group, removed: false, callers, pairs: 0 });
+    }
+
+    /// Listens at this address and this port too, where `None` is each address where it listens already, and any port; does so
+    /// until the end. The addresses.
+    pub(crate) fn listen_at(&mut self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
+        let Some(listeners) = &mut self.listeners else { return Err(ErrorKind::NotConnected.into()) };
+        let before = listeners.addresses();
+        let fits = |a: &SocketAddr| ip.is_none_or(|ip| a.ip() == ip) && port.is_none_or(|port| a.port() == port);
+        let mut found: Vec<_> = before.iter().filter(|a| fits(a)).copied().collect();
+        let mut wanted: Vec<_> = ip.map_or_else(|| before.iter().map(|a| a.ip()).collect(), |ip| vec![ip]);
+        wanted.dedup();
+        wanted.retain(|ip| found.iter().all(|a| a.ip() != *ip));
+        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+        for ip in wanted {
+            match listeners.add(SocketAddr::new(ip, port.unwrap_or(0)), self.ports) {
+                Ok(i) => {
+                    let new = listeners.fds().nth(i).expect("it was just added");
+                    self.watch.set(new, Owner::Listener(i as u32), false);
+                    found.extend(listeners.addresses().get(i));
+                }
+                Err(e) => last = e,
+            }
+        }
+        if found.is_empty() { Err(last) } else { Ok(found) }
+    }
+
+    /// The next one who has come to a port.
+    pub fn next_caller(&mut self, port: ProcId) -> Option<PathRef> {
+        self.groups.get_mut(&port.incarnation)?.callers.as_mut()?.pop_front()
+    }
+
+    /// Whether the other side can be talked to now.
+    pub fn is_connected(&self, path: PathRef) -> bool {
+        self.of_path(path).is_some_and(|i| self.pairs[i].lane.is_some())
+    }
+
+    /// Whoever refuses at that leader's addresses is believed to know that it is not there.
+    pub(crate) fn believe_refusals(&mut self, path: PathRef) {
+        if let Some(i) = self.of_path(path) {
+            self.pairs[i].believes_refusals = true;
+        }
     }
 
     pub(crate) fn find_pair(&self, local: ProcId, remote: ProcId) -> Option<usize> {
@@ -194,6 +246,10 @@ impl Core {
         }
         if let Some(known) = self.groups.get_mut(&local.incarnation) {
             known.pairs += 1;
+            if let Some(callers) = &mut known.callers {
+                callers.push_back(PathRef { slot: i, serial: pair.serial });
+                pair.is_caller = true;
+            }
         }
         if i == self.pairs.len() {
             self.pairs.push(pair);
@@ -207,14 +263,23 @@ impl Core {
     fn know(&mut self, i: usize, cookie: [u8; 16], contact: &Contact) {
         let pair = &mut self.pairs[i];
         pair.cookie.get_or_insert(cookie);
-        pair.process.get_or_insert(contact.process);
+        if contact.process != [0; 16] {
+            pair.process.get_or_insert(contact.process);
+        }
         if pair.contact.is_none() {
             pair.contact = Some(contact.clone());
             if pair.lane.is_none() && pair.needs_lane() {
-                self.timed.insert(i);
+                self.look_soon(i);
             }
         }
-        self.prove(i);
+        self.touch(i);
+    }
+
+    /// What depends on time is to be looked at for this pair, and now: it may have to be dialled.
+    pub(crate) fn look_soon(&mut self, i: usize) {
+        if self.timed.insert(i) {
+            self.next_tick = Instant::now();
+        }
     }
 
     pub(crate) fn open_control(
@@ -227,16 +292,16 @@ impl Core {
         let i = self.make_pair(local, remote);
         self.know(i, cookie, contact);
         self.pairs[i].wanted = true;
-        self.timed.insert(i);
+        self.look_soon(i);
         PathRef { slot: i, serial: self.pairs[i].serial }
     }
 
     /// `None`: that pair has ended.
-    fn of_path(&self, path: PathRef) -> Option<usize> {
+    pub(crate) fn of_path(&self, path: PathRef) -> Option<usize> {
         (self.pairs[path.slot].serial == path.serial).then_some(path.slot)
     }
 
-    pub(crate) fn send_control(&mut self, path: PathRef, bytes: &[u8]) {
+    pub fn send_control(&mut self, path: PathRef, bytes: &[u8]) {
         assert!(bytes.len() < MAX_PAYLOAD, "a control message fits one frame");
         let Some(i) = self.of_path(path) else { return };
         self.engine.control(self.pairs[i].peer, bytes);
@@ -376,6 +441,7 @@ impl Core {
         let ctx = self.ctx(inter);
         let found = self.engine.probe(ctx, source, tag);
         if found == Probe::None {
+            self.note_probe(inter, source);
             // Looking may have given credit.
             self.settle();
         }
@@ -398,15 +464,17 @@ impl Core {
 
     /// Connects whoever could send what a probe looks for, since no operation stands for it.
     pub fn watch_source(&mut self, inter: InterId, source: Source) {
-        let Some(Inter { members, .. }) = self.inter(inter) else { return };
-        let members = members.clone();
+        for i in self.sources(inter, source) {
+            self.want(i);
+        }
+    }
+
+    /// The pairs that a source means.
+    pub(crate) fn sources(&self, inter: InterId, source: Source) -> Vec<usize> {
+        let Some(Inter { members, .. }) = self.inter(inter) else { return Vec::new() };
         match source {
-            Source::Any => members.iter().for_each(|&i| self.want(i)),
-            Source::Rank(r) => {
-                if let Some(&i) = members.get(r as usize) {
-                    self.want(i);
-                }
-            }
+            Source::Any => members.to_vec(),
+            Source::Rank(r) => members.get(r as usize).copied().into_iter().collect(),
         }
     }
 
@@ -531,26 +599,8 @@ impl Core {
         let pair = &mut self.pairs[i];
         if !pair.wanted && pair.gone.is_none() {
             pair.wanted = true;
-            self.timed.insert(i);
+            self.look_soon(i);
         }
-    }
-
-    /// Connects the processes that somebody waits for: their death would not be noticed otherwise.
-    pub(crate) fn watch_awaited(&mut self) {
-        for peer in self.engine.watching() {
-            self.want(peer.0 as usize);
-        }
-    }
-
-    /// Who is waited for, for the log.
-    pub(crate) fn describe_awaited(&self) -> String {
-        let mut out = String::new();
-        for peer in self.engine.watching().take(8) {
-            let pair = &self.pairs[peer.0 as usize];
-            let state = if pair.lane.is_some() { "connected" } else { "not connected" };
-            out += &format!(" {:?} ({state})", pair.remote);
-        }
-        if out.is_empty() { " nobody in particular".into() } else { out }
     }
 }
 

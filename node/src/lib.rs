@@ -2,8 +2,8 @@
 //! moves them while the program computes. The MPI face uses this room and no other below it; nothing here knows
 //! MPI. All state sits in one [`Core`] behind one lock, which is never held across a sleep.
 //!
-//! `core` is what is asked of it, `round` how data moves, `connect` how lanes come about and how deaths are noticed, `near`
-//! and `local` the same for shared memory,
+//! `core` is what is asked of it, `round` how data moves, `connect` how lanes come about and how deaths are noticed, `reach`
+//! where processes are dialled, `near` and `local` the same for shared memory,
 //! `leave` how pairs end, `wait` how a caller blocks, `thread` what runs outside of calls, `convert` what is done to data
 //! of machines that lay it out otherwise.
 
@@ -22,6 +22,7 @@ mod near;
 mod node;
 mod pair;
 mod pull;
+mod reach;
 mod round;
 mod shape;
 mod stripes;

@@ -8,6 +8,7 @@ use crate::connect::Knock;
 use crate::core::Core;
 use crate::local::bit_of;
 use crate::pair::Dial;
+use crate::reach::Sign;
 use crate::watch::Owner;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -150,7 +151,8 @@ impl Core {
                     self.start_race(i, attempt.into_hello(), format!("refused: {why}"), now);
                 } else {
                     // Its host's kernel says so; other failures say nothing.
-                    self.dial_failed(i, why == Failure::Nobody, false, &format!("shared memory: {why}"), now);
+                    let sign = if why == Failure::Nobody { Sign::Sure } else { Sign::None };
+                    self.dial_failed(i, sign, false, &format!("shared memory: {why}"), now);
                 }
             }
         }

@@ -11,6 +11,8 @@ use crate::watch::Watch;
 use crate::{Config, Contact, Group, InterId, Layout, PathRef, RemoteGroup, StartError};
 use base::ProcId;
 use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
@@ -130,6 +132,7 @@ static NODE: OnceLock<Result<Node, StartError>> = OnceLock::new();
 pub struct Node {
     pub(crate) shared: Arc<Shared>,
     background: Mutex<Option<Background>>,
+    timeout: Duration,
 }
 
 impl Node {
@@ -157,7 +160,7 @@ impl Node {
     pub fn start(config: Config) -> Result<Node, StartError> {
         watch_forks();
         let watch = Arc::new(Watch::new().map_err(|e| StartError::system("epoll", e))?);
-        let background = config.background;
+        let (background, timeout) = (config.background, config.timeout);
         let shared = Arc::new(Shared {
             core: Mutex::new(Core::new(&config, watch.clone())?),
             watch,
@@ -177,7 +180,7 @@ impl Node {
             true => Some(Background::start(shared.clone()).map_err(|e| StartError::system("no thread", e))?),
             false => None,
         };
-        Ok(Node { shared, background: Mutex::new(background) })
+        Ok(Node { shared, background: Mutex::new(background), timeout })
     }
 
     /// How many processes of this job share this host.
@@ -210,6 +213,16 @@ impl Node {
         self.with(|core| core.add_group(group));
     }
 
+    /// Has the process listen at this address and this TCP port too, for its ports; `None`: at any. Where it does.
+    pub fn listen_at(&self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
+        self.with(|core| core.listen_at(ip, port))
+    }
+
+    /// A port: a place to which leaders may come who are not expected, for [`Core::next_caller`]. Removed as groups are.
+    pub fn add_port(&self, port: ProcId, cookie: [u8; 16]) {
+        self.with(|core| core.add_port(port, cookie));
+    }
+
     /// Nobody new may connect to this group; those who have go on.
     pub fn remove_group(&self, incarnation: u64) {
         if !forked() {
@@ -224,6 +237,15 @@ impl Node {
         self.with(|core| core.open_control(local, remote, cookie, contact))
     }
 
+    /// The path to whoever has a port open. That port was open before its name could be known, so nobody there means gone.
+    pub fn open_control_to_port(&self, local: ProcId, port: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
+        self.with(|core| {
+            let path = core.open_control(local, port, cookie, contact);
+            core.believe_refusals(path);
+            path
+        })
+    }
+
     /// At most 1 MiB less one byte.
     pub fn send_control(&self, path: PathRef, bytes: &[u8]) {
         self.with(|core| core.send_control(path, bytes));
@@ -236,6 +258,11 @@ impl Node {
     /// That leader agreed to a context which nobody here will open: whoever sends to it is told.
     pub fn refuse(&self, path: PathRef, context: ContextId) {
         self.with(|core| core.refuse(path, context));
+    }
+
+    /// Why that leader is not connected, and where it could come to; `None`: it is.
+    pub fn path_trouble(&self, path: PathRef) -> Option<(String, Vec<SocketAddr>)> {
+        self.with(|core| core.path_trouble(path))
     }
 
     /// Whether that leader has died or finalized.
@@ -330,19 +357,21 @@ impl Node {
     }
 
     /// For Finalize: lets operations end that can, asked for or not, says BYE to all who were ever connected, waits until their
-    /// libraries have it, and stops the thread. Gives up on what makes no progress for `limit`. The number of
-    /// processes that may lack something.
+    /// libraries have it, and stops the thread. Gives up on what makes no progress for `limit`; but those who could never
+    /// be reached, and may come yet, are waited for as long as the configuration says. The number of processes that may
+    /// lack something.
     pub fn drain(&self, limit: Duration) -> usize {
         if forked() {
             return 0;
         }
+        let last = Instant::now() + self.timeout;
         self.with(Core::forget_all);
-        self.settle_down(limit, |core| {
+        self.settle_down(limit, last, |core| {
             core.sweep();
             core.forgotten()
         });
         self.with(|core| core.say_goodbye());
-        let left = self.settle_down(limit, |core| core.unacknowledged());
+        let left = self.settle_down(limit, last, |core| core.unacknowledged());
         if left > 0 {
             base::log!(Info, "{left} processes have not taken all that was sent to them");
         }
@@ -352,8 +381,8 @@ impl Node {
         left
     }
 
-    /// Waits until `left` is 0, or nothing has moved for `limit`.
-    fn settle_down(&self, limit: Duration, left: impl Fn(&mut Core) -> usize) -> usize {
+    /// Waits until `left` is 0, or nothing has moved for `limit`; until `end`, if it is for somebody who was never reached.
+    fn settle_down(&self, limit: Duration, end: Instant, left: impl Fn(&mut Core) -> usize) -> usize {
         let mut last = (usize::MAX, usize::MAX, u64::MAX, (u64::MAX, 0));
         loop {
             let deadline = Instant::now() + limit;
@@ -368,6 +397,7 @@ impl Node {
             match moved {
                 Some((0, ..)) => return 0,
                 Some(now) => last = now,
+                None if Instant::now() < end && self.with(|core| core.tell_unreached()) => (),
                 None => return last.0,
             }
         }

@@ -5,7 +5,7 @@ use crate::carrier::Carrier;
 use base::ProcId;
 use engine::{Gone, PeerId};
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use transports::path::Path;
 use transports::shm::Attempt;
@@ -34,7 +34,7 @@ pub enum Dial {
     /// Over shared memory.
     Near(Box<Attempt>),
     /// Over TCP, and why not over shared memory.
-    Racing(Race, String),
+    Racing(Box<Race>, String),
     /// Until the next attempt.
     Resting(Instant),
 }
@@ -72,8 +72,10 @@ pub struct Pair {
     pub lost: bool,
     /// Where it answered last.
     pub worked: Option<SocketAddr>,
-    /// Where its last lane ended: that address is its host's.
-    pub seen_at: Option<IpAddr>,
+    /// Where its last lane over TCP ended.
+    pub seen_at: Option<SocketAddr>,
+    /// Why the last dial came to nothing.
+    pub trouble: String,
     /// Since when an address that is known to be its host's refuses, or it says itself that it is not there.
     pub refused: Option<Instant>,
     /// Failed dials, and lanes that brought nothing, in a row.
@@ -94,6 +96,10 @@ pub struct Pair {
     /// Open inter-communicators that it is part of.
     pub inters: usize,
     pub bye_said: bool,
+    /// It came to a port of ours.
+    pub is_caller: bool,
+    /// Until it is met, a refusal at each of its addresses says that it is not there.
+    pub believes_refusals: bool,
 }
 
 impl Pair {
@@ -114,6 +120,7 @@ impl Pair {
             lost: false,
             worked: None,
             seen_at: None,
+            trouble: String::new(),
             refused: None,
             tries: 0,
             nonsense: 0,
@@ -127,6 +134,8 @@ impl Pair {
             control_bytes: 0,
             inters: 0,
             bye_said: false,
+            is_caller: false,
+            believes_refusals: false,
         }
     }
 
@@ -139,6 +148,11 @@ impl Pair {
     /// Whether it should have a lane.
     pub fn needs_lane(&self) -> bool {
         self.gone.is_none() && (self.wanted || self.lost || !self.path.all_acknowledged())
+    }
+
+    /// Whether nobody dials it, and it has not come.
+    pub fn is_left_alone(&self) -> bool {
+        !self.wanted && self.lane.is_none() && self.gone.is_none()
     }
 
     /// Whether there is something that its library may not have: not acknowledged, or in shared memory and not read.

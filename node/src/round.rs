@@ -44,6 +44,7 @@ impl Core {
                 Owner::Listener(n) => self.on_listener(n as usize, now),
                 Owner::Halfway(n) => self.on_halfway(n, now),
                 Owner::Dial(n) => self.step_dial(n as usize, now),
+                Owner::Touch => self.step_touches(now),
                 Owner::Lane(n) => {
                     if e.writable {
                         self.mark(n as usize);
@@ -59,6 +60,7 @@ impl Core {
         if self.is_timed() {
             self.tick(now);
         }
+        self.watch_lingering(now);
         self.pull_some();
         self.follow_up(before);
         busy || self.is_dirty()
@@ -237,7 +239,7 @@ impl Core {
         };
         let i = peer.0 as usize;
         if self.pairs[i].lane.is_none() {
-            self.timed.insert(i);
+            self.look_soon(i);
         }
         self.mark(i);
         self.update_backlog(i);

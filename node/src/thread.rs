@@ -79,12 +79,12 @@ fn run(shared: &Shared) {
                 let mut sleep = match (core.is_dirty(), core.is_timed()) {
                     (true, _) => 0,
                     (_, true) => TICK.as_millis() as u16,
-                    _ => LONG,
+                    _ => core.lingers().map_or(LONG, |t| t.as_millis() as u16),
                 };
                 if sleep > 0 && !core.lie_down() {
                     sleep = 0;
                 }
-                shared.sleeps_long.store(sleep == LONG, Ordering::Relaxed);
+                shared.sleeps_long.store(sleep > TICK.as_millis() as u16, Ordering::Relaxed);
                 sleep
             };
             shared.watch.sleep(sleep);

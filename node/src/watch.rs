@@ -20,6 +20,8 @@ pub enum Owner {
     Halfway(u32),
     Dial(u32),
     Lane(u32),
+    /// A host that is asked whether we get through to it.
+    Touch,
 }
 
 impl Owner {
@@ -31,6 +33,7 @@ impl Owner {
             Owner::Dial(n) => (3, n),
             Owner::Lane(n) => (4, n),
             Owner::Door => (5, 0),
+            Owner::Touch => (6, 0),
         };
         kind << 32 | u64::from(n)
     }
@@ -43,6 +46,7 @@ impl Owner {
             3 => Owner::Dial(n),
             4 => Owner::Lane(n),
             5 => Owner::Door,
+            6 => Owner::Touch,
             _ => Owner::Wake,
         }
     }

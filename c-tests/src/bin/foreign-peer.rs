@@ -277,6 +277,8 @@ fn join(machine: Machine, other: &str) -> Job {
         naming.lookup(naming::Kind::Job, other).expect("a naming service that answers")
     });
     let party = Party {
+        incarnation: group.incarnation,
+        cookie: group.cookie,
         size: 1,
         tag_ub: i32::MAX as u32,
         representation: machine.representation,

@@ -3,7 +3,8 @@
 //! Invariant: two names share a file name only by a collision of a 128-bit hash; no file name begins with a dot or
 //! holds a slash, and none exceeds 255 bytes.
 
-use crate::record::{Kind, fnv128};
+use crate::record::Kind;
+use base::hash::fnv128;
 
 /// One ending for each kind: their names are apart.
 const JOB: &str = ".job";

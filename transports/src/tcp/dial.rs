@@ -11,8 +11,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// An address that has not answered after this long gets company.
+/// An address that has not answered after this long gets company; after less where several are silent already.
 const STAGGER: Duration = Duration::from_millis(50);
+const STAGGER_MANY: Duration = Duration::from_millis(10);
+const MANY: usize = 4;
+/// While others are awaited, one that was refused is tried again after this long: a link may have come back.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Why an attempt failed.
 #[derive(Debug)]
@@ -137,13 +141,16 @@ pub struct Race {
     last_start: Option<Instant>,
     /// What the addresses that lost said.
     pub failed: Vec<(SocketAddr, Refusal)>,
+    /// Those of them that are worth another try, and since when they have failed.
+    again: Vec<(SocketAddr, Instant)>,
 }
 
 impl Race {
     /// `process`: who must answer.
     pub fn new(hello: Hello, process: Option<[u8; 16]>, addresses: &[SocketAddr]) -> Race {
         let waiting = addresses.iter().rev().copied().collect();
-        Race { hello, process, waiting, running: Vec::new(), last_start: None, failed: Vec::new() }
+        let (running, failed, again) = (Vec::new(), Vec::new(), Vec::new());
+        Race { hello, process, waiting, running, last_start: None, failed, again }
     }
 
     /// The descriptors to watch, and whether for writing.
@@ -170,15 +177,17 @@ impl Race {
                     Step::Failed(why) => {
                         let a = self.running.swap_remove(i);
                         closing(a.socket.as_fd());
-                        self.failed.push((a.address, why));
+                        self.fail(a.address, why, now);
                         // The next address need not wait.
                         self.last_start = None;
                     }
                 }
             }
-            if self.last_start.is_some_and(|t| now.duration_since(t) < STAGGER) {
+            let stagger = if self.running.len() < MANY { STAGGER } else { STAGGER_MANY };
+            if self.last_start.is_some_and(|t| now.duration_since(t) < stagger) {
                 return Outcome::NotYet;
             }
+            self.try_again(now);
             let Some(address) = self.waiting.pop() else {
                 return if self.running.is_empty() { Outcome::Lost } else { Outcome::NotYet };
             };
@@ -189,9 +198,40 @@ impl Race {
                     // A loopback connect is often through at once.
                     continue;
                 }
-                Err(e) if e.kind() == ErrorKind::ConnectionRefused => self.failed.push((address, Refusal::Refused)),
-                Err(e) => self.failed.push((address, Refusal::Io(e))),
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => self.fail(address, Refusal::Refused, now),
+                Err(e) => self.fail(address, Refusal::Io(e), now),
             }
         }
+    }
+
+    fn fail(&mut self, address: SocketAddr, why: Refusal, now: Instant) {
+        if matches!(why, Refusal::Refused | Refusal::Foreign | Refusal::TimedOut | Refusal::Io(_)) {
+            self.again.push((address, now));
+        }
+        self.failed.push((address, why));
+    }
+
+    /// As long as somebody may still answer, the others are not given up.
+    fn try_again(&mut self, now: Instant) {
+        if self.running.is_empty() {
+            return;
+        }
+        let (failed, waiting) = (&mut self.failed, &mut self.waiting);
+        self.again.retain(|(address, since)| {
+            let rests = now.duration_since(*since) < AGAIN;
+            if !rests {
+                failed.retain(|(a, _)| a != address);
+                waiting.insert(0, *address);
+            }
+            rests
+        });
+    }
+
+    /// How it stands with each address, for people.
+    pub fn describe(&self) -> String {
+        let failed = self.failed.iter().map(|(a, why)| format!("{a} {why}"));
+        let running = self.running.iter().map(|a| format!("{} no answer yet", a.address));
+        let waiting = self.waiting.iter().map(|a| format!("{a} not tried yet"));
+        failed.chain(running).chain(waiting).collect::<Vec<_>>().join(", ")
     }
 }

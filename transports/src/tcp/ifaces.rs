@@ -1,10 +1,11 @@
 //! Which of this machine's addresses to listen on: `MPI_CONNECT_IFACE`.
 //!
-//! Used once at start. Invariant: without being told, only loopback.
+//! Used at start, and for what this machine has. Invariant: without being told, only loopback.
 
-use nix::ifaddrs::getifaddrs;
+use super::is_link_local;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
-use nix::sys::socket::{AddressFamily, SockaddrLike};
+use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -12,15 +13,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 pub enum IfaceError {
     /// The system would not list its interfaces.
     System(String),
-    /// This word names no interface that is up, and no address of this machine.
-    Nothing(String),
+    /// This word names no interface that is up, and no address of this machine; and what there is.
+    Nothing { word: String, there: String },
+    /// Everything that was named is excluded.
+    AllExcluded,
 }
 
 impl fmt::Display for IfaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             IfaceError::System(e) => write!(f, "listing the network interfaces: {e}"),
-            IfaceError::Nothing(word) => write!(f, "'{word}' matches no interface or address that is up here"),
+            IfaceError::Nothing { word, there } => {
+                write!(f, "'{word}' matches no interface or address that is up here; there are {there}")
+            }
+            IfaceError::AllExcluded => f.write_str("nothing is left when what has a '!' is left out"),
         }
     }
 }
@@ -30,6 +36,62 @@ impl fmt::Display for IfaceError {
 pub struct Own {
     pub name: String,
     pub address: SocketAddr,
+    /// Of its network's prefix.
+    pub bits: u8,
+    /// It has a carrier.
+    pub running: bool,
+    /// Nothing that is sent there goes anywhere: `dummy0`.
+    pub dummy: bool,
+}
+
+impl Own {
+    /// An ordinary one.
+    pub fn at(name: &str, address: SocketAddr) -> Own {
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        Own { name: name.into(), address, bits, running: true, dummy: false }
+    }
+
+    fn new(i: &InterfaceAddress) -> Option<Own> {
+        let address = to_address(i.address.as_ref()?)?;
+        let mask = i.netmask.as_ref().and_then(to_address);
+        let bits = match mask.map(|m| m.ip()) {
+            Some(IpAddr::V4(mask)) => u32::from(mask).leading_ones() as u8,
+            Some(IpAddr::V6(mask)) => u128::from(mask).leading_ones() as u8,
+            None => u8::MAX,
+        };
+        let has = |flags| i.flags.contains(flags);
+        let dummy = has(InterfaceFlags::IFF_NOARP)
+            && !has(InterfaceFlags::IFF_POINTOPOINT)
+            && !has(InterfaceFlags::IFF_LOOPBACK);
+        Some(Own { name: i.interface_name.clone(), address, bits, running: has(InterfaceFlags::IFF_RUNNING), dummy })
+    }
+
+    /// Whether `ip` is in this address's own network.
+    pub fn is_neighbour(&self, ip: IpAddr) -> bool {
+        same_prefix(self.address.ip(), ip, self.bits.into())
+    }
+
+    /// Those that are more likely to lead to another host come first: only so many are made known.
+    fn rank(&self) -> u8 {
+        match self.address.ip() {
+            ip if ip.is_loopback() => 4,
+            _ if self.dummy => 3,
+            _ if !self.running => 2,
+            ip if is_link_local(ip) => 1,
+            _ => 0,
+        }
+    }
+}
+
+fn to_address(from: &SockaddrStorage) -> Option<SocketAddr> {
+    match from.family()? {
+        AddressFamily::Inet => Some(SocketAddr::from((from.as_sockaddr_in()?.ip(), 0))),
+        AddressFamily::Inet6 => {
+            let v6 = from.as_sockaddr_in6()?;
+            Some(SocketAddrV6::new(v6.ip(), 0, 0, v6.scope_id()).into())
+        }
+        _ => None,
+    }
 }
 
 /// The addresses to listen on, loopback last. `setting`: the value of `MPI_CONNECT_IFACE`.
@@ -38,59 +100,62 @@ pub fn choose(setting: Option<&str>) -> Result<Vec<SocketAddr>, IfaceError> {
 }
 
 /// Every address of every interface that is up.
-fn own() -> Result<Vec<Own>, IfaceError> {
-    let mut out = Vec::new();
-    for i in getifaddrs().map_err(|e| IfaceError::System(e.to_string()))? {
-        if !i.flags.contains(InterfaceFlags::IFF_UP) {
-            continue;
-        }
-        let Some(address) = i.address else { continue };
-        let address: SocketAddr = match address.family() {
-            Some(AddressFamily::Inet) => match address.as_sockaddr_in() {
-                Some(a) => SocketAddr::from((a.ip(), 0)),
-                None => continue,
-            },
-            Some(AddressFamily::Inet6) => match address.as_sockaddr_in6() {
-                Some(a) => SocketAddrV6::new(a.ip(), 0, 0, a.scope_id()).into(),
-                None => continue,
-            },
-            _ => continue,
-        };
-        out.push(Own { name: i.interface_name, address });
-    }
-    Ok(out)
+pub fn own() -> Result<Vec<Own>, IfaceError> {
+    let all = getifaddrs().map_err(|e| IfaceError::System(e.to_string()))?;
+    Ok(all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP)).filter_map(|i| Own::new(&i)).collect())
 }
 
 fn pick(setting: Option<&str>, own: &[Own]) -> Result<Vec<SocketAddr>, IfaceError> {
-    let mut out: Vec<SocketAddr> = Vec::new();
-    let loopback =
-        |o: &Own| [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)].contains(&o.address.ip());
-    let words = match setting.map(str::trim) {
-        None | Some("") => vec!["loopback"],
-        Some(s) => s.split(',').map(str::trim).filter(|w| !w.is_empty()).collect(),
+    let words: Vec<_> = setting.unwrap_or("").split(',').map(str::trim).filter(|w| !w.is_empty()).collect();
+    let (no, yes): (Vec<&str>, Vec<&str>) = words.into_iter().partition(|w| w.starts_with('!'));
+    let yes = match (yes.is_empty(), no.is_empty()) {
+        (true, true) => vec!["loopback"],
+        (true, false) => vec!["all"],
+        _ => yes,
     };
-    for word in words {
-        let before = out.len();
-        let mut any = false;
-        for o in own {
-            let hit = match word {
-                "loopback" => loopback(o),
-                "all" => true,
-                _ => o.name == word || in_prefix(word, o.address.ip()),
-            };
-            any |= hit;
-            if hit && !out.contains(&o.address) {
-                out.push(o.address);
+    let excluded = |o: &Own| no.iter().any(|word| matches(word[1..].trim(), o));
+    let mut chosen: Vec<&Own> = Vec::new();
+    for word in yes {
+        let before = chosen.len();
+        let hits = own.iter().filter(|o| matches(word, o));
+        let any = hits.clone().next().is_some();
+        if !any {
+            return Err(IfaceError::Nothing { word: word.into(), there: list(own) });
+        }
+        for o in hits.filter(|o| !excluded(o)) {
+            if chosen.iter().all(|c| c.address != o.address) {
+                chosen.push(o);
             }
         }
-        if !any {
-            return Err(IfaceError::Nothing(word.into()));
-        }
-        out[before..].sort_by_key(|a| a.ip().is_loopback());
+        chosen[before..].sort_by_key(|o| o.address.ip().is_loopback());
     }
-    // A dialler races all, but a reader of the log expects the useful ones first.
-    out.sort_by_key(|a| a.ip().is_loopback());
-    Ok(out)
+    if chosen.is_empty() {
+        return Err(IfaceError::AllExcluded);
+    }
+    chosen.sort_by_key(|o| o.rank());
+    Ok(chosen.iter().map(|o| o.address).collect())
+}
+
+/// Whether a word of the setting means this address.
+fn matches(word: &str, o: &Own) -> bool {
+    match word {
+        "all" => true,
+        "loopback" => [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)].contains(&o.address.ip()),
+        _ => o.name == word || in_prefix(word, o.address.ip()),
+    }
+}
+
+/// Interfaces and their addresses, for people.
+fn list(own: &[Own]) -> String {
+    let mut out: Vec<(&str, String)> = Vec::new();
+    for o in own {
+        let ip = o.address.ip().to_string();
+        match out.iter_mut().find(|(name, _)| *name == o.name) {
+            Some((_, ips)) => *ips += &format!(" {ip}"),
+            None => out.push((&o.name, ip)),
+        }
+    }
+    out.iter().map(|(name, ips)| format!("{name} ({ips})")).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether `word` is this address, or a prefix (`10.1.0.0/16`) that holds it.
@@ -102,6 +167,11 @@ fn in_prefix(word: &str, ip: IpAddr) -> bool {
     let (Ok(net), Some(bits)) = (net.parse::<IpAddr>(), bits) else {
         return false;
     };
+    same_prefix(net, ip, bits)
+}
+
+/// Whether the first `bits` of two addresses are the same; at most all of them.
+fn same_prefix(net: IpAddr, ip: IpAddr, bits: u32) -> bool {
     match (net, ip) {
         (IpAddr::V4(n), IpAddr::V4(a)) => {
             let mask = u32::MAX.checked_shl(32 - bits.min(32)).unwrap_or(0);
@@ -121,7 +191,7 @@ mod tests {
 
     fn machine() -> Vec<Own> {
         [("lo", "127.0.0.1"), ("lo", "::1"), ("eth0", "10.1.2.3"), ("eth0", "fd00::3"), ("ib0", "10.9.0.1")]
-            .map(|(name, ip)| Own { name: name.into(), address: SocketAddr::new(ip.parse().unwrap(), 0) })
+            .map(|(name, ip)| Own::at(name, SocketAddr::new(ip.parse().unwrap(), 0)))
             .to_vec()
     }
 
@@ -146,12 +216,34 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_nothing_is_an_error() {
-        assert_eq!(pick(Some("eth7"), &machine()), Err(IfaceError::Nothing("eth7".into())));
+    fn what_has_an_exclamation_mark_is_left_out() {
+        assert_eq!(picked(Some("all,!eth0,!lo")), ["10.9.0.1"]);
+        assert_eq!(picked(Some("!10.0.0.0/8, !loopback")), ["fd00::3"]);
+        // What is not there need not be left out.
+        assert_eq!(picked(Some("ib0,!docker0")), ["10.9.0.1"]);
+        assert_eq!(pick(Some("ib0,!all"), &machine()), Err(IfaceError::AllExcluded));
+    }
+
+    #[test]
+    fn those_that_may_lead_somewhere_come_first() {
+        let own = |name: &str, ip: &str| Own::at(name, SocketAddr::new(ip.parse().unwrap(), 0));
+        let mut all: Vec<_> = (0..40).map(|n| Own { dummy: true, ..own("dummy", &format!("10.{n}.0.1")) }).collect();
+        all.push(own("eth0", "fe80::1"));
+        all.push(Own { running: false, ..own("docker0", "172.17.0.1") });
+        all.push(own("eth0", "192.0.2.1"));
+        let picked: Vec<_> = pick(Some("all"), &all).unwrap().iter().map(|a| a.ip().to_string()).collect();
+        assert_eq!(picked[..4], ["192.0.2.1", "fe80::1", "172.17.0.1", "10.0.0.1"]);
+    }
+
+    #[test]
+    fn what_matches_nothing_is_an_error_that_says_what_there_is() {
+        let said = pick(Some("eth7"), &machine()).unwrap_err().to_string();
+        assert!(said.contains("'eth7'") && said.contains("eth0 (10.1.2.3 fd00::3), ib0 (10.9.0.1)"), "{said}");
     }
 
     #[test]
     fn this_machine_has_loopback() {
         assert!(choose(None).unwrap().iter().any(|a| a.ip() == IpAddr::from(Ipv4Addr::LOCALHOST)));
+        assert!(own().unwrap().iter().any(|o| o.name == "lo" && o.bits == 8 && o.running && !o.dummy));
     }
 }

@@ -4,8 +4,9 @@
 
 use super::{Contact, MAX_ADDRESSES};
 use nix::sys::socket::{Backlog, listen};
+use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// `MPI_CONNECT_PORTRANGE`: the lowest and the highest port to listen on.
@@ -21,23 +22,75 @@ impl PortRange {
     }
 }
 
+/// Why there is nothing to listen on.
+#[derive(Debug)]
+pub enum ListenError {
+    /// Every port of the range is taken, on each of these addresses.
+    RangeTaken(PortRange, Vec<IpAddr>),
+    System(io::Error),
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenError::RangeTaken(PortRange(lo, hi), at) => {
+                let at: Vec<_> = at.iter().map(IpAddr::to_string).collect();
+                write!(
+                    f,
+                    "every port of MPI_CONNECT_PORTRANGE ({lo}-{hi}) is taken on {}: each process of a host needs one \
+                     of its own",
+                    at.join(", ")
+                )
+            }
+            ListenError::System(e) => write!(f, "no port to listen on: {e}"),
+        }
+    }
+}
+
 pub struct Listeners(Vec<TcpListener>);
 
 impl Listeners {
-    /// Listens on every address that can be had; an error if none can.
-    pub fn open(addresses: &[SocketAddr], ports: Option<PortRange>) -> io::Result<Listeners> {
-        let mut out = Vec::new();
+    /// Listens on every address that can be had. An error if none can, or if no port of the range is left for those that
+    /// others could reach.
+    pub fn open(addresses: &[SocketAddr], ports: Option<PortRange>) -> Result<Listeners, ListenError> {
+        let mut out: Vec<TcpListener> = Vec::new();
+        let mut taken = Vec::new();
         let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
         for a in addresses.iter().take(MAX_ADDRESSES) {
             match bind(*a, ports) {
                 Ok(l) => out.push(l),
                 Err(e) => {
                     base::log!(Info, "cannot listen on {}: {e}", a.ip());
+                    if e.kind() == ErrorKind::AddrInUse {
+                        taken.push(a.ip());
+                    }
                     last = e;
                 }
             }
         }
-        if out.is_empty() { Err(last) } else { Ok(Listeners(out)) }
+        if addresses.len() > MAX_ADDRESSES {
+            let left: Vec<_> = addresses[MAX_ADDRESSES..].iter().map(SocketAddr::ip).collect();
+            base::log!(
+                Info,
+                "more than {MAX_ADDRESSES} addresses: not listening on {left:?}; MPI_CONNECT_IFACE chooses"
+            );
+        }
+        let far = |ip: &IpAddr| !ip.is_loopback();
+        let heard_of = out.iter().any(|l| l.local_addr().is_ok_and(|a| far(&a.ip())));
+        match ports {
+            Some(range) if !taken.is_empty() && (out.is_empty() || !heard_of && taken.iter().any(far)) => {
+                Err(ListenError::RangeTaken(range, taken))
+            }
+            _ if out.is_empty() => Err(ListenError::System(last)),
+            _ => Ok(Listeners(out)),
+        }
+    }
+
+    /// Listens at one more address; which listener that is. Port 0 is any of `ports`.
+    pub fn add(&mut self, address: SocketAddr, ports: Option<PortRange>) -> io::Result<usize> {
+        let ports = if address.port() == 0 { ports } else { Some(PortRange(address.port(), address.port())) };
+        self.0.push(bind(address, ports)?);
+        Ok(self.0.len() - 1)
     }
 
     /// Listens nowhere.
@@ -124,7 +177,8 @@ mod tests {
         let mut ports: Vec<_> = held.iter().flat_map(|l| l.addresses()).map(|a| a.port()).collect();
         ports.sort_unstable();
         assert_eq!(ports, [23_110, 23_111]);
-        assert!(Listeners::open(&a, Some(range)).is_err());
+        let Err(e) = Listeners::open(&a, Some(range)) else { panic!("a third process got a port") };
+        assert!(e.to_string().contains("23110-23111"), "{e}");
     }
 
     #[test]

@@ -7,13 +7,14 @@ mod dial;
 mod hello;
 mod ifaces;
 mod listen;
+mod order;
 mod socket;
 
 pub use accept::{Arrived, HANDSHAKE_LIMIT, Halfway};
 pub use contact::{Contact, MAX_ADDRESSES};
 pub use dial::{Outcome, Race, Refusal};
 pub use hello::{HELLO_ACK_LEN, HELLO_LEN, Hello, HelloAck, Status};
-pub use ifaces::{IfaceError, choose};
-pub use listen::{Listeners, PortRange, own_contact};
-pub use socket::Socket;
-use socket::{is_connected, start_connect};
+pub use ifaces::{IfaceError, Own, choose, own};
+pub use listen::{ListenError, Listeners, PortRange, own_contact};
+pub use order::{is_link_local, ways};
+pub use socket::{Socket, is_connected, start_connect};

@@ -1,0 +1,112 @@
+//! At which of its addresses a process is dialled, and in which order.
+//!
+//! Pure. Used by the node before each race. Invariant: what can only lead back to this machine is not dialled for a
+//! process of another one.
+
+use super::{Contact, Own};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+/// Addresses of one race; link-local ones are many where both sides have many links.
+const MOST: usize = 64;
+
+/// Whether an address means something on one link only.
+pub fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+/// The addresses of `contact` as this machine dials them. `own`: what this machine has; `host`: its number.
+///
+/// First where it answered last (`worked`); then loopback, for those on this host; what shares a network with us; all
+/// else; what is link-local. The scope in a link-local address is its owner's number for the link: here the link may be
+/// any of ours.
+pub fn ways(contact: &Contact, host: [u8; 16], own: &[Own], worked: Option<SocketAddr>) -> Vec<SocketAddr> {
+    let unknown = [0; 16];
+    let near = contact.host == host && host != unknown;
+    let far = contact.host != host && contact.host != unknown && host != unknown;
+    let mut out: Vec<(u8, SocketAddr)> = Vec::new();
+    for &address in &contact.addresses {
+        let ip = address.ip();
+        let ours = ip.is_loopback() || own.iter().any(|o| o.address.ip() == ip && !is_link_local(ip));
+        match address {
+            _ if far && ours => continue,
+            SocketAddr::V6(v6) if is_link_local(ip) && !near => {
+                out.extend(links(own).map(|scope| (3, on_link(v6, scope))));
+            }
+            _ if ip.is_loopback() => out.push((if near { 0 } else { 4 }, address)),
+            _ if is_link_local(ip) => out.push((3, address)),
+            _ if own.iter().any(|o| o.running && o.is_neighbour(ip)) => out.push((1, address)),
+            _ => out.push((2, address)),
+        }
+    }
+    out.sort_by_key(|(rank, address)| (Some(*address) != worked, *rank));
+    out.truncate(MOST);
+    out.into_iter().map(|(_, address)| address).collect()
+}
+
+/// Links of ours on which there are link-local addresses; those that work first.
+fn links(own: &[Own]) -> impl Iterator<Item = u32> {
+    let mut scopes: Vec<(bool, u32)> = own
+        .iter()
+        .filter_map(|o| match o.address {
+            SocketAddr::V6(v6) if is_link_local(o.address.ip()) => Some((!o.running, v6.scope_id())),
+            _ => None,
+        })
+        .collect();
+    scopes.sort_unstable();
+    scopes.dedup();
+    scopes.into_iter().map(|(_, scope)| scope)
+}
+
+fn on_link(address: SocketAddrV6, scope: u32) -> SocketAddr {
+    let ip: Ipv6Addr = *address.ip();
+    SocketAddrV6::new(ip, address.port(), 0, scope).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: [u8; 16] = [1; 16];
+    const THEM: [u8; 16] = [2; 16];
+
+    fn mine(text: &str, bits: u8) -> Own {
+        Own { bits, ..Own::at("eth0", text.parse().unwrap()) }
+    }
+
+    fn machine() -> Vec<Own> {
+        let mut all = vec![mine("127.0.0.1:0", 8), mine("172.17.0.1:0", 16), mine("10.1.0.7:0", 16)];
+        all.push(mine("[fe80::7%3]:0", 64));
+        all.push(Own { name: "eth1".into(), ..mine("[fe80::8%5]:0", 64) });
+        all
+    }
+
+    fn dialled(host: [u8; 16], addresses: &[&str], worked: Option<&str>) -> Vec<String> {
+        let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
+        let contact = Contact { process: [7; 16], host, addresses };
+        let worked = worked.map(|a| a.parse().unwrap());
+        ways(&contact, US, &machine(), worked).iter().map(SocketAddr::to_string).collect()
+    }
+
+    #[test]
+    fn what_leads_back_here_is_not_dialled() {
+        let all = ["172.17.0.1:5", "192.0.2.1:5", "10.1.0.9:5", "127.0.0.1:5", "[::1]:5"];
+        assert_eq!(dialled(THEM, &all, None), ["10.1.0.9:5", "192.0.2.1:5"]);
+        assert_eq!(dialled(THEM, &all, Some("192.0.2.1:5")), ["192.0.2.1:5", "10.1.0.9:5"]);
+        // It is this host: everything leads there.
+        assert_eq!(dialled(US, &all, None), ["127.0.0.1:5", "[::1]:5", "172.17.0.1:5", "10.1.0.9:5", "192.0.2.1:5"]);
+        // It may be this host.
+        assert_eq!(dialled([0; 16], &["127.0.0.1:5", "192.0.2.1:5"], None), ["192.0.2.1:5", "127.0.0.1:5"]);
+        assert!(dialled(THEM, &["127.0.0.1:5"], None).is_empty());
+    }
+
+    #[test]
+    fn a_link_local_address_is_tried_on_every_link_of_ours() {
+        let theirs = "[fe80::99%88]:5";
+        assert_eq!(dialled(THEM, &[theirs, "10.1.0.9:5"], None), ["10.1.0.9:5", "[fe80::99%3]:5", "[fe80::99%5]:5"]);
+        assert_eq!(dialled(THEM, &[theirs], Some("[fe80::99%5]:5")), ["[fe80::99%5]:5", "[fe80::99%3]:5"]);
+        assert_eq!(dialled(US, &["[fe80::7%3]:5"], None), ["[fe80::7%3]:5"]);
+    }
+}
