@@ -1,6 +1,7 @@
 //! Jobs that find each other through naming servers.
 
-use c_tests::{Done, Job, Launch, Mpi, Scene, command, wait_until};
+use c_tests::ports::{self, By};
+use c_tests::{Done, Job, Launch, Library, Mpi, Scene, command, wait_until};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
@@ -136,6 +137,24 @@ fn a_killed_job_is_followed() {
         scene.pass(jobs, LIMIT);
         gave_back(&scene, &url);
         end(&scene, server);
+    }
+}
+
+/// MPI's own ports, published by several ranks and looked up by several.
+#[test]
+fn published_ports_are_found() {
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("ports of {} published for {} by two naming servers", a.name, b.name));
+        let (first, one) = serve(&scene, "3");
+        let (second, other) = serve(&scene, "3");
+        let url = format!("tcp://{one},{other}");
+        let pair = ports::pair(&scene, a, b, By::Name, Library::Preloaded);
+        let jobs = pair.map(|launch| scene.start(launch.env("MPI_CONNECT_NAMING", &url)));
+        scene.pass(jobs, LIMIT);
+        for server in [first, second] {
+            let done = end(&scene, server);
+            scene.require(done.stderr.contains("' is released"), "each server knew the names");
+        }
     }
 }
 
