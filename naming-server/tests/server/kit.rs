@@ -62,10 +62,12 @@ fn holder(url: &str, name: &str) {
 
 /// Holds a name, and has a child that drops its copy and lives on.
 fn forks(url: &str, name: &str) {
-    let claim = naming::open(url).unwrap().claim(&record(name)).unwrap();
-    // SAFETY: the child only drops what needs no lock, writes, and sleeps.
+    let store = naming::open(url).unwrap();
+    let claim = store.claim(&record(name)).unwrap();
+    // SAFETY: the child only drops what needs no lock, asks what answers without one, writes, and sleeps.
     if let ForkResult::Child = unsafe { fork() }.unwrap() {
         drop(claim);
+        assert!(store.lookup(Kind::Job, name).is_err(), "the connection is the parent's");
         say(&std::process::id().to_string());
     }
     sleep(LIMIT * 3);
