@@ -187,8 +187,11 @@ static void left_alone(void)
     int handle, word = 0;
     errors_return();
     MPI_Comm inter = join(arg[0], arg[1], &handle);
+    double start = kit_ms();
+    MPI_Send(&word, 1, MPI_INT, 0, 0, inter); /* it may be dead by now */
     int code = MPI_Recv(&word, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE);
     CHECK(code != MPI_SUCCESS, "received from a dead job");
+    printf("TOLD %.1f\n", (kit_ms() - start) / 1e3);
     MPI_Comm_free(&inter);
 }
 
@@ -284,6 +287,45 @@ static void orphan(void)
     OK(MPI_Conn_remove(handle));
 }
 
+/* `unreachable NAME WORDS WORDS`: this job cannot listen. Those who know why say it. */
+static void unreachable(void)
+{
+    int handle, told, any = 0;
+    char text[MPI_MAX_ERROR_STRING + 1] = "";
+    errors_return();
+    int code = MPI_Conn_register(arg[0], MPI_COMM_WORLD, &handle);
+    CHECK(code != MPI_SUCCESS, "registered");
+    snprintf(text, sizeof text, "%s", kit_error(code));
+    told = strstr(text, arg[1]) && strstr(text, arg[2]);
+    CHECK(told || strstr(text, "says why"), "%s", text);
+    OK(MPI_Allreduce(&told, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD));
+    CHECK(any, "nobody says why");
+}
+
+/* `told MINE THEIRS WORDS WORDS`: the other is there, and cannot be reached. */
+static void told(void)
+{
+    int handle, class;
+    MPI_Comm inter = MPI_COMM_NULL;
+    errors_return();
+    OK(MPI_Conn_register(arg[0], MPI_COMM_WORLD, &handle));
+    int code = MPI_Conn_intercomm_create(handle, arg[1], &inter);
+    kit_fails_saying(__FILE__, __LINE__, "MPI_Conn_intercomm_create", code, (const char *[]){arg[1], arg[2], arg[3], NULL});
+    OK(MPI_Conn_error_class(MPI_CONN_ERR_TIMEOUT, &class));
+    SAME(kit_class(code), class);
+    OK(MPI_Conn_remove(handle));
+}
+
+/* `lingers MINE THEIRS`: joins, and does nothing until it is killed. */
+static void lingers(void)
+{
+    int handle, word;
+    MPI_Comm inter = join(arg[0], arg[1], &handle);
+    OK(MPI_Recv(&word, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE));
+    kit_write(kit_path("lingers"), "");
+    for (;;) pause();
+}
+
 /* `joins MINE THEIRS`: nothing but one word each way. */
 static void joins(void)
 {
@@ -304,6 +346,7 @@ static const struct {
     {"nowhere", nowhere, 1},       {"half-set", half_set, 3}, {"fatal", fatal, 0},       {"fatal-send", fatal_send, 2},
     {"left-alone", left_alone, 2}, {"inherits", inherits, 2}, {"leaves", leaves, 2},     {"stays", stays, 2},
     {"orphan", orphan, 3},         {"joins", joins, 2},         {"abort-send", abort_send, 2},
+    {"unreachable", unreachable, 3}, {"told", told, 4},         {"lingers", lingers, 2},
 };
 
 int main(int argc, char **argv)

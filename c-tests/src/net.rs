@@ -138,13 +138,26 @@ impl TwoHosts {
         self.ip(host, &format!("addr add {address} dev {link}"))
     }
 
+    /// Interfaces that look useful, each with an address in a network of its own, and lead nowhere. `arp`: not even by
+    /// their looks would they lead anywhere, like `dummy0`.
+    pub fn strays(&self, host: usize, count: usize, arp: bool) -> Result<(), String> {
+        let mut lines = String::new();
+        let arp = if arp { "on" } else { "off" };
+        for n in 0..count {
+            let last = host + 1;
+            lines += &format!("link add pad{n} type veth peer name pad{n}-end\nlink set pad{n}-end up\n");
+            lines += &format!("link set pad{n} up arp {arp}\naddr add 10.{n}.0.{last}/24 dev pad{n}\n");
+        }
+        self.ip_batch(host, &lines)
+    }
+
     /// `ip` on host 0 or 1.
     pub fn ip(&self, host: usize, words: &str) -> Result<(), String> {
         ip(&format!("-n {} {words}", self.names[host]))
     }
 
     /// Many of them at once: one `ip` command a line.
-    pub fn ip_batch(&self, host: usize, lines: &str) -> Result<(), String> {
+    fn ip_batch(&self, host: usize, lines: &str) -> Result<(), String> {
         run(Command::new("ip").args(["-n", &self.names[host], "-batch", "-"]), lines)
     }
 
@@ -194,7 +207,25 @@ impl Drop for TwoHosts {
     }
 }
 
+/// What the system says where there are no rights, or no such thing in the kernel. Anything else is a mistake.
+const CANNOT: [&str; 6] = [
+    "Operation not permitted",
+    "Permission denied",
+    "Unknown device type",
+    "No such device",
+    "os error 2",
+    "not supported",
+];
+
 /// The hosts, or a printed reason why there are none.
+#[track_caller]
 pub fn or_skip(made: Result<TwoHosts, String>) -> Option<TwoHosts> {
-    made.inspect_err(|why| println!("SKIPPED: no network namespaces, or no firewall in them: {why}")).ok()
+    match made {
+        Ok(hosts) => Some(hosts),
+        Err(why) if CANNOT.iter().any(|cannot| why.contains(cannot)) => {
+            println!("SKIPPED: no such network here: {why}");
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
 }

@@ -1,8 +1,8 @@
 //! Firewalls between the jobs: only one side may dial, or only some ports are open. Each forbids by silence, by a reset, and
 //! by ICMP.
 
-use c_tests::net::{TwoHosts, Verdict, or_skip};
-use c_tests::{Done, Figure, Job, Launch, Mpi, Scene};
+use c_tests::net::{ADDRESSES, TwoHosts, Verdict, or_skip};
+use c_tests::{Done, Figure, Job, Launch, Mpi, Scene, wait_until};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -23,10 +23,9 @@ fn start(scene: &Scene, hosts: &TwoHosts, (a, b): (&Mpi, &Mpi), sender: usize, s
     [start(0, a, 3, ["air", "ocean"]), start(1, b, 2, ["ocean", "air"])]
 }
 
-/// What took longest, of both jobs.
-fn took(done: &[Done; 2]) -> String {
-    let times = |d: &Done| d.lines("TOOK").map(|l| l.trim_end_matches(" ms").replace(' ', ": ")).collect::<Vec<_>>();
-    done[1].title.clone() + " " + &times(&done[1]).join(", ")
+/// What the listening job says about how long it took.
+fn took(done: &Done) -> String {
+    done.lines("TOOK").map(|l| l.trim_end_matches(" ms")).collect::<Vec<_>>().join(", ")
 }
 
 const FIRST: [&str; 6] = ["asks-late", "waits", "any", "tests", "iprobes", "computes"];
@@ -34,14 +33,17 @@ const FIRST: [&str; 6] = ["asks-late", "waits", "any", "tests", "iprobes", "comp
 /// Host 0 lets nobody in, so the jobs meet by what it dials itself. Whoever speaks first, and however the other listens.
 fn one_way(sender: usize) {
     let who = ["the side that may dial", "the side that may not dial"][sender];
-    let mut figure = Figure::new(&format!("71-one-way-{sender}"), format!("one side may dial; {who} speaks first; ms"));
+    let mut figure = Figure::new(
+        &format!("71-one-way-{sender}"),
+        format!("one side may dial, {who} speaks first; how long the other takes, in ms"),
+    );
     for (verdict, pair) in Verdict::ALL.into_iter().zip(pairs().collect::<Vec<_>>().into_iter().cycle()) {
         let Some(hosts) = or_skip(TwoHosts::linked().and_then(|h| h.firewall(0, "", verdict).map(|()| h))) else {
             return figure.line("SKIPPED: no network namespaces, or no firewall in them");
         };
         let scene = Scene::new(format!("{who} speaks first, {verdict:?}, {} and {}", pair.0.name, pair.1.name));
         let done = scene.pass(start(&scene, &hosts, pair, sender, &FIRST), LIMIT);
-        figure.line(format!("{verdict:?}: {}", took(&done)));
+        figure.line(format!("{verdict:?}: {}", took(&done[1 - sender])));
     }
 }
 
@@ -66,5 +68,128 @@ fn finalize_right_after_a_send_by_the_side_that_may_not_dial() {
         };
         let scene = Scene::new(format!("finalize after a send, {verdict:?}, {} and {}", pair.0.name, pair.1.name));
         scene.pass(start(&scene, &hosts, pair, 1, &["finalized"]), LIMIT);
+    }
+}
+
+/// The ports that both jobs listened on, of all ranks.
+fn ports(done: &[Done; 2]) -> Vec<u16> {
+    done.iter().flat_map(|d| d.lines("PORT").map(|p| p.parse().expect("a port")).collect::<Vec<_>>()).collect()
+}
+
+/// A firewall that lets a few ports through, both ways.
+fn through(range: &str, verdict: Verdict) -> Result<TwoHosts, String> {
+    let hosts = TwoHosts::linked()?;
+    (0..2).try_for_each(|host| hosts.firewall(host, &format!("tcp dport {range}"), verdict))?;
+    Ok(hosts)
+}
+
+fn in_range(range: &str, verdict: Verdict, (a, b): (&Mpi, &Mpi), ranks: [usize; 2]) {
+    let Some(hosts) = or_skip(through(range, verdict)) else { return };
+    let scene = Scene::new(format!("ports {range}, {verdict:?}, {} and {}", a.name, b.name));
+    let start = |host: usize, mpi, names: [&str; 2]| {
+        let side = host.to_string();
+        let launch = Launch::new(mpi, ranks[host], "reach", &[names[0], names[1], &side, "1", "waits", "any"]);
+        let launch = launch.env("MPI_CONNECT_IFACE", "live0").env("MPI_CONNECT_PORTRANGE", range);
+        scene.start(launch.within(&hosts.on(host)))
+    };
+    let done = scene.pass([start(0, a, ["air", "ocean"]), start(1, b, ["ocean", "air"])], LIMIT);
+    let (low, high) = range.split_once('-').unwrap_or((range, range));
+    let range: std::ops::RangeInclusive<u16> = low.parse().expect("a port")..=high.parse().expect("a port");
+    let ports = ports(&done);
+    scene.require(ports.len() == ranks[0] + ranks[1], &format!("{ports:?} for {ranks:?} ranks"));
+    scene.require(ports.iter().all(|p| range.contains(p)), &format!("{ports:?} are not all in {range:?}"));
+}
+
+/// One port is enough for one rank on each host.
+#[test]
+fn a_chosen_port_ompi_12339() {
+    for pair in pairs() {
+        in_range("8445", Verdict::Drop, pair, [1, 1]);
+    }
+}
+
+/// As many ports as ranks: each process needs one, and no more.
+#[test]
+fn six_ports_ompi_7130() {
+    for (pair, verdict) in pairs().zip([Verdict::Reset, Verdict::Drop].into_iter().cycle()) {
+        in_range("8445-8450", verdict, pair, [3, 2]);
+        in_range("8445-8447", verdict, pair, [3, 2]);
+    }
+}
+
+/// Fewer ports than ranks on one host: an error that says so, on every rank, at once.
+#[test]
+fn too_few_ports_ompi_7246() {
+    let Some(hosts) = or_skip(TwoHosts::linked()) else { return };
+    for iface in ["live0", "all"] {
+        let start = |scene: &Scene, (a, _): &(&'static Mpi, &'static Mpi)| {
+            let launch = Launch::new(a, 3, "bad", &["unreachable", "air", "8445-8446", "one of its own"]);
+            let launch = launch.env("MPI_CONNECT_IFACE", iface).env("MPI_CONNECT_PORTRANGE", "8445-8446");
+            [scene.start(launch.within(&hosts.on(0)))]
+        };
+        // One after the other: they share the ports.
+        for pair in pairs() {
+            let title = |(a, _): &(&Mpi, &Mpi)| format!("too few ports, {iface}, {}", a.name);
+            Scene::at_once([pair], title, start, LIMIT);
+        }
+    }
+}
+
+/// Neither may dial the other: both are told what they have tried, and why it came to nothing.
+#[test]
+fn both_are_told_what_was_tried_ompi_12508() {
+    for (verdict, why) in [
+        (Verdict::Drop, "no answer"),
+        (Verdict::Reset, "refused"),
+        (Verdict::Unreachable, "refused"),
+        (Verdict::Prohibited, "No route to host"),
+    ] {
+        let Some(hosts) = or_skip(through("1", verdict)) else { return };
+        let start = |scene: &Scene, (a, b): &(&'static Mpi, &'static Mpi)| {
+            let start = |host: usize, mpi, names: [&str; 2], ports: [&str; 2]| {
+                let tried = format!("{}:{} {why}", ADDRESSES[1 - host], ports[1]);
+                let own = format!("nor did it come to {}:{}", ADDRESSES[host], ports[0]);
+                let launch = Launch::new(mpi, 1, "bad", &["told", names[0], names[1], &tried, &own]);
+                let launch = launch.env("MPI_CONNECT_IFACE", "live0").env("MPI_CONNECT_PORTRANGE", ports[0]);
+                scene.start(launch.env("MPI_CONNECT_TIMEOUT", "3").within(&hosts.on(host)))
+            };
+            [start(0, a, ["air", "ocean"], ["4001", "4002"]), start(1, b, ["ocean", "air"], ["4002", "4001"])]
+        };
+        for pair in pairs().take(1) {
+            let title = |(a, b): &(&Mpi, &Mpi)| format!("neither may dial, {verdict:?}, {} and {}", a.name, b.name);
+            Scene::at_once([pair], title, start, LIMIT);
+        }
+    }
+}
+
+/// A killed job is noticed: at once by those who may dial it, and by the others since it does not come again.
+#[test]
+fn the_death_of_a_job_is_noticed() {
+    let mut figure = Figure::new("72-one-way-kill", "one side may dial, a job is killed: s until the other is told");
+    // Each with hosts of its own.
+    let mut cases = Vec::new();
+    for (verdict, victim) in [(Verdict::Drop, 1), (Verdict::Drop, 0), (Verdict::Reset, 0)] {
+        let Some(hosts) = or_skip(TwoHosts::linked().and_then(|h| h.firewall(0, "", verdict).map(|()| h))) else {
+            return figure.line("SKIPPED: no network namespaces, or no firewall in them");
+        };
+        cases.push((verdict, victim, hosts));
+    }
+    let (a, b) = pairs().next().expect("a pair");
+    let kill = |scene: &Scene, (_, victim, hosts): &(Verdict, usize, TwoHosts)| {
+        let survivor = 1 - *victim;
+        let start = |mpi, host: usize, words: &[&str]| {
+            let launch = Launch::new(mpi, 1, "bad", words).env("MPI_CONNECT_IFACE", "live0");
+            scene.start(launch.within(&hosts.on(host)))
+        };
+        let _victim = start(a, *victim, &["lingers", "air", "ocean"]);
+        let job = start(b, survivor, &["left-alone", "ocean", "air"]);
+        scene.require(wait_until(LIMIT, || scene.path("lingers").exists()), "not joined");
+        scene.kill("lingers");
+        [job]
+    };
+    let title = |(verdict, victim, _): &(Verdict, usize, TwoHosts)| format!("job {victim} is killed, {verdict:?}");
+    for ((verdict, victim, _), [done]) in Scene::at_once(cases, title, kill, LIMIT) {
+        let who = ["the only one that could dial", "one that may be dialled"][victim];
+        figure.line(format!("{who}, {verdict:?}: {}", done.lines("TOLD").next().unwrap_or("?")));
     }
 }

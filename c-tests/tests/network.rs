@@ -1,8 +1,8 @@
 //! Each job on a network of its own, with interfaces that lead nowhere beside the one that works.
 
-use c_tests::net::{TwoHosts, or_skip};
-use c_tests::{Figure, Launch, Mpi, Scene};
-use std::time::Duration;
+use c_tests::net::{ADDRESSES, ADDRESSES_6, TwoHosts, or_skip};
+use c_tests::{Figure, Job, Launch, Mpi, Scene, wait_until};
+use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -42,4 +42,205 @@ fn loopback_only_unless_asked() {
         [start(0, a, ["air", "ocean"]), start(1, b, ["ocean", "air"])]
     };
     Scene::at_once(Mpi::couples(), |(a, b)| format!("loopback only, {} and {}", a.name, b.name), start, LIMIT);
+}
+
+/// Jobs that go through `sections` of the program `reach`, on every address of their hosts unless told otherwise.
+fn reach(scene: &Scene, hosts: &TwoHosts, (a, b): (&Mpi, &Mpi), interfaces: &str, sections: &[&str]) -> [Job; 2] {
+    let start = |host: usize, mpi, ranks, names: [&str; 2]| {
+        let arguments = [&[names[0], names[1], ["0", "1"][host], "0"], sections].concat();
+        let launch = Launch::new(mpi, ranks, "reach", &arguments).env("MPI_CONNECT_IFACE", interfaces);
+        scene.start(launch.within(&hosts.on(host)))
+    };
+    [start(0, a, 2, ["air", "ocean"]), start(1, b, 3, ["ocean", "air"])]
+}
+
+/// Two pairs of MPIs at most come together on hosts of this kind, and talk.
+fn come_together(what: &str, made: Result<TwoHosts, String>, interfaces: &str) {
+    let Some(hosts) = or_skip(made) else { return };
+    for pair in Mpi::couples().step_by(2) {
+        let scene = Scene::new(format!("{what}, {} and {}", pair.0.name, pair.1.name));
+        let [done, _] = scene.pass(reach(&scene, &hosts, pair, interfaces, &["waits", "tests"]), LIMIT);
+        println!("   {}", done.lines("TOOK").collect::<Vec<_>>().join(", "));
+    }
+}
+
+/// A network without IPv4.
+#[test]
+fn ipv6_only_ompi_1585() {
+    come_together("IPv6 only", TwoHosts::joined().and_then(|h| h.address_6().map(|()| h)), "all");
+}
+
+/// Nothing but link-local addresses, on links that have other numbers on either host, one of which leads nowhere.
+#[test]
+fn link_local_only_libfabric_5466() {
+    let made = || {
+        let hosts = TwoHosts::apart()?;
+        for n in 0..3 {
+            hosts.ip(0, &format!("link add pad{n} type bridge"))?;
+        }
+        hosts.join("live0")?;
+        for host in 0..2 {
+            hosts.stray(host, "dead0", &format!("fe80::dead:{}/64 nodad", host + 1))?;
+            hosts.ip(host, &format!("addr add fe80::{}/64 dev live0 nodad", host + 1))?;
+        }
+        Ok(hosts)
+    };
+    come_together("link-local only", made(), "all");
+    come_together("link-local only, by name", made(), "live0");
+}
+
+/// Both kinds of addresses, of which one kind's packets vanish.
+#[test]
+fn one_of_two_protocols_is_a_black_hole_ompi_6960() {
+    for kind in ["ipv4", "ipv6"] {
+        let made = || {
+            let hosts = TwoHosts::linked()?;
+            hosts.address_6()?;
+            for host in 0..2 {
+                let rule = format!("iifname \"live0\" meta nfproto {kind} meta l4proto tcp drop");
+                let chain = format!("chain in {{\ntype filter hook input priority 0\n{rule}\n}}");
+                hosts.nft(host, &format!("table inet hole {{\n{chain}\n}}\n"))?;
+            }
+            Ok(hosts)
+        };
+        come_together(&format!("{kind} vanishes"), made(), "all");
+    }
+}
+
+/// `docker0` has the same address on both hosts, and behind it, at the very port, another job of ours listens.
+#[test]
+fn docker0_chosen_ompi_6377() {
+    let Some(hosts) = or_skip(TwoHosts::misled()) else { return };
+    for pair in Mpi::couples().step_by(2) {
+        let scene = Scene::new(format!("docker0 with another job behind it, {} and {}", pair.0.name, pair.1.name));
+        let start = |host: usize, mpi, range: &str, names: [&str; 2]| {
+            let launch = Launch::new(mpi, 1, "reach", &[names[0], names[1], ["0", "1"][host], "0", "waits", "tests"]);
+            let launch = launch.env("MPI_CONNECT_IFACE", "all,!lo").env("MPI_CONNECT_PORTRANGE", range);
+            scene.start(launch.within(&hosts.on(host)))
+        };
+        // Each host has one rank of either pair, and both use the same two ports there.
+        let jobs = [
+            start(0, pair.0, "7001", ["air", "ocean"]),
+            start(0, pair.1, "7002", ["sea", "sky"]),
+            start(1, pair.1, "7002", ["ocean", "air"]),
+            start(1, pair.0, "7001", ["sky", "sea"]),
+        ];
+        scene.pass(jobs, LIMIT);
+    }
+}
+
+/// An address with a network of its own, reached by a route.
+#[test]
+fn point_to_point() {
+    let made = || {
+        let hosts = TwoHosts::joined()?;
+        for host in 0..2 {
+            hosts.ip(host, &format!("addr add 10.99.0.{}/32 peer 10.99.0.{} dev live0", host + 1, 2 - host))?;
+        }
+        Ok(hosts)
+    };
+    come_together("point to point", made(), "live0");
+}
+
+/// A tunnel, whose interface has no hardware address, over a link that may not be used itself.
+#[test]
+fn over_a_tunnel() {
+    let made = || {
+        let hosts = TwoHosts::linked()?;
+        for host in 0..2 {
+            let (mine, other) = (ADDRESSES[host], ADDRESSES[1 - host]);
+            hosts.ip(host, &format!("tunnel add tun7 mode ipip local {mine} remote {other}"))?;
+            hosts.ip(host, &format!("addr add 10.99.1.{}/32 peer 10.99.1.{} dev tun7", host + 1, 2 - host))?;
+            hosts.ip(host, "link set tun7 up")?;
+        }
+        Ok(hosts)
+    };
+    come_together("a tunnel", made(), "all,!live0");
+}
+
+/// Forty interfaces that lead nowhere, all listed before the one that works; those of either host seem to be neighbours of
+/// the other's. The right one is known by the others' being of no use, or by the route that leads out.
+#[test]
+fn many_interfaces_ompi_4963() {
+    for arp in [false, true] {
+        let made = || {
+            let hosts = TwoHosts::apart()?;
+            (0..2).try_for_each(|host| hosts.strays(host, 40, arp))?;
+            hosts.join("live0")?;
+            hosts.address_6()?;
+            if arp {
+                (0..2).try_for_each(|host| {
+                    hosts.ip(host, &format!("-6 route add default via {} dev live0", ADDRESSES_6[1 - host]))
+                })?;
+            }
+            Ok(hosts)
+        };
+        come_together(
+            &format!("forty useless interfaces{}", if arp { ", a default route" } else { "" }),
+            made(),
+            "all",
+        );
+    }
+}
+
+/// Interfaces that are down, have no carrier, or have an address that is not to be used any more.
+#[test]
+fn dead_interfaces() {
+    let made = || {
+        let hosts = TwoHosts::misled()?;
+        for host in 0..2 {
+            hosts.stray(host, "down0", &format!("10.66.0.{}/24", host + 1))?;
+            hosts.ip(host, "link set down0 down")?;
+            hosts.stray(host, "plug0", &format!("10.67.0.{}/24", host + 1))?;
+            hosts.ip(host, "link set plug0-end down")?;
+            hosts.ip(host, &format!("addr add fd77:99::{}/64 dev live0 nodad preferred_lft 0", host + 1))?;
+        }
+        Ok(hosts)
+    };
+    come_together("dead interfaces", made(), "all");
+}
+
+/// By name, address, prefix, list, and by what is left out; and an error that tells what there is.
+#[test]
+fn interfaces_are_chosen_ompi_6240() {
+    for choice in
+        ["live0", "10.77.31.1,10.77.31.2,lo", "10.77.0.0/16,docker0", "!docker0,!dead0", "all,!172.16.0.0/12,!eth7"]
+    {
+        let Some(hosts) = or_skip(TwoHosts::misled()) else { return };
+        let pair = Mpi::couples().next().expect("a pair");
+        let scene = Scene::new(format!("MPI_CONNECT_IFACE={choice}, {} and {}", pair.0.name, pair.1.name));
+        let start = |host: usize, mpi, names: [&str; 2]| {
+            // Each names its own address.
+            let choice = choice.replace("10.77.31.1,10.77.31.2", ADDRESSES[host]);
+            let launch = Launch::new(mpi, 1, "bad", &["joins", names[0], names[1]]).env("MPI_CONNECT_IFACE", &choice);
+            scene.start(launch.within(&hosts.on(host)))
+        };
+        scene.pass([start(0, pair.0, ["air", "ocean"]), start(1, pair.1, ["ocean", "air"])], LIMIT);
+    }
+    let Some(hosts) = or_skip(TwoHosts::misled()) else { return };
+    for (mpi, _) in Mpi::couples().step_by(2) {
+        let scene = Scene::new(format!("no such interface, {}", mpi.name));
+        let launch = Launch::new(mpi, 2, "bad", &["unreachable", "air", "'eth7'", "live0 (10.77.31.1"]);
+        scene.pass([scene.start(launch.env("MPI_CONNECT_IFACE", "eth7").within(&hosts.on(0)))], LIMIT);
+    }
+}
+
+/// A link that goes away for ten seconds in the middle of traffic, and comes back.
+#[test]
+fn a_link_that_comes_back() {
+    let Some(hosts) = or_skip(TwoHosts::linked()) else { return };
+    for pair in Mpi::couples().step_by(2) {
+        let scene = Scene::new(format!("the link goes away for 10 s, {} and {}", pair.0.name, pair.1.name));
+        let jobs = reach(&scene, &hosts, pair, "live0", &["lasts"]);
+        let moving = || (0..2).all(|side| scene.path(&format!("moving-{side}")).exists());
+        scene.require(wait_until(LIMIT, moving), "no traffic");
+        hosts.ip(0, "link set live0 down").expect("a link");
+        std::thread::sleep(Duration::from_secs(10));
+        hosts.ip(0, "link set live0 up").expect("a link");
+        let back = Instant::now();
+        std::fs::write(scene.path("enough"), "").expect("a sign");
+        let [done, _] = scene.pass(jobs, LIMIT);
+        let rounds: Vec<_> = done.lines("ROUNDS").collect();
+        println!("   {} rounds; over {:.1} s after the link was back", rounds.concat(), back.elapsed().as_secs_f64());
+    }
 }

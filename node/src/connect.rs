@@ -34,8 +34,8 @@ const CALLER_LIMIT: Duration = Duration::from_secs(5);
 /// So long one may be refused, perhaps by a firewall, who had come to us and has lost the connection: longer than a kernel
 /// takes to tell the other side that it is lost, whereupon that comes again.
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
-/// Why there is nothing to dial.
-const ONLY_LOOPBACK: &str = "it listens on loopback alone, on another host (see its MPI_CONNECT_IFACE)";
+/// And so long it may be silent, when it closed the connection itself.
+const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// A HELLO of ours that is older does not stand in the way of theirs.
 const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
 /// Whoever spoke nonsense so often, on as many lanes, would go on for ever.
@@ -330,21 +330,18 @@ impl Core {
         self.end_dial(i);
         base::log!(Debug, "{:?}: {said}", self.pairs[i].remote);
         let left = failed.iter().any(|(_, why)| matches!(why, Refusal::NoMember));
-        let pair = &self.pairs[i];
-        let nobody = |why: &Refusal| {
-            use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
-            matches!(why, Refused | NoSuchProcess | OtherVersion | Foreign)
+        let least = match self.has_hung_up(i) {
+            _ if self.is_nowhere(i, &failed) => Sign::Sure,
+            true => Sign::Faint,
+            false => Sign::None,
         };
-        let by_all = pair.believes_refusals && !failed.is_empty() && failed.iter().all(|(_, why)| nobody(why));
-        let sign = failed.iter().map(|(a, why)| self.worth(i, *a, why)).max().unwrap_or(Sign::None);
-        let sign = if by_all { Sign::Sure } else { sign };
+        let sign = failed.iter().map(|(a, why)| self.worth(i, *a, why)).fold(least, Sign::max);
         let theirs = failed.iter().find_map(|(_, why)| match why {
             Refusal::Better(generation) => Some(*generation),
             _ => None,
         });
         match theirs {
             Some(generation) => self.yield_to(i, generation, now),
-            None if said.is_empty() => self.dial_failed(i, sign, left, ONLY_LOOPBACK, now),
             None => self.dial_failed(i, sign, left, &said, now),
         }
     }
@@ -370,7 +367,8 @@ impl Core {
             let since = now.duration_since(*pair.refused.get_or_insert(now));
             let enough = match sign {
                 Sign::Sure => pair.was_up || since >= REFUSE_LIMIT,
-                _ => since >= COME_BACK_LIMIT,
+                Sign::Weak => since >= COME_BACK_LIMIT,
+                Sign::Faint | Sign::None => since >= SILENCE_LIMIT,
             };
             if enough {
                 let gone = if left { Gone::Finished } else { Gone::Dead };
@@ -412,7 +410,7 @@ impl Core {
         lane.signs(|_, fd| self.watch.set(fd, Owner::Lane(i as u32), false));
         let shared = lane.shm().is_some();
         pair.lane = Some(Lane { lane, generation, brought: 0, writing: 0, taken: 1, dialling: Vec::new() });
-        (pair.lost, pair.refused) = (false, None);
+        (pair.lost, pair.closed, pair.refused) = (false, false, None);
         pair.was_shared |= shared;
         let again = std::mem::replace(&mut pair.was_up, true);
         let peer = pair.peer;

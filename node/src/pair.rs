@@ -70,6 +70,8 @@ pub struct Pair {
     pub wanted: bool,
     /// It had a lane and has none.
     pub lost: bool,
+    /// The other side has closed it.
+    pub closed: bool,
     /// Where it answered last.
     pub worked: Option<SocketAddr>,
     /// Where its last lane over TCP ended.
@@ -118,6 +120,7 @@ impl Pair {
             process: None,
             wanted: false,
             lost: false,
+            closed: false,
             worked: None,
             seen_at: None,
             trouble: String::new(),

@@ -10,6 +10,7 @@ use crate::watch::Owner;
 use crate::{InterId, PathRef};
 use engine::Source;
 use std::collections::{BTreeSet, HashSet};
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use transports::tcp::{Own, Refusal, Socket, is_connected, own, start_connect, ways};
@@ -28,6 +29,8 @@ const MOST_PROBED: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sign {
     None,
+    /// It had come to us, has closed the connection, and does not come again, though it would if it lived.
+    Faint,
     /// It has come from there, and is refused there: it is gone, or a firewall lets nobody in.
     Weak,
     Sure,
@@ -53,8 +56,9 @@ pub(crate) struct Reach {
 }
 
 struct Touch {
-    host: [u8; 16],
-    ip: IpAddr,
+    pair: usize,
+    serial: u64,
+    address: SocketAddr,
     socket: Socket,
     since: Instant,
 }
@@ -69,12 +73,19 @@ impl Core {
             reach.own = own().unwrap_or_default();
             reach.own_since = Some(now);
         }
-        ways(contact, self.contact.host, &reach.own, self.pairs[i].worked)
+        let worked = self.pairs[i].worked;
+        let mut ways = ways(contact, self.contact.host, &reach.own, worked);
+        // Where one process of a host could be reached, others can.
+        if contact.host != self.contact.host {
+            let key = |a: &SocketAddr| (Some(*a) != worked, !reach.proven.contains(&(contact.host, a.ip())));
+            ways.sort_by_key(key);
+        }
+        ways
     }
 
     // ---- what a refusal is worth
 
-    /// A dial has got through.
+    /// A dial of ours has got through.
     pub(crate) fn prove(&mut self, i: usize, address: SocketAddr) {
         let pair = &mut self.pairs[i];
         pair.worked = Some(address);
@@ -109,6 +120,19 @@ impl Core {
         }
     }
 
+    /// Whether the process, or its kernel, has closed the connection that it had dialled, and could not be dialled before.
+    pub(crate) fn has_hung_up(&self, i: usize) -> bool {
+        let pair = &self.pairs[i];
+        pair.closed && pair.seen_at.is_some_and(|seen| !self.is_proven(i, seen.ip()))
+    }
+
+    /// Whether a port is open at none of the addresses that its name tells. It was open before its name could be known.
+    pub(crate) fn is_nowhere(&self, i: usize, failed: &[(SocketAddr, Refusal)]) -> bool {
+        use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
+        let says_so = |why: &Refusal| matches!(why, Refused | NoSuchProcess | OtherVersion | Foreign);
+        self.pairs[i].believes_refusals && !failed.is_empty() && failed.iter().all(|(_, why)| says_so(why))
+    }
+
     /// A process of another host has come to us: does a dial of ours get through to it too? It is asked once for each
     /// host, while the process lives, since afterwards nobody could tell.
     pub(crate) fn touch(&mut self, i: usize) {
@@ -116,7 +140,8 @@ impl Core {
         let (Some(contact), Some(seen), true) = (&pair.contact, pair.seen_at, pair.lane.is_some()) else { return };
         let ip = seen.ip();
         let key = (contact.host, ip);
-        if contact.host == [0; 16] || self.is_proven(i, ip) || self.reach.touched.contains(&key) {
+        let asked = contact.host != [0; 16] && self.reach.touched.contains(&key);
+        if asked || self.is_proven(i, ip) {
             return;
         }
         let Some(address) = contact.addresses.iter().find(|a| a.ip() == ip) else { return };
@@ -128,24 +153,23 @@ impl Core {
         // That it fails says nothing.
         if let Ok(socket) = start_connect(address) {
             self.watch.set(&socket, Owner::Touch, true);
-            self.reach.touches.push(Touch { host: key.0, ip, socket, since: Instant::now() });
+            let serial = self.pairs[i].serial;
+            self.reach.touches.push(Touch { pair: i, serial, address, socket, since: Instant::now() });
         }
     }
 
     pub(crate) fn step_touches(&mut self, now: Instant) {
-        let Reach { touches, proven, .. } = &mut self.reach;
-        touches.retain(|touch| {
-            let state = is_connected(&touch.socket);
-            if state.is_ok() {
-                proven.insert((touch.host, touch.ip));
+        for touch in std::mem::take(&mut self.reach.touches) {
+            match is_connected(&touch.socket) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock && now.duration_since(touch.since) < TOUCH_LIMIT => {
+                    self.reach.touches.push(touch);
+                    continue;
+                }
+                Ok(()) if self.pairs[touch.pair].serial == touch.serial => self.prove(touch.pair, touch.address),
+                _ => (),
             }
-            let goes_on = state.is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock)
-                && now.duration_since(touch.since) < TOUCH_LIMIT;
-            if !goes_on {
-                self.watch.unset(&touch.socket);
-            }
-            goes_on
-        });
+            self.watch.unset(&touch.socket);
+        }
     }
 
     pub(crate) fn is_touching(&self) -> bool {
@@ -226,11 +250,17 @@ impl Core {
         if pair.lane.is_some() {
             return None;
         }
-        let now = match &pair.dial {
+        let mut said = match &pair.dial {
             Dial::Racing(race, _) => race.describe(),
-            _ => String::new(),
+            _ => pair.trouble.clone(),
         };
-        Some(if now.is_empty() { pair.trouble.clone() } else { now })
+        if let Some(contact) = &pair.contact
+            && contact.host != self.contact.host
+            && contact.addresses.iter().all(|a| a.ip().is_loopback())
+        {
+            said += " (it listens on loopback alone, on another host: see its MPI_CONNECT_IFACE)";
+        }
+        Some(said)
     }
 
     /// Why a leader is not connected, and where it could have come to; `None`: it is.

@@ -174,7 +174,9 @@ impl Core {
     fn lane_died(&mut self, i: usize) {
         let death = self.pairs[i].lane.as_ref().and_then(|l| l.lane.death());
         let why = death.map_or(String::new(), Death::to_string);
-        self.lane_lost(i, matches!(death, Some(Death::Malformed)), &why, Instant::now());
+        let (nonsense, closed) = (matches!(death, Some(Death::Malformed)), matches!(death, Some(Death::Closed)));
+        self.pairs[i].closed = closed;
+        self.lane_lost(i, nonsense, &why, Instant::now());
     }
 
     /// Carries what the engine puts out to the lanes, as far as they have room.

@@ -1,6 +1,7 @@
 //! MPI_Comm_accept and MPI_Comm_connect: collective over one communicator, of which the root does what concerns the world
 //! outside. Either all processes get an inter-communicator or all get an error.
 
+use super::call::{self, Calls, LOOK};
 use super::{Address, Info, Port, at, find, name, own_name, publish};
 use crate::abi::{self, Abi};
 use crate::conn::collective::{Team, agree, from_leader, gather_records, or_free, rank_and_size, split};
@@ -169,15 +170,23 @@ fn accept(
 ) -> Result<Agreement, Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     base::log!(Info, "waiting for somebody to connect to port {}", port.name);
+    let mut calls = Calls::new(node, port);
     loop {
+        let look = Instant::now() + LOOK;
+        let slice = deadline.map_or(look, |deadline| deadline.min(look));
         let closed = || Failure::new(Class::Port, format!("'{}' was closed while this call waited", port.name));
-        let come = wait_until(node, deadline, |core| {
+        let come = wait_until(node, Some(slice), |core| {
             if port.closed.load(Ordering::Relaxed) { Some(Err(closed())) } else { port.accept(core, offer).map(Ok) }
         });
-        let agreement = come.unwrap_or_else(|| {
-            let waited = timeout.unwrap_or_default().as_secs_f32();
-            Err(Failure::new(Class::Timeout, format!("waited {waited} s, and nobody connected to port {}", port.name)))
-        })?;
+        let Some(agreement) = come.transpose()? else {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let waited = timeout.unwrap_or_default().as_secs_f32();
+                let text = format!("waited {waited} s, and nobody connected to port {}", port.name);
+                return Err(Failure::new(Class::Timeout, text));
+            }
+            calls.answer(node);
+            continue;
+        };
         match joined::check(&agreement.remote, &is_ours) {
             Ok(()) => return Ok(agreement),
             // It finds the same; the next may be a better one.
@@ -199,7 +208,14 @@ fn connect(
     let (name, places) = (&offer.wanted, &port.contact.addresses);
     base::log!(Info, "connecting to port {name} at {places:?}");
     let fail = |what: String| Err(Failure::new(Class::Port, what));
-    match talk.until(node, "whoever accepts", offer, Some(Instant::now() + timeout), || true)? {
+    let mut call = None;
+    let ask_to_be_dialled = || {
+        if !node.with(|core| core.is_connected(path)) {
+            call.get_or_insert_with(|| call::post(node, me, offer.cookie, port));
+        }
+        true
+    };
+    match talk.until(node, "whoever accepts", offer, Some(Instant::now() + timeout), ask_to_be_dialled)? {
         Round::Agreed(agreement) => {
             joined::check(&agreement.remote, is_ours)?;
             Ok(agreement)

@@ -42,13 +42,15 @@ pub struct Own {
     pub running: bool,
     /// Nothing that is sent there goes anywhere: `dummy0`.
     pub dummy: bool,
+    /// A default route goes over it.
+    pub leads_out: bool,
 }
 
 impl Own {
     /// An ordinary one.
     pub fn at(name: &str, address: SocketAddr) -> Own {
         let bits = if address.is_ipv4() { 32 } else { 128 };
-        Own { name: name.into(), address, bits, running: true, dummy: false }
+        Own { name: name.into(), address, bits, running: true, dummy: false, leads_out: false }
     }
 
     fn new(i: &InterfaceAddress) -> Option<Own> {
@@ -63,7 +65,8 @@ impl Own {
         let dummy = has(InterfaceFlags::IFF_NOARP)
             && !has(InterfaceFlags::IFF_POINTOPOINT)
             && !has(InterfaceFlags::IFF_LOOPBACK);
-        Some(Own { name: i.interface_name.clone(), address, bits, running: has(InterfaceFlags::IFF_RUNNING), dummy })
+        let (running, name) = (has(InterfaceFlags::IFF_RUNNING), i.interface_name.clone());
+        Some(Own { name, address, bits, running, dummy, leads_out: false })
     }
 
     /// Whether `ip` is in this address's own network.
@@ -74,11 +77,10 @@ impl Own {
     /// Those that are more likely to lead to another host come first: only so many are made known.
     fn rank(&self) -> u8 {
         match self.address.ip() {
-            ip if ip.is_loopback() => 4,
-            _ if self.dummy => 3,
-            _ if !self.running => 2,
-            ip if is_link_local(ip) => 1,
-            _ => 0,
+            ip if ip.is_loopback() => 6,
+            _ if self.dummy => 5,
+            _ if !self.running => 4,
+            ip => u8::from(!self.leads_out) + 2 * u8::from(is_link_local(ip)),
         }
     }
 }
@@ -102,7 +104,27 @@ pub fn choose(setting: Option<&str>) -> Result<Vec<SocketAddr>, IfaceError> {
 /// Every address of every interface that is up.
 pub fn own() -> Result<Vec<Own>, IfaceError> {
     let all = getifaddrs().map_err(|e| IfaceError::System(e.to_string()))?;
-    Ok(all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP)).filter_map(|i| Own::new(&i)).collect())
+    let mut own: Vec<_> =
+        all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP)).filter_map(|i| Own::new(&i)).collect();
+    let read = |table| std::fs::read_to_string(table).unwrap_or_default();
+    let out = ways_out(&read("/proc/self/net/route"), &read("/proc/self/net/ipv6_route"));
+    own.iter_mut().for_each(|o| o.leads_out = out.contains(&o.name));
+    Ok(own)
+}
+
+/// The interfaces that default routes go over, from the kernel's tables of routes.
+fn ways_out(v4: &str, v6: &str) -> Vec<String> {
+    let of = |table: &str, is_default: fn(&[&str]) -> bool, name: usize| {
+        let fields = |line: &str| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            is_default(&fields).then(|| fields.get(name).map(|n| n.to_string()))?
+        };
+        table.lines().filter_map(fields).collect::<Vec<_>>()
+    };
+    let mut out = of(v4, |f| f.get(1) == Some(&"00000000") && f.get(7) == Some(&"00000000"), 0);
+    // Loopback has one that rejects.
+    out.extend(of(v6, |f| f.get(1) == Some(&"00") && f.get(9) != Some(&"lo"), 9));
+    out
 }
 
 fn pick(setting: Option<&str>, own: &[Own]) -> Result<Vec<SocketAddr>, IfaceError> {
@@ -231,8 +253,23 @@ mod tests {
         all.push(own("eth0", "fe80::1"));
         all.push(Own { running: false, ..own("docker0", "172.17.0.1") });
         all.push(own("eth0", "192.0.2.1"));
+        all.push(Own { leads_out: true, ..own("eth1", "198.51.100.1") });
         let picked: Vec<_> = pick(Some("all"), &all).unwrap().iter().map(|a| a.ip().to_string()).collect();
-        assert_eq!(picked[..4], ["192.0.2.1", "fe80::1", "172.17.0.1", "10.0.0.1"]);
+        assert_eq!(picked[..5], ["198.51.100.1", "192.0.2.1", "fe80::1", "172.17.0.1", "10.0.0.1"]);
+    }
+
+    #[test]
+    fn default_routes_are_read() {
+        let v4 = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
+                  eth0\t00000000\t0104000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+                  docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
+        let zero = "0".repeat(32);
+        let v6 = format!(
+            "{zero} 00 {zero} 00 {zero} 00000400 1 0 00000003 eth1\n{zero} 00 {zero} 00 {zero} ffffffff 1 0 00200200 lo\n\
+             fd{} 40 {zero} 00 {zero} 00000100 1 0 00000001 eth2\n",
+            &zero[2..]
+        );
+        assert_eq!(ways_out(v4, &v6), ["eth0", "eth1"]);
     }
 
     #[test]
