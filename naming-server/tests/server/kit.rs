@@ -36,6 +36,7 @@ fn child() {
         ("holder", [url, name]) => holder(url, name),
         ("forks", [url, name]) => forks(url, name),
         ("racer", [url]) => racer(url),
+        ("claimer", [url]) => crate::storm::claimer(url),
         ("threads", [url]) => {
             crate::claims::threads(url);
             say("good");
@@ -44,7 +45,7 @@ fn child() {
     }
 }
 
-fn say(line: &str) {
+pub fn say(line: &str) {
     println!("SAYS {line}");
 }
 
@@ -125,6 +126,17 @@ impl Process {
 
     pub fn hear(&self) -> String {
         self.said.recv_timeout(LIMIT).expect("a line in time")
+    }
+
+    /// What it has said meanwhile.
+    pub fn heard(&self) -> Vec<String> {
+        self.said.try_iter().collect()
+    }
+
+    /// All that it said until it was killed.
+    pub fn last_words(&mut self) -> Vec<String> {
+        self.kill();
+        self.said.iter().collect()
     }
 
     pub fn tell(&mut self, line: &str) {
