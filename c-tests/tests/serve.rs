@@ -10,15 +10,7 @@ const NAMES: [&str; 2] = ["urn:site:air", "urn:site:ocean"];
 
 /// A server of the scene, and the address that it printed.
 fn serve(scene: &Scene, lease: &str) -> (Job, String) {
-    let server = scene.start(Launch::alone(&command(), &["serve", "--listen", "127.0.0.1:0", "--lease", lease]));
-    let mut address = None;
-    let printed = || {
-        let line = server.printed();
-        address = line.trim().strip_prefix("MPI_CONNECT_NAMING=tcp://").map(str::to_owned);
-        address.is_some() && line.ends_with('\n')
-    };
-    scene.require(wait_until(LIMIT, printed), "the server prints its URL");
-    (server, address.expect("an address"))
+    scene.serve(&["--listen", "127.0.0.1:0", "--lease", lease], &[])
 }
 
 fn half<'a>(mpi: &'a Mpi, ranks: usize, side: usize, url: &str) -> Launch<'a> {
