@@ -14,7 +14,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # How long `make soak` goes on, in minutes.
 MINUTES ?= 30
 
-.PHONY: all headers demo test soak bench pure system figures check deny install provision tsan clean
+.PHONY: all headers demo test soak bench ports-table pure system figures check deny install provision tsan clean
 
 # The headers and docs/coverage.md are committed; `make headers` writes them, `make check` compares them with the source.
 all: $(HEADERS)
@@ -53,6 +53,11 @@ bench: all
 	@scripts/provision bench
 	@QUICK="$(QUICK)" ROWS="$(ROWS)" MPIS="$(MPIS)" PAIR="$(PAIR)" ROUNDS="$(ROUNDS)" RECORD="$(RECORD)" \
 	    $(CARGO) run -q -p mpi-connect-bench
+
+# Who meets whom at MPI's own ports, with the library and without: writes docs/ports.md. Some ten minutes, since much
+# hangs without.
+ports-table: provision all
+	$(CARGO) run -q -p mpi-connect-c-tests --bin ports-table
 
 # The layers that need no MPI.
 pure:

@@ -10,7 +10,7 @@ use crate::names::columns;
 use crate::program::{Bound, OURS, Program, obstacle};
 use crate::{launcher, library, mpis};
 use base::NO_LIBRARY;
-use base::settings::{self, ADOPT, FAST_AFTER, FAST_MAX, IFACE, LANES, LOG, PORTRANGE, TCP_SOCKETS, TIMEOUT};
+use base::settings::{self, ADOPT, FAST_AFTER, FAST_MAX, IFACE, LANES, LOG, METADATA, PORTRANGE, TCP_SOCKETS, TIMEOUT};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
@@ -369,6 +369,10 @@ fn variable_section(r: &mut Report) {
             r.mend(&format!("unset {}, or give it a value of that form", s.name));
         }
     }
+    if let Err(e) = naming::metadata_from_env() {
+        r.line(Grade::Broken, &format!("{METADATA}: {e}"));
+        r.mend(&format!("unset {METADATA}, or set it to key=value, with commas between"));
+    }
     for (name, _) in env::vars_os() {
         let Some(name) = name.to_str().filter(|n| settings::is_unknown(n)) else { continue };
         let meant = settings::nearest(name).map(|s| format!("; {} was perhaps meant", s.name)).unwrap_or_default();
@@ -376,7 +380,7 @@ fn variable_section(r: &mut Report) {
     }
 }
 
-/// What is wrong with a value; NAMING, IFACE and LIB are judged by use.
+/// What is wrong with a value; NAMING, METADATA, IFACE and LIB are judged by use.
 fn judge(name: &str, value: &str) -> Option<(Grade, &'static str)> {
     match name {
         _ if value.is_empty() => None,

@@ -1,4 +1,4 @@
-//! The command `mpi-connect`: starts jobs with the library in place, shows names, finds what is wrong.
+//! The command `mpi-connect`: starts jobs with the library in place, keeps and shows names, finds what is wrong.
 //!
 //! One file per subcommand; what `run` and `doctor` share lies beside them. Only this file decides exit codes of
 //! errors: 2 for a wrong command line, 126 and 127 as a shell has them, 1 for the rest.
@@ -14,6 +14,7 @@ mod mpis;
 mod names;
 mod program;
 mod run;
+mod serve;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum What {
     Run(run::Args),
     /// Show the names that jobs have registered
     Names(names::Args),
+    /// Keep names for jobs that reach this server: MPI_CONNECT_NAMING=tcp://HOST:PORT
+    Serve(serve::Args),
     /// Look for what is wrong, and say how to mend it
     Doctor(doctor::Args),
 }
@@ -49,6 +52,13 @@ fn main() -> ExitCode {
             Err(e) => {
                 eprintln!("mpi-connect: {e}");
                 ExitCode::FAILURE
+            }
+        },
+        What::Serve(args) => match serve::serve(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("mpi-connect: {e}");
+                ExitCode::from(if e.is_usage() { 2 } else { 1 })
             }
         },
         What::Doctor(args) => {

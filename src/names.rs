@@ -130,6 +130,8 @@ mod tests {
             boot: [0; 16],
             pid: 42,
             since: 1000,
+            port: None,
+            metadata: vec![],
         }
     }
 

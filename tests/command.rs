@@ -207,6 +207,8 @@ fn record(name: &str) -> naming::Record {
         boot: naming::boot_id(),
         pid: std::process::id(),
         since: naming::now(),
+        port: None,
+        metadata: vec![],
     }
 }
 
@@ -257,6 +259,7 @@ fn what_is_broken_is_named_with_its_cure() {
         ("MPI_CONNECT_NAMING", "file:/proc/none"),
         ("MPI_CONNECT_NAMING", "file:/etc/passwd"),
         ("MPI_CONNECT_NAMING", "tcp://host:1"),
+        ("MPI_CONNECT_METADATA", "grid"),
         ("MPI_CONNECT_TIMEOUT", "soon"),
         ("MPI_CONNECT_PORTRANGE", "9-1"),
         ("MPI_CONNECT_IFACE", "nosuch0"),

@@ -3,6 +3,7 @@
 //! of its own beyond the log.
 
 pub mod bytes;
+pub mod hash;
 pub mod ident;
 pub mod log;
 pub mod memory;

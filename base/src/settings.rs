@@ -17,6 +17,7 @@ pub struct Setting {
 }
 
 pub const NAMING: &str = "MPI_CONNECT_NAMING";
+pub const METADATA: &str = "MPI_CONNECT_METADATA";
 pub const TIMEOUT: &str = "MPI_CONNECT_TIMEOUT";
 pub const IFACE: &str = "MPI_CONNECT_IFACE";
 pub const PORTRANGE: &str = "MPI_CONNECT_PORTRANGE";
@@ -26,6 +27,7 @@ pub const FAST_MAX: &str = "MPI_CONNECT_TUNE_SHM_FAST_MAX";
 pub const TCP_SOCKETS: &str = "MPI_CONNECT_TUNE_TCP_SOCKETS";
 pub const LOG: &str = "MPI_CONNECT_LOG";
 pub const ADOPT: &str = "MPI_CONNECT_ADOPT";
+pub const PORTS: &str = "MPI_CONNECT_PORTS";
 pub const LIB: &str = "MPI_CONNECT_LIB";
 
 /// Seconds, while [`TIMEOUT`] is not set.
@@ -36,6 +38,11 @@ pub const ALL: &[Setting] = &[
         name: NAMING,
         meaning: "where jobs find each other: file:DIR, a folder that both see",
         default: "file: the user's private folder",
+    },
+    Setting {
+        name: METADATA,
+        meaning: "key=value, with commas between: told to whoever looks at this job's names",
+        default: "nothing",
     },
     Setting {
         name: TIMEOUT,
@@ -71,6 +78,11 @@ pub const ALL: &[Setting] = &[
         default: "0",
     },
     Setting {
+        name: PORTS,
+        meaning: "native: MPI_Open_port, MPI_Comm_accept and their kin are left to the program's MPI",
+        default: "this library's",
+    },
+    Setting {
         name: LIB,
         meaning: "the libmpi_connect.so that 'mpi-connect run' preloads",
         default: "found from where mpi-connect itself lies",
@@ -86,6 +98,20 @@ pub fn timeout() -> Result<Duration, String> {
         }
         _ => Ok(Duration::from_secs(DEFAULT_TIMEOUT)),
     }
+}
+
+/// Whether [`TIMEOUT`] says anything.
+pub fn is_timeout_set() -> bool {
+    std::env::var(TIMEOUT).is_ok_and(|v| !v.trim().is_empty())
+}
+
+/// Whether MPI's own ports are left to the MPI below, as [`PORTS`] says.
+pub fn native_ports() -> bool {
+    let value = std::env::var(PORTS).unwrap_or_default();
+    if !["", "native"].contains(&value.trim()) {
+        crate::log!(Error, "{PORTS}: '{value}' is not 'native', and has no effect");
+    }
+    value.trim() == "native"
 }
 
 /// Whether inter-communicators within one job are ours too, as [`ADOPT`] says.

@@ -5,10 +5,8 @@
  * Without the library (KIT_NATIVE) it is the control: one process, without messages, makes the calls that the MPI below
  * gets, those of the program and those of the library. What grows there is the MPI's own. */
 #define _GNU_SOURCE
-#include "kit.h"
-#include <dirent.h>
+#include "having.h"
 #include <limits.h>
-#include <malloc.h>
 #include <sys/prctl.h>
 
 #ifdef KIT_NATIVE
@@ -35,100 +33,6 @@ static void meet(void)
     if (CONTROL) return;
     OK(MPI_Sendrecv(&word, 1, MPI_INT, me, 1, &got, 1, MPI_INT, me, 1, inter, MPI_STATUS_IGNORE));
     SAME(got, word);
-}
-
-/* ---- what a process has ---- */
-
-struct having {
-    long resident_kib, allocated_kib, descriptors, threads, files;
-};
-
-static long entries(const char *path)
-{
-    long n = 0;
-    DIR *d = opendir(path);
-    while (d && readdir(d)) ++n;
-    if (d) closedir(d);
-    return n - 2; /* itself and the one above */
-}
-
-static long files(const char *path)
-{
-    long n = 0;
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        char below[4096];
-        snprintf(below, sizeof below, "%s/%s", path, e->d_name);
-        if (e->d_name[0] != '.') n += 1 + (e->d_type == DT_DIR ? files(below) : 0);
-    }
-    if (d) closedir(d);
-    return n;
-}
-
-/* Exact, unlike what /proc/self/status says. */
-static long resident_kib(void)
-{
-    char line[256];
-    long kib = -1;
-    malloc_trim(0);
-    FILE *f = fopen("/proc/self/smaps_rollup", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "Rss:", 4)) kib = atol(line + 4);
-    if (f) fclose(f);
-    return kib;
-}
-
-/* How many more communicators the MPI can make. Open MPI and LAM have no limit that is soon reached, but number them from
- * the lowest free one: there, that number. */
-static long communicators(void)
-{
-    enum { MOST = 40000 };
-    static MPI_Comm made[MOST];
-    long n = 0, result;
-#if defined(OPEN_MPI) || defined(LAM_MPI)
-    int number = -1;
-    OK(MPI_Comm_split(MPI_COMM_SELF, 0, 0, &made[n++]));
-#ifdef LAM_MPI
-    MPIL_Comm_id(made[0], &number);
-#else
-    number = MPI_Comm_c2f(made[0]);
-#endif
-    CHECK(number > 0);
-    result = number;
-#else
-    while (n < MOST && MPI_Comm_split(MPI_COMM_SELF, 0, 0, &made[n]) == MPI_SUCCESS && made[n] != MPI_COMM_NULL) ++n;
-    CHECK(n < MOST, "more communicators than can be counted");
-    result = n;
-#endif
-    while (n) OK(MPI_Comm_free(&made[--n]));
-    return result;
-}
-
-/* By glibc's malloc: a leak may fill holes for long before another page is touched. LAM brings an allocator of its own, of
- * which this says nothing. */
-static long allocated_kib(void)
-{
-    struct mallinfo2 info = mallinfo2();
-    return (long)((info.uordblks + info.hblkhd) >> 10);
-}
-
-static struct having look(void)
-{
-    struct having now = {0};
-    const char *naming = getenv("MPI_CONNECT_NAMING");
-    now.resident_kib = resident_kib();
-    now.allocated_kib = allocated_kib();
-    now.descriptors = entries("/proc/self/fd") - 1; /* not the one that looks */
-    now.threads = entries("/proc/self/task");
-    now.files = naming ? files(naming + strlen("file:")) : 0;
-    return now;
-}
-
-static void say(int round, const struct having *h)
-{
-    printf("HAS rank %d round %d resident %ld allocated %ld descriptors %ld threads %ld files %ld\n", kit_rank, round,
-           h->resident_kib, h->allocated_kib, h->descriptors, h->threads, h->files);
-    fflush(stdout);
 }
 
 /* ---- what one does with an inter-communicator ---- */

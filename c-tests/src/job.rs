@@ -155,11 +155,15 @@ impl Job {
         String::from_utf8_lossy(&std::fs::read(&self.out).unwrap_or_default()).into_owned()
     }
 
+    /// What it and its launcher have said on stderr so far.
+    pub fn complained(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.err).unwrap_or_default()).into_owned()
+    }
+
     pub(crate) fn done(mut self) -> Done {
         let status = self.child.wait().expect("a child of ours");
         let took = self.ended.map_or_else(|| self.started.elapsed(), |(_, t)| t);
-        let stderr = String::from_utf8_lossy(&std::fs::read(&self.err).unwrap_or_default()).into_owned();
-        Done { stdout: self.printed(), stderr, title: self.title, status, took }
+        Done { stdout: self.printed(), stderr: self.complained(), title: self.title, status, took }
     }
 }
 

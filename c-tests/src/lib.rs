@@ -6,6 +6,7 @@ mod job;
 mod mpi;
 pub mod net;
 mod places;
+pub mod ports;
 mod program;
 pub mod python;
 mod scene;

@@ -65,6 +65,29 @@ fn fortran_with_c() {
     });
 }
 
+/// MPI's own ports, from programs that know nothing of the library: as server and as client, beside another MPI.
+#[test]
+fn fortran_at_ports() {
+    let title = "Fortran at MPI's ports, server and client, with Fortran of another MPI, 2 ranks each: values checked, all right";
+    table("17-fortran-ports", title, "ports", Library::None, |mpi, way, program| {
+        let other = Mpi::by_name(if mpi.name.starts_with("openmpi") { "mpich4" } else { "openmpi4" });
+        let other = other.expect("an MPI of the table");
+        let theirs = self::program(other, &WAYS[0], "ports", Library::None).expect("mpif.h is everywhere");
+        let mut checks = 0;
+        for (server, client) in [((mpi, &program), (other, &theirs)), ((other, &theirs), (mpi, &program))] {
+            let scene = Scene::new(format!("ports: {}, server {}, client {}", way.name, server.0.name, client.0.name));
+            let service = format!("port of {}", scene.folder.display());
+            let start = |(mpi, program): (_, &PathBuf), role| {
+                scene.start(Launch::of(mpi, 2, program.clone(), Library::Preloaded, &[role, &service]))
+            };
+            let done = scene.pass([start(server, "server"), start(client, "client")], LIMIT);
+            scene.require(done.iter().all(|d| d.checks() > 0), "both check something");
+            checks += done.iter().map(|d| d.checks()).sum::<u64>();
+        }
+        checks.to_string()
+    });
+}
+
 /// Neither linked nor joined: the library is preloaded into a program with every sentinel that the MPI has.
 #[test]
 fn native_fortran_prints_the_same() {

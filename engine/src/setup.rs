@@ -1,7 +1,8 @@
 //! How two leaders agree on an inter-communicator: the CONTROL messages of the protocol, as a state machine.
 //!
-//! One [`Negotiation`] per pair of incarnations, kept by the leader for as long as its name stands. Like the rest of
-//! this room it does no I/O and knows no clock: the caller carries the messages and decides when to give up.
+//! One [`Negotiation`] per pair of incarnations, kept by the leader for as long as its name stands; or one for each time
+//! that somebody comes to a port. Like the rest of this room it does no I/O and knows no clock: the caller carries the
+//! messages and decides when to give up.
 //! Invariant: the k-th offer of one side that was not withdrawn meets the k-th of the other, and gets one context.
 
 use base::bytes::{Malformed, Put, Take};
@@ -25,6 +26,9 @@ const MAX_OPEN: usize = 16;
 /// One side of an inter-communicator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Party {
+    /// The group that is to be joined: its incarnation, and what a process shows that comes to it.
+    pub incarnation: u64,
+    pub cookie: [u8; 16],
     pub size: u32,
     pub tag_ub: u32,
     /// How it lays out data, as a number: opaque here.
@@ -102,6 +106,8 @@ impl Negotiation {
         self.next_offer += 1;
         let mut m = vec![OFFER];
         m.put_u64(offer);
+        m.put_u64(party.incarnation);
+        m.extend_from_slice(&party.cookie);
         m.put_u32(party.size);
         m.put_u32(party.tag_ub);
         m.put_u32(party.representation);
@@ -129,6 +135,11 @@ impl Negotiation {
             // The decider has not accepted, so nobody has.
             self.mine = if self.decider { Mine::Withdrawn } else { Mine::Withdrawing(offer) };
         }
+    }
+
+    /// Whether the other side waits for an offer of ours.
+    pub fn is_offered(&self) -> bool {
+        self.theirs.front().is_some_and(|o| o.missing == 0)
     }
 
     /// Where our offer stands; an answer other than `Waiting` ends it.
@@ -191,6 +202,7 @@ impl Negotiation {
 
     fn on_offer(&mut self, mut t: Take<'_>) -> Result<(), Malformed> {
         let offer = t.u64()?;
+        let (incarnation, cookie) = (t.u64()?, t.array()?);
         let (size, tag_ub, representation) = (t.u32()?, t.u32()?, t.u32()?);
         let name = text(t.bytes(MAX_NAME)?)?;
         let wanted = text(t.bytes(MAX_NAME)?)?;
@@ -200,7 +212,7 @@ impl Negotiation {
             return Err(Malformed);
         }
         let missing = whole.checked_sub(records.len()).ok_or(Malformed)?;
-        let party = Party { size, tag_ub, representation, name, wanted, records };
+        let party = Party { incarnation, cookie, size, tag_ub, representation, name, wanted, records };
         self.theirs.push_back(Theirs { offer, party, missing });
         Ok(())
     }
@@ -257,6 +269,8 @@ mod tests {
     fn party(name: &str, wanted: &str, bytes: usize) -> Party {
         let records = (0..bytes).map(|i| i as u8).collect();
         Party {
+            incarnation: bytes as u64,
+            cookie: [7; 16],
             size: 3,
             tag_ub: 1 << 20,
             representation: bytes as u32,
@@ -388,6 +402,8 @@ mod tests {
         assert_eq!(a.on_message(&accept), Err(Malformed));
         let mut big = vec![OFFER];
         big.put_u64(1);
+        big.put_u64(1);
+        big.extend_from_slice(&[0; 16]);
         big.put_u32(1);
         big.put_u32(1);
         big.put_u32(1);

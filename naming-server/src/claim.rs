@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 /// What a store does for a claim that stands.
 pub(crate) trait Holding: Send {
     fn renew(&self) -> Result<(), RenewError>;
-    fn fd(&self) -> RawFd;
+    fn fd(&self) -> Option<RawFd>;
     /// Gives the name back. Called once, in the process that claimed.
     fn release(&mut self);
     /// Forgets the claim without a trace, in a forked child: its descriptor is closed already, or the child's end
@@ -37,10 +37,10 @@ impl Claim {
         self.holding.renew()
     }
 
-    /// The descriptor whose life is the life of the claim. A child that was forked holds it too and would keep the
-    /// name alive after its parent's death: close it in the child (a plain `close`, from a `pthread_atfork` child
-    /// handler), and never touch the claim there again; to drop the child's copy does nothing.
-    pub fn fd(&self) -> RawFd {
+    /// The descriptor whose life is the life of the claim, where there is one. A child that was forked holds it too and
+    /// would keep the name alive after its parent's death: close it in the child (a plain `close`, from a
+    /// `pthread_atfork` child handler), and never touch the claim there again; to drop the child's copy does nothing.
+    pub fn fd(&self) -> Option<RawFd> {
         self.holding.fd()
     }
 }

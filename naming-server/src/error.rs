@@ -1,9 +1,11 @@
 //! What can go wrong, one small enum per operation. The texts say what to do where there is something to do.
 
-use crate::record::Record;
+use crate::metadata::MetadataError;
+use crate::record::{Kind, Record};
 use std::fmt::{Display, Formatter, Result};
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A name that no job may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,7 @@ impl Display for NameError {
 pub enum RecordError {
     /// What, and how many bytes it may have.
     TooLarge(&'static str, usize),
+    Metadata(MetadataError),
     Malformed,
     OtherVersion(u16),
 }
@@ -36,7 +39,8 @@ impl Display for RecordError {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             RecordError::TooLarge(what, max) => write!(f, "{what} has more than {max} bytes"),
-            RecordError::Malformed => f.write_str("this is not a record of a job"),
+            RecordError::Metadata(e) => e.fmt(f),
+            RecordError::Malformed => f.write_str("this is not a record of a name"),
             RecordError::OtherVersion(v) => {
                 write!(f, "the record is of version {v}, written by another version of MPI_Connect")
             }
@@ -53,6 +57,8 @@ pub enum OpenError {
     NotYet(String),
     /// `file://HOST/…`
     Host(String),
+    /// `tcp://…` with a server that cannot be.
+    Address(String, AddressError),
     NoFolder,
     /// The working directory is gone, so a relative folder means nothing.
     Relative(String, io::Error),
@@ -62,15 +68,65 @@ impl Display for OpenError {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             OpenError::NotUtf8 => f.write_str("MPI_CONNECT_NAMING is not valid UTF-8"),
-            OpenError::Unknown(url) => write!(f, "'{url}' is no naming URL; write file:DIR"),
+            OpenError::Unknown(url) => write!(f, "'{url}' is no naming URL; write file:DIR or tcp://HOST:PORT"),
             OpenError::NotYet(url) => {
-                write!(f, "'{url}': this version has no such naming service; available is file:DIR")
+                write!(
+                    f,
+                    "'{url}': this version has no such naming service; available are file:DIR and tcp://HOST:PORT"
+                )
             }
             OpenError::Host(url) => {
                 write!(f, "'{url}' names a host; a folder that every host sees is written file:/DIR")
             }
+            OpenError::Address(url, e) => write!(f, "'{url}': {e}; write tcp://HOST:PORT,HOST:PORT"),
             OpenError::NoFolder => f.write_str("'file:' names no folder; write file:DIR"),
             OpenError::Relative(url, e) => write!(f, "'{url}' is relative, and the working directory is unknown: {e}"),
+        }
+    }
+}
+
+/// What cannot be the address of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddressError {
+    NoHost,
+    /// So many servers are too many.
+    TooMany(usize),
+    Host(String),
+    Port(String),
+    /// An IPv6 address without brackets.
+    Brackets(String),
+}
+
+impl Display for AddressError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            AddressError::NoHost => f.write_str("no host is named"),
+            AddressError::TooMany(n) => write!(f, "{n} servers are too many"),
+            AddressError::Host(host) => write!(f, "{host:?} is no host"),
+            AddressError::Port(port) => write!(f, "{port:?} is no port"),
+            AddressError::Brackets(host) => write!(f, "an IPv6 address has brackets: [{host}]"),
+        }
+    }
+}
+
+/// A server that cannot begin, or go on.
+#[derive(Debug)]
+pub enum ServeError {
+    Address(AddressError),
+    Listen(String, io::Error),
+    Lease(Duration),
+    Poll(io::Error),
+}
+
+impl Display for ServeError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            ServeError::Address(e) => write!(f, "{e}; write HOST:PORT"),
+            ServeError::Listen(address, e) => write!(f, "listening at {address}: {e}"),
+            ServeError::Lease(lease) => {
+                write!(f, "a lease of {} s cannot be: it lasts between half a second and a day", lease.as_secs_f64())
+            }
+            ServeError::Poll(e) => write!(f, "waiting for clients: {e}"),
         }
     }
 }
@@ -96,6 +152,12 @@ pub enum StoreError {
     Busy(PathBuf),
     /// Two names share a file name.
     Collision(PathBuf, String),
+    /// No naming server answers: each with the reason.
+    Unreachable(Vec<(String, String)>),
+    /// A naming server does not do what it was asked.
+    Refused(String, &'static str),
+    /// The thread that renews claims could not be started.
+    Thread(io::Error),
 }
 
 impl Display for StoreError {
@@ -129,6 +191,15 @@ impl Display for StoreError {
             StoreError::Collision(p, other) => {
                 write!(f, "{} is taken by the name '{other}': the two names differ too little", p.display())
             }
+            StoreError::Unreachable(servers) => {
+                f.write_str("no naming server answers")?;
+                for (i, (server, why)) in servers.iter().enumerate() {
+                    write!(f, "{} {server}: {why}", if i == 0 { ":" } else { ";" })?;
+                }
+                f.write_str(" (it is started by 'mpi-connect serve')")
+            }
+            StoreError::Refused(server, why) => write!(f, "the naming server {server} {why}"),
+            StoreError::Thread(e) => write!(f, "starting the thread that renews names: {e}"),
         }
     }
 }
@@ -138,7 +209,7 @@ impl Display for StoreError {
 pub enum ClaimError {
     Name(NameError),
     Record(RecordError),
-    /// A live job has it.
+    /// A live job has it, or has published it.
     Held {
         by: Box<Record>,
     },
@@ -150,6 +221,9 @@ impl Display for ClaimError {
         match self {
             ClaimError::Name(e) => e.fmt(f),
             ClaimError::Record(e) => e.fmt(f),
+            ClaimError::Held { by } if by.kind() == Kind::Port => {
+                write!(f, "the name '{}' is published already, by process {} on {}", by.name, by.pid, by.host)
+            }
             ClaimError::Held { by } => {
                 let ranks = if by.size == 1 { "rank" } else { "ranks" };
                 let (name, size, mpi, pid, host) = (&by.name, by.size, &by.mpi, by.pid, &by.host);
@@ -181,15 +255,16 @@ impl Display for LookupError {
 pub enum RenewError {
     /// The record is gone, or another job's: somebody removed it, or this process was stopped for longer than the
     /// lease.
-    Lost(PathBuf),
+    /// Where it was.
+    Lost(String),
     Io(PathBuf, io::Error),
 }
 
 impl Display for RenewError {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            RenewError::Lost(p) => {
-                write!(f, "the claim on {} is lost: its record was removed or replaced", p.display())
+            RenewError::Lost(place) => {
+                write!(f, "the claim on {place} is lost: its record was removed or replaced")
             }
             RenewError::Io(p, e) => write!(f, "renewing the claim on {}: {e}", p.display()),
         }
@@ -199,7 +274,17 @@ impl Display for RenewError {
 macro_rules! std_error {
     ($($t:ty),*) => { $(impl std::error::Error for $t {})* };
 }
-std_error!(NameError, RecordError, OpenError, StoreError, ClaimError, LookupError, RenewError);
+std_error!(
+    NameError,
+    RecordError,
+    OpenError,
+    AddressError,
+    ServeError,
+    StoreError,
+    ClaimError,
+    LookupError,
+    RenewError
+);
 
 impl From<StoreError> for ClaimError {
     fn from(e: StoreError) -> Self {

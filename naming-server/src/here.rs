@@ -1,6 +1,6 @@
 //! Who this process is, for the records it writes: host, boot, time. Anyone may ask.
 
-use crate::record::fnv128;
+use base::hash::fnv128;
 use std::fs::read_to_string;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};

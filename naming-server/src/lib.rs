@@ -1,7 +1,8 @@
-//! Where jobs find each other: a name leads to a [`Record`] of the job that holds it.
+//! Where jobs find each other: a name leads to a [`Record`] of the job that holds it, or to a port that was published.
 //!
 //! The leader of a job and the command may call this room. [`Naming`] is the interface; a URL chooses what stands
-//! behind it: today `file:DIR`, a folder that both jobs see. Invariants, whichever store it is: a name has at most
+//! behind it: `file:DIR`, a folder that both jobs see, or
+//! `tcp://HOST:PORT`, a server ([`server`]) that both reach. Invariants, whichever store it is: a name has at most
 //! one live holder, and what a killed job left behind never stands in the way of the next and is never handed out.
 #![forbid(unsafe_code)]
 
@@ -9,15 +10,24 @@ mod claim;
 mod error;
 mod file;
 mod here;
+mod metadata;
+mod quiet;
 mod record;
+pub mod server;
+mod tcp;
 mod url;
+mod wire;
 
 pub use claim::Claim;
-pub use error::{ClaimError, LookupError, NameError, OpenError, RecordError, RenewError, StoreError};
+pub use error::{
+    AddressError, ClaimError, LookupError, NameError, OpenError, RecordError, RenewError, ServeError, StoreError,
+};
 pub use file::FileStore;
 pub use here::{boot_id, host, now};
-pub use record::{MAX_LEADER, MAX_RECORD, Record, check_name};
+pub use metadata::{MAX_PAIRS, MetadataError, check as check_metadata, from_env as metadata_from_env};
+pub use record::{Kind, MAX_LEADER, MAX_PORT, MAX_RECORD, Record, check_name};
 pub use url::{default_url, open};
+pub use wire::DEFAULT_PORT;
 
 use std::time::Duration;
 
@@ -37,11 +47,12 @@ pub enum State {
 
 /// One place where names are kept.
 pub trait Naming: Send + Sync {
-    /// Takes `rec.name` for as long as the claim, or this process, lives.
+    /// Takes `rec.name`, among the names of the record's kind, for as long as the claim, or this process, lives.
     fn claim(&self, rec: &Record) -> Result<Claim, ClaimError>;
-    /// The record of the live job that holds `name`.
-    fn lookup(&self, name: &str) -> Result<Option<Record>, LookupError>;
-    /// Every record that can be read, by name.
+    /// The record of the live holder of `name`, among the names of this kind.
+    fn lookup(&self, kind: Kind, name: &str) -> Result<Option<Record>, LookupError>;
+    /// Every record that can be read, of both kinds, by name. The cookie and the contact record may be left out: they
+    /// are for those who look a name up.
     fn list(&self) -> Result<Vec<(Record, State)>, StoreError>;
     /// Whether the very claim that `rec` came from still stands. A job may release a name and live on, so this
     /// tells of the death of a job only while that job keeps its name.

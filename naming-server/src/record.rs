@@ -4,6 +4,7 @@
 //! written.
 
 use crate::error::{NameError, RecordError};
+use crate::metadata;
 use base::bytes::Take;
 use serde::{Deserialize, Serialize};
 
@@ -13,21 +14,32 @@ pub const MAX_RECORD: usize = 64 * 1024;
 pub const MAX_LEADER: usize = 4 * 1024;
 const MAX_NAME: usize = 255;
 const MAX_TEXT: usize = 1024;
+/// The longest port name that a published name leads to.
+pub const MAX_PORT: usize = 1024;
 
 const MAGIC: &[u8; 8] = b"MPICNAME";
-const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
-/// A job that registered a name.
+/// What a name is the name of. Each kind has its names for itself: a job and a port may have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Kind {
+    /// A registered job.
+    Job,
+    /// A published service name, which leads to a port of MPI.
+    Port,
+}
+
+/// A job that registered a name, or a port that was published under one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub name: String,
     /// Random, drawn for this registration.
     pub incarnation: u64,
-    /// The secret that a peer shows when it connects.
+    /// The secret that a peer shows when it connects; zeros for a port.
     pub cookie: [u8; 16],
     /// Number of ranks.
     pub size: u32,
-    /// How to reach rank 0; opaque here, at most [`MAX_LEADER`] bytes.
+    /// How to reach rank 0; opaque here, at most [`MAX_LEADER`] bytes; empty for a port.
     pub leader: Vec<u8>,
     /// The MPI of the job, for people.
     pub mpi: String,
@@ -39,9 +51,18 @@ pub struct Record {
     pub pid: u32,
     /// When it registered, in seconds since 1970.
     pub since: u64,
+    /// For a published service name, the port name of MPI that it leads to, at most [`MAX_PORT`] bytes; `None` for a
+    /// job.
+    pub port: Option<String>,
+    /// What is told to whoever looks at the name: see [`crate::MAX_PAIRS`] and [`crate::check_metadata`].
+    pub metadata: Vec<(String, String)>,
 }
 
 impl Record {
+    pub fn kind(&self) -> Kind {
+        if self.port.is_some() { Kind::Port } else { Kind::Job }
+    }
+
     /// The written form: magic, version, then the fields by postcard.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, RecordError> {
         self.check()?;
@@ -77,12 +98,13 @@ impl Record {
             ("the leader's contact record", self.leader.len(), MAX_LEADER),
             ("the MPI's version text", self.mpi.len(), MAX_TEXT),
             ("the host name", self.host.len(), MAX_TEXT),
+            ("the port name", self.port.as_ref().map_or(0, String::len), MAX_PORT),
         ] {
             if len > max {
                 return Err(RecordError::TooLarge(what, max));
             }
         }
-        Ok(())
+        metadata::check(&self.metadata).map_err(RecordError::Metadata)
     }
 }
 
@@ -99,13 +121,6 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     }
 }
 
-/// FNV-1a over 128 bits: spreads names that are too long for a file name. Not against an adversary, and it need not
-/// be, since the record holds the true name and that is compared.
-pub(crate) fn fnv128(bytes: &[u8]) -> u128 {
-    let start = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    bytes.iter().fold(start, |h, b| (h ^ u128::from(*b)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b))
-}
-
 #[cfg(test)]
 pub(crate) fn sample(name: &str) -> Record {
     Record {
@@ -119,6 +134,8 @@ pub(crate) fn sample(name: &str) -> Record {
         boot: crate::boot_id(),
         pid: std::process::id(),
         since: crate::now(),
+        port: None,
+        metadata: vec![("grid".into(), "t63".into())],
     }
 }
 
@@ -169,6 +186,22 @@ mod tests {
     }
 
     #[test]
+    fn ports_and_metadata_are_bounded() {
+        let refused = |rec: &Record| matches!(rec.encode(), Err(RecordError::TooLarge(..) | RecordError::Metadata(_)));
+        let mut rec = Record { port: Some("x".repeat(MAX_PORT)), ..sample("ocean") };
+        assert_eq!(rec.kind(), Kind::Port);
+        assert_eq!(Record::decode(&rec.encode().unwrap()).unwrap(), rec);
+        rec.port = Some("x".repeat(MAX_PORT + 1));
+        assert!(refused(&rec));
+        let pair = |i: usize| (format!("{i:0>255}"), "v".repeat(1024));
+        rec = Record { metadata: (0..32).map(pair).collect(), ..sample("ocean") };
+        assert_eq!(rec.kind(), Kind::Job);
+        assert_eq!(Record::decode(&rec.encode().unwrap()).unwrap(), rec, "the largest fits into a record");
+        rec.metadata.push(pair(32));
+        assert!(refused(&rec));
+    }
+
+    #[test]
     fn names() {
         assert_eq!(check_name(""), Err(NameError::Empty));
         assert_eq!(check_name("a\nb"), Err(NameError::Control));
@@ -177,11 +210,5 @@ mod tests {
         for good in ["ocean", "a b", "../x", ".", "海洋", &"x".repeat(255), &"é".repeat(127)] {
             assert_eq!(check_name(good), Ok(()), "{good}");
         }
-    }
-
-    #[test]
-    fn fnv_of_known_texts() {
-        assert_eq!(fnv128(b""), 0x6c62272e07bb014262b821756295c58d);
-        assert_eq!(fnv128(b"a"), 0xd228cb696f1a8caf78912b704e4a8964);
     }
 }

@@ -5,16 +5,22 @@
 use crate::Naming;
 use crate::error::OpenError;
 use crate::file::FileStore;
+use crate::tcp::TcpStore;
 use nix::unistd::geteuid;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// Opens `file:DIR` (also `file:///DIR`, or a relative DIR, taken from the present working directory).
+/// Opens `file:DIR` (also `file:///DIR`, or a relative DIR, taken from the present working directory), or
+/// `tcp://HOST:PORT`, also of several servers with commas between.
 pub fn open(url: &str) -> Result<Box<dyn Naming>, OpenError> {
     let Some((scheme, rest)) = url.split_once(':') else { return Err(OpenError::Unknown(url.into())) };
     match scheme {
         "file" => Ok(Box::new(FileStore::new(folder(url, rest)?))),
-        "tcp" | "etcd" => Err(OpenError::NotYet(url.into())),
+        "tcp" => match TcpStore::new(rest) {
+            Ok(store) => Ok(Box::new(store)),
+            Err(e) => Err(OpenError::Address(url.into(), e)),
+        },
+        "etcd" => Err(OpenError::NotYet(url.into())),
         _ => Err(OpenError::Unknown(url.into())),
     }
 }
@@ -70,12 +76,10 @@ mod tests {
 
     #[test]
     fn what_is_no_store_says_what_is() {
-        for url in ["tcp://host:1", "etcd://a,b", "/tmp/x", "tmp", "", "http://x", "file:", "file://", "file://host/x"]
-        {
+        for url in ["etcd://a,b", "/tmp/x", "tmp", "", "http://x", "file:", "file://", "file://host/x"] {
             let text = described(url);
             assert!(text.contains("file:") && text.contains("DIR"), "{url}: {text}");
         }
-        assert!(matches!(open("tcp://host:1"), Err(OpenError::NotYet(_))));
         assert!(matches!(open("etcd://host"), Err(OpenError::NotYet(_))));
     }
 }

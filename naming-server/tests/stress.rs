@@ -4,7 +4,7 @@
 //! monotonic clock, and the parent judges: no two holders at one time, no record of a process that was dead before
 //! the look-up began, and the name free at the end.
 
-use naming::{ClaimError, FileStore, Naming, Record};
+use naming::{ClaimError, FileStore, Kind, Naming, Record};
 use nix::sys::signal::{Signal, kill};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{ForkResult, Pid, close, fork};
@@ -36,6 +36,8 @@ fn record() -> Record {
         boot: naming::boot_id(),
         pid: std::process::id(),
         since: naming::now(),
+        port: None,
+        metadata: vec![],
     }
 }
 
@@ -88,7 +90,7 @@ fn claimer(store: &FileStore, log: &mut File) {
 fn looker(store: &FileStore, log: &mut File) {
     loop {
         let before = now();
-        match store.lookup(NAME) {
+        match store.lookup(Kind::Job, NAME) {
             Ok(Some(rec)) => writeln!(log, "saw {} {before}", rec.pid).unwrap(),
             Ok(None) => {}
             Err(e) => writeln!(log, "error {e}").unwrap(),
@@ -103,7 +105,7 @@ fn forks(store: &FileStore, log: &mut File, closes: bool) {
     // SAFETY: the child calls only what needs no lock that another thread may have held: close, write, sleep, exit.
     if let ForkResult::Child = unsafe { fork() }.unwrap() {
         if closes {
-            close(claim.fd()).unwrap();
+            close(claim.fd().unwrap()).unwrap();
         }
         drop(claim);
         writeln!(log, "{}", std::process::id()).unwrap();
@@ -209,12 +211,12 @@ fn a_killed_holder_is_followed_at_once() {
     let store = FileStore::new(dir.0.join("names"));
     for _ in 0..20 {
         let holder = start("forks-and-closes", &dir.0);
-        let rec = wait_for(|| store.lookup(NAME).unwrap());
+        let rec = wait_for(|| store.lookup(Kind::Job, NAME).unwrap());
         assert_eq!(rec.pid, holder.id());
         assert!(store.is_alive(&rec).unwrap());
         let child = forked_child(&dir, holder.id());
         end(holder);
-        assert_eq!(store.lookup(NAME).unwrap(), None);
+        assert_eq!(store.lookup(Kind::Job, NAME).unwrap(), None);
         assert!(!store.is_alive(&rec).unwrap());
         drop(store.claim(&record()).unwrap());
         kill(child, Signal::SIGKILL).unwrap();
@@ -226,7 +228,7 @@ fn a_forked_child_that_does_not_close_keeps_the_name() {
     let dir = Folder::new();
     let store = FileStore::new(dir.0.join("names"));
     let holder = start("forks", &dir.0);
-    wait_for(|| store.lookup(NAME).unwrap());
+    wait_for(|| store.lookup(Kind::Job, NAME).unwrap());
     let child = forked_child(&dir, holder.id());
     end(holder);
     assert!(matches!(store.claim(&record()), Err(ClaimError::Held { .. })), "dropping its copy released nothing");

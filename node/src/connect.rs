@@ -29,6 +29,8 @@ const MAX_HALFWAY: u64 = 64;
 const HALFWAY_PART: u64 = 8;
 /// So long an address must refuse before a process that was never met is given up.
 const REFUSE_LIMIT: Duration = Duration::from_secs(2);
+/// Whoever came to a port, and cannot be gone to, may come again for so long when its lane is lost.
+const CALLER_LIMIT: Duration = Duration::from_secs(5);
 /// So long one may be refused, perhaps by a firewall, who had come to us and has lost the connection: longer than a kernel
 /// takes to tell the other side that it is lost, whereupon that comes again.
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
@@ -328,7 +330,17 @@ impl Core {
         self.end_dial(i);
         base::log!(Debug, "{:?}: {said}", self.pairs[i].remote);
         let left = failed.iter().any(|(_, why)| matches!(why, Refusal::NoMember));
-        let least = if self.has_hung_up(i) { Sign::Faint } else { Sign::None };
+        let pair = &self.pairs[i];
+        let nobody = |why: &Refusal| {
+            use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
+            matches!(why, Refused | NoSuchProcess | OtherVersion | Foreign)
+        };
+        let by_all = pair.believes_refusals && !failed.is_empty() && failed.iter().all(|(_, why)| nobody(why));
+        let least = match by_all {
+            true => Sign::Sure,
+            false if self.has_hung_up(i) => Sign::Faint,
+            false => Sign::None,
+        };
         let sign = failed.iter().map(|(a, why)| self.worth(i, *a, why)).fold(least, Sign::max);
         let theirs = failed.iter().find_map(|(_, why)| match why {
             Refusal::Better(generation) => Some(*generation),
@@ -464,10 +476,13 @@ impl Core {
         base::log!(Info, "the lane to {:?} is lost: {why}", pair.remote);
         pair.lost = true;
         // Lanes that die before they have brought anything must not follow each other at full speed.
-        pair.dial = if pair.tries > 0 { Dial::Resting(now + pair.rest()) } else { Dial::Idle };
+        pair.dial = match pair.tries {
+            _ if pair.is_caller => Dial::Resting(now + CALLER_LIMIT),
+            0 => Dial::Idle,
+            _ => Dial::Resting(now + pair.rest()),
+        };
         pair.tries = pair.tries.saturating_add(1);
-        self.timed.insert(i);
-        self.next_tick = now;
+        self.look_soon(i);
     }
 
     /// The process is dead, or has nothing to do with us any more.
@@ -509,6 +524,12 @@ impl Core {
         let pair = &self.pairs[i];
         if pair.lane.as_ref().is_some_and(|lane| !lane.dialling.is_empty()) {
             return self.step_stripes(i, now);
+        }
+        if pair.lane.is_none() && pair.gone.is_none() && pair.is_caller && pair.lost {
+            if !matches!(pair.dial, Dial::Resting(until) if now < until) {
+                self.bury(i, Gone::Dead, "it has not come again");
+            }
+            return;
         }
         if pair.lane.is_some() || !pair.needs_lane() || !pair.can_dial() {
             self.timed.remove(&i);

@@ -16,17 +16,20 @@ use base::ProcId;
 use base::ident::random;
 use engine::{ContextId, Ctx, Engine, Gone, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 use transports::frame::MAX_PAYLOAD;
 use transports::lane::Lanes;
-use transports::tcp::{Contact, Listeners, choose, own_contact};
+use transports::tcp::{Contact, Listeners, PortRange, choose, own_contact};
 
 pub struct Core {
     pub(crate) engine: Engine,
     pub(crate) mem: Buffers,
     pub(crate) watch: Arc<Watch>,
     pub(crate) listeners: Option<Listeners>,
+    ports: Option<PortRange>,
     pub(crate) lanes: Lanes,
     /// Connections of a lane that we dial.
     pub(crate) tcp_sockets: u16,
@@ -92,6 +95,8 @@ struct Inter {
 pub(crate) struct Known {
     pub group: Group,
     pub removed: bool,
+    /// Of a port: those who have come and whom nobody has asked for yet, in order.
+    pub callers: Option<VecDeque<PathRef>>,
     /// How many pairs have it as their local side.
     pub pairs: usize,
 }
@@ -125,6 +130,7 @@ impl Core {
             mem: Buffers::default(),
             watch,
             listeners: Some(listeners),
+            ports: config.ports,
             lanes: config.lanes,
             tcp_sockets: config.tcp_sockets,
             local,
@@ -166,7 +172,54 @@ impl Core {
     // ---- groups, pairs, inter-communicators
 
     pub(crate) fn add_group(&mut self, group: Group) {
-        self.groups.insert(group.incarnation, Known { group, removed: false, pairs: 0 });
+        self.groups.insert(group.incarnation, Known { group, removed: false, callers: None, pairs: 0 });
+    }
+
+    pub(crate) fn add_port(&mut self, port: ProcId, cookie: [u8; 16]) {
+        let group = Group { incarnation: port.incarnation, cookie, rank: port.rank, size: 1 };
+        let callers = Some(VecDeque::new());
+        self.groups.insert(group.incarnation, Known { group, removed: false, callers, pairs: 0 });
+    }
+
+    /// Listens at this address and this port too, where `None` is each address where it listens already, and any port; does so
+    /// until the end. The addresses.
+    pub(crate) fn listen_at(&mut self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
+        let Some(listeners) = &mut self.listeners else { return Err(ErrorKind::NotConnected.into()) };
+        let before = listeners.addresses();
+        let fits = |a: &SocketAddr| ip.is_none_or(|ip| a.ip() == ip) && port.is_none_or(|port| a.port() == port);
+        let mut found: Vec<_> = before.iter().filter(|a| fits(a)).copied().collect();
+        let mut wanted: Vec<_> = ip.map_or_else(|| before.iter().map(|a| a.ip()).collect(), |ip| vec![ip]);
+        wanted.dedup();
+        wanted.retain(|ip| found.iter().all(|a| a.ip() != *ip));
+        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+        for ip in wanted {
+            match listeners.add(SocketAddr::new(ip, port.unwrap_or(0)), self.ports) {
+                Ok(i) => {
+                    let new = listeners.fds().nth(i).expect("it was just added");
+                    self.watch.set(new, Owner::Listener(i as u32), false);
+                    found.extend(listeners.addresses().get(i));
+                }
+                Err(e) => last = e,
+            }
+        }
+        if found.is_empty() { Err(last) } else { Ok(found) }
+    }
+
+    /// The next one who has come to a port.
+    pub fn next_caller(&mut self, port: ProcId) -> Option<PathRef> {
+        self.groups.get_mut(&port.incarnation)?.callers.as_mut()?.pop_front()
+    }
+
+    /// Whether the other side can be talked to now.
+    pub fn is_connected(&self, path: PathRef) -> bool {
+        self.of_path(path).is_some_and(|i| self.pairs[i].lane.is_some())
+    }
+
+    /// Whoever refuses at that leader's addresses is believed to know that it is not there.
+    pub(crate) fn believe_refusals(&mut self, path: PathRef) {
+        if let Some(i) = self.of_path(path) {
+            self.pairs[i].believes_refusals = true;
+        }
     }
 
     pub(crate) fn find_pair(&self, local: ProcId, remote: ProcId) -> Option<usize> {
@@ -193,6 +246,10 @@ impl Core {
         }
         if let Some(known) = self.groups.get_mut(&local.incarnation) {
             known.pairs += 1;
+            if let Some(callers) = &mut known.callers {
+                callers.push_back(PathRef { slot: i, serial: pair.serial });
+                pair.is_caller = true;
+            }
         }
         if i == self.pairs.len() {
             self.pairs.push(pair);
@@ -206,14 +263,23 @@ impl Core {
     fn know(&mut self, i: usize, cookie: [u8; 16], contact: &Contact) {
         let pair = &mut self.pairs[i];
         pair.cookie.get_or_insert(cookie);
-        pair.process.get_or_insert(contact.process);
+        if contact.process != [0; 16] {
+            pair.process.get_or_insert(contact.process);
+        }
         if pair.contact.is_none() {
             pair.contact = Some(contact.clone());
             if pair.lane.is_none() && pair.needs_lane() {
-                self.timed.insert(i);
+                self.look_soon(i);
             }
         }
         self.touch(i);
+    }
+
+    /// What depends on time is to be looked at for this pair, and now: it may have to be dialled.
+    pub(crate) fn look_soon(&mut self, i: usize) {
+        if self.timed.insert(i) {
+            self.next_tick = Instant::now();
+        }
     }
 
     pub(crate) fn open_control(
@@ -226,7 +292,7 @@ impl Core {
         let i = self.make_pair(local, remote);
         self.know(i, cookie, contact);
         self.pairs[i].wanted = true;
-        self.timed.insert(i);
+        self.look_soon(i);
         PathRef { slot: i, serial: self.pairs[i].serial }
     }
 
@@ -235,7 +301,7 @@ impl Core {
         (self.pairs[path.slot].serial == path.serial).then_some(path.slot)
     }
 
-    pub(crate) fn send_control(&mut self, path: PathRef, bytes: &[u8]) {
+    pub fn send_control(&mut self, path: PathRef, bytes: &[u8]) {
         assert!(bytes.len() < MAX_PAYLOAD, "a control message fits one frame");
         let Some(i) = self.of_path(path) else { return };
         self.engine.control(self.pairs[i].peer, bytes);
@@ -533,7 +599,7 @@ impl Core {
         let pair = &mut self.pairs[i];
         if !pair.wanted && pair.gone.is_none() {
             pair.wanted = true;
-            self.timed.insert(i);
+            self.look_soon(i);
         }
     }
 }

@@ -33,7 +33,7 @@ impl Core {
         data.read(0, size, &mut body);
         pair.path.send(body);
         if pair.lane.is_none() {
-            self.timed.insert(i);
+            self.look_soon(i);
         }
         self.write(i);
         true

@@ -59,7 +59,11 @@ impl Core {
             // Whoever said BYE closes the lane, when it knows that we have it. If both did, either may.
             Some(_) if pair.lane.is_some() && (!pair.bye_said || bye_waits) => return true,
             // What it said may still be read, until our group goes too.
-            Some(_) if !removed && (self.engine.keeps_early(pair.peer) || !pair.controls.is_empty()) => return false,
+            Some(_)
+                if !removed && !pair.is_caller && (self.engine.keeps_early(pair.peer) || !pair.controls.is_empty()) =>
+            {
+                return false;
+            }
             Some(_) => {}
             None if !removed => return false,
             None => {
@@ -96,7 +100,8 @@ impl Core {
         self.drop_lane(i);
         self.end_dial(i);
         let peer = self.pairs[i].peer;
-        let Pair { local, remote, gone, .. } = std::mem::replace(&mut self.pairs[i], Pair::nobody(peer));
+        let Pair { serial, local, remote, gone, is_caller, .. } =
+            std::mem::replace(&mut self.pairs[i], Pair::nobody(peer));
         base::log!(Debug, "{local:?} and {remote:?} have done with each other");
         self.engine.remove_peer(peer);
         self.by_ids.remove(&(local, remote));
@@ -105,7 +110,7 @@ impl Core {
         let key = (local.incarnation, remote.incarnation);
         if let Some(between) = self.between.get_mut(&key) {
             between.pairs -= 1;
-            if !removed {
+            if !removed && !is_caller {
                 between.over.insert(remote.rank, gone.unwrap_or(Gone::Finished));
                 self.forget_oldest(local.incarnation);
             } else if between.pairs == 0 {
@@ -115,6 +120,9 @@ impl Core {
         }
         if let Some(known) = self.groups.get_mut(&local.incarnation) {
             known.pairs -= 1;
+            if let Some(callers) = &mut known.callers {
+                callers.retain(|caller| caller.serial != serial);
+            }
             if removed && known.pairs == 0 {
                 self.groups.remove(&local.incarnation);
             }

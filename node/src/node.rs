@@ -11,7 +11,8 @@ use crate::watch::Watch;
 use crate::{Config, Contact, Group, InterId, Layout, PathRef, RemoteGroup, StartError};
 use base::ProcId;
 use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
@@ -212,6 +213,16 @@ impl Node {
         self.with(|core| core.add_group(group));
     }
 
+    /// Has the process listen at this address and this TCP port too, for its ports; `None`: at any. Where it does.
+    pub fn listen_at(&self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
+        self.with(|core| core.listen_at(ip, port))
+    }
+
+    /// A port: a place to which leaders may come who are not expected, for [`Core::next_caller`]. Removed as groups are.
+    pub fn add_port(&self, port: ProcId, cookie: [u8; 16]) {
+        self.with(|core| core.add_port(port, cookie));
+    }
+
     /// Nobody new may connect to this group; those who have go on.
     pub fn remove_group(&self, incarnation: u64) {
         if !forked() {
@@ -224,6 +235,15 @@ impl Node {
     /// The path to a leader; the same one again if there is one, also when the other leader came first.
     pub fn open_control(&self, local: ProcId, remote: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
         self.with(|core| core.open_control(local, remote, cookie, contact))
+    }
+
+    /// The path to whoever has a port open. That port was open before its name could be known, so nobody there means gone.
+    pub fn open_control_to_port(&self, local: ProcId, port: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
+        self.with(|core| {
+            let path = core.open_control(local, port, cookie, contact);
+            core.believe_refusals(path);
+            path
+        })
     }
 
     /// At most 1 MiB less one byte.

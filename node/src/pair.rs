@@ -98,6 +98,10 @@ pub struct Pair {
     /// Open inter-communicators that it is part of.
     pub inters: usize,
     pub bye_said: bool,
+    /// It came to a port of ours.
+    pub is_caller: bool,
+    /// Until it is met, a refusal at each of its addresses says that it is not there.
+    pub believes_refusals: bool,
 }
 
 impl Pair {
@@ -133,6 +137,8 @@ impl Pair {
             control_bytes: 0,
             inters: 0,
             bye_said: false,
+            is_caller: false,
+            believes_refusals: false,
         }
     }
 

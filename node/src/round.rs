@@ -241,7 +241,7 @@ impl Core {
         };
         let i = peer.0 as usize;
         if self.pairs[i].lane.is_none() {
-            self.timed.insert(i);
+            self.look_soon(i);
         }
         self.mark(i);
         self.update_backlog(i);

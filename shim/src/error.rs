@@ -17,8 +17,11 @@ pub enum Class {
     Intern,
     Name,
     Other,
+    Port,
     Rank,
     Request,
+    Root,
+    Service,
     Tag,
     Truncate,
     Type,
@@ -31,7 +34,7 @@ pub enum Class {
 
 impl Class {
     /// All of them, in an order by which processes of one job name them to each other.
-    pub const ALL: [Class; 16] = [
+    pub const ALL: [Class; 19] = [
         Class::Arg,
         Class::Buffer,
         Class::Comm,
@@ -40,8 +43,11 @@ impl Class {
         Class::Intern,
         Class::Name,
         Class::Other,
+        Class::Port,
         Class::Rank,
         Class::Request,
+        Class::Root,
+        Class::Service,
         Class::Tag,
         Class::Truncate,
         Class::Type,

@@ -367,10 +367,16 @@ pmpi! {
     fn comm_set_attr = c"PMPI_Comm_set_attr" (comm: Handle, keyval: c_int, value: *mut c_void);
     fn comm_create_keyval = c"PMPI_Comm_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
     fn errhandler_free = c"PMPI_Errhandler_free" (handler: *mut Handle);
+    fn info_get = c"PMPI_Info_get" (info: Handle, key: *const c_char, room: c_int, value: *mut c_char, flag: *mut c_int);
+    fn info_get_nkeys = c"PMPI_Info_get_nkeys" (info: Handle, count: *mut c_int);
+    fn info_get_nthkey = c"PMPI_Info_get_nthkey" (info: Handle, n: c_int, key: *mut c_char);
     fn add_error_class = c"PMPI_Add_error_class" (class: *mut c_int);
     fn add_error_string = c"PMPI_Add_error_string" (code: c_int, text: *const c_char);
     fn allreduce = c"PMPI_Allreduce" (send: *const c_void, recv: *mut c_void, count: c_int, datatype: Handle, op: Handle, comm: Handle);
     fn ibcast = c"PMPI_Ibcast" (buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    fn barrier = c"PMPI_Barrier" (comm: Handle);
+    fn bcast = c"PMPI_Bcast" (buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle);
+    fn bcast_c = c"PMPI_Bcast_c" (buffer: *mut c_void, count: i64, datatype: Handle, root: c_int, comm: Handle);
     fn gather = c"PMPI_Gather" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, recvcount: c_int, recvtype: Handle, root: c_int, comm: Handle);
     fn gatherv = c"PMPI_Gatherv" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, counts: *const c_int, displs: *const c_int, recvtype: Handle, root: c_int, comm: Handle);
     fn send_init = c"PMPI_Send_init" (buf: *const c_void, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: *mut Handle);

@@ -24,6 +24,7 @@ mod inter;
 mod left;
 mod locked;
 mod message;
+pub mod port;
 mod request;
 mod token;
 mod wait;

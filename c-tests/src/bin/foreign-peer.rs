@@ -269,10 +269,16 @@ fn join(machine: Machine, other: &str) -> Job {
         boot: naming::boot_id(),
         pid: std::process::id(),
         since: naming::now(),
+        port: None,
+        metadata: vec![],
     };
     let claim = naming.claim(&record).expect("a free name");
-    let there = await_some("the other job's name", || naming.lookup(other).expect("a naming service that answers"));
+    let there = await_some("the other job's name", || {
+        naming.lookup(naming::Kind::Job, other).expect("a naming service that answers")
+    });
     let party = Party {
+        incarnation: group.incarnation,
+        cookie: group.cookie,
         size: 1,
         tag_ub: i32::MAX as u32,
         representation: machine.representation,

@@ -31,15 +31,15 @@ impl FileHolding {
 
 impl Holding for FileHolding {
     fn renew(&self) -> Result<(), RenewError> {
-        let Some(file) = &self.file else { return Err(RenewError::Lost(self.path.clone())) };
+        let Some(file) = &self.file else { return Err(RenewError::Lost(self.path.display().to_string())) };
         // "Now" by the file server's clock, not by ours.
         futimens(file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)
             .map_err(|e| RenewError::Io(self.path.clone(), e.into()))?;
-        if self.is_lost(file) { Err(RenewError::Lost(self.path.clone())) } else { Ok(()) }
+        if self.is_lost(file) { Err(RenewError::Lost(self.path.display().to_string())) } else { Ok(()) }
     }
 
-    fn fd(&self) -> RawFd {
-        self.fd
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd)
     }
 
     fn release(&mut self) {

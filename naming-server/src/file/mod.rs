@@ -11,7 +11,7 @@ pub(crate) mod tests;
 
 use crate::error::{ClaimError, LookupError, StoreError};
 use crate::record::{Record, check_name};
-use crate::{Claim, Naming, State, url};
+use crate::{Claim, Kind, Naming, State, url};
 use entry::Seen;
 use folder::{Clock, Temporary};
 use std::fs::{self, File, TryLockError};
@@ -44,8 +44,8 @@ impl FileStore {
         self
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(names::file_name(name))
+    fn path(&self, kind: Kind, name: &str) -> PathBuf {
+        self.dir.join(names::file_name(kind, name))
     }
 
     fn seen(&self, path: &Path, clock: &Clock<'_>) -> Result<Option<Seen>, StoreError> {
@@ -91,11 +91,13 @@ impl Naming for FileStore {
         }
         let tmp = self.prepare(&bytes)?;
         folder::sweep(&self.dir, &Clock::new(&self.dir));
-        let path = self.path(&rec.name);
+        let path = self.path(rec.kind(), &rec.name);
         let until = Instant::now() + CLAIM_LIMIT;
         while !link(&tmp, &path)? {
             match self.contend(&path, until)? {
-                Some(by) if by.name != rec.name => return Err(StoreError::Collision(path, by.name).into()),
+                Some(by) if (by.kind(), &by.name) != (rec.kind(), &rec.name) => {
+                    return Err(StoreError::Collision(path, by.name).into());
+                }
                 Some(by) => return Err(ClaimError::Held { by: Box::new(by) }),
                 None if Instant::now() >= until => return Err(StoreError::Busy(path).into()),
                 None => {}
@@ -106,14 +108,14 @@ impl Naming for FileStore {
         Ok(Claim::new(Box::new(holding::FileHolding::new(file, path))))
     }
 
-    fn lookup(&self, name: &str) -> Result<Option<Record>, LookupError> {
+    fn lookup(&self, kind: Kind, name: &str) -> Result<Option<Record>, LookupError> {
         check_name(name).map_err(LookupError::Name)?;
         if folder::seen(&self.dir, self.private)?.is_none() {
             return Ok(None);
         }
-        let path = self.path(name);
+        let path = self.path(kind, name);
         match self.seen(&path, &Clock::new(&self.dir))? {
-            Some(Seen::Live(rec)) if rec.name == name => Ok(Some(rec)),
+            Some(Seen::Live(rec)) if rec.name == name && rec.kind() == kind => Ok(Some(rec)),
             Some(Seen::LeftOver(_)) => {
                 base::log!(Debug, "{} was left by a dead job", path.display());
                 Ok(None)
@@ -141,16 +143,16 @@ impl Naming for FileStore {
                 }
             };
             // A copy under another name is nobody's claim.
-            if names::file_name(&found.0.name) == file_name {
+            if names::file_name(found.0.kind(), &found.0.name) == file_name {
                 out.push(found);
             }
         }
-        out.sort_by(|a, b| a.0.name.cmp(&b.0.name));
+        out.sort_by(|(a, _), (b, _)| (&a.name, a.kind()).cmp(&(&b.name, b.kind())));
         Ok(out)
     }
 
     fn is_alive(&self, rec: &Record) -> Result<bool, LookupError> {
-        Ok(self.lookup(&rec.name)?.is_some_and(|r| r.incarnation == rec.incarnation))
+        Ok(self.lookup(rec.kind(), &rec.name)?.is_some_and(|r| r.incarnation == rec.incarnation))
     }
 
     fn check(&self) -> Result<Vec<String>, StoreError> {

@@ -3,16 +3,19 @@
 //! Invariant: two names share a file name only by a collision of a 128-bit hash; no file name begins with a dot or
 //! holds a slash, and none exceeds 255 bytes.
 
-use crate::record::fnv128;
+use crate::record::Kind;
+use base::hash::fnv128;
 
-const SUFFIX: &str = ".job";
+/// One ending for each kind: their names are apart.
+const JOB: &str = ".job";
+const PORT: &str = ".port";
 const TMP: &str = ".tmp-";
 /// Encoded names may be so long; longer ones are cut and carry a hash.
 const MAX_ENCODED: usize = 200;
 const CUT: usize = 100;
 
 /// The file that holds the record of `name`.
-pub fn file_name(name: &str) -> String {
+pub fn file_name(kind: Kind, name: &str) -> String {
     let mut out = String::new();
     for (i, b) in name.bytes().enumerate() {
         match b {
@@ -25,11 +28,14 @@ pub fn file_name(name: &str) -> String {
         // '~' is always encoded, so a cut name equals no whole one.
         out = format!("{}~{:032x}", &out[..CUT], fnv128(name.as_bytes()));
     }
-    out + SUFFIX
+    out + match kind {
+        Kind::Job => JOB,
+        Kind::Port => PORT,
+    }
 }
 
 pub fn is_record(file: &str) -> bool {
-    file.ends_with(SUFFIX) && !file.starts_with('.')
+    (file.ends_with(JOB) || file.ends_with(PORT)) && !file.starts_with('.')
 }
 
 /// A file name that nobody else uses.
@@ -45,11 +51,16 @@ pub fn is_temporary(file: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn file_name(name: &str) -> String {
+        super::file_name(Kind::Job, name)
+    }
+
     #[test]
     fn plain_names_stay_readable() {
         assert_eq!(file_name("ocean-v2.1_b"), "ocean-v2.1_b.job");
         assert_eq!(file_name("a b/c"), "a%20b%2Fc.job");
         assert_eq!(file_name("."), "%2E.job");
+        assert_eq!(super::file_name(Kind::Port, "ocean"), "ocean.port");
         assert_eq!(file_name(".tmp-x"), "%2Etmp-x.job");
         assert_eq!(file_name("é~%"), "%C3%A9%7E%25.job");
     }
@@ -67,6 +78,7 @@ mod tests {
 
     #[test]
     fn kinds_are_told_apart() {
+        assert!(is_record(&super::file_name(Kind::Port, "x")));
         assert!(is_record(&file_name(".tmp-1")) && !is_temporary(&file_name(".tmp-1")));
         assert!(is_temporary(&temporary()) && !is_record(&temporary()));
     }

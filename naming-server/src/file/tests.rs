@@ -25,7 +25,7 @@ impl Folder {
     }
     /// A record whose owner was killed.
     fn left_over(&self, rec: &Record) -> PathBuf {
-        let path = self.0.join(names::file_name(&rec.name));
+        let path = self.0.join(names::file_name(rec.kind(), &rec.name));
         fs::write(&path, rec.encode().unwrap()).unwrap();
         path
     }
@@ -54,8 +54,8 @@ fn a_name_is_held_until_released() {
     let dir = Folder::new();
     let (store, rec) = (dir.store(), sample("ocean"));
     let claim = store.claim(&rec).unwrap();
-    assert_eq!(store.lookup("ocean").unwrap(), Some(rec.clone()));
-    assert_eq!(store.lookup("atmosphere").unwrap(), None);
+    assert_eq!(store.lookup(Kind::Job, "ocean").unwrap(), Some(rec.clone()));
+    assert_eq!(store.lookup(Kind::Job, "atmosphere").unwrap(), None);
     assert!(store.is_alive(&rec).unwrap());
     assert!(!store.is_alive(&sample("ocean")).unwrap(), "another incarnation");
     assert_eq!(store.list().unwrap(), [(rec.clone(), State::Live)]);
@@ -64,12 +64,12 @@ fn a_name_is_held_until_released() {
         other => panic!("{:?}", other.err()),
     }
     claim.renew().unwrap();
-    assert!(claim.fd() > 2);
+    assert!(claim.fd().unwrap() > 2);
     assert_eq!(dir.files(), ["ocean.job"]);
     assert_eq!(fs::metadata(dir.0.join("ocean.job")).unwrap().permissions().mode() & 0o777, 0o600);
     claim.release();
     assert!(dir.files().is_empty());
-    assert_eq!(store.lookup("ocean").unwrap(), None);
+    assert_eq!(store.lookup(Kind::Job, "ocean").unwrap(), None);
     assert!(!store.is_alive(&rec).unwrap());
     drop(store.claim(&rec).unwrap());
     assert!(dir.files().is_empty());
@@ -82,13 +82,33 @@ fn many_names_and_odd_ones() {
     let names = ["b", "a", "../up", ".", "..", "a/b", "sea ice", "海洋", &"é".repeat(127), &"x".repeat(255), "a.job"];
     let claims: Vec<_> = names.iter().map(|n| store.claim(&sample(n)).unwrap()).collect();
     for n in names {
-        assert_eq!(store.lookup(n).unwrap().unwrap().name, n);
+        assert_eq!(store.lookup(Kind::Job, n).unwrap().unwrap().name, n);
     }
     assert_eq!(store.list().unwrap().len(), names.len());
     drop(claims);
     assert!(store.list().unwrap().is_empty());
     assert!(matches!(store.claim(&sample("")), Err(ClaimError::Name(_))));
-    assert!(matches!(store.lookup("a\0b"), Err(LookupError::Name(_))));
+    assert!(matches!(store.lookup(Kind::Job, "a\0b"), Err(LookupError::Name(_))));
+}
+
+#[test]
+fn jobs_and_ports_have_their_names_for_themselves() {
+    let dir = Folder::new();
+    let (store, job) = (dir.store(), sample("ocean"));
+    let port = Record { port: Some("port 1".into()), leader: vec![], cookie: [0; 16], ..sample("ocean") };
+    let held = [store.claim(&job).unwrap(), store.claim(&port).unwrap()];
+    let mut files = dir.files();
+    files.sort();
+    assert_eq!(files, ["ocean.job", "ocean.port"]);
+    assert_eq!(store.lookup(Kind::Job, "ocean").unwrap(), Some(job.clone()));
+    assert_eq!(store.lookup(Kind::Port, "ocean").unwrap(), Some(port.clone()));
+    assert_eq!(store.list().unwrap(), [(job.clone(), State::Live), (port.clone(), State::Live)]);
+    assert!(claim_error(&store, "ocean").contains("held by a live job"));
+    assert!(store.claim(&port).err().unwrap().to_string().contains("published already"));
+    let [_, published] = held;
+    published.release();
+    assert_eq!(store.lookup(Kind::Port, "ocean").unwrap(), None);
+    assert!(!store.is_alive(&port).unwrap());
 }
 
 #[test]
@@ -96,12 +116,12 @@ fn leftovers_are_not_handed_out_and_not_in_the_way() {
     let dir = Folder::new();
     let (store, old) = (dir.store(), sample("ocean"));
     dir.left_over(&old);
-    assert_eq!(store.lookup("ocean").unwrap(), None);
+    assert_eq!(store.lookup(Kind::Job, "ocean").unwrap(), None);
     assert!(!store.is_alive(&old).unwrap());
     assert_eq!(store.list().unwrap(), [(old, State::LeftOver)]);
     let new = sample("ocean");
     let _claim = store.claim(&new).unwrap();
-    assert_eq!(store.lookup("ocean").unwrap(), Some(new));
+    assert_eq!(store.lookup(Kind::Job, "ocean").unwrap(), Some(new));
 }
 
 #[test]
@@ -125,7 +145,7 @@ fn a_cleaner_does_not_pass_for_an_owner() {
     let cleaner = File::options().write(true).open(&path).unwrap();
     cleaner.set_len(0).unwrap();
     cleaner.lock().unwrap();
-    assert_eq!(dir.store().lookup("ocean").unwrap(), None);
+    assert_eq!(dir.store().lookup(Kind::Job, "ocean").unwrap(), None);
     assert!(matches!(dir.store().claim(&sample("ocean")), Err(ClaimError::Store(StoreError::Busy(_)))));
     cleaner.unlock().unwrap();
     dir.store().claim(&sample("ocean")).unwrap();
@@ -140,7 +160,7 @@ fn a_cleaner_leaves_the_record_that_came_after() {
     let _claim = dir.store().claim(&new).unwrap();
     assert_eq!(judged.metadata().unwrap().len(), 0, "cut before it was locked");
     assert!(entry::clean(&judged, &path).unwrap());
-    assert_eq!(dir.store().lookup("ocean").unwrap(), Some(new));
+    assert_eq!(dir.store().lookup(Kind::Job, "ocean").unwrap(), Some(new));
 }
 
 #[test]
@@ -148,7 +168,7 @@ fn garbage_is_ignored_and_replaced() {
     for bytes in [vec![], vec![0], b"MPICNAME".to_vec(), vec![7; 100_000], b"hello".to_vec()] {
         let dir = Folder::new();
         fs::write(dir.0.join("ocean.job"), &bytes).unwrap();
-        assert_eq!(dir.store().lookup("ocean").unwrap(), None);
+        assert_eq!(dir.store().lookup(Kind::Job, "ocean").unwrap(), None);
         assert!(dir.store().list().unwrap().is_empty());
         dir.store().claim(&sample("ocean")).unwrap();
     }
@@ -159,10 +179,10 @@ fn another_version_is_named_then_given_up() {
     let dir = Folder::new();
     let path = dir.left_over(&sample("ocean"));
     let mut bytes = fs::read(&path).unwrap();
-    bytes[8] = 2;
+    bytes[8] = 9;
     fs::write(&path, &bytes).unwrap();
-    assert!(claim_error(&dir.store(), "ocean").contains("version 2"));
-    assert!(dir.store().lookup("ocean").is_err());
+    assert!(claim_error(&dir.store(), "ocean").contains("version 9"));
+    assert!(dir.store().lookup(Kind::Job, "ocean").is_err());
     age(&path, 61);
     dir.store().claim(&sample("ocean")).unwrap();
 }
@@ -180,7 +200,7 @@ fn what_is_no_file_never_blocks() {
         [("pipe", "a pipe"), ("folder", "a folder"), ("link", "link"), ("dangling", "link"), ("socket", "a socket")]
     {
         assert!(claim_error(&store, name).contains(what), "{name}");
-        assert!(store.lookup(name).unwrap_err().to_string().contains(what), "{name}");
+        assert!(store.lookup(Kind::Job, name).unwrap_err().to_string().contains(what), "{name}");
     }
     assert!(store.list().unwrap().is_empty());
     assert_eq!(dir.files().len(), 5, "nothing is left: {:?}", dir.files());
@@ -190,7 +210,7 @@ fn what_is_no_file_never_blocks() {
 fn folders_are_made_with_parents_or_refused() {
     let dir = Folder::new();
     let deep = FileStore::new(dir.0.join("a/b/c"));
-    assert_eq!(deep.lookup("ocean").unwrap(), None);
+    assert_eq!(deep.lookup(Kind::Job, "ocean").unwrap(), None);
     assert!(deep.list().unwrap().is_empty());
     assert!(!dir.0.join("a").exists(), "looking makes nothing");
     let _claim = deep.claim(&sample("ocean")).unwrap();
@@ -200,7 +220,7 @@ fn folders_are_made_with_parents_or_refused() {
     for path in ["file", "file/below"] {
         let store = FileStore::new(dir.0.join(path));
         assert!(claim_error(&store, "ocean").contains("not a folder"), "{path}");
-        assert!(store.lookup("ocean").unwrap_err().to_string().contains("not a folder"), "{path}");
+        assert!(store.lookup(Kind::Job, "ocean").unwrap_err().to_string().contains("not a folder"), "{path}");
         assert!(store.list().is_err() && store.check().is_err());
     }
     assert!(claim_error(&FileStore::new("/proc/none/such".into()), "ocean").contains("creating the folder"));
@@ -215,7 +235,7 @@ fn the_private_folder_has_to_be_private() {
     assert_eq!(fs::metadata(dir.0.join("new")).unwrap().permissions().mode() & 0o777, 0o700);
     symlink(dir.0.join("new"), dir.0.join("link")).unwrap();
     assert!(matches!(private("link").check(), Err(StoreError::Symlink(_))));
-    assert!(private("link").lookup("ocean").is_err());
+    assert!(private("link").lookup(Kind::Job, "ocean").is_err());
     for mode in [0o777, 0o720, 0o702] {
         fs::set_permissions(dir.0.join("new"), fs::Permissions::from_mode(mode)).unwrap();
         assert!(matches!(private("new").check(), Err(StoreError::Writable(_, m)) if m == mode));
@@ -236,7 +256,7 @@ fn another_users_record_is_refused() {
     let path = dir.left_over(&sample("ocean"));
     nix::unistd::chown(&path, Some(65534.into()), None).unwrap();
     assert!(claim_error(&dir.store(), "ocean").contains("another user"));
-    assert!(dir.store().lookup("ocean").is_err());
+    assert!(dir.store().lookup(Kind::Job, "ocean").is_err());
     assert!(dir.store().list().unwrap().is_empty());
 }
 
@@ -257,18 +277,18 @@ fn other_hosts_go_by_the_lease() {
     let rec = sample("ocean");
     // Written without a lock: as a host sees it that is shown no locks of others.
     let path = dir.left_over(&rec);
-    assert_eq!(there.lookup("ocean").unwrap(), Some(rec.clone()));
+    assert_eq!(there.lookup(Kind::Job, "ocean").unwrap(), Some(rec.clone()));
     assert!(there.is_alive(&rec).unwrap());
     assert!(matches!(there.claim(&sample("ocean")), Err(ClaimError::Held { .. })));
     age(&path, 50);
     assert_eq!(there.list().unwrap()[0].1, State::Live);
     age(&path, 70);
-    assert_eq!(there.lookup("ocean").unwrap(), None);
+    assert_eq!(there.lookup(Kind::Job, "ocean").unwrap(), None);
     assert_eq!(there.list().unwrap()[0].1, State::LeftOver);
     let new = Record { boot: [9; 16], ..sample("ocean") };
     let _claim = there.claim(&new).unwrap();
-    assert_eq!(there.lookup("ocean").unwrap(), Some(new.clone()));
-    assert_eq!(dir.store().lookup("ocean").unwrap(), Some(new));
+    assert_eq!(there.lookup(Kind::Job, "ocean").unwrap(), Some(new.clone()));
+    assert_eq!(dir.store().lookup(Kind::Job, "ocean").unwrap(), Some(new));
 }
 
 #[test]
@@ -289,7 +309,7 @@ fn renewing_keeps_the_lease_and_tells_of_its_loss() {
     let _theirs = there.claim(&next).unwrap();
     assert!(matches!(claim.renew(), Err(RenewError::Lost(_))));
     claim.release();
-    assert_eq!(there.lookup("ocean").unwrap(), Some(next), "the old owner's release touches nothing");
+    assert_eq!(there.lookup(Kind::Job, "ocean").unwrap(), Some(next), "the old owner's release touches nothing");
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! the twin, for the calls that this library does not serve yet: collectives, merge. Invariant: what is adopted knows its
 //! remote group as a group of the MPI below.
 
-use super::collective::{agree, failed, from_leader, gather_records, native, or_free, split};
-use super::contacts;
+use super::collective::{Team, agree, failed, from_leader, gather_records, native, or_free, split};
+use super::joined::contacts;
 use crate::abi::Abi;
 use crate::error::{Class, Failure, copy_errhandler};
 use crate::forward::{self as pmpi, Handle};
@@ -29,15 +29,16 @@ pub fn is_on() -> bool {
 /// Takes over what the MPI below has just made of `local`. Collective over both sides.
 pub fn adopt(abi: &Abi, node: &Node, local: Handle, twin: Handle) -> Result<Inter, Failure> {
     house::build()?;
-    let (carrier, rank, size) = split(abi, local)?;
-    let inter = or_free(abi, carrier, join(abi, node, carrier, (rank, size), twin))?;
-    copy_errhandler(twin, carrier);
+    let team = split(abi, local, 0)?;
+    let inter = or_free(abi, team.comm, join(abi, node, &team, twin))?;
+    copy_errhandler(twin, team.comm);
     inter.set_twin(twin);
     Ok(inter)
 }
 
-fn join(abi: &Abi, node: &Node, carrier: Handle, (rank, size): (u32, u32), between: Handle) -> Result<Inter, Failure> {
-    let records = gather_records(abi, carrier, rank, size, Ok(node.contact()))?;
+fn join(abi: &Abi, node: &Node, team: &Team, between: Handle) -> Result<Inter, Failure> {
+    let Team { comm: carrier, rank, size, leader } = *team;
+    let records = gather_records(abi, team, Ok(node.contact()))?;
     let verdict = (rank == 0).then(|| {
         let mut own = Vec::new();
         own.put_u64(u64::from_le_bytes(base::ident::random()));
@@ -50,7 +51,7 @@ fn join(abi: &Abi, node: &Node, carrier: Handle, (rank, size): (u32, u32), betwe
         own.extend_from_slice(&theirs);
         Ok(own)
     });
-    let told = from_leader(abi, node, carrier, verdict)?;
+    let told = from_leader(abi, node, carrier, leader, verdict)?;
     let damaged = |_| Failure::new(Class::Intern, "what the leaders told each other is damaged");
     let mut told = Take(&told);
     let mut identity = || Ok((told.u64()?, told.array()?));

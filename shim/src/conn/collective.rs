@@ -1,4 +1,4 @@
-//! The collective steps of the three calls, over communicators of the MPI below.
+//! The collective steps of joining two jobs, over communicators of the MPI below.
 
 use crate::abi::Abi;
 use crate::error::{Class, Failure};
@@ -44,9 +44,24 @@ pub fn rank_and_size(comm: Handle) -> Result<(u32, u32), Failure> {
     Ok((rank as u32, size as u32))
 }
 
+/// The processes of one communicator of ours, of which one, the leader, does what concerns the world outside.
+#[derive(Clone, Copy)]
+pub struct Team {
+    pub comm: Handle,
+    pub rank: u32,
+    pub size: u32,
+    pub leader: u32,
+}
+
+impl Team {
+    pub fn is_led_here(&self) -> bool {
+        self.rank == self.leader
+    }
+}
+
 /// A communicator of our own over the same group, in the same order, on which errors only return. By split, never by
-/// dup, which would run the user's copy callbacks. With it, our rank and the size.
-pub fn split(abi: &Abi, comm: Handle) -> Result<(Handle, u32, u32), Failure> {
+/// dup, which would run the user's copy callbacks.
+pub fn split(abi: &Abi, comm: Handle, leader: u32) -> Result<Team, Failure> {
     let (rank, size) = rank_and_size(comm)?;
     let mut new = 0;
     // SAFETY: plain out-argument.
@@ -54,7 +69,7 @@ pub fn split(abi: &Abi, comm: Handle) -> Result<(Handle, u32, u32), Failure> {
         native("MPI_Comm_split", pmpi::comm_split(comm, 0, rank as c_int, &mut new))?;
         native("MPI_Comm_set_errhandler", house::errors_return(new))?;
     }
-    Ok((new & abi.mask, rank, size))
+    Ok(Team { comm: new & abi.mask, rank, size, leader })
 }
 
 /// What was made with a communicator of our own, on all its processes or on none: then it is freed.
@@ -68,13 +83,8 @@ pub fn or_free<T>(abi: &Abi, mut comm: Handle, made: Result<T, Failure>) -> Resu
 
 /// All contact records, in order of rank, on the leader; nothing elsewhere. A process without a contact is a fault on
 /// all; it says itself why.
-pub fn gather_records(
-    abi: &Abi,
-    comm: Handle,
-    rank: u32,
-    size: u32,
-    contact: Result<Contact, Failure>,
-) -> Result<Vec<u8>, Failure> {
+pub fn gather_records(abi: &Abi, team: &Team, contact: Result<Contact, Failure>) -> Result<Vec<u8>, Failure> {
+    let Team { comm, leader, .. } = *team;
     let worst = agree(abi, comm, contact.is_err().into())?;
     let mut own = Vec::new();
     contact?.encode(&mut own);
@@ -82,10 +92,11 @@ pub fn gather_records(
         return Err(Failure::new(Class::Other, "another process of this job has no way to be reached, and says why"));
     }
     let length = own.len() as c_int;
-    let mut lengths = vec![0 as c_int; if rank == 0 { size as usize } else { 0 }];
+    let mut lengths = vec![0 as c_int; if team.is_led_here() { team.size as usize } else { 0 }];
+    let root = leader as c_int;
     // SAFETY: one int each; the leader has room for all.
     native("MPI_Gather", unsafe {
-        pmpi::gather((&raw const length).cast(), 1, abi.int, lengths.as_mut_ptr().cast(), 1, abi.int, 0, comm)
+        pmpi::gather((&raw const length).cast(), 1, abi.int, lengths.as_mut_ptr().cast(), 1, abi.int, root, comm)
     })?;
     let mut at: c_int = 0;
     let mut places = Vec::with_capacity(lengths.len());
@@ -104,7 +115,7 @@ pub fn gather_records(
             lengths.as_ptr(),
             places.as_ptr(),
             abi.byte,
-            0,
+            root,
             comm,
         )
     })?;
@@ -116,17 +127,18 @@ pub fn from_leader(
     abi: &Abi,
     node: &Node,
     comm: Handle,
+    leader: u32,
     verdict: Option<Result<Vec<u8>, Failure>>,
 ) -> Result<Vec<u8>, Failure> {
     let mut message = verdict.map(encode);
     let mut length = message.as_ref().map_or(0, |m| m.len() as u64).to_le_bytes();
-    bcast(abi, node, comm, &mut length)?;
+    bcast(abi, node, comm, leader, &mut length)?;
     let length = u64::from_le_bytes(length);
     if length > MAX_VERDICT {
         return Err(Failure::new(Class::Intern, "the leader's verdict is too long"));
     }
     let message = message.get_or_insert_with(|| vec![0; length as usize]);
-    bcast(abi, node, comm, message)?;
+    bcast(abi, node, comm, leader, message)?;
     decode(message)
 }
 
@@ -158,11 +170,11 @@ fn decode(message: &[u8]) -> Result<Vec<u8>, Failure> {
 }
 
 /// From the leader to all, by a nonblocking broadcast: whoever waits sleeps, and its own transfers move on.
-fn bcast(abi: &Abi, node: &Node, comm: Handle, bytes: &mut [u8]) -> Result<(), Failure> {
-    let mut request: Handle = 0;
+fn bcast(abi: &Abi, node: &Node, comm: Handle, leader: u32, bytes: &mut [u8]) -> Result<(), Failure> {
+    let (mut request, root) = (0, leader as c_int);
     // SAFETY: the bytes stay until the request has completed, below.
     native("MPI_Ibcast", unsafe {
-        pmpi::ibcast(bytes.as_mut_ptr().cast(), bytes.len() as c_int, abi.byte, 0, comm, &mut request)
+        pmpi::ibcast(bytes.as_mut_ptr().cast(), bytes.len() as c_int, abi.byte, root, comm, &mut request)
     })?;
     let done = std::cell::Cell::new(None);
     let mut ask = || {

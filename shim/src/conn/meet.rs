@@ -1,50 +1,26 @@
 //! The leader's part of joining two jobs: find the other job by name, reach its leader, agree with it.
 //!
-//! Runs on rank 0 of the local communicator, inside the collective call; the others wait for its verdict. Only here
-//! do time limits hold.
+//! Runs on rank 0 of the local communicator, inside the collective call; the others wait for its verdict.
 
+use super::joined;
 use super::registration::{self, Lead, Registration};
+use super::talk::{Round, Talk};
 use crate::datatype;
 use crate::error::{Class, Failure};
 use crate::wait::wait_until;
 use base::ProcId;
 use base::bytes::Take;
-use engine::setup::{Agreement, Negotiation, Party, Standing};
-use naming::Record;
-use node::{Contact, ContextId, Node, PathRef, Representation};
+use engine::setup::{Agreement, Negotiation, Party};
+use naming::{Kind, Record};
+use node::{Contact, ContextId, Node, PathRef};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// How often the naming service is asked: soon at first, since the other job may be about to register, then less often.
 const LOOK_SOON: Duration = Duration::from_millis(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How often, while waiting for the other leader, we make sure that its name still stands.
-const STILL_THERE: Duration = Duration::from_millis(500);
-/// How long the answer to a withdrawal is waited for.
-const WITHDRAWAL: Duration = Duration::from_secs(2);
-
-/// What the leader brings home.
-pub struct Met {
-    pub agreement: Agreement,
-    pub incarnation: u64,
-    pub cookie: [u8; 16],
-}
-
 /// The negotiations of one registration, by remote incarnation.
 pub type Talks = std::collections::HashMap<u64, Talk>;
-
-pub struct Talk {
-    path: PathRef,
-    negotiation: Negotiation,
-}
-
-/// What a round of talking came to.
-enum Round {
-    Agreed(Agreement),
-    /// That incarnation is gone: look the name up again.
-    Gone,
-    TimedOut,
-}
 
 /// Meets the job `wanted`; `largest_tag` is ours.
 pub fn meet(
@@ -54,7 +30,7 @@ pub fn meet(
     wanted: &str,
     largest_tag: u32,
     timeout: Duration,
-) -> Result<Met, Failure> {
+) -> Result<Agreement, Failure> {
     let deadline = Instant::now() + timeout;
     let mut talks = lead.talks.lock().unwrap_or_else(|e| e.into_inner());
     // With those that have gone nothing will be agreed any more.
@@ -82,6 +58,8 @@ pub fn meet(
         talk.path = path;
         seen = Some(path);
         let offer = Party {
+            incarnation: registration.group.incarnation,
+            cookie: registration.group.cookie,
             size: registration.group.size,
             tag_ub: largest_tag,
             representation: datatype::representation().number(),
@@ -89,19 +67,16 @@ pub fn meet(
             wanted: wanted.to_owned(),
             records: lead.records.clone(),
         };
-        let round = talk_until(node, lead, &record, talk, &offer, deadline);
+        let stands = || lead.naming.is_alive(&record).unwrap_or(true);
+        let round = talk.until(node, &format!("job '{wanted}'"), &offer, Some(deadline), stands);
         for context in talk.negotiation.take_orphans() {
             node.refuse(path, ContextId::root(context));
         }
         match round.inspect_err(|_| talk.negotiation.abandon())? {
             Round::Agreed(agreement) => {
-                let number = agreement.remote.representation;
-                if Representation::from_number(number).is_none() {
-                    node.refuse(path, ContextId::root(agreement.context));
-                    let text = format!("job '{wanted}' lays out data in a way that is not known here ({number:#010x})");
-                    return Err(Failure::new(Class::Unsupported, text));
-                }
-                return Ok(Met { agreement, incarnation: record.incarnation, cookie: record.cookie });
+                let refuse = |_: &Failure| node.refuse(path, ContextId::root(agreement.context));
+                joined::check(&agreement.remote, |c| lead.has_member(c)).inspect_err(refuse)?;
+                return Ok(agreement);
             }
             Round::TimedOut => return Err(too_late(node, registration, lead, wanted, timeout, seen)),
             Round::Gone if Instant::now() >= deadline => {
@@ -121,7 +96,7 @@ fn find(node: &Node, lead: &Lead, wanted: &str, deadline: Instant) -> Result<Opt
     let mut told = false;
     let mut rest = LOOK_SOON;
     loop {
-        let found = lead.naming.lookup(wanted).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
+        let found = lead.naming.lookup(Kind::Job, wanted).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
         if found.is_some() || Instant::now() >= deadline {
             return Ok(found);
         }
@@ -137,74 +112,6 @@ fn find(node: &Node, lead: &Lead, wanted: &str, deadline: Instant) -> Result<Opt
 /// Lets everything move on until `until`.
 fn pause(node: &Node, until: Instant) {
     wait_until(node, Some(until), |_| None::<()>);
-}
-
-/// Talks to the other leader until something is decided.
-fn talk_until(
-    node: &Node,
-    lead: &Lead,
-    record: &Record,
-    talk: &mut Talk,
-    offer: &Party,
-    deadline: Instant,
-) -> Result<Round, Failure> {
-    let path = talk.path;
-    let mut limit = deadline;
-    let mut withdrawn = false;
-    let mut missing_since = None;
-    let mut heard = Vec::new();
-    let mut offered = false;
-    loop {
-        // What has come is read to its end before anything is decided: an offer may have been withdrawn since.
-        heard.extend(std::iter::from_fn(|| node.recv_control(path)));
-        for bytes in heard.drain(..) {
-            talk.negotiation.on_message(&bytes).map_err(|_| {
-                Failure::new(Class::Intern, format!("job '{}' sent nonsense during set-up", record.name))
-            })?;
-        }
-        if !offered {
-            talk.negotiation.offer(offer);
-            offered = true;
-        }
-        talk.negotiation.decide();
-        for bytes in std::iter::from_fn(|| talk.negotiation.next_output()) {
-            node.send_control(path, &bytes);
-        }
-        match talk.negotiation.standing() {
-            Standing::Agreed(agreement) => return Ok(Round::Agreed(agreement)),
-            Standing::Withdrawn => return Ok(Round::TimedOut),
-            Standing::Waiting => {}
-        }
-        if node.path_gone(path).is_some() {
-            talk.negotiation.abandon();
-            return Ok(if withdrawn { Round::TimedOut } else { Round::Gone });
-        }
-        if Instant::now() >= limit {
-            if withdrawn {
-                talk.negotiation.abandon();
-                return Ok(Round::TimedOut);
-            }
-            talk.negotiation.withdraw();
-            withdrawn = true;
-            limit = Instant::now() + WITHDRAWAL;
-            continue;
-        }
-        let slice = limit.min(Instant::now() + STILL_THERE);
-        match wait_until(node, Some(slice), |core| core.recv_control(path)) {
-            Some(bytes) => heard.push(bytes),
-            None => {
-                // A job that has agreed may give its name up at once, so the name's absence counts only after a while.
-                let stands = lead.naming.is_alive(record).unwrap_or(true);
-                let since = *missing_since.get_or_insert_with(Instant::now);
-                if stands {
-                    missing_since = None;
-                } else if since.elapsed() > WITHDRAWAL && !withdrawn {
-                    talk.negotiation.abandon();
-                    return Ok(Round::Gone);
-                }
-            }
-        }
-    }
 }
 
 /// `seen`: the path to the other leader, if the name was found.

@@ -9,24 +9,29 @@
 #![allow(clippy::missing_safety_doc)]
 
 pub mod adopt;
+pub mod claim;
 pub mod collective;
 mod fork;
+pub mod joined;
 mod meet;
 pub mod registration;
+pub mod talk;
 
 use crate::abi::{self, Abi, BindError};
 use crate::entry;
 use crate::error::{Class, Failure, Place, die, raise};
 use crate::forward::{self as pmpi, Handle};
-use crate::inter::{self, Inter, Remote};
-use crate::{datatype, forward, house};
-use base::bytes::{Malformed, Put, Take};
+use crate::inter::{self, Inter};
+use crate::{forward, house};
+use base::bytes::{Put, Take};
 use base::ident::random;
 use base::settings;
-use collective::{agree, from_leader, gather_records, or_free, split};
-use engine::setup::{MAX_NAME, MAX_RECORDS};
+use claim::open_naming;
+use collective::{Team, agree, from_leader, gather_records, or_free, split};
+use engine::setup::MAX_NAME;
+use joined::contacts;
 use naming::{ClaimError, Record};
-use node::{Contact, ContextId, Group, Node, Representation};
+use node::{Group, Node};
 use registration::{Lead, Registration};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::Duration;
@@ -136,12 +141,8 @@ pub unsafe extern "C" fn MPI_Conn_error_class(which: c_int, errorclass: *mut c_i
 
 /// Gives a name back to the world and forgets its group. Also at Finalize, where communicators are left alone.
 pub fn release(registration: &Registration) {
-    if let Some(lead) = &registration.lead
-        && let Some(claim) = lead.claim.lock().unwrap_or_else(|e| e.into_inner()).take()
-    {
-        fork::forget(claim.fd());
-        claim.release();
-        base::log!(Info, "gave the name '{}' back", registration.name);
+    if let Some(lead) = &registration.lead {
+        lead.release();
     }
     if let Ok(node) = Node::get() {
         node.remove_group(registration.group.incarnation);
@@ -150,7 +151,7 @@ pub fn release(registration: &Registration) {
 
 impl Failure {
     /// With the name of the call in front.
-    fn of(mut self, call: &str) -> Failure {
+    pub fn of(mut self, call: &str) -> Failure {
         if !self.text.starts_with("MPI_") {
             self.text = format!("{call}: {}", self.text);
         }
@@ -186,7 +187,7 @@ fn running(call: &str) -> &'static Abi {
     abi
 }
 
-fn check_intra(abi: &Abi, comm: Handle) -> Result<(), Failure> {
+pub fn check_intra(abi: &Abi, comm: Handle) -> Result<(), Failure> {
     let mut inter = 0;
     if comm == abi.comm_null {
         return Err(Failure::new(Class::Comm, "the communicator is MPI_COMM_NULL"));
@@ -251,8 +252,9 @@ unsafe fn agreed_name(abi: &Abi, name: *const c_char, result: *const c_void, com
 unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_int) -> Result<(), Failure> {
     // SAFETY: the caller's string.
     let name = unsafe { agreed_name(abi, name, handle.cast(), comm) }?;
-    let (private, rank, size) = split(abi, comm)?;
-    let (group, lead) = or_free(abi, private, enroll(abi, &name, private, rank, size))?;
+    let team = split(abi, comm, 0)?;
+    let private = team.comm;
+    let (group, lead) = or_free(abi, private, enroll(abi, &name, &team))?;
     entry::init::watch_finalize();
     let number = registration::insert(Registration::new(name, group, private, comm, lead));
     // SAFETY: the caller's promise, checked for null.
@@ -262,24 +264,25 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
 
 /// The part of a registration in which something can go wrong: on one process, then told to all. Between collective
 /// steps nothing returns early, or the others would wait for ever.
-fn enroll(abi: &Abi, name: &str, private: Handle, rank: u32, size: u32) -> Result<(Group, Option<Lead>), Failure> {
+fn enroll(abi: &Abi, name: &str, team: &Team) -> Result<(Group, Option<Lead>), Failure> {
+    let Team { comm: private, rank, size, leader } = *team;
     let node = entry::node().and_then(|node| house::build().map(|()| node));
     let contact = node.as_ref().map(|n| n.contact()).map_err(Failure::clone);
-    let records = gather_records(abi, private, rank, size, contact)?;
+    let records = gather_records(abi, team, contact)?;
     let node = node?;
     let mut lead = None;
     let verdict = (rank == 0).then(|| {
         let group = Group { incarnation: u64::from_le_bytes(random()), cookie: random(), rank, size };
         // Whoever finds the name may dial at once.
         node.add_group(group);
-        let claimed = claim(abi, node, name, &group, records).inspect_err(|_| node.remove_group(group.incarnation))?;
+        let claimed = claim(node, name, &group, records).inspect_err(|_| node.remove_group(group.incarnation))?;
         let mut told = Vec::new();
         told.put_u64(group.incarnation);
         told.extend_from_slice(&group.cookie);
         lead = Some(claimed);
         Ok(told)
     });
-    let told = from_leader(abi, node, private, verdict)?;
+    let told = from_leader(abi, node, private, leader, verdict)?;
     let mut told = Take(&told);
     let damaged = |_| Failure::new(Class::Intern, "the leader's verdict is damaged");
     let incarnation = told.u64().map_err(damaged)?;
@@ -299,31 +302,14 @@ fn processes_here() -> Option<usize> {
     ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"].iter().find_map(|v| std::env::var(v).ok()?.parse().ok())
 }
 
-fn open_naming() -> Result<Box<dyn naming::Naming>, Failure> {
-    let bad = |e: naming::OpenError| Failure::new(Class::Name, e.to_string());
-    naming::open(&naming::default_url().map_err(bad)?).map_err(bad)
-}
-
 /// The leader claims the name for its group.
-fn claim(abi: &Abi, node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Result<Lead, Failure> {
+fn claim(node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Result<Lead, Failure> {
     let naming = open_naming()?;
     let size = group.size;
     let members = contacts(&records, size).map_err(|_| Failure::new(Class::Intern, "our own records are damaged"))?;
-    let mut leader = Vec::new();
-    members[0].encode(&mut leader);
-    let record = Record {
-        name: name.to_owned(),
-        incarnation: group.incarnation,
-        cookie: group.cookie,
-        size,
-        leader,
-        mpi: abi.family.name.to_owned(),
-        host: naming::host(),
-        boot: naming::boot_id(),
-        pid: std::process::id(),
-        since: naming::now(),
-    };
-    let claim = naming.claim(&record).map_err(|e| {
+    let mut record = Record { incarnation: group.incarnation, cookie: group.cookie, size, ..claim::record(name)? };
+    members[0].encode(&mut record.leader);
+    let held = claim::hold(node, &*naming, &record).map_err(|e| {
         let alone = matches!(&e, ClaimError::Held { by } if size == 1 && by.size == 1 && by.host == record.host);
         // What a launcher of another MPI makes of a program: as many jobs of one.
         let hint = if alone {
@@ -333,18 +319,8 @@ fn claim(abi: &Abi, node: &Node, name: &str, group: &Group, records: Vec<u8>) ->
         };
         Failure::new(Class::Name, format!("{e}{hint}"))
     })?;
-    fork::remember(claim.fd());
-    node.every(naming::RENEW_EVERY, registration::renew);
     base::log!(Info, "registered '{name}' in {}", naming.describe());
-    Ok(Lead::new(naming, records, members, claim))
-}
-
-/// The contact records of a group, in order of rank.
-fn contacts(records: &[u8], size: u32) -> Result<Vec<Contact>, Malformed> {
-    let mut rest = Take(records);
-    let contacts = (0..size).map(|_| Contact::decode(&mut rest)).collect::<Result<Vec<_>, _>>()?;
-    rest.end()?;
-    if contacts.is_empty() { Err(Malformed) } else { Ok(contacts) }
+    Ok(Lead::new(naming, records, members, held))
 }
 
 unsafe fn create(
@@ -356,7 +332,7 @@ unsafe fn create(
     // SAFETY: the caller's string.
     let wanted = unsafe { agreed_name(abi, wanted, newintercomm.cast(), registration.private) }?;
     let node = entry::node()?;
-    let (carrier, _, _) = split(abi, registration.private)?;
+    let carrier = split(abi, registration.private, 0)?.comm;
     let tag_ub = largest_tag(abi);
     let inter = or_free(abi, carrier, join(abi, node, registration, wanted, tag_ub, carrier))?;
     registration.inherit_errhandler(carrier);
@@ -366,7 +342,7 @@ unsafe fn create(
 }
 
 /// The largest tag of the MPI below. Asked of MPI_COMM_WORLD: not every MPI answers for other communicators.
-fn largest_tag(abi: &Abi) -> c_int {
+pub fn largest_tag(abi: &Abi) -> c_int {
     let (mut value, mut flag): (*mut c_void, c_int) = (std::ptr::null_mut(), 0);
     // SAFETY: a live communicator; when the flag is set, the value points to an int of the MPI's.
     unsafe {
@@ -387,42 +363,13 @@ fn join(
     carrier: Handle,
 ) -> Result<Inter, Failure> {
     let verdict = registration.lead.as_ref().map(|lead| {
-        let met = meet::meet(node, registration, lead, &wanted, tag_ub as u32, timeout()?)?;
-        let theirs = &met.agreement.remote;
-        if contacts(&theirs.records, theirs.size).is_ok_and(|c| c.iter().any(|c| lead.has_member(c))) {
-            return Err(Failure::new(Class::Comm, "a process is in both jobs: a job cannot be joined to itself"));
-        }
-        let mut told = Vec::new();
-        told.put_u64(met.incarnation);
-        told.extend_from_slice(&met.cookie);
-        told.put_u64(met.agreement.context);
-        told.put_u32(theirs.size);
-        told.put_u32(theirs.tag_ub);
-        told.put_u32(theirs.representation);
-        told.put_bytes(&theirs.records);
-        Ok(told)
+        let agreement = meet::meet(node, registration, lead, &wanted, tag_ub as u32, timeout()?)?;
+        Ok(joined::tell(&agreement))
     });
-    let told = from_leader(abi, node, registration.private, verdict)?;
-    let damaged = |_| Failure::new(Class::Intern, format!("job '{wanted}' sent damaged records"));
-    let mut told = Take(&told);
-    let incarnation = told.u64().map_err(damaged)?;
-    let cookie = told.array().map_err(damaged)?;
-    let number = told.u64().map_err(damaged)?;
-    let size = told.u32().map_err(damaged)?;
-    let remote_tag_ub = told.u32().map_err(damaged)?;
-    let representation = told.u32().and_then(|n| Representation::from_number(n).ok_or(Malformed)).map_err(damaged)?;
-    let contacts = told.bytes(MAX_RECORDS).and_then(|records| contacts(records, size)).map_err(damaged)?;
-    let members = contacts.iter().map(|c| c.process).collect();
-    let group = node::RemoteGroup { incarnation, cookie, contacts };
-    let context = ContextId::root(number);
-    let id = node.open(registration.me(), &group, context);
-    base::log!(Info, "joined '{}' with '{wanted}' ({size} ranks), context {number}", registration.name);
-    let foreign = Some(representation).filter(|r| *r != datatype::representation());
-    if foreign.is_some() {
-        base::log!(Info, "what comes from '{wanted}' is converted: it lays out data otherwise");
-    }
-    let tag_ub = tag_ub.min(c_int::try_from(remote_tag_ub).unwrap_or(c_int::MAX));
-    Ok(Inter::new(carrier, id, context, Remote { name: wanted, members, foreign, here: None }, tag_ub))
+    let told = from_leader(abi, node, registration.private, 0, verdict)?;
+    let inter = joined::open(node, registration.me(), carrier, tag_ub, &joined::read(&told)?)?;
+    base::log!(Info, "joined '{}' with '{}' ({} ranks)", registration.name, inter.remote.name, inter.remote.size());
+    Ok(inter)
 }
 
 fn timeout() -> Result<Duration, Failure> {

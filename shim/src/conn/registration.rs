@@ -1,11 +1,12 @@
 //! A registered name: what a handle of `MPI_Conn_register` stands for.
 
+use super::claim::Held;
 use super::meet::Talks;
 use crate::attr;
 use crate::error::{Class, Failure, copy_errhandler};
 use crate::forward::{self as pmpi, Handle};
 use base::ProcId;
-use naming::{Claim, Naming};
+use naming::Naming;
 use node::{Contact, Group};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -32,13 +33,18 @@ pub struct Lead {
     pub records: Vec<u8>,
     members: Vec<Contact>,
     /// `None` once it has been released.
-    pub claim: Mutex<Option<Claim>>,
+    held: Mutex<Option<Arc<Held>>>,
     pub talks: Mutex<Talks>,
 }
 
 impl Lead {
-    pub fn new(naming: Box<dyn Naming>, records: Vec<u8>, members: Vec<Contact>, claim: Claim) -> Lead {
-        Lead { naming, records, members, claim: Mutex::new(Some(claim)), talks: Mutex::default() }
+    pub fn new(naming: Box<dyn Naming>, records: Vec<u8>, members: Vec<Contact>, held: Arc<Held>) -> Lead {
+        Lead { naming, records, members, held: Mutex::new(Some(held)), talks: Mutex::default() }
+    }
+
+    /// Gives the name back.
+    pub fn release(&self) {
+        self.held.lock().unwrap_or_else(|e| e.into_inner()).take();
     }
 
     pub fn has_member(&self, contact: &Contact) -> bool {
@@ -114,19 +120,6 @@ pub fn is_member(incarnation: u64) -> bool {
 /// All that still stand, taken out: Finalize.
 pub fn take_all() -> Vec<Arc<Registration>> {
     table().live.drain().map(|(_, r)| r).collect()
-}
-
-/// Keeps the leases of the names that this process leads. Called by the node's thread.
-pub fn renew() {
-    let live: Vec<_> = table().live.values().cloned().collect();
-    for registration in &live {
-        let Some(lead) = &registration.lead else { continue };
-        if let Some(claim) = lead.claim.lock().unwrap_or_else(|e| e.into_inner()).as_ref()
-            && let Err(e) = claim.renew()
-        {
-            base::log!(Error, "the lease of '{}' could not be renewed: {e}", registration.name);
-        }
-    }
 }
 
 /// Hears when the user frees the communicator: from then on our own stands in for its error handler.

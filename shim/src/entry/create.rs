@@ -302,7 +302,7 @@ impl Parting<'_> {
             ours.extend_from_slice(&theirs);
             Ok(ours)
         });
-        let all = from_leader(self.abi, self.node, inter.carrier, verdict)?;
+        let all = from_leader(self.abi, self.node, inter.carrier, 0, verdict)?;
         if worst != 0 {
             return Err(Fault::failure(if fault != 0 { fault } else { worst }, call));
         }
@@ -338,7 +338,7 @@ impl Parting<'_> {
             let theirs = self.swap_with_leader(if worst == 0 { &[] } else { &[1] })?;
             if theirs.is_empty() { Ok(theirs) } else { Err(none(format!("of job '{}'", inter.remote.name))) }
         });
-        let verdict = from_leader(self.abi, self.node, inter.carrier, verdict);
+        let verdict = from_leader(self.abi, self.node, inter.carrier, 0, verdict);
         if worst != 0 {
             return Err(none(format!("below (code {code})")));
         }

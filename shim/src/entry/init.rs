@@ -3,7 +3,7 @@
 
 use crate::conn::{self, registration};
 use crate::forward::{self as pmpi, Face};
-use crate::{abi, attr, error, forward, house};
+use crate::{abi, attr, error, forward, house, port};
 use node::Node;
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
@@ -106,6 +106,7 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
     for registration in registration::take_all() {
         conn::release(&registration);
     }
+    port::close_all();
     house::clear();
     if let Some(node) = Node::started() {
         let lost = node.drain(DRAIN);

@@ -4,6 +4,7 @@
 //! once the first inter-communicator lives, our checked entry. Nothing but the program and PMPI tools calls in here.
 
 mod buffers;
+mod collective;
 mod comm;
 mod complete;
 mod create;
@@ -13,6 +14,7 @@ pub mod init;
 mod p2p;
 mod partitioned;
 mod persistent;
+mod ports;
 mod probe;
 mod quick;
 mod requests;
@@ -45,6 +47,7 @@ unsafe impl Sync for Code {}
 /// What the generated entries call for functions marked `ours` and `always`: `None` means "not ours after all".
 mod ours {
     pub use super::buffers::*;
+    pub use super::collective::*;
     pub use super::comm::*;
     pub use super::complete::*;
     pub use super::create::*;
@@ -54,6 +57,7 @@ mod ours {
     pub use super::p2p::*;
     pub use super::partitioned::*;
     pub use super::persistent::*;
+    pub use super::ports::*;
     pub use super::probe::*;
     pub use super::requests::*;
     pub use super::some::*;

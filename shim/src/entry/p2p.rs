@@ -116,7 +116,7 @@ pub(super) fn begin(inter: &Arc<Inter>, call: &'static str, plan: &Plan) -> Resu
     })
 }
 
-fn request(inter: &Arc<Inter>, call: &'static str, plan: &Plan) -> Result<Request, Failure> {
+pub(super) fn request(inter: &Arc<Inter>, call: &'static str, plan: &Plan) -> Result<Request, Failure> {
     Ok(Request::new(inter, begin(inter, call, plan)?, call, plan.peer()))
 }
 

@@ -86,6 +86,13 @@ impl Listeners {
         }
     }
 
+    /// Listens at one more address; which listener that is. Port 0 is any of `ports`.
+    pub fn add(&mut self, address: SocketAddr, ports: Option<PortRange>) -> io::Result<usize> {
+        let ports = if address.port() == 0 { ports } else { Some(PortRange(address.port(), address.port())) };
+        self.0.push(bind(address, ports)?);
+        Ok(self.0.len() - 1)
+    }
+
     /// Listens nowhere.
     pub fn none() -> Listeners {
         Listeners(Vec::new())

@@ -1,0 +1,117 @@
+//! Two jobs that meet at a port of MPI's own: what became of them, with the library and without. For the tests of ports
+//! and for the page about them.
+//!
+//! Invariant: nothing is said of a pair of jobs that they did not do or print themselves.
+
+use crate::{Job, Launch, Library, Mpi, Scene, compile};
+use std::time::{Duration, Instant};
+
+/// Ranks of the server's job, ranks of the client's, rounds.
+pub const SERVERS: usize = 2;
+pub const CLIENTS: usize = 3;
+pub const ROUNDS: usize = 3;
+
+/// How the client learns the port's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// From a text file.
+    File,
+    /// By MPI_Publish_name and MPI_Lookup_name.
+    Name,
+}
+
+/// The server's job and the client's, both of a program that knows MPI alone: the same executable, preloaded or not.
+pub fn pair<'a>(scene: &Scene, server: &'a Mpi, client: &'a Mpi, by: By, library: Library) -> [Launch<'a>; 2] {
+    let place = match by {
+        By::File => format!("file:{}", scene.path("port").display()),
+        By::Name => format!("name:port of {}", scene.folder.display()),
+    };
+    let launch = |mpi, ranks, role: &str, others: usize| {
+        let (rounds, others) = (ROUNDS.to_string(), others.to_string());
+        let arguments = [role, place.as_str(), rounds.as_str(), others.as_str()];
+        Launch::of(mpi, ranks, compile(mpi, "ports", Library::None), library, &arguments)
+    };
+    [launch(server, SERVERS, "server", CLIENTS), launch(client, CLIENTS, "client", SERVERS)]
+}
+
+/// What became of a pair of jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// All values right: how many.
+    Passed(u64),
+    /// Who ended badly, in which step, and what was said first.
+    Failed { who: &'static str, step: String, said: String },
+    /// Who did not end within the limit, and the step in which it was.
+    Hung { who: &'static str, step: String },
+}
+
+/// Runs a pair of which anything can be expected.
+pub fn try_pair(server: &Mpi, client: &Mpi, by: By, library: Library, limit: Duration) -> Outcome {
+    let scene = Scene::new(format!("ports, {library:?}: server {}, client {}", server.name, client.name));
+    let mut jobs = pair(&scene, server, client, by, library).map(|launch| scene.start(launch));
+    let mut end = Instant::now() + limit;
+    loop {
+        let states = jobs.each_mut().map(Job::poll);
+        if states.iter().all(Option::is_some) || Instant::now() > end {
+            break;
+        }
+        if states.iter().flatten().any(|s| !s.success()) {
+            // The other may have something to say of it, but need not end.
+            end = end.min(Instant::now() + Duration::from_secs(1));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    outcome(["server", "client"].into_iter().zip(&mut jobs))
+}
+
+fn outcome<'a>(jobs: impl Iterator<Item = (&'static str, &'a mut Job)>) -> Outcome {
+    let (mut checks, mut hung) = (0, None);
+    for (who, job) in jobs {
+        let printed = job.printed();
+        let done = printed.lines().find_map(|l| l.strip_prefix("DONE "));
+        let step = printed.lines().rev().find_map(|l| l.strip_prefix("STEP ")).unwrap_or("MPI_Init").to_owned();
+        match job.poll() {
+            None => {
+                // Not who only waits for the file that the other did not write.
+                hung.get_or_insert(Outcome::Hung { who, step });
+            }
+            Some(status) => match done {
+                Some(line) if status.success() && line.ends_with(" failures 0") => {
+                    checks += line.split_whitespace().nth(2).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+                }
+                _ => {
+                    // "FAIL server rank 0 ports.c:12 MPI_Call(...): text"
+                    let failed = printed.lines().find_map(|l| l.strip_prefix("FAIL ")?.split(".c:").nth(1));
+                    let call =
+                        failed.and_then(|l| l.split_once(' ')?.1.split_once('(')).map(|(call, _)| call.to_owned());
+                    let said = first_error(&printed, &job.complained());
+                    let said = said.unwrap_or_else(|| format!("nothing; {status}"));
+                    return Outcome::Failed { who, step: call.unwrap_or(step), said };
+                }
+            },
+        }
+    }
+    hung.unwrap_or(Outcome::Passed(checks))
+}
+
+/// What was said of the first thing that went wrong.
+fn first_error(printed: &str, complained: &str) -> Option<String> {
+    // Some say the reason itself some lines below the first.
+    let mut after = printed.lines().skip_while(|l| !l.starts_with("FAIL "));
+    let first = after.next().and_then(|l| l.split_once("): ")).map(|(_, text)| text.trim());
+    let stack = after.take_while(|l| !["FAIL ", "STEP ", "DONE "].iter().any(|word| l.starts_with(word)));
+    let reason = stack.filter(|l| !l.trim().is_empty()).last().map(str::trim);
+    let text = first.map(|first| if first.ends_with(':') { reason.unwrap_or(first) } else { first });
+    let told = ["error", "signal", "failed", "abort", "Assert", "not supported", "unreachable"];
+    let complaint = || complained.lines().find(|l| told.iter().any(|word| l.contains(word))).map(str::trim);
+    let any = || complained.lines().map(str::trim).find(|l| !l.is_empty());
+    text.or_else(complaint).or_else(any).map(str::to_owned)
+}
+
+/// What an MPI calls itself.
+pub fn version(mpi: &Mpi) -> String {
+    let scene = Scene::new(format!("version of {}", mpi.name));
+    let launch = Launch::with(mpi, 1, "version", Library::None, &[]);
+    let [done] = scene.pass([scene.start(launch)], Duration::from_secs(20));
+    done.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,64 @@
+//! What jobs take when they meet at a port they give back when they part: memory, descriptors, threads, communicators.
+
+use c_tests::{Done, Figure, Launch, Mpi, Scene};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What may be there beyond, in KiB, whatever the number of rounds: pages of which little is used, and blocks that malloc
+/// keeps for the next call.
+const RESIDENT: i64 = 384;
+const ALLOCATED: i64 = 128;
+/// What an MPI leaves behind by itself, in bytes a round: each makes and frees communicators.
+const OWN: [(&str, i64); 1] = [("lam", 64)];
+
+/// `MPI_CONNECT_TEST_ROUNDS` sets the number of rounds for all.
+fn rounds(otherwise: u32) -> u32 {
+    std::env::var("MPI_CONNECT_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
+}
+
+/// By how much the resident and the allocated memory grew between a tenth of the rounds and all of them, in KiB.
+fn growth(scene: &Scene, done: &Done) -> (i64, i64) {
+    let all = done.lines("GREW").filter_map(|line| {
+        let (resident, allocated) = line.split_once(' ')?;
+        Some((resident.parse::<i64>().ok()?, allocated.parse::<i64>().ok()?))
+    });
+    let worst = all.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
+    scene.require(worst.is_some(), "the growth is told");
+    worst.unwrap_or_default()
+}
+
+fn couple(figure: &mut Figure, server: &Mpi, client: &Mpi, rounds: u32, ranks: usize) {
+    let scene = Scene::new(format!("{rounds} rounds at a port on {ranks}: {}, {}", server.name, client.name));
+    let (path, first, all) = (scene.path("port"), (rounds / 10).to_string(), rounds.to_string());
+    let path = path.to_str().expect("plain text");
+    let start = |mpi, role| scene.start(Launch::new(mpi, ranks, "port_rounds", &[role, path, &first, &all]));
+    let done = scene.pass([start(server, "server"), start(client, "client")], LIMIT);
+    for (mpi, done) in [server, client].into_iter().zip(&done) {
+        let (resident, allocated) = growth(&scene, done);
+        let own = OWN.iter().find(|(name, _)| *name == mpi.name).map_or(0, |(_, bytes)| bytes * i64::from(rounds) / 1024);
+        let took = done.lines("TOOK").next().unwrap_or("?");
+        figure.line(format!(
+            "{} on {ranks}, {first} to {all} rounds: {resident:+} KiB resident, {allocated:+} allocated; {took} us a round",
+            mpi.name
+        ));
+        scene.require(
+            resident <= own + RESIDENT && allocated <= own + ALLOCATED,
+            &format!("{}: memory grew by {resident} KiB, {allocated} allocated", mpi.name),
+        );
+    }
+}
+
+/// Nothing freezes, and nothing is left, however often two jobs meet.
+#[test]
+fn freezes_in_connect_disconnect_loops_ompi_13076() {
+    let title = "connect and disconnect: memory after N/10 and N rounds; no more descriptors; equal: threads, communicators";
+    let mut figure = Figure::new("29-port-rounds", title);
+    for (i, (server, client)) in Mpi::couples().enumerate() {
+        // The first couple goes further; so many rounds show the same of the others.
+        couple(&mut figure, server, client, rounds(if i == 0 { 10_000 } else { 1_000 }), 1);
+    }
+    for (server, client) in Mpi::couples().take(1) {
+        couple(&mut figure, server, client, rounds(1_000), 2);
+    }
+}

@@ -1,0 +1,47 @@
+//! Two jobs of programs that know MPI alone meet at MPI's own ports: every MPI as server, every MPI as client.
+
+use c_tests::ports::{self, By, CLIENTS, ROUNDS, SERVERS};
+use c_tests::{Figure, Library, MPIS, Mpi, Scene};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn meet(server: &Mpi, client: &Mpi, by: By) -> u64 {
+    let scene = Scene::new(format!("ports by {by:?}: server {}, client {}", server.name, client.name));
+    let jobs = ports::pair(&scene, server, client, by, Library::Preloaded).map(|launch| scene.start(launch));
+    scene.pass(jobs, LIMIT).iter().map(|d| d.checks()).sum()
+}
+
+/// The port's name goes through a text file; no daemon, no server of names.
+#[test]
+fn every_server_with_every_client_port_in_a_text_file_ompi_6878() {
+    let title = format!(
+        "MPI_Open_port, MPI_Comm_accept, MPI_Comm_connect: server on {SERVERS} ranks (rows), client on {CLIENTS} (columns), \
+         {ROUNDS} rounds: values checked, all right"
+    );
+    let mut figure = Figure::new("25-ports", title);
+    let mut rows =
+        vec![std::iter::once(String::new()).chain(MPIS.iter().map(|m| m.sign.to_owned())).collect::<Vec<_>>()];
+    for server in MPIS.iter() {
+        let mut row = vec![format!("{} {}", server.sign, server.name)];
+        row.extend(MPIS.iter().map(|client| meet(server, client, By::File).to_string()));
+        rows.push(row);
+    }
+    figure.table(&rows);
+}
+
+#[test]
+fn published_and_looked_up() {
+    let mut figure = Figure::new("25-ports-names", "The same by MPI_Publish_name and MPI_Lookup_name");
+    for (server, client) in Mpi::ring() {
+        figure.line(format!("{} {}: {}", server.sign, client.sign, meet(server, client, By::Name)));
+    }
+}
+
+/// Two mpiruns on one node, as `two_mpiruns_one_node_ompi_6916`, by MPI's own calls.
+#[test]
+fn two_mpiruns_one_node_by_ports_ompi_6916() {
+    for &mpi in MPIS.iter() {
+        meet(mpi, mpi, By::Name);
+    }
+}

@@ -1,0 +1,273 @@
+//! The naming server: clients claim, renew and look up names over TCP. `mpi-connect serve` runs it, in a process of its
+//! own.
+//!
+//! Invariant: one thread and one loop, which never waits for a client; a client costs a bounded amount of memory and,
+//! beyond so many, the oldest that is quiet gives way.
+
+mod conn;
+mod names;
+
+use crate::error::{RecordError, ServeError};
+use crate::record::{Record, check_name};
+use crate::tcp::Address;
+use crate::wire::{Answer, PAGE, Refusal, Request};
+use conn::{Conn, End};
+use names::{Names, Taken};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// How long a claim stands without renewal, unless said otherwise.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
+const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(24 * 3600);
+
+const MAX_CONNECTIONS: usize = 1000;
+/// Descriptors for all else: listeners, standard streams, whatever comes.
+const SPARE_DESCRIPTORS: u64 = 32;
+/// The loop looks up at least this often.
+const ROUND: Duration = Duration::from_secs(1);
+/// A round that was so much late: the process was stopped, or starved.
+const STOOD_STILL: Duration = Duration::from_secs(1);
+
+/// A server that listens, and does nothing until [`Server::run`].
+pub struct Server {
+    listeners: Vec<TcpListener>,
+    names: Names,
+    clients: Vec<Conn>,
+    most: usize,
+    last: u64,
+}
+
+impl Server {
+    /// Listens at these addresses, or at the default port of the loopback interface.
+    pub fn listen(addresses: &[String], lease: Duration) -> Result<Server, ServeError> {
+        if !LEASES.contains(&lease) {
+            return Err(ServeError::Lease(lease));
+        }
+        let addresses = match addresses {
+            [] => vec![Address { host: "127.0.0.1".into(), port: crate::DEFAULT_PORT }],
+            some => some.iter().map(|a| Address::parse(a)).collect::<Result<_, _>>().map_err(ServeError::Address)?,
+        };
+        let mut listeners = Vec::new();
+        for address in &addresses {
+            let failed = |e| ServeError::Listen(address.to_string(), e);
+            let places = (address.host.as_str(), address.port).to_socket_addrs().map_err(failed)?;
+            let listener = TcpListener::bind(&*places.collect::<Vec<SocketAddr>>()).map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            listeners.push(listener);
+        }
+        let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
+        let most = descriptors.saturating_sub(SPARE_DESCRIPTORS).clamp(8, MAX_CONNECTIONS as u64) as usize;
+        Ok(Server { listeners, names: Names::new(lease), clients: Vec::new(), most, last: 0 })
+    }
+
+    /// Fewer clients at once, for tests.
+    pub fn at_most(mut self, clients: usize) -> Server {
+        self.most = clients;
+        self
+    }
+
+    /// One URL for each address, and whether only this host can use it. Where it listens on all addresses of a host, the
+    /// host's name stands for them.
+    pub fn urls(&self) -> Vec<(String, bool)> {
+        let url = |listener: &TcpListener| {
+            let address = listener.local_addr().ok()?;
+            let host = if address.ip().is_unspecified() { crate::host() } else { address.ip().to_string() };
+            Some((format!("tcp://{}", Address { host, port: address.port() }), address.ip().is_loopback()))
+        };
+        self.listeners.iter().filter_map(url).collect()
+    }
+
+    /// Serves until `stop` can be read.
+    pub fn run(mut self, stop: &impl AsFd) -> Result<(), ServeError> {
+        let mut now = Instant::now();
+        loop {
+            let wake = self.clients.iter().map(Conn::limit).fold(now + ROUND, Instant::min);
+            let ready = self.wait(stop.as_fd(), wake.saturating_duration_since(now))?;
+            let before = std::mem::replace(&mut now, Instant::now());
+            let late = now.saturating_duration_since(wake.max(before));
+            if late > STOOD_STILL {
+                base::log!(
+                    Info,
+                    "this server stood still for {:.1} s: all leases last so much longer",
+                    late.as_secs_f32()
+                );
+                self.names.excuse(late);
+            }
+            let (ends, rest) = ready.split_at(1);
+            if ends[0] {
+                base::log!(Info, "told to end; {} clients", self.clients.len());
+                return Ok(());
+            }
+            let (arrivals, moves) = rest.split_at(self.listeners.len());
+            self.serve(moves, now);
+            self.accept(arrivals, now);
+            for name in self.names.sweep(now) {
+                base::log!(Info, "the lease of '{name}' is over");
+            }
+        }
+    }
+
+    /// Which are ready: the stop, the listeners, the clients.
+    fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<Vec<bool>, ServeError> {
+        let mut all = vec![PollFd::new(stop, PollFlags::POLLIN)];
+        all.extend(self.listeners.iter().map(|l| PollFd::new(l.as_fd(), PollFlags::POLLIN)));
+        all.extend(self.clients.iter().map(|c| PollFd::new(c.fd(), c.interest())));
+        // Rounded up, or the end of a wait would be spun through.
+        let limit = PollTimeout::try_from(limit + Duration::from_millis(1)).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut all, limit) {
+            Ok(_) => Ok(all.iter().map(|p| p.any().unwrap_or(true)).collect()),
+            Err(nix::Error::EINTR) => Ok(vec![false; all.len()]),
+            Err(e) => Err(ServeError::Poll(e.into())),
+        }
+    }
+
+    fn serve(&mut self, ready: &[bool], now: Instant) {
+        let names = &mut self.names;
+        let mut ready = ready.iter();
+        self.clients.retain_mut(|client| {
+            let over = if ready.next() == Some(&true) {
+                let (id, holds) = (client.id, &mut client.holds);
+                let mut held = *holds;
+                let end = client.go_on(now, |request| {
+                    held |= matches!(request, Request::Claim { .. } | Request::Renew { .. });
+                    answer(names, request, id, now)
+                });
+                client.holds = held;
+                end.err()
+            } else {
+                None
+            };
+            let over = over.or_else(|| (client.limit() <= now).then_some(End::Server("it is too slow, or quiet")));
+            let Some(end) = over else { return true };
+            base::log!(Debug, "client {} at {}: {end}", client.id, client.from());
+            if client.holds && matches!(end, End::Client) {
+                names.doubt(client.id);
+            }
+            false
+        });
+    }
+
+    fn accept(&mut self, ready: &[bool], now: Instant) {
+        for i in (0..self.listeners.len()).filter(|i| ready[*i]) {
+            // As many as fit into one round, so that nobody is served by the clock of long ago.
+            for _ in 0..self.most {
+                match self.listeners[i].accept() {
+                    Ok((stream, from)) => {
+                        self.make_room();
+                        self.last += 1;
+                        match Conn::new(self.last, stream, from, now) {
+                            Ok(client) => self.clients.push(client),
+                            Err(e) => base::log!(Info, "a client at {from} could not be served: {e}"),
+                        }
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(e) => {
+                        // Out of descriptors, as a rule: whoever is quiet gives one back.
+                        base::log!(Error, "a client could not be let in: {e}");
+                        self.most = self.most.min(self.clients.len()).max(8);
+                        self.make_room();
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The client that was quiet for longest gives way.
+    fn make_room(&mut self) {
+        while self.clients.len() >= self.most {
+            let Some(oldest) = (0..self.clients.len()).min_by_key(|i| self.clients[*i].since) else { return };
+            let client = self.clients.swap_remove(oldest);
+            base::log!(Info, "client {} at {} gives way to another", client.id, client.from());
+        }
+    }
+}
+
+/// Can be read once this process is asked to end (SIGTERM, SIGINT), which from now on does not end it by itself.
+pub fn told_to_end() -> io::Result<SignalFd> {
+    let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
+    signals.thread_block()?;
+    Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}
+
+/// What the names say to a request.
+fn answer(names: &mut Names, request: Request, by: names::By, now: Instant) -> Answer {
+    match request {
+        Request::Claim { token, record } => {
+            let lease = names.lease;
+            take(names, token, record, by, now, |record| {
+                base::log!(
+                    Info,
+                    "'{}' is claimed by process {} on {} for {lease:?}",
+                    record.name,
+                    record.pid,
+                    record.host
+                );
+            })
+        }
+        Request::Renew { token, record } => take(names, token, record, by, now, |_| ()),
+        Request::Release { token, kind, name } => {
+            if names.release(token, kind, &name, now) {
+                base::log!(Info, "'{name}' is released");
+            }
+            Answer::Released
+        }
+        Request::Lookup { name, .. } if check_name(&name).is_err() => Answer::Refused(Refusal::Malformed),
+        Request::Lookup { kind, name } => Answer::Found { record: names.lookup(kind, &name, now).map(<[u8]>::to_vec) },
+        Request::List { after } => page(names, after, now),
+    }
+}
+
+fn take(
+    names: &mut Names,
+    token: [u8; 16],
+    bytes: Vec<u8>,
+    by: names::By,
+    now: Instant,
+    granted: impl Fn(&Record),
+) -> Answer {
+    let record = match Record::decode(&bytes) {
+        Ok(record) => record,
+        Err(RecordError::OtherVersion(_)) => return Answer::Refused(Refusal::RecordVersion(crate::record::VERSION)),
+        Err(_) => return Answer::Refused(Refusal::Malformed),
+    };
+    let lease = u32::try_from(names.lease.as_millis()).unwrap_or(u32::MAX);
+    let shown = record.clone();
+    match names.take(token, record, bytes, by, now) {
+        Taken::Granted => {
+            granted(&shown);
+            Answer::Granted { lease }
+        }
+        Taken::Held { by, doubtful } => match without_secrets(by) {
+            Some(record) => Answer::Held { record, doubtful },
+            None => Answer::Refused(Refusal::Malformed),
+        },
+        Taken::Ended => Answer::Refused(Refusal::Ended),
+        Taken::Full => Answer::Refused(Refusal::Full),
+    }
+}
+
+/// As many records as fit into one answer.
+fn page(names: &Names, after: Option<(String, crate::Kind)>, now: Instant) -> Answer {
+    let (mut records, mut size) = (Vec::new(), 0);
+    for record in names.list(after, now).filter_map(without_secrets) {
+        // Its length goes along.
+        size += record.len() + 4;
+        if size > PAGE {
+            return Answer::Names { records, more: true };
+        }
+        records.push(record);
+    }
+    Answer::Names { records, more: false }
+}
+
+/// A record for those who only want to see it: who asks by name gets what leads to the job.
+fn without_secrets(record: &Record) -> Option<Vec<u8>> {
+    Record { cookie: [0; 16], leader: Vec::new(), ..record.clone() }.encode().ok()
+}

@@ -1,0 +1,214 @@
+//! The claims that this process holds at servers, and the one thread that renews them all. The client alone uses this.
+//!
+//! Invariant: the thread is there while there are claims, and only in the process that made them; whoever claims or
+//! releases waits at most for a renewal of the same claim that is under way, and a released claim is never renewed.
+
+use super::peer::{ANSWER, Peer};
+use crate::error::RenewError;
+use crate::quiet;
+use crate::record::Kind;
+use crate::wire::{Answer, Request, Token};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// While no server answers, it is tried this often.
+const AGAIN: Duration = Duration::from_secs(1);
+/// So often in a row the first server that answers has to say that the name is another's while a later one says that it is
+/// ours: it may be a claim that is about to be given back.
+const STRIKES: u32 = 2;
+
+/// A name that is held.
+pub struct Held {
+    pub name: String,
+    pub kind: Kind,
+    pub token: Token,
+    /// The record as it is written.
+    pub record: Vec<u8>,
+    /// In the order of the URL.
+    pub peers: Vec<Arc<Peer>>,
+    lost: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    lease: Duration,
+    released: bool,
+    strikes: u32,
+    alone: bool,
+    /// When this claim is renewed next.
+    due: Instant,
+}
+
+impl Held {
+    /// `lease`: the shortest that was granted.
+    pub fn new(
+        (name, kind): (String, Kind),
+        token: Token,
+        record: Vec<u8>,
+        peers: Vec<Arc<Peer>>,
+        lease: Duration,
+    ) -> Held {
+        let due = Instant::now() + lease / 3;
+        let state = Mutex::new(State { lease, released: false, strikes: 0, alone: false, due });
+        Held { name, kind, token, record, peers, lost: AtomicBool::new(false), state }
+    }
+
+    /// What is known by now; asks nobody.
+    pub fn standing(&self) -> Result<(), RenewError> {
+        if self.lost.load(Ordering::Relaxed) { Err(RenewError::Lost(format!("'{}'", self.name))) } else { Ok(()) }
+    }
+
+    /// Gives the name back everywhere.
+    pub fn release(&self) {
+        let mut state = lock(&self.state);
+        state.released = true;
+        self.give_back();
+    }
+
+    fn give_back(&self) {
+        let request = Request::Release { token: self.token, kind: self.kind, name: self.name.clone() };
+        for peer in &self.peers {
+            if let Err(e) = peer.ask(&request, ANSWER) {
+                base::log!(Info, "'{}' stays at {} until its lease is over: {e}", self.name, peer.address);
+            }
+        }
+    }
+
+    /// One round over all servers; until when the next can wait.
+    fn renew(&self) -> Instant {
+        let mut state = lock(&self.state);
+        let begun = Instant::now();
+        if state.released || self.lost.load(Ordering::Relaxed) {
+            return begun + Duration::from_secs(3600);
+        }
+        // Whoever was silent must not cost the others their lease.
+        let patience = (state.lease / 3).min(ANSWER);
+        let mut order: Vec<usize> = (0..self.peers.len()).collect();
+        order.sort_by_key(|i| self.peers[*i].is_failing());
+        let request = Request::Renew { token: self.token, record: self.record.clone() };
+        let mut answers: Vec<Option<bool>> = vec![None; self.peers.len()];
+        let mut lease: Option<Duration> = None;
+        for i in order {
+            let peer = &self.peers[i];
+            answers[i] = match peer.ask(&request, patience) {
+                Ok(Answer::Granted { lease: ms }) => {
+                    let granted = Duration::from_millis(ms.into());
+                    lease = Some(lease.map_or(granted, |l| l.min(granted)));
+                    Some(true)
+                }
+                Ok(Answer::Held { .. }) => Some(false),
+                Ok(other) => {
+                    base::log!(Error, "the naming server {} does not renew '{}': {other:?}", peer.address, self.name);
+                    None
+                }
+                Err(e) => {
+                    base::log!(Debug, "'{}' is not renewed at {}: {e}", self.name, peer.address);
+                    None
+                }
+            };
+        }
+        let mut told = answers.iter().flatten();
+        let first = told.next().copied();
+        let ours = answers.contains(&Some(true));
+        state.strikes = if first == Some(false) { state.strikes + 1 } else { 0 };
+        if first == Some(false) && (!ours || state.strikes >= STRIKES) {
+            self.lost.store(true, Ordering::Relaxed);
+            base::log!(Error, "the name '{}' is another's by now: this process was taken for dead", self.name);
+            self.give_back();
+            return begun + Duration::from_secs(3600);
+        }
+        if ours == state.alone {
+            state.alone = !ours;
+            if ours {
+                base::log!(Info, "'{}' is renewed again", self.name);
+            } else {
+                base::log!(Error, "'{}' can be renewed at no naming server; trying on", self.name);
+            }
+        }
+        state.lease = lease.unwrap_or(state.lease);
+        state.due = begun + if ours { state.lease / 3 } else { AGAIN.min(state.lease / 3) };
+        state.due
+    }
+}
+
+/// The thread and its work. A forked child has a copy that nobody serves, known by its process.
+struct Renewer {
+    process: u32,
+    work: Mutex<Work>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Work {
+    claims: Vec<(Instant, Arc<Held>)>,
+    running: bool,
+}
+
+/// Locked for an instant only, since a fork may come at any time.
+static CURRENT: Mutex<Option<Arc<Renewer>>> = Mutex::new(None);
+
+fn current() -> Arc<Renewer> {
+    let mut current = lock(&CURRENT);
+    let me = std::process::id();
+    match &*current {
+        Some(renewer) if renewer.process == me => renewer.clone(),
+        _ => {
+            let new = Arc::new(Renewer { process: me, work: Mutex::default(), changed: Condvar::new() });
+            // The parent's claims are not ended by forgetting a copy of them.
+            std::mem::forget(current.replace(new.clone()));
+            new
+        }
+    }
+}
+
+/// From now on the claim is renewed.
+pub fn add(held: Arc<Held>) -> io::Result<()> {
+    let renewer = current();
+    let mut work = lock(&renewer.work);
+    if !work.running {
+        let this = renewer.clone();
+        quiet::spawn("mpi_connect names", move || this.run())?;
+        work.running = true;
+    }
+    let due = lock(&held.state).due;
+    work.claims.push((due, held));
+    renewer.changed.notify_one();
+    Ok(())
+}
+
+pub fn remove(held: &Arc<Held>) {
+    let renewer = current();
+    lock(&renewer.work).claims.retain(|(_, other)| !Arc::ptr_eq(held, other));
+    renewer.changed.notify_one();
+}
+
+impl Renewer {
+    fn run(&self) {
+        let mut work = lock(&self.work);
+        loop {
+            let now = Instant::now();
+            let Some(index) = (0..work.claims.len()).min_by_key(|i| work.claims[*i].0) else {
+                work.running = false;
+                return;
+            };
+            let (due, held) = work.claims[index].clone();
+            if due > now {
+                let waited = self.changed.wait_timeout(work, due - now);
+                work = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            drop(work);
+            let next = held.renew();
+            work = lock(&self.work);
+            if let Some(claim) = work.claims.iter_mut().find(|(_, other)| Arc::ptr_eq(&held, other)) {
+                claim.0 = next;
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,99 @@
+//! What no client of ours says: the server refuses it, and goes on serving others.
+
+use crate::kit::{HELLO, Local, Raw, claim, claim_body, hello, is_there, lookup_body};
+use base::ident::random;
+use std::io::Write;
+use std::net::Shutdown;
+use std::time::Duration;
+
+const LEASE: Duration = Duration::from_secs(60);
+
+#[test]
+fn bad_hellos_are_refused() {
+    let server = Local::start(LEASE, 100);
+    let flip = |at: usize, to: u8| {
+        let mut bytes = hello();
+        bytes[at] = to;
+        bytes
+    };
+    for (bytes, status) in [
+        (flip(0, b'G'), None),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(), None),
+        (vec![0; HELLO], None),
+        (flip(8, 2), Some(1)),
+        (flip(12, 1), Some(2)),
+        (flip(15, 0x80), Some(2)),
+    ] {
+        let mut raw = Raw::connect(server.address());
+        raw.0.write_all(&bytes).unwrap();
+        assert_eq!(raw.welcome(), status, "{bytes:?}");
+        assert!(raw.is_closed(), "{bytes:?}");
+    }
+    drop(claim(&server.url, "ocean"));
+}
+
+#[test]
+fn bad_headers_end_the_connection() {
+    let server = Local::start(LEASE, 100);
+    for header in [[0xff; 8], [0, 0, 2, 0, 0, 0, 0, 0], [1, 0, 0, 0, 1, 0, 0, 0]] {
+        let mut raw = Raw::greeted(server.address());
+        raw.0.write_all(&header).unwrap();
+        assert!(raw.is_closed(), "{header:?}");
+    }
+    drop(claim(&server.url, "ocean"));
+}
+
+#[test]
+fn bad_bodies_are_refused_one_by_one() {
+    let server = Local::start(LEASE, 100);
+    let _held = claim(&server.url, "ocean");
+    let mut raw = Raw::greeted(server.address());
+    let refused = |body: &[u8]| body[..2] == [5, 0];
+    assert!(refused(&raw.ask(&[])));
+    assert!(refused(&raw.ask(&[77])));
+    assert!(refused(&raw.ask(&lookup_body("a\nb"))), "no such name can be");
+    assert!(refused(&raw.ask(&[3, 0, 0xff, 0xff, 0xff, 0xff, 0x0f])), "a length beyond the end");
+    assert!(refused(&raw.ask(&[&lookup_body("ocean")[..], &[0]].concat())), "more behind it");
+    let good = claim_body([1; 16], "air");
+    for n in 0..good.len() {
+        assert!(refused(&raw.ask(&good[..n])), "{n} of {}", good.len());
+    }
+    let mut other = good.clone();
+    // The version of the record.
+    let at = good.windows(8).position(|w| w == b"MPICNAME").unwrap() + 8;
+    other[at] = 9;
+    assert_eq!(raw.ask(&other), [5, 1, 2], "the version that it reads is told");
+    assert!(!is_there(&server.url, "air") && is_there(&server.url, "ocean"));
+    assert_eq!(raw.ask(&good)[0], 0, "the connection is as good as before");
+    assert!(is_there(&server.url, "air"));
+    // Another's token: held, without its secrets; and it releases nothing.
+    let answer = raw.ask(&claim_body([2; 16], "air"));
+    assert_eq!(answer[0], 1);
+    assert!(!answer.windows(100).any(|w| w == [5; 100]) && !answer.windows(16).any(|w| w == [1; 16]));
+    let release = |token: u8| postcard::to_extend(&(2u8, [token; 16], 0u8, "air"), Vec::new()).unwrap();
+    assert_eq!(raw.ask(&release(2)), [2]);
+    assert!(is_there(&server.url, "air"));
+    assert_eq!(raw.ask(&release(1)), [2]);
+    assert!(!is_there(&server.url, "air"));
+    assert_eq!(raw.ask(&good), [5, 3], "a token that was released is over");
+}
+
+#[test]
+fn noise_does_no_harm() {
+    let server = Local::start(LEASE, 100);
+    let _held = claim(&server.url, "ocean");
+    for round in 0..300 {
+        let noise: [u8; 200] = random();
+        let mut raw = Raw::greeted(server.address());
+        // By turns: as a body, as frames, and cut off.
+        match round % 3 {
+            0 => drop(raw.ask(&noise)),
+            1 => drop(raw.0.write_all(&noise)),
+            _ => {
+                raw.0.write_all(&claim_body([3; 16], "air")[..round % 100]).unwrap();
+                raw.0.shutdown(Shutdown::Both).unwrap();
+            }
+        }
+    }
+    assert!(is_there(&server.url, "ocean"));
+}

@@ -1,0 +1,92 @@
+//! Many clients at once, and such as take their time.
+
+use crate::kit::{LIMIT, Local, Raw, claim, claim_body, hello, is_there, lookup_body, open, wait_until};
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+#[test]
+fn two_hundred_clients_at_once() {
+    let server = Local::start(LEASE, 1000);
+    let mut clients: Vec<Raw> = (0..200).map(|_| Raw::greeted(server.address())).collect();
+    let begun = Instant::now();
+    for (i, client) in clients.iter_mut().enumerate() {
+        client.send(&claim_body([i as u8 + 1; 16], &format!("name {i}")));
+    }
+    for client in &mut clients {
+        assert_eq!(client.answer().unwrap()[0], 0, "granted");
+    }
+    for (i, client) in clients.iter_mut().enumerate() {
+        client.send(&lookup_body(&format!("name {}", (i + 1) % 200)));
+    }
+    for client in &mut clients {
+        let answer = client.answer().unwrap();
+        assert_eq!(answer[..2], [3, 1], "found");
+    }
+    println!("200 claims and look-ups: {:?}", begun.elapsed());
+    assert_eq!(open(&server.url).list().unwrap().len(), 200);
+}
+
+/// Clients that send a byte now and then, or never read, cost a place at most, and that for a while only.
+#[test]
+fn whoever_is_slow_keeps_nobody_out() {
+    let server = Local::start(LEASE, 20);
+    let mut slow: Vec<Raw> = (0..60).map(|_| Raw::connect(server.address())).collect();
+    let mut hello = hello().into_iter();
+    let held = claim(&server.url, "ocean");
+    let begun = Instant::now();
+    let mut asked = 0;
+    let mut bytes = 0;
+    while begun.elapsed() < Duration::from_secs(2) {
+        // Too few for a whole hello.
+        if begun.elapsed() > bytes * Duration::from_millis(100) {
+            let byte = [hello.next().unwrap()];
+            slow.iter_mut().for_each(|s| drop(s.0.write(&byte)));
+            bytes += 1;
+        }
+        assert!(is_there(&server.url, "ocean"));
+        asked += 1;
+    }
+    println!("{asked} look-ups beside 60 slow clients");
+    // A byte now and then is no message.
+    let over = Instant::now();
+    for s in &mut slow {
+        assert!(s.is_closed());
+    }
+    assert!(over.elapsed() < LIMIT);
+    drop(held);
+}
+
+/// A client that asks and never reads is left when its answers have nowhere to go; nobody else notices.
+#[test]
+fn whoever_never_reads_is_left() {
+    let server = Local::start(LEASE, 100);
+    let mut big = Raw::greeted(server.address());
+    let held: Vec<_> = (0..100).map(|i| claim(&server.url, &format!("{i} {}", "x".repeat(240)))).collect();
+    big.0.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    let list = [&[2, 0, 0, 0, 0, 0, 0, 0][..], &[4, 0]].concat();
+    let begun = Instant::now();
+    // Until neither side takes any more.
+    while big.0.write_all(&list.repeat(100)).is_ok() {
+        assert!(begun.elapsed() < LIMIT);
+    }
+    assert!(is_there(&server.url, &format!("0 {}", "x".repeat(240))));
+    wait_until("the server leaves it", || {
+        big.0.write(&list).is_err_and(|e| e.kind() != std::io::ErrorKind::WouldBlock)
+    });
+    drop(held);
+}
+
+/// A connection that gave way to others, or ended with its server, costs its client nothing.
+#[test]
+fn whoever_gave_way_comes_again() {
+    let server = Local::start(LEASE, 10);
+    let held = claim(&server.url, "ocean");
+    for _ in 0..5 {
+        let _others: Vec<Raw> = (0..30).map(|_| Raw::connect(server.address())).collect();
+        assert!(is_there(&server.url, "ocean"));
+    }
+    held.release();
+    assert!(!is_there(&server.url, "ocean"));
+}

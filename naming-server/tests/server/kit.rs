@@ -1,0 +1,348 @@
+//! Servers and holders as processes of their own, to be killed, stopped and started again; and a client by hand.
+//!
+//! The test binary starts itself again (`ROLE`); see `child`.
+
+use base::bytes::{Put, Take};
+use naming::server::Server;
+use naming::{Claim, Kind, Naming, Record, RenewError};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{ForkResult, Pid, fork};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+
+const ROLE: &str = "NAMING_TEST_ROLE";
+const ARGUMENTS: &str = "NAMING_TEST_ARGUMENTS";
+/// No wait of a test is longer.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// What the children do; as a test of its own it does nothing.
+#[test]
+fn child() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let arguments = std::env::var(ARGUMENTS).unwrap();
+    let arguments: Vec<&str> = arguments.split('|').collect();
+    match (role.as_str(), &*arguments) {
+        ("server", [address, lease]) => {
+            let lease = Duration::from_millis(lease.parse().unwrap());
+            let server = Server::listen(&[address.to_string()], lease).unwrap();
+            say(&server.urls()[0].0);
+            server.run(&naming::server::told_to_end().unwrap()).unwrap();
+        }
+        ("holder", [url, name]) => holder(url, name),
+        ("forks", [url, name]) => forks(url, name),
+        ("racer", [url]) => racer(url),
+        ("threads", [url]) => {
+            crate::claims::threads(url);
+            say("good");
+        }
+        _ => panic!("{role} {arguments:?}"),
+    }
+}
+
+fn say(line: &str) {
+    println!("SAYS {line}");
+}
+
+fn holder(url: &str, name: &str) {
+    let claim = naming::open(url).unwrap().claim(&record(name)).unwrap();
+    say("held");
+    loop {
+        if let Err(RenewError::Lost(_)) = claim.renew() {
+            say("lost");
+            return;
+        }
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// Holds a name, and has a child that drops its copy and lives on.
+fn forks(url: &str, name: &str) {
+    let claim = naming::open(url).unwrap().claim(&record(name)).unwrap();
+    // SAFETY: the child only drops what needs no lock, writes, and sleeps.
+    if let ForkResult::Child = unsafe { fork() }.unwrap() {
+        drop(claim);
+        say(&std::process::id().to_string());
+    }
+    sleep(LIMIT * 3);
+}
+
+/// Claims each name that it is told, says how that went, and gives it back when it is told the next line.
+fn racer(url: &str) {
+    let store = naming::open(url).unwrap();
+    say("ready");
+    let mut held = None;
+    for line in io::stdin().lines() {
+        match line.unwrap().split_once(' ') {
+            Some(("claim", name)) => {
+                let claimed = store.claim(&record(name));
+                say(&claimed.as_ref().map_or_else(|e| e.to_string(), |_| "won".into()));
+                held = claimed.ok();
+            }
+            _ => {
+                drop(held.take());
+                say("done");
+            }
+        }
+    }
+}
+
+/// A child, and the lines that it says.
+pub struct Process {
+    child: Child,
+    input: ChildStdin,
+    said: Receiver<String>,
+}
+
+impl Process {
+    pub fn start(role: &str, arguments: &[&str]) -> Process {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "kit::child", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env(ARGUMENTS, arguments.join("|"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (give, said) = channel();
+        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                // The harness of the child may have begun the line.
+                if let Some((_, said)) = line.split_once("SAYS ") {
+                    let _ = give.send(said.to_owned());
+                }
+            }
+        });
+        Process { child, input, said }
+    }
+
+    pub fn hear(&self) -> String {
+        self.said.recv_timeout(LIMIT).expect("a line in time")
+    }
+
+    pub fn tell(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A server in a process of its own.
+pub struct Remote {
+    process: Process,
+    pub url: String,
+    lease: Duration,
+}
+
+impl Remote {
+    pub fn start(lease: Duration) -> Remote {
+        Remote::at("127.0.0.1:0", lease)
+    }
+
+    fn at(address: &str, lease: Duration) -> Remote {
+        let process = Process::start("server", &[address, &lease.as_millis().to_string()]);
+        let url = process.hear();
+        Remote { process, url, lease }
+    }
+
+    /// `host:port`
+    pub fn address(&self) -> &str {
+        self.url.strip_prefix("tcp://").unwrap()
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// At the same address, with nothing in memory.
+    pub fn restart(&mut self) {
+        self.kill();
+        *self = Remote::at(self.address(), self.lease);
+    }
+}
+
+/// The URL of several.
+pub fn url_of(servers: &[&Remote]) -> String {
+    let all: Vec<_> = servers.iter().map(|s| s.address()).collect();
+    format!("tcp://{}", all.join(","))
+}
+
+/// A server in this process, of so many clients.
+pub struct Local {
+    pub url: String,
+    stop: UnixStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Local {
+    pub fn start(lease: Duration, clients: usize) -> Local {
+        let server = Server::listen(&["127.0.0.1:0".into()], lease).unwrap().at_most(clients);
+        let url = server.urls()[0].0.clone();
+        let (stop, told) = UnixStream::pair().unwrap();
+        let thread = Some(spawn(move || server.run(&told).unwrap()));
+        Local { url, stop, thread }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.url.strip_prefix("tcp://").unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.stop.write_all(b"end").unwrap();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+pub fn record(name: &str) -> Record {
+    Record {
+        name: name.into(),
+        incarnation: u64::from_le_bytes(base::ident::random()),
+        cookie: base::ident::random(),
+        size: 1,
+        leader: vec![5; 100],
+        mpi: "none".into(),
+        host: naming::host(),
+        boot: naming::boot_id(),
+        pid: std::process::id(),
+        since: naming::now(),
+        port: None,
+        metadata: vec![("grid".into(), "t63".into())],
+    }
+}
+
+pub fn open(url: &str) -> Box<dyn Naming> {
+    naming::open(url).unwrap()
+}
+
+pub fn claim(url: &str, name: &str) -> Claim {
+    open(url).claim(&record(name)).unwrap()
+}
+
+pub fn is_there(url: &str, name: &str) -> bool {
+    open(url).lookup(Kind::Job, name).unwrap().is_some()
+}
+
+#[track_caller]
+pub fn wait_for<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(t) = f() {
+            return t;
+        }
+        assert!(begun.elapsed() < LIMIT, "waited for too long: {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[track_caller]
+pub fn wait_until(what: &str, mut f: impl FnMut() -> bool) {
+    wait_for(what, || f().then_some(()));
+}
+
+/// A client that says what it is told to, right or wrong.
+pub struct Raw(pub TcpStream);
+
+pub const HELLO: usize = 32;
+
+pub fn hello() -> Vec<u8> {
+    let mut out = b"MPICNSRV".to_vec();
+    out.put_u16(1);
+    out.resize(HELLO, 0);
+    out
+}
+
+impl Raw {
+    pub fn connect(to: SocketAddr) -> Raw {
+        let stream = TcpStream::connect(to).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        Raw(stream)
+    }
+
+    pub fn greeted(to: SocketAddr) -> Raw {
+        let mut raw = Raw::connect(to);
+        raw.0.write_all(&hello()).unwrap();
+        assert_eq!(raw.welcome(), Some(0));
+        raw
+    }
+
+    /// The status of the answer to a hello; `None` if there is none.
+    pub fn welcome(&mut self) -> Option<u16> {
+        let mut bytes = [0; HELLO];
+        self.0.read_exact(&mut bytes).ok()?;
+        let mut take = Take(&bytes);
+        assert_eq!(take.array(), Ok(*b"MPICNSRV"));
+        assert_eq!(take.u16(), Ok(1));
+        take.u16().ok()
+    }
+
+    pub fn send(&mut self, body: &[u8]) {
+        let mut out = Vec::new();
+        out.put_u32(body.len() as u32);
+        out.put_u32(0);
+        out.extend_from_slice(body);
+        self.0.write_all(&out).unwrap();
+    }
+
+    /// The body of an answer; `None` if the server has closed.
+    pub fn answer(&mut self) -> Option<Vec<u8>> {
+        let mut header = [0; 8];
+        self.0.read_exact(&mut header).ok()?;
+        let mut body = vec![0; Take(&header).u32().unwrap() as usize];
+        self.0.read_exact(&mut body).ok()?;
+        Some(body)
+    }
+
+    pub fn ask(&mut self, body: &[u8]) -> Vec<u8> {
+        self.send(body);
+        self.answer().expect("an answer")
+    }
+
+    /// Whether the server has closed, or does so in time.
+    pub fn is_closed(&mut self) -> bool {
+        match self.0.read(&mut [0]) {
+            Ok(n) => n == 0,
+            Err(e) => e.kind() == io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+/// A claim, as it is on the wire.
+pub fn claim_body(token: [u8; 16], name: &str) -> Vec<u8> {
+    let mut written = b"MPICNAME".to_vec();
+    written.put_u16(2);
+    let written = postcard::to_extend(&record(name), written).unwrap();
+    postcard::to_extend(&(0u8, token, written), Vec::new()).unwrap()
+}
+
+/// A look-up of a job, as it is on the wire.
+pub fn lookup_body(name: &str) -> Vec<u8> {
+    postcard::to_extend(&(3u8, 0u8, name), Vec::new()).unwrap()
+}

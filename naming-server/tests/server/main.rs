@@ -1,0 +1,7 @@
+//! The naming server and its clients, over loopback.
+
+mod bytes;
+mod claims;
+mod crowds;
+mod failover;
+mod kit;

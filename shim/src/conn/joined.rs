@@ -1,0 +1,84 @@
+//! From what two leaders agreed to the inter-communicator: on the leader, what it tells the others; on each, what it makes
+//! of that.
+
+use crate::datatype;
+use crate::error::{Class, Failure};
+use crate::forward::Handle;
+use crate::inter::{Inter, Remote};
+use base::ProcId;
+use base::bytes::{Malformed, Put, Take};
+use engine::setup::{Agreement, MAX_NAME, MAX_RECORDS, Party};
+use node::{Contact, ContextId, Node, RemoteGroup, Representation};
+use std::ffi::c_int;
+
+/// The contact records of a group, in order of rank.
+pub fn contacts(records: &[u8], size: u32) -> Result<Vec<Contact>, Malformed> {
+    let mut rest = Take(records);
+    let contacts = (0..size).map(|_| Contact::decode(&mut rest)).collect::<Result<Vec<_>, _>>()?;
+    rest.end()?;
+    if contacts.is_empty() { Err(Malformed) } else { Ok(contacts) }
+}
+
+/// Whether the other side is one that we can be joined with; `is_ours`: whether a process is in our group.
+pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), Failure> {
+    let (name, number) = (&remote.name, remote.representation);
+    if Representation::from_number(number).is_none() {
+        let text = format!("'{name}' lays out data in a way that is not known here ({number:#010x})");
+        return Err(Failure::new(Class::Unsupported, text));
+    }
+    let members = contacts(&remote.records, remote.size);
+    let members = members.map_err(|_| Failure::new(Class::Intern, format!("'{name}' sent damaged records")))?;
+    if members.iter().any(is_ours) {
+        return Err(Failure::new(Class::Comm, "a process is in both jobs: a job cannot be joined to itself"));
+    }
+    Ok(())
+}
+
+/// What the leader tells the others.
+pub fn tell(agreement: &Agreement) -> Vec<u8> {
+    let remote = &agreement.remote;
+    let mut told = Vec::new();
+    told.put_u64(agreement.context);
+    told.put_u64(remote.incarnation);
+    told.extend_from_slice(&remote.cookie);
+    told.put_u32(remote.size);
+    told.put_u32(remote.tag_ub);
+    told.put_u32(remote.representation);
+    told.put_bytes(remote.name.as_bytes());
+    told.put_bytes(&remote.records);
+    told
+}
+
+/// What the leader has told.
+pub fn read(told: &[u8]) -> Result<Agreement, Failure> {
+    fn fields(mut told: Take<'_>) -> Result<Agreement, Malformed> {
+        let context = told.u64()?;
+        let (incarnation, cookie) = (told.u64()?, told.array()?);
+        let (size, tag_ub, representation) = (told.u32()?, told.u32()?, told.u32()?);
+        let name = String::from_utf8(told.bytes(MAX_NAME)?.to_vec()).map_err(|_| Malformed)?;
+        let records = told.bytes(MAX_RECORDS)?.to_vec();
+        told.end()?;
+        let wanted = String::new();
+        let remote = Party { incarnation, cookie, size, tag_ub, representation, name, wanted, records };
+        Ok(Agreement { context, remote })
+    }
+    fields(Take(told)).map_err(|_| Failure::new(Class::Intern, "what was told of the other job is damaged"))
+}
+
+/// Opens the inter-communicator that was agreed, as `me`, over `carrier`.
+pub fn open(node: &Node, me: ProcId, carrier: Handle, tag_ub: c_int, agreement: &Agreement) -> Result<Inter, Failure> {
+    let remote = &agreement.remote;
+    let damaged = |_| Failure::new(Class::Intern, format!("'{}' sent damaged records", remote.name));
+    let representation = Representation::from_number(remote.representation).ok_or(Malformed).map_err(damaged)?;
+    let contacts = contacts(&remote.records, remote.size).map_err(damaged)?;
+    let members = contacts.iter().map(|c| c.process).collect();
+    let group = RemoteGroup { incarnation: remote.incarnation, cookie: remote.cookie, contacts };
+    let context = ContextId::root(agreement.context);
+    let id = node.open(me, &group, context);
+    let foreign = Some(representation).filter(|r| *r != datatype::representation());
+    if foreign.is_some() {
+        base::log!(Info, "what comes from '{}' is converted: it lays out data otherwise", remote.name);
+    }
+    let tag_ub = tag_ub.min(c_int::try_from(remote.tag_ub).unwrap_or(c_int::MAX));
+    Ok(Inter::new(carrier, id, context, Remote { name: remote.name.clone(), members, foreign, here: None }, tag_ub))
+}

@@ -1,0 +1,155 @@
+//! MPI's own calls by which jobs meet. They are ours from the first call on, unless `MPI_CONNECT_PORTS=native`, or the MPI
+//! was not started through us; what names a port of the MPI below goes there.
+
+use super::init;
+use crate::conn::check_intra;
+use crate::error::{Class, Failure, Place, raise};
+use crate::forward::{self, Face, Handle};
+use crate::inter;
+use crate::port::{self, Side, publish, text};
+use crate::{abi, error};
+use base::settings;
+use std::ffi::{c_char, c_int};
+use std::sync::LazyLock;
+
+/// Calls the function of this face in the MPI below.
+macro_rules! forward {
+    ($face:expr, $($arg:expr),*) => {{
+        type Call = unsafe extern "C" fn($(forward!(@usize $arg)),*) -> c_int;
+        // SAFETY: the function of this face takes these arguments.
+        unsafe { std::mem::transmute::<*const (), Call>(forward::native($face.0))($($arg),*) }
+    }};
+    (@usize $arg:expr) => { usize };
+}
+
+/// Whether these calls are the MPI's own.
+fn are_native() -> bool {
+    static NATIVE: LazyLock<bool> = LazyLock::new(settings::native_ports);
+    *NATIVE || !init::passed() || abi::known().is_none()
+}
+
+/// The code of a call that belongs to no communicator.
+fn code(call: &str, done: Result<(), Failure>) -> c_int {
+    match done {
+        Ok(()) => 0,
+        Err(failure) => raise(Place::world(), &failure.of(call)),
+    }
+}
+
+fn no_place(what: &str) -> Failure {
+    Failure::new(Class::Arg, format!("the place for {what} is a null pointer"))
+}
+
+/// Gives the program the name of a port; there is room for the longest.
+unsafe fn hand_out_name(name: &str, at: usize) -> Result<(), Failure> {
+    if at == 0 {
+        return Err(no_place("the name of the port"));
+    }
+    debug_assert!(name.len() < abi::get().max_port_name as usize);
+    // SAFETY: the program's MPI_MAX_PORT_NAME bytes.
+    unsafe {
+        let at = at as *mut c_char;
+        std::ptr::copy_nonoverlapping(name.as_ptr().cast(), at, name.len());
+        at.add(name.len()).write(0);
+    }
+    Ok(())
+}
+
+pub fn Open_port(face: Face, info: usize, port_name: usize) -> c_int {
+    if are_native() {
+        return forward!(face, info, port_name);
+    }
+    let opened = if port_name == 0 { Err(no_place("the name of the port")) } else { port::open(info as Handle) };
+    // SAFETY: the program's place.
+    code("MPI_Open_port", opened.and_then(|name| unsafe { hand_out_name(&name, port_name) }))
+}
+
+pub fn Close_port(face: Face, port_name: usize) -> c_int {
+    if are_native() {
+        return forward!(face, port_name);
+    }
+    // SAFETY: the program's string.
+    let name = unsafe { text(port_name) };
+    match name {
+        Ok(name) if !port::name::is_ours(&name) => forward!(face, port_name),
+        name => code("MPI_Close_port", name.and_then(|name| port::close(&name))),
+    }
+}
+
+pub fn Publish_name(face: Face, service_name: usize, info: usize, port_name: usize) -> c_int {
+    if are_native() {
+        return forward!(face, service_name, info, port_name);
+    }
+    // SAFETY: the program's strings.
+    let names = unsafe { text(service_name).and_then(|service| Ok((service, text(port_name)?))) };
+    code("MPI_Publish_name", names.and_then(|(service, port)| publish::publish(&service, info as Handle, &port)))
+}
+
+pub fn Unpublish_name(face: Face, service_name: usize, info: usize, port_name: usize) -> c_int {
+    if are_native() {
+        return forward!(face, service_name, info, port_name);
+    }
+    // SAFETY: the program's strings.
+    let names = unsafe { text(service_name).and_then(|service| Ok((service, text(port_name)?))) };
+    code("MPI_Unpublish_name", names.and_then(|(service, port)| publish::unpublish(&service, &port)))
+}
+
+pub fn Lookup_name(face: Face, service_name: usize, info: usize, port_name: usize) -> c_int {
+    if are_native() {
+        return forward!(face, service_name, info, port_name);
+    }
+    // SAFETY: the program's string, and its place.
+    let done = unsafe {
+        text(service_name)
+            .and_then(|service| publish::lookup(&service))
+            .and_then(|name| hand_out_name(&name, port_name))
+    };
+    code("MPI_Lookup_name", done)
+}
+
+pub fn Comm_accept(face: Face, port_name: usize, info: usize, root: usize, comm: usize, newcomm: usize) -> c_int {
+    meet(face, Side::Accept, "MPI_Comm_accept", [port_name, info, root, comm, newcomm])
+}
+
+pub fn Comm_connect(face: Face, port_name: usize, info: usize, root: usize, comm: usize, newcomm: usize) -> c_int {
+    meet(face, Side::Connect, "MPI_Comm_connect", [port_name, info, root, comm, newcomm])
+}
+
+fn meet(face: Face, side: Side, call: &str, [port_name, info, root, comm, newcomm]: [usize; 5]) -> c_int {
+    if let Some(inter) = inter::find(comm as u64) {
+        return raise(inter.errors(), &super::unavailable(call));
+    }
+    if are_native() {
+        return forward!(face, port_name, info, root, comm, newcomm);
+    }
+    let handle = comm as Handle & abi::get().mask;
+    if let Err(failure) = check_intra(abi::get(), handle) {
+        return raise(Place::world(), &failure.of(call));
+    }
+    // SAFETY: the program's name of a port, which counts on the root.
+    let made = match unsafe { port::meet(side, port_name, info as Handle, root as c_int, handle) } {
+        Ok(None) => return forward!(face, port_name, info, root, comm, newcomm),
+        Ok(Some(inter)) => Ok(inter),
+        Err(failure) => Err(failure),
+    };
+    hand_over(call, Place::Comm(handle), made, newcomm)
+}
+
+pub fn Comm_join(face: Face, fd: usize, intercomm: usize) -> c_int {
+    if are_native() {
+        return forward!(face, fd, intercomm);
+    }
+    let made = if intercomm == 0 { Err(no_place("the result")) } else { port::join::join(fd as c_int) };
+    hand_over("MPI_Comm_join", Place::Comm(abi::get().comm_self), made, intercomm)
+}
+
+fn hand_over(call: &str, place: Place, made: Result<inter::Inter, Failure>, at: usize) -> c_int {
+    match made {
+        Ok(inter) => {
+            // SAFETY: the program's place for a communicator.
+            unsafe { super::hand_out(inter, at) };
+            0
+        }
+        Err(failure) => error::raise(place, &failure.of(call)),
+    }
+}

@@ -1,0 +1,131 @@
+//! MPI_Comm_join: two processes with a socket between them become an inter-communicator.
+//!
+//! Each tells the other who it is and reads the same; nothing else goes over the socket, and nothing stays in it.
+
+use crate::abi;
+use crate::conn::collective::{Team, or_free, split};
+use crate::conn::{joined, largest_tag};
+use crate::entry::node;
+use crate::error::{Class, Failure, copy_errhandler};
+use crate::inter::Inter;
+use crate::wait::wait_until;
+use crate::{datatype, house};
+use base::ProcId;
+use base::bytes::Put;
+use base::ident::random;
+use base::settings;
+use engine::setup::{Agreement, Party};
+use node::{Contact, Group, Node};
+use std::ffi::c_int;
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+const MAGIC: [u8; 8] = *b"MPICJOI1";
+/// The most that one process says of itself.
+const MOST: usize = 8 << 10;
+/// How often the socket is looked at.
+const AGAIN: Duration = Duration::from_millis(1);
+
+pub fn join(fd: c_int) -> Result<Inter, Failure> {
+    let node = node().and_then(|node| house::build().map(|()| node))?;
+    let abi = abi::get();
+    let team = split(abi, abi.comm_self, 0)?;
+    let group = Group { incarnation: u64::from_le_bytes(random()), cookie: random(), rank: 0, size: 1 };
+    node.add_group(group);
+    let made = or_free(abi, team.comm, meet(node, &team, &group, fd));
+    node.remove_group(group.incarnation);
+    let inter = made?;
+    copy_errhandler(abi.comm_self, inter.carrier);
+    base::log!(Info, "joined with {} over a socket", inter.remote.name);
+    Ok(inter)
+}
+
+fn meet(node: &Node, team: &Team, group: &Group, fd: c_int) -> Result<Inter, Failure> {
+    let tag_ub = largest_tag(abi::get());
+    let contact = node.contact();
+    let mut records = Vec::new();
+    contact.encode(&mut records);
+    let own = Party {
+        incarnation: group.incarnation,
+        cookie: group.cookie,
+        size: 1,
+        tag_ub: tag_ub as u32,
+        representation: datatype::representation().number(),
+        name: super::own_name(),
+        wanted: String::new(),
+        records,
+    };
+    let theirs = swap(node, fd, &joined::tell(&Agreement { context: 1, remote: own }))?;
+    let agreement = joined::read(&theirs)?;
+    joined::check(&agreement.remote, |c: &Contact| c.process == contact.process)?;
+    let me = ProcId { incarnation: group.incarnation, rank: 0 };
+    joined::open(node, me, team.comm, tag_ub, &agreement)
+}
+
+/// Says `own`, and reads what the other side says.
+fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
+    let timeout = settings::timeout().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::TIMEOUT)))?;
+    let deadline = Instant::now() + timeout;
+    let mut out = MAGIC.to_vec();
+    out.put_u32(own.len() as u32);
+    out.extend_from_slice(own);
+    let (mut sent, mut got) = (0, Vec::new());
+    let mut wanted = MAGIC.len() + 4;
+    loop {
+        sent += some(send(fd, &out[sent..]))?;
+        let mut piece = vec![0; wanted - got.len()];
+        let n = some(receive(fd, &mut piece))?;
+        got.extend_from_slice(&piece[..n]);
+        if let Some(length) = got.get(MAGIC.len()..MAGIC.len() + 4) {
+            let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
+            if got[..MAGIC.len()] != MAGIC || length > MOST {
+                let text = "the other side does not join by this library: both sides need it";
+                return Err(Failure::new(Class::Other, text));
+            }
+            wanted = MAGIC.len() + 4 + length;
+        }
+        if sent == out.len() && got.len() == wanted && wanted > MAGIC.len() + 4 {
+            return Ok(got.split_off(MAGIC.len() + 4));
+        }
+        if Instant::now() >= deadline {
+            let text = format!("waited {} s for the other side of the socket", timeout.as_secs_f32());
+            return Err(Failure::new(Class::Timeout, text));
+        }
+        if n == 0 {
+            wait_until(node, Some(Instant::now() + AGAIN), |_| None::<()>);
+        }
+    }
+}
+
+/// How much was moved; 0 if nothing can be now.
+fn some(moved: io::Result<usize>) -> Result<usize, Failure> {
+    moved.or_else(|e| match (e.kind(), e.raw_os_error()) {
+        (ErrorKind::WouldBlock | ErrorKind::Interrupted, _) => Ok(0),
+        (_, Some(libc::ENOTSOCK | libc::EBADF | libc::ENOTCONN)) => {
+            Err(Failure::new(Class::Arg, format!("the descriptor is no connected socket: {e}")))
+        }
+        _ => Err(Failure::new(Class::Other, format!("the other side of the socket is gone: {e}"))),
+    })
+}
+
+fn send(fd: c_int, bytes: &[u8]) -> io::Result<usize> {
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    // SAFETY: so many bytes of ours.
+    let n = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+fn receive(fd: c_int, to: &mut [u8]) -> io::Result<usize> {
+    if to.is_empty() {
+        return Ok(0);
+    }
+    // SAFETY: so many bytes of ours.
+    let n = unsafe { libc::recv(fd, to.as_mut_ptr().cast(), to.len(), libc::MSG_DONTWAIT) };
+    match usize::try_from(n) {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Ok(n) => Ok(n),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}

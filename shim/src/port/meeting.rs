@@ -1,0 +1,216 @@
+//! MPI_Comm_accept and MPI_Comm_connect: collective over one communicator, of which the root does what concerns the world
+//! outside. Either all processes get an inter-communicator or all get an error.
+
+use super::{Address, Info, Port, at, find, name, own_name, publish};
+use crate::abi::{self, Abi};
+use crate::conn::collective::{Team, agree, from_leader, gather_records, or_free, rank_and_size, split};
+use crate::conn::talk::{Round, Talk};
+use crate::conn::{joined, largest_tag};
+use crate::entry::node;
+use crate::error::{Class, Failure, copy_errhandler};
+use crate::forward::{self as pmpi, Handle};
+use crate::inter::Inter;
+use crate::wait::wait_until;
+use crate::{datatype, house};
+use base::ProcId;
+use base::bytes::{Put, Take};
+use base::ident::random;
+use base::settings;
+use engine::setup::{Agreement, Negotiation, Party};
+use node::{Contact, Group, Node};
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Accept,
+    Connect,
+}
+
+/// What the root is to do, once it has looked at its arguments.
+enum Plan {
+    /// The port is one of the MPI below: so is the call.
+    Native,
+    Accept(Arc<Port>, Option<Duration>),
+    Connect(String, Address, Duration),
+}
+
+/// The whole call. `None`: it is the MPI's below. `port` and `info` count on the root alone.
+///
+/// # Safety
+/// `port` is the program's string, on the root.
+pub unsafe fn meet(side: Side, port: usize, info: Handle, root: c_int, comm: Handle) -> Result<Option<Inter>, Failure> {
+    let abi = abi::get();
+    let (_, size) = rank_and_size(comm)?;
+    let Some(leader) = u32::try_from(root).ok().filter(|root| *root < size) else {
+        return Err(Failure::new(
+            Class::Root,
+            format!("root {root} is not in the communicator, which has {size} ranks"),
+        ));
+    };
+    let team = split(abi, comm, leader)?;
+    // SAFETY: the caller's promise.
+    let plan = || unsafe { plan(side, port, info) };
+    let made = or_free(abi, team.comm, together(abi, &team, plan))?;
+    match &made {
+        Some(inter) => copy_errhandler(comm, inter.carrier),
+        None => {
+            let mut unused = team.comm;
+            // SAFETY: our own communicator, freed once, by all of its members.
+            unsafe { pmpi::comm_free(&mut unused) };
+        }
+    }
+    Ok(made)
+}
+
+unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
+    // SAFETY: the caller's promise.
+    let text = unsafe { super::text(port) }?;
+    let text = publish::whole(&text);
+    if !name::is_ours(&text) {
+        return Ok(Plan::Native);
+    }
+    let said = Info::of(info).timeout()?;
+    let usual = || settings::timeout().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::TIMEOUT)));
+    Ok(match side {
+        // A server may wait for clients as long as it likes, unless told otherwise.
+        Side::Accept if said.is_none() && !settings::is_timeout_set() => Plan::Accept(find(&text)?, None),
+        Side::Accept => Plan::Accept(find(&text)?, Some(said.map_or_else(usual, Ok)?)),
+        Side::Connect => {
+            let address = Address::parse(&text).map_err(|e| Failure::new(Class::Port, format!("'{text}': {e}")))?;
+            Plan::Connect(text, address, said.map_or_else(usual, Ok)?)
+        }
+    })
+}
+
+/// The collective steps. Between them nothing returns early on one process alone.
+fn together(abi: &Abi, team: &Team, plan: impl Fn() -> Result<Plan, Failure>) -> Result<Option<Inter>, Failure> {
+    let Team { comm, rank, size, leader } = *team;
+    let node = node().and_then(|node| house::build().map(|()| node));
+    let contact = node.as_ref().map(|n| n.contact()).map_err(Failure::clone);
+    let records = gather_records(abi, team, contact)?;
+    let node = node?;
+    let mut planned = None;
+    let verdict = team.is_led_here().then(|| {
+        let plan = planned.insert(plan()?);
+        let mut told = Vec::new();
+        if !matches!(plan, Plan::Native) {
+            told.put_u64(u64::from_le_bytes(random()));
+            told.extend_from_slice(&random::<16>());
+        }
+        Ok(told)
+    });
+    let told = from_leader(abi, node, comm, leader, verdict)?;
+    if told.is_empty() {
+        return Ok(None);
+    }
+    let mut told = Take(&told);
+    let damaged = |_| Failure::new(Class::Intern, "the root's verdict is damaged");
+    let (incarnation, cookie) = (told.u64().map_err(damaged)?, told.array().map_err(damaged)?);
+    let group = Group { incarnation, cookie, rank, size };
+    node.add_group(group);
+    let made = join(abi, node, team, &group, records, planned);
+    // Whoever may come is known now, or nobody is to come.
+    node.remove_group(incarnation);
+    made.map(Some)
+}
+
+fn join(
+    abi: &Abi,
+    node: &Node,
+    team: &Team,
+    group: &Group,
+    records: Vec<u8>,
+    plan: Option<Plan>,
+) -> Result<Inter, Failure> {
+    // Nobody of the other side comes before all of ours are ready for it.
+    agree(abi, team.comm, 0)?;
+    let tag_ub = largest_tag(abi);
+    let verdict = plan.map(|plan| {
+        let members = joined::contacts(&records, group.size);
+        let members = members.map_err(|_| Failure::new(Class::Intern, "our own records are damaged"))?;
+        let mut offer = Party {
+            incarnation: group.incarnation,
+            cookie: group.cookie,
+            size: group.size,
+            tag_ub: tag_ub as u32,
+            representation: datatype::representation().number(),
+            name: own_name(),
+            wanted: String::new(),
+            records,
+        };
+        let is_ours = |c: &Contact| members.iter().any(|m| m.process == c.process);
+        let agreement = match plan {
+            Plan::Native => unreachable!("told to all, who have left"),
+            Plan::Accept(port, timeout) => accept(node, &port, &offer, timeout, is_ours)?,
+            Plan::Connect(name, port, timeout) => {
+                offer.wanted = name;
+                let me = ProcId { incarnation: group.incarnation, rank: group.rank };
+                connect(node, me, &port, &offer, timeout, is_ours)?
+            }
+        };
+        Ok(joined::tell(&agreement))
+    });
+    let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
+    let me = ProcId { incarnation: group.incarnation, rank: group.rank };
+    let inter = joined::open(node, me, team.comm, tag_ub, &joined::read(&told)?)?;
+    base::log!(Info, "joined with {} ({} ranks)", inter.remote.name, inter.remote.size());
+    Ok(inter)
+}
+
+fn accept(
+    node: &Node,
+    port: &Port,
+    offer: &Party,
+    timeout: Option<Duration>,
+    is_ours: impl Fn(&Contact) -> bool,
+) -> Result<Agreement, Failure> {
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    base::log!(Info, "waiting for somebody to connect to port {}", port.name);
+    loop {
+        let closed = || Failure::new(Class::Port, format!("'{}' was closed while this call waited", port.name));
+        let come = wait_until(node, deadline, |core| {
+            if port.closed.load(Ordering::Relaxed) { Some(Err(closed())) } else { port.accept(core, offer).map(Ok) }
+        });
+        let agreement = come.unwrap_or_else(|| {
+            let waited = timeout.unwrap_or_default().as_secs_f32();
+            Err(Failure::new(Class::Timeout, format!("waited {waited} s, and nobody connected to port {}", port.name)))
+        })?;
+        match joined::check(&agreement.remote, &is_ours) {
+            Ok(()) => return Ok(agreement),
+            // It finds the same; the next may be a better one.
+            Err(e) => base::log!(Info, "somebody connected in vain: {}", e.text),
+        }
+    }
+}
+
+fn connect(
+    node: &Node,
+    me: ProcId,
+    port: &Address,
+    offer: &Party,
+    timeout: Duration,
+    is_ours: impl Fn(&Contact) -> bool,
+) -> Result<Agreement, Failure> {
+    let path = node.open_control_to_port(me, at(port), port.cookie(), &port.contact);
+    let mut talk = Talk { path, negotiation: Negotiation::new(false) };
+    let (name, places) = (&offer.wanted, &port.contact.addresses);
+    base::log!(Info, "connecting to port {name} at {places:?}");
+    let fail = |what: String| Err(Failure::new(Class::Port, what));
+    match talk.until(node, "whoever accepts", offer, Some(Instant::now() + timeout), || true)? {
+        Round::Agreed(agreement) => {
+            joined::check(&agreement.remote, is_ours)?;
+            Ok(agreement)
+        }
+        Round::Gone => fail(format!("nobody has port {name} open any more (asked at {places:?})")),
+        Round::TimedOut => {
+            let what = match node.path_trouble(path) {
+                None => "it is open, but nobody has accepted".to_owned(),
+                Some((tried, _)) => format!("it cannot be reached: {tried}"),
+            };
+            fail(format!("waited {} s for port {name}: {what}", timeout.as_secs_f32()))
+        }
+    }
+}

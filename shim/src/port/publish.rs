@@ -1,0 +1,102 @@
+//! Published names: a service name leads to the name of a port, by way of the naming service.
+
+use super::info::Info;
+use crate::abi;
+use crate::conn::claim::{self, Held, open_naming};
+use crate::entry::init::watch_finalize;
+use crate::entry::node;
+use crate::error::{Class, Failure};
+use crate::forward::Handle;
+use naming::{ClaimError, Kind, LookupError, Record};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+
+/// What this process has published: the port, and the name that is held.
+type Published = HashMap<String, (String, Arc<Held>)>;
+
+static PUBLISHED: LazyLock<Mutex<Published>> = LazyLock::new(Mutex::default);
+
+fn table() -> MutexGuard<'static, Published> {
+    PUBLISHED.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Publishes a port. What the info object says goes along, for people and programs that look at the names.
+pub fn publish(service: &str, info: Handle, port: &str) -> Result<(), Failure> {
+    let naming = open_naming()?;
+    let mut record = Record { port: Some(port.to_owned()), ..claim::record(service)? };
+    record.incarnation = u64::from_le_bytes(base::ident::random());
+    for (key, value) in Info::of(info).all() {
+        record.metadata.retain(|(other, _)| *other != key);
+        record.metadata.push((key, value));
+    }
+    let held = claim::hold(node()?, &*naming, &record).map_err(|e| {
+        let class = match e {
+            ClaimError::Held { .. } | ClaimError::Name(_) => Class::Service,
+            ClaimError::Record(_) => Class::Arg,
+            ClaimError::Store(_) => Class::Name,
+        };
+        Failure::new(class, e.to_string())
+    })?;
+    watch_finalize();
+    base::log!(Info, "published '{service}' in {}", naming.describe());
+    table().insert(service.to_owned(), (port.to_owned(), held));
+    Ok(())
+}
+
+/// Takes back what this process has published.
+pub fn unpublish(service: &str, port: &str) -> Result<(), Failure> {
+    let mut table = table();
+    match table.get(service) {
+        Some((published, _)) if published != port => {
+            Err(Failure::new(Class::Port, format!("'{service}' was published with another port")))
+        }
+        Some(_) => {
+            table.remove(service);
+            Ok(())
+        }
+        None => Err(Failure::new(Class::Service, format!("'{service}' was not published by this process"))),
+    }
+}
+
+/// Finalize.
+pub fn take_all() {
+    table().clear();
+}
+
+/// The port that a service name leads to.
+pub fn lookup(service: &str) -> Result<String, Failure> {
+    let naming = open_naming()?;
+    let found = naming.lookup(Kind::Port, service).map_err(|e| {
+        let class = if matches!(e, LookupError::Name(_)) { Class::Arg } else { Class::Name };
+        Failure::new(class, e.to_string())
+    })?;
+    let port = found.and_then(|record| record.port).ok_or_else(|| {
+        Failure::new(Class::Name, format!("nobody has published '{service}' in {}", naming.describe()))
+    })?;
+    Ok(handy(port))
+}
+
+/// The names of ports that were too long to be handed out.
+static LONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+const SHORT_FOR: &str = "mpic:#";
+
+/// A name that the program has room for. One that is longer than its MPI's names of ports is kept, and a number in its
+/// place serves in this process.
+fn handy(port: String) -> String {
+    if port.len() < abi::get().max_port_name as usize {
+        return port;
+    }
+    let mut long = LONG.lock().unwrap_or_else(|e| e.into_inner());
+    let at = long.iter().position(|other| *other == port).unwrap_or_else(|| {
+        long.push(port);
+        long.len() - 1
+    });
+    format!("{SHORT_FOR}{at}")
+}
+
+/// The name that was meant.
+pub fn whole(port: &str) -> String {
+    let at = port.strip_prefix(SHORT_FOR).and_then(|at| at.parse::<usize>().ok());
+    let long = LONG.lock().unwrap_or_else(|e| e.into_inner());
+    at.and_then(|at| long.get(at)).map_or_else(|| port.to_owned(), Clone::clone)
+}
