@@ -11,21 +11,7 @@ const NAMES: [&str; 2] = ["urn:site:air", "urn:site:ocean"];
 
 /// A server of the scene, and the address that it printed.
 fn serve(scene: &Scene, lease: &str) -> (Job, String) {
-    serve_at(scene, "127.0.0.1", lease, &[])
-}
-
-fn serve_at(scene: &Scene, ip: &str, lease: &str, prefix: &[String]) -> (Job, String) {
-    let listen = format!("{ip}:0");
-    let arguments = ["serve", "--listen", &listen, "--lease", lease];
-    let server = scene.start(Launch::alone(&command(), &arguments).within(prefix));
-    let mut address = None;
-    let printed = || {
-        let line = server.printed();
-        address = line.trim().strip_prefix("MPI_CONNECT_NAMING=tcp://").map(str::to_owned);
-        address.is_some() && line.ends_with('\n')
-    };
-    scene.require(wait_until(LIMIT, printed), "the server prints its URL");
-    (server, address.expect("an address"))
+    scene.serve(&["--listen", "127.0.0.1:0", "--lease", lease], &[])
 }
 
 fn half<'a>(mpi: &'a Mpi, ranks: usize, side: usize, url: &str) -> Launch<'a> {
@@ -156,7 +142,7 @@ fn jobs_on_two_hosts_meet_by_a_server() {
     };
     for (a, b) in Mpi::couples() {
         let scene = Scene::new(format!("{} and {} on two hosts by a naming server", a.name, b.name));
-        let (server, address) = serve_at(&scene, ADDRESSES[0], "15", &hosts.on(0));
+        let (server, address) = scene.serve(&["--listen", &format!("{}:0", ADDRESSES[0])], &hosts.on(0));
         // Nobody has the first address, on a network that both have.
         let silent = ADDRESSES[0].rsplit_once('.').expect("four numbers").0.to_owned() + ".77";
         let url = format!("tcp://{silent},{address}");
