@@ -122,6 +122,14 @@ fn lam_gets_one_x_for_all() {
         line("-np 2 -x LD_PRELOAD=/u.so,MINE=3,MPI_CONNECT_LOG ./a"),
         "-x MINE=3,MPI_CONNECT_LOG,LD_PRELOAD=/our.so:/u.so,LD_BIND_NOW=1 -np 2 ./a"
     );
+    let list = |name: &str, value: &str| {
+        let settings = vec![(name.into(), value.into())];
+        build(Kind::Lam, &words("./a"), &Wanted { settings, ..wanted("") }).map(|b| b.args[1].clone())
+    };
+    let semicolons = list("MPI_CONNECT_NAMING", "tcp://a:1,b:2").unwrap();
+    assert_eq!(semicolons, "LD_PRELOAD=/our.so,LD_BIND_NOW=1,MPI_CONNECT_NAMING=tcp://a:1;b:2");
+    assert!(list("MPI_CONNECT_METADATA", "a=1,b=2").is_ok());
+    assert!(list("MPI_CONNECT_NAMING", "file:/a,b").is_err());
     let comma = build(Kind::Lam, &words("-np 2 ./a"), &wanted(""));
     assert_eq!(comma, Err(BuildError::LamComma("MPI_CONNECT_IFACE".into())));
     let path = build(Kind::Lam, &words("./a"), &Wanted { preload: "/a,b.so".into(), ..plain });

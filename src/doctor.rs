@@ -11,6 +11,7 @@ use crate::program::{Bound, OURS, Program, obstacle};
 use crate::{launcher, library, mpis};
 use base::NO_LIBRARY;
 use base::settings::{self, ADOPT, FAST_AFTER, FAST_MAX, IFACE, LANES, LOG, METADATA, PORTRANGE, TCP_SOCKETS, TIMEOUT};
+use naming::StoreError;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
@@ -249,18 +250,24 @@ fn naming_section(r: &mut Report) {
         Ok(s) => s,
         Err(e) => {
             r.line(Grade::Broken, &e.to_string());
-            return r.mend("unset MPI_CONNECT_NAMING, or set it to file:DIR");
+            return r.mend("unset MPI_CONNECT_NAMING, or set it to file:DIR or tcp://HOST:PORT");
         }
     };
     r.line(Grade::Good, &store.describe());
     match store.check() {
         Ok(notes) => {
-            r.line(Grade::Good, "names can be claimed and are locked");
+            let is_folder = store.describe().starts_with("file:");
+            r.line(Grade::Good, if is_folder { "names can be claimed and are locked" } else { "names can be claimed" });
             notes.iter().for_each(|n| r.line(Grade::Odd, n));
         }
         Err(e) => {
             r.line(Grade::Broken, &e.to_string());
-            r.mend("set MPI_CONNECT_NAMING=file:DIR to a folder of yours that both jobs see");
+            r.mend(match e {
+                StoreError::Unreachable(_) | StoreError::Refused(..) => {
+                    "start 'mpi-connect serve' there, or set MPI_CONNECT_NAMING to a server that runs"
+                }
+                _ => "set MPI_CONNECT_NAMING=file:DIR to a folder of yours that both jobs see",
+            });
         }
     }
     match store.list() {

@@ -14,7 +14,9 @@ mod mpis;
 mod names;
 mod program;
 mod run;
+mod select;
 mod serve;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -30,7 +32,7 @@ struct Command {
 enum What {
     /// Start a job with the library in place: mpi-connect run -- mpirun -n 4 ./program
     Run(run::Args),
-    /// Show the names that jobs have registered
+    /// Show the names that jobs have registered or published
     Names(names::Args),
     /// Keep names for jobs that reach this server: MPI_CONNECT_NAMING=tcp://HOST:PORT
     Serve(serve::Args),

@@ -1,19 +1,30 @@
-//! `mpi-connect names`: who has registered what.
+//! `mpi-connect names`: who has registered or published what. `watch` goes on from there.
 //!
 //! Invariant: secrets of a record (cookie, contact) are never shown, and no byte of it reaches the terminal raw.
 
-use naming::{OpenError, Record, State, StoreError};
+use crate::select::{Pair, Selection};
+use crate::watch;
+use naming::{Kind, OpenError, Record, State, StoreError};
 use serde_json::json;
 use std::fmt;
+use std::io::{self, Write};
 
 #[derive(clap::Args)]
 pub struct Args {
     /// Where to look, instead of MPI_CONNECT_NAMING or the user's private folder
     #[arg(long, value_name = "URL")]
     naming: Option<String>,
-    /// Write JSON
+    /// Write JSON; with --watch, one object on each line
     #[arg(long)]
     json: bool,
+    /// Go on, and tell of each name that comes or goes, until interrupted
+    #[arg(long)]
+    watch: bool,
+    /// Only names with this in their metadata; all of them, if given several times
+    #[arg(long = "where", value_name = "KEY=VALUE")]
+    pairs: Vec<Pair>,
+    /// Only names that begin so or, with a * in it, that are so: 'urn:site:*'
+    pattern: Option<String>,
 }
 
 #[derive(Debug)]
@@ -34,15 +45,28 @@ impl fmt::Display for NamesError {
 pub fn names(args: &Args) -> Result<(), NamesError> {
     let url = args.naming.clone().map_or_else(naming::default_url, Ok).map_err(NamesError::Open)?;
     let store = naming::open(&url).map_err(NamesError::Open)?;
-    let all = store.list().map_err(NamesError::Store)?;
-    if args.json {
-        println!("{}", as_json(&all, naming::now()));
-    } else if all.is_empty() {
-        println!("no names in {}", store.describe());
-    } else {
-        print!("{}", table(&all, naming::now()));
+    let wanted = Selection::new(args.pattern.as_deref(), &args.pairs);
+    let all = wanted.of(store.list().map_err(NamesError::Store)?);
+    let text = match all.is_empty() {
+        _ if args.json && args.watch => String::new(),
+        _ if args.json => as_json(&all, naming::now()) + "\n",
+        true if wanted.is_all() => format!("no names in {}\n", store.describe()),
+        true => format!("no such names in {}\n", store.describe()),
+        false => table(&all, naming::now()),
+    };
+    let mut out = io::stdout();
+    // Whoever reads no more has seen enough.
+    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok() && args.watch {
+        let _ = watch::watch(store.as_ref(), &wanted, all, args.json, &mut out);
     }
     Ok(())
+}
+
+pub fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Job => "job",
+        Kind::Port => "port",
+    }
 }
 
 fn word(state: State) -> &'static str {
@@ -53,33 +77,40 @@ fn word(state: State) -> &'static str {
 }
 
 fn as_json(all: &[(Record, State)], now: u64) -> String {
-    let rows = all.iter().map(|(r, state)| {
-        json!({
-            "name": r.name,
-            "state": word(*state),
-            "ranks": r.size,
-            "mpi": r.mpi,
-            "host": r.host,
-            "pid": r.pid,
-            "since": r.since,
-            "age": now.saturating_sub(r.since),
-            "incarnation": format!("{:016x}", r.incarnation),
-        })
-    });
+    let rows = all.iter().map(|(r, state)| object(r, *state, now));
     format!("{:#}", serde_json::Value::Array(rows.collect()))
 }
 
+pub fn object(r: &Record, state: State, now: u64) -> serde_json::Value {
+    let metadata: serde_json::Map<_, _> = r.metadata.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
+    json!({
+        "name": r.name,
+        "kind": kind_word(r.kind()),
+        "state": word(state),
+        "ranks": r.size,
+        "mpi": r.mpi,
+        "host": r.host,
+        "pid": r.pid,
+        "since": r.since,
+        "age": now.saturating_sub(r.since),
+        "incarnation": format!("{:016x}", r.incarnation),
+        "metadata": metadata,
+    })
+}
+
 fn table(all: &[(Record, State)], now: u64) -> String {
-    let mut rows = vec![["NAME", "STATE", "RANKS", "MPI", "HOST", "PID", "AGE"].map(String::from)];
+    let mut rows = vec![["NAME", "KIND", "STATE", "RANKS", "MPI", "HOST", "PID", "AGE", "METADATA"].map(String::from)];
     rows.extend(all.iter().map(|(r, state)| {
         [
             printable(&r.name),
+            kind_word(r.kind()).into(),
             word(*state).into(),
-            r.size.to_string(),
+            if r.kind() == Kind::Job { r.size.to_string() } else { "-".into() },
             printable(&r.mpi),
             printable(&r.host),
             r.pid.to_string(),
             age(now.saturating_sub(r.since)),
+            pairs(r),
         ]
     }));
     columns(&rows)
@@ -101,7 +132,13 @@ pub fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     out
 }
 
-fn printable(s: &str) -> String {
+/// What a record tells besides, on one line.
+pub fn pairs(r: &Record) -> String {
+    let all: Vec<_> = r.metadata.iter().map(|(key, value)| printable(&format!("{key}={value}"))).collect();
+    all.join(", ")
+}
+
+pub fn printable(s: &str) -> String {
     s.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
@@ -131,18 +168,19 @@ mod tests {
             pid: 42,
             since: 1000,
             port: None,
-            metadata: vec![],
+            metadata: vec![("grid".into(), "t63".into()), ("run".into(), "7".into())],
         }
     }
 
     #[test]
     fn a_table() {
-        let text = table(&[(record(), State::Live), (record(), State::LeftOver)], 1065);
+        let port = Record { port: Some("secret".into()), metadata: vec![], ..record() };
+        let text = table(&[(record(), State::Live), (port, State::LeftOver)], 1065);
         assert_eq!(
             text,
-            "NAME   STATE      RANKS  MPI        HOST   PID  AGE\n\
-             mer é  live       12     MPICH?[2J  node1  42   1m05s\n\
-             mer é  left over  12     MPICH?[2J  node1  42   1m05s\n"
+            "NAME   KIND  STATE      RANKS  MPI        HOST   PID  AGE    METADATA\n\
+             mer é  job   live       12     MPICH?[2J  node1  42   1m05s  grid=t63, run=7\n\
+             mer é  port  left over  -      MPICH?[2J  node1  42   1m05s\n"
         );
     }
 
@@ -153,7 +191,8 @@ mod tests {
         assert_eq!(v[0]["name"], "mer é");
         assert_eq!(v[0]["age"], 1);
         assert_eq!(v[0]["incarnation"], "0000000000000abc");
-        assert!(v[0].get("cookie").is_none() && v[0].get("leader").is_none());
+        assert_eq!((&v[0]["kind"], &v[0]["metadata"]["grid"]), (&"job".into(), &"t63".into()));
+        assert!(["cookie", "leader", "port"].iter().all(|secret| v[0].get(secret).is_none()));
         assert_eq!(as_json(&[], 0), "[]");
     }
 

@@ -186,7 +186,7 @@ fn naming_urls_are_checked_and_made_absolute() {
     let mut c = command(&["run", "--print", "--naming", "file:names", "--", "sh"]);
     c.current_dir(&here);
     assert!(good(c).contains(&format!("MPI_CONNECT_NAMING=file:{}/names ", here.display())));
-    for url in ["tcp://host:1", "names"] {
+    for url in ["etcd://host:1", "names"] {
         let (code, said) = bad(command(&["run", "--naming", url, "--", "sh"]));
         assert!(code == 2 && said.contains("file:DIR"), "{code} {said}");
     }
@@ -223,14 +223,14 @@ fn names_are_listed() {
     c.env("MPI_CONNECT_NAMING", &url);
     let out = good(c);
     let lines: Vec<&str> = out.lines().collect();
-    assert!(lines.len() == 2 && lines[1].starts_with("sea ice  live   3      Some MPI"), "{out}");
+    assert!(lines.len() == 2 && lines[1].starts_with("sea ice  job   live   3      Some MPI"), "{out}");
     let json: serde_json::Value = serde_json::from_str(&good(command(&["names", "--naming", &url, "--json"]))).unwrap();
     assert_eq!(
         (&json[0]["name"], &json[0]["state"], &json[0]["ranks"]),
         (&"sea ice".into(), &"live".into(), &3.into())
     );
     assert_eq!(bad(command(&["names", "--naming", "file:/etc/passwd"])).0, 1);
-    assert_eq!(bad(command(&["names", "--naming", "tcp://x"])).0, 1);
+    assert_eq!(bad(command(&["names", "--naming", "tcp://127.0.0.1:1"])).0, 1);
 }
 
 fn doctor(dir: &Path, vars: &[(&str, &str)]) -> (i32, String) {
@@ -258,7 +258,9 @@ fn what_is_broken_is_named_with_its_cure() {
         ("MPI_CONNECT_LIB", "/etc/passwd"),
         ("MPI_CONNECT_NAMING", "file:/proc/none"),
         ("MPI_CONNECT_NAMING", "file:/etc/passwd"),
-        ("MPI_CONNECT_NAMING", "tcp://host:1"),
+        ("MPI_CONNECT_NAMING", "etcd://host:1"),
+        ("MPI_CONNECT_NAMING", "tcp://127.0.0.1:1"),
+        ("MPI_CONNECT_NAMING", "tcp://::1"),
         ("MPI_CONNECT_METADATA", "grid"),
         ("MPI_CONNECT_TIMEOUT", "soon"),
         ("MPI_CONNECT_PORTRANGE", "9-1"),

@@ -36,7 +36,7 @@ pub const DEFAULT_TIMEOUT: u64 = 600;
 pub const ALL: &[Setting] = &[
     Setting {
         name: NAMING,
-        meaning: "where jobs find each other: file:DIR, a folder that both see",
+        meaning: "where jobs find each other: file:DIR, a folder that both see, or tcp://HOST:PORT, servers that both reach",
         default: "file: the user's private folder",
     },
     Setting {

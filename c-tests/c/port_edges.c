@@ -1,10 +1,6 @@
 /* `port_edges server|client SECTION...`: the edges of what MPI promises of ports, between two jobs. */
 #include "port_sides.h"
 
-#ifndef KIT_NATIVE
-#define OWN_TIMEOUT
-#endif
-
 static void early(void)
 {
     /* The client waits first. */
@@ -274,6 +270,18 @@ static void not_opened(void)
     if (!me) OK(MPI_Close_port(port));
 }
 
+/* Whoever waited too long is told by the library's own class, and by words. */
+static void is_timeout(int code)
+{
+    CHECK(strstr(kit_error(code), "waited"), "it says %s", kit_error(code));
+#ifndef KIT_NATIVE
+    int class = -1;
+    if (!MPI_Conn_error_class) return;
+    OK(MPI_Conn_error_class(MPI_CONN_ERR_TIMEOUT, &class));
+    SAME(kit_class(code), class);
+#endif
+}
+
 /* Too long for one client's patience is not too long for the next. */
 static void given_up(void)
 {
@@ -286,17 +294,11 @@ static void given_up(void)
         part();
         /* Nobody comes. */
         double start = kit_ms();
-        int code = MPI_Comm_accept(port, brief, 0, MPI_COMM_WORLD, &inter), class UNUSED = -1;
+        int code = MPI_Comm_accept(port, brief, 0, MPI_COMM_WORLD, &inter);
         double took = kit_ms() - start;
         CHECK(code != MPI_SUCCESS);
+        is_timeout(code);
         CHECK(took > 500 && took < SOON_MS, "%.0f ms", took);
-        if (code != MPI_SUCCESS) printf("SAID %s\n", kit_error(code));
-#ifdef OWN_TIMEOUT
-        if (MPI_Conn_error_class) {
-            OK(MPI_Conn_error_class(MPI_CONN_ERR_TIMEOUT, &class));
-            SAME(kit_class(code), class);
-        }
-#endif
         meet("again");
         accept_on(MPI_COMM_WORLD, 0);
     } else {
@@ -320,10 +322,37 @@ static void given_up(void)
     OK(MPI_Info_free(&brief));
 }
 
+/* Run with MPI_CONNECT_TIMEOUT=1. */
+static void impatient(void)
+{
+    double start, took;
+    if (serves) {
+        open_and_tell();
+        meet("gave-up");
+        start = kit_ms();
+        int code = MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+        took = kit_ms() - start;
+        CHECK(code != MPI_SUCCESS);
+        is_timeout(code);
+        CHECK(took > 500 && took < SOON_MS, "%.0f ms", took);
+        meet("end");
+        if (!me) OK(MPI_Close_port(port));
+        return;
+    }
+    hear_port();
+    start = kit_ms();
+    REFUSED_PORT(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter));
+    took = kit_ms() - start;
+    CHECK(took > 500 && took < SOON_MS, "%.0f ms", took);
+    meet("gave-up");
+    meet("end");
+}
+
 static const struct kit_section sections[] = {
     {"early", early},       {"late", late},         {"turns", turns},         {"several", several},
     {"crossed", crossed},   {"within", within},     {"as-read", as_read},     {"altered", altered},
     {"closed", closed},     {"closed-on", closed_on}, {"not-opened", not_opened}, {"given-up", given_up},
+    {"impatient", impatient},
 };
 
 int main(int argc, char **argv)

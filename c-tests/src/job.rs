@@ -2,6 +2,8 @@
 
 use crate::places::{command, library};
 use crate::{Library, Mpi, compile, user};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -105,6 +107,10 @@ impl<'a> Launch<'a> {
     }
 
     pub(crate) fn spawn(self, naming: &str, mark: (&str, &str), out: PathBuf, err: PathBuf) -> Job {
+        // One of its own goes before the scene's, for `mpi-connect run` too.
+        let own =
+            self.environment.iter().rev().find(|(name, _)| name == "MPI_CONNECT_NAMING").map(|(_, url)| url.clone());
+        let naming = own.as_deref().unwrap_or(naming);
         let mut command = self.command(naming);
         for (name, _) in std::env::vars_os() {
             // By cargo's LD_LIBRARY_PATH another build of the library would be found first.
@@ -148,6 +154,11 @@ impl Job {
             self.ended = Some((status, self.started.elapsed()));
         }
         self.ended.map(|(status, _)| status)
+    }
+
+    /// Sends a signal to the one process that was started: for programs without a launcher.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("a process of ours");
     }
 
     /// What it has printed so far.

@@ -115,3 +115,87 @@ pub fn version(mpi: &Mpi) -> String {
     let [done] = scene.pass([scene.start(launch)], Duration::from_secs(20));
     done.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+/// What an MPI asks for, or offers, so that its own ports join two launches.
+pub struct Help {
+    pub mpi: &'static str,
+    pub what: &'static str,
+    /// What is started before the two, in a shell; `$helper` is ended after them.
+    before: &'static str,
+    options: &'static [&'static str],
+    settings: &'static [(&'static str, &'static str)],
+}
+
+pub static HELP: [Help; 4] = [
+    Help { mpi: "lam", what: "both within one session (one `lamboot`)", before: "", options: &[], settings: &[] },
+    Help {
+        mpi: "openmpi4",
+        what: "both with one `ompi-server`",
+        before: "ompi-server --no-daemonize -r uri & helper=$!; until [ -s uri ]; do sleep 0.05; done",
+        options: &["--ompi-server", "file:uri"],
+        settings: &[],
+    },
+    Help {
+        mpi: "openmpi5",
+        what: "both within one `prte`",
+        before: "prte --report-uri uri & helper=$!; until [ -s uri ]; do sleep 0.05; done",
+        options: &["--dvm", "file:uri"],
+        settings: &[],
+    },
+    Help {
+        mpi: "impi",
+        what: "with `I_MPI_FABRICS=shm:ofi`",
+        before: "",
+        options: &[],
+        settings: &[("I_MPI_FABRICS", "shm:ofi")],
+    },
+];
+
+/// Runs a pair under one MPI without the library, with the help that it asks for: all in one shell.
+pub fn try_helped(help: &Help, limit: Duration) -> Outcome {
+    let mpi = Mpi::by_name(help.mpi).expect("an MPI of the table");
+    let scene = Scene::new(format!("ports of {}, {}", help.mpi, help.what));
+    let program = compile(mpi, "ports", Library::None);
+    let session = mpi.session();
+    let command = |role, ranks, others| {
+        let options: Vec<_> = help.options.iter().map(|o| o.to_string()).collect();
+        let words = mpi.launcher(&[], &options, ranks).split_off(session.len());
+        let place = scene.path("port");
+        format!("{} {} {role} file:{} {ROUNDS} {others}", words.join(" "), program.display(), place.display())
+    };
+    let (server, client) = (command("server", SERVERS, CLIENTS), command("client", CLIENTS, SERVERS));
+    let start = if help.before.is_empty() { String::new() } else { format!("{}; ", help.before) };
+    let folder = scene.folder.display();
+    let script = format!(
+        "export PATH=$PATH:{}; cd {folder}; {start}{server} & s=$!; {client} & c=$!; wait $s $c; kill $helper; wait",
+        mpi.folder().map_or(String::new(), |f| f.join("bin").display().to_string()),
+    );
+    let mut words = session;
+    words.extend(["/bin/bash".into(), "-c".into(), script]);
+    let rest: Vec<_> = words[1..].iter().map(String::as_str).collect();
+    let mut launch = Launch::alone(words[0].as_ref(), &rest);
+    for (name, value) in mpi.environment() {
+        launch = launch.env(name, &value);
+    }
+    launch = help.settings.iter().fold(launch, |l, (name, value)| l.env(name, value));
+    let mut job = scene.start(launch);
+    let ended = crate::wait_until(limit, || job.poll().is_some());
+    let printed = job.printed();
+    let done = |who: &str| printed.lines().find(|l| l.starts_with(&format!("DONE {who} ")));
+    let checks = |line: &str| line.split_whitespace().nth(3).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    let step = printed.lines().rev().find_map(|l| l.strip_prefix("STEP ")).unwrap_or("MPI_Init").to_owned();
+    match ["server", "client"].map(done) {
+        [Some(a), Some(b)] if a.ends_with(" failures 0") && b.ends_with(" failures 0") => {
+            Outcome::Passed(checks(a) + checks(b))
+        }
+        [server, _] => {
+            let who = if server.is_none() { "server" } else { "client" };
+            if ended || printed.contains("FAIL ") {
+                let said = first_error(&printed, &job.complained()).unwrap_or_else(|| "nothing".into());
+                Outcome::Failed { who, step, said }
+            } else {
+                Outcome::Hung { who, step }
+            }
+        }
+    }
+}

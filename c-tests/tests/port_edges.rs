@@ -6,9 +6,16 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(45);
 
 /// Both jobs go through these sections of a program. Gives how many values were checked.
-fn sides(program: &str, sections: &[&str], (server, client): (&Mpi, &Mpi)) -> u64 {
+fn sides(program: &str, sections: &[&str], pair: (&Mpi, &Mpi)) -> u64 {
+    sides_with(program, sections, pair, &[])
+}
+
+fn sides_with(program: &str, sections: &[&str], (server, client): (&Mpi, &Mpi), settings: &[(&str, &str)]) -> u64 {
     let scene = Scene::new(format!("{}: server {}, client {}", sections.join(" "), server.name, client.name));
-    let start = |mpi, role| scene.start(Launch::new(mpi, 2, program, &[&[role], sections].concat()));
+    let start = |mpi, role| {
+        let launch = Launch::new(mpi, 2, program, &[&[role], sections].concat());
+        scene.start(settings.iter().fold(launch, |l, (name, value)| l.env(name, value)))
+    };
     let done = scene.pass([start(server, "server"), start(client, "client")], LIMIT);
     done.iter().map(|d| d.checks()).sum()
 }
@@ -64,6 +71,14 @@ fn closed_while_clients_wait() {
 fn given_up_and_tried_again() {
     for pair in Mpi::couples() {
         sides("port_edges", &["given-up"], pair);
+    }
+}
+
+/// The limit of the environment holds for both sides.
+#[test]
+fn too_late_by_the_environment() {
+    for pair in Mpi::couples() {
+        sides_with("port_edges", &["impatient"], pair, &[("MPI_CONNECT_TIMEOUT", "1")]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Two jobs of programs that know MPI alone meet at MPI's own ports: every MPI as server, every MPI as client.
 
 use c_tests::ports::{self, By, CLIENTS, ROUNDS, SERVERS};
-use c_tests::{Figure, Library, MPIS, Mpi, Scene};
+use c_tests::{Figure, Library, MPIS, Mpi, Scene, wait_until};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -43,5 +43,24 @@ fn published_and_looked_up() {
 fn two_mpiruns_one_node_by_ports_ompi_6916() {
     for &mpi in MPIS.iter() {
         meet(mpi, mpi, By::Name);
+    }
+}
+
+/// The second server with the same name is told so, and the first one goes on as if there had been none.
+#[test]
+fn a_server_started_twice() {
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("the server twice: {}, {}", a.name, b.name));
+        let launches = || ports::pair(&scene, a, b, By::Name, Library::Preloaded);
+        let [server, client] = launches();
+        let first = scene.start(server);
+        let published = || first.printed().matches("STEP MPI_Comm_accept").count() > 0;
+        scene.require(wait_until(LIMIT, published), "the first server accepts");
+        let [second, _] = launches();
+        let [second] = scene.wait([scene.start(second)], LIMIT);
+        let told = second.stdout.lines().any(|l| l.contains("MPI_Publish_name") && l.contains("published already"));
+        // LAM's launcher reports success whatever its ranks return.
+        scene.require(told && second.lines("DONE").count() == 0, &format!("the second says: {}", second.stdout));
+        scene.pass([first, scene.start(client)], LIMIT);
     }
 }

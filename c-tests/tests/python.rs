@@ -79,8 +79,9 @@ fn wrong_types_are_type_errors() {
     }
 }
 
-/// These take longer than all others together; they ended alike too when they were run.
-const LEFT_OUT: [&str; 3] = ["test_io", "test_spawn", "test_util_dtlib"];
+/// These take longer than all others together, and ended alike too when they were run; of ports much works only with the
+/// library, as a test of its own shows.
+const LEFT_OUT: [&str; 4] = ["test_io", "test_spawn", "test_util_dtlib", "test_dynproc"];
 
 /// mpi4py's own tests end the same way with the library as without.
 #[test]
@@ -110,7 +111,61 @@ fn tests_of_mpi4py_end_the_same() {
             done.took.as_secs_f64()
         ));
     }
-    figure.line(format!("left out, since they take long: {}", LEFT_OUT.join(", ")));
+    figure.line(format!("left out: {}", LEFT_OUT.join(", ")));
+}
+
+/// What mpi4py's tests of ports leave out by themselves, by MPI and number of ranks.
+const THEIR_SKIPS: [(&str, usize, &str); 1] = [("impi", 3, "testAcceptConnect")];
+
+/// mpi4py's own tests of ports, unmodified: all of them run, and pass.
+#[test]
+fn tests_of_ports_of_mpi4py() {
+    let mut figure = Figure::new("83-mpi4py-ports", "mpi4py's own test_dynproc, with the library: tests passed");
+    for &mpi in MPIS.iter().filter(|m| python::works_with(m).is_ok()) {
+        for ranks in [2, 3] {
+            let scene = Scene::new(format!("mpi4py's test_dynproc, {} on {ranks}", mpi.name));
+            let preload = |launch: Launch<'static>| {
+                launch.preloading(vec![c_tests::library()]).env("MPI_CONNECT_NAMING", &scene.naming())
+            };
+            let (_, outcomes) =
+                python::run_mpi4py_tests(mpi, ranks, &scene, "dynproc", &["-i", "test_dynproc"], preload, LIMIT);
+            let mut skipped = Vec::new();
+            for outcomes in &outcomes {
+                scene.require(outcomes.len() == 4, &format!("all four run: {outcomes:?}"));
+                for (test, how) in outcomes {
+                    let known = THEIR_SKIPS
+                        .iter()
+                        .any(|(name, n, what)| *name == mpi.name && *n == ranks && test.ends_with(what));
+                    let wanted = if known { "skipped" } else { "ok" };
+                    scene.require(how == wanted, &format!("{test}: {how}, not {wanted}"));
+                    if known && !skipped.contains(test) {
+                        skipped.push(test.clone());
+                    }
+                }
+            }
+            let without = if skipped.is_empty() { String::new() } else { format!(", it skips {}", skipped.join(", ")) };
+            figure.line(format!("{} on {ranks}: {} of 4{without}", mpi.name, 4 - skipped.len()));
+        }
+    }
+}
+
+/// mpi4py at both ends of a port, under two MPIs.
+#[test]
+fn python_at_ports() {
+    let mut figure = Figure::new("84-python-ports", "mpi4py at ports: values checked, all right");
+    let able: Vec<&Mpi> = MPIS.iter().copied().filter(|m| python::works_with(m).is_ok()).collect();
+    for (i, server) in able.iter().enumerate() {
+        let client = able[(i + 1) % able.len()];
+        let scene = Scene::new(format!("Python at a port: server {}, client {}", server.name, client.name));
+        let service = format!("port of {}", scene.folder.display());
+        let launch = |mpi, role| launch(mpi, 2, "ports.py", Library::Preloaded, &[role, &service], &scene);
+        let checks = run(
+            &scene,
+            launch(server, "server").expect("mpi4py works with it"),
+            launch(client, "client").expect("mpi4py works with it"),
+        );
+        figure.line(format!("{} {}: {checks}", server.sign, client.sign));
+    }
 }
 
 /// `pip install` from the tree gives the module; without the library its calls say what to do.

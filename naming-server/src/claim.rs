@@ -17,7 +17,8 @@ pub(crate) trait Holding: Send {
     fn abandon(&mut self);
 }
 
-/// A held name. Dropping it releases the name, and so does the death of the process, however it dies.
+/// A held name. Dropping it releases the name, and so does the death of the process, however it dies: at once in a folder,
+/// at the end of its lease at a server.
 pub struct Claim {
     holding: Box<dyn Holding>,
     owner: u32,
@@ -31,7 +32,8 @@ impl Claim {
     /// Gives the name back at once.
     pub fn release(self) {}
 
-    /// Says that the holder lives; needed every [`crate::RENEW_EVERY`]. An error of kind [`RenewError::Lost`] is
+    /// Says that the holder lives; needed every [`crate::RENEW_EVERY`]. Never waits for long: where that needs others, a
+    /// thread of the store's own says it, and this tells how it stands. An error of kind [`RenewError::Lost`] is
     /// final: the name belongs to nobody, or to somebody else.
     pub fn renew(&self) -> Result<(), RenewError> {
         self.holding.renew()

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 /// How often the holder of a claim has to call [`Claim::renew`].
 pub const RENEW_EVERY: Duration = Duration::from_secs(10);
-/// A claim of another host that has not been renewed for so long is dead.
+/// A claim in a folder, of another host, that has not been renewed for so long is dead.
 pub const LEASE: Duration = Duration::from_secs(60);
 
 /// What is known of the job behind a listed record.
@@ -51,8 +51,8 @@ pub trait Naming: Send + Sync {
     fn claim(&self, rec: &Record) -> Result<Claim, ClaimError>;
     /// The record of the live holder of `name`, among the names of this kind.
     fn lookup(&self, kind: Kind, name: &str) -> Result<Option<Record>, LookupError>;
-    /// Every record that can be read, of both kinds, by name. The cookie and the contact record may be left out: they
-    /// are for those who look a name up.
+    /// Every record that can be read, of both kinds, by name. The cookie, the contact record and what a port's name leads to
+    /// may be left empty: they are for those who look a name up.
     fn list(&self) -> Result<Vec<(Record, State)>, StoreError>;
     /// Whether the very claim that `rec` came from still stands. A job may release a name and live on, so this
     /// tells of the death of a job only while that job keeps its name.

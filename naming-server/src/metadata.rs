@@ -8,6 +8,8 @@ use std::fmt::{Display, Formatter, Result as Formatted};
 
 /// How many pairs a record may have.
 pub const MAX_PAIRS: usize = 32;
+/// What stands between the parts of a setting: a comma or, where a launcher takes none, a semicolon.
+pub const LIST: [char; 2] = [',', ';'];
 const MAX_KEY: usize = 255;
 const MAX_VALUE: usize = 1024;
 
@@ -74,7 +76,7 @@ pub fn check(pairs: &[(String, String)]) -> Result<(), MetadataError> {
     Ok(())
 }
 
-/// What `MPI_CONNECT_METADATA` says: `key=value`, with commas between. Blanks around a pair are not part of it.
+/// What `MPI_CONNECT_METADATA` says: `key=value`, with commas or semicolons between. Blanks around a pair are not part of it.
 pub fn from_env() -> Result<Vec<(String, String)>, MetadataError> {
     match std::env::var(METADATA) {
         Ok(text) => parse(&text),
@@ -91,7 +93,7 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, MetadataError> {
         Some((key, value)) => Ok((key.into(), value.into())),
         None => Err(MetadataError::NoValue(part.trim().into())),
     };
-    let pairs = text.split(',').map(pair).collect::<Result<Vec<_>, _>>()?;
+    let pairs = text.split(LIST).map(pair).collect::<Result<Vec<_>, _>>()?;
     check(&pairs).map(|()| pairs)
 }
 
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn pairs_are_read() {
         let pairs = |text| parse(text).unwrap().into_iter().map(|(k, v)| format!("{k}:{v}")).collect::<Vec<_>>();
-        assert_eq!(pairs("grid=t63, run=a=b ,empty="), ["grid:t63", "run:a=b", "empty:"]);
+        assert_eq!(pairs("grid=t63, run=a=b ;empty="), ["grid:t63", "run:a=b", "empty:"]);
         assert!(pairs("").is_empty() && pairs("  ").is_empty());
     }
 

@@ -330,15 +330,9 @@ impl Core {
         self.end_dial(i);
         base::log!(Debug, "{:?}: {said}", self.pairs[i].remote);
         let left = failed.iter().any(|(_, why)| matches!(why, Refusal::NoMember));
-        let pair = &self.pairs[i];
-        let nobody = |why: &Refusal| {
-            use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
-            matches!(why, Refused | NoSuchProcess | OtherVersion | Foreign)
-        };
-        let by_all = pair.believes_refusals && !failed.is_empty() && failed.iter().all(|(_, why)| nobody(why));
-        let least = match by_all {
-            true => Sign::Sure,
-            false if self.has_hung_up(i) => Sign::Faint,
+        let least = match self.has_hung_up(i) {
+            _ if self.is_nowhere(i, &failed) => Sign::Sure,
+            true => Sign::Faint,
             false => Sign::None,
         };
         let sign = failed.iter().map(|(a, why)| self.worth(i, *a, why)).fold(least, Sign::max);

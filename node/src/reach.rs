@@ -126,6 +126,13 @@ impl Core {
         pair.closed && pair.seen_at.is_some_and(|seen| !self.is_proven(i, seen.ip()))
     }
 
+    /// Whether a port is open at none of the addresses that its name tells. It was open before its name could be known.
+    pub(crate) fn is_nowhere(&self, i: usize, failed: &[(SocketAddr, Refusal)]) -> bool {
+        use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
+        let says_so = |why: &Refusal| matches!(why, Refused | NoSuchProcess | OtherVersion | Foreign);
+        self.pairs[i].believes_refusals && !failed.is_empty() && failed.iter().all(|(_, why)| says_so(why))
+    }
+
     /// A process of another host has come to us: does a dial of ours get through to it too? It is asked once for each
     /// host, while the process lives, since afterwards nobody could tell.
     pub(crate) fn touch(&mut self, i: usize) {

@@ -1,7 +1,7 @@
 //! Writes `docs/ports.md`: what becomes of every server with every client at MPI's own ports, with the library and as the
 //! MPIs were found. `make ports-table` runs it.
 
-use c_tests::ports::{By, Outcome, try_pair};
+use c_tests::ports::{self, By, HELP, Outcome, try_helped, try_pair};
 use c_tests::{Library, MPIS, Mpi, root};
 use std::time::Duration;
 
@@ -111,15 +111,26 @@ fn table(run: impl Fn(&Mpi, &Mpi, By) -> Cell) -> String {
     format!("| | {} |\n|---|{}\n{rows}\n{}", head.join(" | "), "---|".repeat(head.len()), reasons.list())
 }
 
+/// What the MPIs offer for it by themselves, each with itself.
+fn helped() -> String {
+    let named = |name| MPIS.iter().any(|m| m.name == name);
+    let line = |help: &ports::Help| {
+        let outcome = try_helped(help, LIMIT);
+        let how = reason(&outcome).unwrap_or_else(|| "passes".into());
+        format!("- {}, {}: {how}\n", help.mpi, help.what)
+    };
+    HELP.iter().filter(|help| named(help.mpi)).map(line).collect()
+}
+
 fn main() {
-    let versions: String =
-        MPIS.iter().map(|m| format!("- {} {}: {}\n", m.sign, m.name, c_tests::ports::version(m))).collect();
+    let versions: String = MPIS.iter().map(|m| format!("- {} {}: {}\n", m.sign, m.name, ports::version(m))).collect();
     let with = table(with_library);
     let found = table(as_found);
     let page = include_str!("../ports_page.md")
         .replace("{{versions}}", versions.trim_end())
         .replace("{{with}}", with.trim_end())
-        .replace("{{found}}", found.trim_end());
+        .replace("{{found}}", found.trim_end())
+        .replace("{{helped}}", helped().trim_end());
     let path = root().join("docs/ports.md");
     std::fs::write(&path, page).expect("docs/ports.md");
     println!("{} is written", path.display());

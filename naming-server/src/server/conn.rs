@@ -1,8 +1,9 @@
 //! One client's connection: its bytes in and out, never blocking. The server's loop alone calls this.
 //!
-//! Invariant: what is kept of a client is at most one message each way; only whole messages count as a sign of life.
+//! Invariant: what is kept of a client is at most one message each way, and what one reading brings behind it; only whole
+//! messages count as a sign of life.
 
-use crate::wire::{self, Answer, HEADER, HELLO, MAX_BODY, Refusal, Request, Welcome};
+use crate::wire::{self, Answer, HEADER, HELLO, Refusal, Request, Welcome};
 use nix::poll::PollFlags;
 use std::fmt::{Display, Formatter, Result as Formatted};
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,10 +11,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+/// How much is read at once.
+const ROOM: usize = 16 << 10;
 /// How long a message may take, either way, from its beginning or, before the first, from the connection's.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(5);
 /// How long a client may say nothing.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// How many messages of one client are dealt with before others have their turn.
+const TURN: usize = 32;
 
 /// Why a connection is over.
 pub enum End {
@@ -48,6 +54,8 @@ pub struct Conn {
     begun: Option<Instant>,
     /// Names were claimed or renewed by this connection.
     pub holds: bool,
+    /// Others have their turn first; there is more here.
+    pub has_more: bool,
 }
 
 impl Conn {
@@ -66,6 +74,7 @@ impl Conn {
             since: now,
             begun: Some(now),
             holds: false,
+            has_more: false,
         })
     }
 
@@ -88,15 +97,22 @@ impl Conn {
 
     /// Moves on as far as it goes without waiting.
     pub fn go_on(&mut self, now: Instant, mut answer: impl FnMut(Request) -> Answer) -> Result<(), End> {
-        let mut room = [0; 16 << 10];
+        let mut room = [0; ROOM];
+        let mut turn = TURN;
+        self.has_more = false;
         loop {
-            if !self.flush()? {
+            if !self.flush(now)? {
                 return Ok(());
             }
             if let Some(why) = self.closing {
                 return Err(End::Server(why));
             }
+            if turn == 0 {
+                self.has_more = true;
+                return Ok(());
+            }
             if self.take_message(now, &mut answer)? {
+                turn -= 1;
                 continue;
             }
             match self.stream.read(&mut room) {
@@ -113,7 +129,7 @@ impl Conn {
     }
 
     /// Whether all output is gone.
-    fn flush(&mut self) -> Result<bool, End> {
+    fn flush(&mut self, now: Instant) -> Result<bool, End> {
         while self.written < self.output.len() {
             match self.stream.write(&self.output[self.written..]) {
                 Ok(n) => self.written += n,
@@ -124,7 +140,8 @@ impl Conn {
         }
         if self.written > 0 {
             (self.output, self.written) = (Vec::new(), 0);
-            self.begun = None;
+            // The next message may have begun to come.
+            self.begun = (!self.input.is_empty()).then_some(now);
         }
         Ok(true)
     }
@@ -158,6 +175,3 @@ impl Conn {
         Ok(true)
     }
 }
-
-/// So much is kept of a client's input at most: a message, and what one reading may bring behind it.
-const _: () = assert!(MAX_BODY + HEADER + (16 << 10) < 1 << 20);

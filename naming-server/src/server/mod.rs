@@ -20,6 +20,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long a claim stands without renewal, unless said otherwise.
@@ -31,6 +32,8 @@ const MAX_CONNECTIONS: usize = 1000;
 const SPARE_DESCRIPTORS: u64 = 32;
 /// The loop looks up at least this often.
 const ROUND: Duration = Duration::from_secs(1);
+/// While nobody can be let in, and nobody is there to give way.
+const NAP: Duration = Duration::from_millis(50);
 /// A round that was so much late: the process was stopped, or starved.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 
@@ -87,7 +90,8 @@ impl Server {
     pub fn run(mut self, stop: &impl AsFd) -> Result<(), ServeError> {
         let mut now = Instant::now();
         loop {
-            let wake = self.clients.iter().map(Conn::limit).fold(now + ROUND, Instant::min);
+            let limits = self.clients.iter().map(|c| if c.has_more { now } else { c.limit() });
+            let wake = limits.fold(now + ROUND, Instant::min);
             let ready = self.wait(stop.as_fd(), wake.saturating_duration_since(now))?;
             let before = std::mem::replace(&mut now, Instant::now());
             let late = now.saturating_duration_since(wake.max(before));
@@ -119,7 +123,8 @@ impl Server {
         all.extend(self.listeners.iter().map(|l| PollFd::new(l.as_fd(), PollFlags::POLLIN)));
         all.extend(self.clients.iter().map(|c| PollFd::new(c.fd(), c.interest())));
         // Rounded up, or the end of a wait would be spun through.
-        let limit = PollTimeout::try_from(limit + Duration::from_millis(1)).unwrap_or(PollTimeout::ZERO);
+        let limit = if limit.is_zero() { limit } else { limit + Duration::from_millis(1) };
+        let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO);
         match poll(&mut all, limit) {
             Ok(_) => Ok(all.iter().map(|p| p.any().unwrap_or(true)).collect()),
             Err(nix::Error::EINTR) => Ok(vec![false; all.len()]),
@@ -131,7 +136,7 @@ impl Server {
         let names = &mut self.names;
         let mut ready = ready.iter();
         self.clients.retain_mut(|client| {
-            let over = if ready.next() == Some(&true) {
+            let over = if ready.next() == Some(&true) || client.has_more {
                 let (id, holds) = (client.id, &mut client.holds);
                 let mut held = *holds;
                 let end = client.go_on(now, |request| {
@@ -168,10 +173,11 @@ impl Server {
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                     Err(e) => {
-                        // Out of descriptors, as a rule: whoever is quiet gives one back.
                         base::log!(Error, "a client could not be let in: {e}");
-                        self.most = self.most.min(self.clients.len()).max(8);
-                        self.make_room();
+                        // Out of descriptors or memory, as a rule: whoever is quiet gives some back.
+                        if !self.drop_oldest() {
+                            sleep(NAP);
+                        }
                         break;
                     }
                 }
@@ -181,11 +187,14 @@ impl Server {
 
     /// The client that was quiet for longest gives way.
     fn make_room(&mut self) {
-        while self.clients.len() >= self.most {
-            let Some(oldest) = (0..self.clients.len()).min_by_key(|i| self.clients[*i].since) else { return };
-            let client = self.clients.swap_remove(oldest);
-            base::log!(Info, "client {} at {} gives way to another", client.id, client.from());
-        }
+        while self.clients.len() >= self.most && self.drop_oldest() {}
+    }
+
+    fn drop_oldest(&mut self) -> bool {
+        let Some(oldest) = (0..self.clients.len()).min_by_key(|i| self.clients[*i].since) else { return false };
+        let client = self.clients.swap_remove(oldest);
+        base::log!(Info, "client {} at {} gives way to another", client.id, client.from());
+        true
     }
 }
 
@@ -269,5 +278,6 @@ fn page(names: &Names, after: Option<(String, crate::Kind)>, now: Instant) -> An
 
 /// A record for those who only want to see it: who asks by name gets what leads to the job.
 fn without_secrets(record: &Record) -> Option<Vec<u8>> {
-    Record { cookie: [0; 16], leader: Vec::new(), ..record.clone() }.encode().ok()
+    let port = record.port.as_ref().map(|_| String::new());
+    Record { cookie: [0; 16], leader: Vec::new(), port, ..record.clone() }.encode().ok()
 }

@@ -1,6 +1,7 @@
 //! `host:port,host:port`, as it stands in a URL. Client and server read addresses here only.
 
 use crate::error::AddressError;
+use crate::metadata::LIST;
 use crate::wire::DEFAULT_PORT;
 use std::fmt::{Display, Formatter, Result as Formatted};
 use std::net::Ipv6Addr;
@@ -44,10 +45,10 @@ impl Address {
         Ok(Address { host: host.into(), port })
     }
 
-    /// Several, with commas between; each once.
+    /// Several, with commas or semicolons between; each once.
     pub fn parse_all(text: &str) -> Result<Vec<Address>, AddressError> {
         let mut all = Vec::new();
-        for part in text.split(',') {
+        for part in text.split(LIST) {
             let address = Address::parse(part.trim())?;
             if address.port == 0 {
                 return Err(AddressError::Port("0".into()));
@@ -94,7 +95,7 @@ mod tests {
             read("a.b-c:65535,[fe80::1%eth0]:2, 10.0.0.1:3").unwrap(),
             ["a.b-c:65535", "[fe80::1%eth0]:2", "10.0.0.1:3"]
         );
-        assert_eq!(read("a:1,a:1,b:1").unwrap(), ["a:1", "b:1"], "each once");
+        assert_eq!(read("a:1;a:1,b:1").unwrap(), ["a:1", "b:1"], "each once");
         for (text, said) in [
             ("", "no host"),
             ("a,,b", "no host"),

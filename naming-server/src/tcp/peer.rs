@@ -164,8 +164,10 @@ fn nonsense(what: &str) -> io::Error {
 impl Connection {
     fn open(address: &Address, end: Instant) -> io::Result<Connection> {
         let mut last = io::Error::new(ErrorKind::NotFound, "the host has no address");
-        for place in resolve(address, end)? {
-            match TcpStream::connect_timeout(&place, left(end)?) {
+        let places = resolve(address, end)?;
+        for (i, place) in places.iter().enumerate() {
+            // One that is silent leaves time for the others.
+            match TcpStream::connect_timeout(place, left(end)? / (places.len() - i) as u32) {
                 Ok(stream) => return Connection::greet(stream, end),
                 Err(e) => last = e,
             }

@@ -1,6 +1,7 @@
 //! One server: claims, their end, and whoever dies.
 
 use crate::kit::{Local, Process, claim, is_there, open, record, wait_for, wait_until};
+use naming::server::Server;
 use naming::{ClaimError, Kind, LookupError, Record, State};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -31,6 +32,7 @@ fn a_name_is_held_until_released() {
     let published = store.claim(&port).unwrap();
     assert_eq!(store.lookup(Kind::Port, "urn:site:ocean").unwrap(), Some(port.clone()));
     let shown = Record { cookie: [0; 16], leader: vec![], ..job };
+    let port = Record { port: Some(String::new()), ..port };
     assert_eq!(store.list().unwrap(), [(shown, State::Live), (port, State::Live)], "without secrets");
     held.release();
     assert_eq!(store.lookup(Kind::Job, "urn:site:ocean").unwrap(), None);
@@ -39,6 +41,18 @@ fn a_name_is_held_until_released() {
     assert!(store.check().unwrap().is_empty() && store.list().unwrap().is_empty());
     assert!(matches!(store.claim(&record("")), Err(ClaimError::Name(_))));
     assert!(matches!(store.lookup(Kind::Job, "a\nb"), Err(LookupError::Name(_))));
+}
+
+#[test]
+fn servers_are_found_by_name_and_by_ipv6() {
+    let server = Local::start(LONG, 100);
+    let url = format!("tcp://localhost:{}", server.address().port());
+    drop(claim(&url, "ocean"));
+    assert!(open("tcp://no.such.host.invalid").lookup(Kind::Job, "ocean").is_err());
+    match Server::listen(&["[::1]:0".into()], LONG) {
+        Ok(server) => assert!(server.urls()[0].0.starts_with("tcp://[::1]:")),
+        Err(e) => println!("SKIPPED: no IPv6 here: {e}"),
+    }
 }
 
 /// More than one answer holds.

@@ -28,6 +28,24 @@ fn two_hundred_clients_at_once() {
     assert_eq!(open(&server.url).list().unwrap().len(), 200);
 }
 
+/// One that asks and asks, without waiting, is answered in order, and others have their turns.
+#[test]
+fn whoever_asks_a_lot_at_once_keeps_nobody_waiting() {
+    let server = Local::start(LEASE, 100);
+    let _held = claim(&server.url, "ocean");
+    let mut busy = Raw::greeted(server.address());
+    for round in 0..5 {
+        for i in 0..1000 {
+            busy.send(&lookup_body(if i % 2 == 0 { "ocean" } else { "nobody" }));
+        }
+        assert!(is_there(&server.url, "ocean"));
+        for i in 0..1000 {
+            let answer = busy.answer().unwrap();
+            assert_eq!(answer[..2], [3, u8::from(i % 2 == 0)], "answer {i} of round {round}");
+        }
+    }
+}
+
 /// Clients that send a byte now and then, or never read, cost a place at most, and that for a while only.
 #[test]
 fn whoever_is_slow_keeps_nobody_out() {

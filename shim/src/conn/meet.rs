@@ -11,7 +11,7 @@ use crate::wait::wait_until;
 use base::ProcId;
 use base::bytes::Take;
 use engine::setup::{Agreement, Negotiation, Party};
-use naming::{Kind, Record};
+use naming::{Kind, LookupError, Record, StoreError};
 use node::{Contact, ContextId, Node, PathRef};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -96,7 +96,11 @@ fn find(node: &Node, lead: &Lead, wanted: &str, deadline: Instant) -> Result<Opt
     let mut told = false;
     let mut rest = LOOK_SOON;
     loop {
-        let found = lead.naming.lookup(Kind::Job, wanted).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
+        let found = match lead.naming.lookup(Kind::Job, wanted) {
+            // Our own name is there, so the servers were too, and may come back.
+            Err(LookupError::Store(StoreError::Unreachable(_))) if Instant::now() < deadline => None,
+            found => found.map_err(|e| Failure::new(Class::Name, e.to_string()))?,
+        };
         if found.is_some() || Instant::now() >= deadline {
             return Ok(found);
         }

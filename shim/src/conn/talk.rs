@@ -42,7 +42,7 @@ impl Talk {
         who: &str,
         offer: &Party,
         deadline: Option<Instant>,
-        is_found: impl Fn() -> bool,
+        mut is_found: impl FnMut() -> bool,
     ) -> Result<Round, Failure> {
         let path = self.path;
         let mut limit = deadline;

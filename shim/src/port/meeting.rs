@@ -1,6 +1,7 @@
 //! MPI_Comm_accept and MPI_Comm_connect: collective over one communicator, of which the root does what concerns the world
 //! outside. Either all processes get an inter-communicator or all get an error.
 
+use super::call::{self, Calls, LOOK};
 use super::{Address, Info, Port, at, find, name, own_name, publish};
 use crate::abi::{self, Abi};
 use crate::conn::collective::{Team, agree, from_leader, gather_records, or_free, rank_and_size, split};
@@ -37,11 +38,19 @@ enum Plan {
     Connect(String, Address, Duration),
 }
 
-/// The whole call. `None`: it is the MPI's below. `port` and `info` count on the root alone.
+/// The whole call. `None`: it is the MPI's below. `port` and `info` count on the root alone; `place`: whether there is one
+/// for the result.
 ///
 /// # Safety
 /// `port` is the program's string, on the root.
-pub unsafe fn meet(side: Side, port: usize, info: Handle, root: c_int, comm: Handle) -> Result<Option<Inter>, Failure> {
+pub unsafe fn meet(
+    side: Side,
+    port: usize,
+    info: Handle,
+    root: c_int,
+    comm: Handle,
+    place: Result<(), Failure>,
+) -> Result<Option<Inter>, Failure> {
     let abi = abi::get();
     let (_, size) = rank_and_size(comm)?;
     let Some(leader) = u32::try_from(root).ok().filter(|root| *root < size) else {
@@ -53,7 +62,7 @@ pub unsafe fn meet(side: Side, port: usize, info: Handle, root: c_int, comm: Han
     let team = split(abi, comm, leader)?;
     // SAFETY: the caller's promise.
     let plan = || unsafe { plan(side, port, info) };
-    let made = or_free(abi, team.comm, together(abi, &team, plan))?;
+    let made = or_free(abi, team.comm, together(abi, &team, place, plan))?;
     match &made {
         Some(inter) => copy_errhandler(comm, inter.carrier),
         None => {
@@ -86,9 +95,14 @@ unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
 }
 
 /// The collective steps. Between them nothing returns early on one process alone.
-fn together(abi: &Abi, team: &Team, plan: impl Fn() -> Result<Plan, Failure>) -> Result<Option<Inter>, Failure> {
+fn together(
+    abi: &Abi,
+    team: &Team,
+    place: Result<(), Failure>,
+    plan: impl Fn() -> Result<Plan, Failure>,
+) -> Result<Option<Inter>, Failure> {
     let Team { comm, rank, size, leader } = *team;
-    let node = node().and_then(|node| house::build().map(|()| node));
+    let node = place.and_then(|()| node()).and_then(|node| house::build().map(|()| node));
     let contact = node.as_ref().map(|n| n.contact()).map_err(Failure::clone);
     let records = gather_records(abi, team, contact)?;
     let node = node?;
@@ -169,15 +183,23 @@ fn accept(
 ) -> Result<Agreement, Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     base::log!(Info, "waiting for somebody to connect to port {}", port.name);
+    let mut calls = Calls::new(node, port);
     loop {
+        let look = Instant::now() + LOOK;
+        let slice = deadline.map_or(look, |deadline| deadline.min(look));
         let closed = || Failure::new(Class::Port, format!("'{}' was closed while this call waited", port.name));
-        let come = wait_until(node, deadline, |core| {
+        let come = wait_until(node, Some(slice), |core| {
             if port.closed.load(Ordering::Relaxed) { Some(Err(closed())) } else { port.accept(core, offer).map(Ok) }
         });
-        let agreement = come.unwrap_or_else(|| {
-            let waited = timeout.unwrap_or_default().as_secs_f32();
-            Err(Failure::new(Class::Timeout, format!("waited {waited} s, and nobody connected to port {}", port.name)))
-        })?;
+        let Some(agreement) = come.transpose()? else {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let waited = timeout.unwrap_or_default().as_secs_f32();
+                let text = format!("waited {waited} s, and nobody connected to port {}", port.name);
+                return Err(Failure::new(Class::Timeout, text));
+            }
+            calls.answer(node);
+            continue;
+        };
         match joined::check(&agreement.remote, &is_ours) {
             Ok(()) => return Ok(agreement),
             // It finds the same; the next may be a better one.
@@ -199,7 +221,14 @@ fn connect(
     let (name, places) = (&offer.wanted, &port.contact.addresses);
     base::log!(Info, "connecting to port {name} at {places:?}");
     let fail = |what: String| Err(Failure::new(Class::Port, what));
-    match talk.until(node, "whoever accepts", offer, Some(Instant::now() + timeout), || true)? {
+    let mut call = None;
+    let ask_to_be_dialled = || {
+        if !node.with(|core| core.is_connected(path)) {
+            call.get_or_insert_with(|| call::post(node, me, offer.cookie, port));
+        }
+        true
+    };
+    match talk.until(node, "whoever accepts", offer, Some(Instant::now() + timeout), ask_to_be_dialled)? {
         Round::Agreed(agreement) => {
             joined::check(&agreement.remote, is_ours)?;
             Ok(agreement)

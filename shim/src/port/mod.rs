@@ -5,6 +5,7 @@
 //! or connects does so as a group that is made for this one inter-communicator, and gone with it (`meeting`). The entries
 //! call in here; nothing here is called before MPI has started through us.
 
+mod call;
 mod info;
 pub mod join;
 mod meeting;

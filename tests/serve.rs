@@ -1,0 +1,268 @@
+//! The naming server as a user runs it, and what shows its names.
+
+use naming::{Claim, Record};
+use serde_json::Value;
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mpi-connect");
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn command(args: &[&str]) -> Command {
+    let mut c = Command::new(PROGRAM);
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("MPI_CONNECT_") {
+            c.env_remove(name);
+        }
+    }
+    c.args(args).stdin(Stdio::null());
+    c
+}
+
+/// Its exit code and all it said.
+fn ended(mut c: Command) -> (i32, String) {
+    let Output { status, stdout, stderr } = c.output().unwrap();
+    (status.code().unwrap(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
+}
+
+/// What it printed, if it ended well.
+fn good(args: &[&str]) -> String {
+    let o = command(args).output().unwrap();
+    assert!(o.status.success(), "{args:?}: {}", String::from_utf8_lossy(&o.stderr));
+    String::from_utf8(o.stdout).unwrap()
+}
+
+/// A command that goes on, and its lines.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    fn start(args: &[&str]) -> Running {
+        let mut child = command(args).stdout(Stdio::piped()).spawn().unwrap();
+        let (give, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| give.send(line)));
+        Running { child, lines }
+    }
+
+    fn line(&self) -> String {
+        self.lines.recv_timeout(LIMIT).expect("a line in time")
+    }
+
+    /// How it ends after this signal.
+    fn end(&mut self, signal: &str) -> ExitStatus {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < LIMIT, "it does not end");
+            sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server, and the URL that it prints.
+fn serve(more: &[&str]) -> (Running, String) {
+    let server = Running::start(&[&["serve", "--listen", "127.0.0.1:0"], more].concat());
+    let line = server.line();
+    let url = line.strip_prefix("MPI_CONNECT_NAMING=").expect("a line for the shell").to_owned();
+    assert!(url.starts_with("tcp://127.0.0.1:"), "{url}");
+    (server, url)
+}
+
+fn record(name: &str, metadata: &[(&str, &str)]) -> Record {
+    Record {
+        name: name.into(),
+        incarnation: u64::from_le_bytes(base::ident::random()),
+        cookie: [1; 16],
+        size: 3,
+        leader: vec![],
+        mpi: "Some MPI".into(),
+        host: naming::host(),
+        boot: naming::boot_id(),
+        pid: std::process::id(),
+        since: naming::now(),
+        port: None,
+        metadata: metadata.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+    }
+}
+
+fn port(name: &str) -> Record {
+    Record { port: Some("secret of a port".into()), cookie: [0; 16], ..record(name, &[]) }
+}
+
+fn claim(url: &str, record: &Record) -> Claim {
+    naming::open(url).unwrap().claim(record).unwrap()
+}
+
+#[test]
+fn it_serves_until_it_is_told_to_end() {
+    for signal in ["-TERM", "-INT"] {
+        let (mut server, url) = serve(&[]);
+        assert_eq!(good(&["names", "--naming", &url]), format!("no names in {url}\n"));
+        let held = claim(&url, &record("urn:site:ocean", &[("grid", "t63")]));
+        let out = good(&["names", "--naming", &url]);
+        let lines: Vec<&str> = out.lines().collect();
+        assert!(lines.len() == 2 && lines[0].starts_with("NAME            KIND  STATE"), "{out}");
+        assert!(lines[1].starts_with("urn:site:ocean  job   live   3      Some MPI"), "{out}");
+        assert!(lines[1].ends_with("  grid=t63"), "{out}");
+        drop(held);
+        assert_eq!(server.end(signal).code(), Some(0));
+        assert!(server.lines.recv_timeout(LIMIT).is_err(), "one line is all it prints");
+    }
+}
+
+#[test]
+fn wrong_command_lines() {
+    for args in [
+        ["--lease", "0"],
+        ["--lease", "-1"],
+        ["--lease", "soon"],
+        ["--lease", "1e300"],
+        ["--listen", "a:b"],
+        ["--listen", "::1"],
+    ] {
+        let (code, said) = ended(command(&["serve", args[0], args[1]]));
+        assert_eq!(code, 2, "{args:?}: {said}");
+    }
+    let (_server, url) = serve(&[]);
+    let taken = url.strip_prefix("tcp://").unwrap();
+    let (code, said) = ended(command(&["serve", "--listen", taken]));
+    assert!(code == 1 && said.contains(&format!("listening at {taken}: ")), "{code} {said}");
+}
+
+#[test]
+fn several_addresses() {
+    let server = Running::start(&["serve", "--listen", "127.0.0.1:0", "--listen", "127.0.0.2:0", "--lease", "1.5"]);
+    let urls = [server.line(), server.line()].map(|l| l.strip_prefix("MPI_CONNECT_NAMING=").unwrap().to_owned());
+    let _held = claim(&urls[0], &record("ocean", &[]));
+    assert!(good(&["names", "--naming", &urls[1]]).contains("ocean"), "one server");
+    let both = format!("{},{}", urls[0], urls[1].strip_prefix("tcp://").unwrap());
+    let _twice = claim(&both, &record("air", &[]));
+    assert_eq!(good(&["names", "--naming", &both, "air"]).lines().count(), 2, "shown once");
+}
+
+#[test]
+fn names_are_picked() {
+    let (_server, url) = serve(&[]);
+    let _held = [
+        claim(&url, &record("urn:site:ocean", &[("grid", "t63"), ("run", "7")])),
+        claim(&url, &record("urn:site:air", &[("grid", "t63"), ("run", "8")])),
+        claim(&url, &record("urn:other:ocean", &[])),
+        claim(&url, &port("urn:site:ocean")),
+    ];
+    let picked = |args: &[&str]| {
+        let out = good(&[&["names", "--naming", &url, "--json"], args].concat());
+        let all: Value = serde_json::from_str(&out).unwrap();
+        assert!(!out.contains("secret"), "{out}");
+        let word = |v: &Value| format!("{} {}", v["name"].as_str().unwrap(), v["kind"].as_str().unwrap());
+        all.as_array().unwrap().iter().map(word).collect::<Vec<_>>()
+    };
+    assert_eq!(picked(&[]), ["urn:other:ocean job", "urn:site:air job", "urn:site:ocean job", "urn:site:ocean port"]);
+    assert_eq!(picked(&["urn:site:*"]).len(), 3);
+    assert_eq!(picked(&["urn:site"]).len(), 3);
+    assert_eq!(picked(&["*:ocean"]).len(), 3);
+    assert_eq!(picked(&["*:air"]), ["urn:site:air job"]);
+    assert_eq!(picked(&["--where", "grid=t63"]).len(), 2);
+    assert_eq!(picked(&["--where", "grid=t63", "--where", "run=7"]), ["urn:site:ocean job"]);
+    assert_eq!(picked(&["--where", "run=7", "*air"]), [] as [&str; 0]);
+    assert_eq!(good(&["names", "--naming", &url, "nobody"]), format!("no such names in {url}\n"));
+    assert_eq!(ended(command(&["names", "--naming", &url, "--where", "grid"])).0, 2);
+}
+
+/// In a server or in a folder.
+#[test]
+fn comings_and_goings_are_told() {
+    let (_server, tcp) = serve(&[]);
+    let dir = env::temp_dir().join(format!("serve-{:016x}", u64::from_le_bytes(base::ident::random())));
+    for url in [tcp, format!("file:{}", dir.display())] {
+        let air = claim(&url, &record("air", &[]));
+        let watch = Running::start(&["names", "--naming", &url, "--watch"]);
+        let json = Running::start(&["names", "--naming", &url, "--watch", "--json", "--where", "grid=t63"]);
+        assert!(watch.line().starts_with("NAME ") && watch.line().starts_with("air   job   live"), "{url}");
+        let ocean = claim(&url, &record("ocean", &[("grid", "t63")]));
+        let line = watch.line();
+        assert!(
+            line.starts_with("+ ocean  job  3 ranks of Some MPI  process ") && line.ends_with("  grid=t63"),
+            "{line}"
+        );
+        let told: Value = serde_json::from_str(&json.line()).unwrap();
+        // It may have begun to look after the name came.
+        assert!(told["name"] == "ocean" && told["event"] != "went" && told["metadata"]["grid"] == "t63", "{told}");
+        drop(air);
+        assert!(watch.line().starts_with("- air  job  "), "{url}");
+        drop(ocean);
+        assert!(watch.line().starts_with("- ocean  job  "), "{url}");
+        let told: Value = serde_json::from_str(&json.line()).unwrap();
+        assert!(told["name"] == "ocean" && told["event"] == "went" && told["state"] == "gone", "{told}");
+    }
+    let _ = std::fs::remove_dir_all(dir);
+}
+
+/// A server that is away for a while is no reason to end, nor are its names gone.
+#[test]
+fn watching_outlasts_the_server() {
+    let (mut server, url) = serve(&[]);
+    let address = url.strip_prefix("tcp://").unwrap();
+    let held = claim(&url, &record("ocean", &[]));
+    let watch = Running::start(&["names", "--naming", &url, "--watch"]);
+    assert!(watch.line().starts_with("NAME ") && watch.line().starts_with("ocean"));
+    server.end("-KILL");
+    let again = Running::start(&["serve", "--listen", address]);
+    again.line();
+    let air = claim(&url, &record("air", &[]));
+    // It may have looked before the name was renewed: then that went and came.
+    let line = loop {
+        let line = watch.line();
+        if !line.contains("ocean") {
+            break line;
+        }
+    };
+    assert!(line.starts_with("+ air  job  "), "{line}");
+    drop((held, air));
+}
+
+#[test]
+fn doctor_understands_servers() {
+    let (mut server, url) = serve(&[]);
+    let doctor = |url: &str| {
+        let mut c = command(&["doctor"]);
+        // Stands in for the library.
+        c.env("MPI_CONNECT_LIB", "/nowhere.so").env("MPI_CONNECT_NAMING", url);
+        let said = ended(c).1;
+        let naming = said.split_once("naming\n").unwrap().1.split_once("launchers\n").unwrap().0.to_owned();
+        (naming.contains(" ! "), naming)
+    };
+    let (broken, said) = doctor(&url);
+    assert!(!broken && said.contains(&url) && said.contains("names can be claimed\n"), "{said}");
+    assert!(said.contains("0 live names"), "{said}");
+    let (broken, said) = doctor(&format!("tcp://127.0.0.1:1,{}", url.strip_prefix("tcp://").unwrap()));
+    assert!(!broken && said.contains("? the naming server 127.0.0.1:1 is of no use: "), "{said}");
+    server.end("-TERM");
+    let (broken, said) = doctor(&url);
+    assert!(broken && said.contains("to mend it: start 'mpi-connect serve' there"), "{said}");
+}
+
+#[test]
+fn run_hands_on_the_url() {
+    let mut c = command(&["run", "--print", "--naming", "tcp://node1,[::1]:9", "--", "sh"]);
+    c.env("MPI_CONNECT_LIB", PROGRAM);
+    let (_, said) = ended(c);
+    assert!(said.contains("MPI_CONNECT_NAMING=tcp://node1:7431,[::1]:9"), "{said}");
+}
