@@ -1,7 +1,7 @@
 //! Two jobs of programs that know MPI alone meet at MPI's own ports: every MPI as server, every MPI as client.
 
 use c_tests::ports::{self, By, CLIENTS, ROUNDS, SERVERS};
-use c_tests::{Figure, Library, MPIS, Mpi, Scene, wait_until};
+use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, library, user, wait_until};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -63,4 +63,29 @@ fn a_server_started_twice() {
         scene.require(told && second.lines("DONE").count() == 0, &format!("the second says: {}", second.stdout));
         scene.pass([first, scene.start(client)], LIMIT);
     }
+}
+
+/// Two users on one host publish the same name at the same time, each in the private folder that is the default: neither
+/// sees the other's.
+#[test]
+fn two_users_with_one_name_mpich_7750() {
+    let Some(&mpi) = MPIS.iter().find(|m| m.name.starts_with("mpich")) else {
+        println!("SKIPPED: two users: no MPICH was asked for");
+        return;
+    };
+    if !user::is_other() {
+        println!("SKIPPED: two users: needs root");
+        return;
+    }
+    let scene = Scene::new("one name of two users");
+    let default = |launch: Launch<'static>| launch.preloading(vec![library()]);
+    let pair = || ports::pair(&scene, mpi, mpi, By::Name, Library::None).map(default);
+    let ([server, client], [their_server, their_client]) = (pair(), pair());
+    let jobs = [
+        server,
+        their_server.by_stranger().env("HOME", "/nonexistent"),
+        client,
+        their_client.by_stranger().env("HOME", "/nonexistent"),
+    ];
+    scene.pass(jobs.map(|launch| scene.start(launch)), LIMIT);
 }
