@@ -46,15 +46,17 @@ pub const ALL: &[Setting] = &[
     },
     Setting {
         name: TIMEOUT,
-        meaning: "seconds that joining may wait for the other job; data waits have no limit",
+        meaning: "seconds that joining may wait for the other job, and MPI_Finalize for who cannot be reached; data waits \
+                  have no limit",
         default: "600",
     },
     Setting {
         name: IFACE,
-        meaning: "where to listen: interfaces, addresses or prefixes (10.1.0.0/16), with commas between; loopback; all",
+        meaning: "where to listen: interfaces, addresses or prefixes (10.1.0.0/16), with commas between; loopback; all; !NAME: \
+                  not there",
         default: "loopback",
     },
-    Setting { name: PORTRANGE, meaning: "ports to listen on: FIRST-LAST", default: "any free port" },
+    Setting { name: PORTRANGE, meaning: "ports to listen on: FIRST-LAST, one for each process on a host", default: "any free port" },
     Setting {
         name: LANES,
         meaning: "what may carry messages, with commas between: shm (memory shared on one host), tcp",

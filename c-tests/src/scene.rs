@@ -77,6 +77,19 @@ impl Scene {
         launch.spawn(&self.naming(), (MARK, &folder), out, err)
     }
 
+    /// A naming server with these arguments, run by the command `within`; with it, the address that it printed.
+    pub fn serve(&self, arguments: &[&str], within: &[String]) -> (Job, String) {
+        let server = self.start(Launch::alone(&command(), &[&["serve"], arguments].concat()).within(within));
+        let mut address = None;
+        let printed = || {
+            let line = server.printed();
+            address = line.trim().strip_prefix("MPI_CONNECT_NAMING=tcp://").map(str::to_owned);
+            address.is_some() && line.ends_with('\n')
+        };
+        self.require(wait_until(Duration::from_secs(20), printed), "the server prints its URL");
+        (server, address.expect("an address"))
+    }
+
     /// Waits until all have ended. At the time limit everything is killed and shown.
     pub fn wait<const N: usize>(&self, jobs: [Job; N], limit: Duration) -> [Done; N] {
         self.try_wait(jobs, limit).unwrap_or_else(|what| self.fail(&what))

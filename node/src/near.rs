@@ -103,7 +103,8 @@ impl Core {
         match &self.local {
             None if self.lanes.shm => Some("not to be had here"),
             None => Some("not allowed by MPI_CONNECT_LANES"),
-            Some(_) if contact.is_none_or(|c| c.host == [0; 16] || c.host != self.contact.host) => Some("other host"),
+            Some(_) if contact.is_none_or(|c| c.host == [0; 16]) => Some("its host is not known"),
+            Some(_) if contact.is_none_or(|c| c.host != self.contact.host) => Some("other host"),
             Some(_) => None,
         }
     }

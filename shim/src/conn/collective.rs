@@ -89,7 +89,7 @@ pub fn gather_records(abi: &Abi, team: &Team, contact: Result<Contact, Failure>)
     let mut own = Vec::new();
     contact?.encode(&mut own);
     if worst != 0 {
-        return Err(Failure::new(Class::Other, "another process of this job has no way to be reached, and says why"));
+        return Err(Failure::new(Class::Other, "another process of this job cannot take part, and says why"));
     }
     let length = own.len() as c_int;
     let mut lengths = vec![0 as c_int; if team.is_led_here() { team.size as usize } else { 0 }];

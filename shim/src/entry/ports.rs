@@ -126,8 +126,9 @@ fn meet(face: Face, side: Side, call: &str, [port_name, info, root, comm, newcom
     if let Err(failure) = check_intra(abi::get(), handle) {
         return raise(Place::world(), &failure.of(call));
     }
+    let place = if newcomm == 0 { Err(no_place("the result")) } else { Ok(()) };
     // SAFETY: the program's name of a port, which counts on the root.
-    let made = match unsafe { port::meet(side, port_name, info as Handle, root as c_int, handle) } {
+    let made = match unsafe { port::meet(side, port_name, info as Handle, root as c_int, handle, place) } {
         Ok(None) => return forward!(face, port_name, info, root, comm, newcomm),
         Ok(Some(inter)) => Ok(inter),
         Err(failure) => Err(failure),

@@ -74,9 +74,12 @@ impl Calls<'_> {
                 let calls = |(record, state): &(Record, State)| {
                     *state == State::Live && record.kind() == Kind::Port && record.name.starts_with(&prefix)
                 };
-                for (record, _) in all.iter().filter(|one| calls(one)) {
-                    if self.answered.insert(record.incarnation) {
-                        self.dial(node, record);
+                for (listed, _) in all.iter().filter(|one| calls(one)) {
+                    if self.answered.insert(listed.incarnation)
+                        // A list tells nothing that leads to a process.
+                        && let Ok(Some(record)) = naming.lookup(Kind::Port, &listed.name)
+                    {
+                        self.dial(node, &record);
                     }
                 }
             }

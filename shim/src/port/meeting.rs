@@ -38,11 +38,19 @@ enum Plan {
     Connect(String, Address, Duration),
 }
 
-/// The whole call. `None`: it is the MPI's below. `port` and `info` count on the root alone.
+/// The whole call. `None`: it is the MPI's below. `port` and `info` count on the root alone; `place`: whether there is one
+/// for the result.
 ///
 /// # Safety
 /// `port` is the program's string, on the root.
-pub unsafe fn meet(side: Side, port: usize, info: Handle, root: c_int, comm: Handle) -> Result<Option<Inter>, Failure> {
+pub unsafe fn meet(
+    side: Side,
+    port: usize,
+    info: Handle,
+    root: c_int,
+    comm: Handle,
+    place: Result<(), Failure>,
+) -> Result<Option<Inter>, Failure> {
     let abi = abi::get();
     let (_, size) = rank_and_size(comm)?;
     let Some(leader) = u32::try_from(root).ok().filter(|root| *root < size) else {
@@ -54,7 +62,7 @@ pub unsafe fn meet(side: Side, port: usize, info: Handle, root: c_int, comm: Han
     let team = split(abi, comm, leader)?;
     // SAFETY: the caller's promise.
     let plan = || unsafe { plan(side, port, info) };
-    let made = or_free(abi, team.comm, together(abi, &team, plan))?;
+    let made = or_free(abi, team.comm, together(abi, &team, place, plan))?;
     match &made {
         Some(inter) => copy_errhandler(comm, inter.carrier),
         None => {
@@ -87,9 +95,14 @@ unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
 }
 
 /// The collective steps. Between them nothing returns early on one process alone.
-fn together(abi: &Abi, team: &Team, plan: impl Fn() -> Result<Plan, Failure>) -> Result<Option<Inter>, Failure> {
+fn together(
+    abi: &Abi,
+    team: &Team,
+    place: Result<(), Failure>,
+    plan: impl Fn() -> Result<Plan, Failure>,
+) -> Result<Option<Inter>, Failure> {
     let Team { comm, rank, size, leader } = *team;
-    let node = node().and_then(|node| house::build().map(|()| node));
+    let node = place.and_then(|()| node()).and_then(|node| house::build().map(|()| node));
     let contact = node.as_ref().map(|n| n.contact()).map_err(Failure::clone);
     let records = gather_records(abi, team, contact)?;
     let node = node?;
