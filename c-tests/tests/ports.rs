@@ -54,7 +54,7 @@ fn a_server_started_twice() {
         let launches = || ports::pair(&scene, a, b, By::Name, Library::Preloaded);
         let [server, client] = launches();
         let first = scene.start(server);
-        let published = || first.printed().matches("STEP MPI_Comm_accept").count() > 0;
+        let published = || first.printed().matches("STEP 0 MPI_Comm_accept").count() > 0;
         scene.require(wait_until(LIMIT, published), "the first server accepts");
         let [second, _] = launches();
         let [second] = scene.wait([scene.start(second)], LIMIT);
