@@ -240,6 +240,22 @@ static void published(void)
     OK(MPI_Close_port(port));
 }
 
+/* Not killed: it ends well, and forgets to take back what it has published and opened. The client comes after it. */
+static void left_behind(void)
+{
+    if (serves) {
+        open_port();
+        OK(MPI_Publish_name(service(), MPI_INFO_NULL, port));
+        return;
+    }
+    double start = kit_ms();
+    char found[PORT_ROOM];
+    REFUSED(MPI_Lookup_name(service(), MPI_INFO_NULL, found), MPI_ERR_NAME);
+    port_hear(kit_path("port"), port);
+    REFUSED_PORT(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
+    CHECK(kit_ms() - start < SOON_MS, "%.0f ms", kit_ms() - start);
+}
+
 static const struct kit_section cases[] = {
     {"server-before", server_before},
     {"server-meanwhile", server_meanwhile},
@@ -250,6 +266,7 @@ static const struct kit_section cases[] = {
     {"server-parting", server_parting},
     {"server-dies-client-finalizes", server_dies_client_finalizes},
     {"published", published},
+    {"left-behind", left_behind},
 };
 
 int main(int argc, char **argv)

@@ -26,7 +26,7 @@ UNUSED static void ports_begin(int *argc, char ***argv)
 /* What this process is about to do, for whoever finds it hanging. */
 UNUSED static void step(const char *what)
 {
-    printf("STEP %s\n", what);
+    printf("STEP %d %s\n", kit_rank, what);
     fflush(stdout);
 }
 

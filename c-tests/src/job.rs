@@ -23,6 +23,7 @@ pub struct Launch<'a> {
     environment: Vec<(String, String)>,
     prefix: Vec<String>,
     preload: Option<Vec<PathBuf>>,
+    stranger: bool,
 }
 
 impl<'a> Launch<'a> {
@@ -47,6 +48,7 @@ impl<'a> Launch<'a> {
             environment: Vec::new(),
             prefix: Vec::new(),
             preload: None,
+            stranger: false,
         }
     }
 
@@ -62,6 +64,7 @@ impl<'a> Launch<'a> {
             environment: Vec::new(),
             prefix: Vec::new(),
             preload: None,
+            stranger: false,
         }
     }
 
@@ -82,6 +85,12 @@ impl<'a> Launch<'a> {
         self
     }
 
+    /// A third user's, neither root's nor that of the other jobs.
+    pub fn by_stranger(mut self) -> Self {
+        self.stranger = true;
+        self
+    }
+
     fn command(&self, naming: &str) -> Command {
         let mut run = Vec::new();
         if self.library == Library::Preloaded && self.preload.is_none() {
@@ -97,7 +106,7 @@ impl<'a> Launch<'a> {
             }
         }
         let mut words = self.prefix.clone();
-        words.extend(user::prefix());
+        words.extend(if self.stranger { user::prefix_of_stranger() } else { user::prefix() });
         words.extend(self.mpi.map_or(Vec::new(), |mpi| mpi.launcher(&run, &options, self.ranks)));
         words.push(self.program.display().to_string());
         words.extend(self.arguments.iter().cloned());

@@ -41,8 +41,8 @@ pub enum Outcome {
     Passed(u64),
     /// Who ended badly, in which step, and what was said first.
     Failed { who: &'static str, step: String, said: String },
-    /// Who did not end within the limit, and the step in which it was.
-    Hung { who: &'static str, step: String },
+    /// Who did not end within the limit, each with the step in which its rank 0 was.
+    Hung(Vec<(&'static str, String)>),
 }
 
 /// Runs a pair of which anything can be expected.
@@ -65,16 +65,13 @@ pub fn try_pair(server: &Mpi, client: &Mpi, by: By, library: Library, limit: Dur
 }
 
 fn outcome<'a>(jobs: impl Iterator<Item = (&'static str, &'a mut Job)>) -> Outcome {
-    let (mut checks, mut hung) = (0, None);
+    let (mut checks, mut hung) = (0, Vec::new());
     for (who, job) in jobs {
         let printed = job.printed();
         let done = printed.lines().find_map(|l| l.strip_prefix("DONE "));
-        let step = printed.lines().rev().find_map(|l| l.strip_prefix("STEP ")).unwrap_or("MPI_Init").to_owned();
+        let step = printed.lines().rev().find_map(|l| l.strip_prefix("STEP 0 ")).unwrap_or("MPI_Init").to_owned();
         match job.poll() {
-            None => {
-                // Not who only waits for the file that the other did not write.
-                hung.get_or_insert(Outcome::Hung { who, step });
-            }
+            None => hung.push((who, step)),
             Some(status) => match done {
                 Some(line) if status.success() && line.ends_with(" failures 0") => {
                     checks += line.split_whitespace().nth(2).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
@@ -91,7 +88,7 @@ fn outcome<'a>(jobs: impl Iterator<Item = (&'static str, &'a mut Job)>) -> Outco
             },
         }
     }
-    hung.unwrap_or(Outcome::Passed(checks))
+    if hung.is_empty() { Outcome::Passed(checks) } else { Outcome::Hung(hung) }
 }
 
 /// What was said of the first thing that went wrong.
@@ -105,7 +102,9 @@ fn first_error(printed: &str, complained: &str) -> Option<String> {
     let told = ["error", "signal", "failed", "abort", "Assert", "not supported", "unreachable"];
     let complaint = || complained.lines().find(|l| told.iter().any(|word| l.contains(word))).map(str::trim);
     let any = || complained.lines().map(str::trim).find(|l| !l.is_empty());
-    text.or_else(complaint).or_else(any).map(str::to_owned)
+    // Intel's says so before the call fails.
+    let startup = printed.lines().find(|l| l.starts_with("MPI startup(): ")).map(str::trim);
+    startup.or(text).or_else(complaint).or_else(any).map(str::to_owned)
 }
 
 /// What an MPI calls itself.
@@ -183,7 +182,7 @@ pub fn try_helped(help: &Help, limit: Duration) -> Outcome {
     let printed = job.printed();
     let done = |who: &str| printed.lines().find(|l| l.starts_with(&format!("DONE {who} ")));
     let checks = |line: &str| line.split_whitespace().nth(3).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-    let step = printed.lines().rev().find_map(|l| l.strip_prefix("STEP ")).unwrap_or("MPI_Init").to_owned();
+    let step = printed.lines().rev().find_map(|l| l.strip_prefix("STEP 0 ")).unwrap_or("MPI_Init").to_owned();
     match ["server", "client"].map(done) {
         [Some(a), Some(b)] if a.ends_with(" failures 0") && b.ends_with(" failures 0") => {
             Outcome::Passed(checks(a) + checks(b))
@@ -194,7 +193,7 @@ pub fn try_helped(help: &Help, limit: Duration) -> Outcome {
                 let said = first_error(&printed, &job.complained()).unwrap_or_else(|| "nothing".into());
                 Outcome::Failed { who, step, said }
             } else {
-                Outcome::Hung { who, step }
+                Outcome::Hung(vec![(who, step)])
             }
         }
     }

@@ -27,6 +27,21 @@ pub fn prefix() -> Vec<String> {
     let Some(user) = user() else { return Vec::new() };
     let mut words = vec!["setpriv".to_owned(), format!("--reuid={}", user.uid), format!("--regid={}", user.gid)];
     words.push("--init-groups".into());
+    words.extend(rights(user));
+    words
+}
+
+/// The words that make a command a third user's, who owns nothing and has no name. For tests that run as root alone.
+pub fn prefix_of_stranger() -> Vec<String> {
+    let user = user().expect("tests that run as root");
+    let mut words = ["setpriv", "--reuid=64999", "--regid=64999", "--clear-groups"].map(String::from).to_vec();
+    words.extend(rights(user));
+    words
+}
+
+/// The end of such words.
+fn rights(user: &User) -> Vec<String> {
+    let mut words = Vec::new();
     if !reaches_tree(user) {
         // A tree in a private folder: its programs may be read all the same.
         words.extend(["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"].map(String::from));

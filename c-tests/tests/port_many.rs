@@ -3,7 +3,7 @@
 use c_tests::{Figure, Launch, Mpi, Scene};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(90);
 
 /// The server accepts `jobs` times `ranks` clients in each turn, and lets none go before all have come.
 fn clients(figure: &mut Figure, server: &Mpi, client: &Mpi, jobs: usize, ranks: usize, turns: usize) {
@@ -39,5 +39,22 @@ fn clients_again_and_again() {
     let mut figure = Figure::new("28-port-turns", "clients on one port, again and again");
     for (server, client) in Mpi::ring() {
         clients(&mut figure, server, client, 2, 2, 10);
+    }
+}
+
+/// Several threads of one process in the same port at once, on either side.
+#[test]
+fn threads_at_one_port() {
+    let able = |mpi: &Mpi| mpi.name != "lam";
+    for (server, client) in Mpi::ring() {
+        if !able(server) || !able(client) {
+            println!("SKIPPED: threads of {} with {}: LAM has no MPI_THREAD_MULTIPLE", server.name, client.name);
+            continue;
+        }
+        let scene = Scene::new(format!("threads at one port: server {}, client {}", server.name, client.name));
+        let path = scene.path("port");
+        let start =
+            |mpi, role| scene.start(Launch::new(mpi, 1, "port_threads", &[role, path.to_str().expect("plain text")]));
+        scene.pass([start(server, "server"), start(client, "client")], LIMIT);
     }
 }

@@ -1,7 +1,7 @@
 //! Two jobs of programs that know MPI alone meet at MPI's own ports: every MPI as server, every MPI as client.
 
 use c_tests::ports::{self, By, CLIENTS, ROUNDS, SERVERS};
-use c_tests::{Figure, Library, MPIS, Mpi, Scene, wait_until};
+use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, compile, library, user, wait_until};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -62,5 +62,59 @@ fn a_server_started_twice() {
         // LAM's launcher reports success whatever its ranks return.
         scene.require(told && second.lines("DONE").count() == 0, &format!("the second says: {}", second.stdout));
         scene.pass([first, scene.start(client)], LIMIT);
+    }
+}
+
+/// Two users on one host publish the same name at the same time, each in the private folder that is the default: neither
+/// sees the other's.
+#[test]
+fn two_users_with_one_name_mpich_7750() {
+    let Some(&mpi) = MPIS.iter().find(|m| m.name.starts_with("mpich")) else {
+        println!("SKIPPED: two users: no MPICH was asked for");
+        return;
+    };
+    if !user::is_other() {
+        println!("SKIPPED: two users: needs root");
+        return;
+    }
+    let scene = Scene::new("one name of two users");
+    let default = |launch: Launch<'static>| launch.preloading(vec![library()]);
+    let pair = || ports::pair(&scene, mpi, mpi, By::Name, Library::None).map(default);
+    let ([server, client], [their_server, their_client]) = (pair(), pair());
+    let jobs = [
+        server,
+        their_server.by_stranger().env("HOME", "/nonexistent"),
+        client,
+        their_client.by_stranger().env("HOME", "/nonexistent"),
+    ];
+    scene.pass(jobs.map(|launch| scene.start(launch)), LIMIT);
+}
+
+/// Started by nobody: each process on its own is a job too.
+#[test]
+fn without_mpirun_ompi_2375() {
+    for (server, client) in Mpi::ring() {
+        let scene = Scene::new(format!("without mpirun: server {}, client {}", server.name, client.name));
+        let place = format!("file:{}", scene.path("port").display());
+        let start = |mpi: &Mpi, role| {
+            let program = compile(mpi, "ports", Library::None).display().to_string();
+            let mut words = mpi.session();
+            words.extend([program.as_str(), role, &place, "3", "1"].map(String::from));
+            let rest: Vec<_> = words[1..].iter().map(String::as_str).collect();
+            let launch = Launch::alone(words[0].as_ref(), &rest);
+            let launch = mpi.environment().iter().fold(launch, |l, (name, value)| l.env(name, value));
+            scene.start(launch.env("LD_PRELOAD", &library().display().to_string()))
+        };
+        scene.pass([start(server, "server"), start(client, "client")], LIMIT);
+    }
+}
+
+/// What a job leaves published and open when it ends is gone with it: a name leads nowhere, a port to nobody.
+#[test]
+fn left_behind_by_a_job_that_ended_ompi_2389() {
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("left behind: by {}, seen by {}", a.name, b.name));
+        scene.pass([scene.start(Launch::new(a, 1, "port_kill", &["server", "left-behind"]))], LIMIT);
+        scene.pass([scene.start(Launch::new(b, 1, "port_kill", &["client", "left-behind"]))], LIMIT);
     }
 }

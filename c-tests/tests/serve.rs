@@ -1,5 +1,6 @@
 //! Jobs that find each other through naming servers.
 
+use c_tests::net::{ADDRESSES, TwoHosts};
 use c_tests::ports::{self, By};
 use c_tests::{Done, Job, Launch, Library, Mpi, Scene, command, wait_until};
 use nix::sys::signal::Signal;
@@ -129,6 +130,32 @@ fn a_killed_job_is_followed() {
         scene.pass(jobs, LIMIT);
         gave_back(&scene, &url);
         end(&scene, server);
+    }
+}
+
+/// On two hosts that share no folder, one of which runs the server. A first server that drops what comes is passed over.
+#[test]
+fn jobs_on_two_hosts_meet_by_a_server() {
+    let hosts = match TwoHosts::linked() {
+        Ok(hosts) => hosts,
+        Err(why) => return println!("SKIPPED: no network namespaces here: {why}"),
+    };
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("{} and {} on two hosts by a naming server", a.name, b.name));
+        let (server, address) = scene.serve(&["--listen", &format!("{}:0", ADDRESSES[0])], &hosts.on(0));
+        // Nobody has the first address, on a network that both have.
+        let silent = ADDRESSES[0].rsplit_once('.').expect("four numbers").0.to_owned() + ".77";
+        let url = format!("tcp://{silent},{address}");
+        let start = |mpi, ranks, side| {
+            let launch = half(mpi, ranks, side, &url).env("MPI_CONNECT_IFACE", "all");
+            scene.start(launch.within(&hosts.on(side)))
+        };
+        scene.pass([start(a, 1, 0), start(b, 1, 1)], LIMIT);
+        let done = end(&scene, server);
+        scene.require(done.stderr.contains("whoever reaches tcp://"), "a server that others reach says so");
+        for name in NAMES {
+            scene.require(done.stderr.contains(&format!("'{name}' is released")), "each name is given back");
+        }
     }
 }
 

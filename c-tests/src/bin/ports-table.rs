@@ -22,22 +22,25 @@ fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Passed(_) => None,
         Outcome::Failed { who, step, said } => Some(format!("the {who}, in {step}: `{}`", without_numbers(said))),
-        Outcome::Hung { who, step } => Some(format!("the {who} hangs in {step}")),
+        Outcome::Hung(all) => {
+            let each = all.iter().map(|(who, step)| format!("the {who} hangs in {step}"));
+            Some(each.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
 /// Numbers of processes, ports and source lines differ from run to run: equal reasons look equal without them.
 fn without_numbers(text: &str) -> String {
     let mut out = String::new();
-    for word in text.replace('`', "'").split_whitespace() {
-        let long = word.len() > 60;
-        let word: String = if long { format!("{}...", &word[..word.floor_char_boundary(40)]) } else { word.into() };
+    let here = root().display().to_string();
+    for word in text.replace('`', "'").replace(&here, "").split_whitespace() {
         let digits = word.chars().filter(char::is_ascii_digit).count();
-        let word = if digits > 2 { word.replace(|c: char| c.is_ascii_digit(), "#") } else { word };
+        let word = if digits > 2 { word.replace(|c: char| c.is_ascii_digit(), "#") } else { word.into() };
         out += if out.is_empty() { "" } else { " " };
         out += &word;
     }
-    out
+    let end = out.char_indices().nth(150).map_or(out.len(), |(at, _)| at);
+    if end < out.len() { format!("{}...", &out[..end]) } else { out }
 }
 
 fn with_library(server: &Mpi, client: &Mpi, by: By) -> Cell {
@@ -48,12 +51,13 @@ fn with_library(server: &Mpi, client: &Mpi, by: By) -> Cell {
 fn as_found(server: &Mpi, client: &Mpi, by: By) -> Cell {
     let mut passed = 0;
     let mut worst = None;
+    let lost = ["`nothing", "application called MPI_Abort"];
     for _ in 0..TRIES {
         let outcome = try_pair(server, client, by, Library::None, LIMIT);
         match reason(&outcome) {
             None => passed += 1,
             // The launcher sometimes loses what was printed last.
-            Some(said) if said.contains("`nothing") && worst.is_none() => worst = Some(said),
+            Some(said) if lost.iter().any(|word| said.contains(word)) && worst.is_none() => worst = Some(said),
             Some(said) => {
                 worst = Some(said);
                 break;

@@ -163,5 +163,13 @@ pub fn threads(url: &str) {
     assert!(blocked(THREAD).is_some());
     drop(other);
     wait_until("the end of the thread", || blocked(THREAD).is_none());
-    drop(claim(url, "air"));
+    // Over and over, nothing is left of it.
+    let count = |what: &str| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
+    let before = [count("task"), count("fd")];
+    let begun = std::time::Instant::now();
+    for _ in 0..500 {
+        drop(claim(url, "air"));
+    }
+    println!("a claim and its release: {:?}", begun.elapsed() / 500);
+    wait_until("threads and descriptors as before", || [count("task"), count("fd")] == before);
 }

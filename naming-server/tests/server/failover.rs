@@ -3,6 +3,7 @@
 use crate::kit::{Process, Remote, claim, is_there, open, record, url_of, wait_for, wait_until};
 use naming::{ClaimError, Kind, LookupError, StoreError};
 use nix::sys::signal::Signal;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 const LEASE: Duration = Duration::from_secs(2);
@@ -118,6 +119,30 @@ fn a_name_that_was_released_while_a_server_was_stopped_does_not_stay() {
         first.signal(Signal::SIGCONT);
         wait_until("the end of the lease", || !is_there(&url, "ocean"));
     }
+}
+
+/// A first server that lets nobody in, as one behind a wall that drops what comes: it is waited for now and then only.
+#[test]
+fn a_server_that_cannot_be_connected_costs_little() {
+    let second = Remote::start(LEASE);
+    let full = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = full.local_addr().unwrap();
+    let shortly = Duration::from_millis(100);
+    let _queue: Vec<_> = std::iter::from_fn(|| TcpStream::connect_timeout(&address, shortly).ok()).collect();
+    let url = format!("tcp://{address},{}", second.address());
+    let begun = Instant::now();
+    let held = claim(&url, "ocean");
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let mut asked = 0;
+    let begun = Instant::now();
+    while begun.elapsed() < 2 * LEASE {
+        assert!(is_there(&url, "ocean"));
+        asked += 1;
+    }
+    println!("a claim took {took:?}; {asked} look-ups in {:?}", begun.elapsed());
+    assert!(asked > 20);
+    held.renew().unwrap();
 }
 
 #[test]

@@ -36,6 +36,7 @@ fn child() {
         ("holder", [url, name]) => holder(url, name),
         ("forks", [url, name]) => forks(url, name),
         ("racer", [url]) => racer(url),
+        ("claimer", [url]) => crate::storm::claimer(url),
         ("threads", [url]) => {
             crate::claims::threads(url);
             say("good");
@@ -44,7 +45,7 @@ fn child() {
     }
 }
 
-fn say(line: &str) {
+pub fn say(line: &str) {
     println!("SAYS {line}");
 }
 
@@ -62,10 +63,12 @@ fn holder(url: &str, name: &str) {
 
 /// Holds a name, and has a child that drops its copy and lives on.
 fn forks(url: &str, name: &str) {
-    let claim = naming::open(url).unwrap().claim(&record(name)).unwrap();
-    // SAFETY: the child only drops what needs no lock, writes, and sleeps.
+    let store = naming::open(url).unwrap();
+    let claim = store.claim(&record(name)).unwrap();
+    // SAFETY: the child only drops what needs no lock, asks what answers without one, writes, and sleeps.
     if let ForkResult::Child = unsafe { fork() }.unwrap() {
         drop(claim);
+        assert!(store.lookup(Kind::Job, name).is_err(), "the connection is the parent's");
         say(&std::process::id().to_string());
     }
     sleep(LIMIT * 3);
@@ -123,6 +126,17 @@ impl Process {
 
     pub fn hear(&self) -> String {
         self.said.recv_timeout(LIMIT).expect("a line in time")
+    }
+
+    /// What it has said meanwhile.
+    pub fn heard(&self) -> Vec<String> {
+        self.said.try_iter().collect()
+    }
+
+    /// All that it said until it was killed.
+    pub fn last_words(&mut self) -> Vec<String> {
+        self.kill();
+        self.said.iter().collect()
     }
 
     pub fn tell(&mut self, line: &str) {

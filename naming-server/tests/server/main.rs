@@ -5,3 +5,4 @@ mod claims;
 mod crowds;
 mod failover;
 mod kit;
+mod storm;

@@ -6,8 +6,9 @@ use super::fork;
 use crate::abi;
 use crate::error::{Class, Failure};
 use base::settings;
-use naming::{Claim, ClaimError, Naming, Record};
+use naming::{Claim, ClaimError, Naming, Record, RenewError};
 use node::Node;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// The naming service that the environment names.
@@ -41,6 +42,8 @@ pub struct Held {
     /// Locked, since a claim is one thread's at a time.
     claim: Mutex<Claim>,
     name: String,
+    /// It is another's: that is said once.
+    lost: AtomicBool,
 }
 
 impl Drop for Held {
@@ -65,7 +68,7 @@ pub fn hold(node: &Node, naming: &dyn Naming, record: &Record) -> Result<Arc<Hel
     if let Some(fd) = claim.fd() {
         fork::remember(fd);
     }
-    let new = Arc::new(Held { claim: Mutex::new(claim), name: record.name.clone() });
+    let new = Arc::new(Held { claim: Mutex::new(claim), name: record.name.clone(), lost: AtomicBool::new(false) });
     let mut held = held();
     held.retain(|other| other.strong_count() > 0);
     held.push(Arc::downgrade(&new));
@@ -76,9 +79,10 @@ pub fn hold(node: &Node, naming: &dyn Naming, record: &Record) -> Result<Arc<Hel
 /// Keeps the leases. Called by the node's thread.
 fn renew() {
     let live: Vec<_> = held().iter().filter_map(Weak::upgrade).collect();
-    for held in live {
+    for held in live.iter().filter(|held| !held.lost.load(Ordering::Relaxed)) {
         if let Err(e) = held.claim.lock().unwrap_or_else(|e| e.into_inner()).renew() {
             base::log!(Error, "the lease of '{}' could not be renewed: {e}", held.name);
+            held.lost.store(matches!(e, RenewError::Lost(_)), Ordering::Relaxed);
         }
     }
 }
