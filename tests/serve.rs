@@ -137,6 +137,7 @@ fn wrong_command_lines() {
         ["--lease", "1e300"],
         ["--listen", "a:b"],
         ["--listen", "::1"],
+        ["--listen", "7431"],
     ] {
         let (code, said) = ended(command(&["serve", args[0], args[1]]));
         assert_eq!(code, 2, "{args:?}: {said}");

@@ -56,7 +56,11 @@ pub const ALL: &[Setting] = &[
                   not there",
         default: "loopback",
     },
-    Setting { name: PORTRANGE, meaning: "ports to listen on: FIRST-LAST, one for each process on a host", default: "any free port" },
+    Setting {
+        name: PORTRANGE,
+        meaning: "ports to listen on: FIRST-LAST, one for each process on a host",
+        default: "any free port",
+    },
     Setting {
         name: LANES,
         meaning: "what may carry messages, with commas between: shm (memory shared on one host), tcp",

@@ -325,9 +325,16 @@ impl Engine {
     /// Peers on which some operation of ours depends.
     pub fn watching(&self) -> impl Iterator<Item = PeerId> + use<> {
         let mut peers = BTreeSet::new();
+        // Many receives from anybody mean the same processes.
+        let mut any = Vec::new();
         for (_, op) in self.ops.iter() {
-            if let State::Posted { ctx, source, .. } = &op.state {
+            if let State::Posted { ctx, source, .. } = &op.state
+                && !any.contains(ctx)
+            {
                 peers.extend(self.sources(*ctx, *source));
+                if *source == Source::Any {
+                    any.push(*ctx);
+                }
             }
             peers.extend(op.state.needs());
         }

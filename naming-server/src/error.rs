@@ -93,6 +93,8 @@ pub enum AddressError {
     TooMany(usize),
     Host(String),
     Port(String),
+    /// A number without a host.
+    OnlyPort(String),
     /// An IPv6 address without brackets.
     Brackets(String),
 }
@@ -104,6 +106,7 @@ impl Display for AddressError {
             AddressError::TooMany(n) => write!(f, "{n} servers are too many"),
             AddressError::Host(host) => write!(f, "{host:?} is no host"),
             AddressError::Port(port) => write!(f, "{port:?} is no port"),
+            AddressError::OnlyPort(port) => write!(f, "a port, {port}, has its host in front"),
             AddressError::Brackets(host) => write!(f, "an IPv6 address has brackets: [{host}]"),
         }
     }

@@ -21,6 +21,7 @@ const TOUCH_LIMIT: Duration = Duration::from_secs(5);
 const SAME_OWN: Duration = Duration::from_secs(1);
 /// How often those are looked for whom somebody expects, without waiting. Whoever is expected at two looks is dialled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LEISURE: u32 = 50;
 
 /// Probes for different sources that are remembered between two looks.
 const MOST_PROBED: usize = 16;
@@ -196,8 +197,9 @@ impl Core {
         if self.reach.next_look.is_some_and(|t| now < t) {
             return;
         }
-        self.reach.next_look = Some(now + LOOK_EVERY);
         let mut expected = self.expected();
+        // Among very many operations it takes its time, and is done less often.
+        self.reach.next_look = Some(now + LOOK_EVERY.max(now.elapsed() * LEISURE));
         for (inter, source) in std::mem::take(&mut self.reach.probed) {
             expected.extend(self.sources(inter, source).into_iter().filter(|&i| self.pairs[i].is_left_alone()));
         }

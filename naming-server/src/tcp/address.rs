@@ -34,6 +34,10 @@ impl Address {
         if host.is_empty() {
             return Err(AddressError::NoHost);
         }
+        // The system would take it for an address, and 0 for all of them.
+        if host.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(AddressError::OnlyPort(host.into()));
+        }
         if host.len() > 255 || !host.chars().all(fits) {
             return Err(AddressError::Host(host.into()));
         }
@@ -100,6 +104,8 @@ mod tests {
             ("", "no host"),
             ("a,,b", "no host"),
             (":1", "no host"),
+            ("0", "a port, 0, has its host in front"),
+            ("7431", "a port, 7431, has"),
             ("a:", "\"\" is no port"),
             ("a:0", "\"0\" is no port"),
             ("a:65536", "no port"),

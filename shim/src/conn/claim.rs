@@ -38,51 +38,62 @@ pub fn record(name: &str) -> Result<Record, Failure> {
 }
 
 /// A name that this process holds; dropping it gives the name back.
-pub struct Held {
-    /// Locked, since a claim is one thread's at a time.
-    claim: Mutex<Claim>,
+pub struct Held(Arc<Name>);
+
+struct Name {
     name: String,
+    /// `None` once it has been given back.
+    claim: Mutex<Option<Claim>>,
     /// It is another's: that is said once.
     lost: AtomicBool,
 }
 
+impl Name {
+    fn claim(&self) -> MutexGuard<'_, Option<Claim>> {
+        self.claim.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// By whoever drops it, never by the thread that renews: it may take a while.
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(fd) = self.claim.get_mut().unwrap_or_else(|e| e.into_inner()).fd() {
+        let Some(claim) = self.0.claim().take() else { return };
+        if let Some(fd) = claim.fd() {
             fork::forget(fd);
         }
-        base::log!(Info, "giving the name '{}' back", self.name);
+        base::log!(Info, "giving the name '{}' back", self.0.name);
     }
 }
 
 /// All that are held.
-static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
+static HELD: Mutex<Vec<Weak<Name>>> = Mutex::new(Vec::new());
 
-fn held() -> MutexGuard<'static, Vec<Weak<Held>>> {
+fn held() -> MutexGuard<'static, Vec<Weak<Name>>> {
     HELD.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// Claims a name, and keeps it until the answer is dropped.
-pub fn hold(node: &Node, naming: &dyn Naming, record: &Record) -> Result<Arc<Held>, ClaimError> {
+pub fn hold(node: &Node, naming: &dyn Naming, record: &Record) -> Result<Held, ClaimError> {
     let claim = naming.claim(record)?;
     if let Some(fd) = claim.fd() {
         fork::remember(fd);
     }
-    let new = Arc::new(Held { claim: Mutex::new(claim), name: record.name.clone(), lost: AtomicBool::new(false) });
+    let (claim, lost) = (Mutex::new(Some(claim)), AtomicBool::new(false));
+    let name = Arc::new(Name { name: record.name.clone(), claim, lost });
     let mut held = held();
     held.retain(|other| other.strong_count() > 0);
-    held.push(Arc::downgrade(&new));
+    held.push(Arc::downgrade(&name));
     node.every(naming::RENEW_EVERY, renew);
-    Ok(new)
+    Ok(Held(name))
 }
 
 /// Keeps the leases. Called by the node's thread.
 fn renew() {
     let live: Vec<_> = held().iter().filter_map(Weak::upgrade).collect();
-    for held in live.iter().filter(|held| !held.lost.load(Ordering::Relaxed)) {
-        if let Err(e) = held.claim.lock().unwrap_or_else(|e| e.into_inner()).renew() {
-            base::log!(Error, "the lease of '{}' could not be renewed: {e}", held.name);
-            held.lost.store(matches!(e, RenewError::Lost(_)), Ordering::Relaxed);
+    for name in live.iter().filter(|name| !name.lost.load(Ordering::Relaxed)) {
+        if let Some(Err(e)) = name.claim().as_ref().map(Claim::renew) {
+            base::log!(Error, "the lease of '{}' could not be renewed: {e}", name.name);
+            name.lost.store(matches!(e, RenewError::Lost(_)), Ordering::Relaxed);
         }
     }
 }

@@ -33,12 +33,12 @@ pub struct Lead {
     pub records: Vec<u8>,
     members: Vec<Contact>,
     /// `None` once it has been released.
-    held: Mutex<Option<Arc<Held>>>,
+    held: Mutex<Option<Held>>,
     pub talks: Mutex<Talks>,
 }
 
 impl Lead {
-    pub fn new(naming: Box<dyn Naming>, records: Vec<u8>, members: Vec<Contact>, held: Arc<Held>) -> Lead {
+    pub fn new(naming: Box<dyn Naming>, records: Vec<u8>, members: Vec<Contact>, held: Held) -> Lead {
         Lead { naming, records, members, held: Mutex::new(Some(held)), talks: Mutex::default() }
     }
 

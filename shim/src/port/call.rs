@@ -10,7 +10,6 @@ use base::bytes::Take;
 use naming::{Kind, Naming, Record, State};
 use node::{Contact, Node};
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often somebody who accepts looks for notes; and after the naming service has failed.
@@ -29,7 +28,7 @@ fn is_far(contact: &Contact) -> bool {
 }
 
 /// Asks to be dialled; the note stands until the answer is dropped.
-pub fn post(node: &Node, me: ProcId, cookie: [u8; 16], port: &Address) -> Option<Arc<Held>> {
+pub fn post(node: &Node, me: ProcId, cookie: [u8; 16], port: &Address) -> Option<Held> {
     let contact = node.contact();
     if !is_far(&contact) {
         return None;

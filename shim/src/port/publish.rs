@@ -9,10 +9,10 @@ use crate::error::{Class, Failure};
 use crate::forward::Handle;
 use naming::{ClaimError, Kind, LookupError, Record};
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 
 /// What this process has published: the port, and the name that is held.
-type Published = HashMap<String, (String, Arc<Held>)>;
+type Published = HashMap<String, (String, Held)>;
 
 static PUBLISHED: LazyLock<Mutex<Published>> = LazyLock::new(Mutex::default);
 
