@@ -20,7 +20,7 @@ pub const MAX_NAME: usize = 255;
 /// The most that the records of one group may take, in bytes.
 pub const MAX_RECORDS: usize = 64 << 20;
 const PART_BYTES: usize = 256 << 10;
-/// Offers that the other side may have open here; it needs one, and a few that it is about to withdraw.
+/// Offers that another leader may have open here; it needs one, and a few that it is about to withdraw.
 const MAX_OPEN: usize = 16;
 
 /// One side of an inter-communicator.
@@ -80,6 +80,8 @@ pub struct Negotiation {
     next_context: u64,
     mine: Mine,
     theirs: VecDeque<Theirs>,
+    /// How many offers the other side may have open here.
+    most_open: usize,
     outbox: VecDeque<Vec<u8>>,
     /// Contexts that the other side opened for offers which we had given up.
     orphans: Vec<u64>,
@@ -94,9 +96,15 @@ impl Negotiation {
             next_context: 1,
             mine: Mine::None,
             theirs: VecDeque::new(),
+            most_open: MAX_OPEN,
             outbox: VecDeque::new(),
             orphans: Vec::new(),
         }
+    }
+
+    /// With whoever comes to a port of ours: a stranger, who has one offer to make.
+    pub fn with_stranger() -> Negotiation {
+        Negotiation { most_open: 1, ..Negotiation::new(true) }
     }
 
     /// Offers. One offer at a time: the local side's calls are collective, one after another.
@@ -137,9 +145,9 @@ impl Negotiation {
         }
     }
 
-    /// Whether the other side waits for an offer of ours.
-    pub fn is_offered(&self) -> bool {
-        self.theirs.front().is_some_and(|o| o.missing == 0)
+    /// What the other side offers, if it waits for an offer of ours.
+    pub fn offered(&self) -> Option<&Party> {
+        self.theirs.front().filter(|o| o.missing == 0).map(|o| &o.party)
     }
 
     /// Where our offer stands; an answer other than `Waiting` ends it.
@@ -208,7 +216,7 @@ impl Negotiation {
         let wanted = text(t.bytes(MAX_NAME)?)?;
         let whole = t.u32()? as usize;
         let records = t.rest().to_vec();
-        if whole > MAX_RECORDS || self.theirs.len() == MAX_OPEN {
+        if whole > MAX_RECORDS || self.theirs.len() == self.most_open {
             return Err(Malformed);
         }
         let missing = whole.checked_sub(records.len()).ok_or(Malformed)?;

@@ -100,7 +100,7 @@ impl Core {
 
     /// Calls `f` for every socket that others come to.
     fn doors(&self, f: impl Fn(&Watch, BorrowedFd<'_>, Owner)) {
-        for (i, fd) in self.listeners.iter().flat_map(|l| l.fds()).enumerate() {
+        for (i, fd) in self.listeners.iter().flat_map(|l| l.fds()) {
             f(&self.watch, fd, Owner::Listener(i as u32));
         }
         if let Some(door) = self.local.as_ref().and_then(|local| local.door.as_ref()) {
@@ -307,6 +307,7 @@ impl Core {
             }
             Outcome::Won { address, socket, ack } => {
                 let how = format!("dialled; no shared memory: {why}");
+                self.pairs[i].process.get_or_insert(ack.process);
                 self.prove(i, address);
                 self.watch.unset(&socket);
                 let pair = &self.pairs[i];

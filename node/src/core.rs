@@ -8,6 +8,7 @@ use crate::connect::Knock;
 use crate::local::Local;
 use crate::memory::{Buffers, Counted, Layout};
 use crate::pair::Pair;
+use crate::ports::Extra;
 use crate::pull::Pull;
 use crate::reach::Reach;
 use crate::watch::{Owner, Watch};
@@ -16,8 +17,6 @@ use base::ProcId;
 use base::ident::random;
 use engine::{ContextId, Ctx, Engine, Gone, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 use transports::frame::MAX_PAYLOAD;
@@ -29,7 +28,8 @@ pub struct Core {
     pub(crate) mem: Buffers,
     pub(crate) watch: Arc<Watch>,
     pub(crate) listeners: Option<Listeners>,
-    ports: Option<PortRange>,
+    pub(crate) ports: Option<PortRange>,
+    pub(crate) extra: Vec<Extra>,
     pub(crate) lanes: Lanes,
     /// Connections of a lane that we dial.
     pub(crate) tcp_sockets: u16,
@@ -119,7 +119,7 @@ impl Core {
         } else {
             Listeners::none()
         };
-        for (i, fd) in listeners.fds().enumerate() {
+        for (i, fd) in listeners.fds() {
             watch.set(fd, Owner::Listener(i as u32), false);
         }
         let contact = own_contact(random(), &listeners);
@@ -131,6 +131,7 @@ impl Core {
             watch,
             listeners: Some(listeners),
             ports: config.ports,
+            extra: Vec::new(),
             lanes: config.lanes,
             tcp_sockets: config.tcp_sockets,
             local,
@@ -175,51 +176,9 @@ impl Core {
         self.groups.insert(group.incarnation, Known { group, removed: false, callers: None, pairs: 0 });
     }
 
-    pub(crate) fn add_port(&mut self, port: ProcId, cookie: [u8; 16]) {
-        let group = Group { incarnation: port.incarnation, cookie, rank: port.rank, size: 1 };
-        let callers = Some(VecDeque::new());
-        self.groups.insert(group.incarnation, Known { group, removed: false, callers, pairs: 0 });
-    }
-
-    /// Listens at this address and this port too, where `None` is each address where it listens already, and any port; does so
-    /// until the end. The addresses.
-    pub(crate) fn listen_at(&mut self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
-        let Some(listeners) = &mut self.listeners else { return Err(ErrorKind::NotConnected.into()) };
-        let before = listeners.addresses();
-        let fits = |a: &SocketAddr| ip.is_none_or(|ip| a.ip() == ip) && port.is_none_or(|port| a.port() == port);
-        let mut found: Vec<_> = before.iter().filter(|a| fits(a)).copied().collect();
-        let mut wanted: Vec<_> = ip.map_or_else(|| before.iter().map(|a| a.ip()).collect(), |ip| vec![ip]);
-        wanted.dedup();
-        wanted.retain(|ip| found.iter().all(|a| a.ip() != *ip));
-        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
-        for ip in wanted {
-            match listeners.add(SocketAddr::new(ip, port.unwrap_or(0)), self.ports) {
-                Ok(i) => {
-                    let new = listeners.fds().nth(i).expect("it was just added");
-                    self.watch.set(new, Owner::Listener(i as u32), false);
-                    found.extend(listeners.addresses().get(i));
-                }
-                Err(e) => last = e,
-            }
-        }
-        if found.is_empty() { Err(last) } else { Ok(found) }
-    }
-
-    /// The next one who has come to a port.
-    pub fn next_caller(&mut self, port: ProcId) -> Option<PathRef> {
-        self.groups.get_mut(&port.incarnation)?.callers.as_mut()?.pop_front()
-    }
-
     /// Whether the other side can be talked to now.
     pub fn is_connected(&self, path: PathRef) -> bool {
         self.of_path(path).is_some_and(|i| self.pairs[i].lane.is_some())
-    }
-
-    /// Whoever refuses at that leader's addresses is believed to know that it is not there.
-    pub(crate) fn believe_refusals(&mut self, path: PathRef) {
-        if let Some(i) = self.of_path(path) {
-            self.pairs[i].believes_refusals = true;
-        }
     }
 
     pub(crate) fn find_pair(&self, local: ProcId, remote: ProcId) -> Option<usize> {

@@ -2,7 +2,7 @@
 //! moves them while the program computes. The MPI face uses this room and no other below it; nothing here knows
 //! MPI. All state sits in one [`Core`] behind one lock, which is never held across a sleep.
 //!
-//! `core` is what is asked of it, `round` how data moves, `connect` how lanes come about and how deaths are noticed, `reach`
+//! `core` is what is asked of it, `ports` what strangers may come to, `round` how data moves, `connect` how lanes come about and how deaths are noticed, `reach`
 //! where processes are dialled, `near` and `local` the same for shared memory,
 //! `leave` how pairs end, `wait` how a caller blocks, `thread` what runs outside of calls, `convert` what is done to data
 //! of machines that lay it out otherwise.
@@ -21,6 +21,7 @@ mod memory;
 mod near;
 mod node;
 mod pair;
+mod ports;
 mod pull;
 mod reach;
 mod round;
@@ -40,6 +41,7 @@ pub use engine::{
 };
 pub use memory::Layout;
 pub use node::Node;
+pub use reach::Proofs;
 pub use shape::Shape;
 pub use transports::lane::Lanes;
 pub use transports::tcp::{Contact, PortRange};

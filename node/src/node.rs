@@ -5,6 +5,7 @@
 //! [`StartError::Forked`] there and costs one load.
 
 use crate::core::Core;
+use crate::reach::Proofs;
 use crate::sys::{forked, watch_forks};
 use crate::thread::Background;
 use crate::watch::Watch;
@@ -213,9 +214,24 @@ impl Node {
         self.with(|core| core.add_group(group));
     }
 
-    /// Has the process listen at this address and this TCP port too, for its ports; `None`: at any. Where it does.
+    /// Has the process listen at this address and this TCP port too, for a port; `None`: at any. Where it does, until
+    /// [`Node::stop_listening`].
     pub fn listen_at(&self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
         self.with(|core| core.listen_at(ip, port))
+    }
+
+    pub fn stop_listening(&self, addresses: &[SocketAddr]) {
+        self.with(|core| core.stop_listening(addresses));
+    }
+
+    /// What this process knows of these hosts: at which addresses of theirs one gets through from its own.
+    pub fn proofs(&self, contacts: &[Contact]) -> Proofs {
+        self.with(|core| core.proofs(contacts))
+    }
+
+    /// What another process of this job knows.
+    pub fn learn(&self, proofs: Proofs) {
+        self.with(|core| core.learn(proofs));
     }
 
     /// A port: a place to which leaders may come who are not expected, for [`Core::next_caller`]. Removed as groups are.

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use transports::tcp::{Own, Refusal, Socket, is_connected, own, start_connect, ways};
+use transports::tcp::{Contact, Own, Refusal, Socket, is_connected, own, start_connect, ways};
 
 /// How long a host is asked whether we get through to it.
 const TOUCH_LIMIT: Duration = Duration::from_secs(5);
@@ -56,6 +56,13 @@ pub(crate) struct Reach {
     pub told: bool,
 }
 
+/// (host number, address) at which one gets through, from the host of this number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Proofs {
+    pub from: [u8; 16],
+    pub places: Vec<([u8; 16], IpAddr)>,
+}
+
 struct Touch {
     pair: usize,
     serial: u64,
@@ -95,6 +102,23 @@ impl Core {
         {
             self.reach.proven.insert((contact.host, address.ip()));
         }
+    }
+
+    pub(crate) fn proofs(&self, contacts: &[Contact]) -> Proofs {
+        let places = self.reach.proven.iter().filter(|(host, _)| contacts.iter().any(|c| c.host == *host));
+        Proofs { from: self.contact.host, places: places.copied().collect() }
+    }
+
+    /// Takes over what was proven from this very host.
+    pub(crate) fn learn(&mut self, proofs: Proofs) {
+        if proofs.from == self.contact.host && proofs.from != [0; 16] {
+            self.reach.proven.extend(proofs.places);
+        }
+    }
+
+    /// Whether it is being asked if we get through to the host behind this path.
+    pub fn is_asking(&self, path: PathRef) -> bool {
+        self.reach.touches.iter().any(|touch| touch.pair == path.slot && touch.serial == path.serial)
     }
 
     /// Whether a dial of ours would get, or has got, through to the pair's host at this address.

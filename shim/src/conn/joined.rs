@@ -8,8 +8,9 @@ use crate::inter::{Inter, Remote};
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
 use engine::setup::{Agreement, MAX_NAME, MAX_RECORDS, Party};
-use node::{Contact, ContextId, Node, RemoteGroup, Representation};
+use node::{Contact, ContextId, Node, Proofs, RemoteGroup, Representation};
 use std::ffi::c_int;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// The contact records of a group, in order of rank.
 pub fn contacts(records: &[u8], size: u32) -> Result<Vec<Contact>, Malformed> {
@@ -34,8 +35,47 @@ pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), F
     Ok(())
 }
 
-/// What the leader tells the others.
-pub fn tell(agreement: &Agreement) -> Vec<u8> {
+/// What the leader tells the others: the agreement, and at which addresses one gets through to the other side.
+pub fn tell(node: &Node, agreement: &Agreement) -> Vec<u8> {
+    let remote = &agreement.remote;
+    let proofs = contacts(&remote.records, remote.size).map(|c| node.proofs(&c)).unwrap_or_default();
+    let mut told = write(agreement);
+    told.extend_from_slice(&proofs.from);
+    told.put_u32(proofs.places.len() as u32);
+    for (host, ip) in &proofs.places {
+        told.extend_from_slice(host);
+        let ip = match ip {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => *v6,
+        };
+        told.extend_from_slice(&ip.octets());
+    }
+    told
+}
+
+/// What the leader has told.
+pub fn hear(node: &Node, told: &[u8]) -> Result<Agreement, Failure> {
+    fn fields(mut told: Take<'_>) -> Result<(Agreement, Proofs), Malformed> {
+        let agreement = agreement(&mut told)?;
+        let mut proofs = Proofs { from: told.array()?, places: Vec::new() };
+        for _ in 0..told.u32()? {
+            let (host, ip) = (told.array()?, Ipv6Addr::from(told.array::<16>()?));
+            proofs.places.push((host, ip.to_canonical()));
+        }
+        told.end()?;
+        Ok((agreement, proofs))
+    }
+    let (agreement, proofs) = fields(Take(told)).map_err(|_| damaged())?;
+    node.learn(proofs);
+    Ok(agreement)
+}
+
+fn damaged() -> Failure {
+    Failure::new(Class::Intern, "what was told of the other job is damaged")
+}
+
+/// An agreement as bytes.
+pub fn write(agreement: &Agreement) -> Vec<u8> {
     let remote = &agreement.remote;
     let mut told = Vec::new();
     told.put_u64(agreement.context);
@@ -49,20 +89,20 @@ pub fn tell(agreement: &Agreement) -> Vec<u8> {
     told
 }
 
-/// What the leader has told.
-pub fn read(told: &[u8]) -> Result<Agreement, Failure> {
-    fn fields(mut told: Take<'_>) -> Result<Agreement, Malformed> {
-        let context = told.u64()?;
-        let (incarnation, cookie) = (told.u64()?, told.array()?);
-        let (size, tag_ub, representation) = (told.u32()?, told.u32()?, told.u32()?);
-        let name = String::from_utf8(told.bytes(MAX_NAME)?.to_vec()).map_err(|_| Malformed)?;
-        let records = told.bytes(MAX_RECORDS)?.to_vec();
-        told.end()?;
-        let wanted = String::new();
-        let remote = Party { incarnation, cookie, size, tag_ub, representation, name, wanted, records };
-        Ok(Agreement { context, remote })
-    }
-    fields(Take(told)).map_err(|_| Failure::new(Class::Intern, "what was told of the other job is damaged"))
+fn agreement(told: &mut Take<'_>) -> Result<Agreement, Malformed> {
+    let context = told.u64()?;
+    let (incarnation, cookie) = (told.u64()?, told.array()?);
+    let (size, tag_ub, representation) = (told.u32()?, told.u32()?, told.u32()?);
+    let name = String::from_utf8(told.bytes(MAX_NAME)?.to_vec()).map_err(|_| Malformed)?;
+    let records = told.bytes(MAX_RECORDS)?.to_vec();
+    let remote = Party { incarnation, cookie, size, tag_ub, representation, name, wanted: String::new(), records };
+    Ok(Agreement { context, remote })
+}
+
+/// An agreement from bytes.
+pub fn read(bytes: &[u8]) -> Result<Agreement, Failure> {
+    let mut bytes = Take(bytes);
+    agreement(&mut bytes).and_then(|agreement| bytes.end().map(|()| agreement)).map_err(|_| damaged())
 }
 
 /// Opens the inter-communicator that was agreed, as `me`, over `carrier`.

@@ -63,8 +63,8 @@ pub unsafe extern "C" fn MPI_Conn_register(name: *const c_char, local_comm: MPI_
     let call = "MPI_Conn_register";
     let abi = running(call);
     let comm = local_comm.handle() & abi.mask;
-    if let Err(failure) = check_intra(abi, comm) {
-        return raise(Place::world(), &failure.of(call));
+    if let Err(code) = check_intra(abi, call, comm) {
+        return code;
     }
     // SAFETY: the caller's promises.
     match unsafe { register(abi, name, comm, handle) } {
@@ -187,17 +187,20 @@ fn running(call: &str) -> &'static Abi {
     abi
 }
 
-pub fn check_intra(abi: &Abi, comm: Handle) -> Result<(), Failure> {
+/// Whether this is an intra-communicator; if not, the code to return. An error handler has been told, once.
+pub fn check_intra(abi: &Abi, call: &str, comm: Handle) -> Result<(), c_int> {
     let mut inter = 0;
+    let refuse = |what: &str| Err(raise(Place::world(), &Failure::new(Class::Comm, what).of(call)));
     if comm == abi.comm_null {
-        return Err(Failure::new(Class::Comm, "the communicator is MPI_COMM_NULL"));
+        return refuse("the communicator is MPI_COMM_NULL");
     }
-    // SAFETY: the MPI below checks the handle.
+    // SAFETY: the MPI below checks the handle, and tells its own error handler.
     let code = unsafe { pmpi::comm_test_inter(comm, &mut inter) };
-    if code != 0 || inter != 0 || inter::find(comm).is_some() {
-        return Err(Failure::new(Class::Comm, "an intra-communicator is needed"));
+    match code {
+        0 if inter == 0 && inter::find(comm).is_none() => Ok(()),
+        0 => refuse("an intra-communicator is needed"),
+        code => Err(code),
     }
-    Ok(())
 }
 
 /// What is wrong with a call, by number: processes compare numbers.
@@ -364,10 +367,10 @@ fn join(
 ) -> Result<Inter, Failure> {
     let verdict = registration.lead.as_ref().map(|lead| {
         let agreement = meet::meet(node, registration, lead, &wanted, tag_ub as u32, timeout()?)?;
-        Ok(joined::tell(&agreement))
+        Ok(joined::tell(node, &agreement))
     });
     let told = from_leader(abi, node, registration.private, 0, verdict)?;
-    let inter = joined::open(node, registration.me(), carrier, tag_ub, &joined::read(&told)?)?;
+    let inter = joined::open(node, registration.me(), carrier, tag_ub, &joined::hear(node, &told)?)?;
     base::log!(Info, "joined '{}' with '{}' ({} ranks)", registration.name, inter.remote.name, inter.remote.size());
     Ok(inter)
 }

@@ -123,8 +123,8 @@ fn meet(face: Face, side: Side, call: &str, [port_name, info, root, comm, newcom
         return forward!(face, port_name, info, root, comm, newcomm);
     }
     let handle = comm as Handle & abi::get().mask;
-    if let Err(failure) = check_intra(abi::get(), handle) {
-        return raise(Place::world(), &failure.of(call));
+    if let Err(code) = check_intra(abi::get(), call, handle) {
+        return code;
     }
     let place = if newcomm == 0 { Err(no_place("the result")) } else { Ok(()) };
     // SAFETY: the program's name of a port, which counts on the root.

@@ -57,8 +57,10 @@ impl Info {
     /// `ip_address` and `ip_port`: where the process is to be reached at a port, if that is said.
     pub fn place(self) -> Result<(Option<IpAddr>, Option<u16>), Failure> {
         let bad = |key, value: &str| Failure::new(Class::Arg, format!("{key}: '{value}' is none"));
-        let address =
+        let address: Option<IpAddr> =
             self.get("ip_address").map(|v| v.trim().parse().map_err(|_| bad("ip_address", &v))).transpose()?;
+        // Everywhere is no place that others could be told.
+        let address = address.filter(|ip| !ip.is_unspecified());
         let port = self.get("ip_port").map(|v| v.trim().parse().map_err(|_| bad("ip_port", &v))).transpose()?;
         Ok((address, port))
     }

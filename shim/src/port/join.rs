@@ -55,7 +55,7 @@ fn meet(node: &Node, team: &Team, group: &Group, fd: c_int) -> Result<Inter, Fai
         wanted: String::new(),
         records,
     };
-    let theirs = swap(node, fd, &joined::tell(&Agreement { context: 1, remote: own }))?;
+    let theirs = swap(node, fd, &joined::write(&Agreement { context: 1, remote: own }))?;
     let agreement = joined::read(&theirs)?;
     joined::check(&agreement.remote, |c: &Contact| c.process == contact.process)?;
     let me = ProcId { incarnation: group.incarnation, rank: 0 };

@@ -78,6 +78,9 @@ unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
     // SAFETY: the caller's promise.
     let text = unsafe { super::text(port) }?;
     let text = publish::whole(&text);
+    if text.is_empty() {
+        return Err(Failure::new(Class::Port, "the name of the port is empty"));
+    }
     if !name::is_ours(&text) {
         return Ok(Plan::Native);
     }
@@ -165,11 +168,11 @@ fn join(
                 connect(node, me, &port, &offer, timeout, is_ours)?
             }
         };
-        Ok(joined::tell(&agreement))
+        Ok(joined::tell(node, &agreement))
     });
     let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
     let me = ProcId { incarnation: group.incarnation, rank: group.rank };
-    let inter = joined::open(node, me, team.comm, tag_ub, &joined::read(&told)?)?;
+    let inter = joined::open(node, me, team.comm, tag_ub, &joined::hear(node, &told)?)?;
     base::log!(Info, "joined with {} ({} ranks)", inter.remote.name, inter.remote.size());
     Ok(inter)
 }
@@ -230,7 +233,11 @@ fn connect(
     };
     match talk.until(node, "whoever accepts", offer, Some(Instant::now() + timeout), ask_to_be_dialled)? {
         Round::Agreed(agreement) => {
-            joined::check(&agreement.remote, is_ours)?;
+            let remote = &agreement.remote;
+            joined::check(remote, is_ours)?;
+            if let Ok(contacts) = joined::contacts(&remote.records, remote.size) {
+                node.with(|core| core.introduce(path, &contacts));
+            }
             Ok(agreement)
         }
         Round::Gone => fail(format!("nobody has port {name} open any more (asked at {places:?})")),

@@ -15,6 +15,7 @@ pub mod publish;
 pub use meeting::{Side, meet};
 
 use crate::abi;
+use crate::conn::joined::contacts;
 use crate::entry::init::watch_finalize;
 use crate::entry::node;
 use crate::error::{Class, Failure};
@@ -26,12 +27,16 @@ use name::Address;
 use node::{Core, PathRef};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// One open port of this process.
 pub struct Port {
     name: String,
+    /// Where the process listens for this port too.
+    extra: Vec<SocketAddr>,
     address: Address,
     closed: AtomicBool,
     /// Those who have come, in order.
@@ -41,7 +46,13 @@ pub struct Port {
 struct Caller {
     path: PathRef,
     negotiation: Negotiation,
+    /// Since when it is known who it is.
+    known: Option<Instant>,
 }
+
+/// So long an offer may wait until it is known whether one gets through to whoever made it: afterwards, when it may have
+/// died, nobody could tell.
+const KNOWING: Duration = Duration::from_millis(300);
 
 /// By their names.
 static OPEN: LazyLock<Mutex<HashMap<String, Arc<Port>>>> = LazyLock::new(Mutex::default);
@@ -55,15 +66,18 @@ pub fn open(info: Handle) -> Result<String, Failure> {
     let node = node()?;
     let mut contact = node.contact();
     let (ip, port) = Info::of(info).place()?;
+    let mut extra = Vec::new();
     if ip.is_some() || port.is_some() {
-        contact.addresses = node.listen_at(ip, port).map_err(|e| {
+        extra = node.listen_at(ip, port).map_err(|e| {
             let (ip, port) = (ip.map_or("any address".into(), |ip| ip.to_string()), port.unwrap_or(0));
             Failure::new(Class::Other, format!("cannot listen at {ip}, port {port}, as the info object asks: {e}"))
         })?;
+        contact.addresses = extra.clone();
     }
     let address = Address::new(contact);
     let room = (abi::get().max_port_name as usize - 1).min(name::MAX);
     let name = address.name(room).ok_or_else(|| {
+        node.stop_listening(&extra);
         let text =
             format!("no address of this process fits the {room} characters that this MPI has for the name of a port");
         Failure::new(Class::Other, text)
@@ -71,7 +85,7 @@ pub fn open(info: Handle) -> Result<String, Failure> {
     node.add_port(at(&address), address.cookie());
     watch_finalize();
     base::log!(Info, "opened port {name} at {:?}", address.contact.addresses);
-    let port = Port { name: name.clone(), address, closed: AtomicBool::new(false), callers: Mutex::default() };
+    let port = Port { name: name.clone(), extra, address, closed: AtomicBool::new(false), callers: Mutex::default() };
     table().insert(name.clone(), Arc::new(port));
     Ok(name)
 }
@@ -80,7 +94,9 @@ pub fn open(info: Handle) -> Result<String, Failure> {
 pub fn close(name: &str) -> Result<(), Failure> {
     let port = table().remove(name).ok_or_else(|| unknown(name))?;
     port.closed.store(true, Ordering::Relaxed);
-    node()?.remove_group(port.address.incarnation());
+    let node = node()?;
+    node.remove_group(port.address.incarnation());
+    node.stop_listening(&port.extra);
     Ok(())
 }
 
@@ -139,11 +155,10 @@ impl Port {
     fn accept(&self, core: &mut Core, offer: &Party) -> Option<Agreement> {
         let mut callers = self.callers.lock().unwrap_or_else(|e| e.into_inner());
         while let Some(path) = core.next_caller(at(&self.address)) {
-            callers.push(Caller { path, negotiation: Negotiation::new(true) });
+            callers.push(Caller { path, negotiation: Negotiation::with_stranger(), known: None });
         }
         callers.retain_mut(|caller| caller.hear(core));
-        // One that has lost its way here may find it again; or it is dead.
-        let ready = callers.iter().position(|c| c.negotiation.is_offered() && core.is_connected(c.path))?;
+        let ready = callers.iter_mut().position(|caller| caller.is_ready(core))?;
         let mut caller = callers.remove(ready);
         caller.negotiation.offer(offer);
         caller.negotiation.decide();
@@ -160,12 +175,25 @@ impl Caller {
     fn hear(&mut self, core: &mut Core) -> bool {
         while let Some(bytes) = core.recv_control(self.path) {
             if self.negotiation.on_message(&bytes).is_err() {
-                base::log!(Info, "somebody who came to a port spoke nonsense, and is not listened to");
+                base::log!(Info, "somebody who came to a port spoke nonsense, and is sent away");
+                core.send_away(self.path);
                 return false;
             }
         }
         self.speak(core);
         core.path_gone(self.path).is_none()
+    }
+
+    /// Whether it may be answered. One that has lost its way here may find it again; or it is dead.
+    fn is_ready(&mut self, core: &mut Core) -> bool {
+        let Some(party) = self.negotiation.offered().filter(|_| core.is_connected(self.path)) else { return false };
+        let known = self.known.get_or_insert_with(|| {
+            if let Ok(contacts) = contacts(&party.records, party.size) {
+                core.introduce(self.path, &contacts);
+            }
+            Instant::now()
+        });
+        !core.is_asking(self.path) || known.elapsed() > KNOWING
     }
 
     fn speak(&mut self, core: &mut Core) {

@@ -7,7 +7,8 @@ use crate::entry::init::watch_finalize;
 use crate::entry::node;
 use crate::error::{Class, Failure};
 use crate::forward::Handle;
-use naming::{ClaimError, Kind, LookupError, Record};
+use base::ident::random;
+use naming::{ClaimError, Kind, Record};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
@@ -23,8 +24,8 @@ fn table() -> MutexGuard<'static, Published> {
 /// Publishes a port. What the info object says goes along, for people and programs that look at the names.
 pub fn publish(service: &str, info: Handle, port: &str) -> Result<(), Failure> {
     let naming = open_naming()?;
-    let mut record = Record { port: Some(port.to_owned()), ..claim::record(service)? };
-    record.incarnation = u64::from_le_bytes(base::ident::random());
+    let mut record = Record { port: Some(whole(port)), ..claim::record(service)? };
+    record.incarnation = u64::from_le_bytes(random());
     for (key, value) in Info::of(info).all() {
         record.metadata.retain(|(other, _)| *other != key);
         record.metadata.push((key, value));
@@ -45,15 +46,18 @@ pub fn publish(service: &str, info: Handle, port: &str) -> Result<(), Failure> {
 
 /// Takes back what this process has published.
 pub fn unpublish(service: &str, port: &str) -> Result<(), Failure> {
-    let mut table = table();
-    match table.get(service) {
-        Some((published, _)) if published != port => {
-            Err(Failure::new(Class::Port, format!("'{service}' was published with another port")))
+    let taken = {
+        let mut table = table();
+        match table.get(service) {
+            Some((published, _)) if published != port => {
+                return Err(Failure::new(Class::Port, format!("'{service}' was published with another port")));
+            }
+            _ => table.remove(service),
         }
-        Some(_) => {
-            table.remove(service);
-            Ok(())
-        }
+    };
+    // Given back without the lock: that may take a while.
+    match taken {
+        Some(_) => Ok(()),
         None => Err(Failure::new(Class::Service, format!("'{service}' was not published by this process"))),
     }
 }
@@ -66,10 +70,7 @@ pub fn take_all() {
 /// The port that a service name leads to.
 pub fn lookup(service: &str) -> Result<String, Failure> {
     let naming = open_naming()?;
-    let found = naming.lookup(Kind::Port, service).map_err(|e| {
-        let class = if matches!(e, LookupError::Name(_)) { Class::Arg } else { Class::Name };
-        Failure::new(class, e.to_string())
-    })?;
+    let found = naming.lookup(Kind::Port, service).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
     let port = found.and_then(|record| record.port).ok_or_else(|| {
         Failure::new(Class::Name, format!("nobody has published '{service}' in {}", naming.describe()))
     })?;
@@ -78,7 +79,9 @@ pub fn lookup(service: &str) -> Result<String, Failure> {
 
 /// The names of ports that were too long to be handed out.
 static LONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
-const SHORT_FOR: &str = "mpic:#";
+
+/// What stands for such a name in this process, and in no other.
+static SHORT_FOR: LazyLock<String> = LazyLock::new(|| format!("mpic:#{:016x}-", u64::from_le_bytes(random())));
 
 /// A name that the program has room for. One that is longer than its MPI's names of ports is kept, and a number in its
 /// place serves in this process.
@@ -91,12 +94,12 @@ fn handy(port: String) -> String {
         long.push(port);
         long.len() - 1
     });
-    format!("{SHORT_FOR}{at}")
+    format!("{}{at}", *SHORT_FOR)
 }
 
 /// The name that was meant.
 pub fn whole(port: &str) -> String {
-    let at = port.strip_prefix(SHORT_FOR).and_then(|at| at.parse::<usize>().ok());
+    let at = port.strip_prefix(SHORT_FOR.as_str()).and_then(|at| at.parse::<usize>().ok());
     let long = LONG.lock().unwrap_or_else(|e| e.into_inner());
     at.and_then(|at| long.get(at)).map_or_else(|| port.to_owned(), Clone::clone)
 }

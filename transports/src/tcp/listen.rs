@@ -47,7 +47,8 @@ impl fmt::Display for ListenError {
     }
 }
 
-pub struct Listeners(Vec<TcpListener>);
+/// By their numbers, which stay; one that was closed leaves its place.
+pub struct Listeners(Vec<Option<TcpListener>>);
 
 impl Listeners {
     /// Listens on every address that can be had. An error if none can, or if no port of the range is left for those that
@@ -82,15 +83,30 @@ impl Listeners {
                 Err(ListenError::RangeTaken(range, taken))
             }
             _ if out.is_empty() => Err(ListenError::System(last)),
-            _ => Ok(Listeners(out)),
+            _ => Ok(Listeners(out.into_iter().map(Some).collect())),
         }
     }
 
     /// Listens at one more address; which listener that is. Port 0 is any of `ports`.
     pub fn add(&mut self, address: SocketAddr, ports: Option<PortRange>) -> io::Result<usize> {
         let ports = if address.port() == 0 { ports } else { Some(PortRange(address.port(), address.port())) };
-        self.0.push(bind(address, ports)?);
-        Ok(self.0.len() - 1)
+        let new = Some(bind(address, ports)?);
+        let free = self.0.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.0.len());
+        match free {
+            Some(free) => self.0[free] = new,
+            None => self.0.push(new),
+        }
+        Ok(at)
+    }
+
+    pub fn get(&self, i: usize) -> Option<&TcpListener> {
+        self.0.get(i)?.as_ref()
+    }
+
+    /// Listens there no more.
+    pub fn close(&mut self, i: usize) {
+        self.0[i] = None;
     }
 
     /// Listens nowhere.
@@ -99,16 +115,17 @@ impl Listeners {
     }
 
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.0.iter().filter_map(|l| l.local_addr().ok()).collect()
+        self.0.iter().flatten().filter_map(|l| l.local_addr().ok()).collect()
     }
 
-    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.0.iter().map(|l| l.as_fd())
+    /// With their numbers.
+    pub fn fds(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
+        self.0.iter().enumerate().filter_map(|(i, l)| Some((i, l.as_ref()?.as_fd())))
     }
 
     /// A connection that waits at the `i`-th listener.
     pub fn accept(&self, i: usize) -> io::Result<TcpStream> {
-        match self.0.get(i) {
+        match self.get(i) {
             Some(l) => l.accept().map(|(stream, _)| stream),
             None => Err(ErrorKind::WouldBlock.into()),
         }
