@@ -266,6 +266,10 @@ static void not_opened(void)
     REFUSED_PORT(MPI_Comm_accept(port, MPI_INFO_NULL, 1, MPI_COMM_WORLD, &inter));
     REFUSED_PORT(MPI_Comm_accept("mpic:nobody", MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter));
     if (me) REFUSED_PORT(MPI_Close_port(port));
+    /* No place for the result, on one process: all are told. */
+    int code = MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, me ? &inter : NULL);
+    SAME(kit_class(code), me ? MPI_ERR_OTHER : MPI_ERR_ARG);
+    REFUSED_PORT(MPI_Comm_connect("", MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter));
     together();
     if (!me) OK(MPI_Close_port(port));
 }

@@ -2,7 +2,7 @@
 
 use c_tests::net::{ADDRESSES, TwoHosts, Verdict, or_skip};
 use c_tests::ports::{self, By};
-use c_tests::{Figure, Library, Mpi, Scene};
+use c_tests::{Figure, Launch, Library, Mpi, Scene};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
@@ -65,5 +65,34 @@ fn one_side_lets_nobody_in_and_a_server_keeps_the_names() {
         server.signal(Signal::SIGTERM);
         let [done] = scene.wait([server], LIMIT);
         scene.require(done.stderr.contains("'call:"), "the client asks to be dialled");
+    }
+}
+
+/// All of one job die as soon as they have met, on a host that lives on: all of the other are told, also a rank that has
+/// never met anybody. With one address in the port's name, and with several.
+#[test]
+fn killed_on_another_host() {
+    let mut figure = Figure::new("29-port-far", "a job on another host killed right after it has come: ms until told");
+    let pairs = Mpi::couples().step_by(2).collect::<Vec<_>>();
+    for (pair, iface) in pairs.into_iter().flat_map(|pair| [(pair, "live0"), (pair, "all")]) {
+        for victim in ["server", "client"] {
+            let Some(hosts) = or_skip(TwoHosts::misled()) else {
+                return figure.line("SKIPPED: no network namespaces here");
+            };
+            let names = (pair.0.name, pair.1.name);
+            let scene = Scene::new(format!("the {victim} killed, {iface}, server {}, client {}", names.0, names.1));
+            let file = scene.path("port");
+            let start = |host: usize, mpi, role| {
+                let launch = Launch::new(mpi, 2, "port_far", &[role, file.to_str().expect("plain text"), victim]);
+                scene.start(launch.env("MPI_CONNECT_IFACE", iface).within(&hosts.on(host)))
+            };
+            let jobs = [start(0, pair.0, "server"), start(1, pair.1, "client")];
+            let [server, client] = scene.wait(jobs, LIMIT);
+            let told = if victim == "server" { client } else { server };
+            scene.require(told.status.success(), &format!("the other ended with {}", told.status));
+            let took: Vec<_> = told.lines("TOLD").collect();
+            scene.require(took.len() == 2, "both ranks are told");
+            figure.line(format!("{victim} killed, {iface}, {} {}: {}", pair.0.sign, pair.1.sign, took.join(", ")));
+        }
     }
 }

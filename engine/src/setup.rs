@@ -398,6 +398,20 @@ mod tests {
     }
 
     #[test]
+    fn a_stranger_has_one_offer() {
+        let mut port = Negotiation::with_stranger();
+        let mut stranger = Negotiation::new(false);
+        for _ in 0..2 {
+            stranger.offer(&party("x", "y", 10));
+            stranger.abandon();
+        }
+        let messages: Vec<_> = std::iter::from_fn(|| stranger.next_output()).collect();
+        assert_eq!(port.on_message(&messages[0]), Ok(()));
+        assert_eq!(port.offered(), Some(&party("x", "y", 10)));
+        assert_eq!(port.on_message(&messages[1]), Err(Malformed));
+    }
+
+    #[test]
     fn nonsense_is_refused() {
         let (mut a, _) = pair();
         for bad in [&[][..], &[9], &[OFFER], &[ACCEPT, 0], &[WITHDRAW, 1, 2]] {

@@ -120,6 +120,28 @@ fn a_refusal_is_believed() {
     }
 }
 
+/// What was opened for ports is closed with the last of them, and told to others meanwhile.
+#[test]
+fn addresses_for_ports_end_with_them() {
+    over(TCP);
+    let job = Job::new();
+    let before = job.node.contact().addresses;
+    for port in [None, Some(0)] {
+        let found = job.node.listen_at(None, port).unwrap();
+        assert_eq!(found.len(), before.len());
+        job.node.stop_listening(&found);
+        assert_eq!(job.node.contact().addresses, before);
+    }
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ask = || job.node.listen_at(Some(free.ip()), Some(free.port())).unwrap();
+    assert_eq!((ask(), ask()), (vec![free], vec![free]));
+    let comes = || std::net::TcpStream::connect(free).is_ok();
+    job.node.stop_listening(&[free]);
+    assert!(comes() && job.node.contact().addresses.contains(&free));
+    job.node.stop_listening(&[free]);
+    assert!(!comes() && job.node.contact().addresses == before);
+}
+
 #[test]
 fn refusals() {
     a_refusal_is_believed();
