@@ -154,7 +154,7 @@ def errors():
     nothing = np.empty(0)
     fails(MPI.ERR_RANK, other.Send, nothing, dest=other.remote_size)
     fails(MPI.ERR_TAG, other.Send, nothing, dest=peer, tag=-5)
-    fails(MPI.ERR_COMM, other.Barrier)
+    fails(MPI.ERR_COMM, other.allreduce, 1)
 
     def send():
         other.Send(values(side, 10), dest=peer, tag=3)
