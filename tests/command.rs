@@ -196,20 +196,7 @@ fn naming_urls_are_checked_and_made_absolute() {
 }
 
 fn record(name: &str) -> naming::Record {
-    naming::Record {
-        name: name.into(),
-        incarnation: 7,
-        cookie: [1; 16],
-        size: 3,
-        leader: vec![],
-        mpi: "Some MPI".into(),
-        host: naming::host(),
-        boot: naming::boot_id(),
-        pid: std::process::id(),
-        since: naming::now(),
-        port: None,
-        metadata: vec![],
-    }
+    naming::Record { incarnation: 7, cookie: [1; 16], size: 3, mpi: "Some MPI".into(), ..naming::Record::new(name) }
 }
 
 #[test]

@@ -88,18 +88,12 @@ fn serve(more: &[&str]) -> (Running, String) {
 
 fn record(name: &str, metadata: &[(&str, &str)]) -> Record {
     Record {
-        name: name.into(),
         incarnation: u64::from_le_bytes(base::ident::random()),
         cookie: [1; 16],
         size: 3,
-        leader: vec![],
         mpi: "Some MPI".into(),
-        host: naming::host(),
-        boot: naming::boot_id(),
-        pid: std::process::id(),
-        since: naming::now(),
-        port: None,
         metadata: metadata.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        ..Record::new(name)
     }
 }
 

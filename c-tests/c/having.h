@@ -99,4 +99,18 @@ UNUSED static void say(int round, const struct having *h)
     fflush(stdout);
 }
 
+/* What the process has now, while the inter-communicator of this round stands and both sides are there, as `meet` sees to.
+ * What is about to be closed may still be open: it is given some time when that is more than there may be. */
+UNUSED static struct having look_together(void (*meet)(void), int round, long most_descriptors)
+{
+    meet();
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    struct having now = look();
+    for (double start = kit_ms(); now.descriptors > most_descriptors && kit_ms() - start < 10e3;) now = look();
+    say(round, &now);
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    meet();
+    return now;
+}
+
 #endif

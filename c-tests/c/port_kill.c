@@ -116,6 +116,14 @@ static void server_meanwhile(void)
 #endif
 }
 
+/* The client after the one that is killed. */
+static void come_next(void)
+{
+    killed_at();
+    connect_one();
+    OK(MPI_Comm_disconnect(&inter));
+}
+
 /* The client waits in connect, and dies there, before the server has come to accept. */
 static void client_meanwhile(void)
 {
@@ -126,9 +134,7 @@ static void client_meanwhile(void)
         OK(MPI_Comm_disconnect(&inter));
         OK(MPI_Close_port(port));
     } else if (next) {
-        killed_at();
-        connect_one();
-        OK(MPI_Comm_disconnect(&inter));
+        come_next();
     } else {
         port_hear(kit_path("port"), port);
         tell("kill-me");
@@ -155,9 +161,7 @@ static void client_while_accepting(void)
         }
         OK(MPI_Close_port(port));
     } else if (next) {
-        killed_at();
-        connect_one();
-        OK(MPI_Comm_disconnect(&inter));
+        come_next();
     } else {
         connect_one();
         hear("met");

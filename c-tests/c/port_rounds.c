@@ -17,19 +17,6 @@ static void meet(void)
     SAME(in, out);
 }
 
-/* What the process has while the inter-communicator of this round stands. What is about to be closed is given some time. */
-static struct having look_together(int round, long most_descriptors)
-{
-    meet();
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-    struct having now = look();
-    for (double start = kit_ms(); now.descriptors > most_descriptors && kit_ms() - start < 10e3;) now = look();
-    say(round, &now);
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-    meet();
-    return now;
-}
-
 int main(int argc, char **argv)
 {
     char port[PORT_ROOM] = "", message[4000], got[4000];
@@ -57,8 +44,8 @@ int main(int argc, char **argv)
         kit_fill(message, sizeof message, seed + (unsigned)serves);
         OK(MPI_Sendrecv(message, sizeof message, MPI_BYTE, me, 2, got, sizeof got, MPI_BYTE, me, 2, inter, MPI_STATUS_IGNORE));
         HOLDS(got, sizeof got, seed + (unsigned)!serves);
-        if (round == first) then = look_together(round, LONG_MAX);
-        if (round == rounds) now = look_together(round, then.descriptors);
+        if (round == first) then = look_together(meet, round, LONG_MAX);
+        if (round == rounds) now = look_together(meet, round, then.descriptors);
         OK(MPI_Comm_disconnect(&inter));
         if (round == 1) free_before = communicators(); /* the library has made its own by now */
     }

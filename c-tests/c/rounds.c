@@ -316,20 +316,6 @@ static void begin(char **argv)
 static void end(void) { OK(MPI_Conn_remove(handle)); }
 #endif
 
-/* What the process has now, while the inter-communicator of this round stands and both sides are there. What is about to
- * be closed may still be open: it is given some time when that is more than there may be. */
-static struct having look_together(int round, long most_descriptors)
-{
-    meet();
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-    struct having now = look();
-    for (double start = kit_ms(); now.descriptors > most_descriptors && kit_ms() - start < 10e3;) now = look();
-    say(round, &now);
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-    meet();
-    return now;
-}
-
 int main(int argc, char **argv)
 {
     struct having then = {0}, now = {0};
@@ -354,8 +340,8 @@ int main(int argc, char **argv)
         round_seed = (uint64_t)round;
         make(round);
         use();
-        if (round == first) then = look_together(round, LONG_MAX);
-        if (round == rounds) now = look_together(round, then.descriptors);
+        if (round == first) then = look_together(meet, round, LONG_MAX);
+        if (round == rounds) now = look_together(meet, round, then.descriptors);
         freed();
     }
     CHECK(now.descriptors <= then.descriptors, "%ld descriptors, not %ld", now.descriptors, then.descriptors);

@@ -9,6 +9,7 @@ mod places;
 pub mod ports;
 mod program;
 pub mod python;
+pub mod rounds;
 mod scene;
 pub mod user;
 

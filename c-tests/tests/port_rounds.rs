@@ -1,6 +1,7 @@
 //! What jobs take when they meet at a port they give back when they part: memory, descriptors, threads, communicators.
 
-use c_tests::{Done, Figure, Launch, Mpi, Scene};
+use c_tests::rounds::{growth, rounds};
+use c_tests::{Figure, Launch, Mpi, Scene};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -17,22 +18,6 @@ fn own(mpi: &Mpi, ranks: usize) -> i64 {
         "mpich4" if ranks > 1 => 256,
         _ => 0,
     }
-}
-
-/// `MPI_CONNECT_TEST_ROUNDS` sets the number of rounds for all.
-fn rounds(otherwise: u32) -> u32 {
-    std::env::var("MPI_CONNECT_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
-}
-
-/// By how much the resident and the allocated memory grew between a tenth of the rounds and all of them, in KiB.
-fn growth(scene: &Scene, done: &Done) -> (i64, i64) {
-    let all = done.lines("GREW").filter_map(|line| {
-        let (resident, allocated) = line.split_once(' ')?;
-        Some((resident.parse::<i64>().ok()?, allocated.parse::<i64>().ok()?))
-    });
-    let worst = all.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
-    scene.require(worst.is_some(), "the growth is told");
-    worst.unwrap_or_default()
 }
 
 fn couple(figure: &mut Figure, server: &Mpi, client: &Mpi, rounds: u32, ranks: usize) {

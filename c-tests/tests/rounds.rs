@@ -1,7 +1,8 @@
 //! What inter-communicators take, they give back: memory, descriptors, threads, communicators, files. Valgrind's word on
 //! it.
 
-use c_tests::{Done, Figure, Launch, Library, Mpi, Scene, compile, library};
+use c_tests::rounds::{growth, rounds};
+use c_tests::{Figure, Launch, Library, Mpi, Scene, compile, library};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(1200);
@@ -15,27 +16,11 @@ const OWN: [(&str, i64); 2] = [("lam", 64), ("mpich4", 136)];
 const RESIDENT: i64 = 384;
 const ALLOCATED: i64 = 128;
 
-/// `MPI_CONNECT_TEST_ROUNDS` sets the number of rounds for all.
-fn rounds(otherwise: u32) -> u32 {
-    std::env::var("MPI_CONNECT_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
-}
-
 /// The rounds after which one looks, all of them, and every how many one side has a name of the round's own. One never looks
 /// in a round with such a name, nor soon after: its connection ends a little later.
 fn plan(rounds: u32) -> [String; 3] {
     let every = (rounds / 100).max(8);
     [10 * every, 100 * every, every].map(|n| n.to_string())
-}
-
-/// By how much the resident and the allocated memory grew between a tenth of the rounds and all of them, in KiB.
-fn growth(scene: &Scene, done: &Done) -> (i64, i64) {
-    let all = done.lines("GREW").filter_map(|line| {
-        let (resident, allocated) = line.split_once(' ')?;
-        Some((resident.parse::<i64>().ok()?, allocated.parse::<i64>().ok()?))
-    });
-    let worst = all.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
-    scene.require(worst.is_some(), "the growth is told");
-    worst.unwrap_or_default()
 }
 
 /// How much grows when the same calls are made in the MPI without the library.

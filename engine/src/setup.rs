@@ -40,6 +40,32 @@ pub struct Party {
     pub records: Vec<u8>,
 }
 
+impl Party {
+    /// What is said of it whoever is told: all but whom it looks for and its records.
+    pub fn write_head(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.incarnation);
+        out.extend_from_slice(&self.cookie);
+        out.put_u32(self.size);
+        out.put_u32(self.tag_ub);
+        out.put_u32(self.representation);
+        out.put_bytes(self.name.as_bytes());
+    }
+
+    /// The rest is empty.
+    pub fn read_head(from: &mut Take<'_>) -> Result<Party, Malformed> {
+        Ok(Party {
+            incarnation: from.u64()?,
+            cookie: from.array()?,
+            size: from.u32()?,
+            tag_ub: from.u32()?,
+            representation: from.u32()?,
+            name: text(from.bytes(MAX_NAME)?)?,
+            wanted: String::new(),
+            records: Vec::new(),
+        })
+    }
+}
+
 /// Both sides want the same inter-communicator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agreement {
@@ -114,12 +140,7 @@ impl Negotiation {
         self.next_offer += 1;
         let mut m = vec![OFFER];
         m.put_u64(offer);
-        m.put_u64(party.incarnation);
-        m.extend_from_slice(&party.cookie);
-        m.put_u32(party.size);
-        m.put_u32(party.tag_ub);
-        m.put_u32(party.representation);
-        m.put_bytes(party.name.as_bytes());
+        party.write_head(&mut m);
         m.put_bytes(party.wanted.as_bytes());
         m.put_u32(party.records.len() as u32);
         let (first, rest) = party.records.split_at(party.records.len().min(PART_BYTES));
@@ -210,17 +231,14 @@ impl Negotiation {
 
     fn on_offer(&mut self, mut t: Take<'_>) -> Result<(), Malformed> {
         let offer = t.u64()?;
-        let (incarnation, cookie) = (t.u64()?, t.array()?);
-        let (size, tag_ub, representation) = (t.u32()?, t.u32()?, t.u32()?);
-        let name = text(t.bytes(MAX_NAME)?)?;
-        let wanted = text(t.bytes(MAX_NAME)?)?;
+        let mut party = Party::read_head(&mut t)?;
+        party.wanted = text(t.bytes(MAX_NAME)?)?;
         let whole = t.u32()? as usize;
-        let records = t.rest().to_vec();
+        party.records = t.rest().to_vec();
         if whole > MAX_RECORDS || self.theirs.len() == self.most_open {
             return Err(Malformed);
         }
-        let missing = whole.checked_sub(records.len()).ok_or(Malformed)?;
-        let party = Party { incarnation, cookie, size, tag_ub, representation, name, wanted, records };
+        let missing = whole.checked_sub(party.records.len()).ok_or(Malformed)?;
         self.theirs.push_back(Theirs { offer, party, missing });
         Ok(())
     }

@@ -59,6 +59,24 @@ pub struct Record {
 }
 
 impl Record {
+    /// What there is to say of any name that this process claims now: nothing yet that leads to it.
+    pub fn new(name: &str) -> Record {
+        Record {
+            name: name.to_owned(),
+            incarnation: 0,
+            cookie: [0; 16],
+            size: 1,
+            leader: Vec::new(),
+            mpi: String::new(),
+            host: crate::host(),
+            boot: crate::boot_id(),
+            pid: std::process::id(),
+            since: crate::now(),
+            port: None,
+            metadata: Vec::new(),
+        }
+    }
+
     pub fn kind(&self) -> Kind {
         if self.port.is_some() { Kind::Port } else { Kind::Job }
     }
@@ -124,18 +142,13 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
 #[cfg(test)]
 pub(crate) fn sample(name: &str) -> Record {
     Record {
-        name: name.into(),
         incarnation: u64::from_le_bytes(base::ident::random()),
         cookie: base::ident::random(),
         size: 4,
         leader: vec![1, 2, 3],
         mpi: "MPICH 4.0.2".into(),
-        host: crate::host(),
-        boot: crate::boot_id(),
-        pid: std::process::id(),
-        since: crate::now(),
-        port: None,
         metadata: vec![("grid".into(), "t63".into())],
+        ..Record::new(name)
     }
 }
 

@@ -26,18 +26,11 @@ fn now() -> u128 {
 
 fn record() -> Record {
     Record {
-        name: NAME.into(),
         incarnation: u64::from_le_bytes(base::ident::random()),
         cookie: base::ident::random(),
-        size: 1,
         leader: vec![5; 1000],
         mpi: "none".into(),
-        host: naming::host(),
-        boot: naming::boot_id(),
-        pid: std::process::id(),
-        since: naming::now(),
-        port: None,
-        metadata: vec![],
+        ..Record::new(NAME)
     }
 }
 

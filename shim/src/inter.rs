@@ -10,7 +10,7 @@
 
 use crate::abi::{self, Abi};
 use crate::entry::node;
-use crate::error::Place;
+use crate::error::{Place, copy_errhandler};
 use crate::facts::{ByHandle, Facts};
 use crate::forward::{self as pmpi, Handle};
 use crate::group::NativeGroup;
@@ -134,6 +134,13 @@ impl Inter {
             KNOWN.put(self.carrier, self.words())
         }
         self.ending.store(if ending { this_thread() } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// The twin, for a call of the program's that goes to it: with the error handler that is set now.
+    pub fn twin_for_call(&self) -> Option<Handle> {
+        let twin = self.twin()?;
+        copy_errhandler(self.carrier, twin);
+        Some(twin)
     }
 
     pub fn twin(&self) -> Option<Handle> {

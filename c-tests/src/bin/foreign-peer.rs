@@ -259,18 +259,11 @@ fn join(machine: Machine, other: &str) -> Job {
     let mut leader = Vec::new();
     node.contact().encode(&mut leader);
     let record = Record {
-        name: machine.name.into(),
         incarnation: group.incarnation,
         cookie: group.cookie,
-        size: 1,
         leader: leader.clone(),
         mpi: "none".into(),
-        host: naming::host(),
-        boot: naming::boot_id(),
-        pid: std::process::id(),
-        since: naming::now(),
-        port: None,
-        metadata: vec![],
+        ..Record::new(machine.name)
     };
     let claim = naming.claim(&record).expect("a free name");
     let there = await_some("the other job's name", || {

@@ -180,20 +180,8 @@ impl Naming for TcpStore {
     }
 
     fn check(&self) -> Result<Vec<String>, StoreError> {
-        let probe = Record {
-            name: format!("mpi-connect-check-{:016x}", u64::from_le_bytes(random())),
-            incarnation: 0,
-            cookie: [0; 16],
-            size: 0,
-            leader: Vec::new(),
-            mpi: String::new(),
-            host: crate::host(),
-            boot: crate::boot_id(),
-            pid: std::process::id(),
-            since: crate::now(),
-            port: None,
-            metadata: Vec::new(),
-        };
+        let name = format!("mpi-connect-check-{:016x}", u64::from_le_bytes(random()));
+        let probe = Record { size: 0, ..Record::new(&name) };
         let bytes = probe.encode().map_err(|_| StoreError::Refused(self.describe(), "is not asked: a bad record"))?;
         let (mut notes, mut silent) = (Vec::new(), Vec::new());
         for peer in &self.peers {

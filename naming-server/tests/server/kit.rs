@@ -237,18 +237,12 @@ impl Drop for Local {
 
 pub fn record(name: &str) -> Record {
     Record {
-        name: name.into(),
         incarnation: u64::from_le_bytes(base::ident::random()),
         cookie: base::ident::random(),
-        size: 1,
         leader: vec![5; 100],
         mpi: "none".into(),
-        host: naming::host(),
-        boot: naming::boot_id(),
-        pid: std::process::id(),
-        since: naming::now(),
-        port: None,
         metadata: vec![("grid".into(), "t63".into())],
+        ..Record::new(name)
     }
 }
 

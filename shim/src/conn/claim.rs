@@ -21,20 +21,7 @@ pub fn open_naming() -> Result<Box<dyn Naming>, Failure> {
 pub fn record(name: &str) -> Result<Record, Failure> {
     let metadata =
         naming::metadata_from_env().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::METADATA)))?;
-    Ok(Record {
-        name: name.to_owned(),
-        incarnation: 0,
-        cookie: [0; 16],
-        size: 1,
-        leader: Vec::new(),
-        mpi: abi::get().family.name.to_owned(),
-        host: naming::host(),
-        boot: naming::boot_id(),
-        pid: std::process::id(),
-        since: naming::now(),
-        port: None,
-        metadata,
-    })
+    Ok(Record { mpi: abi::get().family.name.to_owned(), metadata, ..Record::new(name) })
 }
 
 /// A name that this process holds; dropping it gives the name back.

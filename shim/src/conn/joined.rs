@@ -7,7 +7,7 @@ use crate::forward::Handle;
 use crate::inter::{Inter, Remote};
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
-use engine::setup::{Agreement, MAX_NAME, MAX_RECORDS, Party};
+use engine::setup::{Agreement, MAX_RECORDS, Party};
 use node::{Contact, ContextId, Node, Proofs, RemoteGroup, Representation};
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv6Addr};
@@ -76,27 +76,17 @@ fn damaged() -> Failure {
 
 /// An agreement as bytes.
 pub fn write(agreement: &Agreement) -> Vec<u8> {
-    let remote = &agreement.remote;
     let mut told = Vec::new();
     told.put_u64(agreement.context);
-    told.put_u64(remote.incarnation);
-    told.extend_from_slice(&remote.cookie);
-    told.put_u32(remote.size);
-    told.put_u32(remote.tag_ub);
-    told.put_u32(remote.representation);
-    told.put_bytes(remote.name.as_bytes());
-    told.put_bytes(&remote.records);
+    agreement.remote.write_head(&mut told);
+    told.put_bytes(&agreement.remote.records);
     told
 }
 
 fn agreement(told: &mut Take<'_>) -> Result<Agreement, Malformed> {
     let context = told.u64()?;
-    let (incarnation, cookie) = (told.u64()?, told.array()?);
-    let (size, tag_ub, representation) = (told.u32()?, told.u32()?, told.u32()?);
-    let name = String::from_utf8(told.bytes(MAX_NAME)?.to_vec()).map_err(|_| Malformed)?;
-    let records = told.bytes(MAX_RECORDS)?.to_vec();
-    let remote = Party { incarnation, cookie, size, tag_ub, representation, name, wanted: String::new(), records };
-    Ok(Agreement { context, remote })
+    let remote = Party::read_head(told)?;
+    Ok(Agreement { context, remote: Party { records: told.bytes(MAX_RECORDS)?.to_vec(), ..remote } })
 }
 
 /// An agreement from bytes.

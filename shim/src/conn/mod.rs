@@ -375,6 +375,7 @@ fn join(
     Ok(inter)
 }
 
-fn timeout() -> Result<Duration, Failure> {
+/// How long setting up may take.
+pub fn timeout() -> Result<Duration, Failure> {
     settings::timeout().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::TIMEOUT)))
 }

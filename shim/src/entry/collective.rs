@@ -8,7 +8,7 @@ use crate::abi;
 use crate::conn::collective::{agree, from_leader, rank_and_size};
 use crate::datatype::{layout, layout_from};
 use crate::entry::node;
-use crate::error::{Class, Failure, copy_errhandler};
+use crate::error::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::{self, Inter};
 use crate::request::{Plan, SendMode};
@@ -24,10 +24,7 @@ const BARRIER: i64 = -3;
 
 /// The MPI's own inter-communicator, for one within one job.
 fn twin(comm: usize) -> Option<Handle> {
-    let inter = inter::find(comm as u64)?;
-    let twin = inter.twin()?;
-    copy_errhandler(inter.carrier, twin);
-    Some(twin)
+    inter::find(comm as u64)?.twin_for_call()
 }
 
 /// What the leader has done, as all are to see it.

@@ -10,7 +10,7 @@ use crate::conn::collective::{agree, from_leader, native, or_free, rank_and_size
 use crate::entry::p2p::finish;
 use crate::entry::{hand_out, node, unavailable};
 use crate::error::{Class, Failure, Place, copy_errhandler, raise};
-use crate::forward::{self, self as pmpi, Face, Handle};
+use crate::forward::{self as pmpi, Face, Handle};
 use crate::group::{self, Named, NativeGroup};
 use crate::inter::{self, Inter};
 use crate::request::{Peer, Request, Work};
@@ -107,18 +107,7 @@ pub fn Intercomm_create(
         };
         peer_comm = twin as usize;
     }
-    // SAFETY: the function of this face is MPI_Intercomm_create.
-    let code = unsafe {
-        type Create = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> c_int;
-        std::mem::transmute::<*const (), Create>(forward::native(face.0))(
-            local_comm,
-            local_leader,
-            peer_comm,
-            remote_leader,
-            tag,
-            newintercomm,
-        )
-    };
+    let code = forward!(face, local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
     if !adopt::is_on() || newintercomm == 0 {
         return code;
     }

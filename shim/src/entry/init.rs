@@ -38,12 +38,7 @@ pub fn Error_class(face: Face, code: usize, class: usize) -> c_int {
         unsafe { (class as *mut c_int).write(ours) };
         return 0;
     }
-    // SAFETY: the function of this face is MPI_Error_class.
-    unsafe {
-        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(
-            code, class,
-        )
-    }
+    forward!(face, code, class)
 }
 
 /// The text of one of our codes; MPI's own for any other.
@@ -57,12 +52,7 @@ pub fn Error_string(face: Face, code: usize, string: usize, len: usize) -> c_int
         }
         return 0;
     }
-    // SAFETY: the function of this face is MPI_Error_string.
-    unsafe {
-        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize, usize) -> c_int>(forward::native(face.0))(
-            code, string, len,
-        )
-    }
+    forward!(face, code, string, len)
 }
 
 /// Whether the program's MPI_Init came through here. One that did not says that no other call of the program does.

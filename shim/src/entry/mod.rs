@@ -3,6 +3,16 @@
 //! Each exported symbol is one jump through `SLOTS`. A slot holds a resolver at first, then the function below, and,
 //! once the first inter-communicator lives, our checked entry. Nothing but the program and PMPI tools calls in here.
 
+/// Calls the function of this face in the MPI below.
+macro_rules! forward {
+    ($face:expr, $($arg:expr),*) => {{
+        type Call = unsafe extern "C" fn($(forward!(@usize $arg)),*) -> c_int;
+        // SAFETY: the function of this face takes these arguments.
+        unsafe { std::mem::transmute::<*const (), Call>(crate::forward::native($face.0))($($arg),*) }
+    }};
+    (@usize $arg:expr) => { usize };
+}
+
 mod buffers;
 mod collective;
 mod comm;
@@ -71,7 +81,7 @@ pub fn node() -> Result<&'static Node, Failure> {
 
 /// Where a failure is raised that concerns an argument of ours, by the argument's mark. `None`: not ours after all.
 mod place {
-    use crate::error::{Place, copy_errhandler};
+    use crate::error::Place;
     use crate::{abi, group, inter, message, request};
 
     pub unsafe fn comm(comm: usize) -> Option<Place> {
@@ -82,9 +92,7 @@ mod place {
     /// job. Else where it is refused.
     pub unsafe fn instead_of(comm: usize) -> Result<usize, Place> {
         let Some(inter) = inter::find(comm as u64) else { return Ok(comm) };
-        let twin = inter.twin().ok_or(inter.errors())?;
-        copy_errhandler(inter.carrier, twin);
-        Ok(twin as usize)
+        inter.twin_for_call().map(|twin| twin as usize).ok_or(inter.errors())
     }
 
     pub unsafe fn request(token: usize) -> Option<Place> {

@@ -4,23 +4,13 @@
 use super::init;
 use crate::conn::check_intra;
 use crate::error::{Class, Failure, Place, raise};
-use crate::forward::{self, Face, Handle};
+use crate::forward::{Face, Handle};
 use crate::inter;
 use crate::port::{self, Side, publish, text};
 use crate::{abi, error};
 use base::settings;
 use std::ffi::{c_char, c_int};
 use std::sync::LazyLock;
-
-/// Calls the function of this face in the MPI below.
-macro_rules! forward {
-    ($face:expr, $($arg:expr),*) => {{
-        type Call = unsafe extern "C" fn($(forward!(@usize $arg)),*) -> c_int;
-        // SAFETY: the function of this face takes these arguments.
-        unsafe { std::mem::transmute::<*const (), Call>(forward::native($face.0))($($arg),*) }
-    }};
-    (@usize $arg:expr) => { usize };
-}
 
 /// Whether these calls are the MPI's own.
 fn are_native() -> bool {

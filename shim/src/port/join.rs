@@ -4,7 +4,7 @@
 
 use crate::abi;
 use crate::conn::collective::{Team, or_free, split};
-use crate::conn::{joined, largest_tag};
+use crate::conn::{self, joined, largest_tag};
 use crate::entry::node;
 use crate::error::{Class, Failure, copy_errhandler};
 use crate::inter::Inter;
@@ -13,7 +13,6 @@ use crate::{datatype, house};
 use base::ProcId;
 use base::bytes::Put;
 use base::ident::random;
-use base::settings;
 use engine::setup::{Agreement, Party};
 use node::{Contact, Group, Node};
 use std::ffi::c_int;
@@ -64,7 +63,7 @@ fn meet(node: &Node, team: &Team, group: &Group, fd: c_int) -> Result<Inter, Fai
 
 /// Says `own`, and reads what the other side says.
 fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
-    let timeout = settings::timeout().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::TIMEOUT)))?;
+    let timeout = conn::timeout()?;
     let deadline = Instant::now() + timeout;
     let mut out = MAGIC.to_vec();
     out.put_u32(own.len() as u32);

@@ -6,7 +6,7 @@ use super::{Address, Info, Port, at, find, name, own_name, publish};
 use crate::abi::{self, Abi};
 use crate::conn::collective::{Team, agree, from_leader, gather_records, or_free, rank_and_size, split};
 use crate::conn::talk::{Round, Talk};
-use crate::conn::{joined, largest_tag};
+use crate::conn::{joined, largest_tag, timeout};
 use crate::entry::node;
 use crate::error::{Class, Failure, copy_errhandler};
 use crate::forward::{self as pmpi, Handle};
@@ -85,14 +85,13 @@ unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
         return Ok(Plan::Native);
     }
     let said = Info::of(info).timeout()?;
-    let usual = || settings::timeout().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::TIMEOUT)));
     Ok(match side {
         // A server may wait for clients as long as it likes, unless told otherwise.
         Side::Accept if said.is_none() && !settings::is_timeout_set() => Plan::Accept(find(&text)?, None),
-        Side::Accept => Plan::Accept(find(&text)?, Some(said.map_or_else(usual, Ok)?)),
+        Side::Accept => Plan::Accept(find(&text)?, Some(said.map_or_else(timeout, Ok)?)),
         Side::Connect => {
             let address = Address::parse(&text).map_err(|e| Failure::new(Class::Port, format!("'{text}': {e}")))?;
-            Plan::Connect(text, address, said.map_or_else(usual, Ok)?)
+            Plan::Connect(text, address, said.map_or_else(timeout, Ok)?)
         }
     })
 }
