@@ -1,6 +1,7 @@
 //! One job: a launcher and its ranks.
 
 use crate::places::{command, library};
+use crate::scene::TEMPORARY;
 use crate::{Library, Mpi, compile, user};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -130,6 +131,9 @@ impl<'a> Launch<'a> {
         }
         command.envs(user::environment()).env(mark.0, mark.1);
         command.envs(self.mpi.map_or(Vec::new(), Mpi::environment));
+        if self.mpi.is_some_and(Mpi::keeps_files) {
+            command.env("TMPDIR", Path::new(mark.1).join(TEMPORARY));
+        }
         if self.library != Library::None {
             command.env("MPI_CONNECT_LOG", "info").env("MPI_CONNECT_NAMING", naming);
         }

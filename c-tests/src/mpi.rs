@@ -250,6 +250,12 @@ impl Mpi {
         all
     }
 
+    /// Whether its launcher keeps files named after its process number in the temporary folder. Open MPI 5's, when
+    /// killed, leaves them, and refuses to start where it finds those of an earlier process.
+    pub(crate) fn keeps_files(&self) -> bool {
+        self.name.starts_with("openmpi")
+    }
+
     /// A command of several words, as the user of all jobs.
     pub fn command(&self, words: &[String]) -> Command {
         let mut all = user::prefix();

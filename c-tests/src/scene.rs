@@ -5,6 +5,8 @@ use crate::{Done, Job, Launch, user};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::cell::RefCell;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
@@ -17,6 +19,9 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// The variable by which processes of a scene are known.
 const MARK: &str = "MPI_CONNECT_TEST_DIR";
+
+/// The temporary folder of a scene's jobs.
+pub(crate) const TEMPORARY: &str = "tmp";
 
 /// When one job of several has failed, the others are given this long to notice.
 const GRACE: Duration = Duration::from_secs(15);
@@ -52,8 +57,14 @@ impl Scene {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = target().join(format!("c-tests/run/{}-{number}", std::process::id()));
+        // A failed test of an earlier process of this number left its own here.
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("a folder for the test");
         user::give(&folder);
+        // Whoever runs a job may write here.
+        let temporary = folder.join(TEMPORARY);
+        std::fs::create_dir(&temporary).expect("a folder for the jobs");
+        std::fs::set_permissions(&temporary, Permissions::from_mode(0o1777)).expect("a folder of ours");
         println!("-- {title}");
         Scene { folder, title, outputs: RefCell::default(), _turn: turn }
     }

@@ -195,6 +195,27 @@ fn leftovers_of_a_killed_job() {
     }
 }
 
+/// What an earlier launcher, killed, left in the machine's temporary folder under the same process number does not keep
+/// a job of the tests from starting.
+#[test]
+fn leftovers_of_a_killed_launcher() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.name == "openmpi5") {
+        let scene = Scene::new(format!("leftovers of a killed launcher, {}", mpi.name));
+        // All the way to the launcher each command replaces the one before, so its process number is the shell's.
+        let script = format!(
+            "f=/tmp/ompi.$$; h=$(uname -n); echo $f > {0}/place; mkdir -p $f; touch $f/pmix.${{h%%.*}}.tool; \
+             chown -R --reference={0} $f; exec \"$@\"",
+            scene.folder.display()
+        );
+        let before = ["sh", "-c", &script, "sh"].map(String::from);
+        let [done] = scene.wait([scene.start(bad(mpi, 1, &["arguments"]).within(&before))], LIMIT);
+        let place = std::fs::read_to_string(scene.path("place")).expect("the shell has written it");
+        // A launcher that took the folder for its own has removed it.
+        let _ = std::fs::remove_dir_all(place.trim());
+        scene.require(done.status.success(), "the launcher did not start");
+    }
+}
+
 /// A peer that was killed after it had registered and before it joined is not waited for beyond the limit.
 #[test]
 fn peer_killed_before_it_joins() {
