@@ -5,7 +5,10 @@ use crate::{Done, Job, Launch, user};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::Permissions;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -31,6 +34,8 @@ pub struct Scene {
     pub folder: PathBuf,
     title: String,
     outputs: RefCell<Vec<(String, PathBuf, PathBuf)>>,
+    /// What killed processes cannot remove themselves.
+    leavings: RefCell<BTreeSet<PathBuf>>,
     _turn: Rc<MutexGuard<'static, ()>>,
 }
 
@@ -66,7 +71,7 @@ impl Scene {
         std::fs::create_dir(&temporary).expect("a folder for the jobs");
         std::fs::set_permissions(&temporary, Permissions::from_mode(0o1777)).expect("a folder of ours");
         println!("-- {title}");
-        Scene { folder, title, outputs: RefCell::default(), _turn: turn }
+        Scene { folder, title, outputs: RefCell::default(), leavings: RefCell::default(), _turn: turn }
     }
 
     /// The naming folder that the jobs share.
@@ -174,6 +179,7 @@ impl Scene {
         let gone = wait_until(Duration::from_secs(10), || {
             let found = self.processes(word);
             for pid in &found {
+                self.leavings.borrow_mut().extend(leavings(*pid));
                 // It may have ended by itself meanwhile.
                 let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
             }
@@ -211,6 +217,21 @@ impl Scene {
     }
 }
 
+/// What a process has outside the scene's folder that nobody removes when it is killed: shared memory of the MPIs, and
+/// the session of LAM's daemon.
+fn leavings(pid: i32) -> Vec<PathBuf> {
+    let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+    let (maps, environment) = (read("maps"), read("environ"));
+    let mapped = maps.split(|b| *b == b'\n').filter_map(|line| {
+        let at = line.windows(9).position(|w| w == b"/dev/shm/")?;
+        Some(OsStr::from_bytes(&line[at..]).into())
+    });
+    let session = environment.split(|b| *b == 0).filter_map(|line| line.strip_prefix(b"LAM_MPI_SESSION_PREFIX="));
+    // As `lam-session` makes them, and no other folder.
+    let session = session.filter(|path| path.starts_with(b"/tmp/lam."));
+    mapped.chain(session.map(|path| OsStr::from_bytes(path).into())).collect()
+}
+
 /// The last 60 lines.
 fn tail(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
@@ -227,6 +248,10 @@ fn tail(text: &[u8]) -> String {
 impl Drop for Scene {
     fn drop(&mut self) {
         self.kill("");
+        for path in self.leavings.take() {
+            // Most have been removed by those who shared them.
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
+        }
         // What a failed test left is for reading.
         if !std::thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.folder);
