@@ -1,32 +1,24 @@
-//! How pairs get their lanes, and how it is found out that there will be none any more.
+//! How pairs get their lanes (`arrivals`: from those who come), and how it is found out that there will be none any more.
 //!
 //! Part of the core. Invariant: a pair is given up only on a sign from somebody who can know: its host's kernel refuses
 //! at its port (see `reach`), another process answers there, or it says itself that it is not there. Silence is suspect,
 //! never dead: whoever is needed is dialled for as long as somebody waits.
 
 use crate::carrier::Carrier;
-use crate::core::{Core, Known};
-use crate::near::{Answered, GIVE_WAY};
+use crate::core::Core;
+use crate::near::GIVE_WAY;
 use crate::pair::{Dial, Lane};
 use crate::reach::Sign;
-use crate::watch::{Owner, Watch};
+use crate::watch::Owner;
 use base::ProcId;
 use engine::Gone;
-use nix::sys::resource::{Resource, getrlimit};
-use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use transports::frame::older;
 use transports::lane::Lane as _;
-use transports::shm::Guest;
 use transports::stream::StripedLane;
-use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Outcome, Race, Refusal, Status};
+use transports::tcp::{Hello, Outcome, Race, Refusal};
 
-/// Connections without a good HELLO that are borne at a time, and the part of the program's descriptors that they may
-/// take.
-const MAX_HALFWAY: u64 = 64;
-const HALFWAY_PART: u64 = 8;
 /// So long an address must refuse before a process that was never met is given up.
 const REFUSE_LIMIT: Duration = Duration::from_secs(2);
 /// Whoever came to a port, and cannot be gone to, may come again for so long when its lane is lost.
@@ -36,216 +28,12 @@ const CALLER_LIMIT: Duration = Duration::from_secs(5);
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
 /// And so long it may be silent, when it closed the connection itself.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
-/// A HELLO of ours that is older does not stand in the way of theirs.
-const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
 /// Whoever spoke nonsense so often, on as many lanes, would go on for ever.
 const MAX_NONSENSE: u8 = 3;
 /// How often time is looked at while something is being connected.
 pub const TICK: Duration = Duration::from_millis(5);
 
-/// One who has come and has no lane yet.
-pub(crate) enum Knock {
-    Tcp(Halfway),
-    Near(Guest, Option<Answered>),
-}
-
-impl AsFd for Knock {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Knock::Tcp(halfway) => halfway.as_fd(),
-            Knock::Near(guest, _) => guest.as_fd(),
-        }
-    }
-}
-
-impl Knock {
-    fn expired(&self, now: Instant) -> bool {
-        match self {
-            Knock::Tcp(halfway) => halfway.expired(now),
-            Knock::Near(guest, _) => guest.expired(now),
-        }
-    }
-}
-
 impl Core {
-    // ---- those who come
-
-    pub(crate) fn on_listener(&mut self, i: usize, now: Instant) {
-        for _ in 0..64 {
-            let Some(listeners) = &self.listeners else { return };
-            match listeners.accept(i).and_then(|stream| Halfway::new(stream, now)) {
-                Ok(halfway) => self.greet_later(Knock::Tcp(halfway), now),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                Err(e) if self.out_of_descriptors(&e, now) => return,
-                // That one connection was broken, or its place is free now.
-                Err(_) => (),
-            }
-        }
-    }
-
-    /// What to do about an error of accept: whether to stop for a while.
-    pub(crate) fn out_of_descriptors(&mut self, e: &io::Error, now: Instant) -> bool {
-        if !matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS)) {
-            return false;
-        }
-        // Those who have said nothing give way to those who may have something to say.
-        if self.drop_oldest_halfway() {
-            return false;
-        }
-        base::log!(Error, "cannot accept a connection: {e}");
-        self.doors(|watch, fd, _| watch.pause(fd));
-        self.accept_again = Some(now + Duration::from_millis(200));
-        true
-    }
-
-    /// Calls `f` for every socket that others come to.
-    fn doors(&self, f: impl Fn(&Watch, BorrowedFd<'_>, Owner)) {
-        for (i, fd) in self.listeners.iter().flat_map(|l| l.fds()) {
-            f(&self.watch, fd, Owner::Listener(i as u32));
-        }
-        if let Some(door) = self.local.as_ref().and_then(|local| local.door.as_ref()) {
-            f(&self.watch, door.as_fd(), Owner::Door);
-        }
-    }
-
-    pub(crate) fn greet_later(&mut self, knock: Knock, now: Instant) {
-        if self.halfway.len() >= most_halfway() {
-            self.drop_oldest_halfway();
-        }
-        let n = self.next_halfway;
-        self.next_halfway = n.wrapping_add(1);
-        self.watch.set(&knock, Owner::Halfway(n), false);
-        self.halfway.insert(n, knock);
-        // The HELLO has often come along.
-        self.on_halfway(n, now);
-    }
-
-    fn drop_oldest_halfway(&mut self) -> bool {
-        let oldest = self.halfway.keys().min().copied();
-        oldest.into_iter().for_each(|n| self.drop_halfway(n));
-        oldest.is_some()
-    }
-
-    pub(crate) fn drop_halfway(&mut self, n: u32) {
-        self.take_halfway(n);
-    }
-
-    pub(crate) fn take_halfway(&mut self, n: u32) -> Option<Knock> {
-        let knock = self.halfway.remove(&n)?;
-        self.watch.unset(&knock);
-        Some(knock)
-    }
-
-    pub(crate) fn on_halfway(&mut self, n: u32, now: Instant) {
-        let halfway = match self.halfway.get_mut(&n) {
-            Some(Knock::Tcp(halfway)) => halfway,
-            Some(Knock::Near(..)) => return self.on_guest(n, now),
-            None => return,
-        };
-        match halfway.step() {
-            Arrived::NotYet => (),
-            Arrived::Foreign => {
-                base::log!(Debug, "a connection that is not one of ours was closed");
-                self.drop_halfway(n);
-            }
-            Arrived::Hello(hello) => {
-                let Some(Knock::Tcp(halfway)) = self.take_halfway(n) else { return };
-                if hello.stripe == 0 {
-                    self.answer(halfway, &hello, now);
-                } else {
-                    self.answer_stripe(halfway, &hello);
-                }
-            }
-        }
-    }
-
-    fn answer(&mut self, halfway: Halfway, hello: &Hello, now: Instant) {
-        let (i, ack) = match self.verdict(hello, now) {
-            Ok(good) => good,
-            Err(refusal) => {
-                if let Some(ack) = refusal {
-                    halfway.answer(&ack);
-                }
-                return;
-            }
-        };
-        if let Some(socket) = halfway.answer(&ack) {
-            let path = &self.pairs[i].path;
-            let lane = Carrier::Tcp(StripedLane::new(socket, path.local(), path.remote(), ack.generation));
-            let why = self.why_far(i).map_or("answered".into(), |why| format!("answered; no shared memory: {why}"));
-            self.attach(i, lane, ack.generation, hello.received, &why);
-        }
-    }
-
-    /// Which pair gets a lane, and the answer to its HELLO; or the answer that refuses it, if it deserves one.
-    pub(crate) fn verdict(&mut self, hello: &Hello, now: Instant) -> Result<(usize, HelloAck), Option<HelloAck>> {
-        let mut ack = HelloAck { status: Status::Good, generation: 0, process: self.contact.process, received: 0 };
-        let i = match self.judge(hello, now) {
-            Ok(i) => i,
-            Err((status, generation)) => {
-                base::log!(Debug, "{:?} dialled {:?}: {status:?}", hello.source, hello.dest);
-                return Err(Some(HelloAck { status, generation, ..ack }));
-            }
-        };
-        let path = &self.pairs[i].path;
-        let own = path.offered_generation();
-        if !path.could_attach(own, hello.received) {
-            // Its lane, if it has one, stays: whoever this is has not shown to know better.
-            base::log!(Info, "{:?} claims to have received what was never sent: refused", hello.source);
-            return Err(None);
-        }
-        ack.generation = if older(hello.generation, own) { own } else { hello.generation };
-        ack.received = path.received();
-        Ok((i, ack))
-    }
-
-    /// Who may have a lane: the pair, or what to say instead.
-    fn judge(&mut self, hello: &Hello, now: Instant) -> Result<usize, (Status, u16)> {
-        let removed = self.admit(hello)?.removed;
-        let none = Err((Status::NoSuchProcess, 0));
-        let i = match self.find_pair(hello.dest, hello.source) {
-            Some(i) => i,
-            None if removed || self.is_over(hello.dest, hello.source) => return none,
-            None => self.make_pair(hello.dest, hello.source),
-        };
-        let pair = &mut self.pairs[i];
-        // One that has finalized may still come for our last acknowledgement.
-        if pair.gone == Some(Gone::Dead) || *pair.process.get_or_insert(hello.process) != hello.process {
-            return none;
-        }
-        let better = Err((Status::BetterConnection, pair.path.offered_generation().wrapping_sub(1)));
-        if let Some(lane) = &pair.lane
-            && !older(lane.generation, hello.generation)
-        {
-            return better;
-        }
-        if pair.local < pair.remote && pair.dial.greeted_within(OWN_DIAL_STANDS, now) {
-            return better;
-        }
-        Ok(i)
-    }
-
-    /// The group that one who comes asks for, if it is ours and it knows the cookie; or what to say instead.
-    pub(crate) fn admit(&self, hello: &Hello) -> Result<&Known, (Status, u16)> {
-        let none = Err((Status::NoSuchProcess, 0));
-        let Some(known) = self.groups.get(&hello.dest.incarnation) else { return none };
-        if known.group.rank != hello.dest.rank || self.closing && self.listeners.is_none() {
-            return none;
-        }
-        let differs = known.group.cookie.iter().zip(&hello.cookie).fold(0, |d, (a, b)| d | (a ^ b));
-        if differs != 0 {
-            base::log!(Info, "a connection with a wrong cookie was refused");
-            return Err((Status::BadCookie, 0));
-        }
-        Ok(known)
-    }
-
-    /// Whether there was a pair and it has ended.
-    fn is_over(&self, local: ProcId, remote: ProcId) -> bool {
-        let between = self.between.get(&(local.incarnation, remote.incarnation));
-        between.is_some_and(|b| b.over.contains_key(&remote.rank))
-    }
-
     // ---- those we go to
 
     fn start_dial(&mut self, i: usize, now: Instant) {
@@ -586,9 +374,4 @@ impl Core {
         lane.lane.cut();
         true
     }
-}
-
-fn most_halfway() -> usize {
-    let (open, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
-    (open / HALFWAY_PART).clamp(1, MAX_HALFWAY) as usize
 }

@@ -1,12 +1,12 @@
-//! All state of one process's end, and what the MPI face asks of it.
+//! All state of one process's end: groups, pairs and inter-communicators.
 //!
 //! Used under the node's lock. Invariant: `pairs` is indexed by the engine's peer numbers; a user buffer is in the
 //! table exactly as long as its operation is not over.
 
+use crate::arrivals::Knock;
 use crate::config::{Config, StartError};
-use crate::connect::Knock;
 use crate::local::Local;
-use crate::memory::{Buffers, Counted, Layout};
+use crate::memory::{Buffers, Counted};
 use crate::pair::Pair;
 use crate::ports::Extra;
 use crate::pull::Pull;
@@ -15,7 +15,7 @@ use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
 use base::ProcId;
 use base::ident::random;
-use engine::{ContextId, Ctx, Engine, Gone, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
+use engine::{ContextId, Ctx, Engine, Gone, OpId, Outcome, PeerId, Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -54,9 +54,9 @@ pub struct Core {
     pub(crate) local_processes: usize,
     /// Whether waiting may take a processor for itself.
     pub(crate) may_spin: bool,
-    forgotten: Vec<OpId>,
+    pub(crate) forgotten: Vec<OpId>,
     /// Receives from jobs with another representation, and their outcome once they are converted.
-    converting: Counted<Option<Outcome>>,
+    pub(crate) converting: Counted<Option<Outcome>>,
     /// What is being read from others' memory, and memory for that: for data, and for what one call reads.
     pub(crate) pulls: VecDeque<Pull>,
     pub(crate) pull_buffer: Vec<u8>,
@@ -360,72 +360,9 @@ impl Core {
         self.see_off_all();
     }
 
-    // ---- operations
-
     /// A closed inter-communicator has a slot that the engine knows nothing of: it answers "revoked".
     pub(crate) fn ctx(&self, inter: InterId) -> Ctx {
         self.inter(inter).map_or(Ctx(u32::MAX), |inter| inter.ctx)
-    }
-
-    pub fn isend(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
-        let ctx = self.ctx(inter);
-        let op = self.engine.next_op();
-        let size = data.bytes();
-        self.mem.insert(op, data);
-        self.engine.send(&self.mem, op, ctx, dest, tag, size, mode);
-        self.settle();
-        op
-    }
-
-    pub fn irecv(&mut self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
-        let ctx = self.ctx(inter);
-        let op = self.engine.next_op();
-        let capacity = self.make_room(op, data);
-        self.engine.recv(&mut self.mem, op, ctx, source, tag, capacity);
-        self.settle();
-        op
-    }
-
-    /// Makes the buffer of a receive known: how much it takes.
-    fn make_room(&mut self, op: OpId, data: Layout) -> u64 {
-        let capacity = data.bytes();
-        if data.converts() {
-            self.converting.insert(op.0, None);
-        }
-        self.mem.insert(op, data);
-        capacity
-    }
-
-    pub fn probe(&mut self, inter: InterId, source: Source, tag: Tag) -> Probe {
-        let ctx = self.ctx(inter);
-        let found = self.engine.probe(ctx, source, tag);
-        if found == Probe::None {
-            self.note_probe(inter, source);
-            // Looking may have given credit.
-            self.settle();
-        }
-        found
-    }
-
-    /// Takes the message that a probe would find out of matching, for [`Core::irecv_claimed`].
-    pub fn claim(&mut self, inter: InterId, source: Source, tag: Tag) -> Option<MessageId> {
-        let ctx = self.ctx(inter);
-        self.engine.claim(ctx, source, tag)
-    }
-
-    pub fn irecv_claimed(&mut self, message: MessageId, data: Layout) -> OpId {
-        let op = self.engine.next_op();
-        let capacity = self.make_room(op, data);
-        self.engine.recv_claimed(&mut self.mem, op, message, capacity);
-        self.settle();
-        op
-    }
-
-    /// Connects whoever could send what a probe looks for, since no operation stands for it.
-    pub fn watch_source(&mut self, inter: InterId, source: Source) {
-        for i in self.sources(inter, source) {
-            self.want(i);
-        }
     }
 
     /// The pairs that a source means.
@@ -435,121 +372,6 @@ impl Core {
             Source::Any => members.to_vec(),
             Source::Rank(r) => members.get(r as usize).copied().into_iter().collect(),
         }
-    }
-
-    /// The outcome, once; then the operation is over and its number forgotten.
-    pub fn test(&mut self, op: OpId) -> Option<Outcome> {
-        let mut outcome = self.engine.finish(op)?;
-        if !self.converting.is_empty() {
-            outcome = self.convert(op, outcome);
-            self.converting.remove(&op.0);
-        }
-        self.mem.remove(op);
-        Some(outcome)
-    }
-
-    /// Runs of partitions of a partitioned send are ready: see [`Engine::ready`].
-    #[must_use]
-    pub fn ready(&mut self, op: OpId, runs: &[(u32, u32)]) -> bool {
-        let fine = self.engine.ready(&self.mem, op, runs);
-        self.settle();
-        fine
-    }
-
-    /// Whether no partition of a partitioned send is still to be marked.
-    pub fn all_ready(&self, op: OpId) -> bool {
-        self.engine.all_ready(op)
-    }
-
-    /// Whether these packed bytes are in the buffer of a receive, or it is over. What is converted comes as a whole.
-    pub fn has_arrived(&self, op: OpId, offset: u64, len: u64) -> bool {
-        if self.converting.contains_key(&op.0) {
-            self.has_outcome(op)
-        } else {
-            self.engine.has_arrived(op, offset, len)
-        }
-    }
-
-    /// Whether an operation goes on, asked for or not.
-    pub fn pending(&self, op: OpId) -> bool {
-        self.engine.pending(op)
-    }
-
-    /// The outcome, left in place.
-    pub fn peek(&mut self, op: OpId) -> Option<Outcome> {
-        let outcome = self.engine.outcome(op)?;
-        Some(if self.converting.is_empty() { outcome } else { self.convert(op, outcome) })
-    }
-
-    pub fn has_outcome(&self, op: OpId) -> bool {
-        self.engine.outcome(op).is_some()
-    }
-
-    /// Converts what a receive got from a job with another representation, the first time that somebody sees the
-    /// outcome: it tells of bytes as they are here.
-    fn convert(&mut self, op: OpId, outcome: Outcome) -> Outcome {
-        let Some(converted) = self.converting.get_mut(&op.0) else { return outcome };
-        *converted.get_or_insert_with(|| {
-            let (Outcome::Received(mut e) | Outcome::Truncated(mut e)) = outcome else { return outcome };
-            let Some(done) = self.mem.get(op.0).and_then(|layout| layout.convert(e.size)) else { return outcome };
-            e.size = done.bytes;
-            match outcome {
-                Outcome::Truncated(_) => Outcome::Truncated(e),
-                _ if done.fits => Outcome::Received(e),
-                _ => Outcome::OutOfRange(e),
-            }
-        })
-    }
-
-    pub fn forget(&mut self, op: OpId) {
-        // What has to be converted is asked for its outcome all the same.
-        if !self.converting.contains_key(&op.0) {
-            self.engine.forget(op);
-        }
-        self.forgotten.push(op);
-        self.sweep();
-    }
-
-    /// Takes back a receive that has no message yet: then its outcome says so.
-    pub fn cancel(&mut self, op: OpId) -> bool {
-        self.engine.cancel_recv(op)
-    }
-
-    /// Finalize: nobody will ask for anything any more. Receives without a message are taken back; what is matched, or
-    /// sent and may still be matched, goes on to its end.
-    pub(crate) fn forget_all(&mut self) {
-        let mut ops = self.engine.going_on();
-        ops.extend(self.converting.keys().map(|op| OpId(*op)).filter(|op| self.has_outcome(*op)));
-        for op in ops {
-            self.cancel(op);
-            if !self.forgotten.contains(&op) {
-                self.forget(op);
-            }
-        }
-    }
-
-    /// Lets go of the buffers of forgotten operations that are over.
-    pub(crate) fn sweep(&mut self) {
-        if !self.converting.is_empty() {
-            let converting = &self.converting;
-            let ops: Vec<_> = self.forgotten.iter().filter(|op| converting.contains_key(&op.0)).copied().collect();
-            for op in ops {
-                self.test(op);
-            }
-        }
-        let (engine, mem) = (&self.engine, &mut self.mem);
-        self.forgotten.retain(|op| {
-            let pending = engine.pending(*op);
-            if !pending {
-                mem.remove(*op);
-            }
-            pending
-        });
-    }
-
-    /// Operations that go on though nobody will ask for them.
-    pub(crate) fn forgotten(&self) -> usize {
-        self.forgotten.len()
     }
 
     // ---- watching

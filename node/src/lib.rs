@@ -2,11 +2,12 @@
 //! moves them while the program computes. The MPI face uses this room and no other below it; nothing here knows
 //! MPI. All state sits in one [`Core`] behind one lock, which is never held across a sleep.
 //!
-//! `core` is what is asked of it, `ports` what strangers may come to, `round` how data moves, `connect` how lanes come about and how deaths are noticed, `reach`
-//! where processes are dialled, `near` and `local` the same for shared memory,
-//! `leave` how pairs end, `wait` how a caller blocks, `thread` what runs outside of calls, `convert` what is done to data
-//! of machines that lay it out otherwise.
+//! `core` is all its state, `operations` what is asked of it for a message, `ports` what strangers may come to, `round` how
+//! data moves, `connect` how lanes come about and how deaths are noticed, `arrivals` who comes, `reach` where processes are
+//! dialled, `near` and `local` the same for shared memory, `leave` how pairs end, `wait` how a caller blocks, `thread` what
+//! runs outside of calls, `convert` what is done to data of machines that lay it out otherwise.
 
+mod arrivals;
 mod carrier;
 mod config;
 mod connect;
@@ -20,6 +21,7 @@ mod local;
 mod memory;
 mod near;
 mod node;
+mod operations;
 mod pair;
 mod ports;
 mod pull;

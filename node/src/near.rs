@@ -3,8 +3,8 @@
 //! Part of the core, beside `connect`. Invariant: that nobody opens means that a process is gone only where it had a door,
 //! or there is no TCP to ask: others may only use no shared memory.
 
+use crate::arrivals::Knock;
 use crate::carrier::Carrier;
-use crate::connect::Knock;
 use crate::core::Core;
 use crate::local::bit_of;
 use crate::pair::Dial;
