@@ -176,10 +176,11 @@ impl Scene {
     /// Kills every process of the scene whose command line has `word` in it, and waits until they are gone.
     #[track_caller]
     pub fn kill(&self, word: &str) {
+        // All of them: a launcher kills the others of a job in which one was killed.
+        self.leavings.borrow_mut().extend(self.processes("").into_iter().flat_map(leavings));
         let gone = wait_until(Duration::from_secs(10), || {
             let found = self.processes(word);
             for pid in &found {
-                self.leavings.borrow_mut().extend(leavings(*pid));
                 // It may have ended by itself meanwhile.
                 let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
             }
