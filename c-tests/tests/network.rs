@@ -107,11 +107,16 @@ fn one_of_two_protocols_is_a_black_hole_ompi_6960() {
     }
 }
 
+/// Some pairs of which each takes a list of interfaces: LAM's mpirun takes no comma in a variable's value, and says so.
+fn pairs_that_take_lists() -> impl Iterator<Item = (&'static Mpi, &'static Mpi)> {
+    Mpi::couples().filter(|(a, b)| [a, b].iter().all(|mpi| mpi.name != "lam")).step_by(2)
+}
+
 /// `docker0` has the same address on both hosts, and behind it, at the very port, another job of ours listens.
 #[test]
 fn docker0_chosen_ompi_6377() {
     let Some(hosts) = or_skip(TwoHosts::misled()) else { return };
-    for pair in Mpi::couples().step_by(2) {
+    for pair in pairs_that_take_lists() {
         let scene = Scene::new(format!("docker0 with another job behind it, {} and {}", pair.0.name, pair.1.name));
         let start = |host: usize, mpi, range: &str, names: [&str; 2]| {
             let launch = Launch::new(mpi, 1, "reach", &[names[0], names[1], ["0", "1"][host], "0", "waits", "tests"]);
@@ -207,7 +212,7 @@ fn interfaces_are_chosen_ompi_6240() {
         ["live0", "10.77.31.1,10.77.31.2,lo", "10.77.0.0/16,docker0", "!docker0,!dead0", "all,!172.16.0.0/12,!eth7"]
     {
         let Some(hosts) = or_skip(TwoHosts::misled()) else { return };
-        let pair = Mpi::couples().next().expect("a pair");
+        let Some(pair) = pairs_that_take_lists().next() else { return println!("SKIPPED: no pair takes lists") };
         let scene = Scene::new(format!("MPI_CONNECT_IFACE={choice}, {} and {}", pair.0.name, pair.1.name));
         let start = |host: usize, mpi, names: [&str; 2]| {
             // Each names its own address.
