@@ -1,10 +1,12 @@
 //! The command as a user runs it, with the launchers of this machine where they are there.
 
+mod kit;
+
+use kit::{ended, good, text};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::{env, fs};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_mpi-connect");
 /// What a rank tells: its variables, and whether its parent (the launcher or its proxy) is preloaded into.
 const RANK: &str = "echo \"rank P=$LD_PRELOAD L=$MPI_CONNECT_LOG I=$MPI_CONNECT_IFACE parent=$(grep -c LD_PRELOAD= \
                     /proc/$PPID/environ)\"";
@@ -32,36 +34,15 @@ impl Drop for Folder {
     }
 }
 
+/// Sees to what the launchers need.
 fn command(args: &[&str]) -> Command {
-    let mut c = Command::new(PROGRAM);
-    for (name, _) in env::vars_os() {
-        if name.to_string_lossy().starts_with("MPI_CONNECT_") {
-            c.env_remove(name);
-        }
-    }
-    c.args(args).env("MPI_CONNECT_LIB", library()).env_remove("LD_PRELOAD");
+    let mut c = kit::command(args);
+    c.env("MPI_CONNECT_LIB", library()).env_remove("LD_PRELOAD");
     // Open MPI refuses root otherwise.
     for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
         c.env(name, "1");
     }
     c
-}
-
-fn text(o: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&o.stdout), String::from_utf8_lossy(&o.stderr))
-}
-
-/// Its output, if it ended well.
-fn good(mut c: Command) -> String {
-    let o = c.output().unwrap();
-    assert!(o.status.success(), "{c:?}: {}", text(&o));
-    String::from_utf8(o.stdout).unwrap()
-}
-
-/// Its exit code and all it said.
-fn bad(mut c: Command) -> (i32, String) {
-    let o = c.output().unwrap();
-    (o.status.code().unwrap(), text(&o))
 }
 
 fn is_here(word: &str) -> bool {
@@ -140,7 +121,7 @@ fn an_mpi_library_goes_behind_ours() {
     let c = command(&["run", "--print", "--mpi-library", "/proc/self/exe", "sh"]);
     let out = good(c);
     assert!(out.starts_with(&format!("env LD_PRELOAD={}:/", library())), "{out}");
-    assert_eq!(bad(command(&["run", "--mpi-library", "/nowhere.so", "sh"])).0, 2);
+    assert_eq!(ended(command(&["run", "--mpi-library", "/nowhere.so", "sh"])).0, 2);
 }
 
 #[test]
@@ -153,20 +134,20 @@ fn the_two_dashes_may_be_missing_and_later_ones_stay() {
 
 #[test]
 fn no_program_wrong_program() {
-    let (code, said) = bad(command(&["run"]));
+    let (code, said) = ended(command(&["run"]));
     assert!(code == 2 && said.contains("COMMAND"), "{code} {said}");
-    assert_eq!(bad(command(&["run", "--"])).0, 2);
-    assert_eq!(bad(command(&["run", "--unknown", "sh"])).0, 2);
-    assert_eq!(bad(command(&["run", "--log", "loud", "sh"])).0, 2);
-    let (code, said) = bad(command(&["run", "--", "no-such-launcher", "-n", "2"]));
+    assert_eq!(ended(command(&["run", "--"])).0, 2);
+    assert_eq!(ended(command(&["run", "--unknown", "sh"])).0, 2);
+    assert_eq!(ended(command(&["run", "--log", "loud", "sh"])).0, 2);
+    let (code, said) = ended(command(&["run", "--", "no-such-launcher", "-n", "2"]));
     assert!(code == 127 && said.contains("no-such-launcher"), "{code} {said}");
-    assert_eq!(bad(command(&["run", "--", "./no/such"])).0, 127);
-    assert_eq!(bad(command(&["run", "--", "/etc/passwd"])).0, 126);
+    assert_eq!(ended(command(&["run", "--", "./no/such"])).0, 127);
+    assert_eq!(ended(command(&["run", "--", "/etc/passwd"])).0, 126);
 }
 
 #[test]
 fn the_launchers_exit_status_is_ours() {
-    assert_eq!(bad(command(&["run", "--", "sh", "-c", "exit 7"])).0, 7);
+    assert_eq!(ended(command(&["run", "--", "sh", "-c", "exit 7"])).0, 7);
     let status = command(&["run", "--", "sh", "-c", "kill -TERM $$"]).status().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
 }
@@ -175,7 +156,7 @@ fn the_launchers_exit_status_is_ours() {
 fn the_library_has_to_be_there() {
     let mut c = command(&["run", "--", "sh"]);
     c.env("MPI_CONNECT_LIB", "/nowhere.so");
-    let (code, said) = bad(c);
+    let (code, said) = ended(c);
     assert!(code == 1 && said.contains("/nowhere.so"), "{code} {said}");
 }
 
@@ -187,12 +168,12 @@ fn naming_urls_are_checked_and_made_absolute() {
     c.current_dir(&here);
     assert!(good(c).contains(&format!("MPI_CONNECT_NAMING=file:{}/names ", here.display())));
     for url in ["etcd://host:1", "names"] {
-        let (code, said) = bad(command(&["run", "--naming", url, "--", "sh"]));
+        let (code, said) = ended(command(&["run", "--naming", url, "--", "sh"]));
         assert!(code == 2 && said.contains("file:DIR"), "{code} {said}");
     }
     let mut c = command(&["run", "--", "sh"]);
     c.env("MPI_CONNECT_NAMING", "etcd://host");
-    assert_eq!(bad(c).0, 2);
+    assert_eq!(ended(c).0, 2);
 }
 
 fn record(name: &str) -> naming::Record {
@@ -216,14 +197,14 @@ fn names_are_listed() {
         (&json[0]["name"], &json[0]["state"], &json[0]["ranks"]),
         (&"sea ice".into(), &"live".into(), &3.into())
     );
-    assert_eq!(bad(command(&["names", "--naming", "file:/etc/passwd"])).0, 1);
-    assert_eq!(bad(command(&["names", "--naming", "tcp://127.0.0.1:1"])).0, 1);
+    assert_eq!(ended(command(&["names", "--naming", "file:/etc/passwd"])).0, 1);
+    assert_eq!(ended(command(&["names", "--naming", "tcp://127.0.0.1:1"])).0, 1);
 }
 
 fn doctor(dir: &Path, vars: &[(&str, &str)]) -> (i32, String) {
     let mut c = command(&["doctor"]);
     c.env("MPI_CONNECT_NAMING", format!("file:{}", dir.display())).envs(vars.iter().copied());
-    bad(c)
+    ended(c)
 }
 
 #[test]
@@ -281,7 +262,7 @@ fn doctor_of_what_is_no_program() {
     let doctor = |name: &str| {
         let mut c = command(&["doctor", name]);
         c.env("MPI_CONNECT_NAMING", format!("file:{}", dir.0.display())).current_dir(&dir.0);
-        bad(c)
+        ended(c)
     };
     let (code, said) = doctor("/etc/passwd");
     assert!(code == 1 && said.contains("no program") && !said.contains("what that starts"), "{said}");

@@ -1,39 +1,22 @@
 //! The naming server as a user runs it, and what shows its names.
 
+mod kit;
+
+use kit::{PROGRAM, command, ended};
 use naming::{Claim, Record};
 use serde_json::Value;
 use std::env;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_mpi-connect");
 const LIMIT: Duration = Duration::from_secs(20);
 
-fn command(args: &[&str]) -> Command {
-    let mut c = Command::new(PROGRAM);
-    for (name, _) in env::vars_os() {
-        if name.to_string_lossy().starts_with("MPI_CONNECT_") {
-            c.env_remove(name);
-        }
-    }
-    c.args(args).stdin(Stdio::null());
-    c
-}
-
-/// Its exit code and all it said.
-fn ended(mut c: Command) -> (i32, String) {
-    let Output { status, stdout, stderr } = c.output().unwrap();
-    (status.code().unwrap(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
-}
-
-/// What it printed, if it ended well.
+/// Its output, if it ends well.
 fn good(args: &[&str]) -> String {
-    let o = command(args).output().unwrap();
-    assert!(o.status.success(), "{args:?}: {}", String::from_utf8_lossy(&o.stderr));
-    String::from_utf8(o.stdout).unwrap()
+    kit::good(command(args))
 }
 
 /// A command that goes on, and its lines.
@@ -44,7 +27,7 @@ struct Running {
 
 impl Running {
     fn start(args: &[&str]) -> Running {
-        let mut child = command(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command(args).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let (give, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
         spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| give.send(line)));

@@ -7,32 +7,12 @@ Rank r talks to rank r of the other job. SIDE is 0 or 1: who sends first.
 
 import sys
 
-import mpi4py
+import kit
 import numpy as np
+from kit import fails, same, world
 from mpi4py import MPI
 
 import mpi_connect
-
-checks = 0
-failures = 0
-
-
-def same(got, want, what):
-    global checks, failures
-    checks += 1
-    if got != want:
-        failures += 1
-        print(f"FAIL {mine} rank {world.rank}: {what} is {got!r}, not {want!r}", flush=True)
-
-
-def fails(error_class, call, *args, **kwargs):
-    """The call must raise this class."""
-    try:
-        call(*args, **kwargs)
-    except MPI.Exception as e:
-        same(e.Get_error_class(), error_class, call.__name__)
-    else:
-        same("nothing", error_class, call.__name__)
 
 
 def values(seed, n):
@@ -198,7 +178,7 @@ def objects():
 
 
 mine, theirs, side, kind = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-world = MPI.COMM_WORLD
+kit.label = mine
 peer = world.rank
 
 with mpi_connect.register(mine, world) as name:
@@ -214,7 +194,4 @@ for section in [blocking, nonblocking, probes, exchange, errors] + [objects] * (
 other.Free()
 same(other == MPI.COMM_NULL, True, "freed")
 
-checks, failures = world.reduce(checks) or 0, world.reduce(failures) or 0
-if world.rank == 0:
-    print(f"DONE {mine} checks {checks} failures {failures}", flush=True)
-sys.exit(bool(failures))
+kit.end()

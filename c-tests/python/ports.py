@@ -8,28 +8,10 @@ import socket
 import sys
 import time
 
+import kit
 import numpy as np
+from kit import fails, same, world
 from mpi4py import MPI
-
-checks = 0
-failures = 0
-
-
-def same(got, want, what):
-    global checks, failures
-    checks += 1
-    if got != want:
-        failures += 1
-        print(f"FAIL {role} rank {world.rank}: {what} is {got!r}, not {want!r}", flush=True)
-
-
-def fails(error_class, call, *args):
-    try:
-        call(*args)
-    except MPI.Exception as e:
-        same(e.Get_error_class(), error_class, call.__name__)
-    else:
-        same("nothing", error_class, call.__name__)
 
 
 def looked_up(name):
@@ -84,7 +66,7 @@ def joined():
 
 role, service = sys.argv[1:3]
 other = "client" if role == "server" else "server"
-world = MPI.COMM_WORLD
+kit.label = role
 world.Set_errhandler(MPI.ERRORS_RETURN)
 
 port = None
@@ -111,7 +93,4 @@ if world.rank == 0:
         MPI.Close_port(port)
     joined()
 
-checks, failures = world.reduce(checks) or 0, world.reduce(failures) or 0
-if world.rank == 0:
-    print(f"DONE {role} checks {checks} failures {failures}", flush=True)
-sys.exit(bool(failures))
+kit.end()

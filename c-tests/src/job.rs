@@ -44,12 +44,7 @@ impl<'a> Launch<'a> {
             mpi: Some(mpi),
             ranks,
             library,
-            program,
-            arguments: arguments.iter().map(|s| s.to_string()).collect(),
-            environment: Vec::new(),
-            prefix: Vec::new(),
-            preload: None,
-            stranger: false,
+            ..Launch::alone(&program, arguments)
         }
     }
 
@@ -67,6 +62,18 @@ impl<'a> Launch<'a> {
             preload: None,
             stranger: false,
         }
+    }
+
+    /// A command of several words that this MPI's launcher does not start: within the MPI's session, with what its ranks need
+    /// in their environment.
+    pub fn unlaunched(mpi: &Mpi, words: &[&str]) -> Launch<'a> {
+        let session = mpi.session();
+        let all: Vec<_> = session.iter().map(String::as_str).chain(words.iter().copied()).collect();
+        Launch::alone(all[0].as_ref(), &all[1..]).envs(&mpi.environment())
+    }
+
+    pub fn envs<V: AsRef<str>>(self, settings: &[(&str, V)]) -> Self {
+        settings.iter().fold(self, |launch, (name, value)| launch.env(name, value.as_ref()))
     }
 
     pub fn env(mut self, name: &str, value: &str) -> Self {

@@ -87,6 +87,13 @@ impl TwoHosts {
         Ok(hosts)
     }
 
+    /// Like [`TwoHosts::linked`], and one of them lets nobody in.
+    pub fn one_way(closed: usize, verdict: Verdict) -> Result<TwoHosts, String> {
+        let hosts = TwoHosts::linked()?;
+        hosts.firewall(closed, "", verdict)?;
+        Ok(hosts)
+    }
+
     /// Beside the link that works, each has two that mislead, both listed first:
     /// - `docker0` with the same address on both sides, so that dialling it reaches oneself;
     /// - `dead0` with different addresses of one subnet, where what is sent vanishes.

@@ -69,7 +69,7 @@ fn outcome<'a>(jobs: impl Iterator<Item = (&'static str, &'a mut Job)>) -> Outco
     for (who, job) in jobs {
         let printed = job.printed();
         let done = printed.lines().find_map(|l| l.strip_prefix("DONE "));
-        let step = printed.lines().rev().find_map(|l| l.strip_prefix("STEP 0 ")).unwrap_or("MPI_Init").to_owned();
+        let step = last_step(&printed);
         match job.poll() {
             None => hung.push((who, step)),
             Some(status) => match done {
@@ -89,6 +89,11 @@ fn outcome<'a>(jobs: impl Iterator<Item = (&'static str, &'a mut Job)>) -> Outco
         }
     }
     if hung.is_empty() { Outcome::Passed(checks) } else { Outcome::Hung(hung) }
+}
+
+/// What rank 0 was about to do last.
+fn last_step(printed: &str) -> String {
+    printed.lines().rev().find_map(|l| l.strip_prefix("STEP 0 ")).unwrap_or("MPI_Init").to_owned()
 }
 
 /// What was said of the first thing that went wrong.
@@ -155,10 +160,9 @@ pub fn try_helped(help: &Help, limit: Duration) -> Outcome {
     let mpi = Mpi::by_name(help.mpi).expect("an MPI of the table");
     let scene = Scene::new(format!("ports of {}, {}", help.mpi, help.what));
     let program = compile(mpi, "ports", Library::None);
-    let session = mpi.session();
     let command = |role, ranks, others| {
         let options: Vec<_> = help.options.iter().map(|o| o.to_string()).collect();
-        let words = mpi.launcher(&[], &options, ranks).split_off(session.len());
+        let words = mpi.launcher(&[], &options, ranks).split_off(mpi.session().len());
         let place = scene.path("port");
         format!("{} {} {role} file:{} {ROUNDS} {others}", words.join(" "), program.display(), place.display())
     };
@@ -169,20 +173,13 @@ pub fn try_helped(help: &Help, limit: Duration) -> Outcome {
         "export PATH=$PATH:{}; cd {folder}; {start}{server} & s=$!; {client} & c=$!; wait $s $c; kill $helper; wait",
         mpi.folder().map_or(String::new(), |f| f.join("bin").display().to_string()),
     );
-    let mut words = session;
-    words.extend(["/bin/bash".into(), "-c".into(), script]);
-    let rest: Vec<_> = words[1..].iter().map(String::as_str).collect();
-    let mut launch = Launch::alone(words[0].as_ref(), &rest);
-    for (name, value) in mpi.environment() {
-        launch = launch.env(name, &value);
-    }
-    launch = help.settings.iter().fold(launch, |l, (name, value)| l.env(name, value));
-    let mut job = scene.start(launch);
+    let launch = Launch::unlaunched(mpi, &["/bin/bash", "-c", &script]);
+    let mut job = scene.start(launch.envs(help.settings));
     let ended = crate::wait_until(limit, || job.poll().is_some());
     let printed = job.printed();
     let done = |who: &str| printed.lines().find(|l| l.starts_with(&format!("DONE {who} ")));
     let checks = |line: &str| line.split_whitespace().nth(3).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-    let step = printed.lines().rev().find_map(|l| l.strip_prefix("STEP 0 ")).unwrap_or("MPI_Init").to_owned();
+    let step = last_step(&printed);
     match ["server", "client"].map(done) {
         [Some(a), Some(b)] if a.ends_with(" failures 0") && b.ends_with(" failures 0") => {
             Outcome::Passed(checks(a) + checks(b))

@@ -35,7 +35,7 @@ fn title(case: &str, (a, b): &Couple) -> String {
 fn start(scene: &Scene, case: &str, ranks: usize, (a, b): Couple, settings: &[(&str, &str)]) -> [Job; 2] {
     let start = |mpi, names: [&str; 2], side| {
         let launch = Launch::new(mpi, ranks, "edges", &[case, names[0], names[1], side]);
-        scene.start(settings.iter().fold(launch, |l, (name, value)| l.env(name, value)))
+        scene.start(launch.envs(settings))
     };
     [start(a, ["air", "ocean"], "0"), start(b, ["ocean", "air"], "1")]
 }

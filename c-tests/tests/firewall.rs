@@ -38,7 +38,7 @@ fn one_way(sender: usize) {
         format!("one side may dial, {who} speaks first; how long the other takes, in ms"),
     );
     for (verdict, pair) in Verdict::ALL.into_iter().zip(pairs().collect::<Vec<_>>().into_iter().cycle()) {
-        let Some(hosts) = or_skip(TwoHosts::linked().and_then(|h| h.firewall(0, "", verdict).map(|()| h))) else {
+        let Some(hosts) = or_skip(TwoHosts::one_way(0, verdict)) else {
             return figure.line("SKIPPED: no network namespaces, or no firewall in them");
         };
         let scene = Scene::new(format!("{who} speaks first, {verdict:?}, {} and {}", pair.0.name, pair.1.name));
@@ -63,7 +63,7 @@ fn finalize_right_after_a_send_by_the_side_that_may_not_dial() {
     for (verdict, pair) in
         [Verdict::Drop, Verdict::Reset].into_iter().zip(pairs().collect::<Vec<_>>().into_iter().cycle())
     {
-        let Some(hosts) = or_skip(TwoHosts::linked().and_then(|h| h.firewall(0, "", verdict).map(|()| h))) else {
+        let Some(hosts) = or_skip(TwoHosts::one_way(0, verdict)) else {
             return;
         };
         let scene = Scene::new(format!("finalize after a send, {verdict:?}, {} and {}", pair.0.name, pair.1.name));
@@ -169,7 +169,7 @@ fn the_death_of_a_job_is_noticed() {
     // Each with hosts of its own.
     let mut cases = Vec::new();
     for (verdict, victim) in [(Verdict::Drop, 1), (Verdict::Drop, 0), (Verdict::Reset, 0)] {
-        let Some(hosts) = or_skip(TwoHosts::linked().and_then(|h| h.firewall(0, "", verdict).map(|()| h))) else {
+        let Some(hosts) = or_skip(TwoHosts::one_way(0, verdict)) else {
             return figure.line("SKIPPED: no network namespaces, or no firewall in them");
         };
         cases.push((verdict, victim, hosts));

@@ -14,7 +14,7 @@ fn sides_with(program: &str, sections: &[&str], (server, client): (&Mpi, &Mpi), 
     let scene = Scene::new(format!("{}: server {}, client {}", sections.join(" "), server.name, client.name));
     let start = |mpi, role| {
         let launch = Launch::new(mpi, 2, program, &[&[role], sections].concat());
-        scene.start(settings.iter().fold(launch, |l, (name, value)| l.env(name, value)))
+        scene.start(launch.envs(settings))
     };
     let done = scene.pass([start(server, "server"), start(client, "client")], LIMIT);
     done.iter().map(|d| d.checks()).sum()

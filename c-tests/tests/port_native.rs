@@ -10,8 +10,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 fn says(mpi: &Mpi, library: Library, arguments: &[&str], settings: &[(&str, &str)]) -> Vec<String> {
     let scene = Scene::new(format!("ports of {} itself, {library:?} {settings:?}", mpi.name));
     let program = compile(mpi, "port_native", Library::None);
-    let launch = Launch::of(mpi, 1, program, library, arguments);
-    let launch = settings.iter().fold(launch, |l, (name, value)| l.env(name, value));
+    let launch = Launch::of(mpi, 1, program, library, arguments).envs(settings);
     let [done] = scene.wait([scene.start(launch)], LIMIT);
     done.stdout.lines().filter(|l| !l.starts_with("DONE")).map(str::to_owned).collect()
 }

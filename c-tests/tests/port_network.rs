@@ -11,10 +11,8 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// The server on host 0, the client on host 1, each with these settings.
 fn meet(scene: &Scene, hosts: &TwoHosts, (server, client): (&Mpi, &Mpi), settings: &[(&str, &str)]) -> f64 {
     let mut host = 0..2;
-    let jobs = ports::pair(scene, server, client, By::File, Library::Preloaded).map(|launch| {
-        let launch = settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
-        scene.start(launch.within(&hosts.on(host.next().expect("two"))))
-    });
+    let jobs = ports::pair(scene, server, client, By::File, Library::Preloaded)
+        .map(|launch| scene.start(launch.envs(settings).within(&hosts.on(host.next().expect("two")))));
     scene.pass(jobs, LIMIT)[1].took.as_secs_f64()
 }
 
@@ -39,8 +37,7 @@ fn one_side_lets_nobody_in() {
     let mut pairs = Mpi::couples().step_by(2).collect::<Vec<_>>().into_iter().cycle();
     for (closed, who) in [(0, "the server"), (1, "the client")] {
         for (verdict, pair) in Verdict::ALL.into_iter().zip(&mut pairs) {
-            let Some(hosts) = or_skip(TwoHosts::linked().and_then(|h| h.firewall(closed, "", verdict).map(|()| h)))
-            else {
+            let Some(hosts) = or_skip(TwoHosts::one_way(closed, verdict)) else {
                 return figure.line("SKIPPED: no network namespaces, or no firewall in them");
             };
             let scene = Scene::new(format!("{who} lets nobody in, {verdict:?}, {} and {}", pair.0.name, pair.1.name));
@@ -54,7 +51,7 @@ fn one_side_lets_nobody_in() {
 #[test]
 fn one_side_lets_nobody_in_and_a_server_keeps_the_names() {
     for pair in Mpi::couples().step_by(2) {
-        let Some(hosts) = or_skip(TwoHosts::linked().and_then(|h| h.firewall(0, "", Verdict::Drop).map(|()| h))) else {
+        let Some(hosts) = or_skip(TwoHosts::one_way(0, Verdict::Drop)) else {
             return;
         };
         let scene =

@@ -98,11 +98,7 @@ fn without_mpirun_ompi_2375() {
         let place = format!("file:{}", scene.path("port").display());
         let start = |mpi: &Mpi, role| {
             let program = compile(mpi, "ports", Library::None).display().to_string();
-            let mut words = mpi.session();
-            words.extend([program.as_str(), role, &place, "3", "1"].map(String::from));
-            let rest: Vec<_> = words[1..].iter().map(String::as_str).collect();
-            let launch = Launch::alone(words[0].as_ref(), &rest);
-            let launch = mpi.environment().iter().fold(launch, |l, (name, value)| l.env(name, value));
+            let launch = Launch::unlaunched(mpi, &[&program, role, &place, "3", "1"]);
             scene.start(launch.env("LD_PRELOAD", &library().display().to_string()))
         };
         scene.pass([start(server, "server"), start(client, "client")], LIMIT);

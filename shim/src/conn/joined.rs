@@ -8,7 +8,7 @@ use crate::inter::{Inter, Remote};
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
 use engine::setup::{Agreement, MAX_RECORDS, Party};
-use node::{Contact, ContextId, Node, Proofs, RemoteGroup, Representation};
+use node::{Contact, ContextId, Core, Node, PathRef, Proofs, RemoteGroup, Representation};
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -33,6 +33,13 @@ pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), F
         return Err(Failure::new(Class::Comm, "a process is in both jobs: a job cannot be joined to itself"));
     }
     Ok(())
+}
+
+/// Lets the core know who it is that a path leads to, among the members of a party. Records that cannot be read say nothing.
+pub fn introduce(core: &mut Core, path: PathRef, party: &Party) {
+    if let Ok(members) = contacts(&party.records, party.size) {
+        core.introduce(path, &members);
+    }
 }
 
 /// What the leader tells the others: the agreement, and at which addresses one gets through to the other side.

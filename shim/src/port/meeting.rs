@@ -232,11 +232,8 @@ fn connect(
     };
     match talk.until(node, "whoever accepts", offer, Some(Instant::now() + timeout), ask_to_be_dialled)? {
         Round::Agreed(agreement) => {
-            let remote = &agreement.remote;
-            joined::check(remote, is_ours)?;
-            if let Ok(contacts) = joined::contacts(&remote.records, remote.size) {
-                node.with(|core| core.introduce(path, &contacts));
-            }
+            joined::check(&agreement.remote, is_ours)?;
+            node.with(|core| joined::introduce(core, path, &agreement.remote));
             Ok(agreement)
         }
         Round::Gone => fail(format!("nobody has port {name} open any more (asked at {places:?})")),

@@ -15,7 +15,7 @@ pub mod publish;
 pub use meeting::{Side, meet};
 
 use crate::abi;
-use crate::conn::joined::contacts;
+use crate::conn::joined;
 use crate::entry::init::watch_finalize;
 use crate::entry::node;
 use crate::error::{Class, Failure};
@@ -188,9 +188,7 @@ impl Caller {
     fn is_ready(&mut self, core: &mut Core) -> bool {
         let Some(party) = self.negotiation.offered().filter(|_| core.is_connected(self.path)) else { return false };
         let known = self.known.get_or_insert_with(|| {
-            if let Ok(contacts) = contacts(&party.records, party.size) {
-                core.introduce(self.path, &contacts);
-            }
+            joined::introduce(core, self.path, party);
             Instant::now()
         });
         !core.is_asking(self.path) || known.elapsed() > KNOWING

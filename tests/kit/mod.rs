@@ -1,0 +1,35 @@
+//! The command as the tests run it.
+
+use std::env;
+use std::process::{Command, Output};
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_mpi-connect");
+
+/// With none of our variables but those that a test sets.
+pub fn command(args: &[&str]) -> Command {
+    let mut c = Command::new(PROGRAM);
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("MPI_CONNECT_") {
+            c.env_remove(name);
+        }
+    }
+    c.args(args);
+    c
+}
+
+pub fn text(o: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&o.stdout), String::from_utf8_lossy(&o.stderr))
+}
+
+/// Its output, if it ended well.
+pub fn good(mut c: Command) -> String {
+    let o = c.output().unwrap();
+    assert!(o.status.success(), "{c:?}: {}", text(&o));
+    String::from_utf8(o.stdout).unwrap()
+}
+
+/// Its exit code and all it said.
+pub fn ended(mut c: Command) -> (i32, String) {
+    let o = c.output().unwrap();
+    (o.status.code().unwrap(), text(&o))
+}
