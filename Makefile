@@ -3,18 +3,22 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
-# Which MPI each half of the demo runs under: mpich4 mpich5 mpich5-abi openmpi4 openmpi5 impi impi-abi lam.
-LEFT ?= openmpi4
-RIGHT ?= mpich4
+# Which MPI each half of the demo runs under: openmpi and mpich are those on the PATH, Debian's if there is none; or one of
+# mpich4 mpich5 mpich5-abi openmpi4 openmpi5 impi impi-abi lam.
+LEFT ?= openmpi
+RIGHT ?= mpich
 
-RELEASE := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/release
+TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+RELEASE := $(TARGET)/release
 HEADERS := include/mpi_connect.h include/mpif_connect.h include/mpi_connect.f90 include/mpi_connect_f08.f90
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 # How long `make soak` goes on, in minutes.
 MINUTES ?= 30
+# How many sequences of system tests are beside each other.
+SEQUENCES ?= 2
 
-.PHONY: all headers demo test soak bench ports-table pure system figures check deny install provision tsan clean
+.PHONY: all headers demo test test-all built tests-built soak bench ports-table pure system figures check deny install uninstall provision packages test-packages tsan clean
 
 # The headers and docs/coverage.md are committed; `make headers` writes them, `make check` compares them with the source.
 all: $(HEADERS)
@@ -33,14 +37,36 @@ headers:
 provision:
 	@scripts/provision
 
-demo: provision all
-	$(CARGO) run --release -q -p mpi-connect-demo -- $(LEFT) $(RIGHT)
+# The library is built meanwhile, quickly: what is installed is better optimised.
+demo:
+	@echo "building the library and the demo"; \
+	$(CARGO) build -q --profile quick -p mpi-connect-shim -p mpi-connect -p mpi-connect-demo & build=$$!; \
+	scripts/provision $(LEFT) $(RIGHT) || { kill $$build; exit 1; }; \
+	wait $$build && $(TARGET)/quick/plate $(LEFT) $(RIGHT)
 
-test: provision all
-	rm -rf target/figures
-	@passed=yes; for part in pure system figures; do \
-	    $(MAKE) --no-print-directory $$part || passed=no; \
-	done; [ $$passed = yes ]
+test: provision
+	@rm -rf target/figures; mkdir -p target/figures; passed=yes; \
+	parts=target/figures/02-parts.txt; echo "seconds of make test, part by part" >$$parts; \
+	for part in built pure system; do \
+	    since=$$(date +%s); $(MAKE) --no-print-directory $$part || passed=no; \
+	    echo "  $$part: $$(($$(date +%s) - since))" >>$$parts; \
+	    [ -x $(RELEASE)/mpi-connect ] || break; \
+	done; \
+	$(MAKE) --no-print-directory figures; [ $$passed = yes ]
+
+# Everything at full width, a round of what is random, and the packages: what `make test` leaves to it, its figures say.
+test-all:
+	MPI_CONNECT_TEST_WIDTH=all $(MAKE) test
+	$(MAKE) soak MINUTES=1
+	$(MAKE) test-packages
+
+# The library and the tests, at the same time.
+built:
+	@$(MAKE) --no-print-directory -j2 all tests-built
+
+tests-built:
+	$(CARGO) test -q --workspace --no-run
+	$(CARGO) test -q --workspace --test system --no-run
 
 # The tests that draw their cases at random, over and over with new seeds. Ends at the first failure, which says how to
 # repeat it.
@@ -59,13 +85,15 @@ bench: all
 ports-table: provision all
 	$(CARGO) run -q -p mpi-connect-c-tests --bin ports-table
 
-# The layers that need no MPI.
+# The layers that need no MPI. Always the whole workspace: with parts of it, cargo builds what they share anew.
 pure:
-	$(CARGO) test -q --no-fail-fast --workspace --exclude mpi-connect-c-tests --exclude mpi-connect-demo
+	$(CARGO) test -q --no-fail-fast --workspace
 
-# Whole jobs under real MPIs. TEST= picks some by name, MPIS= some MPIs, with commas between.
+# Whole jobs under real MPIs. TEST= picks some by name, MPIS= some MPIs, with commas between; SEQUENCES= of tests run
+# beside each other, but those that measure.
 system:
-	MPI_CONNECT_TEST_MPIS="$(MPIS)" $(CARGO) test -q --no-fail-fast -p mpi-connect-c-tests -- --test-threads=1 --nocapture $(TEST)
+	MPI_CONNECT_TEST_MPIS="$(MPIS)" $(CARGO) test -q --workspace --test system -- \
+	    --test-threads=$(SEQUENCES) --nocapture $(TEST)
 
 # ThreadSanitizer over the layers without threads of their own: engine, path, lanes, simulator. Not over the node: Rust's
 # own locks, of which the sanitizer sees only the half that is compiled here, would be reported as races. What the test
@@ -82,7 +110,7 @@ figures:
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) test -q -p mpi-connect --test headers
+	$(CARGO) test -q --workspace --test headers --test sources
 	@if cargo-deny --version >/dev/null 2>&1; then cargo-deny check licenses bans sources; \
 	else echo "check: licences, bans and sources NOT checked: no cargo-deny here (\`make deny\` builds it, about 2 minutes)"; fi
 
@@ -91,14 +119,70 @@ deny:
 	@[ -x target/tools/bin/cargo-deny ] || $(CARGO) install --locked --root target/tools cargo-deny
 	target/tools/bin/cargo-deny check licenses bans sources
 
+# What `make install` puts where below PREFIX, and `make uninstall` removes: SOURCE=PLACE. In a source that ends in `.in`
+# words between @ are filled in.
+LIBRARY := libmpi_connect.so
+SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+INSTALLED = $(RELEASE)/mpi-connect=bin/mpi-connect $(RELEASE)/$(LIBRARY)=lib/$(LIBRARY).$(VERSION) \
+    $(foreach header,$(HEADERS),$(header)=include/$(notdir $(header))) \
+    scripts/mpi_connect.pc.in=lib/pkgconfig/mpi_connect.pc \
+    scripts/MPI_ConnectConfig.cmake.in=lib/cmake/MPI_Connect/MPI_ConnectConfig.cmake \
+    scripts/MPI_ConnectConfigVersion.cmake.in=lib/cmake/MPI_Connect/MPI_ConnectConfigVersion.cmake \
+    $(foreach licence,$(wildcard LICENSE-*),$(licence)=share/doc/mpi-connect/$(licence))
+# Links beside what they lead to: LINK=FILE.
+LINKED = lib/$(LIBRARY).$(SOVERSION)=$(LIBRARY).$(VERSION) lib/$(LIBRARY)=$(LIBRARY).$(SOVERSION)
+PLACES = $(foreach pair,$(INSTALLED),$(lastword $(subst =, ,$(pair)))) $(foreach pair,$(LINKED),$(firstword $(subst =, ,$(pair))))
+
 # Installs what `make` has built: root may have no cargo.
-install: $(RELEASE)/mpi-connect $(RELEASE)/libmpi_connect.so $(HEADERS)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(RELEASE)/mpi-connect $(DESTDIR)$(PREFIX)/bin/
-	install -m 755 $(RELEASE)/libmpi_connect.so $(DESTDIR)$(PREFIX)/lib/
-	install -m 644 $(HEADERS) $(DESTDIR)$(PREFIX)/include/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/mpi_connect.pc.in \
-	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/mpi_connect.pc
+install: $(RELEASE)/mpi-connect $(RELEASE)/$(LIBRARY) $(HEADERS)
+	@set -e; for pair in $(INSTALLED); do \
+	    source=$${pair%%=*}; place="$(DESTDIR)$(PREFIX)/$${pair#*=}"; \
+	    case $$pair in *=bin/*|*=lib/$(LIBRARY)*) mode=755;; *) mode=644;; esac; \
+	    install -D -m $$mode "$$source" "$$place"; \
+	    case $$source in *.in) sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' \
+	        -e 's|@SOVERSION@|$(SOVERSION)|g' "$$source" > "$$place";; esac; \
+	done
+	@set -e; for pair in $(LINKED); do ln -sf "$${pair#*=}" "$(DESTDIR)$(PREFIX)/$${pair%%=*}"; done
+	@echo "installed below $(DESTDIR)$(PREFIX)"
+
+# Folders that are empty then go too, but not those that every system has.
+uninstall:
+	@for place in $(PLACES); do \
+	    rm -f "$(DESTDIR)$(PREFIX)/$$place"; folder=$${place%/*}; \
+	    while [ "$$folder" != "$${folder%/*}" ] || case "$(PREFIX)" in /usr|/usr/local) false;; esac; do \
+	        rmdir "$(DESTDIR)$(PREFIX)/$$folder" 2>/dev/null || break; \
+	        [ "$$folder" != "$${folder%/*}" ] || break; folder=$${folder%/*}; \
+	    done; \
+	done
+	@echo "removed from $(DESTDIR)$(PREFIX)"
+
+# The manual pages and the shells' completions, below share: the command writes them.
+PAGES := \
+    bash-completion/completions/mpi-connect \
+    fish/vendor_completions.d/mpi-connect.fish \
+    man/man1/mpi-connect-doctor.1 \
+    man/man1/mpi-connect-names.1 \
+    man/man1/mpi-connect-run.1 \
+    man/man1/mpi-connect-serve.1 \
+    man/man1/mpi-connect.1 \
+    man/man3/MPI_Conn_error_class.3 \
+    man/man3/MPI_Conn_intercomm_create.3 \
+    man/man3/MPI_Conn_register.3 \
+    man/man3/MPI_Conn_remove.3 \
+    zsh/site-functions/_mpi-connect
+
+INSTALLED += $(foreach page,$(PAGES),$(RELEASE)/share/$(page)=share/$(page))
+install: $(addprefix $(RELEASE)/share/,$(PAGES))
+$(addprefix $(RELEASE)/share/,$(PAGES)) &: $(RELEASE)/mpi-connect
+	@$(RELEASE)/mpi-connect pages $(RELEASE)/share >/dev/null
+
+# A Python wheel, a .deb and a relocatable tar, into target/packages, for every Linux with glibc 2.28 or newer.
+packages:
+	@CARGO="$(CARGO)" packaging/build
+
+# Installs each where nothing else of the project is, and couples two jobs with it. As root, or with sudo.
+test-packages: provision packages
+	@packaging/test
 
 clean:
 	$(CARGO) clean

@@ -6,7 +6,7 @@
  *
  * Each program is parallel by itself: its ranks share its rows. A cell's new value is made from the same four old ones
  * by the same operations in the same order whoever computes it, so the halves give the whole to the last bit.
- * Rank 0 writes the final temperatures to OUT, row by row. */
+ * Rank 0 writes the final temperatures to OUT, row by row, and behind them which MPI it has. */
 #include <mpi.h>
 #ifdef COUPLED
 #include <mpi_connect.h>
@@ -142,6 +142,14 @@ int main(int argc, char **argv)
                 bad = fwrite(from, sizeof *from, (size_t)columns, out) != (size_t)columns;
             }
         }
+#if MPI_VERSION >= 3
+        char version[MPI_MAX_LIBRARY_VERSION_STRING];
+        int length;
+        MPI_Get_library_version(version, &length);
+#else
+        const char *version = "LAM/MPI";
+#endif
+        if (!bad) bad = fputs(version, out) == EOF;
         if (bad || fclose(out)) {
             perror(argv[2]);
             MPI_Abort(MPI_COMM_WORLD, 1);

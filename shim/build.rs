@@ -1,5 +1,5 @@
 //! Generates the entry points from the table of MPI functions and the ABI tables from that of MPI's constants, and
-//! links so that the library stays loaded.
+//! links so that the library stays loaded and has a versioned name.
 
 #[path = "api/constants.rs"]
 mod constants;
@@ -7,6 +7,8 @@ mod constants;
 mod functions;
 #[path = "api/generate.rs"]
 mod generate;
+
+const LIBRARY: &str = "libmpi_connect.so";
 
 fn main() {
     println!("cargo::rerun-if-changed=api");
@@ -19,5 +21,18 @@ fn main() {
     write("abi.rs", abi.unwrap_or_else(|e| panic!("constants.txt: {e}")));
     // Our thread and attribute callbacks outlive any dlclose.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_connect.so");
+    let soname = format!("{LIBRARY}.{}", env!("CARGO_PKG_VERSION_MAJOR"));
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}");
+    link_beside_library(&out, &soname);
+}
+
+/// Cargo calls the library by its plain name. What is linked with it there asks for the versioned one.
+fn link_beside_library(out: &std::path::Path, soname: &str) {
+    // PROFILE/build/NAME/out
+    let Some(profile) = out.ancestors().nth(3) else { return };
+    let link = profile.join(soname);
+    if link.read_link().ok().as_deref() != Some(LIBRARY.as_ref()) {
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(LIBRARY, &link).expect("the folder that cargo builds in is writable");
+    }
 }

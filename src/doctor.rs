@@ -1,110 +1,44 @@
 //! `mpi-connect doctor`: what the command sees, and what is wrong with it.
 //!
-//! Invariant: every finding that is wrong says how to mend it; nothing is left behind but
-//! the folder for names, which the first job would make too.
+//! Invariant: what is found is told once for people and once as data; nothing is left behind but the folder for names,
+//! which the first job would make too.
+
+mod report;
 
 use crate::ask::{Linking, ask, version_line};
 use crate::elf::ElfError;
 use crate::launcher::FindError;
 use crate::names::columns;
-use crate::program::{Bound, OURS, Program, obstacle};
+use crate::program::{Bound, Program, is_ours, obstacle};
 use crate::{launcher, library, mpis};
 use base::NO_LIBRARY;
-use base::settings::{self, ADOPT, FAST_AFTER, FAST_MAX, IFACE, LANES, LOG, METADATA, PORTRANGE, TCP_SOCKETS, TIMEOUT};
-use naming::StoreError;
+use base::settings::{self, ADOPT, IFACE, LOG, METADATA, NAMING, PORTS};
+use naming::{OpenError, StoreError};
+use report::{Grade, Report};
+use serde_json::{Value, json};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
 use std::path::PathBuf;
-use transports::lane::Lanes;
-use transports::stream::MAX_STRIPES;
-use transports::tcp::{PortRange, choose};
+use transports::tcp::choose;
 
 #[derive(clap::Args)]
 pub struct Args {
     /// Folders of MPIs that are not in PATH
     #[arg(long, value_name = "DIR")]
     prefix: Vec<PathBuf>,
-    /// For other programs to read
+    /// What was found, as data: for other programs to read
     #[arg(long)]
     json: bool,
+    /// Also show what is in order
+    #[arg(short, long)]
+    verbose: bool,
     /// A program: what it is bound to, and whether it can be served
     program: Option<OsString>,
 }
 
-/// How bad a finding is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Grade {
-    Good,
-    Odd,
-    Broken,
-}
-
-struct Finding {
-    section: &'static str,
-    grade: Grade,
-    text: String,
-    mend: Option<String>,
-}
-
-#[derive(Default)]
-struct Report {
-    section: &'static str,
-    findings: Vec<Finding>,
-}
-
-impl Report {
-    fn title(&mut self, text: &'static str) {
-        self.section = text;
-    }
-    fn line(&mut self, grade: Grade, text: &str) {
-        self.findings.push(Finding { section: self.section, grade, text: text.into(), mend: None });
-    }
-    /// How to mend what the last line says.
-    fn mend(&mut self, text: &str) {
-        if let Some(last) = self.findings.last_mut() {
-            last.mend = Some(text.into());
-        }
-    }
-    fn is_broken(&self) -> bool {
-        self.findings.iter().any(|f| f.grade == Grade::Broken)
-    }
-
-    fn print(&self) {
-        let mut section = "";
-        for f in &self.findings {
-            if f.section != section {
-                section = f.section;
-                println!("{section}");
-            }
-            let sign = match f.grade {
-                Grade::Good => "   ",
-                Grade::Odd => " ? ",
-                Grade::Broken => " ! ",
-            };
-            println!("{sign}{}", f.text);
-            if let Some(mend) = &f.mend {
-                println!("     to mend it: {mend}");
-            }
-        }
-        println!(
-            "{}",
-            if self.is_broken() { "something is broken, see the lines with '!'" } else { "nothing is broken" }
-        );
-    }
-
-    fn print_json(&self) {
-        let of = |f: &Finding| {
-            let grade = match f.grade {
-                Grade::Good => "good",
-                Grade::Odd => "odd",
-                Grade::Broken => "broken",
-            };
-            serde_json::json!({ "section": f.section, "grade": grade, "text": f.text, "mend": f.mend })
-        };
-        println!("{}", serde_json::Value::Array(self.findings.iter().map(of).collect()));
-    }
-}
+/// What is asked about by name is shown in any case.
+const PROGRAM: &str = "program";
 
 /// Whether nothing is broken.
 pub fn doctor(args: &Args) -> bool {
@@ -121,13 +55,13 @@ pub fn doctor(args: &Args) -> bool {
     if args.json {
         r.print_json()
     } else {
-        r.print()
+        r.print(|section| args.verbose || section == PROGRAM)
     }
     !r.is_broken()
 }
 
 fn program_section(r: &mut Report, word: &OsStr) {
-    r.title("program");
+    r.title(PROGRAM);
     let (path, executable) = match launcher::find(word) {
         Ok(path) => (path, true),
         // A library that a program loads may be asked about too.
@@ -138,6 +72,7 @@ fn program_section(r: &mut Report, word: &OsStr) {
         }
     };
     r.line(Grade::Good, &path.display().to_string());
+    r.put("program", json!({ "path": path, "libraries": [] }));
     let it = match Program::read(&path) {
         Ok(it) => it,
         Err(e @ (ElfError::Io(_) | ElfError::Damaged(_))) => {
@@ -161,6 +96,13 @@ fn program_section(r: &mut Report, word: &OsStr) {
     if it.is_static() && !it.elf.contains_mpi {
         r.line(Grade::Odd, "linked statically: nothing can be preloaded into it, only into what it starts");
     }
+    let libraries = it.bound.iter().map(|bound| match bound {
+        Bound::Mpi(library, family) => json!({ "kind": "MPI", "path": library, "abi": family.map(|f| f.to_string()) }),
+        Bound::Ours(library) => json!({ "kind": "MPI_Connect", "path": library }),
+        Bound::Part(library) => json!({ "kind": "part of an MPI", "path": library }),
+        Bound::Missing(library) => json!({ "kind": "missing", "path": library }),
+    });
+    r.put("program", json!({ "path": path, "libraries": libraries.collect::<Value>() }));
     let mut mpi = None;
     for bound in &it.bound {
         match bound {
@@ -193,7 +135,7 @@ fn program_section(r: &mut Report, word: &OsStr) {
             Bound::Missing(library) => {
                 r.line(Grade::Broken, &format!("its library {library} is not found"));
                 r.mend(&match it.gains_rights {
-                    true if library == OURS => format!("{NO_VARIABLES}: link it with {} too", library::rpath()),
+                    true if is_ours(library) => format!("{NO_VARIABLES}: link it with {} too", library::rpath()),
                     true => format!("{NO_VARIABLES}: link it with -Wl,-rpath,DIR too, DIR being that library's folder"),
                     false => "set LD_LIBRARY_PATH as for running the program".into(),
                 });
@@ -224,6 +166,7 @@ const NO_VARIABLES: &str = "LD_LIBRARY_PATH and LD_PRELOAD mean nothing to a pro
 
 fn library_section(r: &mut Report) {
     r.title("library");
+    r.put("library", Value::Null);
     let path = match library::find() {
         Ok(p) => p,
         Err(e) => {
@@ -233,11 +176,16 @@ fn library_section(r: &mut Report) {
         }
     };
     r.line(Grade::Good, &path.display().to_string());
+    r.put("library", json!({ "path": path, "preloadable": null }));
     let Ok(probe) = launcher::find(OsStr::new("true")) else { return };
     // The loader complains on stderr of what it cannot preload, and goes on.
     match ask(&probe, &[], Linking::Preload(&path)) {
-        Some(said) if said.trim().is_empty() => r.line(Grade::Good, "can be preloaded"),
+        Some(said) if said.trim().is_empty() => {
+            r.put("library", json!({ "path": path, "preloadable": true }));
+            r.line(Grade::Good, "can be preloaded");
+        }
         said => {
+            r.put("library", json!({ "path": path, "preloadable": false }));
             r.line(Grade::Broken, &format!("cannot be preloaded: {}", said.unwrap_or_default().trim()));
             r.mend("build it on this machine, for this machine");
         }
@@ -246,17 +194,23 @@ fn library_section(r: &mut Report) {
 
 fn naming_section(r: &mut Report) {
     r.title("naming");
-    let store = match naming::default_url().and_then(|url| naming::open(&url)) {
+    r.put("naming", Value::Null);
+    let store = match naming::default_url().and_then(|url| naming::open_run(&url, &naming::default_run()?)) {
         Ok(s) => s,
         Err(e) => {
             r.line(Grade::Broken, &e.to_string());
-            return r.mend("unset MPI_CONNECT_NAMING, or set it to file:DIR or tcp://HOST:PORT");
+            return r.mend(match e {
+                OpenError::Run(_) => "unset MPI_CONNECT_RUN, or set it to a name of 1 to 255 bytes",
+                _ => "unset MPI_CONNECT_NAMING, or set it to file:DIR or tcp://HOST:PORT",
+            });
         }
     };
     r.line(Grade::Good, &store.describe());
-    match store.check() {
+    let checked = store.check();
+    let usable = checked.is_ok();
+    match checked {
         Ok(notes) => {
-            let is_folder = store.describe().starts_with("file:");
+            let is_folder = store.url().starts_with("file:");
             r.line(Grade::Good, if is_folder { "names can be claimed and are locked" } else { "names can be claimed" });
             notes.iter().for_each(|n| r.line(Grade::Odd, n));
         }
@@ -270,13 +224,17 @@ fn naming_section(r: &mut Report) {
             });
         }
     }
+    let mut counts = [None; 2];
     match store.list() {
         Ok(all) => {
             let live = all.iter().filter(|(_, s)| *s == naming::State::Live).count();
+            counts = [live, all.len() - live].map(Some);
             r.line(Grade::Good, &format!("{live} live names, {} left over", all.len() - live));
         }
         Err(e) => r.line(Grade::Odd, &e.to_string()),
     }
+    let [live, left_over] = counts;
+    r.put("naming", json!({ "url": store.url(), "usable": usable, "live": live, "left_over": left_over }));
 }
 
 fn launcher_section(r: &mut Report) {
@@ -296,13 +254,17 @@ fn launcher_section(r: &mut Report) {
     ];
     r.title("launchers");
     let mut rows: Vec<[String; 3]> = Vec::new();
+    let mut data = Vec::new();
     for word in WORDS {
         let Ok(path) = launcher::find(OsStr::new(word)) else { continue };
         let real = canonicalize(&path).unwrap_or_else(|_| path.clone());
         let text = ask(&path, &["--version"], Linking::Bare).unwrap_or_default();
-        let said = format!("{}; {}", launcher::recognise(&path), version_line(&text));
+        let (kind, version) = (launcher::recognise(&path).to_string(), version_line(&text));
+        let said = format!("{kind}; {version}");
+        data.push(json!({ "path": path, "file": real, "kind": kind, "version": version }));
         rows.push([path.display().to_string(), format!("-> {}", real.display()), said]);
     }
+    r.put("launchers", data.into());
     match rows.is_empty() {
         true => r.line(Grade::Odd, "none in PATH; 'mpi-connect run' also starts plain programs"),
         false => columns(&rows).lines().for_each(|l| r.line(Grade::Good, l)),
@@ -313,13 +275,16 @@ fn mpi_section(r: &mut Report, prefixes: &[PathBuf]) {
     r.title("MPIs");
     let mut rows: Vec<[String; 2]> = Vec::new();
     let mut unknown = Vec::new();
+    let mut data = Vec::new();
     for library in mpis::libraries(prefixes) {
+        data.push(json!({ "path": library.path, "abi": library.family.map(|f| f.to_string()) }));
         let path = library.path.display().to_string();
         match library.family {
             Some(family) => rows.push([path, format!("ABI: {family}")]),
             None => unknown.push(path),
         }
     }
+    r.put("mpi_libraries", data.into());
     columns(&rows).lines().for_each(|l| r.line(Grade::Good, l));
     for path in &unknown {
         r.line(Grade::Odd, &format!("{path}: an ABI that this version does not know"));
@@ -327,6 +292,7 @@ fn mpi_section(r: &mut Report, prefixes: &[PathBuf]) {
     if rows.is_empty() && unknown.is_empty() {
         r.line(Grade::Odd, "no library found; those of a folder DIR are shown by --prefix DIR");
     }
+    let mut data = Vec::new();
     // The program that only this MPI has, and what beside it tells the version.
     for (word, teller, args) in [
         ("ompi_info", "ompi_info", ["--version"].as_slice()),
@@ -336,10 +302,12 @@ fn mpi_section(r: &mut Report, prefixes: &[PathBuf]) {
         let given = prefixes.iter().map(|p| p.join("bin").join(word));
         for path in launcher::find(OsStr::new(word)).into_iter().chain(given).filter(|p| p.is_file()) {
             let path = path.with_file_name(teller);
-            let text = ask(&path, args, Linking::Bare).unwrap_or_default();
-            r.line(Grade::Good, &format!("{}: {}", path.display(), version_line(&text)));
+            let version = version_line(&ask(&path, args, Linking::Bare).unwrap_or_default());
+            r.line(Grade::Good, &format!("{}: {version}", path.display()));
+            data.push(json!({ "path": path, "version": version }));
         }
     }
+    r.put("mpi_versions", data.into());
 }
 
 fn interface_section(r: &mut Report) {
@@ -348,9 +316,11 @@ fn interface_section(r: &mut Report) {
     match choose(setting.as_deref()) {
         Ok(all) => {
             let all: Vec<String> = all.iter().map(|a| a.ip().to_string()).collect();
+            r.put("interfaces", json!({ "setting": setting, "addresses": all }));
             r.line(Grade::Good, &format!("ranks listen on {}", all.join(", ")));
         }
         Err(e) => {
+            r.put("interfaces", json!({ "setting": setting, "addresses": [] }));
             r.line(Grade::Broken, &format!("{IFACE}: {e}"));
             r.mend(&format!("set {IFACE} to one of the interfaces that 'ip address' shows, or to all"));
         }
@@ -368,64 +338,31 @@ fn variable_section(r: &mut Report) {
         let value = env::var_os(s.name).map_or("-".into(), |v| v.to_string_lossy().into_owned());
         rows.push([s.name.into(), value, s.default.into(), s.meaning.into()]);
     }
+    let settings = settings::ALL.iter().map(|s| {
+        let value = env::var_os(s.name).map(|v| v.to_string_lossy().into_owned());
+        json!({ "name": s.name, "value": value, "default": s.default, "meaning": s.meaning })
+    });
+    r.put("settings", settings.collect());
     columns(&rows).lines().for_each(|l| r.line(Grade::Good, l));
-    for s in settings::ALL {
-        let Ok(value) = env::var(s.name) else { continue };
-        if let Some((grade, what)) = judge(s.name, value.trim()) {
-            r.line(grade, &format!("{}={value}: {what}", s.name));
-            r.mend(&format!("unset {}, or give it a value of that form", s.name));
+    for (name, value) in env::vars_os() {
+        let [name, value] = [name, value].map(|text| text.to_string_lossy().into_owned());
+        // Those two are judged by use.
+        let Some(what) = settings::complaint(&name, &value).filter(|_| ![NAMING, METADATA].contains(&name.as_str()))
+        else {
+            continue;
+        };
+        // A job starts all the same.
+        if settings::is_unknown(&name) || [LOG, ADOPT, PORTS].contains(&name.as_str()) {
+            r.line(Grade::Odd, &what);
+        } else {
+            r.line(Grade::Broken, &what);
+        }
+        if !settings::is_unknown(&name) {
+            r.mend(&format!("unset {name}, or give it a value of that form"));
         }
     }
     if let Err(e) = naming::metadata_from_env() {
         r.line(Grade::Broken, &format!("{METADATA}: {e}"));
         r.mend(&format!("unset {METADATA}, or set it to key=value, with commas between"));
-    }
-    for (name, _) in env::vars_os() {
-        let Some(name) = name.to_str().filter(|n| settings::is_unknown(n)) else { continue };
-        let meant = settings::nearest(name).map(|s| format!("; {} was perhaps meant", s.name)).unwrap_or_default();
-        r.line(Grade::Odd, &format!("{name} means nothing{meant}"));
-    }
-}
-
-/// What is wrong with a value; NAMING, METADATA, IFACE and LIB are judged by use.
-fn judge(name: &str, value: &str) -> Option<(Grade, &'static str)> {
-    match name {
-        _ if value.is_empty() => None,
-        TIMEOUT => value.parse::<u32>().is_err().then_some((Grade::Broken, "seconds are expected")),
-        PORTRANGE => PortRange::parse(value).is_none().then_some((Grade::Broken, "FIRST-LAST is expected")),
-        LANES => Lanes::parse(value).is_none().then_some((Grade::Broken, "shm, tcp, or both are expected")),
-        FAST_AFTER | FAST_MAX => {
-            value.parse::<u32>().is_err().then_some((Grade::Broken, "a number from 0 to 4294967295 is expected"))
-        }
-        TCP_SOCKETS if !value.parse().is_ok_and(|n| (1..=MAX_STRIPES).contains(&n)) => {
-            Some((Grade::Broken, "a number from 1 to 16 is expected"))
-        }
-        // Any other value is taken for off.
-        LOG if !["off", "error", "info", "debug", "0", "1", "2"].contains(&value) => {
-            Some((Grade::Odd, "off, error, info or debug is expected, so nothing is told"))
-        }
-        ADOPT if !["0", "1"].contains(&value) => Some((Grade::Odd, "0 or 1 is expected, so nothing is adopted")),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_judged() {
-        assert_eq!(judge(TIMEOUT, "600"), None);
-        assert_eq!(judge(TIMEOUT, "10m").unwrap().0, Grade::Broken);
-        assert_eq!(judge(PORTRANGE, "4000-4100"), None);
-        assert_eq!(judge(PORTRANGE, "4100-4000").unwrap().0, Grade::Broken);
-        assert_eq!((judge(LANES, "shm"), judge(LANES, "tcp, shm")), (None, None));
-        assert_eq!(judge(LANES, "shm;tcp").unwrap().0, Grade::Broken);
-        assert_eq!((judge(FAST_MAX, "0"), judge(FAST_AFTER, "soon").unwrap().0), (None, Grade::Broken));
-        assert_eq!((judge(TCP_SOCKETS, "16"), judge(TCP_SOCKETS, "17").unwrap().0), (None, Grade::Broken));
-        assert_eq!(judge(LOG, "debug"), None);
-        assert_eq!(judge(LOG, "verbose").unwrap().0, Grade::Odd);
-        assert_eq!(judge(LOG, ""), None);
-        assert_eq!((judge(ADOPT, "1"), judge(ADOPT, "yes").unwrap().0), (None, Grade::Odd));
     }
 }

@@ -5,7 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{env, fmt, fs};
 
+/// Where it is built, and where programs are compiled.
 const FILE: &str = "libmpi_connect.so";
+/// Where programs only run.
+const VERSIONED: &str = concat!("libmpi_connect.so.", env!("CARGO_PKG_VERSION_MAJOR"));
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum LibraryError {
@@ -48,8 +51,10 @@ fn find_by(told: Option<OsString>, beside: &Path) -> Result<PathBuf, LibraryErro
         let p = PathBuf::from(told);
         return if p.is_file() { usable(&p) } else { Err(LibraryError::Told(p)) };
     }
-    let places = [beside.to_path_buf(), beside.join("../lib"), beside.join("../lib64")];
-    match places.iter().map(|d| d.join(FILE)).find(|p| p.is_file()) {
+    // The last is Debian's.
+    let debian = format!("../lib/{}-linux-gnu", env::consts::ARCH);
+    let places = [beside.to_path_buf(), beside.join("../lib"), beside.join("../lib64"), beside.join(debian)];
+    match places.iter().flat_map(|d| [d.join(FILE), d.join(VERSIONED)]).find(|p| p.is_file()) {
         Some(p) => usable(&p),
         None => Err(LibraryError::NotFound(places.to_vec())),
     }
@@ -73,7 +78,9 @@ mod tests {
             fs::create_dir_all(dir.join(d)).unwrap();
         }
         let bin = dir.join("bin");
-        assert!(matches!(find_by(None, &bin), Err(LibraryError::NotFound(p)) if p.len() == 3));
+        assert!(matches!(find_by(None, &bin), Err(LibraryError::NotFound(p)) if p.len() == 4));
+        fs::write(dir.join("lib64").join(VERSIONED), "").unwrap();
+        assert_eq!(find_by(None, &bin), Ok(dir.join("lib64").join(VERSIONED)));
         fs::write(dir.join("lib64").join(FILE), "").unwrap();
         assert_eq!(find_by(None, &bin), Ok(dir.join("lib64").join(FILE)));
         fs::write(bin.join(FILE), "").unwrap();

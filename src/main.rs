@@ -8,21 +8,26 @@ mod arguments;
 mod ask;
 mod doctor;
 mod elf;
+mod elsewhere;
+mod examples;
 mod launcher;
 mod library;
 mod mpis;
 mod names;
+mod pages;
 mod program;
+mod rows;
 mod run;
 mod select;
 mod serve;
+mod time;
 mod watch;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "mpi-connect", version, about = "Joins MPI jobs that were started apart")]
+#[command(name = "mpi-connect", version, about = "Joins MPI jobs that were started apart", after_help = examples::ALL)]
 struct Command {
     #[command(subcommand)]
     what: What,
@@ -31,13 +36,20 @@ struct Command {
 #[derive(Subcommand)]
 enum What {
     /// Start a job with the library in place: mpi-connect run -- mpirun -n 4 ./program
+    #[command(after_help = examples::RUN)]
     Run(run::Args),
     /// Show the names that jobs have registered or published
+    #[command(after_help = examples::NAMES)]
     Names(names::Args),
     /// Keep names for jobs that reach this server: MPI_CONNECT_NAMING=tcp://HOST:PORT
+    #[command(after_help = examples::SERVE)]
     Serve(serve::Args),
     /// Look for what is wrong, and say how to mend it
+    #[command(after_help = examples::DOCTOR)]
     Doctor(doctor::Args),
+    /// Write the manual pages and the shells' completions below a folder
+    #[command(hide = true)]
+    Pages(pages::Args),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +73,13 @@ fn main() -> ExitCode {
             Err(e) => {
                 eprintln!("mpi-connect: {e}");
                 ExitCode::from(if e.is_usage() { 2 } else { 1 })
+            }
+        },
+        What::Pages(args) => match pages::pages(&args, Command::command()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("mpi-connect: {}: {e}", args.dir.display());
+                ExitCode::FAILURE
             }
         },
         What::Doctor(args) => {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: secrets of a record (cookie, contact) are never shown, and no byte of it reaches the terminal raw.
 
+use crate::rows::{Row, rows};
 use crate::select::{Pair, Selection};
 use crate::watch;
 use naming::{Kind, OpenError, Record, State, StoreError};
@@ -23,6 +24,9 @@ pub struct Args {
     /// Only names with this in their metadata; all of them, if given several times
     #[arg(long = "where", value_name = "KEY=VALUE")]
     pairs: Vec<Pair>,
+    /// Only names of this run; '' for those of none
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
     /// Only names that begin so or, with a * in it, that are so: 'urn:site:*'
     pattern: Option<String>,
 }
@@ -45,8 +49,10 @@ impl fmt::Display for NamesError {
 pub fn names(args: &Args) -> Result<(), NamesError> {
     let url = args.naming.clone().map_or_else(naming::default_url, Ok).map_err(NamesError::Open)?;
     let store = naming::open(&url).map_err(NamesError::Open)?;
-    let wanted = Selection::new(args.pattern.as_deref(), &args.pairs);
-    let all = wanted.of(store.list().map_err(NamesError::Store)?);
+    let wanted = Selection::new(args.pattern.as_deref(), &args.pairs, args.run.as_deref());
+    // Before the list, so that nothing is missed between the two.
+    let changes = args.watch.then(|| store.watch());
+    let all = wanted.of(rows(store.list().map_err(NamesError::Store)?));
     let text = match all.is_empty() {
         _ if args.json && args.watch => String::new(),
         _ if args.json => as_json(&all, naming::now()) + "\n",
@@ -56,8 +62,10 @@ pub fn names(args: &Args) -> Result<(), NamesError> {
     };
     let mut out = io::stdout();
     // Whoever reads no more has seen enough.
-    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok() && args.watch {
-        let _ = watch::watch(store.as_ref(), &wanted, all, args.json, &mut out);
+    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+        && let Some(changes) = changes
+    {
+        let _ = watch::watch(store.as_ref(), changes, &wanted, all, args.json, &mut out);
     }
     Ok(())
 }
@@ -66,53 +74,90 @@ pub fn kind_word(kind: Kind) -> &'static str {
     match kind {
         Kind::Job => "job",
         Kind::Port => "port",
+        Kind::Coupling => "coupling",
     }
 }
 
-fn word(state: State) -> &'static str {
+fn word(state: State) -> String {
     match state {
-        State::Live => "live",
-        State::LeftOver => "left over",
+        State::Live => "live".into(),
+        State::LeftOver => "left over".into(),
+        State::OtherVersion(version) => format!("version {version}"),
     }
 }
 
-fn as_json(all: &[(Record, State)], now: u64) -> String {
-    let rows = all.iter().map(|(r, state)| object(r, *state, now));
+/// The MPI of a job, or who wrote what cannot be read.
+fn mpi(row: &Row) -> String {
+    match row.state {
+        State::OtherVersion(v) if v < naming::VERSION => "written by an older mpi_connect".into(),
+        State::OtherVersion(_) => "written by a newer mpi_connect".into(),
+        _ => printable(&row.shared(|r| r.mpi.clone())),
+    }
+}
+
+fn as_json(all: &[Row], now: u64) -> String {
+    let rows = all.iter().map(|row| object(row, now));
     format!("{:#}", serde_json::Value::Array(rows.collect()))
 }
 
-pub fn object(r: &Record, state: State, now: u64) -> serde_json::Value {
-    let metadata: serde_json::Map<_, _> = r.metadata.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
-    json!({
-        "name": r.name,
+/// What is told of a row. A coupling has a list of two where a job has one value.
+pub fn object(row: &Row, now: u64) -> serde_json::Value {
+    let r = &row.record;
+    let each = |what: &dyn Fn(&Record) -> serde_json::Value| match &row.other {
+        Some(other) => json!([what(r), what(other)]),
+        None => what(r),
+    };
+    let metadata = |r: &Record| {
+        r.metadata.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect::<serde_json::Map<_, _>>().into()
+    };
+    let mut object = json!({
+        "name": row.both(|r| r.name.clone()),
+        "run": r.run,
         "kind": kind_word(r.kind()),
-        "state": word(state),
-        "ranks": r.size,
-        "mpi": r.mpi,
-        "host": r.host,
-        "pid": r.pid,
+        "state": word(row.state),
+        "ranks": each(&|r| r.size.into()),
+        "mpi": each(&|r| r.mpi.as_str().into()),
+        "host": each(&|r| r.host.as_str().into()),
+        "pid": each(&|r| r.pid.into()),
         "since": r.since,
         "age": now.saturating_sub(r.since),
         "incarnation": format!("{:016x}", r.incarnation),
-        "metadata": metadata,
-    })
+        "metadata": each(&metadata),
+    });
+    if row.other.is_some() {
+        object["jobs"] = each(&|r| r.name.as_str().into());
+    }
+    if let State::OtherVersion(version) = row.state {
+        object["state"] = "other version".into();
+        object["version"] = version.into();
+    }
+    object
 }
 
-fn table(all: &[(Record, State)], now: u64) -> String {
-    let mut rows = vec![["NAME", "KIND", "STATE", "RANKS", "MPI", "HOST", "PID", "AGE", "METADATA"].map(String::from)];
-    rows.extend(all.iter().map(|(r, state)| {
+fn table(all: &[Row], now: u64) -> String {
+    let mut rows =
+        vec![["RUN", "NAME", "KIND", "STATE", "RANKS", "MPI", "HOST", "PID", "AGE", "METADATA"].map(String::from)];
+    rows.extend(all.iter().map(|row| {
+        let r = &row.record;
+        let known = !matches!(row.state, State::OtherVersion(_));
+        let or_dash = |there: bool, text: String| if there { text } else { "-".into() };
         [
-            printable(&r.name),
+            or_dash(!r.run.is_empty(), printable(&r.run)),
+            printable(&row.both(|r| r.name.clone())),
             kind_word(r.kind()).into(),
-            word(*state).into(),
-            if r.kind() == Kind::Job { r.size.to_string() } else { "-".into() },
-            printable(&r.mpi),
-            printable(&r.host),
-            r.pid.to_string(),
+            word(row.state),
+            or_dash(known && r.kind() != Kind::Port, row.both(|r| r.size.to_string())),
+            mpi(row),
+            or_dash(known, printable(&row.shared(|r| r.host.clone()))),
+            or_dash(known, row.both(|r| r.pid.to_string())),
             age(now.saturating_sub(r.since)),
-            pairs(r),
+            row.records().map(pairs).filter(|p| !p.is_empty()).collect::<Vec<_>>().join(" - "),
         ]
     }));
+    if all.iter().all(|row| row.record.run.is_empty()) {
+        let without = |[_, rest @ ..]: [String; 10]| -> [String; 9] { rest };
+        return columns(&rows.into_iter().map(without).collect::<Vec<_>>());
+    }
     columns(&rows)
 }
 
@@ -158,6 +203,7 @@ mod tests {
     fn record() -> Record {
         Record {
             name: "mer é".into(),
+            run: String::new(),
             incarnation: 0xabc,
             cookie: [0x5a; 16],
             size: 12,
@@ -168,14 +214,19 @@ mod tests {
             pid: 42,
             since: 1000,
             port: None,
+            coupled: None,
             metadata: vec![("grid".into(), "t63".into()), ("run".into(), "7".into())],
         }
+    }
+
+    fn row(record: Record, state: State) -> Row {
+        Row { record, state, other: None }
     }
 
     #[test]
     fn a_table() {
         let port = Record { port: Some("secret".into()), metadata: vec![], ..record() };
-        let text = table(&[(record(), State::Live), (port, State::LeftOver)], 1065);
+        let text = table(&[row(record(), State::Live), row(port, State::LeftOver)], 1065);
         assert_eq!(
             text,
             "NAME   KIND  STATE      RANKS  MPI        HOST   PID  AGE    METADATA\n\
@@ -185,8 +236,20 @@ mod tests {
     }
 
     #[test]
+    fn a_table_with_runs() {
+        let of = |run: &str| row(Record { run: run.into(), metadata: vec![], ..record() }, State::Live);
+        assert_eq!(
+            table(&[of(""), of("case7")], 1001),
+            "RUN    NAME   KIND  STATE  RANKS  MPI        HOST   PID  AGE  METADATA\n\
+             -      mer é  job   live   12     MPICH?[2J  node1  42   1s\n\
+             case7  mer é  job   live   12     MPICH?[2J  node1  42   1s\n"
+        );
+        assert_eq!(object(&of("case7"), 0)["run"], "case7");
+    }
+
+    #[test]
     fn json_without_secrets() {
-        let text = as_json(&[(record(), State::Live)], 1001);
+        let text = as_json(&[row(record(), State::Live)], 1001);
         let v: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(v[0]["name"], "mer é");
         assert_eq!(v[0]["age"], 1);

@@ -12,7 +12,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-pub const OURS: &str = "libmpi_connect.so";
+/// Whether a library is ours, whatever version its name says.
+pub fn is_ours(name: &str) -> bool {
+    name.starts_with("libmpi_connect.so")
+}
 
 /// Why the library cannot be preloaded into a program, or not come between it and its MPI.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -51,7 +54,7 @@ pub fn obstacle(path: &Path) -> Option<Obstacle> {
     let elf = Elf::read(path).ok()?;
     if elf.contains_mpi && elf.soname.is_none() {
         Some(Obstacle::StaticMpi)
-    } else if gains_rights(path) && !elf.needed.iter().any(|n| n == OURS) {
+    } else if gains_rights(path) && !elf.needed.iter().any(|n| is_ours(n)) {
         Some(Obstacle::Rights)
     } else {
         None
@@ -115,7 +118,7 @@ impl Program {
             by_run: false,
             gains_rights,
         };
-        let ours_is_missing = it.bound.iter().any(|b| matches!(b, Bound::Missing(name) if name == OURS));
+        let ours_is_missing = it.bound.iter().any(|b| matches!(b, Bound::Missing(name) if is_ours(name)));
         if ours_is_missing
             && !gains_rights
             && let Ok(library) = library::find()
@@ -173,7 +176,7 @@ fn bound(listed: &str) -> Vec<Bound> {
         };
         // Without the address at the end.
         let place = place.rsplit_once(" (").map_or(place, |(path, _)| path);
-        if name == OURS {
+        if is_ours(name) {
             all.push(Bound::Ours(place.into()));
         } else if let Ok(elf) = Elf::read(Path::new(place)) {
             if elf.exports_mpi {
@@ -198,9 +201,9 @@ mod tests {
 
     #[test]
     fn lists_are_read() {
-        let listed = "\tlinux-vdso.so.1 (0x00007ffd1)\n\tlibmpi_connect.so => /o p/libmpi_connect.so (0x1)\n\
+        let listed = "\tlinux-vdso.so.1 (0x00007ffd1)\n\tlibmpi_connect.so.0 => /o p/libmpi_connect.so.0 (0x1)\n\
                       \tlibc.so.6 => /lib/libc.so.6 (0x2)\n\t/lib64/ld-linux.so.2 (0x3)\n";
-        assert_eq!(bound(listed), [Bound::Ours("/o p/libmpi_connect.so".into())]);
+        assert_eq!(bound(listed), [Bound::Ours("/o p/libmpi_connect.so.0".into())]);
         assert_eq!(bound("\t/o p/libmpi_connect.so (0x1)\n"), [Bound::Ours("/o p/libmpi_connect.so".into())]);
         let failed = "./a: error while loading shared libraries: libmpi.so.40: cannot open shared object file: No such \
                       file or directory\n";

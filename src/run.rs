@@ -4,11 +4,12 @@
 
 use crate::arguments::{BuildError, Built, PRELOAD, Wanted, build};
 use crate::elf::{Elf, ElfError};
+use crate::elsewhere;
 use crate::launcher::{self, FindError, Kind};
 use crate::library::{self, LibraryError};
 use crate::program::obstacle;
-use base::settings::{LIB, LOG, NAMING, PREFIX};
-use naming::OpenError;
+use base::settings::{self, LIB, LOG, NAMING, PREFIX, RUN};
+use naming::{NameError, OpenError};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -22,8 +23,11 @@ pub struct Args {
     /// Where the jobs find each other, e.g. file:/shared/folder
     #[arg(long, value_name = "URL")]
     naming: Option<String>,
+    /// The run that the job belongs to, whose names are apart from those of other runs: a member of an ensemble, say
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
     /// What the library tells on stderr
-    #[arg(long, value_name = "LEVEL", value_parser = ["off", "error", "info", "debug"])]
+    #[arg(long, value_name = "LEVEL", value_parser = ["off", "quiet", "error", "info", "debug"])]
     log: Option<String>,
     /// Preload this MPI library too, behind ours: for programs that load theirs late, such as mpi4py
     #[arg(long, value_name = "FILE")]
@@ -42,6 +46,7 @@ pub enum RunError {
     Library(LibraryError),
     Build(BuildError),
     Naming(OpenError),
+    Run(NameError),
     NotUtf8(String),
     NoMpi(LibraryError),
     Exec(PathBuf, io::Error),
@@ -54,6 +59,7 @@ impl fmt::Display for RunError {
             RunError::Library(e) => e.fmt(f),
             RunError::Build(e) => e.fmt(f),
             RunError::Naming(e) => e.fmt(f),
+            RunError::Run(e) => write!(f, "the run of this job (--run, or {RUN}): {e}"),
             RunError::NotUtf8(name) => write!(f, "the value of {name} is not valid UTF-8"),
             RunError::NoMpi(LibraryError::Told(p)) => write!(f, "--mpi-library: there is no file {}", p.display()),
             RunError::NoMpi(e) => write!(f, "--mpi-library: {e}"),
@@ -67,7 +73,9 @@ impl RunError {
         match self {
             RunError::Find(FindError::Missing(_)) => 127,
             RunError::Find(FindError::NotExecutable(_)) | RunError::Exec(..) => 126,
-            RunError::Build(_) | RunError::Naming(_) | RunError::NotUtf8(_) | RunError::NoMpi(_) => 2,
+            RunError::Build(_) | RunError::Naming(_) | RunError::Run(_) | RunError::NotUtf8(_) | RunError::NoMpi(_) => {
+                2
+            }
             RunError::Library(_) => 1,
         }
     }
@@ -82,6 +90,9 @@ pub fn run(args: &Args) -> Result<(), RunError> {
         preload.push(library::usable(mpi).map_err(RunError::NoMpi)?);
     }
     let wanted = wanted(args, &preload)?;
+    for complaint in settings::complaints() {
+        eprintln!("mpi-connect: {complaint}");
+    }
     let kind = launcher::recognise(&program);
     if kind == Kind::Unknown {
         eprintln!(
@@ -93,7 +104,12 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     if kind == Kind::Lam && program.file_name().is_some_and(|n| n.to_string_lossy().starts_with("mpiexec")) {
         return Err(RunError::Build(BuildError::LamMpiexec));
     }
+    let elsewhere = elsewhere::warning(word, rest, launcher_within(rest));
     if kind == Kind::Plain
+        && let Some(warning) = elsewhere
+    {
+        eprintln!("mpi-connect: {warning}");
+    } else if kind == Kind::Plain
         && let Some(launcher) = launcher_within(rest)
     {
         eprintln!(
@@ -133,10 +149,14 @@ fn wanted(args: &Args, preload: &[PathBuf]) -> Result<Wanted, RunError> {
         }
     };
     set(NAMING, &args.naming);
+    set(RUN, &args.run);
     set(LOG, &args.log);
     // Opened here, so that a wrong URL fails now, and a relative folder is taken from where the user stands.
     for (_, url) in settings.iter_mut().filter(|(n, v)| n == NAMING && !v.is_empty()) {
-        *url = naming::open(url).map_err(RunError::Naming)?.describe();
+        *url = naming::open(url).map_err(RunError::Naming)?.url();
+    }
+    for (_, run) in settings.iter().filter(|(n, _)| n == RUN) {
+        naming::check_run(run).map_err(RunError::Run)?;
     }
     settings.sort();
     let preload: Vec<String> =

@@ -1,6 +1,7 @@
 //! Which names `mpi-connect names` shows.
 
-use naming::{Record, State};
+use crate::rows::Row;
+use naming::Record;
 use std::str::FromStr;
 
 /// `key=value`, as a record has to tell it.
@@ -20,25 +21,28 @@ impl FromStr for Pair {
 pub struct Selection<'a> {
     pattern: Option<&'a str>,
     pairs: &'a [Pair],
+    run: Option<&'a str>,
 }
 
 impl<'a> Selection<'a> {
-    pub fn new(pattern: Option<&'a str>, pairs: &'a [Pair]) -> Selection<'a> {
-        Selection { pattern, pairs }
+    pub fn new(pattern: Option<&'a str>, pairs: &'a [Pair], run: Option<&'a str>) -> Selection<'a> {
+        Selection { pattern, pairs, run }
     }
 
     pub fn is_all(&self) -> bool {
-        self.pattern.is_none() && self.pairs.is_empty()
+        self.pattern.is_none() && self.pairs.is_empty() && self.run.is_none()
     }
 
-    pub fn of(&self, mut all: Vec<(Record, State)>) -> Vec<(Record, State)> {
-        all.retain(|(record, _)| self.has(record));
+    pub fn of(&self, mut all: Vec<Row>) -> Vec<Row> {
+        all.retain(|row| row.records().any(|record| self.has(record)));
         all
     }
 
     fn has(&self, record: &Record) -> bool {
         let tells = |Pair(key, value): &Pair| record.metadata.iter().any(|(k, v)| k == key && v == value);
-        self.pattern.is_none_or(|p| matches(p, &record.name)) && self.pairs.iter().all(tells)
+        self.run.is_none_or(|run| run == record.run)
+            && self.pattern.is_none_or(|p| matches(p, &record.name))
+            && self.pairs.iter().all(tells)
     }
 }
 

@@ -1,12 +1,23 @@
 //! `mpi-connect serve`: a naming server, in the foreground, until it is told to end.
 //!
-//! Invariant: the URL is printed only once clients can connect.
+//! Invariant: the URL is printed only once clients can connect; who does not read what is told stops nobody.
 
+use crate::names::printable;
+use crate::time::utc;
 use naming::ServeError;
 use naming::server::{self, Server};
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
+use std::thread;
 use std::time::Duration;
+
+/// Lines that wait until somebody reads them.
+const MAX_LINES: usize = 1024;
+/// At the end, what was told last may take so long to be written.
+const LAST_LINES: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -16,12 +27,16 @@ pub struct Args {
     /// Seconds after which the name of a process that was killed is free
     #[arg(long, value_name = "SECONDS", default_value_t = server::DEFAULT_LEASE.as_secs_f64())]
     lease: f64,
+    /// Say nothing of who claims, leaves and is refused
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 #[derive(Debug)]
 pub enum Error {
     Lease(f64),
     Signals(io::Error),
+    Thread(io::Error),
     Serve(ServeError),
 }
 
@@ -30,6 +45,7 @@ impl fmt::Display for Error {
         match self {
             Error::Lease(s) => write!(f, "{s} is no number of seconds"),
             Error::Signals(e) => write!(f, "waiting for signals: {e}"),
+            Error::Thread(e) => write!(f, "no thread to tell from can be started: {e}"),
             Error::Serve(e) => e.fmt(f),
         }
     }
@@ -45,7 +61,13 @@ impl Error {
 pub fn serve(args: &Args) -> Result<(), Error> {
     let lease = Duration::try_from_secs_f64(args.lease).map_err(|_| Error::Lease(args.lease))?;
     let stop = server::told_to_end().map_err(Error::Signals)?;
-    let server = Server::listen(&args.listen, lease).map_err(Error::Serve)?;
+    let mut server = Server::listen(&args.listen, lease).map_err(Error::Serve)?;
+    let mut told = None;
+    if !args.quiet {
+        let (lines, done) = Lines::start().map_err(Error::Thread)?;
+        server = server.telling(move |text| lines.tell(format!("{} {}", utc(naming::now()), printable(text))));
+        told = Some(done);
+    }
     for (url, is_loopback) in server.urls() {
         if !is_loopback {
             eprintln!("mpi-connect: whoever reaches {url} may look names up, and nothing is encrypted yet");
@@ -53,5 +75,63 @@ pub fn serve(args: &Args) -> Result<(), Error> {
         // Whoever started it may not care to read.
         let _ = writeln!(io::stdout(), "MPI_CONNECT_NAMING={url}").and_then(|()| io::stdout().flush());
     }
-    server.run(&stop).map_err(Error::Serve)
+    let end = server.run(&stop).map_err(Error::Serve);
+    // Nothing is ever sent: it ends with the thread. One whose lines nobody reads is not waited for.
+    told.map(|done| done.recv_timeout(LAST_LINES));
+    end
+}
+
+/// The way to the thread that writes to stderr. Dropping it ends the thread, once all is written.
+struct Lines {
+    lines: SyncSender<Line>,
+    /// Those that did not fit and were not told of yet.
+    left_out: Arc<AtomicU64>,
+}
+
+/// How many were left out before it, and what it says.
+type Line = (u64, String);
+
+impl Lines {
+    fn start() -> io::Result<(Lines, Receiver<()>)> {
+        let (lines, read) = sync_channel(MAX_LINES);
+        let (ending, ended) = channel();
+        let left_out = Arc::new(AtomicU64::new(0));
+        let count = left_out.clone();
+        thread::Builder::new().name("told".into()).spawn(move || {
+            write(&read, &count);
+            drop(ending);
+        })?;
+        Ok((Lines { lines, left_out }, ended))
+    }
+
+    /// Never waits.
+    fn tell(&self, text: String) {
+        let before = self.left_out.swap(0, Ordering::Relaxed);
+        if self.lines.try_send((before, text)).is_err() {
+            self.left_out.fetch_add(before + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn write(lines: &Receiver<Line>, left_out: &AtomicU64) {
+    // Whoever started it may not care to read.
+    let say = |text: &str| drop(writeln!(io::stderr(), "{text}"));
+    let leave_out = |count| {
+        if count > 0 {
+            say(&format!("{} {count} lines left out", utc(naming::now())));
+        }
+    };
+    loop {
+        let next = lines.try_recv();
+        if next.is_err() {
+            leave_out(left_out.swap(0, Ordering::Relaxed));
+        }
+        let line = match next {
+            Err(TryRecvError::Empty) => lines.recv().ok(),
+            other => other.ok(),
+        };
+        let Some((before, text)) = line else { return };
+        leave_out(before);
+        say(&text);
+    }
 }

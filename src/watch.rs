@@ -1,39 +1,54 @@
 //! `mpi-connect names --watch`: one line for each name that comes or goes, until interrupted.
 //!
-//! Any store will do: it is asked again each second. A claim that was given up and made again in between is told of as
-//! one that went and one that came.
+//! The store tells what it notices, so that a name which comes and goes between two looks is told of too; and its list is
+//! looked at each second, for what it cannot notice: deaths, folders that other hosts write to, couplings.
 
 use crate::names::{kind_word, object, pairs, printable};
+use crate::rows::{Row, rows};
 use crate::select::Selection;
-use naming::{Kind, Naming, Record, State};
+use crate::time::utc;
+use naming::{Key, Kind, Naming, Record, State, Watch};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::thread::sleep;
 use std::time::Duration;
 
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Claims that stand, each by what makes it another than the next of its name.
-type Live = BTreeMap<(String, Kind, u64, u64), Record>;
+type Live = BTreeMap<(Key, u64), Row>;
 
 /// Ends only when nobody reads what it writes. `all`: what has been shown, if it is not `json`.
 pub fn watch(
     store: &dyn Naming,
+    mut changes: Box<dyn Watch + '_>,
     wanted: &Selection<'_>,
-    all: Vec<(Record, State)>,
+    all: Vec<Row>,
     json: bool,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let mut before = live(all);
     if json {
-        before.values().try_for_each(|r| tell(out, "there", r, json))?;
+        before.values().try_for_each(|r| tell(out, "there", r, naming::now(), json))?;
     }
     let mut failing = false;
     loop {
         out.flush()?;
-        sleep(AGAIN);
+        for change in changes.next(AGAIN).into_iter().filter(|c| c.record.kind() != Kind::Coupling) {
+            let row = Row { record: change.record, state: State::Live, other: None };
+            let key = key(&row);
+            if wanted.of(vec![row.clone()]).is_empty() || before.contains_key(&key) == change.came {
+                continue;
+            }
+            if change.came {
+                tell(out, "came", &row, change.at, json)?;
+                before.insert(key, row);
+            } else {
+                tell(out, "went", &row, change.at, json)?;
+                before.remove(&key);
+            }
+        }
         let now = match store.list() {
-            Ok(all) => live(wanted.of(all)),
+            Ok(all) => live(wanted.of(rows(all))),
             // What cannot be seen has not gone.
             Err(e) => {
                 if !std::mem::replace(&mut failing, true) {
@@ -43,42 +58,52 @@ pub fn watch(
             }
         };
         failing = false;
+        let at = naming::now();
         for (key, gone) in &before {
             if !now.contains_key(key) {
-                tell(out, "went", gone, json)?;
+                tell(out, "went", gone, at, json)?;
             }
         }
         for (key, new) in &now {
             if !before.contains_key(key) {
-                tell(out, "came", new, json)?;
+                tell(out, "came", new, at, json)?;
             }
         }
         before = now;
     }
 }
 
-fn live(all: Vec<(Record, State)>) -> Live {
-    let standing = all.into_iter().filter(|(_, state)| *state == State::Live);
-    standing.map(|(r, _)| ((r.name.clone(), r.kind(), r.incarnation, r.since), r)).collect()
+fn live(all: Vec<Row>) -> Live {
+    let standing = all.into_iter().filter(|row| row.state == State::Live);
+    standing.map(|row| (key(&row), row)).collect()
 }
 
-fn tell(out: &mut impl Write, event: &str, r: &Record, json: bool) -> io::Result<()> {
+fn key(row: &Row) -> (Key, u64) {
+    (row.record.key(), row.record.incarnation)
+}
+
+fn tell(out: &mut impl Write, event: &str, row: &Row, at: u64, json: bool) -> io::Result<()> {
     if json {
-        let mut line = object(r, State::Live, naming::now());
+        let mut line = object(row, naming::now());
         line["event"] = event.into();
+        line["time"] = utc(at).into();
         if event == "went" {
             line["state"] = "gone".into();
         }
         return writeln!(out, "{line}").and_then(|()| out.flush());
     }
     let sign = if event == "went" { '-' } else { '+' };
-    let ranks = match (r.kind(), r.size) {
-        (Kind::Port, _) => String::new(),
-        (Kind::Job, 1) => "1 rank of ".into(),
-        (Kind::Job, n) => format!("{n} ranks of "),
+    let job = |r: &Record| match (r.kind(), r.size) {
+        (Kind::Port, _) => r.mpi.clone(),
+        (_, 1) => format!("1 rank of {}", r.mpi),
+        (_, n) => format!("{n} ranks of {}", r.mpi),
     };
-    let [name, mpi, host] = [&r.name, &r.mpi, &r.host].map(|s| printable(s));
-    let line =
-        format!("{sign} {name}  {}  {ranks}{mpi}  process {} on {host}  {}", kind_word(r.kind()), r.pid, pairs(r));
+    let [name, jobs, place] =
+        [row.both(|r| r.name.clone()), row.both(job), row.both(|r| format!("process {} on {}", r.pid, r.host))]
+            .map(|text| printable(&text));
+    let run = if row.record.run.is_empty() { String::new() } else { format!("  run {}", printable(&row.record.run)) };
+    let kind = kind_word(row.record.kind());
+    let jobs = if row.record.pid == 0 { "(gone before it could be read)".into() } else { format!("{jobs}  {place}") };
+    let line = format!("{} {sign} {name}{run}  {kind}  {jobs}  {}", utc(at), pairs(&row.record));
     writeln!(out, "{}", line.trim_end()).and_then(|()| out.flush())
 }

@@ -180,6 +180,24 @@ fn record(name: &str) -> naming::Record {
     naming::Record { incarnation: 7, cookie: [1; 16], size: 3, mpi: "Some MPI".into(), ..naming::Record::new(name) }
 }
 
+/// A run's names are apart, shown as such, and picked by it; a run's own name is checked beforehand.
+#[test]
+fn runs_are_shown_and_checked() {
+    let dir = Folder::new();
+    let url = format!("file:{}", dir.0.join("names").display());
+    let _claims = ["case7", "case8"].map(|run| naming::open_run(&url, run).unwrap().claim(&record("ocean")).unwrap());
+    let out = good(command(&["names", "--naming", &url]));
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines.len() == 3 && lines[0].starts_with("RUN    NAME "), "{out}");
+    assert!(lines[1].starts_with("case7  ocean  job   live") && lines[2].starts_with("case8  ocean"), "{out}");
+    let out = good(command(&["names", "--naming", &url, "--run", "case8"]));
+    assert!(out.contains("case8  ocean") && !out.contains("case7"), "{out}");
+    let out = good(command(&["run", "--run", "case7", "--print", "--", "sh"]));
+    assert!(out.contains("MPI_CONNECT_RUN=case7 "), "{out}");
+    let (code, said) = ended(command(&["run", "--run", "a\tb", "--", "sh"]));
+    assert!(code == 2 && said.contains("MPI_CONNECT_RUN): the name contains a control character"), "{code} {said}");
+}
+
 #[test]
 fn names_are_listed() {
     let dir = Folder::new();
@@ -202,7 +220,7 @@ fn names_are_listed() {
 }
 
 fn doctor(dir: &Path, vars: &[(&str, &str)]) -> (i32, String) {
-    let mut c = command(&["doctor"]);
+    let mut c = command(&["doctor", "-v"]);
     c.env("MPI_CONNECT_NAMING", format!("file:{}", dir.display())).envs(vars.iter().copied());
     ended(c)
 }
@@ -216,6 +234,42 @@ fn a_healthy_place() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 0);
+}
+
+/// What is in order is not told unasked: the problems come, and last the verdict.
+#[test]
+fn doctor_ends_with_the_problems_and_the_verdict() {
+    let dir = Folder::new();
+    let doctor = |args: &[&str], timeout: &str| {
+        let mut c = command(&[&["doctor"], args].concat());
+        c.env("MPI_CONNECT_NAMING", format!("file:{}", dir.0.display())).env("MPI_CONNECT_TIMEOUT", timeout);
+        ended(c)
+    };
+    let (code, said) = doctor(&[], "5");
+    assert!(code == 0 && !said.contains(&library()), "{said}");
+    assert!(said.lines().last().unwrap().starts_with("nothing is broken"), "{said}");
+    for args in [&[][..], &["-v"]] {
+        let (code, said) = doctor(args, "soon");
+        let end = said.split_once("problems\n").unwrap_or_else(|| panic!("{said}")).1;
+        assert!(code == 1 && end.contains(" ! variables: MPI_CONNECT_TIMEOUT=soon"), "{said}");
+        assert!(end.lines().last().unwrap().starts_with("something is broken: 1 problem to mend"), "{said}");
+    }
+    let (code, said) = doctor(&["--json"], "soon");
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &json["verdict"]), (1, &"broken".into()));
+    assert_eq!((&json["library"]["path"], &json["library"]["preloadable"]), (&library().into(), &true.into()));
+    assert_eq!((&json["naming"]["usable"], &json["naming"]["live"]), (&true.into(), &0.into()));
+    assert_eq!(json["interfaces"]["addresses"][0], "127.0.0.1");
+    let settings = json["settings"].as_array().unwrap();
+    assert!(
+        settings.iter().any(|s| s["name"] == "MPI_CONNECT_TIMEOUT" && s["value"] == "soon" && s["default"] == "600")
+    );
+    let problems = json["problems"].as_array().unwrap();
+    assert!(problems.iter().any(|p| p["section"] == "variables" && p["grade"] == "broken" && p["mend"].is_string()));
+    let mut c = command(&["doctor", "--json", "sh"]);
+    c.env("MPI_CONNECT_NAMING", format!("file:{}", dir.0.display()));
+    let json: serde_json::Value = serde_json::from_str(&ended(c).1).unwrap();
+    assert!(json["program"]["path"].as_str().unwrap().ends_with("/sh"), "{json}");
 }
 
 #[test]
@@ -254,6 +308,92 @@ fn a_launcher_behind_a_wrapper_is_told_of() {
     let said = told(&["env", "A=1", "mpirun.lam", "-np", "2", "./a"]);
     assert!(said.contains("put 'mpi-connect run --' directly before mpirun.lam"), "{said}");
     assert_eq!(told(&["env", "A=1", "./a"]), "");
+}
+
+/// What starts its command elsewhere takes no library along.
+#[test]
+fn what_starts_ranks_elsewhere_is_told_of() {
+    let dir = Folder::new();
+    let told = |name: &str, words: &[&str]| {
+        let program = dir.0.join(name);
+        fs::write(&program, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let mut c = command(&["run", "--print", "--", program.to_str().unwrap()]);
+        let o = c.args(words).output().unwrap();
+        assert!(o.status.success(), "{}", text(&o));
+        String::from_utf8(o.stderr).unwrap()
+    };
+    let said = told("ssh", &["node1", "mpirun", "-n", "4", "./air"]);
+    assert!(
+        said.starts_with("mpi-connect: the ranks will not have the library: ssh starts its command on another"),
+        "{said}"
+    );
+    assert!(said.trim().ends_with("/ssh node1 mpi-connect run -- mpirun -n 4 ./air"), "{said}");
+    for name in ["qsub", "sbatch"] {
+        let said = told(name, &["job.sh"]);
+        assert!(said.contains("put 'mpi-connect run --' into the script, directly before mpirun or srun"), "{said}");
+    }
+    assert!(told("docker", &["run", "image", "./air"]).contains("in a container"));
+    assert_eq!(told("air", &[]), "");
+}
+
+/// Settings that mean nothing are told with the nearest right ones, and the job is started all the same.
+#[test]
+fn settings_that_mean_nothing_are_told_of() {
+    let mut c = command(&["run", "--print", "--", "sh"]);
+    c.envs([("MPI_CONNECT_TIMEOT", "5"), ("MPI_CONNECT_LANES", "shmm"), ("MPI_CONNECT_TUNE_TCP_SOCKETS", "99")]);
+    c.envs([("MPI_CONNECT_TEST_SEED", "1"), ("MPI_CONNECT_ADOPT", "1")]);
+    let o = c.output().unwrap();
+    assert!(o.status.success());
+    assert_eq!(
+        String::from_utf8(o.stderr).unwrap(),
+        "mpi-connect: MPI_CONNECT_LANES=shmm means nothing: 'shmm' is none of its words; shm, tcp are expected, one or several \
+         with commas between; 'shm' was perhaps meant\n\
+         mpi-connect: MPI_CONNECT_TIMEOT means nothing; MPI_CONNECT_TIMEOUT was perhaps meant\n\
+         mpi-connect: MPI_CONNECT_TUNE_TCP_SOCKETS=99 means nothing: a number from 1 to 16 is expected\n"
+    );
+}
+
+/// A record of another release is shown as what it is.
+#[test]
+fn other_versions_are_shown() {
+    let dir = Folder::new();
+    let url = format!("file:{}", dir.0.display());
+    let claim = naming::open(&url).unwrap().claim(&record("ocean")).unwrap();
+    let mut bytes = fs::read(dir.0.join("ocean.job")).unwrap();
+    drop(claim);
+    bytes[8] = 1;
+    fs::write(dir.0.join("ocean.job"), bytes).unwrap();
+    let out = good(command(&["names", "--naming", &url]));
+    let line: Vec<_> =
+        out.lines().nth(1).unwrap_or_default().split("  ").map(str::trim).filter(|w| !w.is_empty()).collect();
+    assert_eq!(line[..5], ["ocean", "job", "version 1", "-", "written by an older mpi_connect"], "{out}");
+    let json: serde_json::Value = serde_json::from_str(&good(command(&["names", "--naming", &url, "--json"]))).unwrap();
+    assert_eq!((&json[0]["state"], &json[0]["version"]), (&"other version".into(), &1.into()));
+}
+
+/// Two jobs that are joined are shown as that while both hold.
+#[test]
+fn couplings_are_shown() {
+    let dir = Folder::new();
+    let url = format!("file:{}", dir.0.display());
+    let store = naming::open(&url).unwrap();
+    let half = |name: &str, other: &str| {
+        let half = naming::Record { coupled: Some(other.into()), ..record(name) };
+        store.note(&half).unwrap()
+    };
+    let (air, ocean) = (half("air", "ocean"), half("ocean", "air"));
+    let out = good(command(&["names", "--naming", &url]));
+    assert!(out.lines().count() == 2 && out.contains("\nair - ocean  coupling  live   3 - 3  Some MPI"), "{out}");
+    let json: serde_json::Value = serde_json::from_str(&good(command(&["names", "--naming", &url, "--json"]))).unwrap();
+    assert_eq!(
+        (&json[0]["kind"], &json[0]["jobs"][1], &json[0]["ranks"][0]),
+        (&"coupling".into(), &"ocean".into(), &3.into())
+    );
+    drop(ocean);
+    assert!(good(command(&["names", "--naming", &url])).starts_with("no names in"));
+    drop(air);
+    assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 0);
 }
 
 #[test]

@@ -88,6 +88,93 @@ fn claim(url: &str, record: &Record) -> Claim {
     naming::open(url).unwrap().claim(record).unwrap()
 }
 
+/// Names that come and go again at once are told of, with times, in the order in which they came.
+#[test]
+fn watching_misses_nobody() {
+    let dir = env::temp_dir().join(format!("watch-{:016x}", u64::from_le_bytes(base::ident::random())));
+    let (_server, tcp) = serve(&[]);
+    for url in [format!("file:{}", dir.display()), tcp] {
+        let _there = claim(&url, &record("there", &[]));
+        let watch = Running::start(&["names", "--naming", &url, "--watch"]);
+        assert!(watch.line().starts_with("NAME ") && watch.line().starts_with("there"), "{url}");
+        for i in 0..20 {
+            drop(claim(&url, &record(&format!("name {i}"), &[])));
+        }
+        for i in 0..20 {
+            for sign in ['+', '-'] {
+                let line = watch.line();
+                let (time, rest) = line.split_once(' ').unwrap();
+                assert!(time.len() == 20 && time.ends_with('Z'), "{line}");
+                assert!(rest.starts_with(&format!("{sign} name {i}  job  ")), "{url}: {line}, not {sign} name {i}");
+            }
+        }
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// Nobody reads what it tells: it serves on, and ends when it is told to.
+#[test]
+fn who_does_not_read_stops_nobody() {
+    let (unread, write) = std::io::pipe().unwrap();
+    let mut server = command(&["serve", "--listen", "127.0.0.1:0"]);
+    server.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(write);
+    let mut server = Running { child: server.spawn().unwrap(), lines: channel().1 };
+    let mut line = String::new();
+    BufReader::new(server.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = line.trim().strip_prefix("MPI_CONNECT_NAMING=").unwrap();
+    // A pipe holds 64 KiB; each of these claims is told in some 1 KiB.
+    let long = Record { mpi: "M".repeat(1000), ..record("air", &[]) };
+    let store = naming::open(url).unwrap();
+    for _ in 0..200 {
+        drop(store.claim(&long).unwrap());
+    }
+    let _held = store.claim(&record("ice", &[])).unwrap();
+    assert!(good(&["names", "--naming", url]).contains("ice"));
+    assert!(server.end("-TERM").success());
+    drop(unread);
+}
+
+/// It tells who comes, goes and is refused, with times; or, asked so, nothing.
+#[test]
+fn it_tells_who_comes_and_goes() {
+    for quiet in [false, true] {
+        let mut server = command(&["serve", "--listen", "127.0.0.1:0", "--lease", "0.5"]);
+        server.args(quiet.then_some("-q")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut server = Running { child: server.spawn().unwrap(), lines: channel().1 };
+        let mut line = String::new();
+        BufReader::new(server.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim().strip_prefix("MPI_CONNECT_NAMING=").unwrap();
+        let store = naming::open_run(url, "case7").unwrap();
+        let held = store.claim(&record("air", &[])).unwrap();
+        assert!(store.claim(&record("air", &[])).is_err());
+        drop(held);
+        // Nobody renews in a copy that was forgotten.
+        drop(claim(url, &port("door")));
+        let mut stranger = std::net::TcpStream::connect(url.strip_prefix("tcp://").unwrap()).unwrap();
+        std::io::Write::write_all(&mut stranger, &[b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[b' '; 64]].concat())
+            .unwrap();
+        let _ = std::io::Read::read(&mut stranger, &mut [0; 1]);
+        assert!(server.end("-TERM").success());
+        let said = std::io::read_to_string(server.child.stderr.take().unwrap()).unwrap();
+        if quiet {
+            assert_eq!(said, "");
+            continue;
+        }
+        let me = format!("process {} on {}", std::process::id(), naming::host());
+        let expected = [
+            format!("'air' of run 'case7' is claimed by {me}: 3 ranks of Some MPI"),
+            format!("'air' of run 'case7' is refused to {me}: {me} has it"),
+            format!("'air' of run 'case7' is released by {me}"),
+            format!("'door' is claimed by {me}, as a published port"),
+            format!("'door' is released by {me}"),
+            "a client at 127.0.0.1:PORT is refused: it does not speak this protocol".into(),
+        ];
+        let port = stranger.local_addr().unwrap().port().to_string();
+        let got: Vec<_> = said.lines().map(|l| l.split_once("Z ").expect("a time").1.replace(&port, "PORT")).collect();
+        assert_eq!(got, expected, "{said}");
+    }
+}
+
 #[test]
 fn it_serves_until_it_is_told_to_end() {
     for signal in ["-TERM", "-INT"] {
@@ -177,16 +264,16 @@ fn comings_and_goings_are_told() {
         let ocean = claim(&url, &record("ocean", &[("grid", "t63")]));
         let line = watch.line();
         assert!(
-            line.starts_with("+ ocean  job  3 ranks of Some MPI  process ") && line.ends_with("  grid=t63"),
+            line.contains("Z + ocean  job  3 ranks of Some MPI  process ") && line.ends_with("  grid=t63"),
             "{line}"
         );
         let told: Value = serde_json::from_str(&json.line()).unwrap();
         // It may have begun to look after the name came.
         assert!(told["name"] == "ocean" && told["event"] != "went" && told["metadata"]["grid"] == "t63", "{told}");
         drop(air);
-        assert!(watch.line().starts_with("- air  job  "), "{url}");
+        assert!(watch.line().contains("Z - air  job  "), "{url}");
         drop(ocean);
-        assert!(watch.line().starts_with("- ocean  job  "), "{url}");
+        assert!(watch.line().contains("Z - ocean  job  "), "{url}");
         let told: Value = serde_json::from_str(&json.line()).unwrap();
         assert!(told["name"] == "ocean" && told["event"] == "went" && told["state"] == "gone", "{told}");
     }
@@ -212,7 +299,7 @@ fn watching_outlasts_the_server() {
             break line;
         }
     };
-    assert!(line.starts_with("+ air  job  "), "{line}");
+    assert!(line.contains("Z + air  job  "), "{line}");
     drop((held, air));
 }
 
@@ -220,7 +307,7 @@ fn watching_outlasts_the_server() {
 fn doctor_understands_servers() {
     let (mut server, url) = serve(&[]);
     let doctor = |url: &str| {
-        let mut c = command(&["doctor"]);
+        let mut c = command(&["doctor", "-v"]);
         // Stands in for the library.
         c.env("MPI_CONNECT_LIB", "/nowhere.so").env("MPI_CONNECT_NAMING", url);
         let said = ended(c).1;

@@ -1,8 +1,9 @@
 //! Identity: never an address, never a native id.
 
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::fmt;
-use std::io::Read;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// One process as others know it: the incarnation of the group it was registered with, and its rank there.
 ///
@@ -20,11 +21,97 @@ impl fmt::Debug for ProcId {
     }
 }
 
-/// Fills `N` bytes from the kernel's random source.
+/// In words, for people: whom [`name_job`] or [`name_port`] has told of.
+impl fmt::Display for ProcId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        match names.iter().rfind(|(incarnation, _)| *incarnation == self.incarnation) {
+            Some((_, Called::Job(name))) => write!(f, "rank {} of '{name}'", self.rank),
+            Some((_, Called::Port(port))) => write!(f, "port {port}"),
+            None => write!(f, "rank {} of a job not known by name", self.rank),
+        }
+    }
+}
+
+enum Called {
+    Job(String),
+    Port(String),
+}
+
+/// What people call the groups that this process has to do with, the latest last.
+static NAMES: Mutex<VecDeque<(u64, Called)>> = Mutex::new(VecDeque::new());
+
+/// So many names are kept: those of jobs that came and went long ago are given up for new ones.
+const MOST_NAMES: usize = 1024;
+
+/// From now on the group of this incarnation is called by the name of its job.
+pub fn name_job(incarnation: u64, name: &str) {
+    call(incarnation, Called::Job(name.to_owned()));
+}
+
+/// From now on this incarnation is called a port, known by this sign.
+pub fn name_port(incarnation: u64, sign: &str) {
+    call(incarnation, Called::Port(sign.to_owned()));
+}
+
+fn call(incarnation: u64, called: Called) {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.retain(|(other, _)| *other != incarnation);
+    if names.len() == MOST_NAMES {
+        names.pop_front();
+    }
+    names.push_back((incarnation, called));
+}
+
+/// The host's name, for people.
+pub fn host() -> &'static str {
+    static HOST: OnceLock<String> = OnceLock::new();
+    HOST.get_or_init(|| {
+        let read = std::fs::read_to_string("/proc/sys/kernel/hostname");
+        read.map_or_else(|_| "unknown".into(), |name| name.trim().to_owned())
+    })
+}
+
+/// `N` bytes from the kernel's random source, which takes no descriptor.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut out = [0; N];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut f| f.read_exact(&mut out))
-        .expect("/dev/urandom gives random bytes");
+    let mut have = 0;
+    while have < N {
+        let rest = &mut out[have..];
+        // SAFETY: the kernel writes at most as many bytes as the rest has.
+        let n = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+        match usize::try_from(n) {
+            Ok(n) => have += n,
+            Err(_) => {
+                let e = std::io::Error::last_os_error();
+                assert!(e.kind() == std::io::ErrorKind::Interrupted, "mpi_connect: no random numbers: {e}");
+            }
+        }
+    }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_for_incarnations() {
+        let id = |incarnation| ProcId { incarnation, rank: 3 };
+        assert_eq!(id(1).to_string(), "rank 3 of a job not known by name");
+        name_job(1, "air");
+        name_port(2, "Ab12Cd");
+        assert_eq!((id(1).to_string(), id(2).to_string()), ("rank 3 of 'air'".into(), "port Ab12Cd".into()));
+        for i in 0..MOST_NAMES as u64 {
+            name_job(100 + i, "ice");
+        }
+        assert_eq!(id(1).to_string(), "rank 3 of a job not known by name");
+        assert_eq!(id(100).to_string(), "rank 3 of 'ice'");
+    }
+
+    #[test]
+    fn all_bytes_are_drawn() {
+        let (a, b): ([u8; 700], [u8; 700]) = (random(), random());
+        assert!(a.chunks(20).zip(b.chunks(20)).all(|(a, b)| a != b));
+    }
 }

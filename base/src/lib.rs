@@ -8,6 +8,7 @@ pub mod ident;
 pub mod log;
 pub mod memory;
 pub mod settings;
+pub mod spelling;
 
 pub use ident::ProcId;
 pub use memory::{BufId, Memory};

@@ -1,32 +1,107 @@
-//! `MPI_CONNECT_LOG`: nothing is printed unless it is set; `info` explains every choice, `debug` every step.
+//! `MPI_CONNECT_LOG`: what is told on stderr, and how a line of ours begins: `[air 0@host]`, the name that this job has
+//! registered, the rank in it and the host.
+//!
+//! Invariant: by default there are only notices (whoever waits for long says so, and what it waits for) and what went
+//! wrong; each is one write of whole lines, so that those of several ranks do not mix.
 
-use std::sync::OnceLock;
+use crate::ident::host;
+use std::borrow::Cow;
+use std::fmt::Arguments;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
+    /// `off`, `quiet`: nothing but the text of an error that ends the job.
     Off,
+    /// `error`: what went wrong and does not end the job.
     Error,
+    /// The default: and who waits for long, and for what.
+    Notice,
+    /// `info`: every choice.
     Info,
+    /// `debug`: every step.
     Debug,
 }
 
 /// The level asked for, read once.
 pub fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
-    *LEVEL.get_or_init(|| match std::env::var("MPI_CONNECT_LOG").as_deref() {
-        Ok("error") => Level::Error,
-        Ok("info" | "1") => Level::Info,
-        Ok("debug" | "2") => Level::Debug,
-        _ => Level::Off,
-    })
+    *LEVEL.get_or_init(|| level_of(std::env::var(crate::settings::LOG).unwrap_or_default().trim()))
+}
+
+fn level_of(value: &str) -> Level {
+    match value {
+        "off" | "quiet" | "0" => Level::Off,
+        "error" => Level::Error,
+        "info" | "1" => Level::Info,
+        "debug" | "2" => Level::Debug,
+        _ => Level::Notice,
+    }
+}
+
+/// The name and the rank that lines begin with, once this process has registered.
+static REGISTERED: Mutex<Option<(String, u32)>> = Mutex::new(None);
+
+/// From now on lines begin with this name and rank.
+pub fn registered(name: &str, rank: u32) {
+    *REGISTERED.lock().unwrap_or_else(PoisonError::into_inner) = Some((name.to_owned(), rank));
+}
+
+/// Who says it: `air 0@host`; before a registration the rank that the launcher gave, or else the process.
+pub fn who() -> String {
+    match &*REGISTERED.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some((name, rank)) => format!("{name} {rank}@{}", host()),
+        None => match launched_rank() {
+            Some(rank) => format!("mpi_connect {rank}@{}", host()),
+            None => format!("mpi_connect process {}@{}", std::process::id(), host()),
+        },
+    }
+}
+
+/// This process's rank, as its launcher told it.
+fn launched_rank() -> Option<u32> {
+    let told = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "LAMRANK"];
+    told.iter().find_map(|v| std::env::var(v).ok()?.parse().ok())
+}
+
+/// A text as lines of ours.
+pub fn lines(text: &str) -> String {
+    let who = who();
+    text.lines().fold(String::new(), |all, line| all + &format!("[{who}] {line}\n"))
+}
+
+/// Says it whatever the level: the text of an error that ends the job.
+pub fn say(text: &str) {
+    use std::io::Write;
+    // What cannot be told is no reason to stop a job.
+    let _ = std::io::stderr().write_all(lines(text).as_bytes());
 }
 
 /// Writes one line to stderr. Called through [`crate::log!`], which looks at the level first.
-pub fn write(level: Level, args: std::fmt::Arguments<'_>) {
-    use std::io::Write;
-    let line = format!("[mpi_connect {} {level:?}] {args}\n", std::process::id());
-    // A log that cannot be written is no reason to stop a job.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+pub fn write(level: Level, args: Arguments<'_>) {
+    let text: Cow<'_, str> = args.as_str().map_or_else(|| args.to_string().into(), Cow::Borrowed);
+    match word(level) {
+        "" => say(&text),
+        word => say(&format!("{} {word}: {text}", time(SystemTime::now()))),
+    }
+}
+
+/// What a line of this level says of itself.
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Off | Level::Notice => "",
+        Level::Error => "error",
+        Level::Info => "info",
+        Level::Debug => "debug",
+    }
+}
+
+/// The time of day, the same on all hosts: UTC.
+fn time(now: SystemTime) -> String {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (s, ms) = (since.as_secs() % 86400, since.subsec_millis());
+    format!("{:02}:{:02}:{:02}.{ms:03}Z", s / 3600, s / 60 % 60, s % 60)
 }
 
 /// `log!(Info, "…")`
@@ -37,4 +112,123 @@ macro_rules! log {
             $crate::log::write($crate::log::Level::$level, format_args!($($arg)*));
         }
     };
+}
+
+/// What anybody can cause again and again: told at once, and then at most once a minute, with how often it was.
+pub struct Seldom(Mutex<Option<(Instant, u64)>>);
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+impl Seldom {
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Seldom {
+        Seldom(Mutex::new(None))
+    }
+
+    /// It has happened again. How often, if it is to be told now: 1 at first.
+    pub fn again(&self, now: Instant) -> Option<u64> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((told, untold)) = &mut *state else {
+            *state = Some((now, 0));
+            return Some(1);
+        };
+        *untold += 1;
+        let is_due = now.duration_since(*told) >= MINUTE;
+        is_due.then(|| state.replace((now, 0)).map_or(1, |(_, untold)| untold))
+    }
+}
+
+/// `log_seldom!(Info, "…")`: at once, then at most once a minute, with a count.
+#[macro_export]
+macro_rules! log_seldom {
+    ($level:ident, $($arg:tt)*) => {
+        if $crate::log::level() >= $crate::log::Level::$level {
+            static SELDOM: $crate::log::Seldom = $crate::log::Seldom::new();
+            match SELDOM.again(std::time::Instant::now()) {
+                Some(1) => $crate::log::write($crate::log::Level::$level, format_args!($($arg)*)),
+                Some(n) => {
+                    let text = format!($($arg)*);
+                    $crate::log::write($crate::log::Level::$level, format_args!("{text} ({n} times since it was told last)"));
+                }
+                None => (),
+            }
+        }
+    };
+}
+
+/// Things in words, with commas between; `none` if there is nothing.
+pub fn list<T: std::fmt::Display>(all: impl IntoIterator<Item = T>, none: &str) -> String {
+    let all: Vec<_> = all.into_iter().map(|one| one.to_string()).collect();
+    if all.is_empty() { none.to_owned() } else { all.join(", ") }
+}
+
+/// When somebody who waits says so: after 5 s, and then each minute.
+pub struct Patience {
+    since: Instant,
+    next: Instant,
+}
+
+/// How long a wait may take before it is told of.
+pub const FIRST: Duration = Duration::from_secs(5);
+
+impl Patience {
+    pub fn new(now: Instant) -> Patience {
+        Patience { since: now, next: now + FIRST }
+    }
+
+    /// Whether it is time to say something: for how many seconds it has waited.
+    pub fn is_over(&mut self, now: Instant) -> Option<u64> {
+        if now < self.next {
+            return None;
+        }
+        self.next = now + MINUTE;
+        Some(now.duration_since(self.since).as_secs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_their_order() {
+        let words = ["off", "quiet", "error", "", "anything", "info", "1", "debug", "2"];
+        let levels = words.map(level_of);
+        assert!(levels.is_sorted());
+        assert_eq!((level_of(""), level_of("quiet")), (Level::Notice, Level::Off));
+        assert!(Level::Error < Level::Notice && Level::Notice < Level::Info);
+    }
+
+    /// The two states follow each other here, since they are the process's.
+    #[test]
+    fn lines_begin_with_who_says_it() {
+        let before = lines("one\ntwo");
+        assert_eq!(before.lines().count(), 2);
+        assert!(before.lines().all(|l| l.starts_with("[mpi_connect ") && l.contains(&format!("@{}] ", host()))));
+        registered("air", 3);
+        assert_eq!(lines("it"), format!("[air 3@{}] it\n", host()));
+        assert!(time(UNIX_EPOCH + Duration::from_millis(86_400_000 + 3_723_004)) == "01:02:03.004Z");
+    }
+
+    #[test]
+    fn what_repeats_is_told_at_first_and_then_by_the_minute() {
+        let seldom = Seldom::new();
+        let start = Instant::now();
+        let at = |s| seldom.again(start + Duration::from_secs(s));
+        assert_eq!(
+            [at(0), at(0), at(1), at(59), at(60), at(61), at(300)],
+            [Some(1), None, None, None, Some(4), None, Some(2)]
+        );
+    }
+
+    #[test]
+    fn waiting_is_told_of_after_five_seconds_and_each_minute() {
+        let start = Instant::now();
+        let mut patience = Patience::new(start);
+        let mut at = |s| patience.is_over(start + Duration::from_secs(s));
+        assert_eq!(
+            [at(0), at(4), at(5), at(6), at(64), at(65), at(124), at(126)],
+            [None, None, Some(5), None, None, Some(65), None, Some(126)]
+        );
+    }
 }

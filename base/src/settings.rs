@@ -3,6 +3,7 @@
 //!
 //! Invariant: no `MPI_CONNECT_*` variable is read anywhere that is not listed here.
 
+use crate::spelling;
 use std::time::Duration;
 
 /// What they all begin with; anything else that does is a mistake.
@@ -12,11 +13,34 @@ pub const PREFIX: &str = "MPI_CONNECT_";
 pub struct Setting {
     pub name: &'static str,
     pub meaning: &'static str,
+    /// What it may be.
+    pub value: Value,
     /// In words, or the value itself.
     pub default: &'static str,
 }
 
+/// What a setting may be set to. An empty value is as good as none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value {
+    /// Whoever uses it judges it.
+    Free,
+    /// One of these.
+    Word(&'static [&'static str]),
+    /// One or several of these, with commas between.
+    Words(&'static [&'static str]),
+    /// From the first to the last.
+    Number(u32, u32),
+    Seconds,
+    /// Two ports, the lower one first, or one.
+    Range,
+    /// Only its scheme is judged here.
+    Url,
+    /// key=value, with commas or semicolons between.
+    Pairs,
+}
+
 pub const NAMING: &str = "MPI_CONNECT_NAMING";
+pub const RUN: &str = "MPI_CONNECT_RUN";
 pub const METADATA: &str = "MPI_CONNECT_METADATA";
 pub const TIMEOUT: &str = "MPI_CONNECT_TIMEOUT";
 pub const IFACE: &str = "MPI_CONNECT_IFACE";
@@ -27,81 +51,122 @@ pub const FAST_MAX: &str = "MPI_CONNECT_TUNE_SHM_FAST_MAX";
 pub const TCP_SOCKETS: &str = "MPI_CONNECT_TUNE_TCP_SOCKETS";
 pub const LOG: &str = "MPI_CONNECT_LOG";
 pub const ADOPT: &str = "MPI_CONNECT_ADOPT";
+pub const CHECK: &str = "MPI_CONNECT_CHECK";
 pub const PORTS: &str = "MPI_CONNECT_PORTS";
 pub const LIB: &str = "MPI_CONNECT_LIB";
 
 /// Seconds, while [`TIMEOUT`] is not set.
 pub const DEFAULT_TIMEOUT: u64 = 600;
 
+const LOG_WORDS: &[&str] = &["quiet", "off", "error", "info", "debug", "0", "1", "2"];
+
 pub const ALL: &[Setting] = &[
     Setting {
         name: NAMING,
+        value: Value::Url,
         meaning: "where jobs find each other: file:DIR, a folder that both see, or tcp://HOST:PORT, servers that both reach",
         default: "file: the user's private folder",
     },
     Setting {
+        name: RUN,
+        value: Value::Free,
+        meaning: "the run that this job belongs to: its names are apart from those of other runs",
+        default: "none",
+    },
+    Setting {
         name: METADATA,
+        value: Value::Pairs,
         meaning: "key=value, with commas between: told to whoever looks at this job's names",
         default: "nothing",
     },
     Setting {
         name: TIMEOUT,
+        value: Value::Seconds,
         meaning: "seconds that joining may wait for the other job, and MPI_Finalize for who cannot be reached; data waits \
                   have no limit",
         default: "600",
     },
     Setting {
         name: IFACE,
+        value: Value::Free,
         meaning: "where to listen: interfaces, addresses or prefixes (10.1.0.0/16), with commas between; loopback; all; !NAME: \
                   not there",
         default: "loopback",
     },
     Setting {
         name: PORTRANGE,
+        value: Value::Range,
         meaning: "ports to listen on: FIRST-LAST, one for each process on a host",
         default: "any free port",
     },
     Setting {
         name: LANES,
+        value: Value::Words(&["shm", "tcp"]),
         meaning: "what may carry messages, with commas between: shm (memory shared on one host), tcp",
         default: "shm,tcp",
     },
     Setting {
         name: FAST_AFTER,
+        value: Value::Number(0, u32::MAX),
         meaning: "messages after which a process looks at another's shared memory by itself, without being told",
         default: "16",
     },
-    Setting { name: FAST_MAX, meaning: "how many it looks at by itself at most", default: "16" },
+    Setting {
+        name: FAST_MAX,
+        value: Value::Number(0, u32::MAX),
+        meaning: "how many it looks at by itself at most",
+        default: "16",
+    },
     Setting {
         name: TCP_SOCKETS,
+        value: Value::Number(1, 16),
         meaning: "TCP connections to each process that is dialled, 1 to 16: more for links with a long way and much room",
         default: "1",
     },
-    Setting { name: LOG, meaning: "what to tell on stderr: off, error, info, debug", default: "off" },
+    Setting {
+        name: LOG,
+        value: Value::Word(LOG_WORDS),
+        meaning: "what to tell on stderr: quiet or off, error, info, debug",
+        default: "errors, and who waits for long and for what",
+    },
+    Setting {
+        name: CHECK,
+        value: Value::Word(&["types"]),
+        meaning: "types: the types of each message travel with it, and a receive with other types is an error; checked where \
+                  both jobs have it set",
+        default: "nothing is checked",
+    },
     Setting {
         name: ADOPT,
+        value: Value::Word(&["0", "1"]),
         meaning: "1: what MPI_Intercomm_create makes within one job is carried by this library too",
         default: "0",
     },
     Setting {
         name: PORTS,
+        value: Value::Word(&["native"]),
         meaning: "native: MPI_Open_port, MPI_Comm_accept and their kin are left to the program's MPI",
         default: "this library's",
     },
     Setting {
         name: LIB,
+        value: Value::Free,
         meaning: "the libmpi_connect.so that 'mpi-connect run' preloads",
         default: "found from where mpi-connect itself lies",
     },
 ];
 
+/// A number of seconds. Who would wait for longer than a century waits a century: clocks can count that.
+pub fn seconds(text: &str) -> Option<Duration> {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    let seconds = text.trim().parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok().map(|time| time.min(CENTURY))
+}
+
 /// How long joining may wait for the other job, as [`TIMEOUT`] says.
 pub fn timeout() -> Result<Duration, String> {
     match std::env::var(TIMEOUT) {
-        Ok(v) if !v.trim().is_empty() => {
-            let seconds = v.trim().parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
-            seconds.ok_or_else(|| format!("'{v}' is no number of seconds"))
-        }
+        Ok(v) if !v.trim().is_empty() => seconds(&v).ok_or_else(|| format!("'{v}' is no number of seconds")),
         _ => Ok(Duration::from_secs(DEFAULT_TIMEOUT)),
     }
 }
@@ -113,47 +178,101 @@ pub fn is_timeout_set() -> bool {
 
 /// Whether MPI's own ports are left to the MPI below, as [`PORTS`] says.
 pub fn native_ports() -> bool {
-    let value = std::env::var(PORTS).unwrap_or_default();
-    if !["", "native"].contains(&value.trim()) {
-        crate::log!(Error, "{PORTS}: '{value}' is not 'native', and has no effect");
-    }
-    value.trim() == "native"
+    std::env::var(PORTS).is_ok_and(|v| v.trim() == "native")
+}
+
+/// Whether the types of messages are compared, as [`CHECK`] says.
+pub fn check_types() -> bool {
+    std::env::var(CHECK).is_ok_and(|v| v.trim() == "types")
 }
 
 /// Whether inter-communicators within one job are ours too, as [`ADOPT`] says.
 pub fn adopt() -> bool {
-    let value = std::env::var(ADOPT).unwrap_or_default();
-    if !["", "0", "1"].contains(&value.trim()) {
-        crate::log!(Error, "{ADOPT}: '{value}' is neither 0 nor 1, so nothing is adopted");
+    std::env::var(ADOPT).is_ok_and(|v| v.trim() == "1")
+}
+
+/// What this project's own tests are told by.
+const OF_TESTS: [&str; 4] = ["MPI_CONNECT_TEST_", "MPI_CONNECT_SIM_", "MPI_CONNECT_MPIS", "MPI_CONNECT_WRITE_HEADERS"];
+
+/// All that is wrong with the settings of this process: variables that mean nothing, and values that do not. For people.
+pub fn complaints() -> Vec<String> {
+    let text = |v: std::ffi::OsString| v.to_string_lossy().into_owned();
+    let mut all: Vec<_> = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
+    all.sort();
+    all.iter().filter_map(|(name, value)| complaint(name, value)).collect()
+}
+
+/// What is wrong with one variable.
+pub fn complaint(name: &str, value: &str) -> Option<String> {
+    if is_unknown(name) {
+        let meant = nearest(name).map(|s| format!("; {} was perhaps meant", s.name)).unwrap_or_default();
+        return Some(format!("{name} means nothing{meant}"));
     }
-    value.trim() == "1"
+    let setting = ALL.iter().find(|s| s.name == name)?;
+    Some(format!("{name}={value} means nothing: {}", setting.value.fault(value)?))
+}
+
+impl Value {
+    /// What is expected instead, and which word was perhaps meant.
+    pub fn fault(&self, value: &str) -> Option<String> {
+        let value = value.trim();
+        if value.is_empty() {
+            return None;
+        }
+        let of = |words: &[&str], word: &str| words.contains(&word);
+        let meant = |words: &[&'static str], word: &str| {
+            let nearest = spelling::nearest(word, words.iter().copied());
+            nearest.map(|w| format!("; '{w}' was perhaps meant")).unwrap_or_default()
+        };
+        match *self {
+            Value::Free => None,
+            Value::Word(words) if of(words, value) => None,
+            Value::Word([word]) => Some(format!("'{word}' is expected, or no value")),
+            Value::Word(words) => Some(format!("one of {} is expected{}", words.join(", "), meant(words, value))),
+            Value::Words(words) => {
+                let wrong = value.split(',').map(str::trim).find(|word| !of(words, word))?;
+                let expected = format!("{} are expected, one or several with commas between", words.join(", "));
+                Some(format!("'{wrong}' is none of its words; {expected}{}", meant(words, wrong)))
+            }
+            Value::Number(from, to) => {
+                let good = value.parse().is_ok_and(|n: u32| (from..=to).contains(&n));
+                (!good).then(|| format!("a number from {from} to {to} is expected"))
+            }
+            Value::Seconds => seconds(value).is_none().then(|| "a number of seconds is expected".to_owned()),
+            Value::Range => {
+                let (low, high) = value.split_once('-').unwrap_or((value, value));
+                let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
+                let good = matches!((port(low), port(high)), (Some(low), Some(high)) if low <= high);
+                (!good).then(|| "two ports are expected, FIRST-LAST, the lower one first".to_owned())
+            }
+            Value::Url => {
+                let good = ["file:", "tcp://"].iter().any(|scheme| value.starts_with(scheme));
+                (!good).then(|| "file:DIR or tcp://HOST:PORT is expected".to_owned())
+            }
+            Value::Pairs => {
+                let good = |pair: &str| pair.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty());
+                let wrong = value.split([',', ';']).map(str::trim).find(|pair| !good(pair))?;
+                Some(format!("'{wrong}' is not of the form key=value"))
+            }
+        }
+    }
 }
 
 /// Whether this variable has our prefix and no meaning.
 pub fn is_unknown(name: &str) -> bool {
-    name.starts_with(PREFIX) && ALL.iter().all(|s| s.name != name)
+    name.starts_with(PREFIX) && ALL.iter().all(|s| s.name != name) && !OF_TESTS.iter().any(|t| name.starts_with(t))
 }
 
 /// The setting that was probably meant by a wrong name.
 pub fn nearest(name: &str) -> Option<&'static Setting> {
-    let (distance, s) = ALL.iter().map(|s| (edits(name, s.name), s)).min_by_key(|(d, _)| *d)?;
-    (distance <= 3).then_some(s)
-}
-
-/// How many letters have to change, come or go to make `b` of `a`.
-fn edits(a: &str, b: &str) -> usize {
-    let b = b.as_bytes();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    // What all have in common makes none of them likely.
+    let own = |name: &'static str| &name[PREFIX.len()..];
+    let short = name.strip_prefix(PREFIX).filter(|word| word.len() < 4);
+    let meant = match short {
+        Some(word) => spelling::nearest(word, ALL.iter().map(|s| own(s.name)))?,
+        None => own(spelling::nearest(name, ALL.iter().map(|s| s.name))?),
+    };
+    ALL.iter().find(|s| own(s.name) == meant)
 }
 
 #[cfg(test)]
@@ -179,6 +298,52 @@ mod tests {
         ] {
             assert_eq!(nearest(wrong).unwrap().name, right);
         }
-        assert_eq!(nearest("MPI_CONNECT_SOMETHING_ELSE"), None);
+        assert_eq!((nearest("MPI_CONNECT_SOMETHING_ELSE"), nearest("MPI_CONNECT_FOO")), (None, None));
+        assert_eq!(nearest("MPI_CONNECT_LGO").unwrap().name, LOG);
+    }
+
+    /// Every setting says what a value that means nothing should have been.
+    #[test]
+    fn values_are_judged() {
+        for (name, bad, said) in [
+            (NAMING, "files:/x", "file:DIR or tcp://HOST:PORT is expected"),
+            (METADATA, "a=1,b", "'b' is not of the form key=value"),
+            (TIMEOUT, "soon", "a number of seconds is expected"),
+            (TIMEOUT, "-1", "a number of seconds is expected"),
+            (PORTRANGE, "9-1", "FIRST-LAST, the lower one first"),
+            (PORTRANGE, "0", "two ports are expected"),
+            (LANES, "shmm,tcp", "'shmm' is none of its words; shm, tcp are expected"),
+            (LANES, "shmm", "'shm' was perhaps meant"),
+            (LANES, "shm;tcp", "is none of its words"),
+            (FAST_AFTER, "-1", "a number from 0 to 4294967295"),
+            (FAST_MAX, "x", "a number from 0 to 4294967295"),
+            (TCP_SOCKETS, "17", "a number from 1 to 16"),
+            (LOG, "inof", "'info' was perhaps meant"),
+            (ADOPT, "yes", "one of 0, 1 is expected"),
+            (PORTS, "nativ", "'native' is expected"),
+            (CHECK, "type", "'types' is expected"),
+        ] {
+            let got = complaint(name, bad).unwrap_or_default();
+            assert!(got.starts_with(&format!("{name}={bad} means nothing: ")) && got.contains(said), "{got}");
+        }
+        for (name, good) in [
+            (NAMING, "tcp://a,b"),
+            (METADATA, "a=1;b="),
+            (TIMEOUT, "0.5"),
+            (TIMEOUT, " "),
+            (PORTRANGE, "4000-4010"),
+            (PORTRANGE, "4000"),
+            (LANES, "tcp, shm"),
+            (TCP_SOCKETS, "16"),
+            (LOG, "quiet"),
+            (LIB, "/x"),
+            ("MPI_CONNECT_TEST_SEED", "1"),
+            ("MPI_CONNECT_MPIS", "/x"),
+            ("PATH", "x"),
+        ] {
+            assert_eq!(complaint(name, good), None, "{name}={good}");
+        }
+        let said = complaint("MPI_CONNECT_TIMEOT", "5").unwrap();
+        assert_eq!(said, "MPI_CONNECT_TIMEOT means nothing; MPI_CONNECT_TIMEOUT was perhaps meant");
     }
 }

@@ -80,6 +80,33 @@ static void try(MPI_Comm inter)
     REFUSED(MPI_Send(&me, 1, MPI_INT, theirs, 5, inter), MPI_ERR_RANK);
 }
 
+#ifndef LAM_MPI /* which makes no parts of inter-communicators */
+/* Of each side, rank 0 goes elsewhere: what the others have is whole, and so is what is made from it. */
+static void left_out(MPI_Comm inter)
+{
+    MPI_Comm rest, twin;
+    MPI_Group all, others;
+    int rank, zero = 0, one = 1, sum = -1;
+    OK(MPI_Comm_rank(inter, &rank));
+    OK(MPI_Comm_group(inter, &all));
+    OK(MPI_Group_excl(all, 1, &zero, &others));
+    OK(MPI_Comm_create(inter, others, &rest));
+    OK(MPI_Group_free(&all));
+    if (others != MPI_GROUP_EMPTY) OK(MPI_Group_free(&others));
+    SAME(rest == MPI_COMM_NULL, rank == 0);
+    if (rest == MPI_COMM_NULL) return;
+    OK(MPI_Comm_dup(rest, &twin));
+    OK(MPI_Comm_free(&rest));
+    swap(twin, 8);
+    OK(MPI_Barrier(twin));
+    OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, twin));
+    SAME(sum, theirs - 1);
+    OK(MPI_Bcast(&sum, 1, MPI_INT, !low ? 0 : rank == 1 ? MPI_ROOT : MPI_PROC_NULL, twin));
+    SAME(sum, low ? theirs - 1 : mine - 1);
+    OK(MPI_Comm_free(&twin));
+}
+#endif
+
 int main(int argc, char **argv)
 {
     MPI_Comm part, inter, again, twin;
@@ -109,7 +136,19 @@ int main(int argc, char **argv)
     OK(MPI_Comm_compare(twin, again, &result));
     SAME(result, MPI_CONGRUENT);
     try(twin);
-#ifndef LAM_MPI /* which splits no inter-communicators */
+#if MPI_VERSION >= 3
+    MPI_Comm begun;
+    MPI_Request request;
+    OK(MPI_Comm_idup(again, &begun, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    try(begun);
+    OK(MPI_Comm_free(&begun));
+    /* Of this one no collective call is made. */
+    OK(MPI_Comm_idup(again, &begun, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+#endif
+#ifndef LAM_MPI
+    left_out(again);
     MPI_Comm turned;
     OK(MPI_Comm_split(again, 5, -me, &turned));
     OK(MPI_Comm_compare(turned, again, &result));

@@ -165,6 +165,26 @@ static void fatal_send(void)
     fflush(stdout);
 }
 
+/* `fatal-truncate MINE THEIRS`: what comes does not fit. */
+static void fatal_truncate(void)
+{
+    int handle, word = 0;
+    MPI_Comm inter = join(arg[0], arg[1], &handle);
+    MPI_Recv(&word, 0, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE);
+    printf("SURVIVED\n");
+    fflush(stdout);
+}
+
+/* `fatal-refused MINE THEIRS`: a call that is not served. */
+static void fatal_refused(void)
+{
+    int handle, word = 0, sum;
+    MPI_Comm inter = join(arg[0], arg[1], &handle);
+    MPI_Allreduce(&word, &sum, 1, MPI_INT, MPI_SUM, inter);
+    printf("SURVIVED\n");
+    fflush(stdout);
+}
+
 /* `abort-send MINE THEIRS`: the handler that ends the processes of a communicator, on a duplicate. */
 static void abort_send(void)
 {
@@ -284,6 +304,7 @@ static void orphan(void)
     double start = kit_ms();
     CHECK(MPI_Conn_intercomm_create(handle, arg[1], &inter) != MPI_SUCCESS, "joined a killed job");
     CHECK(kit_ms() - start < atof(arg[2]) * 1e3 + 5000, "told after %.0f ms", kit_ms() - start);
+    if (me == 0) kit_write(kit_path("told"), "");
     OK(MPI_Conn_remove(handle));
 }
 
@@ -316,6 +337,18 @@ static void told(void)
     OK(MPI_Conn_remove(handle));
 }
 
+/* `lanes MINE THEIRS`: no lane in common; the name is kept until the other has found out too. */
+static void lanes(void)
+{
+    int handle;
+    MPI_Comm inter = MPI_COMM_NULL;
+    errors_return();
+    OK(MPI_Conn_register(arg[0], MPI_COMM_WORLD, &handle));
+    FAILS_SAYING(MPI_Conn_intercomm_create(handle, arg[1], &inter), arg[1], "can never be reached");
+    kit_await(kit_path("told"));
+    OK(MPI_Conn_remove(handle));
+}
+
 /* `lingers MINE THEIRS`: joins, and does nothing until it is killed. */
 static void lingers(void)
 {
@@ -343,7 +376,9 @@ static const struct {
     int arguments;
 } cases[] = {
     {"arguments", arguments, 0},   {"hold", hold, 1},         {"taken", taken, 1},       {"never", never, 3},
+    {"lanes", lanes, 2},
     {"nowhere", nowhere, 1},       {"half-set", half_set, 3}, {"fatal", fatal, 0},       {"fatal-send", fatal_send, 2},
+    {"fatal-truncate", fatal_truncate, 2}, {"fatal-refused", fatal_refused, 2},
     {"left-alone", left_alone, 2}, {"inherits", inherits, 2}, {"leaves", leaves, 2},     {"stays", stays, 2},
     {"orphan", orphan, 3},         {"joins", joins, 2},         {"abort-send", abort_send, 2},
     {"unreachable", unreachable, 3}, {"told", told, 4},         {"lingers", lingers, 2},

@@ -39,16 +39,23 @@ static _Atomic long kit_checks, kit_failures; /* threads check too */
 static int kit_rank = -1;
 static const char *kit_label = "?";
 
+/* Told twice: launchers lose what a job printed just before it aborts, the file "failures" keeps it. */
 UNUSED static void kit_fail(const char *file, int line, const char *format, ...)
 {
+    char what[2000], path[4096];
+    const char *dir = getenv("MPI_CONNECT_TEST_DIR"), *name = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
     va_list args;
     if (++kit_failures > 20) return; /* the first ones tell the story */
-    printf("FAIL %s rank %d %s:%d ", kit_label, kit_rank, strrchr(file, '/') ? strrchr(file, '/') + 1 : file, line);
     va_start(args, format);
-    vprintf(format, args);
+    vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    printf("\n");
+    printf("FAIL %s rank %d %s:%d %s\n", kit_label, kit_rank, name, line, what);
     fflush(stdout);
+    snprintf(path, sizeof path, "%s/failures", dir ? dir : ".");
+    FILE *f = dir ? fopen(path, "a") : NULL;
+    if (!f) return;
+    fprintf(f, "FAIL %s rank %d %s:%d %s\n", kit_label, kit_rank, name, line, what);
+    fclose(f);
 }
 
 #define CHECK(condition, ...) \

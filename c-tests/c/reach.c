@@ -160,6 +160,34 @@ static void finalized(void)
     }
 }
 
+/* The longest time between two calls of this. */
+static double later(double longest, double *last)
+{
+    double now = kit_ms(), took = now - *last;
+    *last = now;
+    return took > longest ? took : longest;
+}
+
+/* Rank 0 of side 1 sends small messages, and rank 0 of side 0 only waits for them. */
+static void listens(void)
+{
+    double longest = 0, last = kit_ms();
+    for (int i = 0, got = 0; me == 0 && got >= 0; ++i) {
+        if (side == 1) {
+            if (i == 5) kit_write(kit_path("moving-%d", 1), "");
+            got = kit_is_there(kit_path("enough")) ? -1 : i;
+            OK(MPI_Send(&got, 1, MPI_INT, 0, 4, inter));
+            kit_sleep_ms(50);
+        } else {
+            OK(MPI_Recv(&got, 1, MPI_INT, 0, 4, inter, MPI_STATUS_IGNORE));
+            if (got >= 0) SAME(got, i);
+            if (i == 5) kit_write(kit_path("moving-%d", 0), "");
+            longest = later(longest, &last);
+        }
+    }
+    if (me == 0 && side == 0) printf("GAP %.0f\n", longest);
+}
+
 /* Traffic that lasts, both ways, between all; the harness does something to the network meanwhile. */
 static void lasts(void)
 {
@@ -167,6 +195,7 @@ static void lasts(void)
     MPI_Request *requests = kit_alloc(2 * (size_t)theirs * sizeof *requests);
     char *in = kit_alloc((size_t)theirs * BYTES), *out = kit_alloc((size_t)theirs * BYTES);
     int over = 0, rounds = 0, all = 0;
+    double longest = 0, last = kit_ms();
     while (!all) {
         if (++rounds == 5 && me == 0) kit_write(kit_path("moving-%d", side), "");
         for (int p = 0; p < theirs; ++p) {
@@ -182,8 +211,10 @@ static void lasts(void)
         if (side == 1 && me == 0) OK(MPI_Recv(&over, 1, MPI_INT, 0, 3, inter, MPI_STATUS_IGNORE));
         OK(MPI_Bcast(&over, 1, MPI_INT, 0, MPI_COMM_WORLD));
         all = over;
+        longest = later(longest, &last);
     }
     if (me == 0) printf("ROUNDS %d\n", rounds);
+    if (me == 0) printf("GAP %.0f\n", longest);
     free(requests), free(in), free(out);
 }
 
@@ -217,7 +248,7 @@ static int listening(unsigned ports[], int most)
 
 static const struct kit_section sections[] = {
     {"waits", waits},       {"any", any},         {"tests", tests}, {"iprobes", iprobes}, {"computes", computes},
-    {"asks-late", asks_late}, {"finalized", finalized}, {"lasts", lasts},
+    {"asks-late", asks_late}, {"finalized", finalized}, {"lasts", lasts}, {"listens", listens},
 };
 
 int main(int argc, char **argv)

@@ -7,12 +7,20 @@ use std::fmt::Display;
 pub struct Figure {
     name: String,
     text: String,
+    quiet: bool,
 }
 
 impl Figure {
     /// `name` begins with two digits: they give the order in which figures are shown.
     pub fn new(name: &str, title: impl Display) -> Figure {
-        Figure { name: name.into(), text: format!("{title}\n") }
+        Figure { name: name.into(), text: format!("{title}\n"), quiet: false }
+    }
+
+    /// One that is kept, and not printed.
+    pub(crate) fn quiet(name: &str, title: impl Display) -> Figure {
+        let mut figure = Figure::new(name, title);
+        figure.quiet = true;
+        figure
     }
 
     pub fn line(&mut self, line: impl Display) {
@@ -37,10 +45,12 @@ impl Figure {
 
 impl Drop for Figure {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.line("NOT PASSED");
+        if !self.quiet {
+            if std::thread::panicking() {
+                self.line("NOT PASSED");
+            }
+            println!("{}", self.text);
         }
-        println!("{}", self.text);
         std::fs::create_dir_all(figures()).expect("target/figures");
         std::fs::write(figures().join(format!("{}.txt", self.name)), &self.text).expect("target/figures");
     }

@@ -99,6 +99,11 @@ impl<'a> Launch<'a> {
         self
     }
 
+    /// The name of its MPI.
+    pub(crate) fn mpi(&self) -> Option<&'static str> {
+        self.mpi.map(|mpi| mpi.name)
+    }
+
     fn command(&self, naming: &str) -> Command {
         let mut run = Vec::new();
         if self.library == Library::Preloaded && self.preload.is_none() {

@@ -1,7 +1,7 @@
 //! The table of MPIs to run against. `$P` in a word stands for the folder of one that came as a wheel.
 
 use crate::places::{root, script};
-use crate::user;
+use crate::{user, width};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -174,6 +174,23 @@ impl Mpi {
         ALL.into_iter().find(|m| m.name == name)
     }
 
+    /// One that is on the PATH: the first of a family, `openmpi` or `mpich`, as `scripts/find-mpi` sees it.
+    pub fn on_path(family: &str) -> Option<&'static Mpi> {
+        let like = match family {
+            "openmpi" => &OPENMPI4,
+            "mpich" => &MPICH4,
+            _ => return None,
+        };
+        let found = Command::new(root().join("scripts/find-mpi")).arg(family).output().ok()?;
+        let text = String::from_utf8(found.stdout).ok().filter(|_| found.status.success())?;
+        // Once or twice in a process's life.
+        let mut lines = String::leak(text).lines();
+        let (compiler, launcher) = (lines.next()?, lines.next()?);
+        let launcher: Vec<&str> = [launcher].into_iter().chain(like.launcher[1..].iter().copied()).collect();
+        let name = String::leak(family.to_owned());
+        Some(Box::leak(Box::new(Mpi { name, compiler: vec![compiler].leak(), launcher: launcher.leak(), ..*like })))
+    }
+
     /// The names of all, for those who must choose.
     pub fn names() -> Vec<&'static str> {
         ALL.iter().map(|m| m.name).collect()
@@ -184,10 +201,22 @@ impl Mpi {
         MPIS.iter().flat_map(|a| MPIS.iter().map(move |b| (*a, *b)))
     }
 
+    /// Every ordered pair at full width; otherwise each MPI once on either side.
+    pub fn wide() -> Vec<(&'static Mpi, &'static Mpi)> {
+        let what = format!("all {} pairs of MPIs", MPIS.len() * MPIS.len());
+        width::otherwise(Mpi::ring().collect(), Mpi::pairs().collect(), &what)
+    }
+
     /// A ring of pairs: each MPI once on either side, beside one of another family.
     pub fn ring() -> impl Iterator<Item = (&'static Mpi, &'static Mpi)> {
-        let after = MPIS.iter().cycle().skip(1);
-        MPIS.iter().zip(after).map(|(a, b)| (*a, *b))
+        Self::ring_of(1)
+    }
+
+    /// A ring in which each is beside the one that comes so many places later. Tests of several kinds of cases take
+    /// another ring for each kind: as many different pairs.
+    pub fn ring_of(places: usize) -> impl Iterator<Item = (&'static Mpi, &'static Mpi)> {
+        let later = MPIS.iter().cycle().skip(places % MPIS.len());
+        MPIS.iter().zip(later).map(|(a, b)| (*a, *b))
     }
 
     /// As few pairs as have each MPI in one of them.
@@ -261,7 +290,12 @@ impl Mpi {
         let mut all = user::prefix();
         all.extend_from_slice(words);
         let mut command = Command::new(&all[0]);
-        command.args(&all[1..]).env_remove("LD_LIBRARY_PATH").envs(self.environment()).envs(user::environment());
+        command.args(&all[1..]);
+        if std::env::var_os("CARGO").is_some() {
+            // By cargo's own another build of the library would be found first.
+            command.env_remove("LD_LIBRARY_PATH");
+        }
+        command.envs(self.environment()).envs(user::environment());
         command
     }
 }

@@ -1,6 +1,7 @@
 //! Where things are.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The root of the source tree.
 pub fn root() -> &'static Path {
@@ -40,4 +41,13 @@ pub fn script(name: &str) -> String {
 fn built(path: PathBuf) -> PathBuf {
     assert!(path.exists(), "{} is not there: run `make` first", path.display());
     path
+}
+
+/// `make WORDS` in the tree, without cargo: what is built is taken as it is.
+pub fn make(words: &[&str]) {
+    let mut make = Command::new("make");
+    // Of a `make` that runs the tests.
+    make.current_dir(root()).args(["-s", "CARGO=false"]).args(words).env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+    let done = make.output().expect("make");
+    assert!(done.status.success(), "{make:?}: {}", String::from_utf8_lossy(&done.stderr));
 }

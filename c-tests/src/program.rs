@@ -2,8 +2,10 @@
 
 use crate::places::{release, root, target};
 use crate::{Mpi, places};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// How a program comes by the library.
@@ -150,6 +152,9 @@ pub fn try_build(
     try_make(compiler, &flags, &[source.to_owned()], output, &headers, after)
 }
 
+/// Held while something is compiled into a folder.
+static BUILDING: Mutex<BTreeMap<PathBuf, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
+
 /// Runs a compiler, unless the output is younger than all that it is made of. Fails with what the compiler said.
 fn try_make(
     [compiler, last]: [Vec<String>; 2],
@@ -159,10 +164,14 @@ fn try_make(
     headers: &[PathBuf],
     after: &[String],
 ) -> Result<PathBuf, String> {
+    let folder = output.parent().expect("a folder");
+    // Two tests may want the same program, and Fortran's modules lie beside what is made with them.
+    let turn = BUILDING.lock().unwrap_or_else(PoisonError::into_inner).entry(folder.to_owned()).or_default().clone();
+    let _held = turn.lock().unwrap_or_else(PoisonError::into_inner);
     if is_newer(output, sources) && is_newer(output, headers) {
         return Ok(output.to_owned());
     }
-    std::fs::create_dir_all(output.parent().expect("a folder")).expect("target/c-tests");
+    std::fs::create_dir_all(folder).expect("target/c-tests");
     // Renamed when whole: a compiler that was stopped leaves nothing that looks done.
     let draft = output.with_extension(format!("draft-{}", std::process::id()));
     let done = Command::new(&compiler[0])

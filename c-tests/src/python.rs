@@ -16,15 +16,21 @@ fn packages() -> PathBuf {
     folder
 }
 
+/// Where Python finds mpi4py and the tree's own package.
+pub fn path() -> String {
+    format!("{}:{}", packages().display(), root().join("python").display())
+}
+
 /// The folder with mpi4py's own tests.
 fn mpi4py_tests() -> PathBuf {
     packages().join("mpi4py-tests")
 }
 
-/// Its modules whose text has this word, by name.
-pub fn tests_that_mention(word: &str) -> Vec<String> {
+/// Its modules whose text has one of these words, by name.
+pub fn tests_that_mention(words: &[&str]) -> Vec<String> {
     let files = std::fs::read_dir(mpi4py_tests()).expect("mpi4py's tests").filter_map(|f| Some(f.ok()?.path()));
-    let has = |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains(word));
+    let has =
+        |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| words.iter().any(|word| text.contains(word)));
     let name = |path: PathBuf| Some(path.file_name()?.to_str()?.strip_suffix(".py")?.to_owned());
     let mut modules: Vec<_> = files.filter(has).filter_map(name).filter(|n| n.starts_with("test_")).collect();
     modules.sort();
@@ -110,9 +116,8 @@ pub fn launch<'a>(
     // Nothing is written beside the sources: the user of the jobs may not.
     let words: Vec<&str> =
         ["-B", script.to_str().expect("plain text")].into_iter().chain(arguments.iter().copied()).collect();
-    let path = format!("{}:{}", packages().display(), root().join("python").display());
     let mut launch = Launch::of(mpi, ranks, PYTHON.into(), library, &words)
-        .env("PYTHONPATH", &path)
+        .env("PYTHONPATH", &path())
         // Unbuffered, a line is several writes, and those of two ranks mix.
         .env("PYTHONUNBUFFERED", "")
         .env("MPI4PY_LIBMPI", libmpi.to_str().expect("plain text"));

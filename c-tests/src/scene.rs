@@ -1,7 +1,8 @@
 //! One test's stage: a folder of its own, the jobs in it, and an end in which nothing is left of them.
 
 use crate::places::{command, target};
-use crate::{Done, Job, Launch, user};
+use crate::times::{self, Played};
+use crate::{Done, Job, Launch, Mpi, user};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::cell::RefCell;
@@ -14,11 +15,28 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-/// Tests measure time and memory on few cores: one at a time, whatever `--test-threads` says.
-static TURN: Mutex<()> = Mutex::new(());
+/// Whoever measures time, or takes most of the memory, is alone; the others are beside each other, as many as there are
+/// threads of tests. No test holds two scenes.
+static STAGE: RwLock<()> = RwLock::new(());
+
+/// A place on the stage.
+enum Turn {
+    Beside { _held: RwLockReadGuard<'static, ()> },
+    Alone { _held: RwLockWriteGuard<'static, ()> },
+}
+
+impl Turn {
+    fn beside() -> Rc<Turn> {
+        Rc::new(Turn::Beside { _held: STAGE.read().unwrap_or_else(PoisonError::into_inner) })
+    }
+
+    fn alone() -> Rc<Turn> {
+        Rc::new(Turn::Alone { _held: STAGE.write().unwrap_or_else(PoisonError::into_inner) })
+    }
+}
 
 /// The variable by which processes of a scene are known.
 const MARK: &str = "MPI_CONNECT_TEST_DIR";
@@ -36,12 +54,20 @@ pub struct Scene {
     outputs: RefCell<Vec<(String, PathBuf, PathBuf)>>,
     /// What killed processes cannot remove themselves.
     leavings: RefCell<BTreeSet<PathBuf>>,
-    _turn: Rc<MutexGuard<'static, ()>>,
+    mpis: RefCell<Vec<&'static str>>,
+    pairs: RefCell<Vec<(&'static str, &'static str)>>,
+    since: Instant,
+    turn: Rc<Turn>,
 }
 
 impl Scene {
     pub fn new(title: impl Into<String>) -> Scene {
-        Scene::in_turn(title.into(), Rc::new(TURN.lock().unwrap_or_else(PoisonError::into_inner)))
+        Scene::in_turn(title.into(), Turn::beside())
+    }
+
+    /// One with no other beside it: what it measures would be changed.
+    pub fn alone(title: impl Into<String>) -> Scene {
+        Scene::in_turn(title.into(), Turn::alone())
     }
 
     /// A scene for each of these, all at the same time: for jobs that do little but wait. All must end well.
@@ -51,14 +77,16 @@ impl Scene {
         start: impl Fn(&Scene, &T) -> [Job; N],
         limit: Duration,
     ) -> Vec<(T, [Done; N])> {
-        let turn = Rc::new(TURN.lock().unwrap_or_else(PoisonError::into_inner));
+        let turn = Turn::beside();
         let scenes: Vec<_> = all.into_iter().map(|one| (Scene::in_turn(title(&one), turn.clone()), one)).collect();
+        drop(turn); // the scenes have it
         let jobs: Vec<_> = scenes.iter().map(|(scene, one)| start(scene, one)).collect();
         let end = |((scene, one), jobs): ((Scene, T), _)| (one, scene.pass(jobs, limit));
         scenes.into_iter().zip(jobs).map(end).collect()
     }
 
-    fn in_turn(title: String, turn: Rc<MutexGuard<'static, ()>>) -> Scene {
+    fn in_turn(title: String, turn: Rc<Turn>) -> Scene {
+        times::begin();
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = target().join(format!("c-tests/run/{}-{number}", std::process::id()));
@@ -71,7 +99,16 @@ impl Scene {
         std::fs::create_dir(&temporary).expect("a folder for the jobs");
         std::fs::set_permissions(&temporary, Permissions::from_mode(0o1777)).expect("a folder of ours");
         println!("-- {title}");
-        Scene { folder, title, outputs: RefCell::default(), leavings: RefCell::default(), _turn: turn }
+        Scene {
+            folder,
+            title,
+            outputs: RefCell::default(),
+            leavings: RefCell::default(),
+            mpis: RefCell::default(),
+            pairs: RefCell::default(),
+            since: Instant::now(),
+            turn,
+        }
     }
 
     /// The naming folder that the jobs share.
@@ -89,6 +126,7 @@ impl Scene {
         let out = self.path(&format!("{number}-{}.out", launch.title));
         let err = self.path(&format!("{number}-{}.err", launch.title));
         self.outputs.borrow_mut().push((launch.title.clone(), out.clone(), err.clone()));
+        self.mpis.borrow_mut().extend(launch.mpi());
         let folder = self.folder.to_str().expect("a path of plain text").to_owned();
         launch.spawn(&self.naming(), (MARK, &folder), out, err)
     }
@@ -147,6 +185,17 @@ impl Scene {
         done
     }
 
+    /// Notes that these two MPIs meet in this scene, where not only the first two jobs do.
+    pub(crate) fn meet(&self, a: &Mpi, b: &Mpi) {
+        self.pairs.borrow_mut().push((a.name, b.name));
+    }
+
+    fn pairs(&self) -> Vec<(&'static str, &'static str)> {
+        let noted = self.pairs.take();
+        let first_two = || self.mpis.borrow().windows(2).take(1).map(|two| (two[0], two[1])).collect();
+        if noted.is_empty() { first_two() } else { noted }
+    }
+
     /// Like `assert!`, but shows what the jobs printed.
     #[track_caller]
     pub fn require(&self, condition: bool, what: &str) {
@@ -189,9 +238,9 @@ impl Scene {
         assert!(gone, "processes of {} do not die: {:?}", self.title, self.processes(word));
     }
 
-    /// Everything that was started here, however deep: launchers, their daemons, ranks. Known by the environment, so
-    /// that no other process can be meant.
-    fn processes(&self, word: &str) -> Vec<i32> {
+    /// Everything that was started here and has `word` in its command line, however deep: launchers, their daemons, ranks.
+    /// Known by the environment, so that no other process can be meant.
+    pub fn processes(&self, word: &str) -> Vec<i32> {
         let mark = format!("{MARK}={}\0", self.folder.display());
         let entries = std::fs::read_dir("/proc").expect("/proc");
         entries
@@ -253,6 +302,13 @@ impl Drop for Scene {
             // Most have been removed by those who shared them.
             let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         }
+        times::add(Played {
+            pairs: self.pairs(),
+            mpis: self.mpis.take(),
+            // Of several at once the last one counts.
+            took: if Rc::strong_count(&self.turn) == 1 { self.since.elapsed() } else { Duration::ZERO },
+            alone: matches!(*self.turn, Turn::Alone { .. }),
+        });
         // What a failed test left is for reading.
         if !std::thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.folder);

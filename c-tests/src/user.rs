@@ -6,8 +6,14 @@ use std::sync::OnceLock;
 
 const NAME: &str = "mpi-connect";
 
+static USER: OnceLock<Option<User>> = OnceLock::new();
+
+/// Jobs run as whoever runs this, root too. To be said before anything else here.
+pub fn stay() {
+    assert!(USER.set(None).is_ok(), "said before whose the jobs are is asked");
+}
+
 fn user() -> Option<&'static User> {
-    static USER: OnceLock<Option<User>> = OnceLock::new();
     USER.get_or_init(|| {
         Uid::effective().is_root().then(|| {
             let found = User::from_name(NAME).expect("the users of this machine");

@@ -13,11 +13,17 @@ const HEIGHT: usize = 400;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
-    let mut mpi = |default: &str| {
-        let name = words.next().unwrap_or_else(|| default.into());
-        Mpi::by_name(&name).ok_or_else(|| format!("no MPI named {name}; there are {}", Mpi::names().join(", ")))
-    };
-    match mpi("openmpi4").and_then(|left| show(left, mpi("mpich4")?)) {
+    let names = ["openmpi", "mpich"].map(|default| words.next().unwrap_or_else(|| default.into()));
+    if !names.iter().any(|name| name == "lam") {
+        // Only LAM refuses root.
+        c_tests::user::stay();
+    }
+    let [left, right] = names.map(|name| {
+        let found = Mpi::by_name(&name).or_else(|| Mpi::on_path(&name));
+        let known = || format!("no MPI named {name}: openmpi or mpich on the PATH, or {}", Mpi::names().join(", "));
+        found.ok_or_else(known)
+    });
+    match left.and_then(|left| show(left, right?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("demo: {e}");
@@ -35,20 +41,20 @@ fn show(left: &Mpi, right: &Mpi) -> Result<(), String> {
     let whole = runs::whole(left, &folder)?;
 
     println!("Two programs: left half, 2 ranks under {}; right half, 2 ranks under {}", left.name, right.name);
-    let (left, right) = runs::halves(left, right, &folder)?;
+    let [left, right] = runs::halves(left, right, &folder)?;
 
     let (mut joined, mut largest) = (Vec::with_capacity(WIDTH * HEIGHT), 0.0_f64);
-    for (l, r) in left.chunks(WIDTH / 2).zip(right.chunks(WIDTH / 2)) {
+    for (l, r) in left.values.chunks(WIDTH / 2).zip(right.values.chunks(WIDTH / 2)) {
         joined.extend(l.iter().chain(r));
     }
-    for (a, b) in joined.iter().zip(&whole) {
+    for (a, b) in joined.iter().zip(&whole.values) {
         // Not a number is not the same either.
         largest = largest.max(if a == b { 0.0 } else { (a - b).abs().max(f64::MIN_POSITIVE) });
     }
     println!("largest difference from the reference: {largest}");
 
     let path = folder.join("plate.png");
-    picture::write(&path, &joined).map_err(|e| format!("{}: {e}", path.display()))?;
-    println!("picture of the coupled plate: {}", path.display());
+    picture::write(&path, &joined, [&left.mpi, &right.mpi]).map_err(|e| format!("{}: {e}", path.display()))?;
+    println!("picture of the coupled plate: {} (left: {}; right: {})", path.display(), left.mpi, right.mpi);
     if largest == 0.0 { Ok(()) } else { Err("the two programs do not give what the one gives".into()) }
 }

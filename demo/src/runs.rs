@@ -1,15 +1,23 @@
 //! Compiles plate.c and runs it, as a user would.
 
 use crate::{HEIGHT, WIDTH};
-use c_tests::{Mpi, command, library, root};
+use c_tests::{Mpi, root};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Temperatures of the plate solved by one program. It knows nothing of other jobs.
-pub fn whole(mpi: &Mpi, folder: &Path) -> Result<Vec<f64>, String> {
+/// What one program gave.
+pub struct Part {
+    /// Temperatures, row by row.
+    pub values: Vec<f64>,
+    /// The MPI that it had, by its own word.
+    pub mpi: String,
+}
+
+/// The plate solved by one program. It knows nothing of other jobs.
+pub fn whole(mpi: &Mpi, folder: &Path) -> Result<Part, String> {
     let program = compile(mpi, folder, false)?;
     let out = folder.join("whole.bin");
     let run = Run::start(mpi, &program, "whole", &out, None)?;
@@ -17,8 +25,8 @@ pub fn whole(mpi: &Mpi, folder: &Path) -> Result<Vec<f64>, String> {
     read(&out, WIDTH)
 }
 
-/// Temperatures of the two halves, solved by two programs.
-pub fn halves(left: &Mpi, right: &Mpi, folder: &Path) -> Result<(Vec<f64>, Vec<f64>), String> {
+/// The two halves, solved by two programs.
+pub fn halves(left: &Mpi, right: &Mpi, folder: &Path) -> Result<[Part; 2], String> {
     // A folder of names for this run alone: two demos at once do not meet.
     let naming = format!("file:{}", folder.join(format!("names-{}", std::process::id())).display());
     let outs = ["left.bin", "right.bin"].map(|n| folder.join(n));
@@ -28,7 +36,13 @@ pub fn halves(left: &Mpi, right: &Mpi, folder: &Path) -> Result<(Vec<f64>, Vec<f
     let result = wait([a, b]);
     let _ = std::fs::remove_dir_all(naming.trim_start_matches("file:"));
     result?;
-    Ok((read(&outs[0], WIDTH / 2)?, read(&outs[1], WIDTH / 2)?))
+    Ok([read(&outs[0], WIDTH / 2)?, read(&outs[1], WIDTH / 2)?])
+}
+
+/// What has been built with this program lies beside it.
+fn beside(name: &str) -> Result<PathBuf, String> {
+    let path = std::env::current_exe().map_err(|e| e.to_string())?.with_file_name(name);
+    if path.exists() { Ok(path) } else { Err(format!("{} is not there: run `make demo`", path.display())) }
 }
 
 fn compile(mpi: &Mpi, folder: &Path, coupled: bool) -> Result<PathBuf, String> {
@@ -40,7 +54,7 @@ fn compile(mpi: &Mpi, folder: &Path, coupled: bool) -> Result<PathBuf, String> {
     compiler.args(["-std=gnu11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-o"]).arg(&program);
     compiler.arg(root().join("demo/plate.c"));
     if coupled {
-        let library = library();
+        let library = beside("libmpi_connect.so")?;
         let lib = library.parent().expect("a folder").display();
         compiler.arg("-DCOUPLED").arg(format!("-I{}", root().join("include").display()));
         compiler.args([format!("-L{lib}"), format!("-Wl,-rpath,{lib}"), "-lmpi_connect".into()]);
@@ -63,7 +77,7 @@ impl Run {
         let _ = std::fs::remove_file(out);
         let mut run = Vec::new();
         if let Some(naming) = naming {
-            run.push(command().display().to_string());
+            run.push(beside("mpi-connect")?.display().to_string());
             run.extend(["run", "--naming", naming, "--"].map(String::from));
         }
         let mut words = mpi.launcher(&run, &[], 2);
@@ -107,13 +121,33 @@ fn wait<const N: usize>(mut runs: [Run; N]) -> Result<(), String> {
     }
 }
 
-fn read(path: &Path, columns: usize) -> Result<Vec<f64>, String> {
+fn read(path: &Path, columns: usize) -> Result<Part, String> {
     let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let values: Vec<f64> =
-        bytes.chunks_exact(8).map(|b| f64::from_ne_bytes(b.try_into().expect("eight bytes"))).collect();
-    if bytes.len() == columns * HEIGHT * 8 {
-        Ok(values)
-    } else {
-        Err(format!("{}: {} bytes, not {}", path.display(), bytes.len(), columns * HEIGHT * 8))
+    let size = columns * HEIGHT * 8;
+    let Some((values, version)) = bytes.split_at_checked(size) else {
+        return Err(format!("{}: {} bytes, not {size} and more", path.display(), bytes.len()));
+    };
+    let values = values.chunks_exact(8).map(|b| f64::from_ne_bytes(b.try_into().expect("eight bytes"))).collect();
+    Ok(Part { values, mpi: title(&String::from_utf8_lossy(version)) })
+}
+
+/// The name and the number in what `MPI_Get_library_version` says.
+fn title(version: &str) -> String {
+    let first = version.split(['\n', ',']).next().unwrap_or_default();
+    let words = first.split_whitespace().filter(|w| !["Version:", "Library"].contains(w));
+    let words: Vec<_> = words.take_while(|w| *w != "for").map(|w| w.trim_end_matches("(R)")).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::title;
+
+    #[test]
+    fn titles() {
+        assert_eq!(title("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4"), "Open MPI v4.1.4");
+        assert_eq!(title("MPICH Version:      4.0.2\nMPICH Release date:\tThu Apr"), "MPICH 4.0.2");
+        assert_eq!(title("Intel(R) MPI Library 2021.19 for Linux* OS\n"), "Intel MPI 2021.19");
+        assert_eq!(title("LAM/MPI"), "LAM/MPI");
     }
 }

@@ -30,7 +30,7 @@ mod wire;
 
 pub use context::ContextId;
 pub use types::*;
-pub use wire::EagerHead;
+pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
 use base::Memory;
 use base::bytes::Malformed;
@@ -110,6 +110,11 @@ impl Engine {
                 PeerId(self.peers.len() as u32 - 1)
             }
         }
+    }
+
+    /// This peer will be in no inter-communicator: all that it may say is CONTROL and BYE.
+    pub fn only_control(&mut self, peer: PeerId) {
+        self.peers[peer.0 as usize].only_control = true;
     }
 
     /// Forgets a peer that no inter-communicator has and no operation depends on; its number will be used again.
@@ -218,7 +223,7 @@ impl Engine {
         // Whoever is told of the close takes what was not asked for to be nobody's any more.
         reading.into_iter().for_each(|op| self.pull_failed(op));
         for claim in self.claimed.values_mut().filter(|c| c.ctx == ctx) {
-            if let Body::Rts { pieces, .. } = &mut claim.message.body {
+            if let Body::Rts { pieces, .. } = claim.message.body.plain_mut() {
                 pieces.clear();
             }
         }
@@ -345,9 +350,9 @@ impl Engine {
     /// What an operation waits for, for the log.
     pub fn awaited(&self, op: OpId) -> Option<Awaited> {
         match &self.ops.get(op.0)?.state {
-            State::Queued(to) => Some(Awaited::Room(to.peer)),
-            State::Awaiting(to) | State::Announced(to) => Some(Awaited::Matched(to.peer)),
-            State::Exposed { peer, .. } => Some(Awaited::Matched(*peer)),
+            State::Queued(to) => Some(Awaited::Room(to.peer, to.tag)),
+            State::Awaiting(to) | State::Announced(to) => Some(Awaited::Matched(to.peer, to.tag)),
+            State::Exposed { peer, .. } => Some(Awaited::Taken(*peer)),
             State::Sending(sending) => Some(Awaited::Taken(sending.peer)),
             State::Posted { ctx, source, tag, .. } => Some(Awaited::Message(*ctx, *source, *tag)),
             State::Pulling(p) => Some(Awaited::Data(p.peer, p.got.count(), p.envelope.size)),
@@ -357,7 +362,7 @@ impl Engine {
     }
 
     /// The peers that a source stands for.
-    fn sources(&self, ctx: Ctx, source: Source) -> &[PeerId] {
+    pub fn sources(&self, ctx: Ctx, source: Source) -> &[PeerId] {
         let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) else {
             return &[];
         };
@@ -393,9 +398,14 @@ impl Engine {
     /// A message that is no EAGER.
     #[inline(never)]
     fn on_short<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
-        match Message::decode(body)? {
+        let message = Message::decode(body)?;
+        if self.peers[peer.0 as usize].only_control && !matches!(message, Message::Control(_) | Message::Bye) {
+            return Err(Malformed);
+        }
+        match message {
             Message::Eager(_) => Err(Malformed),
-            Message::Rts { head, size, pieces } => self.on_rts(peer, &head, size, pieces, body),
+            Message::NotedEager { note, eager } => self.on_noted(mem, peer, note, eager, body),
+            Message::Rts { head, size, note, pieces } => self.on_rts(peer, &head, size, (note, pieces), body),
             Message::Cts { sender_op, receiver_op, offset, len } => {
                 self.on_cts(peer, sender_op, receiver_op, offset, len)
             }
@@ -416,6 +426,14 @@ impl Engine {
                 self.out.push_back(Output::Control { peer, bytes: bytes.to_vec() });
                 Ok(())
             }
+            Message::Ask => {
+                self.out.push_back(Output::Asked { peer });
+                Ok(())
+            }
+            Message::Tell(bytes) => {
+                self.out.push_back(Output::Told { peer, bytes: bytes.to_vec() });
+                Ok(())
+            }
             Message::Bye => {
                 self.on_gone(peer, Gone::Finished);
                 Ok(())
@@ -426,6 +444,17 @@ impl Engine {
     /// Queues a CONTROL message.
     pub fn control(&mut self, peer: PeerId, bytes: &[u8]) {
         self.say(peer, &Message::Control(bytes));
+    }
+
+    /// Asks a peer whether it is alive and what it waits for: its library answers, whatever its program does.
+    pub fn ask(&mut self, peer: PeerId) {
+        self.say(peer, &Message::Ask);
+    }
+
+    /// Answers a peer that has asked, in at most [`MAX_TOLD`] bytes.
+    pub fn tell(&mut self, peer: PeerId, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= MAX_TOLD);
+        self.say(peer, &Message::Tell(bytes));
     }
 
     /// Queues BYE: nothing may be sent to this peer afterwards.

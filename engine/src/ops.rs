@@ -30,7 +30,12 @@ impl Slot {
 
     fn vacate(&mut self) {
         self.id = 0;
-        self.op = Op::new(State::Reserved);
+        // One by one: what few have is looked at, and no more.
+        self.op.state = State::Reserved;
+        self.op.forgotten = false;
+        if self.op.more.is_some() {
+            self.op.more = None;
+        }
     }
 }
 

@@ -69,9 +69,10 @@ impl Engine {
     /// changed, if there is no such send, or no such partition, or one of them has been ready before.
     #[must_use]
     pub fn ready<M: Memory>(&mut self, mem: &M, op: OpId, runs: &[(u32, u32)]) -> bool {
-        let Some(Op { state, parts: Some(parts), .. }) = self.ops.get_mut(op.0) else {
+        let Some(Op { state, more: Some(more), .. }) = self.ops.get_mut(op.0) else {
             return false;
         };
+        let Some(parts) = &mut more.parts else { return false };
         let mut last = 0;
         for &(start, end) in runs {
             if start < last || u64::from(end) > parts.count || parts.ready.meets(start.into(), end.into()) {
@@ -105,6 +106,6 @@ impl Engine {
 
     /// Whether all partitions of a partitioned send are ready, as far as there is one.
     pub fn all_ready(&self, op: OpId) -> bool {
-        self.ops.get(op.0).and_then(|op| op.parts.as_ref()).is_none_or(|parts| parts.all_ready())
+        self.ops.get(op.0).and_then(Op::parts).is_none_or(|parts| parts.all_ready())
     }
 }

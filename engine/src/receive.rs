@@ -89,7 +89,7 @@ impl Engine {
         };
         match self.peers[message.peer.0 as usize].gone {
             // Its data will never come.
-            Some(gone) if matches!(message.body, Body::Rts { .. }) => {
+            Some(gone) if matches!(message.body.plain(), Body::Rts { .. }) => {
                 let fault = if gone == Gone::Dead { Fault::PeerDead } else { Fault::PeerFinished };
                 self.end(op.0, Outcome::Failed(fault));
             }
@@ -200,18 +200,49 @@ impl Engine {
         peer: PeerId,
         head: &Head,
         size: u64,
-        pieces: Pieces<'_>,
+        (note, pieces): (&[u8], Pieces<'_>),
         body: &[u8],
     ) -> Result<(), Malformed> {
         match self.arrived(peer, head, 0)? {
             // That is the one that the peer's latest message was for.
             Some(receive) => {
+                self.noted(peer, receive.0, note);
                 let ctx = self.peers[peer.0 as usize].latest;
                 self.take_announced(ctx, &Match::new(receive, peer, head), size, pieces.iter());
             }
             None => self.keep(peer, body)?,
         }
         Ok(())
+    }
+
+    /// An EAGER with a note.
+    #[cold]
+    pub(crate) fn on_noted<M: Memory>(
+        &mut self,
+        mem: &mut M,
+        peer: PeerId,
+        note: &[u8],
+        eager: Eager<'_>,
+        body: &[u8],
+    ) -> Result<(), Malformed> {
+        let Eager { notify, head, data } = eager;
+        if data.len() as u64 > self.cfg.eager_max {
+            return Err(Malformed);
+        }
+        match self.arrived(peer, &head, data.len() as u64)? {
+            Some(receive) => {
+                self.noted(peer, receive.0, note);
+                self.take_whole(mem, &Match::new(receive, peer, &head), notify, data);
+            }
+            None => self.keep(peer, body)?,
+        }
+        Ok(())
+    }
+
+    fn noted(&mut self, peer: PeerId, op: u64, note: &[u8]) {
+        if !note.is_empty() {
+            self.out.push_back(Output::Noted { peer, op: OpId(op), note: note.to_vec() });
+        }
     }
 
     /// An envelope came that costs so many bytes of credit: operation and capacity of the receive that waits for it, which
@@ -246,7 +277,12 @@ impl Engine {
     fn keep(&mut self, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
         let (head, body) = match Message::decode(body)? {
             Message::Eager(Eager { notify, head, data }) => (head, Body::Eager { notify, data: self.spare.copy(data) }),
-            Message::Rts { head, size, pieces } => (head, Body::Rts { size, pieces: pieces.iter().collect() }),
+            Message::NotedEager { note, eager: Eager { notify, head, data } } => {
+                (head, with_note(note, Body::Eager { notify, data: self.spare.copy(data) }))
+            }
+            Message::Rts { head, size, note, pieces } => {
+                (head, with_note(note, Body::Rts { size, pieces: pieces.iter().collect() }))
+            }
             _ => return Err(Malformed),
         };
         let message = Arrived { peer, source: head.source, tag: head.tag, op: head.op, body };
@@ -254,6 +290,9 @@ impl Engine {
             context.unexpected.push(message);
             self.still_looking(peer);
             return Ok(());
+        }
+        if self.peers[peer.0 as usize].only_control {
+            return Err(Malformed);
         }
         let group = self.groups.get_mut(&self.peers[peer.0 as usize].group).expect("add_peer made it");
         if group.closed.contains(head.context) {
@@ -291,6 +330,19 @@ impl Engine {
                 self.spare.give(data);
             }
             Body::Rts { size, pieces } => self.take_announced(ctx, &met, size, pieces.into_iter()),
+            body @ Body::Noted(_) => {
+                self.deliver_noted(mem, ctx, (op, capacity), Arrived { peer, source, tag, op: sender_op, body });
+            }
+        }
+    }
+
+    /// One with a note, which has no other within.
+    #[cold]
+    fn deliver_noted<M: Memory>(&mut self, mem: &mut M, ctx: Ctx, (op, capacity): (u64, u64), message: Arrived) {
+        if let Body::Noted(noted) = message.body {
+            let (note, body) = *noted;
+            self.noted(message.peer, op, &note);
+            self.deliver(mem, ctx, op, capacity, Arrived { body, ..message });
         }
     }
 
@@ -301,7 +353,7 @@ impl Engine {
         if size > 0 {
             mem.write(met.op, 0, &data[..size as usize]);
         }
-        self.end(met.op, received(met.envelope(size), size < len));
+        self.end(met.op, received(met.envelope(size), len));
         self.free_credit(met.peer, len);
         if notify {
             self.say_done(met.peer, met.sender_op);
@@ -315,10 +367,10 @@ impl Engine {
 
     fn take_announced(&mut self, ctx: Ctx, met: &Match, size: u64, pieces: impl Iterator<Item = (u64, u64)>) {
         let want = met.capacity.min(size);
-        let (envelope, truncated) = (met.envelope(want), want < size);
+        let envelope = met.envelope(want);
         self.free_credit(met.peer, 0);
         if want == 0 {
-            self.end(met.op, received(envelope, truncated));
+            self.end(met.op, received(envelope, size));
             self.say(met.peer, &Message::Done { op: met.sender_op });
             return;
         }
@@ -327,7 +379,7 @@ impl Engine {
         let reads = (!pieces.is_empty()).then_some(ctx);
         let op = self.ops.get_mut(id).expect("a receive is an operation");
         let got = Intervals::default();
-        op.state = State::Pulling(Box::new(Pulling { peer, reads, sender_op, got, envelope, truncated }));
+        op.state = State::Pulling(Box::new(Pulling { peer, reads, sender_op, got, envelope, whole: size }));
         if reads.is_some() {
             self.out.push_back(Output::Get { peer, sender_op, op: OpId(id), pieces, size: want });
         } else {
@@ -371,14 +423,14 @@ impl Engine {
         let State::Pulling(pulling) = &mut op.state else {
             return;
         };
-        let Pulling { sender_op, got, envelope, truncated, .. } = &mut **pulling;
+        let Pulling { sender_op, got, envelope, whole: size, .. } = &mut **pulling;
         // What comes all at once is not written down first.
         let whole = len == envelope.size;
         if !whole {
             got.insert(offset, offset + len);
         }
         if whole || got.covers(0, envelope.size) {
-            let (sender_op, outcome) = (*sender_op, received(*envelope, *truncated));
+            let (sender_op, outcome) = (*sender_op, received(*envelope, *size));
             self.end(receiver_op, outcome);
             self.say(peer, &Message::Done { op: sender_op });
         }
@@ -446,6 +498,12 @@ fn first_bytes(pieces: impl Iterator<Item = (u64, u64)>, size: u64) -> Vec<(u64,
     cut.collect()
 }
 
-fn received(envelope: Envelope, truncated: bool) -> Outcome {
-    if truncated { Outcome::Truncated(envelope) } else { Outcome::Received(envelope) }
+/// The outcome of a receive that has got the beginning of a message, or all of it.
+fn received(envelope: Envelope, whole: u64) -> Outcome {
+    let Envelope { source, tag, size } = envelope;
+    if size < whole { Outcome::Truncated { source, tag, size, whole } } else { Outcome::Received(envelope) }
+}
+
+fn with_note(note: &[u8], body: Body) -> Body {
+    if note.is_empty() { body } else { Body::Noted(Box::new((note.to_vec(), body))) }
 }

@@ -3,8 +3,8 @@
 
 use crate::intervals::Intervals;
 use crate::parts::Parts;
-use crate::state::{Op, Sending, State, To};
-use crate::wire::{EagerHead, Head, MOST_DESCRIBED, Message, Pieces};
+use crate::state::{More, Op, Sending, State, To};
+use crate::wire::{EagerHead, Head, MAX_NOTE, MOST_DESCRIBED, Message, Pieces};
 use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
 use base::bytes::Malformed;
@@ -12,11 +12,52 @@ use base::bytes::Malformed;
 /// More ranges of one message than this are sent as one: a receiver asks for far fewer.
 const MOST_ASKED: usize = 1024;
 
+/// The partitions of a send that has some.
+#[inline]
+fn parts_of(mode: Mode, size: u64) -> Option<Parts> {
+    if let Mode::Partitioned(count) = mode { Some(Parts::new(count, size)) } else { None }
+}
+
 impl Engine {
     /// Starts a send of `size` bytes from the buffer of `op`. Ask [`Engine::outcome`] when it is complete: it may be
     /// at once.
     #[allow(clippy::too_many_arguments)]
     pub fn send<M: Memory>(&mut self, mem: &M, op: OpId, ctx: Ctx, dest: u32, tag: i64, size: u64, mode: Mode) {
+        let more = parts_of(mode, size).map(|parts| Box::new(More { parts: Some(parts), ..More::default() }));
+        self.send_with(mem, op, ctx, dest, tag, size, mode, more);
+    }
+
+    /// The same with a note of at most [`crate::MAX_NOTE`] bytes, which whoever receives the message gets by
+    /// [`Output::Noted`].
+    #[allow(clippy::too_many_arguments)]
+    pub fn send_noted<M: Memory>(
+        &mut self,
+        mem: &M,
+        op: OpId,
+        ctx: Ctx,
+        dest: u32,
+        tag: i64,
+        size: u64,
+        (mode, note): (Mode, Vec<u8>),
+    ) {
+        debug_assert!(note.len() <= MAX_NOTE);
+        let more = More { parts: parts_of(mode, size), note };
+        self.send_with(mem, op, ctx, dest, tag, size, mode, Some(Box::new(more)));
+    }
+
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn send_with<M: Memory>(
+        &mut self,
+        mem: &M,
+        op: OpId,
+        ctx: Ctx,
+        dest: u32,
+        tag: i64,
+        size: u64,
+        mode: Mode,
+        more: Option<Box<More>>,
+    ) {
         let state = match self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) {
             None => State::Over(Outcome::Failed(Fault::Revoked)),
             Some(context) => match self.fault(ctx, Source::Rank(dest)) {
@@ -32,12 +73,9 @@ impl Engine {
             },
         };
         let queued = if let State::Queued(to) = &state { Some(to.peer) } else { None };
-        let parts = match mode {
-            Mode::Partitioned(count) => Some(Box::new(Parts::new(count, size))),
-            _ => None,
-        };
-        let leaves = parts.as_ref().is_none_or(|parts| parts.may_leave());
-        self.ops.set(op.0, Op { parts, ..Op::new(state) });
+        let op_new = Op { more, ..Op::new(state) };
+        let leaves = op_new.parts().is_none_or(Parts::may_leave);
+        self.ops.set(op.0, op_new);
         if let Some(peer) = queued.filter(|_| leaves) {
             self.line_up(mem, peer, op.0);
         }
@@ -98,25 +136,32 @@ impl Engine {
             let Some(id) = p.waiting.pop_front() else {
                 return;
             };
-            let Some(Op { state: State::Queued(to), parts, .. }) = self.ops.get(id) else {
+            let Some(Op { state: State::Queued(to), more, .. }) = self.ops.get(id) else {
                 continue;
             };
             let mut to = *to;
             let context = self.contexts[to.ctx.0 as usize].as_ref().expect("close ends what waits");
             let head = Head { tag: to.tag, source: context.rank, context: context.context, op: id };
-            let eager = to.size <= self.cfg.eager_max && parts.is_none() && p.spending.has_room(to.size);
+            let parted = more.as_ref().is_some_and(|more| more.parts.is_some());
+            let note = more.as_ref().map_or(Vec::new(), |more| more.note.clone());
+            let eager = to.size <= self.cfg.eager_max && !parted && p.spending.has_room(to.size);
             p.spending.spend(if eager { to.size } else { 0 });
             if eager {
-                let mut bytes = EagerHead::new(to.sync, head).with_room(to.size as usize);
+                let head = EagerHead::new(to.sync, head);
+                let mut bytes = if note.is_empty() {
+                    head.with_room(to.size as usize)
+                } else {
+                    head.noted(&note, to.size as usize)
+                };
                 if to.size > 0 {
                     mem.read(id, 0, to.size as usize, &mut bytes);
                 }
                 self.out.push_back(Output::Message { peer, bytes });
             } else {
-                let grips = if parts.is_none() { p.grips } else { 0 };
+                let grips = if parted { 0 } else { p.grips };
                 let pieces = describe(mem, id, to.size, grips);
                 to.described = !pieces.is_empty();
-                self.say(peer, &Message::Rts { head, size: to.size, pieces: Pieces::new(&pieces) });
+                self.say(peer, &Message::Rts { head, size: to.size, note: &note, pieces: Pieces::new(&pieces) });
             }
             if eager && !to.sync {
                 self.end(id, Outcome::Sent);
@@ -163,7 +208,7 @@ impl Engine {
                 if *to != peer || *receiver_op != asker || end > *size || len == 0 {
                     return Err(Malformed);
                 }
-                match &mut op.parts {
+                match op.more.as_mut().and_then(|more| more.parts.as_mut()) {
                     None => {
                         ranges.insert(offset, end);
                         ranges.join_beyond(MOST_ASKED);
@@ -194,11 +239,11 @@ impl Engine {
 
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
         match self.ops.get_mut(id) {
-            Some(Op { state, parts, .. }) if state.is_out() && state.needs() == Some(peer) => {
-                if parts.as_ref().is_none_or(|parts| parts.all_ready()) {
+            Some(op) if op.state.is_out() && op.state.needs() == Some(peer) => {
+                if op.parts().is_none_or(Parts::all_ready) {
                     self.end(id, Outcome::Sent);
                 } else {
-                    *state = State::Delivered;
+                    op.state = State::Delivered;
                 }
             }
             _ => {

@@ -14,9 +14,12 @@ const ACCEPT: u8 = 2;
 const WITHDRAW: u8 = 3;
 const WITHDRAWN: u8 = 4;
 const PART: u8 = 5;
+const LOOKING: u8 = 6;
 
 /// The longest name of a job, in bytes.
 pub const MAX_NAME: usize = 255;
+/// The largest group that is joined: each of its ranks costs a process of ours some 1.6 KiB.
+pub const MAX_RANKS: u32 = 1 << 18;
 /// The most that the records of one group may take, in bytes.
 pub const MAX_RECORDS: usize = 64 << 20;
 const PART_BYTES: usize = 256 << 10;
@@ -73,6 +76,58 @@ pub struct Agreement {
     pub remote: Party,
 }
 
+/// Whom another leader looks for instead of us, as it has told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Looking {
+    pub wanted: String,
+    /// Somebody has registered that name.
+    pub is_there: bool,
+}
+
+/// What a leader says to one who waits for it while it looks for somebody else: no offer, only for people.
+pub fn looking(wanted: &str, is_there: bool) -> Vec<u8> {
+    let mut m = vec![LOOKING, u8::from(is_there)];
+    m.put_bytes(wanted.as_bytes());
+    m
+}
+
+/// Who makes an offer in these messages of one leader, which nobody has read yet, and has not withdrawn it: without its
+/// records.
+pub fn who_offers<'a>(messages: impl IntoIterator<Item = &'a [u8]>) -> Option<Party> {
+    let mut standing = None;
+    for bytes in messages {
+        let mut t = Take(bytes);
+        match (t.u8(), t.u64()) {
+            (Ok(OFFER), Ok(offer)) => standing = read_offer(&mut t).ok().map(|party| (offer, party)),
+            (Ok(WITHDRAW), Ok(offer)) if standing.as_ref().is_some_and(|(open, _)| *open == offer) => standing = None,
+            _ => (),
+        }
+    }
+    standing.map(|(_, party)| party)
+}
+
+/// How many bytes of records an offer of a leader still lacks after this message, of which it lacked `before`. `None`:
+/// there is no offer.
+pub fn still_missing(before: Option<usize>, message: &[u8]) -> Option<usize> {
+    let mut t = Take(message);
+    match (t.u8(), t.u64()) {
+        (Ok(OFFER), Ok(_)) => {
+            read_offer(&mut t).ok()?;
+            let whole = t.u32().ok()? as usize;
+            whole.checked_sub(t.rest().len())
+        }
+        (Ok(PART), Ok(_)) => before?.checked_sub(t.rest().len()),
+        (Ok(WITHDRAW), Ok(_)) => None,
+        _ => before,
+    }
+}
+
+/// An OFFER behind its number, but for the records.
+fn read_offer(t: &mut Take<'_>) -> Result<Party, Malformed> {
+    let head = Party::read_head(t)?;
+    Ok(Party { wanted: text(t.bytes(MAX_NAME)?)?, ..head })
+}
+
 /// Where our offer stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -111,6 +166,8 @@ pub struct Negotiation {
     outbox: VecDeque<Vec<u8>>,
     /// Contexts that the other side opened for offers which we had given up.
     orphans: Vec<u64>,
+    /// What the other side has said last of whom it looks for, unless it has made an offer since.
+    looking: Option<Looking>,
 }
 
 impl Negotiation {
@@ -125,6 +182,7 @@ impl Negotiation {
             most_open: MAX_OPEN,
             outbox: VecDeque::new(),
             orphans: Vec::new(),
+            looking: None,
         }
     }
 
@@ -169,6 +227,16 @@ impl Negotiation {
     /// What the other side offers, if it waits for an offer of ours.
     pub fn offered(&self) -> Option<&Party> {
         self.theirs.front().filter(|o| o.missing == 0).map(|o| &o.party)
+    }
+
+    /// Whom the other side looks for at present, if it is not us.
+    pub fn looking(&self) -> Option<&Looking> {
+        self.looking.as_ref()
+    }
+
+    /// Bytes of records that the other side has sent, and that nobody has accepted yet.
+    pub fn held(&self) -> usize {
+        self.theirs.iter().map(|o| o.party.records.len()).sum()
     }
 
     /// Where our offer stands; an answer other than `Waiting` ends it.
@@ -217,6 +285,12 @@ impl Negotiation {
                     self.outbox.push_back(m);
                 }
             }
+            LOOKING => {
+                let is_there = t.u8()? != 0;
+                let wanted = text(t.bytes(MAX_NAME)?)?;
+                t.end()?;
+                self.looking = Some(Looking { wanted, is_there });
+            }
             WITHDRAWN => {
                 let offer = t.u64()?;
                 t.end()?;
@@ -231,8 +305,7 @@ impl Negotiation {
 
     fn on_offer(&mut self, mut t: Take<'_>) -> Result<(), Malformed> {
         let offer = t.u64()?;
-        let mut party = Party::read_head(&mut t)?;
-        party.wanted = text(t.bytes(MAX_NAME)?)?;
+        let mut party = read_offer(&mut t)?;
         let whole = t.u32()? as usize;
         party.records = t.rest().to_vec();
         if whole > MAX_RECORDS || self.theirs.len() == self.most_open {
@@ -240,6 +313,7 @@ impl Negotiation {
         }
         let missing = whole.checked_sub(party.records.len()).ok_or(Malformed)?;
         self.theirs.push_back(Theirs { offer, party, missing });
+        self.looking = None;
         Ok(())
     }
 
@@ -284,8 +358,10 @@ impl Negotiation {
     }
 }
 
+/// A name, which gets into lines on terminals.
 fn text(bytes: &[u8]) -> Result<String, Malformed> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| Malformed)
+    let text = std::str::from_utf8(bytes).map_err(|_| Malformed)?;
+    if text.chars().any(char::is_control) { Err(Malformed) } else { Ok(text.to_owned()) }
 }
 
 #[cfg(test)]
@@ -427,6 +503,31 @@ mod tests {
         assert_eq!(port.on_message(&messages[0]), Ok(()));
         assert_eq!(port.offered(), Some(&party("x", "y", 10)));
         assert_eq!(port.on_message(&messages[1]), Err(Malformed));
+    }
+
+    /// Whoever looks for somebody else says so; its offer ends that.
+    #[test]
+    fn a_leader_tells_whom_it_looks_for() {
+        let (mut a, mut b) = pair();
+        b.offer(&party("ocean", "air", 10));
+        let said: Vec<_> = std::iter::from_fn(|| b.next_output()).collect();
+        let waits = who_offers(said.iter().map(Vec::as_slice)).unwrap();
+        assert_eq!((waits.name.as_str(), waits.wanted.as_str()), ("ocean", "air"));
+        b.on_message(&looking("ocaen", false)).unwrap();
+        assert_eq!(b.looking(), Some(&Looking { wanted: "ocaen".into(), is_there: false }));
+        said.iter().for_each(|m| a.on_message(m).unwrap());
+        a.offer(&party("air", "ocean", 10));
+        carry(&mut a, &mut b);
+        assert_eq!(b.looking(), None);
+        agreed(&mut b);
+        let mut withdrawn = said;
+        withdrawn.push([&[WITHDRAW][..], &1u64.to_le_bytes()].concat());
+        assert_eq!(who_offers(withdrawn.iter().map(Vec::as_slice)), None);
+        for bad in
+            [&[LOOKING][..], &[LOOKING, 1], &[LOOKING, 0, 1, 0, 0, 0, 255], &[&looking("x", true)[..], &[0]].concat()]
+        {
+            assert_eq!(b.on_message(bad), Err(Malformed));
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Peer {
     pub pull: bool,
     pub spending: Spending,
     pub granting: Granting,
+    /// It belongs to no inter-communicator, ever: it has nothing to send but CONTROL.
+    pub only_control: bool,
     /// Contexts of which it has been told that they are closed.
     pub told_closed: Closed,
     /// Sends that have not left, in the order of the calls. Some may have ended meanwhile.
@@ -48,6 +50,7 @@ impl Peer {
             pull: false,
             spending: Spending::new(cfg),
             granting: Granting::new(cfg),
+            only_control: false,
             told_closed: Closed::default(),
             waiting: VecDeque::new(),
             bulk: VecDeque::new(),
@@ -106,6 +109,8 @@ pub(crate) enum Body {
         size: u64,
         pieces: Vec<(u64, u64)>,
     },
+    /// With a note of the sender's.
+    Noted(Box<(Vec<u8>, Body)>),
 }
 
 impl Default for Body {
@@ -119,6 +124,7 @@ impl Body {
         match self {
             Body::Eager { data, .. } => data.len() as u64,
             Body::Rts { size, .. } => *size,
+            Body::Noted(noted) => noted.1.size(),
         }
     }
 
@@ -127,12 +133,22 @@ impl Body {
         match self {
             Body::Eager { data, .. } => data.len() as u64,
             Body::Rts { .. } => 0,
+            Body::Noted(noted) => noted.1.eager_bytes(),
         }
     }
 
     /// Whether the sender waits for a word.
     pub fn awaited(&self) -> bool {
-        !matches!(self, Body::Eager { notify: false, .. })
+        !matches!(self.plain(), Body::Eager { notify: false, .. })
+    }
+
+    /// Without the note, if there is one.
+    pub fn plain(&self) -> &Body {
+        if let Body::Noted(noted) = self { &noted.1 } else { self }
+    }
+
+    pub fn plain_mut(&mut self) -> &mut Body {
+        if let Body::Noted(noted) = self { &mut noted.1 } else { self }
     }
 }
 
@@ -168,7 +184,8 @@ pub(crate) struct Pulling {
     pub sender_op: u64,
     pub got: Intervals,
     pub envelope: Envelope,
-    pub truncated: bool,
+    /// All of the message.
+    pub whole: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -225,12 +242,24 @@ pub(crate) struct Op {
     pub state: State,
     /// Nobody will ask for the outcome.
     pub forgotten: bool,
+    pub more: Option<Box<More>>,
+}
+
+/// What few sends have.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct More {
     /// Of a partitioned send.
-    pub parts: Option<Box<Parts>>,
+    pub parts: Option<Parts>,
+    /// Travels with the message; empty: there is none.
+    pub note: Vec<u8>,
 }
 
 impl Op {
     pub fn new(state: State) -> Op {
-        Op { state, forgotten: false, parts: None }
+        Op { state, forgotten: false, more: None }
+    }
+
+    pub fn parts(&self) -> Option<&Parts> {
+        self.more.as_ref()?.parts.as_ref()
     }
 }

@@ -138,11 +138,24 @@ pub enum Outcome {
     Sent,
     /// `size` is what was put in the buffer.
     Received(Envelope),
-    /// The message was longer than the buffer, which is full: `size` is what was put in it.
-    Truncated(Envelope),
+    /// The message was longer than the buffer, which is full: `size` is what was put in it, `whole` is all of the message.
+    /// As large as the others: an envelope within would be more.
+    Truncated {
+        source: u32,
+        tag: i64,
+        size: u64,
+        whole: u64,
+    },
     /// The message is in the buffer, but for numbers that no value of their type here can hold. Said by those who convert
     /// between machines, never by the engine.
     OutOfRange(Envelope),
+    /// Something is wrong with the message that takes more words: number `why` of those who say it. Not said by the engine.
+    Wrong {
+        source: u32,
+        tag: i64,
+        size: u64,
+        why: u64,
+    },
     /// The receive was taken back before it had a message.
     Cancelled,
     Failed(Fault),
@@ -159,10 +172,10 @@ pub enum Probe {
 /// What an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// A send that is still here: the peer has no room for it, or its path is backlogged.
-    Room(PeerId),
-    /// A send that the peer has not matched.
-    Matched(PeerId),
+    /// A send with this tag that is still here: the peer has no room for it, or its path is backlogged.
+    Room(PeerId, i64),
+    /// A send with this tag that the peer has not matched.
+    Matched(PeerId, i64),
     /// A send whose data is on its way.
     Taken(PeerId),
     /// A receive without a message.
@@ -184,6 +197,12 @@ pub enum Output {
     /// (address, length) each. Whoever reads them asks [`crate::Engine::bulk_wanted`] before each part, since it may be
     /// wanted no more, and says [`crate::Engine::on_bulk`] after it, or [`crate::Engine::pull_failed`].
     Get { peer: PeerId, sender_op: u64, op: OpId, pieces: Vec<(u64, u64)>, size: u64 },
+    /// A message with a note has met the receive `op`; comes before the outcome can be asked for.
+    Noted { peer: PeerId, op: OpId, note: Vec<u8> },
+    /// The peer asks whether this process is alive and what it waits for: see [`crate::Engine::tell`].
+    Asked { peer: PeerId },
+    /// What the peer has told, when asked.
+    Told { peer: PeerId, bytes: Vec<u8> },
     /// A CONTROL message came.
     Control { peer: PeerId, bytes: Vec<u8> },
 }
@@ -194,6 +213,9 @@ impl Output {
             Output::Message { peer, .. }
             | Output::Bulk { peer, .. }
             | Output::Get { peer, .. }
+            | Output::Noted { peer, .. }
+            | Output::Asked { peer }
+            | Output::Told { peer, .. }
             | Output::Control { peer, .. } => *peer,
         }
     }

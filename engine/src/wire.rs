@@ -7,6 +7,12 @@ use std::io::IoSlice;
 const EAGER: u8 = 1;
 const RTS: u8 = 2;
 const NOTIFY: u8 = 1;
+/// A note follows the head, or the size: its length, u16, and its bytes.
+const NOTED: u8 = 2;
+/// Most bytes of a note.
+pub const MAX_NOTE: usize = 512;
+/// Most bytes of what one who is asked tells.
+pub const MAX_TOLD: usize = 1024;
 /// What EAGER and RTS begin with: type, flags, and [`Head`] from these places on.
 const HEAD: usize = 38;
 const TAG: usize = 2;
@@ -78,13 +84,38 @@ impl<'a> Pieces<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
     Eager(Eager<'a>),
-    Rts { head: Head, size: u64, pieces: Pieces<'a> },
-    Cts { sender_op: u64, receiver_op: u64, offset: u64, len: u64 },
-    Done { op: u64 },
-    Credit { envelopes: u64, bytes: u64 },
-    Revoked { context: ContextId, op: u64 },
+    NotedEager {
+        note: &'a [u8],
+        eager: Eager<'a>,
+    },
+    /// An empty note is none.
+    Rts {
+        head: Head,
+        size: u64,
+        note: &'a [u8],
+        pieces: Pieces<'a>,
+    },
+    Cts {
+        sender_op: u64,
+        receiver_op: u64,
+        offset: u64,
+        len: u64,
+    },
+    Done {
+        op: u64,
+    },
+    Credit {
+        envelopes: u64,
+        bytes: u64,
+    },
+    Revoked {
+        context: ContextId,
+        op: u64,
+    },
     Control(&'a [u8]),
     Bye,
+    Ask,
+    Tell(&'a [u8]),
 }
 
 /// What stands before the data of an EAGER.
@@ -108,6 +139,27 @@ impl EagerHead {
         out.extend_from_slice(&self.0);
         out
     }
+
+    /// The same with a note.
+    pub(crate) fn noted(&self, note: &[u8], size: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEAD + 2 + note.len() + size);
+        out.extend_from_slice(&self.0);
+        out[1] |= NOTED;
+        put_note(&mut out, note);
+        out
+    }
+}
+
+fn put_note(out: &mut Vec<u8>, note: &[u8]) {
+    out.put_u16(note.len() as u16);
+    out.extend_from_slice(note);
+}
+
+/// A note, and what follows it. There is none that is empty.
+fn split_note(rest: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let (len, rest) = rest.split_first_chunk::<2>().ok_or(Malformed)?;
+    let len = u16::from_le_bytes(*len) as usize;
+    if (1..=MAX_NOTE).contains(&len) { rest.split_at_checked(len).ok_or(Malformed) } else { Err(Malformed) }
 }
 
 impl Head {
@@ -136,7 +188,7 @@ impl Head {
 }
 
 impl Eager<'_> {
-    /// `None`: it is another message.
+    /// `None`: it is another message, or has a note.
     #[inline]
     pub fn decode(body: &[u8]) -> Result<Option<Eager<'_>>, Malformed> {
         if body.first() != Some(&EAGER) {
@@ -144,9 +196,16 @@ impl Eager<'_> {
         }
         let (flags, head, data) = Head::decode(body)?;
         if flags & !NOTIFY != 0 {
-            return Err(Malformed);
+            return if flags & !(NOTIFY | NOTED) == 0 { Ok(None) } else { Err(Malformed) };
         }
         Ok(Some(Eager { notify: flags != 0, head, data }))
+    }
+
+    /// One with a note.
+    fn decode_noted(body: &[u8]) -> Result<Message<'_>, Malformed> {
+        let (flags, head, rest) = Head::decode(body)?;
+        let (note, data) = split_note(rest)?;
+        Ok(Message::NotedEager { note, eager: Eager { notify: flags & NOTIFY != 0, head, data } })
     }
 }
 
@@ -159,7 +218,8 @@ impl Message<'_> {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(match *self {
             Message::Eager(eager) => HEAD + eager.data.len(),
-            Message::Rts { pieces, .. } => HEAD + 8 + pieces.0.len(),
+            Message::NotedEager { note, eager } => HEAD + 2 + note.len() + eager.data.len(),
+            Message::Rts { note, pieces, .. } => HEAD + 10 + note.len() + pieces.0.len(),
             _ => 40,
         });
         match *self {
@@ -167,9 +227,16 @@ impl Message<'_> {
                 out.extend_from_slice(EagerHead::new(notify, head).bytes());
                 out.extend_from_slice(data);
             }
-            Message::Rts { head, size, pieces } => {
-                out.extend_from_slice(&head.encode(RTS, 0));
+            Message::NotedEager { note, eager: Eager { notify, head, data } } => {
+                out = EagerHead::new(notify, head).noted(note, data.len());
+                out.extend_from_slice(data);
+            }
+            Message::Rts { head, size, note, pieces } => {
+                out.extend_from_slice(&head.encode(RTS, if note.is_empty() { 0 } else { NOTED }));
                 out.put_u64(size);
+                if !note.is_empty() {
+                    put_note(&mut out, note);
+                }
                 out.extend_from_slice(pieces.0);
             }
             Message::Cts { sender_op, receiver_op, offset, len } => {
@@ -197,6 +264,11 @@ impl Message<'_> {
                 out.extend_from_slice(bytes);
             }
             Message::Bye => out.put_u8(8),
+            Message::Ask => out.put_u8(9),
+            Message::Tell(bytes) => {
+                out.put_u8(10);
+                out.extend_from_slice(bytes);
+            }
         }
         out
     }
@@ -207,15 +279,17 @@ impl Message<'_> {
         }
         let mut t = Take(body);
         let message = match t.u8()? {
+            EAGER => return Eager::decode_noted(body),
             RTS => {
                 let (flags, head, rest) = Head::decode(body)?;
-                if flags != 0 {
+                if flags & !NOTED != 0 {
                     return Err(Malformed);
                 }
                 t = Take(rest);
                 let size = t.u64()?;
-                let pieces = Pieces::decode(t.rest(), size)?;
-                return Ok(Message::Rts { head, size, pieces });
+                let (note, rest) = if flags == 0 { (&[][..], t.rest()) } else { split_note(t.rest())? };
+                let pieces = Pieces::decode(rest, size)?;
+                return Ok(Message::Rts { head, size, note, pieces });
             }
             3 => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
             4 => Message::Done { op: t.u64()? },
@@ -223,6 +297,11 @@ impl Message<'_> {
             6 => Message::Revoked { context: ContextId::from_bytes(t.array()?), op: t.u64()? },
             7 => return Ok(Message::Control(t.rest())),
             8 => Message::Bye,
+            9 => Message::Ask,
+            10 => {
+                let bytes = t.rest();
+                return if bytes.len() <= MAX_TOLD { Ok(Message::Tell(bytes)) } else { Err(Malformed) };
+            }
             _ => return Err(Malformed),
         };
         t.end()?;
@@ -240,19 +319,27 @@ mod tests {
         let two: Vec<u8> = [77u64, 4, u64::MAX - 5, 5].into_iter().flat_map(u64::to_le_bytes).collect();
         let all = [
             Message::Eager(Eager { notify: true, head, data: b"abc" }),
-            Message::Rts { head, size: 1 << 40, pieces: Pieces::default() },
-            Message::Rts { head, size: 9, pieces: Pieces(&two) },
+            Message::NotedEager { note: b"note", eager: Eager { notify: true, head, data: b"abc" } },
+            Message::NotedEager { note: &[1; MAX_NOTE], eager: Eager { notify: false, head, data: b"" } },
+            Message::Rts { head, size: 1 << 40, note: b"", pieces: Pieces::default() },
+            Message::Rts { head, size: 9, note: b"", pieces: Pieces(&two) },
+            Message::Rts { head, size: 9, note: b"note", pieces: Pieces(&two) },
             Message::Cts { sender_op: 1, receiver_op: 2, offset: 3, len: 4 },
             Message::Done { op: 9 },
             Message::Credit { envelopes: 5, bytes: 6 },
             Message::Revoked { context: ContextId::root(7), op: 8 },
             Message::Control(b"xy"),
             Message::Bye,
+            Message::Ask,
+            Message::Tell(b"computes"),
         ];
         for message in all {
             let bytes = message.encode();
             assert_eq!(Message::decode(&bytes), Ok(message));
-            let open_ended = matches!(message, Message::Eager(_) | Message::Control(_));
+            let open_ended = matches!(
+                message,
+                Message::Eager(_) | Message::NotedEager { .. } | Message::Control(_) | Message::Tell(_)
+            );
             if !open_ended {
                 assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), Err(Malformed));
                 assert_eq!(Message::decode(&[&bytes[..], &[0]].concat()), Err(Malformed));
@@ -266,10 +353,23 @@ mod tests {
             ([1, 1].repeat(65), 65),
         ] {
             let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
-            let message = Message::Rts { head, size, pieces: Pieces(&bytes) };
+            let message = Message::Rts { head, size, note: b"", pieces: Pieces(&bytes) };
             assert_eq!(Message::decode(&message.encode()), Err(Malformed), "{message:?}");
         }
+        // A note that is empty, too long, or not all there; a flag that means nothing.
+        let eager =
+            Message::NotedEager { note: &[1; MAX_NOTE], eager: Eager { notify: true, head, data: b"" } }.encode();
+        for len in [0, MAX_NOTE as u16 + 1] {
+            let mut wrong = [&eager[..], b"more"].concat();
+            wrong[HEAD..HEAD + 2].copy_from_slice(&len.to_le_bytes());
+            assert_eq!(Message::decode(&wrong), Err(Malformed), "{len}");
+        }
+        assert_eq!(Message::decode(&eager[..eager.len() - 1]), Err(Malformed));
+        let mut wrong = eager;
+        wrong[1] = 4;
+        assert_eq!(Message::decode(&wrong), Err(Malformed));
         assert_eq!(Message::decode(&[]), Err(Malformed));
-        assert_eq!(Message::decode(&[9]), Err(Malformed));
+        assert_eq!(Message::decode(&[11]), Err(Malformed));
+        assert_eq!(Message::decode(&[10; MAX_TOLD + 2]), Err(Malformed));
     }
 }

@@ -1,9 +1,9 @@
 //! What can go wrong, one small enum per operation. The texts say what to do where there is something to do.
 
 use crate::metadata::MetadataError;
-use crate::record::{Kind, Record};
+use crate::record::{Kind, Record, VERSION};
 use std::fmt::{Display, Formatter, Result};
-use std::io;
+use std::io::{self, ErrorKind::*};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ pub enum NameError {
     Empty,
     TooLong(usize),
     Control,
+    NotUtf8,
 }
 
 impl Display for NameError {
@@ -21,6 +22,7 @@ impl Display for NameError {
             NameError::Empty => f.write_str("the name is empty"),
             NameError::TooLong(n) => write!(f, "the name has {n} bytes; at most 255 are allowed"),
             NameError::Control => f.write_str("the name contains a control character"),
+            NameError::NotUtf8 => f.write_str("the name is not valid UTF-8"),
         }
     }
 }
@@ -42,7 +44,7 @@ impl Display for RecordError {
             RecordError::Metadata(e) => e.fmt(f),
             RecordError::Malformed => f.write_str("this is not a record of a name"),
             RecordError::OtherVersion(v) => {
-                write!(f, "the record is of version {v}, written by another version of MPI_Connect")
+                write!(f, "the record is of version {v}, this version of MPI_Connect reads {VERSION}")
             }
         }
     }
@@ -60,6 +62,8 @@ pub enum OpenError {
     /// `tcp://…` with a server that cannot be.
     Address(String, AddressError),
     NoFolder,
+    /// `MPI_CONNECT_RUN`, with what is wrong with it.
+    Run(NameError),
     /// The working directory is gone, so a relative folder means nothing.
     Relative(String, io::Error),
 }
@@ -79,6 +83,7 @@ impl Display for OpenError {
                 write!(f, "'{url}' names a host; a folder that every host sees is written file:/DIR")
             }
             OpenError::Address(url, e) => write!(f, "'{url}': {e}; write tcp://HOST:PORT,HOST:PORT"),
+            OpenError::Run(e) => write!(f, "MPI_CONNECT_RUN: {e}"),
             OpenError::NoFolder => f.write_str("'file:' names no folder; write file:DIR"),
             OpenError::Relative(url, e) => write!(f, "'{url}' is relative, and the working directory is unknown: {e}"),
         }
@@ -167,12 +172,23 @@ impl Display for StoreError {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         const ELSEWHERE: &str = "choose another folder with MPI_CONNECT_NAMING=file:DIR";
         match self {
-            StoreError::Io(what, path, e) => write!(f, "{what} {}: {e}", path.display()),
+            StoreError::Io(what, path, e) => {
+                write!(f, "{what} {}: {e}", path.display())?;
+                // What another folder would not have.
+                match e.kind() {
+                    PermissionDenied | ReadOnlyFilesystem => write!(f, "; {ELSEWHERE} that you may write to"),
+                    StorageFull | QuotaExceeded => write!(f, "; make room there, or {ELSEWHERE}"),
+                    _ => Ok(()),
+                }
+            }
             StoreError::NotAFolder(p) => write!(f, "{} is not a folder; {ELSEWHERE}", p.display()),
             StoreError::Symlink(p) => {
                 write!(f, "{} is a symbolic link, which is not trusted here; remove it, or {ELSEWHERE}", p.display())
             }
-            StoreError::Foreign(p, uid) => write!(f, "{} belongs to another user (uid {uid})", p.display()),
+            StoreError::Foreign(p, uid) => {
+                let mine = "jobs of several users meet at a server, which 'mpi-connect serve' starts";
+                write!(f, "{} belongs to another user (uid {uid}); {ELSEWHERE} of your own, or {mine}", p.display())
+            }
             StoreError::Writable(p, mode) => {
                 write!(f, "other users can write to {} (mode {mode:o}); chmod 700 it", p.display())
             }
@@ -181,8 +197,10 @@ impl Display for StoreError {
             }
             StoreError::Version(p, v) => write!(
                 f,
-                "{} is of version {v}, written by another version of MPI_Connect; both jobs need the same",
-                p.display()
+                "{} is of version {v}, written by {} MPI_Connect; both jobs need the same release, or folders of their own \
+                 (MPI_CONNECT_NAMING=file:DIR)",
+                p.display(),
+                if *v < VERSION { "an older" } else { "a newer" }
             ),
             StoreError::NoLinks(p, e) => {
                 write!(f, "the file system of {} has no hard links ({e}); {ELSEWHERE}", p.display())
@@ -192,7 +210,11 @@ impl Display for StoreError {
             }
             StoreError::Busy(p) => write!(f, "{} stayed busy; try again", p.display()),
             StoreError::Collision(p, other) => {
-                write!(f, "{} is taken by the name '{other}': the two names differ too little", p.display())
+                write!(
+                    f,
+                    "{} is taken by the name '{other}': the two names differ too little; take another name",
+                    p.display()
+                )
             }
             StoreError::Unreachable(servers) => {
                 f.write_str("no naming server answers")?;
@@ -225,16 +247,35 @@ impl Display for ClaimError {
             ClaimError::Name(e) => e.fmt(f),
             ClaimError::Record(e) => e.fmt(f),
             ClaimError::Held { by } if by.kind() == Kind::Port => {
-                write!(f, "the name '{}' is published already, by process {} on {}", by.name, by.pid, by.host)
+                write!(
+                    f,
+                    "the name '{}'{} is published already, by process {} on {}",
+                    by.name,
+                    of_run(by),
+                    by.pid,
+                    by.host
+                )?;
+                f.write_str(FREE)
             }
             ClaimError::Held { by } => {
                 let ranks = if by.size == 1 { "rank" } else { "ranks" };
-                let (name, size, mpi, pid, host) = (&by.name, by.size, &by.mpi, by.pid, &by.host);
-                write!(f, "the name '{name}' is held by a live job: {size} {ranks} of {mpi}, process {pid} on {host}")
+                let (name, run, size, mpi, pid, host) = (&by.name, of_run(by), by.size, &by.mpi, by.pid, &by.host);
+                write!(
+                    f,
+                    "the name '{name}'{run} is held by a live job: {size} {ranks} of {mpi}, process {pid} on {host}"
+                )?;
+                f.write_str(FREE)
             }
             ClaimError::Store(e) => e.fmt(f),
         }
     }
+}
+
+/// What to do about a name that is held.
+const FREE: &str = "; take another name, keep the two apart by MPI_CONNECT_RUN=NAME, or wait until that process ends";
+
+fn of_run(record: &Record) -> String {
+    if record.run.is_empty() { String::new() } else { format!(" of run '{}'", record.run) }
 }
 
 /// A name that could not be looked up; that nobody holds it is no error.

@@ -20,7 +20,7 @@ pub fn boot_id() -> [u8; 16] {
 
 /// The host's name, for people.
 pub fn host() -> String {
-    read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown".into(), |s| s.trim().to_string())
+    base::ident::host().to_owned()
 }
 
 /// Seconds since 1970, as [`crate::Record::since`] wants them.

@@ -32,10 +32,12 @@ impl Display for MetadataError {
     fn fmt(&self, f: &mut Formatter<'_>) -> Formatted {
         match self {
             MetadataError::TooMany(n) => write!(f, "{n} pairs of key and value are more than {MAX_PAIRS}"),
-            MetadataError::NoValue(part) => write!(f, "{part:?} is not of the form key=value"),
+            MetadataError::NoValue(part) => write!(f, "'{}' is not of the form key=value", part.escape_debug()),
             MetadataError::EmptyKey => f.write_str("a key is empty"),
             MetadataError::LongKey(n) => write!(f, "a key has {n} bytes; at most {MAX_KEY} are allowed"),
-            MetadataError::BadKey(key) => write!(f, "the key {key:?} contains a control character or '='"),
+            MetadataError::BadKey(key) => {
+                write!(f, "the key '{}' contains a control character or '='", key.escape_debug())
+            }
             MetadataError::LongValue(key, n) => {
                 write!(f, "the value of '{key}' has {n} bytes; at most {MAX_VALUE} are allowed")
             }
@@ -113,8 +115,8 @@ mod tests {
         let long = |n| "x".repeat(n);
         let many = (0..33).map(|i| format!("k{i}=")).collect::<Vec<_>>().join(",");
         for (text, said) in [
-            ("grid", "\"grid\" is not of the form key=value"),
-            ("a=1,,b=2", "\"\" is not of the form"),
+            ("grid", "'grid' is not of the form key=value"),
+            ("a=1,,b=2", "'' is not of the form"),
             ("=1", "a key is empty"),
             ("a\u{7}=1", "control character"),
             ("a=\u{1b}[2J", "the value of 'a' contains a control character"),

@@ -18,7 +18,8 @@ const MAX_TEXT: usize = 1024;
 pub const MAX_PORT: usize = 1024;
 
 const MAGIC: &[u8; 8] = b"MPICNAME";
-pub(crate) const VERSION: u16 = 2;
+/// Of records: jobs whose records are of different versions cannot join.
+pub const VERSION: u16 = 3;
 
 /// What a name is the name of. Each kind has its names for itself: a job and a port may have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,13 +28,36 @@ pub enum Kind {
     Job,
     /// A published service name, which leads to a port of MPI.
     Port,
+    /// One half of two jobs that are joined, under the name that its job had then. For people; nobody is found by it.
+    Coupling,
+}
+
+/// What no two live records of a store share.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Key {
+    /// As [`Record::run`].
+    pub run: String,
+    pub name: String,
+    pub kind: Kind,
+    /// Of a coupling, as [`Record::incarnation`]; else 0: one name has many couplings.
+    pub id: u64,
+}
+
+impl Key {
+    /// What a job or a port is looked up by.
+    pub fn of(run: &str, kind: Kind, name: &str) -> Key {
+        Key { run: run.into(), name: name.into(), kind, id: 0 }
+    }
 }
 
 /// A job that registered a name, or a port that was published under one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub name: String,
-    /// Random, drawn for this registration.
+    /// The run that it belongs to, whose names are apart from all others'; empty outside of any. The store that claims sets
+    /// it.
+    pub run: String,
+    /// Random, drawn for this registration; a coupling's is the same in both halves.
     pub incarnation: u64,
     /// The secret that a peer shows when it connects; zeros for a port.
     pub cookie: [u8; 16],
@@ -54,6 +78,8 @@ pub struct Record {
     /// For a published service name, the port name of MPI that it leads to, at most [`MAX_PORT`] bytes; `None` for a
     /// job.
     pub port: Option<String>,
+    /// For one half of a coupling, the name of the other job; `None` for all else.
+    pub coupled: Option<String>,
     /// What is told to whoever looks at the name: see [`crate::MAX_PAIRS`] and [`crate::check_metadata`].
     pub metadata: Vec<(String, String)>,
 }
@@ -63,6 +89,7 @@ impl Record {
     pub fn new(name: &str) -> Record {
         Record {
             name: name.to_owned(),
+            run: String::new(),
             incarnation: 0,
             cookie: [0; 16],
             size: 1,
@@ -73,12 +100,23 @@ impl Record {
             pid: std::process::id(),
             since: crate::now(),
             port: None,
+            coupled: None,
             metadata: Vec::new(),
         }
     }
 
     pub fn kind(&self) -> Kind {
-        if self.port.is_some() { Kind::Port } else { Kind::Job }
+        match self {
+            Record { coupled: Some(_), .. } => Kind::Coupling,
+            Record { port: Some(_), .. } => Kind::Port,
+            _ => Kind::Job,
+        }
+    }
+
+    pub fn key(&self) -> Key {
+        let kind = self.kind();
+        let id = if kind == Kind::Coupling { self.incarnation } else { 0 };
+        Key { id, ..Key::of(&self.run, kind, &self.name) }
     }
 
     /// The written form: magic, version, then the fields by postcard.
@@ -104,7 +142,7 @@ impl Record {
             Err(_) => return Err(RecordError::Malformed),
         }
         let (rec, rest) = postcard::take_from_bytes::<Record>(take.rest()).map_err(|_| RecordError::Malformed)?;
-        if !rest.is_empty() || check_name(&rec.name).is_err() {
+        if !rest.is_empty() || check_name(&rec.name).is_err() || check_run(&rec.run).is_err() {
             return Err(RecordError::Malformed);
         }
         rec.check()?;
@@ -117,6 +155,7 @@ impl Record {
             ("the MPI's version text", self.mpi.len(), MAX_TEXT),
             ("the host name", self.host.len(), MAX_TEXT),
             ("the port name", self.port.as_ref().map_or(0, String::len), MAX_PORT),
+            ("the other job's name", self.coupled.as_ref().map_or(0, String::len), MAX_TEXT),
         ] {
             if len > max {
                 return Err(RecordError::TooLarge(what, max));
@@ -137,6 +176,11 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     } else {
         Ok(())
     }
+}
+
+/// Whether names may be of this run; the empty one is none.
+pub fn check_run(run: &str) -> Result<(), NameError> {
+    if run.is_empty() { Ok(()) } else { check_name(run) }
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! Invariant: opening touches nothing; folders are made and judged when they are used.
 
 use crate::Naming;
-use crate::error::OpenError;
+use crate::error::{NameError, OpenError};
 use crate::file::FileStore;
+use crate::record::check_run;
 use crate::tcp::TcpStore;
+use base::settings::{NAMING, RUN};
 use nix::unistd::geteuid;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,11 +15,17 @@ use std::path::{Path, PathBuf};
 /// Opens `file:DIR` (also `file:///DIR`, or a relative DIR, taken from the present working directory), or
 /// `tcp://HOST:PORT`, also of several servers with commas between.
 pub fn open(url: &str) -> Result<Box<dyn Naming>, OpenError> {
+    open_run(url, "")
+}
+
+/// The same, for the names of one run.
+pub fn open_run(url: &str, run: &str) -> Result<Box<dyn Naming>, OpenError> {
+    check_run(run).map_err(OpenError::Run)?;
     let Some((scheme, rest)) = url.split_once(':') else { return Err(OpenError::Unknown(url.into())) };
     match scheme {
-        "file" => Ok(Box::new(FileStore::new(folder(url, rest)?))),
+        "file" => Ok(Box::new(FileStore::new(folder(url, rest)?).of_run(run))),
         "tcp" => match TcpStore::new(rest) {
-            Ok(store) => Ok(Box::new(store)),
+            Ok(store) => Ok(Box::new(store.of_run(run))),
             Err(e) => Err(OpenError::Address(url.into(), e)),
         },
         "etcd" => Err(OpenError::NotYet(url.into())),
@@ -39,10 +47,19 @@ fn folder(url: &str, rest: &str) -> Result<PathBuf, OpenError> {
 
 /// `MPI_CONNECT_NAMING`, else the user's private folder.
 pub fn default_url() -> Result<String, OpenError> {
-    match env::var("MPI_CONNECT_NAMING") {
+    match env::var(NAMING) {
         Ok(url) if !url.is_empty() => Ok(url),
         Err(env::VarError::NotUnicode(_)) => Err(OpenError::NotUtf8),
         _ => Ok(format!("file:{}", private_folder().display())),
+    }
+}
+
+/// `MPI_CONNECT_RUN`: empty, if this is no run's process.
+pub fn default_run() -> Result<String, OpenError> {
+    match env::var(RUN) {
+        Ok(run) => check_run(&run).map(|()| run).map_err(OpenError::Run),
+        Err(env::VarError::NotUnicode(_)) => Err(OpenError::Run(NameError::NotUtf8)),
+        Err(env::VarError::NotPresent) => Ok(String::new()),
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a length is bounded before anything of that length is allocated, and what was parsed is whole.
 
-use crate::record::{Kind, MAX_RECORD};
+use crate::record::{Key, MAX_RECORD};
 use base::bytes::{Malformed, Put, Take};
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub const DEFAULT_PORT: u16 = 7431;
 
 const MAGIC: &[u8; 8] = b"MPICNSRV";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// The hello of either side.
 pub const HELLO: usize = 32;
 /// What stands before each body.
@@ -40,16 +40,18 @@ pub enum Request {
     /// From now on this token means nothing, whatever comes of it later.
     Release {
         token: Token,
-        kind: Kind,
-        name: String,
+        key: Key,
     },
     Lookup {
-        kind: Kind,
-        name: String,
+        key: Key,
     },
-    /// All names that come after this one, as many as an answer holds.
+    /// All records that come after this one, as many as an answer holds.
     List {
-        after: Option<(String, Kind)>,
+        after: Option<Key>,
+    },
+    /// What came and went from there on; from now on, without a number.
+    Changes {
+        after: Option<u64>,
     },
 }
 
@@ -75,6 +77,19 @@ pub enum Answer {
         more: bool,
     },
     Refused(Refusal),
+    /// What came and went, as much as an answer holds and is still known, and from where to go on.
+    Changes {
+        next: u64,
+        changes: Vec<Change>,
+    },
+}
+
+/// That a record, without secrets, came or went so many milliseconds ago.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    pub came: bool,
+    pub age: u64,
+    pub record: Vec<u8>,
 }
 
 /// Why a server does not do what it is asked.
@@ -183,15 +198,18 @@ pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Kind;
 
     fn requests() -> Vec<Request> {
-        let (token, record, name) = ([7; 16], vec![1, 2, 3], "urn:site:ocean".to_owned());
+        let (token, record) = ([7; 16], vec![1, 2, 3]);
+        let key = |kind| Key::of("case7", kind, "urn:site:ocean");
         vec![
             Request::Claim { token, record: record.clone() },
             Request::Renew { token, record },
-            Request::Release { token, kind: Kind::Port, name: name.clone() },
-            Request::Lookup { kind: Kind::Job, name: name.clone() },
-            Request::List { after: Some((name, Kind::Job)) },
+            Request::Release { token, key: key(Kind::Port) },
+            Request::Lookup { key: key(Kind::Job) },
+            Request::List { after: Some(key(Kind::Job)) },
+            Request::Changes { after: Some(7) },
         ]
     }
 
@@ -215,6 +233,7 @@ mod tests {
             Answer::Found { record: None },
             Answer::Names { records: vec![vec![1], vec![]], more: true },
             Answer::Refused(Refusal::RecordVersion(2)),
+            Answer::Changes { next: 7, changes: vec![Change { came: true, age: 5, record: vec![1] }] },
         ] {
             assert_eq!(parse::<Answer>(body(&frame(&answer).unwrap())), Ok(answer));
         }

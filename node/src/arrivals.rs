@@ -6,22 +6,22 @@
 use crate::carrier::Carrier;
 use crate::core::{Core, Known};
 use crate::near::Answered;
+use crate::strangers::{MAX_CALLER_FRAME, most_descriptors};
 use crate::watch::{Owner, Watch};
 use base::ProcId;
 use engine::Gone;
-use nix::sys::resource::{Resource, getrlimit};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use transports::frame::older;
-use transports::shm::Guest;
+use transports::shm::{Guest, ShmLane};
 use transports::stream::StripedLane;
 use transports::tcp::{Arrived, Halfway, Hello, HelloAck, Status};
 
 /// Connections without a good HELLO that are borne at a time, and the part of the program's descriptors that they may
 /// take.
-const MAX_HALFWAY: u64 = 64;
-const HALFWAY_PART: u64 = 8;
+const MAX_HALFWAY: usize = 64;
+const HALFWAY_PART: usize = 8;
 /// A HELLO of ours that is older does not stand in the way of theirs.
 const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
 
@@ -41,6 +41,14 @@ impl AsFd for Knock {
 }
 
 impl Knock {
+    /// Whether the other side has given up.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        match self {
+            Knock::Tcp(halfway) => halfway.has_hung_up(),
+            Knock::Near(guest, _) => guest.has_hung_up(),
+        }
+    }
+
     pub(crate) fn expired(&self, now: Instant) -> bool {
         match self {
             Knock::Tcp(halfway) => halfway.expired(now),
@@ -72,7 +80,7 @@ impl Core {
         if self.drop_oldest_halfway() {
             return false;
         }
-        base::log!(Error, "cannot accept a connection: {e}");
+        base::log_seldom!(Error, "cannot accept a connection: {e}");
         self.doors(|watch, fd, _| watch.pause(fd));
         self.accept_again = Some(now + Duration::from_millis(200));
         true
@@ -125,22 +133,25 @@ impl Core {
         match halfway.step() {
             Arrived::NotYet => (),
             Arrived::Foreign => {
-                base::log!(Debug, "a connection that is not one of ours was closed");
+                base::log_seldom!(Debug, "a connection that is not one of ours was closed");
                 self.drop_halfway(n);
             }
+            Arrived::Hello(hello) if hello.stripe == 0 => self.answer(n, &hello, false, now),
             Arrived::Hello(hello) => {
                 let Some(Knock::Tcp(halfway)) = self.take_halfway(n) else { return };
-                if hello.stripe == 0 {
-                    self.answer(halfway, &hello, now);
-                } else {
-                    self.answer_stripe(halfway, &hello);
-                }
+                self.answer_stripe(halfway, &hello);
             }
         }
     }
 
-    fn answer(&mut self, halfway: Halfway, hello: &Hello, now: Instant) {
-        let (i, ack) = match self.verdict(hello, now) {
+    /// `mute`: the lane that its pair has was asked, and says nothing.
+    pub(crate) fn answer(&mut self, n: u32, hello: &Hello, mute: bool, now: Instant) {
+        let verdict = self.verdict(hello, now);
+        if !mute && verdict.as_ref().is_ok_and(|(i, _)| self.ask_first(*i, n, hello, now)) {
+            return;
+        }
+        let Some(Knock::Tcp(halfway)) = self.take_halfway(n) else { return };
+        let (i, ack) = match verdict {
             Ok(good) => good,
             Err(refusal) => {
                 if let Some(ack) = refusal {
@@ -151,7 +162,11 @@ impl Core {
         };
         if let Some(socket) = halfway.answer(&ack) {
             let path = &self.pairs[i].path;
-            let lane = Carrier::Tcp(StripedLane::new(socket, path.local(), path.remote(), ack.generation));
+            let mut lane = StripedLane::new(socket, path.local(), path.remote(), ack.generation);
+            if self.pairs[i].is_caller {
+                lane.limit_frames(MAX_CALLER_FRAME);
+            }
+            let lane = Carrier::Tcp(lane);
             let why = self.why_far(i).map_or("answered".into(), |why| format!("answered; no shared memory: {why}"));
             self.attach(i, lane, ack.generation, hello.received, &why);
         }
@@ -163,7 +178,7 @@ impl Core {
         let i = match self.judge(hello, now) {
             Ok(i) => i,
             Err((status, generation)) => {
-                base::log!(Debug, "{:?} dialled {:?}: {status:?}", hello.source, hello.dest);
+                base::log!(Debug, "{} dialled {}: {status}", hello.source, hello.dest);
                 return Err(Some(HelloAck { status, generation, ..ack }));
             }
         };
@@ -171,7 +186,10 @@ impl Core {
         let own = path.offered_generation();
         if !path.could_attach(own, hello.received) {
             // Its lane, if it has one, stays: whoever this is has not shown to know better.
-            base::log!(Info, "{:?} claims to have received what was never sent: refused", hello.source);
+            base::log_seldom!(Info, "{} claims to have received what was never sent: refused", hello.source);
+            if self.strangers.contains(&i) && self.pairs[i].lane.is_none() {
+                self.forget_stranger(i);
+            }
             return Err(None);
         }
         ack.generation = if older(hello.generation, own) { own } else { hello.generation };
@@ -186,16 +204,25 @@ impl Core {
         let i = match self.find_pair(hello.dest, hello.source) {
             Some(i) => i,
             None if removed || self.is_over(hello.dest, hello.source) => return none,
-            None => self.make_pair(hello.dest, hello.source),
+            None if !self.has_rank(hello.dest, hello.source) => return none,
+            None => self.make_stranger(hello)?,
         };
         let pair = &mut self.pairs[i];
+        if pair.who().is_some_and(|who| who != hello.process) {
+            // Of two who claim to be the same, their contact record decides, when it is there.
+            return if pair.process.is_none() { Err((Status::Later, 0)) } else { none };
+        }
+        if pair.process.is_none() {
+            pair.claimed = Some(hello.process);
+        }
         // One that has finalized may still come for our last acknowledgement.
-        if pair.gone == Some(Gone::Dead) || *pair.process.get_or_insert(hello.process) != hello.process {
+        if pair.gone == Some(Gone::Dead) {
             return none;
         }
         let better = Err((Status::BetterConnection, pair.path.offered_generation().wrapping_sub(1)));
         if let Some(lane) = &pair.lane
-            && !older(lane.generation, hello.generation)
+            // The kernel says of shared memory that the other side has it still; a lane over TCP is asked, see `life`.
+            && (!older(lane.generation, hello.generation) || lane.lane.shm().is_some_and(ShmLane::is_open))
         {
             return better;
         }
@@ -214,10 +241,16 @@ impl Core {
         }
         let differs = known.group.cookie.iter().zip(&hello.cookie).fold(0, |d, (a, b)| d | (a ^ b));
         if differs != 0 {
-            base::log!(Info, "a connection with a wrong cookie was refused");
+            base::log_seldom!(Info, "a connection with a wrong cookie was refused");
             return Err((Status::BadCookie, 0));
         }
         Ok(known)
+    }
+
+    /// Whether that process can be, as far as its group is known.
+    fn has_rank(&self, local: ProcId, remote: ProcId) -> bool {
+        let between = self.between.get(&(local.incarnation, remote.incarnation));
+        between.and_then(|b| b.size).is_none_or(|size| remote.rank < size)
     }
 
     /// Whether there was a pair and it has ended.
@@ -228,6 +261,5 @@ impl Core {
 }
 
 fn most_halfway() -> usize {
-    let (open, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
-    (open / HALFWAY_PART).clamp(1, MAX_HALFWAY) as usize
+    (most_descriptors() / HALFWAY_PART).clamp(1, MAX_HALFWAY)
 }

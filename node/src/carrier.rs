@@ -3,7 +3,6 @@
 //! Used by `round` and `connect`; what only one kind has is asked of that kind.
 
 use crate::memory::Buffers;
-use crate::sys::under_way;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use transports::frame::Header;
 use transports::lane::{Caps, Event, Lane, Payload, Sent, Sink, Unread};
@@ -72,8 +71,20 @@ impl Carrier {
     /// Bytes that were written and have not reached the other side's kernel.
     pub fn under_way(&mut self) -> u64 {
         match self {
-            Carrier::Tcp(lane) => lane.streams().map(|(_, stream)| under_way(&*stream)).sum(),
+            Carrier::Tcp(lane) => lane.streams().map(|(_, stream)| stream.under_way()).sum(),
             Carrier::Shm(_) => 0,
+        }
+    }
+
+    /// Of a lane that may be dark: bytes that the other side's kernel has not acknowledged, and whether some of them have
+    /// left.
+    pub fn in_kernel(&mut self) -> Option<(u64, bool)> {
+        match self {
+            Carrier::Tcp(lane) => Some(lane.streams().fold((0, false), |(sum, flying), (_, stream)| {
+                let n = stream.under_way();
+                (sum + n, flying || n > stream.not_sent())
+            })),
+            Carrier::Shm(_) => None,
         }
     }
 

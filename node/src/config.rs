@@ -48,6 +48,8 @@ pub struct Config {
     pub tcp_sockets: u16,
     /// `MPI_CONNECT_TIMEOUT`: for so long the end waits for those who could never be reached.
     pub timeout: Duration,
+    /// After so long a wait for data is told of.
+    pub notice: Duration,
     /// Whether a thread moves transfers outside of calls.
     pub background: bool,
 }
@@ -62,6 +64,7 @@ impl Default for Config {
             fast_max: 16,
             tcp_sockets: 1,
             timeout: Duration::from_secs(settings::DEFAULT_TIMEOUT),
+            notice: Duration::from_secs(60),
             background: true,
         }
     }

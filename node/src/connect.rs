@@ -6,6 +6,7 @@
 
 use crate::carrier::Carrier;
 use crate::core::Core;
+use crate::life::Life;
 use crate::near::GIVE_WAY;
 use crate::pair::{Dial, Lane};
 use crate::reach::Sign;
@@ -28,8 +29,10 @@ const CALLER_LIMIT: Duration = Duration::from_secs(5);
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
 /// And so long it may be silent, when it closed the connection itself.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
-/// Whoever spoke nonsense so often, on as many lanes, would go on for ever.
+/// Whoever spoke nonsense on so many lanes, one after the other, and nothing else got through, would go on for ever.
 const MAX_NONSENSE: u8 = 3;
+/// After nonsense, the next lane may wait so long.
+const NONSENSE_RESTS: Duration = Duration::from_millis(100);
 /// How often time is looked at while something is being connected.
 pub const TICK: Duration = Duration::from_millis(5);
 
@@ -63,7 +66,7 @@ impl Core {
     pub(crate) fn start_race(&mut self, i: usize, hello: Hello, why: String, now: Instant) {
         let addresses = self.ways(i, now);
         let pair = &mut self.pairs[i];
-        base::log!(Debug, "dialling {:?} at {addresses:?}", pair.remote);
+        base::log!(Debug, "dialling {} at {}", pair.remote, base::log::list(&addresses, "no address"));
         pair.dial = Dial::Racing(Box::new(Race::new(hello, pair.process, &addresses)), why);
         self.step_race(i, now);
     }
@@ -117,9 +120,12 @@ impl Core {
         let said = race.describe();
         let failed = std::mem::take(&mut race.failed);
         self.end_dial(i);
-        base::log!(Debug, "{:?}: {said}", self.pairs[i].remote);
+        base::log!(Debug, "{}: {said}", self.pairs[i].remote);
         let left = failed.iter().any(|(_, why)| matches!(why, Refusal::NoMember));
+        let other = failed.iter().find_map(|(_, why)| if let Refusal::OtherVersion(v) = why { Some(*v) } else { None });
+        self.pairs[i].other_version = other;
         let least = match self.has_hung_up(i) {
+            _ if self.pairs[i].lane.is_some() => Sign::None,
             _ if self.is_nowhere(i, &failed) => Sign::Sure,
             true => Sign::Faint,
             false => Sign::None,
@@ -150,7 +156,8 @@ impl Core {
         pair.tries = pair.tries.saturating_add(1);
         pair.trouble = why.into();
         let mut rest = pair.rest();
-        if sign == Sign::None {
+        // While a lane is there, only what is certain says that its other end is not.
+        if sign == Sign::None || pair.lane.is_some() && sign != Sign::Sure {
             pair.refused = None;
         } else {
             let since = now.duration_since(*pair.refused.get_or_insert(now));
@@ -167,7 +174,7 @@ impl Core {
         }
         // Said less and less often.
         if pair.tries >= 8 && pair.tries.is_power_of_two() {
-            base::log!(Info, "{:?} cannot be reached yet: {why}", pair.remote);
+            base::log!(Info, "{} cannot be reached yet: {why}", pair.remote);
         }
         pair.dial = Dial::Resting(now + rest);
     }
@@ -179,7 +186,7 @@ impl Core {
         let pair = &mut self.pairs[i];
         // Judged before the old lane goes.
         if !pair.path.could_attach(generation, received) {
-            base::log!(Info, "{:?} answered what cannot be: connection closed", pair.remote);
+            base::log!(Info, "{} answered what cannot be: connection closed", pair.remote);
             pair.dial = Dial::Resting(Instant::now() + Duration::from_millis(250));
             self.timed.insert(i);
             return;
@@ -192,13 +199,14 @@ impl Core {
             Carrier::Shm(_) => "shared memory".into(),
             Carrier::Tcp(lane) => {
                 pair.seen_at = lane.stream().peer();
-                format!("tcp, {:?}", lane.stream().peer())
+                pair.seen_at.map_or("tcp".into(), |at| format!("tcp, {at}"))
             }
         };
-        base::log!(Info, "{local:?} is connected to {remote:?} over {over} ({how}; generation {generation})");
+        base::log!(Info, "{local} is connected to {remote} over {over} ({how}; generation {generation})");
         lane.signs(|_, fd| self.watch.set(fd, Owner::Lane(i as u32), false));
         let shared = lane.shm().is_some();
-        pair.lane = Some(Lane { lane, generation, brought: 0, writing: 0, taken: 1, dialling: Vec::new() });
+        let life = Life::new(Instant::now());
+        pair.lane = Some(Lane { lane, generation, brought: 0, writing: 0, taken: 1, dialling: Vec::new(), life });
         (pair.lost, pair.closed, pair.refused) = (false, false, None);
         pair.was_shared |= shared;
         let again = std::mem::replace(&mut pair.was_up, true);
@@ -234,7 +242,9 @@ impl Core {
         lane.dialling.iter().flat_map(|(_, race)| race.fds()).for_each(|(fd, _)| self.watch.unset(fd));
         pair.path.take_back(lane.lane.unread());
         pair.path.lane_lost(lane.generation);
-        if lane.lane.shm().is_some() {
+        if let Some(shm) = lane.lane.shm() {
+            // Also where a forked child holds it open.
+            shm.cut();
             self.shm_dropped(i);
             self.end_pulls(i);
         }
@@ -243,6 +253,7 @@ impl Core {
 
     /// A lane has died; `nonsense`: since what came made no sense.
     pub(crate) fn lane_lost(&mut self, i: usize, nonsense: bool, why: &str, now: Instant) {
+        let got_through = self.pairs[i].path.got_through();
         if !self.drop_lane(i) {
             return;
         }
@@ -251,20 +262,31 @@ impl Core {
             return;
         }
         if nonsense {
+            if got_through > std::mem::replace(&mut pair.got_through, got_through) {
+                pair.nonsense = 0;
+            }
             pair.nonsense += 1;
             if pair.nonsense >= MAX_NONSENSE {
-                return self.bury(i, Gone::Dead, "it does not keep to the protocol");
+                let why =
+                    format!("it spoke nonsense on {MAX_NONSENSE} connections one after the other, and nothing else");
+                return self.bury(i, Gone::Dead, &why);
             }
         }
-        base::log!(Info, "the lane to {:?} is lost: {why}", pair.remote);
+        base::log!(Info, "the lane to {} is lost: {why}", pair.remote);
         pair.lost = true;
         // Lanes that die before they have brought anything must not follow each other at full speed.
-        pair.dial = match pair.tries {
+        let next = match pair.tries {
             _ if pair.is_caller => Dial::Resting(now + CALLER_LIMIT),
+            _ if nonsense => Dial::Resting(now + NONSENSE_RESTS),
             0 => Dial::Idle,
             _ => Dial::Resting(now + pair.rest()),
         };
         pair.tries = pair.tries.saturating_add(1);
+        // One that is dialled beside it goes on.
+        if pair.is_caller || matches!(pair.dial, Dial::Idle | Dial::Resting(_)) {
+            self.end_dial(i);
+            self.pairs[i].dial = next;
+        }
         self.look_soon(i);
     }
 
@@ -273,7 +295,8 @@ impl Core {
         self.drop_lane(i);
         self.end_dial(i);
         let pair = &mut self.pairs[i];
-        base::log!(Info, "{:?} is {gone:?}: {why}", pair.remote);
+        let ended = if gone == Gone::Dead { "is dead" } else { "has left" };
+        base::log!(Info, "{} {ended}: {why}", pair.remote);
         pair.gone = Some(gone);
         let peer = pair.peer;
         self.engine.on_gone(peer, gone);
@@ -298,6 +321,7 @@ impl Core {
             self.drop_halfway(n);
         }
         self.step_touches(now);
+        self.step_parked(now);
         for i in self.timed.clone() {
             self.tick_pair(i, now);
         }
@@ -305,16 +329,26 @@ impl Core {
 
     fn tick_pair(&mut self, i: usize, now: Instant) {
         let pair = &self.pairs[i];
+        let is_dark = self.is_dark(i);
         if pair.lane.as_ref().is_some_and(|lane| !lane.dialling.is_empty()) {
-            return self.step_stripes(i, now);
+            self.step_stripes(i, now);
+            if !is_dark {
+                return;
+            }
         }
+        let pair = &self.pairs[i];
         if pair.lane.is_none() && pair.gone.is_none() && pair.is_caller && pair.lost {
             if !matches!(pair.dial, Dial::Resting(until) if now < until) {
                 self.bury(i, Gone::Dead, "it has not come again");
             }
             return;
         }
-        if pair.lane.is_some() || !pair.needs_lane() || !pair.can_dial() {
+        let needs = if pair.lane.is_some() { is_dark && pair.gone.is_none() } else { pair.needs_lane() };
+        if !needs || !pair.can_dial() {
+            if pair.lane.is_some() {
+                // It moves again.
+                self.end_dial(i);
+            }
             self.timed.remove(&i);
             return;
         }
@@ -343,6 +377,7 @@ impl Core {
             self.drop_halfway(n);
         }
         self.drop_touches();
+        self.drop_parked();
         self.doors(|watch, fd, _| watch.unset(fd));
         self.listeners = None;
         if let Some(local) = &mut self.local {

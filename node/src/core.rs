@@ -5,17 +5,20 @@
 
 use crate::arrivals::Knock;
 use crate::config::{Config, StartError};
+use crate::life::Vigil;
 use crate::local::Local;
 use crate::memory::{Buffers, Counted};
+use crate::operations::Judging;
 use crate::pair::Pair;
 use crate::ports::Extra;
 use crate::pull::Pull;
 use crate::reach::Reach;
+use crate::waits::Waits;
 use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
 use base::ProcId;
 use base::ident::random;
-use engine::{ContextId, Ctx, Engine, Gone, OpId, Outcome, PeerId, Source};
+use engine::{ContextId, Ctx, Engine, Gone, OpId, PeerId, Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,6 +46,8 @@ pub struct Core {
     pub(crate) between: HashMap<(u64, u64), Between>,
     next_number: u64,
     next_serial: u64,
+    /// Pairs whose other side nobody has told us of.
+    pub(crate) strangers: Vec<usize>,
     pub(crate) halfway: HashMap<u32, Knock>,
     pub(crate) next_halfway: u32,
     /// The listeners rest until then: out of descriptors.
@@ -55,8 +60,9 @@ pub struct Core {
     /// Whether waiting may take a processor for itself.
     pub(crate) may_spin: bool,
     pub(crate) forgotten: Vec<OpId>,
-    /// Receives from jobs with another representation, and their outcome once they are converted.
-    pub(crate) converting: Counted<Option<Outcome>>,
+    pub(crate) waits: Waits,
+    /// Receives whose outcome is not simply the engine's, from jobs with another representation and such with types.
+    pub(crate) judging: Counted<Judging>,
     /// What is being read from others' memory, and memory for that: for data, and for what one call reads.
     pub(crate) pulls: VecDeque<Pull>,
     pub(crate) pull_buffer: Vec<u8>,
@@ -76,6 +82,7 @@ pub struct Core {
     /// Calls since the last round.
     pub(crate) without_round: u32,
     pub(crate) reach: Reach,
+    pub(crate) vigil: Vigil,
     /// Only CONTROL and the last words go out any more.
     pub(crate) closing: bool,
     pub(crate) events: Vec<crate::watch::Happened>,
@@ -106,6 +113,8 @@ pub(crate) struct Between {
     /// The engine's number for all peers reached through these.
     pub number: u64,
     pub pairs: usize,
+    /// How many ranks the remote group has, once that is known.
+    pub size: Option<u32>,
     /// Remote ranks whose pair has ended while our group stands: they may still be named.
     pub over: BTreeMap<u32, Gone>,
 }
@@ -123,7 +132,11 @@ impl Core {
             watch.set(fd, Owner::Listener(i as u32), false);
         }
         let contact = own_contact(random(), &listeners);
-        base::log!(Info, "listening on {:?}", contact.addresses);
+        base::log!(
+            Info,
+            "listening on {}",
+            base::log::list(&contact.addresses, "no address: tcp is not allowed by MPI_CONNECT_LANES")
+        );
         let local = Local::open(config, &contact.process, &watch);
         Ok(Core {
             engine: Engine::new(engine::Config::default()),
@@ -142,6 +155,7 @@ impl Core {
             between: HashMap::new(),
             next_number: 0,
             next_serial: 1,
+            strangers: Vec::new(),
             halfway: HashMap::new(),
             next_halfway: 0,
             accept_again: None,
@@ -150,7 +164,8 @@ impl Core {
             local_processes: 1,
             may_spin: false,
             forgotten: Vec::new(),
-            converting: Counted::default(),
+            waits: Waits::new(config.notice),
+            judging: Counted::default(),
             pulls: VecDeque::new(),
             pull_buffer: Vec::new(),
             pull_window: Vec::new(),
@@ -163,6 +178,7 @@ impl Core {
             next_tick: Instant::now(),
             without_round: 0,
             reach: Reach::default(),
+            vigil: Vigil::default(),
             closing: false,
             events: Vec::new(),
             bytes_in: 0,
@@ -191,7 +207,7 @@ impl Core {
         }
         let between = self.between.entry((local.incarnation, remote.incarnation)).or_insert_with(|| {
             self.next_number += 1;
-            Between { number: self.next_number, pairs: 0, over: BTreeMap::new() }
+            Between { number: self.next_number, pairs: 0, size: None, over: BTreeMap::new() }
         });
         between.pairs += 1;
         let peer = self.engine.add_peer(between.number);
@@ -208,6 +224,7 @@ impl Core {
             if let Some(callers) = &mut known.callers {
                 callers.push_back(PathRef { slot: i, serial: pair.serial });
                 pair.is_caller = true;
+                self.engine.only_control(peer);
             }
         }
         if i == self.pairs.len() {
@@ -219,7 +236,14 @@ impl Core {
         i
     }
 
-    fn know(&mut self, i: usize, cookie: [u8; 16], contact: &Contact) {
+    /// The pair of these two, of whom the other is known by this record.
+    fn know(&mut self, local: ProcId, remote: ProcId, cookie: [u8; 16], contact: &Contact) -> usize {
+        let mut i = self.make_pair(local, remote);
+        if contact.process != [0; 16] && !self.recognise(i, contact.process) {
+            base::log_seldom!(Info, "somebody came as {remote} who is another process: forgotten");
+            self.forget_stranger(i);
+            i = self.make_pair(local, remote);
+        }
         let pair = &mut self.pairs[i];
         pair.cookie.get_or_insert(cookie);
         if contact.process != [0; 16] {
@@ -232,6 +256,7 @@ impl Core {
             }
         }
         self.touch(i);
+        i
     }
 
     /// What depends on time is to be looked at for this pair, and now: it may have to be dialled.
@@ -248,8 +273,7 @@ impl Core {
         cookie: [u8; 16],
         contact: &Contact,
     ) -> PathRef {
-        let i = self.make_pair(local, remote);
-        self.know(i, cookie, contact);
+        let i = self.know(local, remote, cookie, contact);
         self.pairs[i].wanted = true;
         self.look_soon(i);
         PathRef { slot: i, serial: self.pairs[i].serial }
@@ -303,11 +327,12 @@ impl Core {
         let members = (0u32..)
             .zip(&remote.contacts)
             .map(|(rank, contact)| {
-                let i = self.make_pair(local, ProcId { incarnation: remote.incarnation, rank });
-                self.know(i, remote.cookie, contact);
-                i
+                self.know(local, ProcId { incarnation: remote.incarnation, rank }, remote.cookie, contact)
             })
             .collect();
+        if let Some(between) = self.between.get_mut(&(local.incarnation, remote.incarnation)) {
+            between.size = u32::try_from(remote.contacts.len()).ok();
+        }
         self.open_with(members, context, local.rank)
     }
 

@@ -96,13 +96,14 @@ impl Core {
         self.settle();
     }
 
-    fn end_pair(&mut self, i: usize, removed: bool) {
+    pub(crate) fn end_pair(&mut self, i: usize, removed: bool) {
         self.drop_lane(i);
         self.end_dial(i);
         let peer = self.pairs[i].peer;
-        let Pair { serial, local, remote, gone, is_caller, .. } =
+        let Pair { serial, local, remote, gone, is_caller, claimed, .. } =
             std::mem::replace(&mut self.pairs[i], Pair::nobody(peer));
-        base::log!(Debug, "{local:?} and {remote:?} have done with each other");
+        self.strangers.retain(|s| *s != i);
+        base::log!(Debug, "{local} and {remote} have done with each other");
         self.engine.remove_peer(peer);
         self.by_ids.remove(&(local, remote));
         self.timed.remove(&i);
@@ -110,7 +111,8 @@ impl Core {
         let key = (local.incarnation, remote.incarnation);
         if let Some(between) = self.between.get_mut(&key) {
             between.pairs -= 1;
-            if !removed && !is_caller {
+            // Of a stranger nobody knows whether it was what it said.
+            if !removed && !is_caller && claimed.is_none() {
                 between.over.insert(remote.rank, gone.unwrap_or(Gone::Finished));
                 self.forget_oldest(local.incarnation);
             } else if between.pairs == 0 {

@@ -4,7 +4,7 @@
 //!
 //! `core` is all its state, `operations` what is asked of it for a message, `ports` what strangers may come to, `round` how
 //! data moves, `connect` how lanes come about and how deaths are noticed, `arrivals` who comes, `reach` where processes are
-//! dialled, `near` and `local` the same for shared memory, `leave` how pairs end, `wait` how a caller blocks, `thread` what
+//! dialled, `near` and `local` the same for shared memory, `leave` how pairs end, `life` whether lanes are alive, `wait` how a caller blocks, `thread` what
 //! runs outside of calls, `convert` what is done to data of machines that lay it out otherwise.
 
 mod arrivals;
@@ -17,6 +17,7 @@ mod core;
 mod crowd;
 mod direct;
 mod leave;
+mod life;
 mod local;
 mod memory;
 mod near;
@@ -28,10 +29,13 @@ mod pull;
 mod reach;
 mod round;
 mod shape;
+mod strangers;
 mod stripes;
 mod sys;
 mod thread;
+mod types;
 mod wait;
+mod waits;
 mod watch;
 
 pub use base::ProcId;
@@ -43,10 +47,13 @@ pub use engine::{
 };
 pub use memory::Layout;
 pub use node::Node;
-pub use reach::Proofs;
+pub use reach::{Obstacle, Proofs};
 pub use shape::Shape;
 pub use transports::lane::Lanes;
 pub use transports::tcp::{Contact, PortRange};
+pub use types::{Element, F90_COMPLEX, F90_INTEGER, F90_REAL, Signed, Types, Wrong};
+/// For the check of types.
+pub use waits::About;
 
 /// Our identity in one registered group. Others may connect to it while it is known.
 #[derive(Debug, Clone, Copy)]

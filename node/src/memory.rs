@@ -6,6 +6,7 @@
 use crate::convert::{Converted, Representation, Signature};
 use crate::copy::{Way, copy};
 use crate::shape::{Body, Shape};
+use crate::types::Signed;
 use base::{BufId, Memory};
 use engine::OpId;
 use std::collections::HashMap;
@@ -21,11 +22,13 @@ pub struct Layout {
     own: Option<Arc<Own>>,
 }
 
-/// Memory of the library's own, which lasts as long as somebody has a layout of it.
+/// What few layouts have: memory of the library's own, which lasts as long as somebody has a layout of it, and what is
+/// known of what lies there.
 #[derive(Debug)]
 struct Own {
     _bytes: Vec<u8>,
     arrival: Option<Arrival>,
+    types: Option<Signed>,
 }
 
 /// Where a message goes once it is there, and what is done to it on the way.
@@ -68,23 +71,39 @@ impl Layout {
         let size = self.body.size();
         let mut bytes = Vec::new();
         self.read(0, size, &mut bytes);
-        Layout::of_own(bytes, None)
+        Layout::of_own(bytes, None, self.types().cloned())
     }
 
-    fn of_own(mut bytes: Vec<u8>, arrival: Option<Arrival>) -> Layout {
+    /// The same with its types, which travel with a message, and are compared when one is received.
+    pub fn signed(self, types: Signed) -> Layout {
+        debug_assert!(self.own.is_none());
+        Layout { own: Some(Arc::new(Own { _bytes: Vec::new(), arrival: None, types: Some(types) })), ..self }
+    }
+
+    pub(crate) fn types(&self) -> Option<&Signed> {
+        self.own.as_ref()?.types.as_ref()
+    }
+
+    fn of_own(mut bytes: Vec<u8>, arrival: Option<Arrival>, types: Option<Signed>) -> Layout {
         let (base, body) = (bytes.as_mut_ptr(), Body::Run(bytes.len()));
-        Layout { base, body, own: Some(Arc::new(Own { _bytes: bytes, arrival })) }
+        Layout { base, body, own: Some(Arc::new(Own { _bytes: bytes, arrival, types })) }
     }
 
     /// Room for a message of this signature from a job with another representation. When it is there, it is converted
     /// into this layout. `None`: more bytes than an address space has.
     pub fn receiving(self, signature: Signature, from: Representation, to: Representation) -> Option<Layout> {
         let bytes = vec![0; signature.size(from)?];
-        Some(Layout::of_own(bytes, Some(Arrival { into: self, signature, from, to })))
+        let types = self.types().map(|types| types.seen_by(from));
+        Some(Layout::of_own(bytes, Some(Arrival { into: self, signature, from, to }), types))
     }
 
     fn arrival(&self) -> Option<&Arrival> {
         self.own.as_ref()?.arrival.as_ref()
+    }
+
+    /// Whether there is more to be done with what comes than to receive it: it is converted, or its types are compared.
+    pub(crate) fn judges(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.arrival.is_some() || own.types.is_some())
     }
 
     /// Whether what comes is to be converted.

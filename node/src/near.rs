@@ -13,7 +13,7 @@ use crate::watch::Owner;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use transports::shm::{Arrived, Attempt, Failure, Guest, ShmLane, Step};
-use transports::tcp::Hello;
+use transports::tcp::{Hello, HelloAck};
 
 /// The other side's dial is given so long before ours goes on.
 pub(crate) const GIVE_WAY: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ impl Core {
                 Ok(connection) => self.greet_later(Knock::Near(Guest::new(connection, now), None), now),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-                    base::log!(Info, "another user's process has come to our door: refused");
+                    base::log_seldom!(Info, "another user's process has come to our door: refused");
                 }
                 Err(e) if self.out_of_descriptors(&e, now) => return,
                 Err(_) => (),
@@ -50,13 +50,7 @@ impl Core {
         match guest.step() {
             Arrived::NotYet => (),
             Arrived::Foreign => self.drop_halfway(n),
-            Arrived::Hello(hello) => {
-                let Some(answered) = self.answer_guest(n, &hello, now) else { return self.drop_halfway(n) };
-                self.pairs[answered.pair].answered = Some(n);
-                if let Some(Knock::Near(_, place)) = self.halfway.get_mut(&n) {
-                    *place = Some(answered);
-                }
-            }
+            Arrived::Hello(hello) => self.greet_guest(n, &hello, false, now),
             Arrived::Ready => {
                 let answered = answered.take();
                 let Some(Knock::Near(guest, _)) = self.take_halfway(n) else { return };
@@ -72,11 +66,28 @@ impl Core {
         }
     }
 
-    fn answer_guest(&mut self, n: u32, hello: &Hello, now: Instant) -> Option<Answered> {
+    /// `mute`: the lane that its pair has was asked, and says nothing.
+    pub(crate) fn greet_guest(&mut self, n: u32, hello: &Hello, mute: bool, now: Instant) {
         if hello.stripe != 0 {
-            return None;
+            return self.drop_halfway(n);
         }
         let verdict = self.verdict(hello, now);
+        if !mute && verdict.as_ref().is_ok_and(|(i, _)| self.ask_first(*i, n, hello, now)) {
+            return;
+        }
+        let Some(answered) = self.answer_guest(n, hello, verdict) else { return self.drop_halfway(n) };
+        self.pairs[answered.pair].answered = Some(n);
+        if let Some(Knock::Near(_, place)) = self.halfway.get_mut(&n) {
+            *place = Some(answered);
+        }
+    }
+
+    fn answer_guest(
+        &mut self,
+        n: u32,
+        hello: &Hello,
+        verdict: Result<(usize, HelloAck), Option<HelloAck>>,
+    ) -> Option<Answered> {
         let Some(Knock::Near(guest, _)) = self.halfway.get_mut(&n) else { return None };
         let (i, ack) = match verdict {
             Ok(good) => good,
@@ -89,7 +100,7 @@ impl Core {
         };
         let local = self.local.as_ref()?;
         if let Err(e) = guest.answer(&ack, &local.own, bit_of(i)) {
-            base::log!(Info, "no shared memory for {:?}: {e}", hello.source);
+            base::log!(Info, "no shared memory for {}: {e}", hello.source);
             return None;
         }
         Some(Answered { pair: i, serial: self.pairs[i].serial, generation: ack.generation, received: hello.received })
@@ -146,7 +157,8 @@ impl Core {
             }
             Step::Failed(why) => {
                 let Some(attempt) = self.end_near(i) else { return };
-                base::log!(Debug, "{:?} has no shared memory for us: {why}", self.pairs[i].remote);
+                base::log!(Debug, "{} has no shared memory for us: {why}", self.pairs[i].remote);
+                self.pairs[i].has_no_door = why == Failure::Nobody;
                 let gone = why == Failure::Nobody && self.pairs[i].was_shared;
                 if self.lanes.tcp && !gone {
                     self.start_race(i, attempt.into_hello(), format!("refused: {why}"), now);

@@ -9,7 +9,7 @@ use crate::reach::Proofs;
 use crate::sys::{forked, watch_forks};
 use crate::thread::Background;
 use crate::watch::Watch;
-use crate::{Config, Contact, Group, InterId, Layout, PathRef, RemoteGroup, StartError};
+use crate::{About, Config, Contact, Group, InterId, Layout, PathRef, RemoteGroup, StartError};
 use base::ProcId;
 use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 use std::io;
@@ -311,13 +311,13 @@ impl Node {
     }
 
     pub fn isend(&self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
-        self.with(|core| core.isend(inter, dest, tag, data, mode))
+        self.with(|core| core.isend_signed(inter, dest, tag, data, mode))
     }
 
     /// A send in standard mode that is complete with the call, if it can be: see [`Core::send_now`].
     #[must_use]
     pub fn send_now(&self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
-        self.with(|core| core.send_now(inter, dest, tag, data))
+        data.types().is_none() && self.with(|core| core.send_now(inter, dest, tag, data))
     }
 
     pub fn irecv(&self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
@@ -369,7 +369,21 @@ impl Node {
         done: impl FnMut(&mut Core) -> Option<T>,
         deadline: Option<Instant>,
     ) -> Option<T> {
-        crate::wait::wait_until(&self.shared, poke, done, deadline)
+        crate::wait::wait_until(&self.shared, poke, &|_| None, done, deadline)
+    }
+
+    /// The same without a deadline; `about` says what is waited for, if that takes long: then it is told of, to other
+    /// processes that ask and on stderr.
+    pub fn wait_about<T>(
+        &self,
+        poke: &mut dyn FnMut() -> bool,
+        about: &dyn Fn(&mut Core) -> Option<About>,
+        done: impl FnMut(&mut Core) -> Option<T>,
+    ) -> T {
+        match crate::wait::wait_until(&self.shared, poke, about, done, None) {
+            Some(value) => value,
+            None => unreachable!("a wait without a deadline ends with a value"),
+        }
     }
 
     /// For Finalize: lets operations end that can, asked for or not, says BYE to all who were ever connected, waits until their

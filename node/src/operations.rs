@@ -6,7 +6,15 @@
 use crate::InterId;
 use crate::core::Core;
 use crate::memory::Layout;
-use engine::{MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+use engine::{Envelope, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+
+/// A receive whose outcome is not simply the engine's.
+#[derive(Default)]
+pub(crate) struct Judging {
+    /// The types that its message says it has.
+    note: Option<Vec<u8>>,
+    outcome: Option<Outcome>,
+}
 
 impl Core {
     pub fn isend(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
@@ -17,6 +25,27 @@ impl Core {
         self.engine.send(&self.mem, op, ctx, dest, tag, size, mode);
         self.settle();
         op
+    }
+
+    /// The same for data whose types travel with the message.
+    pub fn isend_signed(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
+        let Some(note) = data.types().map(|types| types.note()) else {
+            return self.isend(inter, dest, tag, data, mode);
+        };
+        let ctx = self.ctx(inter);
+        let op = self.engine.next_op();
+        let size = data.bytes();
+        self.mem.insert(op, data);
+        self.engine.send_noted(&self.mem, op, ctx, dest, tag, size, (mode, note));
+        self.settle();
+        op
+    }
+
+    /// The message of a receive says what its types are.
+    pub(crate) fn note(&mut self, op: OpId, note: Vec<u8>) {
+        if let Some(judging) = self.judging.get_mut(&op.0) {
+            judging.note = Some(note);
+        }
     }
 
     pub fn irecv(&mut self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
@@ -31,8 +60,8 @@ impl Core {
     /// Makes the buffer of a receive known: how much it takes.
     fn make_room(&mut self, op: OpId, data: Layout) -> u64 {
         let capacity = data.bytes();
-        if data.converts() {
-            self.converting.insert(op.0, None);
+        if data.judges() {
+            self.judging.insert(op.0, Judging::default());
         }
         self.mem.insert(op, data);
         capacity
@@ -73,9 +102,9 @@ impl Core {
     /// The outcome, once; then the operation is over and its number forgotten.
     pub fn test(&mut self, op: OpId) -> Option<Outcome> {
         let mut outcome = self.engine.finish(op)?;
-        if !self.converting.is_empty() {
-            outcome = self.convert(op, outcome);
-            self.converting.remove(&op.0);
+        if !self.judging.is_empty() {
+            outcome = self.judge_outcome(op, outcome);
+            self.judging.remove(&op.0);
         }
         self.mem.remove(op);
         Some(outcome)
@@ -96,11 +125,8 @@ impl Core {
 
     /// Whether these packed bytes are in the buffer of a receive, or it is over. What is converted comes as a whole.
     pub fn has_arrived(&self, op: OpId, offset: u64, len: u64) -> bool {
-        if self.converting.contains_key(&op.0) {
-            self.has_outcome(op)
-        } else {
-            self.engine.has_arrived(op, offset, len)
-        }
+        let converts = !self.judging.is_empty() && self.mem.get(op.0).is_some_and(Layout::converts);
+        if converts { self.has_outcome(op) } else { self.engine.has_arrived(op, offset, len) }
     }
 
     /// Whether an operation goes on, asked for or not.
@@ -111,32 +137,46 @@ impl Core {
     /// The outcome, left in place.
     pub fn peek(&mut self, op: OpId) -> Option<Outcome> {
         let outcome = self.engine.outcome(op)?;
-        Some(if self.converting.is_empty() { outcome } else { self.convert(op, outcome) })
+        Some(if self.judging.is_empty() { outcome } else { self.judge_outcome(op, outcome) })
     }
 
     pub fn has_outcome(&self, op: OpId) -> bool {
         self.engine.outcome(op).is_some()
     }
 
-    /// Converts what a receive got from a job with another representation, the first time that somebody sees the
-    /// outcome: it tells of bytes as they are here.
-    fn convert(&mut self, op: OpId, outcome: Outcome) -> Outcome {
-        let Some(converted) = self.converting.get_mut(&op.0) else { return outcome };
-        *converted.get_or_insert_with(|| {
-            let (Outcome::Received(mut e) | Outcome::Truncated(mut e)) = outcome else { return outcome };
-            let Some(done) = self.mem.get(op.0).and_then(|layout| layout.convert(e.size)) else { return outcome };
-            e.size = done.bytes;
-            match outcome {
-                Outcome::Truncated(_) => Outcome::Truncated(e),
-                _ if done.fits => Outcome::Received(e),
-                _ => Outcome::OutOfRange(e),
-            }
-        })
+    /// Compares the types of a message with those of its receive, and converts what a job with another representation sent,
+    /// the first time that somebody sees the outcome: it tells of bytes as they are here.
+    fn judge_outcome(&mut self, op: OpId, outcome: Outcome) -> Outcome {
+        let Some(judging) = self.judging.get_mut(&op.0) else { return outcome };
+        if let Some(judged) = judging.outcome {
+            return judged;
+        }
+        let (e, whole) = match outcome {
+            Outcome::Received(e) => (e, None),
+            Outcome::Truncated { source, tag, size, whole } => (Envelope { source, tag, size }, Some(whole)),
+            _ => return outcome,
+        };
+        let Some(layout) = self.mem.get(op.0) else { return outcome };
+        let wrong = judging.note.as_ref().zip(layout.types()).and_then(|(note, types)| types.judge(note, whole));
+        // What is no value of these types is not converted.
+        let differ = wrong.as_ref().is_some_and(|wrong| wrong.differ);
+        let converted = if differ { None } else { layout.convert(e.size) };
+        let size = converted.map_or(e.size, |done| done.bytes);
+        let fits = converted.is_none_or(|done| done.fits);
+        let (source, tag) = (e.source, e.tag);
+        let judged = match (wrong, whole) {
+            (Some(wrong), _) => Outcome::Wrong { source, tag, size, why: wrong.keep() },
+            (None, Some(whole)) => Outcome::Truncated { source, tag, size, whole },
+            (None, None) if fits => Outcome::Received(Envelope { size, ..e }),
+            (None, None) => Outcome::OutOfRange(Envelope { size, ..e }),
+        };
+        judging.outcome = Some(judged);
+        judged
     }
 
     pub fn forget(&mut self, op: OpId) {
-        // What has to be converted is asked for its outcome all the same.
-        if !self.converting.contains_key(&op.0) {
+        // What has to be judged is asked for its outcome all the same.
+        if !self.judging.contains_key(&op.0) {
             self.engine.forget(op);
         }
         self.forgotten.push(op);
@@ -152,7 +192,7 @@ impl Core {
     /// sent and may still be matched, goes on to its end.
     pub(crate) fn forget_all(&mut self) {
         let mut ops = self.engine.going_on();
-        ops.extend(self.converting.keys().map(|op| OpId(*op)).filter(|op| self.has_outcome(*op)));
+        ops.extend(self.judging.keys().map(|op| OpId(*op)).filter(|op| self.has_outcome(*op)));
         for op in ops {
             self.cancel(op);
             if !self.forgotten.contains(&op) {
@@ -163,9 +203,9 @@ impl Core {
 
     /// Lets go of the buffers of forgotten operations that are over.
     pub(crate) fn sweep(&mut self) {
-        if !self.converting.is_empty() {
-            let converting = &self.converting;
-            let ops: Vec<_> = self.forgotten.iter().filter(|op| converting.contains_key(&op.0)).copied().collect();
+        if !self.judging.is_empty() {
+            let judging = &self.judging;
+            let ops: Vec<_> = self.forgotten.iter().filter(|op| judging.contains_key(&op.0)).copied().collect();
             for op in ops {
                 self.test(op);
             }

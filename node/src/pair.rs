@@ -2,6 +2,7 @@
 //! comes about. Data and small questions only; `connect` and `round` act on it.
 
 use crate::carrier::Carrier;
+use crate::life::Life;
 use base::ProcId;
 use engine::{Gone, PeerId};
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ pub struct Lane {
     pub taken: u16,
     /// Those that we dial, with their numbers.
     pub dialling: Vec<(u16, Race)>,
+    pub life: Life,
 }
 
 pub enum Dial {
@@ -64,8 +66,14 @@ pub struct Pair {
     /// The remote group's.
     pub cookie: Option<[u8; 16]>,
     pub contact: Option<Contact>,
-    /// Its process number, once known.
+    /// Its process number, once known: by its contact record, or where a port's name tells none, by who answered there.
     pub process: Option<[u8; 16]>,
+    /// The process number that it says, while it is a stranger.
+    pub claimed: Option<[u8; 16]>,
+    /// When it came as a stranger.
+    pub came: Option<Instant>,
+    /// Bytes that the offer of one who came to a port still lacks.
+    pub offer_missing: Option<usize>,
     /// Somebody waits for it, so it is to be connected though there is nothing to send.
     pub wanted: bool,
     /// It had a lane and has none.
@@ -80,10 +88,15 @@ pub struct Pair {
     pub trouble: String,
     /// Since when an address that is known to be its host's refuses, or it says itself that it is not there.
     pub refused: Option<Instant>,
+    /// It speaks this version of the protocol, which is not ours.
+    pub other_version: Option<u16>,
+    /// Nobody listens at its local socket.
+    pub has_no_door: bool,
     /// Failed dials, and lanes that brought nothing, in a row.
     pub tries: u32,
-    /// Lanes lost to malformed input.
+    /// Lanes lost to malformed input, one after the other, with nothing got through since; and how much had.
     pub nonsense: u8,
+    pub got_through: u64,
     /// The other side has used generations up to this.
     pub seen_generation: u16,
     pub gone: Option<Gone>,
@@ -102,6 +115,11 @@ pub struct Pair {
     pub is_caller: bool,
     /// Until it is met, a refusal at each of its addresses says that it is not there.
     pub believes_refusals: bool,
+    /// What it said last of what it waits for, and when; and when it was last told so.
+    pub told: Option<(String, Instant)>,
+    pub answered_at: Option<Instant>,
+    /// It is told again once it has acknowledged so many bodies.
+    pub answer_needs: u64,
 }
 
 impl Pair {
@@ -118,6 +136,9 @@ impl Pair {
             cookie: None,
             contact: None,
             process: None,
+            claimed: None,
+            came: None,
+            offer_missing: None,
             wanted: false,
             lost: false,
             closed: false,
@@ -125,8 +146,11 @@ impl Pair {
             seen_at: None,
             trouble: String::new(),
             refused: None,
+            other_version: None,
+            has_no_door: false,
             tries: 0,
             nonsense: 0,
+            got_through: 0,
             seen_generation: 0,
             gone: None,
             was_up: false,
@@ -139,6 +163,9 @@ impl Pair {
             bye_said: false,
             is_caller: false,
             believes_refusals: false,
+            told: None,
+            answered_at: None,
+            answer_needs: 0,
         }
     }
 
@@ -146,6 +173,11 @@ impl Pair {
     pub fn nobody(peer: PeerId) -> Pair {
         let no = ProcId { incarnation: 0, rank: 0 };
         Pair { gone: Some(Gone::Finished), ..Pair::new(no, no, peer, 0) }
+    }
+
+    /// Which process it is, as far as one knows.
+    pub fn who(&self) -> Option<[u8; 16]> {
+        self.process.or(self.claimed)
     }
 
     /// Whether it should have a lane.

@@ -11,7 +11,6 @@ use engine::Gone;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
-use transports::tcp::Contact;
 
 /// An address that some ports have asked for, the number of its listener, and how many ports.
 pub(crate) struct Extra {
@@ -46,16 +45,10 @@ impl Core {
         }
     }
 
-    /// Learns who it is that this path leads to, among these, which only now are known to be its group: so what its lane has
-    /// shown counts for its whole host. If it has come to us, asks whether we get through to it, too.
-    pub fn introduce(&mut self, path: PathRef, contacts: &[Contact]) {
-        let Some(i) = self.of_path(path) else { return };
-        let pair = &mut self.pairs[i];
-        let Some(contact) = contacts.iter().find(|c| Some(c.process) == pair.process) else { return };
-        pair.contact = Some(contact.clone());
-        match pair.worked {
-            Some(address) => self.prove(i, address),
-            None => self.touch(i),
+    /// Nothing can carry messages to that leader, as both are set: nobody waits for it any more.
+    pub fn give_up(&mut self, path: PathRef) {
+        if let Some(i) = self.of_path(path) {
+            self.bury(i, Gone::Dead, "nothing can carry messages between the two");
         }
     }
 

@@ -68,11 +68,8 @@ impl Core {
                 }
             }
             failed => {
-                base::log!(
-                    Debug,
-                    "cannot read the memory of {:?}: {failed:?}",
-                    self.pairs[pull.peer.0 as usize].remote
-                );
+                let why = failed.err().map_or("there is nothing".into(), |e| e.to_string());
+                base::log!(Debug, "cannot read the memory of {}: {why}", self.pairs[pull.peer.0 as usize].remote);
                 self.engine.pull_failed(pull.op);
             }
         }

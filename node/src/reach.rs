@@ -8,12 +8,14 @@ use crate::core::Core;
 use crate::pair::{Dial, Pair};
 use crate::watch::Owner;
 use crate::{InterId, PathRef};
+use base::ProcId;
 use engine::Source;
 use std::collections::{BTreeSet, HashSet};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use transports::tcp::{Contact, Own, Refusal, Socket, is_connected, own, start_connect, ways};
+use transports::lane::Lanes;
+use transports::tcp::{Contact, Own, Refusal, Socket, VERSION, is_connected, own, start_connect, ways};
 
 /// How long a host is asked whether we get through to it.
 const TOUCH_LIMIT: Duration = Duration::from_secs(5);
@@ -61,6 +63,19 @@ pub(crate) struct Reach {
 pub struct Proofs {
     pub from: [u8; 16],
     pub places: Vec<([u8; 16], IpAddr)>,
+}
+
+/// Why two leaders will never talk, as they are set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The versions of the protocol that they speak.
+    Version { theirs: u16, ours: u16 },
+    /// It uses nothing but shared memory, which we do not.
+    OnlyShared,
+    /// It has no shared memory for others, and we use nothing else: or it is dead.
+    NothingShared,
+    /// It is on another host, and we use shared memory alone.
+    OtherHost,
 }
 
 struct Touch {
@@ -140,7 +155,7 @@ impl Core {
             Refusal::Refused if proven => Sign::Sure,
             Refusal::Refused if came_from => Sign::Weak,
             // No firewall answers so.
-            Refusal::NoSuchProcess | Refusal::OtherVersion if proven || came_from => Sign::Sure,
+            Refusal::NoSuchProcess | Refusal::OtherVersion(_) if proven || came_from => Sign::Sure,
             _ => Sign::None,
         }
     }
@@ -154,7 +169,7 @@ impl Core {
     /// Whether a port is open at none of the addresses that its name tells. It was open before its name could be known.
     pub(crate) fn is_nowhere(&self, i: usize, failed: &[(SocketAddr, Refusal)]) -> bool {
         use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
-        let says_so = |why: &Refusal| matches!(why, Refused | NoSuchProcess | OtherVersion | Foreign);
+        let says_so = |why: &Refusal| matches!(why, Refused | NoSuchProcess | OtherVersion(_) | Foreign);
         self.pairs[i].believes_refusals && !failed.is_empty() && failed.iter().all(|(_, why)| says_so(why))
     }
 
@@ -231,6 +246,7 @@ impl Core {
             self.want(i);
         }
         self.reach.expected = expected;
+        self.look_after_lanes(now);
     }
 
     /// A probe has looked in vain. No operation stands for it.
@@ -263,7 +279,7 @@ impl Core {
             && !std::mem::replace(&mut self.reach.told, true)
         {
             let (who, why) = (self.pairs[i].remote, self.describe_trouble(i).unwrap_or_default());
-            base::log!(Info, "{} processes have not come for what was sent to them; {who:?}: {why}", left.len());
+            base::log!(Info, "{} processes have not come for what was sent to them; {who}: {why}", left.len());
         }
         !left.is_empty()
     }
@@ -284,7 +300,12 @@ impl Core {
             && contact.host != self.contact.host
             && contact.addresses.iter().all(|a| a.ip().is_loopback())
         {
-            said += " (it listens on loopback alone, on another host: see its MPI_CONNECT_IFACE)";
+            said += if contact.host == [0; 16] {
+                // A port's name does not tell whose it is.
+                " (it listens on loopback alone; if that is another host: see its MPI_CONNECT_IFACE)"
+            } else {
+                " (it listens on loopback alone, on another host: see its MPI_CONNECT_IFACE)"
+            };
         }
         Some(said)
     }
@@ -295,18 +316,32 @@ impl Core {
         Some((self.describe_trouble(i)?, self.contact.addresses.clone()))
     }
 
-    /// Who is waited for, for the log.
-    pub(crate) fn describe_awaited(&self) -> String {
-        let mut out = String::new();
-        for peer in self.engine.watching().take(8) {
-            let i = peer.0 as usize;
-            let state = match self.describe_trouble(i) {
-                None => "connected".into(),
-                Some(why) if why.is_empty() => "not connected".into(),
-                Some(why) => format!("not connected: {why}"),
-            };
-            out += &format!(" {:?} ({state})", self.pairs[i].remote);
+    /// What no waiting will mend between us and a leader.
+    pub fn path_obstacle(&self, path: PathRef) -> Option<Obstacle> {
+        let pair = &self.pairs[self.of_path(path)?];
+        let contact = pair.contact.as_ref()?;
+        let (ours, theirs) = (self.contact.host, contact.host);
+        if let Some(theirs) = pair.other_version {
+            return Some(Obstacle::Version { theirs, ours: VERSION });
         }
-        if out.is_empty() { " nobody in particular".into() } else { out }
+        let far = ours != [0; 16] && theirs != [0; 16] && ours != theirs;
+        match self.lanes {
+            // One who uses TCP listens somewhere.
+            Lanes { shm: false, .. } if contact.addresses.is_empty() && !pair.was_up => Some(Obstacle::OnlyShared),
+            Lanes { tcp: false, .. } if far => Some(Obstacle::OtherHost),
+            Lanes { tcp: false, .. } if pair.has_no_door && !pair.was_up => Some(Obstacle::NothingShared),
+            _ => None,
+        }
+    }
+
+    /// Leaders that have said something to this one, the first of its group, for which nobody has asked yet.
+    pub fn unheard(&self, local: ProcId) -> impl Iterator<Item = (PathRef, impl Iterator<Item = &[u8]>)> {
+        let speaks =
+            move |(_, pair): &(usize, &Pair)| pair.local == local && pair.gone.is_none() && !pair.controls.is_empty();
+        self.pairs
+            .iter()
+            .enumerate()
+            .filter(speaks)
+            .map(|(slot, pair)| (PathRef { slot, serial: pair.serial }, pair.controls.iter().map(Vec::as_slice)))
     }
 }

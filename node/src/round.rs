@@ -9,6 +9,7 @@ use crate::pair::{Lane, MAX_CONTROL_BYTES, MAX_CONTROLS, Pair};
 use crate::watch::Owner;
 use base::Memory;
 use base::bytes::Malformed;
+use engine::setup::still_missing;
 use engine::{Engine, Gone, Output, PeerId};
 use std::io::{self, IoSliceMut};
 use std::time::Instant;
@@ -154,7 +155,7 @@ impl Core {
         let event = lane_event(lane);
         let dead = event == Some(Event::Dead);
         if self.engine.has_trouble() && pair.gone.is_none() && self.engine.gone(pair.peer) == Some(Gone::Finished) {
-            base::log!(Info, "{:?} has finalized", pair.remote);
+            base::log!(Info, "{} has finalized", pair.remote);
             pair.gone = Some(Gone::Finished);
             self.leaving.insert(i);
         }
@@ -180,7 +181,7 @@ impl Core {
     }
 
     /// Carries what the engine puts out to the lanes, as far as they have room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(&mut self) {
         if !self.dirty.is_empty() || self.engine.has_output() {
             self.settle_all();
@@ -213,12 +214,24 @@ impl Core {
     fn put_out(&mut self, output: Output) {
         let peer = match output {
             Output::Control { peer, bytes } => {
-                let pair = &mut self.pairs[peer.0 as usize];
+                let i = peer.0 as usize;
+                if !self.has_control_room(i, bytes.len()) {
+                    base::log_seldom!(
+                        Info,
+                        "{} says more than there is room for, and is sent away",
+                        self.pairs[i].remote
+                    );
+                    return self.forget_stranger(i);
+                }
+                let pair = &mut self.pairs[i];
+                if pair.is_caller {
+                    pair.offer_missing = still_missing(pair.offer_missing, &bytes);
+                }
                 if pair.controls.len() < MAX_CONTROLS && pair.control_bytes + bytes.len() <= MAX_CONTROL_BYTES {
                     pair.control_bytes += bytes.len();
                     pair.controls.push_back(bytes);
                 } else {
-                    base::log!(Error, "a leader says more than anyone listens to: dropped");
+                    base::log_seldom!(Error, "a leader says more than anyone listens to: dropped");
                 }
                 return;
             }
@@ -232,6 +245,9 @@ impl Core {
                 path.send(bytes);
                 peer
             }
+            Output::Asked { peer } => return self.tell_waits(peer),
+            Output::Told { peer, bytes } => return self.told(peer, &bytes),
+            Output::Noted { op, note, .. } => return self.note(op, note),
             Output::Get { peer, op, pieces, size, .. } => return self.start_pull(peer, op, pieces, size),
             Output::Bulk { peer, receiver_op, op, offset, len } => {
                 let bulk = BulkTx { receiver_op, buf: op.0, offset, len: len as u32 };

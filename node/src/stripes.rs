@@ -54,7 +54,7 @@ impl Core {
                 Outcome::Won { socket, .. } => self.add_stripe(i, number, socket),
                 Outcome::Lost => {
                     for (address, why) in &race.failed {
-                        base::log!(Info, "no further connection to {:?} at {address}: {why}", self.pairs[i].remote);
+                        base::log!(Info, "no further connection to {} at {address}: {why}", self.pairs[i].remote);
                     }
                 }
             }
@@ -74,7 +74,7 @@ impl Core {
                 }
             }
             Err((status, generation)) => {
-                base::log!(Info, "a further connection of {:?} was refused: {status:?}", hello.source);
+                base::log!(Info, "a further connection of {} was refused: {status}", hello.source);
                 (ack.status, ack.generation) = (status, generation);
                 halfway.answer(&ack);
             }
@@ -86,7 +86,7 @@ impl Core {
         self.admit(hello)?;
         let Some(i) = self.find_pair(hello.dest, hello.source) else { return Err((Status::NoSuchProcess, 0)) };
         let pair = &self.pairs[i];
-        if pair.process != Some(hello.process) {
+        if pair.who() != Some(hello.process) {
             return Err((Status::NoSuchProcess, 0));
         }
         let fits = pair.lane.as_ref().is_some_and(|lane| {
@@ -106,7 +106,7 @@ impl Core {
         self.watch.set(&socket, Owner::Lane(i as u32), false);
         match lane.add(number, socket) {
             Ok(()) => {
-                base::log!(Debug, "connection {number} to {:?} is there", pair.remote);
+                base::log!(Debug, "connection {number} to {} is there", pair.remote);
                 self.mark(i);
             }
             Err(socket) => self.watch.unset(socket.as_fd()),
@@ -116,7 +116,7 @@ impl Core {
     /// A connection of a lane that has others has ended: what was on it is asked for again, over those.
     pub(crate) fn stripe_lost(&mut self, i: usize) {
         let pair = &mut self.pairs[i];
-        base::log!(Info, "one of the connections to {:?} is lost", pair.remote);
+        base::log!(Info, "one of the connections to {} is lost", pair.remote);
         if let Some(Lane { lane, writing, .. }) = &mut pair.lane
             && let Some(lane) = lane.striped()
         {

@@ -62,11 +62,3 @@ pub fn let_go(fd: impl AsFd) {
         }
     }
 }
-
-/// Bytes that were written to a socket and have not reached the other side's kernel.
-pub fn under_way(fd: impl AsFd) -> u64 {
-    let mut n: libc::c_int = 0;
-    // SAFETY: the descriptor is open while it is borrowed, and `n` is what this request fills.
-    let done = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut n) };
-    if done == 0 { n as u64 } else { 0 }
-}

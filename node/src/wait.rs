@@ -5,6 +5,7 @@
 
 use crate::core::Core;
 use crate::node::Shared;
+use crate::waits::{About, Notices};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -30,20 +31,17 @@ const LONG: u16 = 10;
 const STAY_SHORT: Duration = Duration::from_millis(50);
 const STAY_MIDDLE: Duration = Duration::from_millis(500);
 /// After this long, those who are waited for are connected, so that their death is noticed.
-const WATCH_AFTER: Duration = Duration::from_millis(50);
-/// When the log says what is awaited.
-const REPORT_AFTER: Duration = Duration::from_secs(10);
+const WATCH_AFTER: Duration = crate::waits::PUBLISH_AFTER;
 
 /// What one who waits knows of the time, as of its last round.
 struct Clock {
-    start: Instant,
     now: Instant,
     /// Since when nothing has moved: here, and in the MPI below.
     idle: Instant,
     below: Instant,
     poked: Instant,
     next_watch: Instant,
-    report: Instant,
+    notices: Notices,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,14 +52,14 @@ enum Phase {
 }
 
 impl Clock {
-    fn new() -> Clock {
+    fn new(core: &Core) -> Clock {
         let now = Instant::now();
-        let (next_watch, report) = (now + WATCH_AFTER, now + REPORT_AFTER);
-        Clock { start: now, now, idle: now, below: now, poked: now, next_watch, report }
+        let (next_watch, notices) = (now + WATCH_AFTER, Notices::new(now, core.waits.notice));
+        Clock { now, idle: now, below: now, poked: now, next_watch, notices }
     }
 
     /// A round, and what is due as time passes. `moved`: something has, since the last one.
-    fn round(&mut self, core: &mut Core, moved: bool) -> bool {
+    fn round(&mut self, core: &mut Core, moved: bool, about: &dyn Fn(&mut Core) -> Option<About>) -> bool {
         self.now = Instant::now();
         let moved = core.round(self.now) || moved;
         if moved {
@@ -69,12 +67,10 @@ impl Clock {
         }
         if self.now >= self.next_watch {
             core.watch_awaited();
+            if let Some(text) = self.notices.step(core, self.now, about) {
+                base::log!(Notice, "{text}");
+            }
             self.next_watch = self.now + WATCH_AFTER;
-        }
-        if self.now >= self.report {
-            let waited = self.now - self.start;
-            base::log!(Info, "waiting for {} s for{}", waited.as_secs(), core.describe_awaited());
-            self.report = self.now + REPORT_AFTER * 6;
         }
         moved
     }
@@ -101,6 +97,7 @@ impl Clock {
 pub fn wait_until<T>(
     shared: &Shared,
     poke: &mut dyn FnMut() -> bool,
+    about: &dyn Fn(&mut Core) -> Option<About>,
     mut done: impl FnMut(&mut Core) -> Option<T>,
     deadline: Option<Instant>,
 ) -> Option<T> {
@@ -120,7 +117,7 @@ pub fn wait_until<T>(
         return out;
     }
     shared.enter(&core);
-    let mut clock = Clock::new();
+    let mut clock = Clock::new(&core);
     let mut phase = clock.phase(core.may_spin);
     // Something has, since the last round.
     let mut moved = false;
@@ -140,7 +137,7 @@ pub fn wait_until<T>(
         turn = turn.wrapping_add(1);
         let whole = out.is_none() && (looks == 0 || phase == Phase::Sleep || turn.is_multiple_of(PATIENCE));
         if whole {
-            moved = clock.round(&mut core, moved);
+            moved = clock.round(&mut core, moved, about);
         }
         // Another thread may have found it.
         let out = out.or_else(|| done(&mut core));
@@ -149,6 +146,7 @@ pub fn wait_until<T>(
             shared.tell(&core);
         }
         if over {
+            clock.notices.end(&mut core);
             shared.leave(&core);
             shared.rouse(&core);
             return out;

@@ -1,15 +1,16 @@
 //! Connections: cut, raced, refused, abused. Nothing is lost and nobody gets in unasked.
 
 mod common;
+use common::raw::*;
 use common::*;
-use node::{Config, Contact, ContextId, Fault, Gone, Lanes, Outcome, ProcId, RemoteGroup};
+use node::{Config, Contact, ContextId, Fault, Gone, Lanes, Outcome, RemoteGroup};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use transports::frame::{HEADER, Header, Kind};
-use transports::tcp::{HELLO_ACK_LEN, HELLO_LEN, Hello};
+use transports::frame::Kind;
+use transports::tcp::HELLO_LEN;
 
 fn cut_at_random_times_with_nothing_lost() {
     for seed in [11, 12, 13] {
@@ -244,116 +245,6 @@ fn the_busy_lane_is_looked_at_by_itself() {
     }
 }
 
-/// A process that is not one: its lanes are written and read by hand.
-struct Raw {
-    stream: TcpStream,
-    me: ProcId,
-    to: ProcId,
-    generation: u16,
-    sent: u64,
-    received: u64,
-}
-
-/// What a raw process finds in a frame.
-type Frame = (Header, Vec<u8>);
-
-impl Raw {
-    const PROCESS: [u8; 16] = [9; 16];
-
-    /// The status of the answer; `None` if there was none.
-    fn dial(b: &Job, me: ProcId, generation: u16, received: u64) -> (Option<u8>, Raw) {
-        let hello = Hello {
-            source: me,
-            dest: b.id(),
-            cookie: b.group.cookie,
-            process: Raw::PROCESS,
-            generation,
-            stripe: 0,
-            received,
-        };
-        let mut stream = TcpStream::connect(b.node.contact().addresses[0]).unwrap();
-        stream.set_read_timeout(Some(NOTICED)).unwrap();
-        stream.write_all(&hello.encode()).unwrap();
-        let mut ack = [0; HELLO_ACK_LEN];
-        let status = stream.read_exact(&mut ack).is_ok().then_some(ack[8]);
-        (status, Raw { stream, me, to: b.id(), generation, sent: 0, received })
-    }
-
-    fn contact(addresses: &[SocketAddr]) -> Contact {
-        Contact { process: Raw::PROCESS, host: [9; 16], addresses: addresses.to_vec() }
-    }
-
-    /// `b` knows it as a job of one, at these addresses.
-    fn known_to(b: &Job, me: ProcId, addresses: &[SocketAddr]) -> node::InterId {
-        let contacts = vec![Raw::contact(addresses)];
-        let there = RemoteGroup { incarnation: me.incarnation, cookie: [0; 16], contacts };
-        b.node.open(b.id(), &there, ContextId::root(1))
-    }
-
-    fn frame(&mut self, kind: Kind, a: u64, b: u64, payload: &[u8]) {
-        let (len, generation) = (payload.len() as u32, self.generation);
-        let header = Header { len, kind, ack_now: false, generation, source: self.me, dest: self.to, a, b };
-        self.stream.write_all(&header.encode()).unwrap();
-        self.stream.write_all(payload).unwrap();
-    }
-
-    fn say(&mut self, body: &[u8]) {
-        self.sent += 1;
-        self.frame(Kind::Msg, self.sent, self.received, body);
-    }
-
-    /// EAGER (1) or RTS (2), with what follows the envelope.
-    fn envelope(&mut self, kind: u8, tag: i64, rest: &[u8]) {
-        let mut body = vec![kind, 0];
-        body.extend_from_slice(&tag.to_le_bytes());
-        body.extend_from_slice(&0u32.to_le_bytes());
-        body.extend_from_slice(&0u64.to_le_bytes());
-        body.extend_from_slice(&1u64.to_le_bytes());
-        body.extend_from_slice(&77u64.to_le_bytes());
-        body.extend_from_slice(rest);
-        self.say(&body);
-    }
-
-    fn hear(&mut self) -> Frame {
-        let mut head = [0; HEADER];
-        self.stream.read_exact(&mut head).unwrap();
-        let header = Header::decode(&head).unwrap();
-        let mut payload = vec![0; header.len as usize];
-        self.stream.read_exact(&mut payload).unwrap();
-        if header.kind == Kind::Msg {
-            self.received = header.a;
-        }
-        (header, payload)
-    }
-
-    /// The next message of one of these types.
-    fn hear_one_of(&mut self, types: &[u8]) -> Vec<u8> {
-        loop {
-            let (header, payload) = self.hear();
-            if header.kind == Kind::Msg && types.contains(&payload[0]) {
-                return payload;
-            }
-        }
-    }
-}
-
-const NOTICED: Duration = Duration::from_secs(5);
-const CTS: u8 = 3;
-const DONE: u8 = 4;
-
-/// Smaller than any of the jobs, and greater.
-const LOW: ProcId = ProcId { incarnation: 0, rank: 0 };
-const HIGH: ProcId = ProcId { incarnation: u64::MAX, rank: 0 };
-
-fn number(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
-}
-
-/// An address where nobody answers and nobody refuses.
-fn dark() -> SocketAddr {
-    "192.0.2.7:9".parse().unwrap()
-}
-
 #[test]
 fn one_who_speaks_nonsense_is_given_up() {
     // It takes connections, says nothing on them, and comes itself with a good HELLO.
@@ -460,13 +351,13 @@ fn bulk_waits_where_it_is_while_the_way_is_full() {
 #[test]
 fn what_leaders_say_is_bounded() {
     let b = Job::new();
+    let path = b.node.open_control(b.id(), LOW, [0; 16], &Raw::contact(&[dark()]));
     let (_, mut raw) = Raw::dial(&b, LOW, 1, 0);
     let mut body = vec![7];
     body.resize(1 << 20, 5);
     for _ in 0..100 {
         raw.say(&body);
     }
-    let path = b.node.open_control(b.id(), LOW, [0; 16], &Raw::contact(&[dark()]));
     // What is acknowledged has been queued, or dropped.
     while raw.hear().0.b < 100 {}
     let mut bytes = 0;

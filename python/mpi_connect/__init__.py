@@ -15,21 +15,33 @@ first call raises :class:`NotPreloaded`.
 
 Errors are those of mpi4py: :class:`mpi4py.MPI.Exception`, if the communicator's error handler returns
 (``MPI.ERRORS_RETURN``, which mpi4py sets on ``COMM_WORLD`` and ``COMM_SELF``).
+
+Importing this module does not initialize MPI; the first call imports mpi4py, which does.
 """
 
 from __future__ import annotations
 
 import ctypes
+from functools import lru_cache
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from mpi4py import MPI
+from ._installed import get_include, get_library
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+__version__ = "0.1.0"
 
 __all__ = [
     "PEER_GONE",
     "TIMEOUT",
     "Handle",
     "NotPreloaded",
+    "__version__",
     "error_class",
+    "get_include",
+    "get_library",
     "intercomm_create",
     "register",
     "remove",
@@ -40,15 +52,23 @@ PEER_GONE = 1
 #: The other job did not come within ``MPI_CONNECT_TIMEOUT`` seconds: for :func:`error_class`.
 TIMEOUT = 2
 
-# An MPI_Comm as the C calls take it: an int under the MPICH family, a pointer under the others.
-_Comm = ctypes.c_uint32 if MPI._sizeof(MPI.Comm) == 4 else ctypes.c_uint64
 
-_SIGNATURES = {
-    "MPI_Conn_register": [ctypes.c_char_p, _Comm, ctypes.POINTER(ctypes.c_int)],
-    "MPI_Conn_intercomm_create": [ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_Comm)],
-    "MPI_Conn_remove": [ctypes.c_int],
-    "MPI_Conn_error_class": [ctypes.c_int, ctypes.POINTER(ctypes.c_int)],
-}
+@lru_cache(maxsize=None)
+def _comm_type() -> type[ctypes.c_uint32] | type[ctypes.c_uint64]:
+    """An MPI_Comm as the C calls take it: an int under the MPICH family, a pointer under the others."""
+    from mpi4py import MPI
+
+    return ctypes.c_uint32 if MPI._sizeof(MPI.Comm) == 4 else ctypes.c_uint64
+
+
+def _arguments(name: str) -> list[type]:
+    comm, text, number = _comm_type(), ctypes.c_char_p, ctypes.c_int
+    return {
+        "MPI_Conn_register": [text, comm, ctypes.POINTER(number)],
+        "MPI_Conn_intercomm_create": [number, text, ctypes.POINTER(comm)],
+        "MPI_Conn_remove": [number],
+        "MPI_Conn_error_class": [number, ctypes.POINTER(number)],
+    }[name]
 
 
 class NotPreloaded(RuntimeError):
@@ -104,6 +124,8 @@ def register(name: str, comm: MPI.Intracomm) -> Handle:
     Raises ``MPI.Exception`` with class ``MPI.ERR_NAME`` if a living job holds the name, ``MPI.ERR_ARG`` if the name is
     no good, ``MPI.ERR_COMM`` if `comm` is none.
     """
+    from mpi4py import MPI
+
     _check("name", name, str)
     _check("comm", comm, MPI.Comm)
     number = ctypes.c_int(0)
@@ -121,9 +143,11 @@ def intercomm_create(handle: Handle, remote_name: str) -> MPI.Intercomm:
     Raises ``MPI.Exception`` with class ``error_class(TIMEOUT)`` if it does not come, ``error_class(PEER_GONE)`` if it
     dies meanwhile.
     """
+    from mpi4py import MPI
+
     _check("handle", handle, Handle)
     _check("remote_name", remote_name, str)
-    comm = _Comm(MPI._handleof(MPI.COMM_NULL))
+    comm = _comm_type()(MPI._handleof(MPI.COMM_NULL))
     _call("MPI_Conn_intercomm_create", handle._number, _text(remote_name), ctypes.byref(comm))
     return MPI.Intercomm.fromhandle(comm.value)
 
@@ -158,13 +182,15 @@ def _text(name: str) -> bytes:
 
 
 def _call(name: str, *arguments: object) -> None:
+    from mpi4py import MPI
+
     try:
         function = getattr(ctypes.CDLL(None), name)
     except AttributeError:
         raise NotPreloaded(
             "libmpi_connect.so is not loaded: start the job by `mpi-connect run -- mpirun -n 4 python ...`"
         ) from None
-    function.argtypes = _SIGNATURES[name]
+    function.argtypes = _arguments(name)
     code = function(*arguments)
     if code != MPI.SUCCESS:
         raise MPI.Exception(code)

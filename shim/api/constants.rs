@@ -117,11 +117,11 @@ pub fn generate(rows: &[Row]) -> Result<String, String> {
     for (column, name) in COLUMNS.iter().enumerate() {
         let values: Vec<_> = used.iter().map(|(row, ..)| constant(rows, row, column)).collect::<Result<_, _>>()?;
         lines(format!("pub const {name}: [Const; CONSTANTS] = [{}];", values.join(", ")))?;
-        lines(format!("pub const {name}_KINDS: &[(Const, &[Kind])] = &["))?;
+        lines(format!("pub const {name}_KINDS: &[(Const, &str, &[Kind])] = &["))?;
         for row in rows.iter().filter(|r| !r.kinds.is_empty()) {
             let kinds: Vec<_> = row.kinds.iter().map(|k| format!("Kind::{k}")).collect();
             if let Some(datatype) = literal(&row.values[column]) {
-                lines(format!("    ({datatype}, &[{}]),", kinds.join(", ")))?;
+                lines(format!("    ({datatype}, \"{}\", &[{}]),", row.name, kinds.join(", ")))?;
             }
         }
         lines("];".into())?;

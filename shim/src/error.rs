@@ -3,7 +3,7 @@
 use crate::abi::{self, Abi};
 use crate::forward::{self as pmpi, Handle};
 use crate::house;
-use std::ffi::{CString, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// What kind of failure: each becomes one MPI error class.
@@ -55,6 +55,31 @@ impl Class {
         Class::PeerGone,
         Class::Timeout,
     ];
+
+    /// As `mpi.h` and our own header call it.
+    fn name(self) -> &'static str {
+        match self {
+            Class::Arg => "MPI_ERR_ARG",
+            Class::Buffer => "MPI_ERR_BUFFER",
+            Class::Comm => "MPI_ERR_COMM",
+            Class::Count => "MPI_ERR_COUNT",
+            Class::Group => "MPI_ERR_GROUP",
+            Class::Intern => "MPI_ERR_INTERN",
+            Class::Name => "MPI_ERR_NAME",
+            Class::Other => "MPI_ERR_OTHER",
+            Class::Port => "MPI_ERR_PORT",
+            Class::Rank => "MPI_ERR_RANK",
+            Class::Request => "MPI_ERR_REQUEST",
+            Class::Root => "MPI_ERR_ROOT",
+            Class::Service => "MPI_ERR_SERVICE",
+            Class::Tag => "MPI_ERR_TAG",
+            Class::Truncate => "MPI_ERR_TRUNCATE",
+            Class::Type => "MPI_ERR_TYPE",
+            Class::Unsupported => "MPI_ERR_UNSUPPORTED_OPERATION",
+            Class::PeerGone => "MPI_CONN_ERR_PEER_GONE",
+            Class::Timeout => "MPI_CONN_ERR_TIMEOUT",
+        }
+    }
 }
 
 /// One failure: its class and what the user reads in `MPI_Error_string`.
@@ -110,8 +135,8 @@ fn codes() -> MutexGuard<'static, Vec<Code>> {
 /// An error code whose text is this failure's. One code a class: its text is that of the last failure.
 ///
 /// The code is a class made at run time, since the MPICH family shows the texts of codes under a predefined class as
-/// garbage; `MPI_Error_class` and `MPI_Error_string` are ours for such a code. The MPI below is told the text too: it
-/// prints it when the error is fatal.
+/// garbage; `MPI_Error_class` and `MPI_Error_string` are ours for such a code. The MPI below is told the text too, for
+/// whoever asks it past us; when the error is fatal, it is told that the text has been printed.
 pub fn code(failure: &Failure) -> c_int {
     let abi = abi::get();
     let class = abi.class(failure.class);
@@ -196,6 +221,9 @@ pub fn copy_errhandler(from: Handle, to: Handle) {
     }
 }
 
+/// What the MPI below says of an error that ends the job, beside what it says of itself.
+const TOLD: &CStr = c"see the line of libmpi_connect above";
+
 /// Hands a failure to an error handler; the code that the call returns if the handler comes back.
 pub fn raise(place: Place, failure: &Failure) -> c_int {
     raise_as(place, code(failure), failure)
@@ -203,30 +231,41 @@ pub fn raise(place: Place, failure: &Failure) -> c_int {
 
 /// The same under another code: MPI_ERR_IN_STATUS, when the failure's own code is in a status.
 pub fn raise_as(place: Place, code: c_int, failure: &Failure) -> c_int {
-    base::log!(Info, "error ({:?}): {}", failure.class, failure.text);
-    if place.is_fatal() {
+    let fatal = place.is_fatal();
+    if fatal {
         // The MPI ends the job now. Not every MPI manages to show the text of a class made at run time.
-        complain(&failure.text);
+        base::log::say(&failure.text);
+        // It prints what it has been told for the code: once is enough.
+        if class_of_code(code).is_some() {
+            // SAFETY: the text is terminated.
+            unsafe { pmpi::add_error_string(code, TOLD.as_ptr()) };
+        }
+    } else {
+        base::log!(Info, "error, {}: {}", failure.class.name(), failure.text);
     }
     // MPI_Comm_call_errhandler itself returns success under handlers that return.
     match place {
         Place::Comm(comm) => {
             // SAFETY: `comm` is a live native communicator.
-            unsafe { pmpi::comm_call_errhandler(comm, code) };
+            unsafe { pmpi::comm_call_errhandler(comm, if fatal { shown(code, failure.class) } else { code }) };
         }
         Place::Handler(handler) => house::call_errhandler(handler, code),
     }
     code
 }
 
-/// Ends the process as an MPI ends it for calls before Init: there is no error handler yet.
-pub fn die(text: &str) -> ! {
-    complain(text);
-    std::process::exit(1)
+/// What an MPI that ends the job is given instead: LAM complains of classes made at run time, for which it has no text.
+fn shown(code: c_int, class: Class) -> c_int {
+    let abi = abi::get();
+    match class {
+        _ if !abi.family.calls_itself => code,
+        Class::PeerGone | Class::Timeout | Class::Unsupported => abi.err_other,
+        _ => abi.class(class),
+    }
 }
 
-fn complain(text: &str) {
-    use std::io::Write;
-    // In one piece: other ranks say theirs at the same time.
-    let _ = std::io::stderr().write_all(format!("mpi_connect: {text}\n").as_bytes());
+/// Ends the process as an MPI ends it for calls before Init: there is no error handler yet.
+pub fn die(text: &str) -> ! {
+    base::log::say(text);
+    std::process::exit(1)
 }

@@ -19,7 +19,6 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const SLOTS: usize = 2 * FUNCTIONS;
-const OURS: &CStr = c"libmpi_connect.so";
 const STT_GNU_IFUNC: u8 = 10;
 
 /// What the names stood for before they became indirect.
@@ -37,7 +36,7 @@ extern "C" fn start() {
     }
     let has_mpi = others.iter().any(|o| o.has(PROBE));
     // A program that is linked with us and lost its MPI is told so by MPI_Init, which it must reach.
-    if !has_mpi && others.iter().any(|o| o.needs(OURS)) {
+    if !has_mpi && ours.soname().is_some_and(|name| others.iter().any(|o| o.needs(name))) {
         return;
     }
     let edit = || {

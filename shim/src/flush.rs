@@ -47,7 +47,7 @@ pub fn finish_native() {
     if ANY.load(Ordering::Relaxed)
         && let Ok(node) = node()
     {
-        wait(node, |_| (!ANY.load(Ordering::Relaxed)).then_some(()));
+        wait(node, &|_| None, |_| (!ANY.load(Ordering::Relaxed)).then_some(()));
     }
 }
 

@@ -347,6 +347,8 @@ pmpi! {
     fn comm_dup_with_info = c"PMPI_Comm_dup_with_info" (comm: Handle, info: Handle, new: *mut Handle);
     fn comm_idup = c"PMPI_Comm_idup" (comm: Handle, new: *mut Handle, request: *mut c_void);
     fn comm_idup_with_info = c"PMPI_Comm_idup_with_info" (comm: Handle, info: Handle, new: *mut Handle, request: *mut c_void);
+    fn intercomm_create = c"PMPI_Intercomm_create" (local: Handle, leader: c_int, peer: Handle, remote_leader: c_int, tag: c_int, new: *mut Handle);
+    fn intercomm_merge = c"PMPI_Intercomm_merge" (comm: Handle, high: c_int, new: *mut Handle);
     fn comm_group = c"PMPI_Comm_group" (comm: Handle, group: *mut Handle);
     fn comm_remote_group = c"PMPI_Comm_remote_group" (comm: Handle, group: *mut Handle);
     fn sendrecv = c"PMPI_Sendrecv" (out: *const c_void, sent: c_int, sendtype: Handle, dest: c_int, sendtag: c_int, back: *mut c_void, room: c_int, recvtype: Handle, source: c_int, recvtag: c_int, comm: Handle, status: *mut c_void);

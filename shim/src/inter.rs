@@ -9,6 +9,7 @@
 //! counted from one message to the next.
 
 use crate::abi::{self, Abi};
+use crate::conn::claim::Held;
 use crate::entry::node;
 use crate::error::{Place, copy_errhandler};
 use crate::facts::{ByHandle, Facts};
@@ -18,9 +19,9 @@ use crate::locked::Locked;
 use crate::request::Counts;
 use node::{ContextId, Core, InterId, Node, Representation};
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, RwLock, RwLockWriteGuard};
 
 /// The job on the other side.
 #[derive(Clone, Debug)]
@@ -53,15 +54,23 @@ pub struct Inter {
     pub remote: Remote,
     /// The smaller of both sides' MPI_TAG_UB. Boxed: the program gets its address as an attribute.
     pub tag_ub: Box<c_int>,
-    /// Within one job: what the MPI below has made of the same processes, for the calls that are not ours.
-    twin: OnceLock<Handle>,
+    twin: OnceLock<Twin>,
     /// The thread that is freeing the carrier, if any.
     ending: AtomicUsize,
     /// The error handler that the carrier had when the program freed it.
     orphaned: OnceLock<Handle>,
+    /// What tells others of this coupling, on the leader; shared with those that are made from it.
+    coupling: OnceLock<Arc<Held>>,
     /// Partitioned operations that were made.
     pub partitioned: Counts,
     spare: Locked<Spare>,
+}
+
+/// Within one job: what the MPI below has made of the same processes, for the calls that are not ours.
+struct Twin {
+    comm: Handle,
+    /// Of one that a nonblocking call has begun: its request, null once that is over.
+    late: Option<Mutex<Handle>>,
 }
 
 /// References to an inter-communicator of operations that are over, for those to come.
@@ -86,6 +95,7 @@ impl Inter {
             twin: OnceLock::new(),
             ending: AtomicUsize::new(0),
             orphaned: OnceLock::new(),
+            coupling: OnceLock::new(),
             partitioned: Counts::default(),
             spare: Locked::new(Spare::default()),
         }
@@ -119,9 +129,24 @@ impl Inter {
         })
     }
 
+    /// Others are told of this coupling until it, and what was made from it, is freed.
+    pub fn set_coupling(&self, told: Arc<Held>) {
+        let _ = self.coupling.set(told);
+    }
+
     /// Gives it the MPI's own inter-communicator of the same processes, which ends with it.
-    pub fn set_twin(&self, twin: Handle) {
-        let _ = self.twin.set(twin);
+    pub fn set_twin(&self, comm: Handle) {
+        let _ = self.twin.set(Twin { comm, late: None });
+    }
+
+    /// The same for one that is there when this request of the MPI below is over.
+    pub fn set_late_twin(&self, comm: Handle, request: Handle) {
+        let _ = self.twin.set(Twin { comm, late: Some(Mutex::new(request)) });
+    }
+
+    /// Whether the twin came by a nonblocking call: alike on all processes, at any time.
+    pub fn is_twin_late(&self) -> bool {
+        self.twin.get().is_some_and(|twin| twin.late.is_some())
     }
 
     /// This thread is about to free the carrier, or has not done so after all. The program's callbacks in it may still use
@@ -143,8 +168,19 @@ impl Inter {
         Some(twin)
     }
 
+    /// Waits for one that is under way: all processes of both sides have begun to make it, or will.
     pub fn twin(&self) -> Option<Handle> {
-        self.twin.get().copied()
+        let twin = self.twin.get()?;
+        if let Some(late) = &twin.late {
+            let mut request = late.lock().unwrap_or_else(|e| e.into_inner());
+            let abi = abi::get();
+            if *request & abi.mask != abi.request_null {
+                // SAFETY: our own request, ended once; the status is ignored.
+                unsafe { pmpi::wait(&mut *request, abi.status_ignore as *mut c_void) };
+                *request = abi.request_null;
+            }
+        }
+        Some(twin.comm)
     }
 
     /// The name of the next one that is made from this. Taken at once in every collective call that makes one, so that
@@ -162,7 +198,11 @@ impl Inter {
             foreign: self.remote.foreign,
             here: self.remote.here.as_ref().map(|here| Arc::new(here.part(members))),
         };
-        Inter::new(carrier, id, context, remote, *self.tag_ub)
+        let child = Inter::new(carrier, id, context, remote, *self.tag_ub);
+        if let Some(told) = self.coupling.get() {
+            child.set_coupling(told.clone());
+        }
+        child
     }
 
     /// Where failures of its operations are raised, also after it was freed.
@@ -349,6 +389,14 @@ pub fn insert(inter: Inter) {
     drop(live);
     if before.is_none() {
         FILTER[hash(handle)].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for all twins that are under way: MPI_Finalize wants nothing pending.
+pub fn settle_twins() {
+    let all: Vec<_> = LIVE.read().unwrap_or_else(|e| e.into_inner()).values().cloned().collect();
+    for inter in &all {
+        inter.twin();
     }
 }
 

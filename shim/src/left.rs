@@ -5,7 +5,7 @@ use crate::entry::node;
 use crate::inter::Inter;
 use crate::request::Request;
 use crate::wait::wait;
-use node::{Core, InterId};
+use node::{About, Core, InterId};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -76,6 +76,10 @@ pub fn flush(buffer: BufferOf) {
     }
     let takes = |l: &&Left| l.room.is_some_and(|(of, _)| of == buffer);
     let Ok(node) = node() else { return };
-    wait(node, |core| left().iter().filter(takes).all(|l| l.request.is_complete(core)).then_some(()));
+    let about = |_: &mut Core| {
+        let ops = left().iter().filter(takes).filter_map(|l| l.request.op()).collect();
+        Some(About { call: "MPI_Buffer_detach or MPI_Buffer_flush", ops, probe: None })
+    };
+    wait(node, &about, |core| left().iter().filter(takes).all(|l| l.request.is_complete(core)).then_some(()));
     sweep();
 }

@@ -8,7 +8,7 @@ use crate::flush::Flush;
 use crate::inter::{Inter, Whereabouts};
 use crate::locked::Locked;
 use crate::token::{self, Behind, Live};
-use node::{Core, Fault, Layout, Mode, Node, OpId, Outcome, partitioned_tag, user_tag};
+use node::{About, Core, Fault, Layout, Mode, Node, OpId, Outcome, Wrong, partitioned_tag, user_tag};
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -178,6 +178,19 @@ impl Request {
         self.more.as_ref()?.partitions
     }
 
+    pub fn op(&self) -> Option<OpId> {
+        if let Work::Op(op) = self.work { Some(op) } else { None }
+    }
+
+    /// What it waits for, in a call of this name.
+    pub fn about(&self, call: &'static str) -> About {
+        About { call, ops: self.ops().collect(), probe: None }
+    }
+
+    fn ops(&self) -> impl Iterator<Item = OpId> + '_ {
+        std::iter::once(self).chain(self.beside()).filter_map(Request::op)
+    }
+
     pub fn is_of(&self, inter: &Arc<Inter>) -> bool {
         self.inter.as_ref().is_some_and(|own| Arc::ptr_eq(own, inter))
     }
@@ -261,19 +274,61 @@ fn received(e: &node::Envelope) -> Status {
 
 #[cold]
 fn unusual(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Completion {
-    let truncated = |e: node::Envelope, what: &str| {
-        let (source, tag) = (e.source, user_tag(e.tag));
-        let text = format!("{call}: the message from rank {source} with tag {tag} {what}");
-        Completion { status: received(&e), failure: Some(Failure::new(Class::Truncate, text)) }
+    let bad = |(source, tag, size), class, what: &str| {
+        let e = node::Envelope { source, tag, size };
+        let text = format!("{call}: the message from {} with tag {} {what}", member(inter, source), user_tag(tag));
+        Completion { status: received(&e), failure: Some(Failure::new(class, text)) }
     };
+    let longer = |whole, size| format!("has {whole} bytes, and the buffer only {size}");
     match outcome {
         Outcome::Sent | Outcome::Received(_) => empty(),
         Outcome::Cancelled => Completion { status: Status { cancelled: true, ..empty().status }, failure: None },
-        Outcome::Truncated(e) => truncated(e, &format!("is longer than the {} bytes of the buffer", e.size)),
-        Outcome::OutOfRange(e) => truncated(e, "has numbers that their type cannot hold here"),
+        Outcome::Truncated { source, tag, size, whole } => {
+            bad((source, tag, size), Class::Truncate, &longer(whole, size))
+        }
+        Outcome::Wrong { source, tag, size, why } => {
+            let Some(Wrong { sent, received, whole, differ }) = Wrong::by_number(why) else {
+                return bad((source, tag, size), Class::Type, "has other types than the receive");
+            };
+            let say = |sent: &str, received: &str| match whole {
+                Some(whole) if !differ => {
+                    (Class::Truncate, format!("{} ({sent} sent, {received} received)", longer(whole, size)))
+                }
+                _ => (Class::Type, format!("has other types than the receive: {sent} sent, {received} received")),
+            };
+            // As much of both as the MPI's error strings have room for.
+            let around = bad((source, tag, size), Class::Type, &say("", "").1).failure.map_or(0, |f| f.text.len());
+            let room = (abi::get().max_error_string as usize - 1).saturating_sub(around);
+            let (class, what) = say(&beginning(&sent, room, &received), &beginning(&received, room, &sent));
+            bad((source, tag, size), class, &what)
+        }
+        Outcome::OutOfRange(e) => {
+            bad((e.source, e.tag, e.size), Class::Truncate, "has numbers that their type cannot hold here")
+        }
         Outcome::Failed(fault) => {
             Completion { status: empty().status, failure: inter.map(|inter| fault_failure(call, inter, to, fault)) }
         }
+    }
+}
+
+/// As much of a text as there is room for beside another, which gives what it does not need.
+fn beginning(text: &str, room: usize, other: &str) -> String {
+    let most = (room / 2).max(room.saturating_sub(other.len()));
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most.saturating_sub(3)).rev().find(|at| text.is_char_boundary(*at));
+    format!("{}...", &text[..end.unwrap_or(0)])
+}
+
+/// Names in errors are no longer: those have room for 255 bytes in all.
+const NAME: usize = 48;
+
+/// A process of the other job, for messages to the user.
+fn member(inter: Option<&Inter>, rank: u32) -> String {
+    match inter {
+        Some(inter) => format!("rank {rank} of job '{}'", beginning(&inter.remote.name, NAME, "")),
+        None => format!("rank {rank}"),
     }
 }
 
@@ -290,19 +345,26 @@ pub fn nothing_done() -> Completion {
 
 /// What the user is told when the other side is gone.
 pub fn fault_failure(call: &str, inter: &Inter, to: Peer, fault: Fault) -> Failure {
-    let job = &inter.remote.name;
+    let job = beginning(&inter.remote.name, NAME, "");
     let who = match to {
-        Peer::To(r) | Peer::From(node::Source::Rank(r)) => format!("rank {r} of job '{job}'"),
+        Peer::To(r) | Peer::From(node::Source::Rank(r)) => member(Some(inter), r),
         Peer::From(node::Source::Any) => format!("a rank of job '{job}'"),
         Peer::Nobody => format!("job '{job}'"),
     };
     match fault {
-        Fault::PeerDead => Failure::new(Class::PeerGone, format!("{call}: {who} has died")),
+        Fault::PeerDead => {
+            Failure::new(Class::PeerGone, format!("{call}: {who} has died: what its job printed says why"))
+        }
         Fault::PeerFinished => Failure::new(
             Class::PeerGone,
-            format!("{call}: {who} has finalized, or has freed all that it shared with this job"),
+            format!(
+                "{call}: {who} has finalized, or has freed all that it shared with this job: it sends and receives no more"
+            ),
         ),
-        Fault::Revoked => Failure::new(Class::Comm, format!("{call}: {who} has freed the inter-communicator")),
+        Fault::Revoked => Failure::new(
+            Class::Comm,
+            format!("{call}: {who} has freed the inter-communicator: it sends and receives no more on it"),
+        ),
     }
 }
 
@@ -484,6 +546,33 @@ fn retire(core: &mut Core, live: &mut Live<Request>, token: u64) -> (u64, Option
 /// Whether nothing is under way on an inter-communicator that the program has a request for. Under the node's lock.
 pub fn all_complete(inter: &Arc<Inter>, core: &mut Core) -> bool {
     live(core, |core, live| live.all().all(|request| !request.is_of(inter) || request.is_complete(core)))
+}
+
+/// What these wait for, in a call of this name. Under the node's lock.
+pub fn about(core: &mut Core, call: &'static str, tokens: impl IntoIterator<Item = u64>) -> Option<About> {
+    live(core, |_, live| {
+        let ops = tokens.into_iter().filter_map(|token| Some(live.get(token)?.ops().collect::<Vec<_>>()));
+        Some(About { call, ops: ops.flatten().collect(), probe: None })
+    })
+}
+
+/// The same for an array of requests.
+///
+/// # Safety
+/// `array` is the address of `count` requests.
+pub unsafe fn about_array(core: &mut Core, call: &'static str, array: usize, count: usize) -> Option<About> {
+    let width = abi::known()?.family.handle_bytes;
+    // SAFETY: the caller's promise.
+    let handles = (0..count as c_int as usize).map(|i| unsafe { abi::load_handle(array + i * width) });
+    // SAFETY: none needed.
+    about(core, call, handles.filter(|handle| unsafe { is_token(*handle as usize) }))
+}
+
+/// The same for all of an inter-communicator.
+pub fn about_inter(inter: &Arc<Inter>, core: &mut Core, call: &'static str) -> About {
+    let ops =
+        live(core, |_, live| live.all().filter(|r| r.is_of(inter)).flat_map(|r| r.ops().collect::<Vec<_>>()).collect());
+    About { call, ops, probe: None }
 }
 
 pub fn set_work(node: &Node, token: u64, work: Work) {

@@ -1,7 +1,7 @@
 //! Waiting without starving the MPI below: while we wait for the other job, our own job's transfers move on.
 
 use crate::{flush, house};
-use node::{Core, Node};
+use node::{About, Core, Node};
 use std::time::Instant;
 
 /// The MPI below gets its turn; whether something moved there.
@@ -15,26 +15,24 @@ pub fn wait_until<T>(node: &Node, deadline: Option<Instant>, done: impl FnMut(&m
     node.wait_until(&mut poke, done, deadline)
 }
 
-/// Waits as long as it takes.
-pub fn wait<T>(node: &Node, done: impl FnMut(&mut Core) -> Option<T>) -> T {
-    ended(node.wait_until(&mut poke, done, None))
-}
-
-fn ended<T>(value: Option<T>) -> T {
-    match value {
-        Some(value) => value,
-        None => unreachable!("a wait without a deadline ends with a value"),
-    }
+/// Waits as long as it takes. `about` is asked, under the lock, what is waited for, if that takes long.
+pub fn wait<T>(node: &Node, about: &dyn Fn(&mut Core) -> Option<About>, done: impl FnMut(&mut Core) -> Option<T>) -> T {
+    node.wait_about(&mut poke, about, done)
 }
 
 /// The same; `ask` is called now and then, without the lock, beside the poke.
-pub fn wait_asking<T>(node: &Node, ask: &mut dyn FnMut(), done: impl FnMut(&mut Core) -> Option<T>) -> T {
+pub fn wait_asking<T>(
+    node: &Node,
+    ask: &mut dyn FnMut(),
+    about: &dyn Fn(&mut Core) -> Option<About>,
+    done: impl FnMut(&mut Core) -> Option<T>,
+) -> T {
     let mut poke_and_ask = || {
         let moved = poke();
         ask();
         moved
     };
-    ended(node.wait_until(&mut poke_and_ask, done, None))
+    node.wait_about(&mut poke_and_ask, about, done)
 }
 
 /// Looks once, as the Test calls do: a round of ours, and one of the MPI below when there is nothing yet.

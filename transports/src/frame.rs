@@ -22,6 +22,9 @@ pub enum Kind {
     Switch = 4,
     /// Of a lane of several streams: between its two ends alone.
     Lost = 6,
+    /// Asks for a sign of life, which PONG is.
+    Ping = 7,
+    Pong = 8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +36,10 @@ pub struct Header {
     pub generation: u16,
     pub source: ProcId,
     pub dest: ProcId,
-    /// MSG: sequence. BULK: the receiver's operation. SWITCH: first generation that follows. LOST: number of a stream.
+    /// MSG: sequence. BULK: the receiver's operation. SWITCH: first generation that follows. LOST: number of a stream. PING, PONG:
+    /// number of the question.
     pub a: u64,
-    /// MSG, ACK: acknowledged up to. BULK: offset.
+    /// MSG, ACK, PING, PONG: acknowledged up to. BULK: offset.
     pub b: u64,
 }
 
@@ -64,6 +68,8 @@ impl Header {
             3 => Kind::Bulk,
             4 => Kind::Switch,
             6 => Kind::Lost,
+            7 => Kind::Ping,
+            8 => Kind::Pong,
             _ => return Err(Malformed),
         };
         let flags = t.u8()?;
@@ -96,6 +102,7 @@ impl Header {
             Kind::Ack => a == 0 && len == 0,
             Kind::Bulk => len > 0 && b.checked_add(u64::from(len)).is_some(),
             Kind::Lost => (1..u64::from(MAX_STRIPES)).contains(&a) && b == 0 && len == 0,
+            Kind::Ping | Kind::Pong => a > 0 && len == 0,
             Kind::Switch => a <= u64::from(u16::MAX) && b == 0 && len == 0,
         };
         fields_good && len as usize <= MAX_PAYLOAD
@@ -136,7 +143,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let good = sample(Kind::Msg).encode();
-        for (at, value) in [(4, 0), (4, 5), (5, 2), (2, 0x11), (4, 2), (4, 4), (4, 6)] {
+        for (at, value) in [(4, 0), (4, 5), (5, 2), (2, 0x11), (4, 2), (4, 4), (4, 6), (4, 7), (4, 9)] {
             let mut bad = good;
             bad[at] = value;
             assert_eq!(Header::decode(&bad), Err(Malformed), "byte {at} = {value}");

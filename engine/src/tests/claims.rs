@@ -28,9 +28,9 @@ fn claimed_messages_are_out_of_matching() {
             let first = receive(&mut b, claim, capacity);
             settle(&mut a, &mut b);
             assert_eq!((b.data(first), b.data(second)), (&one[..capacity], &two[..]));
-            let envelope = Envelope { source: 0, tag: 3, size: capacity as u64 };
-            let whole = if capacity < size { Outcome::Truncated(envelope) } else { Outcome::Received(envelope) };
-            assert_eq!(b.engine.finish(first), Some(whole));
+            let right =
+                if capacity < size { truncated(3, capacity as u64, size as u64) } else { got(3, capacity as u64) };
+            assert_eq!(b.engine.finish(first), right);
             assert_eq!(b.engine.finish(second), got(3, size as u64));
             assert_eq!(sends.map(|s| a.engine.finish(s)), [Some(Outcome::Sent); 2]);
             assert!(b.engine.claimed.is_empty() && b.engine.ops.is_empty() && !b.engine.depends_on(b.peer));

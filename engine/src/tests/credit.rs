@@ -86,7 +86,7 @@ fn repeated_probes_find_it_too() {
 fn who_overdraws_is_malformed() {
     let (_, mut b) = pair(small());
     let head = Head { tag: 0, source: 0, context: ContextId::root(1), op: 1 };
-    let rts = Message::Rts { head, size: 5, pieces: Default::default() }.encode();
+    let rts = Message::Rts { head, size: 5, note: b"", pieces: Default::default() }.encode();
     for _ in 0..4 {
         assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &rts), Ok(()));
     }
@@ -94,7 +94,8 @@ fn who_overdraws_is_malformed() {
     let (_, mut b) = pair(small());
     let too_long = Message::Eager(Eager { notify: false, head, data: &[0; 17] }).encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &too_long), Err(Malformed));
-    let stranger = Message::Rts { head: Head { source: 1, ..head }, size: 5, pieces: Default::default() }.encode();
+    let stranger =
+        Message::Rts { head: Head { source: 1, ..head }, size: 5, note: b"", pieces: Default::default() }.encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &stranger), Err(Malformed));
     let (mut a, _) = pair(small());
     let s = a.send(0, &[1; 20], Mode::Standard);
@@ -102,4 +103,20 @@ fn who_overdraws_is_malformed() {
         let cts = Message::Cts { sender_op: s.0, receiver_op: 1, offset, len }.encode();
         assert_eq!(a.engine.on_message(&mut a.mem, a.peer, &cts), Err(Malformed));
     }
+}
+
+#[test]
+fn whoever_came_to_a_port_says_control_and_bye_alone() {
+    let mut e = Engine::new(Config::default());
+    let (mut mem, peer) = (base::memory::VecMemory::default(), e.add_peer(1));
+    e.only_control(peer);
+    let sizes = [(3u8, 32), (4, 8), (5, 16), (6, 24), (9, 0), (10, 5)];
+    for (kind, size) in sizes {
+        let message = [&[kind][..], &vec![0; size]].concat();
+        assert_eq!(e.on_message(&mut mem, peer, &message), Err(Malformed), "kind {kind}");
+        assert!(e.next_output().is_none());
+    }
+    assert_eq!(e.on_message(&mut mem, peer, &[7, 1]), Ok(()));
+    assert!(matches!(e.next_output(), Some(Output::Control { .. })));
+    assert_eq!(e.on_message(&mut mem, peer, &[8]), Ok(()));
 }

@@ -71,9 +71,9 @@ fn it_is_read_and_nothing_is_asked_for() {
             only(&mut b, 4);
             assert_eq!(b.data(r), &data(size)[..capacity]);
             settle(&mut a, &mut b);
-            let envelope = Envelope { source: 0, tag: 4, size: capacity as u64 };
-            let right = if capacity < size { Outcome::Truncated(envelope) } else { Outcome::Received(envelope) };
-            assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), Some(right)));
+            let right =
+                if capacity < size { truncated(4, capacity as u64, size as u64) } else { got(4, capacity as u64) };
+            assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), right));
             assert!(a.engine.ops.is_empty() && b.engine.ops.is_empty() && a.engine.next_output().is_none());
         }
     }
@@ -217,7 +217,7 @@ fn a_close_waits_for_who_may_be_reading() {
         a.ctx = a.engine.open(ContextId::root(2), 0, vec![a.peer]);
         let word = Message::Revoked { context: ContextId::root(2), op: 0 }.encode();
         a.engine.on_message(&mut a.mem, a.peer, &word).unwrap();
-        assert_eq!((a.engine.outcome(s), a.engine.awaited(s)), (None, Some(Awaited::Matched(a.peer))));
+        assert_eq!((a.engine.outcome(s), a.engine.awaited(s)), (None, Some(Awaited::Taken(a.peer))));
         assert!(a.engine.depends_on(a.peer));
         let r = b.recv(ANY.0, Tag::Is(4), 40);
         let right = end(&mut a, &mut b, r);
@@ -271,8 +271,7 @@ fn an_empty_message_and_an_empty_buffer_are_not_read() {
     let s = a.send(4, &data(40), Mode::Standard);
     settle(&mut a, &mut b);
     assert!(b.gets.is_empty());
-    let envelope = Envelope { source: 0, tag: 4, size: 0 };
-    assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), Some(Outcome::Truncated(envelope))));
+    assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), truncated(4, 0, 40)));
 }
 
 #[test]
@@ -280,6 +279,6 @@ fn a_wrong_description_is_malformed() {
     let (_, mut b) = reach();
     let head = Head { tag: 0, source: 0, context: ContextId::root(1), op: 1 };
     let short: Vec<u8> = [64u64, 39].into_iter().flat_map(u64::to_le_bytes).collect();
-    let message = Message::Rts { head, size: 40, pieces: Pieces::new(&short) }.encode();
+    let message = Message::Rts { head, size: 40, note: b"", pieces: Pieces::new(&short) }.encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &message), Err(base::bytes::Malformed));
 }

@@ -108,7 +108,7 @@ impl Run {
         let head = Head { tag: sent.tag, source, context: self.inters[at].1, op: sent.id };
         let message = match sent.whole {
             true => Message::Eager(Eager { notify: false, head, data: &sent.id.to_le_bytes() }),
-            false => Message::Rts { head, size: 20, pieces: Default::default() },
+            false => Message::Rts { head, size: 20, note: b"", pieces: Default::default() },
         };
         let peer = self.peers[source as usize];
         self.engine.on_message(&mut self.mem, peer, &message.encode()).expect("well formed");

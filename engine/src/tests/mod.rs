@@ -6,6 +6,7 @@ mod direct;
 mod ends;
 mod grips;
 mod matching;
+mod notes;
 mod partitions;
 mod transfers;
 
@@ -22,6 +23,8 @@ pub(crate) struct Side {
     pub wire: VecDeque<Output>,
     /// To be read in the other side's memory.
     pub gets: VecDeque<Output>,
+    /// Notes of messages that met receives.
+    pub notes: Vec<(OpId, Vec<u8>)>,
 }
 
 impl Side {
@@ -29,7 +32,15 @@ impl Side {
         let mut engine = Engine::new(cfg.clone());
         let peer = engine.add_peer(1);
         let ctx = engine.open(ContextId::root(1), 0, vec![peer]);
-        Side { engine, mem: VecMemory::default(), peer, ctx, wire: VecDeque::new(), gets: VecDeque::new() }
+        Side {
+            engine,
+            mem: VecMemory::default(),
+            peer,
+            ctx,
+            wire: VecDeque::new(),
+            gets: VecDeque::new(),
+            notes: Vec::new(),
+        }
     }
 
     pub fn send(&mut self, tag: i64, data: &[u8], mode: Mode) -> OpId {
@@ -52,8 +63,11 @@ impl Side {
 
     pub fn collect(&mut self) {
         while let Some(output) = self.engine.next_output() {
-            let list = if matches!(output, Output::Get { .. }) { &mut self.gets } else { &mut self.wire };
-            list.push_back(output);
+            match output {
+                Output::Noted { op, note, .. } => self.notes.push((op, note)),
+                Output::Get { .. } => self.gets.push_back(output),
+                _ => self.wire.push_back(output),
+            }
         }
     }
 
@@ -72,7 +86,7 @@ impl Side {
                     self.engine.on_bulk(self.peer, receiver_op, offset, len);
                 }
             }
-            Some(Output::Control { .. } | Output::Get { .. }) => {}
+            Some(_) => {}
         }
         true
     }
@@ -92,13 +106,22 @@ pub(crate) fn settle(a: &mut Side, b: &mut Side) {
 }
 
 pub(crate) fn small() -> Config {
-    Config { eager_max: 16, envelopes: 4, eager_bytes: 64, extra_envelopes: 2, chunk: 8, ..Config::default() }
+    // With the planted faults it has one field more.
+    #[allow(clippy::needless_update)]
+    let config =
+        Config { eager_max: 16, envelopes: 4, eager_bytes: 64, extra_envelopes: 2, chunk: 8, ..Config::default() };
+    config
 }
 
 pub(crate) const ANY: (Source, Tag) = (Source::Any, Tag::Any);
 
 pub(crate) fn got(tag: i64, size: u64) -> Option<Outcome> {
     Some(Outcome::Received(Envelope { source: 0, tag, size }))
+}
+
+/// Of a message of `whole` bytes.
+pub(crate) fn truncated(tag: i64, size: u64, whole: u64) -> Option<Outcome> {
+    Some(Outcome::Truncated { source: 0, tag, size, whole })
 }
 
 pub(crate) fn failed(fault: Fault) -> Option<Outcome> {

@@ -97,8 +97,7 @@ fn a_send_waits_for_its_partitions_though_nobody_wants_them() {
         let (s, r) = (start(&mut a, 4), post(&mut b, capacity));
         assert!(ready(&mut a, s, &[(0, 3)]));
         settle(&mut a, &mut b);
-        let envelope = Envelope { source: 0, tag: TAG, size: capacity as u64 };
-        assert_eq!(b.engine.outcome(r), Some(Outcome::Truncated(envelope)));
+        assert_eq!(b.engine.outcome(r), truncated(TAG, capacity as u64, 40));
         assert_eq!((a.engine.outcome(s), a.engine.awaited(s)), (None, Some(Awaited::Partitions)));
         // The peer is needed no more.
         assert!(!a.engine.depends_on(a.peer) && a.engine.watching().next().is_none());

@@ -42,8 +42,7 @@ fn truncation_delivers_what_fits() {
         let r = b.recv(ANY.0, ANY.1, capacity);
         let s = a.send(0, &data, Mode::Synchronous);
         settle(&mut a, &mut b);
-        let envelope = Envelope { source: 0, tag: 0, size: capacity as u64 };
-        assert_eq!(b.engine.finish(r), Some(Outcome::Truncated(envelope)));
+        assert_eq!(b.engine.finish(r), truncated(0, capacity as u64, size as u64));
         assert_eq!(b.data(r), &data[..capacity]);
         assert_eq!(a.engine.finish(s), Some(Outcome::Sent));
     }
@@ -87,7 +86,7 @@ fn backlog_holds_sends_and_bulk_back() {
     a.engine.set_backlogged(&a.mem, a.peer, true);
     let s = a.send(0, &[1], Mode::Standard);
     let t = a.send(0, &[2; 40], Mode::Standard);
-    assert_eq!((a.engine.outcome(s), a.engine.awaited(s)), (None, Some(Awaited::Room(a.peer))));
+    assert_eq!((a.engine.outcome(s), a.engine.awaited(s)), (None, Some(Awaited::Room(a.peer, 0))));
     let r = b.recv(ANY.0, ANY.1, 40);
     let q = b.recv(ANY.0, ANY.1, 40);
     settle(&mut a, &mut b);
@@ -194,7 +193,7 @@ fn a_wrong_question_changes_nothing() {
     let (mut e, mut mem, p, q, op) = one_of_two();
     for (from, wrong) in [(q, cts(op, 7, 0, 10)), (p, cts(op, 7, 0, 41)), (p, cts(op, 7, 0, 0))] {
         assert_eq!(e.on_message(&mut mem, from, &wrong), Err(Malformed));
-        assert_eq!(e.awaited(op), Some(Awaited::Matched(p)));
+        assert_eq!(e.awaited(op), Some(Awaited::Matched(p, 1)));
     }
     e.on_message(&mut mem, p, &cts(op, 5, 0, 40)).unwrap();
     assert_eq!(e.awaited(op), Some(Awaited::Taken(p)));
@@ -232,7 +231,7 @@ fn questions_and_pieces_by_the_thousand_take_little() {
     let r = e.next_op();
     e.recv(&mut mem, r, ctx, Source::Any, Tag::Any, size);
     let head = wire::Head { tag: 1, source: 0, context: ContextId::root(1), op: 9 };
-    e.on_message(&mut mem, p, &Message::Rts { head, size, pieces: Default::default() }.encode()).unwrap();
+    e.on_message(&mut mem, p, &Message::Rts { head, size, note: b"", pieces: Default::default() }.encode()).unwrap();
     for at in (0..size).step_by(2) {
         e.on_bulk(p, r.0, at, 1);
     }

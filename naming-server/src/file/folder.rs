@@ -2,6 +2,7 @@
 //!
 //! Invariant: the private folder is used only while it is a real folder of ours that nobody else can write to.
 
+use super::entry::Seen;
 use super::{entry, names};
 use crate::error::StoreError;
 use nix::unistd::geteuid;
@@ -103,11 +104,16 @@ impl<'a> Clock<'a> {
     }
 }
 
-/// Removes what killed claimers left: temporary files that are old and that nobody locks.
-pub fn sweep(dir: &Path, clock: &Clock<'_>) {
+/// Removes what killed processes left: temporary files that are old and that nobody locks, and couplings.
+pub fn sweep(dir: &Path, boot: &[u8; 16], clock: &Clock<'_>) {
     let (Ok(files), Some(now)) = (fs::read_dir(dir), clock.now()) else { return };
     for file in files.flatten() {
-        if !file.file_name().to_str().is_some_and(names::is_temporary) {
+        let name = file.file_name();
+        if name.to_str().is_some_and(names::is_coupling) {
+            sweep_coupling(&file.path(), boot, clock);
+            continue;
+        }
+        if !name.to_str().is_some_and(names::is_temporary) {
             continue;
         }
         let path = file.path();
@@ -117,5 +123,13 @@ pub fn sweep(dir: &Path, clock: &Clock<'_>) {
             base::log!(Info, "removing {}, left by a killed process", path.display());
             let _ = fs::remove_file(&path);
         }
+    }
+}
+
+/// Removes a coupling whose job was killed: nobody else would ever claim it.
+fn sweep_coupling(path: &Path, boot: &[u8; 16], clock: &Clock<'_>) {
+    let Ok(Some(file)) = entry::open(path, true) else { return };
+    if matches!(entry::look(&file, path, boot, clock), Ok(Seen::LeftOver(_))) {
+        let _ = entry::clean(&file, path);
     }
 }

@@ -8,10 +8,11 @@ mod holding;
 mod names;
 #[cfg(test)]
 pub(crate) mod tests;
+mod watch;
 
 use crate::error::{ClaimError, LookupError, StoreError};
 use crate::record::{Record, check_name};
-use crate::{Claim, Kind, Naming, State, url};
+use crate::{Claim, Key, Kind, Naming, State, Watch, url};
 use entry::Seen;
 use folder::{Clock, Temporary};
 use std::fs::{self, File, TryLockError};
@@ -19,13 +20,14 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long a claim may go round, against others who clean up or claim at the same time.
 const CLAIM_LIMIT: Duration = Duration::from_secs(2);
 
 pub struct FileStore {
     dir: PathBuf,
+    run: String,
     /// Nobody but the user may be able to write to it.
     private: bool,
     boot: [u8; 16],
@@ -34,7 +36,13 @@ pub struct FileStore {
 impl FileStore {
     /// Touches nothing; the folder is made by the first claim.
     pub fn new(dir: PathBuf) -> FileStore {
-        FileStore { private: url::is_private(&dir), dir, boot: crate::boot_id() }
+        FileStore { private: url::is_private(&dir), dir, run: String::new(), boot: crate::boot_id() }
+    }
+
+    /// For the names of one run, which is a good one or empty.
+    pub fn of_run(mut self, run: &str) -> FileStore {
+        self.run = run.into();
+        self
     }
 
     /// As if this process ran on another host.
@@ -44,8 +52,8 @@ impl FileStore {
         self
     }
 
-    fn path(&self, kind: Kind, name: &str) -> PathBuf {
-        self.dir.join(names::file_name(kind, name))
+    fn path(&self, key: &Key) -> PathBuf {
+        self.dir.join(names::file_name(key))
     }
 
     fn seen(&self, path: &Path, clock: &Clock<'_>) -> Result<Option<Seen>, StoreError> {
@@ -56,13 +64,13 @@ impl FileStore {
     }
 
     /// A complete and locked record without a name.
-    fn prepare(&self, bytes: &[u8]) -> Result<Temporary, StoreError> {
+    fn prepare(&self, bytes: &[u8], durable: bool) -> Result<Temporary, StoreError> {
         let mut tmp = Temporary::create(&self.dir)?;
         lock(&tmp.file, &self.dir)?;
         // On the disk (or server) before anyone can open it: other hosts read it from there.
         tmp.file
             .write_all(bytes)
-            .and_then(|()| tmp.file.sync_data())
+            .and_then(|()| if durable { tmp.file.sync_data() } else { Ok(()) })
             .map_err(|e| StoreError::Io("writing a record to", self.dir.clone(), e))?;
         Ok(tmp)
     }
@@ -81,21 +89,25 @@ impl FileStore {
     }
 }
 
-impl Naming for FileStore {
-    fn claim(&self, rec: &Record) -> Result<Claim, ClaimError> {
+impl FileStore {
+    /// Claims; a record that is not `durable` may not be on the disk yet when it has its name.
+    fn take(&self, rec: &Record, durable: bool) -> Result<Claim, ClaimError> {
         check_name(&rec.name).map_err(ClaimError::Name)?;
+        let rec = Record { run: self.run.clone(), ..rec.clone() };
         let bytes = rec.encode().map_err(ClaimError::Record)?;
         let folder = folder::ready(&self.dir, self.private)?;
         if folder::others_write(&folder) {
             base::log!(Info, "other users can write to {}", self.dir.display());
         }
-        let tmp = self.prepare(&bytes)?;
-        folder::sweep(&self.dir, &Clock::new(&self.dir));
-        let path = self.path(rec.kind(), &rec.name);
+        let tmp = self.prepare(&bytes, durable)?;
+        if durable {
+            folder::sweep(&self.dir, &self.boot, &Clock::new(&self.dir));
+        }
+        let path = self.path(&rec.key());
         let until = Instant::now() + CLAIM_LIMIT;
         while !link(&tmp, &path)? {
             match self.contend(&path, until)? {
-                Some(by) if (by.kind(), &by.name) != (rec.kind(), &rec.name) => {
+                Some(by) if by.key() != rec.key() => {
                     return Err(StoreError::Collision(path, by.name).into());
                 }
                 Some(by) => return Err(ClaimError::Held { by: Box::new(by) }),
@@ -107,15 +119,26 @@ impl Naming for FileStore {
         base::log!(Info, "'{}' is ours: {}", rec.name, path.display());
         Ok(Claim::new(Box::new(holding::FileHolding::new(file, path))))
     }
+}
+
+impl Naming for FileStore {
+    fn claim(&self, rec: &Record) -> Result<Claim, ClaimError> {
+        self.take(rec, true)
+    }
+
+    fn note(&self, rec: &Record) -> Result<Claim, ClaimError> {
+        self.take(rec, false)
+    }
 
     fn lookup(&self, kind: Kind, name: &str) -> Result<Option<Record>, LookupError> {
         check_name(name).map_err(LookupError::Name)?;
         if folder::seen(&self.dir, self.private)?.is_none() {
             return Ok(None);
         }
-        let path = self.path(kind, name);
+        let key = Key::of(&self.run, kind, name);
+        let path = self.path(&key);
         match self.seen(&path, &Clock::new(&self.dir))? {
-            Some(Seen::Live(rec)) if rec.name == name && rec.kind() == kind => Ok(Some(rec)),
+            Some(Seen::Live(rec)) if rec.key() == key => Ok(Some(rec)),
             Some(Seen::LeftOver(_)) => {
                 base::log!(Debug, "{} was left by a dead job", path.display());
                 Ok(None)
@@ -135,20 +158,28 @@ impl Naming for FileStore {
             let Some(file_name) = file_name.to_str().filter(|n| names::is_record(n)) else { continue };
             let found = match self.seen(&file.path(), &clock) {
                 Ok(Some(Seen::Live(rec))) => (rec, State::Live),
-                Ok(Some(Seen::LeftOver(Some(rec)))) => (rec, State::LeftOver),
+                Ok(Some(Seen::LeftOver(Some(rec)))) if rec.kind() != Kind::Coupling => (rec, State::LeftOver),
                 Ok(_) => continue,
+                Err(StoreError::Version(_, version)) => {
+                    out.push(other_version(&file.path(), file_name, version));
+                    continue;
+                }
                 Err(e) => {
                     base::log!(Info, "passed over: {e}");
                     continue;
                 }
             };
             // A copy under another name is nobody's claim.
-            if names::file_name(found.0.kind(), &found.0.name) == file_name {
+            if names::file_name(&found.0.key()) == file_name {
                 out.push(found);
             }
         }
-        out.sort_by(|(a, _), (b, _)| (&a.name, a.kind()).cmp(&(&b.name, b.kind())));
+        out.sort_by_cached_key(|(record, _)| record.key());
         Ok(out)
+    }
+
+    fn watch(&self) -> Box<dyn Watch + '_> {
+        Box::new(watch::FolderWatch::new(self))
     }
 
     fn is_alive(&self, rec: &Record) -> Result<bool, LookupError> {
@@ -157,7 +188,7 @@ impl Naming for FileStore {
 
     fn check(&self) -> Result<Vec<String>, StoreError> {
         let folder = folder::ready(&self.dir, self.private)?;
-        let tmp = self.prepare(b"check")?;
+        let tmp = self.prepare(b"check", true)?;
         let other = self.dir.join(names::temporary());
         let linked = link(&tmp, &other);
         let _ = fs::remove_file(&other);
@@ -173,9 +204,31 @@ impl Naming for FileStore {
         Ok(notes)
     }
 
-    fn describe(&self) -> String {
+    fn run(&self) -> &str {
+        &self.run
+    }
+
+    fn url(&self) -> String {
         format!("file:{}", self.dir.display())
     }
+}
+
+/// What can be told of a record that another release has written.
+fn other_version(path: &Path, file_name: &str, version: u16) -> (Record, State) {
+    let Key { run, name, kind, id } = names::key(file_name);
+    let since = fs::metadata(path).ok().and_then(|m| m.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let record = Record {
+        run,
+        incarnation: id,
+        size: 0,
+        host: String::new(),
+        pid: 0,
+        since: since.map_or(0, |s| s.as_secs()),
+        port: (kind == Kind::Port).then(String::new),
+        coupled: (kind == Kind::Coupling).then(String::new),
+        ..Record::new(&name)
+    };
+    (record, State::OtherVersion(version))
 }
 
 fn lock(file: &File, dir: &Path) -> Result<(), StoreError> {

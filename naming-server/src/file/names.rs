@@ -3,39 +3,82 @@
 //! Invariant: two names share a file name only by a collision of a 128-bit hash; no file name begins with a dot or
 //! holds a slash, and none exceeds 255 bytes.
 
-use crate::record::Kind;
+use crate::record::{Key, Kind};
 use base::hash::fnv128;
 
 /// One ending for each kind: their names are apart.
 const JOB: &str = ".job";
 const PORT: &str = ".port";
+const COUPLING: &str = ".coupling";
 const TMP: &str = ".tmp-";
 /// Encoded names may be so long; longer ones are cut and carry a hash.
 const MAX_ENCODED: usize = 200;
 const CUT: usize = 100;
 
-/// The file that holds the record of `name`.
-pub fn file_name(kind: Kind, name: &str) -> String {
+/// The file that holds the record with this key: the name, behind the run and '@', if there is one.
+pub fn file_name(key: &Key) -> String {
     let mut out = String::new();
-    for (i, b) in name.bytes().enumerate() {
+    let whole = if key.run.is_empty() { key.name.clone() } else { format!("{}@{}", key.run, key.name) };
+    // Encoded in a name and in a run, so that it is only where both meet.
+    let at = key.run.len();
+    for (i, b) in whole.bytes().enumerate() {
         match b {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => out.push(char::from(b)),
             b'.' if i > 0 => out.push('.'),
+            b'@' if i == at && at > 0 => out.push('@'),
             _ => out.push_str(&format!("%{b:02X}")),
         }
     }
     if out.len() > MAX_ENCODED {
-        // '~' is always encoded, so a cut name equals no whole one.
-        out = format!("{}~{:032x}", &out[..CUT], fnv128(name.as_bytes()));
+        // '~' is always encoded, so a cut name equals no whole one. The encoded text tells run and name apart: a name in it
+        // has no '@'.
+        out = format!("{}~{:032x}", &out[..CUT], fnv128(out.as_bytes()));
     }
-    out + match kind {
-        Kind::Job => JOB,
-        Kind::Port => PORT,
+    match key.kind {
+        Kind::Job => out + JOB,
+        Kind::Port => out + PORT,
+        Kind::Coupling => format!("{out}.{:016x}{COUPLING}", key.id),
     }
 }
 
 pub fn is_record(file: &str) -> bool {
-    (file.ends_with(JOB) || file.ends_with(PORT)) && !file.starts_with('.')
+    (file.ends_with(JOB) || file.ends_with(PORT) || is_coupling(file)) && !file.starts_with('.')
+}
+
+pub fn is_coupling(file: &str) -> bool {
+    file.ends_with(COUPLING)
+}
+
+/// What a record's file name tells of its key. Of a name that was cut, what is left of it.
+pub fn key(file: &str) -> Key {
+    let (text, kind, id) = match (file.strip_suffix(JOB), file.strip_suffix(PORT), file.strip_suffix(COUPLING)) {
+        (Some(text), ..) => (text, Kind::Job, 0),
+        (_, Some(text), _) => (text, Kind::Port, 0),
+        (.., text) => {
+            let text = text.unwrap_or(file);
+            let (text, id) = text.rsplit_once('.').unwrap_or((text, "0"));
+            (text, Kind::Coupling, u64::from_str_radix(id, 16).unwrap_or(0))
+        }
+    };
+    let (run, name) = text.split_once('@').unwrap_or(("", text));
+    Key { id, ..Key::of(&decoded(run), kind, &decoded(name)) }
+}
+
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, more @ ..] = rest {
+        rest = more;
+        let code = (*first == b'%').then(|| std::str::from_utf8(more.get(..2)?).ok()).flatten();
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &more[2..];
+            }
+            None => bytes.push(*first),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// A file name that nobody else uses.
@@ -51,8 +94,39 @@ pub fn is_temporary(file: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn key(run: &str, name: &str, kind: Kind) -> Key {
+        Key::of(run, kind, name)
+    }
+
     fn file_name(name: &str) -> String {
-        super::file_name(Kind::Job, name)
+        super::file_name(&key("", name, Kind::Job))
+    }
+
+    #[test]
+    fn keys_are_read_from_file_names() {
+        for key in [
+            key("", "ocean", Kind::Job),
+            key("case7", "a@b/c é", Kind::Port),
+            Key { id: 0xabc, ..key("a.b", "ocean.job", Kind::Coupling) },
+        ] {
+            assert_eq!(super::key(&super::file_name(&key)), key);
+        }
+        assert_eq!(super::key("%zz%4.job"), key("", "%zz%4", Kind::Job));
+    }
+
+    #[test]
+    fn runs_are_apart() {
+        let file_name = |run: &str, name: &str| super::file_name(&key(run, name, Kind::Job));
+        assert_eq!(file_name("case7", "ocean"), "case7@ocean.job");
+        assert_eq!(file_name("a@b", "c@d"), "a%40b@c%40d.job");
+        assert_eq!(file_name("", "a@b"), "a%40b.job");
+        assert_eq!(file_name(".x", "y"), "%2Ex@y.job");
+        let long = "x".repeat(150);
+        assert_ne!(file_name(&long, &(long.clone() + "y")), file_name(&(long.clone() + "y"), &long));
+        assert!(file_name(&long, &long).len() < 200);
+        // What is hashed of one is no name of another.
+        let name = "y".repeat(50);
+        assert_ne!(file_name(&long, &name), file_name("", &format!("{long}@{name}")));
     }
 
     #[test]
@@ -60,7 +134,9 @@ mod tests {
         assert_eq!(file_name("ocean-v2.1_b"), "ocean-v2.1_b.job");
         assert_eq!(file_name("a b/c"), "a%20b%2Fc.job");
         assert_eq!(file_name("."), "%2E.job");
-        assert_eq!(super::file_name(Kind::Port, "ocean"), "ocean.port");
+        assert_eq!(super::file_name(&key("", "ocean", Kind::Port)), "ocean.port");
+        let coupling = Key { id: 0xabc, ..key("case7", "ocean", Kind::Coupling) };
+        assert_eq!(super::file_name(&coupling), "case7@ocean.0000000000000abc.coupling");
         assert_eq!(file_name(".tmp-x"), "%2Etmp-x.job");
         assert_eq!(file_name("é~%"), "%C3%A9%7E%25.job");
     }
@@ -78,7 +154,7 @@ mod tests {
 
     #[test]
     fn kinds_are_told_apart() {
-        assert!(is_record(&super::file_name(Kind::Port, "x")));
+        assert!(is_record(&super::file_name(&key("", "x", Kind::Port))));
         assert!(is_record(&file_name(".tmp-1")) && !is_temporary(&file_name(".tmp-1")));
         assert!(is_temporary(&temporary()) && !is_record(&temporary()));
     }

@@ -25,7 +25,7 @@ impl Folder {
     }
     /// A record whose owner was killed.
     fn left_over(&self, rec: &Record) -> PathBuf {
-        let path = self.0.join(names::file_name(rec.kind(), &rec.name));
+        let path = self.0.join(names::file_name(&rec.key()));
         fs::write(&path, rec.encode().unwrap()).unwrap();
         path
     }
@@ -112,6 +112,50 @@ fn jobs_and_ports_have_their_names_for_themselves() {
 }
 
 #[test]
+fn runs_have_their_names_for_themselves() {
+    let dir = Folder::new();
+    let of = |run: &str| dir.store().of_run(run);
+    let runs = ["", "case7", "case8", &"x".repeat(255)];
+    let claims: Vec<_> = runs.iter().map(|run| of(run).claim(&sample("ocean")).unwrap()).collect();
+    for run in runs {
+        let found = of(run).lookup(Kind::Job, "ocean").unwrap().unwrap();
+        assert!(found.run == run && of(run).is_alive(&found).unwrap());
+    }
+    assert_eq!(of("case9").lookup(Kind::Job, "ocean").unwrap(), None);
+    assert_eq!(of("case9").list().unwrap().len(), runs.len(), "a list has them all");
+    let said = claim_error(&of("case7"), "ocean");
+    assert!(said.contains("the name 'ocean' of run 'case7' is held by a live job"), "{said}");
+    assert_eq!(of("case7").describe(), format!("file:{}, run 'case7'", dir.0.display()));
+    drop(claims);
+    assert!(dir.files().is_empty());
+}
+
+#[test]
+fn couplings_are_listed_while_they_are_held() {
+    let dir = Folder::new();
+    let store = dir.store();
+    let half = |name: &str, other: &str, id| Record { coupled: Some(other.into()), incarnation: id, ..sample(name) };
+    let held = [("air", "ocean", 1), ("ocean", "air", 1), ("air", "ocean", 2)].map(|(a, b, id)| {
+        let half = half(a, b, id);
+        assert_eq!(half.kind(), Kind::Coupling);
+        store.note(&half).unwrap()
+    });
+    let _job = store.claim(&sample("air")).unwrap();
+    let listed =
+        || store.list().unwrap().into_iter().map(|(r, _)| (r.kind(), r.name, r.incarnation)).collect::<Vec<_>>();
+    assert_eq!(listed().len(), 4);
+    assert_eq!(listed()[1..3], [(Kind::Coupling, "air".into(), 1), (Kind::Coupling, "air".into(), 2)]);
+    assert_eq!(store.lookup(Kind::Coupling, "air").unwrap(), None, "nobody is found by one");
+    drop(held);
+    assert_eq!(listed().len(), 1);
+    // What a killed job leaves is not shown, and goes with the next claim.
+    dir.left_over(&half("air", "ocean", 3));
+    assert_eq!(listed().len(), 1);
+    drop(store.claim(&sample("ice")).unwrap());
+    assert_eq!(dir.files(), ["air.job"]);
+}
+
+#[test]
 fn leftovers_are_not_handed_out_and_not_in_the_way() {
     let dir = Folder::new();
     let (store, old) = (dir.store(), sample("ocean"));
@@ -183,6 +227,8 @@ fn another_version_is_named_then_given_up() {
     fs::write(&path, &bytes).unwrap();
     assert!(claim_error(&dir.store(), "ocean").contains("version 9"));
     assert!(dir.store().lookup(Kind::Job, "ocean").is_err());
+    let listed = dir.store().list().unwrap();
+    assert!(listed.len() == 1 && listed[0].0.name == "ocean" && listed[0].1 == State::OtherVersion(9), "{listed:?}");
     age(&path, 61);
     dir.store().claim(&sample("ocean")).unwrap();
 }
@@ -230,7 +276,7 @@ fn folders_are_made_with_parents_or_refused() {
 #[test]
 fn the_private_folder_has_to_be_private() {
     let dir = Folder::new();
-    let private = |p: &str| FileStore { dir: dir.0.join(p), private: true, boot: [0; 16] };
+    let private = |p: &str| FileStore { dir: dir.0.join(p), run: String::new(), private: true, boot: [0; 16] };
     private("new").check().unwrap();
     assert_eq!(fs::metadata(dir.0.join("new")).unwrap().permissions().mode() & 0o777, 0o700);
     symlink(dir.0.join("new"), dir.0.join("link")).unwrap();

@@ -3,6 +3,7 @@
 //! Invariant: what is kept of a client is at most one message each way, and what one reading brings behind it; only whole
 //! messages count as a sign of life.
 
+use super::owner::Owner;
 use crate::wire::{self, Answer, HEADER, HELLO, Refusal, Request, Welcome};
 use nix::poll::PollFlags;
 use std::fmt::{Display, Formatter, Result as Formatted};
@@ -42,18 +43,21 @@ pub struct Conn {
     pub id: u64,
     stream: TcpStream,
     from: SocketAddr,
+    to: SocketAddr,
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
     greeted: bool,
+    /// It has said anything at all.
+    heard: bool,
     /// Nothing more is read: it ends when the output is written.
     closing: Option<&'static str>,
     /// When the last whole message came, or the connection.
     pub since: Instant,
     /// When what is under way began.
     begun: Option<Instant>,
-    /// Names were claimed or renewed by this connection.
-    pub holds: bool,
+    /// Whose it is, if names were claimed or renewed by it.
+    pub owner: Option<Owner>,
     /// Others have their turn first; there is more here.
     pub has_more: bool,
 }
@@ -62,18 +66,21 @@ impl Conn {
     pub fn new(id: u64, stream: TcpStream, from: SocketAddr, now: Instant) -> io::Result<Conn> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        let to = stream.local_addr()?;
         Ok(Conn {
             id,
             stream,
             from,
+            to,
             input: Vec::new(),
             output: Vec::new(),
             written: 0,
             greeted: false,
+            heard: false,
             closing: None,
             since: now,
             begun: Some(now),
-            holds: false,
+            owner: None,
             has_more: false,
         })
     }
@@ -82,8 +89,18 @@ impl Conn {
         self.stream.as_fd()
     }
 
+    /// Whether it ends since it could not be understood: another version, or nobody of ours.
+    pub fn is_stranger(&self) -> bool {
+        self.closing.is_some() || !self.greeted && self.heard
+    }
+
     pub fn from(&self) -> SocketAddr {
         self.from
+    }
+
+    /// Where it comes from, and where it has come to.
+    pub fn ends(&self) -> (SocketAddr, SocketAddr) {
+        (self.from, self.to)
     }
 
     pub fn interest(&self) -> PollFlags {
@@ -118,6 +135,7 @@ impl Conn {
             match self.stream.read(&mut room) {
                 Ok(0) => return Err(End::Client),
                 Ok(n) => {
+                    self.heard = true;
                     self.begun.get_or_insert(now);
                     self.input.extend_from_slice(&room[..n]);
                 }

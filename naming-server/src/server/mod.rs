@@ -5,23 +5,31 @@
 //! beyond so many, the oldest that is quiet gives way.
 
 mod conn;
+mod journal;
 mod names;
+mod owner;
+mod teller;
 
 use crate::error::{RecordError, ServeError};
 use crate::record::{Record, check_name};
 use crate::tcp::Address;
 use crate::wire::{Answer, PAGE, Refusal, Request};
 use conn::{Conn, End};
-use names::{Names, Taken};
+use journal::Journal;
+use names::{Names, News, Taken};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use owner::Owner;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use teller::Teller;
 
 /// How long a claim stands without renewal, unless said otherwise.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
@@ -44,6 +52,8 @@ pub struct Server {
     clients: Vec<Conn>,
     most: usize,
     last: u64,
+    teller: Teller,
+    journal: Journal,
 }
 
 impl Server {
@@ -66,7 +76,21 @@ impl Server {
         }
         let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
         let most = descriptors.saturating_sub(SPARE_DESCRIPTORS).clamp(8, MAX_CONNECTIONS as u64) as usize;
-        Ok(Server { listeners, names: Names::new(lease), clients: Vec::new(), most, last: 0 })
+        Ok(Server {
+            listeners,
+            names: Names::new(lease),
+            clients: Vec::new(),
+            most,
+            last: 0,
+            teller: Teller::default(),
+            journal: Journal::default(),
+        })
+    }
+
+    /// Who claims, leaves and is refused is told there, and not in the log.
+    pub fn telling(mut self, out: impl Fn(&str) + Send + 'static) -> Server {
+        self.teller.out = Some(Box::new(out));
+        self
     }
 
     /// Fewer clients at once, for tests.
@@ -111,9 +135,9 @@ impl Server {
             let (arrivals, moves) = rest.split_at(self.listeners.len());
             self.serve(moves, now);
             self.accept(arrivals, now);
-            for name in self.names.sweep(now) {
-                base::log!(Info, "the lease of '{name}' is over");
-            }
+            self.names.sweep(now);
+            tell(self.names.news(), &mut self.journal, &mut self.teller, now);
+            self.teller.go_on(now);
         }
     }
 
@@ -133,17 +157,26 @@ impl Server {
     }
 
     fn serve(&mut self, ready: &[bool], now: Instant) {
-        let names = &mut self.names;
+        let (names, teller, journal) = (&mut self.names, &mut self.teller, &mut self.journal);
         let mut ready = ready.iter();
         self.clients.retain_mut(|client| {
             let over = if ready.next() == Some(&true) || client.has_more {
-                let (id, holds) = (client.id, &mut client.holds);
-                let mut held = *holds;
+                let (id, ends) = (client.id, client.ends());
+                let mut owner = client.owner;
                 let end = client.go_on(now, |request| {
-                    held |= matches!(request, Request::Claim { .. } | Request::Renew { .. });
-                    answer(names, request, id, now)
+                    if let Request::Changes { after } = request {
+                        return journal.after(after, now);
+                    }
+                    let mut whose = || *owner.get_or_insert_with(|| Owner::of(ends.0, ends.1));
+                    let refusal = refused(&request);
+                    let answer = answer(names, request, id, &mut whose, now);
+                    tell(names.news(), journal, teller, now);
+                    if let Some(why) = refusal.and_then(|refusal| refusal(&answer)) {
+                        teller.refused(&why, now);
+                    }
+                    answer
                 });
-                client.holds = held;
+                client.owner = owner;
                 end.err()
             } else {
                 None
@@ -151,7 +184,10 @@ impl Server {
             let over = over.or_else(|| (client.limit() <= now).then_some(End::Server("it is too slow, or quiet")));
             let Some(end) = over else { return true };
             base::log!(Debug, "client {} at {}: {end}", client.id, client.from());
-            if client.holds && matches!(end, End::Client) {
+            if client.is_stranger() {
+                teller.refused(&format!("a client at {} is refused: {end}", client.from()), now);
+            }
+            if client.owner.is_some() && matches!(end, End::Client) {
                 names.doubt(client.id);
             }
             false
@@ -185,13 +221,22 @@ impl Server {
         }
     }
 
-    /// The client that was quiet for longest gives way.
+    /// The client that was quiet for longest gives way, of those of the host that has most.
     fn make_room(&mut self) {
         while self.clients.len() >= self.most && self.drop_oldest() {}
     }
 
     fn drop_oldest(&mut self) -> bool {
-        let Some(oldest) = (0..self.clients.len()).min_by_key(|i| self.clients[*i].since) else { return false };
+        let host = |client: &Conn| owner::host(client.from().ip());
+        let mut of_host: HashMap<_, usize> = HashMap::new();
+        for client in &self.clients {
+            *of_host.entry(host(client)).or_default() += 1;
+        }
+        let key = |i: &usize| {
+            let client = &self.clients[*i];
+            (Reverse(of_host.get(&host(client)).copied()), client.since)
+        };
+        let Some(oldest) = (0..self.clients.len()).min_by_key(key) else { return false };
         let client = self.clients.swap_remove(oldest);
         base::log!(Info, "client {} at {} gives way to another", client.id, client.from());
         true
@@ -205,73 +250,87 @@ pub fn told_to_end() -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
-/// What the names say to a request.
-fn answer(names: &mut Names, request: Request, by: names::By, now: Instant) -> Answer {
-    match request {
-        Request::Claim { token, record } => {
-            let lease = names.lease;
-            take(names, token, record, by, now, |record| {
-                base::log!(
-                    Info,
-                    "'{}' is claimed by process {} on {} for {lease:?}",
-                    record.name,
-                    record.pid,
-                    record.host
-                );
-            })
+/// Lets those who watch, and whoever runs the server, know of it.
+fn tell(news: News, journal: &mut Journal, teller: &mut Teller, now: Instant) {
+    for (fate, shown) in news {
+        if let Ok(record) = Record::decode(&shown) {
+            teller.news(fate, &record, now);
         }
-        Request::Renew { token, record } => take(names, token, record, by, now, |_| ()),
-        Request::Release { token, kind, name } => {
-            if names.release(token, kind, &name, now) {
-                base::log!(Info, "'{name}' is released");
-            }
-            Answer::Released
-        }
-        Request::Lookup { name, .. } if check_name(&name).is_err() => Answer::Refused(Refusal::Malformed),
-        Request::Lookup { kind, name } => Answer::Found { record: names.lookup(kind, &name, now).map(<[u8]>::to_vec) },
-        Request::List { after } => page(names, after, now),
+        journal.note(fate, shown, now);
     }
 }
 
-fn take(
+/// For a claim, what to tell of an answer that refuses it. While a holder is in doubt, the claim is made again and again.
+fn refused(request: &Request) -> Option<impl FnOnce(&Answer) -> Option<String> + use<>> {
+    let Request::Claim { record, .. } = request else { return None };
+    let wanted = Record::decode(record);
+    Some(move |answer: &Answer| {
+        let why = match answer {
+            Answer::Held { record, doubtful: false } => {
+                let by = Record::decode(record).ok()?;
+                format!("process {} on {} has it", by.pid, by.host)
+            }
+            Answer::Held { .. } => return None,
+            Answer::Refused(why) => format!("this server {}", crate::tcp::refusal(*why)),
+            _ => return None,
+        };
+        Some(match wanted {
+            Ok(r) => format!("{} is refused to process {} on {}: {why}", teller::full_name(&r), r.pid, r.host),
+            Err(e) => format!("a claim is refused: {e}"),
+        })
+    })
+}
+
+/// What the names say to a request.
+fn answer(
     names: &mut Names,
-    token: [u8; 16],
-    bytes: Vec<u8>,
+    request: Request,
     by: names::By,
+    whose: &mut dyn FnMut() -> Owner,
     now: Instant,
-    granted: impl Fn(&Record),
 ) -> Answer {
+    match request {
+        Request::Claim { token, record } | Request::Renew { token, record } => {
+            take(names, token, record, (by, whose()), now)
+        }
+        Request::Release { token, key } => {
+            names.release(token, &key, now);
+            Answer::Released
+        }
+        Request::Lookup { key } if check_name(&key.name).is_err() => Answer::Refused(Refusal::Malformed),
+        Request::Lookup { key } => Answer::Found { record: names.lookup(&key, now).map(<[u8]>::to_vec) },
+        Request::List { after } => page(names, after, now),
+        // The journal's.
+        Request::Changes { .. } => Answer::Refused(Refusal::Malformed),
+    }
+}
+
+fn take(names: &mut Names, token: [u8; 16], bytes: Vec<u8>, (by, owner): (names::By, Owner), now: Instant) -> Answer {
     let record = match Record::decode(&bytes) {
         Ok(record) => record,
         Err(RecordError::OtherVersion(_)) => return Answer::Refused(Refusal::RecordVersion(crate::record::VERSION)),
         Err(_) => return Answer::Refused(Refusal::Malformed),
     };
     let lease = u32::try_from(names.lease.as_millis()).unwrap_or(u32::MAX);
-    let shown = record.clone();
-    match names.take(token, record, bytes, by, now) {
-        Taken::Granted => {
-            granted(&shown);
-            Answer::Granted { lease }
-        }
-        Taken::Held { by, doubtful } => match without_secrets(by) {
-            Some(record) => Answer::Held { record, doubtful },
-            None => Answer::Refused(Refusal::Malformed),
-        },
+    let Some(shown) = without_secrets(&record) else { return Answer::Refused(Refusal::Malformed) };
+    match names.take(token, &record, (bytes, shown), by, owner, now) {
+        Taken::Granted => Answer::Granted { lease },
+        Taken::Held { by, doubtful } => Answer::Held { record: by.to_vec(), doubtful },
         Taken::Ended => Answer::Refused(Refusal::Ended),
         Taken::Full => Answer::Refused(Refusal::Full),
     }
 }
 
 /// As many records as fit into one answer.
-fn page(names: &Names, after: Option<(String, crate::Kind)>, now: Instant) -> Answer {
+fn page(names: &Names, after: Option<crate::Key>, now: Instant) -> Answer {
     let (mut records, mut size) = (Vec::new(), 0);
-    for record in names.list(after, now).filter_map(without_secrets) {
+    for record in names.list(after, now) {
         // Its length goes along.
         size += record.len() + 4;
         if size > PAGE {
             return Answer::Names { records, more: true };
         }
-        records.push(record);
+        records.push(record.to_vec());
     }
     Answer::Names { records, more: false }
 }

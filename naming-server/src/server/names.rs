@@ -3,14 +3,17 @@
 //! Invariant: no I/O and no clock (the time is an argument), so that a durable store can stand behind it or beside it; a
 //! name whose lease is over is never handed out, whether it is swept away yet or not.
 
-use crate::record::{Kind, Record};
+use super::owner::Owner;
+use crate::record::{Key, Record};
 use crate::wire::Token;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-/// How many bytes all records may have together, in their written form.
-const MAX_BYTES: usize = 256 << 20;
+/// What all names may take of memory together, in bytes.
+const MAX_BYTES: usize = 128 << 20;
+/// What a name takes beside its record and itself: its place in two tables, and what the allocator adds.
+const OVERHEAD: usize = 512;
 /// How many released tokens are remembered at most.
 const MAX_ENDED: usize = 1 << 16;
 /// How often what is over is swept away.
@@ -20,8 +23,10 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub type By = u64;
 
 struct Entry {
-    record: Record,
-    bytes: Vec<u8>,
+    /// The record as it is written, and as it is shown to those who only want to see it.
+    bytes: Box<[u8]>,
+    shown: Box<[u8]>,
+    owner: Owner,
     token: Token,
     until: Instant,
     by: By,
@@ -33,78 +38,119 @@ struct Entry {
 pub enum Taken<'a> {
     Granted,
     Held {
-        by: &'a Record,
+        /// The record, as it is shown.
+        by: &'a [u8],
         doubtful: bool,
     },
     /// This token was released.
     Ended,
+    /// The owner has half of all that the others leave.
     Full,
 }
 
+/// What became of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Claimed,
+    Released,
+    /// Its lease is over.
+    Over,
+}
+
+/// With each record as it is shown.
+pub type News = Vec<(Fate, Box<[u8]>)>;
+
 pub struct Names {
     pub lease: Duration,
-    all: BTreeMap<(String, Kind), Entry>,
-    bytes: usize,
+    all: BTreeMap<Key, Entry>,
+    /// What each owner takes.
+    of: HashMap<Owner, usize>,
     /// Tokens that were released, for as long as a claim or renewal with one could still be on its way.
     ended: HashMap<Token, Instant>,
     ended_order: VecDeque<Token>,
     swept: Option<Instant>,
+    /// What has come and gone since the last [`Names::news`], in order.
+    news: News,
 }
 
 impl Names {
     pub fn new(lease: Duration) -> Names {
         let (ended, ended_order) = (HashMap::new(), VecDeque::new());
-        Names { lease, all: BTreeMap::new(), bytes: 0, ended, ended_order, swept: None }
+        let (all, of, news) = (BTreeMap::new(), HashMap::new(), Vec::new());
+        Names { lease, all, of, ended, ended_order, swept: None, news }
     }
 
     /// Claims the name of a record or renews the claim; `bytes` are its written form.
-    pub fn take(&mut self, token: Token, record: Record, bytes: Vec<u8>, by: By, now: Instant) -> Taken<'_> {
+    pub fn take(
+        &mut self,
+        token: Token,
+        record: &Record,
+        (bytes, shown): (Vec<u8>, Vec<u8>),
+        by: By,
+        owner: Owner,
+        now: Instant,
+    ) -> Taken<'_> {
         if self.ended.contains_key(&token) {
             return Taken::Ended;
         }
-        let key = (record.name.clone(), record.kind());
-        let mut before = 0;
-        if let Some(old) = self.all.get(&key) {
-            if old.token != token && old.until > now {
+        let key = record.key();
+        if let Some(old) = self.all.get(&key).filter(|old| old.token != token) {
+            if old.until > now {
                 let old = &self.all[&key];
-                return Taken::Held { by: &old.record, doubtful: old.doubtful };
+                return Taken::Held { by: &old.shown, doubtful: old.doubtful };
             }
-            before = old.bytes.len();
+            self.remove(&key, Some(Fate::Over));
         }
-        if self.bytes - before + bytes.len() > MAX_BYTES {
+        let before = self.all.get(&key).map(|old| if old.owner == owner { old.cost(&key) } else { 0 });
+        let (bytes, shown, until) = (bytes.into_boxed_slice(), shown.into_boxed_slice(), now + self.lease);
+        let entry = Entry { bytes, shown, owner, token, until, by, doubtful: false };
+        let cost = entry.cost(&key);
+        // What was granted once is renewed.
+        if cost > before.unwrap_or(0) && !self.has_room(owner, cost - before.unwrap_or(0)) {
             return Taken::Full;
         }
-        self.bytes = self.bytes - before + bytes.len();
-        self.all.insert(key, Entry { record, bytes, token, until: now + self.lease, by, doubtful: false });
+        if before.is_none() {
+            self.news.push((Fate::Claimed, entry.shown.clone()));
+        }
+        self.remove(&key, None);
+        *self.of.entry(owner).or_default() += cost;
+        self.all.insert(key, entry);
         Taken::Granted
     }
 
+    /// Whether an owner may have so much more: nobody has more than half of what the others leave, so something is left
+    /// for whoever comes next.
+    fn has_room(&self, owner: Owner, more: usize) -> bool {
+        let own = self.of.get(&owner).copied().unwrap_or(0);
+        let others = self.of.values().sum::<usize>() - own;
+        own + more <= MAX_BYTES.saturating_sub(others) / 2
+    }
+
     /// Ends a token, and the claim that was made with it. Whether there was one.
-    pub fn release(&mut self, token: Token, kind: Kind, name: &str, now: Instant) -> bool {
+    pub fn release(&mut self, token: Token, key: &Key, now: Instant) -> bool {
         if self.ended.insert(token, now).is_none() {
             self.ended_order.push_back(token);
         }
         while self.ended_order.len() > MAX_ENDED {
             self.forget_oldest_ended();
         }
-        let key = (name.to_owned(), kind);
-        if self.all.get(&key).is_some_and(|e| e.token == token) {
-            self.remove(&key);
+        if self.all.get(key).is_some_and(|e| e.token == token) {
+            self.remove(key, Some(Fate::Released));
             return true;
         }
         false
     }
 
     /// The written record of a live name.
-    pub fn lookup(&self, kind: Kind, name: &str, now: Instant) -> Option<&[u8]> {
-        let entry = self.all.get(&(name.to_owned(), kind))?;
+    pub fn lookup(&self, key: &Key, now: Instant) -> Option<&[u8]> {
+        let entry = self.all.get(key)?;
         (entry.until > now).then_some(&entry.bytes)
     }
 
-    /// The live records behind `after`, in order.
-    pub fn list(&self, after: Option<(String, Kind)>, now: Instant) -> impl Iterator<Item = &Record> {
+    /// The live records behind `after`, as they are shown, in order.
+    pub fn list(&self, after: Option<Key>, now: Instant) -> impl Iterator<Item = &[u8]> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.all.range((from, Bound::Unbounded)).filter(move |(_, e)| e.until > now).map(|(_, e)| &e.record)
+        self.all.range((from, Bound::Unbounded)).filter(move |(_, e)| e.until > now).map(|(_, e)| &*e.shown)
     }
 
     /// A connection has ended by its client's hand: whoever claimed or renewed by it last may be dead.
@@ -121,10 +167,15 @@ impl Names {
         }
     }
 
-    /// Drops what is over; the names of it.
-    pub fn sweep(&mut self, now: Instant) -> Vec<String> {
+    /// What has come and gone since the last call, in order.
+    pub fn news(&mut self) -> News {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Drops what is over.
+    pub fn sweep(&mut self, now: Instant) {
         if self.swept.is_some_and(|last| now < last + SWEEP) {
-            return Vec::new();
+            return;
         }
         self.swept = Some(now);
         while let Some(oldest) = self.ended_order.front()
@@ -133,8 +184,7 @@ impl Names {
             self.forget_oldest_ended();
         }
         let over: Vec<_> = self.all.iter().filter(|(_, e)| e.until <= now).map(|(k, _)| k.clone()).collect();
-        over.iter().for_each(|key| self.remove(key));
-        over.into_iter().map(|(name, _)| name).collect()
+        over.iter().for_each(|key| self.remove(key, Some(Fate::Over)));
     }
 
     fn forget_oldest_ended(&mut self) {
@@ -143,10 +193,27 @@ impl Names {
         }
     }
 
-    fn remove(&mut self, key: &(String, Kind)) {
+    /// Told of, unless it is renewed.
+    fn remove(&mut self, key: &Key, fate: Option<Fate>) {
         if let Some(entry) = self.all.remove(key) {
-            self.bytes -= entry.bytes.len();
+            let cost = entry.cost(key);
+            if let Some(own) = self.of.get_mut(&entry.owner) {
+                *own = own.saturating_sub(cost);
+                if *own == 0 {
+                    self.of.remove(&entry.owner);
+                }
+            }
+            if let Some(fate) = fate {
+                self.news.push((fate, entry.shown));
+            }
         }
+    }
+}
+
+impl Entry {
+    /// What it takes of memory.
+    fn cost(&self, key: &Key) -> usize {
+        key.name.len() + key.run.len() + self.bytes.len() + self.shown.len() + OVERHEAD
     }
 }
 
@@ -168,9 +235,11 @@ mod tests {
         }
         /// What became of it, in a word.
         fn take(&mut self, token: u8, name: &str) -> &'static str {
-            let record = sample(name);
-            let bytes = record.encode().unwrap();
-            match self.names.take([token; 16], record, bytes, token.into(), self.now) {
+            let bytes = sample(name).encode().unwrap();
+            self.take_bytes(0, [token; 16], name, bytes, token.into())
+        }
+        fn take_bytes(&mut self, user: u32, token: Token, name: &str, bytes: Vec<u8>, by: By) -> &'static str {
+            match self.names.take(token, &sample(name), (bytes.clone(), bytes), by, Owner::User(user), self.now) {
                 Taken::Granted => "granted",
                 Taken::Held { doubtful: true, .. } => "doubtful",
                 Taken::Held { .. } => "held",
@@ -178,8 +247,20 @@ mod tests {
                 Taken::Full => "full",
             }
         }
-        fn listed(&self) -> Vec<&str> {
-            self.names.list(None, self.now).map(|r| r.name.as_str()).collect()
+        fn listed(&self) -> Vec<String> {
+            self.names.list(None, self.now).map(|r| Record::decode(r).unwrap().name).collect()
+        }
+        /// As many names as a user gets, of records of this size.
+        fn fill(&mut self, user: u32, size: usize) -> usize {
+            let mut n = 0u32;
+            loop {
+                let token = (u128::from(user) << 64 | u128::from(n)).to_le_bytes();
+                match self.take_bytes(user, token, &format!("{user}-{n}"), vec![0; size], 0) {
+                    "granted" => n += 1,
+                    "full" => return n as usize,
+                    other => panic!("{other}"),
+                }
+            }
         }
     }
 
@@ -189,15 +270,15 @@ mod tests {
         assert_eq!(s.take(1, "ocean"), "granted");
         assert_eq!(s.take(1, "ocean"), "granted", "again is the same");
         assert_eq!(s.take(2, "ocean"), "held");
-        assert!(!s.names.release([2; 16], Kind::Job, "ocean", s.now), "only the holder releases");
+        assert!(!s.names.release([2; 16], &sample("ocean").key(), s.now), "only the holder releases");
         assert_eq!(s.listed(), ["ocean"]);
-        assert!(s.names.release([1; 16], Kind::Job, "ocean", s.now));
-        assert!(s.listed().is_empty() && s.names.bytes == 0);
+        assert!(s.names.release([1; 16], &sample("ocean").key(), s.now));
+        assert!(s.listed().is_empty() && s.names.of.is_empty());
         assert_eq!(s.take(3, "ocean"), "granted");
         s.now += LEASE - Duration::from_millis(1);
         assert_eq!(s.take(4, "ocean"), "held");
         s.now += Duration::from_millis(1);
-        assert!(s.listed().is_empty() && s.names.lookup(Kind::Job, "ocean", s.now).is_none(), "before any sweep");
+        assert!(s.listed().is_empty() && s.names.lookup(&sample("ocean").key(), s.now).is_none(), "before any sweep");
         assert_eq!(s.take(4, "ocean"), "granted");
         assert_eq!(s.take(3, "ocean"), "held", "the old holder learns of it");
     }
@@ -217,13 +298,13 @@ mod tests {
     #[test]
     fn what_was_released_does_not_come_back() {
         let mut s = Stage::new();
-        s.names.release([1; 16], Kind::Job, "ocean", s.now);
+        s.names.release([1; 16], &sample("ocean").key(), s.now);
         assert_eq!(s.take(1, "ocean"), "ended", "a claim that was overtaken by its release");
         s.now += LEASE + SWEEP;
         s.names.sweep(s.now);
         assert!(s.names.ended.is_empty() && s.names.ended_order.is_empty());
         for i in 0..MAX_ENDED as u128 + 10 {
-            s.names.release(i.to_le_bytes(), Kind::Job, "ocean", s.now);
+            s.names.release(i.to_le_bytes(), &sample("ocean").key(), s.now);
         }
         assert_eq!(s.names.ended.len(), MAX_ENDED);
     }
@@ -257,17 +338,43 @@ mod tests {
         s.now += LEASE / 2;
         s.take(2, "ocean");
         s.now += LEASE / 2;
-        assert_eq!(s.names.sweep(s.now), ["air"]);
+        s.names.sweep(s.now);
         assert_eq!(s.listed(), ["ocean"]);
         s.now += LEASE;
-        assert_eq!(s.names.sweep(s.now), ["ocean"]);
-        assert_eq!(s.names.bytes, 0);
+        s.names.sweep(s.now);
+        s.take(3, "ocean");
+        s.names.release([3; 16], &sample("ocean").key(), s.now);
+        let name = |shown: &[u8]| Record::decode(shown).unwrap().name;
+        let news: Vec<_> = s.names.news().iter().map(|(fate, shown)| (*fate, name(shown))).collect();
+        let [air, ocean] = ["air", "ocean"].map(String::from);
+        assert_eq!(
+            news,
+            [
+                (Fate::Claimed, air.clone()),
+                (Fate::Claimed, ocean.clone()),
+                (Fate::Over, air),
+                (Fate::Over, ocean.clone()),
+                (Fate::Claimed, ocean.clone()),
+                (Fate::Released, ocean)
+            ],
+            "each is told of once, renewals are not"
+        );
+        assert!(s.names.of.is_empty());
     }
 
     #[test]
-    fn there_is_room_for_so_much() {
-        let mut s = Stage::new();
-        s.names.bytes = MAX_BYTES;
-        assert_eq!(s.take(1, "ocean"), "full");
+    fn whoever_takes_all_there_is_leaves_room_for_others() {
+        for size in [4_000, 40_000] {
+            let mut s = Stage::new();
+            let had: Vec<_> = (1..=8).map(|user| s.fill(user, size)).collect();
+            let whole = MAX_BYTES / (2 * size + OVERHEAD + 6);
+            assert!(had[0].abs_diff(whole / 2) < whole / 50, "{had:?} of {whole}");
+            assert!(had.windows(2).all(|w| w[1] > 0 && w[1].abs_diff(w[0] / 2) <= w[0] / 50 + 2), "{had:?}");
+            assert_eq!(s.take(1, "ocean"), "granted", "another has room");
+            assert_eq!(s.take_bytes(1, (1u128 << 64).to_le_bytes(), "1-0", vec![0; size], 0), "granted", "renewed");
+            s.now += LEASE;
+            s.names.sweep(s.now);
+            assert!(s.names.of.is_empty(), "all is given back");
+        }
     }
 }

@@ -10,11 +10,13 @@ mod renewer;
 
 use crate::claim::Holding;
 use crate::error::{AddressError, ClaimError, LookupError, RenewError, StoreError};
-use crate::record::{Kind, Record, check_name};
+use crate::record::{Key, Kind, Record, check_name};
 use crate::wire::{Answer, Refusal, Request, Token};
-use crate::{Claim, Naming, State};
+use crate::{Change, Claim, Naming, State, Watch};
 pub use address::Address;
 use base::ident::random;
+use base::log::Patience;
+use base::settings;
 use peer::{ANSWER, Peer, PeerError};
 use renewer::Held;
 use std::collections::BTreeMap;
@@ -26,11 +28,14 @@ use std::time::{Duration, Instant};
 /// How often a claim is tried again while its holder may be dead, and for how long at most.
 const DOUBT_AGAIN: Duration = Duration::from_millis(50);
 const DOUBT_LIMIT: Duration = Duration::from_secs(20);
+/// The lease of a note, until a server grants one.
+const NOTED: Duration = Duration::from_secs(6);
 /// More pages than this of one list are nonsense.
 const MAX_PAGES: usize = 1 << 16;
 
 pub struct TcpStore {
     peers: Vec<Arc<Peer>>,
+    run: String,
 }
 
 /// What all servers together say to a claim.
@@ -44,7 +49,13 @@ impl TcpStore {
     pub fn new(rest: &str) -> Result<TcpStore, AddressError> {
         let servers = rest.strip_prefix("//").ok_or(AddressError::NoHost)?;
         let peers = Address::parse_all(servers)?.iter().map(Peer::at).collect();
-        Ok(TcpStore { peers })
+        Ok(TcpStore { peers, run: String::new() })
+    }
+
+    /// For the names of one run, which is a good one or empty.
+    pub fn of_run(mut self, run: &str) -> TcpStore {
+        self.run = run.into();
+        self
     }
 
     /// Claims at all servers, or at none.
@@ -54,7 +65,7 @@ impl TcpStore {
         let (mut silent, mut lease) = (Vec::new(), None);
         // What is given back is also what a silent server may have heard.
         let give_back = |peers: &[Arc<Peer>]| {
-            let request = Request::Release { token, kind: rec.kind(), name: rec.name.clone() };
+            let request = Request::Release { token, key: rec.key() };
             for peer in peers {
                 let _ = peer.ask(&request, ANSWER);
             }
@@ -85,15 +96,14 @@ impl TcpStore {
         for (peer, e) in silent {
             base::log!(Info, "'{}' is not known to the naming server {} yet: {e}", rec.name, peer.address);
         }
-        let name = (rec.name.clone(), rec.kind());
-        Ok(Outcome::Granted(Held::new(name, token, bytes.to_vec(), self.peers.clone(), lease)))
+        Ok(Outcome::Granted(Held::new(rec.key(), token, bytes.to_vec(), self.peers.clone(), lease)))
     }
 
     fn list_at(&self, peer: &Peer) -> Result<Vec<Record>, PeerError> {
         let odd = || PeerError::Failed("it answers nonsense".into());
         let mut all: Vec<Record> = Vec::new();
         for _ in 0..MAX_PAGES {
-            let after = all.last().map(|r| (r.name.clone(), r.kind()));
+            let after = all.last().map(Record::key);
             let Answer::Names { records, more } = peer.ask(&Request::List { after }, ANSWER)? else {
                 return Err(odd());
             };
@@ -114,19 +124,44 @@ impl TcpStore {
 impl Naming for TcpStore {
     fn claim(&self, rec: &Record) -> Result<Claim, ClaimError> {
         check_name(&rec.name).map_err(ClaimError::Name)?;
+        let rec = &Record { run: self.run.clone(), ..rec.clone() };
         let bytes = rec.encode().map_err(ClaimError::Record)?;
-        let limit = Instant::now() + DOUBT_LIMIT;
-        let mut told = false;
+        let begun = Instant::now();
+        let mut limit = begun + DOUBT_LIMIT;
+        let mut patience = Patience::new(begun);
+        // Whether a server has answered, and since when none does.
+        let (mut waits, mut unreachable) = (false, None);
         let held = loop {
-            match self.claim_everywhere(rec, &bytes)? {
+            let outcome = match self.claim_everywhere(rec, &bytes) {
+                // A server that is away may come back; then it knows less of the holder than before.
+                Err(e @ StoreError::Unreachable(_)) if waits && begun.elapsed() < patience_of_set_up() => {
+                    let since = *unreachable.get_or_insert_with(Instant::now);
+                    if let Some(seconds) = patience.is_over(Instant::now()) {
+                        let away = since.elapsed().as_secs();
+                        base::log!(Notice, "waiting for {seconds} s for the name '{}': since {away} s {e}", rec.name);
+                    }
+                    sleep(DOUBT_AGAIN);
+                    limit = Instant::now() + DOUBT_LIMIT;
+                    continue;
+                }
+                outcome => outcome?,
+            };
+            unreachable = None;
+            match outcome {
                 Outcome::Granted(held) => break Arc::new(held),
                 Outcome::Held(by, doubtful) if !doubtful || Instant::now() >= limit => {
                     return Err(ClaimError::Held { by });
                 }
                 // Its process was killed, as a rule: its lease will end.
                 Outcome::Held(..) => {
-                    if !std::mem::replace(&mut told, true) {
-                        base::log!(Info, "'{}' is held by a process that seems dead; waiting for its lease", rec.name);
+                    waits = true;
+                    if let Some(seconds) = patience.is_over(Instant::now()) {
+                        base::log!(
+                            Notice,
+                            "waiting for {seconds} s for the name '{}': it is held by a process that seems dead, until its \
+                             lease is over",
+                            rec.name
+                        );
                     }
                     sleep(DOUBT_AGAIN);
                 }
@@ -140,15 +175,28 @@ impl Naming for TcpStore {
         Ok(Claim::new(Box::new(TcpHolding { held })))
     }
 
+    /// The renewals claim it.
+    fn note(&self, rec: &Record) -> Result<Claim, ClaimError> {
+        check_name(&rec.name).map_err(ClaimError::Name)?;
+        let rec = Record { run: self.run.clone(), ..rec.clone() };
+        let bytes = rec.encode().map_err(ClaimError::Record)?;
+        // Due at once, and with time to be answered.
+        let held = Held::new(rec.key(), random(), bytes, self.peers.clone(), NOTED).due_now();
+        let held = Arc::new(held);
+        renewer::add(held.clone()).map_err(StoreError::Thread)?;
+        Ok(Claim::new(Box::new(TcpHolding { held })))
+    }
+
     fn lookup(&self, kind: Kind, name: &str) -> Result<Option<Record>, LookupError> {
         check_name(name).map_err(LookupError::Name)?;
-        let request = Request::Lookup { kind, name: name.into() };
+        let key = Key::of(&self.run, kind, name);
+        let request = Request::Lookup { key: key.clone() };
         let mut silent = Vec::new();
         for peer in &self.peers {
             match peer.ask(&request, ANSWER) {
                 Ok(Answer::Found { record: None }) => {}
                 Ok(Answer::Found { record: Some(bytes) }) => match Record::decode(&bytes) {
-                    Ok(rec) if rec.name == name && rec.kind() == kind => return Ok(Some(rec)),
+                    Ok(rec) if rec.key() == key => return Ok(Some(rec)),
                     _ => return Err(nonsense(peer).into()),
                 },
                 Ok(Answer::Refused(why)) => {
@@ -167,12 +215,18 @@ impl Naming for TcpStore {
             match self.list_at(peer) {
                 // Of two that have a name, the first decides, as in a look-up.
                 Ok(records) => records.into_iter().for_each(|r| {
-                    all.entry((r.name.clone(), r.kind())).or_insert((r, State::Live));
+                    all.entry(r.key()).or_insert((r, State::Live));
                 }),
                 Err(e) => silent.push((peer, e)),
             }
         }
         if silent.len() == self.peers.len() { Err(unreachable(silent)) } else { Ok(all.into_values().collect()) }
+    }
+
+    fn watch(&self) -> Box<dyn Watch + '_> {
+        let mut watch = TcpWatch { peers: &self.peers, from: vec![None; self.peers.len()] };
+        watch.look();
+        Box::new(watch)
     }
 
     fn is_alive(&self, rec: &Record) -> Result<bool, LookupError> {
@@ -182,7 +236,7 @@ impl Naming for TcpStore {
     fn check(&self) -> Result<Vec<String>, StoreError> {
         let name = format!("mpi-connect-check-{:016x}", u64::from_le_bytes(random()));
         let probe = Record { size: 0, ..Record::new(&name) };
-        let bytes = probe.encode().map_err(|_| StoreError::Refused(self.describe(), "is not asked: a bad record"))?;
+        let bytes = probe.encode().map_err(|_| StoreError::Refused(self.url(), "is not asked: a bad record"))?;
         let (mut notes, mut silent) = (Vec::new(), Vec::new());
         for peer in &self.peers {
             let token: Token = random();
@@ -195,7 +249,7 @@ impl Naming for TcpStore {
                     continue;
                 }
             }
-            let _ = peer.ask(&Request::Release { token, kind: Kind::Job, name: probe.name.clone() }, ANSWER);
+            let _ = peer.ask(&Request::Release { token, key: probe.key() }, ANSWER);
             if !peer.address.is_loopback() {
                 notes.push(format!(
                     "what is said to {} is not encrypted, and whoever reaches it may ask it",
@@ -210,9 +264,48 @@ impl Naming for TcpStore {
         Ok(notes)
     }
 
-    fn describe(&self) -> String {
+    fn run(&self) -> &str {
+        &self.run
+    }
+
+    fn url(&self) -> String {
         let servers: Vec<_> = self.peers.iter().map(|p| p.address.to_string()).collect();
         format!("tcp://{}", servers.join(","))
+    }
+}
+
+/// Asks each server for what it has noted.
+struct TcpWatch<'a> {
+    peers: &'a [Arc<Peer>],
+    /// From where on, at each; `None` where that is not known yet.
+    from: Vec<Option<u64>>,
+}
+
+impl TcpWatch<'_> {
+    fn look(&mut self) -> Vec<Change> {
+        let (mut all, now) = (Vec::new(), crate::now());
+        for (peer, from) in self.peers.iter().zip(&mut self.from) {
+            // A server that was started anew begins to count anew: what is told twice is known by then.
+            while let Ok(Answer::Changes { next, changes }) = peer.ask(&Request::Changes { after: *from }, ANSWER) {
+                let is_last = changes.is_empty();
+                *from = Some(next);
+                all.extend(changes.into_iter().filter_map(|change| {
+                    let record = Record::decode(&change.record).ok()?;
+                    Some(Change { came: change.came, at: now.saturating_sub(change.age / 1000), record })
+                }));
+                if is_last {
+                    break;
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Watch for TcpWatch<'_> {
+    fn next(&mut self, patience: Duration) -> Vec<Change> {
+        sleep(patience);
+        self.look()
     }
 }
 
@@ -239,6 +332,11 @@ impl Holding for TcpHolding {
     fn abandon(&mut self) {}
 }
 
+/// How long whoever waits already waits on for a server that is away. A setting that means nothing is told elsewhere.
+fn patience_of_set_up() -> Duration {
+    settings::timeout().unwrap_or(Duration::from_secs(settings::DEFAULT_TIMEOUT))
+}
+
 fn nonsense(peer: &Peer) -> StoreError {
     StoreError::Refused(peer.address.to_string(), "answers nonsense")
 }
@@ -247,11 +345,11 @@ fn unreachable(silent: Vec<(&Arc<Peer>, PeerError)>) -> StoreError {
     StoreError::Unreachable(silent.into_iter().map(|(peer, e)| (peer.address.to_string(), e.to_string())).collect())
 }
 
-fn refusal(why: Refusal) -> &'static str {
+pub(crate) fn refusal(why: Refusal) -> &'static str {
     match why {
         Refusal::Malformed => "does not understand what it was asked",
         Refusal::RecordVersion(_) => "is of another version of MPI_Connect; both need the same",
-        Refusal::Full => "has no room for another name",
+        Refusal::Full => "has no room for another name of this user or host",
         Refusal::Ended => "knows this claim as given back",
     }
 }

@@ -6,7 +6,7 @@
 use super::peer::{ANSWER, Peer};
 use crate::error::RenewError;
 use crate::quiet;
-use crate::record::Kind;
+use crate::record::Key;
 use crate::wire::{Answer, Request, Token};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +21,7 @@ const STRIKES: u32 = 2;
 
 /// A name that is held.
 pub struct Held {
-    pub name: String,
-    pub kind: Kind,
+    pub key: Key,
     pub token: Token,
     /// The record as it is written.
     pub record: Vec<u8>,
@@ -43,21 +42,21 @@ struct State {
 
 impl Held {
     /// `lease`: the shortest that was granted.
-    pub fn new(
-        (name, kind): (String, Kind),
-        token: Token,
-        record: Vec<u8>,
-        peers: Vec<Arc<Peer>>,
-        lease: Duration,
-    ) -> Held {
+    pub fn new(key: Key, token: Token, record: Vec<u8>, peers: Vec<Arc<Peer>>, lease: Duration) -> Held {
         let due = Instant::now() + lease / 3;
         let state = Mutex::new(State { lease, released: false, strikes: 0, alone: false, due });
-        Held { name, kind, token, record, peers, lost: AtomicBool::new(false), state }
+        Held { key, token, record, peers, lost: AtomicBool::new(false), state }
+    }
+
+    /// It is claimed by its first renewal.
+    pub fn due_now(self) -> Held {
+        lock(&self.state).due = Instant::now();
+        self
     }
 
     /// What is known by now; asks nobody.
     pub fn standing(&self) -> Result<(), RenewError> {
-        if self.lost.load(Ordering::Relaxed) { Err(RenewError::Lost(format!("'{}'", self.name))) } else { Ok(()) }
+        if self.lost.load(Ordering::Relaxed) { Err(RenewError::Lost(format!("'{}'", self.key.name))) } else { Ok(()) }
     }
 
     /// Gives the name back everywhere.
@@ -68,10 +67,10 @@ impl Held {
     }
 
     fn give_back(&self) {
-        let request = Request::Release { token: self.token, kind: self.kind, name: self.name.clone() };
+        let request = Request::Release { token: self.token, key: self.key.clone() };
         for peer in &self.peers {
             if let Err(e) = peer.ask(&request, ANSWER) {
-                base::log!(Info, "'{}' stays at {} until its lease is over: {e}", self.name, peer.address);
+                base::log!(Info, "'{}' stays at {} until its lease is over: {e}", self.key.name, peer.address);
             }
         }
     }
@@ -100,11 +99,17 @@ impl Held {
                 }
                 Ok(Answer::Held { .. }) => Some(false),
                 Ok(other) => {
-                    base::log!(Error, "the naming server {} does not renew '{}': {other:?}", peer.address, self.name);
+                    let why = if let Answer::Refused(why) = other { super::refusal(why) } else { "answers nonsense" };
+                    base::log_seldom!(
+                        Error,
+                        "'{}' is not renewed: the naming server {} {why}",
+                        self.key.name,
+                        peer.address
+                    );
                     None
                 }
                 Err(e) => {
-                    base::log!(Debug, "'{}' is not renewed at {}: {e}", self.name, peer.address);
+                    base::log!(Debug, "'{}' is not renewed at {}: {e}", self.key.name, peer.address);
                     None
                 }
             };
@@ -115,16 +120,16 @@ impl Held {
         state.strikes = if first == Some(false) { state.strikes + 1 } else { 0 };
         if first == Some(false) && (!ours || state.strikes >= STRIKES) {
             self.lost.store(true, Ordering::Relaxed);
-            base::log!(Error, "the name '{}' is another's by now: this process was taken for dead", self.name);
+            base::log!(Error, "the name '{}' is another's by now: this process was taken for dead", self.key.name);
             self.give_back();
             return begun + Duration::from_secs(3600);
         }
         if ours == state.alone {
             state.alone = !ours;
             if ours {
-                base::log!(Info, "'{}' is renewed again", self.name);
+                base::log!(Info, "'{}' is renewed again", self.key.name);
             } else {
-                base::log!(Error, "'{}' can be renewed at no naming server; trying on", self.name);
+                base::log!(Error, "'{}' can be renewed at no naming server; trying on", self.key.name);
             }
         }
         state.lease = lease.unwrap_or(state.lease);

@@ -1,6 +1,8 @@
 //! Many clients at once, and such as take their time.
 
-use crate::kit::{LIMIT, Local, Raw, claim, claim_body, hello, is_there, lookup_body, open, wait_until};
+use crate::kit::{
+    LIMIT, Local, Raw, Remote, claim, claim_body, claim_of, hello, is_there, lookup_body, open, record, wait_until,
+};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -107,4 +109,55 @@ fn whoever_gave_way_comes_again() {
     }
     held.release();
     assert!(!is_there(&server.url, "ocean"));
+}
+
+/// One that claims all it can get: the server's memory is bounded, and another user still registers.
+#[test]
+fn whoever_claims_all_it_can_leaves_room_for_others() {
+    let server = Remote::start(LEASE);
+    let address = server.address().parse().unwrap();
+    let mut greedy = Raw::greeted(address);
+    let large_claim = large_claim();
+    let mut names = 0u32;
+    // The largest records that there can be.
+    while greedy.ask(&large_claim(names))[0] == 0 {
+        names += 1;
+        assert!(names < 4000, "it takes more than there is");
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let resident = |field| {
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() >> 10
+    };
+    let (now, most) = (resident("VmRSS"), resident("VmHWM"));
+    println!("one user claims {names} names of the largest records: the server has {now} MiB, {most} at most");
+    assert!((600..2000).contains(&names) && most < 128, "{names} names, {most} MiB");
+    // What it has is renewed; more it does not get.
+    assert_eq!(greedy.ask(&large_claim(0))[0], 0);
+    assert_eq!(greedy.ask(&large_claim(names))[..2], [5, 2]);
+    if !nix::unistd::geteuid().is_root() {
+        println!("NOT CHECKED, since only root can be another user: that others still register");
+        return;
+    }
+    let other = std::thread::spawn(move || {
+        // Of this thread alone.
+        nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65_534));
+        let mut other = Raw::greeted(address);
+        (0..100).all(|n| other.ask(&claim_body([n + 100; 16], &format!("other {n}")))[0] == 0)
+    });
+    assert!(other.join().unwrap(), "another user registers");
+}
+
+/// A claim of the largest record, with its token and its name to be filled in.
+fn large_claim() -> impl Fn(u32) -> Vec<u8> {
+    const NAME: &str = "name 00000000";
+    let metadata = (0..32).map(|key| (key.to_string(), "x".repeat(1024))).collect();
+    let body = claim_of([9; 16], &naming::Record { metadata, leader: vec![5; 4096], ..record(NAME) });
+    let at = body.windows(NAME.len()).position(|w| w == NAME.as_bytes()).unwrap();
+    move |n| {
+        let mut body = body.clone();
+        body[1..5].copy_from_slice(&n.to_le_bytes());
+        body[at..at + NAME.len()].copy_from_slice(format!("name {n:08}").as_bytes());
+        body
+    }
 }

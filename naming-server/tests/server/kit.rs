@@ -190,6 +190,10 @@ impl Remote {
         self.process.kill();
     }
 
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         self.process.signal(signal);
     }
@@ -282,7 +286,7 @@ pub const HELLO: usize = 32;
 
 pub fn hello() -> Vec<u8> {
     let mut out = b"MPICNSRV".to_vec();
-    out.put_u16(1);
+    out.put_u16(2);
     out.resize(HELLO, 0);
     out
 }
@@ -291,6 +295,7 @@ impl Raw {
     pub fn connect(to: SocketAddr) -> Raw {
         let stream = TcpStream::connect(to).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.set_nodelay(true).unwrap();
         Raw(stream)
     }
 
@@ -307,7 +312,7 @@ impl Raw {
         self.0.read_exact(&mut bytes).ok()?;
         let mut take = Take(&bytes);
         assert_eq!(take.array(), Ok(*b"MPICNSRV"));
-        assert_eq!(take.u16(), Ok(1));
+        assert_eq!(take.u16(), Ok(2));
         take.u16().ok()
     }
 
@@ -344,13 +349,17 @@ impl Raw {
 
 /// A claim, as it is on the wire.
 pub fn claim_body(token: [u8; 16], name: &str) -> Vec<u8> {
+    claim_of(token, &record(name))
+}
+
+pub fn claim_of(token: [u8; 16], record: &Record) -> Vec<u8> {
     let mut written = b"MPICNAME".to_vec();
-    written.put_u16(2);
-    let written = postcard::to_extend(&record(name), written).unwrap();
+    written.put_u16(3);
+    let written = postcard::to_extend(record, written).unwrap();
     postcard::to_extend(&(0u8, token, written), Vec::new()).unwrap()
 }
 
 /// A look-up of a job, as it is on the wire.
 pub fn lookup_body(name: &str) -> Vec<u8> {
-    postcard::to_extend(&(3u8, 0u8, name), Vec::new()).unwrap()
+    postcard::to_extend(&(3u8, "", name, 0u8, 0u64), Vec::new()).unwrap()
 }

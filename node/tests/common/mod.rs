@@ -1,6 +1,8 @@
 //! Several nodes in one process, each a job of one rank (or a few jobs of one), over real loopback TCP or shared memory.
 #![allow(dead_code)]
 
+pub mod raw;
+
 use node::{
     Config, ContextId, Envelope, Group, InterId, Lanes, Layout, Mode, Node, OpId, Outcome, ProcId, RemoteGroup, Source,
     Tag,

@@ -78,7 +78,7 @@ pub struct Family {
     pub calls_itself: bool,
     constants: [Const; CONSTANTS],
     /// What predefined datatypes consist of.
-    kinds: &'static [(Const, &'static [Kind])],
+    kinds: &'static [(Const, &'static str, &'static [Kind])],
 }
 
 /// All families, in the order of the columns of `api/constants.txt`.
@@ -298,16 +298,24 @@ pub fn get() -> &'static Abi {
     ABI.get().expect("bound before the first inter-communicator")
 }
 
-/// What a predefined datatype consists of, if it is one that every member of the family has by this handle.
-pub fn kinds(datatype: Handle) -> Option<&'static [Kind]> {
-    static KINDS: OnceLock<HashMap<Handle, &'static [Kind]>> = OnceLock::new();
+/// The name of a predefined datatype and what it consists of, if it is one that every member of the family has by this
+/// handle. One that has several names is called by the first.
+pub fn predefined(datatype: Handle) -> Option<Predefined> {
+    static KINDS: OnceLock<HashMap<Handle, Predefined>> = OnceLock::new();
     let of = |abi: &Abi| {
         let library = library()?;
-        let handle = |c: &Const| Some(c.value(library)? as u64 & abi.mask);
-        Some(abi.family.kinds.iter().filter_map(|(c, kinds)| Some((handle(c)?, *kinds))).collect())
+        let mut found = HashMap::new();
+        for (c, name, kinds) in abi.family.kinds {
+            if let Some(value) = c.value(library) {
+                found.entry(value as u64 & abi.mask).or_insert((*name, *kinds));
+            }
+        }
+        Some(found)
     };
     KINDS.get_or_init(|| of(get()).unwrap_or_default()).get(&datatype).copied()
 }
+
+pub type Predefined = (&'static str, &'static [Kind]);
 
 /// Whether the Fortran layer asks for the INTEGERs of handles by a call.
 pub fn asks_for_integers() -> bool {

@@ -188,5 +188,5 @@ fn bcast(abi: &Abi, node: &Node, comm: Handle, leader: u32, bytes: &mut [u8]) ->
         }
     };
     ask();
-    native("MPI_Ibcast", wait_asking(node, &mut ask, |_| done.get()))
+    native("MPI_Ibcast", wait_asking(node, &mut ask, &|_| None, |_| done.get()))
 }

@@ -7,13 +7,16 @@ use crate::forward::Handle;
 use crate::inter::{Inter, Remote};
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
-use engine::setup::{Agreement, MAX_RECORDS, Party};
+use engine::setup::{Agreement, MAX_RANKS, MAX_RECORDS, Party};
 use node::{Contact, ContextId, Core, Node, PathRef, Proofs, RemoteGroup, Representation};
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The contact records of a group, in order of rank.
 pub fn contacts(records: &[u8], size: u32) -> Result<Vec<Contact>, Malformed> {
+    if size > MAX_RANKS {
+        return Err(Malformed);
+    }
     let mut rest = Take(records);
     let contacts = (0..size).map(|_| Contact::decode(&mut rest)).collect::<Result<Vec<_>, _>>()?;
     rest.end()?;
@@ -25,6 +28,10 @@ pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), F
     let (name, number) = (&remote.name, remote.representation);
     if Representation::from_number(number).is_none() {
         let text = format!("'{name}' lays out data in a way that is not known here ({number:#010x})");
+        return Err(Failure::new(Class::Unsupported, text));
+    }
+    if remote.size > MAX_RANKS {
+        let text = format!("'{name}' has {} ranks: at most {MAX_RANKS} are joined", remote.size);
         return Err(Failure::new(Class::Unsupported, text));
     }
     let members = contacts(&remote.records, remote.size);
@@ -111,6 +118,7 @@ pub fn open(node: &Node, me: ProcId, carrier: Handle, tag_ub: c_int, agreement: 
     let members = contacts.iter().map(|c| c.process).collect();
     let group = RemoteGroup { incarnation: remote.incarnation, cookie: remote.cookie, contacts };
     let context = ContextId::root(agreement.context);
+    base::ident::name_job(remote.incarnation, &remote.name);
     let id = node.open(me, &group, context);
     let foreign = Some(representation).filter(|r| *r != datatype::representation());
     if foreign.is_some() {

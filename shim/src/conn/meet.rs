@@ -5,6 +5,7 @@
 use super::joined;
 use super::registration::{self, Lead, Registration};
 use super::talk::{Round, Talk};
+use super::waiting::{Waiting, hopeless};
 use crate::datatype;
 use crate::error::{Class, Failure};
 use crate::wait::wait_until;
@@ -13,7 +14,6 @@ use base::bytes::Take;
 use engine::setup::{Agreement, Negotiation, Party};
 use naming::{Kind, LookupError, Record, StoreError};
 use node::{Contact, ContextId, Node, PathRef};
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// How often the naming service is asked: soon at first, since the other job may be about to register, then less often.
@@ -35,11 +35,13 @@ pub fn meet(
     let mut talks = lead.talks.lock().unwrap_or_else(|e| e.into_inner());
     // With those that have gone nothing will be agreed any more.
     talks.retain(|_, talk| node.path_gone(talk.path).is_none());
+    let mut waiting = Waiting::new(node, registration, lead, wanted);
     let mut seen = None;
     loop {
-        let Some(record) = find(node, lead, wanted, deadline)? else {
-            return Err(too_late(node, registration, lead, wanted, timeout, seen));
+        let Some(record) = find(node, lead, wanted, deadline, &mut waiting)? else {
+            return Err(too_late(&waiting, lead, wanted, timeout, seen));
         };
+        base::ident::name_job(record.incarnation, wanted);
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| {
             Failure::new(Class::Name, format!("the record of job '{wanted}' in {} is damaged", lead.naming.describe()))
         })?;
@@ -68,7 +70,18 @@ pub fn meet(
             records: lead.records.clone(),
         };
         let stands = || lead.naming.is_alive(&record).unwrap_or(true);
-        let round = talk.until(node, &format!("job '{wanted}'"), &offer, Some(deadline), stands);
+        let meanwhile = |negotiation: &Negotiation| {
+            waiting.for_a_job(path, negotiation.looking());
+            let obstacle = node.with(|core| core.path_obstacle(path));
+            match obstacle.and_then(|obstacle| hopeless(obstacle, wanted, &record)) {
+                Some(why) => {
+                    node.with(|core| core.give_up(path));
+                    Err(Failure::new(Class::Other, why))
+                }
+                None => Ok(()),
+            }
+        };
+        let round = talk.until(node, &format!("job '{wanted}'"), &offer, Some(deadline), stands, meanwhile);
         for context in talk.negotiation.take_orphans() {
             node.refuse(path, ContextId::root(context));
         }
@@ -78,9 +91,9 @@ pub fn meet(
                 joined::check(&agreement.remote, |c| lead.has_member(c)).inspect_err(refuse)?;
                 return Ok(agreement);
             }
-            Round::TimedOut => return Err(too_late(node, registration, lead, wanted, timeout, seen)),
+            Round::TimedOut => return Err(too_late(&waiting, lead, wanted, timeout, seen)),
             Round::Gone if Instant::now() >= deadline => {
-                return Err(too_late(node, registration, lead, wanted, timeout, seen));
+                return Err(too_late(&waiting, lead, wanted, timeout, seen));
             }
             Round::Gone => {
                 base::log!(Info, "job '{wanted}' went away before it joined; looking for it again");
@@ -92,14 +105,26 @@ pub fn meet(
 }
 
 /// Waits for the name to appear.
-fn find(node: &Node, lead: &Lead, wanted: &str, deadline: Instant) -> Result<Option<Record>, Failure> {
+fn find(
+    node: &Node,
+    lead: &Lead,
+    wanted: &str,
+    deadline: Instant,
+    waiting: &mut Waiting<'_>,
+) -> Result<Option<Record>, Failure> {
     let mut told = false;
     let mut rest = LOOK_SOON;
     loop {
         let found = match lead.naming.lookup(Kind::Job, wanted) {
             // Our own name is there, so the servers were too, and may come back.
-            Err(LookupError::Store(StoreError::Unreachable(_))) if Instant::now() < deadline => None,
-            found => found.map_err(|e| Failure::new(Class::Name, e.to_string()))?,
+            Err(LookupError::Store(e @ StoreError::Unreachable(_))) => {
+                waiting.asked(Some(e.to_string()));
+                None
+            }
+            found => {
+                waiting.asked(None);
+                found.map_err(|e| Failure::new(Class::Name, e.to_string()))?
+            }
         };
         if found.is_some() || Instant::now() >= deadline {
             return Ok(found);
@@ -108,6 +133,7 @@ fn find(node: &Node, lead: &Lead, wanted: &str, deadline: Instant) -> Result<Opt
             base::log!(Info, "waiting for a job named '{wanted}' in {}", lead.naming.describe());
             told = true;
         }
+        waiting.for_a_name();
         pause(node, deadline.min(Instant::now() + rest));
         rest = LOOK_AGAIN.min(rest * 2);
     }
@@ -119,21 +145,10 @@ fn pause(node: &Node, until: Instant) {
 }
 
 /// `seen`: the path to the other leader, if the name was found.
-fn too_late(
-    node: &Node,
-    registration: &Registration,
-    lead: &Lead,
-    wanted: &str,
-    timeout: Duration,
-    seen: Option<PathRef>,
-) -> Failure {
-    let what = match seen.map(|path| node.path_trouble(path)) {
-        None => "no job of that name came".to_owned(),
-        Some(None) => format!("it is registered and can be reached, but did not join '{}'", registration.name),
-        Some(Some((tried, own))) => {
-            let own: Vec<_> = own.iter().map(SocketAddr::to_string).collect();
-            format!("it is registered, but cannot be reached: {tried}; nor did it come to {}", own.join(", "))
-        }
+fn too_late(waiting: &Waiting<'_>, lead: &Lead, wanted: &str, timeout: Duration, seen: Option<PathRef>) -> Failure {
+    let what = match seen {
+        None => format!("no job of that name came: {}", waiting.why_no_name()),
+        Some(path) => waiting.why_no_job(path),
     };
     let (seconds, place) = (timeout.as_secs_f32(), lead.naming.describe());
     let text = format!("job '{wanted}' did not come: {what}; waited {seconds} s (MPI_CONNECT_TIMEOUT) in {place}");

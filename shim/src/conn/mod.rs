@@ -16,6 +16,7 @@ pub mod joined;
 mod meet;
 pub mod registration;
 pub mod talk;
+pub mod waiting;
 
 use crate::abi::{self, Abi, BindError};
 use crate::entry;
@@ -24,7 +25,8 @@ use crate::forward::{self as pmpi, Handle};
 use crate::inter::{self, Inter};
 use crate::{forward, house};
 use base::bytes::{Put, Take};
-use base::ident::random;
+use base::hash::fnv128;
+use base::ident::{self, random};
 use base::settings;
 use claim::open_naming;
 use collective::{Team, agree, from_leader, gather_records, or_free, split};
@@ -179,7 +181,10 @@ fn running(call: &str) -> &'static Abi {
         pmpi::finalized(&mut finalized);
     }
     if initialized == 0 {
-        die(&format!("{call} was called before MPI_Init, or MPI_Init did not pass through libmpi_connect.so"));
+        die(&format!(
+            "{call} was called before MPI_Init: call that first. If it was called, it did not pass through libmpi_connect.so: \
+             link -lmpi_connect before the MPI, or use 'mpi-connect run'"
+        ));
     }
     if finalized != 0 {
         die(&format!("{call} was called after MPI_Finalize"));
@@ -236,7 +241,7 @@ unsafe fn read_name(name: *const c_char, result: *const c_void) -> Result<String
         Ok(()) => Ok(name.to_owned()),
         Err(naming::NameError::Empty) => Err(2),
         Err(naming::NameError::TooLong(_)) => Err(3),
-        Err(naming::NameError::Control) => Err(4),
+        Err(naming::NameError::Control | naming::NameError::NotUtf8) => Err(4),
     }
 }
 
@@ -291,6 +296,8 @@ fn enroll(abi: &Abi, name: &str, team: &Team) -> Result<(Group, Option<Lead>), F
     let incarnation = told.u64().map_err(damaged)?;
     let cookie = told.array().map_err(damaged)?;
     let group = Group { incarnation, cookie, rank, size };
+    ident::name_job(incarnation, name);
+    base::log::registered(name, rank);
     if rank != 0 {
         node.add_group(group);
     }
@@ -370,7 +377,16 @@ fn join(
         Ok(joined::tell(node, &agreement))
     });
     let told = from_leader(abi, node, registration.private, 0, verdict)?;
-    let inter = joined::open(node, registration.me(), carrier, tag_ub, &joined::hear(node, &told)?)?;
+    let agreement = joined::hear(node, &told)?;
+    let inter = joined::open(node, registration.me(), carrier, tag_ub, &agreement)?;
+    if let Some(lead) = &registration.lead {
+        let (name, other) = (&registration.name, &inter.remote.name);
+        let sides = [registration.group.incarnation, agreement.remote.incarnation];
+        let [first, second] = if sides[0] < sides[1] { sides } else { [sides[1], sides[0]] };
+        let id = fnv128([first, second, agreement.context].map(u64::to_le_bytes).as_flattened()) as u64;
+        let told = claim::note_coupling(node, &*lead.naming, name, other, id, registration.group.size);
+        told.into_iter().for_each(|told| inter.set_coupling(told.into()));
+    }
     base::log!(Info, "joined '{}' with '{}' ({} ranks)", registration.name, inter.remote.name, inter.remote.size());
     Ok(inter)
 }

@@ -103,8 +103,12 @@ pub fn insert(registration: Registration) -> c_int {
 pub fn find(handle: c_int) -> Result<Arc<Registration>, Failure> {
     let table = table();
     table.live.get(&handle).cloned().ok_or_else(|| {
-        let what = if (1..=table.last).contains(&handle) { "has been removed" } else { "was never given out" };
-        Failure::new(Class::Arg, format!("handle {handle} {what}"))
+        let what = if (1..=table.last).contains(&handle) {
+            format!("handle {handle} has been removed by MPI_Conn_remove")
+        } else {
+            format!("handle {handle} was never given out: use what MPI_Conn_register gave")
+        };
+        Failure::new(Class::Arg, what)
     })
 }
 

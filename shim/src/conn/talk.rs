@@ -35,7 +35,8 @@ impl Talk {
         })
     }
 
-    /// Offers, and waits for the other side's offer. `is_found`: whether `who` can still be found.
+    /// Offers, and waits for the other side's offer. `is_found`: whether `who` can still be found; `meanwhile`: is called
+    /// again and again, with what is known, and may end it.
     pub fn until(
         &mut self,
         node: &Node,
@@ -43,6 +44,7 @@ impl Talk {
         offer: &Party,
         deadline: Option<Instant>,
         mut is_found: impl FnMut() -> bool,
+        mut meanwhile: impl FnMut(&Negotiation) -> Result<(), Failure>,
     ) -> Result<Round, Failure> {
         let path = self.path;
         let mut limit = deadline;
@@ -69,6 +71,9 @@ impl Talk {
             if node.path_gone(path).is_some() {
                 self.negotiation.abandon();
                 return Ok(if withdrawn { Round::TimedOut } else { Round::Gone });
+            }
+            if !withdrawn {
+                meanwhile(&self.negotiation)?;
             }
             let now = Instant::now();
             if limit.is_some_and(|limit| now >= limit) {

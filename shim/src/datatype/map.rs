@@ -4,7 +4,7 @@
 
 use crate::abi;
 use crate::forward::Handle;
-use node::{Kind, Representation, Shape, Signature};
+use node::{F90_COMPLEX, F90_INTEGER, F90_REAL, Kind, Representation, Shape, Signature, Types};
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
@@ -64,13 +64,13 @@ impl Map for Signature {
         if size == 0 {
             return Some(Signature::nothing());
         }
-        if let Some(kinds) = abi::kinds(datatype) {
+        if let Some((_, kinds)) = abi::predefined(datatype) {
             return Signature::list(kinds.iter().map(|kind| Some(Signature::one(*kind))));
         }
         // Made by the digits that a Fortran program asks for.
         let abi = abi::get();
         if combiner == abi.combiner_f90_integer {
-            by_size(size, &[Kind::Byte, Kind::I16, Kind::I32, Kind::I64, Kind::I128])
+            by_size(size, &INTEGERS)
         } else if combiner == abi.combiner_f90_real {
             by_size(size, &FLOATS)
         } else if combiner == abi.combiner_f90_complex {
@@ -97,11 +97,61 @@ impl Map for Signature {
     }
 }
 
+impl Map for Types {
+    fn nothing() -> Types {
+        Types::nothing()
+    }
+
+    /// What has no name that is known fits to everything: no false alarms.
+    fn predefined(datatype: Handle, combiner: c_int, size: usize, _extent: isize) -> Option<Types> {
+        if size == 0 {
+            return Some(Types::nothing());
+        }
+        if let Some((name, kinds)) = abi::predefined(datatype) {
+            return Some(Types::named(name, kinds, representation()));
+        }
+        let abi = abi::get();
+        let named =
+            |name, kind: Option<Kind>, times| Some(Types::named(name, &[kind?, kind?][..times], representation()));
+        let made = if combiner == abi.combiner_f90_integer {
+            named(F90_INTEGER, kind_of(size, &INTEGERS), 1)
+        } else if combiner == abi.combiner_f90_real {
+            named(F90_REAL, kind_of(size, &FLOATS), 1)
+        } else if combiner == abi.combiner_f90_complex {
+            named(F90_COMPLEX, kind_of(size / 2, &FLOATS), 2)
+        } else {
+            None
+        };
+        Some(made.unwrap_or_else(|| Types::unknown(size)))
+    }
+
+    fn repeat(&self, count: usize, _stride: isize) -> Option<Types> {
+        Types::repeat(self, count)
+    }
+
+    fn moved(self, _by: isize) -> Types {
+        self
+    }
+
+    fn list(maps: impl IntoIterator<Item = Option<Types>>) -> Option<Types> {
+        Types::list(maps)
+    }
+
+    fn size(&self) -> Option<usize> {
+        Some(Types::size(self))
+    }
+}
+
+const INTEGERS: [Kind; 5] = [Kind::Byte, Kind::I16, Kind::I32, Kind::I64, Kind::I128];
 const FLOATS: [Kind; 4] = [Kind::F16, Kind::F32, Kind::F64, Kind::F128];
 
 /// The one of this size.
 fn by_size(size: usize, kinds: &[Kind]) -> Option<Signature> {
-    kinds.iter().find(|kind| kind.size(representation()) == size).map(|kind| Signature::one(*kind))
+    kind_of(size, kinds).map(Signature::one)
+}
+
+fn kind_of(size: usize, kinds: &[Kind]) -> Option<Kind> {
+    kinds.iter().copied().find(|kind| kind.size(representation()) == size)
 }
 
 /// How this job lays out data: as this process does, with Fortran's types as the MPI below has them.

@@ -15,9 +15,9 @@ use crate::{abi, attr, house};
 use contents::{Contents, Envelope};
 use map::Map;
 pub use map::representation;
-use node::{Layout, Representation, Shape, Signature};
+use node::{Layout, Representation, Shape, Signature, Signed, Types};
 use std::ffi::{c_int, c_void};
-use std::sync::{LazyLock, OnceLock, RwLock};
+use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 
 static CACHE: LazyLock<RwLock<ByHandle<Element<Shape>>>> = LazyLock::new(Default::default);
 
@@ -26,6 +26,12 @@ static PLAIN: Facts<1> = Facts::new();
 
 /// Only of types that were received from a job which lays out data otherwise: each is in the other cache too.
 static SIGNATURES: LazyLock<RwLock<ByHandle<Signature>>> = LazyLock::new(Default::default);
+
+/// Filled only while types are checked.
+static TYPES: LazyLock<RwLock<ByHandle<Arc<node::Element>>>> = LazyLock::new(Default::default);
+
+/// Whether the types of messages are checked: then no type is plain, so that every buffer is looked at by [`layout`].
+static CHECKS: LazyLock<bool> = LazyLock::new(base::settings::check_types);
 
 /// Types nested deeper are refused: each level takes some of the stack.
 const DEPTH: u32 = 1 << 10;
@@ -93,11 +99,25 @@ pub unsafe fn layout(call: &str, buf: usize, count: i64, datatype: usize) -> Res
         return Err(Failure::new(Class::Buffer, format!("{call}: the buffer is a null pointer")));
     }
     // SAFETY: the program promises `count` elements at `buf` by making the call.
-    Ok(unsafe { Layout::shaped(buf as *mut u8, shape) })
+    let layout = unsafe { Layout::shaped(buf as *mut u8, shape) };
+    if !*CHECKS {
+        return Ok(layout);
+    }
+    Ok(layout.signed(Signed::new(types(call, datatype as Handle & abi::get().mask)?, count)))
+}
+
+/// What the values of one element are, as MPI tells types apart. The type has been found good.
+fn types(call: &str, datatype: Handle) -> Result<Arc<node::Element>, Failure> {
+    if let Some(types) = TYPES.read().unwrap_or_else(|e| e.into_inner()).get(&datatype) {
+        return Ok(types.clone());
+    }
+    let types = Arc::new(node::Element::new(find_out::<Types>(call, datatype)?.map, representation()));
+    TYPES.write().unwrap_or_else(|e| e.into_inner()).insert(datatype, types.clone());
+    Ok(types)
 }
 
 fn too_many(call: &str, count: usize, bytes: usize) -> Failure {
-    Failure::new(Class::Count, format!("{call}: {count} elements of {bytes} bytes"))
+    Failure::new(Class::Count, format!("{call}: {count} elements of {bytes} bytes are more than memory can be"))
 }
 
 /// The user's buffer for what comes from a job that lays out data as `theirs` says; `None`: as we do.
@@ -152,11 +172,14 @@ fn element(call: &str, datatype: Handle) -> Result<Element<Shape>, Failure> {
     }
     let abi = abi::get();
     if datatype == abi.datatype_null {
-        return Err(Failure::new(Class::Type, format!("{call}: MPI_DATATYPE_NULL")));
+        return Err(Failure::new(Class::Type, format!("{call}: the datatype is MPI_DATATYPE_NULL")));
     }
     // The MPI itself knows best whether a type is valid and committed.
     if !house::accepts_datatype(datatype) {
-        return Err(Failure::new(Class::Type, format!("{call}: the datatype is not valid or not committed")));
+        return Err(Failure::new(
+            Class::Type,
+            format!("{call}: the datatype is no valid handle, or not committed (MPI_Type_commit)"),
+        ));
     }
     let element = find_out::<Shape>(call, datatype)?;
     if !element.predefined {
@@ -172,7 +195,8 @@ fn element(call: &str, datatype: Handle) -> Result<Element<Shape>, Failure> {
 /// Under the lock of the cache.
 fn note_plain(datatype: Handle, element: &Element<Shape>) {
     // Small enough that a count of 32 bits of them is no more than an address space has.
-    if let Some(each) = element.map.as_run().and_then(|each| i32::try_from(each).ok())
+    if !*CHECKS
+        && let Some(each) = element.map.as_run().and_then(|each| i32::try_from(each).ok())
         && each as isize == element.extent
     {
         PLAIN.put(datatype, [each as u64]);
@@ -237,6 +261,7 @@ fn drop_with_type(datatype: Handle) -> Option<()> {
     unsafe extern "C" fn dropped(datatype: Handle, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
         let datatype = datatype & abi::get().mask;
         SIGNATURES.write().unwrap_or_else(|e| e.into_inner()).remove(&datatype);
+        TYPES.write().unwrap_or_else(|e| e.into_inner()).remove(&datatype);
         let mut cache = CACHE.write().unwrap_or_else(|e| e.into_inner());
         PLAIN.forget(datatype);
         cache.remove(&datatype);

@@ -137,7 +137,10 @@ pub unsafe fn Comm_disconnect(at: usize) -> Answer {
     let inter = inter::find(unsafe { abi::load_handle(at) })?;
     match node() {
         Ok(node) => {
-            wait(node, |core| (request::all_complete(&inter, core) && left::all_complete(&inter, core)).then_some(()))
+            let about = |core: &mut node::Core| Some(request::about_inter(&inter, core, "MPI_Comm_disconnect"));
+            wait(node, &about, |core| {
+                (request::all_complete(&inter, core) && left::all_complete(&inter, core)).then_some(())
+            })
         }
         Err(failure) => return Some(raise(inter.errors(), &failure)),
     }

@@ -17,7 +17,9 @@ type Answer = Option<c_int>;
 
 #[cold]
 pub(super) fn stale(call: &str) -> c_int {
-    raise(Place::world(), &Failure::new(Class::Request, format!("{call}: this request has completed or never was")))
+    let text =
+        format!("{call}: this request was completed or freed before, or never was one: use no copy of a request");
+    raise(Place::world(), &Failure::new(Class::Request, text))
 }
 
 // ------------------------------------------------------------------------------------------------------- one request
@@ -92,7 +94,12 @@ pub unsafe fn Wait(at: usize, status: usize) -> Answer {
         let end = |core: &mut Core, live: &mut Live<Request>| {
             request::end(core, live, token, |found, handle| tell(at, status, found, handle)).over()
         };
-        Some(answer("MPI_Wait", wait(node, |core| request::live(core, end)), at, status))
+        Some(answer(
+            "MPI_Wait",
+            wait(node, &|core| request::about(core, "MPI_Wait", [token]), |core| request::live(core, end)),
+            at,
+            status,
+        ))
     }
 }
 
@@ -291,7 +298,9 @@ impl Mixed {
 pub unsafe fn Waitall(count: usize, array: usize, statuses: usize) -> Answer {
     let run = |mut mixed: Mixed| {
         let (mut next, mut unusual) = (0, Unusual::new());
-        wait(mixed.node, |core| {
+        // SAFETY: the program's array.
+        let about = |core: &mut Core| unsafe { request::about_array(core, "MPI_Waitall", array, count) };
+        wait(mixed.node, &about, |core| {
             let all = |core: &mut Core, live: &mut Live<Request>| {
                 mixed.end_ours((core, live), &mut next, statuses, &mut unusual).then_some(())
             };

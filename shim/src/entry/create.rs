@@ -24,8 +24,15 @@ type Answer = Option<c_int>;
 
 // ---------------------------------------------------------------------------------------------------------- duplicates
 
-/// `make` duplicates the carrier. A call that may wait for the others also gives the duplicate a twin.
-fn duplicate(comm: usize, at: usize, waits: bool, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Answer {
+/// Whether a call that makes a duplicate may wait for the others.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Blocking,
+    Nonblocking,
+}
+
+/// `make` duplicates the carrier.
+fn duplicate(comm: usize, at: usize, kind: Kind, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Answer {
     let inter = inter::find(comm as u64)?;
     let abi = abi::get();
     // It is the carrier's rank, and that of its duplicate.
@@ -44,18 +51,28 @@ fn duplicate(comm: usize, at: usize, waits: bool, make: impl FnOnce(Handle, &mut
     }
     let members: Vec<u32> = (0..inter.remote.size()).collect();
     let made = inter.derive(node, carrier, context, rank, &members);
-    if waits {
-        // SAFETY: a live communicator on which no attribute of the program's hangs.
-        let twin = twin_from(&inter, |twin, new| unsafe { pmpi::comm_dup(twin, new) });
-        twin.into_iter().for_each(|twin| made.set_twin(twin));
+    match kind {
+        Kind::Blocking => {
+            // SAFETY: a live communicator on which no attribute of the program's hangs.
+            let twin = from_twin(&inter, |twin, new| unsafe { pmpi::comm_dup(twin, new) });
+            twin.into_iter().for_each(|twin| made.set_twin(twin));
+        }
+        // To ask for a twin that is under way itself would be to wait.
+        Kind::Nonblocking if inter.is_twin_late() => (),
+        Kind::Nonblocking => {
+            let mut request = abi.request_null;
+            // SAFETY: as above, plain out-arguments.
+            let twin = from_twin(&inter, |twin, new| unsafe { pmpi::comm_idup(twin, new, (&raw mut request).cast()) });
+            twin.into_iter().for_each(|twin| made.set_late_twin(twin, request & abi.mask));
+        }
     }
     // SAFETY: the program's communicator.
     unsafe { hand_out(made, at) };
     Some(0)
 }
 
-/// A twin made from the twin of another, collectively over both sides, if the MPI below can: LAM splits none.
-fn twin_from(inter: &Inter, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Option<Handle> {
+/// A communicator that the MPI below makes of the twin of another, collectively over both sides, if it can.
+fn from_twin(inter: &Inter, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Option<Handle> {
     let (abi, twin) = (abi::get(), inter.twin()?);
     let mut new = abi.comm_null;
     // SAFETY: a live communicator.
@@ -65,25 +82,58 @@ fn twin_from(inter: &Inter, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> 
     (house::outcome(code) == 0 && new != abi.comm_null).then_some(new)
 }
 
+/// The twin of a part: `carrier` has the local processes of it, if any here; `leader` is the first of the remote ones.
+///
+/// Made as any program makes an inter-communicator, over what the parent's twin has been merged into: MPICH 4 splits
+/// inter-communicators wrongly where rank 0 goes to no part. LAM, which makes no parts of inter-communicators, has no
+/// twins for them: its collectives do not return on what it makes in this way.
+fn twin_of_part(inter: &Inter, carrier: Handle, leader: Option<u32>) -> Option<Handle> {
+    let abi = abi::get();
+    if abi.family.calls_itself {
+        return None;
+    }
+    // SAFETY: a live communicator, plain out-argument.
+    let mut merged = from_twin(inter, |twin, new| unsafe { pmpi::intercomm_merge(twin, 0, new) })?;
+    let make = |leader: u32| {
+        let merged_group = NativeGroup::of(merged).ok()?;
+        let there = merged_group.ranks_of(inter.remote.here.as_ref()?.part(&[leader]).handle(), 1).ok()?[0];
+        let mut twin = abi.comm_null;
+        // SAFETY: live communicators, plain out-argument; nobody else sends there.
+        let code = unsafe {
+            house::errors_return(merged);
+            pmpi::intercomm_create(carrier, 0, merged, there, 0, &mut twin)
+        };
+        (house::outcome(code) == 0 && twin & abi.mask != abi.comm_null).then_some(twin & abi.mask)
+    };
+    let twin = leader.filter(|_| carrier != abi.comm_null).and_then(make);
+    // SAFETY: our own communicator, freed once, by all of its members.
+    unsafe { pmpi::comm_free(&mut merged) };
+    twin
+}
+
 pub unsafe fn Comm_dup(comm: usize, newcomm: usize) -> Answer {
     // SAFETY: a live communicator of the MPI's; the program's copy callbacks run in here.
-    duplicate(comm, newcomm, true, |carrier, new| unsafe { pmpi::comm_dup(carrier, new) })
+    duplicate(comm, newcomm, Kind::Blocking, |carrier, new| unsafe { pmpi::comm_dup(carrier, new) })
 }
 
 pub unsafe fn Comm_dup_with_info(comm: usize, info: usize, newcomm: usize) -> Answer {
     // SAFETY: as above; the program's info.
-    duplicate(comm, newcomm, true, |carrier, new| unsafe { pmpi::comm_dup_with_info(carrier, info as Handle, new) })
+    duplicate(comm, newcomm, Kind::Blocking, |carrier, new| unsafe {
+        pmpi::comm_dup_with_info(carrier, info as Handle, new)
+    })
 }
 
 /// The request is the MPI's own: it has named the communicator when the call returns, and nothing else is waited for.
 pub unsafe fn Comm_idup(comm: usize, newcomm: usize, request: usize) -> Answer {
     // SAFETY: as above; the program's request.
-    duplicate(comm, newcomm, false, |carrier, new| unsafe { pmpi::comm_idup(carrier, new, request as *mut c_void) })
+    duplicate(comm, newcomm, Kind::Nonblocking, |carrier, new| unsafe {
+        pmpi::comm_idup(carrier, new, request as *mut c_void)
+    })
 }
 
 pub unsafe fn Comm_idup_with_info(comm: usize, info: usize, newcomm: usize, request: usize) -> Answer {
     // SAFETY: as above.
-    duplicate(comm, newcomm, false, |carrier, new| unsafe {
+    duplicate(comm, newcomm, Kind::Nonblocking, |carrier, new| unsafe {
         pmpi::comm_idup_with_info(carrier, info as Handle, new, request as *mut c_void)
     })
 }
@@ -256,14 +306,7 @@ impl Parting<'_> {
         let code = house::outcome(unsafe { pmpi::comm_split(inter.carrier, color, key, &mut carrier) });
         let carrier = if code == 0 { carrier & abi.mask } else { abi.comm_null };
         or_free(abi, carrier, self.all_made(code))?;
-        let twin = twin_from(inter, |twin, new| {
-            // Both sides take the same numbers.
-            let mut colors: Vec<_> = ours.iter().chain(&theirs).flatten().map(|p| p.0).collect();
-            colors.sort_unstable();
-            let found = colors.iter().position(|c| carrier != abi.comm_null && part.is_some_and(|p| p.0 == *c));
-            // SAFETY: a live communicator, plain out-argument.
-            unsafe { pmpi::comm_split(twin, found.map_or(abi.undefined, |at| at as c_int), key, new) }
-        });
+        let twin = twin_of_part(inter, carrier, members.first().copied());
         let Some(rank) = own.iter().position(|r| *r == self.rank).filter(|_| carrier != abi.comm_null) else {
             return Ok(None);
         };

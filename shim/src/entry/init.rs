@@ -3,7 +3,8 @@
 
 use crate::conn::{self, registration};
 use crate::forward::{self as pmpi, Face};
-use crate::{abi, attr, error, forward, house, port};
+use crate::{abi, attr, error, forward, house, inter, port};
+use base::settings;
 use node::Node;
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
@@ -75,8 +76,18 @@ fn started(code: c_int) -> c_int {
     PASSED.store(true, Ordering::Relaxed);
     if code == 0 && abi::bind().is_ok() {
         watch_finalize();
+        judge_settings();
     }
     code
+}
+
+/// Settings that mean nothing are told of, once for the whole job.
+fn judge_settings() {
+    let (mut rank, complaints) = (-1, settings::complaints());
+    // SAFETY: MPI has just started, so its world is there.
+    if !complaints.is_empty() && unsafe { pmpi::comm_rank(abi::get().comm_world, &mut rank) } == 0 && rank == 0 {
+        base::log!(Notice, "{}", complaints.join("; "));
+    }
 }
 
 /// Sets our attribute on MPI_COMM_SELF. MPI deletes the attributes there first of all in Finalize, last set first: set
@@ -97,6 +108,8 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
         conn::release(&registration);
     }
     port::close_all();
+    inter::settle_twins();
+    conn::claim::give_back_all();
     house::clear();
     if let Some(node) = Node::started() {
         let lost = node.drain(DRAIN);

@@ -38,9 +38,9 @@ pub(super) fn check_rank(call: &str, inter: &Inter, rank: c_int) -> Result<u32, 
         Failure::new(
             Class::Rank,
             format!(
-                "{call}: rank {rank} is not in job '{}', which has {} ranks",
+                "{call}: there is no rank {rank} in job '{}', whose ranks here are 0 to {}",
                 inter.remote.name,
-                inter.remote.size()
+                inter.remote.size() - 1
             ),
         )
     })
@@ -122,7 +122,7 @@ pub(super) fn request(inter: &Arc<Inter>, call: &'static str, plan: &Plan) -> Re
 
 /// Waits for one request that the program never sees.
 pub(super) fn finish(request: &Request) -> Result<Completion, Failure> {
-    Ok(wait(node()?, |core| request.take(core)))
+    Ok(wait(node()?, &|_| Some(request.about(request.call)), |core| request.take(core)))
 }
 
 /// The end of a blocking call: the status is written also when there is a failure, as for truncation.

@@ -3,6 +3,7 @@
 
 use super::init;
 use crate::conn::check_intra;
+use crate::conn::collective::rank_and_size;
 use crate::error::{Class, Failure, Place, raise};
 use crate::forward::{Face, Handle};
 use crate::inter;
@@ -110,6 +111,10 @@ fn meet(face: Face, side: Side, call: &str, [port_name, info, root, comm, newcom
         return raise(inter.errors(), &super::unavailable(call));
     }
     if are_native() {
+        if side == Side::Connect {
+            // SAFETY: the program's name of a port, which counts on the root.
+            unsafe { warn_of_ours(port_name, root as c_int, comm as Handle) };
+        }
         return forward!(face, port_name, info, root, comm, newcomm);
     }
     let handle = comm as Handle & abi::get().mask;
@@ -124,6 +129,26 @@ fn meet(face: Face, side: Side, call: &str, [port_name, info, root, comm, newcom
         Err(failure) => Err(failure),
     };
     hand_over(call, Place::Comm(handle), made, newcomm)
+}
+
+/// The MPI below is about to be asked for a port that only this library can find: it will not say why it cannot.
+unsafe fn warn_of_ours(port_name: usize, root: c_int, comm: Handle) {
+    if !settings::native_ports() || abi::known().is_none() {
+        return;
+    }
+    let is_root = rank_and_size(comm & abi::get().mask).is_ok_and(|(rank, _)| i64::from(rank) == i64::from(root));
+    // SAFETY: the caller's promise.
+    let name = if is_root { unsafe { text(port_name) } } else { return };
+    if let Ok(name) = name.map(|name| publish::whole(&name))
+        && port::name::is_ours(&name)
+    {
+        base::log!(
+            Notice,
+            "MPI_Comm_connect: port {} was opened by this library, and MPI_CONNECT_PORTS=native leaves ports to the MPI below, \
+             which cannot find it: start this job without MPI_CONNECT_PORTS",
+            port::name::sign(&name)
+        );
+    }
 }
 
 pub fn Comm_join(face: Face, fd: usize, intercomm: usize) -> c_int {

@@ -9,7 +9,7 @@ use crate::inter::Inter;
 use crate::message::{self, Matched};
 use crate::request::{Completion, Peer, Request, Work, fault_failure, nothing_done};
 use crate::wait::{look, wait};
-use node::{Core, Envelope, Fault, MessageId, Probe, Source, Tag};
+use node::{About, Core, Envelope, Fault, MessageId, Probe, Source, Tag};
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,14 +25,15 @@ fn envelope_status(e: &Envelope) -> Status {
 
 /// Waits for a message. `take` is called in the same step in which it is found.
 fn await_message<T>(
-    call: &str,
+    call: &'static str,
     inter: &Inter,
     (source, tag): (Source, Tag),
     take: impl Fn(&mut Core, Envelope) -> T,
 ) -> Result<T, Failure> {
     let mut watched = false;
     let since = Instant::now();
-    wait(node()?, |core| match core.probe(inter.id, source, tag) {
+    let about = |_: &mut Core| Some(About { call, ops: Vec::new(), probe: Some((inter.id, source, tag)) });
+    wait(node()?, &about, |core| match core.probe(inter.id, source, tag) {
         Probe::Found(e) => Some(Ok(take(core, e))),
         Probe::None => {
             // No operation stands for a probe, so whoever is waited for must be watched by name.

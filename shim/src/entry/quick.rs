@@ -12,7 +12,7 @@ use crate::inter::{self, Inter, Known, Whereabouts};
 use crate::left;
 use crate::request::{self, Peer, completion};
 use crate::wait::wait;
-use node::{Core, Envelope, InterId, Layout, Mode, Node, OpId, Outcome, Source, Tag, user_tag};
+use node::{About, Core, Envelope, InterId, Layout, Mode, Node, OpId, Outcome, Source, Tag, user_tag};
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -255,7 +255,7 @@ fn begin_receive(
 fn finish(
     node: &Node,
     (op, outcome, inter): (OpId, Option<Outcome>, Arc<Inter>),
-    (call, to, status): (&str, Peer, usize),
+    (call, to, status): (&'static str, Peer, usize),
 ) -> c_int {
     let mut inter = Some(inter);
     let mut last = None;
@@ -269,7 +269,7 @@ fn finish(
             node.with(|core| end(core, &outcome));
             outcome
         }
-        None => wait(node, |core| {
+        None => wait(node, &|_| Some(About::op(call, op)), |core| {
             let outcome = core.test(op)?;
             end(core, &outcome);
             Some(outcome)

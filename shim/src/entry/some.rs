@@ -126,7 +126,9 @@ pub unsafe fn Waitany(count: usize, array: usize, index: usize, status: usize) -
             }
         };
         ask();
-        let hit = wait_asking(node, &mut ask, |core| {
+        // SAFETY: the program's array.
+        let about = |core: &mut Core| unsafe { request::about_array(core, "MPI_Waitany", array, count) };
+        let hit = wait_asking(node, &mut ask, &about, |core| {
             let (mixed, native) = &mut *state.borrow_mut();
             native.take().or_else(|| mixed.take_any(core, status))
         });
@@ -249,7 +251,9 @@ pub unsafe fn Waitsome(count: usize, array: usize, outcount: usize, indices: usi
             }
         };
         ask();
-        wait_asking(node, &mut ask, |core| {
+        // SAFETY: the program's array.
+        let about = |core: &mut Core| unsafe { request::about_array(core, "MPI_Waitsome", array, count) };
+        wait_asking(node, &mut ask, &about, |core| {
             let (mixed, _, found) = &mut *state.borrow_mut();
             found.ours = mixed.take_some(core);
             (!found.ours.is_empty() || !found.hits.is_empty() || found.native != 0).then_some(())

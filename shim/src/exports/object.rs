@@ -4,6 +4,7 @@ use libc::{Elf64_Sym, c_int, c_void, dl_phdr_info};
 use std::ffi::{CStr, c_char};
 
 const DT_NEEDED: i64 = 1;
+const DT_SONAME: i64 = 14;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
@@ -93,6 +94,11 @@ impl Object {
             // SAFETY: as above.
             (self.string(unsafe { (*symbol).st_name } as usize) == name).then_some(symbol)
         })
+    }
+
+    /// The name by which programs that are linked with it ask for it.
+    pub fn soname(&self) -> Option<&CStr> {
+        self.dynamic.iter().find(|d| d.tag == DT_SONAME).map(|d| self.string(d.value))
     }
 
     /// Whether the object was linked with a library of this name.

@@ -3,7 +3,7 @@
 //! the program.
 
 use super::{Address, Port, at};
-use crate::conn::claim::{self, Held, open_naming};
+use crate::conn::claim::{self, Held, open_naming_of};
 use crate::error::Failure;
 use base::ProcId;
 use base::bytes::Take;
@@ -27,6 +27,11 @@ fn is_far(contact: &Contact) -> bool {
     contact.addresses.iter().any(|a| !a.ip().is_loopback())
 }
 
+/// Notes are of no run: whoever has a port's name, from wherever, may come.
+fn open_notes() -> Result<Box<dyn Naming>, Failure> {
+    open_naming_of("")
+}
+
 /// Asks to be dialled; the note stands until the answer is dropped.
 pub fn post(node: &Node, me: ProcId, cookie: [u8; 16], port: &Address) -> Option<Held> {
     let contact = node.contact();
@@ -40,7 +45,7 @@ pub fn post(node: &Node, me: ProcId, cookie: [u8; 16], port: &Address) -> Option
         record.port = Some(name.clone());
         record.metadata = vec![(RANK.into(), me.rank.to_string())];
         contact.encode(&mut record.leader);
-        claim::hold(node, &*open_naming()?, &record).map_err(|e| Failure::new(crate::error::Class::Name, e.to_string()))
+        claim::hold(node, &*open_notes()?, &record).map_err(|e| Failure::new(crate::error::Class::Name, e.to_string()))
     })();
     match &posted {
         Ok(_) => base::log!(Info, "the port does not answer; asked to be dialled from there"),
@@ -59,7 +64,7 @@ pub struct Calls<'a> {
 
 impl Calls<'_> {
     pub fn new<'a>(node: &Node, port: &'a Port) -> Calls<'a> {
-        let naming = if is_far(&node.contact()) { open_naming().ok() } else { None };
+        let naming = if is_far(&node.contact()) { open_notes().ok() } else { None };
         Calls { port, naming, answered: HashSet::new(), next: Instant::now() }
     }
 
@@ -94,7 +99,7 @@ impl Calls<'_> {
         let contact = Contact::decode(&mut Take(&record.leader)).ok();
         if let (Some(rank), Some(contact)) = (rank, contact) {
             let caller = ProcId { incarnation: record.incarnation, rank };
-            base::log!(Info, "{caller:?} cannot reach this port, and is dialled from here");
+            base::log!(Info, "{caller} cannot reach this port, and is dialled from here");
             node.open_control(at(&self.port.address), caller, record.cookie, &contact);
         }
     }

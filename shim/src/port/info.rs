@@ -3,6 +3,7 @@
 use crate::abi;
 use crate::error::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
+use base::settings;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -49,9 +50,8 @@ impl Info {
     /// `timeout`: seconds that this accept or connect may wait.
     pub fn timeout(self) -> Result<Option<Duration>, Failure> {
         let Some(text) = self.get("timeout") else { return Ok(None) };
-        let seconds = text.trim().parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
         let bad = || Failure::new(Class::Arg, format!("timeout: '{text}' is no number of seconds"));
-        seconds.map(Some).ok_or_else(bad)
+        settings::seconds(&text).map(Some).ok_or_else(bad)
     }
 
     /// `ip_address` and `ip_port`: where the process is to be reached at a port, if that is said.

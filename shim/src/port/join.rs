@@ -13,6 +13,7 @@ use crate::{datatype, house};
 use base::ProcId;
 use base::bytes::Put;
 use base::ident::random;
+use base::log::Patience;
 use engine::setup::{Agreement, Party};
 use node::{Contact, Group, Node};
 use std::ffi::c_int;
@@ -70,13 +71,14 @@ fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
     out.extend_from_slice(own);
     let (mut sent, mut got) = (0, Vec::new());
     let mut wanted = MAGIC.len() + 4;
+    let mut patience = Patience::new(Instant::now());
     loop {
         sent += some(send(fd, &out[sent..]))?;
         let mut piece = vec![0; wanted - got.len()];
         let n = some(receive(fd, &mut piece))?;
         got.extend_from_slice(&piece[..n]);
-        if let Some(length) = got.get(MAGIC.len()..MAGIC.len() + 4) {
-            let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
+        if let Some(length) = got.get(MAGIC.len()..).and_then(<[u8]>::first_chunk) {
+            let length = u32::from_le_bytes(*length) as usize;
             if got[..MAGIC.len()] != MAGIC || length > MOST {
                 let text = "the other side does not join by this library: both sides need it";
                 return Err(Failure::new(Class::Other, text));
@@ -89,6 +91,13 @@ fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
         if Instant::now() >= deadline {
             let text = format!("waited {} s for the other side of the socket", timeout.as_secs_f32());
             return Err(Failure::new(Class::Timeout, text));
+        }
+        if let Some(seconds) = patience.is_over(Instant::now()) {
+            base::log!(
+                Notice,
+                "MPI_Comm_join waits for {seconds} s for the other side of the socket, which needs this library too: \
+                 start it by 'mpi-connect run'"
+            );
         }
         if n == 0 {
             wait_until(node, Some(Instant::now() + AGAIN), |_| None::<()>);

@@ -6,6 +6,7 @@ use super::{Address, Info, Port, at, find, name, own_name, publish};
 use crate::abi::{self, Abi};
 use crate::conn::collective::{Team, agree, from_leader, gather_records, or_free, rank_and_size, split};
 use crate::conn::talk::{Round, Talk};
+use crate::conn::waiting::in_words;
 use crate::conn::{joined, largest_tag, timeout};
 use crate::entry::node;
 use crate::error::{Class, Failure, copy_errhandler};
@@ -15,7 +16,8 @@ use crate::wait::wait_until;
 use crate::{datatype, house};
 use base::ProcId;
 use base::bytes::{Put, Take};
-use base::ident::random;
+use base::ident::{self, random};
+use base::log::Patience;
 use base::settings;
 use engine::setup::{Agreement, Negotiation, Party};
 use node::{Contact, Group, Node};
@@ -82,7 +84,7 @@ unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
         return Err(Failure::new(Class::Port, "the name of the port is empty"));
     }
     if !name::is_ours(&text) {
-        return Ok(Plan::Native);
+        return native(side, &text);
     }
     let said = Info::of(info).timeout()?;
     Ok(match side {
@@ -90,10 +92,38 @@ unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
         Side::Accept if said.is_none() && !settings::is_timeout_set() => Plan::Accept(find(&text)?, None),
         Side::Accept => Plan::Accept(find(&text)?, Some(said.map_or_else(timeout, Ok)?)),
         Side::Connect => {
-            let address = Address::parse(&text).map_err(|e| Failure::new(Class::Port, format!("'{text}': {e}")))?;
+            let address = Address::parse(&text)
+                .map_err(|e| Failure::new(Class::Port, format!("'{}': {e}", name::sign(&text))))?;
             Plan::Connect(text, address, said.map_or_else(timeout, Ok)?)
         }
     })
+}
+
+/// The name is none of ours: whoever opened that port did it without this library.
+fn native(side: Side, port: &str) -> Result<Plan, Failure> {
+    let sign = name::sign(port);
+    // The MPICH family's names begin so, and nobody else's.
+    let of_mpich = port.starts_with("tag#");
+    let foreign = match abi::get().family.name {
+        "MPICH" => !of_mpich,
+        "Open MPI" | "LAM" => of_mpich,
+        _ => false,
+    };
+    match side {
+        Side::Connect if foreign => {
+            let text = format!(
+                "port {sign} is another MPI's own: its server runs without this library; start it by 'mpi-connect run'"
+            );
+            return Err(Failure::new(Class::Port, text));
+        }
+        Side::Connect => base::log!(
+            Notice,
+            "MPI_Comm_connect to port {sign} is left to the MPI below: its server runs without this library; \
+             if that fails, start it by 'mpi-connect run'"
+        ),
+        Side::Accept => (),
+    }
+    Ok(Plan::Native)
 }
 
 /// The collective steps. Between them nothing returns early on one process alone.
@@ -126,6 +156,7 @@ fn together(
     let damaged = |_| Failure::new(Class::Intern, "the root's verdict is damaged");
     let (incarnation, cookie) = (told.u64().map_err(damaged)?, told.array().map_err(damaged)?);
     let group = Group { incarnation, cookie, rank, size };
+    ident::name_job(incarnation, &own_name());
     node.add_group(group);
     let made = join(abi, node, team, &group, records, planned);
     // Whoever may come is known now, or nobody is to come.
@@ -184,22 +215,32 @@ fn accept(
     is_ours: impl Fn(&Contact) -> bool,
 ) -> Result<Agreement, Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
-    base::log!(Info, "waiting for somebody to connect to port {}", port.name);
+    base::log!(Info, "waiting for somebody to connect to port {}", name::sign(&port.name));
     let mut calls = Calls::new(node, port);
+    let mut patience = Patience::new(Instant::now());
     loop {
         let look = Instant::now() + LOOK;
         let slice = deadline.map_or(look, |deadline| deadline.min(look));
-        let closed = || Failure::new(Class::Port, format!("'{}' was closed while this call waited", port.name));
+        let closed =
+            || Failure::new(Class::Port, format!("'{}' was closed while this call waited", name::sign(&port.name)));
         let come = wait_until(node, Some(slice), |core| {
             if port.closed.load(Ordering::Relaxed) { Some(Err(closed())) } else { port.accept(core, offer).map(Ok) }
         });
         let Some(agreement) = come.transpose()? else {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 let waited = timeout.unwrap_or_default().as_secs_f32();
-                let text = format!("waited {waited} s, and nobody connected to port {}", port.name);
+                let text = format!("waited {waited} s, and nobody connected to port {}", name::sign(&port.name));
                 return Err(Failure::new(Class::Timeout, text));
             }
             calls.answer(node);
+            if let Some(seconds) = patience.is_over(Instant::now()) {
+                let (port, places) = (name::sign(&port.name), super::places(&port.address));
+                base::log!(
+                    Notice,
+                    "MPI_Comm_accept waits for {seconds} s for somebody to connect to port {port} at {places}; \
+                     a client needs this library too: start it by 'mpi-connect run'"
+                );
+            }
             continue;
         };
         match joined::check(&agreement.remote, &is_ours) {
@@ -218,11 +259,28 @@ fn connect(
     timeout: Duration,
     is_ours: impl Fn(&Contact) -> bool,
 ) -> Result<Agreement, Failure> {
+    ident::name_port(port.incarnation(), &name::sign(&offer.wanted));
     let path = node.open_control_to_port(me, at(port), port.cookie(), &port.contact);
     let mut talk = Talk { path, negotiation: Negotiation::new(false) };
-    let (name, places) = (&offer.wanted, &port.contact.addresses);
-    base::log!(Info, "connecting to port {name} at {places:?}");
+    let (name, places) = (name::sign(&offer.wanted), super::places(port));
+    base::log!(Info, "connecting to port {name} at {places}");
     let fail = |what: String| Err(Failure::new(Class::Port, what));
+    let mut patience = Patience::new(Instant::now());
+    let why = || match node.path_trouble(path) {
+        None => "it is open, but nobody has accepted".to_owned(),
+        Some((tried, _)) => format!("it cannot be reached: {tried}"),
+    };
+    let meanwhile = |_: &Negotiation| {
+        if let Some(obstacle) = node.with(|core| core.path_obstacle(path)) {
+            node.with(|core| core.give_up(path));
+            let text = format!("port {name} can never be reached: {}", in_words(obstacle));
+            return Err(Failure::new(Class::Port, text));
+        }
+        if let Some(seconds) = patience.is_over(Instant::now()) {
+            base::log!(Notice, "MPI_Comm_connect waits for {seconds} s for port {name} at {places}: {}", why());
+        }
+        Ok(())
+    };
     let mut call = None;
     let ask_to_be_dialled = || {
         if !node.with(|core| core.is_connected(path)) {
@@ -230,19 +288,13 @@ fn connect(
         }
         true
     };
-    match talk.until(node, "whoever accepts", offer, Some(Instant::now() + timeout), ask_to_be_dialled)? {
+    match talk.until(node, "whoever accepts", offer, Some(Instant::now() + timeout), ask_to_be_dialled, meanwhile)? {
         Round::Agreed(agreement) => {
             joined::check(&agreement.remote, is_ours)?;
             node.with(|core| joined::introduce(core, path, &agreement.remote));
             Ok(agreement)
         }
-        Round::Gone => fail(format!("nobody has port {name} open any more (asked at {places:?})")),
-        Round::TimedOut => {
-            let what = match node.path_trouble(path) {
-                None => "it is open, but nobody has accepted".to_owned(),
-                Some((tried, _)) => format!("it cannot be reached: {tried}"),
-            };
-            fail(format!("waited {} s for port {name}: {what}", timeout.as_secs_f32()))
-        }
+        Round::Gone => fail(format!("nobody has port {name} open any more (asked at {places})")),
+        Round::TimedOut => fail(format!("waited {} s for port {name}: {}", timeout.as_secs_f32(), why())),
     }
 }

@@ -20,7 +20,7 @@ use crate::entry::init::watch_finalize;
 use crate::entry::node;
 use crate::error::{Class, Failure};
 use crate::forward::Handle;
-use base::ProcId;
+use base::{ProcId, ident};
 use engine::setup::{Agreement, MAX_NAME, Negotiation, Party, Standing};
 use info::Info;
 use name::Address;
@@ -54,6 +54,11 @@ struct Caller {
 /// died, nobody could tell.
 const KNOWING: Duration = Duration::from_millis(300);
 
+/// What all callers of a port may have said of their groups before they are answered, in bytes: one offer of the largest
+/// group, and a little. What is beyond goes with the one that has said most of
+/// those that are not ready.
+const MAX_CALLERS_RECORDS: usize = 65 << 20;
+
 /// By their names.
 static OPEN: LazyLock<Mutex<HashMap<String, Arc<Port>>>> = LazyLock::new(Mutex::default);
 
@@ -84,7 +89,8 @@ pub fn open(info: Handle) -> Result<String, Failure> {
     })?;
     node.add_port(at(&address), address.cookie());
     watch_finalize();
-    base::log!(Info, "opened port {name} at {:?}", address.contact.addresses);
+    ident::name_port(address.incarnation(), &name::sign(&name));
+    base::log!(Info, "opened port {} at {}", name::sign(&name), places(&address));
     let port = Port { name: name.clone(), extra, address, closed: AtomicBool::new(false), callers: Mutex::default() };
     table().insert(name.clone(), Arc::new(port));
     Ok(name)
@@ -120,7 +126,12 @@ fn unknown(name: &str) -> Failure {
         Ok(_) => "this process has no such port open".to_owned(),
         Err(e) => e.to_string(),
     };
-    Failure::new(Class::Port, format!("'{name}': {what}"))
+    Failure::new(Class::Port, format!("'{}': {what}", name::sign(name)))
+}
+
+/// Where a port is, for people.
+fn places(address: &Address) -> String {
+    base::log::list(&address.contact.addresses, "no address, but by shared memory")
 }
 
 /// A string of the program's, without blanks and line ends around it.
@@ -158,6 +169,15 @@ impl Port {
             callers.push(Caller { path, negotiation: Negotiation::with_stranger(), known: None });
         }
         callers.retain_mut(|caller| caller.hear(core));
+        while callers.iter().map(|c| c.negotiation.held()).sum::<usize>() > MAX_CALLERS_RECORDS {
+            let most = (0..callers.len()).max_by_key(|i| {
+                let talk = &callers[*i].negotiation;
+                (talk.offered().is_none(), talk.held())
+            });
+            let Some(caller) = most.map(|i| callers.remove(i)) else { break };
+            base::log_seldom!(Info, "somebody who came to a port says more than there is room for, and is sent away");
+            core.send_away(caller.path);
+        }
         let ready = callers.iter_mut().position(|caller| caller.is_ready(core))?;
         let mut caller = callers.remove(ready);
         caller.negotiation.offer(offer);
@@ -175,7 +195,7 @@ impl Caller {
     fn hear(&mut self, core: &mut Core) -> bool {
         while let Some(bytes) = core.recv_control(self.path) {
             if self.negotiation.on_message(&bytes).is_err() {
-                base::log!(Info, "somebody who came to a port spoke nonsense, and is sent away");
+                base::log_seldom!(Info, "somebody who came to a port spoke nonsense, and is sent away");
                 core.send_away(self.path);
                 return false;
             }

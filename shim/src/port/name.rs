@@ -53,6 +53,12 @@ pub fn is_ours(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
+/// What may be shown of a name, which is the secret of its port: enough to tell two apart.
+pub fn sign(name: &str) -> String {
+    let shown: String = name.chars().take(PREFIX.len() + 6).collect();
+    if shown.len() < name.len() { shown + "…" } else { shown }
+}
+
 impl Address {
     pub fn new(contact: Contact) -> Address {
         Address { token: random(), contact }
@@ -204,6 +210,14 @@ mod tests {
         let port = at(&[]);
         assert_eq!(Address::parse(&port.name(MAX).unwrap()), Ok(port.clone()));
         assert_eq!(port.name(35), None);
+    }
+
+    #[test]
+    fn little_of_a_name_is_shown() {
+        let name = at(&["127.0.0.1:4000"]).name(35).unwrap();
+        let shown = sign(&name);
+        assert_eq!(shown, format!("{}…", &name[..11]));
+        assert_eq!((sign("mpic:"), sign("")), ("mpic:".into(), String::new()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::info::Info;
 use crate::abi;
 use crate::conn::claim::{self, Held, open_naming};
+use crate::conn::waiting::Names;
 use crate::entry::init::watch_finalize;
 use crate::entry::node;
 use crate::error::{Class, Failure};
@@ -72,7 +73,13 @@ pub fn lookup(service: &str) -> Result<String, Failure> {
     let naming = open_naming()?;
     let found = naming.lookup(Kind::Port, service).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
     let port = found.and_then(|record| record.port).ok_or_else(|| {
-        Failure::new(Class::Name, format!("nobody has published '{service}' in {}", naming.describe()))
+        let names = Names::find(&*naming, Kind::Port, "").in_words(service);
+        let text = format!(
+            "nobody has published '{service}' in {}; {names}; a server without this library publishes elsewhere: start it by \
+             'mpi-connect run'",
+            naming.describe()
+        );
+        Failure::new(Class::Name, text)
     })?;
     Ok(handy(port))
 }

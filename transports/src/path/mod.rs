@@ -115,6 +115,8 @@ enum Choice {
     Switch(u16),
     Msg,
     Ack,
+    Ping,
+    Pong,
     Bulk,
 }
 
@@ -137,6 +139,31 @@ pub struct Path {
     lossy: bool,
     /// Since the last [`Path::attach`], there was a [`Path::switch`]: frames may overtake.
     switched: bool,
+    signs: Signs,
+}
+
+/// Signs of life that are asked for, by their numbers; 0: none.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Signs {
+    /// Of the last question.
+    last: u64,
+    /// Asked, and not answered.
+    open: u64,
+    /// To be asked on the lane.
+    ask: bool,
+    /// To be answered.
+    answer: u64,
+}
+
+impl Signs {
+    fn due(&self) -> bool {
+        self.ask || self.answer != 0
+    }
+
+    /// What was under way on a lane is gone with it.
+    fn drop(&mut self) {
+        *self = Signs { last: self.last, ..Signs::default() };
+    }
 }
 
 impl Path {
@@ -158,6 +185,7 @@ impl Path {
             left: BTreeSet::new(),
             lossy: false,
             switched: false,
+            signs: Signs::default(),
         }
     }
 
@@ -255,6 +283,7 @@ impl Path {
             self.active = None;
             self.rewind();
             self.out.bulk.clear();
+            self.signs.drop();
         } else if let Some(at) = self.leaving.iter().position(|l| l.generation == generation) {
             let left = self.leaving.remove(at);
             if self.out.acked < left.last {
@@ -319,6 +348,7 @@ impl Path {
         self.left.clear();
         self.rewind();
         self.out.bulk.clear();
+        self.signs.drop();
     }
 
     // ---- sending
@@ -335,7 +365,8 @@ impl Path {
             a: 0,
             b: 0,
         };
-        let payload = match self.choose(generation)? {
+        let choice = self.choose(generation)?;
+        let payload = match choice {
             Choice::Switch(next) => {
                 header.kind = Kind::Switch;
                 header.ack_now = true;
@@ -355,6 +386,13 @@ impl Path {
             }
             Choice::Ack => {
                 header.ack_now = self.out.ask;
+                header.b = self.inc.received;
+                Payload::Bytes(&[])
+            }
+            Choice::Ping | Choice::Pong => {
+                let ask = matches!(choice, Choice::Ping);
+                header.kind = if ask { Kind::Ping } else { Kind::Pong };
+                header.a = if ask { self.signs.open } else { self.signs.answer };
                 header.b = self.inc.received;
                 Payload::Bytes(&[])
             }
@@ -393,6 +431,14 @@ impl Path {
             }
             Some(Choice::Ack) => {
                 self.out.ask = false;
+                self.inc.ack_sent();
+            }
+            Some(Choice::Ping) => {
+                self.signs.ask = false;
+                self.inc.ack_sent();
+            }
+            Some(Choice::Pong) => {
+                self.signs.answer = 0;
                 self.inc.ack_sent();
             }
             Some(Choice::Bulk) => {
@@ -461,6 +507,8 @@ impl Path {
                 Some(Choice::Msg)
             } else if self.inc.ack_due || self.out.ask {
                 Some(Choice::Ack)
+            } else if self.signs.due() {
+                Some(if self.signs.answer != 0 { Choice::Pong } else { Choice::Ping })
             } else if !self.out.bulk.is_empty() {
                 Some(Choice::Bulk)
             } else {
@@ -506,6 +554,17 @@ impl Path {
                 return Ok(Seen::Left);
             }
             Kind::Ack => self.out.acknowledged(header.b)?,
+            Kind::Ping => {
+                self.out.acknowledged(header.b)?;
+                self.signs.answer = header.a;
+            }
+            Kind::Pong => {
+                self.out.acknowledged(header.b)?;
+                // One that comes late answers nothing.
+                if header.a == self.signs.open {
+                    (self.signs.open, self.signs.ask) = (0, false);
+                }
+            }
             Kind::Msg => {
                 self.out.acknowledged(header.b)?;
                 let next = self.inc.received + 1;
@@ -519,6 +578,28 @@ impl Path {
         }
         self.inc.ack_due |= header.ack_now;
         Ok(Seen::Taken)
+    }
+
+    /// First-class bodies that have come, or are known to have: more of them mean that something got through.
+    pub fn got_through(&self) -> u64 {
+        self.inc.received + self.out.acked
+    }
+
+    // ---- signs of life
+
+    /// Asks the other side for a sign of life, which also acknowledges all that it has. Asked again before it has
+    /// answered, the same question goes once more: for lanes that may lose it.
+    pub fn ask(&mut self) {
+        if self.signs.open == 0 {
+            self.signs.last += 1;
+            self.signs.open = self.signs.last;
+        }
+        self.signs.ask = true;
+    }
+
+    /// Whether the last question is not answered yet. With its lane, a question is gone.
+    pub fn is_asking(&self) -> bool {
+        self.signs.open != 0
     }
 
     // ---- time, bounds, the end
@@ -550,6 +631,11 @@ impl Path {
             // Otherwise the last frame itself carries the question.
             self.out.ask = self.out.cursor > self.out.last();
         }
+    }
+
+    /// The sequence of the last first-class body that was given to us, and of the last that the other side has.
+    pub fn sent_and_acknowledged(&self) -> (u64, u64) {
+        (self.out.last(), self.out.acked)
     }
 
     /// First-class bodies that the other side has not acknowledged.

@@ -347,3 +347,56 @@ fn after_a_switch_to_a_lane_without_retention_all_is_kept_for_a_while() {
     feed(&mut a, &acks).unwrap();
     assert!(a.all_acknowledged());
 }
+
+/// One frame, by itself.
+fn only(mut frames: Vec<Frame>) -> Frame {
+    assert_eq!(frames.len(), 1, "{frames:?}");
+    frames.remove(0)
+}
+
+#[test]
+fn whoever_is_asked_answers_and_acknowledges() {
+    let (mut a, mut b) = pair();
+    a.send(vec![1]);
+    feed(&mut b, &drain(&mut a, 1)).unwrap();
+    a.ask();
+    assert!(a.is_asking());
+    let question = only(drain(&mut a, 1));
+    assert_eq!((question.0.kind, question.0.a), (Kind::Ping, 1));
+    feed(&mut b, std::slice::from_ref(&question)).unwrap();
+    let answer = only(drain(&mut b, 1));
+    assert_eq!((answer.0.kind, answer.0.a, answer.0.b), (Kind::Pong, 1, 1));
+    feed(&mut a, std::slice::from_ref(&answer)).unwrap();
+    assert!(!a.is_asking() && a.all_acknowledged());
+    assert!(drain(&mut a, 1).is_empty() && drain(&mut b, 1).is_empty());
+    // An old answer is none to the next question; asked once more, it is the same question.
+    a.ask();
+    drain(&mut a, 1);
+    feed(&mut a, &[answer]).unwrap();
+    assert!(a.is_asking());
+    a.ask();
+    let question = only(drain(&mut a, 1));
+    assert_eq!(question.0.a, 2);
+    feed(&mut b, &[question]).unwrap();
+    feed(&mut a, &drain(&mut b, 1)).unwrap();
+    assert!(!a.is_asking());
+}
+
+#[test]
+fn a_question_goes_with_its_lane() {
+    let (mut a, mut b) = pair();
+    a.ask();
+    let question = only(drain(&mut a, 1));
+    feed(&mut b, &[question]).unwrap();
+    for p in [&mut a, &mut b] {
+        p.lane_lost(1);
+        p.attach(2, Caps::STREAM, 0).unwrap();
+    }
+    assert!(!a.is_asking() && drain(&mut a, 2).is_empty() && drain(&mut b, 2).is_empty());
+    // Before what is bulk, after what is first class.
+    a.queue_bulk(BulkTx { receiver_op: 5, buf: 6, offset: 7, len: 8 });
+    a.ask();
+    a.send(vec![1]);
+    let kinds: Vec<_> = drain(&mut a, 2).iter().map(|(h, _)| h.kind).collect();
+    assert_eq!(kinds, [Kind::Msg, Kind::Ping, Kind::Bulk]);
+}

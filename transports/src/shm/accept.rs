@@ -7,7 +7,7 @@ use super::hello::{LOCAL_ACK, LOCAL_HELLO, Own, Parts, READY, Tail, Theirs};
 use super::lane::MEMORY;
 use super::rights::Connection;
 use super::segment::Segment;
-use crate::tcp::{HANDSHAKE_LIMIT, HELLO_LEN, Hello, HelloAck, Status};
+use crate::tcp::{HANDSHAKE_LIMIT, HELLO_LEN, Hello, HelloAck, HelloError};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -51,6 +51,11 @@ impl Guest {
         now.duration_since(self.since) >= HANDSHAKE_LIMIT
     }
 
+    /// Whether the other side has given up.
+    pub fn has_hung_up(&self) -> bool {
+        !self.connection.is_open()
+    }
+
     /// Takes it as far as it goes.
     pub fn step(&mut self) -> Arrived {
         let mut bytes = [0; LOCAL_HELLO];
@@ -71,10 +76,15 @@ impl Guest {
 
     fn greet(&mut self, bytes: &[u8; LOCAL_HELLO], fds: Vec<OwnedFd>) -> Option<Arrived> {
         let (hello, tail) = bytes.split_first_chunk::<HELLO_LEN>()?;
-        let other = || HelloAck { status: Status::OtherVersion, generation: 0, process: [0; 16], received: 0 };
-        let hello = Hello::decode(hello).ok()?;
+        let hello = match Hello::decode(hello) {
+            Err(HelloError::OtherVersion) => {
+                self.refuse(&HelloAck::other_version());
+                return None;
+            }
+            hello => hello.ok()?,
+        };
         let Some(tail) = Tail::decode(tail).ok()? else {
-            self.refuse(&other());
+            self.refuse(&HelloAck::other_version());
             return None;
         };
         self.state = State::Greeted(tail, fds);

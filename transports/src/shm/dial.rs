@@ -102,6 +102,9 @@ impl Attempt {
         let (n, fds) = self.connection.receive(&mut bytes)?;
         let (ack, tail) = bytes.split_first_chunk::<HELLO_ACK_LEN>().expect("longer than that");
         let ack = HelloAck::decode(ack).map_err(|_| ErrorKind::InvalidData)?;
+        if n == LOCAL_ACK && ack.status == Status::OtherVersion {
+            return Ok(Step::Failed(Failure::Refused("speaks another version")));
+        }
         if n != LOCAL_ACK || ack.process != self.process {
             return Err(ErrorKind::InvalidData.into());
         }
@@ -111,6 +114,9 @@ impl Attempt {
             Status::BadCookie => return Ok(Step::Failed(Failure::Refused("cookie not accepted"))),
             Status::NoSuchProcess => return Ok(Step::Failed(Failure::Refused("it has left that group"))),
             Status::OtherVersion => return Ok(Step::Failed(Failure::Refused("speaks another version"))),
+            Status::Later => {
+                return Ok(Step::Failed(Failure::Refused("has no place for those whom it does not know yet")));
+            }
         }
         let tail = Tail::decode(tail).ok().flatten().ok_or(ErrorKind::InvalidData)?;
         let [memory, board, bell] = <[_; 3]>::try_from(fds).map_err(|_| ErrorKind::InvalidData)?;

@@ -144,6 +144,11 @@ impl ShmLane {
         board::set_direct(&self.parts.memory, self.own_direct, yes);
     }
 
+    /// Whether the other side's process lives and keeps the lane, as its kernel says.
+    pub fn is_open(&self) -> bool {
+        self.parts.connection.is_open()
+    }
+
     /// Ends the connection both ways; both sides see it.
     pub fn cut(&self) {
         self.parts.connection.cut();
@@ -195,7 +200,7 @@ impl ShmLane {
                 1
             }
             Kind::Lost => unreachable!("only a lane of streams says it, for itself"),
-            Kind::Bulk => {
+            Kind::Bulk | Kind::Ping | Kind::Pong => {
                 frame.fields = [header.a, header.b];
                 2
             }
@@ -302,6 +307,8 @@ fn header_of(frame: &Frame, len: usize, next: &mut u64) -> Result<Option<Header>
         2 => (Kind::Ack, 0, x),
         3 => (Kind::Bulk, x, y),
         4 => (Kind::Switch, x, 0),
+        7 => (Kind::Ping, x, y),
+        8 => (Kind::Pong, x, y),
         SEQUENCE => {
             *next = x;
             return Ok(None);

@@ -5,7 +5,7 @@
 //! with other things, with none when it did not.
 
 use super::{ByteStream, Death};
-use crate::frame::{HEADER, Header, Kind};
+use crate::frame::{HEADER, Header, Kind, MAX_PAYLOAD};
 use crate::lane::Sink;
 use std::io::{self, ErrorKind, IoSliceMut};
 
@@ -27,6 +27,8 @@ pub struct Reader {
     end: usize,
     /// A payload that is larger than the buffer.
     large: Vec<u8>,
+    /// How long it may be.
+    pub most: usize,
     state: State,
     /// Bits of what LOST has named.
     pub heard: u16,
@@ -34,7 +36,15 @@ pub struct Reader {
 
 impl Default for Reader {
     fn default() -> Reader {
-        Reader { buf: Vec::new(), start: 0, end: 0, large: Vec::new(), state: State::Header, heard: 0 }
+        Reader {
+            buf: Vec::new(),
+            start: 0,
+            end: 0,
+            large: Vec::new(),
+            most: MAX_PAYLOAD,
+            state: State::Header,
+            heard: 0,
+        }
     }
 }
 
@@ -134,7 +144,11 @@ impl Reader {
                     let header = *header;
                     let len = header.len as usize;
                     if len > BUFFER {
-                        // Grows as the bytes come, so that a header alone costs nothing.
+                        if len > self.most {
+                            return Err(base::bytes::Malformed);
+                        }
+                        // Memory is taken as the bytes come, so that a header alone costs nothing.
+                        self.large.reserve_exact(len - self.large.len());
                         let n = there.len().min(len - self.large.len());
                         self.large.extend_from_slice(&there[..n]);
                         self.start += n;

@@ -9,7 +9,9 @@
 use super::{ByteStream, Death, StreamLane};
 use crate::frame::{Header, Kind};
 use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink};
+use base::bytes::Malformed;
 use base::{Memory, ProcId};
+use std::io::{self, IoSliceMut};
 use std::os::fd::RawFd;
 
 /// Most streams of one lane.
@@ -48,6 +50,11 @@ impl<S: ByteStream> StripedLane<S> {
             news: false,
             ended: Vec::new(),
         }
+    }
+
+    /// From now on a frame of what is not bulk may be so long at most.
+    pub fn limit_frames(&mut self, most: usize) {
+        self.first.rx.most = most;
     }
 
     /// One more stream to the same process, by its number; given back if the other side has lost it already.
@@ -148,6 +155,28 @@ impl<S: ByteStream> StripedLane<S> {
     }
 }
 
+/// What a further stream may bring.
+struct BulkAlone<'a>(&'a mut dyn Sink);
+
+impl Sink for BulkAlone<'_> {
+    fn on_frame(&mut self, _: &Header, _: &[u8]) -> Result<(), Malformed> {
+        Err(Malformed)
+    }
+
+    fn on_bulk(
+        &mut self,
+        header: &Header,
+        at: usize,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        self.0.on_bulk(header, at, read)
+    }
+
+    fn on_bulk_bytes(&mut self, header: &Header, at: usize, bytes: &[u8]) {
+        self.0.on_bulk_bytes(header, at, bytes);
+    }
+}
+
 impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
     fn caps(&self) -> Caps {
         Caps::STREAM
@@ -200,6 +229,7 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
             heard &= heard - 1;
         }
         if self.death().is_none() && !self.more.is_empty() {
+            let sink = &mut BulkAlone(sink);
             read += self.more.iter_mut().map(|(_, lane)| Lane::<M>::poll(lane, sink, budget)).sum::<usize>();
             self.lose_dead();
         }

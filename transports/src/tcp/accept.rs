@@ -3,8 +3,7 @@
 //! Used by the node, which bounds how many there are and decides on each HELLO. Invariant: nothing but 88 bytes is
 //! read before somebody has looked at the cookie.
 
-use super::hello::HelloError;
-use super::{HELLO_LEN, Hello, HelloAck, Socket, Status};
+use super::{HELLO_LEN, Hello, HelloAck, HelloError, Socket};
 use crate::stream::ByteStream;
 use std::io::{ErrorKind, IoSlice};
 use std::net::TcpStream;
@@ -45,6 +44,11 @@ impl Halfway {
         now.duration_since(self.since) >= HANDSHAKE_LIMIT
     }
 
+    /// Whether the other side has given up.
+    pub fn has_hung_up(&self) -> bool {
+        self.socket.is_closed()
+    }
+
     pub fn step(&mut self) -> Arrived {
         while self.have < HELLO_LEN {
             match self.socket.read(&mut self.buf[self.have..]) {
@@ -59,7 +63,7 @@ impl Halfway {
             Ok(hello) => Arrived::Hello(Box::new(hello)),
             Err(HelloError::Foreign) => Arrived::Foreign,
             Err(HelloError::OtherVersion) => {
-                self.send(&HelloAck { status: Status::OtherVersion, generation: 0, process: [0; 16], received: 0 });
+                self.send(&HelloAck::other_version());
                 Arrived::Foreign
             }
         }

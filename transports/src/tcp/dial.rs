@@ -17,6 +17,9 @@ const STAGGER_MANY: Duration = Duration::from_millis(10);
 const MANY: usize = 4;
 /// While others are awaited, one that was refused is tried again after this long: a link may have come back.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The kernel asks a silent address again at ever longer intervals. After so long another attempt goes beside the first, and
+/// is made anew as often, so that a link that comes back is found within a second.
+const SCOUT: Duration = Duration::from_secs(2);
 
 /// Why an attempt failed.
 #[derive(Debug)]
@@ -28,9 +31,12 @@ pub enum Refusal {
     /// The right process itself says that it has no such member.
     NoMember,
     BadCookie,
-    OtherVersion,
+    /// It speaks this version of the protocol.
+    OtherVersion(u16),
     /// The other side's own dial stands; its lane's generation.
     Better(u16),
+    /// It knows nothing of us yet, and has no place for more such.
+    Later,
     /// Answered with something that is not this protocol, or hung up.
     Foreign,
     TimedOut,
@@ -44,8 +50,9 @@ impl fmt::Display for Refusal {
             Refusal::NoSuchProcess => f.write_str("another process answers"),
             Refusal::NoMember => f.write_str("it has left that group"),
             Refusal::BadCookie => f.write_str("cookie not accepted"),
-            Refusal::OtherVersion => f.write_str("speaks another version"),
+            Refusal::OtherVersion(v) => write!(f, "speaks version {v} of the protocol"),
             Refusal::Better(_) => f.write_str("is dialling itself"),
+            Refusal::Later => f.write_str("has no place for those whom it does not know yet"),
             Refusal::Foreign => f.write_str("does not speak this protocol"),
             Refusal::TimedOut => f.write_str("no answer in time"),
             Refusal::Io(e) => write!(f, "{e}"),
@@ -76,6 +83,11 @@ impl Attempt {
         Ok(Attempt { address, socket, since: now, greeted: None, buf: [0; HELLO_ACK_LEN], have: 0 })
     }
 
+    /// Whether the host has not said anything since it was last told something.
+    fn is_unheard(&self) -> bool {
+        self.greeted.is_none() || self.socket.under_way() > 0
+    }
+
     fn step(&mut self, hello: &Hello, process: Option<[u8; 16]>, now: Instant) -> Step {
         match self.talk(hello, now) {
             Ok(ack) => match ack.status {
@@ -83,8 +95,9 @@ impl Attempt {
                 Status::NoSuchProcess if process == Some(ack.process) => Step::Failed(Refusal::NoMember),
                 Status::BadCookie if process.is_none_or(|p| p == ack.process) => Step::Failed(Refusal::BadCookie),
                 Status::Good | Status::NoSuchProcess | Status::BadCookie => Step::Failed(Refusal::NoSuchProcess),
-                Status::OtherVersion => Step::Failed(Refusal::OtherVersion),
+                Status::OtherVersion => Step::Failed(Refusal::OtherVersion(ack.generation)),
                 Status::BetterConnection => Step::Failed(Refusal::Better(ack.generation)),
+                Status::Later => Step::Failed(Refusal::Later),
             },
             Err(e) => match e.kind() {
                 ErrorKind::WouldBlock if now.duration_since(self.since) < HANDSHAKE_LIMIT => Step::NotYet,
@@ -139,6 +152,7 @@ pub struct Race {
     waiting: Vec<SocketAddr>,
     running: Vec<Attempt>,
     last_start: Option<Instant>,
+    last_scout: Option<Instant>,
     /// What the addresses that lost said.
     pub failed: Vec<(SocketAddr, Refusal)>,
     /// Those of them that are worth another try, and since when they have failed.
@@ -150,7 +164,7 @@ impl Race {
     pub fn new(hello: Hello, process: Option<[u8; 16]>, addresses: &[SocketAddr]) -> Race {
         let waiting = addresses.iter().rev().copied().collect();
         let (running, failed, again) = (Vec::new(), Vec::new(), Vec::new());
-        Race { hello, process, waiting, running, last_start: None, failed, again }
+        Race { hello, process, waiting, running, last_start: None, last_scout: None, failed, again }
     }
 
     /// The descriptors to watch, and whether for writing.
@@ -175,14 +189,21 @@ impl Race {
                         return Outcome::Won { address, socket, ack };
                     }
                     Step::Failed(why) => {
-                        let a = self.running.swap_remove(i);
+                        let a = self.running.remove(i);
                         closing(a.socket.as_fd());
+                        if matches!(why, Refusal::TimedOut) && self.is_heard_at(a.address) {
+                            continue;
+                        }
+                        // What holds for one attempt at an address holds for the other.
+                        self.end_all_at(a.address, &mut closing);
                         self.fail(a.address, why, now);
                         // The next address need not wait.
                         self.last_start = None;
+                        i = 0;
                     }
                 }
             }
+            self.scout(now, &mut closing);
             let stagger = if self.running.len() < MANY { STAGGER } else { STAGGER_MANY };
             if self.last_start.is_some_and(|t| now.duration_since(t) < stagger) {
                 return Outcome::NotYet;
@@ -201,6 +222,44 @@ impl Race {
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => self.fail(address, Refusal::Refused, now),
                 Err(e) => self.fail(address, Refusal::Io(e), now),
             }
+        }
+    }
+
+    fn is_heard_at(&self, address: SocketAddr) -> bool {
+        self.running.iter().any(|a| a.address == address && !a.is_unheard())
+    }
+
+    fn end_all_at(&mut self, address: SocketAddr, closing: &mut impl FnMut(BorrowedFd<'_>)) {
+        self.running.retain(|a| {
+            let stays = a.address != address;
+            if !stays {
+                closing(a.socket.as_fd());
+            }
+            stays
+        });
+    }
+
+    /// Sends another attempt to each address that has been silent for a while, in the place of the last one.
+    fn scout(&mut self, now: Instant, closing: &mut impl FnMut(BorrowedFd<'_>)) {
+        let is_old = |a: &Attempt| now.duration_since(a.since) >= SCOUT && a.is_unheard();
+        if self.last_scout.is_some_and(|t| now.duration_since(t) < STAGGER) {
+            return;
+        }
+        let mut at = 0;
+        while at < self.running.len() {
+            let address = self.running[at].address;
+            let is_first = self.running[..at].iter().all(|a| a.address != address);
+            if is_first && is_old(&self.running[at]) {
+                let last = (at + 1..self.running.len()).find(|&k| self.running[k].address == address);
+                if last.is_none_or(|k| is_old(&self.running[k])) {
+                    last.into_iter().for_each(|k| closing(self.running.remove(k).socket.as_fd()));
+                    // The first stands for the address: what comes of it is told.
+                    self.running.extend(Attempt::start(address, now));
+                    self.last_scout = Some(now);
+                    return;
+                }
+            }
+            at += 1;
         }
     }
 
@@ -230,8 +289,10 @@ impl Race {
     /// How it stands with each address, for people.
     pub fn describe(&self) -> String {
         let failed = self.failed.iter().map(|(a, why)| format!("{a} {why}"));
-        let running = self.running.iter().map(|a| format!("{} no answer yet", a.address));
+        let first = |k: usize| self.running[..k].iter().all(|a| a.address != self.running[k].address);
+        let running = (0..self.running.len()).filter(|&k| first(k)).map(|k| &self.running[k]);
+        let running = running.map(|a| format!("{} no answer yet", a.address));
         let waiting = self.waiting.iter().map(|a| format!("{a} not tried yet"));
-        failed.chain(running).chain(waiting).collect::<Vec<_>>().join(", ")
+        base::log::list(failed.chain(running).chain(waiting), "it has told no address at which it listens")
     }
 }

@@ -4,12 +4,13 @@
 
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
+use std::fmt;
 
 pub const HELLO_LEN: usize = 88;
 pub const HELLO_ACK_LEN: usize = 48;
 
 const MAGIC: [u8; 8] = *b"MPICONN1";
-const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
@@ -32,6 +33,21 @@ pub enum Status {
     NoSuchProcess,
     OtherVersion,
     BetterConnection,
+    /// There is no place for one who is not known yet: it may come again.
+    Later,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Status::Good => "welcome",
+            Status::BadCookie => "its cookie is wrong",
+            Status::NoSuchProcess => "there is no such process here",
+            Status::OtherVersion => "it speaks another version",
+            Status::BetterConnection => "there is a better connection",
+            Status::Later => "there is no place for those who are not known yet",
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +112,11 @@ impl Hello {
 }
 
 impl HelloAck {
+    /// To one of another version: which is ours stands in place of the generation.
+    pub fn other_version() -> HelloAck {
+        HelloAck { status: Status::OtherVersion, generation: VERSION, process: [0; 16], received: 0 }
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HELLO_ACK_LEN);
         out.extend_from_slice(&MAGIC);
@@ -105,6 +126,7 @@ impl HelloAck {
             Status::NoSuchProcess => 2,
             Status::OtherVersion => 3,
             Status::BetterConnection => 4,
+            Status::Later => 5,
         });
         out.put_u16(self.generation);
         out.put_u32(0);
@@ -125,6 +147,7 @@ impl HelloAck {
             2 => Status::NoSuchProcess,
             3 => Status::OtherVersion,
             4 => Status::BetterConnection,
+            5 => Status::Later,
             _ => return Err(Malformed),
         };
         let generation = t.u16()?;

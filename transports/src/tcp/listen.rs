@@ -70,11 +70,8 @@ impl Listeners {
             }
         }
         if addresses.len() > MAX_ADDRESSES {
-            let left: Vec<_> = addresses[MAX_ADDRESSES..].iter().map(SocketAddr::ip).collect();
-            base::log!(
-                Info,
-                "more than {MAX_ADDRESSES} addresses: not listening on {left:?}; MPI_CONNECT_IFACE chooses"
-            );
+            let left = base::log::list(addresses[MAX_ADDRESSES..].iter().map(SocketAddr::ip), "");
+            base::log!(Info, "more than {MAX_ADDRESSES} addresses: not listening on {left}; MPI_CONNECT_IFACE chooses");
         }
         let far = |ip: &IpAddr| !ip.is_loopback();
         let heard_of = out.iter().any(|l| l.local_addr().is_ok_and(|a| far(&a.ip())));

@@ -13,7 +13,7 @@ mod socket;
 pub use accept::{Arrived, HANDSHAKE_LIMIT, Halfway};
 pub use contact::{Contact, MAX_ADDRESSES};
 pub use dial::{Outcome, Race, Refusal};
-pub use hello::{HELLO_ACK_LEN, HELLO_LEN, Hello, HelloAck, Status};
+pub use hello::{HELLO_ACK_LEN, HELLO_LEN, Hello, HelloAck, HelloError, Status, VERSION};
 pub use ifaces::{IfaceError, Own, choose, own};
 pub use listen::{ListenError, Listeners, PortRange, own_contact};
 pub use order::{is_link_local, ways};

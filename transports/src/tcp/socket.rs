@@ -17,6 +17,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 const KEEPALIVE: (u32, u32, u32) = (10, 5, 6);
 /// Milliseconds that sent data may stay unacknowledged before the kernel calls the connection dead.
 const UNACKNOWLEDGED: u32 = 40_000;
+/// Linux's, which libc does not have: bytes in the queue that were not sent.
+const SIOCOUTQNSD: libc::Ioctl = 0x894b;
 
 #[derive(Debug)]
 pub struct Socket(TcpStream);
@@ -43,6 +45,29 @@ impl Socket {
     pub fn cut(&self) {
         // Already gone is as good.
         let _ = self.0.shutdown(Shutdown::Both);
+    }
+
+    /// Bytes that were written and that the other side's kernel has not acknowledged.
+    pub fn under_way(&self) -> u64 {
+        self.count(libc::TIOCOUTQ)
+    }
+
+    /// Those of them that have not left yet.
+    pub fn not_sent(&self) -> u64 {
+        self.count(SIOCOUTQNSD)
+    }
+
+    fn count(&self, what: libc::Ioctl) -> u64 {
+        let mut n: libc::c_int = 0;
+        // SAFETY: the descriptor is open while it is borrowed, and `n` is what these requests fill.
+        let done = unsafe { libc::ioctl(self.as_raw_fd(), what, &raw mut n) };
+        if done == 0 { n as u64 } else { 0 }
+    }
+
+    /// Whether the other side has closed it, with nothing left to be read.
+    pub(super) fn is_closed(&self) -> bool {
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        !matches!(recv(self.as_raw_fd(), &mut [0], flags), Ok(1..) | Err(Errno::EAGAIN | Errno::EINTR))
     }
 
     pub(super) fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {

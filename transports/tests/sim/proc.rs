@@ -4,7 +4,9 @@ use crate::program::{Program, Record, UNREADY, content};
 use base::bytes::Malformed;
 use base::memory::VecMemory;
 use base::{Memory, ProcId};
-use engine::{Awaited, Config, ContextId, Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
+use engine::{
+    Awaited, Config, ContextId, Ctx, Engine, Envelope, Fault, Mode, OpId, Outcome, Output, PeerId, Probe, Source, Tag,
+};
 use std::collections::VecDeque;
 use std::io;
 use transports::frame::{Header, Kind};
@@ -21,6 +23,18 @@ pub struct Link {
     pub asked_at: u64,
     /// Bulk that was missing when time was last taken.
     pub missing: u64,
+    pub life: Life,
+}
+
+/// Signs of life that are asked for and given.
+#[derive(Default)]
+pub struct Life {
+    pub asked_at: u64,
+    /// The last question of the other side that has come.
+    pub heard: u64,
+    /// The question of ours that was answered last, until somebody looks; and how many were.
+    pub answered: Option<u64>,
+    pub answers: u64,
 }
 
 /// A receive that takes its data out of another process's memory.
@@ -71,6 +85,7 @@ struct To<'a> {
     engine: &'a mut Engine,
     mem: &'a mut VecMemory,
     path: &'a mut Path,
+    life: &'a mut Life,
     peer: PeerId,
     fault: &'a mut Option<String>,
 }
@@ -78,7 +93,16 @@ struct To<'a> {
 impl Sink for To<'_> {
     fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
         let (engine, mem, peer) = (&mut *self.engine, &mut *self.mem, self.peer);
+        let (asking, accepted) = (self.path.is_asking(), self.path.accepts(header));
         let result = self.path.on_frame(header, payload, |body| engine.on_message(mem, peer, body));
+        match header.kind {
+            Kind::Ping if accepted => self.life.heard = self.life.heard.max(header.a),
+            Kind::Pong if asking && !self.path.is_asking() => {
+                self.life.answered = Some(header.a);
+                self.life.answers += 1;
+            }
+            _ => (),
+        }
         if result.is_err() {
             self.fault.get_or_insert(format!("malformed: {header:?}"));
         }
@@ -117,6 +141,7 @@ impl Proc {
                 attached_once: false,
                 asked_at: 0,
                 missing: 0,
+                life: Life::default(),
             })
             .collect();
         Proc {
@@ -288,8 +313,10 @@ impl Proc {
             self.records[at].ended = self.ended;
             return Ok(());
         }
-        let (Outcome::Received(envelope) | Outcome::Truncated(envelope)) = outcome else {
-            return Err(format!("receive: {outcome:?}"));
+        let envelope = match outcome {
+            Outcome::Received(envelope) => envelope,
+            Outcome::Truncated { source, tag, size, .. } => Envelope { source, tag, size },
+            _ => return Err(format!("receive: {outcome:?}")),
         };
         let from = self.links[envelope.source as usize].other;
         let record = &mut self.records[at];
@@ -358,7 +385,8 @@ impl Proc {
                     let from = self.links[peer.0 as usize].other;
                     self.pulls.push(Pull { from, peer, op, pieces: pieces.into(), done: 0 });
                 }
-                Output::Control { .. } => {}
+                // Nobody here is a leader, notes types or asks who waits for whom.
+                Output::Control { .. } | Output::Noted { .. } | Output::Asked { .. } | Output::Told { .. } => {}
             }
         }
         for link in &mut self.links {
@@ -423,6 +451,7 @@ impl Proc {
             engine: &mut self.engine,
             mem: &mut self.mem,
             path: &mut link.path,
+            life: &mut link.life,
             peer: link.peer,
             fault: &mut self.fault,
         };
@@ -441,6 +470,10 @@ impl Proc {
     pub fn tick(&mut self, now: u64) {
         for link in &mut self.links {
             link.path.on_tick(now);
+            if now >= link.life.asked_at + 40 {
+                link.life.asked_at = now;
+                link.path.ask();
+            }
             if !link.path.lossy() || now < link.asked_at + 100 {
                 continue;
             }
@@ -491,7 +524,7 @@ impl Proc {
         let dead = self.links.iter().find(|l| Some(l.other) == self.bereaved)?;
         let ops = self.sending.iter().chain(self.receiving.iter().map(|(op, _)| op));
         ops.filter_map(|op| self.engine.awaited(*op)).find(|awaited| match *awaited {
-            Awaited::Room(p) | Awaited::Matched(p) | Awaited::Taken(p) | Awaited::Data(p, ..) => p == dead.peer,
+            Awaited::Room(p, _) | Awaited::Matched(p, _) | Awaited::Taken(p) | Awaited::Data(p, ..) => p == dead.peer,
             Awaited::Message(_, Source::Any, _) => true,
             Awaited::Partitions => false,
             Awaited::Message(_, Source::Rank(r), _) => self.links[r as usize].peer == dead.peer,

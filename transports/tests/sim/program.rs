@@ -164,8 +164,12 @@ impl Program {
         let id = record.message.expect("identified before");
         let m = &self.messages[id];
         let size = m.size.min(record.capacity);
-        let envelope = Envelope { source: rank, tag: m.tag, size };
-        let right = if m.size > record.capacity { Outcome::Truncated(envelope) } else { Outcome::Received(envelope) };
+        let (source, tag, whole) = (rank, m.tag, m.size);
+        let right = if whole > record.capacity {
+            Outcome::Truncated { source, tag, size, whole }
+        } else {
+            Outcome::Received(Envelope { source, tag, size })
+        };
         if outcome != right {
             return Err(format!("outcome: {outcome:?} for {m:?}"));
         }

@@ -1,6 +1,6 @@
 //! A few processes, what connects them, and what goes wrong. One seed, one run.
 
-use crate::proc::Proc;
+use crate::proc::{Link, Proc};
 use crate::program::{CONTEXTS, Program};
 use base::ProcId;
 use base::memory::VecMemory;
@@ -33,6 +33,7 @@ pub struct Figures {
     pub deaths: u64,
     pub pulls: u64,
     pub failed_pulls: u64,
+    pub answers: u64,
 }
 
 impl Figures {
@@ -48,6 +49,7 @@ impl Figures {
         self.deaths += f.deaths;
         self.pulls += f.pulls;
         self.failed_pulls += f.failed_pulls;
+        self.answers += f.answers;
     }
 }
 
@@ -176,8 +178,8 @@ impl World {
             if self.dead.is_none() && self.procs.iter().all(|p| p.done(&self.program)) {
                 self.doom = None;
                 self.judge(true)?;
-                self.goodbye()?;
                 self.count();
+                self.goodbye()?;
                 return Ok(self.figures);
             }
             let now = self.procs.iter().map(|p| p.records.len() * 2 - p.pending_receives()).sum();
@@ -203,6 +205,7 @@ impl World {
         (self.figures.lost, self.figures.doubled) = (injected.lost, injected.doubled);
         for proc in &self.procs {
             self.figures.repeated += proc.links.iter().map(|l| l.path.repeated()).sum::<u64>();
+            self.figures.answers += proc.links.iter().map(|l| l.life.answers).sum::<u64>();
         }
         self.figures.seeds = 1;
         self.figures.messages = self.program.messages.len() as u64;
@@ -240,7 +243,10 @@ impl World {
             10..20 => self.procs[at].recv(&self.program),
             20..45 => self.procs[at].pump(),
             45..50 => self.pull(at),
-            50..75 => self.procs[at].poll(&mut self.rng),
+            50..75 => {
+                self.procs[at].poll(&mut self.rng);
+                self.check_answers(at);
+            }
             75..85 => self.procs[at].reap(&self.program, &self.rank),
             85..90 => {
                 self.clock.set(self.clock.get() + 1 + self.rng.below(5));
@@ -252,6 +258,19 @@ impl World {
             }
             92..98 => self.connect(),
             _ => self.harm(at),
+        }
+    }
+
+    /// Whoever is answered has been heard.
+    fn check_answers(&mut self, at: usize) {
+        for k in 0..self.procs[at].links.len() {
+            let link = &mut self.procs[at].links[k];
+            let Some(question) = link.life.answered.take() else { continue };
+            let other = link.other;
+            if self.procs[other].link(at).life.heard < question {
+                let fault = format!("life: {other} answers {question} of {at}, which has not come");
+                self.procs[at].fault.get_or_insert(fault);
+            }
         }
     }
 
@@ -433,15 +452,16 @@ impl World {
         Ok(())
     }
 
-    /// All say BYE and see that everything is with the other side, as at the end of a job.
+    /// All say BYE and see that everything is with the other side and that it lives, as at the end of a job.
     fn goodbye(&mut self) -> Result<(), String> {
         self.trouble = 0;
         for proc in &mut self.procs {
             if proc.engine.watching().next().is_some() {
                 return Err("a peer is watched though nothing is pending".into());
             }
-            for link in &proc.links {
+            for link in &mut proc.links {
                 proc.engine.bye(link.peer);
+                link.life.answers = 0;
             }
         }
         for step in 0..MOST_STEPS {
@@ -451,7 +471,8 @@ impl World {
                 link.path.flush();
             }
             let over = |p: &Proc| {
-                p.links.iter().all(|l| p.engine.gone(l.peer) == Some(Gone::Finished) && l.path.all_acknowledged())
+                let heard = |l: &Link| l.path.all_acknowledged() && l.life.answers > 0;
+                p.links.iter().all(|l| p.engine.gone(l.peer) == Some(Gone::Finished) && heard(l))
             };
             if step % 16 == 0 && self.procs.iter().all(over) {
                 return Ok(());

@@ -1,0 +1,78 @@
+//! A port whose name is known to somebody who means no good: hundreds of connections that say what callers say, to a server
+//! that may open few descriptors. It lives on, and serves those who mean well.
+
+use base::ProcId;
+use base::hash::fnv128;
+use base::ident::random;
+use c_tests::{Launch, Mpi, Scene, wait_until};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+use transports::tcp::{HELLO_ACK_LEN, Hello};
+
+const LIMIT: Duration = Duration::from_secs(90);
+const SOON: Duration = Duration::from_secs(20);
+/// What the server may open, and how many come.
+const DESCRIPTORS: usize = 256;
+const FLOOD: usize = 400;
+
+/// What the short name of a port tells: where it is, its incarnation and its cookie.
+fn read(name: &str) -> (SocketAddr, ProcId, [u8; 16]) {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let text = name.trim().strip_prefix("mpic:").expect("a name of ours");
+    let (mut bits, mut held, mut bytes) = (0u32, 0, Vec::new());
+    for c in text.bytes() {
+        bits = bits << 6 | digits.iter().position(|d| *d == c).expect("a digit") as u32;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+        }
+    }
+    let token: &[u8; 14] = bytes.first_chunk().expect("a token");
+    let ip: [u8; 4] = bytes[14..18].try_into().expect("an address");
+    let port = u16::from_le_bytes([bytes[18], bytes[19]]);
+    let mut cookie = [0; 16];
+    cookie[..14].copy_from_slice(token);
+    ((Ipv4Addr::from(ip), port).into(), ProcId { incarnation: fnv128(token) as u64, rank: 0 }, cookie)
+}
+
+/// One who says a good HELLO and no more; and how it was answered.
+fn come(name: &str) -> (TcpStream, Option<u8>) {
+    let (at, dest, cookie) = read(name);
+    let source = ProcId { incarnation: u64::from_le_bytes(random()), rank: 0 };
+    let hello = Hello { source, dest, cookie, process: random(), generation: 1, stripe: 0, received: 0 };
+    let mut stream = TcpStream::connect(at).expect("the port is open");
+    stream.set_read_timeout(Some(SOON)).expect("a limit");
+    let mut ack = [0; HELLO_ACK_LEN];
+    let answered = stream.write_all(&hello.encode()).and_then(|()| stream.read_exact(&mut ack));
+    (stream, answered.is_ok().then_some(ack[8]))
+}
+
+#[test]
+fn a_flood_at_a_port_ends_nobody_and_keeps_nobody_out() {
+    for (server, client) in Mpi::ring() {
+        let scene = Scene::new(format!("flood at a port: server {}, clients {}", server.name, client.name));
+        let path = scene.path("port");
+        let place = path.to_str().expect("plain text");
+        let limit = ["prlimit".to_owned(), format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}")];
+        let serving = scene.start(Launch::new(server, 1, "port_many", &["server", place, "6", "2"]).within(&limit));
+        let name = || std::fs::read_to_string(&path).ok().filter(|name| name.starts_with("mpic:"));
+        scene.require(wait_until(LIMIT, || name().is_some()), "the server tells its port");
+        let name = name().expect("it was there");
+        let flood: Vec<_> = (0..FLOOD).map(|_| come(&name)).collect();
+        let good = flood.iter().filter(|(_, status)| *status == Some(0)).count();
+        let is_open = |stream: &TcpStream| {
+            stream.set_nonblocking(true).is_ok()
+                && matches!(stream.peek(&mut [0]), Err(e) if e.kind() == std::io::ErrorKind::WouldBlock)
+        };
+        let kept = flood.iter().filter(|(stream, _)| is_open(stream)).count();
+        println!("{FLOOD} come, {good} are let in, {kept} are kept at a time");
+        scene.require(kept > 0 && kept <= DESCRIPTORS / 2, "some are kept, and not too many");
+        let clients = scene.start(Launch::new(client, 3, "port_many", &["client", place, "0", "2"]));
+        let others = scene.start(Launch::new(client, 3, "port_many", &["client", place, "3", "2"]));
+        scene.pass([serving, clients, others], LIMIT);
+        // They were there all the time.
+        drop(flood);
+    }
+}

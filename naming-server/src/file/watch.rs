@@ -1,0 +1,91 @@
+//! What comes and goes in a folder, as the kernel tells it. The file store alone makes one.
+//!
+//! Invariant: whatever came is told as gone with the same record, so that both are known to belong together.
+
+use super::{FileStore, names};
+use crate::file::entry::Seen;
+use crate::file::folder::Clock;
+use crate::{Change, Kind, Record, Watch};
+use base::ident::random;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+pub struct FolderWatch<'a> {
+    store: &'a FileStore,
+    /// `None` while there is no folder, or where the kernel tells nothing.
+    events: Option<Inotify>,
+    /// By file name, what is there.
+    there: HashMap<String, Record>,
+}
+
+impl FolderWatch<'_> {
+    pub fn new(store: &FileStore) -> FolderWatch<'_> {
+        let mut watch = FolderWatch { store, events: None, there: HashMap::new() };
+        watch.begin();
+        watch
+    }
+
+    fn begin(&mut self) {
+        let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_ONLYDIR;
+        let events = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK);
+        self.events = events.and_then(|events| events.add_watch(&self.store.dir, flags).map(|_| events)).ok();
+        if self.events.is_some() {
+            let files = std::fs::read_dir(&self.store.dir).into_iter().flatten().flatten();
+            let files = files.filter_map(|file| file.file_name().into_string().ok()).filter(|f| names::is_record(f));
+            self.there = files.map(|file| (file.clone(), self.record(&file))).collect();
+        }
+    }
+
+    /// The record in this file or, if it cannot be read any more, what its name tells.
+    fn record(&self, file: &str) -> Record {
+        match self.store.seen(&self.store.dir.join(file), &Clock::new(&self.store.dir)) {
+            Ok(Some(Seen::Live(record) | Seen::LeftOver(Some(record)))) => record,
+            _ => {
+                let key = names::key(file);
+                let port = (key.kind == Kind::Port).then(String::new);
+                let coupled = (key.kind == Kind::Coupling).then(String::new);
+                let incarnation = u64::from_le_bytes(random());
+                let record = Record::new(&key.name);
+                Record { run: key.run, incarnation, port, coupled, host: String::new(), pid: 0, size: 0, ..record }
+            }
+        }
+    }
+}
+
+impl Watch for FolderWatch<'_> {
+    fn next(&mut self, patience: Duration) -> Vec<Change> {
+        let end = Instant::now() + patience;
+        if self.events.is_none() {
+            self.begin();
+        }
+        let Some(events) = &self.events else {
+            sleep(patience);
+            return Vec::new();
+        };
+        let limit = PollTimeout::try_from(end.saturating_duration_since(Instant::now())).unwrap_or(PollTimeout::ZERO);
+        let _ = poll(&mut [PollFd::new(events.as_fd(), PollFlags::POLLIN)], limit);
+        let at = crate::now();
+        let (mut all, mut is_over) = (Vec::new(), false);
+        for event in events.read_events().unwrap_or_default() {
+            is_over |= event.mask.intersects(AddWatchFlags::IN_IGNORED | AddWatchFlags::IN_Q_OVERFLOW);
+            let Some(file) = event.name.and_then(|name| name.into_string().ok()).filter(|f| names::is_record(f)) else {
+                continue;
+            };
+            if event.mask.contains(AddWatchFlags::IN_CREATE) {
+                let record = self.record(&file);
+                self.there.insert(file, record.clone());
+                all.push(Change { came: true, at, record });
+            } else if let Some(record) = self.there.remove(&file) {
+                all.push(Change { came: false, at, record });
+            }
+        }
+        if is_over {
+            self.events = None;
+        }
+        all
+    }
+}

@@ -1,0 +1,80 @@
+//! What came and went lately, for those who watch. The server alone calls this.
+//!
+//! Invariant: it is bounded, and holds no secrets.
+
+use super::names::Fate;
+use crate::wire::{Answer, Change, PAGE};
+use std::collections::VecDeque;
+use std::time::Instant;
+
+const MAX_JOURNAL: usize = 4096;
+const MAX_JOURNAL_BYTES: usize = 4 << 20;
+
+#[derive(Default)]
+pub struct Journal {
+    /// How many there have ever been: the number of the next.
+    next: u64,
+    bytes: usize,
+    lately: VecDeque<(Instant, bool, Box<[u8]>)>,
+}
+
+impl Journal {
+    /// `shown`: the record, as it is shown.
+    pub fn note(&mut self, fate: Fate, shown: Box<[u8]>, now: Instant) {
+        self.next += 1;
+        self.bytes += shown.len();
+        self.lately.push_back((now, fate == Fate::Claimed, shown));
+        while self.lately.len() > MAX_JOURNAL || self.bytes > MAX_JOURNAL_BYTES {
+            self.bytes -= self.lately.pop_front().map_or(0, |(.., record)| record.len());
+        }
+    }
+
+    pub fn after(&self, after: Option<u64>, now: Instant) -> Answer {
+        let first = self.next - self.lately.len() as u64;
+        // A number of a server that was here before tells nothing.
+        let mut next = after.filter(|after| *after <= self.next).unwrap_or(self.next).max(first);
+        let (mut changes, mut size) = (Vec::new(), 0);
+        for (at, came, record) in self.lately.range((next - first) as usize..) {
+            size += record.len() + 16;
+            if size > PAGE {
+                break;
+            }
+            let age = now.saturating_duration_since(*at).as_millis() as u64;
+            changes.push(Change { came: *came, age, record: record.to_vec() });
+            next += 1;
+        }
+        Answer::Changes { next, changes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_and_went_is_told_once_and_bounded() {
+        let (mut journal, now) = (Journal::default(), Instant::now());
+        let after = |journal: &Journal, from| match journal.after(from, now) {
+            Answer::Changes { next, changes } => (next, changes.iter().map(|c| c.came).collect::<Vec<_>>()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(after(&journal, None), (0, vec![]));
+        let air: Box<[u8]> = vec![1; 100].into();
+        journal.note(Fate::Claimed, air.clone(), now);
+        journal.note(Fate::Over, air, now);
+        assert_eq!(after(&journal, None), (2, vec![]));
+        assert_eq!(after(&journal, Some(0)), (2, vec![true, false]));
+        assert_eq!(after(&journal, Some(1)), (2, vec![false]));
+        assert_eq!(after(&journal, Some(9)), (2, vec![]), "of another server");
+        let large: Box<[u8]> = vec![2; 2000].into();
+        (0..2 * MAX_JOURNAL).for_each(|_| journal.note(Fate::Claimed, large.clone(), now));
+        assert!(journal.lately.len() <= MAX_JOURNAL && journal.bytes <= MAX_JOURNAL_BYTES);
+        let (mut next, mut seen) = (0, 0);
+        while next < journal.next {
+            let (on, changes) = after(&journal, Some(next));
+            seen += changes.len();
+            next = on;
+        }
+        assert_eq!(seen, journal.lately.len(), "page by page");
+    }
+}

@@ -1,0 +1,139 @@
+//! What the server tells whoever runs it: who claims and leaves names, and who is refused. The server alone calls this.
+//!
+//! Invariant: nobody can fill what it writes to: of claims and releases, and of refusals, so many a minute are told. What
+//! is left out is counted.
+
+use super::names::Fate;
+use crate::record::{Kind, Record};
+use std::time::{Duration, Instant};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const MAX_REFUSALS: u32 = 60;
+/// Claims, releases and leases that are over.
+const MAX_NEWS: u32 = 600;
+
+/// Where lines go.
+pub type Out = Box<dyn Fn(&str) + Send>;
+
+pub struct Teller {
+    /// Without it the log is told, at `info`.
+    pub out: Option<Out>,
+    refusals: Counted,
+    news: Counted,
+}
+
+/// What of one kind comes within a minute.
+struct Counted {
+    what: &'static str,
+    most: u32,
+    /// The minute's begin, and how many have come since.
+    minute: Option<(Instant, u32)>,
+}
+
+impl Counted {
+    fn new(what: &'static str, most: u32) -> Counted {
+        Counted { what, most, minute: None }
+    }
+
+    /// Whether one more is told.
+    fn has_room(&mut self, now: Instant) -> bool {
+        let (_, count) = self.minute.get_or_insert((now, 0));
+        *count = count.saturating_add(1);
+        *count <= self.most
+    }
+
+    /// Once the minute is over, what to say of those that were left out.
+    fn over(&mut self, now: Instant) -> Option<String> {
+        let (_, count) = self.minute.take_if(|(since, _)| now >= *since + MINUTE)?;
+        let left_out = count.checked_sub(self.most).filter(|n| *n > 0)?;
+        Some(format!("{left_out} more {} within a minute are left out here", self.what))
+    }
+}
+
+impl Default for Teller {
+    fn default() -> Teller {
+        let (refusals, news) = (Counted::new("refusals", MAX_REFUSALS), Counted::new("claims and releases", MAX_NEWS));
+        Teller { out: None, refusals, news }
+    }
+}
+
+impl Teller {
+    fn tell(&self, text: &str) {
+        match &self.out {
+            Some(out) => out(text),
+            None => base::log!(Info, "{text}"),
+        }
+    }
+
+    /// Called often: says what was left out in a minute that is over.
+    pub fn go_on(&mut self, now: Instant) {
+        for text in [self.refusals.over(now), self.news.over(now)].into_iter().flatten() {
+            self.tell(&text);
+        }
+    }
+
+    pub fn news(&mut self, fate: Fate, record: &Record, now: Instant) {
+        self.go_on(now);
+        if !self.news.has_room(now) {
+            return;
+        }
+        let name = full_name(record);
+        self.tell(&match fate {
+            Fate::Claimed => format!("{name} is claimed by process {} on {}{}", record.pid, record.host, what(record)),
+            Fate::Released => format!("{name} is released by process {} on {}", record.pid, record.host),
+            Fate::Over => format!(
+                "the lease of {name} is over: process {} on {} has died, or does not reach this server",
+                record.pid, record.host
+            ),
+        });
+    }
+
+    pub fn refused(&mut self, text: &str, now: Instant) {
+        self.go_on(now);
+        if self.refusals.has_room(now) {
+            self.tell(text);
+        }
+    }
+}
+
+/// With its run; a coupling is told as such.
+pub fn full_name(record: &Record) -> String {
+    let run = if record.run.is_empty() { String::new() } else { format!(" of run '{}'", record.run) };
+    match &record.coupled {
+        Some(other) => format!("the coupling of '{}' with '{other}'{run}", record.name),
+        None => format!("'{}'{run}", record.name),
+    }
+}
+
+fn what(record: &Record) -> String {
+    match (record.kind(), record.size) {
+        (Kind::Job, 1) => format!(": 1 rank of {}", record.mpi),
+        (Kind::Job, n) => format!(": {n} ranks of {}", record.mpi),
+        (Kind::Port, _) => ", as a published port".into(),
+        (Kind::Coupling, _) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn what_is_told_is_bounded() {
+        let ((out, told), start) = (channel(), Instant::now());
+        let mut teller =
+            Teller { out: Some(Box::new(move |text| out.send(text.to_owned()).unwrap())), ..Teller::default() };
+        (0..1000).for_each(|_| teller.refused("no", start));
+        assert_eq!(told.try_iter().count(), MAX_REFUSALS as usize);
+        (0..1000).for_each(|_| teller.news(Fate::Claimed, &Record::new("air"), start));
+        assert_eq!(told.try_iter().count(), MAX_NEWS as usize);
+        teller.go_on(start);
+        teller.refused("no", start + MINUTE);
+        let left = |count, what| format!("{count} more {what} within a minute are left out here");
+        let now: Vec<_> = told.try_iter().collect();
+        assert_eq!(now, [left(940, "refusals"), left(400, "claims and releases"), "no".into()]);
+        teller.go_on(start + 3 * MINUTE);
+        assert_eq!(told.try_iter().count(), 0);
+    }
+}

@@ -1,0 +1,396 @@
+//! Who waits for data for long: said on stderr, with what the other side says of itself.
+//!
+//! Part of the core. A thread that sleeps in a call is entered here with what it waits for; the program need not help to
+//! answer another process that asks. Invariant: nothing here is done for a wait of less than [`PUBLISH_AFTER`].
+
+use crate::InterId;
+use crate::core::Core;
+use crate::pair::Pair;
+use engine::{Awaited, MAX_TOLD, OpId, PeerId, Source, Tag, user_tag};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// After this long a wait is entered.
+pub(crate) const PUBLISH_AFTER: Duration = Duration::from_millis(50);
+/// No two notices of one wait are further apart.
+const MOST_APART: Duration = Duration::from_secs(3600);
+/// Who is asked has so long to answer, and shorter where notices come sooner.
+const TO_ANSWER: Duration = Duration::from_secs(2);
+/// So many are told of: what one call waits for, whom for, and calls of one process.
+const MOST_THINGS: usize = 3;
+const MOST_PEERS: usize = 3;
+const MOST_CALLS: usize = 2;
+/// Answers to one process are at least so far apart.
+const ANSWER_APART: Duration = Duration::from_millis(20);
+
+/// What a call waits for.
+#[derive(Debug, Clone)]
+pub struct About {
+    pub call: &'static str,
+    /// Those of them that are not over.
+    pub ops: Vec<OpId>,
+    /// A message that is looked for.
+    pub probe: Option<(InterId, Source, Tag)>,
+}
+
+impl About {
+    pub fn op(call: &'static str, op: OpId) -> About {
+        About { call, ops: vec![op], probe: None }
+    }
+}
+
+/// The waits of this process.
+pub(crate) struct Waits {
+    entered: BTreeMap<u64, (About, Instant)>,
+    next: u64,
+    /// When a wait is told of first.
+    pub notice: Duration,
+}
+
+impl Waits {
+    pub fn new(notice: Duration) -> Waits {
+        Waits { entered: BTreeMap::new(), next: 0, notice }
+    }
+}
+
+/// What one wait has had done for it.
+pub(crate) struct Notices {
+    number: Option<u64>,
+    start: Instant,
+    /// When the others are asked, and when it is told of; then the same again, later and later.
+    ask: Instant,
+    tell: Instant,
+    apart: Duration,
+    asked: bool,
+}
+
+impl Notices {
+    pub fn new(start: Instant, notice: Duration) -> Notices {
+        let tell = start + notice;
+        Notices { number: None, start, ask: tell - to_answer(notice), tell, apart: notice, asked: false }
+    }
+
+    /// Time has passed: what is to be said now.
+    pub fn step(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        about: &dyn Fn(&mut Core) -> Option<About>,
+    ) -> Option<String> {
+        let Some(number) = self.number else {
+            self.number = about(core).map(|about| core.enter_wait(about, self.start));
+            return None;
+        };
+        if now >= self.ask && !self.asked {
+            self.asked = true;
+            core.ask_awaited(number);
+        }
+        if now < self.tell {
+            return None;
+        }
+        let text = core.describe_wait(number, now, self.ask);
+        self.apart = (2 * self.apart).min(MOST_APART);
+        self.tell = now + self.apart;
+        self.ask = self.tell - to_answer(self.apart);
+        self.asked = false;
+        text
+    }
+
+    pub fn end(&mut self, core: &mut Core) {
+        if let Some(number) = self.number.take() {
+            core.waits.entered.remove(&number);
+        }
+    }
+}
+
+fn to_answer(notice: Duration) -> Duration {
+    TO_ANSWER.min(notice / 2)
+}
+
+impl Core {
+    fn enter_wait(&mut self, about: About, since: Instant) -> u64 {
+        self.waits.next += 1;
+        self.waits.entered.insert(self.waits.next, (about, since));
+        self.waits.next
+    }
+
+    /// Whom a wait is for.
+    fn awaited_by(&self, about: &About) -> BTreeSet<PeerId> {
+        let mut peers = BTreeSet::new();
+        for op in &about.ops {
+            match self.engine.awaited(*op) {
+                Some(Awaited::Message(ctx, source, _)) => peers.extend(self.engine.sources(ctx, source)),
+                Some(
+                    Awaited::Room(peer, _) | Awaited::Matched(peer, _) | Awaited::Taken(peer) | Awaited::Data(peer, ..),
+                ) => {
+                    peers.insert(peer);
+                }
+                Some(Awaited::Partitions) | None => {}
+            }
+        }
+        if let Some((inter, source, _)) = about.probe {
+            peers.extend(self.sources(inter, source).into_iter().map(|i| PeerId(i as u32)));
+        }
+        peers
+    }
+
+    fn ask_awaited(&mut self, number: u64) {
+        let Some((about, _)) = self.waits.entered.get(&number) else { return };
+        let peers: Vec<_> = self.awaited_by(about).into_iter().take(MOST_PEERS).collect();
+        for peer in peers {
+            // Where there is no connection, that is what is told.
+            if self.pairs[peer.0 as usize].lane.is_some() {
+                self.engine.ask(peer);
+            }
+        }
+        self.settle();
+    }
+
+    /// A peer has asked.
+    pub(crate) fn tell_waits(&mut self, peer: PeerId) {
+        let now = Instant::now();
+        let pair = &mut self.pairs[peer.0 as usize];
+        if pair.answered_at.is_some_and(|at| now - at < ANSWER_APART) {
+            return;
+        }
+        // Nobody is told who is not known yet, nor one who takes no answers: those would be kept for it.
+        let (sent, acknowledged) = pair.path.sent_and_acknowledged();
+        if pair.claimed.is_some() || acknowledged < pair.answer_needs {
+            return;
+        }
+        pair.answered_at = Some(now);
+        pair.answer_needs = sent + 1;
+        let calls: Vec<_> = self.waits.entered.values().collect();
+        let mut said: Vec<_> =
+            calls.iter().take(MOST_CALLS).map(|(about, since)| self.say_wait(about, *since, now)).collect();
+        if calls.len() > MOST_CALLS {
+            said.push(format!("{} other calls wait too", calls.len() - MOST_CALLS));
+        }
+        let text = if said.is_empty() {
+            "is in no call that waits for another job".into()
+        } else {
+            format!("waits itself: {}", said.join("; "))
+        };
+        self.engine.tell(peer, beginning(&text).as_bytes());
+    }
+
+    /// A peer has answered.
+    pub(crate) fn told(&mut self, peer: PeerId, bytes: &[u8]) {
+        // It goes to a terminal.
+        let text: String =
+            String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        self.pairs[peer.0 as usize].told = Some((text, Instant::now()));
+    }
+
+    /// `MPI_Recv has waited 60 s for ...`
+    fn say_wait(&self, about: &About, since: Instant, now: Instant) -> String {
+        let mut things: Vec<_> =
+            about.ops.iter().filter_map(|op| self.say_awaited(self.engine.awaited(*op)?)).collect();
+        if let Some((inter, source, tag)) = about.probe {
+            let from = self.say_sources(&self.sources(inter, source));
+            things.push(format!("for a message from {from} with {}", say_tag(tag)));
+        }
+        let more = things.len().saturating_sub(MOST_THINGS);
+        things.truncate(MOST_THINGS);
+        if more > 0 {
+            things.push(format!("and for {more} more"));
+        }
+        let what = if things.is_empty() { "for its own MPI".into() } else { things.join(", ") };
+        format!("{} has waited {} s {what}", about.call, (now - since).as_secs())
+    }
+
+    fn say_awaited(&self, awaited: Awaited) -> Option<String> {
+        let who = |peer: PeerId| self.pairs[peer.0 as usize].remote;
+        Some(match awaited {
+            Awaited::Room(peer, tag) => {
+                format!(
+                    "to send to {} with tag {}, which takes no more before it has received",
+                    who(peer),
+                    user_tag(tag)
+                )
+            }
+            Awaited::Matched(peer, tag) => {
+                format!("for {} to receive what was sent with tag {}", who(peer), user_tag(tag))
+            }
+            Awaited::Taken(peer) => format!("for {} to take the data of a message", who(peer)),
+            Awaited::Message(ctx, source, tag) => {
+                let peers = self.engine.sources(ctx, source).iter().map(|peer| peer.0 as usize).collect::<Vec<_>>();
+                format!("for a message from {} with {}", self.say_sources(&peers), say_tag(tag))
+            }
+            Awaited::Data(peer, got, all) => format!("for the data of {}, {got} of {all} bytes are here", who(peer)),
+            Awaited::Partitions => "for this program to mark all partitions".into(),
+        })
+    }
+
+    fn say_sources(&self, pairs: &[usize]) -> String {
+        match pairs {
+            [] => "nobody".into(),
+            [one] => self.pairs[*one].remote.to_string(),
+            [one, more @ ..] => format!("any source ({} or {} others)", self.pairs[*one].remote, more.len()),
+        }
+    }
+
+    /// What is told of a wait; `None`: it is over. Who was asked at `asked` has answered since, or not.
+    fn describe_wait(&self, number: u64, now: Instant, asked: Instant) -> Option<String> {
+        let (about, since) = self.waits.entered.get(&number)?;
+        let mut out = self.say_wait(about, *since, now);
+        let peers = self.awaited_by(about);
+        for peer in peers.iter().take(MOST_PEERS) {
+            let pair = &self.pairs[peer.0 as usize];
+            out += &format!("; {} {}", pair.remote, self.say_state(peer.0 as usize, pair, now, asked));
+        }
+        if peers.len() > MOST_PEERS {
+            out += &format!("; {} more are waited for", peers.len() - MOST_PEERS);
+        }
+        Some(out)
+    }
+
+    fn say_state(&self, i: usize, pair: &Pair, now: Instant, asked: Instant) -> String {
+        match (&pair.told, self.describe_trouble(i)) {
+            (_, Some(why)) if why.is_empty() => "is not connected".into(),
+            (_, Some(why)) => format!("is not connected: {why}"),
+            (Some((text, at)), None) if *at >= asked => format!("is alive, and {text}"),
+            _ => format!(
+                "is connected, but has not answered for {} s: it may be stopped, or its host not reachable",
+                (now - asked).as_secs_f64().ceil()
+            ),
+        }
+    }
+}
+
+/// As much of it as an answer holds.
+fn beginning(text: &str) -> &str {
+    let end = (0..=MAX_TOLD.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or(0)]
+}
+
+fn say_tag(tag: Tag) -> String {
+    match tag {
+        Tag::Any => "any tag".into(),
+        Tag::Is(tag) => format!("tag {}", user_tag(tag)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, ContextId, Group, Layout, Node, ProcId, RemoteGroup};
+    use engine::Mode;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    struct Job {
+        node: Node,
+        group: Group,
+        room: [u8; 8],
+    }
+
+    fn job(incarnation: u64, name: &str) -> Job {
+        let node = Node::start(Config::default()).unwrap();
+        let group = Group { incarnation, cookie: [7; 16], rank: 0, size: 1 };
+        node.add_group(group);
+        base::ident::name_job(incarnation, name);
+        Job { node, group, room: [0; 8] }
+    }
+
+    impl Job {
+        fn open(&self, other: &Job) -> InterId {
+            let Group { incarnation, cookie, .. } = other.group;
+            let remote = RemoteGroup { incarnation, cookie, contacts: vec![other.node.contact()] };
+            self.node.open(ProcId { incarnation: self.group.incarnation, rank: 0 }, &remote, ContextId::root(1))
+        }
+
+        fn room(&mut self) -> Layout {
+            // SAFETY: the job outlives its operations.
+            unsafe { Layout::contiguous(self.room.as_mut_ptr(), self.room.len()) }
+        }
+
+        fn until(&self, what: &str, mut done: impl FnMut(&mut Core) -> bool) {
+            let end = Some(Instant::now() + LIMIT);
+            assert!(self.node.wait_until(&mut || false, |core| done(core).then_some(()), end).is_some(), "{what}");
+        }
+    }
+
+    fn step(job: &Job, notices: &mut Notices, about: &About, now: Instant) -> Option<String> {
+        job.node.with(|core| notices.step(core, now, &|_| Some(about.clone())))
+    }
+
+    #[test]
+    fn two_that_wait_for_each_other_are_told_of_both() {
+        let (mut air, mut ocean) = (job(0xa1_0001, "air"), job(0x0c_0001, "ocean"));
+        let (to_ocean, to_air) = (air.open(&ocean), ocean.open(&air));
+        let room = air.room();
+        let receive = air.node.irecv(to_ocean, Source::Any, Tag::Is(5), room);
+        let room = ocean.room();
+        let send = ocean.node.isend(to_air, 0, 6, room, Mode::Synchronous);
+        let lane = |core: &mut Core| core.pairs[0].lane.is_some();
+        air.until("they are connected", lane);
+        ocean.until("they are connected", lane);
+        // As if both had begun a minute ago.
+        let start = Instant::now().checked_sub(MINUTE).expect("the host is up for longer");
+        let now = || Instant::now();
+        let (mut of_air, mut of_ocean) = (Notices::new(start, MINUTE), Notices::new(start, MINUTE));
+        let (waits, sends) = (About::op("MPI_Recv", receive), About::op("MPI_Ssend", send));
+        assert_eq!(step(&ocean, &mut of_ocean, &sends, now()), None);
+        assert_eq!(step(&air, &mut of_air, &waits, now()), None);
+        // Asked, and answered though the other's program does nothing.
+        assert_eq!(step(&air, &mut of_air, &waits, start + MINUTE - TO_ANSWER), None);
+        air.until("an answer", |core| core.pairs[0].told.is_some());
+        let said = step(&air, &mut of_air, &waits, now()).expect("a minute has passed");
+        let right = "MPI_Recv has waited 60 s for a message from rank 0 of 'ocean' with tag 5; rank 0 of 'ocean' is alive, \
+                     and waits itself: MPI_Ssend has waited 60 s for rank 0 of 'air' to receive what was sent with tag 6";
+        assert_eq!(said, right);
+        // The next one comes after two minutes more, and asks again.
+        assert_eq!(step(&air, &mut of_air, &waits, now() + MINUTE), None);
+        let later = now() + 2 * MINUTE;
+        let said = step(&air, &mut of_air, &waits, later).expect("two minutes more");
+        assert!(said.starts_with("MPI_Recv has waited 180 s") && said.contains("has not answered for"), "{said}");
+        // One that computes.
+        ocean.node.with(|core| of_ocean.end(core));
+        air.node.with(|core| of_air.end(core));
+        of_air = Notices::new(start, MINUTE);
+        air.node.with(|core| core.pairs[0].told = None);
+        ocean.node.with(|core| core.pairs[0].answered_at = None);
+        step(&air, &mut of_air, &waits, now());
+        step(&air, &mut of_air, &waits, start + MINUTE - TO_ANSWER);
+        air.until("an answer", |core| core.pairs[0].told.is_some());
+        let said = step(&air, &mut of_air, &waits, now()).expect("a minute has passed");
+        assert!(said.ends_with("rank 0 of 'ocean' is alive, and is in no call that waits for another job"), "{said}");
+        air.node.with(|core| of_air.end(core));
+        assert!(air.node.with(|core| core.waits.entered.is_empty()));
+        assert!(air.node.cancel(receive));
+        ocean.node.close(to_air);
+    }
+
+    #[test]
+    fn whoever_is_not_there_is_told_as_that_and_text_of_others_is_plain() {
+        let (mut air, ocean) = (job(0xa1_0002, "air"), job(0x0c_0002, "ocean"));
+        let to_ocean = air.open(&ocean);
+        ocean.node.kill();
+        let room = air.room();
+        let receive = air.node.irecv(to_ocean, Source::Rank(0), Tag::Any, room);
+        let start = Instant::now().checked_sub(MINUTE).expect("the host is up for longer");
+        let (mut notices, waits) = (Notices::new(start, MINUTE), About::op("MPI_Wait", receive));
+        step(&air, &mut notices, &waits, start);
+        let said = step(&air, &mut notices, &waits, start + MINUTE).expect("a minute has passed");
+        let begin = "MPI_Wait has waited 60 s for a message from rank 0 of 'ocean' with any tag; rank 0 of 'ocean' is not connected";
+        assert!(said.starts_with(begin), "{said}");
+        air.node.with(|core| core.told(PeerId(0), b"a\x1b[2Jb\n\xff"));
+        let told = air.node.with(|core| core.pairs[0].told.clone()).unwrap().0;
+        assert_eq!(told, "a?[2Jb?\u{fffd}");
+        assert_eq!(beginning(&"ä".repeat(MAX_TOLD)).len(), MAX_TOLD);
+        // However often it asks, no more than two answers wait for one who takes none.
+        let kept = air.node.with(|core| {
+            let before = core.pairs[0].path.unacknowledged();
+            for _ in 0..10 {
+                core.pairs[0].answered_at = None;
+                core.tell_waits(PeerId(0));
+                core.settle();
+            }
+            core.pairs[0].path.unacknowledged() - before
+        });
+        assert!((1..=2).contains(&kept), "{kept} answers are kept");
+        air.node.cancel(receive);
+    }
+}

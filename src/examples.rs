@@ -1,0 +1,36 @@
+//! What `--help` and the manual pages show below each subcommand: the command lines that are typed most.
+
+pub const ALL: &str = "\
+Examples:
+  mpi-connect run -- mpirun.openmpi -n 4 ./air &
+  mpi-connect run -- mpirun.mpich -n 2 ./ocean
+  mpi-connect names
+  mpi-connect doctor ./air";
+
+pub const RUN: &str = "\
+Examples:
+  mpi-connect run -- mpirun -n 4 ./air
+  mpi-connect run --naming file:/scratch/me/names -- srun -n 64 ./ocean
+  mpi-connect run --naming tcp://login1:7431 --log info -- mpiexec -n 8 ./ocean
+  mpi-connect run -- mpirun -n 4 python air.py
+  mpi-connect run --print -- mpirun -n 4 ./air";
+
+pub const NAMES: &str = "\
+Examples:
+  mpi-connect names
+  mpi-connect names 'ocean*' --where grid=t63
+  mpi-connect names --watch
+  mpi-connect names --naming tcp://login1:7431 --json";
+
+pub const SERVE: &str = "\
+Examples:
+  mpi-connect serve
+  mpi-connect serve --listen 10.1.0.7:7431
+  MPI_CONNECT_NAMING=tcp://10.1.0.7:7431 mpi-connect run -- mpirun -n 4 ./air";
+
+pub const DOCTOR: &str = "\
+Examples:
+  mpi-connect doctor
+  mpi-connect doctor ./air
+  mpi-connect doctor -v --prefix /opt/mpich
+  mpi-connect doctor --json | jq .verdict";

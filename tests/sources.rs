@@ -1,0 +1,402 @@
+//! What pages promise of the sources: why nothing panics (scripts/panics.txt), which limits there are (docs/limits.md),
+//! which messages come (docs/troubleshooting.md). One that says something else than the sources fails here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOMS: [&str; 7] = ["base", "engine", "transports", "node", "naming-server", "shim", "src"];
+
+/// The sources that are no tests, without what is: file and text.
+fn sources() -> BTreeMap<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for room in ROOMS {
+        let folder = if room == "src" { root.join(room) } else { root.join(room).join("src") };
+        walk(&folder, &mut files);
+    }
+    let read = |file: &PathBuf| fs::read_to_string(file).expect("a source");
+    let texts: BTreeMap<PathBuf, String> = files.iter().map(|file| (file.clone(), read(file))).collect();
+    let tests: Vec<PathBuf> = texts.iter().flat_map(|(file, text)| modules_of_tests(file, text)).collect();
+    let is_test = |file: &Path| tests.iter().any(|test| file == test || file.starts_with(test.with_extension("")));
+    let kept = texts.iter().filter(|(file, _)| !is_test(file));
+    let name = |file: &Path| file.strip_prefix(root).expect("below the root").to_string_lossy().into_owned();
+    kept.map(|(file, text)| (name(file), without_tests(&without_comments(text)))).collect()
+}
+
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("a source").path();
+        if path.is_dir() {
+            walk(&path, files);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// The files of modules that are declared for tests alone; what lies in folders of the same name is theirs.
+fn modules_of_tests(file: &Path, text: &str) -> Vec<PathBuf> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let declared = lines.windows(2).filter(|w| w[0].starts_with("#[cfg(") && w[0].contains("test"));
+    let names = declared.flat_map(|w| {
+        let path = w[1].strip_prefix("#[path = \"").and_then(|p| p.strip_suffix("\"]"));
+        let name = |line: &str| {
+            Some(line.strip_prefix("pub(crate) ").unwrap_or(line).strip_prefix("mod ")?.strip_suffix(';')?.to_owned())
+        };
+        match path {
+            Some(path) => Some(path.to_owned()),
+            None => name(w[1]).map(|name| name + ".rs"),
+        }
+    });
+    let folder = file.parent().expect("a folder");
+    let stem = file.file_stem().expect("a name").to_string_lossy();
+    let beside = if matches!(&*stem, "mod" | "lib" | "main") { folder.to_owned() } else { folder.join(&*stem) };
+    names.flat_map(|name| [folder.join(&name), beside.join(&name)]).collect()
+}
+
+/// Comments become blanks.
+fn without_comments(text: &str) -> String {
+    let lines = text.lines().map(|line| match comment(line) {
+        Some(at) => &line[..at],
+        None => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Where a comment begins, outside of strings.
+fn comment(line: &str) -> Option<usize> {
+    let (mut in_string, mut escaped) = (false, false);
+    let bytes = line.as_bytes();
+    for (at, b) in bytes.iter().enumerate() {
+        match b {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' if at == 0 || bytes[at - 1] != b'\'' => in_string = !in_string,
+            b'/' if !in_string && bytes.get(at + 1) == Some(&b'/') => return Some(at),
+            _ => (),
+        }
+    }
+    None
+}
+
+/// Blocks for tests alone go: an attribute, a line that opens, and all up to the line that closes at the same depth.
+fn without_tests(text: &str) -> String {
+    let mut kept = String::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let depth = line.len() - line.trim_start().len();
+        let is_test = line.trim() == "#[cfg(test)]" || line.trim().starts_with("#[cfg(all(test");
+        if !is_test {
+            kept += line;
+            kept.push('\n');
+            continue;
+        }
+        let opens = lines.next().unwrap_or_default();
+        if opens.trim_end().ends_with('{') {
+            let end = format!("{}}}", " ".repeat(depth));
+            lines.by_ref().find(|line| *line == end);
+        }
+    }
+    kept
+}
+
+/// What may end the program, with all it says: `expect("known")`.
+fn panics(text: &str) -> Vec<String> {
+    let words = [".unwrap()", ".unwrap_err()", ".expect(", ".expect_err(", "panic!(", "unreachable!(", "todo!("];
+    let asserts = ["assert!(", "assert_eq!(", "assert_ne!(", "unimplemented!("];
+    let mut found = Vec::new();
+    for word in words.iter().chain(&asserts) {
+        for (at, _) in text.match_indices(word) {
+            let is_part = text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            if is_part && !word.starts_with('.') {
+                // debug_assert!, const_panic!
+                continue;
+            }
+            let open = at + word.find('(').expect("a parenthesis");
+            let said = text[at..close(text, open)].split_whitespace().collect::<Vec<_>>().join(" ");
+            found.push(said.trim_start_matches('.').to_owned());
+        }
+    }
+    found
+}
+
+/// Behind the parenthesis that closes this one.
+fn close(text: &str, open: usize) -> usize {
+    let (mut depth, mut in_string, mut escaped) = (0, false, false);
+    for (at, b) in text.bytes().enumerate().skip(open) {
+        match b {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'(' if !in_string => depth += 1,
+            b')' if !in_string => {
+                depth -= 1;
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => (),
+        }
+    }
+    text.len()
+}
+
+#[test]
+fn every_panic_has_a_reason() {
+    let found: Vec<(String, String)> =
+        sources().iter().flat_map(|(file, text)| panics(text).into_iter().map(|p| (file.clone(), p))).collect();
+    let table = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/panics.txt")).expect("the table");
+    let mut listed = Vec::new();
+    for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let parts: Vec<&str> = line.split(" | ").map(str::trim).collect();
+        let [file, said, why] = parts[..] else { panic!("not of three parts: {line}") };
+        assert!(why.split(' ').count() >= 4, "a reason is a sentence: {line}");
+        listed.push((file.to_owned(), said.to_owned()));
+    }
+    let mut wrong = Vec::new();
+    let mut left = listed;
+    for one in found {
+        match left.iter().position(|l| *l == one) {
+            Some(at) => drop(left.swap_remove(at)),
+            None => wrong.push(format!("no reason in scripts/panics.txt: {} | {} |", one.0, one.1)),
+        }
+    }
+    wrong.extend(left.iter().map(|l| format!("in scripts/panics.txt, but not in the sources: {} | {}", l.0, l.1)));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The constants that are limits: (file, name) and what they are set to.
+fn limits() -> BTreeMap<(String, String), String> {
+    let mut found = BTreeMap::new();
+    for (file, text) in sources() {
+        for line in text.lines().map(str::trim) {
+            let line = line.strip_prefix("pub(crate) ").or(line.strip_prefix("pub ")).unwrap_or(line);
+            let parts = line.strip_prefix("const ").and_then(|l| l.strip_suffix(';')).and_then(|l| l.split_once(" = "));
+            let Some((name, value)) = parts.and_then(|(name, value)| Some((name.split_once(':')?.0, value))) else {
+                continue;
+            };
+            found.insert((file.clone(), name.to_owned()), value.to_owned());
+        }
+    }
+    found
+}
+
+/// `a << b`, `a * b`, `a + b`, numbers, and names of constants of the same file.
+fn value(all: &BTreeMap<(String, String), String>, file: &str, text: &str) -> Option<u64> {
+    let text = text.trim();
+    type Operation = fn(u64, u64) -> u64;
+    let operations: [(&str, Operation); 3] = [(" << ", |a, b| a << b), (" + ", |a, b| a + b), (" * ", |a, b| a * b)];
+    for (sign, operation) in operations {
+        if let Some((a, b)) = text.rsplit_once(sign) {
+            return Some(operation(value(all, file, a)?, value(all, file, b)?));
+        }
+    }
+    if let Some(seconds) = text.strip_prefix("Duration::from_secs(") {
+        return seconds.strip_suffix(')')?.parse().ok();
+    }
+    match all.get(&(file.to_owned(), text.to_owned())) {
+        Some(named) => value(all, file, named),
+        None => text.replace('_', "").parse().ok().or_else(|| {
+            // Of another file, where only one has that name.
+            let mut same = all.iter().filter(|((_, name), _)| name == text);
+            let ((file, _), named) = same.next().filter(|_| same.next().is_none())?;
+            value(all, file, named)
+        }),
+    }
+}
+
+/// `1,024`, `64 KiB`, `10 s`.
+fn documented(text: &str) -> Option<u64> {
+    let (number, unit) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    let number: u64 = number.replace(',', "").parse().ok()?;
+    Some(match unit {
+        "" | "s" => number,
+        "KiB" => number << 10,
+        "MiB" => number << 20,
+        _ => return None,
+    })
+}
+
+#[test]
+fn the_table_of_limits_is_true() {
+    let all = limits();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/limits.md")).expect("the page");
+    let mut listed = Vec::new();
+    let mut wrong = Vec::new();
+    for line in page.lines().filter(|line| line.starts_with("| `")) {
+        let parts: Vec<&str> = line.split('|').map(|part| part.trim().trim_matches('`')).collect();
+        let [_, name, file, said, why, _] = parts[..] else { panic!("not of four columns: {line}") };
+        assert!(why.split(' ').count() >= 4, "a reason is a sentence: {line}");
+        let key = (file.to_owned(), name.to_owned());
+        let is = all.get(&key).and_then(|text| value(&all, file, text));
+        if is.is_none() || is != documented(said) {
+            wrong.push(format!("{file}: {name} is {is:?}, not {said}"));
+        }
+        listed.push(key);
+    }
+    let is_limit = |name: &str| ["MAX_", "MOST_"].iter().any(|p| name.starts_with(p));
+    let unlisted = all.keys().filter(|key| is_limit(&key.1) && !listed.contains(key));
+    wrong.extend(unlisted.map(|(file, name)| format!("not in docs/limits.md: {file}: {name}")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The strings of a source, as they are in memory.
+fn strings(text: &str) -> Vec<String> {
+    let (mut all, mut at) = (Vec::new(), 0);
+    let bytes = text.as_bytes();
+    while at < bytes.len() {
+        // A character is none: '"', '\"'.
+        if bytes[at] == b'\'' && (bytes[at..].starts_with(b"'\"'") || bytes[at..].starts_with(b"'\\\"'")) {
+            at += 3;
+        } else if bytes[at] == b'"' {
+            let mut one = Vec::new();
+            at += 1;
+            while at < bytes.len() && bytes[at] != b'"' {
+                if bytes[at] == b'\\' {
+                    at += 1;
+                    match bytes.get(at) {
+                        // A line that goes on.
+                        Some(b'\n') => {
+                            while bytes.get(at + 1).is_some_and(u8::is_ascii_whitespace) {
+                                at += 1
+                            }
+                        }
+                        Some(b) => one.push(*b),
+                        None => (),
+                    }
+                } else {
+                    one.push(bytes[at]);
+                }
+                at += 1;
+            }
+            all.push(String::from_utf8(one).expect("cut between characters"));
+        }
+        at += 1;
+    }
+    all
+}
+
+/// What a format string says between its placeholders.
+fn pieces(format: &str) -> Vec<String> {
+    let mut rest = format;
+    let mut all = Vec::new();
+    while let Some((before, after)) = rest.split_once('{') {
+        all.push(before.to_owned());
+        rest = after.split_once('}').map_or("", |(_, rest)| rest);
+    }
+    all.push(rest.to_owned());
+    all
+}
+
+/// All that the code can say.
+struct Speech {
+    templates: std::rc::Rc<[Vec<String>]>,
+    known: std::collections::HashMap<String, bool>,
+}
+
+impl Speech {
+    fn new(texts: impl IntoIterator<Item = String>) -> Speech {
+        let all = texts.into_iter().flat_map(|text| strings(&text)).map(|format| pieces(&format));
+        // What is mostly placeholders would match anything.
+        let words = |template: &Vec<String>| template.concat().chars().filter(|c| c.is_alphabetic()).count() >= 6;
+        Speech { templates: all.filter(words).collect(), known: Default::default() }
+    }
+
+    /// Whether the whole text is of one template, what stands for a placeholder being so too, or a value.
+    fn says(&mut self, text: &str) -> bool {
+        if let Some(known) = self.known.get(text) {
+            return *known;
+        }
+        // While it is being looked at, it is no part of itself.
+        self.known.insert(text.to_owned(), false);
+        let found = self.templates.clone().iter().any(|template| {
+            template.iter().all(|piece| text.contains(piece.as_str()))
+                && text.strip_prefix(template[0].as_str()).is_some_and(|rest| self.fills(rest, &template[1..]))
+        });
+        // What was tried, and where.
+        let tried = |t: &Vec<String>| {
+            t.len() == 1 && text.strip_prefix(&t[0]).is_some_and(|at| at.starts_with(" /") && self.is_value(at.trim()))
+        };
+        let found = found || self.templates.iter().any(tried) || self.in_parts(text);
+        self.known.insert(text.to_owned(), found);
+        found
+    }
+
+    /// Several, one after the other: a call and its fault, a fault and its mend.
+    fn in_parts(&mut self, text: &str) -> bool {
+        [": ", "; ", ", ", " ("].iter().any(|sign| {
+            text.match_indices(sign).any(|(at, _)| {
+                // Some begin with the sign.
+                let (one, other, with_sign) = (&text[..at], &text[at + sign.len()..], &text[at..]);
+                (self.is_part(one) && self.says(with_sign))
+                    || (self.is_value(one) && self.says(other))
+                    || (self.says(one) && self.is_part(other))
+            })
+        })
+    }
+
+    /// The text behind a placeholder's beginning: a part for it, the next piece, and so on to the end.
+    fn fills(&mut self, text: &str, pieces: &[String]) -> bool {
+        let Some((piece, rest)) = pieces.split_first() else { return text.is_empty() };
+        if rest.is_empty() {
+            return text.strip_suffix(piece.as_str()).is_some_and(|part| self.is_part(part));
+        }
+        let places: Vec<usize> = if piece.is_empty() {
+            text.char_indices().map(|(at, _)| at).collect()
+        } else {
+            text.match_indices(piece.as_str()).map(|(at, _)| at).collect()
+        };
+        places.iter().any(|at| self.fills(&text[at + piece.len()..], rest) && self.is_part(&text[..*at]))
+    }
+
+    fn is_part(&mut self, text: &str) -> bool {
+        text.split(", ").all(|one| self.is_value(one)) || self.says(text)
+    }
+
+    /// A name, a number, a place, an error of the system's: nothing that the sources word.
+    fn is_value(&self, text: &str) -> bool {
+        let of_system = text
+            .strip_suffix(')')
+            .and_then(|text| text.rsplit_once(" (os error "))
+            .is_some_and(|(e, number)| e.split(' ').count() < 5 && number.bytes().all(|b| b.is_ascii_digit()));
+        of_system || text.contains(" x ") || text.split(' ').count() <= 2
+    }
+}
+
+/// A page's messages: each an indented block.
+fn quoted(page: &str) -> Vec<String> {
+    let mut all: Vec<String> = vec![String::new()];
+    for line in page.lines() {
+        match line.strip_prefix("    ") {
+            Some(said) => {
+                let one = all.last_mut().expect("there is one");
+                if !one.is_empty() {
+                    one.push(' ');
+                }
+                one.push_str(said);
+            }
+            None => all.push(String::new()),
+        }
+    }
+    all.retain(|one| !one.is_empty());
+    all
+}
+
+/// A message in the page about what goes wrong is one that the code can say.
+#[test]
+fn every_quoted_message_can_be_said() {
+    let mut speech = Speech::new(sources().into_values());
+    for never in ["the name 'air' is held by a dead job, and nothing can be done about it", "a b c d e f"] {
+        assert!(!speech.says(never), "{never}");
+    }
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/troubleshooting.md")).expect("the page");
+    let all = quoted(&page);
+    assert!(all.len() >= 25, "{all:#?}");
+    let wrong: Vec<_> = all.iter().filter(|text| !speech.says(text)).collect();
+    assert!(wrong.is_empty(), "the code says nothing like: {wrong:#?}");
+    // Words that differ are found.
+    let changed: Vec<_> = all.iter().map(|text| text.replace(" not ", " scarcely ").replace(" is ", " was ")).collect();
+    let passed: Vec<_> = all.iter().zip(&changed).filter(|(one, other)| one != other && speech.says(other)).collect();
+    assert!(passed.is_empty(), "changed, and yet said: {passed:#?}");
+}
