@@ -19,6 +19,10 @@ use std::time::{Duration, Instant};
 /// How often the naming service is asked: soon at first, since the other job may be about to register, then less often.
 const LOOK_SOON: Duration = Duration::from_millis(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// A job that gives up at once, because of what it sees of the other one, keeps its name for so long after: the other one,
+/// which looks every [`LOOK_AGAIN`], sees the same then, and does not wait for a name that has gone.
+const TO_BE_SEEN: Duration = Duration::from_secs(2);
+
 /// The negotiations of one registration, by remote incarnation.
 pub type Talks = std::collections::HashMap<u64, Talk>;
 
@@ -76,6 +80,7 @@ pub fn meet(
             match obstacle.and_then(|obstacle| hopeless(obstacle, wanted, &record)) {
                 Some(why) => {
                     node.with(|core| core.give_up(path));
+                    pause(node, deadline.min(Instant::now() + TO_BE_SEEN));
                     Err(Failure::new(Class::Other, why))
                 }
                 None => Ok(()),
