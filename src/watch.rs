@@ -1,13 +1,13 @@
 //! `mpi-connect names --watch`: one line for each name that comes or goes, until interrupted.
 //!
-//! The store tells what it notices, so that a name which comes and goes between two looks is told of too; and its list is
-//! looked at each second, for what it cannot notice: deaths, folders that other hosts write to, couplings.
+//! The store tells what it notices, so that a name or a coupling which comes and goes between two looks is told of too; and
+//! its list is looked at each second, for what it cannot notice: deaths, folders that other hosts write to.
 
 use crate::names::{kind_word, object, pairs, printable};
 use crate::rows::{Row, rows};
 use crate::select::Selection;
 use crate::time::utc;
-use naming::{Key, Kind, Naming, Record, State, Watch};
+use naming::{Change, Key, Kind, Naming, Record, State, Watch};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -31,19 +31,21 @@ pub fn watch(
         before.values().try_for_each(|r| tell(out, "there", r, naming::now(), json))?;
     }
     let mut failing = false;
+    let mut halves = Halves::default();
     loop {
         out.flush()?;
-        for change in changes.next(AGAIN).into_iter().filter(|c| c.record.kind() != Kind::Coupling) {
-            let row = Row { record: change.record, state: State::Live, other: None };
+        for change in changes.next(AGAIN) {
+            let Change { came, at, .. } = change;
+            let Some(row) = halves.row(change) else { continue };
             let key = key(&row);
-            if wanted.of(vec![row.clone()]).is_empty() || before.contains_key(&key) == change.came {
+            if wanted.of(vec![row.clone()]).is_empty() || before.contains_key(&key) == came {
                 continue;
             }
-            if change.came {
-                tell(out, "came", &row, change.at, json)?;
+            if came {
+                tell(out, "came", &row, at, json)?;
                 before.insert(key, row);
             } else {
-                tell(out, "went", &row, change.at, json)?;
+                tell(out, "went", &row, at, json)?;
                 before.remove(&key);
             }
         }
@@ -70,6 +72,31 @@ pub fn watch(
             }
         }
         before = now;
+    }
+}
+
+/// Halves of couplings that have come and not gone, by their run and number.
+#[derive(Default)]
+struct Halves(BTreeMap<(String, u64), Vec<Record>>);
+
+impl Halves {
+    /// What has come or gone, if it is whole: a coupling comes with its second half, and goes with its first.
+    fn row(&mut self, change: Change) -> Option<Row> {
+        let Change { came, record, .. } = change;
+        if record.kind() != Kind::Coupling {
+            return Some(Row { record, state: State::Live, other: None });
+        }
+        let of = (record.run.clone(), record.key().id);
+        let halves = self.0.entry(of.clone()).or_default();
+        let others: Vec<_> = halves.iter().filter(|half| half.key() != record.key()).cloned().collect();
+        let mut whole = [others.as_slice(), &[record]].concat();
+        whole.sort_by_key(Record::key);
+        *halves = if came { whole.clone() } else { others };
+        if halves.is_empty() {
+            self.0.remove(&of);
+        }
+        let [record, other] = <[Record; 2]>::try_from(whole).ok()?;
+        Some(Row { record, state: State::Live, other: Some(other) })
     }
 }
 

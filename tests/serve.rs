@@ -112,6 +112,33 @@ fn watching_misses_nobody() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+/// So are couplings, which two jobs tell of.
+#[test]
+fn watching_misses_no_coupling() {
+    let dir = env::temp_dir().join(format!("watch-{:016x}", u64::from_le_bytes(base::ident::random())));
+    let (_server, tcp) = serve(&[]);
+    for url in [format!("file:{}", dir.display()), tcp] {
+        let _there = claim(&url, &record("there", &[]));
+        let watch = Running::start(&["names", "--naming", &url, "--watch"]);
+        assert!(watch.line().starts_with("NAME ") && watch.line().starts_with("there"), "{url}");
+        let store = naming::open(&url).unwrap();
+        for id in 1..=10 {
+            let half = |name: &str, other: &str| {
+                let half = Record { coupled: Some(other.into()), incarnation: id, ..record(name, &[]) };
+                store.note(&half).unwrap()
+            };
+            drop((half("ocean", "air"), half("air", "ocean")));
+        }
+        for id in 1..=10 {
+            for sign in ['+', '-'] {
+                let line = watch.line();
+                assert!(line.contains(&format!("Z {sign} air - ocean  coupling  ")), "{url}, {id}: {line}, not {sign}");
+            }
+        }
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 /// Nobody reads what it tells: it serves on, and ends when it is told to.
 #[test]
 fn who_does_not_read_stops_nobody() {

@@ -11,32 +11,16 @@ use std::ffi::OsStr;
 use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::Command;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whoever measures time, or takes most of the memory, is alone; the others are beside each other, as many as there are
-/// threads of tests. No test holds two scenes.
-static STAGE: RwLock<()> = RwLock::new(());
-
-/// A place on the stage.
-enum Turn {
-    Beside { _held: RwLockReadGuard<'static, ()> },
-    Alone { _held: RwLockWriteGuard<'static, ()> },
-}
-
-impl Turn {
-    fn beside() -> Rc<Turn> {
-        Rc::new(Turn::Beside { _held: STAGE.read().unwrap_or_else(PoisonError::into_inner) })
-    }
-
-    fn alone() -> Rc<Turn> {
-        Rc::new(Turn::Alone { _held: STAGE.write().unwrap_or_else(PoisonError::into_inner) })
-    }
-}
+/// Scenes are beside each other, as many as there are threads of tests and more in [`Scene::at_once`]; but one at a time takes
+/// gigabytes.
+static LARGE: Mutex<()> = Mutex::new(());
 
 /// The variable by which processes of a scene are known.
 const MARK: &str = "MPI_CONNECT_TEST_DIR";
@@ -57,35 +41,39 @@ pub struct Scene {
     mpis: RefCell<Vec<&'static str>>,
     pairs: RefCell<Vec<(&'static str, &'static str)>>,
     since: Instant,
-    turn: Rc<Turn>,
+    _large: Option<MutexGuard<'static, ()>>,
 }
 
 impl Scene {
     pub fn new(title: impl Into<String>) -> Scene {
-        Scene::in_turn(title.into(), Turn::beside())
+        Scene::on_stage(title.into(), None)
     }
 
-    /// One with no other beside it: what it measures would be changed.
-    pub fn alone(title: impl Into<String>) -> Scene {
-        Scene::in_turn(title.into(), Turn::alone())
+    /// One that takes gigabytes.
+    pub fn large(title: impl Into<String>) -> Scene {
+        Scene::on_stage(title.into(), Some(LARGE.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// A scene for each of these, all at the same time: for jobs that do little but wait. All must end well.
-    pub fn at_once<T, const N: usize>(
-        all: impl IntoIterator<Item = T>,
-        title: impl Fn(&T) -> String,
-        start: impl Fn(&Scene, &T) -> [Job; N],
-        limit: Duration,
-    ) -> Vec<(T, [Done; N])> {
-        let turn = Turn::beside();
-        let scenes: Vec<_> = all.into_iter().map(|one| (Scene::in_turn(title(&one), turn.clone()), one)).collect();
-        drop(turn); // the scenes have it
-        let jobs: Vec<_> = scenes.iter().map(|(scene, one)| start(scene, one)).collect();
-        let end = |((scene, one), jobs): ((Scene, T), _)| (one, scene.pass(jobs, limit));
-        scenes.into_iter().zip(jobs).map(end).collect()
+    /// A scene for each of these, all at the same time: for jobs that do little but wait.
+    pub fn at_once<T: Sync, R: Send>(
+        all: &[T],
+        title: impl Fn(&T) -> String + Sync,
+        play: impl Fn(&Scene, &T) -> R + Sync,
+    ) -> Vec<R> {
+        // The figures know a test by its thread's name.
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        let (title, play) = (&title, &play);
+        std::thread::scope(|threads| {
+            let spawn = |one| {
+                let thread = std::thread::Builder::new().name(name.clone());
+                thread.spawn_scoped(threads, move || play(&Scene::new(title(one)), one)).expect("a thread")
+            };
+            let playing: Vec<_> = all.iter().map(spawn).collect();
+            playing.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        })
     }
 
-    fn in_turn(title: String, turn: Rc<Turn>) -> Scene {
+    fn on_stage(title: String, large: Option<MutexGuard<'static, ()>>) -> Scene {
         times::begin();
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +86,6 @@ impl Scene {
         let temporary = folder.join(TEMPORARY);
         std::fs::create_dir(&temporary).expect("a folder for the jobs");
         std::fs::set_permissions(&temporary, Permissions::from_mode(0o1777)).expect("a folder of ours");
-        println!("-- {title}");
         Scene {
             folder,
             title,
@@ -107,7 +94,7 @@ impl Scene {
             mpis: RefCell::default(),
             pairs: RefCell::default(),
             since: Instant::now(),
-            turn,
+            _large: large,
         }
     }
 
@@ -302,13 +289,9 @@ impl Drop for Scene {
             // Most have been removed by those who shared them.
             let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         }
-        times::add(Played {
-            pairs: self.pairs(),
-            mpis: self.mpis.take(),
-            // Of several at once the last one counts.
-            took: if Rc::strong_count(&self.turn) == 1 { self.since.elapsed() } else { Duration::ZERO },
-            alone: matches!(*self.turn, Turn::Alone { .. }),
-        });
+        let took = self.since.elapsed();
+        println!("-- {:.1} s: {}", took.as_secs_f64(), self.title);
+        times::add(Played { pairs: self.pairs(), mpis: self.mpis.take(), took });
         // What a failed test left is for reading.
         if !std::thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.folder);

@@ -11,7 +11,6 @@ pub(crate) struct Played {
     pub mpis: Vec<&'static str>,
     pub pairs: Vec<(&'static str, &'static str)>,
     pub took: Duration,
-    pub alone: bool,
 }
 
 #[derive(Default)]
@@ -21,7 +20,6 @@ struct File {
     mpis: BTreeSet<&'static str>,
     pairs: BTreeSet<(&'static str, &'static str)>,
     took: Duration,
-    alone: Duration,
 }
 
 struct Times {
@@ -60,7 +58,6 @@ pub(crate) fn add(played: Played) {
         file.mpis.extend(&played.mpis);
         file.pairs.extend(&played.pairs);
         file.took += played.took;
-        file.alone += if played.alone { played.took } else { Duration::ZERO };
         times.show();
     });
 }
@@ -77,18 +74,17 @@ impl Times {
     fn show(&self) {
         let mut figure =
             Figure::quiet("01-times", "system tests, file by file: s are those of the scenes, one after another");
-        let heads = ["", "tests", "scenes", "MPIs", "pairs of MPIs", "s", "of that alone"];
+        let heads = ["", "tests", "scenes", "MPIs", "pairs of MPIs", "s"];
         let mut rows = vec![heads.map(String::from).to_vec()];
         let seconds = |time: Duration| format!("{:.1}", time.as_secs_f64());
         let sum = |of: fn(&File) -> usize| self.files.values().map(of).sum::<usize>().to_string();
         let time = |of: fn(&File) -> Duration| seconds(self.files.values().map(of).sum());
         for (name, file) in &self.files {
             let counts = [file.tests.len(), file.scenes, file.mpis.len(), file.pairs.len()].map(|n| n.to_string());
-            let times = [file.took, file.alone].map(seconds);
-            rows.push([name.clone()].into_iter().chain(counts).chain(times).collect());
+            rows.push([name.clone()].into_iter().chain(counts).chain([seconds(file.took)]).collect());
         }
         let together = ["together".into(), sum(|f| f.tests.len()), sum(|f| f.scenes), String::new(), String::new()];
-        rows.push(together.into_iter().chain([time(|f| f.took), time(|f| f.alone)]).collect());
+        rows.push(together.into_iter().chain([time(|f| f.took)]).collect());
         figure.table(&rows);
         figure.line(format!("from first to last: {} s", seconds(self.since.elapsed())));
         for (file, what) in &self.left {

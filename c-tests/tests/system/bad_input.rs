@@ -55,11 +55,12 @@ fn name_held_by_a_live_job() {
 fn peer_that_never_comes() {
     let mut figure = Figure::new("20-never", "a peer that never comes, limit 2 s: told after");
     let title = |mpi: &&Mpi| format!("a peer that never comes, {}", mpi.name);
-    let start = |scene: &Scene, mpi: &&'static Mpi| {
+    let play = |scene: &Scene, mpi: &&'static Mpi| {
         let folder = scene.path("names").display().to_string();
-        [scene.start(bad(mpi, 2, &["never", "godot", &folder, "2"]).env("MPI_CONNECT_TIMEOUT", "2"))]
+        let launch = bad(mpi, 2, &["never", "godot", &folder, "2"]).env("MPI_CONNECT_TIMEOUT", "2");
+        scene.pass([scene.start(launch)], LIMIT)
     };
-    for (mpi, [done]) in Scene::at_once(MPIS.iter().copied(), title, start, LIMIT) {
+    for (mpi, [done]) in MPIS.iter().zip(Scene::at_once(&MPIS, title, play)) {
         figure.line(format!("{}: {}", mpi.name, done.lines("FIGURE never").next().expect("a time")));
     }
 }
@@ -248,14 +249,15 @@ fn leftovers_of_a_killed_launcher() {
 /// A peer that was killed after it had registered and before it joined is not waited for beyond the limit.
 #[test]
 fn peer_killed_before_it_joins() {
-    let start = |scene: &Scene, (a, b): &(&'static Mpi, &'static Mpi)| {
+    let play = |scene: &Scene, (a, b): &(&'static Mpi, &'static Mpi)| {
         let _victim = scene.start(bad(b, 1, &["hold", "ocean"]));
         scene.wait_for_name("ocean");
         let launch = bad(a, 1, &["orphan", "air", "ocean", "3"]).env("MPI_CONNECT_TIMEOUT", "3");
         let survivor = scene.start(launch);
         scene.wait_for_name("air");
         scene.kill("hold");
-        [survivor]
+        scene.pass([survivor], LIMIT);
     };
-    Scene::at_once(Mpi::couples(), |(a, _)| format!("killed before it joins, {}", a.name), start, LIMIT);
+    let couples: Vec<_> = Mpi::couples().collect();
+    Scene::at_once(&couples, |(a, _)| format!("killed before it joins, {}", a.name), play);
 }

@@ -51,19 +51,10 @@ fn edge(case: &str, ranks: usize) {
 /// Two seconds at the longest do the jobs wait for each other.
 const PATIENCE: [(&str, &str); 1] = [("MPI_CONNECT_TIMEOUT", "2")];
 
-/// A case in which it matters how long they take: others beside them would be in their way.
-fn patience(case: &str, ranks: usize) {
-    for couple in couples(case) {
-        let scene = Scene::alone(title(case, &couple));
-        scene.pass(start(&scene, case, ranks, couple, &PATIENCE), LIMIT);
-    }
-}
-
 /// A case in which the jobs do nothing for most of the time.
-fn patience_at_once(case: &str, ranks: usize) -> Vec<[Done; 2]> {
-    let start = |scene: &Scene, couple: &_| start(scene, case, ranks, *couple, &PATIENCE);
-    let ended = Scene::at_once(couples(case), |couple| title(case, couple), start, LIMIT);
-    ended.into_iter().map(|(_, done)| done).collect()
+fn patience(case: &str, ranks: usize) -> Vec<[Done; 2]> {
+    let play = |scene: &Scene, couple: &_| scene.pass(start(scene, case, ranks, *couple, &PATIENCE), LIMIT);
+    Scene::at_once(&couples(case).collect::<Vec<_>>(), |couple| title(case, couple), play)
 }
 
 /// An attribute's delete callback, run by MPI_Comm_free, still has a whole inter-communicator; it may refuse.
@@ -128,7 +119,7 @@ fn retry_while_the_other_gives_up() {
 fn retry_with_a_stopped_job() {
     let mut figure = Figure::new("21-stopped", "the other job stopped, limit 2 s; when it goes on they join");
     for (case, length) in [("retry-stopped", "3 s"), ("retry-stopped-long", "14 s")] {
-        for done in patience_at_once(case, 1).iter().flatten() {
+        for done in patience(case, 1).iter().flatten() {
             let joined = done.lines("JOINED").next().expect("both sides join");
             figure.line(format!("{} for {length}: {joined}", done.title));
         }

@@ -58,13 +58,13 @@ fn one_way(sender: usize) {
         format!("one side may dial, {who} speaks first; how long the other takes, in ms"),
     );
     let title = |way: &OneWay| format!("{who} speaks first, {}", way.title());
-    let begin = |scene: &Scene, way: &OneWay| start(scene, &way.hosts, way.pair, sender, &FIRST);
+    let play = |scene: &Scene, way: &OneWay| scene.pass(start(scene, &way.hosts, way.pair, sender, &FIRST), LIMIT);
     // Two at a time: for most of it they wait.
     for two in Verdict::ALL.chunks(2) {
         let Some(ways) = one_ways(two) else {
             return figure.line("SKIPPED: no network namespaces, or no firewall in them");
         };
-        for (way, done) in Scene::at_once(ways, title, begin, LIMIT) {
+        for (way, done) in ways.iter().zip(Scene::at_once(&ways, title, play)) {
             figure.line(format!("{:?}: {}", way.verdict, took(&done[1 - sender])));
         }
     }
@@ -84,8 +84,10 @@ fn the_side_that_may_dial_speaks_first() {
 #[test]
 fn finalize_right_after_a_send_by_the_side_that_may_not_dial() {
     let Some(ways) = one_ways(&[Verdict::Drop, Verdict::Reset]) else { return };
-    let begin = |scene: &Scene, way: &OneWay| start(scene, &way.hosts, way.pair, 1, &["finalized"]);
-    Scene::at_once(ways, |way| format!("finalize after a send, {}", way.title()), begin, LIMIT);
+    let play = |scene: &Scene, way: &OneWay| {
+        scene.pass(start(scene, &way.hosts, way.pair, 1, &["finalized"]), LIMIT);
+    };
+    Scene::at_once(&ways, |way| format!("finalize after a send, {}", way.title()), play);
 }
 
 /// The ports that both jobs listened on, of all ranks.
@@ -139,15 +141,12 @@ fn six_ports_ompi_7130() {
 fn too_few_ports_ompi_7246() {
     let Some(hosts) = or_skip(TwoHosts::linked()) else { return };
     for iface in ["live0", "all"] {
-        let start = |scene: &Scene, (a, _): &(&'static Mpi, &'static Mpi)| {
+        // One after the other: they share the ports.
+        for (a, _) in pairs() {
+            let scene = Scene::new(format!("too few ports, {iface}, {}", a.name));
             let launch = Launch::new(a, 3, "bad", &["unreachable", "air", "8445-8446", "one of its own"]);
             let launch = launch.env("MPI_CONNECT_IFACE", iface).env("MPI_CONNECT_PORTRANGE", "8445-8446");
-            [scene.start(launch.within(&hosts.on(0)))]
-        };
-        // One after the other: they share the ports.
-        for pair in pairs() {
-            let title = |(a, _): &(&Mpi, &Mpi)| format!("too few ports, {iface}, {}", a.name);
-            Scene::at_once([pair], title, start, LIMIT);
+            scene.pass([scene.start(launch.within(&hosts.on(0)))], LIMIT);
         }
     }
 }
@@ -164,7 +163,9 @@ fn both_are_told_what_was_tried_ompi_12508() {
     let cases = whys.map(|(verdict, why)| Some((verdict, why, or_skip(through("1", verdict))?)));
     let cases: Vec<_> = cases.into_iter().flatten().collect();
     let (a, b) = pairs().next().expect("a pair");
-    let start = |scene: &Scene, (_, why, hosts): &(Verdict, &str, TwoHosts)| {
+    // One after the other: all of them starting at once may take longer than the jobs wait for each other.
+    for (verdict, why, hosts) in &cases {
+        let scene = Scene::new(format!("neither may dial, {verdict:?}, {} and {}", a.name, b.name));
         let start = |host: usize, mpi, names: [&str; 2], ports: [&str; 2]| {
             let tried = format!("{}:{} {why}", ADDRESSES[1 - host], ports[1]);
             let own = format!("nor did it come to {}:{}", ADDRESSES[host], ports[0]);
@@ -172,13 +173,8 @@ fn both_are_told_what_was_tried_ompi_12508() {
             let launch = launch.env("MPI_CONNECT_IFACE", "live0").env("MPI_CONNECT_PORTRANGE", ports[0]);
             scene.start(launch.env("MPI_CONNECT_TIMEOUT", "3").within(&hosts.on(host)))
         };
-        [start(0, a, ["air", "ocean"], ["4001", "4002"]), start(1, b, ["ocean", "air"], ["4002", "4001"])]
-    };
-    let title =
-        |(verdict, ..): &(Verdict, &str, TwoHosts)| format!("neither may dial, {verdict:?}, {} and {}", a.name, b.name);
-    // One after the other: all of them starting at once may take longer than the jobs wait for each other.
-    for case in cases {
-        Scene::at_once([case], title, start, LIMIT);
+        let jobs = [start(0, a, ["air", "ocean"], ["4001", "4002"]), start(1, b, ["ocean", "air"], ["4002", "4001"])];
+        scene.pass(jobs, LIMIT);
     }
 }
 
@@ -205,11 +201,12 @@ fn the_death_of_a_job_is_noticed() {
         let job = start(b, survivor, &["left-alone", "ocean", "air"]);
         scene.require(wait_until(LIMIT, || scene.path("lingers").exists()), "not joined");
         scene.kill("lingers");
-        [job]
+        let [done] = scene.pass([job], LIMIT);
+        done
     };
     let title = |(verdict, victim, _): &(Verdict, usize, TwoHosts)| format!("job {victim} is killed, {verdict:?}");
-    for ((verdict, victim, _), [done]) in Scene::at_once(cases, title, kill, LIMIT) {
-        let who = ["the only one that could dial", "one that may be dialled"][victim];
+    for ((verdict, victim, _), done) in cases.iter().zip(Scene::at_once(&cases, title, kill)) {
+        let who = ["the only one that could dial", "one that may be dialled"][*victim];
         figure.line(format!("{who}, {verdict:?}: {}", done.lines("TOLD").next().unwrap_or("?")));
     }
 }

@@ -26,7 +26,7 @@ fn unexpected_flood_is_bounded() {
     let mut over = Vec::new();
     for (a, b) in Mpi::couples() {
         for way in ["isend", "send"] {
-            let scene = Scene::alone(format!("flood by {way}, {} to {}", a.name, b.name));
+            let scene = Scene::new(format!("flood by {way}, {} to {}", a.name, b.name));
             let jobs = [
                 scene.start(Launch::new(a, 1, "flood", &["sender", way, "air", "ocean"])),
                 scene.start(Launch::new(b, 1, "flood", &["receiver", way, "ocean", "air"])),

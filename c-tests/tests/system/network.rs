@@ -34,14 +34,15 @@ fn wrong_interfaces_ompi_6240() {
 #[test]
 fn loopback_only_unless_asked() {
     let Some(hosts) = or_skip(TwoHosts::misled()) else { return };
-    let start = |scene: &Scene, (a, b): &(&'static Mpi, &'static Mpi)| {
+    let play = |scene: &Scene, (a, b): &(&'static Mpi, &'static Mpi)| {
         let start = |host: usize, mpi, names: [&str; 2]| {
             let launch = Launch::new(mpi, 1, "bad", &["orphan", names[0], names[1], "3"]);
             scene.start(launch.env("MPI_CONNECT_TIMEOUT", "3").within(&hosts.on(host)))
         };
-        [start(0, a, ["air", "ocean"]), start(1, b, ["ocean", "air"])]
+        scene.pass([start(0, a, ["air", "ocean"]), start(1, b, ["ocean", "air"])], LIMIT)
     };
-    Scene::at_once(Mpi::couples(), |(a, b)| format!("loopback only, {} and {}", a.name, b.name), start, LIMIT);
+    let couples: Vec<_> = Mpi::couples().collect();
+    Scene::at_once(&couples, |(a, b)| format!("loopback only, {} and {}", a.name, b.name), play);
 }
 
 /// Jobs that go through `sections` of the program `reach`, on every address of their hosts unless told otherwise.

@@ -113,7 +113,7 @@ fn air_and_ocean_linked() {
 fn over_two_gibibytes() {
     let mut figure = Figure::new("13-big", "one message of 2049 MiB, every byte checked");
     for (a, b) in Mpi::couples() {
-        let scene = Scene::alone(format!("2049 MiB from {} to {}", a.name, b.name));
+        let scene = Scene::large(format!("2049 MiB from {} to {}", a.name, b.name));
         let jobs = halves(a, b, (1, 1), Library::Preloaded, &["big"]).map(|h| scene.start(h));
         let [air, _] = scene.pass(jobs, LIMIT);
         let rate = air.lines("FIGURE big").next().expect("the program says how fast").to_owned();

@@ -9,7 +9,7 @@ fn table(figure: &str, title: &str, roles: [&str; 2]) {
     let mut figure = Figure::new(figure, title);
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (a, b) in Mpi::ring() {
-        let scene = Scene::alone(format!("progress of {}: {} beside {}", roles[0], a.name, b.name));
+        let scene = Scene::new(format!("progress of {}: {} beside {}", roles[0], a.name, b.name));
         let jobs = [
             scene.start(Launch::new(a, 2, "progress", &[roles[0], "air", "ocean"])),
             scene.start(Launch::new(b, 1, "progress", &[roles[1], "ocean", "air"])),

@@ -57,7 +57,7 @@ fn over_two_to_the_31_elements() {
     let having = |m: &&&Mpi| LACKING.iter().any(|(name, lacks, _)| *name == m.name && !lacks.contains(&"counted"));
     let all: Vec<&Mpi> = MPIS.iter().filter(having).copied().collect();
     let (Some(a), Some(b)) = (all.first(), all.last()) else { return };
-    let scene = Scene::alone(format!("2^31 elements and more, from {} to {}", a.name, b.name));
+    let scene = Scene::large(format!("2^31 elements and more, from {} to {}", a.name, b.name));
     let jobs = [(a, ["air", "ocean", "0", "vast"]), (b, ["ocean", "air", "1", "vast"])];
     let done = scene.pass(jobs.map(|(mpi, words)| scene.start(Launch::new(mpi, 1, "requests", &words))), LIMIT);
     scene.require(done.iter().all(|d| d.lines("LACKING").next().is_none()), "both have the calls");

@@ -48,7 +48,7 @@ impl FolderWatch<'_> {
                 let key = names::key(file);
                 let port = (key.kind == Kind::Port).then(String::new);
                 let coupled = (key.kind == Kind::Coupling).then(String::new);
-                let incarnation = u64::from_le_bytes(random());
+                let incarnation = if key.kind == Kind::Coupling { key.id } else { u64::from_le_bytes(random()) };
                 let record = Record::new(&key.name);
                 Record { run: key.run, incarnation, port, coupled, host: String::new(), pid: 0, size: 0, ..record }
             }
