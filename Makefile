@@ -15,8 +15,8 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 # How long `make soak` goes on, in minutes.
 MINUTES ?= 30
-# How many sequences of system tests are beside each other.
-SEQUENCES ?= 2
+# How many tests are run beside each other: much of what they do is wait.
+SEQUENCES ?= 4
 
 .PHONY: all headers demo test test-all built tests-built soak bench ports-table pure system figures check deny install uninstall provision packages test-packages tsan clean
 
@@ -87,10 +87,10 @@ ports-table: provision all
 
 # The layers that need no MPI. Always the whole workspace: with parts of it, cargo builds what they share anew.
 pure:
-	$(CARGO) test -q --no-fail-fast --workspace
+	@CARGO="$(CARGO)" SEQUENCES="$(SEQUENCES)" scripts/pure
 
 # Whole jobs under real MPIs. TEST= picks some by name, MPIS= some MPIs, with commas between; SEQUENCES= of tests run
-# beside each other, but those that measure.
+# beside each other.
 system:
 	MPI_CONNECT_TEST_MPIS="$(MPIS)" $(CARGO) test -q --workspace --test system -- \
 	    --test-threads=$(SEQUENCES) --nocapture $(TEST)
@@ -128,6 +128,7 @@ INSTALLED = $(RELEASE)/mpi-connect=bin/mpi-connect $(RELEASE)/$(LIBRARY)=lib/$(L
     scripts/mpi_connect.pc.in=lib/pkgconfig/mpi_connect.pc \
     scripts/MPI_ConnectConfig.cmake.in=lib/cmake/MPI_Connect/MPI_ConnectConfig.cmake \
     scripts/MPI_ConnectConfigVersion.cmake.in=lib/cmake/MPI_Connect/MPI_ConnectConfigVersion.cmake \
+    $(foreach page,coverage limits troubleshooting,docs/$(page).md=share/doc/mpi-connect/$(page).md) \
     $(foreach licence,$(wildcard LICENSE-*),$(licence)=share/doc/mpi-connect/$(licence))
 # Links beside what they lead to: LINK=FILE.
 LINKED = lib/$(LIBRARY).$(SOVERSION)=$(LIBRARY).$(VERSION) lib/$(LIBRARY)=$(LIBRARY).$(SOVERSION)

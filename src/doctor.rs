@@ -13,7 +13,7 @@ use crate::program::{Bound, Program, is_ours, obstacle};
 use crate::{launcher, library, mpis};
 use base::NO_LIBRARY;
 use base::settings::{self, ADOPT, IFACE, LOG, METADATA, NAMING, PORTS};
-use naming::{OpenError, StoreError};
+use naming::{OpenError, State, StoreError};
 use report::{Grade, Report};
 use serde_json::{Value, json};
 use std::env;
@@ -227,9 +227,12 @@ fn naming_section(r: &mut Report) {
     let mut counts = [None; 2];
     match store.list() {
         Ok(all) => {
-            let live = all.iter().filter(|(_, s)| *s == naming::State::Live).count();
-            counts = [live, all.len() - live].map(Some);
-            r.line(Grade::Good, &format!("{live} live names, {} left over", all.len() - live));
+            let [live, left] = [State::Live, State::LeftOver].map(|s| all.iter().filter(|(_, of)| *of == s).count());
+            counts = [live, left].map(Some);
+            r.line(
+                Grade::Good,
+                &format!("{live} live names, {left} left over, {} not ours to read", all.len() - live - left),
+            );
         }
         Err(e) => r.line(Grade::Odd, &e.to_string()),
     }

@@ -83,6 +83,7 @@ fn word(state: State) -> String {
         State::Live => "live".into(),
         State::LeftOver => "left over".into(),
         State::OtherVersion(version) => format!("version {version}"),
+        State::OtherUser(user) => format!("of user {user}"),
     }
 }
 
@@ -91,6 +92,7 @@ fn mpi(row: &Row) -> String {
     match row.state {
         State::OtherVersion(v) if v < naming::VERSION => "written by an older mpi_connect".into(),
         State::OtherVersion(_) => "written by a newer mpi_connect".into(),
+        State::OtherUser(_) => "another user's, not read".into(),
         _ => printable(&row.shared(|r| r.mpi.clone())),
     }
 }
@@ -131,6 +133,10 @@ pub fn object(row: &Row, now: u64) -> serde_json::Value {
         object["state"] = "other version".into();
         object["version"] = version.into();
     }
+    if let State::OtherUser(user) = row.state {
+        object["state"] = "other user".into();
+        object["user"] = user.into();
+    }
     object
 }
 
@@ -139,7 +145,7 @@ fn table(all: &[Row], now: u64) -> String {
         vec![["RUN", "NAME", "KIND", "STATE", "RANKS", "MPI", "HOST", "PID", "AGE", "METADATA"].map(String::from)];
     rows.extend(all.iter().map(|row| {
         let r = &row.record;
-        let known = !matches!(row.state, State::OtherVersion(_));
+        let known = matches!(row.state, State::Live | State::LeftOver);
         let or_dash = |there: bool, text: String| if there { text } else { "-".into() };
         [
             or_dash(!r.run.is_empty(), printable(&r.run)),

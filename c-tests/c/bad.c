@@ -60,7 +60,7 @@ static void arguments(void)
 
     /* A name held by this very job. */
     int third = -1;
-    FAILS_SAYING(MPI_Conn_register("here", MPI_COMM_WORLD, &third), "MPI_Conn_register", "here");
+    FAILS_SAYING(MPI_Conn_register("here", MPI_COMM_WORLD, &third), "MPI_Conn_register", "here", "this very process");
 
     OK(MPI_Conn_remove(handle));
     FAILS_SAYING(MPI_Conn_remove(handle), "MPI_Conn_remove", "handle");

@@ -1,7 +1,6 @@
 //! One job: a launcher and its ranks.
 
 use crate::places::{command, library};
-use crate::scene::TEMPORARY;
 use crate::{Library, Mpi, compile, user};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -128,7 +127,7 @@ impl<'a> Launch<'a> {
         command
     }
 
-    pub(crate) fn spawn(self, naming: &str, mark: (&str, &str), out: PathBuf, err: PathBuf) -> Job {
+    pub(crate) fn spawn(self, naming: &str, mark: (&str, &str), temporary: &Path, [out, err]: [PathBuf; 2]) -> Job {
         // One of its own goes before the scene's, for `mpi-connect run` too.
         let own =
             self.environment.iter().rev().find(|(name, _)| name == "MPI_CONNECT_NAMING").map(|(_, url)| url.clone());
@@ -144,7 +143,7 @@ impl<'a> Launch<'a> {
         command.envs(user::environment()).env(mark.0, mark.1);
         command.envs(self.mpi.map_or(Vec::new(), Mpi::environment));
         if self.mpi.is_some_and(Mpi::keeps_files) {
-            command.env("TMPDIR", Path::new(mark.1).join(TEMPORARY));
+            command.env("TMPDIR", temporary);
         }
         if self.library != Library::None {
             command.env("MPI_CONNECT_LOG", "info").env("MPI_CONNECT_NAMING", naming);

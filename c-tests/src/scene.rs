@@ -12,7 +12,7 @@ use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::panic::resume_unwind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ static LARGE: Mutex<()> = Mutex::new(());
 const MARK: &str = "MPI_CONNECT_TEST_DIR";
 
 /// The temporary folder of a scene's jobs.
-pub(crate) const TEMPORARY: &str = "tmp";
+const TEMPORARY: &str = "tmp";
 
 /// When one job of several has failed, the others are given this long to notice.
 const GRACE: Duration = Duration::from_secs(15);
@@ -82,10 +82,7 @@ impl Scene {
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("a folder for the test");
         user::give(&folder);
-        // Whoever runs a job may write here.
-        let temporary = folder.join(TEMPORARY);
-        std::fs::create_dir(&temporary).expect("a folder for the jobs");
-        std::fs::set_permissions(&temporary, Permissions::from_mode(0o1777)).expect("a folder of ours");
+        make_temporary(&folder.join(TEMPORARY));
         Scene {
             folder,
             title,
@@ -115,7 +112,10 @@ impl Scene {
         self.outputs.borrow_mut().push((launch.title.clone(), out.clone(), err.clone()));
         self.mpis.borrow_mut().extend(launch.mpi());
         let folder = self.folder.to_str().expect("a path of plain text").to_owned();
-        launch.spawn(&self.naming(), (MARK, &folder), out, err)
+        // Of its own: two of Open MPI's launchers that begin at once get in each other's way.
+        let temporary = self.path(TEMPORARY).join(number.to_string());
+        make_temporary(&temporary);
+        launch.spawn(&self.naming(), (MARK, &folder), &temporary, [out, err])
     }
 
     /// A naming server with these arguments, run by the command `within`; with it, the address that it printed.
@@ -252,6 +252,12 @@ impl Scene {
         }
         panic!("{text}");
     }
+}
+
+/// Whoever runs a job may write here.
+fn make_temporary(folder: &Path) {
+    std::fs::create_dir(folder).expect("a folder for the jobs");
+    std::fs::set_permissions(folder, Permissions::from_mode(0o1777)).expect("a folder of ours");
 }
 
 /// What a process has outside the scene's folder that nobody removes when it is killed: shared memory of the MPIs, and

@@ -246,6 +246,20 @@ impl Display for ClaimError {
         match self {
             ClaimError::Name(e) => e.fmt(f),
             ClaimError::Record(e) => e.fmt(f),
+            ClaimError::Held { by } if by.pid == std::process::id() && by.boot == crate::boot_id() => {
+                let (name, run) = (&by.name, of_run(by));
+                match by.kind() {
+                    Kind::Port => write!(
+                        f,
+                        "the name '{name}'{run} is published already, by this very process: MPI_Unpublish_name gives it back"
+                    ),
+                    _ => write!(
+                        f,
+                        "the name '{name}'{run} is registered already, by this very process: use the handle that \
+                         MPI_Conn_register gave, or give it back by MPI_Conn_remove"
+                    ),
+                }
+            }
             ClaimError::Held { by } if by.kind() == Kind::Port => {
                 write!(
                     f,

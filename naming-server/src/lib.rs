@@ -45,6 +45,8 @@ pub enum State {
     LeftOver,
     /// The record is of this version, written by another release: no more than its name is known.
     OtherVersion(u16),
+    /// The record is this user's, and so is not read.
+    OtherUser(u32),
 }
 
 /// A name that came or went.

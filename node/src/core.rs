@@ -13,7 +13,7 @@ use crate::pair::Pair;
 use crate::ports::Extra;
 use crate::pull::Pull;
 use crate::reach::Reach;
-use crate::waits::Waits;
+use crate::waits;
 use crate::watch::{Owner, Watch};
 use crate::{Group, InterId, PathRef, RemoteGroup};
 use base::ProcId;
@@ -60,7 +60,7 @@ pub struct Core {
     /// Whether waiting may take a processor for itself.
     pub(crate) may_spin: bool,
     pub(crate) forgotten: Vec<OpId>,
-    pub(crate) waits: Waits,
+    pub(crate) waits: waits::Table,
     /// Receives whose outcome is not simply the engine's, from jobs with another representation and such with types.
     pub(crate) judging: Counted<Judging>,
     /// What is being read from others' memory, and memory for that: for data, and for what one call reads.
@@ -164,7 +164,7 @@ impl Core {
             local_processes: 1,
             may_spin: false,
             forgotten: Vec::new(),
-            waits: Waits::new(config.notice),
+            waits: waits::Table::new(config.notice),
             judging: Counted::default(),
             pulls: VecDeque::new(),
             pull_buffer: Vec::new(),

@@ -53,7 +53,7 @@ pub use transports::lane::Lanes;
 pub use transports::tcp::{Contact, PortRange};
 pub use types::{Element, F90_COMPLEX, F90_INTEGER, F90_REAL, Signed, Types, Wrong};
 /// For the check of types.
-pub use waits::About;
+pub use waits::{About, Waits};
 
 /// Our identity in one registered group. Others may connect to it while it is known.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@
 
 use crate::InterId;
 use crate::core::Core;
+use crate::node::Node;
 use crate::pair::Pair;
 use engine::{Awaited, MAX_TOLD, OpId, PeerId, Source, Tag, user_tag};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,25 +32,51 @@ pub struct About {
     pub ops: Vec<OpId>,
     /// A message that is looked for.
     pub probe: Option<(InterId, Source, Tag)>,
+    /// What it is if neither of these, in words: `for job 'ocean'`.
+    pub else_for: Option<String>,
 }
 
 impl About {
     pub fn op(call: &'static str, op: OpId) -> About {
-        About { call, ops: vec![op], probe: None }
+        About::ops(call, vec![op])
+    }
+
+    pub fn ops(call: &'static str, ops: Vec<OpId>) -> About {
+        About { call, ops, probe: None, else_for: None }
+    }
+
+    pub fn probe(call: &'static str, inter: InterId, source: Source, tag: Tag) -> About {
+        About { probe: Some((inter, source, tag)), ..About::ops(call, Vec::new()) }
+    }
+}
+
+/// A call that waits for something else than data, for as long as this is kept: others who ask are told of it.
+pub struct Waits<'a>(&'a Node, u64);
+
+impl<'a> Waits<'a> {
+    pub fn begin(node: &'a Node, call: &'static str, what: String) -> Waits<'a> {
+        let about = About { else_for: Some(what), ..About::ops(call, Vec::new()) };
+        Waits(node, node.with(|core| core.enter_wait(about, Instant::now())))
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.with(|core| core.waits.entered.remove(&self.1));
     }
 }
 
 /// The waits of this process.
-pub(crate) struct Waits {
+pub(crate) struct Table {
     entered: BTreeMap<u64, (About, Instant)>,
     next: u64,
     /// When a wait is told of first.
     pub notice: Duration,
 }
 
-impl Waits {
-    pub fn new(notice: Duration) -> Waits {
-        Waits { entered: BTreeMap::new(), next: 0, notice }
+impl Table {
+    pub fn new(notice: Duration) -> Table {
+        Table { entered: BTreeMap::new(), next: 0, notice }
     }
 }
 
@@ -190,6 +217,7 @@ impl Core {
             let from = self.say_sources(&self.sources(inter, source));
             things.push(format!("for a message from {from} with {}", say_tag(tag)));
         }
+        things.extend(about.else_for.clone());
         let more = things.len().saturating_sub(MOST_THINGS);
         things.truncate(MOST_THINGS);
         if more > 0 {
@@ -357,6 +385,14 @@ mod tests {
         air.until("an answer", |core| core.pairs[0].told.is_some());
         let said = step(&air, &mut of_air, &waits, now()).expect("a minute has passed");
         assert!(said.ends_with("rank 0 of 'ocean' is alive, and is in no call that waits for another job"), "{said}");
+        // One that waits for a third job.
+        ocean.node.with(|core| core.pairs[0].answered_at = None);
+        air.node.with(|core| core.pairs[0].told = None);
+        let _joins = Waits::begin(&ocean.node, "MPI_Conn_intercomm_create", "for job 'ice'".into());
+        air.node.with(|core| core.engine.ask(PeerId(0)));
+        air.until("an answer", |core| core.pairs[0].told.is_some());
+        let told = air.node.with(|core| core.pairs[0].told.clone()).unwrap().0;
+        assert_eq!(told, "waits itself: MPI_Conn_intercomm_create has waited 0 s for job 'ice'");
         air.node.with(|core| of_air.end(core));
         assert!(air.node.with(|core| core.waits.entered.is_empty()));
         assert!(air.node.cancel(receive));

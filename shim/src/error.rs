@@ -3,7 +3,7 @@
 use crate::abi::{self, Abi};
 use crate::forward::{self as pmpi, Handle};
 use crate::house;
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CString, c_int};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// What kind of failure: each becomes one MPI error class.
@@ -221,9 +221,6 @@ pub fn copy_errhandler(from: Handle, to: Handle) {
     }
 }
 
-/// What the MPI below says of an error that ends the job, beside what it says of itself.
-const TOLD: &CStr = c"see the line of libmpi_connect above";
-
 /// Hands a failure to an error handler; the code that the call returns if the handler comes back.
 pub fn raise(place: Place, failure: &Failure) -> c_int {
     raise_as(place, code(failure), failure)
@@ -237,8 +234,10 @@ pub fn raise_as(place: Place, code: c_int, failure: &Failure) -> c_int {
         base::log::say(&failure.text);
         // It prints what it has been told for the code: once is enough.
         if class_of_code(code).is_some() {
-            // SAFETY: the text is terminated.
-            unsafe { pmpi::add_error_string(code, TOLD.as_ptr()) };
+            let told = format!("see the line above that begins with [{}]", base::log::who());
+            let told = clipped(abi::get(), &told);
+            // SAFETY: the text is terminated, and no longer than MPI_MAX_ERROR_STRING.
+            unsafe { pmpi::add_error_string(code, told.as_ptr()) };
         }
     } else {
         base::log!(Info, "error, {}: {}", failure.class.name(), failure.text);

@@ -78,7 +78,7 @@ pub fn flush(buffer: BufferOf) {
     let Ok(node) = node() else { return };
     let about = |_: &mut Core| {
         let ops = left().iter().filter(takes).filter_map(|l| l.request.op()).collect();
-        Some(About { call: "MPI_Buffer_detach or MPI_Buffer_flush", ops, probe: None })
+        Some(About::ops("MPI_Buffer_detach or MPI_Buffer_flush", ops))
     };
     wait(node, &about, |core| left().iter().filter(takes).all(|l| l.request.is_complete(core)).then_some(()));
     sweep();

@@ -184,7 +184,7 @@ impl Request {
 
     /// What it waits for, in a call of this name.
     pub fn about(&self, call: &'static str) -> About {
-        About { call, ops: self.ops().collect(), probe: None }
+        About::ops(call, self.ops().collect())
     }
 
     fn ops(&self) -> impl Iterator<Item = OpId> + '_ {
@@ -552,7 +552,7 @@ pub fn all_complete(inter: &Arc<Inter>, core: &mut Core) -> bool {
 pub fn about(core: &mut Core, call: &'static str, tokens: impl IntoIterator<Item = u64>) -> Option<About> {
     live(core, |_, live| {
         let ops = tokens.into_iter().filter_map(|token| Some(live.get(token)?.ops().collect::<Vec<_>>()));
-        Some(About { call, ops: ops.flatten().collect(), probe: None })
+        Some(About::ops(call, ops.flatten().collect()))
     })
 }
 
@@ -572,7 +572,7 @@ pub unsafe fn about_array(core: &mut Core, call: &'static str, array: usize, cou
 pub fn about_inter(inter: &Arc<Inter>, core: &mut Core, call: &'static str) -> About {
     let ops =
         live(core, |_, live| live.all().filter(|r| r.is_of(inter)).flat_map(|r| r.ops().collect::<Vec<_>>()).collect());
-    About { call, ops, probe: None }
+    About::ops(call, ops)
 }
 
 pub fn set_work(node: &Node, token: u64, work: Work) {

@@ -36,7 +36,13 @@ fn uninstall_removes_what_install_put() {
         let before = below(&folder);
         make(&["install", &to, &format!("PREFIX={prefix}")]);
         let installed = below(&folder);
-        for needed in ["bin/mpi-connect", "lib/libmpi_connect.so", "lib/libmpi_connect.so.0", "include/mpi_connect.h"] {
+        for needed in [
+            "bin/mpi-connect",
+            "lib/libmpi_connect.so",
+            "lib/libmpi_connect.so.0",
+            "include/mpi_connect.h",
+            "share/doc/mpi-connect/coverage.md",
+        ] {
             scene.require(folder.join(needed).is_file(), &format!("{needed} is not installed: {installed:?}"));
         }
         make(&["uninstall", &to, &format!("PREFIX={prefix}")]);

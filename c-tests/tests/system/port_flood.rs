@@ -51,28 +51,35 @@ fn come(name: &str) -> (TcpStream, Option<u8>) {
 
 #[test]
 fn a_flood_at_a_port_ends_nobody_and_keeps_nobody_out() {
-    for (server, client) in Mpi::ring() {
-        let scene = Scene::new(format!("flood at a port: server {}, clients {}", server.name, client.name));
-        let path = scene.path("port");
-        let place = path.to_str().expect("plain text");
-        let limit = ["prlimit".to_owned(), format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}")];
-        let serving = scene.start(Launch::new(server, 1, "port_many", &["server", place, "6", "2"]).within(&limit));
-        let name = || std::fs::read_to_string(&path).ok().filter(|name| name.starts_with("mpic:"));
-        scene.require(wait_until(LIMIT, || name().is_some()), "the server tells its port");
-        let name = name().expect("it was there");
-        let flood: Vec<_> = (0..FLOOD).map(|_| come(&name)).collect();
-        let good = flood.iter().filter(|(_, status)| *status == Some(0)).count();
-        let is_open = |stream: &TcpStream| {
-            stream.set_nonblocking(true).is_ok()
-                && matches!(stream.peek(&mut [0]), Err(e) if e.kind() == std::io::ErrorKind::WouldBlock)
-        };
-        let kept = flood.iter().filter(|(stream, _)| is_open(stream)).count();
-        println!("{FLOOD} come, {good} are let in, {kept} are kept at a time");
-        scene.require(kept > 0 && kept <= DESCRIPTORS / 2, "some are kept, and not too many");
-        let clients = scene.start(Launch::new(client, 3, "port_many", &["client", place, "0", "2"]));
-        let others = scene.start(Launch::new(client, 3, "port_many", &["client", place, "3", "2"]));
-        scene.pass([serving, clients, others], LIMIT);
-        // They were there all the time.
-        drop(flood);
+    let ring: Vec<_> = Mpi::ring().collect();
+    let title =
+        |(server, client): &(&Mpi, &Mpi)| format!("flood at a port: server {}, clients {}", server.name, client.name);
+    // Four at a time: for most of it they wait.
+    for some in ring.chunks(4) {
+        Scene::at_once(some, title, |scene, (server, client)| flood_at(scene, server, client));
     }
+}
+
+fn flood_at(scene: &Scene, server: &Mpi, client: &Mpi) {
+    let path = scene.path("port");
+    let place = path.to_str().expect("plain text");
+    let limit = ["prlimit".to_owned(), format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}")];
+    let serving = scene.start(Launch::new(server, 1, "port_many", &["server", place, "6", "2"]).within(&limit));
+    let name = || std::fs::read_to_string(&path).ok().filter(|name| name.starts_with("mpic:"));
+    scene.require(wait_until(LIMIT, || name().is_some()), "the server tells its port");
+    let name = name().expect("it was there");
+    let flood: Vec<_> = (0..FLOOD).map(|_| come(&name)).collect();
+    let good = flood.iter().filter(|(_, status)| *status == Some(0)).count();
+    let is_open = |stream: &TcpStream| {
+        stream.set_nonblocking(true).is_ok()
+            && matches!(stream.peek(&mut [0]), Err(e) if e.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    let kept = flood.iter().filter(|(stream, _)| is_open(stream)).count();
+    println!("{FLOOD} come, {good} are let in, {kept} are kept at a time");
+    scene.require(kept > 0 && kept <= DESCRIPTORS / 2, "some are kept, and not too many");
+    let clients = scene.start(Launch::new(client, 3, "port_many", &["client", place, "0", "2"]));
+    let others = scene.start(Launch::new(client, 3, "port_many", &["client", place, "3", "2"]));
+    scene.pass([serving, clients, others], LIMIT);
+    // They were there all the time.
+    drop(flood);
 }

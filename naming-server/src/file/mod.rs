@@ -161,7 +161,11 @@ impl Naming for FileStore {
                 Ok(Some(Seen::LeftOver(Some(rec)))) if rec.kind() != Kind::Coupling => (rec, State::LeftOver),
                 Ok(_) => continue,
                 Err(StoreError::Version(_, version)) => {
-                    out.push(other_version(&file.path(), file_name, version));
+                    out.push((unread(&file.path(), file_name), State::OtherVersion(version)));
+                    continue;
+                }
+                Err(StoreError::Foreign(_, user)) => {
+                    out.push((unread(&file.path(), file_name), State::OtherUser(user)));
                     continue;
                 }
                 Err(e) => {
@@ -213,11 +217,11 @@ impl Naming for FileStore {
     }
 }
 
-/// What can be told of a record that another release has written.
-fn other_version(path: &Path, file_name: &str, version: u16) -> (Record, State) {
+/// What can be told of a record that is not read: by its file's name and age.
+fn unread(path: &Path, file_name: &str) -> Record {
     let Key { run, name, kind, id } = names::key(file_name);
     let since = fs::metadata(path).ok().and_then(|m| m.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let record = Record {
+    Record {
         run,
         incarnation: id,
         size: 0,
@@ -227,8 +231,7 @@ fn other_version(path: &Path, file_name: &str, version: u16) -> (Record, State) 
         port: (kind == Kind::Port).then(String::new),
         coupled: (kind == Kind::Coupling).then(String::new),
         ..Record::new(&name)
-    };
-    (record, State::OtherVersion(version))
+    }
 }
 
 fn lock(file: &File, dir: &Path) -> Result<(), StoreError> {

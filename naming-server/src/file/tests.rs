@@ -303,7 +303,8 @@ fn another_users_record_is_refused() {
     nix::unistd::chown(&path, Some(65534.into()), None).unwrap();
     assert!(claim_error(&dir.store(), "ocean").contains("another user"));
     assert!(dir.store().lookup(Kind::Job, "ocean").is_err());
-    assert!(dir.store().list().unwrap().is_empty());
+    let listed = dir.store().list().unwrap();
+    assert!(listed.len() == 1 && listed[0].0.name == "ocean" && listed[0].1 == State::OtherUser(65534), "{listed:?}");
 }
 
 #[test]

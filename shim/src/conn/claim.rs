@@ -60,7 +60,11 @@ impl Drop for Held {
         if let Some(fd) = claim.fd() {
             fork::forget(fd);
         }
-        base::log!(Info, "giving the name '{}' back", self.0.name);
+        if self.0.is_coupling {
+            base::log!(Debug, "a coupling of '{}' is over", self.0.name);
+        } else {
+            base::log!(Info, "giving the name '{}' back", self.0.name);
+        }
     }
 }
 

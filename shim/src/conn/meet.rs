@@ -13,7 +13,7 @@ use base::ProcId;
 use base::bytes::Take;
 use engine::setup::{Agreement, Negotiation, Party};
 use naming::{Kind, LookupError, Record, StoreError};
-use node::{Contact, ContextId, Node, PathRef};
+use node::{Contact, ContextId, Node, PathRef, Waits};
 use std::time::{Duration, Instant};
 
 /// How often the naming service is asked: soon at first, since the other job may be about to register, then less often.
@@ -40,7 +40,8 @@ pub fn meet(
     // With those that have gone nothing will be agreed any more.
     talks.retain(|_, talk| node.path_gone(talk.path).is_none());
     let mut waiting = Waiting::new(node, registration, lead, wanted);
-    let mut seen = None;
+    let mut seen = Seen::Never;
+    let _told = Waits::begin(node, "MPI_Conn_intercomm_create", format!("for job '{wanted}'"));
     loop {
         let Some(record) = find(node, lead, wanted, deadline, &mut waiting)? else {
             return Err(too_late(&waiting, lead, wanted, timeout, seen));
@@ -62,7 +63,7 @@ pub fn meet(
             negotiation: Negotiation::new(registration.group.incarnation < record.incarnation),
         });
         talk.path = path;
-        seen = Some(path);
+        seen = Seen::Here(path);
         let offer = Party {
             incarnation: registration.group.incarnation,
             cookie: registration.group.cookie,
@@ -98,9 +99,10 @@ pub fn meet(
             }
             Round::TimedOut => return Err(too_late(&waiting, lead, wanted, timeout, seen)),
             Round::Gone if Instant::now() >= deadline => {
-                return Err(too_late(&waiting, lead, wanted, timeout, seen));
+                return Err(too_late(&waiting, lead, wanted, timeout, Seen::Gone));
             }
             Round::Gone => {
+                seen = Seen::Gone;
                 base::log!(Info, "job '{wanted}' went away before it joined; looking for it again");
                 talks.remove(&record.incarnation);
                 pause(node, deadline.min(Instant::now() + LOOK_AGAIN));
@@ -149,11 +151,19 @@ fn pause(node: &Node, until: Instant) {
     wait_until(node, Some(until), |_| None::<()>);
 }
 
-/// `seen`: the path to the other leader, if the name was found.
-fn too_late(waiting: &Waiting<'_>, lead: &Lead, wanted: &str, timeout: Duration, seen: Option<PathRef>) -> Failure {
+/// The other job, as far as its name tells.
+enum Seen {
+    Never,
+    /// The path to its leader.
+    Here(PathRef),
+    Gone,
+}
+
+fn too_late(waiting: &Waiting<'_>, lead: &Lead, wanted: &str, timeout: Duration, seen: Seen) -> Failure {
     let what = match seen {
-        None => format!("no job of that name came: {}", waiting.why_no_name()),
-        Some(path) => waiting.why_no_job(path),
+        Seen::Never => format!("no job of that name came: {}", waiting.why_no_name()),
+        Seen::Here(path) => waiting.why_no_job(path),
+        Seen::Gone => format!("it was there, and went before it joined: {}", waiting.why_no_name()),
     };
     let (seconds, place) = (timeout.as_secs_f32(), lead.naming.describe());
     let text = format!("job '{wanted}' did not come: {what}; waited {seconds} s (MPI_CONNECT_TIMEOUT) in {place}");

@@ -387,7 +387,7 @@ fn join(
         let told = claim::note_coupling(node, &*lead.naming, name, other, id, registration.group.size);
         told.into_iter().for_each(|told| inter.set_coupling(told.into()));
     }
-    base::log!(Info, "joined '{}' with '{}' ({} ranks)", registration.name, inter.remote.name, inter.remote.size());
+    base::log!(Info, "joined '{}' with '{}', size {}", registration.name, inter.remote.name, inter.remote.size());
     Ok(inter)
 }
 

@@ -84,19 +84,12 @@ impl<'a> Waiting<'a> {
         self.tell_elsewhere(looks);
         let Some(seconds) = self.patience.is_over(Instant::now()) else { return };
         let (own, wanted) = (&self.own.name, self.wanted);
-        let why = self.why_no_job(path);
-        match &self.elsewhere {
-            Some((_, looks, _)) => {
-                let other = &looks.wanted;
-                base::log!(Notice, "'{own}' waits for '{wanted}' for {seconds} s: {why}; it waits for '{other}'");
-            }
-            None => base::log!(Notice, "'{own}' waits for '{wanted}' for {seconds} s: {why}"),
-        }
+        base::log!(Notice, "'{own}' waits for '{wanted}' for {seconds} s: {}", self.why_no_job(path));
     }
 
     /// Why a job that is registered has not joined.
     pub fn why_no_job(&self, path: PathRef) -> String {
-        match self.node.path_trouble(path) {
+        let why = match self.node.path_trouble(path) {
             None => format!("it is registered and can be reached, but did not join '{}'", self.own.name),
             Some((tried, own)) => {
                 let tried = if tried.is_empty() { "it has not been tried yet".to_owned() } else { tried };
@@ -104,6 +97,10 @@ impl<'a> Waiting<'a> {
                     if own.is_empty() { String::new() } else { format!("; nor did it come to {}", list(&own, "")) };
                 format!("it is registered, but cannot be reached: {tried}{nor}")
             }
+        };
+        match &self.elsewhere {
+            Some((_, looks, _)) => format!("{why}; it waits for '{}'", looks.wanted),
+            None => why,
         }
     }
 

@@ -32,7 +32,7 @@ fn await_message<T>(
 ) -> Result<T, Failure> {
     let mut watched = false;
     let since = Instant::now();
-    let about = |_: &mut Core| Some(About { call, ops: Vec::new(), probe: Some((inter.id, source, tag)) });
+    let about = |_: &mut Core| Some(About::probe(call, inter.id, source, tag));
     wait(node()?, &about, |core| match core.probe(inter.id, source, tag) {
         Probe::Found(e) => Some(Ok(take(core, e))),
         Probe::None => {

@@ -15,7 +15,7 @@ use base::bytes::Put;
 use base::ident::random;
 use base::log::Patience;
 use engine::setup::{Agreement, Party};
-use node::{Contact, Group, Node};
+use node::{Contact, Group, Node, Waits};
 use std::ffi::c_int;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -72,6 +72,7 @@ fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
     let (mut sent, mut got) = (0, Vec::new());
     let mut wanted = MAGIC.len() + 4;
     let mut patience = Patience::new(Instant::now());
+    let _told = Waits::begin(node, "MPI_Comm_join", "for the other side of its socket".to_owned());
     loop {
         sent += some(send(fd, &out[sent..]))?;
         let mut piece = vec![0; wanted - got.len()];

@@ -20,7 +20,7 @@ use base::ident::{self, random};
 use base::log::Patience;
 use base::settings;
 use engine::setup::{Agreement, Negotiation, Party};
-use node::{Contact, Group, Node};
+use node::{Contact, Group, Node, Waits};
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -203,7 +203,7 @@ fn join(
     let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
     let me = ProcId { incarnation: group.incarnation, rank: group.rank };
     let inter = joined::open(node, me, team.comm, tag_ub, &joined::hear(node, &told)?)?;
-    base::log!(Info, "joined with {} ({} ranks)", inter.remote.name, inter.remote.size());
+    base::log!(Info, "joined with {}, size {}", inter.remote.name, inter.remote.size());
     Ok(inter)
 }
 
@@ -216,6 +216,7 @@ fn accept(
 ) -> Result<Agreement, Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     base::log!(Info, "waiting for somebody to connect to port {}", name::sign(&port.name));
+    let _told = Waits::begin(node, "MPI_Comm_accept", "for somebody to connect to its port".to_owned());
     let mut calls = Calls::new(node, port);
     let mut patience = Patience::new(Instant::now());
     loop {
@@ -264,6 +265,7 @@ fn connect(
     let mut talk = Talk { path, negotiation: Negotiation::new(false) };
     let (name, places) = (name::sign(&offer.wanted), super::places(port));
     base::log!(Info, "connecting to port {name} at {places}");
+    let _told = Waits::begin(node, "MPI_Comm_connect", "for its call to be accepted".to_owned());
     let fail = |what: String| Err(Failure::new(Class::Port, what));
     let mut patience = Patience::new(Instant::now());
     let why = || match node.path_trouble(path) {

@@ -9,9 +9,11 @@ use crate::entry::node;
 use crate::error::{Class, Failure};
 use crate::forward::Handle;
 use base::ident::random;
+use base::log::Patience;
 use naming::{ClaimError, Kind, Record};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// What this process has published: the port, and the name that is held.
 type Published = HashMap<String, (String, Held)>;
@@ -72,6 +74,7 @@ pub fn take_all() {
 pub fn lookup(service: &str) -> Result<String, Failure> {
     let naming = open_naming()?;
     let found = naming.lookup(Kind::Port, service).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
+    let waited = sought().again(service, found.is_some(), Instant::now());
     let port = found.and_then(|record| record.port).ok_or_else(|| {
         let names = Names::find(&*naming, Kind::Port, "").in_words(service);
         let text = format!(
@@ -79,9 +82,40 @@ pub fn lookup(service: &str) -> Result<String, Failure> {
              'mpi-connect run'",
             naming.describe()
         );
+        if let Some(seconds) = waited {
+            base::log!(Notice, "MPI_Lookup_name waits for '{service}' for {seconds} s: {text}");
+        }
         Failure::new(Class::Name, text)
     })?;
     Ok(handy(port))
+}
+
+/// Who looks for a name again so soon waits for it.
+const SOON: Duration = Duration::from_secs(10);
+
+/// The names that are looked for in vain again and again: since when, and when last.
+struct Sought(Vec<(String, Patience, Instant)>);
+
+impl Sought {
+    /// A name has been looked for. If it is time to say so, for how many seconds it has been.
+    fn again(&mut self, service: &str, found: bool, now: Instant) -> Option<u64> {
+        self.0.retain(|(name, _, last)| now.duration_since(*last) < SOON && !(found && name == service));
+        if found {
+            return None;
+        }
+        let at = self.0.iter().position(|(name, ..)| name == service).unwrap_or_else(|| {
+            self.0.push((service.to_owned(), Patience::new(now), now));
+            self.0.len() - 1
+        });
+        let (_, patience, last) = &mut self.0[at];
+        *last = now;
+        patience.is_over(now)
+    }
+}
+
+fn sought() -> MutexGuard<'static, Sought> {
+    static SOUGHT: Mutex<Sought> = Mutex::new(Sought(Vec::new()));
+    SOUGHT.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// The names of ports that were too long to be handed out.
@@ -109,4 +143,20 @@ pub fn whole(port: &str) -> String {
     let at = port.strip_prefix(SHORT_FOR.as_str()).and_then(|at| at.parse::<usize>().ok());
     let long = LONG.lock().unwrap_or_else(|e| e.into_inner());
     at.and_then(|at| long.get(at)).map_or_else(|| port.to_owned(), Clone::clone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_again_and_again_waits() {
+        let (mut sought, start) = (Sought(Vec::new()), Instant::now());
+        let mut again = |s, name, found| sought.again(name, found, start + Duration::from_secs(s));
+        assert_eq!([again(0, "sum", false), again(3, "sum", false), again(5, "sum", false)], [None, None, Some(5)]);
+        assert_eq!([again(6, "sum", false), again(6, "air", false)], [None, None]);
+        assert_eq!([again(11, "air", false), again(12, "air", true), again(13, "air", false)], [Some(5), None, None]);
+        // Once in a while is no wait.
+        assert_eq!([again(30, "air", false), again(45, "air", false)], [None, None]);
+    }
 }
