@@ -103,7 +103,7 @@ fn jobs_and_ports_have_their_names_for_themselves() {
     assert_eq!(store.lookup(Kind::Job, "ocean").unwrap(), Some(job.clone()));
     assert_eq!(store.lookup(Kind::Port, "ocean").unwrap(), Some(port.clone()));
     assert_eq!(store.list().unwrap(), [(job.clone(), State::Live), (port.clone(), State::Live)]);
-    assert!(claim_error(&store, "ocean").contains("held by a live job"));
+    assert!(claim_error(&store, "ocean").contains("registered already, by this very process"));
     assert!(store.claim(&port).err().unwrap().to_string().contains("published already"));
     let [_, published] = held;
     published.release();
@@ -124,7 +124,7 @@ fn runs_have_their_names_for_themselves() {
     assert_eq!(of("case9").lookup(Kind::Job, "ocean").unwrap(), None);
     assert_eq!(of("case9").list().unwrap().len(), runs.len(), "a list has them all");
     let said = claim_error(&of("case7"), "ocean");
-    assert!(said.contains("the name 'ocean' of run 'case7' is held by a live job"), "{said}");
+    assert!(said.contains("the name 'ocean' of run 'case7' is registered already, by this very process"), "{said}");
     assert_eq!(of("case7").describe(), format!("file:{}, run 'case7'", dir.0.display()));
     drop(claims);
     assert!(dir.files().is_empty());
