@@ -10,7 +10,7 @@ use crate::time::utc;
 use naming::{Change, Key, Kind, Naming, Record, State, Watch};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -35,18 +35,19 @@ pub fn watch(
     loop {
         out.flush()?;
         for change in changes.next(AGAIN) {
-            let Change { came, at, .. } = change;
-            let Some(row) = halves.row(change) else { continue };
-            let key = key(&row);
-            if wanted.of(vec![row.clone()]).is_empty() || before.contains_key(&key) == came {
-                continue;
-            }
-            if came {
-                tell(out, "came", &row, at, json)?;
-                before.insert(key, row);
-            } else {
-                tell(out, "went", &row, at, json)?;
-                before.remove(&key);
+            let at = change.at;
+            for (came, row) in halves.step(change) {
+                let key = key(&row);
+                if wanted.of(vec![row.clone()]).is_empty() || before.contains_key(&key) == came {
+                    continue;
+                }
+                if came {
+                    tell(out, "came", &row, at, json)?;
+                    before.insert(key, row);
+                } else {
+                    tell(out, "went", &row, at, json)?;
+                    before.remove(&key);
+                }
             }
         }
         let now = match store.list() {
@@ -75,28 +76,41 @@ pub fn watch(
     }
 }
 
-/// Halves of couplings that have come and not gone, by their run and number.
+/// Halves of couplings, by their run and number: of each, whether it stands. Two jobs tell of a coupling that is soon over
+/// one after the other, so a half that has gone is kept until the other one comes, for [`KEPT`] at most.
 #[derive(Default)]
-struct Halves(BTreeMap<(String, u64), Vec<Record>>);
+struct Halves(BTreeMap<(String, u64), (Instant, Vec<(Record, bool)>)>);
+
+const KEPT: Duration = Duration::from_secs(60);
 
 impl Halves {
-    /// What has come or gone, if it is whole: a coupling comes with its second half, and goes with its first.
-    fn row(&mut self, change: Change) -> Option<Row> {
+    /// What has come and gone by this: a coupling comes with its second half, and goes with the first that goes.
+    fn step(&mut self, change: Change) -> Vec<(bool, Row)> {
         let Change { came, record, .. } = change;
         if record.kind() != Kind::Coupling {
-            return Some(Row { record, state: State::Live, other: None });
+            return vec![(came, Row { record, state: State::Live, other: None })];
         }
+        self.0.retain(|_, (since, halves)| halves.iter().any(|(_, stands)| *stands) || since.elapsed() < KEPT);
         let of = (record.run.clone(), record.key().id);
-        let halves = self.0.entry(of.clone()).or_default();
-        let others: Vec<_> = halves.iter().filter(|half| half.key() != record.key()).cloned().collect();
-        let mut whole = [others.as_slice(), &[record]].concat();
-        whole.sort_by_key(Record::key);
-        *halves = if came { whole.clone() } else { others };
-        if halves.is_empty() {
+        let (since, halves) = self.0.entry(of.clone()).or_insert_with(|| (Instant::now(), Vec::new()));
+        *since = Instant::now();
+        let stood = halves.iter().filter(|(_, stands)| *stands).count();
+        halves.retain(|(half, _)| half.key() != record.key());
+        halves.push((record, came));
+        let stand = halves.iter().filter(|(_, stands)| *stands).count();
+        let mut whole: Vec<Record> = halves.iter().map(|(half, _)| half.clone()).collect();
+        if stand == 0 && whole.len() == 2 {
             self.0.remove(&of);
         }
-        let [record, other] = <[Record; 2]>::try_from(whole).ok()?;
-        Some(Row { record, state: State::Live, other: Some(other) })
+        whole.sort_by_key(Record::key);
+        let Ok([record, other]) = <[Record; 2]>::try_from(whole) else { return Vec::new() };
+        let row = Row { record, state: State::Live, other: Some(other) };
+        match (stood, came, stand) {
+            (_, true, 2) => vec![(true, row)],
+            (_, true, _) => vec![(true, row.clone()), (false, row)],
+            (2, false, _) => vec![(false, row)],
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -133,4 +147,31 @@ fn tell(out: &mut impl Write, event: &str, row: &Row, at: u64, json: bool) -> io
     let jobs = if row.record.pid == 0 { "(gone before it could be read)".into() } else { format!("{jobs}  {place}") };
     let line = format!("{} {sign} {name}{run}  {kind}  {jobs}  {}", utc(at), pairs(&row.record));
     writeln!(out, "{}", line.trim_end()).and_then(|()| out.flush())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_coupling_is_told_of_once_however_its_halves_come() {
+        let half = |name: &str, other: &str, came| {
+            let record = Record { coupled: Some(other.into()), incarnation: 7, ..Record::new(name) };
+            Change { came, at: 0, record }
+        };
+        let (air, ocean) = (|came| half("air", "ocean", came), |came| half("ocean", "air", came));
+        for order in [
+            [air(true), ocean(true), ocean(false), air(false)],
+            [ocean(true), air(true), ocean(false), air(false)],
+            [ocean(true), ocean(false), air(true), air(false)],
+        ] {
+            let mut halves = Halves::default();
+            let told: Vec<_> = order.into_iter().flat_map(|change| halves.step(change)).collect();
+            assert_eq!(told.iter().map(|(came, _)| *came).collect::<Vec<_>>(), [true, false]);
+            assert!(told.iter().all(|(_, row)| row.both(|r| r.name.clone()) == "air - ocean"));
+            assert!(halves.0.is_empty());
+        }
+        let mut halves = Halves::default();
+        assert!(halves.step(air(true)).is_empty() && halves.step(air(false)).is_empty(), "one half alone");
+    }
 }

@@ -36,6 +36,8 @@ struct State {
     released: bool,
     strikes: u32,
     alone: bool,
+    /// No server has been told of it yet.
+    untold: bool,
     /// When this claim is renewed next.
     due: Instant,
 }
@@ -44,13 +46,16 @@ impl Held {
     /// `lease`: the shortest that was granted.
     pub fn new(key: Key, token: Token, record: Vec<u8>, peers: Vec<Arc<Peer>>, lease: Duration) -> Held {
         let due = Instant::now() + lease / 3;
-        let state = Mutex::new(State { lease, released: false, strikes: 0, alone: false, due });
+        let state = Mutex::new(State { lease, released: false, strikes: 0, alone: false, untold: false, due });
         Held { key, token, record, peers, lost: AtomicBool::new(false), state }
     }
 
     /// It is claimed by its first renewal.
     pub fn due_now(self) -> Held {
-        lock(&self.state).due = Instant::now();
+        {
+            let mut state = lock(&self.state);
+            (state.due, state.untold) = (Instant::now(), true);
+        }
         self
     }
 
@@ -59,10 +64,14 @@ impl Held {
         if self.lost.load(Ordering::Relaxed) { Err(RenewError::Lost(format!("'{}'", self.key.name))) } else { Ok(()) }
     }
 
-    /// Gives the name back everywhere.
+    /// Gives the name back everywhere. What no server has heard of yet is told first: whoever watches wants to know.
     pub fn release(&self) {
         let mut state = lock(&self.state);
         state.released = true;
+        if state.untold && !self.peers.iter().all(|peer| peer.is_failing()) {
+            let request = Request::Renew { token: self.token, record: self.record.clone() };
+            let _ = self.peers.iter().find_map(|peer| peer.ask(&request, ANSWER).ok());
+        }
         self.give_back();
     }
 
@@ -132,6 +141,7 @@ impl Held {
                 base::log!(Error, "'{}' can be renewed at no naming server; trying on", self.key.name);
             }
         }
+        state.untold &= !ours;
         state.lease = lease.unwrap_or(state.lease);
         state.due = begun + if ours { state.lease / 3 } else { AGAIN.min(state.lease / 3) };
         state.due
