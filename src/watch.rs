@@ -79,7 +79,12 @@ pub fn watch(
 /// Halves of couplings, by their run and number: of each, whether it stands. Two jobs tell of a coupling that is soon over
 /// one after the other, so a half that has gone is kept until the other one comes, for [`KEPT`] at most.
 #[derive(Default)]
-struct Halves(BTreeMap<(String, u64), (Instant, Vec<(Record, bool)>)>);
+struct Halves(BTreeMap<(String, u64), Coupling>);
+
+struct Coupling {
+    changed: Instant,
+    halves: Vec<(Record, bool)>,
+}
 
 const KEPT: Duration = Duration::from_secs(60);
 
@@ -90,10 +95,11 @@ impl Halves {
         if record.kind() != Kind::Coupling {
             return vec![(came, Row { record, state: State::Live, other: None })];
         }
-        self.0.retain(|_, (since, halves)| halves.iter().any(|(_, stands)| *stands) || since.elapsed() < KEPT);
+        self.0.retain(|_, it| it.halves.iter().any(|(_, stands)| *stands) || it.changed.elapsed() < KEPT);
         let of = (record.run.clone(), record.key().id);
-        let (since, halves) = self.0.entry(of.clone()).or_insert_with(|| (Instant::now(), Vec::new()));
-        *since = Instant::now();
+        let new = || Coupling { changed: Instant::now(), halves: Vec::new() };
+        let Coupling { changed, halves } = self.0.entry(of.clone()).or_insert_with(new);
+        *changed = Instant::now();
         let stood = halves.iter().filter(|(_, stands)| *stands).count();
         halves.retain(|(half, _)| half.key() != record.key());
         halves.push((record, came));
