@@ -116,6 +116,13 @@ fn native(side: Side, port: &str) -> Result<Plan, Failure> {
             );
             return Err(Failure::new(Class::Port, text));
         }
+        Side::Connect if abi::get().family.name == "LAM" && !is_of_lam(port) => {
+            // Asked for it, LAM may wait for an answer that nobody gives.
+            return Err(Failure::new(
+                Class::Port,
+                format!("'{sign}' is no name of a port, neither of this library nor of LAM"),
+            ));
+        }
         Side::Connect => base::log!(
             Notice,
             "MPI_Comm_connect to port {sign} is left to the MPI below: its server runs without this library; \
@@ -124,6 +131,14 @@ fn native(side: Side, port: &str) -> Result<Plan, Failure> {
         Side::Accept => (),
     }
     Ok(Plan::Native)
+}
+
+/// As LAM names its ports: `n0:i11:323`.
+fn is_of_lam(port: &str) -> bool {
+    let parts: Vec<_> = port.split(':').collect();
+    let is_number = |text: Option<&str>| text.is_some_and(|text| text.parse::<u32>().is_ok());
+    matches!(parts[..], [node, index, number] if is_number(node.strip_prefix('n'))
+        && is_number(index.strip_prefix('i')) && is_number(Some(number)))
 }
 
 /// The collective steps. Between them nothing returns early on one process alone.
@@ -298,5 +313,18 @@ fn connect(
         }
         Round::Gone => fail(format!("nobody has port {name} open any more (asked at {places})")),
         Round::TimedOut => fail(format!("waited {} s for port {name}: {}", timeout.as_secs_f32(), why())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_lam() {
+        assert!(is_of_lam("n0:i11:323") && is_of_lam("n12:i1:7"));
+        assert!(
+            ["", "nonsense", "n0:i11", "n0:i11:", "n:i11:3", "0:11:323", "n0:i11:3:4"].iter().all(|p| !is_of_lam(p))
+        );
     }
 }
