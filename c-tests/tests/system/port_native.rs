@@ -38,8 +38,8 @@ fn names_of_others_are_passed_on() {
         let connects = |lines: Vec<String>| lines.into_iter().find(|l| l.contains("MPI_Comm_connect"));
         if mpi.name == "lam" {
             // Its own MPI_Comm_connect may wait for ever for a name that it has never given out: it does not get it.
-            let with = connects(says(mpi, Library::Preloaded, &["nobody"], &[])).expect("the call ends");
-            assert!(with.contains("'nobody' is no name of a port, neither of this library nor of LAM"), "{with}");
+            let with = connects(says(mpi, Library::Preloaded, &["nobody"], &[]));
+            assert!(with.as_ref().is_some_and(|said| !said.ends_with("class 0")), "it ends, with an error: {with:?}");
             continue;
         }
         let name = [if mpi.name == "openmpi4" { "nobody" } else { "tag#0$connentry#00$" }];
