@@ -8,7 +8,7 @@ mod report;
 use crate::ask::{Linking, ask, version_line};
 use crate::elf::ElfError;
 use crate::launcher::FindError;
-use crate::names::columns;
+use crate::names::{self, columns};
 use crate::program::{Bound, Program, is_ours, obstacle};
 use crate::{launcher, library, mpis};
 use base::NO_LIBRARY;
@@ -206,6 +206,14 @@ fn naming_section(r: &mut Report) {
         }
     };
     r.line(Grade::Good, &store.describe());
+    let given = env::var_os(NAMING).is_some_and(|v| !v.is_empty());
+    if given && names::is_missing(store.as_ref()) {
+        r.put("naming", json!({ "url": store.url(), "usable": null, "live": 0, "left_over": 0 }));
+        let text =
+            format!("{}: there is no such folder yet; the first job that registers a name makes it", store.describe());
+        r.line(Grade::Odd, &text);
+        return r.mend("see that it is the one that you mean, and that both jobs have the same");
+    }
     let checked = store.check();
     let usable = checked.is_ok();
     match checked {

@@ -5,10 +5,11 @@
 use crate::rows::{Row, rows};
 use crate::select::{Pair, Selection};
 use crate::watch;
-use naming::{Kind, OpenError, Record, State, StoreError};
+use naming::{Kind, Naming, OpenError, Record, State, StoreError};
 use serde_json::json;
 use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -56,6 +57,9 @@ pub fn names(args: &Args) -> Result<(), NamesError> {
     let text = match all.is_empty() {
         _ if args.json && args.watch => String::new(),
         _ if args.json => as_json(&all, naming::now()) + "\n",
+        true if is_missing(store.as_ref()) => {
+            format!("no names in {}: there is no such folder yet\n", store.describe())
+        }
         true if wanted.is_all() => format!("no names in {}\n", store.describe()),
         true => format!("no such names in {}\n", store.describe()),
         false => table(&all, naming::now()),
@@ -68,6 +72,11 @@ pub fn names(args: &Args) -> Result<(), NamesError> {
         let _ = watch::watch(store.as_ref(), changes, &wanted, all, args.json, &mut out);
     }
     Ok(())
+}
+
+/// Whether it is a folder that nobody has made.
+pub fn is_missing(store: &dyn Naming) -> bool {
+    store.url().strip_prefix("file:").is_some_and(|folder| !Path::new(folder).exists())
 }
 
 pub fn kind_word(kind: Kind) -> &'static str {

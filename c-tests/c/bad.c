@@ -91,6 +91,15 @@ static void hold(void)
     OK(MPI_Conn_remove(handle));
 }
 
+/* `late NAME`: rank 1 makes the call only when it is told to. */
+static void late(void)
+{
+    int handle;
+    if (me == 1) kit_await(kit_path("let-go"));
+    OK(MPI_Conn_register(arg[0], MPI_COMM_WORLD, &handle));
+    OK(MPI_Conn_remove(handle));
+}
+
 /* `taken NAME`: another live job holds it. */
 static void taken(void)
 {
@@ -375,7 +384,7 @@ static const struct {
     void (*run)(void);
     int arguments;
 } cases[] = {
-    {"arguments", arguments, 0},   {"hold", hold, 1},         {"taken", taken, 1},       {"never", never, 3},
+    {"arguments", arguments, 0},   {"hold", hold, 1}, {"late", late, 1}, {"taken", taken, 1},       {"never", never, 3},
     {"lanes", lanes, 2},
     {"nowhere", nowhere, 1},       {"half-set", half_set, 3}, {"fatal", fatal, 0},       {"fatal-send", fatal_send, 2},
     {"fatal-truncate", fatal_truncate, 2}, {"fatal-refused", fatal_refused, 2},

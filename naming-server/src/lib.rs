@@ -11,7 +11,7 @@ mod error;
 mod file;
 mod here;
 mod metadata;
-mod quiet;
+pub mod quiet;
 mod record;
 pub mod server;
 mod tcp;

@@ -1,4 +1,4 @@
-//! Threads inside a program that is not ours. The client of the naming server alone starts any.
+//! Threads inside a program that is not ours: the naming server's client renews names on one, the library tells of waits.
 //!
 //! Invariant: they take no signal that is meant for the program, from their first instruction on.
 

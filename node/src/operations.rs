@@ -7,6 +7,7 @@ use crate::InterId;
 use crate::core::Core;
 use crate::memory::Layout;
 use engine::{Envelope, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+use std::sync::Once;
 
 /// A receive whose outcome is not simply the engine's.
 #[derive(Default)]
@@ -14,6 +15,17 @@ pub(crate) struct Judging {
     /// The types that its message says it has.
     note: Option<Vec<u8>>,
     outcome: Option<Outcome>,
+}
+
+/// Types are compared where both jobs want it: told once, by whoever finds that only one does.
+fn tell_of_one_side(came: &str, which: &str) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        base::log!(
+            Notice,
+            "a message came {came} its types: they are compared where both jobs have MPI_CONNECT_CHECK=types, and {which} has not"
+        );
+    });
 }
 
 impl Core {
@@ -43,8 +55,9 @@ impl Core {
 
     /// The message of a receive says what its types are.
     pub(crate) fn note(&mut self, op: OpId, note: Vec<u8>) {
-        if let Some(judging) = self.judging.get_mut(&op.0) {
-            judging.note = Some(note);
+        match (self.judging.get_mut(&op.0), self.mem.get(op.0).and_then(Layout::types)) {
+            (Some(judging), Some(_)) => judging.note = Some(note),
+            _ => tell_of_one_side("with", "this one"),
         }
     }
 
@@ -157,6 +170,7 @@ impl Core {
             _ => return outcome,
         };
         let Some(layout) = self.mem.get(op.0) else { return outcome };
+        let is_unsigned = judging.note.is_none() && e.size > 0 && layout.types().is_some();
         let wrong = judging.note.as_ref().zip(layout.types()).and_then(|(note, types)| types.judge(note, whole));
         // What is no value of these types is not converted.
         let differ = wrong.as_ref().is_some_and(|wrong| wrong.differ);
@@ -171,6 +185,9 @@ impl Core {
             (None, None) => Outcome::OutOfRange(Envelope { size, ..e }),
         };
         judging.outcome = Some(judged);
+        if is_unsigned {
+            tell_of_one_side("without", "the other one");
+        }
         judged
     }
 

@@ -290,11 +290,15 @@ fn unusual(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Com
             let Some(Wrong { sent, received, whole, differ }) = Wrong::by_number(why) else {
                 return bad((source, tag, size), Class::Type, "has other types than the receive");
             };
+            // Of long lists only the beginning is shown.
+            let later = if differ && sent == received { " (they differ in what is not shown)" } else { "" };
             let say = |sent: &str, received: &str| match whole {
                 Some(whole) if !differ => {
                     (Class::Truncate, format!("{} ({sent} sent, {received} received)", longer(whole, size)))
                 }
-                _ => (Class::Type, format!("has other types than the receive: {sent} sent, {received} received")),
+                _ => {
+                    (Class::Type, format!("has other types than the receive{later}: {sent} sent, {received} received"))
+                }
             };
             // As much of both as the MPI's error strings have room for.
             let around = bad((source, tag, size), Class::Type, &say("", "").1).failure.map_or(0, |f| f.text.len());

@@ -59,10 +59,10 @@ impl Report {
         self.findings.iter().filter(|f| f.grade != Grade::Good)
     }
 
-    /// The sections that `shown` names, then the problems and the verdict.
+    /// What is in order in the sections that `shown` names, then the problems and the verdict.
     pub fn print(&self, shown: impl Fn(&str) -> bool) {
         let mut section = "";
-        for f in self.findings.iter().filter(|f| shown(f.section)) {
+        for f in self.findings.iter().filter(|f| f.grade == Grade::Good && shown(f.section)) {
             if f.section != section {
                 section = f.section;
                 println!("{section}");

@@ -8,7 +8,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 fn run(scene: &Scene, (a, b): (&Mpi, &Mpi), checks: [&str; 2], sections: &[&str]) -> [c_tests::Done; 2] {
     let start = |mpi, names: [&str; 3], check: &str| {
         let launch = Launch::new(mpi, 1, "check_types", &[&names[..], sections].concat());
-        let launch = launch.env("MPI_CONNECT_LOG", "error");
+        let launch = launch.env("MPI_CONNECT_LOG", "");
         scene.start(if check.is_empty() { launch } else { launch.env("MPI_CONNECT_CHECK", check) })
     };
     let jobs = [start(a, ["air", "ocean", "0"], checks[0]), start(b, ["ocean", "air", "1"], checks[1])];
@@ -28,7 +28,9 @@ fn other_types_are_an_error_with_both_signatures() {
                 scene.start(launch.envs(&[("MPI_CONNECT_CHECK", "types"), ("MPI_CONNECT_LANES", lanes)]))
             };
             let jobs = [start(a, ["air", "ocean", "0"]), start(b, ["ocean", "air", "1"])];
-            let [_, told] = scene.pass(jobs, LIMIT);
+            let [teller, told] = scene.pass(jobs, LIMIT);
+            let one_side = [&teller, &told].iter().any(|d| d.stderr.contains("a message came with"));
+            scene.require(!one_side, "both have it on");
             let text = told.lines("TEXT").next().unwrap_or_default().to_owned();
             let right = "MPI_Irecv: the message from rank 0 of job 'air' with tag 5 has other types than the receive: \
                          MPI_DOUBLE x 4 sent, MPI_INT x 8 received";
@@ -75,7 +77,15 @@ fn nothing_is_checked_unless_both_have_it_on() {
     let (a, b) = Mpi::couples().next().expect("two MPIs");
     for checks in [["", ""], ["types", ""], ["", "types"]] {
         let scene = Scene::new(format!("types not checked: {checks:?}"));
-        run(&scene, (a, b), checks, &["off"]);
+        let done = run(&scene, (a, b), checks, &["off"]);
+        // Whoever has it on where the other one has not would think that it is checked.
+        let told = "compared where both jobs have MPI_CONNECT_CHECK=types, and ";
+        let count = |text: &str| done.iter().map(|d| d.stderr.matches(text).count()).collect::<Vec<_>>();
+        let right = match checks {
+            ["", ""] => vec![0, 0],
+            _ => vec![1, 1],
+        };
+        scene.require(count(told) == right, &format!("told {:?}, not {right:?}", count(told)));
     }
 }
 

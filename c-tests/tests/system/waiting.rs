@@ -92,6 +92,24 @@ fn who_waits_for_long_says_so() {
     );
 }
 
+/// A collective call that only one rank makes: it says that it waits for the others.
+#[test]
+fn other_ranks_that_do_not_call() {
+    Scene::at_once(
+        &couples(),
+        |(a, _)| format!("only one rank registers, {}", a.name),
+        |scene, (a, _)| {
+            let job = scene.start(bad(a, 2, &["late", "air"], &[BY_DEFAULT]));
+            let told =
+                "MPI_Conn_register waits for 5 s for other ranks of this job: all ranks of its communicator have to";
+            let says = || job.complained().contains(told);
+            scene.require(wait_until(LIMIT, says), &job.complained());
+            std::fs::write(scene.path("let-go"), "").expect("a sign");
+            scene.pass([job], LIMIT);
+        },
+    );
+}
+
 /// No lane in common: both are told, and neither waits.
 #[test]
 fn lanes_without_one_in_common_are_told_on_both_sides() {

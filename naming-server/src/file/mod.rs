@@ -116,7 +116,9 @@ impl FileStore {
             }
         }
         let file = tmp.into_file().map_err(|e| StoreError::Io("keeping open", path.clone(), e))?;
-        base::log!(Info, "'{}' is ours: {}", rec.name, path.display());
+        if rec.kind() != Kind::Coupling {
+            base::log!(Info, "'{}' is ours: {}", rec.name, path.display());
+        }
         Ok(Claim::new(Box::new(holding::FileHolding::new(file, path))))
     }
 }

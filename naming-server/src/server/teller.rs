@@ -35,11 +35,17 @@ impl Counted {
         Counted { what, most, minute: None }
     }
 
-    /// Whether one more is told.
-    fn has_room(&mut self, now: Instant) -> bool {
+    /// Whether one more is told; and what is to be said of the first that is not.
+    fn has_room(&mut self, now: Instant) -> Result<(), Option<String>> {
         let (_, count) = self.minute.get_or_insert((now, 0));
         *count = count.saturating_add(1);
-        *count <= self.most
+        match *count {
+            n if n <= self.most => Ok(()),
+            n if n == self.most + 1 => {
+                Err(Some(format!("more than {} {} within a minute: the others are only counted", self.most, self.what)))
+            }
+            _ => Err(None),
+        }
     }
 
     /// Once the minute is over, what to say of those that were left out.
@@ -74,8 +80,8 @@ impl Teller {
 
     pub fn news(&mut self, fate: Fate, record: &Record, now: Instant) {
         self.go_on(now);
-        if !self.news.has_room(now) {
-            return;
+        if let Err(cut) = self.news.has_room(now) {
+            return cut.into_iter().for_each(|text| self.tell(&text));
         }
         let name = full_name(record);
         self.tell(&match fate {
@@ -90,8 +96,9 @@ impl Teller {
 
     pub fn refused(&mut self, text: &str, now: Instant) {
         self.go_on(now);
-        if self.refusals.has_room(now) {
-            self.tell(text);
+        match self.refusals.has_room(now) {
+            Ok(()) => self.tell(text),
+            Err(cut) => cut.into_iter().for_each(|text| self.tell(&text)),
         }
     }
 }
@@ -125,9 +132,11 @@ mod tests {
         let mut teller =
             Teller { out: Some(Box::new(move |text| out.send(text.to_owned()).unwrap())), ..Teller::default() };
         (0..1000).for_each(|_| teller.refused("no", start));
-        assert_eq!(told.try_iter().count(), MAX_REFUSALS as usize);
+        let all: Vec<_> = told.try_iter().collect();
+        assert_eq!(all.len(), MAX_REFUSALS as usize + 1);
+        assert_eq!(all[60], "more than 60 refusals within a minute: the others are only counted");
         (0..1000).for_each(|_| teller.news(Fate::Claimed, &Record::new("air"), start));
-        assert_eq!(told.try_iter().count(), MAX_NEWS as usize);
+        assert_eq!(told.try_iter().count(), MAX_NEWS as usize + 1);
         teller.go_on(start);
         teller.refused("no", start + MINUTE);
         let left = |count, what| format!("{count} more {what} within a minute are left out here");

@@ -44,7 +44,7 @@ pub fn meet(
     let _told = Waits::begin(node, "MPI_Conn_intercomm_create", format!("for job '{wanted}'"));
     loop {
         let Some(record) = find(node, lead, wanted, deadline, &mut waiting)? else {
-            return Err(too_late(&waiting, lead, wanted, timeout, seen));
+            return Err(too_late(&waiting, wanted, timeout, seen));
         };
         base::ident::name_job(record.incarnation, wanted);
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| {
@@ -97,9 +97,9 @@ pub fn meet(
                 joined::check(&agreement.remote, |c| lead.has_member(c)).inspect_err(refuse)?;
                 return Ok(agreement);
             }
-            Round::TimedOut => return Err(too_late(&waiting, lead, wanted, timeout, seen)),
+            Round::TimedOut => return Err(too_late(&waiting, wanted, timeout, seen)),
             Round::Gone if Instant::now() >= deadline => {
-                return Err(too_late(&waiting, lead, wanted, timeout, Seen::Gone));
+                return Err(too_late(&waiting, wanted, timeout, Seen::Gone));
             }
             Round::Gone => {
                 seen = Seen::Gone;
@@ -159,13 +159,15 @@ enum Seen {
     Gone,
 }
 
-fn too_late(waiting: &Waiting<'_>, lead: &Lead, wanted: &str, timeout: Duration, seen: Seen) -> Failure {
+fn too_late(waiting: &Waiting<'_>, wanted: &str, timeout: Duration, seen: Seen) -> Failure {
     let what = match seen {
-        Seen::Never => format!("no job of that name came: {}", waiting.why_no_name()),
+        Seen::Never => waiting.why_no_name(),
         Seen::Here(path) => waiting.why_no_job(path),
-        Seen::Gone => format!("it was there, and went before it joined: {}", waiting.why_no_name()),
+        Seen::Gone => format!("it was there, and went before it joined{}", waiting.whom_it_waits_for()),
     };
-    let (seconds, place) = (timeout.as_secs_f32(), lead.naming.describe());
-    let text = format!("job '{wanted}' did not come: {what}; waited {seconds} s (MPI_CONNECT_TIMEOUT) in {place}");
-    Failure::new(Class::Timeout, text)
+    let seconds = timeout.as_secs_f32();
+    Failure::new(
+        Class::Timeout,
+        format!("job '{wanted}' did not come within {seconds} s (MPI_CONNECT_TIMEOUT): {what}"),
+    )
 }

@@ -11,6 +11,7 @@
 pub mod adopt;
 pub mod claim;
 pub mod collective;
+pub mod expected;
 mod fork;
 pub mod joined;
 mod meet;
@@ -31,6 +32,7 @@ use base::settings;
 use claim::open_naming;
 use collective::{Team, agree, from_leader, gather_records, or_free, split};
 use engine::setup::MAX_NAME;
+use expected::Expected;
 use joined::contacts;
 use naming::{ClaimError, Record};
 use node::{Group, Node};
@@ -246,10 +248,18 @@ unsafe fn read_name(name: *const c_char, result: *const c_void) -> Result<String
 }
 
 /// The name, if every process of `comm` has a good one.
-unsafe fn agreed_name(abi: &Abi, name: *const c_char, result: *const c_void, comm: Handle) -> Result<String, Failure> {
+unsafe fn agreed_name(
+    abi: &Abi,
+    call: &'static str,
+    name: *const c_char,
+    result: *const c_void,
+    comm: Handle,
+) -> Result<String, Failure> {
     // SAFETY: the caller's string.
     let name = if entry::init::passed() { unsafe { read_name(name, result) } } else { Err(BYPASSED) };
+    let expected = Expected::begin(call, comm);
     let worst = agree(abi, comm, name.as_ref().err().copied().unwrap_or(0))?;
+    drop(expected);
     match name {
         Ok(name) if worst == 0 => Ok(name),
         Ok(_) => Err(Failure::new(fault_class(worst), format!("on another process {}", FAULTS[worst as usize]))),
@@ -259,7 +269,7 @@ unsafe fn agreed_name(abi: &Abi, name: *const c_char, result: *const c_void, com
 
 unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_int) -> Result<(), Failure> {
     // SAFETY: the caller's string.
-    let name = unsafe { agreed_name(abi, name, handle.cast(), comm) }?;
+    let name = unsafe { agreed_name(abi, "MPI_Conn_register", name, handle.cast(), comm) }?;
     let team = split(abi, comm, 0)?;
     let private = team.comm;
     let (group, lead) = or_free(abi, private, enroll(abi, &name, &team))?;
@@ -340,7 +350,8 @@ unsafe fn create(
     newintercomm: *mut MPI_Comm,
 ) -> Result<(), Failure> {
     // SAFETY: the caller's string.
-    let wanted = unsafe { agreed_name(abi, wanted, newintercomm.cast(), registration.private) }?;
+    let wanted =
+        unsafe { agreed_name(abi, "MPI_Conn_intercomm_create", wanted, newintercomm.cast(), registration.private) }?;
     let node = entry::node()?;
     let carrier = split(abi, registration.private, 0)?.comm;
     let tag_ub = largest_tag(abi);

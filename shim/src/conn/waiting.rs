@@ -98,10 +98,12 @@ impl<'a> Waiting<'a> {
                 format!("it is registered, but cannot be reached: {tried}{nor}")
             }
         };
-        match &self.elsewhere {
-            Some((_, looks, _)) => format!("{why}; it waits for '{}'", looks.wanted),
-            None => why,
-        }
+        why + &self.whom_it_waits_for()
+    }
+
+    /// That other job's own wish, if it is another.
+    pub fn whom_it_waits_for(&self) -> String {
+        self.elsewhere.as_ref().map_or_else(String::new, |(_, looks, _)| format!("; it waits for '{}'", looks.wanted))
     }
 
     /// Tells, once, that the other side looks for somebody else who is not there.

@@ -5,6 +5,7 @@ use super::call::{self, Calls, LOOK};
 use super::{Address, Info, Port, at, find, name, own_name, publish};
 use crate::abi::{self, Abi};
 use crate::conn::collective::{Team, agree, from_leader, gather_records, or_free, rank_and_size, split};
+use crate::conn::expected::Expected;
 use crate::conn::talk::{Round, Talk};
 use crate::conn::waiting::in_words;
 use crate::conn::{joined, largest_tag, timeout};
@@ -61,7 +62,10 @@ pub unsafe fn meet(
             format!("root {root} is not in the communicator, which has {size} ranks"),
         ));
     };
+    let call = if matches!(side, Side::Accept) { "MPI_Comm_accept" } else { "MPI_Comm_connect" };
+    let expected = Expected::begin(call, comm);
     let team = split(abi, comm, leader)?;
+    drop(expected);
     // SAFETY: the caller's promise.
     let plan = || unsafe { plan(side, port, info) };
     let made = or_free(abi, team.comm, together(abi, &team, place, plan))?;
@@ -125,8 +129,8 @@ fn native(side: Side, port: &str) -> Result<Plan, Failure> {
         }
         Side::Connect => base::log!(
             Notice,
-            "MPI_Comm_connect to port {sign} is left to the MPI below: its server runs without this library; \
-             if that fails, start it by 'mpi-connect run'"
+            "MPI_Comm_connect to port {sign} is left to the MPI below, since the name is none of this library's: if it is that \
+             of a port, its server runs without this library; if this fails, start the server by 'mpi-connect run'"
         ),
         Side::Accept => (),
     }

@@ -1,0 +1,62 @@
+//! A collective call of ours that only some processes of its job have made: those that wait in it say so.
+//!
+//! They wait within the MPI below, which hands nothing back meanwhile, so a thread tells. Invariant: it calls no MPI, and
+//! ends by itself when the call goes on.
+
+use crate::conn::collective::rank_and_size;
+use crate::forward::Handle;
+use base::log::{Level, Patience, level};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// While this is kept, the other processes of a communicator are waited for.
+pub struct Expected(Option<Arc<State>>);
+
+#[derive(Default)]
+struct State {
+    is_over: Mutex<bool>,
+    over: Condvar,
+}
+
+/// Of all that wait, these speak; one of them does in any case, unless it alone is late.
+const SPEAKERS: u32 = 2;
+
+impl Expected {
+    pub fn begin(call: &'static str, comm: Handle) -> Expected {
+        match rank_and_size(comm) {
+            Ok((rank, size)) if size > 1 && rank < SPEAKERS && level() >= Level::Notice => {}
+            _ => return Expected(None),
+        }
+        let state = Arc::new(State::default());
+        let of_thread = state.clone();
+        // Without it there is only less to read.
+        let started = naming::quiet::spawn("mpi_connect tell", move || of_thread.tell(call));
+        Expected(started.is_ok().then_some(state))
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        if let Some(state) = &self.0 {
+            *state.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            state.over.notify_one();
+        }
+    }
+}
+
+impl State {
+    fn tell(&self, call: &str) {
+        let mut patience = Patience::new(Instant::now());
+        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_over {
+            if let Some(seconds) = patience.is_over(Instant::now()) {
+                base::log!(
+                    Notice,
+                    "{call} waits for {seconds} s for other ranks of this job: all ranks of its communicator have to call it"
+                );
+            }
+            let waited = self.over.wait_timeout(is_over, Duration::from_secs(1));
+            is_over = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
