@@ -206,14 +206,7 @@ fn naming_section(r: &mut Report) {
         }
     };
     r.line(Grade::Good, &store.describe());
-    let given = env::var_os(NAMING).is_some_and(|v| !v.is_empty());
-    if given && names::is_missing(store.as_ref()) {
-        r.put("naming", json!({ "url": store.url(), "usable": null, "live": 0, "left_over": 0 }));
-        let text =
-            format!("{}: there is no such folder yet; the first job that registers a name makes it", store.describe());
-        r.line(Grade::Odd, &text);
-        return r.mend("see that it is the one that you mean, and that both jobs have the same");
-    }
+    let was_missing = env::var_os(NAMING).is_some_and(|v| !v.is_empty()) && names::is_missing(store.as_ref());
     let checked = store.check();
     let usable = checked.is_ok();
     match checked {
@@ -221,6 +214,12 @@ fn naming_section(r: &mut Report) {
             let is_folder = store.url().starts_with("file:");
             r.line(Grade::Good, if is_folder { "names can be claimed and are locked" } else { "names can be claimed" });
             notes.iter().for_each(|n| r.line(Grade::Odd, n));
+            if was_missing {
+                // The check has made it.
+                let _ = store.url().strip_prefix("file:").map(std::fs::remove_dir);
+                r.line(Grade::Odd, "there is no such folder yet: the first job that registers a name makes it");
+                r.mend("see that it is the one that you mean, and that both jobs have the same");
+            }
         }
         Err(e) => {
             r.line(Grade::Broken, &e.to_string());

@@ -396,6 +396,19 @@ fn couplings_are_shown() {
     assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 0);
 }
 
+/// The likeliest reason why two jobs do not meet.
+#[test]
+fn a_folder_that_nobody_made_is_told_of_and_not_made() {
+    let dir = Folder::new();
+    let folder = dir.0.join("tpyo");
+    let url = format!("file:{}", folder.display());
+    let (code, said) = doctor(&dir.0, &[("MPI_CONNECT_NAMING", &url)]);
+    assert!(code == 0 && said.contains("naming: there is no such folder yet"), "{said}");
+    let said = good(command(&["names", "--naming", &url]));
+    assert_eq!(said, format!("no names in {url}: there is no such folder yet\n"));
+    assert!(!folder.exists());
+}
+
 #[test]
 fn doctor_of_what_is_no_program() {
     let dir = Folder::new();
