@@ -236,10 +236,11 @@ fn naming_section(r: &mut Report) {
         Ok(all) => {
             let [live, left] = [State::Live, State::LeftOver].map(|s| all.iter().filter(|(_, of)| *of == s).count());
             counts = [live, left].map(Some);
-            r.line(
-                Grade::Good,
-                &format!("{live} live names, {left} left over, {} not ours to read", all.len() - live - left),
-            );
+            let others = match all.len() - live - left {
+                0 => String::new(),
+                n => format!(", {n} of another version or user"),
+            };
+            r.line(Grade::Good, &format!("{live} live names, {left} left over{others}"));
         }
         Err(e) => r.line(Grade::Odd, &e.to_string()),
     }
