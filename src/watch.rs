@@ -37,7 +37,13 @@ pub fn watch(
         for change in changes.next(AGAIN) {
             let at = change.at;
             for (came, row) in halves.step(change) {
-                let key = key(&row);
+                let mut key = key(&row);
+                // What was gone before it could be read may have been in the list a moment ago.
+                if row.record.pid == 0
+                    && let Some(listed) = before.keys().find(|(of, _)| *of == key.0)
+                {
+                    key = listed.clone();
+                }
                 if wanted.of(vec![row.clone()]).is_empty() || before.contains_key(&key) == came {
                     continue;
                 }
@@ -45,8 +51,8 @@ pub fn watch(
                     tell(out, "came", &row, at, json)?;
                     before.insert(key, row);
                 } else {
+                    let row = before.remove(&key).unwrap_or(row);
                     tell(out, "went", &row, at, json)?;
-                    before.remove(&key);
                 }
             }
         }
