@@ -242,7 +242,8 @@ fn naming_section(r: &mut Report) {
             };
             r.line(Grade::Good, &format!("{live} live names, {left} left over{others}"));
         }
-        Err(e) => r.line(Grade::Odd, &e.to_string()),
+        Err(e) if usable => r.line(Grade::Odd, &e.to_string()),
+        Err(_) => (),
     }
     let [live, left_over] = counts;
     r.put("naming", json!({ "url": store.url(), "usable": usable, "live": live, "left_over": left_over }));

@@ -156,7 +156,7 @@ pub fn release(registration: &Registration) {
 impl Failure {
     /// With the name of the call in front.
     pub fn of(mut self, call: &str) -> Failure {
-        if !self.text.starts_with("MPI_") {
+        if !self.text.starts_with("MPI_") || self.text.starts_with(settings::PREFIX) {
             self.text = format!("{call}: {}", self.text);
         }
         self
