@@ -43,7 +43,6 @@ pub struct Conn {
     pub id: u64,
     stream: TcpStream,
     from: SocketAddr,
-    to: SocketAddr,
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
@@ -56,8 +55,9 @@ pub struct Conn {
     pub since: Instant,
     /// When what is under way began.
     begun: Option<Instant>,
-    /// Whose it is, if names were claimed or renewed by it.
-    pub owner: Option<Owner>,
+    pub owner: Owner,
+    /// Names were claimed or renewed by it.
+    pub has_claimed: bool,
     /// Others have their turn first; there is more here.
     pub has_more: bool,
 }
@@ -66,12 +66,12 @@ impl Conn {
     pub fn new(id: u64, stream: TcpStream, from: SocketAddr, now: Instant) -> io::Result<Conn> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        let to = stream.local_addr()?;
+        // Now, since of one that is closed already the kernel does not tell.
+        let owner = Owner::of(from, stream.local_addr()?);
         Ok(Conn {
             id,
             stream,
             from,
-            to,
             input: Vec::new(),
             output: Vec::new(),
             written: 0,
@@ -80,7 +80,8 @@ impl Conn {
             closing: None,
             since: now,
             begun: Some(now),
-            owner: None,
+            owner,
+            has_claimed: false,
             has_more: false,
         })
     }
@@ -96,11 +97,6 @@ impl Conn {
 
     pub fn from(&self) -> SocketAddr {
         self.from
-    }
-
-    /// Where it comes from, and where it has come to.
-    pub fn ends(&self) -> (SocketAddr, SocketAddr) {
-        (self.from, self.to)
     }
 
     pub fn interest(&self) -> PollFlags {

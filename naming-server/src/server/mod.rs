@@ -161,22 +161,22 @@ impl Server {
         let mut ready = ready.iter();
         self.clients.retain_mut(|client| {
             let over = if ready.next() == Some(&true) || client.has_more {
-                let (id, ends) = (client.id, client.ends());
-                let mut owner = client.owner;
+                let (id, owner) = (client.id, client.owner);
+                let mut has_claimed = client.has_claimed;
                 let end = client.go_on(now, |request| {
                     if let Request::Changes { after } = request {
                         return journal.after(after, now);
                     }
-                    let mut whose = || *owner.get_or_insert_with(|| Owner::of(ends.0, ends.1));
+                    has_claimed |= matches!(request, Request::Claim { .. } | Request::Renew { .. });
                     let refusal = refused(&request);
-                    let answer = answer(names, request, id, &mut whose, now);
+                    let answer = answer(names, request, (id, owner), now);
                     tell(names.news(), journal, teller, now);
                     if let Some(why) = refusal.and_then(|refusal| refusal(&answer)) {
                         teller.refused(&why, now);
                     }
                     answer
                 });
-                client.owner = owner;
+                client.has_claimed = has_claimed;
                 end.err()
             } else {
                 None
@@ -187,7 +187,7 @@ impl Server {
             if client.is_stranger() {
                 teller.refused(&format!("a client at {} is refused: {end}", client.from()), now);
             }
-            if client.owner.is_some() && matches!(end, End::Client) {
+            if client.has_claimed && matches!(end, End::Client) {
                 names.doubt(client.id);
             }
             false
@@ -221,20 +221,19 @@ impl Server {
         }
     }
 
-    /// The client that was quiet for longest gives way, of those of the host that has most.
+    /// The client that was quiet for longest gives way, of those of the owner that has most.
     fn make_room(&mut self) {
         while self.clients.len() >= self.most && self.drop_oldest() {}
     }
 
     fn drop_oldest(&mut self) -> bool {
-        let host = |client: &Conn| owner::host(client.from().ip());
-        let mut of_host: HashMap<_, usize> = HashMap::new();
+        let mut of_owner: HashMap<_, usize> = HashMap::new();
         for client in &self.clients {
-            *of_host.entry(host(client)).or_default() += 1;
+            *of_owner.entry(client.owner).or_default() += 1;
         }
         let key = |i: &usize| {
             let client = &self.clients[*i];
-            (Reverse(of_host.get(&host(client)).copied()), client.since)
+            (Reverse(of_owner.get(&client.owner).copied()), client.since)
         };
         let Some(oldest) = (0..self.clients.len()).min_by_key(key) else { return false };
         let client = self.clients.swap_remove(oldest);
@@ -282,17 +281,9 @@ fn refused(request: &Request) -> Option<impl FnOnce(&Answer) -> Option<String> +
 }
 
 /// What the names say to a request.
-fn answer(
-    names: &mut Names,
-    request: Request,
-    by: names::By,
-    whose: &mut dyn FnMut() -> Owner,
-    now: Instant,
-) -> Answer {
+fn answer(names: &mut Names, request: Request, by: (names::By, Owner), now: Instant) -> Answer {
     match request {
-        Request::Claim { token, record } | Request::Renew { token, record } => {
-            take(names, token, record, (by, whose()), now)
-        }
+        Request::Claim { token, record } | Request::Renew { token, record } => take(names, token, record, by, now),
         Request::Release { token, key } => {
             names.release(token, &key, now);
             Answer::Released

@@ -3,7 +3,9 @@
 use crate::kit::{
     LIMIT, Local, Raw, Remote, claim, claim_body, claim_of, hello, is_there, lookup_body, open, record, wait_until,
 };
+use nix::sys::signal::Signal;
 use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -146,6 +148,59 @@ fn whoever_claims_all_it_can_leaves_room_for_others() {
         (0..100).all(|n| other.ask(&claim_body([n + 100; 16], &format!("other {n}")))[0] == 0)
     });
     assert!(other.join().unwrap(), "another user registers");
+}
+
+/// Clients of this host that claim and are gone, each from another of its addresses, are one owner: all of them together
+/// leave room for a user.
+#[test]
+fn whoever_claims_from_everywhere_and_is_gone_leaves_room_for_others() {
+    /// As many as wait to be let in.
+    const AT_ONCE: u32 = 100;
+    let server = Remote::start(LEASE);
+    let address @ SocketAddr::V4(v4) = server.address().parse().unwrap() else { panic!("127.0.0.1") };
+    let large_claim = large_claim();
+    // Twice what there is room for.
+    for first in (0..2000).step_by(AT_ONCE as usize) {
+        // So that all of them are gone when the server sees the first.
+        server.signal(Signal::SIGSTOP);
+        for n in first..first + AT_ONCE {
+            let from = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + n);
+            let mut one = Raw::connect_from(from, v4);
+            one.0.write_all(&hello()).unwrap();
+            one.send(&large_claim(n));
+        }
+        server.signal(Signal::SIGCONT);
+        // Who comes behind them is answered behind them.
+        Raw::greeted(address).ask(&lookup_body("nobody"));
+    }
+    let names = open(&server.url).list().unwrap().len();
+    println!("all that were gone have {names} names of the largest records");
+    assert!((600..1000).contains(&names), "{names} names");
+    let mut user = Raw::greeted(address);
+    for n in 0..100 {
+        assert_eq!(user.ask(&large_claim(10_000 + n))[0], 0, "{n}");
+    }
+}
+
+/// Nor do a user's many connections, each from another address, push out another user's.
+#[test]
+fn whoever_comes_from_everywhere_gives_way_first() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("NOT CHECKED, since only root can be another user: that its connection stays");
+        return;
+    }
+    let server = Local::start(LEASE, 20);
+    let address @ SocketAddr::V4(v4) = server.address() else { panic!("127.0.0.1") };
+    let other = std::thread::spawn(move || {
+        // Of this thread alone.
+        nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65_534));
+        Raw::greeted(address)
+    });
+    let mut other = other.join().unwrap();
+    let many = (1..=60).map(|n| Raw::connect_from(Ipv4Addr::new(127, 1, 0, n), v4));
+    let _many: Vec<Raw> = many.collect();
+    assert!(!is_there(&server.url, "nobody"), "all are let in before");
+    assert_eq!(other.ask(&lookup_body("nobody"))[..2], [3, 0]);
 }
 
 /// A claim of the largest record, with its token and its name to be filled in.

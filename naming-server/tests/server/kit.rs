@@ -6,9 +6,11 @@ use base::bytes::{Put, Take};
 use naming::server::Server;
 use naming::{Claim, Kind, Naming, Record, RenewError};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
 use nix::unistd::{ForkResult, Pid, fork};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -297,6 +299,14 @@ impl Raw {
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Raw(stream)
+    }
+
+    /// From an address that the client chooses.
+    pub fn connect_from(from: Ipv4Addr, to: SocketAddrV4) -> Raw {
+        let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        bind(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(from, 0))).unwrap();
+        connect(fd.as_raw_fd(), &SockaddrIn::from(to)).unwrap();
+        Raw(TcpStream::from(fd))
     }
 
     pub fn greeted(to: SocketAddr) -> Raw {
