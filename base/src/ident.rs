@@ -63,12 +63,12 @@ fn call(incarnation: u64, called: Called) {
     names.push_back((incarnation, called));
 }
 
-/// The host's name, for people.
+/// The host's name, for people: without control characters, which no record may have.
 pub fn host() -> &'static str {
     static HOST: OnceLock<String> = OnceLock::new();
     HOST.get_or_init(|| {
         let read = std::fs::read_to_string("/proc/sys/kernel/hostname");
-        read.map_or_else(|_| "unknown".into(), |name| name.trim().to_owned())
+        read.map_or_else(|_| "unknown".into(), |name| name.trim().replace(char::is_control, "?"))
     })
 }
 

@@ -32,6 +32,8 @@ impl Display for NameError {
 pub enum RecordError {
     /// What, and how many bytes it may have.
     TooLarge(&'static str, usize),
+    /// What contains a control character.
+    Control(&'static str),
     Metadata(MetadataError),
     Malformed,
     OtherVersion(u16),
@@ -41,6 +43,7 @@ impl Display for RecordError {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             RecordError::TooLarge(what, max) => write!(f, "{what} has more than {max} bytes"),
+            RecordError::Control(what) => write!(f, "{what} contains a control character"),
             RecordError::Metadata(e) => e.fmt(f),
             RecordError::Malformed => f.write_str("this is not a record of a name"),
             RecordError::OtherVersion(v) => {

@@ -1,7 +1,7 @@
 //! What a name leads to, its bytes, and which names are allowed. Stores write and read records through here only.
 //!
 //! Invariant: nothing is parsed before its size is bounded, and what was parsed obeys the same limits as what may be
-//! written.
+//! written: no text of it that people are shown has a control character.
 
 use crate::error::{NameError, RecordError};
 use crate::metadata;
@@ -161,6 +161,16 @@ impl Record {
                 return Err(RecordError::TooLarge(what, max));
             }
         }
+        // People are shown these, in messages too. A port's name, which programs hand on as they have it, is not shown.
+        for (what, text) in [
+            ("the MPI's version text", Some(&self.mpi)),
+            ("the host name", Some(&self.host)),
+            ("the other job's name", self.coupled.as_ref()),
+        ] {
+            if text.is_some_and(|text| text.chars().any(char::is_control)) {
+                return Err(RecordError::Control(what));
+            }
+        }
         metadata::check(&self.metadata).map_err(RecordError::Metadata)
     }
 }
@@ -256,6 +266,23 @@ mod tests {
         assert_eq!(Record::decode(&rec.encode().unwrap()).unwrap(), rec, "the largest fits into a record");
         rec.metadata.push(pair(32));
         assert!(refused(&rec));
+    }
+
+    /// What is shown as it came could write a line of its own.
+    #[test]
+    fn no_text_that_is_shown_has_control_characters() {
+        let forged = || "h\u{1b}[31m\nFAKE line".to_owned();
+        for rec in [
+            Record { host: forged(), ..sample("ocean") },
+            Record { mpi: forged(), ..sample("ocean") },
+            Record { coupled: Some(forged()), ..sample("ocean") },
+        ] {
+            assert!(matches!(rec.encode(), Err(RecordError::Control(_))));
+            let mut bytes = MAGIC.to_vec();
+            bytes.extend(VERSION.to_le_bytes());
+            let bytes = postcard::to_extend(&rec, bytes).unwrap();
+            assert!(matches!(Record::decode(&bytes), Err(RecordError::Control(_))));
+        }
     }
 
     #[test]

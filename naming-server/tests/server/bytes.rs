@@ -1,6 +1,6 @@
 //! What no client of ours says: the server refuses it, and goes on serving others.
 
-use crate::kit::{HELLO, Local, Raw, claim, claim_body, hello, is_there, lookup_body};
+use crate::kit::{HELLO, Local, Raw, claim, claim_body, claim_of, hello, is_there, lookup_body, record};
 use base::ident::random;
 use std::io::Write;
 use std::net::Shutdown;
@@ -54,6 +54,14 @@ fn bad_bodies_are_refused_one_by_one() {
     assert!(refused(&raw.ask(&lookup_body("a\nb"))), "no such name can be");
     assert!(refused(&raw.ask(&[3, 0xff, 0xff, 0xff, 0xff, 0x0f])), "a length beyond the end");
     assert!(refused(&raw.ask(&[&lookup_body("ocean")[..], &[0]].concat())), "more behind it");
+    let forged = || "h\u{1b}[31m\nFAKE line".to_owned();
+    for forger in [
+        naming::Record { host: forged(), ..record("air") },
+        naming::Record { mpi: forged(), ..record("air") },
+        naming::Record { coupled: Some(forged()), ..record("air") },
+    ] {
+        assert!(refused(&raw.ask(&claim_of([1; 16], &forger))), "whoever is told of it would see lines of its own");
+    }
     let good = claim_body([1; 16], "air");
     for n in 0..good.len() {
         assert!(refused(&raw.ask(&good[..n])), "{n} of {}", good.len());
