@@ -1,7 +1,7 @@
 //! Programs that start others where this command's environment does not go: `mpi-connect run -- ssh …` would look as if it
 //! worked. For `run`.
 //!
-//! Invariant: they are told by their names alone, and nothing is run.
+//! Invariant: they are told by their names alone, behind what only wraps them, and nothing is run.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -28,9 +28,71 @@ fn place(program: &str) -> Option<Place> {
     }
 }
 
+/// A program that starts another one right here: what stands between the two on its command line.
+struct Wrapper {
+    /// Letters of the options whose value is the next word, if it does not follow at once.
+    letters: &'static str,
+    /// The same in long; there it may follow a '='.
+    long: &'static [&'static str],
+    /// Words behind the options.
+    operands: usize,
+}
+
+fn wrapper(program: &str) -> Option<Wrapper> {
+    let (letters, long, operands): (_, &[_], _) = match program {
+        // What its -S splits is left alone.
+        "env" => ("uCSa", &["unset", "chdir", "split-string", "argv0"], 0),
+        "nohup" | "setsid" => ("", &[], 0),
+        "timeout" => ("sk", &["signal", "kill-after"], 1),
+        "nice" => ("n", &["adjustment"], 0),
+        "stdbuf" => ("ioe", &["input", "output", "error"], 0),
+        "time" => ("fo", &["format", "output"], 0),
+        _ => return None,
+    };
+    Some(Wrapper { letters, long, operands })
+}
+
+impl Wrapper {
+    /// Where the wrapped program is among the words behind the wrapper.
+    fn skip(&self, words: &[OsString]) -> usize {
+        let mut at = 0;
+        while let Some(option) = words.get(at).and_then(|w| w.to_str()?.strip_prefix('-')) {
+            at += 1;
+            if option == "-" {
+                break;
+            }
+            let value_is_next = match option.strip_prefix('-') {
+                Some(long) => self.long.contains(&long),
+                None => option.find(|c| self.letters.contains(c)).is_some_and(|i| i + 1 == option.len()),
+            };
+            at += usize::from(value_is_next);
+        }
+        at + self.operands
+    }
+}
+
+fn name(word: &OsStr) -> String {
+    Path::new(word).file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The program that starts in the end, when `word` is started with these words.
+fn wrapped(word: &OsStr, mut rest: &[OsString]) -> String {
+    let mut program = name(word);
+    while let Some(wrapper) = wrapper(&program) {
+        rest = rest.get(wrapper.skip(rest)..).unwrap_or_default();
+        if program == "env" {
+            let assignments = rest.iter().take_while(|w| w.to_string_lossy().contains('=')).count();
+            rest = &rest[assignments..];
+        }
+        let Some((next, behind)) = rest.split_first() else { break };
+        (program, rest) = (name(next), behind);
+    }
+    program
+}
+
 /// What to say when `word` is started by `mpi-connect run` with these words; `launcher`: the one among them, if there is any.
 pub fn warning(word: &OsStr, rest: &[OsString], launcher: Option<&OsString>) -> Option<String> {
-    let program = Path::new(word).file_name()?.to_string_lossy();
+    let program = wrapped(word, rest);
     let place = place(&program)?;
     let why = match place {
         Place::Host => "starts its command on another host, with an environment of its own",
@@ -75,5 +137,45 @@ mod tests {
         assert!(said.contains("docker run image mpi-connect run -- mpirun ./air; MPI_Connect has to be"), "{said}");
         assert!(warning("sudo ./air", None).unwrap().contains("clean environment"));
         assert_eq!(warning("env A=1 ./air", None), None);
+        assert_eq!(
+            warning("env A=1 ssh node1 mpirun -n 4 ./air", Some("mpirun")).unwrap(),
+            "the ranks will not have the library: ssh starts its command on another host, with an environment of its own; put \
+             it behind: env A=1 ssh node1 mpi-connect run -- mpirun -n 4 ./air"
+        );
+    }
+
+    #[test]
+    fn wrappers_are_looked_past() {
+        let wrapped = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            super::wrapped(&words[0], &words[1..])
+        };
+        for line in [
+            "ssh node1",
+            "env ssh node1",
+            "/usr/bin/env - A=1 B=x=y /usr/bin/ssh node1",
+            "env -i -u HOME --unset=X --unset Y -C/tmp --chdir /x -- A=1 ssh node1",
+            "nohup ssh node1",
+            "timeout 2 ssh node1",
+            "timeout -vs KILL -k5 --kill-after 9 --signal=9 1.5m ssh node1",
+            "nice ssh node1",
+            "nice -n 5 ssh node1",
+            "nice -n5 nice -5 nice --adjustment 5 ssh node1",
+            "setsid -wf ssh node1",
+            "stdbuf -oL -e 0 --input 0 ssh node1",
+            "time -p -f %e -o log ssh node1",
+            "nohup env A=1 timeout 2 ssh node1",
+        ] {
+            assert_eq!(wrapped(line), "ssh", "{line}");
+        }
+        for (line, program) in [
+            ("env A=1", "env"),
+            ("timeout 2", "timeout"),
+            ("timeout", "timeout"),
+            ("env -u", "env"),
+            ("./air ssh", "air"),
+        ] {
+            assert_eq!(wrapped(line), program, "{line}");
+        }
     }
 }

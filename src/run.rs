@@ -155,8 +155,8 @@ fn wanted(args: &Args, preload: &[PathBuf]) -> Result<Wanted, RunError> {
     for (_, url) in settings.iter_mut().filter(|(n, v)| n == NAMING && !v.is_empty()) {
         *url = naming::open(url).map_err(RunError::Naming)?.url();
     }
-    for (_, run) in settings.iter().filter(|(n, _)| n == RUN) {
-        naming::check_run(run).map_err(RunError::Run)?;
+    for (_, run) in settings.iter_mut().filter(|(n, _)| n == RUN) {
+        *run = naming::run_of(run).map_err(RunError::Run)?.to_owned();
     }
     settings.sort();
     let preload: Vec<String> =

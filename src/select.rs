@@ -26,7 +26,8 @@ pub struct Selection<'a> {
 
 impl<'a> Selection<'a> {
     pub fn new(pattern: Option<&'a str>, pairs: &'a [Pair], run: Option<&'a str>) -> Selection<'a> {
-        Selection { pattern, pairs, run }
+        // As `mpi-connect run --run` takes it.
+        Selection { pattern, pairs, run: run.map(str::trim) }
     }
 
     pub fn is_all(&self) -> bool {

@@ -194,6 +194,19 @@ fn runs_are_shown_and_checked() {
     assert!(out.contains("case8  ocean") && !out.contains("case7"), "{out}");
     let out = good(command(&["run", "--run", "case7", "--print", "--", "sh"]));
     assert!(out.contains("MPI_CONNECT_RUN=case7 "), "{out}");
+    // Blanks around it do not count, wherever it is said; nothing else is no run.
+    for (run, printed, described) in [(" case7 ", "MPI_CONNECT_RUN=case7 ", true), (" ", "MPI_CONNECT_RUN= ", false)] {
+        let out = good(command(&["run", "--run", run, "--print", "--", "sh"]));
+        assert!(out.contains(printed), "{out}");
+        let mut c = command(&["run", "--print", "--", "sh"]);
+        c.env("MPI_CONNECT_RUN", run);
+        let out = good(c);
+        assert!(out.contains(printed), "{out}");
+        let (_, out) = doctor(&dir.0.join("names"), &[("MPI_CONNECT_RUN", run)]);
+        assert_eq!((out.contains(", run 'case7'"), out.contains(", run '")), (described, described), "{out}");
+        let out = good(command(&["names", "--naming", &url, "--run", run]));
+        assert_eq!(out.contains("case7  ocean"), described, "{out}");
+    }
     let (code, said) = ended(command(&["run", "--run", "a\tb", "--", "sh"]));
     assert!(code == 2 && said.contains("MPI_CONNECT_RUN): the name contains a control character"), "{code} {said}");
 }

@@ -19,7 +19,7 @@ pub struct Setting {
     pub default: &'static str,
 }
 
-/// What a setting may be set to. An empty value is as good as none.
+/// What a setting may be set to. An empty value, or one of blanks, is as good as none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
     /// Whoever uses it judges it.

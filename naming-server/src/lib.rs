@@ -25,7 +25,7 @@ pub use error::{
 pub use file::FileStore;
 pub use here::{boot_id, host, now};
 pub use metadata::{MAX_PAIRS, MetadataError, check as check_metadata, from_env as metadata_from_env};
-pub use record::{Key, Kind, MAX_LEADER, MAX_PORT, MAX_RECORD, Record, VERSION, check_name, check_run};
+pub use record::{Key, Kind, MAX_LEADER, MAX_PORT, MAX_RECORD, Record, VERSION, check_name, run_of};
 pub use url::{default_run, default_url, open, open_run};
 pub use wire::DEFAULT_PORT;
 

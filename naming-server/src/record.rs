@@ -188,8 +188,14 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     }
 }
 
+/// The run that a setting means, empty for none: blanks around it are no part of it, as of other settings.
+pub fn run_of(setting: &str) -> Result<&str, NameError> {
+    let run = setting.trim();
+    check_run(run).map(|()| run)
+}
+
 /// Whether names may be of this run; the empty one is none.
-pub fn check_run(run: &str) -> Result<(), NameError> {
+pub(crate) fn check_run(run: &str) -> Result<(), NameError> {
     if run.is_empty() { Ok(()) } else { check_name(run) }
 }
 
@@ -294,5 +300,9 @@ mod tests {
         for good in ["ocean", "a b", "../x", ".", "海洋", &"x".repeat(255), &"é".repeat(127)] {
             assert_eq!(check_name(good), Ok(()), "{good}");
         }
+        for none in ["", " ", " \t\n"] {
+            assert_eq!(run_of(none), Ok(""), "{none:?}");
+        }
+        assert_eq!((run_of(" case 7 "), run_of("a\tb")), (Ok("case 7"), Err(NameError::Control)));
     }
 }

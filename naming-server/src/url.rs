@@ -5,7 +5,7 @@
 use crate::Naming;
 use crate::error::{NameError, OpenError};
 use crate::file::FileStore;
-use crate::record::check_run;
+use crate::record::{check_run, run_of};
 use crate::tcp::TcpStore;
 use base::settings::{NAMING, RUN};
 use nix::unistd::geteuid;
@@ -54,10 +54,10 @@ pub fn default_url() -> Result<String, OpenError> {
     }
 }
 
-/// `MPI_CONNECT_RUN`: empty, if this is no run's process.
+/// What `MPI_CONNECT_RUN` says: empty, if this is no run's process.
 pub fn default_run() -> Result<String, OpenError> {
     match env::var(RUN) {
-        Ok(run) => check_run(&run).map(|()| run).map_err(OpenError::Run),
+        Ok(setting) => run_of(&setting).map(str::to_owned).map_err(OpenError::Run),
         Err(env::VarError::NotUnicode(_)) => Err(OpenError::Run(NameError::NotUtf8)),
         Err(env::VarError::NotPresent) => Ok(String::new()),
     }
