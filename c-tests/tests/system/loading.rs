@@ -205,8 +205,16 @@ fn doctor_with(mpi: &Mpi, program: &Path, environment: &[(&str, &str)]) -> (bool
     let words = [text(&command()), "doctor", text(program)].map(String::from);
     let done = mpi.command(&words).envs(environment.iter().copied()).output().expect("mpi-connect");
     let told = String::from_utf8_lossy(&done.stdout).into_owned();
-    let section = told.lines().skip_while(|l| *l != "program").skip(1).take_while(|l| l.starts_with(' '));
-    (section.clone().any(|l| l.starts_with(" !")), section.map(|l| format!("{l}\n")).collect())
+    // What is in order of it; then its problems, among others, each with its mend below it.
+    let below = |head| told.lines().skip_while(move |l| *l != head).skip(1).take_while(|l| l.starts_with(' '));
+    let mut is_of_it = false;
+    let problems = below("problems").filter(|l| {
+        let begins = l.starts_with(" ! ") || l.starts_with(" ? ");
+        is_of_it = if begins { l[3..].starts_with("program: ") } else { is_of_it };
+        is_of_it
+    });
+    let all: Vec<_> = below("program").chain(problems).collect();
+    (all.iter().any(|l| l.starts_with(" !")), all.iter().map(|l| format!("{l}\n")).collect())
 }
 
 /// The folder of the library under test.
