@@ -22,8 +22,9 @@ use transports::tcp::{Hello, Outcome, Race, Refusal};
 
 /// So long an address must refuse before a process that was never met is given up.
 const REFUSE_LIMIT: Duration = Duration::from_secs(2);
-/// Whoever came to a port, and cannot be gone to, may come again for so long when its lane is lost.
-const CALLER_LIMIT: Duration = Duration::from_secs(5);
+/// Whoever came to us, and cannot be gone to, may come again for so long when its lane is lost: at a port, and where it holds
+/// the place of another.
+pub(crate) const RETURN_LIMIT: Duration = Duration::from_secs(5);
 /// So long one may be refused, perhaps by a firewall, who had come to us and has lost the connection: longer than a kernel
 /// takes to tell the other side that it is lost, whereupon that comes again.
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
@@ -207,7 +208,7 @@ impl Core {
         let shared = lane.shm().is_some();
         let life = Life::new(Instant::now());
         pair.lane = Some(Lane { lane, generation, brought: 0, writing: 0, taken: 1, dialling: Vec::new(), life });
-        (pair.lost, pair.closed, pair.refused) = (false, false, None);
+        (pair.lost, pair.closed, pair.refused) = (None, false, None);
         pair.was_shared |= shared;
         let again = std::mem::replace(&mut pair.was_up, true);
         let peer = pair.peer;
@@ -273,10 +274,10 @@ impl Core {
             }
         }
         base::log!(Info, "the lane to {} is lost: {why}", pair.remote);
-        pair.lost = true;
+        pair.lost = Some(now);
         // Lanes that die before they have brought anything must not follow each other at full speed.
         let next = match pair.tries {
-            _ if pair.is_caller => Dial::Resting(now + CALLER_LIMIT),
+            _ if pair.is_caller => Dial::Resting(now + RETURN_LIMIT),
             _ if nonsense => Dial::Resting(now + NONSENSE_RESTS),
             0 => Dial::Idle,
             _ => Dial::Resting(now + pair.rest()),
@@ -337,7 +338,7 @@ impl Core {
             }
         }
         let pair = &self.pairs[i];
-        if pair.lane.is_none() && pair.gone.is_none() && pair.is_caller && pair.lost {
+        if pair.lane.is_none() && pair.gone.is_none() && pair.is_caller && pair.lost.is_some() {
             if !matches!(pair.dial, Dial::Resting(until) if now < until) {
                 self.bury(i, Gone::Dead, "it has not come again");
             }
@@ -355,9 +356,14 @@ impl Core {
         match pair.dial {
             Dial::Near(_) | Dial::Racing(..) => self.step_dial(i, now),
             Dial::Resting(until) if now < until => (),
-            Dial::Resting(_) | Dial::Idle if pair.answered.is_some_and(|n| self.halfway.contains_key(&n)) => (),
+            Dial::Resting(_) | Dial::Idle if self.is_coming(i) => (),
             Dial::Resting(_) | Dial::Idle => self.start_dial(i, now),
         }
+    }
+
+    /// Whether one has come, over shared memory, and has yet to say the last word.
+    pub(crate) fn is_coming(&self, i: usize) -> bool {
+        self.pairs[i].answered.is_some_and(|n| self.halfway.contains_key(&n))
     }
 
     /// Whether time must be looked at.

@@ -76,8 +76,8 @@ pub struct Pair {
     pub offer_missing: Option<usize>,
     /// Somebody waits for it, so it is to be connected though there is nothing to send.
     pub wanted: bool,
-    /// It had a lane and has none.
-    pub lost: bool,
+    /// Since when it has no lane, if it had one.
+    pub lost: Option<Instant>,
     /// The other side has closed it.
     pub closed: bool,
     /// Where it answered last.
@@ -140,7 +140,7 @@ impl Pair {
             came: None,
             offer_missing: None,
             wanted: false,
-            lost: false,
+            lost: None,
             closed: false,
             worked: None,
             seen_at: None,
@@ -182,7 +182,7 @@ impl Pair {
 
     /// Whether it should have a lane.
     pub fn needs_lane(&self) -> bool {
-        self.gone.is_none() && (self.wanted || self.lost || !self.path.all_acknowledged())
+        self.gone.is_none() && (self.wanted || self.lost.is_some() || !self.path.all_acknowledged())
     }
 
     /// Whether nobody dials it, and it has not come.

@@ -6,6 +6,7 @@
 //! no more than the limits here.
 
 use crate::PathRef;
+use crate::connect::RETURN_LIMIT;
 use crate::core::Core;
 use crate::pair::Pair;
 use nix::sys::resource::{Resource, getrlimit};
@@ -45,9 +46,9 @@ impl Core {
         while self.strangers.iter().filter(|i| of_group(self, **i)).count() >= most {
             self.drop_stranger(|core, i| of_group(core, i))?;
         }
-        // One more comes by this, over shared memory perhaps.
+        // One more comes by this, over shared memory perhaps. Only those who are connected hold any.
         while self.strangers_descriptors() + NEAR_DESCRIPTORS > most_descriptors() / STRANGERS_PART {
-            self.drop_stranger(|_, _| true)?;
+            self.drop_stranger(|core, i| core.pairs[i].lane.is_some())?;
         }
         let i = self.make_pair(hello.dest, hello.source);
         self.pairs[i].claimed = Some(hello.process);
@@ -64,9 +65,17 @@ impl Core {
         taken.sum::<usize>() + self.halfway.len()
     }
 
-    /// Makes place: of those who have said nothing, or have been at a port for long without a whole offer, the one that has
-    /// waited longest goes, of the host that has sent most of them, so that no host keeps others out. The others stay, and
-    /// the newcomer is to come again.
+    /// Whether a stranger has hung up and does not come again.
+    fn has_left(&self, i: usize, now: Instant) -> bool {
+        let pair = &self.pairs[i];
+        pair.lane.is_none()
+            && !self.is_coming(i)
+            && pair.lost.is_some_and(|lost| now.saturating_duration_since(lost) >= RETURN_LIMIT)
+    }
+
+    /// Makes place: those go first who have left. Then, of those who have said nothing, or have been at a port for long
+    /// without a whole offer, the one that has waited longest, of the host that has sent most of them, so that no host keeps
+    /// others out. The others stay, and the newcomer is to come again.
     fn drop_stranger(&mut self, may_go: impl Fn(&Core, usize) -> bool) -> Result<(), (Status, u16)> {
         let host = |pair: &Pair| -> Option<IpAddr> { pair.seen_at.map(|address| address.ip()) };
         let mut of_host: HashMap<_, usize> = HashMap::new();
@@ -80,11 +89,13 @@ impl Core {
         };
         let gives_way = |i: &usize| {
             let pair = &self.pairs[*i];
-            may_go(self, *i) && (pair.gone.is_some() || pair.path.received() == 0 || late(pair))
+            may_go(self, *i)
+                && (pair.gone.is_some() || self.has_left(*i, now) || pair.path.received() == 0 || late(pair))
         };
         let key = |i: &usize| {
             let pair = &self.pairs[*i];
-            (pair.gone.is_none(), usize::MAX - of_host.get(&host(pair)).copied().unwrap_or(0), pair.serial)
+            let is_there = pair.gone.is_none() && !self.has_left(*i, now);
+            (is_there, usize::MAX - of_host.get(&host(pair)).copied().unwrap_or(0), pair.serial)
         };
         let Some(i) = self.strangers.iter().copied().filter(gives_way).min_by_key(key) else {
             return Err((Status::Later, 0));

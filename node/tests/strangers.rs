@@ -177,6 +177,53 @@ fn those_who_come_early_are_bounded() {
     assert_eq!(heard(&b, back), Some(b"offer".to_vec()));
 }
 
+/// They fill a group, say one thing each and hang up. One of them has only lost its connection, and comes again.
+fn those_who_hang_up_give_way() {
+    let b = Job::new();
+    let at = b.node.contact().addresses[0];
+    let unknown = stranger();
+    let come = |rank| Forger::come(at, ProcId { rank, ..unknown }, b.id(), b.group.cookie, 1);
+    let heard = |count: usize| {
+        let all = |core: &mut Core| (core.strangers_control() == count).then_some(());
+        until(&b, all).expect("they are heard");
+    };
+    let mut came: Vec<_> = (0..MAX_EARLY as u32).map(|rank| come(rank).1).collect();
+    assert!(came.iter_mut().all(|forger| forger.control(1)));
+    heard(MAX_EARLY);
+    drop(came);
+    let all_closed = |core: &mut Core| {
+        let paths: Vec<_> = core.unheard(b.id()).map(|(path, _)| path).collect();
+        paths.iter().all(|path| !core.is_connected(*path)).then_some(())
+    };
+    until(&b, all_closed).expect("it is noticed");
+    let (status, returned) = come(0);
+    assert_eq!(status, Some(GOOD));
+    // Not at once: any of the others may come again, too.
+    assert_eq!(come(MAX_EARLY as u32).0, Some(LATER));
+    let end = Instant::now() + NOTICED;
+    let newcomers: Vec<_> = (MAX_EARLY as u32..2 * MAX_EARLY as u32 - 1)
+        .map(|rank| {
+            loop {
+                let (status, mut forger) = come(rank);
+                if status == Some(GOOD) {
+                    assert!(forger.control(1));
+                    break forger;
+                }
+                assert!(Instant::now() < end, "those who have hung up keep it out");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        })
+        .collect();
+    // What the others had said has gone with them, and nobody else has to give way.
+    heard(MAX_EARLY);
+    assert_eq!(come(2 * MAX_EARLY as u32).0, Some(LATER));
+    let is_open = |forger: &Forger| {
+        forger.stream.set_nonblocking(true).unwrap();
+        matches!((&forger.stream).read(&mut [0; 1]), Err(e) if e.kind() == ErrorKind::WouldBlock)
+    };
+    assert!(is_open(&returned) && newcomers.iter().all(is_open));
+}
+
 /// Some hundreds come and go on coming; whoever says at once what it wants gets in between them.
 fn a_flood_of_callers_keeps_nobody_out() {
     let server = Job::new();
@@ -320,6 +367,7 @@ fn forgers() {
     forged_hellos_do_not_keep_a_job_from_joining();
     nobody_comes_for_a_rank_that_cannot_be();
     those_who_come_early_are_bounded();
+    those_who_hang_up_give_way();
 }
 
 #[test]
