@@ -49,6 +49,7 @@ pub use memory::Layout;
 pub use node::Node;
 pub use reach::{Obstacle, Proofs};
 pub use shape::Shape;
+pub use strangers::Called;
 pub use transports::lane::Lanes;
 pub use transports::tcp::{Contact, PortRange};
 pub use types::{Element, F90_COMPLEX, F90_INTEGER, F90_REAL, Signed, Types, Wrong};

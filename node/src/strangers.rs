@@ -31,6 +31,19 @@ const MAX_STRANGERS_CONTROL: usize = 65 << 20;
 /// The longest frame of a caller: an offer comes in parts of 256 KiB.
 pub(crate) const MAX_CALLER_FRAME: usize = 320 << 10;
 
+/// How it stands with a caller that a port has dialled, since it asked for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Called {
+    Gone,
+    /// Nobody has answered yet.
+    Dialled,
+    /// No dial has got through.
+    InVain,
+    Connected,
+    /// It has made its whole offer.
+    Offers,
+}
+
 /// How many descriptors the program may have open.
 pub(crate) fn most_descriptors() -> usize {
     getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))
@@ -103,6 +116,27 @@ impl Core {
         base::log!(Debug, "{} came and gives way to another", self.pairs[i].remote);
         self.forget_stranger(i);
         Ok(())
+    }
+
+    /// How it stands with one that was dialled for a port.
+    pub fn called(&self, path: PathRef) -> Called {
+        let Some(pair) = self.of_path(path).map(|i| &self.pairs[i]).filter(|pair| pair.gone.is_none()) else {
+            return Called::Gone;
+        };
+        match pair.lane {
+            _ if pair.offer_missing == Some(0) => Called::Offers,
+            Some(_) => Called::Connected,
+            None if pair.tries > 0 => Called::InVain,
+            None => Called::Dialled,
+        }
+    }
+
+    /// Has nothing more to do with one that was dialled for a port, as if that had never been.
+    pub fn call_off(&mut self, path: PathRef) {
+        if let Some(i) = self.of_path(path) {
+            base::log!(Debug, "{} is not dialled any more", self.pairs[i].remote);
+            self.end_pair(i, false);
+        }
     }
 
     /// Ends a stranger's pair as if it had never been.

@@ -41,6 +41,8 @@ pub struct Port {
     closed: AtomicBool,
     /// Those who have come, in order.
     callers: Mutex<Vec<Caller>>,
+    /// Those who have asked to be dialled.
+    calling: call::Calling,
 }
 
 struct Caller {
@@ -91,7 +93,14 @@ pub fn open(info: Handle) -> Result<String, Failure> {
     watch_finalize();
     ident::name_port(address.incarnation(), &name::sign(&name));
     base::log!(Info, "opened port {} at {}", name::sign(&name), places(&address));
-    let port = Port { name: name.clone(), extra, address, closed: AtomicBool::new(false), callers: Mutex::default() };
+    let port = Port {
+        name: name.clone(),
+        extra,
+        address,
+        closed: AtomicBool::new(false),
+        callers: Mutex::default(),
+        calling: call::Calling::default(),
+    };
     table().insert(name.clone(), Arc::new(port));
     Ok(name)
 }
