@@ -54,7 +54,7 @@ pub use transports::lane::Lanes;
 pub use transports::tcp::{Contact, PortRange};
 pub use types::{Element, F90_COMPLEX, F90_INTEGER, F90_REAL, Signed, Types, Wrong};
 /// For the check of types.
-pub use waits::{About, Waits};
+pub use waits::{About, Waits, with_tag};
 
 /// Our identity in one registered group. Others may connect to it while it is known.
 #[derive(Debug, Clone, Copy)]

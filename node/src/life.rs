@@ -160,7 +160,8 @@ impl Core {
             }
             let Pair { lane: Some(lane), path, .. } = &self.pairs[parked.pair] else { continue };
             if !path.is_asking() {
-                base::log!(Info, "{} answers on the lane it has: one who came in its name is refused", path.remote());
+                let who = path.remote();
+                base::log_seldom!(Info, "{who} answers on the lane it has: one who came in its name is refused");
                 let generation = path.offered_generation().wrapping_sub(1);
                 self.refuse_parked(n, Status::BetterConnection, generation);
             } else if lane.life.asked.is_none_or(|t| now.duration_since(t) >= ANSWER_LIMIT) {

@@ -215,7 +215,7 @@ impl Core {
             about.ops.iter().filter_map(|op| self.say_awaited(self.engine.awaited(*op)?)).collect();
         if let Some((inter, source, tag)) = about.probe {
             let from = self.say_sources(&self.sources(inter, source));
-            things.push(format!("for a message from {from} with {}", say_tag(tag)));
+            things.push(format!("for a message from {from}{}", with_any_tag(tag)));
         }
         things.extend(about.else_for.clone());
         let more = things.len().saturating_sub(MOST_THINGS);
@@ -231,19 +231,15 @@ impl Core {
         let who = |peer: PeerId| self.pairs[peer.0 as usize].remote;
         Some(match awaited {
             Awaited::Room(peer, tag) => {
-                format!(
-                    "to send to {} with tag {}, which takes no more before it has received",
-                    who(peer),
-                    user_tag(tag)
-                )
+                format!("to send to {}{}, which takes no more before it has received", who(peer), with_tag(tag))
             }
             Awaited::Matched(peer, tag) => {
-                format!("for {} to receive what was sent with tag {}", who(peer), user_tag(tag))
+                format!("for {} to receive what was sent{}", who(peer), with_tag(tag))
             }
             Awaited::Taken(peer) => format!("for {} to take the data of a message", who(peer)),
             Awaited::Message(ctx, source, tag) => {
                 let peers = self.engine.sources(ctx, source).iter().map(|peer| peer.0 as usize).collect::<Vec<_>>();
-                format!("for a message from {} with {}", self.say_sources(&peers), say_tag(tag))
+                format!("for a message from {}{}", self.say_sources(&peers), with_any_tag(tag))
             }
             Awaited::Data(peer, got, all) => format!("for the data of {}, {got} of {all} bytes are here", who(peer)),
             Awaited::Partitions => "for this program to mark all partitions".into(),
@@ -292,10 +288,18 @@ fn beginning(text: &str) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-fn say_tag(tag: Tag) -> String {
+/// ` with tag 5`. What has none of the program's is a message of the library's own, within a call that has no tag.
+pub fn with_tag(tag: i64) -> String {
+    match user_tag(tag) {
+        tag if tag < 0 => String::new(),
+        tag => format!(" with tag {tag}"),
+    }
+}
+
+fn with_any_tag(tag: Tag) -> String {
     match tag {
-        Tag::Any => "any tag".into(),
-        Tag::Is(tag) => format!("tag {}", user_tag(tag)),
+        Tag::Any => " with any tag".into(),
+        Tag::Is(tag) => with_tag(tag),
     }
 }
 
@@ -303,7 +307,7 @@ fn say_tag(tag: Tag) -> String {
 mod tests {
     use super::*;
     use crate::{Config, ContextId, Group, Layout, Node, ProcId, RemoteGroup};
-    use engine::Mode;
+    use engine::{Mode, partitioned_tag};
 
     const LIMIT: Duration = Duration::from_secs(30);
     const MINUTE: Duration = Duration::from_secs(60);
@@ -397,6 +401,31 @@ mod tests {
         assert!(air.node.with(|core| core.waits.entered.is_empty()));
         assert!(air.node.cancel(receive));
         ocean.node.close(to_air);
+    }
+
+    #[test]
+    fn the_tags_of_the_library_are_not_told() {
+        let (mut air, ocean) = (job(0xa1_0003, "air"), job(0x0c_0003, "ocean"));
+        let to_ocean = air.open(&ocean);
+        let room = air.room();
+        let receive = air.node.irecv(to_ocean, Source::Rank(0), Tag::Is(-3), room);
+        let room = air.room();
+        let send = air.node.isend(to_ocean, 0, -2, room, Mode::Synchronous);
+        let say = |about: &About| air.node.with(|core| core.say_wait(about, Instant::now(), Instant::now()));
+        assert_eq!(
+            say(&About::op("MPI_Barrier", receive)),
+            "MPI_Barrier has waited 0 s for a message from rank 0 of 'ocean'"
+        );
+        assert_eq!(
+            say(&About::op("MPI_Bcast", send)),
+            "MPI_Bcast has waited 0 s for rank 0 of 'ocean' to receive what was sent"
+        );
+        assert_eq!(
+            say(&About::probe("MPI_Probe", to_ocean, Source::Any, Tag::Is(partitioned_tag(7, 0)))),
+            "MPI_Probe has waited 0 s for a message from rank 0 of 'ocean' with tag 7"
+        );
+        air.node.cancel(receive);
+        air.node.kill();
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::flush::Flush;
 use crate::inter::{Inter, Whereabouts};
 use crate::locked::Locked;
 use crate::token::{self, Behind, Live};
-use node::{About, Core, Fault, Layout, Mode, Node, OpId, Outcome, Wrong, partitioned_tag, user_tag};
+use node::{About, Core, Fault, Layout, Mode, Node, OpId, Outcome, Wrong, partitioned_tag, user_tag, with_tag};
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -276,7 +276,7 @@ fn received(e: &node::Envelope) -> Status {
 fn unusual(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Completion {
     let bad = |(source, tag, size), class, what: &str| {
         let e = node::Envelope { source, tag, size };
-        let text = format!("{call}: the message from {} with tag {} {what}", member(inter, source), user_tag(tag));
+        let text = format!("{call}: the message from {}{} {what}", member(inter, source), with_tag(tag));
         Completion { status: received(&e), failure: Some(Failure::new(class, text)) }
     };
     let longer = |whole, size| format!("has {whole} bytes, and the buffer only {size}");

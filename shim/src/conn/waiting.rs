@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Of more names than this only the first are shown.
 const MOST_NAMES: usize = 8;
+/// One who waits is told of so many jobs that wait for it, each by its name once: a stranger may come and go under any.
+const MOST_STRANGERS: usize = 16;
 /// A name that is not like the right one may be another job's, which is about to come: it is told of after this long.
 const SETTLED: Duration = Duration::from_secs(1);
 
@@ -27,6 +29,7 @@ pub struct Waiting<'a> {
     patience: Patience,
     /// Who waits for this job meanwhile.
     others: Vec<Other>,
+    told: Told,
     /// Since when no naming server answers, and what was said of it last.
     unreachable: Option<(Instant, String)>,
     /// Since when the job that we wait for looks for that other one; and whether it was told of.
@@ -39,13 +42,28 @@ struct Other {
     since: Instant,
     /// What it has been told: whether the name that we look for is there.
     knows: Option<bool>,
-    told: bool,
+}
+
+/// The names of those who were told of.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Told {
+    /// Whether this one is to be told of now.
+    fn is_new(&mut self, name: &str) -> bool {
+        let is_new = self.0.len() < MOST_STRANGERS && !self.0.iter().any(|told| told == name);
+        if is_new {
+            self.0.push(name.to_owned());
+        }
+        is_new
+    }
 }
 
 impl<'a> Waiting<'a> {
     pub fn new(node: &'a Node, own: &'a Registration, lead: &'a Lead, wanted: &'a str) -> Waiting<'a> {
         let patience = Patience::new(Instant::now());
-        Waiting { node, own, lead, wanted, patience, others: Vec::new(), unreachable: None, elsewhere: None }
+        let (others, told) = (Vec::new(), Told::default());
+        Waiting { node, own, lead, wanted, patience, others, told, unreachable: None, elsewhere: None }
     }
 
     /// The naming service has answered, or not.
@@ -136,7 +154,7 @@ impl<'a> Waiting<'a> {
         self.others.retain(|other| offers.iter().any(|(path, _)| *path == other.path));
         for (path, name) in offers {
             if !self.others.iter().any(|other| other.path == path) {
-                self.others.push(Other { path, name, since: Instant::now(), knows: None, told: false });
+                self.others.push(Other { path, name, since: Instant::now(), knows: None });
             }
         }
         let (own, wanted) = (&self.own.name, self.wanted);
@@ -147,8 +165,8 @@ impl<'a> Waiting<'a> {
             }
             let theirs = &other.name;
             let is_near = nearest(wanted, [theirs.as_str()]).is_some();
-            if !is_there && !other.told && (is_near || other.since.elapsed() >= SETTLED) {
-                other.told = true;
+            let is_due = is_near || other.since.elapsed() >= SETTLED;
+            if !is_there && is_due && self.told.is_new(theirs) {
                 let meant = if is_near { format!("; did you mean '{theirs}'?") } else { String::new() };
                 base::log!(Notice, "'{theirs}' waits for '{own}'; this job waits for '{wanted}'{meant}");
             }
@@ -248,6 +266,16 @@ mod tests {
         let many: Vec<_> = many.iter().map(String::as_str).collect();
         let said = names(&many).in_words("air");
         assert!(said.ends_with("'member-07' and 3 more"), "{said}");
+    }
+
+    #[test]
+    fn strangers_are_told_of_once_for_a_name_and_not_for_ever() {
+        let mut told = Told::default();
+        let lines = (0..300).filter(|_| told.is_new("ocaen")).count();
+        assert_eq!((lines, told.is_new("ocaen2")), (1, true));
+        let lines = (0..300).filter(|n| told.is_new(&format!("stranger-{n}"))).count();
+        assert_eq!(lines, MOST_STRANGERS - 2);
+        assert!(!told.is_new("another") && told.0.len() == MOST_STRANGERS);
     }
 
     #[test]
