@@ -13,6 +13,19 @@ pub mod spelling;
 pub use ident::ProcId;
 pub use memory::{BufId, Memory};
 
+/// What to do about an error of the system, where that is known: to be said after it.
+pub fn mend(e: &std::io::Error) -> &'static str {
+    match e.raw_os_error() {
+        Some(libc::EMFILE) => {
+            ": this process has no file descriptor left; close some, or raise its limit by 'ulimit -n'"
+        }
+        Some(libc::ENFILE) => {
+            ": this host has no file descriptor left; end what holds many (each by its 'ulimit -n'), or raise fs.file-max"
+        }
+        _ => "",
+    }
+}
+
 /// What to say of a program that has no MPI below, when it starts and before.
 pub const NO_LIBRARY: &str = "this program has no MPI library. The linker drops one that seems unused: include \
     mpi_connect.h, or link with -lmpi_connect -Wl,--no-as-needed. An MPI that is linked statically cannot work: link with \

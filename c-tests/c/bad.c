@@ -1,5 +1,6 @@
 /* Bad input, one case a run: `bad CASE [argument...]`. The harness says which name is whose. */
 #include "kit.h"
+#include <sys/resource.h>
 
 static int me, size;
 static char **arg;
@@ -137,6 +138,29 @@ static void nowhere(void)
     int sum = 0;
     OK(MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     SAME(sum, size * (size - 1) / 2);
+}
+
+/* Not one descriptor is left; then there are some again. */
+static void no_descriptors(void)
+{
+    enum { MOST = 4096 };
+    static int taken[MOST];
+    struct rlimit limit;
+    int handle = -1, count = 0;
+    char port[MPI_MAX_PORT_NAME];
+    errors_return();
+    SAME(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur > MOST) limit.rlim_cur = MOST;
+    SAME(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while (count < MOST && (taken[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) ++count;
+    CHECK(count < MOST && errno == EMFILE);
+    FAILS_SAYING(MPI_Conn_register("air", MPI_COMM_WORLD, &handle), "MPI_Conn_register", "Too many open files", "ulimit -n");
+    FAILS_SAYING(MPI_Open_port(MPI_INFO_NULL, port), "Too many open files", "ulimit -n");
+    while (count > 0) close(taken[--count]);
+    OK(MPI_Open_port(MPI_INFO_NULL, port));
+    OK(MPI_Close_port(port));
+    OK(MPI_Conn_register("air", MPI_COMM_WORLD, &handle));
+    OK(MPI_Conn_remove(handle));
 }
 
 /* `half-set RANK NAME VALUE`: that rank alone has a setting that is wrong. Whatever the answer is, it is the same for
@@ -391,6 +415,7 @@ static const struct {
     {"left-alone", left_alone, 2}, {"inherits", inherits, 2}, {"leaves", leaves, 2},     {"stays", stays, 2},
     {"orphan", orphan, 3},         {"joins", joins, 2},         {"abort-send", abort_send, 2},
     {"unreachable", unreachable, 3}, {"told", told, 4},         {"lingers", lingers, 2},
+    {"no-descriptors", no_descriptors, 0},
 };
 
 int main(int argc, char **argv)

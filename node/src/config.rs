@@ -2,6 +2,7 @@
 
 use base::settings;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 use transports::lane::Lanes;
 use transports::stream::MAX_STRIPES;
@@ -27,8 +28,9 @@ impl fmt::Display for StartError {
 }
 
 impl StartError {
-    pub(crate) fn system(what: &str, e: impl fmt::Display) -> StartError {
-        StartError::System(format!("{what}: {e}"))
+    pub(crate) fn system(what: &str, e: impl Into<io::Error>) -> StartError {
+        let e = e.into();
+        StartError::System(format!("{what}: {e}{}", base::mend(&e)))
     }
 }
 

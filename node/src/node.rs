@@ -128,7 +128,9 @@ impl Shared {
     }
 }
 
-static NODE: OnceLock<Result<Node, StartError>> = OnceLock::new();
+static NODE: OnceLock<Node> = OnceLock::new();
+/// Held by whoever starts it.
+static START: Mutex<()> = Mutex::new(());
 
 pub struct Node {
     pub(crate) shared: Arc<Shared>,
@@ -137,18 +139,26 @@ pub struct Node {
 }
 
 impl Node {
-    /// The node of this process, started at the first call as the environment says.
+    /// The node of this process, started at the first call as the environment says. If that fails, the next call tries it again.
     pub fn get() -> Result<&'static Node, StartError> {
         if forked() {
             return Err(StartError::Forked);
         }
-        NODE.get_or_init(|| Node::start(Config::from_env()?)).as_ref().map_err(Clone::clone)
+        if let Some(node) = NODE.get() {
+            return Ok(node);
+        }
+        let _alone = START.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = NODE.get() {
+            return Ok(node);
+        }
+        let node = Node::start(Config::from_env()?)?;
+        Ok(NODE.get_or_init(|| node))
     }
 
     /// The node of this process, if it has been started.
     #[inline]
     pub fn started() -> Option<&'static Node> {
-        NODE.get().and_then(|node| node.as_ref().ok())
+        NODE.get()
     }
 
     /// The node of this process, if it has been started and this is no forked child.

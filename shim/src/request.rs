@@ -620,3 +620,19 @@ pub fn to_int(token: u64) -> Option<c_int> {
 pub fn from_int(int: c_int) -> Option<u64> {
     token::from_int(int, &token::REQUEST)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_tag_of_the_program_is_told_without() {
+        let text = |call, tag| {
+            let longer = Outcome::Truncated { source: 0, tag, size: 4, whole: 16 };
+            unusual(call, None, Peer::Nobody, longer).failure.map(|failure| failure.text).unwrap_or_default()
+        };
+        let end = "has 16 bytes, and the buffer only 4";
+        assert_eq!(text("MPI_Bcast", -2), format!("MPI_Bcast: the message from rank 0 {end}"));
+        assert_eq!(text("MPI_Recv", 5), format!("MPI_Recv: the message from rank 0 with tag 5 {end}"));
+    }
+}

@@ -79,6 +79,14 @@ fn unusable_naming_folder() {
     }
 }
 
+/// What cannot be started now may be another time.
+#[test]
+fn no_descriptors_for_a_moment() {
+    for &mpi in MPIS.iter() {
+        alone(&Scene::new(format!("no descriptors for a moment, {}", mpi.name)), bad(mpi, 1, &["no-descriptors"]));
+    }
+}
+
 #[test]
 fn naming_that_is_no_url() {
     for &mpi in MPIS.iter() {

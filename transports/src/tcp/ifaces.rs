@@ -7,6 +7,7 @@ use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage};
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +104,10 @@ pub fn choose(setting: Option<&str>) -> Result<Vec<SocketAddr>, IfaceError> {
 
 /// Every address of every interface that is up.
 pub fn own() -> Result<Vec<Own>, IfaceError> {
-    let all = getifaddrs().map_err(|e| IfaceError::System(e.to_string()))?;
+    let all = getifaddrs().map_err(|e| {
+        let e = io::Error::from(e);
+        IfaceError::System(format!("{e}{}", base::mend(&e)))
+    })?;
     let mut own: Vec<_> =
         all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP)).filter_map(|i| Own::new(&i)).collect();
     let read = |table| std::fs::read_to_string(table).unwrap_or_default();

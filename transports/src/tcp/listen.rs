@@ -42,7 +42,7 @@ impl fmt::Display for ListenError {
                     at.join(", ")
                 )
             }
-            ListenError::System(e) => write!(f, "no port to listen on: {e}"),
+            ListenError::System(e) => write!(f, "no port to listen on: {e}{}", base::mend(e)),
         }
     }
 }
