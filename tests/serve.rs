@@ -88,17 +88,25 @@ fn claim(url: &str, record: &Record) -> Claim {
     naming::open(url).unwrap().claim(record).unwrap()
 }
 
-/// Names that come and go again at once are told of, with times, in the order in which they came.
-#[test]
-fn watching_misses_nobody() {
+/// Watches a folder, then a server, where one name is already: `what` is called with the URL and the watcher.
+fn while_watched(what: impl Fn(&str, &Running)) {
     let dir = env::temp_dir().join(format!("watch-{:016x}", u64::from_le_bytes(base::ident::random())));
     let (_server, tcp) = serve(&[]);
     for url in [format!("file:{}", dir.display()), tcp] {
         let _there = claim(&url, &record("there", &[]));
         let watch = Running::start(&["names", "--naming", &url, "--watch"]);
         assert!(watch.line().starts_with("NAME ") && watch.line().starts_with("there"), "{url}");
+        what(&url, &watch);
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// Names that come and go again at once are told of, with times, in the order in which they came.
+#[test]
+fn watching_misses_nobody() {
+    while_watched(|url, watch| {
         for i in 0..20 {
-            drop(claim(&url, &record(&format!("name {i}"), &[])));
+            drop(claim(url, &record(&format!("name {i}"), &[])));
         }
         for i in 0..20 {
             for sign in ['+', '-'] {
@@ -108,20 +116,14 @@ fn watching_misses_nobody() {
                 assert!(rest.starts_with(&format!("{sign} name {i}  job  ")), "{url}: {line}, not {sign} name {i}");
             }
         }
-    }
-    std::fs::remove_dir_all(&dir).unwrap();
+    });
 }
 
 /// So are couplings, which two jobs tell of.
 #[test]
 fn watching_misses_no_coupling() {
-    let dir = env::temp_dir().join(format!("watch-{:016x}", u64::from_le_bytes(base::ident::random())));
-    let (_server, tcp) = serve(&[]);
-    for url in [format!("file:{}", dir.display()), tcp] {
-        let _there = claim(&url, &record("there", &[]));
-        let watch = Running::start(&["names", "--naming", &url, "--watch"]);
-        assert!(watch.line().starts_with("NAME ") && watch.line().starts_with("there"), "{url}");
-        let store = naming::open(&url).unwrap();
+    while_watched(|url, watch| {
+        let store = naming::open(url).unwrap();
         for id in 1..=10 {
             let half = |name: &str, other: &str| {
                 let half = Record { coupled: Some(other.into()), incarnation: id, ..record(name, &[]) };
@@ -135,8 +137,7 @@ fn watching_misses_no_coupling() {
                 assert!(line.contains(&format!("Z {sign} air - ocean  coupling  ")), "{url}, {id}: {line}, not {sign}");
             }
         }
-    }
-    std::fs::remove_dir_all(&dir).unwrap();
+    });
 }
 
 /// Nobody reads what it tells: it serves on, and ends when it is told to.
