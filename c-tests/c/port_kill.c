@@ -2,7 +2,7 @@
  * other must be told by an error, soon, and must come to its end. In some cases a second client comes, `port_kill next CASE`. */
 #include "ports.h"
 
-enum { SOON_MS = 5000 };
+enum { SOON_MS = 10000 };
 
 static int serves, next;
 static char port[PORT_ROOM];

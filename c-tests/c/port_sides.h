@@ -5,7 +5,7 @@
 
 #include "ports.h"
 
-enum { SOON_MS = 5000 };
+enum { SOON_MS = 10000 };
 
 static int me, serves;
 static const char *section;
