@@ -174,7 +174,8 @@ static void survivor(void)
     if (code == MPI_SUCCESS && !(whole && me >= WAIT))
         kit_fail(__FILE__, __LINE__, "%s, %s: success", state_names[state], call_names[me]);
     CHECK(ms < LIMIT_MS, "%s, %s: told after %.0f ms", state_names[state], call_names[me], ms);
-    CHECK(ms > -5 || (whole && code == MPI_SUCCESS), "%s, %s: back %.0f ms before the kill", state_names[state], call_names[me], -ms);
+    CHECK(ms > -5 || (whole && code == MPI_SUCCESS), "%s, %s: back %.0f ms before the kill", state_names[state],
+          call_names[me], -ms);
     if (code != MPI_SUCCESS && (me == WAITALL || me == WAITSOME)) SAME(kit_class(code), MPI_ERR_IN_STATUS);
     if (me == WAITANY) CHECK(index == 1 || index == 4, "index %d", index);
     printf("KILL %s %s %.1f %s\n", state_names[state], call_names[me], ms < 0 ? 0 : ms,
