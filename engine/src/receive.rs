@@ -184,15 +184,7 @@ impl Engine {
         eager: Eager<'_>,
         body: &[u8],
     ) -> Result<(), Malformed> {
-        let Eager { notify, head, data } = eager;
-        if data.len() as u64 > self.cfg.eager_max {
-            return Err(Malformed);
-        }
-        match self.arrived(peer, &head, data.len() as u64)? {
-            Some(receive) => self.take_whole(mem, &Match::new(receive, peer, &head), notify, data),
-            None => self.keep(peer, body)?,
-        }
-        Ok(())
+        self.take_eager(mem, peer, &[], eager, body)
     }
 
     pub(crate) fn on_rts(
@@ -225,6 +217,19 @@ impl Engine {
         eager: Eager<'_>,
         body: &[u8],
     ) -> Result<(), Malformed> {
+        self.take_eager(mem, peer, note, eager, body)
+    }
+
+    /// An empty note is none, and costs nothing where that is known.
+    #[inline(always)]
+    fn take_eager<M: Memory>(
+        &mut self,
+        mem: &mut M,
+        peer: PeerId,
+        note: &[u8],
+        eager: Eager<'_>,
+        body: &[u8],
+    ) -> Result<(), Malformed> {
         let Eager { notify, head, data } = eager;
         if data.len() as u64 > self.cfg.eager_max {
             return Err(Malformed);
@@ -239,6 +244,7 @@ impl Engine {
         Ok(())
     }
 
+    #[inline]
     fn noted(&mut self, peer: PeerId, op: u64, note: &[u8]) {
         if !note.is_empty() {
             self.out.push_back(Output::Noted { peer, op: OpId(op), note: note.to_vec() });
