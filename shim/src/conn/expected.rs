@@ -6,7 +6,7 @@
 use crate::conn::collective::rank_and_size;
 use crate::forward::Handle;
 use base::log::{Level, Patience, level};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// While this is kept, the other processes of a communicator are waited for.
@@ -38,7 +38,7 @@ impl Expected {
 impl Drop for Expected {
     fn drop(&mut self) {
         if let Some(state) = &self.0 {
-            *state.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            *state.lock() = true;
             state.over.notify_one();
         }
     }
@@ -47,16 +47,24 @@ impl Drop for Expected {
 impl State {
     fn tell(&self, call: &str) {
         let mut patience = Patience::new(Instant::now());
-        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_over = self.lock();
         while !*is_over {
             if let Some(seconds) = patience.is_over(Instant::now()) {
+                // Without the lock: stderr may be stuck, and the call goes on all the same.
+                drop(is_over);
                 base::log!(
                     Notice,
                     "{call} waits for {seconds} s for other ranks of this job: all ranks of its communicator have to call it"
                 );
+                is_over = self.lock();
+                continue;
             }
             let waited = self.over.wait_timeout(is_over, Duration::from_secs(1));
             is_over = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
