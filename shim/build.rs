@@ -1,4 +1,4 @@
-//! Generates the entry points from the table of MPI functions and the ABI tables from that of MPI's constants, and
+//! Generates the entry points and our own calls from the table of MPI functions and the ABI tables from that of MPI's constants, and
 //! links so that the library stays loaded and has a versioned name.
 
 #[path = "api/constants.rs"]
@@ -7,6 +7,8 @@ mod constants;
 mod functions;
 #[path = "api/generate.rs"]
 mod generate;
+#[path = "api/own_calls.rs"]
+mod own_calls;
 
 const LIBRARY: &str = "libmpi_connect.so";
 
@@ -15,8 +17,12 @@ fn main() {
     let out = std::path::PathBuf::from(std::env::var("OUT_DIR").expect("set by cargo"));
     let read = |table: &str| std::fs::read_to_string(table).expect("the tables are in the tree");
     let write = |file: &str, text: String| std::fs::write(out.join(file), text).expect("OUT_DIR is writable");
-    let entries = generate::generate(&read("api/functions.txt"));
-    write("entries.rs", entries.unwrap_or_else(|e| panic!("functions.txt: {e}")));
+    let functions = read("api/functions.txt");
+    for (file, made) in
+        [("entries.rs", generate::generate(&functions)), ("own_calls.rs", own_calls::generate(&functions))]
+    {
+        write(file, made.unwrap_or_else(|e| panic!("functions.txt: {e}")));
+    }
     let abi = constants::parse(&read("api/constants.txt")).and_then(|rows| constants::generate(&rows));
     write("abi.rs", abi.unwrap_or_else(|e| panic!("constants.txt: {e}")));
     // Our thread and attribute callbacks outlive any dlclose.

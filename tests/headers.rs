@@ -243,19 +243,36 @@ fn coverage_page() {
 /// A table with a fault is told, whichever it is.
 #[test]
 fn a_table_with_a_fault_is_none() {
+    let types = "type int | Count: count\ntype const void*: buf\ntype Request*: request\n";
     let fault = |table: &str| functions::parse(table).err().unwrap_or_default();
-    assert_eq!(fault("== ours | Sends | why\n# no more\n\nSend buf comm:Comm -- because"), "");
-    assert_eq!(fault("Send buf comm:Comm"), "Send buf comm:Comm: in no section");
-    assert_eq!(fault("== ours | Sends\nSend buf comm:Comm"), "== ours | Sends: not `== WAY | what | why`");
-    assert_eq!(fault("== ours | Sends |\nSend buf comm:Comm"), "== ours | Sends |: what, and why?");
-    assert_eq!(fault("== theirs | Sends | why\nSend buf comm:Comm"), "Sends: no way \"theirs\"");
+    assert_eq!(
+        fault(&format!("{types}== ours | Sends | why\n# no more\n\nSend buf count comm:Comm request:Out -- because")),
+        ""
+    );
+    assert_eq!(fault("Send comm:Comm"), "Send comm:Comm: in no section");
+    assert_eq!(fault("== ours | Sends\nSend comm:Comm"), "== ours | Sends: not `== WAY | what | why`");
+    assert_eq!(fault("== ours | Sends |\nSend comm:Comm"), "== ours | Sends |: what, and why?");
+    assert_eq!(fault("== theirs | Sends | why\nSend comm:Comm"), "Sends: no way \"theirs\"");
     assert_eq!(fault("== ours | Sends | why\n"), "Sends: a section without functions");
-    assert_eq!(fault("== ours | Sends | why\nSend buf com:Com"), "Send: no mark \"Com\"");
-    assert_eq!(fault("== ours | Sends | why\nSend comm:Comm\nSend comm:Comm"), "Send: twice");
-    assert_eq!(fault("== refuse | Sends | why\nSend buf comm"), "Send: no argument that could be ours");
+    let row = |row: &str| fault(&format!("{types}== ours | Sends | why\n{row}"));
+    assert_eq!(row("Send com:Com"), "Send: no mark \"Com\"");
+    assert_eq!(row("Send comm:Comm\nSend comm:Comm"), "Send: twice");
+    assert_eq!(row("Send comm"), "Send: no type of comm");
+    assert_eq!(row("Send tag= comm:Comm"), "Send: no type: \"\"");
+    assert_eq!(row("Send const buf comm:Comm"), "Send: buf is const without saying so");
+    assert_eq!(row("Send request comm:Comm"), "Send: request is MPI_Request*, marked \"\"");
+    assert_eq!(row("Send comm=Comm"), "Send: comm is MPI_Comm, marked \"\"");
+    assert_eq!(row("Send count:Out comm:Comm"), "Send: count is int, marked \"Out\"");
+    assert_eq!(row("Send_c count:Out comm:Comm"), "Send_c: count is MPI_Count, marked \"Out\"");
+    assert_eq!(fault("type int: n\ntype Count: n"), "the type of n: twice");
+    assert_eq!(fault("type int n"), "type int n: whose?");
+    assert_eq!(fault("type int: n\n== ours | Sends | why\nSend comm:Comm"), "the type of n: nothing has that name");
+    assert_eq!(fault("== refuse | Sends | why\nSend flag=int*"), "Send: no argument that could be ours");
+    assert_eq!(fault("== own | Any | why\nAny flag=int*"), "Any: nobody calls it");
+    assert_eq!(fault("== own | Any | why\nAny() comm:Comm"), "Any: a program calls it with what could be ours");
     for way in ["native", "below"] {
         let table = |args: &str| format!("== {way} | Any | why\nAny {args}");
-        assert_eq!(fault(&table("comm:Comm request:Out")), "");
+        assert_eq!(fault(&table("comm:Comm request=Request*:Out")), "");
         assert_eq!(fault(&table("request:Request*")), "Any: a token would reach the MPI below");
         assert_eq!(fault(&table("group:Group")), "Any: a token would reach the MPI below");
     }

@@ -88,7 +88,7 @@ fn look_at_comm(name: &str, at: usize) -> String {
 pub fn generate(table: &str) -> Result<String, String> {
     let mut out = String::new();
     let w = &mut out;
-    let exported = functions::parse(table)?.into_iter().filter(|s| s.way != Way::Below);
+    let exported = functions::parse(table)?.into_iter().filter(|s| s.way.is_exported());
     let functions: Vec<_> = exported.flat_map(|s| s.functions.into_iter().map(move |f| (s.way, f))).collect();
     let n = functions.len();
     writeln!(w, "pub const FUNCTIONS: usize = {n};").unwrap();
@@ -175,7 +175,7 @@ pub fn generate(table: &str) -> Result<String, String> {
                 writeln!(body, "    if let Some(value) = ours::{name}({values}) {{\n        return value;\n    }}")
                     .unwrap();
             }
-            Way::Native | Way::Below => {}
+            Way::Native | Way::Below | Way::Own => {}
         }
         let forward = format!(
             "// SAFETY: `forward::native` gives the function of this index, which takes these arguments.\n    \
@@ -191,7 +191,7 @@ pub fn generate(table: &str) -> Result<String, String> {
                 begin(w, "checked");
                 writeln!(w, "{body}}}").unwrap();
             }
-            Way::Native | Way::Below => {
+            Way::Native | Way::Below | Way::Own => {
                 begin(w, "checked");
                 writeln!(w, "{body}    {forward}\n}}").unwrap();
             }
@@ -242,7 +242,7 @@ pub fn generate(table: &str) -> Result<String, String> {
         write!(names, "c\"P{mpi}\", ").unwrap();
         let way = match way {
             Way::Always => "Always",
-            Way::Native | Way::Below => "Never",
+            Way::Native | Way::Below | Way::Own => "Never",
             Way::Ours | Way::Refuse | Way::Convert => "OnceJoined",
         };
         write!(ways, "Looking::{way}, ").unwrap();

@@ -4,12 +4,14 @@
 //! calls go straight to `PMPI_X`: no tool counts them. A `PMPI_X` from above passes a tool below us once; one that comes
 //! from that tool goes to the MPI. It is told by its return address, or, where a tail call hides that, by the thread
 //! being inside the tool.
-#![allow(clippy::too_many_arguments)] // MPI's own.
+
+mod own;
 
 use crate::entry::FUNCTIONS;
-use crate::{abi, entry, exports, gaps};
+use crate::{abi, entry, exports};
+pub use own::*;
 use std::cell::Cell;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -289,32 +291,6 @@ pub fn absent() -> *const () {
     unsupported as *const ()
 }
 
-// --------------------------------------------------------------------------------------------------- our own calls
-
-/// Declares our own calls: straight to `PMPI_X`, found once.
-macro_rules! pmpi {
-    ($($(#[$doc:meta])* fn $name:ident = $symbol:literal ($($arg:ident: $type:ty),*);)*) => { $(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// The arguments must be as MPI asks for them.
-        pub unsafe fn $name($($arg: $type),*) -> c_int {
-            static FOUND: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-            let mut function = FOUND.load(Ordering::Relaxed).cast_const();
-            if function.is_null() {
-                function = library()
-                    .and_then(|l| gaps::stand_in(l, $symbol).or_else(|| l.symbol($symbol)))
-                    .unwrap_or(absent());
-                FOUND.store(function.cast_mut(), Ordering::Relaxed);
-            }
-            // SAFETY: the symbol has this type in every MPI, handles being register-wide.
-            let function = unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn($($type),*) -> c_int>(function) };
-            // SAFETY: the caller's promise.
-            unsafe { function($($arg),*) }
-        }
-    )* };
-}
-
 /// The C handle of a Fortran communicator.
 pub fn comm_from_fortran(comm: c_int) -> Handle {
     match library().and_then(|l| l.symbol(c"PMPI_Comm_f2c").or_else(|| conversion(c"PMPI_Comm_f2c", l))) {
@@ -335,89 +311,3 @@ pub fn comm_to_fortran(comm: Handle) -> c_int {
 
 /// A native handle, as wide as a register; only the ABI's width counts.
 pub type Handle = u64;
-
-pmpi! {
-    fn initialized = c"PMPI_Initialized" (flag: *mut c_int);
-    fn finalized = c"PMPI_Finalized" (flag: *mut c_int);
-    fn comm_rank = c"PMPI_Comm_rank" (comm: Handle, rank: *mut c_int);
-    fn comm_size = c"PMPI_Comm_size" (comm: Handle, size: *mut c_int);
-    fn comm_test_inter = c"PMPI_Comm_test_inter" (comm: Handle, flag: *mut c_int);
-    fn comm_split = c"PMPI_Comm_split" (comm: Handle, color: c_int, key: c_int, new: *mut Handle);
-    fn comm_dup = c"PMPI_Comm_dup" (comm: Handle, new: *mut Handle);
-    fn comm_dup_with_info = c"PMPI_Comm_dup_with_info" (comm: Handle, info: Handle, new: *mut Handle);
-    fn comm_idup = c"PMPI_Comm_idup" (comm: Handle, new: *mut Handle, request: *mut c_void);
-    fn comm_idup_with_info = c"PMPI_Comm_idup_with_info" (comm: Handle, info: Handle, new: *mut Handle, request: *mut c_void);
-    fn intercomm_create = c"PMPI_Intercomm_create" (local: Handle, leader: c_int, peer: Handle, remote_leader: c_int, tag: c_int, new: *mut Handle);
-    fn intercomm_merge = c"PMPI_Intercomm_merge" (comm: Handle, high: c_int, new: *mut Handle);
-    fn comm_group = c"PMPI_Comm_group" (comm: Handle, group: *mut Handle);
-    fn comm_remote_group = c"PMPI_Comm_remote_group" (comm: Handle, group: *mut Handle);
-    fn sendrecv = c"PMPI_Sendrecv" (out: *const c_void, sent: c_int, sendtype: Handle, dest: c_int, sendtag: c_int, back: *mut c_void, room: c_int, recvtype: Handle, source: c_int, recvtag: c_int, comm: Handle, status: *mut c_void);
-    fn group_compare = c"PMPI_Group_compare" (a: Handle, b: Handle, result: *mut c_int);
-    fn group_size = c"PMPI_Group_size" (group: Handle, size: *mut c_int);
-    fn group_rank = c"PMPI_Group_rank" (group: Handle, rank: *mut c_int);
-    fn group_translate_ranks = c"PMPI_Group_translate_ranks" (from: Handle, count: c_int, ranks: *const c_int, to: Handle, out: *mut c_int);
-    fn group_incl = c"PMPI_Group_incl" (group: Handle, count: c_int, ranks: *const c_int, new: *mut Handle);
-    fn group_union = c"PMPI_Group_union" (a: Handle, b: Handle, new: *mut Handle);
-    fn group_free = c"PMPI_Group_free" (group: *mut Handle);
-    fn comm_free = c"PMPI_Comm_free" (comm: *mut Handle);
-    fn comm_compare = c"PMPI_Comm_compare" (a: Handle, b: Handle, result: *mut c_int);
-    fn comm_create_errhandler = c"PMPI_Comm_create_errhandler" (function: *const (), handler: *mut Handle);
-    fn comm_get_errhandler = c"PMPI_Comm_get_errhandler" (comm: Handle, handler: *mut Handle);
-    fn comm_set_errhandler = c"PMPI_Comm_set_errhandler" (comm: Handle, handler: Handle);
-    fn comm_call_errhandler = c"PMPI_Comm_call_errhandler" (comm: Handle, code: c_int);
-    fn comm_get_attr = c"PMPI_Comm_get_attr" (comm: Handle, keyval: c_int, value: *mut *mut c_void, flag: *mut c_int);
-    fn comm_set_attr = c"PMPI_Comm_set_attr" (comm: Handle, keyval: c_int, value: *mut c_void);
-    fn comm_create_keyval = c"PMPI_Comm_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
-    fn errhandler_free = c"PMPI_Errhandler_free" (handler: *mut Handle);
-    fn info_get = c"PMPI_Info_get" (info: Handle, key: *const c_char, room: c_int, value: *mut c_char, flag: *mut c_int);
-    fn info_get_nkeys = c"PMPI_Info_get_nkeys" (info: Handle, count: *mut c_int);
-    fn info_get_nthkey = c"PMPI_Info_get_nthkey" (info: Handle, n: c_int, key: *mut c_char);
-    fn add_error_class = c"PMPI_Add_error_class" (class: *mut c_int);
-    fn add_error_string = c"PMPI_Add_error_string" (code: c_int, text: *const c_char);
-    fn allreduce = c"PMPI_Allreduce" (send: *const c_void, recv: *mut c_void, count: c_int, datatype: Handle, op: Handle, comm: Handle);
-    fn ibcast = c"PMPI_Ibcast" (buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle, request: *mut Handle);
-    fn barrier = c"PMPI_Barrier" (comm: Handle);
-    fn bcast = c"PMPI_Bcast" (buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle);
-    fn bcast_c = c"PMPI_Bcast_c" (buffer: *mut c_void, count: i64, datatype: Handle, root: c_int, comm: Handle);
-    fn gather = c"PMPI_Gather" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, recvcount: c_int, recvtype: Handle, root: c_int, comm: Handle);
-    fn gatherv = c"PMPI_Gatherv" (send: *const c_void, sendcount: c_int, sendtype: Handle, recv: *mut c_void, counts: *const c_int, displs: *const c_int, recvtype: Handle, root: c_int, comm: Handle);
-    fn send_init = c"PMPI_Send_init" (buf: *const c_void, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: *mut Handle);
-    fn request_free = c"PMPI_Request_free" (request: *mut Handle);
-    fn irecv = c"PMPI_Irecv" (buf: *mut c_void, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle, request: *mut Handle);
-    fn cancel = c"PMPI_Cancel" (request: *mut Handle);
-    fn wait = c"PMPI_Wait" (request: *mut Handle, status: *mut c_void);
-    fn test = c"PMPI_Test" (request: *mut Handle, flag: *mut c_int, status: *mut c_void);
-    fn waitall = c"PMPI_Waitall" (count: c_int, requests: *mut c_void, statuses: *mut c_void);
-    fn testall = c"PMPI_Testall" (count: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void);
-    fn waitany = c"PMPI_Waitany" (count: c_int, requests: *mut c_void, index: *mut c_int, status: *mut c_void);
-    fn waitsome = c"PMPI_Waitsome" (count: c_int, requests: *mut c_void, outcount: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
-    fn request_get_status_all = c"PMPI_Request_get_status_all" (count: c_int, requests: *const c_void, flag: *mut c_int, statuses: *mut c_void);
-    fn request_get_status_any = c"PMPI_Request_get_status_any" (count: c_int, requests: *const c_void, index: *mut c_int, flag: *mut c_int, status: *mut c_void);
-    fn request_get_status_some = c"PMPI_Request_get_status_some" (count: c_int, requests: *const c_void, outcount: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
-    fn startall = c"PMPI_Startall" (count: c_int, requests: *mut c_void);
-    fn testany = c"PMPI_Testany" (count: c_int, requests: *mut c_void, index: *mut c_int, flag: *mut c_int, status: *mut c_void);
-    fn testsome = c"PMPI_Testsome" (count: c_int, requests: *mut c_void, outcount: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
-    fn type_size_x = c"PMPI_Type_size_x" (datatype: Handle, size: *mut i64);
-    fn type_get_extent_x = c"PMPI_Type_get_extent_x" (datatype: Handle, lb: *mut i64, extent: *mut i64);
-    fn type_get_envelope = c"PMPI_Type_get_envelope" (datatype: Handle, integers: *mut c_int, addresses: *mut c_int, datatypes: *mut c_int, combiner: *mut c_int);
-    fn type_get_contents = c"PMPI_Type_get_contents" (datatype: Handle, integers: c_int, addresses: c_int, datatypes: c_int, ints: *mut c_int, aints: *mut isize, types: *mut c_void);
-    /// These two also tell of types that were made with large counts; MPIs before version 4 lack them.
-    fn type_get_envelope_c = c"PMPI_Type_get_envelope_c" (datatype: Handle, integers: *mut i64, addresses: *mut i64, large: *mut i64, datatypes: *mut i64, combiner: *mut c_int);
-    fn type_get_contents_c = c"PMPI_Type_get_contents_c" (datatype: Handle, integers: i64, addresses: i64, large: i64, datatypes: i64, ints: *mut c_int, aints: *mut isize, counts: *mut i64, types: *mut c_void);
-    fn type_size = c"PMPI_Type_size" (datatype: Handle, size: *mut c_int);
-    fn type_get_extent = c"PMPI_Type_get_extent" (datatype: Handle, lb: *mut i64, extent: *mut i64);
-    fn type_free = c"PMPI_Type_free" (datatype: *mut Handle);
-    fn type_create_keyval = c"PMPI_Type_create_keyval" (copy: *const (), delete: *const (), keyval: *mut c_int, extra: *mut c_void);
-    fn type_set_attr = c"PMPI_Type_set_attr" (datatype: Handle, keyval: c_int, value: *mut c_void);
-    fn lam_setfunc = c"lam_setfunc" (function: c_int);
-    /// LAM's own way to a communicator's error handler.
-    fn lam_err_comm = c"lam_err_comm" (comm: Handle, class: c_int, error: c_int, text: *const c_char);
-    /// Gives up the INTEGER that stands for a handle in LAM's Fortran.
-    fn lam_free_integer = c"lam_F_free_hdl" (integer: c_int);
-    /// The same as the call without `lam_`, where that is stood in for.
-    fn lam_errhandler_free = c"MPI_Errhandler_free" (handler: *mut Handle);
-    fn lam_type_get_envelope = c"MPI_Type_get_envelope" (datatype: Handle, integers: *mut c_int, addresses: *mut c_int, datatypes: *mut c_int, combiner: *mut c_int);
-    fn lam_type_get_contents = c"MPI_Type_get_contents" (datatype: Handle, integers: c_int, addresses: c_int, datatypes: c_int, ints: *mut c_int, aints: *mut isize, types: *mut c_void);
-    fn type_dup = c"PMPI_Type_dup" (datatype: Handle, new: *mut Handle);
-    fn send = c"PMPI_Send" (buf: *const c_void, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
-}

@@ -1,9 +1,9 @@
 //! What LAM lacks of the functions that we call ourselves, done with what it has.
 //!
-//! Only `forward` asks here, for our own calls; a program is never offered what its MPI does not have.
+//! `forward::own` asks here, for our own calls; a program is never offered what its MPI does not have.
 
 use crate::abi;
-use crate::forward::{self as pmpi, Handle, Library};
+use crate::forward::{self as pmpi, Handle, Library, Own, types};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -11,19 +11,27 @@ use std::sync::atomic::{AtomicI32, Ordering};
 pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
     library.symbol(c"lam_mpi_comm_world")?;
     Some(match name.to_bytes() {
-        b"PMPI_Add_error_class" => add_error_class as *const (),
-        b"PMPI_Add_error_string" => add_error_string as *const (),
-        b"PMPI_Comm_call_errhandler" => comm_call_errhandler as *const (),
+        b"PMPI_Add_error_class" => add_error_class as types::Add_error_class as *const (),
+        b"PMPI_Add_error_string" => add_error_string as types::Add_error_string as *const (),
+        b"PMPI_Comm_call_errhandler" => comm_call_errhandler as types::Comm_call_errhandler as *const (),
         // Its newer form gives a handler without a reference, which freeing would then take from the program.
         b"PMPI_Comm_get_errhandler" => library.symbol(c"PMPI_Errhandler_get")?,
-        b"PMPI_Errhandler_free" => errhandler_free as *const (),
-        b"PMPI_Ibcast" => ibcast as *const (),
-        b"PMPI_Type_get_contents" => type_get_contents as *const (),
-        b"PMPI_Type_get_envelope" => type_get_envelope as *const (),
-        b"PMPI_Type_get_extent_x" => type_get_extent_x as *const (),
-        b"PMPI_Type_size_x" => type_size_x as *const (),
+        b"PMPI_Errhandler_free" => errhandler_free as types::Errhandler_free as *const (),
+        b"PMPI_Ibcast" => ibcast as types::Ibcast as *const (),
+        b"PMPI_Type_get_contents" => type_get_contents as types::Type_get_contents as *const (),
+        b"PMPI_Type_get_envelope" => type_get_envelope as types::Type_get_envelope as *const (),
+        b"PMPI_Type_get_extent_x" => type_get_extent_x as types::Type_get_extent_x as *const (),
+        b"PMPI_Type_size_x" => type_size_x as types::Type_size_x as *const (),
         _ => return None,
     })
+}
+
+/// LAM's own function of this name and type, which it has: to be asked for in an `unsafe` block.
+macro_rules! lams {
+    ($symbol:literal as $of:ty) => {{
+        static OWN: Own = Own::new($symbol);
+        std::mem::transmute::<*const (), $of>(OWN.get(Library::symbol))
+    }};
 }
 
 /// LAM's codes hold their class in the low byte, and handlers are given that byte alone: numbers that its own classes
@@ -50,8 +58,13 @@ const CALL_ERRHANDLER: c_int = 161;
 unsafe extern "C" fn comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
     // SAFETY: a live communicator. LAM calls handlers only within a call that has been announced to it.
     unsafe {
-        pmpi::lam_setfunc(CALL_ERRHANDLER);
-        pmpi::lam_err_comm(comm, code, 0, c"".as_ptr())
+        lams!(c"lam_setfunc" as unsafe extern "C" fn(c_int) -> c_int)(CALL_ERRHANDLER);
+        lams!(c"lam_err_comm" as unsafe extern "C" fn(Handle, c_int, c_int, *const c_char) -> c_int)(
+            comm,
+            code,
+            0,
+            c"".as_ptr(),
+        )
     }
 }
 
@@ -59,7 +72,10 @@ unsafe extern "C" fn comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
 unsafe extern "C" fn errhandler_free(handler: *mut Handle) -> c_int {
     // SAFETY: our own reference, given up once. Handlers of LAM's own are variables, all others are allocated.
     unsafe {
-        if pmpi::origin(handler.read() as *const c_void).is_some() { 0 } else { pmpi::lam_errhandler_free(handler) }
+        if pmpi::origin(handler.read() as *const c_void).is_some() {
+            return 0;
+        }
+        lams!(c"MPI_Errhandler_free" as types::Errhandler_free)(handler)
     }
 }
 
@@ -109,7 +125,9 @@ unsafe extern "C" fn type_get_envelope(
         return 0;
     }
     // SAFETY: as above.
-    unsafe { pmpi::lam_type_get_envelope(datatype, integers, addresses, datatypes, combiner) }
+    unsafe {
+        lams!(c"MPI_Type_get_envelope" as types::Type_get_envelope)(datatype, integers, addresses, datatypes, combiner)
+    }
 }
 
 /// LAM gives out the type in a hindexed one without a reference, which freeing would then take from that one: a duplicate
@@ -130,7 +148,8 @@ unsafe extern "C" fn type_get_contents(
         let [ni, na, nd, combiner] = &mut envelope;
         let mut code = type_get_envelope(datatype, ni, na, nd, combiner);
         if code == 0 {
-            code = pmpi::lam_type_get_contents(datatype, integers, addresses, datatypes, ints, aints, types);
+            let own = lams!(c"MPI_Type_get_contents" as types::Type_get_contents);
+            code = own(datatype, integers, addresses, datatypes, ints, aints, types);
         }
         let without_reference = [abi.combiner_hindexed, abi.combiner_hindexed_integer].contains(combiner);
         let inner = types.cast::<Handle>();
@@ -153,5 +172,14 @@ unsafe extern "C" fn type_size_x(datatype: Handle, size: *mut i64) -> c_int {
 
 unsafe extern "C" fn type_get_extent_x(datatype: Handle, lb: *mut i64, extent: *mut i64) -> c_int {
     // SAFETY: our own call, with places for the results; an address is as wide as they are.
-    unsafe { pmpi::type_get_extent(datatype, lb, extent) }
+    unsafe { pmpi::type_get_extent(datatype, lb.cast(), extent.cast()) }
+}
+
+/// Gives up the INTEGER that stands for a handle in LAM's Fortran.
+///
+/// # Safety
+/// The INTEGER stands for a handle, and nobody uses it any more.
+pub unsafe fn free_integer(integer: c_int) {
+    // SAFETY: the caller's promise.
+    unsafe { lams!(c"lam_F_free_hdl" as unsafe extern "C" fn(c_int) -> c_int)(integer) };
 }

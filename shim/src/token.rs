@@ -4,7 +4,7 @@
 //! some memory of ours, in which that INTEGER has its place.
 
 use crate::abi::{Family, INTEGER_GROUP, INTEGER_MESSAGE, INTEGER_REQUEST, Integers, WIDE_TOKEN};
-use crate::{abi, forward};
+use crate::{abi, gaps};
 use std::arch::x86_64::{
     __m128i, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
     _mm_set1_epi16, _mm_setzero_si128,
@@ -343,7 +343,7 @@ fn give_back(token: u64, at: usize) {
     let integer = unsafe { ((token as usize + at) as *const c_int).read() };
     if integer != NO_INTEGER {
         // SAFETY: the Fortran layer's own number, given up once.
-        unsafe { forward::lam_free_integer(integer) };
+        unsafe { gaps::free_integer(integer) };
     }
 }
 

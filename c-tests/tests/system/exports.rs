@@ -1,6 +1,6 @@
 //! Names that the MPI lacks are not offered by the library either.
 
-use crate::functions::{self, Function, Way};
+use crate::functions::{self, Function};
 use c_tests::{Done, Figure, Launch, Library, MPIS, Scene, compile_tool, compile_with, library, root};
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ const WITH_MPI: &[&str] = &["-DGAPS_WITH_MPI"];
 fn write_names(to: &Path) -> usize {
     let table = std::fs::read_to_string(root().join("shim/api/functions.txt")).expect("the table");
     let sections = functions::parse(&table).expect("a table without faults");
-    let exported = sections.iter().filter(|s| s.way != Way::Below).flat_map(|s| &s.functions);
+    let exported = sections.iter().filter(|s| s.way.is_exported()).flat_map(|s| &s.functions);
     let names: Vec<String> = exported.map(Function::c_name).flat_map(|name| [format!("P{name}"), name]).collect();
     std::fs::write(to, names.join("\n")).expect("the scene's folder");
     names.len()

@@ -367,7 +367,7 @@ pub fn largest_tag(abi: &Abi) -> c_int {
     let (mut value, mut flag): (*mut c_void, c_int) = (std::ptr::null_mut(), 0);
     // SAFETY: a live communicator; when the flag is set, the value points to an int of the MPI's.
     unsafe {
-        if pmpi::comm_get_attr(abi.comm_world, abi.tag_ub, &mut value, &mut flag) == 0 && flag != 0 {
+        if pmpi::comm_get_attr(abi.comm_world, abi.tag_ub, (&raw mut value).cast(), &mut flag) == 0 && flag != 0 {
             value.cast::<c_int>().read()
         } else {
             32767

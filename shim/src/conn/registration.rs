@@ -140,10 +140,10 @@ fn watch(user: Handle) {
         0
     }
     let Some(keyval) = *KEYVAL.get_or_init(|| attr::comm_keyval(freed)) else { return };
-    let (mut value, mut there) = (std::ptr::null_mut(), 0);
+    let (mut value, mut there) = (std::ptr::null_mut::<c_void>(), 0);
     // SAFETY: a live communicator, our keyval, plain out-arguments. Set once: setting again would call `freed`.
     unsafe {
-        if pmpi::comm_get_attr(user, keyval, &mut value, &mut there) == 0 && there == 0 {
+        if pmpi::comm_get_attr(user, keyval, (&raw mut value).cast(), &mut there) == 0 && there == 0 {
             pmpi::comm_set_attr(user, keyval, std::ptr::null_mut());
         }
     }

@@ -17,7 +17,7 @@ use crate::request::{Peer, Request, Work};
 use crate::{abi::Abi, house};
 use base::bytes::{Malformed, Put, Take};
 use node::{ContextId, Layout, Mode, Node, Source, Tag};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::Arc;
 
 type Answer = Option<c_int>;
@@ -127,14 +127,14 @@ pub unsafe fn Comm_dup_with_info(comm: usize, info: usize, newcomm: usize) -> An
 pub unsafe fn Comm_idup(comm: usize, newcomm: usize, request: usize) -> Answer {
     // SAFETY: as above; the program's request.
     duplicate(comm, newcomm, Kind::Nonblocking, |carrier, new| unsafe {
-        pmpi::comm_idup(carrier, new, request as *mut c_void)
+        pmpi::comm_idup(carrier, new, request as *mut Handle)
     })
 }
 
 pub unsafe fn Comm_idup_with_info(comm: usize, info: usize, newcomm: usize, request: usize) -> Answer {
     // SAFETY: as above.
     duplicate(comm, newcomm, Kind::Nonblocking, |carrier, new| unsafe {
-        pmpi::comm_idup_with_info(carrier, info as Handle, new, request as *mut c_void)
+        pmpi::comm_idup_with_info(carrier, info as Handle, new, request as *mut Handle)
     })
 }
 
