@@ -3,6 +3,9 @@
 
 #[path = "api/constants.rs"]
 mod constants;
+#[allow(dead_code)] // Names and order are all that is looked at here.
+#[path = "../base/src/families.rs"]
+mod families;
 #[path = "api/functions.rs"]
 mod functions;
 #[path = "api/generate.rs"]
@@ -10,10 +13,13 @@ mod generate;
 #[path = "api/own_calls.rs"]
 mod own_calls;
 
+use families::Family;
+
 const LIBRARY: &str = "libmpi_connect.so";
 
 fn main() {
     println!("cargo::rerun-if-changed=api");
+    println!("cargo::rerun-if-changed=../base/src/families.rs");
     let out = std::path::PathBuf::from(std::env::var("OUT_DIR").expect("set by cargo"));
     let read = |table: &str| std::fs::read_to_string(table).expect("the tables are in the tree");
     let write = |file: &str, text: String| std::fs::write(out.join(file), text).expect("OUT_DIR is writable");

@@ -1,8 +1,10 @@
 //! What a file says of itself to the dynamic linker, read without running it. For `program` and `mpis`.
 
+use base::Family;
 use object::elf::{DT_NEEDED, DT_SONAME, FileHeader64};
 use object::read::elf::{ElfFile, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
+use std::ffi::CStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -31,26 +33,6 @@ pub struct Elf {
     pub contains_mpi: bool,
     /// The mark of a family, by which its libraries are known.
     pub family: Option<Family>,
-}
-
-/// The families of MPIs by their ABI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    Mpich,
-    OpenMpi,
-    Lam,
-    Standard,
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Family::Mpich => "MPICH",
-            Family::OpenMpi => "Open MPI",
-            Family::Lam => "LAM",
-            Family::Standard => "standard",
-        })
-    }
 }
 
 /// Why a file is not read.
@@ -122,17 +104,13 @@ impl Elf {
                 }
                 _ if is_init(name) => it.exports_mpi = true,
                 "MPI_Init" => it.exports_part = true,
-                // An executable has copies of them.
-                "ompi_mpi_comm_world" if it.interpreter.is_none() => it.family = Some(Family::OpenMpi),
-                "lam_mpi_comm_world" if it.interpreter.is_none() => it.family = Some(Family::Lam),
                 _ => {}
             }
         }
-        it.family = it.family.or(match it.soname.as_deref() {
-            Some("libmpi_abi.so.1") => Some(Family::Standard),
-            Some("libmpi.so.12" | "libmpich.so.12") => Some(Family::Mpich),
-            _ => None,
-        });
+        let symbols = || elf.dynamic_symbols().filter(|s| !s.is_undefined()).filter_map(|s| s.name().ok());
+        // An executable may have copies of a library's variables.
+        let has = |mark: &CStr| it.interpreter.is_none() && symbols().any(|name| name.as_bytes() == mark.to_bytes());
+        it.family = Family::of(has, || it.soname.clone());
         it.exports_part &= !it.exports_mpi;
         it.stripped = elf.symbols().next().is_none();
         it.contains_mpi = it.exports_mpi || elf.symbols().any(|s| !s.is_undefined() && s.name().is_ok_and(is_init));

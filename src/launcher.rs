@@ -3,6 +3,7 @@
 //! Invariant: only programs that are called like a launcher are ever run to be recognised, never the user's.
 
 use crate::ask::{Linking, ask};
+use base::Family;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -35,7 +36,7 @@ impl fmt::Display for Kind {
             Kind::Orte => "Open MPI (orte)",
             Kind::Prte => "Open MPI (prrte)",
             Kind::Hydra => "hydra",
-            Kind::Lam => "LAM",
+            Kind::Lam => Family::Lam.name(),
             Kind::Slurm => "Slurm",
             Kind::Unknown => "unknown launcher",
             Kind::Plain => "program",
@@ -126,11 +127,11 @@ fn by_version(text: &str) -> Kind {
         Kind::Hydra
     } else if has("OpenRTE") {
         Kind::Orte
-    } else if has("Open MPI") {
+    } else if has(Family::OpenMpi.name()) {
         // Until 4 it says "(OpenRTE)" or "(Open MPI)", by the name it was called.
         let major = text.split("Open MPI) ").nth(1).and_then(|v| v.split('.').next()).and_then(|v| v.parse().ok());
         if major.is_some_and(|m: u32| m < 5) { Kind::Orte } else { Kind::Prte }
-    } else if has("LAM") {
+    } else if has(Family::Lam.name()) {
         Kind::Lam
     } else if has("PRRTE") || has("prterun") {
         Kind::Prte

@@ -1,9 +1,10 @@
 //! The MPI libraries of this machine, as far as they are where a program would find them. For `doctor`.
 
 use crate::ask::{Linking, ask};
-use crate::elf::{Elf, Family};
+use crate::elf::Elf;
 use crate::launcher;
-use crate::program::is_mpi_name;
+use base::Family;
+use base::families::is_library;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub fn libraries(prefixes: &[PathBuf]) -> Vec<Library> {
     // One library has several names, as links or as copies.
     let mut all = BTreeMap::new();
     for file in files {
-        let is_mpi = file.file_name().is_some_and(|n| is_mpi_name(&n.to_string_lossy()));
+        let is_mpi = file.file_name().is_some_and(|n| is_library(&n.to_string_lossy()));
         let Some(real) = is_mpi.then(|| fs::canonicalize(&file).ok()).flatten() else { continue };
         if let Ok(elf) = Elf::read(&real)
             && elf.exports_mpi

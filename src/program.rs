@@ -4,8 +4,9 @@
 //! them.
 
 use crate::ask::{Linking, ask};
-use crate::elf::{Elf, ElfError, Family};
+use crate::elf::{Elf, ElfError};
 use crate::library;
+use base::Family;
 use rustix::fs::{StatVfsMountFlags, getxattr, statvfs};
 use rustix::process::{getgid, getuid};
 use std::os::unix::fs::MetadataExt;
@@ -187,11 +188,6 @@ fn bound(listed: &str) -> Vec<Bound> {
         }
     }
     all
-}
-
-/// Whether a library is called as the MPIs call theirs.
-pub fn is_mpi_name(name: &str) -> bool {
-    ["libmpi.so", "libmpich.so", "libmpi_abi.so", "liblam.so"].iter().any(|n| name.starts_with(n))
 }
 
 #[cfg(test)]

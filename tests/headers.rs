@@ -260,6 +260,8 @@ fn a_table_with_a_fault_is_none() {
     assert_eq!(row("Send comm"), "Send: no type of comm");
     assert_eq!(row("Send tag= comm:Comm"), "Send: no type: \"\"");
     assert_eq!(row("Send const buf comm:Comm"), "Send: buf is const without saying so");
+    assert_eq!(row("Send comm:Comm const"), "Send: what is const?");
+    assert_eq!(row("Send comm=int:Comm"), "Send: comm: its mark tells the type");
     assert_eq!(row("Send request comm:Comm"), "Send: request is MPI_Request*, marked \"\"");
     assert_eq!(row("Send comm=Comm"), "Send: comm is MPI_Comm, marked \"\"");
     assert_eq!(row("Send count:Out comm:Comm"), "Send: count is int, marked \"Out\"");

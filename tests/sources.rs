@@ -277,6 +277,27 @@ fn strings(text: &str) -> Vec<String> {
     all
 }
 
+/// By what families of MPIs are known is said in one place.
+#[test]
+fn families_are_in_one_file() {
+    const TABLE: &str = "base/src/families.rs";
+    let mut all = sources();
+    let mut api = Vec::new();
+    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("shim/api"), &mut api);
+    all.extend(api.iter().map(|file| (file.display().to_string(), fs::read_to_string(file).expect("a source"))));
+    let words = strings(&all.remove(TABLE).expect("the table"));
+    assert!(
+        ["LAM", "libmpi.so", "ompi_mpi_comm_world"].iter().all(|word| words.iter().any(|w| w == word)),
+        "{words:?}"
+    );
+    // Names are words of sentences too; those of files and variables are not.
+    let repeats =
+        |said: &String| words.iter().any(|word| said == word || word.contains(['.', '_']) && said.contains(word));
+    let found = all.iter().flat_map(|(file, text)| strings(text).into_iter().map(move |said| (file, said)));
+    let wrong: Vec<_> = found.filter(|(_, said)| repeats(said)).collect();
+    assert!(wrong.is_empty(), "of families of MPIs only {TABLE} knows: {wrong:?}");
+}
+
 /// What a format string says between its placeholders.
 fn pieces(format: &str) -> Vec<String> {
     let mut rest = format;

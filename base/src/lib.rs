@@ -3,6 +3,7 @@
 //! of its own beyond the log.
 
 pub mod bytes;
+pub mod families;
 pub mod hash;
 pub mod ident;
 pub mod log;
@@ -10,6 +11,7 @@ pub mod memory;
 pub mod settings;
 pub mod spelling;
 
+pub use families::Family;
 pub use ident::ProcId;
 pub use memory::{BufId, Memory};
 

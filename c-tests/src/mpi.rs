@@ -2,6 +2,7 @@
 
 use crate::places::{root, script};
 use crate::{user, width};
+use base::Family;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -12,8 +13,8 @@ pub struct Mpi {
     pub name: &'static str,
     /// A sign of two or three letters, for tables.
     pub sign: &'static str,
-    /// The ABI that its programs are built for, as the library calls it.
-    pub abi: &'static str,
+    /// The ABI that its programs are built for.
+    pub family: Family,
     /// The folder below that of all wheels; none for a package of the system.
     wheel: Option<&'static str>,
     compiler: &'static [&'static str],
@@ -45,7 +46,7 @@ fn genv(name: &str, value: &str) -> Vec<String> {
 static MPICH4: Mpi = Mpi {
     name: "mpich4",
     sign: "M4",
-    abi: "MPICH",
+    family: Family::Mpich,
     wheel: None,
     compiler: &["mpicc.mpich"],
     libraries: &[],
@@ -59,7 +60,7 @@ static MPICH4: Mpi = Mpi {
 static OPENMPI4: Mpi = Mpi {
     name: "openmpi4",
     sign: "O4",
-    abi: "Open MPI",
+    family: Family::OpenMpi,
     wheel: None,
     compiler: &["mpicc.openmpi"],
     libraries: &[],
@@ -73,7 +74,7 @@ static OPENMPI4: Mpi = Mpi {
 static MPICH5: Mpi = Mpi {
     name: "mpich5",
     sign: "M5",
-    abi: "MPICH",
+    family: Family::Mpich,
     wheel: Some("mpich"),
     compiler: &["$P/bin/mpicc"],
     libraries: &[],
@@ -87,7 +88,7 @@ static MPICH5: Mpi = Mpi {
 static MPICH5_ABI: Mpi = Mpi {
     name: "mpich5-abi",
     sign: "M5a",
-    abi: "standard",
+    family: Family::Standard,
     wheel: Some("mpich"),
     compiler: &["$P/bin/mpicc_abi"],
     libraries: &[],
@@ -101,7 +102,7 @@ static MPICH5_ABI: Mpi = Mpi {
 static OPENMPI5: Mpi = Mpi {
     name: "openmpi5",
     sign: "O5",
-    abi: "Open MPI",
+    family: Family::OpenMpi,
     wheel: Some("openmpi"),
     compiler: &["$P/bin/mpicc"],
     libraries: &[],
@@ -116,7 +117,7 @@ static OPENMPI5: Mpi = Mpi {
 static INTEL_OWN: Mpi = Mpi {
     name: "impi",
     sign: "I",
-    abi: "MPICH",
+    family: Family::Mpich,
     wheel: Some("impi"),
     compiler: &["gcc", "-I$P/include", "-L$P/lib"],
     libraries: &["-lmpi"],
@@ -130,7 +131,7 @@ static INTEL_OWN: Mpi = Mpi {
 static INTEL_ABI: Mpi = Mpi {
     name: "impi-abi",
     sign: "Ia",
-    abi: "standard",
+    family: Family::Standard,
     wheel: Some("impi"),
     compiler: &["gcc", "-DMPI_ABI", "-I$P/include", "-L$P/lib"],
     libraries: &["-lmpi_abi"],
@@ -145,7 +146,7 @@ static INTEL_ABI: Mpi = Mpi {
 static LAM: Mpi = Mpi {
     name: "lam",
     sign: "L",
-    abi: "LAM",
+    family: Family::Lam,
     wheel: None,
     compiler: &["mpicc.lam"],
     libraries: &[],

@@ -1,6 +1,7 @@
 //! Programs in Python, by mpi4py: its wheel serves the ABIs of MPICH and of Open MPI.
 
 use crate::{Done, Launch, Library, Mpi, Scene, root};
+use base::Family;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,18 +71,18 @@ fn outcomes(file: &Path) -> Outcomes {
 
 /// Whether mpi4py can work with this MPI, or why not.
 pub fn works_with(mpi: &Mpi) -> Result<(), &'static str> {
-    match mpi.abi {
-        "standard" => Err("mpi4py's wheel has no module for the standard ABI"),
-        "LAM" => Err("mpi4py's wheel has no module for LAM's ABI"),
-        _ => Ok(()),
+    match mpi.family {
+        Family::Standard => Err("mpi4py's wheel has no module for the standard ABI"),
+        Family::Lam => Err("mpi4py's wheel has no module for LAM's ABI"),
+        Family::Mpich | Family::OpenMpi => Ok(()),
     }
 }
 
 /// What mpi4py is told to load.
 fn libmpi(mpi: &Mpi, scene: &Scene) -> PathBuf {
-    match (mpi.abi, mpi.folder()) {
-        ("MPICH", Some(folder)) => folder.join("lib/libmpi.so.12"),
-        ("MPICH", None) => renamed(&of_system("libmpich.so.12"), &scene.path("libmpi.so.12")),
+    match (mpi.family, mpi.folder()) {
+        (Family::Mpich, Some(folder)) => folder.join("lib/libmpi.so.12"),
+        (Family::Mpich, None) => renamed(&of_system("libmpich.so.12"), &scene.path("libmpi.so.12")),
         (_, Some(folder)) => folder.join("lib/libmpi.so.40"),
         (_, None) => of_system("libmpi.so.40"),
     }

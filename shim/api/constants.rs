@@ -1,14 +1,19 @@
 // Reads `constants.txt` and turns the rows that are used into the struct `Abi`. Used by build.rs, and by the test that
 // compares the rows with each `mpi.h`.
 
+use super::Family;
 use std::fmt::Write;
 
-/// The columns of values, in the order of `FAMILIES`: how the generated tables are called.
-pub const COLUMNS: [&str; 4] = ["MPICH", "OPENMPI", "STANDARD", "LAM"];
+/// How many columns of values there are.
+const COLUMNS: usize = Family::ALL.len();
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Int(i64),
+    /// A number that no member of the family is below.
+    Least(i64),
+    /// A number that older members of the family lack.
+    Late(i64),
     /// The address of a symbol of the MPI library.
     Address(String),
     /// In the header, never interpreted.
@@ -30,7 +35,7 @@ pub struct Row {
     pub used: Option<(String, String)>,
     /// What a predefined datatype consists of; none of all else.
     pub kinds: Vec<String>,
-    pub values: [Value; COLUMNS.len()],
+    pub values: [Value; COLUMNS],
 }
 
 pub fn parse(table: &str) -> Result<Vec<Row>, String> {
@@ -50,7 +55,7 @@ pub fn parse(table: &str) -> Result<Vec<Row>, String> {
         };
         let values: Vec<Value> =
             values.iter().map(|v| value(v)).collect::<Option<_>>().ok_or(format!("value in: {line}"))?;
-        let values = values.try_into().map_err(|_| format!("{name}: {} columns of values", COLUMNS.len()))?;
+        let values = values.try_into().map_err(|_| format!("{name}: {COLUMNS} columns of values"))?;
         if rows.iter().any(|r| r.name == *name) {
             return Err(format!("{name}: twice"));
         }
@@ -64,6 +69,8 @@ fn value(word: &str) -> Option<Value> {
         "~" => Value::Forwarded,
         "x" => Value::Empty,
         "-" => Value::Absent,
+        _ if word.starts_with(">=") => Value::Least(word[2..].parse().ok()?),
+        _ if word.ends_with('?') => Value::Late(word[..word.len() - 1].parse().ok()?),
         _ if word.starts_with("x=") => Value::EmptyInstead(word[2..].to_owned()),
         _ => match (word.strip_prefix('&'), word.strip_prefix('='), word.strip_prefix("0x")) {
             (Some(symbol), _, _) => Value::Address(symbol.to_owned()),
@@ -76,7 +83,7 @@ fn value(word: &str) -> Option<Value> {
 
 fn literal(value: &Value) -> Option<String> {
     match value {
-        Value::Int(v) => Some(format!("Const::Int({v})")),
+        Value::Int(v) | Value::Least(v) | Value::Late(v) => Some(format!("Const::Int({v})")),
         Value::Address(symbol) => Some(format!("Const::Address(c\"{symbol}\")")),
         _ => None,
     }
@@ -89,7 +96,7 @@ fn constant(rows: &[Row], row: &Row, column: usize) -> Result<String, String> {
         let other = rows.iter().find(|r| r.name == *name).ok_or(format!("{}: no row {name}", row.name))?;
         value = &other.values[column];
     }
-    literal(value).ok_or_else(|| format!("{}: used, but {} gives no value for it", row.name, COLUMNS[column]))
+    literal(value).ok_or_else(|| format!("{}: used, but {} gives no value for it", row.name, Family::ALL[column]))
 }
 
 pub fn generate(rows: &[Row]) -> Result<String, String> {
@@ -101,30 +108,37 @@ pub fn generate(rows: &[Row]) -> Result<String, String> {
     lines(format!("/// How many constants are used.\npub const CONSTANTS: usize = {n};"))?;
     lines("/// The MPI below: its family, and the constants that are used, resolved.\npub struct Abi {".into())?;
     lines(
-        "    pub family: &'static Family,\n    /// The bits of a register that a handle occupies.\n    pub mask: u64,"
+        "    pub family: &'static Traits,\n    /// The bits of a register that a handle occupies.\n    pub mask: u64,"
             .into(),
     )?;
     for (row, field, of) in &used {
         lines(format!("    /// `{}`\n    pub {field}: {of},", row.name))?;
     }
     lines("}\nimpl Abi {".into())?;
-    lines("    fn of(family: &'static Family, mask: u64, values: [i64; CONSTANTS]) -> Abi {".into())?;
+    lines("    fn of(family: &'static Traits, mask: u64, values: [i64; CONSTANTS]) -> Abi {".into())?;
     lines("        Abi {\n            family,\n            mask,".into())?;
     for (i, (_, field, _)) in used.iter().enumerate() {
         lines(format!("            {field}: FromConst::from_const(values[{i}], mask),"))?;
     }
     lines("        }\n    }\n}".into())?;
-    for (column, name) in COLUMNS.iter().enumerate() {
+    lines(format!("/// The constants that are used, by family.\nconst VALUES: [[Const; CONSTANTS]; {COLUMNS}] = ["))?;
+    for column in 0..COLUMNS {
         let values: Vec<_> = used.iter().map(|(row, ..)| constant(rows, row, column)).collect::<Result<_, _>>()?;
-        lines(format!("pub const {name}: [Const; CONSTANTS] = [{}];", values.join(", ")))?;
-        lines(format!("pub const {name}_KINDS: &[(Const, &str, &[Kind])] = &["))?;
+        lines(format!("    [{}],", values.join(", ")))?;
+    }
+    lines(format!(
+        "];\n/// What predefined datatypes consist of, by family.\nconst KINDS: [&[(Const, &str, &[Kind])]; {COLUMNS}] = ["
+    ))?;
+    for column in 0..COLUMNS {
+        lines("    &[".into())?;
         for row in rows.iter().filter(|r| !r.kinds.is_empty()) {
             let kinds: Vec<_> = row.kinds.iter().map(|k| format!("Kind::{k}")).collect();
             if let Some(datatype) = literal(&row.values[column]) {
-                lines(format!("    ({datatype}, \"{}\", &[{}]),", row.name, kinds.join(", ")))?;
+                lines(format!("        ({datatype}, \"{}\", &[{}]),", row.name, kinds.join(", ")))?;
             }
         }
-        lines("];".into())?;
+        lines("    ],".into())?;
     }
+    lines("];".into())?;
     Ok(out)
 }

@@ -144,6 +144,9 @@ fn function(line: &str, types: &mut Names) -> Result<Function, String> {
         let arg = arg(word, std::mem::take(&mut is_const), types, name.ends_with("_c"));
         args.push(arg.map_err(|e| format!("{name}: {e}"))?);
     }
+    if is_const {
+        return Err(format!("{name}: what is const?"));
+    }
     Ok(Function { name: name.to_owned(), is_called, args, result: Type::short(result)?, why: why.trim().to_owned() })
 }
 
@@ -156,7 +159,8 @@ fn arg(word: &str, is_const: bool, types: &mut Names, is_large: bool) -> Result<
         return Err(format!("no mark {mark:?}"));
     }
     arg.of = match own {
-        _ if arg.handle().is_some() => Type::short(mark)?,
+        Some(_) if arg.handle().is_some() => return Err(format!("{name}: its mark tells the type")),
+        None if arg.handle().is_some() => Type::short(mark)?,
         None => types.of(name, is_large).ok_or_else(|| format!("no type of {name}"))?,
         Some(own) => Type::short(own)?,
     };

@@ -51,10 +51,12 @@ pub fn send(
     // One of the communicator's own goes before that of the process.
     let found = [Some(inter.id), None].into_iter().find_map(|of| Some((of, attached.get(&of)?)));
     let (of, buffer) = found.ok_or_else(|| Failure::new(Class::Buffer, format!("{call}: no buffer is attached")))?;
-    let family = abi::get().family;
-    let need = data.bytes() + family.bsend_overhead;
+    let abi = abi::get();
+    let need = data.bytes() + abi.bsend_overhead as u64;
     let taken = left::taken(of);
-    if need > buffer.size.saturating_sub(taken) && family.buffer_automatic != Some(buffer.at) {
+    // The address of the buffer without bounds is 0 under an MPI that has none.
+    let has_bounds = buffer.at == 0 || buffer.at != abi.buffer_automatic;
+    if need > buffer.size.saturating_sub(taken) && has_bounds {
         let size = buffer.size;
         let text = format!("{call}: {taken} of the {size} bytes attached are taken, and this message needs {need}");
         return Err(Failure::new(Class::Buffer, text));

@@ -14,6 +14,7 @@ mod object;
 use crate::entry::{self, FUNCTIONS};
 use crate::forward::PROBE;
 use crate::heap;
+use base::Family;
 use object::Object;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +32,7 @@ static START: extern "C" fn() = start;
 /// Runs in every process that the library is loaded into, so it does little and says nothing.
 extern "C" fn start() {
     let Some((ours, others)) = divide(Object::loaded()) else { return };
-    if others.iter().any(|o| o.has(c"lam_mpi_comm_world")) {
+    if others.iter().any(|o| Family::Lam.marks(|mark| o.has(mark))) {
         heap::take_large_blocks_from_kernel();
     }
     let has_mpi = others.iter().any(|o| o.has(PROBE));

@@ -9,6 +9,7 @@ mod own;
 
 use crate::entry::FUNCTIONS;
 use crate::{abi, entry, exports};
+use base::families;
 pub use own::*;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -106,7 +107,7 @@ unsafe extern "C" fn note_mpi(info: *mut libc::dl_phdr_info, _size: usize, paths
         // SAFETY: a terminated name of the linker's.
         let name = unsafe { CStr::from_ptr(name) };
         let file = name.to_bytes().rsplit(|&b| b == b'/').next().unwrap_or_default();
-        if [&b"libmpi.so"[..], b"libmpich.so", b"libmpi_abi.so", b"liblam.so"].iter().any(|p| file.starts_with(p)) {
+        if std::str::from_utf8(file).is_ok_and(families::is_library) {
             paths.push(name.to_owned());
         }
     }

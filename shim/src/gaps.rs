@@ -4,12 +4,15 @@
 
 use crate::abi;
 use crate::forward::{self as pmpi, Handle, Library, Own, types};
+use base::Family;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// What serves as `PMPI_X` in this MPI, where its own does not.
 pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
-    library.symbol(c"lam_mpi_comm_world")?;
+    if !Family::Lam.marks(|mark| library.symbol(mark).is_some()) {
+        return None;
+    }
     Some(match name.to_bytes() {
         b"PMPI_Add_error_class" => add_error_class as types::Add_error_class as *const (),
         b"PMPI_Add_error_string" => add_error_string as types::Add_error_string as *const (),

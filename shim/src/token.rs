@@ -3,7 +3,7 @@
 //! Some Fortran layers look for the INTEGER of a handle in the object behind the handle. There, a token is the address of
 //! some memory of ours, in which that INTEGER has its place.
 
-use crate::abi::{Family, INTEGER_GROUP, INTEGER_MESSAGE, INTEGER_REQUEST, Integers, WIDE_TOKEN};
+use crate::abi::{INTEGER_GROUP, INTEGER_MESSAGE, INTEGER_REQUEST, Integers, Traits, WIDE_TOKEN};
 use crate::{abi, gaps};
 use std::arch::x86_64::{
     __m128i, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
@@ -98,7 +98,7 @@ pub static GROUP: Mark<INTEGER_GROUP> = Mark::new();
 pub static MESSAGE: Mark<INTEGER_MESSAGE> = Mark::new();
 
 /// Called when the ABI has been found.
-pub fn note(family: &Family) {
+pub fn note(family: &Traits) {
     REQUEST.prefix.store(family.request_token, Ordering::Relaxed);
     GROUP.prefix.store(family.group_token, Ordering::Relaxed);
     MESSAGE.prefix.store(family.message_token, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! The ways in which a program comes by its MPI and by the library: those that work, and those that are refused.
 
+use base::families::is_library;
 use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, command, compile, compile_with, library, make, root};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,7 @@ pub fn mpi_library(mpi: &Mpi, file: &Path) -> PathBuf {
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     let found = listed.lines().find_map(|line| {
         let (name, path) = line.trim().split_once(" => ")?;
-        let is_mpi = ["libmpi.so", "libmpich.so", "libmpi_abi.so", "liblam.so"].iter().any(|n| name.starts_with(n));
-        is_mpi.then(|| path.split_whitespace().next().expect("a path").into())
+        is_library(name).then(|| path.split_whitespace().next().expect("a path").into())
     });
     found.unwrap_or_else(|| panic!("{} has no MPI:\n{listed}", file.display()))
 }
@@ -69,7 +69,7 @@ fn mpi_in_local_scope() {
 /// Another MPI is loaded before the program's own: each call goes to the one that its caller is linked with.
 #[test]
 fn two_mpis_in_one_process() {
-    for (a, b) in Mpi::ring().filter(|(a, b)| a.abi != b.abi) {
+    for (a, b) in Mpi::ring().filter(|(a, b)| a.family != b.family) {
         let scene = Scene::new(format!("{} loaded before {}", b.name, a.name));
         let (own, other) = (plugin(a), mpi_library(b, &plugin(b)));
         let arguments = [text(&other), text(&own), "with", "air", "ocean"];
@@ -277,7 +277,7 @@ fn found_by_run_only() {
         let [air, ocean] = [a, b].map(|mpi| {
             let program = without_path(mpi);
             let (broken, told) = doctor(mpi, &program);
-            let tells = told.contains("by 'mpi-connect run' only") && told.contains(&format!("ABI: {}\n", mpi.abi));
+            let tells = told.contains("by 'mpi-connect run' only") && told.contains(&format!("ABI: {}\n", mpi.family));
             scene.require(!broken && tells, &format!("doctor told:\n{told}"));
             program
         });
@@ -344,7 +344,7 @@ fn doctor_tells_versions() {
 fn doctor_knows_what_a_program_is_bound_to() {
     let mut figure = Figure::new("64-doctor", "what `mpi-connect doctor PROGRAM` sees");
     for mpi in MPIS.iter() {
-        let bound = format!("bound to {}, ABI: {}\n", mpi_library(mpi, &plugin(mpi)).display(), mpi.abi);
+        let bound = format!("bound to {}, ABI: {}\n", mpi_library(mpi, &plugin(mpi)).display(), mpi.family);
         let wrong = compile_with(mpi, "loading", Library::Linked, &wrong_order(text(&mpi_library(mpi, &plugin(mpi)))));
         for (program, more) in [
             (compile(mpi, "loading", Library::Preloaded), ""),

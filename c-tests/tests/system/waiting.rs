@@ -1,6 +1,7 @@
 //! Nothing waits in silence: whoever waits says what for, and where it looks; what cannot come right is told at once. And
 //! how lines of the log begin.
 
+use base::Family;
 use c_tests::{Done, Job, Launch, Mpi, Scene, command, wait_until};
 use nix::sys::signal::Signal;
 use std::time::Duration;
@@ -142,10 +143,10 @@ fn ports_at_which_somebody_waits() {
         |(a, b)| format!("waiting at ports, server {}, client {}", a.name, b.name),
         |scene, (a, b)| {
             // Whose MPI the standard ABI's is cannot be told, so neither whose names are foreign.
-            let foreign = match b.abi {
-                "MPICH" => "2187460609.0:1234567890",
-                "standard" => "-",
-                _ => "tag#0$description#host$port#1$",
+            let foreign = match b.family {
+                Family::Mpich => "2187460609.0:1234567890",
+                Family::Standard => "-",
+                Family::OpenMpi | Family::Lam => "tag#0$description#host$port#1$",
             };
             let jobs = [
                 scene.start(Launch::new(a, 2, "waits", &["server", "7"])),

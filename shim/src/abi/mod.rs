@@ -1,8 +1,8 @@
 //! What differs between MPIs, as data: one file per ABI family. Handles cross this boundary as register-wide values,
 //! masked to the family's width.
 //!
-//! `bind` picks the family by the library that the program is bound to, not by what is installed. Nothing else in
-//! the tree knows a constant of an MPI.
+//! `bind` picks the family by the library that the program is bound to, not by what is installed: `base::families` has
+//! how it is known. Nothing else in the tree knows a constant of an MPI.
 
 mod lam;
 mod mpich;
@@ -13,6 +13,7 @@ mod standard;
 use crate::error::Class;
 use crate::forward::{Handle, Library, library};
 use crate::token;
+use base::Family;
 use node::Kind;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
@@ -57,9 +58,9 @@ pub struct Integers {
     pub group: usize,
 }
 
-/// A family of MPIs that share one ABI.
-pub struct Family {
-    pub name: &'static str,
+/// What the ABI of a family of MPIs is like.
+pub struct Traits {
+    pub which: Family,
     pub handle_bytes: usize,
     pub status: StatusLayout,
     /// Tokens: high bits that no handle of this family has. The low 24 bits count.
@@ -70,10 +71,6 @@ pub struct Family {
     /// Where a layer that asks for INTEGERs also looks: for that of a request which is not null after its completion, and
     /// of a group which is the result of a call on groups.
     pub also_behind: Option<Integers>,
-    /// What a buffered send takes of the attached buffer beside its data: the least of the family's members.
-    pub bsend_overhead: u64,
-    /// The address that stands for a buffer without bounds.
-    pub buffer_automatic: Option<usize>,
     /// It makes collective calls out of others by their public names, which are ours.
     pub calls_itself: bool,
     constants: [Const; CONSTANTS],
@@ -82,7 +79,7 @@ pub struct Family {
 }
 
 /// All families, in the order of the columns of `api/constants.txt`.
-pub static FAMILIES: [&Family; 4] = [&mpich::FAMILY, &openmpi::FAMILY, &standard::FAMILY, &lam::FAMILY];
+pub static FAMILIES: [&Traits; Family::ALL.len()] = [&mpich::TRAITS, &openmpi::TRAITS, &standard::TRAITS, &lam::TRAITS];
 
 /// Tokens as INTEGERs of Fortran, where a Fortran layer asks for them by a call. Where handles are ints, tokens are the
 /// same; where they are wider, the lower half is.
@@ -114,7 +111,7 @@ impl Const {
 }
 
 impl Abi {
-    fn resolve(family: &'static Family, library: &Library) -> Option<Abi> {
+    fn resolve(family: &'static Traits, library: &Library) -> Option<Abi> {
         let mask = if family.handle_bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
         let mut values = [0; CONSTANTS];
         for (value, constant) in values.iter_mut().zip(family.constants) {
@@ -267,25 +264,15 @@ pub fn bind() -> Result<&'static Abi, BindError> {
     let library = library().ok_or(BindError::NoMpi)?;
     let family = family_of(library).ok_or_else(|| BindError::Unknown(library.path.clone()))?;
     let abi = Abi::resolve(family, library).ok_or_else(|| BindError::Unknown(library.path.clone()))?;
-    base::log!(Info, "ABI: {} ({})", family.name, library.path);
+    base::log!(Info, "ABI: {} ({})", family.which, library.path);
     WIDE.store(family.handle_bytes == 8, Ordering::Relaxed);
     token::note(family);
     Ok(ABI.get_or_init(|| abi))
 }
 
-fn family_of(library: &Library) -> Option<&'static Family> {
-    if library.symbol(c"ompi_mpi_comm_world").is_some() {
-        return Some(&openmpi::FAMILY);
-    }
-    if library.symbol(c"lam_mpi_comm_world").is_some() {
-        return Some(&lam::FAMILY);
-    }
-    // One MPI may come with both ABIs: what the library calls itself tells which this is.
-    match soname::soname(&library.path)?.as_str() {
-        "libmpi_abi.so.1" => Some(&standard::FAMILY),
-        "libmpi.so.12" | "libmpich.so.12" => Some(&mpich::FAMILY),
-        _ => None,
-    }
+fn family_of(library: &Library) -> Option<&'static Traits> {
+    let which = Family::of(|symbol| library.symbol(symbol).is_some(), || soname::soname(&library.path))?;
+    FAMILIES.into_iter().find(|family| family.which == which)
 }
 
 /// The ABI, if it has been found.

@@ -2,12 +2,13 @@
 //! such a variable, so the address is asked for as the program sees it.
 
 use super::{
-    ADDRESS_GROUP_TOKEN, ADDRESS_REQUEST_TOKEN, BARE_MESSAGE_TOKEN, Count, Family, Integers, OPENMPI, OPENMPI_KINDS,
-    StatusLayout,
+    ADDRESS_GROUP_TOKEN, ADDRESS_REQUEST_TOKEN, BARE_MESSAGE_TOKEN, Count, Integers, KINDS, StatusLayout, Traits,
+    VALUES,
 };
+use base::Family;
 
-pub static FAMILY: Family = Family {
-    name: "Open MPI",
+pub static TRAITS: Traits = Traits {
+    which: Family::OpenMpi,
     handle_bytes: 8,
     status: StatusLayout { size: 24, source: 0, tag: 4, error: 8, count: Count::Long { cancelled: 12, count: 16 } },
     // Addresses far from where Linux puts anything, and from each other: its Fortran layer looks behind a request that
@@ -17,9 +18,7 @@ pub static FAMILY: Family = Family {
     message_token: BARE_MESSAGE_TOKEN,
     integers: None,
     also_behind: Some(Integers { request: 0x68, group: 0x18 }),
-    bsend_overhead: 128,
-    buffer_automatic: None,
     calls_itself: false,
-    constants: OPENMPI,
-    kinds: OPENMPI_KINDS,
+    constants: VALUES[Family::OpenMpi as usize],
+    kinds: KINDS[Family::OpenMpi as usize],
 };

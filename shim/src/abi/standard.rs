@@ -3,12 +3,11 @@
 //! It has dialects: MPICH 5 and Intel MPI differ in MPI_ERRORS_RETURN, MPI_SEEK_SET and some more, which the table
 //! therefore gives no value. Where a status keeps its count is left to the MPI; all that are known keep it alike.
 
-use super::{
-    BARE_GROUP_TOKEN, BARE_MESSAGE_TOKEN, BARE_REQUEST_TOKEN, Count, Family, STANDARD, STANDARD_KINDS, StatusLayout,
-};
+use super::{BARE_GROUP_TOKEN, BARE_MESSAGE_TOKEN, BARE_REQUEST_TOKEN, Count, KINDS, StatusLayout, Traits, VALUES};
+use base::Family;
 
-pub static FAMILY: Family = Family {
-    name: "standard",
+pub static TRAITS: Traits = Traits {
+    which: Family::Standard,
     handle_bytes: 8,
     status: StatusLayout { size: 32, source: 0, tag: 4, error: 8, count: Count::SplitInts { low: 12, high: 16 } },
     request_token: BARE_REQUEST_TOKEN,
@@ -16,9 +15,7 @@ pub static FAMILY: Family = Family {
     message_token: BARE_MESSAGE_TOKEN,
     integers: None,
     also_behind: None,
-    bsend_overhead: 512,
-    buffer_automatic: Some(2),
     calls_itself: false,
-    constants: STANDARD,
-    kinds: STANDARD_KINDS,
+    constants: VALUES[Family::Standard as usize],
+    kinds: KINDS[Family::Standard as usize],
 };

@@ -29,7 +29,7 @@ fn bad(e: naming::OpenError) -> Failure {
 pub fn record(name: &str) -> Result<Record, Failure> {
     let metadata =
         naming::metadata_from_env().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::METADATA)))?;
-    Ok(Record { mpi: abi::get().family.name.to_owned(), metadata, ..Record::new(name) })
+    Ok(Record { mpi: abi::get().family.which.to_string(), metadata, ..Record::new(name) })
 }
 
 /// Couplings that are told of at a time. In a folder each costs a descriptor, until it is freed.

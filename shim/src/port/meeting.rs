@@ -15,11 +15,11 @@ use crate::forward::{self as pmpi, Handle};
 use crate::inter::Inter;
 use crate::wait::wait_until;
 use crate::{datatype, house};
-use base::ProcId;
 use base::bytes::{Put, Take};
 use base::ident::{self, random};
 use base::log::Patience;
 use base::settings;
+use base::{Family, ProcId};
 use engine::setup::{Agreement, Negotiation, Party};
 use node::{Contact, Group, Node, Waits};
 use std::ffi::c_int;
@@ -108,10 +108,11 @@ fn native(side: Side, port: &str) -> Result<Plan, Failure> {
     let sign = name::sign(port);
     // The MPICH family's names begin so, and nobody else's.
     let of_mpich = port.starts_with("tag#");
-    let foreign = match abi::get().family.name {
-        "MPICH" => !of_mpich,
-        "Open MPI" | "LAM" => of_mpich,
-        _ => false,
+    let family = abi::get().family.which;
+    let foreign = match family {
+        Family::Mpich => !of_mpich,
+        Family::OpenMpi | Family::Lam => of_mpich,
+        Family::Standard => false,
     };
     match side {
         Side::Connect if foreign => {
@@ -120,7 +121,7 @@ fn native(side: Side, port: &str) -> Result<Plan, Failure> {
             );
             return Err(Failure::new(Class::Port, text));
         }
-        Side::Connect if abi::get().family.name == "LAM" && !is_of_lam(port) => {
+        Side::Connect if family == Family::Lam && !is_of_lam(port) => {
             // Asked for it, LAM may wait for an answer that nobody gives.
             return Err(Failure::new(
                 Class::Port,

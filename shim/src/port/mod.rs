@@ -159,7 +159,7 @@ pub unsafe fn text(at: usize) -> Result<String, Failure> {
 
 /// What the other side calls a job that has no name.
 fn own_name() -> String {
-    let mut name = format!("{} on {}, process {}", abi::get().family.name, naming::host(), std::process::id());
+    let mut name = format!("{} on {}, process {}", abi::get().family.which, naming::host(), std::process::id());
     let end = (0..=MAX_NAME.min(name.len())).rev().find(|at| name.is_char_boundary(*at));
     name.truncate(end.unwrap_or(0));
     name
