@@ -7,8 +7,8 @@ use crate::ask::{Linking, ask};
 use crate::elf::{Elf, ElfError};
 use crate::library;
 use base::Family;
-use rustix::fs::{StatVfsMountFlags, getxattr, statvfs};
-use rustix::process::{getgid, getuid};
+use nix::sys::statvfs::{FsFlags, statvfs};
+use nix::unistd::{getgid, getuid};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
@@ -67,7 +67,7 @@ fn gains_rights(path: &Path) -> bool {
     let Ok(file) = fs::metadata(path) else { return false };
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let may_not = status.lines().any(|l| l.split_whitespace().eq(["NoNewPrivs:", "1"]));
-    if may_not || statvfs(path).is_ok_and(|s| s.f_flag.contains(StatVfsMountFlags::NOSUID)) {
+    if may_not || statvfs(path).is_ok_and(|s| s.flags().contains(FsFlags::ST_NOSUID)) {
         return false;
     }
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
@@ -79,7 +79,7 @@ fn gains_rights(path: &Path) -> bool {
 
 fn has_capabilities(path: &Path) -> bool {
     let mut value = [0; 24];
-    let Ok(n) = getxattr(path, "security.capability", &mut value[..]) else { return false };
+    let Some(n) = base::file::attribute(path, c"security.capability", &mut value) else { return false };
     // A word of version and flags, then masks: permitted, inheritable, and the upper halves of both.
     let word = |i: usize| value[..n].chunks_exact(4).nth(i).map_or(0, |w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]));
     word(0) & 1 != 0 || word(1) != 0 || word(3) != 0

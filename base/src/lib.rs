@@ -1,9 +1,10 @@
 //! The words that all rooms share: who a process is, how bytes are laid out, where user memory is read and
 //! written, how a choice is logged. Everything may use this room; it uses none of the others and does no I/O
-//! of its own beyond the log.
+//! of its own beyond the log and a look at a file.
 
 pub mod bytes;
 pub mod families;
+pub mod file;
 pub mod hash;
 pub mod ident;
 pub mod log;

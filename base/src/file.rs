@@ -1,0 +1,44 @@
+//! What else is known of a file: its extended attributes, for which nix has no call.
+
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Fills `to` with a file's attribute; gives how long it is. `None` if the file has no such attribute, or a longer one.
+pub fn attribute(path: &Path, name: &CStr, to: &mut [u8]) -> Option<usize> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // A length of 0 would only ask how long it is.
+    if to.is_empty() {
+        return None;
+    }
+    // SAFETY: two terminated names, and a buffer of the length that is told.
+    let n = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), to.as_mut_ptr().cast(), to.len()) };
+    usize::try_from(n).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Error;
+
+    #[test]
+    fn attributes_are_read() {
+        let path = std::env::temp_dir().join(format!("attribute-{:016x}", u64::from_le_bytes(crate::ident::random())));
+        std::fs::write(&path, "").unwrap();
+        let mut to = [0; 4];
+        assert_eq!(attribute(&path, c"user.colour", &mut to), None);
+        let place = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: two terminated names, and a value of the length that is told.
+        let set = unsafe { libc::setxattr(place.as_ptr(), c"user.colour".as_ptr(), c"red".as_ptr().cast(), 3, 0) };
+        if set == 0 {
+            assert_eq!(attribute(&path, c"user.colour", &mut to), Some(3));
+            assert_eq!(&to, b"red\0");
+            assert_eq!(attribute(&path, c"user.colour", &mut to[..2]), None, "longer than there is room for");
+            assert_eq!(attribute(&path, c"user.colour", &mut []), None);
+        } else {
+            println!("NOT CHECKED: no attributes in {}: {}", path.display(), Error::last_os_error());
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(attribute(&path, c"user.colour", &mut to), None);
+    }
+}
