@@ -25,12 +25,16 @@ const STT_GNU_IFUNC: u8 = 10;
 /// What the names stood for before they became indirect.
 static ENTRY: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
 
-#[used]
-#[unsafe(link_section = ".init_array")]
-static START: extern "C" fn() = start;
+// Safe before main: it uses the linker's tables and the allocator, which are there by then.
+ctor::declarative::ctor! {
+    #[ctor(unsafe)]
+    fn start() {
+        edit_names();
+    }
+}
 
 /// Runs in every process that the library is loaded into, so it does little and says nothing.
-extern "C" fn start() {
+fn edit_names() {
     let Some((ours, others)) = divide(Object::loaded()) else { return };
     if others.iter().any(|o| Family::Lam.marks(|mark| o.has(mark))) {
         heap::take_large_blocks_from_kernel();
@@ -60,7 +64,7 @@ extern "C" fn start() {
 
 /// Our own object and all others.
 fn divide(mut all: Vec<Object>) -> Option<(Object, Vec<Object>)> {
-    let here = all.iter().position(|o| o.contains(start as *const ()))?;
+    let here = all.iter().position(|o| o.contains(edit_names as *const ()))?;
     let ours = all.swap_remove(here);
     Some((ours, all))
 }
