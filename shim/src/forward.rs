@@ -10,9 +10,11 @@ mod own;
 use crate::entry::FUNCTIONS;
 use crate::{abi, entry, exports};
 use base::families;
+use libloading::os::unix::Library as Object;
 pub use own::*;
 use std::cell::Cell;
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -22,22 +24,15 @@ pub struct Face(pub usize);
 
 /// The MPI library that the program uses.
 pub struct Library {
-    handle: *mut c_void,
-    base: *const c_void,
+    object: Object,
+    base: usize,
     pub path: String,
 }
-
-// SAFETY: a handle of the dynamic linker, which may be used from any thread.
-unsafe impl Send for Library {}
-// SAFETY: as above.
-unsafe impl Sync for Library {}
 
 impl Library {
     /// The address of a symbol in this library.
     pub fn symbol(&self, name: &CStr) -> Option<*const ()> {
-        // SAFETY: a live handle and a terminated name.
-        let found = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
-        (!found.is_null()).then_some(found as *const ())
+        address(&self.object, name)
     }
 
     /// The address of a variable as the program sees it: an executable may hold its own copy.
@@ -85,14 +80,20 @@ fn find_library(caller: *const c_void) -> Option<Library> {
 
 /// The MPI that a loaded object is, or depends on.
 fn library_within(path: &CStr) -> Option<Library> {
-    // SAFETY: a terminated name; NOLOAD only finds what is loaded.
-    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    if handle.is_null() {
-        return None;
-    }
-    // SAFETY: a live handle and a terminated name.
-    let probe = unsafe { libc::dlsym(handle, PROBE.as_ptr()) };
-    if probe.is_null() { None } else { library_of(probe) }
+    library_of(address(&loaded(path)?, PROBE)?.cast())
+}
+
+/// An object that is loaded, kept so while this lives.
+fn loaded(path: &CStr) -> Option<Object> {
+    // SAFETY: NOLOAD only finds what is loaded, so nothing of it is run.
+    unsafe { Object::open(Some(OsStr::from_bytes(path.to_bytes())), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }.ok()
+}
+
+/// The address of a name in an object, or in what it was linked with.
+fn address(object: &Object, name: &CStr) -> Option<*const ()> {
+    // SAFETY: only the address is taken.
+    let found = unsafe { object.get::<*const ()>(name) }.ok()?;
+    Some(found.into_raw().cast_const().cast())
 }
 
 /// Whether MPI is linked into the executable itself: it exports what its libraries also define.
@@ -114,11 +115,9 @@ unsafe extern "C" fn note_mpi(info: *mut libc::dl_phdr_info, _size: usize, paths
     0
 }
 
-fn library_of(address: *mut c_void) -> Option<Library> {
+fn library_of(address: *const c_void) -> Option<Library> {
     let (path, base) = origin(address)?;
-    // SAFETY: the linker's own path of a loaded library.
-    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    (!handle.is_null()).then(|| Library { handle, base, path: path.to_string_lossy().into_owned() })
+    Some(Library { object: loaded(&path)?, base: base as usize, path: path.to_string_lossy().into_owned() })
 }
 
 /// The loaded object that an address lies in: its path and base.
@@ -215,13 +214,13 @@ pub static PMPI: [AtomicPtr<()>; FUNCTIONS] = [const { AtomicPtr::new(std::ptr::
 fn note_tool(function: usize, next: *const (), library: &Library) -> bool {
     let Some((_, base)) = origin(next.cast()) else { return false };
     let Some(pmpi) = library.symbol(entry::pmpi_name(2 * function)) else { return false };
-    if base == library.base {
+    if base as usize == library.base {
         return false;
     }
     TOOL[function].store(next.cast_mut(), Ordering::Relaxed);
     TOOL_START[function].store(base as usize, Ordering::Relaxed);
-    TOOL_LEN[function].store(size_of_object(base), Ordering::Relaxed);
-    if MPI_START.swap(library.base as usize, Ordering::Relaxed) == 0 {
+    TOOL_LEN[function].store(size_of_object(base as usize), Ordering::Relaxed);
+    if MPI_START.swap(library.base, Ordering::Relaxed) == 0 {
         MPI_LEN.store(size_of_object(library.base), Ordering::Relaxed);
     }
     PMPI[function].store(pmpi.cast_mut(), Ordering::Relaxed);
@@ -229,7 +228,7 @@ fn note_tool(function: usize, next: *const (), library: &Library) -> bool {
 }
 
 /// How many bytes a loaded object spans from its base.
-fn size_of_object(base: *const c_void) -> usize {
+fn size_of_object(base: usize) -> usize {
     struct Asked {
         base: usize,
         size: usize,
@@ -246,7 +245,7 @@ fn size_of_object(base: *const c_void) -> usize {
         asked.size = ends.max().unwrap_or(0);
         1
     }
-    let mut asked = Asked { base: base as usize, size: 0 };
+    let mut asked = Asked { base, size: 0 };
     // SAFETY: `measure` matches the callback's type and `asked` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(measure), (&raw mut asked).cast()) };
     asked.size
