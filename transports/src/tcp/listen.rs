@@ -3,7 +3,7 @@
 //! Used by the node at start. Invariant: every address in the record is listened on as long as this lives.
 
 use super::{Contact, MAX_ADDRESSES};
-use nix::sys::socket::{Backlog, listen};
+use socket2::{Domain, Socket, Type};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -137,19 +137,23 @@ fn bind(mut address: SocketAddr, ports: Option<PortRange>) -> io::Result<TcpList
     let skip = std::process::id() % span;
     for i in 0..span {
         address.set_port(lo + ((skip + i) % span) as u16);
-        let tried = TcpListener::bind(address).and_then(|l| {
-            l.set_nonblocking(true)?;
-            // A whole job may dial at once.
-            listen(&l, Backlog::MAXCONN)?;
-            Ok(l)
-        });
-        match tried {
+        match listen(address) {
             Ok(l) => return Ok(l),
             Err(e) if e.kind() == ErrorKind::AddrInUse => last = e,
             Err(e) => return Err(e),
         }
     }
     Err(last)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
+    // The port may have connections left from before.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    // A whole job may dial at once.
+    socket.listen(libc::SOMAXCONN)?;
+    Ok(socket.into())
 }
 
 /// The record that others need to find these listeners.

@@ -3,20 +3,18 @@
 //! Used by the handshakes and by stream lanes. Invariant: closed on exec, never blocks, never raises SIGPIPE.
 
 use crate::stream::ByteStream;
-use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, recv, send, sendmsg, setsockopt, socket,
-    sockopt,
-};
-use std::io::{self, IoSlice, IoSliceMut, Read};
+use socket2::{Domain, SockRef, TcpKeepalive, Type};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
 
-/// Seconds of silence before the kernel asks whether the other side is there, between two questions, and how many
-/// go unanswered before it gives up.
-const KEEPALIVE: (u32, u32, u32) = (10, 5, 6);
-/// Milliseconds that sent data may stay unacknowledged before the kernel calls the connection dead.
-const UNACKNOWLEDGED: u32 = 40_000;
+/// After 10 s of silence the kernel asks whether the other side is there, then each 5 s, and gives up when 6 questions
+/// were not answered.
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(5)).with_retries(6);
+/// So long sent data may stay unacknowledged before the kernel calls the connection dead.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(40);
 /// Linux's, which libc does not have: bytes in the queue that were not sent.
 const SIOCOUTQNSD: libc::Ioctl = 0x894b;
 
@@ -28,12 +26,9 @@ impl Socket {
     pub fn new(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        let (idle, interval, count) = KEEPALIVE;
-        setsockopt(&stream, sockopt::KeepAlive, &true)?;
-        setsockopt(&stream, sockopt::TcpKeepIdle, &idle)?;
-        setsockopt(&stream, sockopt::TcpKeepInterval, &interval)?;
-        setsockopt(&stream, sockopt::TcpKeepCount, &count)?;
-        setsockopt(&stream, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?;
+        let options = SockRef::from(&stream);
+        options.set_tcp_keepalive(&KEEPALIVE)?;
+        options.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
         Ok(Socket(stream))
     }
 
@@ -66,8 +61,10 @@ impl Socket {
 
     /// Whether the other side has closed it, with nothing left to be read.
     pub(super) fn is_closed(&self) -> bool {
-        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
-        !matches!(recv(self.as_raw_fd(), &mut [0], flags), Ok(1..) | Err(Errno::EAGAIN | Errno::EINTR))
+        match self.0.peek(&mut [0]) {
+            Ok(n) => n == 0,
+            Err(e) => !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
     }
 
     pub(super) fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
@@ -94,17 +91,17 @@ impl AsFd for Socket {
 
 impl ByteStream for Socket {
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        Ok(match bufs {
+        let socket = SockRef::from(&self.0);
+        match bufs {
             // The kernel has less to do for it.
-            [one] => send(self.as_raw_fd(), one, flags)?,
-            many => sendmsg::<()>(self.as_raw_fd(), many, &[], flags, None)?,
-        })
+            [one] => socket.send_with_flags(one, libc::MSG_NOSIGNAL),
+            many => socket.send_vectored_with_flags(many, libc::MSG_NOSIGNAL),
+        }
     }
 
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match bufs {
-            [one] => Ok(recv(self.as_raw_fd(), one, MsgFlags::MSG_DONTWAIT)?),
+            [one] => self.0.read(one),
             many => self.0.read_vectored(many),
         }
     }
@@ -116,12 +113,11 @@ impl ByteStream for Socket {
 
 /// Begins to connect; the answer comes when the descriptor is writable.
 pub fn start_connect(to: SocketAddr) -> io::Result<Socket> {
-    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-    let fd = socket(family, SockType::Stream, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)?;
-    let socket = Socket::new(TcpStream::from(fd))?;
-    match connect(socket.as_raw_fd(), &SockaddrStorage::from(to)) {
-        Ok(()) | Err(Errno::EINPROGRESS) => Ok(socket),
-        Err(e) => Err(e.into()),
+    let fd = socket2::Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), None)?;
+    let socket = Socket::new(fd.into())?;
+    match SockRef::from(&socket.0).connect(&to.into()) {
+        Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
+        _ => Ok(socket),
     }
 }
 
