@@ -110,7 +110,7 @@ figures:
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) test -q --workspace --test headers --test sources
+	$(CARGO) test -q --workspace --test headers --test sources --test dependencies
 	@if cargo-deny --version >/dev/null 2>&1; then cargo-deny check licenses bans sources; \
 	else echo "check: licences, bans and sources NOT checked: no cargo-deny here (\`make deny\` builds it, about 2 minutes)"; fi
 

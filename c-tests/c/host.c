@@ -1,4 +1,4 @@
-/* A program that knows no MPI, as an interpreter: loads libraries in local scope, and calls `main` of the last. */
+/* A program that knows no MPI, as an interpreter: loads libraries in local scope, calls `main` of the last, and closes it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,5 +16,15 @@ int main(int argc, char **argv)
         }
     }
     int (*run)(int, char **) = last ? (int (*)(int, char **))dlsym(last, "main") : NULL;
-    return run ? run(argc - at, argv + at) : 1;
+    if (!run)
+        return 1;
+    const char *name = argv[at - 1];
+    int code = run(argc - at, argv + at);
+    /* Nobody else keeps it. */
+    dlclose(last);
+    if (dlopen(name, RTLD_NOW | RTLD_NOLOAD)) {
+        printf("FAIL %s stays loaded\n", name);
+        return 1;
+    }
+    return code;
 }
