@@ -111,13 +111,13 @@ check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test -q --workspace --test headers --test sources --test dependencies
-	@if cargo-deny --version >/dev/null 2>&1; then cargo-deny check licenses bans sources; \
+	@if cargo-deny --version >/dev/null 2>&1; then cargo-deny --workspace check licenses bans sources; \
 	else echo "check: licences, bans and sources NOT checked: no cargo-deny here (\`make deny\` builds it, about 2 minutes)"; fi
 
 # Advisories need a database from the network, so they are not part of it.
 deny:
 	@[ -x target/tools/bin/cargo-deny ] || $(CARGO) install --locked --root target/tools cargo-deny
-	target/tools/bin/cargo-deny check licenses bans sources
+	target/tools/bin/cargo-deny --workspace check licenses bans sources
 
 # What `make install` puts where below PREFIX, and `make uninstall` removes: SOURCE=PLACE. In a source that ends in `.in`
 # words between @ are filled in.
