@@ -20,7 +20,8 @@ SEQUENCES ?= 4
 
 .PHONY: all headers demo test test-all built tests-built soak bench ports-table pure system figures check deny install uninstall provision packages test-packages tsan clean
 
-# The headers and docs/coverage.md are committed; `make headers` writes them, `make check` compares them with the source.
+# The headers, docs/coverage.md and the tables of docs/protocol.md are committed; `make headers` writes them, `make check`
+# compares them with the source.
 all: $(HEADERS)
 	$(CARGO) build --release -p mpi-connect-shim -p mpi-connect
 
@@ -32,7 +33,7 @@ $(HEADERS):
 
 headers:
 	mkdir -p include
-	MPI_CONNECT_WRITE_HEADERS=1 $(CARGO) test -q -p mpi-connect --test headers
+	MPI_CONNECT_WRITE_HEADERS=1 $(CARGO) test -q -p mpi-connect --test headers --test protocol
 
 provision:
 	@scripts/provision
@@ -95,14 +96,14 @@ system:
 	MPI_CONNECT_TEST_MPIS="$(MPIS)" $(CARGO) test -q --workspace --test system -- \
 	    --test-threads=$(SEQUENCES) --nocapture $(TEST)
 
-# ThreadSanitizer over the layers without threads of their own: engine, path, lanes, simulator. Not over the node: Rust's
-# own locks, of which the sanitizer sees only the half that is compiled here, would be reported as races. What the test
+# ThreadSanitizer over the layers without threads of their own: engine, wire, session with its simulator, transports. Not over
+# the node: Rust's own locks, of which the sanitizer sees only the half that is compiled here, would be reported as races. What the test
 # harness itself does is left out for the same reason.
 tsan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
 	TSAN_OPTIONS="suppressions=$(CURDIR)/scripts/tsan.supp" \
 	$(CARGO) test -q --target-dir target/tsan --target x86_64-unknown-linux-gnu \
-	    -p mpi-connect-engine -p mpi-connect-transports --lib --tests -- --skip shm::model
+	    -p mpi-connect-engine -p mpi-connect-wire -p mpi-connect-session -p mpi-connect-transports --lib --tests -- --skip shm::model
 
 figures:
 	@echo; echo "FIGURES"; for f in target/figures/*.txt; do echo; cat "$$f"; done
@@ -110,7 +111,7 @@ figures:
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) test -q --workspace --test headers --test sources --test dependencies
+	$(CARGO) test -q -p mpi-connect --test headers --test protocol --test sources --test dependencies --test transports --test layers
 	@if cargo-deny --version >/dev/null 2>&1; then cargo-deny --workspace check licenses bans sources; \
 	else echo "check: licences, bans and sources NOT checked: no cargo-deny here (\`make deny\` builds it, about 2 minutes)"; fi
 

@@ -24,11 +24,11 @@ fn main() {
     let read = |table: &str| std::fs::read_to_string(table).expect("the tables are in the tree");
     let write = |file: &str, text: String| std::fs::write(out.join(file), text).expect("OUT_DIR is writable");
     let functions = read("api/functions.txt");
-    for (file, made) in
-        [("entries.rs", generate::generate(&functions)), ("own_calls.rs", own_calls::generate(&functions))]
-    {
-        write(file, made.unwrap_or_else(|e| panic!("functions.txt: {e}")));
+    let wrong = |e| panic!("functions.txt: {e}");
+    for (file, made) in generate::generate(&functions).unwrap_or_else(wrong) {
+        write(file, made);
     }
+    write("own_calls.rs", own_calls::generate(&functions).unwrap_or_else(|e| panic!("functions.txt: {e}")));
     let abi = constants::parse(&read("api/constants.txt")).and_then(|rows| constants::generate(&rows));
     write("abi.rs", abi.unwrap_or_else(|e| panic!("constants.txt: {e}")));
     // Our thread and attribute callbacks outlive any dlclose.

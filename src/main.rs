@@ -20,6 +20,7 @@ mod rows;
 mod run;
 mod select;
 mod serve;
+mod shown;
 mod time;
 mod watch;
 

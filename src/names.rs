@@ -4,9 +4,9 @@
 
 use crate::rows::{Row, rows};
 use crate::select::{Pair, Selection};
+use crate::shown::{kind_word, object, pairs, printable, word};
 use crate::watch;
-use naming::{Kind, Naming, OpenError, Record, State, StoreError};
-use serde_json::json;
+use naming::{Kind, Naming, OpenError, State, StoreError};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
@@ -79,23 +79,6 @@ pub fn is_missing(store: &dyn Naming) -> bool {
     store.url().strip_prefix("file:").is_some_and(|folder| !Path::new(folder).exists())
 }
 
-pub fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Job => "job",
-        Kind::Port => "port",
-        Kind::Coupling => "coupling",
-    }
-}
-
-fn word(state: State) -> String {
-    match state {
-        State::Live => "live".into(),
-        State::LeftOver => "left over".into(),
-        State::OtherVersion(version) => format!("version {version}"),
-        State::OtherUser(user) => format!("of user {user}"),
-    }
-}
-
 /// The MPI of a job, or who wrote what cannot be read.
 fn mpi(row: &Row) -> String {
     match row.state {
@@ -109,44 +92,6 @@ fn mpi(row: &Row) -> String {
 fn as_json(all: &[Row], now: u64) -> String {
     let rows = all.iter().map(|row| object(row, now));
     format!("{:#}", serde_json::Value::Array(rows.collect()))
-}
-
-/// What is told of a row. A coupling has a list of two where a job has one value.
-pub fn object(row: &Row, now: u64) -> serde_json::Value {
-    let r = &row.record;
-    let each = |what: &dyn Fn(&Record) -> serde_json::Value| match &row.other {
-        Some(other) => json!([what(r), what(other)]),
-        None => what(r),
-    };
-    let metadata = |r: &Record| {
-        r.metadata.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect::<serde_json::Map<_, _>>().into()
-    };
-    let mut object = json!({
-        "name": row.both(|r| r.name.clone()),
-        "run": r.run,
-        "kind": kind_word(r.kind()),
-        "state": word(row.state),
-        "ranks": each(&|r| r.size.into()),
-        "mpi": each(&|r| r.mpi.as_str().into()),
-        "host": each(&|r| r.host.as_str().into()),
-        "pid": each(&|r| r.pid.into()),
-        "since": r.since,
-        "age": now.saturating_sub(r.since),
-        "incarnation": format!("{:016x}", r.incarnation),
-        "metadata": each(&metadata),
-    });
-    if row.other.is_some() {
-        object["jobs"] = each(&|r| r.name.as_str().into());
-    }
-    if let State::OtherVersion(version) = row.state {
-        object["state"] = "other version".into();
-        object["version"] = version.into();
-    }
-    if let State::OtherUser(user) = row.state {
-        object["state"] = "other user".into();
-        object["user"] = user.into();
-    }
-    object
 }
 
 fn table(all: &[Row], now: u64) -> String {
@@ -192,16 +137,6 @@ pub fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     out
 }
 
-/// What a record tells besides, on one line.
-pub fn pairs(r: &Record) -> String {
-    let all: Vec<_> = r.metadata.iter().map(|(key, value)| printable(&format!("{key}={value}"))).collect();
-    all.join(", ")
-}
-
-pub fn printable(s: &str) -> String {
-    s.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 fn age(s: u64) -> String {
     match s {
         0..60 => format!("{s}s"),
@@ -214,6 +149,7 @@ fn age(s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use naming::Record;
 
     fn record() -> Record {
         Record {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the URL is printed only once clients can connect; who does not read what is told stops nobody.
 
-use crate::names::printable;
+use crate::shown::printable;
 use crate::time::utc;
 use naming::ServeError;
 use naming::server::{self, Server};

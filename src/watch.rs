@@ -3,9 +3,9 @@
 //! The store tells what it notices, so that a name or a coupling which comes and goes between two looks is told of too; and
 //! its list is looked at each second, for what it cannot notice: deaths, folders that other hosts write to.
 
-use crate::names::{kind_word, object, pairs, printable};
 use crate::rows::{Row, rows};
 use crate::select::Selection;
+use crate::shown::{kind_word, object, pairs, printable};
 use crate::time::utc;
 use naming::{Change, Key, Kind, Naming, Record, State, Watch};
 use std::collections::BTreeMap;

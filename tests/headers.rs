@@ -4,23 +4,12 @@
 
 #[path = "../shim/api/functions.rs"]
 mod functions;
+#[path = "kit/settle.rs"]
+mod settle;
 
 use functions::{Section, Way};
-use std::path::{Path, PathBuf};
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn settle(file: &str, text: &str) {
-    let path = root().join(file);
-    if std::env::var_os("MPI_CONNECT_WRITE_HEADERS").is_some() {
-        std::fs::write(&path, text).expect("the tree is writable");
-    } else {
-        let there = std::fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(there, text, "{file} is not what the source says: run `make headers`");
-    }
-}
+use settle::{root, settle};
+use std::path::Path;
 
 fn read(path: &Path) -> cbindgen::Config {
     cbindgen::Config::from_file(path).expect("cbindgen.toml can be read")

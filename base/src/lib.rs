@@ -9,12 +9,15 @@ pub mod hash;
 pub mod ident;
 pub mod log;
 pub mod memory;
+pub mod protocol;
 pub mod settings;
 pub mod spelling;
+pub mod time;
 
 pub use families::Family;
 pub use ident::ProcId;
 pub use memory::{BufId, Memory};
+pub use time::Time;
 
 /// What to do about an error of the system, where that is known: to be said after it.
 pub fn mend(e: &std::io::Error) -> &'static str {

@@ -2,14 +2,12 @@
 //! results are the same to the last bit, and draws the plate.
 
 mod picture;
+mod plate;
 mod runs;
 
 use c_tests::{Mpi, target};
+use plate::{HEIGHT, WIDTH};
 use std::process::ExitCode;
-
-/// As in plate.c.
-const WIDTH: usize = 600;
-const HEIGHT: usize = 400;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);

@@ -1,6 +1,6 @@
 //! Temperatures as colours, the seam between the halves, and who drew which.
 
-use crate::{HEIGHT, WIDTH};
+use crate::plate::{HEIGHT, WIDTH};
 use font8x8::legacy::BASIC_LEGACY;
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,6 +1,6 @@
 //! Compiles plate.c and runs it, as a user would.
 
-use crate::{HEIGHT, WIDTH};
+use crate::plate::{HEIGHT, WIDTH};
 use c_tests::{Mpi, root};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};

@@ -1,6 +1,7 @@
 //! The names of inter-communicators on the wire, and the memory of those that are closed.
 
 use crate::intervals::Intervals;
+use base::protocol::context::{MIX_ADD, MIX_FIRST, MIX_SECOND};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -46,8 +47,8 @@ impl ContextId {
 
 /// A bijection of 64 bits: multiplications by odd numbers, and folds of the upper half into the lower.
 fn mixed(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    for odd in [0xd6e8_feb8_6659_fd93, 0xa076_1d64_78bd_642f] {
+    x = x.wrapping_add(MIX_ADD);
+    for odd in [MIX_FIRST, MIX_SECOND] {
         x = (x ^ (x >> 32)).wrapping_mul(odd);
     }
     x ^ (x >> 32)

@@ -5,20 +5,21 @@
 //! touched only through [`Memory`], under the number of the operation, and only while the operation is not complete;
 //! what comes from outside never makes it panic, but is [`Malformed`], and takes no more memory than credit allows.
 //!
-//! `types` are the words of the interface, `state` the data; `send`, `parts` (of sends), `receive` and `loss` are what
-//! happens to them.
+//! `types` are the words of the interface, `state` the data, with `arrived` (messages) and `parts` (of sends); `send`, `ready`
+//! (parts of sends), `receive` and `loss` are what happens to them.
 
 #![forbid(unsafe_code)]
 
-pub mod setup;
-
+mod arrived;
 mod context;
 mod credit;
+mod detach;
 mod intervals;
 mod loss;
 mod matching;
 mod ops;
 mod parts;
+mod ready;
 mod receive;
 mod send;
 mod spare;
@@ -29,16 +30,18 @@ mod types;
 mod wire;
 
 pub use context::ContextId;
+pub use detach::without_addresses;
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
+use arrived::{Arrived, Body};
 use base::Memory;
 use base::bytes::Malformed;
 use matching::{Posted, Unexpected};
 use ops::Ops;
 use serde::{Deserialize, Serialize};
 use spare::Spare;
-use state::{Arrived, Body, Claimed, Context, Group, Peer, State};
+use state::{Claimed, Context, Group, Peer, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{Eager, Message};
 

@@ -2,8 +2,9 @@
 //! arrived whole is still matched first; afterwards no operation waits for somebody who cannot serve it.
 
 use crate::ContextId;
+use crate::arrived::{Arrived, Body};
 use crate::credit::Granting;
-use crate::state::{Body, State};
+use crate::state::State;
 use crate::{Ctx, Engine, Fault, Gone, Outcome, Output, PeerId, Source};
 
 impl Engine {
@@ -24,7 +25,7 @@ impl Engine {
         self.at_end += usize::from(p.granting.at_end());
         self.withdrawn.retain(|_, (to, _)| *to != peer);
         // Envelopes whose data will never come are as if they had not arrived.
-        let lost = |m: &crate::state::Arrived| m.peer == peer && matches!(m.body, Body::Rts { .. });
+        let lost = |m: &Arrived| m.peer == peer && matches!(m.body, Body::Rts { .. });
         for context in self.contexts.iter_mut().flatten() {
             context.unexpected.drop_where(lost);
         }

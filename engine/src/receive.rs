@@ -2,9 +2,10 @@
 //! Invariant: within an inter-communicator no posted receive matches any message that is waiting, so a new message
 //! looks at receives in the order of posting, and a new receive at messages in the order of arrival.
 
+use crate::arrived::{Arrived, Body};
 use crate::intervals::Intervals;
 use crate::matching::Receive;
-use crate::state::{Arrived, Body, Claimed, Context, Op, Pulling, State};
+use crate::state::{Claimed, Context, Op, Pulling, State};
 use crate::wire::{Eager, Head, Message, Pieces};
 use crate::{
     ContextId, Ctx, Engine, Envelope, Fault, Gone, MessageId, OpId, Outcome, Output, PeerId, Probe, Source, Tag,

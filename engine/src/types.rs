@@ -1,5 +1,7 @@
 //! The words of the engine's interface.
 
+use base::protocol::message::{EAGER_BYTES, ENVELOPES};
+use base::protocol::tag::{FIRST_PARTITIONED, LAST_OF_USER as USER_TAGS, USER_BITS};
 use serde::{Deserialize, Serialize};
 
 /// The index of a path.
@@ -50,8 +52,8 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             eager_max: 16 << 10,
-            envelopes: 1024,
-            eager_bytes: 1 << 20,
+            envelopes: ENVELOPES,
+            eager_bytes: EAGER_BYTES,
             extra_envelopes: 256,
             chunk: 256 << 10,
             #[cfg(feature = "plant")]
@@ -90,11 +92,8 @@ pub enum Tag {
 /// says which of them it is: the `count`-th (modulo 2^31) with the user's `tag` between two processes, in the order of
 /// their init calls.
 pub const fn partitioned_tag(tag: u32, count: u32) -> i64 {
-    FIRST_PARTITIONED - ((count as i64 & USER_TAGS) << 31 | (tag as i64 & USER_TAGS))
+    FIRST_PARTITIONED - ((count as i64 & USER_TAGS) << USER_BITS | (tag as i64 & USER_TAGS))
 }
-
-const FIRST_PARTITIONED: i64 = -257;
-const USER_TAGS: i64 = i32::MAX as i64;
 
 /// The tag that the user gave, of any tag in an envelope that the user sees.
 pub const fn user_tag(tag: i64) -> i64 {

@@ -2,23 +2,17 @@
 
 use crate::ContextId;
 use base::bytes::{Malformed, Put, Take};
+use base::protocol::message::head::{CONTEXT, OP, SOURCE, TAG};
+use base::protocol::message::{
+    ASK, BYE, CONTROL, CREDIT, CTS, DONE, EAGER, NOTED, NOTIFY, PIECE, REVOKED, RTS, TELL, head as at,
+};
 use std::io::IoSlice;
 
-const EAGER: u8 = 1;
-const RTS: u8 = 2;
-const NOTIFY: u8 = 1;
-/// A note follows the head, or the size: its length, u16, and its bytes.
-const NOTED: u8 = 2;
-/// Most bytes of a note.
-pub const MAX_NOTE: usize = 512;
-/// Most bytes of what one who is asked tells.
-pub const MAX_TOLD: usize = 1024;
-/// What EAGER and RTS begin with: type, flags, and [`Head`] from these places on.
-const HEAD: usize = 38;
-const TAG: usize = 2;
-const SOURCE: usize = 10;
-const CONTEXT: usize = 14;
-const OP: usize = CONTEXT + ContextId::BYTES;
+pub(crate) use base::protocol::message::MOST_DESCRIBED;
+pub use base::protocol::message::{MAX_NOTE, MAX_TOLD};
+
+/// What EAGER and RTS begin with: type, flags, and [`Head`].
+const HEAD: usize = at::BYTES;
 
 /// What EAGER and RTS have in common: the envelope and who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +31,6 @@ pub(crate) struct Eager<'a> {
     pub head: Head,
     pub data: &'a [u8],
 }
-
-/// More pieces than this are not described.
-pub(crate) const MOST_DESCRIBED: usize = 64;
-const PIECE: usize = 16;
 
 /// Where the data of an RTS lies in the sender's memory, as it is on the wire: (address, length) of each piece, or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,7 +134,7 @@ impl EagerHead {
     pub(crate) fn noted(&self, note: &[u8], size: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD + 2 + note.len() + size);
         out.extend_from_slice(&self.0);
-        out[1] |= NOTED;
+        out[at::FLAGS] |= NOTED;
         put_note(&mut out, note);
         out
     }
@@ -165,7 +155,7 @@ fn split_note(rest: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
 impl Head {
     fn encode(self, kind: u8, flags: u8) -> [u8; HEAD] {
         let mut out = [0; HEAD];
-        (out[0], out[1]) = (kind, flags);
+        (out[at::TYPE], out[at::FLAGS]) = (kind, flags);
         out[TAG..SOURCE].copy_from_slice(&self.tag.to_le_bytes());
         out[SOURCE..CONTEXT].copy_from_slice(&self.source.to_le_bytes());
         out[CONTEXT..OP].copy_from_slice(&self.context.to_bytes());
@@ -183,7 +173,7 @@ impl Head {
             context: ContextId::from_bytes(field(head, CONTEXT)),
             op: u64::from_le_bytes(field(head, OP)),
         };
-        Ok((head[1], found, rest))
+        Ok((head[at::FLAGS], found, rest))
     }
 }
 
@@ -240,33 +230,33 @@ impl Message<'_> {
                 out.extend_from_slice(pieces.0);
             }
             Message::Cts { sender_op, receiver_op, offset, len } => {
-                out.put_u8(3);
+                out.put_u8(CTS);
                 for field in [sender_op, receiver_op, offset, len] {
                     out.put_u64(field);
                 }
             }
             Message::Done { op } => {
-                out.put_u8(4);
+                out.put_u8(DONE);
                 out.put_u64(op);
             }
             Message::Credit { envelopes, bytes } => {
-                out.put_u8(5);
+                out.put_u8(CREDIT);
                 out.put_u64(envelopes);
                 out.put_u64(bytes);
             }
             Message::Revoked { context, op } => {
-                out.put_u8(6);
+                out.put_u8(REVOKED);
                 out.extend_from_slice(&context.to_bytes());
                 out.put_u64(op);
             }
             Message::Control(bytes) => {
-                out.put_u8(7);
+                out.put_u8(CONTROL);
                 out.extend_from_slice(bytes);
             }
-            Message::Bye => out.put_u8(8),
-            Message::Ask => out.put_u8(9),
+            Message::Bye => out.put_u8(BYE),
+            Message::Ask => out.put_u8(ASK),
             Message::Tell(bytes) => {
-                out.put_u8(10);
+                out.put_u8(TELL);
                 out.extend_from_slice(bytes);
             }
         }
@@ -291,14 +281,14 @@ impl Message<'_> {
                 let pieces = Pieces::decode(rest, size)?;
                 return Ok(Message::Rts { head, size, note, pieces });
             }
-            3 => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
-            4 => Message::Done { op: t.u64()? },
-            5 => Message::Credit { envelopes: t.u64()?, bytes: t.u64()? },
-            6 => Message::Revoked { context: ContextId::from_bytes(t.array()?), op: t.u64()? },
-            7 => return Ok(Message::Control(t.rest())),
-            8 => Message::Bye,
-            9 => Message::Ask,
-            10 => {
+            CTS => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
+            DONE => Message::Done { op: t.u64()? },
+            CREDIT => Message::Credit { envelopes: t.u64()?, bytes: t.u64()? },
+            REVOKED => Message::Revoked { context: ContextId::from_bytes(t.array()?), op: t.u64()? },
+            CONTROL => return Ok(Message::Control(t.rest())),
+            BYE => Message::Bye,
+            ASK => Message::Ask,
+            TELL => {
                 let bytes = t.rest();
                 return if bytes.len() <= MAX_TOLD { Ok(Message::Tell(bytes)) } else { Err(Malformed) };
             }

@@ -1,57 +1,10 @@
 //! What can go wrong, one small enum per operation. The texts say what to do where there is something to do.
 
-use crate::metadata::MetadataError;
-use crate::record::{Kind, Record, VERSION};
+use crate::record::{Kind, NameError, Record, RecordError, VERSION};
 use std::fmt::{Display, Formatter, Result};
 use std::io::{self, ErrorKind::*};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// A name that no job may have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NameError {
-    Empty,
-    TooLong(usize),
-    Control,
-    NotUtf8,
-}
-
-impl Display for NameError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match self {
-            NameError::Empty => f.write_str("the name is empty"),
-            NameError::TooLong(n) => write!(f, "the name has {n} bytes; at most 255 are allowed"),
-            NameError::Control => f.write_str("the name contains a control character"),
-            NameError::NotUtf8 => f.write_str("the name is not valid UTF-8"),
-        }
-    }
-}
-
-/// A record that cannot be written, or bytes that are none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RecordError {
-    /// What, and how many bytes it may have.
-    TooLarge(&'static str, usize),
-    /// What contains a control character.
-    Control(&'static str),
-    Metadata(MetadataError),
-    Malformed,
-    OtherVersion(u16),
-}
-
-impl Display for RecordError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match self {
-            RecordError::TooLarge(what, max) => write!(f, "{what} has more than {max} bytes"),
-            RecordError::Control(what) => write!(f, "{what} contains a control character"),
-            RecordError::Metadata(e) => e.fmt(f),
-            RecordError::Malformed => f.write_str("this is not a record of a name"),
-            RecordError::OtherVersion(v) => {
-                write!(f, "the record is of version {v}, this version of MPI_Connect reads {VERSION}")
-            }
-        }
-    }
-}
 
 /// A URL that opens no store.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod here;
 mod metadata;
+mod private;
 pub mod quiet;
 mod record;
 pub mod server;
@@ -19,13 +20,13 @@ mod url;
 mod wire;
 
 pub use claim::Claim;
-pub use error::{
-    AddressError, ClaimError, LookupError, NameError, OpenError, RecordError, RenewError, ServeError, StoreError,
-};
+pub use error::{AddressError, ClaimError, LookupError, OpenError, RenewError, ServeError, StoreError};
 pub use file::FileStore;
 pub use here::{boot_id, host, now};
 pub use metadata::{MAX_PAIRS, MetadataError, check as check_metadata, from_env as metadata_from_env};
-pub use record::{Key, Kind, MAX_LEADER, MAX_PORT, MAX_RECORD, Record, VERSION, check_name, run_of};
+pub use record::{
+    Key, Kind, MAX_LEADER, MAX_PORT, MAX_RECORD, NameError, Record, RecordError, VERSION, check_name, run_of,
+};
 pub use url::{default_run, default_url, open, open_run};
 pub use wire::DEFAULT_PORT;
 

@@ -3,10 +3,10 @@
 //! Invariant: nothing is parsed before its size is bounded, and what was parsed obeys the same limits as what may be
 //! written: no text of it that people are shown has a control character.
 
-use crate::error::{NameError, RecordError};
-use crate::metadata;
+use crate::metadata::{self, MetadataError};
 use base::bytes::Take;
 use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display};
 
 /// The largest record, in its written form.
 pub const MAX_RECORD: usize = 64 * 1024;
@@ -19,7 +19,7 @@ pub const MAX_PORT: usize = 1024;
 
 const MAGIC: &[u8; 8] = b"MPICNAME";
 /// Of records: jobs whose records are of different versions cannot join.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// What a name is the name of. Each kind has its names for itself: a job and a port may have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -172,6 +172,52 @@ impl Record {
             }
         }
         metadata::check(&self.metadata).map_err(RecordError::Metadata)
+    }
+}
+
+/// A name that no job may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NameError {
+    Empty,
+    TooLong(usize),
+    Control,
+    NotUtf8,
+}
+
+impl Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NameError::Empty => f.write_str("the name is empty"),
+            NameError::TooLong(n) => write!(f, "the name has {n} bytes; at most 255 are allowed"),
+            NameError::Control => f.write_str("the name contains a control character"),
+            NameError::NotUtf8 => f.write_str("the name is not valid UTF-8"),
+        }
+    }
+}
+
+/// A record that cannot be written, or bytes that are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordError {
+    /// What, and how many bytes it may have.
+    TooLarge(&'static str, usize),
+    /// What contains a control character.
+    Control(&'static str),
+    Metadata(MetadataError),
+    Malformed,
+    OtherVersion(u16),
+}
+
+impl Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordError::TooLarge(what, max) => write!(f, "{what} has more than {max} bytes"),
+            RecordError::Control(what) => write!(f, "{what} contains a control character"),
+            RecordError::Metadata(e) => e.fmt(f),
+            RecordError::Malformed => f.write_str("this is not a record of a name"),
+            RecordError::OtherVersion(v) => {
+                write!(f, "the record is of version {v}, this version of MPI_Connect reads {VERSION}")
+            }
+        }
     }
 }
 

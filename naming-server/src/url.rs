@@ -3,14 +3,14 @@
 //! Invariant: opening touches nothing; folders are made and judged when they are used.
 
 use crate::Naming;
-use crate::error::{NameError, OpenError};
+use crate::error::OpenError;
 use crate::file::FileStore;
-use crate::record::{check_run, run_of};
+use crate::private;
+use crate::record::{NameError, check_run, run_of};
 use crate::tcp::TcpStore;
 use base::settings::{NAMING, RUN};
-use nix::unistd::geteuid;
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Opens `file:DIR` (also `file:///DIR`, or a relative DIR, taken from the present working directory), or
 /// `tcp://HOST:PORT`, also of several servers with commas between.
@@ -50,7 +50,7 @@ pub fn default_url() -> Result<String, OpenError> {
     match env::var(NAMING) {
         Ok(url) if !url.is_empty() => Ok(url),
         Err(env::VarError::NotUnicode(_)) => Err(OpenError::NotUtf8),
-        _ => Ok(format!("file:{}", private_folder().display())),
+        _ => Ok(format!("file:{}", private::folder().display())),
     }
 }
 
@@ -61,17 +61,6 @@ pub fn default_run() -> Result<String, OpenError> {
         Err(env::VarError::NotUnicode(_)) => Err(OpenError::Run(NameError::NotUtf8)),
         Err(env::VarError::NotPresent) => Ok(String::new()),
     }
-}
-
-/// The folder that holds names when nothing else is said. Not in XDG_RUNTIME_DIR: that is removed at logout under a
-/// job that lives on, and a batch job does not have it while a login shell does.
-fn private_folder() -> PathBuf {
-    PathBuf::from(format!("/tmp/mpi-connect-{}", geteuid().as_raw()))
-}
-
-/// Whether this is a folder that we would choose: then nobody else may be able to write to it.
-pub(crate) fn is_private(dir: &Path) -> bool {
-    dir == private_folder()
 }
 
 #[cfg(test)]

@@ -104,6 +104,16 @@ pub enum Refusal {
     Ended,
 }
 
+/// What a server that refuses is said to do.
+pub fn refusal(why: Refusal) -> &'static str {
+    match why {
+        Refusal::Malformed => "does not understand what it was asked",
+        Refusal::RecordVersion(_) => "is of another version of MPI_Connect; both need the same",
+        Refusal::Full => "has no room for another name of this user or host",
+        Refusal::Ended => "knows this claim as given back",
+    }
+}
+
 /// How a server answers a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Welcome {

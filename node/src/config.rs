@@ -4,9 +4,8 @@ use base::settings;
 use std::fmt;
 use std::io;
 use std::time::Duration;
-use transports::lane::Lanes;
-use transports::stream::MAX_STRIPES;
-use transports::tcp::PortRange;
+use transports::registry::Settings;
+use transports::transport::OpenError;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartError {
@@ -32,22 +31,26 @@ impl StartError {
         let e = e.into();
         StartError::System(format!("{what}: {e}{}", base::mend(&e)))
     }
+
+    fn setting((name, why): (&str, String)) -> StartError {
+        StartError::Setting(format!("{name}: {why}"))
+    }
+}
+
+impl From<OpenError> for StartError {
+    fn from(e: OpenError) -> StartError {
+        match e {
+            OpenError::Setting(name, why) => StartError::setting((name, why)),
+            OpenError::System(why) => StartError::System(why),
+            OpenError::Without(e) => StartError::System(e.to_string()),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// `MPI_CONNECT_IFACE`
-    pub iface: Option<String>,
-    /// `MPI_CONNECT_PORTRANGE`
-    pub ports: Option<PortRange>,
-    /// `MPI_CONNECT_LANES`
-    pub lanes: Lanes,
-    /// `MPI_CONNECT_TUNE_SHM_FAST_AFTER`
-    pub fast_after: u32,
-    /// `MPI_CONNECT_TUNE_SHM_FAST_MAX`
-    pub fast_max: u32,
-    /// `MPI_CONNECT_TUNE_TCP_SOCKETS`
-    pub tcp_sockets: u16,
+    /// Which transports, and what each is set to.
+    pub transports: Settings,
     /// `MPI_CONNECT_TIMEOUT`: for so long the end waits for those who could never be reached.
     pub timeout: Duration,
     /// After so long a wait for data is told of.
@@ -59,12 +62,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            iface: None,
-            ports: None,
-            lanes: Lanes::ALL,
-            fast_after: 16,
-            fast_max: 16,
-            tcp_sockets: 1,
+            transports: Settings::default(),
             timeout: Duration::from_secs(settings::DEFAULT_TIMEOUT),
             notice: Duration::from_secs(60),
             background: true,
@@ -75,30 +73,8 @@ impl Default for Config {
 impl Config {
     pub fn from_env() -> Result<Config, StartError> {
         let get = |name: &str| std::env::var(name).ok().filter(|v| !v.trim().is_empty());
-        let setting = |name: &str, e: String| StartError::Setting(format!("{name}: {e}"));
-        let mut config = Config { iface: get(settings::IFACE), ..Config::default() };
-        config.timeout = settings::timeout().map_err(|e| setting(settings::TIMEOUT, e))?;
-        if let Some(v) = get(settings::PORTRANGE) {
-            let ports = PortRange::parse(&v);
-            config.ports = Some(ports.ok_or_else(|| setting(settings::PORTRANGE, format!("'{v}' is not FIRST-LAST")))?);
-        }
-        if let Some(v) = get(settings::LANES) {
-            let lanes = Lanes::parse(&v);
-            config.lanes = lanes.ok_or_else(|| setting(settings::LANES, format!("'{v}' is not shm, tcp, or both")))?;
-        }
-        for (name, to) in [(settings::FAST_AFTER, &mut config.fast_after), (settings::FAST_MAX, &mut config.fast_max)] {
-            if let Some(v) = get(name) {
-                *to = v
-                    .trim()
-                    .parse()
-                    .map_err(|_| setting(name, format!("'{v}' is not a number from 0 to {}", u32::MAX)))?;
-            }
-        }
-        if let Some(v) = get(settings::TCP_SOCKETS) {
-            let sockets = v.trim().parse().ok().filter(|n| (1..=MAX_STRIPES).contains(n));
-            let wrong = || setting(settings::TCP_SOCKETS, format!("'{v}' is not a number from 1 to {MAX_STRIPES}"));
-            config.tcp_sockets = sockets.ok_or_else(wrong)?;
-        }
-        Ok(config)
+        let timeout = settings::timeout().map_err(|e| StartError::setting((settings::TIMEOUT, e)))?;
+        let transports = Settings::read(&get).map_err(StartError::setting)?;
+        Ok(Config { transports, timeout, ..Config::default() })
     }
 }

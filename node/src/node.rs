@@ -4,129 +4,21 @@
 //! call stops the child with a message: go through [`Node::get`] at each entry, which answers
 //! [`StartError::Forked`] there and costs one load.
 
-use crate::core::Core;
-use crate::reach::Proofs;
+use crate::state::Core;
+use crate::state::waits::About;
 use crate::sys::{forked, watch_forks};
 use crate::thread::Background;
 use crate::watch::Watch;
-use crate::{About, Config, Contact, Group, InterId, Layout, PathRef, RemoteGroup, StartError};
+use crate::{Config, Contact, Group, InterId, Layout, PathRef, Proofs, RemoteGroup, StartError};
 use base::ProcId;
 use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::Thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What callers and the background thread have in common.
-pub(crate) struct Shared {
-    core: Mutex<Core>,
-    pub watch: Arc<Watch>,
-    /// How many are in [`Node::wait_until`]: they make all the progress there is. Written under the lock, like the next
-    /// two.
-    pub waiting: AtomicUsize,
-    /// Rounds made by callers, or calls in which they were made.
-    pub rounds: AtomicU64,
-    /// Of those who wait, one sleeps on the lanes; the others sleep here until a round has found something. Set under the
-    /// lock.
-    pub polling: AtomicBool,
-    found: AtomicU64,
-    followers: AtomicUsize,
-    news: Condvar,
-    /// The background thread sleeps without looking at the clock.
-    pub sleeps_long: AtomicBool,
-    /// It takes a nap that ends when nobody waits any more. Set under the lock.
-    pub naps_long: AtomicBool,
-    pub thread: OnceLock<Thread>,
-    pub stop: AtomicBool,
-    /// What the background thread does besides, and how often.
-    pub chore: OnceLock<(Duration, fn())>,
-}
-
-impl Shared {
-    #[inline]
-    pub fn lock(&self) -> MutexGuard<'_, Core> {
-        assert!(!forked(), "mpi_connect: a forked child cannot use the connections of its parent");
-        // Whoever panicked has already stopped the process, except in tests.
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Under the lock: wakes those who sleep, if what was begun is left to them.
-    #[inline]
-    pub fn rouse(&self, core: &Core) {
-        let sleeps_long = self.sleeps_long.load(Ordering::Relaxed);
-        let has_left = sleeps_long && core.is_timed() || core.is_dirty();
-        if has_left && (sleeps_long || self.polling.load(Ordering::Relaxed)) {
-            self.watch.wake();
-        }
-    }
-}
-
-/// What is counted under the lock takes no locked instruction.
-fn add(count: &AtomicU64, _lock: &Core) {
-    count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-}
-
-impl Shared {
-    /// One begins to wait.
-    pub fn enter(&self, _lock: &Core) {
-        self.waiting.store(self.waiting.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    /// One who waited goes on.
-    pub fn leave(&self, lock: &Core) {
-        self.waiting.store(self.waiting.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        add(&self.rounds, lock);
-        if self.naps_long.load(Ordering::Relaxed) {
-            self.naps_long.store(false, Ordering::Relaxed);
-            self.thread.get().inspect(|thread| thread.unpark());
-        }
-    }
-
-    /// For the background thread: whether somebody waits, who will wake it on leaving.
-    pub fn nap_while_waiting(&self) -> bool {
-        let core = self.lock();
-        let waits = self.waiting.load(Ordering::Relaxed) > 0;
-        self.naps_long.store(waits, Ordering::Relaxed);
-        drop(core);
-        waits
-    }
-
-    /// A caller makes progress.
-    pub fn count_round(&self, lock: &Core) {
-        add(&self.rounds, lock);
-    }
-
-    /// What a caller has seen, when it goes to sleep.
-    pub fn found(&self, _lock: &Core) -> u64 {
-        self.found.load(Ordering::Relaxed)
-    }
-
-    /// A round has found something, which may be what others wait for; or one who waited leaves, who may have been the
-    /// one that looked after the lanes.
-    pub fn tell(&self, lock: &Core) {
-        add(&self.found, lock);
-        if self.followers.load(Ordering::Relaxed) > 0 {
-            self.news.notify_all();
-        }
-        if self.polling.load(Ordering::Relaxed) {
-            self.watch.wake();
-        }
-    }
-
-    /// Sleeps until there is news since `seen`.
-    pub fn follow(&self, seen: u64, limit: Duration) {
-        let core = self.lock();
-        if self.found(&core) == seen {
-            self.followers.fetch_add(1, Ordering::Relaxed);
-            // A wake-up for nothing does no harm.
-            let core = self.news.wait_timeout(core, limit);
-            self.followers.fetch_sub(1, Ordering::Relaxed);
-            drop(core);
-        }
-    }
-}
+use crate::shared::Shared;
 
 static NODE: OnceLock<Node> = OnceLock::new();
 /// Held by whoever starts it.
@@ -197,7 +89,7 @@ impl Node {
     /// How many processes of this job share this host.
     pub fn set_local_processes(&self, n: usize) {
         self.with(|core| {
-            core.local_processes = n;
+            core.pace.local_processes = n;
             core.judge_spinning();
         });
     }
@@ -212,16 +104,19 @@ impl Node {
     pub fn with<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
         let mut core = self.shared.lock();
         let out = f(&mut core);
+        if core.session.has_actions() {
+            core.act();
+        }
         self.shared.rouse(&core);
         out
     }
 
     pub fn contact(&self) -> Contact {
-        self.with(|core| core.contact.clone())
+        self.with(|core| core.registry.contact())
     }
 
     pub fn add_group(&self, group: Group) {
-        self.with(|core| core.add_group(group));
+        self.with(|core| core.session.add_group(group));
     }
 
     /// Has the process listen at this address and this TCP port too, for a port; `None`: at any. Where it does, until
@@ -236,23 +131,23 @@ impl Node {
 
     /// What this process knows of these hosts: at which addresses of theirs one gets through from its own.
     pub fn proofs(&self, contacts: &[Contact]) -> Proofs {
-        self.with(|core| core.proofs(contacts))
+        self.with(|core| core.session.proofs(contacts))
     }
 
     /// What another process of this job knows.
     pub fn learn(&self, proofs: Proofs) {
-        self.with(|core| core.learn(proofs));
+        self.with(|core| core.session.learn(proofs));
     }
 
     /// A port: a place to which leaders may come who are not expected, for [`Core::next_caller`]. Removed as groups are.
     pub fn add_port(&self, port: ProcId, cookie: [u8; 16]) {
-        self.with(|core| core.add_port(port, cookie));
+        self.with(|core| core.session.add_port(port, cookie));
     }
 
     /// Nobody new may connect to this group; those who have go on.
     pub fn remove_group(&self, incarnation: u64) {
         if !forked() {
-            self.with(|core| core.remove_group(incarnation));
+            self.with(|core| core.session.remove_group(incarnation));
         }
     }
 
@@ -260,30 +155,30 @@ impl Node {
 
     /// The path to a leader; the same one again if there is one, also when the other leader came first.
     pub fn open_control(&self, local: ProcId, remote: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
-        self.with(|core| core.open_control(local, remote, cookie, contact))
+        self.with(|core| core.session.open_control(local, remote, cookie, contact))
     }
 
     /// The path to whoever has a port open. That port was open before its name could be known, so nobody there means gone.
     pub fn open_control_to_port(&self, local: ProcId, port: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
         self.with(|core| {
-            let path = core.open_control(local, port, cookie, contact);
-            core.believe_refusals(path);
+            let path = core.session.open_control(local, port, cookie, contact);
+            core.session.believe_refusals(path);
             path
         })
     }
 
     /// At most 1 MiB less one byte.
     pub fn send_control(&self, path: PathRef, bytes: &[u8]) {
-        self.with(|core| core.send_control(path, bytes));
+        self.with(|core| core.session.send_control(path, bytes));
     }
 
     pub fn recv_control(&self, path: PathRef) -> Option<Vec<u8>> {
-        self.with(|core| core.recv_control(path))
+        self.with(|core| core.session.recv_control(path))
     }
 
     /// That leader agreed to a context which nobody here will open: whoever sends to it is told.
     pub fn refuse(&self, path: PathRef, context: ContextId) {
-        self.with(|core| core.refuse(path, context));
+        self.with(|core| core.session.refuse(path, context));
     }
 
     /// Why that leader is not connected, and where it could come to; `None`: it is.
@@ -293,30 +188,30 @@ impl Node {
 
     /// Whether that leader has died or finalized.
     pub fn path_gone(&self, path: PathRef) -> Option<Gone> {
-        self.with(|core| core.path_gone(path))
+        self.with(|core| core.session.path_gone(path))
     }
 
     // ---- inter-communicators and operations
 
     /// Opens an inter-communicator with an agreed context; pairs connect when they have something to say.
     pub fn open(&self, local: ProcId, remote: &RemoteGroup, context: ContextId) -> InterId {
-        self.with(|core| core.open(local, remote, context))
+        self.with(|core| core.session.open(local, remote, context))
     }
 
     /// Opens one made from `parent`: `rank` is ours in its local group, `members` are its remote ones by their ranks in
     /// the parent.
     pub fn open_child(&self, parent: InterId, context: ContextId, rank: u32, members: &[u32]) -> InterId {
-        self.with(|core| core.open_child(parent, context, rank, members))
+        self.with(|core| core.session.open_child(parent, context, rank, members))
     }
 
     /// One was made from `parent` without this process: whoever sends to it there is told.
     pub fn refuse_child(&self, parent: InterId, context: ContextId) {
-        self.with(|core| core.refuse_child(parent, context));
+        self.with(|core| core.session.refuse_child(parent, context));
     }
 
     pub fn close(&self, inter: InterId) {
         if !forked() {
-            self.with(|core| core.close(inter));
+            self.with(|core| core.session.close(inter));
         }
     }
 
@@ -410,8 +305,8 @@ impl Node {
             core.sweep();
             core.forgotten()
         });
-        self.with(|core| core.say_goodbye());
-        let left = self.settle_down(limit, last, |core| core.unacknowledged());
+        self.with(|core| core.session.say_goodbye());
+        let left = self.settle_down(limit, last, |core| core.session.unacknowledged());
         if left > 0 {
             base::log!(Info, "{left} processes have not taken all that was sent to them");
         }
@@ -423,13 +318,13 @@ impl Node {
 
     /// Waits until `left` is 0, or nothing has moved for `limit`; until `end`, if it is for somebody who was never reached.
     fn settle_down(&self, limit: Duration, end: Instant, left: impl Fn(&mut Core) -> usize) -> usize {
-        let mut last = (usize::MAX, usize::MAX, u64::MAX, (u64::MAX, 0));
+        let mut last = (usize::MAX, usize::MAX, (u64::MAX, u64::MAX, 0));
         loop {
             let deadline = Instant::now() + limit;
             let moved = self.wait_until(
                 &mut || false,
                 |core| {
-                    let now = (left(core), core.unacknowledged_bytes(), core.bytes_in, core.sent());
+                    let now = (left(core), core.session.unacknowledged_bytes(), core.session.moved());
                     (now.0 == 0 || now != last).then_some(now)
                 },
                 Some(deadline),
@@ -437,7 +332,7 @@ impl Node {
             match moved {
                 Some((0, ..)) => return 0,
                 Some(now) => last = now,
-                None if Instant::now() < end && self.with(|core| core.tell_unreached()) => (),
+                None if Instant::now() < end && self.with(|core| core.session.tell_unreached()) => (),
                 None => return last.0,
             }
         }

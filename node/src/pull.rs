@@ -1,16 +1,17 @@
 //! Data that we read from the sender's memory: one copy, and the sender need do nothing.
 //!
-//! Part of the core. Transfers take turns, slice by slice, so that a large one holds up nobody. Invariant: a slice counts
-//! only if the sender lived when it had been read; where memory cannot be read, the data is asked for as ever.
+//! Part of the core. Transfers take turns, slice by slice, so that a large one holds up nobody; a slice is read without the
+//! lock. Invariants: a slice counts only if the sender lived when it had been read; where memory cannot be read, the data is
+//! asked for as ever; while a slice is read, its operation is over for nobody, so its buffer stands.
 
-use crate::core::Core;
+use crate::shared::Shared;
+use crate::state::Core;
+use crate::state::pulls::{Pull, Scratch};
 use base::Memory;
-use engine::{OpId, PeerId};
 use std::io::{self, IoSliceMut};
-use transports::shm::ShmLane;
+use std::sync::MutexGuard;
+use transports::registry::Reader;
 
-/// A message that lies in more pieces goes through the lane.
-const MOST_GRIPS: usize = 64;
 /// Bytes read at a time. Each takes two system calls.
 const SLICE: u64 = 1 << 20;
 /// Pieces of our memory at a time.
@@ -19,79 +20,100 @@ const PIECES: usize = 256;
 const WORTH: usize = 64 << 10;
 const BUFFER: usize = 128 << 10;
 
-/// One transfer.
-pub(crate) struct Pull {
-    peer: PeerId,
-    op: OpId,
-    /// Where the data lies there: (address, length), in order.
-    pieces: Vec<(u64, u64)>,
-    size: u64,
-    done: u64,
+/// A slice to be read.
+struct Slice {
+    pull: Pull,
+    reader: Reader,
+    scratch: Scratch,
+    /// It goes into the scratch's buffer first: so many bytes.
+    buffered: Option<usize>,
+}
+
+/// Goes on with the transfer whose turn it is, if there is one, and gives the lock back meanwhile. Whether there was one.
+pub fn pull_some<'a>(shared: &'a Shared, mut core: MutexGuard<'a, Core>) -> (MutexGuard<'a, Core>, bool) {
+    if core.pulls.is_empty() {
+        return (core, false);
+    }
+    let before = core.session.bytes_in();
+    if let Some(mut slice) = core.begin_pull() {
+        drop(core);
+        let read = slice.read();
+        core = shared.lock();
+        core.end_pull(slice, read);
+    }
+    core.follow_up(before);
+    (core, true)
+}
+
+impl Slice {
+    /// Without the lock.
+    fn read(&mut self) -> io::Result<usize> {
+        let Scratch { from, to, buffer } = &mut self.scratch;
+        if let Some(len) = self.buffered {
+            return self.reader.read(from, &mut [IoSliceMut::new(&mut buffer[..len])]);
+        }
+        // SAFETY: these are pieces of the operation's buffer, which stands while the operation is listed as running, and which
+        // nobody looks at before it is over. Should the same bytes come another way too, they are the same.
+        unsafe { self.reader.read_into(from, to) }
+    }
 }
 
 impl Core {
-    pub(crate) fn start_pull(&mut self, peer: PeerId, op: OpId, pieces: Vec<(u64, u64)>, size: u64) {
-        self.pulls.push_back(Pull { peer, op, pieces, size, done: 0 });
-    }
-
-    /// A pair has got a lane: whether memory can be read over it, either way.
-    pub(crate) fn judge_pulls(&mut self, i: usize) {
-        let lane = self.shm_lane(i);
-        let read_by = lane.is_some_and(ShmLane::read_by);
-        let reads = lane.is_some_and(ShmLane::reads);
-        let peer = self.pairs[i].peer;
-        self.engine.set_grips(peer, if read_by { MOST_GRIPS } else { 0 });
-        self.engine.set_pull(peer, reads);
-    }
-
-    /// The lane to this pair is gone.
-    pub(crate) fn end_pulls(&mut self, i: usize) {
-        self.pulls.retain(|pull| pull.peer.0 as usize != i);
-        self.judge_pulls(i);
-    }
-
-    /// Goes on with the transfer whose turn it is; whether there was one.
-    pub(crate) fn pull_some(&mut self) -> bool {
-        let Some(mut pull) = self.pulls.pop_front() else { return false };
-        let len = (pull.size - pull.done).min(SLICE);
+    fn begin_pull(&mut self) -> Option<Slice> {
+        let pull = self.pulls.queue.pop_front()?;
+        let len = (pull.size - pull.done).min(SLICE) as usize;
         // The receive may be over by now.
-        if !self.engine.bulk_wanted(pull.peer, pull.op.0, pull.done, len) {
-            return true;
+        if !self.session.engine.bulk_wanted(pull.peer, pull.op.0, pull.done, len as u64) {
+            return None;
         }
-        match self.pull_slice(&pull, len as usize) {
+        let reader = self.session.pair(pull.peer.0 as usize).lane().and_then(|up| up.lane.reader());
+        let Some(reader) = reader else {
+            self.session.engine.pull_failed(pull.op);
+            return None;
+        };
+        let mut scratch = std::mem::take(&mut self.pulls.spare);
+        window(&pull.pieces, pull.done, len as u64, &mut scratch.from);
+        scratch.to.clear();
+        self.session.mem.with_slices_mut(pull.op.0, pull.done, len, PIECES, |pieces| {
+            scratch.to.extend(pieces.iter_mut().map(|piece| (piece.as_mut_ptr(), piece.len())));
+        });
+        let there: usize = scratch.to.iter().map(|(_, len)| len).sum();
+        let buffered = (there < len.min(WORTH)).then_some(len.min(BUFFER));
+        if buffered.is_some() {
+            scratch.buffer.resize(BUFFER, 0);
+        }
+        self.pulls.running.push(pull.op);
+        Some(Slice { pull, reader, scratch, buffered })
+    }
+
+    fn end_pull(&mut self, slice: Slice, read: io::Result<usize>) {
+        let Slice { mut pull, scratch, buffered, .. } = slice;
+        if let Some(at) = self.pulls.running.iter().position(|op| *op == pull.op) {
+            self.pulls.running.swap_remove(at);
+        }
+        match read {
             Ok(n) if n > 0 => {
-                self.bytes_in += n as u64;
-                self.engine.on_bulk(pull.peer, pull.op.0, pull.done, n as u64);
-                pull.done += n as u64;
-                if pull.done < pull.size {
-                    self.pulls.push_back(pull);
+                // Much may have happened meanwhile.
+                if self.session.engine.bulk_wanted(pull.peer, pull.op.0, pull.done, n as u64) {
+                    if buffered.is_some() {
+                        self.session.mem.write(pull.op.0, pull.done, &scratch.buffer[..n]);
+                    }
+                    self.session.count_read(n);
+                    self.session.engine.on_bulk(pull.peer, pull.op.0, pull.done, n as u64);
+                    pull.done += n as u64;
+                    if pull.done < pull.size {
+                        self.pulls.queue.push_back(pull);
+                    }
                 }
             }
             failed => {
                 let why = failed.err().map_or("there is nothing".into(), |e| e.to_string());
-                base::log!(Debug, "cannot read the memory of {}: {why}", self.pairs[pull.peer.0 as usize].remote);
-                self.engine.pull_failed(pull.op);
+                let remote = self.session.pair(pull.peer.0 as usize).remote();
+                base::log!(Debug, "cannot read the memory of {remote}: {why}");
+                self.session.engine.pull_failed(pull.op);
             }
         }
-        true
-    }
-
-    fn pull_slice(&mut self, pull: &Pull, len: usize) -> io::Result<usize> {
-        let lane = self.pairs[pull.peer.0 as usize].lane.as_ref().and_then(|l| l.lane.shm());
-        let lane = lane.ok_or(io::ErrorKind::NotConnected)?;
-        let (op, at, buffer, from) = (pull.op.0, pull.done, &mut self.pull_buffer, &mut self.pull_window);
-        window(&pull.pieces, pull.done, len as u64, from);
-        let direct = self.mem.with_slices_mut(op, at, len, PIECES, |to| {
-            let there: usize = to.iter().map(|piece| piece.len()).sum();
-            (there >= len.min(WORTH)).then(|| lane.pull(from, to))
-        });
-        if let Some(n) = direct {
-            return n;
-        }
-        buffer.resize(BUFFER, 0);
-        let n = lane.pull(from, &mut [IoSliceMut::new(&mut buffer[..len.min(BUFFER)])])?;
-        self.mem.write(op, at, &buffer[..n]);
-        Ok(n)
+        self.pulls.spare = scratch;
     }
 }
 

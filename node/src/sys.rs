@@ -3,6 +3,7 @@
 //! Used by the node's face at each call, and by the watch for each socket. Invariants: once true in a
 //! process, [`forked`] is true for ever; a child holds no connection open that its parent's death should close.
 
+use nix::sys::resource::{Resource, getrlimit};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -61,4 +62,9 @@ pub fn let_go(fd: impl AsFd) {
             return;
         }
     }
+}
+
+/// How many descriptors the program may have open.
+pub fn most_descriptors() -> usize {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))
 }

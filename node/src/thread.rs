@@ -3,9 +3,10 @@
 //! Invariants: it blocks every signal, never calls MPI, and keeps out of the way of callers who make progress
 //! themselves.
 
-use crate::connect::TICK;
-use crate::node::Shared;
+use crate::pull::pull_some;
+use crate::shared::Shared;
 use nix::sys::signal::{SigSet, SigmaskHow};
+use session::TICK;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -79,7 +80,7 @@ fn run(shared: &Shared) {
                 let mut sleep = match (core.is_dirty(), core.is_timed()) {
                     (true, _) => 0,
                     (_, true) => TICK.as_millis() as u16,
-                    _ => core.lingers().map_or(LONG, |t| t.as_millis() as u16),
+                    _ => core.session.lingers().map_or(LONG, |t| t.as_millis() as u16),
                 };
                 if sleep > 0 && !core.lie_down() {
                     sleep = 0;
@@ -109,6 +110,8 @@ fn may_go_on(shared: &Shared) -> bool {
 fn round(shared: &Shared) -> bool {
     let mut core = shared.lock();
     let found = core.round(Instant::now());
+    let (core, pulled) = pull_some(shared, core);
+    let found = found || pulled;
     if found {
         shared.tell(&core);
     }

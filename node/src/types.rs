@@ -7,23 +7,25 @@
 
 use crate::convert::{Kind, Representation};
 use base::bytes::{Malformed, Put, Take};
+use base::protocol::message::note::{self as numbers, BASE, MODULUS};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a value means, as far as MPI tells types apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 enum Class {
-    Byte = 1,
-    Character,
-    Signed,
-    Unsigned,
-    Float,
-    Brain,
-    LongDouble,
-    Complex,
-    LongComplex,
-    Logical,
-    Wide,
+    Byte = numbers::BYTE,
+    Character = numbers::CHARACTER,
+    Signed = numbers::SIGNED,
+    Unsigned = numbers::UNSIGNED,
+    Float = numbers::FLOAT,
+    Brain = numbers::BRAIN_FLOAT,
+    LongDouble = numbers::LONG_DOUBLE,
+    Complex = numbers::COMPLEX,
+    LongComplex = numbers::LONG_DOUBLE_COMPLEX,
+    Logical = numbers::LOGICAL,
+    Wide = numbers::WIDE_CHARACTER,
 }
 
 /// One value.
@@ -248,9 +250,6 @@ struct Hash {
     value: u64,
     power: u64,
 }
-
-const MODULUS: u64 = (1 << 61) - 1;
-const BASE: u64 = 0x0a3b_19c4_7e5d_2f81;
 
 fn multiply(a: u64, b: u64) -> u64 {
     let whole = u128::from(a) * u128::from(b);

@@ -3,9 +3,11 @@
 //!
 //! Invariant: the lock is never held across a sleep, a yield or a call of `poke`.
 
-use crate::core::Core;
-use crate::node::Shared;
-use crate::waits::{About, Notices};
+use crate::pull::pull_some;
+use crate::shared::Shared;
+use crate::state::Core;
+use crate::state::waits::About;
+use crate::waits::Notices;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -66,7 +68,8 @@ impl Clock {
             self.idle = self.now;
         }
         if self.now >= self.next_watch {
-            core.watch_awaited();
+            core.session.watch_awaited();
+            core.act();
             if let Some(text) = self.notices.step(core, self.now, about) {
                 base::log!(Notice, "{text}");
             }
@@ -118,7 +121,7 @@ pub fn wait_until<T>(
     }
     shared.enter(&core);
     let mut clock = Clock::new(&core);
-    let mut phase = clock.phase(core.may_spin);
+    let mut phase = clock.phase(core.pace.may_spin);
     // Something has, since the last round.
     let mut moved = false;
     let mut turn = 0u32;
@@ -126,7 +129,12 @@ pub fn wait_until<T>(
         let mut out = None;
         let looks = core.looks();
         for _ in 0..looks {
-            if core.glance() {
+            let mut found = core.glance();
+            if !core.pulls.is_empty() {
+                (core, _) = pull_some(shared, core);
+                found = true;
+            }
+            if found {
                 moved = true;
                 out = done(&mut core);
                 if out.is_some() {
@@ -138,6 +146,10 @@ pub fn wait_until<T>(
         let whole = out.is_none() && (looks == 0 || phase == Phase::Sleep || turn.is_multiple_of(PATIENCE));
         if whole {
             moved = clock.round(&mut core, moved, about);
+            if !core.pulls.is_empty() {
+                (core, _) = pull_some(shared, core);
+                moved = true;
+            }
         }
         // Another thread may have found it.
         let out = out.or_else(|| done(&mut core));
@@ -153,7 +165,7 @@ pub fn wait_until<T>(
         }
         if whole {
             moved = false;
-            phase = clock.phase(core.may_spin);
+            phase = clock.phase(core.pace.may_spin);
         }
         if phase == Phase::Sleep {
             core.cool();
@@ -197,7 +209,8 @@ pub fn look<T>(
     shared.count_round(&core);
     let whole = core.looks() == 0 || core.is_round_due(ROUND_AFTER_LOOKS);
     let moved = if whole { core.round(Instant::now()) } else { core.glance() };
-    if moved {
+    let (mut core, pulled) = pull_some(shared, core);
+    if moved || pulled {
         shared.tell(&core);
     }
     let out = done(&mut core);

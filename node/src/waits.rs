@@ -3,12 +3,10 @@
 //! Part of the core. A thread that sleeps in a call is entered here with what it waits for; the program need not help to
 //! answer another process that asks. Invariant: nothing here is done for a wait of less than [`PUBLISH_AFTER`].
 
-use crate::InterId;
-use crate::core::Core;
-use crate::node::Node;
-use crate::pair::Pair;
-use engine::{Awaited, MAX_TOLD, OpId, PeerId, Source, Tag, user_tag};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::state::Core;
+use crate::state::waits::About;
+use engine::{Awaited, MAX_TOLD, PeerId, Tag, user_tag};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// After this long a wait is entered.
@@ -23,62 +21,6 @@ const MOST_PEERS: usize = 3;
 const MOST_CALLS: usize = 2;
 /// Answers to one process are at least so far apart.
 const ANSWER_APART: Duration = Duration::from_millis(20);
-
-/// What a call waits for.
-#[derive(Debug, Clone)]
-pub struct About {
-    pub call: &'static str,
-    /// Those of them that are not over.
-    pub ops: Vec<OpId>,
-    /// A message that is looked for.
-    pub probe: Option<(InterId, Source, Tag)>,
-    /// What it is if neither of these, in words: `for job 'ocean'`.
-    pub else_for: Option<String>,
-}
-
-impl About {
-    pub fn op(call: &'static str, op: OpId) -> About {
-        About::ops(call, vec![op])
-    }
-
-    pub fn ops(call: &'static str, ops: Vec<OpId>) -> About {
-        About { call, ops, probe: None, else_for: None }
-    }
-
-    pub fn probe(call: &'static str, inter: InterId, source: Source, tag: Tag) -> About {
-        About { probe: Some((inter, source, tag)), ..About::ops(call, Vec::new()) }
-    }
-}
-
-/// A call that waits for something else than data, for as long as this is kept: others who ask are told of it.
-pub struct Waits<'a>(&'a Node, u64);
-
-impl<'a> Waits<'a> {
-    pub fn begin(node: &'a Node, call: &'static str, what: String) -> Waits<'a> {
-        let about = About { else_for: Some(what), ..About::ops(call, Vec::new()) };
-        Waits(node, node.with(|core| core.enter_wait(about, Instant::now())))
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.with(|core| core.waits.entered.remove(&self.1));
-    }
-}
-
-/// The waits of this process.
-pub(crate) struct Table {
-    entered: BTreeMap<u64, (About, Instant)>,
-    next: u64,
-    /// When a wait is told of first.
-    pub notice: Duration,
-}
-
-impl Table {
-    pub fn new(notice: Duration) -> Table {
-        Table { entered: BTreeMap::new(), next: 0, notice }
-    }
-}
 
 /// What one wait has had done for it.
 pub(crate) struct Notices {
@@ -135,7 +77,7 @@ fn to_answer(notice: Duration) -> Duration {
 }
 
 impl Core {
-    fn enter_wait(&mut self, about: About, since: Instant) -> u64 {
+    pub(crate) fn enter_wait(&mut self, about: About, since: Instant) -> u64 {
         self.waits.next += 1;
         self.waits.entered.insert(self.waits.next, (about, since));
         self.waits.next
@@ -145,8 +87,8 @@ impl Core {
     fn awaited_by(&self, about: &About) -> BTreeSet<PeerId> {
         let mut peers = BTreeSet::new();
         for op in &about.ops {
-            match self.engine.awaited(*op) {
-                Some(Awaited::Message(ctx, source, _)) => peers.extend(self.engine.sources(ctx, source)),
+            match self.session.engine.awaited(*op) {
+                Some(Awaited::Message(ctx, source, _)) => peers.extend(self.session.engine.sources(ctx, source)),
                 Some(
                     Awaited::Room(peer, _) | Awaited::Matched(peer, _) | Awaited::Taken(peer) | Awaited::Data(peer, ..),
                 ) => {
@@ -156,7 +98,7 @@ impl Core {
             }
         }
         if let Some((inter, source, _)) = about.probe {
-            peers.extend(self.sources(inter, source).into_iter().map(|i| PeerId(i as u32)));
+            peers.extend(self.session.sources(inter, source).into_iter().map(|i| PeerId(i as u32)));
         }
         peers
     }
@@ -166,8 +108,8 @@ impl Core {
         let peers: Vec<_> = self.awaited_by(about).into_iter().take(MOST_PEERS).collect();
         for peer in peers {
             // Where there is no connection, that is what is told.
-            if self.pairs[peer.0 as usize].lane.is_some() {
-                self.engine.ask(peer);
+            if self.session.pair(peer.0 as usize).lane().is_some() {
+                self.session.engine.ask(peer);
             }
         }
         self.settle();
@@ -176,17 +118,18 @@ impl Core {
     /// A peer has asked.
     pub(crate) fn tell_waits(&mut self, peer: PeerId) {
         let now = Instant::now();
-        let pair = &mut self.pairs[peer.0 as usize];
-        if pair.answered_at.is_some_and(|at| now - at < ANSWER_APART) {
+        let time = self.time(now);
+        let pair = self.session.pair_mut(peer.0 as usize);
+        if pair.asks.answered_at.is_some_and(|at| time - at < ANSWER_APART) {
             return;
         }
         // Nobody is told who is not known yet, nor one who takes no answers: those would be kept for it.
-        let (sent, acknowledged) = pair.path.sent_and_acknowledged();
-        if pair.claimed.is_some() || acknowledged < pair.answer_needs {
+        let (sent, acknowledged) = pair.path().sent_and_acknowledged();
+        if pair.is_stranger() || acknowledged < pair.asks.answer_needs {
             return;
         }
-        pair.answered_at = Some(now);
-        pair.answer_needs = sent + 1;
+        pair.asks.answered_at = Some(time);
+        pair.asks.answer_needs = sent + 1;
         let calls: Vec<_> = self.waits.entered.values().collect();
         let mut said: Vec<_> =
             calls.iter().take(MOST_CALLS).map(|(about, since)| self.say_wait(about, *since, now)).collect();
@@ -198,7 +141,7 @@ impl Core {
         } else {
             format!("waits itself: {}", said.join("; "))
         };
-        self.engine.tell(peer, beginning(&text).as_bytes());
+        self.session.engine.tell(peer, beginning(&text).as_bytes());
     }
 
     /// A peer has answered.
@@ -206,15 +149,16 @@ impl Core {
         // It goes to a terminal.
         let text: String =
             String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-        self.pairs[peer.0 as usize].told = Some((text, Instant::now()));
+        let now = self.now();
+        self.session.pair_mut(peer.0 as usize).asks.told = Some((text, now));
     }
 
     /// `MPI_Recv has waited 60 s for ...`
     fn say_wait(&self, about: &About, since: Instant, now: Instant) -> String {
         let mut things: Vec<_> =
-            about.ops.iter().filter_map(|op| self.say_awaited(self.engine.awaited(*op)?)).collect();
+            about.ops.iter().filter_map(|op| self.say_awaited(self.session.engine.awaited(*op)?)).collect();
         if let Some((inter, source, tag)) = about.probe {
-            let from = self.say_sources(&self.sources(inter, source));
+            let from = self.say_sources(&self.session.sources(inter, source));
             things.push(format!("for a message from {from}{}", with_any_tag(tag)));
         }
         things.extend(about.else_for.clone());
@@ -228,7 +172,7 @@ impl Core {
     }
 
     fn say_awaited(&self, awaited: Awaited) -> Option<String> {
-        let who = |peer: PeerId| self.pairs[peer.0 as usize].remote;
+        let who = |peer: PeerId| self.session.pair(peer.0 as usize).remote();
         Some(match awaited {
             Awaited::Room(peer, tag) => {
                 format!("to send to {}{}, which takes no more before it has received", who(peer), with_tag(tag))
@@ -238,7 +182,8 @@ impl Core {
             }
             Awaited::Taken(peer) => format!("for {} to take the data of a message", who(peer)),
             Awaited::Message(ctx, source, tag) => {
-                let peers = self.engine.sources(ctx, source).iter().map(|peer| peer.0 as usize).collect::<Vec<_>>();
+                let peers =
+                    self.session.engine.sources(ctx, source).iter().map(|peer| peer.0 as usize).collect::<Vec<_>>();
                 format!("for a message from {}{}", self.say_sources(&peers), with_any_tag(tag))
             }
             Awaited::Data(peer, got, all) => format!("for the data of {}, {got} of {all} bytes are here", who(peer)),
@@ -249,8 +194,8 @@ impl Core {
     fn say_sources(&self, pairs: &[usize]) -> String {
         match pairs {
             [] => "nobody".into(),
-            [one] => self.pairs[*one].remote.to_string(),
-            [one, more @ ..] => format!("any source ({} or {} others)", self.pairs[*one].remote, more.len()),
+            [one] => self.session.pair(*one).remote().to_string(),
+            [one, more @ ..] => format!("any source ({} or {} others)", self.session.pair(*one).remote(), more.len()),
         }
     }
 
@@ -260,8 +205,8 @@ impl Core {
         let mut out = self.say_wait(about, *since, now);
         let peers = self.awaited_by(about);
         for peer in peers.iter().take(MOST_PEERS) {
-            let pair = &self.pairs[peer.0 as usize];
-            out += &format!("; {} {}", pair.remote, self.say_state(peer.0 as usize, pair, now, asked));
+            let i = peer.0 as usize;
+            out += &format!("; {} {}", self.session.pair(i).remote(), self.say_state(i, now, asked));
         }
         if peers.len() > MOST_PEERS {
             out += &format!("; {} more are waited for", peers.len() - MOST_PEERS);
@@ -269,11 +214,11 @@ impl Core {
         Some(out)
     }
 
-    fn say_state(&self, i: usize, pair: &Pair, now: Instant, asked: Instant) -> String {
-        match (&pair.told, self.describe_trouble(i)) {
+    fn say_state(&self, i: usize, now: Instant, asked: Instant) -> String {
+        match (&self.session.pair(i).asks.told, self.describe_trouble(i)) {
             (_, Some(why)) if why.is_empty() => "is not connected".into(),
             (_, Some(why)) => format!("is not connected: {why}"),
-            (Some((text, at)), None) if *at >= asked => format!("is alive, and {text}"),
+            (Some((text, at)), None) if *at >= self.time(asked) => format!("is alive, and {text}"),
             _ => format!(
                 "is connected, but has not answered for {} s: it may be stopped, or its host not reachable",
                 (now - asked).as_secs_f64().ceil()
@@ -306,7 +251,7 @@ fn with_any_tag(tag: Tag) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, ContextId, Group, Layout, Node, ProcId, RemoteGroup};
+    use crate::{Config, ContextId, Group, InterId, Layout, Node, ProcId, RemoteGroup, Source, Waits};
     use engine::{Mode, partitioned_tag};
 
     const LIMIT: Duration = Duration::from_secs(30);
@@ -356,7 +301,7 @@ mod tests {
         let receive = air.node.irecv(to_ocean, Source::Any, Tag::Is(5), room);
         let room = ocean.room();
         let send = ocean.node.isend(to_air, 0, 6, room, Mode::Synchronous);
-        let lane = |core: &mut Core| core.pairs[0].lane.is_some();
+        let lane = |core: &mut Core| core.session.pair(0).lane().is_some();
         air.until("they are connected", lane);
         ocean.until("they are connected", lane);
         // As if both had begun a minute ago.
@@ -368,7 +313,7 @@ mod tests {
         assert_eq!(step(&air, &mut of_air, &waits, now()), None);
         // Asked, and answered though the other's program does nothing.
         assert_eq!(step(&air, &mut of_air, &waits, start + MINUTE - TO_ANSWER), None);
-        air.until("an answer", |core| core.pairs[0].told.is_some());
+        air.until("an answer", |core| core.session.pair(0).asks.told.is_some());
         let said = step(&air, &mut of_air, &waits, now()).expect("a minute has passed");
         let right = "MPI_Recv has waited 60 s for a message from rank 0 of 'ocean' with tag 5; rank 0 of 'ocean' is alive, \
                      and waits itself: MPI_Ssend has waited 60 s for rank 0 of 'air' to receive what was sent with tag 6";
@@ -382,20 +327,20 @@ mod tests {
         ocean.node.with(|core| of_ocean.end(core));
         air.node.with(|core| of_air.end(core));
         of_air = Notices::new(start, MINUTE);
-        air.node.with(|core| core.pairs[0].told = None);
-        ocean.node.with(|core| core.pairs[0].answered_at = None);
+        air.node.with(|core| core.session.pair_mut(0).asks.told = None);
+        ocean.node.with(|core| core.session.pair_mut(0).asks.answered_at = None);
         step(&air, &mut of_air, &waits, now());
         step(&air, &mut of_air, &waits, start + MINUTE - TO_ANSWER);
-        air.until("an answer", |core| core.pairs[0].told.is_some());
+        air.until("an answer", |core| core.session.pair(0).asks.told.is_some());
         let said = step(&air, &mut of_air, &waits, now()).expect("a minute has passed");
         assert!(said.ends_with("rank 0 of 'ocean' is alive, and is in no call that waits for another job"), "{said}");
         // One that waits for a third job.
-        ocean.node.with(|core| core.pairs[0].answered_at = None);
-        air.node.with(|core| core.pairs[0].told = None);
+        ocean.node.with(|core| core.session.pair_mut(0).asks.answered_at = None);
+        air.node.with(|core| core.session.pair_mut(0).asks.told = None);
         let _joins = Waits::begin(&ocean.node, "MPI_Conn_intercomm_create", "for job 'ice'".into());
-        air.node.with(|core| core.engine.ask(PeerId(0)));
-        air.until("an answer", |core| core.pairs[0].told.is_some());
-        let told = air.node.with(|core| core.pairs[0].told.clone()).unwrap().0;
+        air.node.with(|core| core.session.engine.ask(PeerId(0)));
+        air.until("an answer", |core| core.session.pair(0).asks.told.is_some());
+        let told = air.node.with(|core| core.session.pair(0).asks.told.clone()).unwrap().0;
         assert_eq!(told, "waits itself: MPI_Conn_intercomm_create has waited 0 s for job 'ice'");
         air.node.with(|core| of_air.end(core));
         assert!(air.node.with(|core| core.waits.entered.is_empty()));
@@ -442,18 +387,18 @@ mod tests {
         let begin = "MPI_Wait has waited 60 s for a message from rank 0 of 'ocean' with any tag; rank 0 of 'ocean' is not connected";
         assert!(said.starts_with(begin), "{said}");
         air.node.with(|core| core.told(PeerId(0), b"a\x1b[2Jb\n\xff"));
-        let told = air.node.with(|core| core.pairs[0].told.clone()).unwrap().0;
+        let told = air.node.with(|core| core.session.pair(0).asks.told.clone()).unwrap().0;
         assert_eq!(told, "a?[2Jb?\u{fffd}");
         assert_eq!(beginning(&"ä".repeat(MAX_TOLD)).len(), MAX_TOLD);
         // However often it asks, no more than two answers wait for one who takes none.
         let kept = air.node.with(|core| {
-            let before = core.pairs[0].path.unacknowledged();
+            let before = core.session.pair(0).path().unacknowledged();
             for _ in 0..10 {
-                core.pairs[0].answered_at = None;
+                core.session.pair_mut(0).asks.answered_at = None;
                 core.tell_waits(PeerId(0));
                 core.settle();
             }
-            core.pairs[0].path.unacknowledged() - before
+            core.session.pair(0).path().unacknowledged() - before
         });
         assert!((1..=2).contains(&kept), "{kept} answers are kept");
         air.node.cancel(receive);

@@ -12,28 +12,29 @@ use std::os::fd::{AsFd, BorrowedFd};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     Wake,
-    /// Where processes of this host come to.
-    Door,
-    /// A listening socket, by index.
-    Listener(u32),
-    /// A connection without a good HELLO, by its number.
-    Halfway(u32),
+    /// Where others come to: the place of its transport in the registry, and its number there.
+    Door(u8, u16),
+    /// One who has come and has no lane yet.
+    Guest(u32),
     Dial(u32),
     Lane(u32),
     /// A host that is asked whether we get through to it.
-    Touch,
+    Probe(u32),
 }
 
 impl Owner {
+    pub fn door(transport: usize, door: u32) -> Owner {
+        Owner::Door(transport as u8, door as u16)
+    }
+
     fn pack(self) -> u64 {
         let (kind, n) = match self {
             Owner::Wake => (0, 0),
-            Owner::Listener(n) => (1, n),
-            Owner::Halfway(n) => (2, n),
+            Owner::Door(transport, door) => (1, u32::from(transport) << 16 | u32::from(door)),
+            Owner::Guest(n) => (2, n),
             Owner::Dial(n) => (3, n),
             Owner::Lane(n) => (4, n),
-            Owner::Door => (5, 0),
-            Owner::Touch => (6, 0),
+            Owner::Probe(n) => (5, n),
         };
         kind << 32 | u64::from(n)
     }
@@ -41,12 +42,11 @@ impl Owner {
     fn unpack(v: u64) -> Owner {
         let n = v as u32;
         match v >> 32 {
-            1 => Owner::Listener(n),
-            2 => Owner::Halfway(n),
+            1 => Owner::Door((n >> 16) as u8, n as u16),
+            2 => Owner::Guest(n),
             3 => Owner::Dial(n),
             4 => Owner::Lane(n),
-            5 => Owner::Door,
-            6 => Owner::Touch,
+            5 => Owner::Probe(n),
             _ => Owner::Wake,
         }
     }
@@ -107,7 +107,7 @@ impl Watch {
         let _ = self.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::from(millis));
     }
 
-    /// What has happened, without waiting. Whether the bell, if it has been rung, is to be still.
+    /// What has happened, without waiting. Whether the doorbell, if it has been rung, is to be still.
     pub fn look(&self, out: &mut Vec<Happened>, still: bool) {
         let mut events = [EpollEvent::empty(); 64];
         let n = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
@@ -133,7 +133,7 @@ impl Watch {
     }
 
     /// What ends such a sleep, for other processes.
-    pub fn bell(&self) -> BorrowedFd<'_> {
+    pub fn doorbell(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bell_goes_on_until_it_is_to_be_still() {
+    fn the_doorbell_goes_on_until_it_is_to_be_still() {
         let watch = Watch::new().unwrap();
         let is_rung = || watch.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).unwrap() > 0;
         let mut events = Vec::new();

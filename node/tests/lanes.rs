@@ -3,14 +3,14 @@
 mod common;
 use common::raw::*;
 use common::*;
-use node::{Config, Contact, ContextId, Fault, Gone, Lanes, Outcome, RemoteGroup};
+use node::{Allowed, ContextId, Fault, Gone, Outcome, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use transports::frame::Kind;
-use transports::tcp::HELLO_LEN;
+use wire::frame::Kind;
+use wire::hello::HELLO_LEN;
 
 fn cut_at_random_times_with_nothing_lost() {
     for seed in [11, 12, 13] {
@@ -115,7 +115,7 @@ fn no_one_gets_to_a_removed_group() {
 fn garbage_silence_and_half_a_hello_disturb_nobody() {
     over(TCP);
     let (a, b) = (Job::new(), Job::new());
-    let address = b.node.contact().addresses[0];
+    let address = addresses(&b.node)[0];
     let mut garbage = TcpStream::connect(address).unwrap();
     garbage.write_all(&[b'x'; 5000]).unwrap();
     let mut half = TcpStream::connect(address).unwrap();
@@ -143,10 +143,9 @@ fn a_contact_with_wrong_addresses_first() {
     let (a, b, c) = (Job::new(), Job::new(), Job::new());
     let mut there = b.as_remote();
     // Another process, a closed port, an address that never answers, then the right one.
-    let right = std::mem::take(&mut there.contacts[0].addresses);
-    there.contacts[0].addresses =
-        vec![c.node.contact().addresses[0], "127.0.0.1:1".parse().unwrap(), "192.0.2.99:9".parse().unwrap()];
-    there.contacts[0].addresses.extend(right);
+    let mut all = vec![addresses(&c.node)[0], "127.0.0.1:1".parse().unwrap(), "192.0.2.99:9".parse().unwrap()];
+    all.extend(addresses(&b.node));
+    place(&mut there.contacts[0], &all);
     let (to_b, to_a) = (a.node.open(a.id(), &there, ContextId::root(1)), b.open(&a, 1));
     let mut space = vec![0; 3];
     let start = Instant::now();
@@ -175,13 +174,14 @@ fn three_jobs_in_a_ring() {
 #[test]
 fn over_every_address_of_this_machine() {
     over(TCP);
-    let all = Config { iface: Some("all".into()), ..config() };
+    let mut all = config();
+    all.transports.tcp.iface = Some("all".into());
     let (a, b) = (Job::with(all.clone()), Job::with(all));
     let mut tried = 0;
-    for address in b.node.contact().addresses {
+    for address in addresses(&b.node) {
         let there = Job::with(config());
         let mut remote = b.as_remote();
-        remote.contacts[0].addresses = vec![address];
+        place(&mut remote.contacts[0], &[address]);
         let inter = there.node.open(there.id(), &remote, ContextId::root(1));
         let back = b.open(&there, 1);
         let mut space = vec![0; 3];
@@ -191,16 +191,20 @@ fn over_every_address_of_this_machine() {
         there.wait(send);
         tried += 1;
     }
-    assert!(tried > 0 && !a.node.contact().addresses.is_empty());
+    assert!(tried > 0 && !addresses(&a.node).is_empty());
 }
 
 #[test]
 fn shared_memory_where_both_sides_have_it() {
-    let only_shm = Lanes { shm: true, tcp: false };
+    let only_shm = Allowed::only(0);
     for (one, other, shared) in
         [(SHM, SHM, true), (SHM, TCP, false), (TCP, SHM, false), (SHM, only_shm, true), (only_shm, only_shm, true)]
     {
-        let (a, b) = (Job::with(Config { lanes: one, ..config() }), Job::with(Config { lanes: other, ..config() }));
+        let with = |allowed| {
+            over(allowed);
+            Job::new()
+        };
+        let (a, b) = (with(one), with(other));
         let (to_b, to_a) = couple(&a, &b);
         // Only one of them dials.
         for (from, to, way, back) in [(&a, &b, to_b, to_a), (&b, &a, to_a, to_b)] {
@@ -224,7 +228,9 @@ fn shared_memory_where_both_sides_have_it() {
 /// Where no more may be looked at by itself, the busier goes before the one that has fallen silent.
 #[test]
 fn the_busy_lane_is_looked_at_by_itself() {
-    let a = Job::with(Config { fast_after: 2, fast_max: 1, ..config() });
+    let mut few = config();
+    (few.transports.shm.fast_after, few.transports.shm.fast_max) = (2, 1);
+    let a = Job::with(few);
     let others = [Job::new(), Job::new()];
     let inters = others.each_ref().map(|job| (a.open(job, 1), job.open(&a, 1)));
     let talk = |n: usize, times: usize| {
@@ -389,7 +395,7 @@ fn a_refusal_where_it_came_from_is_a_death() {
     for host in [[9; 16], [0; 16]] {
         let b = Job::new();
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let contact = Contact { host, ..Raw::contact(&[port.local_addr().unwrap()]) };
+        let contact = node::at_addresses(Raw::PROCESS, host, &[port.local_addr().unwrap()]);
         let there = RemoteGroup { incarnation: LOW.incarnation, cookie: [0; 16], contacts: vec![contact] };
         let inter = b.node.open(b.id(), &there, ContextId::root(1));
         let (_, raw) = Raw::dial(&b, LOW, 1, 0);

@@ -8,7 +8,7 @@ use node::{Mode, Outcome};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
-use transports::frame::Kind;
+use wire::frame::Kind;
 
 const GOOD: Option<u8> = Some(0);
 const BETTER: Option<u8> = Some(4);

@@ -2,11 +2,11 @@
 
 mod common;
 use common::*;
-use node::{Config, Contact, Lanes, Obstacle, PathRef, ProcId};
+use node::{Allowed, Obstacle, PathRef, ProcId};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
-use transports::tcp::{HELLO_LEN, HelloAck, Status, VERSION};
+use wire::hello::{HELLO_LEN, HelloAck, Status, VERSION};
 
 const AT_ONCE: Duration = Duration::from_secs(20);
 const OTHER: ProcId = ProcId { incarnation: 1 << 60, rank: 0 };
@@ -26,10 +26,11 @@ fn another_version_is_known_by_its_number() {
         let (mut stream, _) = listener.accept().unwrap();
         stream.read_exact(&mut [0; HELLO_LEN]).unwrap();
         assert_eq!(HelloAck::other_version().generation, VERSION);
-        let ack = HelloAck { status: Status::OtherVersion, generation: 77, process: [0; 16], received: 0 };
+        let ack =
+            HelloAck { status: Status::OtherVersion, generation: 77, process: [0; 16], received: 0, proof: Vec::new() };
         stream.write_all(&ack.encode()).unwrap();
     });
-    let contact = Contact { process: [9; 16], host: [9; 16], addresses };
+    let contact = node::at_addresses([9; 16], [9; 16], &addresses);
     let path = job.node.open_control(job.id(), OTHER, [0; 16], &contact);
     assert_eq!(obstacle(&job, path, AT_ONCE), Some(Obstacle::Version { theirs: 77, ours: VERSION }));
     answers.join().unwrap();
@@ -37,25 +38,32 @@ fn another_version_is_known_by_its_number() {
 
 #[test]
 fn lanes_with_none_in_common_are_known_on_both_sides() {
-    let with = |shm, tcp| Job::with(Config { lanes: Lanes { shm, tcp }, ..Config::default() });
-    let (shared, tcp) = (with(true, false), with(false, true));
+    let with = |allowed| {
+        over(allowed);
+        Job::new()
+    };
+    let (shared, tcp) = (with(Allowed::only(0)), with(TCP));
     let to = |from: &Job, to: &Job| from.node.open_control(from.id(), to.id(), to.group.cookie, &to.node.contact());
+    let none = |theirs: &str, ours: &str| Obstacle::NoneInCommon { theirs: theirs.into(), ours: ours.into() };
     let path = to(&tcp, &shared);
-    assert_eq!(obstacle(&tcp, path, AT_ONCE), Some(Obstacle::OnlyShared));
+    assert_eq!(obstacle(&tcp, path, AT_ONCE), Some(none("shm", "tcp")));
     let path = to(&shared, &tcp);
-    assert_eq!(obstacle(&shared, path, AT_ONCE), Some(Obstacle::NothingShared));
-    let far = Contact { host: [9; 16], ..tcp.node.contact() };
+    assert_eq!(obstacle(&shared, path, AT_ONCE), Some(none("tcp", "shm")));
+    let mut far = tcp.node.contact();
+    far.host = [9; 16];
     let path = shared.node.open_control(shared.id(), OTHER, [0; 16], &far);
-    assert_eq!(obstacle(&shared, path, AT_ONCE), Some(Obstacle::OtherHost));
+    assert_eq!(obstacle(&shared, path, AT_ONCE), Some(Obstacle::OtherHost { ours: "shm".into() }));
     // Given up, it is waited for by nobody: the end takes no time limit.
-    shared.node.with(|core| core.give_up(path));
+    shared.node.with(|core| core.abandon(path));
     assert!(shared.node.with(|core| core.path_gone(path)).is_some());
 }
 
 /// Those who have one in common find no obstacle.
 #[test]
 fn where_there_is_a_way_there_is_no_obstacle() {
-    let (one, other) = (Job::new(), Job::with(Config { lanes: TCP, ..Config::default() }));
+    let one = Job::new();
+    over(TCP);
+    let other = Job::new();
     let path = one.node.open_control(one.id(), other.id(), other.group.cookie, &other.node.contact());
     let connected = one.node.wait_until(
         &mut || false,

@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use node::{Contact, PathRef, ProcId};
+use node::{PathRef, ProcId};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -105,8 +105,8 @@ fn a_refusal_is_believed() {
     over(TCP);
     let (server, client) = (Job::new(), Job::new());
     let port = open(&server);
-    let addresses = server.node.contact().addresses;
-    let contact = Contact { process: [0; 16], host: [0; 16], addresses };
+    let addresses = addresses(&server.node);
+    let contact = node::at_addresses([0; 16], [0; 16], &addresses);
     let path = client.node.open_control_to_port(client.id(), port, COOKIE, &contact);
     client.node.send_control(path, b"x");
     assert_eq!(next(&server, port).1, b"x");
@@ -125,21 +125,21 @@ fn a_refusal_is_believed() {
 fn addresses_for_ports_end_with_them() {
     over(TCP);
     let job = Job::new();
-    let before = job.node.contact().addresses;
+    let before = addresses(&job.node);
     for port in [None, Some(0)] {
         let found = job.node.listen_at(None, port).unwrap();
         assert_eq!(found.len(), before.len());
         job.node.stop_listening(&found);
-        assert_eq!(job.node.contact().addresses, before);
+        assert_eq!(addresses(&job.node), before);
     }
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let ask = || job.node.listen_at(Some(free.ip()), Some(free.port())).unwrap();
     assert_eq!((ask(), ask()), (vec![free], vec![free]));
     let comes = || std::net::TcpStream::connect(free).is_ok();
     job.node.stop_listening(&[free]);
-    assert!(comes() && job.node.contact().addresses.contains(&free));
+    assert!(comes() && addresses(&job.node).contains(&free));
     job.node.stop_listening(&[free]);
-    assert!(!comes() && job.node.contact().addresses == before);
+    assert!(!comes() && addresses(&job.node) == before);
 }
 
 #[test]

@@ -2,9 +2,7 @@
 
 mod common;
 use common::*;
-use node::{
-    Contact, ContextId, Fault, Group, Mode, Node, Outcome, PortRange, ProcId, RemoteGroup, Source, StartError, Tag,
-};
+use node::{Contact, ContextId, Fault, Group, Mode, Node, Outcome, ProcId, RemoteGroup, Source, StartError, Tag};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
@@ -107,7 +105,7 @@ impl Other {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "other_process", "--nocapture"])
             .env(CHILD, what)
-            .env("MPI_CONNECT_LANES", if lanes().shm { "shm,tcp" } else { "tcp" })
+            .env("MPI_CONNECT_LANES", if lanes() == SHM { "shm,tcp" } else { "tcp" })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -182,10 +180,14 @@ fn killed_and_replaced_at_its_port() {
     let job = Job::new();
     let mut other = Other::start(&job, "echoes");
     let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
-    let port = other.remote.contacts[0].addresses[0].port();
+    let port = node::ip_addresses(&other.remote.contacts[0])[0].port();
     other.child.kill().unwrap();
     other.child.wait().unwrap();
-    let _heir = Job::with(node::Config { ports: Some(PortRange(port, port)), ..config() });
+    let _heir = Job::with({
+        let mut config = config();
+        config.transports.tcp.ports = Some(transports::tcp::PortRange(port, port));
+        config
+    });
     let mut space = vec![0; 3];
     let recv = job.recv(inter, 1, &mut space);
     let start = Instant::now();
@@ -256,7 +258,7 @@ fn a_buffer_that_is_no_memory_ends_the_process() {
         let data = pattern(1 << 20, 1);
         let mut space = vec![0; 1 << 20];
         let (send, recv) = (job.send(inter, 1, &data), job.recv(inter, 1, &mut space));
-        if what == "send" && !lanes().shm {
+        if what == "send" && !(lanes() == SHM) {
             other.until_it_says("the buffer of a send is not in this program's memory");
         }
         // Otherwise it ends so too, or by touching that memory itself, as in any MPI.
@@ -271,7 +273,7 @@ fn strangers_do_not_take_all_descriptors() {
     let job = Job::new();
     let other = Other::start(&job, "poor");
     other.until_it_says("limited");
-    let at = other.remote.contacts[0].addresses[0];
+    let at = node::ip_addresses(&other.remote.contacts[0])[0];
     let _strangers: Vec<_> = (0..400).map(|_| TcpStream::connect(at).unwrap()).collect();
     // It comes after them, and the other program still opens files.
     let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
@@ -282,12 +284,12 @@ fn strangers_do_not_take_all_descriptors() {
 fn a_forked_child_holds_nothing_open() {
     let job = Job::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let contact = Contact { process: [9; 16], host: [0; 16], addresses: vec![silent.local_addr().unwrap()] };
+    let contact = node::at_addresses([9; 16], [0; 16], &[silent.local_addr().unwrap()]);
     let nobody = ProcId { incarnation: 0, rank: 0 };
     job.node.open_control(job.id(), nobody, [0; 16], &contact);
     let (mut dialled, _) = silent.accept().unwrap();
     dialled.read_exact(&mut [0; 88]).unwrap();
-    let mut half = TcpStream::connect(job.node.contact().addresses[0]).unwrap();
+    let mut half = TcpStream::connect(addresses(&job.node)[0]).unwrap();
     half.write_all(b"MPICONN1").unwrap();
     job.node.wait_until(&mut || false, |_| None::<()>, Some(Instant::now() + Duration::from_millis(100)));
     // SAFETY: the child only sleeps and leaves.

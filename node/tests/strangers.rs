@@ -8,8 +8,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use transports::frame::{Header, Kind};
-use transports::tcp::{HELLO_ACK_LEN, Hello};
+use wire::frame::{Header, Kind};
+use wire::hello::{HELLO_ACK_LEN, Hello};
 
 const NOTICED: Duration = Duration::from_secs(10);
 const COOKIE: [u8; 16] = [0xc0; 16];
@@ -37,7 +37,16 @@ struct Forger {
 
 impl Forger {
     fn come(at: SocketAddr, source: ProcId, dest: ProcId, cookie: [u8; 16], process: u8) -> (Option<u8>, Forger) {
-        let hello = Hello { source, dest, cookie, process: [process; 16], generation: 1, stripe: 0, received: 0 };
+        let hello = Hello {
+            source,
+            dest,
+            cookie,
+            process: [process; 16],
+            generation: 1,
+            stripe: 0,
+            received: 0,
+            proof: Vec::new(),
+        };
         let mut stream = TcpStream::connect(at).unwrap();
         stream.set_read_timeout(Some(NOTICED)).unwrap();
         stream.set_write_timeout(Some(NOTICED)).unwrap();
@@ -100,7 +109,7 @@ fn resident() -> usize {
 fn forged_hellos_do_not_keep_a_job_from_joining() {
     for says_bye in [false, true] {
         let (a, b) = (Job::new(), Job::new());
-        let at = b.node.contact().addresses[0];
+        let at = addresses(&b.node)[0];
         let (first, mut forger) = Forger::come(at, a.id(), b.id(), b.group.cookie, 0xf1);
         assert_eq!(first, Some(GOOD));
         assert!(forger.control(10));
@@ -133,7 +142,7 @@ fn forged_hellos_do_not_keep_a_job_from_joining() {
 fn nobody_comes_for_a_rank_that_cannot_be() {
     let (a, b) = (Job::new(), Job::new());
     let _to_a = b.node.open(b.id(), &a.as_remote(), ContextId::root(1));
-    let at = b.node.contact().addresses[0];
+    let at = addresses(&b.node)[0];
     for rank in [1, 7, u32::MAX] {
         let invented = ProcId { rank, ..a.id() };
         let (status, _) = Forger::come(at, invented, b.id(), b.group.cookie, 0xf1);
@@ -145,7 +154,7 @@ fn nobody_comes_for_a_rank_that_cannot_be() {
 /// All ranks of a job that nobody knows.
 fn those_who_come_early_are_bounded() {
     let (a, b) = (Job::new(), Job::new());
-    let at = b.node.contact().addresses[0];
+    let at = addresses(&b.node)[0];
     let unknown = stranger();
     let mut came: Vec<_> = (0..MAX_EARLY as u32)
         .map(|rank| {
@@ -180,7 +189,7 @@ fn those_who_come_early_are_bounded() {
 /// They fill a group, say one thing each and hang up. One of them has only lost its connection, and comes again.
 fn those_who_hang_up_give_way() {
     let b = Job::new();
-    let at = b.node.contact().addresses[0];
+    let at = addresses(&b.node)[0];
     let unknown = stranger();
     let come = |rank| Forger::come(at, ProcId { rank, ..unknown }, b.id(), b.group.cookie, 1);
     let heard = |count: usize| {
@@ -228,7 +237,7 @@ fn those_who_hang_up_give_way() {
 fn a_flood_of_callers_keeps_nobody_out() {
     let server = Job::new();
     let port = port_of(&server);
-    let at = server.node.contact().addresses[0];
+    let at = addresses(&server.node)[0];
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -264,7 +273,7 @@ fn a_flood_of_callers_keeps_nobody_out() {
             server.node.send_control(caller, &[n, n]);
             assert_eq!(heard(&client, path), Some(vec![n, n]));
             assert!(server.node.inspect(|core| core.pairs_in_use()) <= MAX_CALLERS + 1);
-            server.node.with(|core| core.send_away(caller));
+            server.node.with(|core| core.abandon(caller));
         }
         stop.store(true, Ordering::Relaxed);
     });
@@ -274,7 +283,7 @@ fn a_flood_of_callers_keeps_nobody_out() {
 fn what_strangers_say_is_bounded() {
     let server = Job::new();
     let port = port_of(&server);
-    let at = server.node.contact().addresses[0];
+    let at = addresses(&server.node)[0];
     let before = resident();
     let mut all: Vec<_> = (0..40).map(|_| Forger::come(at, stranger(), port, COOKIE, 1).1).collect();
     for forger in &mut all {
@@ -309,7 +318,7 @@ fn what_strangers_say_is_bounded() {
 fn callers_without_an_offer_give_way() {
     let server = Job::new();
     let port = port_of(&server);
-    let at = server.node.contact().addresses[0];
+    let at = addresses(&server.node)[0];
     let mut all: Vec<_> = (0..MAX_CALLERS).map(|_| Forger::come(at, stranger(), port, COOKIE, 1).1).collect();
     // Number 0 of a group of one rank without names and records, whose other numbers are 0, too.
     let offer = [&[7, 1][..], &[0; 8 + 8 + 16 + 3 * 4 + 3 * 4]].concat();
@@ -347,7 +356,7 @@ fn the_size_of_a_group_costs_little() {
         .map(|i: u32| {
             let mut contact = one.clone();
             contact.process[..4].copy_from_slice(&i.to_le_bytes());
-            contact.addresses.clear();
+            place(&mut contact, &[]);
             contact
         })
         .collect();

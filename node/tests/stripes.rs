@@ -2,24 +2,31 @@
 
 mod common;
 use common::*;
-use node::{Config, Contact, ContextId, InterId, Outcome, RemoteGroup};
+use node::{Config, ContextId, InterId, Outcome, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use transports::tcp::{HELLO_ACK_LEN, Hello};
+use wire::hello::{HELLO_ACK_LEN, Hello};
 
 const STRIPES: u16 = 4;
 
+fn of(sockets: u16) -> Config {
+    let mut config = Config::default();
+    config.transports.allowed = TCP;
+    config.transports.tcp.sockets = sockets;
+    config
+}
+
 fn striped() -> Config {
-    Config { lanes: TCP, tcp_sockets: STRIPES, ..Config::default() }
+    of(STRIPES)
 }
 
 /// Waits until both ends have so many connections.
 fn has_stripes(a: &Job, b: &Job, n: usize) {
     for (job, other) in [(a, b), (b, a)] {
-        let there = |core: &mut node::Core| (core.stripes(job.id(), other.id()) == n).then_some(());
+        let there = |core: &mut node::Core| (core.streams(job.id(), other.id()) == n).then_some(());
         let deadline = Some(Instant::now() + LONG);
         assert!(job.node.wait_until(&mut || false, there, deadline).is_some(), "{n} connections in time");
     }
@@ -38,7 +45,7 @@ fn meet(a: &Job, to_b: InterId, b: &Job, to_a: InterId) {
 fn large_and_small_both_ways() {
     // The one that dials counts.
     for other in [1, 4, 9] {
-        let (a, b) = (Job::with(striped()), Job::with(Config { tcp_sockets: other, ..striped() }));
+        let (a, b) = (Job::with(striped()), Job::with(of(other)));
         let (to_b, to_a) = couple(&a, &b);
         meet(&a, to_b, &b, to_a);
         has_stripes(&a, &b, STRIPES.into());
@@ -63,8 +70,8 @@ fn what_was_on_a_lost_connection_comes_over_the_others() {
             for number in 1..STRIPES {
                 std::thread::sleep(Duration::from_micros(500 + dice.roll(5_000)));
                 let cut = match dice.roll(2) {
-                    0 => nodes.0.inspect(|core| core.cut_stripe(ends.0, ends.1, number)),
-                    _ => nodes.1.inspect(|core| core.cut_stripe(ends.1, ends.0, number)),
+                    0 => nodes.0.inspect(|core| core.cut_stream(ends.0, ends.1, number)),
+                    _ => nodes.1.inspect(|core| core.cut_stream(ends.1, ends.0, number)),
                 };
                 assert!(cut, "connection {number} was there");
             }
@@ -85,7 +92,7 @@ fn the_end_of_the_first_is_the_end_of_all() {
     let (to_b, to_a) = couple(&a, &b);
     meet(&a, to_b, &b, to_a);
     has_stripes(&a, &b, STRIPES.into());
-    assert!(a.node.inspect(|core| core.cut_stripe(a.id(), b.id(), 0)));
+    assert!(a.node.inspect(|core| core.cut_stream(a.id(), b.id(), 0)));
     // Another lane takes its place, with as many.
     let data: Vec<Vec<u8>> = (0..4).map(|i| pattern(1_000_000, i)).collect();
     let jobs = swap([(a, to_b), (b, to_a)], &data);
@@ -94,7 +101,7 @@ fn the_end_of_the_first_is_the_end_of_all() {
 
 /// A process that is not one, which asks to be let in.
 fn ask(b: &Job, hello: &Hello) -> (u8, TcpStream) {
-    let mut stream = TcpStream::connect(b.node.contact().addresses[0]).unwrap();
+    let mut stream = TcpStream::connect(addresses(&b.node)[0]).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(&hello.encode()).unwrap();
     let mut ack = [0; HELLO_ACK_LEN];
@@ -110,11 +117,19 @@ fn only_what_belongs_to_the_lane_is_let_in() {
     over(TCP);
     let b = Job::new();
     let source = node::ProcId { incarnation: u64::MAX, rank: 0 };
-    let good =
-        Hello { source, dest: b.id(), cookie: b.group.cookie, process: [9; 16], generation: 3, stripe: 1, received: 0 };
+    let good = Hello {
+        source,
+        dest: b.id(),
+        cookie: b.group.cookie,
+        process: [9; 16],
+        generation: 3,
+        stripe: 1,
+        received: 0,
+        proof: Vec::new(),
+    };
     // No pair; then no lane.
     assert_eq!(ask(&b, &good).0, NO_SUCH);
-    let contact = Contact { process: [9; 16], host: [9; 16], addresses: vec!["192.0.2.7:9".parse().unwrap()] };
+    let contact = node::at_addresses([9; 16], [9; 16], &["192.0.2.7:9".parse().unwrap()]);
     let there = RemoteGroup { incarnation: source.incarnation, cookie: [0; 16], contacts: vec![contact] };
     b.node.open(b.id(), &there, ContextId::root(1));
     assert_eq!(ask(&b, &good).0, BETTER);
@@ -132,14 +147,14 @@ fn only_what_belongs_to_the_lane_is_let_in() {
     for (hello, expected) in wrong {
         assert_eq!(ask(&b, &hello).0, expected, "{hello:?}");
     }
-    assert_eq!(b.node.inspect(|core| core.stripes(b.id(), source)), 1);
+    assert_eq!(b.node.inspect(|core| core.streams(b.id(), source)), 1);
     let (status, stripe) = ask(&b, &good);
-    assert_eq!((status, b.node.inspect(|core| core.stripes(b.id(), source))), (0, 2));
+    assert_eq!((status, b.node.inspect(|core| core.streams(b.id(), source))), (0, 2));
     // Each number once, also when it has ended.
     assert_eq!(ask(&b, &good).0, BETTER);
     drop(stripe);
     let deadline = Some(Instant::now() + LONG);
-    let ended = |core: &mut node::Core| (core.stripes(b.id(), source) == 1).then_some(());
+    let ended = |core: &mut node::Core| (core.streams(b.id(), source) == 1).then_some(());
     assert!(b.node.wait_until(&mut || false, ended, deadline).is_some());
     assert_eq!(ask(&b, &good).0, BETTER);
 }
@@ -197,14 +212,14 @@ impl LongWay {
 fn a_long_way_takes_fewer_turns_with_several() {
     const SIZE: usize = 8 << 20;
     let turns = [1, STRIPES].map(|sockets| {
-        let (a, b) = (Job::with(Config { tcp_sockets: sockets, ..striped() }), Job::with(striped()));
-        let way = LongWay::to(b.node.contact().addresses[0]);
+        let (a, b) = (Job::with(of(sockets)), Job::with(striped()));
+        let way = LongWay::to(addresses(&b.node)[0]);
         let mut there = b.as_remote();
-        there.contacts[0].addresses = vec![way.address];
+        place(&mut there.contacts[0], &[way.address]);
         // Only one of them knows where the other is.
         let to_b = a.node.open(a.id(), &there, ContextId::root(1));
         let mut back = a.as_remote();
-        back.contacts[0].addresses = vec!["192.0.2.7:9".parse().unwrap()];
+        place(&mut back.contacts[0], &["192.0.2.7:9".parse().unwrap()]);
         let to_a = b.node.open(b.id(), &back, ContextId::root(1));
         meet(&a, to_b, &b, to_a);
         has_stripes(&a, &b, sockets.into());

@@ -115,19 +115,21 @@ pub fn generate(rows: &[Row]) -> Result<String, String> {
         lines(format!("    /// `{}`\n    pub {field}: {of},", row.name))?;
     }
     lines("}\nimpl Abi {".into())?;
-    lines("    fn of(family: &'static Traits, mask: u64, values: [i64; CONSTANTS]) -> Abi {".into())?;
+    lines("    pub(super) fn of(family: &'static Traits, mask: u64, values: [i64; CONSTANTS]) -> Abi {".into())?;
     lines("        Abi {\n            family,\n            mask,".into())?;
     for (i, (_, field, _)) in used.iter().enumerate() {
         lines(format!("            {field}: FromConst::from_const(values[{i}], mask),"))?;
     }
     lines("        }\n    }\n}".into())?;
-    lines(format!("/// The constants that are used, by family.\nconst VALUES: [[Const; CONSTANTS]; {COLUMNS}] = ["))?;
+    lines(format!(
+        "/// The constants that are used, by family.\npub(super) const VALUES: [[Const; CONSTANTS]; {COLUMNS}] = ["
+    ))?;
     for column in 0..COLUMNS {
         let values: Vec<_> = used.iter().map(|(row, ..)| constant(rows, row, column)).collect::<Result<_, _>>()?;
         lines(format!("    [{}],", values.join(", ")))?;
     }
     lines(format!(
-        "];\n/// What predefined datatypes consist of, by family.\nconst KINDS: [&[(Const, &str, &[Kind])]; {COLUMNS}] = ["
+        "];\n/// What predefined datatypes consist of, by family.\npub(super) const KINDS: [&[(Const, &str, &[Kind])]; {COLUMNS}] = ["
     ))?;
     for column in 0..COLUMNS {
         lines("    &[".into())?;

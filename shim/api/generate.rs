@@ -85,13 +85,14 @@ fn look_at_comm(name: &str, at: usize) -> String {
     )
 }
 
-pub fn generate(table: &str) -> Result<String, String> {
-    let mut out = String::new();
+/// What `src` includes, by the names of the files.
+pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
+    let (mut out, mut guards, mut known) = (String::new(), String::new(), String::new());
     let w = &mut out;
     let exported = functions::parse(table)?.into_iter().filter(|s| s.way.is_exported());
     let functions: Vec<_> = exported.flat_map(|s| s.functions.into_iter().map(move |f| (s.way, f))).collect();
     let n = functions.len();
-    writeln!(w, "pub const FUNCTIONS: usize = {n};").unwrap();
+    writeln!(known, "pub const FUNCTIONS: usize = {n};").unwrap();
     let mut slots = String::new();
     let mut visible = String::new();
     let mut names = String::new();
@@ -216,9 +217,9 @@ pub fn generate(table: &str) -> Result<String, String> {
             }
         }
         writeln!(
-            w,
+            guards,
             "#[allow(non_snake_case)]\nunsafe extern \"C\" fn guarded_{name}<const K: usize>({params}) -> {result} {{\n    \
-             let through = forward::Guard::enter(K);\n    \
+             let through = tool::Guard::enter(K);\n    \
              // SAFETY: `Guard` holds the function of this index, which takes these arguments.\n    \
              unsafe {{ std::mem::transmute::<*const (), {fn_type}>(through.function())({values}) }}\n}}"
         )
@@ -228,13 +229,13 @@ pub fn generate(table: &str) -> Result<String, String> {
         // The caller's address is still on top of the stack: a tool's own PMPI call is told by it, and the MPI's on itself.
         let at = i * size_of::<usize>();
         writeln!(
-            w,
+            guards,
             "#[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn by_caller_{name}() {{\n    naked_asm!(\n        \
              \"mov rax, [rsp]\", \"sub rax, [rip + {{start}} + {{at}}]\", \"cmp rax, [rip + {{len}} + {{at}}]\", \"jb 2f\",\n        \
              \"mov rax, [rsp]\", \"sub rax, [rip + {{mpi_start}}]\", \"cmp rax, [rip + {{mpi_len}}]\", \"jae 3f\",\n        \
              \"2:\", \"jmp qword ptr [rip + {{pmpi}} + {{at}}]\", \"3:\", \"jmp {{guarded}}\",\n        \
-             start = sym forward::TOOL_START, len = sym forward::TOOL_LEN, pmpi = sym forward::PMPI, at = const {at},\n        \
-             mpi_start = sym forward::MPI_START, mpi_len = sym forward::MPI_LEN,\n        \
+             start = sym tool::TOOL_START, len = sym tool::TOOL_LEN, pmpi = sym tool::PMPI, at = const {at},\n        \
+             mpi_start = sym tool::MPI_START, mpi_len = sym tool::MPI_LEN,\n        \
              guarded = sym guarded_{name}::<{pface}>,\n    )\n}}"
         )
         .unwrap();
@@ -251,11 +252,15 @@ pub fn generate(table: &str) -> Result<String, String> {
         w,
         "/// What each entry jumps to: two a function, MPI_X and PMPI_X.\nstatic SLOTS: [Slot; 2 * FUNCTIONS] = [{slots}];\n\
          static CHECKED: [Code; 2 * FUNCTIONS] = [{checked}];\n\
-         static GUARDED: [Code; 2 * FUNCTIONS] = [{guarded}];\n\
          static VISIBLE: [Code; 2 * FUNCTIONS] = [{visible}];\n\
-         /// The names, with the P: without it, one byte further on.\nstatic NAMES: [&CStr; FUNCTIONS] = [{names}];\n\
          /// When each function's arguments are looked at.\nstatic LOOKING: [Looking; FUNCTIONS] = [{ways}];"
     )
     .unwrap();
-    Ok(out)
+    writeln!(guards, "static GUARDED: [Code; 2 * FUNCTIONS] = [{guarded}];").unwrap();
+    writeln!(
+        known,
+        "/// The names, with the P: without it, one byte further on.\npub static NAMES: [&CStr; FUNCTIONS] = [{names}];"
+    )
+    .unwrap();
+    Ok([("entries.rs", out), ("guarded.rs", guards), ("names.rs", known)])
 }

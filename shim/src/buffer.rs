@@ -4,7 +4,7 @@
 //! were there: so each side counts for itself, and a program with a buffer as large as MPI asks for never fails.
 
 use crate::abi;
-use crate::error::{Class, Failure};
+use crate::failure::{Class, Failure};
 use crate::inter::Inter;
 use crate::left::{self, BufferOf};
 use crate::request::{Peer, Request, Work};

@@ -1,97 +1,34 @@
 //! Failures, and the one place where they become MPI errors: class, code, text, error handler.
 
 use crate::abi::{self, Abi};
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::house;
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// What kind of failure: each becomes one MPI error class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
-    Arg,
-    Buffer,
-    Comm,
-    Count,
-    Group,
-    Intern,
-    Name,
-    Other,
-    Port,
-    Rank,
-    Request,
-    Root,
-    Service,
-    Tag,
-    Truncate,
-    Type,
-    Unsupported,
-    /// A class of our own: the other process died or has finalized.
-    PeerGone,
-    /// A class of our own: set-up took longer than `MPI_CONNECT_TIMEOUT`.
-    Timeout,
-}
-
-impl Class {
-    /// All of them, in an order by which processes of one job name them to each other.
-    pub const ALL: [Class; 19] = [
-        Class::Arg,
-        Class::Buffer,
-        Class::Comm,
-        Class::Count,
-        Class::Group,
-        Class::Intern,
-        Class::Name,
-        Class::Other,
-        Class::Port,
-        Class::Rank,
-        Class::Request,
-        Class::Root,
-        Class::Service,
-        Class::Tag,
-        Class::Truncate,
-        Class::Type,
-        Class::Unsupported,
-        Class::PeerGone,
-        Class::Timeout,
-    ];
-
-    /// As `mpi.h` and our own header call it.
-    fn name(self) -> &'static str {
-        match self {
-            Class::Arg => "MPI_ERR_ARG",
-            Class::Buffer => "MPI_ERR_BUFFER",
-            Class::Comm => "MPI_ERR_COMM",
-            Class::Count => "MPI_ERR_COUNT",
-            Class::Group => "MPI_ERR_GROUP",
-            Class::Intern => "MPI_ERR_INTERN",
-            Class::Name => "MPI_ERR_NAME",
-            Class::Other => "MPI_ERR_OTHER",
-            Class::Port => "MPI_ERR_PORT",
-            Class::Rank => "MPI_ERR_RANK",
-            Class::Request => "MPI_ERR_REQUEST",
-            Class::Root => "MPI_ERR_ROOT",
-            Class::Service => "MPI_ERR_SERVICE",
-            Class::Tag => "MPI_ERR_TAG",
-            Class::Truncate => "MPI_ERR_TRUNCATE",
-            Class::Type => "MPI_ERR_TYPE",
-            Class::Unsupported => "MPI_ERR_UNSUPPORTED_OPERATION",
-            Class::PeerGone => "MPI_CONN_ERR_PEER_GONE",
-            Class::Timeout => "MPI_CONN_ERR_TIMEOUT",
-        }
-    }
-}
-
-/// One failure: its class and what the user reads in `MPI_Error_string`.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    pub class: Class,
-    pub text: String,
-}
-
-impl Failure {
-    pub fn new(class: Class, text: impl Into<String>) -> Failure {
-        Failure { class, text: text.into() }
+/// The MPI error class of one of our kinds of failure.
+pub fn mpi_class(abi: &Abi, class: Class) -> c_int {
+    match class {
+        Class::Arg => abi.err_arg,
+        Class::Buffer => abi.err_buffer,
+        Class::Comm => abi.err_comm,
+        Class::Count => abi.err_count,
+        Class::Group => abi.err_group,
+        Class::Intern => abi.err_intern,
+        Class::Name => abi.err_name,
+        Class::Other => abi.err_other,
+        Class::Port => abi.err_port,
+        Class::Rank => abi.err_rank,
+        Class::Request => abi.err_request,
+        Class::Root => abi.err_root,
+        Class::Service => abi.err_service,
+        Class::Tag => abi.err_tag,
+        Class::Truncate => abi.err_truncate,
+        Class::Type => abi.err_type,
+        Class::Unsupported => abi.err_unsupported,
+        Class::PeerGone => own_class(Class::PeerGone).unwrap_or(abi.err_other),
+        Class::Timeout => own_class(Class::Timeout).unwrap_or(abi.err_other),
     }
 }
 
@@ -139,7 +76,7 @@ fn codes() -> MutexGuard<'static, Vec<Code>> {
 /// whoever asks it past us; when the error is fatal, it is told that the text has been printed.
 pub fn code(failure: &Failure) -> c_int {
     let abi = abi::get();
-    let class = abi.class(failure.class);
+    let class = mpi_class(abi, failure.class);
     let mut codes = codes();
     let at = codes.iter().position(|c| c.class == class).or_else(|| {
         let code = new_class()?;
@@ -259,7 +196,7 @@ fn shown(code: c_int, class: Class) -> c_int {
     match class {
         _ if !abi.family.calls_itself => code,
         Class::PeerGone | Class::Timeout | Class::Unsupported => abi.err_other,
-        _ => abi.class(class),
+        _ => mpi_class(abi, class),
     }
 }
 

@@ -9,21 +9,21 @@
 //! looks whether an MPI has come that has it. References bound before the edit, those of the program itself, reach
 //! `forward::absent`.
 
-mod object;
+mod late;
+pub mod object;
 
-use crate::entry::{self, FUNCTIONS};
+pub use late::resolve;
+
+use crate::entry::resolver;
 use crate::forward::PROBE;
+use crate::functions::name_of;
 use crate::heap;
 use base::Family;
+use late::{ENTRY, divide};
 use object::Object;
-use std::ffi::CStr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-const SLOTS: usize = 2 * FUNCTIONS;
 const STT_GNU_IFUNC: u8 = 10;
-
-/// What the names stood for before they became indirect.
-static ENTRY: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
 
 // Safe before main: it uses the linker's tables and the allocator, which are there by then.
 ctor::declarative::ctor! {
@@ -46,13 +46,13 @@ fn edit_names() {
     }
     let edit = || {
         for (slot, entry) in ENTRY.iter().enumerate() {
-            let name = entry::name_of(slot);
+            let name = name_of(slot);
             let Some(symbol) = ours.symbol(name) else { continue };
             // SAFETY: our own symbol table, made writable; nobody looks a name up while constructors run.
             let symbol = unsafe { &mut *symbol };
             if !has_mpi {
                 entry.store(ours.base + symbol.st_value as usize, Ordering::Relaxed);
-                symbol.st_value = (entry::resolver(slot) as usize - ours.base) as u64;
+                symbol.st_value = (resolver(slot) as usize - ours.base) as u64;
                 symbol.st_info = symbol.st_info & 0xf0 | STT_GNU_IFUNC;
             } else if !others.iter().any(|o| o.has(name)) {
                 symbol.st_value = 0;
@@ -60,30 +60,4 @@ fn edit_names() {
         }
     };
     ours.with_writable_symbols(edit);
-}
-
-/// Our own object and all others.
-fn divide(mut all: Vec<Object>) -> Option<(Object, Vec<Object>)> {
-    let here = all.iter().position(|o| o.contains(edit_names as *const ()))?;
-    let ours = all.swap_remove(here);
-    Some((ours, all))
-}
-
-/// Whether the executable itself defines a name, rather than only naming it.
-pub fn in_program(name: &CStr) -> bool {
-    // SAFETY: allowed at any time.
-    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const ();
-    Object::loaded().iter().any(|o| o.contains(entry) && o.has(name))
-}
-
-/// What a name stands for, asked by the linker: our entry, or nothing while no other object has the name.
-pub extern "C" fn resolve(slot: usize) -> *const () {
-    let name = entry::name_of(slot);
-    if divide(Object::loaded()).is_some_and(|(_, others)| others.iter().any(|o| o.has(name))) {
-        return ENTRY[slot].load(Ordering::Relaxed) as *const ();
-    }
-    // Leaves the linker's error behind: callers of dlsym ask for its text when they are given nothing.
-    // SAFETY: a terminated name.
-    let none = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    none as *const ()
 }

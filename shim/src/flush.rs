@@ -3,9 +3,7 @@
 //! The MPI's part is a request of its own, which whoever waits tests along with the poke: never under the node's lock.
 
 use crate::abi;
-use crate::entry::node;
 use crate::forward::{self as pmpi, Handle};
-use crate::wait::wait;
 use node::{Core, OpId};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,14 +39,9 @@ impl Flush {
 static NATIVE: Mutex<Vec<(Handle, Arc<AtomicBool>)>> = Mutex::new(Vec::new());
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Waits for what the MPI below has of them. A buffer is detached only then: MPICH still looks into it when such a request
-/// is tested afterwards.
-pub fn finish_native() {
-    if ANY.load(Ordering::Relaxed)
-        && let Ok(node) = node()
-    {
-        wait(node, &|_| None, |_| (!ANY.load(Ordering::Relaxed)).then_some(()));
-    }
+/// Whether the MPI below has any of them.
+pub fn is_any() -> bool {
+    ANY.load(Ordering::Relaxed)
 }
 
 /// Tests what the MPI below has of them.

@@ -3,7 +3,7 @@
 //! `forward::own` asks here, for our own calls; a program is never offered what its MPI does not have.
 
 use crate::abi;
-use crate::forward::{self as pmpi, Handle, Library, Own, types};
+use crate::forward::{Handle, Library, Own, origin, types};
 use base::Family;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -75,7 +75,7 @@ unsafe extern "C" fn comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
 unsafe extern "C" fn errhandler_free(handler: *mut Handle) -> c_int {
     // SAFETY: our own reference, given up once. Handlers of LAM's own are variables, all others are allocated.
     unsafe {
-        if pmpi::origin(handler.read() as *const c_void).is_some() {
+        if origin(handler.read() as *const c_void).is_some() {
             return 0;
         }
         lams!(c"MPI_Errhandler_free" as types::Errhandler_free)(handler)
@@ -94,15 +94,15 @@ unsafe extern "C" fn ibcast(
     let (mut rank, mut size) = (0, 0);
     // SAFETY: our own call: a live communicator, a buffer that stays until the request is done, a place for it.
     unsafe {
-        pmpi::comm_rank(comm, &mut rank);
-        pmpi::comm_size(comm, &mut size);
+        lams!(c"PMPI_Comm_rank" as types::Comm_rank)(comm, &mut rank);
+        lams!(c"PMPI_Comm_size" as types::Comm_size)(comm, &mut size);
         if rank != root {
-            return pmpi::irecv(buffer, count, datatype, root, 0, comm, request);
+            return lams!(c"PMPI_Irecv" as types::Irecv)(buffer, count, datatype, root, 0, comm, request);
         }
         request.write(abi::get().request_null);
         (0..size)
             .filter(|other| *other != root)
-            .map(|other| pmpi::send(buffer, count, datatype, other, 0, comm))
+            .map(|other| lams!(c"PMPI_Send" as types::Send)(buffer, count, datatype, other, 0, comm))
             .find(|code| *code != 0)
             .unwrap_or(0)
     }
@@ -117,7 +117,7 @@ unsafe extern "C" fn type_get_envelope(
     combiner: *mut c_int,
 ) -> c_int {
     // Predefined ones are variables of the library, all others are allocated.
-    if pmpi::origin(datatype as *const c_void).is_some() {
+    if origin(datatype as *const c_void).is_some() {
         // SAFETY: our own call, with places for the results.
         unsafe {
             for count in [integers, addresses, datatypes] {
@@ -156,8 +156,8 @@ unsafe extern "C" fn type_get_contents(
         }
         let without_reference = [abi.combiner_hindexed, abi.combiner_hindexed_integer].contains(combiner);
         let inner = types.cast::<Handle>();
-        if code == 0 && without_reference && pmpi::origin(inner.read() as *const c_void).is_none() {
-            code = pmpi::type_dup(inner.read(), inner);
+        if code == 0 && without_reference && origin(inner.read() as *const c_void).is_none() {
+            code = lams!(c"PMPI_Type_dup" as types::Type_dup)(inner.read(), inner);
         }
         code
     }
@@ -167,7 +167,7 @@ unsafe extern "C" fn type_size_x(datatype: Handle, size: *mut i64) -> c_int {
     let mut small = 0;
     // SAFETY: our own call, with a place for the result.
     unsafe {
-        let code = pmpi::type_size(datatype, &mut small);
+        let code = lams!(c"PMPI_Type_size" as types::Type_size)(datatype, &mut small);
         size.write(i64::from(small));
         code
     }
@@ -175,7 +175,7 @@ unsafe extern "C" fn type_size_x(datatype: Handle, size: *mut i64) -> c_int {
 
 unsafe extern "C" fn type_get_extent_x(datatype: Handle, lb: *mut i64, extent: *mut i64) -> c_int {
     // SAFETY: our own call, with places for the results; an address is as wide as they are.
-    unsafe { pmpi::type_get_extent(datatype, lb.cast(), extent.cast()) }
+    unsafe { lams!(c"PMPI_Type_get_extent" as types::Type_get_extent)(datatype, lb.cast(), extent.cast()) }
 }
 
 /// Gives up the INTEGER that stands for a handle in LAM's Fortran.

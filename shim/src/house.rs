@@ -4,7 +4,7 @@
 //! questions about datatypes. So the program's communicators and their error handlers are left alone.
 
 use crate::abi;
-use crate::error::{Class, Failure};
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

@@ -10,13 +10,13 @@
 
 use crate::abi::{self, Abi};
 use crate::conn::claim::Held;
-use crate::entry::node;
+use crate::counts::Counts;
 use crate::error::{Place, copy_errhandler};
 use crate::facts::{ByHandle, Facts};
 use crate::forward::{self as pmpi, Handle};
 use crate::group::NativeGroup;
 use crate::locked::Locked;
-use crate::request::Counts;
+use crate::process::node;
 use node::{ContextId, Core, InterId, Node, Representation};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

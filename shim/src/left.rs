@@ -1,8 +1,8 @@
 //! Operations that go on though the program has no request for them: freed requests and buffered sends. What they need
 //! is kept until they are over. Locks are taken in this order: the node's, then the one here.
 
-use crate::entry::node;
 use crate::inter::Inter;
+use crate::process::node;
 use crate::request::Request;
 use crate::wait::wait;
 use node::{About, Core, InterId};

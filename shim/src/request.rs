@@ -2,17 +2,17 @@
 //! which whoever begins or ends an operation has anyway.
 
 use crate::abi::{self, Status};
-use crate::entry::node;
-use crate::error::{Class, Failure, Place};
+use crate::error::Place;
+use crate::failure::{Class, Failure};
 use crate::flush::Flush;
 use crate::inter::{Inter, Whereabouts};
 use crate::locked::Locked;
+use crate::process::node;
 use crate::token::{self, Behind, Live};
-use node::{About, Core, Fault, Layout, Mode, Node, OpId, Outcome, Wrong, partitioned_tag, user_tag, with_tag};
-use std::collections::HashMap;
+use node::{About, Core, Fault, Layout, Mode, Node, OpId, Outcome, Wrong, user_tag, with_tag};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 
 /// What a request waits for.
 #[derive(Clone)]
@@ -54,22 +54,6 @@ pub struct Partitions {
     /// Packed bytes of one.
     pub bytes: u64,
     pub sends: bool,
-}
-
-/// How many partitioned operations of an inter-communicator were made, by whether they send, peer and tag. The k-th of one
-/// side belongs to the k-th of the other: each has a tag of its own.
-#[derive(Default)]
-pub struct Counts(Mutex<HashMap<(bool, u32, c_int), u32>>);
-
-impl Counts {
-    /// The tag of the next one.
-    pub fn next(&self, sends: bool, peer: u32, tag: c_int) -> i64 {
-        let mut counts = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        let count = counts.entry((sends, peer, tag)).or_default();
-        let own = partitioned_tag(tag as u32, *count);
-        *count = count.wrapping_add(1);
-        own
-    }
 }
 
 /// A send or receive whose arguments have been checked.

@@ -1,12 +1,15 @@
-//! Channels to single processes, and what carries them.
+//! What carries frames between processes: one folder a transport, and `stream`, lanes over any byte stream.
 //!
-//! A [`path`] is the channel of one pair: sequences, acknowledgement, retention. A [`lane`] carries [`frame`]s and may
-//! come and go under a path. The node uses this room; it knows nothing of matching.
+//! The node uses this room, by way of the registry; it knows nothing of matching, paths or sessions.
 
-pub mod frame;
-pub mod lane;
-pub mod path;
+#[cfg(test)]
+mod conformance;
+mod host;
+pub mod registry;
 pub mod shm;
 pub mod sim;
 pub mod stream;
 pub mod tcp;
+#[cfg(feature = "toy")]
+pub mod toy;
+pub mod transport;

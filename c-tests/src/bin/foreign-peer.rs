@@ -3,8 +3,8 @@
 //! such a machine would, and what it gets must be as the program has it.
 
 use base::bytes::Take;
-use engine::setup::{Agreement, Negotiation, Party, Standing};
 use naming::{Claim, Naming, Record};
+use node::leaders::{Agreement, Negotiation, Party, Standing};
 use node::{
     Config, Contact, ContextId, Fault, Group, InterId, Layout, Mode, Node, OpId, Outcome, ProcId, RemoteGroup, Source,
     Tag,

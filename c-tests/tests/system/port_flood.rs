@@ -8,7 +8,7 @@ use c_tests::{Launch, Mpi, Scene, wait_until};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
-use transports::tcp::{HELLO_ACK_LEN, Hello};
+use wire::hello::{HELLO_ACK_LEN, Hello};
 
 const LIMIT: Duration = Duration::from_secs(90);
 const SOON: Duration = Duration::from_secs(20);
@@ -41,7 +41,8 @@ fn read(name: &str) -> (SocketAddr, ProcId, [u8; 16]) {
 fn come(name: &str) -> (TcpStream, Option<u8>) {
     let (at, dest, cookie) = read(name);
     let source = ProcId { incarnation: u64::from_le_bytes(random()), rank: 0 };
-    let hello = Hello { source, dest, cookie, process: random(), generation: 1, stripe: 0, received: 0 };
+    let hello =
+        Hello { source, dest, cookie, process: random(), generation: 1, stripe: 0, received: 0, proof: Vec::new() };
     let mut stream = TcpStream::connect(at).expect("the port is open");
     stream.set_read_timeout(Some(SOON)).expect("a limit");
     let mut ack = [0; HELLO_ACK_LEN];

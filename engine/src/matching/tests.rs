@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::PeerId;
-use crate::state::{Arrived, Body};
+use crate::arrived::{Arrived, Body};
 use std::collections::BTreeSet;
 
 struct Rng(u64);

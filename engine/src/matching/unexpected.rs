@@ -2,7 +2,7 @@
 
 use super::list::{Link, List, Nodes};
 use super::{CLASSES, FEW, Key, Lists, MANY, OLDEST, fits};
-use crate::state::Arrived;
+use crate::arrived::Arrived;
 use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +111,16 @@ impl Unexpected {
         places.into_iter().for_each(|at| drop(self.remove_of_many(at)));
         self.few.retain(|m| !which(m));
         self.few_again();
+    }
+
+    /// Calls `f` with all, in order. It must leave source and tag alone.
+    pub fn for_each(&mut self, f: &mut impl FnMut(&mut Arrived)) {
+        self.few.iter_mut().for_each(&mut *f);
+        let mut next = self.all.first();
+        while let Some(at) = next {
+            f(self.nodes.get_mut(at));
+            next = self.nodes.next(ALL, at);
+        }
     }
 
     /// All, in order.

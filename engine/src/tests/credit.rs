@@ -1,7 +1,7 @@
 //! Floods stay bounded, and do not hide what is looked for.
 
 use super::*;
-use crate::state::Body;
+use crate::arrived::Body;
 use crate::wire::Eager;
 use crate::wire::{Head, Message};
 use base::bytes::Malformed;

@@ -9,7 +9,8 @@
 //!   and nobody removes the record that came after the one he judged. Readers look at the lock first, then read.
 
 use super::folder::Clock;
-use crate::error::{RecordError, StoreError};
+use crate::error::StoreError;
+use crate::record::RecordError;
 use crate::record::{MAX_RECORD, Record};
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
@@ -55,6 +56,14 @@ pub fn open(path: &Path, write: bool) -> Result<Option<File>, StoreError> {
         }
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(io("opening")(e)),
+    }
+}
+
+/// Judges what lies there, if anything does.
+pub fn seen(path: &Path, boot: &[u8; 16], clock: &Clock<'_>) -> Result<Option<Seen>, StoreError> {
+    match open(path, false)? {
+        Some(file) => look(&file, path, boot, clock).map(Some),
+        None => Ok(None),
     }
 }
 

@@ -6,13 +6,14 @@ mod entry;
 mod folder;
 mod holding;
 mod names;
+mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
 mod watch;
 
 use crate::error::{ClaimError, LookupError, StoreError};
 use crate::record::{Record, check_name};
-use crate::{Claim, Key, Kind, Naming, State, Watch, url};
+use crate::{Claim, Key, Kind, Naming, State, Watch, private};
 use entry::Seen;
 use folder::{Clock, Temporary};
 use std::fs::{self, File, TryLockError};
@@ -36,7 +37,7 @@ pub struct FileStore {
 impl FileStore {
     /// Touches nothing; the folder is made by the first claim.
     pub fn new(dir: PathBuf) -> FileStore {
-        FileStore { private: url::is_private(&dir), dir, run: String::new(), boot: crate::boot_id() }
+        FileStore { private: private::is(&dir), dir, run: String::new(), boot: crate::boot_id() }
     }
 
     /// For the names of one run, which is a good one or empty.
@@ -57,10 +58,7 @@ impl FileStore {
     }
 
     fn seen(&self, path: &Path, clock: &Clock<'_>) -> Result<Option<Seen>, StoreError> {
-        match entry::open(path, false)? {
-            Some(file) => entry::look(&file, path, &self.boot, clock).map(Some),
-            None => Ok(None),
-        }
+        entry::seen(path, &self.boot, clock)
     }
 
     /// A complete and locked record without a name.
@@ -101,7 +99,7 @@ impl FileStore {
         }
         let tmp = self.prepare(&bytes, durable)?;
         if durable {
-            folder::sweep(&self.dir, &self.boot, &Clock::new(&self.dir));
+            sweep::sweep(&self.dir, &self.boot, &Clock::new(&self.dir));
         }
         let path = self.path(&rec.key());
         let until = Instant::now() + CLAIM_LIMIT;
@@ -185,7 +183,7 @@ impl Naming for FileStore {
     }
 
     fn watch(&self) -> Box<dyn Watch + '_> {
-        Box::new(watch::FolderWatch::new(self))
+        Box::new(watch::FolderWatch::new(&self.dir, &self.boot))
     }
 
     fn is_alive(&self, rec: &Record) -> Result<bool, LookupError> {

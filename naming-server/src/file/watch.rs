@@ -2,20 +2,23 @@
 //!
 //! Invariant: whatever came is told as gone with the same record, so that both are known to belong together.
 
-use super::{FileStore, names};
-use crate::file::entry::Seen;
-use crate::file::folder::Clock;
+use super::entry::{self, Seen};
+use super::folder::Clock;
+use super::names;
 use crate::{Change, Kind, Record, Watch};
 use base::ident::random;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 pub struct FolderWatch<'a> {
-    store: &'a FileStore,
+    dir: &'a Path,
+    /// The host that we are on.
+    boot: &'a [u8; 16],
     /// `None` while there is no folder, or where the kernel tells nothing.
     events: Option<Inotify>,
     /// By file name, what is there.
@@ -23,8 +26,8 @@ pub struct FolderWatch<'a> {
 }
 
 impl FolderWatch<'_> {
-    pub fn new(store: &FileStore) -> FolderWatch<'_> {
-        let mut watch = FolderWatch { store, events: None, there: HashMap::new() };
+    pub fn new<'a>(dir: &'a Path, boot: &'a [u8; 16]) -> FolderWatch<'a> {
+        let mut watch = FolderWatch { dir, boot, events: None, there: HashMap::new() };
         watch.begin();
         watch
     }
@@ -32,9 +35,9 @@ impl FolderWatch<'_> {
     fn begin(&mut self) {
         let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_ONLYDIR;
         let events = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK);
-        self.events = events.and_then(|events| events.add_watch(&self.store.dir, flags).map(|_| events)).ok();
+        self.events = events.and_then(|events| events.add_watch(self.dir, flags).map(|_| events)).ok();
         if self.events.is_some() {
-            let files = std::fs::read_dir(&self.store.dir).into_iter().flatten().flatten();
+            let files = std::fs::read_dir(self.dir).into_iter().flatten().flatten();
             let files = files.filter_map(|file| file.file_name().into_string().ok()).filter(|f| names::is_record(f));
             self.there = files.map(|file| (file.clone(), self.record(&file))).collect();
         }
@@ -42,7 +45,7 @@ impl FolderWatch<'_> {
 
     /// The record in this file or, if it cannot be read any more, what its name tells.
     fn record(&self, file: &str) -> Record {
-        match self.store.seen(&self.store.dir.join(file), &Clock::new(&self.store.dir)) {
+        match entry::seen(&self.dir.join(file), self.boot, &Clock::new(self.dir)) {
             Ok(Some(Seen::Live(record) | Seen::LeftOver(Some(record)))) => record,
             _ => {
                 let key = names::key(file);

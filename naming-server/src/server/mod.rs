@@ -10,7 +10,8 @@ mod names;
 mod owner;
 mod teller;
 
-use crate::error::{RecordError, ServeError};
+use crate::error::ServeError;
+use crate::record::RecordError;
 use crate::record::{Record, check_name};
 use crate::tcp::Address;
 use crate::wire::{Answer, PAGE, Refusal, Request};
@@ -270,7 +271,7 @@ fn refused(request: &Request) -> Option<impl FnOnce(&Answer) -> Option<String> +
                 format!("process {} on {} has it", by.pid, by.host)
             }
             Answer::Held { .. } => return None,
-            Answer::Refused(why) => format!("this server {}", crate::tcp::refusal(*why)),
+            Answer::Refused(why) => format!("this server {}", crate::wire::refusal(*why)),
             _ => return None,
         };
         Some(match wanted {

@@ -11,7 +11,7 @@ mod renewer;
 use crate::claim::Holding;
 use crate::error::{AddressError, ClaimError, LookupError, RenewError, StoreError};
 use crate::record::{Key, Kind, Record, check_name};
-use crate::wire::{Answer, Refusal, Request, Token};
+use crate::wire::{Answer, Request, Token, refusal};
 use crate::{Change, Claim, Naming, State, Watch};
 pub use address::Address;
 use base::ident::random;
@@ -343,13 +343,4 @@ fn nonsense(peer: &Peer) -> StoreError {
 
 fn unreachable(silent: Vec<(&Arc<Peer>, PeerError)>) -> StoreError {
     StoreError::Unreachable(silent.into_iter().map(|(peer, e)| (peer.address.to_string(), e.to_string())).collect())
-}
-
-pub(crate) fn refusal(why: Refusal) -> &'static str {
-    match why {
-        Refusal::Malformed => "does not understand what it was asked",
-        Refusal::RecordVersion(_) => "is of another version of MPI_Connect; both need the same",
-        Refusal::Full => "has no room for another name of this user or host",
-        Refusal::Ended => "knows this claim as given back",
-    }
 }

@@ -7,7 +7,7 @@ use super::peer::{ANSWER, Peer};
 use crate::error::RenewError;
 use crate::quiet;
 use crate::record::Key;
-use crate::wire::{Answer, Request, Token};
+use crate::wire::{Answer, Request, Token, refusal};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -108,7 +108,7 @@ impl Held {
                 }
                 Ok(Answer::Held { .. }) => Some(false),
                 Ok(other) => {
-                    let why = if let Answer::Refused(why) = other { super::refusal(why) } else { "answers nonsense" };
+                    let why = if let Answer::Refused(why) = other { refusal(why) } else { "answers nonsense" };
                     base::log_seldom!(
                         Error,
                         "'{}' is not renewed: the naming server {} {why}",

@@ -364,7 +364,7 @@ pub fn claim_body(token: [u8; 16], name: &str) -> Vec<u8> {
 
 pub fn claim_of(token: [u8; 16], record: &Record) -> Vec<u8> {
     let mut written = b"MPICNAME".to_vec();
-    written.put_u16(3);
+    written.put_u16(4);
     let written = postcard::to_extend(record, written).unwrap();
     postcard::to_extend(&(0u8, token, written), Vec::new()).unwrap()
 }

@@ -2,7 +2,7 @@
 //! them, and put together with rounding to the nearest, ties to even.
 
 use super::kind::{Kind, LongDouble, Representation};
-use super::values::reorder;
+use super::order::reorder;
 
 /// The bits of a format.
 struct Format {

@@ -1,6 +1,11 @@
 //! The basic types, and how a job says how it lays them out.
 //!
-//! The one place that knows the encoding of a [`Representation`]; `docs/protocol.md` describes it.
+//! The one place that reads and makes a [`Representation`]; `base/src/protocol.rs` has its numbers.
+
+use base::protocol::representation::{
+    ADDRESS, BIG_ENDIAN, BOOL, DOUBLE, INTEGER, LONG, LONG_DOUBLE, PAIR, QUAD, REAL, WCHAR, WCHAR_UNSIGNED, X87_IN_12,
+    X87_IN_16,
+};
 
 /// A basic type. Those named by a number have that many bits everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,18 +61,7 @@ pub enum LongDouble {
     Pair,
 }
 
-const BIG_ENDIAN: u32 = 1;
-const WCHAR_UNSIGNED: u32 = 2;
 const FLAGS: u32 = BIG_ENDIAN | WCHAR_UNSIGNED;
-
-// Where the fields begin, each of four bits.
-const LONG: u32 = 4;
-const ADDRESS: u32 = 8;
-const WCHAR: u32 = 12;
-const BOOL: u32 = 16;
-const INTEGER: u32 = 20;
-const REAL: u32 = 24;
-const LONG_DOUBLE: u32 = 28;
 
 /// The sizes that each field may have.
 const SIZES: [(u32, &[usize]); 6] = [
@@ -144,13 +138,13 @@ impl Representation {
 
     pub(super) const fn with_long_double(self, format: LongDouble) -> Representation {
         let number = match format {
-            LongDouble::Double => 0,
-            LongDouble::X87(12) => 1,
-            LongDouble::X87(_) => 2,
-            LongDouble::Quad => 3,
-            LongDouble::Pair => 4,
+            LongDouble::Double => DOUBLE,
+            LongDouble::X87(12) => X87_IN_12,
+            LongDouble::X87(_) => X87_IN_16,
+            LongDouble::Quad => QUAD,
+            LongDouble::Pair => PAIR,
         };
-        self.with(LONG_DOUBLE, number)
+        self.with(LONG_DOUBLE, number as usize)
     }
 
     const fn with(self, at: u32, value: usize) -> Representation {

@@ -6,6 +6,7 @@
 
 mod float;
 mod kind;
+mod order;
 mod signature;
 #[cfg(test)]
 mod tests;

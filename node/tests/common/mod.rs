@@ -4,10 +4,11 @@
 pub mod raw;
 
 use node::{
-    Config, ContextId, Envelope, Group, InterId, Lanes, Layout, Mode, Node, OpId, Outcome, ProcId, RemoteGroup, Source,
-    Tag,
+    Allowed, Config, Contact, ContextId, Envelope, Group, InterId, Layout, Mode, Node, OpId, Outcome, ProcId,
+    RemoteGroup, Source, Tag,
 };
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -22,25 +23,37 @@ pub struct Job {
     pub group: Group,
 }
 
-pub const TCP: Lanes = Lanes { shm: false, tcp: true };
+pub const TCP: Allowed = Allowed::only(1);
 /// With TCP beside it, which tells of deaths.
-pub const SHM: Lanes = Lanes::ALL;
+pub const SHM: Allowed = Allowed::ALL;
 
 thread_local! {
-    static LANES: Cell<Lanes> = const { Cell::new(Lanes::ALL) };
+    static LANES: Cell<Allowed> = const { Cell::new(Allowed::ALL) };
 }
 
 /// What the jobs that this test starts from now on talk over.
-pub fn over(lanes: Lanes) {
+pub fn over(lanes: Allowed) {
     LANES.set(lanes);
 }
 
-pub fn lanes() -> Lanes {
+pub fn lanes() -> Allowed {
     LANES.get()
 }
 
+/// Where a node listens.
+pub fn addresses(node: &Node) -> Vec<SocketAddr> {
+    node::ip_addresses(&node.contact())
+}
+
+/// The same process, said to listen elsewhere.
+pub fn place(contact: &mut Contact, addresses: &[SocketAddr]) {
+    *contact = node::at_addresses(contact.process, contact.host, addresses);
+}
+
 pub fn config() -> Config {
-    Config { lanes: lanes(), ..Config::default() }
+    let mut config = Config::default();
+    config.transports.allowed = lanes();
+    config
 }
 
 /// Tests that are the same over TCP and over shared memory.

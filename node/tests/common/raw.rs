@@ -5,8 +5,8 @@ use node::{Contact, ContextId, ProcId, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use transports::frame::{HEADER, Header, Kind};
-use transports::tcp::{HELLO_ACK_LEN, Hello};
+use wire::frame::{HEADER, Header, Kind};
+use wire::hello::{HELLO_ACK_LEN, Hello};
 
 /// A process that is not one: its lanes are written and read by hand.
 pub struct Raw {
@@ -39,8 +39,8 @@ impl Raw {
         received: u64,
     ) -> (Option<u8>, Raw) {
         let (dest, cookie) = (b.id(), b.group.cookie);
-        let hello = Hello { source: me, dest, cookie, process, generation, stripe, received };
-        let mut stream = TcpStream::connect(b.node.contact().addresses[0]).unwrap();
+        let hello = Hello { source: me, dest, cookie, process, generation, stripe, received, proof: Vec::new() };
+        let mut stream = TcpStream::connect(node::ip_addresses(&b.node.contact())[0]).unwrap();
         stream.set_read_timeout(Some(NOTICED)).unwrap();
         stream.write_all(&hello.encode()).unwrap();
         let mut ack = [0; HELLO_ACK_LEN];
@@ -49,7 +49,7 @@ impl Raw {
     }
 
     pub fn contact(addresses: &[SocketAddr]) -> Contact {
-        Contact { process: Raw::PROCESS, host: [9; 16], addresses: addresses.to_vec() }
+        node::at_addresses(Raw::PROCESS, [9; 16], addresses)
     }
 
     /// `b` knows it as a job of one, at these addresses.

@@ -1,6 +1,6 @@
 //! LAM: handles are addresses, the predefined ones those of variables, the null ones 0.
 
-use super::{
+use super::data::{
     ADDRESS_GROUP_TOKEN, ADDRESS_REQUEST_TOKEN, BARE_MESSAGE_TOKEN, Count, Integers, KINDS, StatusLayout, Traits,
     VALUES,
 };

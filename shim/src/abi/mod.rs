@@ -4,101 +4,27 @@
 //! `bind` picks the family by the library that the program is bound to, not by what is installed: `base::families` has
 //! how it is known. Nothing else in the tree knows a constant of an MPI.
 
+mod data;
 mod lam;
 mod mpich;
 mod openmpi;
 mod soname;
 mod standard;
 
-use crate::error::Class;
 use crate::forward::{Handle, Library, library};
-use crate::token;
 use base::Family;
+use data::CONSTANTS;
+pub use data::{
+    Abi, Const, Count, INTEGER_GROUP, INTEGER_MESSAGE, INTEGER_REQUEST, Integers, StatusLayout, Traits, WIDE_TOKEN,
+};
 use node::Kind;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-include!(concat!(env!("OUT_DIR"), "/abi.rs"));
-
-/// A constant as its header has it: a number, or the address of a variable of the MPI library.
-#[derive(Clone, Copy, Debug)]
-pub enum Const {
-    Int(i64),
-    Address(&'static CStr),
-}
-
-/// Where things are in an `MPI_Status`.
-#[derive(Clone, Copy, Debug)]
-pub struct StatusLayout {
-    pub size: usize,
-    pub source: usize,
-    pub tag: usize,
-    pub error: usize,
-    pub count: Count,
-}
-
-/// How a status holds the number of bytes received, and the mark of a cancelled request.
-#[derive(Clone, Copy, Debug)]
-pub enum Count {
-    /// Two ints: low half; high half shifted by one, with the mark in bit 0.
-    SplitInts { low: usize, high: usize },
-    /// An int mark and a size_t.
-    Long { cancelled: usize, count: usize },
-    /// An int, and no more; the mark is a source of its own.
-    Int { count: usize, cancelled: c_int },
-}
-
-/// Where a Fortran layer keeps a handle's INTEGER when it looks for it in the object behind the handle: bytes from the
-/// handle's address. Then tokens are addresses of memory of ours.
-#[derive(Clone, Copy, Debug)]
-pub struct Integers {
-    pub request: usize,
-    pub group: usize,
-}
-
-/// What the ABI of a family of MPIs is like.
-pub struct Traits {
-    pub which: Family,
-    pub handle_bytes: usize,
-    pub status: StatusLayout,
-    /// Tokens: high bits that no handle of this family has. The low 24 bits count.
-    pub request_token: u64,
-    pub group_token: u64,
-    pub message_token: u64,
-    pub integers: Option<Integers>,
-    /// Where a layer that asks for INTEGERs also looks: for that of a request which is not null after its completion, and
-    /// of a group which is the result of a call on groups.
-    pub also_behind: Option<Integers>,
-    /// It makes collective calls out of others by their public names, which are ours.
-    pub calls_itself: bool,
-    constants: [Const; CONSTANTS],
-    /// What predefined datatypes consist of.
-    kinds: &'static [(Const, &'static str, &'static [Kind])],
-}
-
 /// All families, in the order of the columns of `api/constants.txt`.
 pub static FAMILIES: [&Traits; Family::ALL.len()] = [&mpich::TRAITS, &openmpi::TRAITS, &standard::TRAITS, &lam::TRAITS];
-
-/// Tokens as INTEGERs of Fortran, where a Fortran layer asks for them by a call. Where handles are ints, tokens are the
-/// same; where they are wider, the lower half is.
-pub const INTEGER_REQUEST: u32 = 0x2d00_0000;
-pub const INTEGER_GROUP: u32 = 0x0900_0000;
-pub const INTEGER_MESSAGE: u32 = 0x2e00_0000;
-
-/// The third pair of bytes of tokens where handles are as wide as a pointer: that of an address where there must be memory.
-pub const WIDE_TOKEN: u64 = 0x4d43;
-
-/// Tokens behind which there is no memory: no address has these bits, and no small number.
-const BARE: u64 = WIDE_TOKEN << 48 | WIDE_TOKEN << 32;
-const BARE_REQUEST_TOKEN: u64 = BARE | INTEGER_REQUEST as u64;
-const BARE_GROUP_TOKEN: u64 = BARE | INTEGER_GROUP as u64;
-const BARE_MESSAGE_TOKEN: u64 = BARE | INTEGER_MESSAGE as u64;
-
-/// Tokens that are addresses.
-const ADDRESS_REQUEST_TOKEN: u64 = WIDE_TOKEN << 32 | INTEGER_REQUEST as u64;
-const ADDRESS_GROUP_TOKEN: u64 = WIDE_TOKEN << 32 | INTEGER_GROUP as u64;
 
 impl Const {
     /// `None`: this library has no such variable.
@@ -121,56 +47,7 @@ impl Abi {
     }
 }
 
-/// From the number in a header to the type in which it is used.
-trait FromConst {
-    fn from_const(value: i64, mask: u64) -> Self;
-}
-
-impl FromConst for c_int {
-    fn from_const(value: i64, _mask: u64) -> c_int {
-        value as c_int
-    }
-}
-
-impl FromConst for Handle {
-    fn from_const(value: i64, mask: u64) -> Handle {
-        value as u64 & mask
-    }
-}
-
-/// An address with a meaning of its own (`MPI_STATUS_IGNORE`, …).
-impl FromConst for usize {
-    fn from_const(value: i64, _mask: u64) -> usize {
-        value as usize
-    }
-}
-
 impl Abi {
-    /// The MPI error class of one of our kinds of failure.
-    pub fn class(&self, class: Class) -> c_int {
-        match class {
-            Class::Arg => self.err_arg,
-            Class::Buffer => self.err_buffer,
-            Class::Comm => self.err_comm,
-            Class::Count => self.err_count,
-            Class::Group => self.err_group,
-            Class::Intern => self.err_intern,
-            Class::Name => self.err_name,
-            Class::Other => self.err_other,
-            Class::Port => self.err_port,
-            Class::Rank => self.err_rank,
-            Class::Request => self.err_request,
-            Class::Root => self.err_root,
-            Class::Service => self.err_service,
-            Class::Tag => self.err_tag,
-            Class::Truncate => self.err_truncate,
-            Class::Type => self.err_type,
-            Class::Unsupported => self.err_unsupported,
-            Class::PeerGone => crate::error::own_class(Class::PeerGone).unwrap_or(self.err_other),
-            Class::Timeout => crate::error::own_class(Class::Timeout).unwrap_or(self.err_other),
-        }
-    }
-
     /// Writes the status of a message that has been received, unless the caller ignores it.
     ///
     /// # Safety
@@ -266,7 +143,6 @@ pub fn bind() -> Result<&'static Abi, BindError> {
     let abi = Abi::resolve(family, library).ok_or_else(|| BindError::Unknown(library.path.clone()))?;
     base::log!(Info, "ABI: {} ({})", family.which, library.path);
     WIDE.store(family.handle_bytes == 8, Ordering::Relaxed);
-    token::note(family);
     Ok(ABI.get_or_init(|| abi))
 }
 

@@ -1,6 +1,6 @@
 //! The MPICH family: MPICH, Intel MPI and their kin. Handles are ints.
 
-use super::{Count, INTEGER_GROUP, INTEGER_MESSAGE, INTEGER_REQUEST, KINDS, StatusLayout, Traits, VALUES};
+use super::data::{Count, INTEGER_GROUP, INTEGER_MESSAGE, INTEGER_REQUEST, KINDS, StatusLayout, Traits, VALUES};
 use base::Family;
 
 pub static TRAITS: Traits = Traits {

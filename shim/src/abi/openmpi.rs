@@ -1,7 +1,7 @@
 //! Open MPI: handles are addresses, the predefined ones those of variables. An executable may hold its own copy of
 //! such a variable, so the address is asked for as the program sees it.
 
-use super::{
+use super::data::{
     ADDRESS_GROUP_TOKEN, ADDRESS_REQUEST_TOKEN, BARE_MESSAGE_TOKEN, Count, Integers, KINDS, StatusLayout, Traits,
     VALUES,
 };

@@ -3,7 +3,9 @@
 //! It has dialects: MPICH 5 and Intel MPI differ in MPI_ERRORS_RETURN, MPI_SEEK_SET and some more, which the table
 //! therefore gives no value. Where a status keeps its count is left to the MPI; all that are known keep it alike.
 
-use super::{BARE_GROUP_TOKEN, BARE_MESSAGE_TOKEN, BARE_REQUEST_TOKEN, Count, KINDS, StatusLayout, Traits, VALUES};
+use super::data::{
+    BARE_GROUP_TOKEN, BARE_MESSAGE_TOKEN, BARE_REQUEST_TOKEN, Count, KINDS, StatusLayout, Traits, VALUES,
+};
 use base::Family;
 
 pub static TRAITS: Traits = Traits {

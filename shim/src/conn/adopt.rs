@@ -8,15 +8,17 @@
 use super::collective::{Team, agree, failed, from_leader, gather_records, native, or_free, split};
 use super::joined::contacts;
 use crate::abi::Abi;
-use crate::error::{Class, Failure, copy_errhandler};
+use crate::error::copy_errhandler;
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::group::NativeGroup;
 use crate::house;
 use crate::inter::{Inter, Remote};
 use base::ProcId;
 use base::bytes::{Put, Take};
+use base::protocol::context::ONLY;
 use base::settings;
-use engine::setup::MAX_RECORDS;
+use node::leaders::MAX_RECORDS;
 use node::{ContextId, Group, Node, RemoteGroup};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, LazyLock};
@@ -62,7 +64,7 @@ fn join(abi: &Abi, node: &Node, team: &Team, between: Handle) -> Result<Inter, F
     let here = NativeGroup::remote_of(between).map_err(|code| failed("MPI_Comm_remote_group", code))?;
     let members = contacts.iter().map(|c| c.process).collect();
     node.add_group(Group { incarnation, cookie, rank, size });
-    let context = ContextId::root(1);
+    let context = ContextId::root(ONLY);
     let me = ProcId { incarnation, rank };
     let id = node.open(me, &RemoteGroup { incarnation: remote, cookie: remote_cookie, contacts }, context);
     // Whoever may come is known now.
@@ -76,7 +78,7 @@ fn join(abi: &Abi, node: &Node, team: &Team, between: Handle) -> Result<Inter, F
     let name = "the same MPI job".to_owned();
     let remote = Remote { name, members, foreign: None, here: Some(Arc::new(here)) };
     base::log!(Info, "adopted an inter-communicator with {count} ranks of {}", remote.name);
-    Ok(Inter::new(carrier, id, context, remote, super::largest_tag(abi)))
+    Ok(Inter::new(carrier, id, context, remote, super::bounds::largest_tag(abi)))
 }
 
 /// What the other side's rank 0 says, by the MPI below.

@@ -4,7 +4,7 @@
 
 use super::fork;
 use crate::abi;
-use crate::error::{Class, Failure};
+use crate::failure::{Class, Failure};
 use base::settings;
 use naming::{Claim, ClaimError, Naming, Record, RenewError};
 use node::Node;

@@ -1,7 +1,7 @@
 //! The collective steps of joining two jobs, over communicators of the MPI below.
 
 use crate::abi::Abi;
-use crate::error::{Class, Failure};
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::house;
 use crate::wait::wait_asking;

@@ -2,26 +2,15 @@
 //! of that.
 
 use crate::datatype;
-use crate::error::{Class, Failure};
+use crate::failure::{Class, Failure};
 use crate::forward::Handle;
 use crate::inter::{Inter, Remote};
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
-use engine::setup::{Agreement, MAX_RANKS, MAX_RECORDS, Party};
+pub use node::leaders::contacts;
+use node::leaders::{Agreement, MAX_RANKS, MAX_RECORDS, Party};
 use node::{Contact, ContextId, Core, Node, PathRef, Proofs, RemoteGroup, Representation};
 use std::ffi::c_int;
-use std::net::{IpAddr, Ipv6Addr};
-
-/// The contact records of a group, in order of rank.
-pub fn contacts(records: &[u8], size: u32) -> Result<Vec<Contact>, Malformed> {
-    if size > MAX_RANKS {
-        return Err(Malformed);
-    }
-    let mut rest = Take(records);
-    let contacts = (0..size).map(|_| Contact::decode(&mut rest)).collect::<Result<Vec<_>, _>>()?;
-    rest.end()?;
-    if contacts.is_empty() { Err(Malformed) } else { Ok(contacts) }
-}
 
 /// Whether the other side is one that we can be joined with; `is_ours`: whether a process is in our group.
 pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), Failure> {
@@ -54,16 +43,7 @@ pub fn tell(node: &Node, agreement: &Agreement) -> Vec<u8> {
     let remote = &agreement.remote;
     let proofs = contacts(&remote.records, remote.size).map(|c| node.proofs(&c)).unwrap_or_default();
     let mut told = write(agreement);
-    told.extend_from_slice(&proofs.from);
-    told.put_u32(proofs.places.len() as u32);
-    for (host, ip) in &proofs.places {
-        told.extend_from_slice(host);
-        let ip = match ip {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-            IpAddr::V6(v6) => *v6,
-        };
-        told.extend_from_slice(&ip.octets());
-    }
+    proofs.encode(&mut told);
     told
 }
 
@@ -71,11 +51,7 @@ pub fn tell(node: &Node, agreement: &Agreement) -> Vec<u8> {
 pub fn hear(node: &Node, told: &[u8]) -> Result<Agreement, Failure> {
     fn fields(mut told: Take<'_>) -> Result<(Agreement, Proofs), Malformed> {
         let agreement = agreement(&mut told)?;
-        let mut proofs = Proofs { from: told.array()?, places: Vec::new() };
-        for _ in 0..told.u32()? {
-            let (host, ip) = (told.array()?, Ipv6Addr::from(told.array::<16>()?));
-            proofs.places.push((host, ip.to_canonical()));
-        }
+        let proofs = Proofs::decode(&mut told)?;
         told.end()?;
         Ok((agreement, proofs))
     }

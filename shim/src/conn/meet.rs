@@ -4,15 +4,15 @@
 
 use super::joined;
 use super::registration::{self, Lead, Registration};
-use super::talk::{Round, Talk};
+use super::talk::{self, Round};
 use super::waiting::{Waiting, hopeless};
 use crate::datatype;
-use crate::error::{Class, Failure};
+use crate::failure::{Class, Failure};
 use crate::wait::wait_until;
 use base::ProcId;
 use base::bytes::Take;
-use engine::setup::{Agreement, Negotiation, Party};
 use naming::{Kind, LookupError, Record, StoreError};
+use node::leaders::{Agreement, Looking, Party};
 use node::{Contact, ContextId, Node, PathRef, Waits};
 use std::time::{Duration, Instant};
 
@@ -22,9 +22,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// A job that gives up at once, because of what it sees of the other one, keeps its name for so long after: the other one,
 /// which looks every [`LOOK_AGAIN`], sees the same then, and does not wait for a name that has gone.
 const TO_BE_SEEN: Duration = Duration::from_secs(2);
-
-/// The negotiations of one registration, by remote incarnation.
-pub type Talks = std::collections::HashMap<u64, Talk>;
 
 /// Meets the job `wanted`; `largest_tag` is ours.
 pub fn meet(
@@ -36,9 +33,7 @@ pub fn meet(
     timeout: Duration,
 ) -> Result<Agreement, Failure> {
     let deadline = Instant::now() + timeout;
-    let mut talks = lead.talks.lock().unwrap_or_else(|e| e.into_inner());
-    // With those that have gone nothing will be agreed any more.
-    talks.retain(|_, talk| node.path_gone(talk.path).is_none());
+    let _alone = lead.alone.lock().unwrap_or_else(|e| e.into_inner());
     let mut waiting = Waiting::new(node, registration, lead, wanted);
     let mut seen = Seen::Never;
     let _told = Waits::begin(node, "MPI_Conn_intercomm_create", format!("for job '{wanted}'"));
@@ -58,11 +53,6 @@ pub fn meet(
         }
         let leader = ProcId { incarnation: record.incarnation, rank: 0 };
         let path = node.open_control(registration.me(), leader, record.cookie, &contact);
-        let talk = talks.entry(record.incarnation).or_insert_with(|| Talk {
-            path,
-            negotiation: Negotiation::new(registration.group.incarnation < record.incarnation),
-        });
-        talk.path = path;
         seen = Seen::Here(path);
         let offer = Party {
             incarnation: registration.group.incarnation,
@@ -75,23 +65,20 @@ pub fn meet(
             records: lead.records.clone(),
         };
         let stands = || lead.naming.is_alive(&record).unwrap_or(true);
-        let meanwhile = |negotiation: &Negotiation| {
-            waiting.for_a_job(path, negotiation.looking());
+        let meanwhile = |looking: Option<&Looking>| {
+            waiting.for_a_job(path, looking);
             let obstacle = node.with(|core| core.path_obstacle(path));
             match obstacle.and_then(|obstacle| hopeless(obstacle, wanted, &record)) {
                 Some(why) => {
-                    node.with(|core| core.give_up(path));
+                    node.with(|core| core.abandon(path));
                     pause(node, deadline.min(Instant::now() + TO_BE_SEEN));
                     Err(Failure::new(Class::Other, why))
                 }
                 None => Ok(()),
             }
         };
-        let round = talk.until(node, &format!("job '{wanted}'"), &offer, Some(deadline), stands, meanwhile);
-        for context in talk.negotiation.take_orphans() {
-            node.refuse(path, ContextId::root(context));
-        }
-        match round.inspect_err(|_| talk.negotiation.abandon())? {
+        let (who, decider) = (format!("job '{wanted}'"), registration.group.incarnation < record.incarnation);
+        match talk::agree(node, path, &who, decider, &offer, Some(deadline), stands, meanwhile)? {
             Round::Agreed(agreement) => {
                 let refuse = |_: &Failure| node.refuse(path, ContextId::root(agreement.context));
                 joined::check(&agreement.remote, |c| lead.has_member(c)).inspect_err(refuse)?;
@@ -104,7 +91,6 @@ pub fn meet(
             Round::Gone => {
                 seen = Seen::Gone;
                 base::log!(Info, "job '{wanted}' went away before it joined; looking for it again");
-                talks.remove(&record.incarnation);
                 pause(node, deadline.min(Instant::now() + LOOK_AGAIN));
             }
         }

@@ -9,6 +9,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 pub mod adopt;
+pub mod bounds;
 pub mod claim;
 pub mod collective;
 pub mod expected;
@@ -19,26 +20,28 @@ pub mod registration;
 pub mod talk;
 pub mod waiting;
 
-use crate::abi::{self, Abi, BindError};
-use crate::entry;
-use crate::error::{Class, Failure, Place, die, raise};
+use crate::abi::{Abi, BindError};
+use crate::bind::bind;
+use crate::entry::joined::hand_out;
+use crate::error::{Place, die, mpi_class, raise};
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::{self, Inter};
-use crate::{forward, house};
+use crate::process::node;
+use crate::{forward, house, life};
 use base::bytes::{Put, Take};
 use base::hash::fnv128;
 use base::ident::{self, random};
-use base::settings;
+use bounds::{largest_tag, timeout};
 use claim::open_naming;
 use collective::{Team, agree, from_leader, gather_records, or_free, split};
-use engine::setup::MAX_NAME;
 use expected::Expected;
 use joined::contacts;
 use naming::{ClaimError, Record};
+use node::leaders::MAX_NAME;
 use node::{Group, Node};
 use registration::{Lead, Registration};
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::time::Duration;
 
 /// A communicator as the program passes it: an int or an address, by the MPI.
 #[repr(transparent)]
@@ -139,27 +142,22 @@ pub unsafe extern "C" fn MPI_Conn_error_class(which: c_int, errorclass: *mut c_i
         return raise(Place::world(), &Failure::new(Class::Arg, format!("{call}: the class is a null pointer")));
     }
     // SAFETY: the caller's promise.
-    unsafe { errorclass.write(abi.class(kind)) };
+    unsafe { errorclass.write(mpi_class(abi, kind)) };
     0
 }
 
+/// Finalize: all names.
+fn release_all() {
+    registration::take_all().iter().for_each(|registration| release(registration));
+}
+
 /// Gives a name back to the world and forgets its group. Also at Finalize, where communicators are left alone.
-pub fn release(registration: &Registration) {
+fn release(registration: &Registration) {
     if let Some(lead) = &registration.lead {
         lead.release();
     }
     if let Ok(node) = Node::get() {
         node.remove_group(registration.group.incarnation);
-    }
-}
-
-impl Failure {
-    /// With the name of the call in front.
-    pub fn of(mut self, call: &str) -> Failure {
-        if !self.text.starts_with("MPI_") || self.text.starts_with(settings::PREFIX) {
-            self.text = format!("{call}: {}", self.text);
-        }
-        self
     }
 }
 
@@ -171,7 +169,7 @@ fn running(call: &str) -> &'static Abi {
              with the MPI's shared library"
         ));
     }
-    let abi = match abi::bind() {
+    let abi = match bind() {
         Ok(abi) => abi,
         Err(BindError::NoMpi) => die(&format!("{call}: {}", base::NO_LIBRARY)),
         Err(BindError::Unknown(path)) => die(&format!("{call}: {path} is an MPI that this version does not know")),
@@ -256,7 +254,7 @@ unsafe fn agreed_name(
     comm: Handle,
 ) -> Result<String, Failure> {
     // SAFETY: the caller's string.
-    let name = if entry::init::passed() { unsafe { read_name(name, result) } } else { Err(BYPASSED) };
+    let name = if life::passed() { unsafe { read_name(name, result) } } else { Err(BYPASSED) };
     let expected = Expected::begin(call, comm);
     let worst = agree(abi, comm, name.as_ref().err().copied().unwrap_or(0))?;
     drop(expected);
@@ -273,7 +271,7 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
     let team = split(abi, comm, 0)?;
     let private = team.comm;
     let (group, lead) = or_free(abi, private, enroll(abi, &name, &team))?;
-    entry::init::watch_finalize();
+    life::end_with(life::Part::Names, release_all);
     let number = registration::insert(Registration::new(name, group, private, comm, lead));
     // SAFETY: the caller's promise, checked for null.
     unsafe { handle.write(number) };
@@ -284,7 +282,7 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
 /// steps nothing returns early, or the others would wait for ever.
 fn enroll(abi: &Abi, name: &str, team: &Team) -> Result<(Group, Option<Lead>), Failure> {
     let Team { comm: private, rank, size, leader } = *team;
-    let node = entry::node().and_then(|node| house::build().map(|()| node));
+    let node = node().and_then(|node| house::build().map(|()| node));
     let contact = node.as_ref().map(|n| n.contact()).map_err(Failure::clone);
     let records = gather_records(abi, team, contact)?;
     let node = node?;
@@ -293,7 +291,7 @@ fn enroll(abi: &Abi, name: &str, team: &Team) -> Result<(Group, Option<Lead>), F
         let group = Group { incarnation: u64::from_le_bytes(random()), cookie: random(), rank, size };
         // Whoever finds the name may dial at once.
         node.add_group(group);
-        let claimed = claim(node, name, &group, records).inspect_err(|_| node.remove_group(group.incarnation))?;
+        let claimed = claim_name(node, name, &group, records).inspect_err(|_| node.remove_group(group.incarnation))?;
         let mut told = Vec::new();
         told.put_u64(group.incarnation);
         told.extend_from_slice(&group.cookie);
@@ -323,7 +321,7 @@ fn processes_here() -> Option<usize> {
 }
 
 /// The leader claims the name for its group.
-fn claim(node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Result<Lead, Failure> {
+fn claim_name(node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Result<Lead, Failure> {
     let naming = open_naming()?;
     let size = group.size;
     let members = contacts(&records, size).map_err(|_| Failure::new(Class::Intern, "our own records are damaged"))?;
@@ -352,27 +350,14 @@ unsafe fn create(
     // SAFETY: the caller's string.
     let wanted =
         unsafe { agreed_name(abi, "MPI_Conn_intercomm_create", wanted, newintercomm.cast(), registration.private) }?;
-    let node = entry::node()?;
+    let node = node()?;
     let carrier = split(abi, registration.private, 0)?.comm;
     let tag_ub = largest_tag(abi);
     let inter = or_free(abi, carrier, join(abi, node, registration, wanted, tag_ub, carrier))?;
     registration.inherit_errhandler(carrier);
     // SAFETY: the caller's promise, checked for null.
-    unsafe { entry::hand_out(inter, newintercomm as usize) };
+    unsafe { hand_out(inter, newintercomm as usize) };
     Ok(())
-}
-
-/// The largest tag of the MPI below. Asked of MPI_COMM_WORLD: not every MPI answers for other communicators.
-pub fn largest_tag(abi: &Abi) -> c_int {
-    let (mut value, mut flag): (*mut c_void, c_int) = (std::ptr::null_mut(), 0);
-    // SAFETY: a live communicator; when the flag is set, the value points to an int of the MPI's.
-    unsafe {
-        if pmpi::comm_get_attr(abi.comm_world, abi.tag_ub, (&raw mut value).cast(), &mut flag) == 0 && flag != 0 {
-            value.cast::<c_int>().read()
-        } else {
-            32767
-        }
-    }
 }
 
 fn join(
@@ -400,9 +385,4 @@ fn join(
     }
     base::log!(Info, "joined '{}' with '{}', size {}", registration.name, inter.remote.name, inter.remote.size());
     Ok(inter)
-}
-
-/// How long setting up may take.
-pub fn timeout() -> Result<Duration, Failure> {
-    settings::timeout().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::TIMEOUT)))
 }

@@ -1,9 +1,9 @@
 //! A registered name: what a handle of `MPI_Conn_register` stands for.
 
 use super::claim::Held;
-use super::meet::Talks;
 use crate::attr;
-use crate::error::{Class, Failure, copy_errhandler};
+use crate::error::copy_errhandler;
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use base::ProcId;
 use naming::Naming;
@@ -34,12 +34,13 @@ pub struct Lead {
     members: Vec<Contact>,
     /// `None` once it has been released.
     held: Mutex<Option<Held>>,
-    pub talks: Mutex<Talks>,
+    /// Held while a call looks for another job: one after the other.
+    pub alone: Mutex<()>,
 }
 
 impl Lead {
     pub fn new(naming: Box<dyn Naming>, records: Vec<u8>, members: Vec<Contact>, held: Held) -> Lead {
-        Lead { naming, records, members, held: Mutex::new(Some(held)), talks: Mutex::default() }
+        Lead { naming, records, members, held: Mutex::new(Some(held)), alone: Mutex::default() }
     }
 
     /// Gives the name back.

@@ -6,9 +6,10 @@
 use super::registration::{Lead, Registration};
 use base::ProcId;
 use base::log::{Patience, list};
+use base::protocol::port::CALL;
 use base::spelling::nearest;
-use engine::setup::{Looking, looking, who_offers};
 use naming::{Kind, Naming, Record, State};
+use node::leaders::{Looking, looking, who_offers};
 use node::{Node, Obstacle, PathRef};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -179,7 +180,7 @@ pub fn hopeless(obstacle: Obstacle, name: &str, record: &Record) -> Option<Strin
     // Its process is seen to live: so it is not its death that keeps us from its shared memory.
     let lives = || record.boot == naming::boot_id() && Path::new("/proc").join(record.pid.to_string()).exists();
     match obstacle {
-        Obstacle::NothingShared if !lives() => None,
+        Obstacle::OffersNone { .. } if !lives() => None,
         obstacle => Some(format!("'{name}' can never be reached: {}", in_words(obstacle))),
     }
 }
@@ -190,13 +191,15 @@ pub fn in_words(obstacle: Obstacle) -> String {
         Obstacle::Version { theirs, ours } => format!(
             "it speaks version {theirs} of the protocol, and this job version {ours}: both need the same version of MPI_Connect"
         ),
-        Obstacle::OnlyShared => {
-            "it has MPI_CONNECT_LANES=shm, and this job MPI_CONNECT_LANES=tcp: they have none in common".to_owned()
+        Obstacle::NoneInCommon { theirs, ours } => {
+            format!(
+                "it has MPI_CONNECT_LANES={theirs}, and this job MPI_CONNECT_LANES={ours}: they have none in common"
+            )
         }
-        Obstacle::NothingShared => {
-            "this job has MPI_CONNECT_LANES=shm, and it offers no shared memory: see its MPI_CONNECT_LANES".to_owned()
+        Obstacle::OffersNone { ours, title } => {
+            format!("this job has MPI_CONNECT_LANES={ours}, and it offers no {title}: see its MPI_CONNECT_LANES")
         }
-        Obstacle::OtherHost => "this job has MPI_CONNECT_LANES=shm, and it is on another host".to_owned(),
+        Obstacle::OtherHost { ours } => format!("this job has MPI_CONNECT_LANES={ours}, and it is on another host"),
     }
 }
 
@@ -214,7 +217,7 @@ impl Names {
         let mut found = Names { ours: Vec::new(), of_others: Vec::new() };
         for (record, state) in naming.list().unwrap_or_default() {
             // What begins so is a note of this library's at a port.
-            if state != State::Live || record.kind() != kind || record.name.starts_with("call:") {
+            if state != State::Live || record.kind() != kind || record.name.starts_with(CALL) {
                 continue;
             }
             if record.run != naming.run() {
@@ -282,11 +285,16 @@ mod tests {
     fn obstacles_in_words() {
         let dead = Record { pid: u32::MAX, ..Record::new("ocean") };
         let alive = Record::new("ocean");
-        assert_eq!(hopeless(Obstacle::NothingShared, "ocean", &dead), None);
+        let (near, far) = (|| "shm".to_owned(), || "tcp".to_owned());
+        let nothing = || Obstacle::OffersNone { ours: near(), title: "shared memory" };
+        assert_eq!(hopeless(nothing(), "ocean", &dead), None);
         let said = |obstacle| hopeless(obstacle, "ocean", &alive).unwrap();
-        assert!(said(Obstacle::NothingShared).contains("this job has MPI_CONNECT_LANES=shm, and it offers no"));
-        assert!(said(Obstacle::OnlyShared).starts_with("'ocean' can never be reached: it has MPI_CONNECT_LANES=shm"));
-        assert!(said(Obstacle::OtherHost).ends_with("it is on another host"));
+        assert!(said(nothing()).contains("this job has MPI_CONNECT_LANES=shm, and it offers no"));
+        assert!(
+            said(Obstacle::NoneInCommon { theirs: near(), ours: far() })
+                .starts_with("'ocean' can never be reached: it has MPI_CONNECT_LANES=shm")
+        );
+        assert!(said(Obstacle::OtherHost { ours: near() }).ends_with("it is on another host"));
         let said = said(Obstacle::Version { theirs: 7, ours: 2 });
         assert!(said.contains("it speaks version 7 of the protocol, and this job version 2"), "{said}");
     }

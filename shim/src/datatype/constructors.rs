@@ -1,7 +1,7 @@
 //! What each constructor of datatypes means, as the MPI standard defines it by type maps.
 
 use super::contents::Contents;
-use super::{Element, Map};
+use super::map::{Element, Map};
 use crate::abi;
 use std::ffi::c_int;
 

@@ -99,3 +99,16 @@ impl Contents {
         if self.large.is_empty() { [&self.ints[..], &self.addresses[..]].concat() } else { self.large.clone() }
     }
 }
+
+/// Size and extent.
+pub fn measure(datatype: Handle) -> Option<(usize, isize)> {
+    let (mut size, mut lower, mut extent) = (0, 0, 0);
+    // SAFETY: plain out-arguments.
+    let code = unsafe {
+        match pmpi::type_size_x(datatype, &mut size) {
+            0 => pmpi::type_get_extent_x(datatype, &mut lower, &mut extent),
+            code => code,
+        }
+    };
+    (code == 0).then(|| usize::try_from(size).ok().zip(isize::try_from(extent).ok()))?
+}

@@ -2,11 +2,21 @@
 //!
 //! Both come from the same traversal of what MPI keeps of a datatype; `constructors` makes either.
 
+use super::contents::measure;
 use crate::abi;
 use crate::forward::Handle;
 use node::{F90_COMPLEX, F90_INTEGER, F90_REAL, Kind, Representation, Shape, Signature, Types};
 use std::ffi::c_int;
 use std::sync::OnceLock;
+
+/// One element of a datatype.
+#[derive(Clone)]
+pub struct Element<M> {
+    pub map: M,
+    pub extent: isize,
+    /// The program cannot free it, and its parts are nobody's.
+    pub predefined: bool,
+}
 
 pub trait Map: Clone {
     fn nothing() -> Self;
@@ -160,7 +170,7 @@ pub fn representation() -> Representation {
     *REPRESENTATION.get_or_init(|| {
         let abi = abi::get();
         // An MPI without Fortran says nothing, or 0.
-        let size = |datatype| super::measure(datatype).map(|(size, _)| size).filter(|size| *size > 0).unwrap_or(4);
+        let size = |datatype| measure(datatype).map(|(size, _)| size).filter(|size| *size > 0).unwrap_or(4);
         Representation::here().with_fortran(size(abi.integer), size(abi.real))
     })
 }

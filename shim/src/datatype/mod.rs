@@ -8,13 +8,13 @@ mod contents;
 mod map;
 
 use crate::abi::Abi;
-use crate::error::{Class, Failure};
 use crate::facts::{ByHandle, Facts};
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::{abi, attr, house};
-use contents::{Contents, Envelope};
-use map::Map;
+use contents::{Contents, Envelope, measure};
 pub use map::representation;
+use map::{Element, Map};
 use node::{Layout, Representation, Shape, Signature, Signed, Types};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, LazyLock, OnceLock, RwLock};
@@ -42,15 +42,6 @@ const PARTS: usize = 1 << 26;
 
 /// Below it there is no memory of a program's.
 const LOWEST: usize = 1 << 12;
-
-/// One element of a datatype.
-#[derive(Clone)]
-pub struct Element<M> {
-    pub map: M,
-    pub extent: isize,
-    /// The program cannot free it, and its parts are nobody's.
-    predefined: bool,
-}
 
 /// Why a datatype cannot be used between jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,19 +232,6 @@ fn flatten_part<M: Map>(mut datatype: Handle, depth: u32, parts: &mut usize) -> 
         unsafe { pmpi::type_free(&mut datatype) };
     }
     element
-}
-
-/// Size and extent.
-fn measure(datatype: Handle) -> Option<(usize, isize)> {
-    let (mut size, mut lower, mut extent) = (0, 0, 0);
-    // SAFETY: plain out-arguments.
-    let code = unsafe {
-        match pmpi::type_size_x(datatype, &mut size) {
-            0 => pmpi::type_get_extent_x(datatype, &mut lower, &mut extent),
-            code => code,
-        }
-    };
-    (code == 0).then(|| usize::try_from(size).ok().zip(isize::try_from(extent).ok()))?
 }
 
 /// Has the cached forms dropped when the program frees the type.

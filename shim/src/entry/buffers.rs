@@ -4,12 +4,15 @@
 use crate::abi;
 use crate::buffer;
 use crate::entry::p2p::{hand_out, on};
-use crate::error::{Class, Failure, raise};
+use crate::error::raise;
+use crate::failure::{Class, Failure};
 use crate::flush::{self, Flush};
 use crate::forward::{self, Face};
 use crate::inter::Inter;
 use crate::left;
+use crate::process::node;
 use crate::request::{Peer, Request, Work};
+use crate::wait::wait;
 use node::OpId;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -23,6 +26,16 @@ unsafe fn native(face: Face, first: usize, second: usize) -> c_int {
         std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(
             first, second,
         )
+    }
+}
+
+/// Waits for what the MPI below has of them. A buffer is detached only then: MPICH still looks into it when such a request
+/// is tested afterwards.
+fn finish_native() {
+    if flush::is_any()
+        && let Ok(node) = node()
+    {
+        wait(node, &|_| None, |_| (!flush::is_any()).then_some(()));
     }
 }
 
@@ -46,7 +59,7 @@ pub fn Buffer_attach_c(face: Face, at: usize, size: usize) -> c_int {
 /// Returns when nothing of the buffer is needed any more, by us or by the MPI below.
 pub fn Buffer_detach(face: Face, at: usize, size: usize) -> c_int {
     left::flush(None);
-    flush::finish_native();
+    finish_native();
     // SAFETY: the function of this face detaches the buffer.
     let code = unsafe { native(face, at, size) };
     if code == 0 {

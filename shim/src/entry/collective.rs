@@ -7,20 +7,17 @@ use super::p2p::{conclude, finish, on, request};
 use crate::abi;
 use crate::conn::collective::{agree, from_leader, rank_and_size};
 use crate::datatype::{layout, layout_from};
-use crate::entry::node;
-use crate::error::{Class, Failure};
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::{self, Inter};
+use crate::process::node;
 use crate::request::{Plan, SendMode};
+use base::protocol::tag::{BARRIER, BCAST};
 use node::{Layout, Source, Tag};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 type Answer = Option<c_int>;
-
-/// No receive of the user gets these.
-const BCAST: i64 = -2;
-const BARRIER: i64 = -3;
 
 /// The MPI's own inter-communicator, for one within one job.
 fn twin(comm: usize) -> Option<Handle> {

@@ -1,11 +1,12 @@
 //! Calls about an inter-communicator itself.
 
-use crate::entry::node;
-use crate::error::{Class, Failure, errhandler, raise};
+use crate::error::{errhandler, raise};
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::group::algebra::{self, Likeness};
 use crate::group::{Code, NativeGroup};
 use crate::inter::Inter;
+use crate::process::node;
 use crate::wait::wait;
 use crate::{abi, buffer, group, inter, left, request};
 use std::ffi::{c_int, c_void};

@@ -4,9 +4,10 @@
 //! pending: ours are looked at first, then the MPI below is asked, then both are committed.
 
 use crate::abi::{self, Status};
-use crate::entry::node;
-use crate::error::{self, Class, Failure, Place, raise};
+use crate::error::{self, Place, raise};
+use crate::failure::{Class, Failure};
 use crate::forward as pmpi;
+use crate::process::node;
 use crate::request::{self, End, Ended, Request};
 use crate::token::Live;
 use crate::wait::{look, wait};

@@ -7,15 +7,21 @@
 use crate::abi;
 use crate::conn::adopt;
 use crate::conn::collective::{agree, from_leader, native, or_free, rank_and_size};
+use crate::entry::instead::unavailable;
+use crate::entry::joined::hand_out;
 use crate::entry::p2p::finish;
-use crate::entry::{hand_out, node, unavailable};
-use crate::error::{Class, Failure, Place, copy_errhandler, raise};
+use crate::error::{Place, copy_errhandler, raise};
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Face, Handle};
 use crate::group::{self, Named, NativeGroup};
 use crate::inter::{self, Inter};
+use crate::process::node;
 use crate::request::{Peer, Request, Work};
 use crate::{abi::Abi, house};
 use base::bytes::{Malformed, Put, Take};
+use base::protocol::context::{NOWHERE, part};
+// What leaders say to each other goes by the inter-communicator itself, under a tag that no receive of the user gets.
+use base::protocol::tag::LEADERS;
 use node::{ContextId, Layout, Mode, Node, Source, Tag};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -346,13 +352,13 @@ impl Parting<'_> {
 
     /// The parts of all local processes, in order of rank, on the leader; nothing elsewhere.
     fn gather(&self, part: Part) -> Result<Option<Vec<u8>>, Failure> {
-        let (color, key) = part.unwrap_or((TO_NONE, 0));
-        let mut own = Vec::with_capacity(PART_BYTES);
+        let (color, key) = part.unwrap_or((NOWHERE, 0));
+        let mut own = Vec::with_capacity(part::BYTES);
         own.put_u64(color);
         own.put_u32(key as u32);
         let leads = self.rank == 0;
-        let mut all = vec![0u8; if leads { self.size as usize * PART_BYTES } else { 0 }];
-        let (bytes, byte, comm) = (PART_BYTES as c_int, self.abi.byte, self.inter.carrier);
+        let mut all = vec![0u8; if leads { self.size as usize * part::BYTES } else { 0 }];
+        let (bytes, byte, comm) = (part::BYTES as c_int, self.abi.byte, self.inter.carrier);
         // SAFETY: so many bytes each; the leader has room for all.
         native("MPI_Gather", unsafe {
             pmpi::gather(own.as_ptr().cast(), bytes, byte, all.as_mut_ptr().cast(), bytes, byte, 0, comm)
@@ -380,7 +386,7 @@ impl Parting<'_> {
     /// Tells the other leader something, and hears what it says: no more than the parts of its job.
     fn swap_with_leader(&self, told: &[u8]) -> Result<Vec<u8>, Failure> {
         let (node, call, inter) = (self.node, self.call, self.inter);
-        let mut heard = vec![0; inter.remote.size() as usize * PART_BYTES];
+        let mut heard = vec![0; inter.remote.size() as usize * part::BYTES];
         // SAFETY: both buffers stay until both operations are over, below; the first is only read.
         let (out, back) = unsafe {
             (
@@ -403,9 +409,6 @@ impl Parting<'_> {
     }
 }
 
-/// What leaders say to each other goes by the inter-communicator itself, under a tag that no receive of the user gets.
-const LEADERS: i64 = -1;
-
 /// The ranks of a side that go to this part, in its order: that of the keys, and among equals that of the ranks.
 fn ranks_in(part: Part, side: &[Part]) -> Vec<u32> {
     let Some((color, _)) = part else { return Vec::new() };
@@ -415,14 +418,11 @@ fn ranks_in(part: Part, side: &[Part]) -> Vec<u32> {
     found.into_iter().map(|(_, rank)| rank).collect()
 }
 
-const TO_NONE: u64 = u64::MAX;
-const PART_BYTES: usize = 12;
-
 fn parts(bytes: &[u8], count: u32) -> Result<Vec<Part>, Malformed> {
     let mut t = Take(bytes);
     let mut one = || {
         let (color, key) = (t.u64()?, t.u32()?);
-        Ok((color != TO_NONE).then_some((color, key as i32)))
+        Ok((color != NOWHERE).then_some((color, key as i32)))
     };
     let all = (0..count).map(|_| one()).collect::<Result<_, _>>()?;
     t.end()?;

@@ -6,7 +6,7 @@
 use crate::conn::{MPI_Comm, MPI_Conn_error_class, MPI_Conn_intercomm_create, MPI_Conn_register, MPI_Conn_remove};
 use crate::forward::{comm_from_fortran, comm_to_fortran};
 use crate::{group, message, request};
-use engine::setup::MAX_NAME;
+use node::leaders::MAX_NAME;
 use std::ffi::{CString, c_char, c_int};
 
 /// A blank-padded Fortran string as a C string. Too long a name stays too long, so that it is refused, not cut.

@@ -1,7 +1,8 @@
 //! The group calls, for groups with members in other jobs. Those on native groups alone do not come here.
 
 use crate::abi;
-use crate::error::{Class, Failure, Place, raise};
+use crate::error::{Place, raise};
+use crate::failure::{Class, Failure};
 use crate::forward::Handle;
 use crate::group::algebra::{self, Likeness, Wrong};
 use crate::group::{self, Both, Group, Member, Named, Nameless, NotMade};

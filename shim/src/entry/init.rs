@@ -1,18 +1,10 @@
-//! What we answer from the first call on: start and end, with the hook that lets us finish our transfers in
-//! MPI_Finalize after everything the program does there, and the class of our error codes.
+//! What we answer from the first call on: the start of MPI, and the class and text of our error codes.
 
-use crate::conn::{self, registration};
+use crate::bind::bind;
 use crate::forward::{self as pmpi, Face};
-use crate::{abi, attr, error, forward, house, inter, port};
+use crate::{abi, error, forward, life};
 use base::settings;
-use node::Node;
-use std::ffi::{c_int, c_void};
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// How long MPI_Finalize waits while nothing of what was sent reaches the other job.
-const DRAIN: Duration = Duration::from_secs(10);
+use std::ffi::c_int;
 
 pub fn Init(face: Face, argc: usize, argv: usize) -> c_int {
     // SAFETY: the function of this face is MPI_Init.
@@ -56,13 +48,6 @@ pub fn Error_string(face: Face, code: usize, string: usize, len: usize) -> c_int
     forward!(face, code, string, len)
 }
 
-/// Whether the program's MPI_Init came through here. One that did not says that no other call of the program does.
-pub fn passed() -> bool {
-    PASSED.load(Ordering::Relaxed)
-}
-
-static PASSED: AtomicBool = AtomicBool::new(false);
-
 /// The function below that starts MPI. Without any, no error handler could be called either.
 fn initialiser(face: Face) -> *const () {
     let below = forward::native(face.0);
@@ -73,9 +58,9 @@ fn initialiser(face: Face) -> *const () {
 }
 
 fn started(code: c_int) -> c_int {
-    PASSED.store(true, Ordering::Relaxed);
-    if code == 0 && abi::bind().is_ok() {
-        watch_finalize();
+    life::note_passed();
+    if code == 0 && bind().is_ok() {
+        life::watch_finalize();
         judge_settings();
     }
     code
@@ -88,34 +73,4 @@ fn judge_settings() {
     if !complaints.is_empty() && unsafe { pmpi::comm_rank(abi::get().comm_world, &mut rank) } == 0 && rank == 0 {
         base::log!(Notice, "{}", complaints.join("; "));
     }
-}
-
-/// Sets our attribute on MPI_COMM_SELF. MPI deletes the attributes there first of all in Finalize, last set first: set
-/// right after Init, ours comes after all of the program's own, which may still use an inter-communicator.
-pub fn watch_finalize() {
-    static SET: Once = Once::new();
-    SET.call_once(|| {
-        let comm_self = abi::get().comm_self;
-        if let Some(keyval) = attr::comm_keyval(finalizing) {
-            // SAFETY: a live communicator and our own keyval.
-            unsafe { pmpi::comm_set_attr(comm_self, keyval, std::ptr::null_mut()) };
-        }
-    });
-}
-
-unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
-    for registration in registration::take_all() {
-        conn::release(&registration);
-    }
-    port::close_all();
-    inter::settle_twins();
-    conn::claim::give_back_all();
-    house::clear();
-    if let Some(node) = Node::started() {
-        let lost = node.drain(DRAIN);
-        if lost > 0 {
-            base::log!(Error, "{lost} processes of other jobs did not acknowledge everything before MPI_Finalize");
-        }
-    }
-    0
 }

@@ -3,10 +3,12 @@
 use crate::abi;
 use crate::buffer;
 use crate::datatype::{layout, layout_from};
-use crate::entry::{node, quick};
-use crate::error::{Class, Failure, raise};
+use crate::entry::quick::{self, Message};
+use crate::error::raise;
+use crate::failure::{Class, Failure};
 use crate::inter::{self, Inter};
 use crate::left;
+use crate::process::node;
 use crate::request::{self, Completion, Plan, Request, SendMode, Work};
 use crate::wait::wait;
 use node::{Mode, Source, Tag};
@@ -60,16 +62,6 @@ pub(super) fn check_pattern(
     }
     let source = if source == abi.any_source { Source::Any } else { Source::Rank(check_rank(call, inter, source)?) };
     Ok(Some((source, tag)))
-}
-
-/// What a send or receive is about: the message and the call's name.
-pub(super) struct Message {
-    pub call: &'static str,
-    pub buf: usize,
-    pub count: i64,
-    pub datatype: usize,
-    pub peer: usize,
-    pub tag: usize,
 }
 
 pub(super) fn plan_send(inter: &Inter, m: &Message, mode: SendMode) -> Result<Plan, Failure> {
@@ -267,7 +259,7 @@ fn halves(inter: &Inter, out: &Message, back: &Message) -> Result<Halves, Failur
 }
 
 fn sendrecv(comm: usize, out: &Message, back: &Message, status: usize) -> Answer {
-    quick::exchange(comm, out, back, status)
+    quick::exchange(comm, out, back, status, || receive(comm, back, status))
         .or_else(|| on(comm, |inter| exchange(inter, out.call, halves(inter, out, back)?, status)))
 }
 

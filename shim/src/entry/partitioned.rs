@@ -4,10 +4,11 @@
 use crate::abi;
 use crate::datatype::{layout, layout_from};
 use crate::entry::complete::stale;
-use crate::entry::node;
 use crate::entry::p2p::{check_rank, check_tag, hand_out, on};
-use crate::error::{Class, Failure, raise};
+use crate::error::raise;
+use crate::failure::{Class, Failure};
 use crate::inter::Inter;
+use crate::process::node;
 use crate::request::{self, Partitions, Plan, Request, SendMode, Work, fault_failure};
 use crate::wait::look;
 use node::{Core, OpId, Outcome, Source, Tag};

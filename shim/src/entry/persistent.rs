@@ -1,8 +1,10 @@
 //! Persistent requests on an inter-communicator: their arguments are checked once, and started again and again.
 
 use crate::entry::complete::{on_array, on_request, stale};
-use crate::entry::p2p::{Message, begin, hand_out, on, plan_recv, plan_send};
-use crate::error::{Class, Failure, raise};
+use crate::entry::p2p::{begin, hand_out, on, plan_recv, plan_send};
+use crate::entry::quick::Message;
+use crate::error::raise;
+use crate::failure::{Class, Failure};
 use crate::forward as pmpi;
 use crate::request::{self, Plan, Request, SendMode};
 use node::Node;

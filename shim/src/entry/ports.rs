@@ -1,14 +1,14 @@
 //! MPI's own calls by which jobs meet. They are ours from the first call on, unless `MPI_CONNECT_PORTS=native`, or the MPI
 //! was not started through us; what names a port of the MPI below goes there.
 
-use super::init;
 use crate::conn::check_intra;
 use crate::conn::collective::rank_and_size;
-use crate::error::{Class, Failure, Place, raise};
+use crate::error::{Place, raise};
+use crate::failure::{Class, Failure};
 use crate::forward::{Face, Handle};
 use crate::inter;
 use crate::port::{self, Side, publish, text};
-use crate::{abi, error};
+use crate::{abi, error, life};
 use base::settings;
 use std::ffi::{c_char, c_int};
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 /// Whether these calls are the MPI's own.
 fn are_native() -> bool {
     static NATIVE: LazyLock<bool> = LazyLock::new(settings::native_ports);
-    *NATIVE || !init::passed() || abi::known().is_none()
+    *NATIVE || !life::passed() || abi::known().is_none()
 }
 
 /// The code of a call that belongs to no communicator.
@@ -108,7 +108,7 @@ pub fn Comm_connect(face: Face, port_name: usize, info: usize, root: usize, comm
 
 fn meet(face: Face, side: Side, call: &str, [port_name, info, root, comm, newcomm]: [usize; 5]) -> c_int {
     if let Some(inter) = inter::find(comm as u64) {
-        return raise(inter.errors(), &super::unavailable(call));
+        return raise(inter.errors(), &super::instead::unavailable(call));
     }
     if are_native() {
         if side == Side::Connect {
@@ -163,7 +163,7 @@ fn hand_over(call: &str, place: Place, made: Result<inter::Inter, Failure>, at: 
     match made {
         Ok(inter) => {
             // SAFETY: the program's place for a communicator.
-            unsafe { super::hand_out(inter, at) };
+            unsafe { super::joined::hand_out(inter, at) };
             0
         }
         Err(failure) => error::raise(place, &failure.of(call)),

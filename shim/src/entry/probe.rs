@@ -2,11 +2,12 @@
 
 use crate::abi::{self, Status};
 use crate::datatype::layout_from;
-use crate::entry::node;
 use crate::entry::p2p::{check_pattern, conclude, finish, hand_out, on};
-use crate::error::{Class, Failure, raise};
+use crate::error::raise;
+use crate::failure::{Class, Failure};
 use crate::inter::Inter;
 use crate::message::{self, Matched};
+use crate::process::node;
 use crate::request::{Completion, Peer, Request, Work, fault_failure, nothing_done};
 use crate::wait::{look, wait};
 use node::{About, Core, Envelope, Fault, MessageId, Probe, Source, Tag};

@@ -6,7 +6,6 @@
 
 use crate::abi::{self, Abi};
 use crate::datatype::plain;
-use crate::entry::p2p::{self, Message};
 use crate::error::raise;
 use crate::inter::{self, Inter, Known, Whereabouts};
 use crate::left;
@@ -21,6 +20,16 @@ type Answer = Option<c_int>;
 
 /// A buffer as the program gives it: where, how many, of which type.
 pub(super) type Buffer = (usize, i64, usize);
+
+/// What a send or receive is about: the message and the call's name.
+pub(super) struct Message {
+    pub call: &'static str,
+    pub buf: usize,
+    pub count: i64,
+    pub datatype: usize,
+    pub peer: usize,
+    pub tag: usize,
+}
 
 /// One run of the program's memory.
 #[derive(Clone, Copy)]
@@ -147,8 +156,14 @@ pub(super) fn irecv(comm: usize, room: Buffer, source: usize, tag: usize, call: 
     Some(0)
 }
 
-/// A send that is over at once, and then a receive.
-pub(super) fn exchange(comm: usize, out: &Message, back: &Message, status: usize) -> Answer {
+/// A send that is over at once, and then a receive, which another way has to do if this one cannot.
+pub(super) fn exchange(
+    comm: usize,
+    out: &Message,
+    back: &Message,
+    status: usize,
+    receive_else: impl FnOnce() -> Answer,
+) -> Answer {
     let (node, abi, known) = ready(comm)?;
     let data = Run::of(abi, (out.buf, out.count, out.datatype))?;
     let room = Run::of(abi, (back.buf, back.count, back.datatype))?;
@@ -158,7 +173,7 @@ pub(super) fn exchange(comm: usize, out: &Message, back: &Message, status: usize
         return None;
     }
     // The message has left: from here on only the receive may take another way.
-    receive(node, known.place, known.id, from, room, back.call, status).or_else(|| p2p::receive(comm, back, status))
+    receive(node, known.place, known.id, from, room, back.call, status).or_else(receive_else)
 }
 
 // ------------------------------------------------------------------------------------------- the node's part, once for all

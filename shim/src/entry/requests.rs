@@ -2,9 +2,10 @@
 
 use crate::abi;
 use crate::entry::complete::{on_request, stale};
-use crate::entry::node;
-use crate::error::{Class, Failure, Place, raise};
+use crate::error::{Place, raise};
+use crate::failure::{Class, Failure};
 use crate::left;
+use crate::process::node;
 use crate::request::{self, Peer, Work};
 use crate::wait::look;
 use node::Core;

@@ -177,3 +177,10 @@ impl Hash {
 fn gnu_hash(name: &[u8]) -> u32 {
     name.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
 }
+
+/// Whether the executable itself defines a name, rather than only naming it.
+pub fn in_program(name: &CStr) -> bool {
+    // SAFETY: allowed at any time.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const ();
+    Object::loaded().iter().any(|o| o.contains(entry) && o.has(name))
+}

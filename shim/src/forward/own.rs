@@ -2,45 +2,18 @@
 //! `api/functions.txt`, of the types that the table gives it.
 #![allow(clippy::too_many_arguments)] // MPI's own.
 
-use super::{Handle, Library, absent, library};
+use super::found::Own;
+use super::library::Handle;
+use super::types;
 use crate::gaps;
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
-
-/// A function of the MPI below, found once.
-pub struct Own {
-    name: &'static CStr,
-    found: AtomicPtr<()>,
-}
-
-impl Own {
-    pub const fn new(name: &'static CStr) -> Own {
-        Own { name, found: AtomicPtr::new(std::ptr::null_mut()) }
-    }
-
-    /// Its address; at first, what `find` says that it is.
-    #[inline(always)]
-    pub fn get(&self, find: impl FnOnce(&Library, &CStr) -> Option<*const ()>) -> *const () {
-        let mut function = self.found.load(Ordering::Relaxed).cast_const();
-        if function.is_null() {
-            function = library().and_then(|l| find(l, self.name)).unwrap_or(absent());
-            self.found.store(function.cast_mut(), Ordering::Relaxed);
-        }
-        function
-    }
-}
+use std::ffi::{c_char, c_int, c_void};
 
 macro_rules! own {
     ($(fn $name:ident $Type:ident = $symbol:literal ($($arg:ident: $of:ty),*);)*) => {
-        /// What is called, by MPI's names.
-        #[allow(non_camel_case_types)]
-        pub mod types {
-            use super::*;
-            $( pub type $Type = unsafe extern "C" fn($($of),*) -> c_int; )*
-        }
         $(
         /// # Safety
         /// The arguments must be as MPI asks for them.
+        #[allow(dead_code)] // Of some, `gaps` needs the type alone.
         pub unsafe fn $name($($arg: $of),*) -> c_int {
             static OWN: Own = Own::new($symbol);
             let function = OWN.get(|l, name| gaps::stand_in(l, name).or_else(|| l.symbol(name)));

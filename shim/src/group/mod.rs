@@ -7,12 +7,13 @@
 pub mod algebra;
 mod native;
 
-pub use native::NativeGroup;
+pub use native::{Code, NativeGroup};
 
 use crate::abi;
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::Process;
 use crate::token::{self, Behind, Tokens};
+use native::done;
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
 
@@ -48,13 +49,6 @@ impl Group {
         done(unsafe { pmpi::group_rank(self.natives.handle(), &mut rank) })?;
         Ok(self.members.iter().position(|m| *m == Member::Native(rank)).map(|at| at as c_int))
     }
-}
-
-/// The code of a call that failed in the MPI below, which has raised it.
-pub type Code = c_int;
-
-fn done(code: Code) -> Result<(), Code> {
-    if code == 0 { Ok(()) } else { Err(code) }
 }
 
 /// A group as a call names it.

@@ -1,9 +1,15 @@
 //! Groups of the MPI below that are the library's own, freed with the value that holds them.
 
-use super::{Code, done};
 use crate::abi;
 use crate::forward::{self as pmpi, Handle};
 use std::ffi::c_int;
+
+/// The code of a call that failed in the MPI below, which has raised it.
+pub type Code = c_int;
+
+pub fn done(code: Code) -> Result<(), Code> {
+    if code == 0 { Ok(()) } else { Err(code) }
+}
 
 /// A group of the MPI below, our own.
 #[derive(Debug)]

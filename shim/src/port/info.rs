@@ -1,7 +1,7 @@
 //! What an MPI_Info object says, as far as ports and names go.
 
 use crate::abi;
-use crate::error::{Class, Failure};
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use base::settings;
 use std::ffi::{CStr, CString, c_char, c_int};

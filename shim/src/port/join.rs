@@ -2,27 +2,29 @@
 //!
 //! Each tells the other who it is and reads the same; nothing else goes over the socket, and nothing stays in it.
 
+use super::open::own_name;
 use crate::abi;
+use crate::conn::bounds::{self, largest_tag};
 use crate::conn::collective::{Team, or_free, split};
-use crate::conn::{self, joined, largest_tag};
-use crate::entry::node;
-use crate::error::{Class, Failure, copy_errhandler};
+use crate::conn::joined;
+use crate::error::copy_errhandler;
+use crate::failure::{Class, Failure};
 use crate::inter::Inter;
+use crate::process::node;
 use crate::wait::wait_until;
 use crate::{datatype, house};
 use base::ProcId;
 use base::bytes::Put;
 use base::ident::random;
 use base::log::Patience;
-use engine::setup::{Agreement, Party};
+use base::protocol::context::ONLY;
+use base::protocol::port::{JOIN_MAGIC as MAGIC, MAX_JOIN as MOST, join as at};
+use node::leaders::{Agreement, Party};
 use node::{Contact, Group, Node, Waits};
 use std::ffi::c_int;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-const MAGIC: [u8; 8] = *b"MPICJOI1";
-/// The most that one process says of itself.
-const MOST: usize = 8 << 10;
 /// How often the socket is looked at.
 const AGAIN: Duration = Duration::from_millis(1);
 
@@ -51,11 +53,11 @@ fn meet(node: &Node, team: &Team, group: &Group, fd: c_int) -> Result<Inter, Fai
         size: 1,
         tag_ub: tag_ub as u32,
         representation: datatype::representation().number(),
-        name: super::own_name(),
+        name: own_name(),
         wanted: String::new(),
         records,
     };
-    let theirs = swap(node, fd, &joined::write(&Agreement { context: 1, remote: own }))?;
+    let theirs = swap(node, fd, &joined::write(&Agreement { context: ONLY, remote: own }))?;
     let agreement = joined::read(&theirs)?;
     joined::check(&agreement.remote, |c: &Contact| c.process == contact.process)?;
     let me = ProcId { incarnation: group.incarnation, rank: 0 };
@@ -64,13 +66,13 @@ fn meet(node: &Node, team: &Team, group: &Group, fd: c_int) -> Result<Inter, Fai
 
 /// Says `own`, and reads what the other side says.
 fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
-    let timeout = conn::timeout()?;
+    let timeout = bounds::timeout()?;
     let deadline = Instant::now() + timeout;
     let mut out = MAGIC.to_vec();
     out.put_u32(own.len() as u32);
     out.extend_from_slice(own);
     let (mut sent, mut got) = (0, Vec::new());
-    let mut wanted = MAGIC.len() + 4;
+    let mut wanted = at::CONTEXT;
     let mut patience = Patience::new(Instant::now());
     let _told = Waits::begin(node, "MPI_Comm_join", "for the other side of its socket".to_owned());
     loop {
@@ -84,10 +86,10 @@ fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
                 let text = "the other side does not join by this library: both sides need it";
                 return Err(Failure::new(Class::Other, text));
             }
-            wanted = MAGIC.len() + 4 + length;
+            wanted = at::CONTEXT + length;
         }
-        if sent == out.len() && got.len() == wanted && wanted > MAGIC.len() + 4 {
-            return Ok(got.split_off(MAGIC.len() + 4));
+        if sent == out.len() && got.len() == wanted && wanted > at::CONTEXT {
+            return Ok(got.split_off(at::CONTEXT));
         }
         if Instant::now() >= deadline {
             let text = format!("waited {} s for the other side of the socket", timeout.as_secs_f32());

@@ -2,17 +2,22 @@
 //! outside. Either all processes get an inter-communicator or all get an error.
 
 use super::call::{self, Calls, LOOK};
-use super::{Address, Info, Port, at, find, name, own_name, publish};
+use super::info::Info;
+use super::name::{self, Address};
+use super::open::{self, Port, at, find, own_name, text};
+use super::publish;
 use crate::abi::{self, Abi};
+use crate::conn::bounds::{largest_tag, timeout};
 use crate::conn::collective::{Team, agree, from_leader, gather_records, or_free, rank_and_size, split};
 use crate::conn::expected::Expected;
-use crate::conn::talk::{Round, Talk};
+use crate::conn::joined;
+use crate::conn::talk::{self, Round};
 use crate::conn::waiting::in_words;
-use crate::conn::{joined, largest_tag, timeout};
-use crate::entry::node;
-use crate::error::{Class, Failure, copy_errhandler};
+use crate::error::copy_errhandler;
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::Inter;
+use crate::process::node;
 use crate::wait::wait_until;
 use crate::{datatype, house};
 use base::bytes::{Put, Take};
@@ -20,7 +25,7 @@ use base::ident::{self, random};
 use base::log::Patience;
 use base::settings;
 use base::{Family, ProcId};
-use engine::setup::{Agreement, Negotiation, Party};
+use node::leaders::{Agreement, Looking, Party};
 use node::{Contact, Group, Node, Waits};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -82,7 +87,7 @@ pub unsafe fn meet(
 
 unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
     // SAFETY: the caller's promise.
-    let text = unsafe { super::text(port) }?;
+    let text = unsafe { text(port) }?;
     let text = publish::whole(&text);
     if text.is_empty() {
         return Err(Failure::new(Class::Port, "the name of the port is empty"));
@@ -245,7 +250,11 @@ fn accept(
         let closed =
             || Failure::new(Class::Port, format!("'{}' was closed while this call waited", name::sign(&port.name)));
         let come = wait_until(node, Some(slice), |core| {
-            if port.closed.load(Ordering::Relaxed) { Some(Err(closed())) } else { port.accept(core, offer).map(Ok) }
+            if port.closed.load(Ordering::Relaxed) {
+                Some(Err(closed()))
+            } else {
+                core.accept(at(&port.address), offer).map(Ok)
+            }
         });
         let Some(agreement) = come.transpose()? else {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -255,7 +264,7 @@ fn accept(
             }
             calls.answer(node);
             if let Some(seconds) = patience.is_over(Instant::now()) {
-                let (port, places) = (name::sign(&port.name), super::places(&port.address));
+                let (port, places) = (name::sign(&port.name), open::places(&port.address));
                 base::log!(
                     Notice,
                     "MPI_Comm_accept waits for {seconds} s for somebody to connect to port {port} at {places}; \
@@ -281,9 +290,8 @@ fn connect(
     is_ours: impl Fn(&Contact) -> bool,
 ) -> Result<Agreement, Failure> {
     ident::name_port(port.incarnation(), &name::sign(&offer.wanted));
-    let path = node.open_control_to_port(me, at(port), port.cookie(), &port.contact);
-    let mut talk = Talk { path, negotiation: Negotiation::new(false) };
-    let (name, places) = (name::sign(&offer.wanted), super::places(port));
+    let path = node.open_control_to_port(me, at(port), port.cookie(), &port.contact());
+    let (name, places) = (name::sign(&offer.wanted), open::places(port));
     base::log!(Info, "connecting to port {name} at {places}");
     let _told = Waits::begin(node, "MPI_Comm_connect", "for its call to be accepted".to_owned());
     let fail = |what: String| Err(Failure::new(Class::Port, what));
@@ -292,9 +300,9 @@ fn connect(
         None => "it is open, but nobody has accepted".to_owned(),
         Some((tried, _)) => format!("it cannot be reached: {tried}"),
     };
-    let meanwhile = |_: &Negotiation| {
+    let meanwhile = |_: Option<&Looking>| {
         if let Some(obstacle) = node.with(|core| core.path_obstacle(path)) {
-            node.with(|core| core.give_up(path));
+            node.with(|core| core.abandon(path));
             let text = format!("port {name} can never be reached: {}", in_words(obstacle));
             return Err(Failure::new(Class::Port, text));
         }
@@ -310,7 +318,8 @@ fn connect(
         }
         true
     };
-    match talk.until(node, "whoever accepts", offer, Some(Instant::now() + timeout), ask_to_be_dialled, meanwhile)? {
+    let deadline = Some(Instant::now() + timeout);
+    match talk::agree(node, path, "whoever accepts", false, offer, deadline, ask_to_be_dialled, meanwhile)? {
         Round::Agreed(agreement) => {
             joined::check(&agreement.remote, is_ours)?;
             node.with(|core| joined::introduce(core, path, &agreement.remote));

@@ -13,22 +13,27 @@
 use base::bytes::{Put, Take};
 use base::hash::fnv128;
 use base::ident::random;
+use base::protocol::address::{V4, V6, V6_SCOPED};
+use base::protocol::port::{PREFIX, short};
 use data_encoding::BASE64URL_NOPAD;
-use node::Contact;
+use node::{Contact, at_addresses};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-const PREFIX: &str = "mpic:";
-const TOKEN: usize = 14;
-const SHORT: usize = TOKEN + 4 + 2 + 2;
-/// The longest name, in characters: it is to fit where MPI_MAX_PORT_NAME is 256.
-pub const MAX: usize = 255;
+pub use base::protocol::port::MAX_PORT_NAME as MAX;
+
+const TOKEN: usize = short::ADDRESS;
+const SHORT: usize = short::BYTES;
 
 /// A port, as its name tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     token: [u8; TOKEN],
-    pub contact: Contact,
+    /// Zero where the short form does not tell.
+    process: [u8; 16],
+    host: [u8; 16],
+    /// Where the process listens.
+    pub places: Vec<SocketAddr>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +65,14 @@ pub fn sign(name: &str) -> String {
 }
 
 impl Address {
-    pub fn new(contact: Contact) -> Address {
-        Address { token: random(), contact }
+    /// A port of the process with this record, reached at these places.
+    pub fn new(contact: &Contact, places: Vec<SocketAddr>) -> Address {
+        Address { token: random(), process: contact.process, host: contact.host, places }
+    }
+
+    /// What is known of its process.
+    pub fn contact(&self) -> Contact {
+        at_addresses(self.process, self.host, &self.places)
     }
 
     pub fn incarnation(&self) -> u64 {
@@ -77,9 +88,9 @@ impl Address {
     /// The name, in at most `room` characters; none if no address fits. Addresses that do not fit are left out, the last
     /// first.
     pub fn name(&self, room: usize) -> Option<String> {
-        let far: Vec<_> = self.contact.addresses.iter().filter(|a| !a.ip().is_loopback()).collect();
+        let far: Vec<_> = self.places.iter().filter(|a| !a.ip().is_loopback()).collect();
         let v4 = |a: &&&SocketAddr| a.is_ipv4();
-        let near = self.contact.addresses.iter().find(|a| a.is_ipv4());
+        let near = self.places.iter().find(|a| a.is_ipv4());
         let tells_all = if far.len() < 2 { far.first().copied().or(near).filter(|a| a.is_ipv4()) } else { None };
         let bytes = match tells_all {
             Some(address) => self.short(address),
@@ -103,18 +114,18 @@ impl Address {
         // Six bits a character, less the check.
         let most = (room.checked_sub(PREFIX.len())? * 6 / 8).checked_sub(2)?;
         let mut out = self.token.to_vec();
-        out.extend_from_slice(&self.contact.process);
-        out.extend_from_slice(&self.contact.host);
+        out.extend_from_slice(&self.process);
+        out.extend_from_slice(&self.host);
         let without = out.len();
-        for address in &self.contact.addresses {
+        for address in &self.places {
             let mut one = Vec::new();
             match address {
                 SocketAddr::V4(a) => {
-                    one.put_u8(4);
+                    one.put_u8(V4);
                     one.extend_from_slice(&a.ip().octets());
                 }
                 SocketAddr::V6(a) => {
-                    one.put_u8(if a.scope_id() == 0 { 6 } else { 7 });
+                    one.put_u8(if a.scope_id() == 0 { V6 } else { V6_SCOPED });
                     one.extend_from_slice(&a.ip().octets());
                     if a.scope_id() != 0 {
                         one.put_u32(a.scope_id());
@@ -126,7 +137,7 @@ impl Address {
                 out.extend_from_slice(&one);
             }
         }
-        (without <= most && (out.len() > without || self.contact.addresses.is_empty())).then_some(out)
+        (without <= most && (out.len() > without || self.places.is_empty())).then_some(out)
     }
 
     /// Reads a name; blanks and line ends around it do no harm.
@@ -143,29 +154,29 @@ impl Address {
     fn read(body: &[u8], is_short: bool) -> Option<Address> {
         let mut from = Take(body);
         let token = from.array().ok()?;
-        let mut contact = Contact { process: [0; 16], host: [0; 16], addresses: Vec::new() };
+        let mut address = Address { token, process: [0; 16], host: [0; 16], places: Vec::new() };
         if is_short {
             let ip = Ipv4Addr::from(from.array::<4>().ok()?);
-            contact.addresses.push((ip, from.u16().ok()?).into());
-            return Some(Address { token, contact });
+            address.places.push((ip, from.u16().ok()?).into());
+            return Some(address);
         }
-        contact.process = from.array().ok()?;
-        contact.host = from.array().ok()?;
+        address.process = from.array().ok()?;
+        address.host = from.array().ok()?;
         while !from.0.is_empty() {
             let family = from.u8().ok()?;
             let ip: IpAddr = match family {
-                4 => Ipv4Addr::from(from.array::<4>().ok()?).into(),
-                6 | 7 => Ipv6Addr::from(from.array::<16>().ok()?).into(),
+                V4 => Ipv4Addr::from(from.array::<4>().ok()?).into(),
+                V6 | V6_SCOPED => Ipv6Addr::from(from.array::<16>().ok()?).into(),
                 _ => return None,
             };
-            let scope = if family == 7 { from.u32().ok()? } else { 0 };
+            let scope = if family == V6_SCOPED { from.u32().ok()? } else { 0 };
             let port = from.u16().ok()?;
-            contact.addresses.push(match ip {
+            address.places.push(match ip {
                 IpAddr::V4(ip) => (ip, port).into(),
                 IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, scope).into(),
             });
         }
-        Some(Address { token, contact })
+        Some(address)
     }
 }
 
@@ -174,8 +185,8 @@ mod tests {
     use super::*;
 
     fn at(addresses: &[&str]) -> Address {
-        let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
-        Address::new(Contact { process: [7; 16], host: [9; 16], addresses })
+        let places = addresses.iter().map(|a| a.parse().unwrap()).collect();
+        Address { token: random(), process: [7; 16], host: [9; 16], places }
     }
 
     #[test]
@@ -186,22 +197,22 @@ mod tests {
             assert_eq!((name.len(), port.name(MAX)), (35, Some(name.clone())));
             let read = Address::parse(&name).unwrap();
             assert_eq!((read.incarnation(), read.cookie()), (port.incarnation(), port.cookie()));
-            assert_eq!(read.contact.addresses, port.contact.addresses[..1]);
+            assert_eq!(read.places, port.places[..1]);
         }
     }
 
     #[test]
     fn several_come_back_as_far_as_they_fit() {
         let mut port = at(&["10.1.2.3:1", "[fd00::1]:2", "192.168.0.1:3", "127.0.0.1:4"]);
-        port.contact.addresses.push(SocketAddrV6::new("fe80::1".parse().unwrap(), 9, 0, 3).into());
+        port.places.push(SocketAddrV6::new("fe80::1".parse().unwrap(), 9, 0, 3).into());
         assert_eq!(Address::parse(&port.name(MAX).unwrap()), Ok(port.clone()));
-        port.contact.addresses = (0..30).map(|i| format!("10.0.0.{i}:80").parse().unwrap()).collect();
+        port.places = (0..30).map(|i| format!("10.0.0.{i}:80").parse().unwrap()).collect();
         let name = port.name(MAX).unwrap();
         assert!(name.len() <= MAX && name.bytes().all(|b| b.is_ascii_graphic()));
-        assert_eq!(Address::parse(&name).unwrap().contact.addresses, port.contact.addresses[..19]);
+        assert_eq!(Address::parse(&name).unwrap().places, port.places[..19]);
         // Where there is room for the short form alone, the first will do.
         let short = Address::parse(&port.name(35).unwrap()).unwrap();
-        assert_eq!(short.contact.addresses, port.contact.addresses[..1]);
+        assert_eq!(short.places, port.places[..1]);
         assert_eq!(port.name(34), None);
     }
 

@@ -4,12 +4,13 @@ use super::info::Info;
 use crate::abi;
 use crate::conn::claim::{self, Held, open_naming};
 use crate::conn::waiting::Names;
-use crate::entry::init::watch_finalize;
-use crate::entry::node;
-use crate::error::{Class, Failure};
+use crate::failure::{Class, Failure};
 use crate::forward::Handle;
+use crate::life::{self, Part};
+use crate::process::node;
 use base::ident::random;
 use base::log::Patience;
+use base::protocol::port::PREFIX;
 use naming::{ClaimError, Kind, Record};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard};
@@ -41,7 +42,7 @@ pub fn publish(service: &str, info: Handle, port: &str) -> Result<(), Failure> {
         };
         Failure::new(class, e.to_string())
     })?;
-    watch_finalize();
+    life::end_with(Part::Published, take_all);
     base::log!(Info, "published '{service}' in {}", naming.describe());
     table().insert(service.to_owned(), (port.to_owned(), held));
     Ok(())
@@ -122,7 +123,7 @@ fn sought() -> MutexGuard<'static, Sought> {
 static LONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// What stands for such a name in this process, and in no other.
-static SHORT_FOR: LazyLock<String> = LazyLock::new(|| format!("mpic:#{:016x}-", u64::from_le_bytes(random())));
+static SHORT_FOR: LazyLock<String> = LazyLock::new(|| format!("{PREFIX}#{:016x}-", u64::from_le_bytes(random())));
 
 /// A name that the program has room for. One that is longer than its MPI's names of ports is kept, and a number in its
 /// place serves in this process.

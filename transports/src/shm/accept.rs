@@ -1,21 +1,22 @@
 //! The answering side of a local handshake.
 //!
-//! Used by the node, which bounds how many there are and decides on each HELLO. Invariant: nothing is made for a
-//! connection before somebody has looked at its cookie.
+//! Invariant: nothing is made for a connection before somebody has looked at its cookie.
 
-use super::hello::{LOCAL_ACK, LOCAL_HELLO, Own, Parts, READY, Tail, Theirs};
-use super::lane::MEMORY;
+use super::hello::{MAX_HELLO, Own, Parts, READY, READY_READS, TAIL, Tail, Theirs};
+use super::lane::{MEMORY, ShmLane};
 use super::rights::Connection;
 use super::segment::Segment;
-use crate::tcp::{HANDSHAKE_LIMIT, HELLO_LEN, Hello, HelloAck, HelloError};
+use crate::transport::{self, NewLane, Said};
+use base::ProcId;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use wire::hello::{HELLO_LEN, HelloError};
+use wire::{Hello, HelloAck, Place};
 
 /// A connection that is not a lane yet.
 pub struct Guest {
     connection: Connection,
-    since: Instant,
+    own: Own,
     state: State,
 }
 
@@ -27,79 +28,68 @@ enum State {
     Ready(Segment, Theirs, bool),
 }
 
-pub enum Arrived {
-    NotYet,
-    Hello(Box<Hello>),
-    /// The dialling side has its end: [`Guest::into_parts`].
-    Ready,
-    /// Nothing that could be answered, or gone: to be closed.
-    Foreign,
+impl Guest {
+    pub fn new(connection: Connection, own: &Own) -> Guest {
+        Guest { connection, own: own.clone(), state: State::Silent }
+    }
+
+    fn greet(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Said {
+        if bytes.len() < HELLO_LEN + TAIL {
+            return Said::Foreign;
+        }
+        let (hello, tail) = bytes.split_at(bytes.len() - TAIL);
+        match (Hello::decode(hello), Tail::decode(tail)) {
+            (Ok(hello), Ok(Some(tail))) => {
+                self.state = State::Greeted(tail, fds);
+                Said::Hello(Box::new(hello))
+            }
+            (Err(HelloError::OtherVersion), _) | (Ok(_), Ok(None)) => {
+                transport::Guest::refuse(self, &HelloAck::other_version());
+                Said::Foreign
+            }
+            _ => Said::Foreign,
+        }
+    }
 }
 
-impl AsFd for Guest {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+impl transport::Guest for Guest {
+    fn fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()
     }
-}
 
-impl Guest {
-    pub fn new(connection: Connection, now: Instant) -> Guest {
-        Guest { connection, since: now, state: State::Silent }
-    }
-
-    pub fn expired(&self, now: Instant) -> bool {
-        now.duration_since(self.since) >= HANDSHAKE_LIMIT
-    }
-
-    /// Whether the other side has given up.
-    pub fn has_hung_up(&self) -> bool {
-        !self.connection.is_open()
-    }
-
-    /// Takes it as far as it goes.
-    pub fn step(&mut self) -> Arrived {
-        let mut bytes = [0; LOCAL_HELLO];
+    fn step(&mut self) -> Said {
+        let mut bytes = [0; MAX_HELLO];
         let (n, fds) = match self.connection.receive(&mut bytes) {
             Ok(got) => got,
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Arrived::NotYet,
-            Err(_) => return Arrived::Foreign,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Said::Nothing,
+            Err(_) => return Said::Foreign,
         };
         match std::mem::replace(&mut self.state, State::Silent) {
-            State::Silent if n == LOCAL_HELLO => self.greet(&bytes, fds).unwrap_or(Arrived::Foreign),
-            State::Answered(memory, theirs) if n == 1 && bytes[0] & !1 == READY => {
-                self.state = State::Ready(memory, theirs, bytes[0] & 1 != 0);
-                Arrived::Ready
+            State::Silent => self.greet(&bytes[..n], fds),
+            State::Answered(memory, theirs) if n == 1 && bytes[0] & !READY_READS == READY => {
+                self.state = State::Ready(memory, theirs, bytes[0] & READY_READS != 0);
+                Said::Ready
             }
-            _ => Arrived::Foreign,
+            _ => Said::Foreign,
         }
     }
 
-    fn greet(&mut self, bytes: &[u8; LOCAL_HELLO], fds: Vec<OwnedFd>) -> Option<Arrived> {
-        let (hello, tail) = bytes.split_first_chunk::<HELLO_LEN>()?;
-        let hello = match Hello::decode(hello) {
-            Err(HelloError::OtherVersion) => {
-                self.refuse(&HelloAck::other_version());
-                return None;
-            }
-            hello => hello.ok()?,
-        };
-        let Some(tail) = Tail::decode(tail).ok()? else {
-            self.refuse(&HelloAck::other_version());
-            return None;
-        };
-        self.state = State::Greeted(tail, fds);
-        Some(Arrived::Hello(Box::new(hello)))
+    fn has_hung_up(&self) -> bool {
+        !self.connection.is_open()
     }
 
-    /// Says no. One that does not take the answer is of no use anyway.
-    pub fn refuse(&self, ack: &HelloAck) {
+    fn from(&self) -> Option<Place> {
+        None
+    }
+
+    fn refuse(&mut self, ack: &HelloAck) {
         let mut bytes = ack.encode();
-        bytes.resize(LOCAL_ACK, 0);
+        bytes.resize(bytes.len() + TAIL, 0);
         let _ = self.connection.send(&bytes, &[]);
     }
 
-    /// Says yes, and gives the other side what it needs; `bit`: the lane's, on our board. READY comes next.
-    pub fn answer(&mut self, ack: &HelloAck, own: &Own, bit: u32) -> io::Result<()> {
+    /// READY comes next.
+    fn answer(&mut self, ack: &HelloAck, key: u32) -> io::Result<bool> {
         let State::Greeted(tail, fds) = std::mem::replace(&mut self.state, State::Silent) else {
             return Err(ErrorKind::InvalidInput.into());
         };
@@ -107,17 +97,16 @@ impl Guest {
         let theirs = Theirs::new(&self.connection, &tail, board, bell)?;
         let (memory, fd) = Segment::create(MEMORY)?;
         let mut bytes = ack.encode();
-        Tail::own(bit, theirs.readable.is_some()).encode(&mut bytes);
-        debug_assert_eq!(bytes.len(), LOCAL_ACK);
-        let [ours, wakes] = own.fds();
+        Tail::own(key, theirs.readable.is_some()).encode(&mut bytes);
+        let [ours, wakes] = self.own.fds();
         self.connection.send(&bytes, &[fd.as_fd(), ours, wakes])?;
         self.state = State::Answered(memory, theirs);
-        Ok(())
+        Ok(false)
     }
 
-    /// What the lane is made of, after [`Arrived::Ready`].
-    pub fn into_parts(self) -> Option<Parts> {
-        let State::Ready(memory, theirs, read_by) = self.state else { return None };
-        Some(Parts { connection: self.connection, memory, theirs, dialled: false, read_by })
+    fn finish(self: Box<Self>, local: ProcId, remote: ProcId, generation: u16) -> io::Result<NewLane> {
+        let State::Ready(memory, theirs, read_by) = self.state else { return Err(ErrorKind::InvalidInput.into()) };
+        let parts = Parts { connection: self.connection, memory, theirs, dialled: false, read_by };
+        Ok(NewLane::new(ShmLane::new(parts, local, remote, generation)))
     }
 }

@@ -11,14 +11,11 @@
 use super::ground::Ground;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
-/// Bits of a board.
-pub const BITS: u32 = 64;
-/// Bytes of a board.
-pub const BOARD: usize = 4096;
+// The two words are apart from each other, since they are written by different processes at different times.
+use base::protocol::shared::{ASLEEP, BITS_AT};
+/// Bits of a board, and its bytes.
+pub use base::protocol::shared::{BOARD_BITS as BITS, BOARD_END as BOARD};
 
-// Apart from each other, since they are written by different processes at different times.
-const ASLEEP: usize = 128;
-const BITS_AT: usize = 256;
 const WORDS: usize = BITS as usize / 64;
 /// All that is ever touched lies before this.
 #[cfg(test)]

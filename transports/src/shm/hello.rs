@@ -6,25 +6,20 @@ use super::peek::{Readable, Token, own_token};
 use super::rights::Connection;
 use super::segment::Segment;
 use super::{board, fence};
-use crate::tcp::{HELLO_ACK_LEN, HELLO_LEN};
 use base::bytes::{Malformed, Put, Take};
+use base::protocol::shared::{FENCES, LAYOUT, READS, tail};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use wire::hello::{HELLO_ACK_LEN, HELLO_LEN, MAX_PROOF};
 
-/// How shared memory is laid out: one number for slots, rooms and boards.
-const LAYOUT: u16 = 1;
-/// The sender of this can read the receiver's memory.
-const READS: u16 = 1;
-/// It takes part in fences for several processes, and fences so when it goes to sleep.
-const FENCES: u16 = 2;
-
-const TAIL: usize = 24;
-pub const LOCAL_HELLO: usize = HELLO_LEN + TAIL;
-pub const LOCAL_ACK: usize = HELLO_ACK_LEN + TAIL;
-/// READY, and with it [`READS`].
-pub const READY: u8 = 2;
+/// Bytes of a tail, and the longest HELLO and HELLO-ACK with theirs.
+pub const TAIL: usize = tail::BYTES;
+pub const MAX_HELLO: usize = HELLO_LEN + MAX_PROOF + TAIL;
+pub const MAX_ACK: usize = HELLO_ACK_LEN + MAX_PROOF + TAIL;
+/// The last word, and what it says with it: the sender can read the receiver's memory.
+pub use base::protocol::shared::{READY, READY_READS};
 
 /// What this process shows to all who send to it.
 #[derive(Clone)]
@@ -59,7 +54,7 @@ impl Own {
     }
 
     /// From now on, the first who sends wakes us. Look once more at all lanes before sleeping.
-    pub fn doze(&self) {
+    pub fn arm(&self) {
         board::doze(&self.0.board);
     }
 
@@ -83,8 +78,9 @@ pub struct Tail {
 }
 
 impl Tail {
-    pub fn own(bit: u32, reads: bool) -> Tail {
-        Tail { bit, token: own_token(), reads, fences: fence::takes_part() }
+    /// `key`: the pair's; the bit is what the board tells apart of it.
+    pub fn own(key: u32, reads: bool) -> Tail {
+        Tail { bit: key % board::BITS, token: own_token(), reads, fences: fence::takes_part() }
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {

@@ -7,45 +7,41 @@
 
 use super::board;
 use super::hello::Parts;
+use super::peek::Readable;
 use super::ring::{Consumer, Frame, Plan, Popped, Producer};
-use crate::frame::{Header, Kind};
-use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink, Unread};
-use crate::stream::Death;
+use crate::transport::Watched;
 use base::bytes::Malformed;
+use base::protocol::frame::{ACK, BULK, MSG, PING, PONG, SWITCH};
+use base::protocol::shared::{
+    ACK_NOW, DIRECT, INDEX, LANE_END, OTHER_INDEX, ROOM as DATA, SEQUENCE, SLOT, SLOTS, SLOTS_AT,
+};
 use base::{BufId, Memory, ProcId};
-use std::io::{self, ErrorKind, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use wire::frame::{Header, Kind};
+use wire::lane::Death;
+use wire::lane::{Caps, Event, Lane, Payload, Sent, Sink, Unread};
 
 /// Bulk goes in pieces of this size, so that one side writes while the other reads.
 pub const CHUNK: usize = 32 << 10;
 
-const SLOTS: u64 = 256;
-const SLOT: usize = 64;
-/// The largest frame fits, when nothing else is there.
-const DATA: usize = crate::frame::MAX_PAYLOAD;
 const LOW: usize = 256 << 10;
-const PAGE: usize = 4096;
 /// Bytes of a lane's memory: 2 MiB and a little, of which only what is used is ever there.
-pub const MEMORY: usize = PAGE + 2 * (SLOTS as usize * SLOT + DATA);
+pub const MEMORY: usize = LANE_END;
 
 /// Where one direction lies: 0 is from the dialling side. Also where its receiver says that it looks by itself.
 fn plan(direction: usize) -> (Plan, usize) {
     let slots = SLOTS as usize * SLOT;
-    let words = 128 + 256 * direction;
+    let words = (OTHER_INDEX - INDEX) * direction;
     let plan = Plan {
-        index: words,
-        slots_at: PAGE + slots * direction,
+        index: INDEX + words,
+        slots_at: SLOTS_AT + slots * direction,
         slots: SLOTS,
-        data_at: PAGE + 2 * slots + DATA * direction,
+        data_at: SLOTS_AT + 2 * slots + DATA * direction,
         data: DATA,
         low: LOW,
     };
-    (plan, words + 128)
+    (plan, DIRECT + words)
 }
-
-// Tags of frames: kinds, and the flag of a header.
-const SEQUENCE: u8 = 5;
-const ACK_NOW: u8 = 16;
 
 /// Bulk that was taken and is not written yet.
 #[derive(Clone, Copy)]
@@ -107,21 +103,6 @@ impl ShmLane {
         }
     }
 
-    /// The connection that shows that the other side lives. Nothing is ever read from it.
-    pub fn sign(&self) -> BorrowedFd<'_> {
-        self.parts.connection.as_fd()
-    }
-
-    /// Why the lane died, once it has.
-    pub fn death(&self) -> Option<&Death> {
-        self.death.as_ref()
-    }
-
-    /// Bytes written in all.
-    pub fn written(&self) -> u64 {
-        self.written
-    }
-
     /// Whether there is something to read: one word is looked at.
     #[inline]
     pub fn has_input(&self) -> bool {
@@ -133,31 +114,15 @@ impl ShmLane {
         self.out.is_stuck(&self.parts.memory)
     }
 
-    /// Whether the other side has read all that was published.
-    pub fn is_read(&self) -> bool {
-        self.out.is_read(&self.parts.memory)
-    }
-
     /// Whether we look at this lane by ourselves, so that the other side need not say that something has come. To be
     /// looked at once more after a no.
     pub fn set_direct(&self, yes: bool) {
         board::set_direct(&self.parts.memory, self.own_direct, yes);
     }
 
-    /// Whether the other side's process lives and keeps the lane, as its kernel says.
-    pub fn is_open(&self) -> bool {
-        self.parts.connection.is_open()
-    }
-
-    /// Ends the connection both ways; both sides see it.
-    pub fn cut(&self) {
-        self.parts.connection.cut();
-    }
-
-    /// Reads (address, length) pieces of the other side's memory into ours; gives how many bytes. Only if [`Caps::get`].
-    pub fn pull(&self, from: &[(u64, u64)], to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let process = self.parts.theirs.readable.ok_or(ErrorKind::Unsupported)?;
-        process.read(from, to)
+    /// The other side's process, if we can read its memory.
+    pub fn reader(&self) -> Option<Readable> {
+        self.parts.theirs.readable
     }
 
     /// The number of the other side's process, if it has one for us.
@@ -165,14 +130,8 @@ impl ShmLane {
         self.parts.connection.peer().ok().filter(|pid| *pid > 0)
     }
 
-    /// Whether we can read the other side's memory.
-    pub fn reads(&self) -> bool {
+    fn reads(&self) -> bool {
         self.parts.theirs.readable.is_some()
-    }
-
-    /// Whether the other side can read our memory.
-    pub fn read_by(&self) -> bool {
-        self.parts.read_by
     }
 
     /// Publishes a frame, if there is room.
@@ -299,16 +258,16 @@ impl ShmLane {
 fn header_of(frame: &Frame, len: usize, next: &mut u64) -> Result<Option<Header>, Malformed> {
     let [x, y] = frame.fields;
     let (kind, a, b) = match frame.tag & !ACK_NOW {
-        1 => {
+        MSG => {
             let sequence = *next;
             *next = sequence.wrapping_add(1);
             (Kind::Msg, sequence, 0)
         }
-        2 => (Kind::Ack, 0, x),
-        3 => (Kind::Bulk, x, y),
-        4 => (Kind::Switch, x, 0),
-        7 => (Kind::Ping, x, y),
-        8 => (Kind::Pong, x, y),
+        ACK => (Kind::Ack, 0, x),
+        BULK => (Kind::Bulk, x, y),
+        SWITCH => (Kind::Switch, x, 0),
+        PING => (Kind::Ping, x, y),
+        PONG => (Kind::Pong, x, y),
         SEQUENCE => {
             *next = x;
             return Ok(None);
@@ -321,19 +280,16 @@ fn header_of(frame: &Frame, len: usize, next: &mut u64) -> Result<Option<Header>
     if header.is_sound() { Ok(Some(header)) } else { Err(Malformed) }
 }
 
-impl AsFd for ShmLane {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.sign()
+impl Watched for ShmLane {
+    /// The connection that shows that the other side lives. Nothing is ever read from it.
+    fn signs(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
+        f(0, self.parts.connection.as_fd(), false);
     }
 }
 
 impl<M: Memory> Lane<M> for ShmLane {
     fn caps(&self) -> Caps {
-        Caps { get: self.reads(), ..Caps::SHARED }
-    }
-
-    fn fd(&self) -> Option<RawFd> {
-        Some(self.parts.connection.as_raw_fd())
+        Caps { get: self.reads(), exposed: self.parts.read_by, ..Caps::SHARED }
     }
 
     fn wants_write(&self) -> bool {
@@ -417,6 +373,37 @@ impl<M: Memory> Lane<M> for ShmLane {
 
     fn resume(&mut self) {
         self.quiet = false;
+    }
+
+    fn death(&self) -> Option<&Death> {
+        self.death.as_ref()
+    }
+
+    fn cut(&mut self) {
+        self.parts.connection.cut();
+    }
+
+    fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Whether the other side's process lives and keeps the lane, as its kernel says.
+    fn is_open(&self) -> Option<bool> {
+        Some(self.parts.connection.is_open())
+    }
+
+    /// Whether the other side has read all that was published.
+    fn is_read(&self) -> bool {
+        self.out.is_read(&self.parts.memory)
+    }
+
+    fn waiting(&self) -> u16 {
+        self.is_stuck().into()
+    }
+
+    /// The connection; and, of the other side, the descriptor that wakes it, and one for what comes while others are made.
+    fn descriptors(&self) -> usize {
+        3
     }
 
     fn unread(&mut self) -> Unread {

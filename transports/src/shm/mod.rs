@@ -16,18 +16,26 @@ mod dial;
 mod fence;
 mod ground;
 mod hello;
+#[cfg(test)]
+mod killed;
 mod lane;
 #[cfg(test)]
 mod model;
+mod open;
 mod peek;
 mod rights;
 mod ring;
 mod room;
 mod segment;
+#[cfg(test)]
+mod strangers;
+#[cfg(test)]
+mod tests;
 
-pub use accept::{Arrived, Guest};
 pub use board::BITS;
-pub use dial::{Attempt, Failure, Step};
-pub use hello::{Own, Parts};
+pub use hello::Own;
 pub use lane::{CHUNK, ShmLane};
-pub use rights::Door;
+pub use open::{ABOUT, Looked, Settings, open};
+pub use peek::Readable;
+
+use rights::Door;

@@ -4,9 +4,8 @@
 //! may be another's by now, but one call reads from one process alone.
 
 use base::ident::random;
+use libc::{c_void, iovec, process_vm_readv};
 use nix::errno::Errno;
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::unistd::Pid;
 use std::io::{self, IoSliceMut};
 use std::sync::OnceLock;
 
@@ -42,22 +41,41 @@ impl Readable {
     /// Copies from (address, length) pieces of that process to memory of ours, in order; gives how many bytes, which is less
     /// where a piece cannot be read. Of a process that is no more, nothing.
     pub fn read(&self, from: &[(u64, u64)], to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let mut word = [0; WORD];
-        let remote = |&(at, len): &(u64, u64)| RemoteIoVec { base: at as usize, len: len as usize };
-        let (pid, token) = (Pid::from_raw(self.pid), remote(&(self.token.address, WORD as u64)));
-        let n = if let ([from], [to]) = (from, &mut *to) {
-            process_vm_readv(pid, &mut [IoSliceMut::new(&mut word), IoSliceMut::new(to)], &[token, remote(from)])?
+        let to: Vec<_> = to.iter_mut().map(|piece| (piece.as_mut_ptr(), piece.len())).collect();
+        // SAFETY: exclusive slices.
+        unsafe { self.read_into(from, &to) }
+    }
+
+    /// The same into (address, length) pieces of ours, which the kernel writes.
+    ///
+    /// # Safety
+    /// The memory is writable meanwhile, and what it holds counts for nobody.
+    pub unsafe fn read_into(&self, from: &[(u64, u64)], to: &[(*mut u8, usize)]) -> io::Result<usize> {
+        let mut word = [0u8; WORD];
+        let theirs = |&(at, len): &(u64, u64)| iovec { iov_base: at as *mut c_void, iov_len: len as usize };
+        let ours = |&(at, len): &(*mut u8, usize)| iovec { iov_base: at.cast(), iov_len: len };
+        let (token, own) = (theirs(&(self.token.address, WORD as u64)), ours(&(word.as_mut_ptr(), WORD)));
+        let n = if let ([from], [to]) = (from, to) {
+            // SAFETY: the word is ours; for the rest, the caller's promise. Their addresses are only looked at by the kernel.
+            unsafe { self.readv(&[own, ours(to)], &[token, theirs(from)]) }
         } else {
-            let theirs: Vec<_> = std::iter::once(token).chain(from.iter().map(remote)).collect();
-            let mut ours = Vec::with_capacity(1 + to.len());
-            ours.push(IoSliceMut::new(&mut word));
-            ours.extend(to.iter_mut().map(|piece| IoSliceMut::new(piece)));
-            process_vm_readv(pid, &mut ours, &theirs)?
+            let theirs: Vec<_> = std::iter::once(token).chain(from.iter().map(theirs)).collect();
+            let ours: Vec<_> = std::iter::once(own).chain(to.iter().map(ours)).collect();
+            // SAFETY: as above.
+            unsafe { self.readv(&ours, &theirs) }
         };
+        let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
         match n.checked_sub(WORD) {
             Some(n) if u64::from_ne_bytes(word) == self.token.value => Ok(n),
             _ => Err(Errno::ESRCH.into()),
         }
+    }
+
+    /// # Safety
+    /// `ours` is writable memory.
+    unsafe fn readv(&self, ours: &[iovec], theirs: &[iovec]) -> isize {
+        // SAFETY: the caller's promise.
+        unsafe { process_vm_readv(self.pid, ours.as_ptr(), ours.len() as _, theirs.as_ptr(), theirs.len() as _, 0) }
     }
 }
 

@@ -4,6 +4,7 @@
 //! all. Invariant: descriptors that come are closed unless somebody takes them, and never leak into programs that are
 //! started.
 
+use base::protocol::shared::SOCKET;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind,
@@ -22,7 +23,7 @@ pub struct Connection(OwnedFd);
 
 /// The name of a process's socket. It is in no folder, so nothing is left of it when the process is gone.
 fn name_of(process: &[u8; 16]) -> nix::Result<UnixAddr> {
-    let name = format!("mpi_connect-{:032x}", u128::from_be_bytes(*process));
+    let name = format!("{SOCKET}{:032x}", u128::from_be_bytes(*process));
     UnixAddr::new_abstract(name.as_bytes())
 }
 

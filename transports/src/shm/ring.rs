@@ -11,24 +11,17 @@
 use super::ground::Ground;
 use super::room::{Room, UNIT};
 use base::bytes::Malformed;
+use base::protocol::shared::{FAR, FIELDS, LAP, QUESTION as ASK, SLOT, START, TAG};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-const SLOT: usize = 64;
 const WORD: usize = 8;
 /// What a slot holds beside its word.
 const BODY: usize = SLOT - WORD;
 
-// The word, from the lowest bit: length, fields, whether the body lies in the room, tag, where there, lap.
-const LEN_BITS: u32 = 21;
-const FIELDS: u32 = LEN_BITS;
-const FAR: u32 = FIELDS + 2;
-const TAG: u32 = FAR + 1;
-const START: u32 = TAG + 8;
-const LAP: u32 = 48;
+// The length is the lowest field of the word.
+const LEN_BITS: u32 = FIELDS;
 
-/// The producer asks to be told when all before this is consumed.
-const ASK: u8 = 0xff;
 /// Of so many slots, one is kept for [`ASK`].
 const SPARE: u64 = 1;
 

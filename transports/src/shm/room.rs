@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 /// All is counted in units of so many bytes.
-pub const UNIT: usize = 64;
+pub use base::protocol::shared::UNIT;
 
 pub struct Room {
     /// Units in all.

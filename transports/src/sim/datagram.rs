@@ -1,13 +1,12 @@
 //! A pair of lanes that carry whole frames, each after a delay of its own: late, twice, out of order, or not at all.
 
 use super::{Clock, Rng};
-use crate::frame::{HEADER, Header, Kind};
-use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink};
 use base::Memory;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
 use std::rc::Rc;
+use wire::frame::{HEADER, Header, Kind};
+use wire::lane::{Caps, Death, Event, Lane, Payload, Sent, Sink};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
@@ -108,7 +107,7 @@ impl Drop for DatagramLane {
 impl DatagramLane {
     fn take(&mut self, header: &Header, add_body: impl FnOnce(&mut Vec<u8>)) -> Sent {
         let full = self.tx.borrow().frames.len() >= self.capacity;
-        if self.quiet || full {
+        if self.dead || self.quiet || full {
             self.refused = true;
             return Sent::NoRoom;
         }
@@ -130,10 +129,6 @@ impl DatagramLane {
 impl<M: Memory> Lane<M> for DatagramLane {
     fn caps(&self) -> Caps {
         Caps::DATAGRAM
-    }
-
-    fn fd(&self) -> Option<RawFd> {
-        None
     }
 
     fn wants_write(&self) -> bool {
@@ -160,7 +155,7 @@ impl<M: Memory> Lane<M> for DatagramLane {
     }
 
     fn flush(&mut self, _mem: &M) -> bool {
-        true
+        !self.dead
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
@@ -200,6 +195,20 @@ impl<M: Memory> Lane<M> for DatagramLane {
     fn resume(&mut self) {
         self.quiet = false;
     }
+
+    fn death(&self) -> Option<&Death> {
+        static CLOSED: Death = Death::Closed;
+        self.dead.then_some(&CLOSED)
+    }
+
+    fn cut(&mut self) {
+        self.knife().cut();
+    }
+
+    /// Frames, for want of bytes.
+    fn written(&self) -> u64 {
+        self.tx.borrow().count
+    }
 }
 
 fn deliver(sink: &mut dyn Sink, frame: &[u8]) -> Result<(), base::bytes::Malformed> {
@@ -226,4 +235,29 @@ fn deliver(sink: &mut dyn Sink, frame: &[u8]) -> Result<(), base::bytes::Malform
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{Factory, lanes};
+
+    lanes!(faultless, Faultless(Rng::new(1)));
+
+    /// What keeps order and loses nothing is a lane like any other.
+    struct Faultless(Rng);
+
+    impl Factory for Faultless {
+        type Lane = DatagramLane;
+
+        fn pair(&mut self) -> (DatagramLane, DatagramLane) {
+            let faults = Faults { loss_percent: 0, double_percent: 0, max_delay: 0 };
+            pair(&mut self.0, &Clock::default(), faults, 20, &Rc::default())
+        }
+
+        fn inject(&mut self, lane: &mut DatagramLane, bytes: &[u8]) -> bool {
+            lane.carry(bytes.to_vec());
+            true
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! Simulated lanes for tests: the same seed gives the same run. Nothing in the library uses this room.
 //!
 //! [`datagram`] delays, reorders, loses and doubles frames; [`pipe`] is a byte stream that moves odd amounts and breaks
-//! at any byte. Time is a number that the test moves.
+//! at any byte; [`shared`] is memory that both ends see. Time is a number that the test moves.
 
 pub mod datagram;
 pub mod pipe;
+pub mod shared;
 
 use std::cell::Cell;
 use std::rc::Rc;

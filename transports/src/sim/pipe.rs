@@ -9,11 +9,14 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::rc::Rc;
+use wire::lane::InKernel;
 
 #[derive(Default)]
 struct Half {
     bytes: VecDeque<u8>,
     closed: bool,
+    /// Nothing arrives, and nobody is told.
+    dark: bool,
 }
 
 pub struct PipeEnd {
@@ -38,6 +41,11 @@ pub struct Knife {
 }
 
 impl Knife {
+    /// From now on nothing arrives, and neither side is told.
+    pub fn darken(&mut self) {
+        self.halves.iter().for_each(|half| half.borrow_mut().dark = true);
+    }
+
     pub fn cut(&mut self) {
         for half in &self.halves {
             let mut half = half.borrow_mut();
@@ -71,10 +79,21 @@ impl Drop for PipeEnd {
 }
 
 impl ByteStream for PipeEnd {
+    fn cut(&mut self) {
+        let mut rng = self.rng.fork();
+        self.knife(&mut rng).cut();
+    }
+
+    /// What nobody has read is under way.
+    fn in_kernel(&self) -> Option<InKernel> {
+        let bytes = self.tx.borrow().bytes.len() as u64;
+        Some(InKernel { bytes, flying: bytes > 0 })
+    }
+
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let tx = self.tx.clone();
         let mut tx = tx.borrow_mut();
-        if tx.closed {
+        if tx.closed && !tx.dark {
             return Err(ErrorKind::BrokenPipe.into());
         }
         let total: usize = bufs.iter().map(|b| b.len()).sum();
@@ -86,6 +105,9 @@ impl ByteStream for PipeEnd {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let rx = self.rx.clone();
         let mut rx = rx.borrow_mut();
+        if rx.dark {
+            return Err(ErrorKind::WouldBlock.into());
+        }
         if rx.bytes.is_empty() && rx.closed {
             return Ok(0);
         }
@@ -100,5 +122,46 @@ impl ByteStream for PipeEnd {
             left -= part;
         }
         Ok(n)
+    }
+}
+
+#[cfg(test)]
+impl PipeEnd {
+    /// Past whatever lane is over it.
+    pub fn write_all(&mut self, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            let n = self.write_vectored(&[IoSlice::new(bytes)]).unwrap_or(0);
+            bytes = &bytes[n..];
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{Factory, lanes};
+    use crate::stream::StreamLane;
+
+    lanes!(one_stream, Pipe(Rng::new(1)));
+
+    /// Writes and reads that take any part.
+    struct Pipe(Rng);
+
+    impl Factory for Pipe {
+        type Lane = StreamLane<PipeEnd>;
+
+        fn pair(&mut self) -> (Self::Lane, Self::Lane) {
+            let (a, b) = pair(&mut self.0, 100_000);
+            (StreamLane::new(a), StreamLane::new(b))
+        }
+
+        fn cut(&mut self, lane: &mut Self::Lane) {
+            lane.stream().knife(&mut self.0).cut();
+        }
+
+        fn inject(&mut self, lane: &mut Self::Lane, bytes: &[u8]) -> bool {
+            lane.stream().write_all(bytes)
+        }
     }
 }

@@ -4,69 +4,22 @@
 //! things in step: what was taken is written whole, however little a write takes; what is read is cut into frames
 //! again, bulk data going straight between the stream and user memory.
 
+mod bytes;
+pub mod greeting;
 mod rx;
 mod striped;
+#[cfg(test)]
+mod tests;
 mod tx;
 
-pub use striped::{MAX_STRIPES, StripedLane};
+pub use bytes::ByteStream;
+use bytes::stop_if_bad_memory;
+pub use striped::StripedLane;
 
-use crate::frame::Header;
-use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink};
 use base::Memory;
-use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::RawFd;
-
-const EFAULT: i32 = nix::errno::Errno::EFAULT as i32;
-
-/// Both directions of a connected stream. `WouldBlock` means "no room" or "nothing there"; reading 0 bytes, the end.
-pub trait ByteStream {
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
-    /// To be polled, if the stream has one.
-    fn fd(&self) -> Option<RawFd> {
-        None
-    }
-}
-
-/// Why a lane died.
-#[derive(Debug)]
-pub enum Death {
-    /// The other side's kernel said so: end of stream or reset.
-    Closed,
-    /// The other side spoke nonsense.
-    Malformed,
-    /// Anything else: mostly that nothing came back in time.
-    Io(io::Error),
-}
-
-impl Death {
-    fn from_io(e: io::Error) -> Death {
-        use io::ErrorKind::*;
-        match e.kind() {
-            ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof | NotConnected => Death::Closed,
-            _ => Death::Io(e),
-        }
-    }
-}
-
-impl fmt::Display for Death {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Death::Closed => f.write_str("closed by the other side"),
-            Death::Malformed => f.write_str("malformed input"),
-            Death::Io(e) => write!(f, "{e}"),
-        }
-    }
-}
-
-/// A buffer that the program gave is no memory of its: no lane can do better, so this ends as a program ends that
-/// touches such memory itself.
-fn stop_if_bad_memory(e: &io::Error, call: &str) {
-    if e.raw_os_error() == Some(EFAULT) {
-        panic!("mpi_connect: the buffer of a {call} is not in this program's memory ({e})");
-    }
-}
+use std::io;
+use wire::frame::Header;
+use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
 
 pub struct StreamLane<S> {
     stream: S,
@@ -144,10 +97,6 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
         Caps::STREAM
     }
 
-    fn fd(&self) -> Option<RawFd> {
-        self.stream.fd()
-    }
-
     fn wants_write(&self) -> bool {
         self.is_waiting()
     }
@@ -213,5 +162,33 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
 
     fn resume(&mut self) {
         self.quiet = false;
+    }
+
+    fn death(&self) -> Option<&Death> {
+        self.death.as_ref()
+    }
+
+    fn cut(&mut self) {
+        self.stream.cut();
+    }
+
+    fn limit_frames(&mut self, most: usize) {
+        self.rx.most = most;
+    }
+
+    fn written(&self) -> u64 {
+        self.tx.total()
+    }
+
+    fn in_kernel(&mut self) -> Option<InKernel> {
+        self.stream.in_kernel()
+    }
+
+    fn waiting(&self) -> u16 {
+        self.is_waiting().into()
+    }
+
+    fn descriptors(&self) -> usize {
+        self.stream.descriptors()
     }
 }

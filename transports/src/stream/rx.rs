@@ -4,10 +4,10 @@
 //! and no more than one bounded payload is ever held. Bulk data goes to user memory with one copy when it came along
 //! with other things, with none when it did not.
 
-use super::{ByteStream, Death};
-use crate::frame::{HEADER, Header, Kind, MAX_PAYLOAD};
-use crate::lane::Sink;
+use super::bytes::{ByteStream, stop_if_bad_memory};
 use std::io::{self, ErrorKind, IoSliceMut};
+use wire::frame::{HEADER, Header, Kind, MAX_PAYLOAD};
+use wire::lane::{Death, Sink};
 
 const BUFFER: usize = 64 << 10;
 /// User memory in smaller bits than this is filled from the buffer, not by the kernel.
@@ -62,7 +62,7 @@ impl Got {
             Ok(n) => Got::Bytes(n),
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Got::Nothing,
             Err(e) => {
-                super::stop_if_bad_memory(&e, "receive");
+                stop_if_bad_memory(&e, "receive");
                 Got::End(Death::from_io(e))
             }
         }

@@ -7,15 +7,11 @@
 //! the other side puts nothing more on that stream either, so what is asked for again is not lost again.
 
 use super::{ByteStream, Death, StreamLane};
-use crate::frame::{Header, Kind};
-use crate::lane::{Caps, Event, Lane, Payload, Sent, Sink};
 use base::bytes::Malformed;
 use base::{Memory, ProcId};
 use std::io::{self, IoSliceMut};
-use std::os::fd::RawFd;
-
-/// Most streams of one lane.
-pub const MAX_STRIPES: u16 = 16;
+use wire::frame::{Header, Kind, MAX_STRIPES};
+use wire::lane::{Caps, Event, InKernel, Lane, Payload, Sent, Sink};
 
 pub struct StripedLane<S> {
     first: StreamLane<S>,
@@ -52,11 +48,6 @@ impl<S: ByteStream> StripedLane<S> {
         }
     }
 
-    /// From now on a frame of what is not bulk may be so long at most.
-    pub fn limit_frames(&mut self, most: usize) {
-        self.first.rx.most = most;
-    }
-
     /// One more stream to the same process, by its number; given back if the other side has lost it already.
     pub fn add(&mut self, number: u16, stream: S) -> Result<(), S> {
         debug_assert!((1..MAX_STRIPES).contains(&number) && self.more.iter().all(|(n, _)| *n != number));
@@ -75,8 +66,8 @@ impl<S: ByteStream> StripedLane<S> {
         std::iter::once((0, &mut self.first)).chain(self.more.iter_mut().map(|(n, lane)| (*n, lane)))
     }
 
-    pub fn stream(&mut self) -> &mut S {
-        self.first.stream()
+    pub fn first(&self) -> &S {
+        &self.first.stream
     }
 
     /// With their numbers; the first has 0.
@@ -87,16 +78,6 @@ impl<S: ByteStream> StripedLane<S> {
     /// Bits of those that are there.
     pub fn numbers(&self) -> u16 {
         self.lanes().fold(0, |bits, (n, _)| bits | 1 << n)
-    }
-
-    /// Bits of those that have more to write than they could.
-    pub fn waiting(&self) -> u16 {
-        self.lanes().filter(|(_, lane)| lane.is_waiting()).fold(0, |bits, (n, _)| bits | 1 << n)
-    }
-
-    /// Bytes that the streams have taken in all.
-    pub fn written(&self) -> u64 {
-        self.lanes().map(|(_, lane)| lane.written()).chain(self.ended.iter().map(StreamLane::written)).sum()
     }
 
     /// Why the lane died, once it has.
@@ -182,14 +163,11 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
         Caps::STREAM
     }
 
-    fn fd(&self) -> Option<RawFd> {
-        Lane::<M>::fd(&self.first)
-    }
-
     fn wants_write(&self) -> bool {
         self.death().is_none() && self.lanes().any(|(_, lane)| lane.is_waiting())
     }
 
+    #[inline]
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
         if self.untold != 0 && !self.tell(mem) {
             return Sent::NoRoom;
@@ -215,12 +193,14 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
         Lane::<M>::try_send_with(&mut self.first, header, fill)
     }
 
+    #[inline]
     fn flush(&mut self, mem: &M) -> bool {
         let told = self.tell(mem);
         // Each gets its turn, whatever the others say.
         self.lanes_mut().fold(told, |done, (_, lane)| lane.flush(mem) && done)
     }
 
+    #[inline]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let mut read = Lane::<M>::poll(&mut self.first, sink, budget);
         let mut heard = self.first.heard();
@@ -255,5 +235,36 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
 
     fn resume(&mut self) {
         self.lanes_mut().for_each(|(_, lane)| Lane::<M>::resume(lane));
+    }
+
+    fn death(&self) -> Option<&Death> {
+        self.first.death()
+    }
+
+    fn cut(&mut self) {
+        self.first.stream().cut();
+    }
+
+    /// Of the first stream: the others carry bulk alone.
+    fn limit_frames(&mut self, most: usize) {
+        self.first.rx.most = most;
+    }
+
+    fn written(&self) -> u64 {
+        self.lanes().map(|(_, lane)| lane.written()).chain(self.ended.iter().map(StreamLane::written)).sum()
+    }
+
+    fn in_kernel(&mut self) -> Option<InKernel> {
+        let streams = self.lanes_mut().filter_map(|(_, lane)| lane.stream().in_kernel());
+        streams.reduce(|a, b| InKernel { bytes: a.bytes + b.bytes, flying: a.flying || b.flying })
+    }
+
+    /// Bits of the streams that have more to write than they could, by their numbers.
+    fn waiting(&self) -> u16 {
+        self.lanes().filter(|(_, lane)| lane.is_waiting()).fold(0, |bits, (n, _)| bits | 1 << n)
+    }
+
+    fn descriptors(&self) -> usize {
+        1 + self.more.len()
     }
 }

@@ -4,11 +4,11 @@
 //! outstanding, and it comes after all that is buffered. Small frames gather in the buffer, so that a burst of them
 //! costs one write.
 
-use super::ByteStream;
-use crate::frame::Header;
-use crate::lane::Payload;
+use super::bytes::ByteStream;
 use base::{BufId, Memory};
 use std::io::{self, ErrorKind, IoSlice};
+use wire::frame::Header;
+use wire::lane::Payload;
 
 /// Above this much in the buffer, no more frames are taken.
 const FULL: usize = 64 << 10;
@@ -197,10 +197,10 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{HEADER, Kind};
     use base::ProcId;
     use base::memory::VecMemory;
     use std::io::IoSliceMut;
+    use wire::frame::{HEADER, Kind};
 
     /// Takes so many bytes, then has no room; remembers of each write where the pieces lay.
     struct Narrow {
@@ -221,6 +221,9 @@ mod tests {
             Ok(n)
         }
         fn read_vectored(&mut self, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            unreachable!()
+        }
+        fn cut(&mut self) {
             unreachable!()
         }
     }

@@ -2,7 +2,6 @@
 //!
 //! Used at start, and for what this machine has. Invariant: without being told, only loopback.
 
-use super::is_link_local;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage};
@@ -49,6 +48,7 @@ pub struct Own {
 
 impl Own {
     /// An ordinary one.
+    #[cfg(test)]
     pub fn at(name: &str, address: SocketAddr) -> Own {
         let bits = if address.is_ipv4() { 32 } else { 128 };
         Own { name: name.into(), address, bits, running: true, dummy: false, leads_out: false }
@@ -208,6 +208,14 @@ fn same_prefix(net: IpAddr, ip: IpAddr, bits: u32) -> bool {
             u128::from(n) & mask == u128::from(a) & mask
         }
         _ => false,
+    }
+}
+
+/// Whether an address means something on one link only.
+pub fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Used by the node at start. Invariant: every address in the record is listened on as long as this lives.
 
-use super::{Contact, MAX_ADDRESSES};
+use super::MAX_ADDRESSES;
 use socket2::{Domain, Socket, Type};
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -156,23 +156,6 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// The record that others need to find these listeners.
-pub fn own_contact(process: [u8; 16], listeners: &Listeners) -> Contact {
-    Contact { process, host: host_id(), addresses: listeners.addresses() }
-}
-
-/// The same in all processes that share a kernel and a network namespace, where a loopback address means the same.
-fn host_id() -> [u8; 16] {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let net = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
-    let net: String = net.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-    let hex: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
-    match (u128::from_str_radix(&hex, 16), net.parse::<u64>()) {
-        (Ok(boot), Ok(net)) => (boot ^ u128::from(net)).to_le_bytes(),
-        _ => [0; 16],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,11 +180,5 @@ mod tests {
         assert_eq!(ports, [23_110, 23_111]);
         let Err(e) = Listeners::open(&a, Some(range)) else { panic!("a third process got a port") };
         assert!(e.to_string().contains("23110-23111"), "{e}");
-    }
-
-    #[test]
-    fn the_host_is_known() {
-        assert_ne!(host_id(), [0; 16]);
-        assert_eq!(host_id(), host_id());
     }
 }

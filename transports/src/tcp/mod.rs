@@ -1,20 +1,32 @@
-//! TCP: which addresses a process listens on, how it says where it is, how two processes shake hands, and the byte
-//! stream under a stream lane. Nonblocking throughout: the node owns the descriptors' events and the clock.
+//! TCP: which addresses a process listens on, how it says where it is, how two processes shake hands, and lanes of one or
+//! several connections.
+//!
+//! Everything outside comes in by [`open`] and the traits of the registry. Nonblocking throughout: the node owns the events
+//! of the descriptors.
 
 mod accept;
-mod contact;
+mod address;
+mod attempt;
 mod dial;
-mod hello;
 mod ifaces;
+mod lane;
 mod listen;
+mod open;
 mod order;
 mod socket;
 
-pub use accept::{Arrived, HANDSHAKE_LIMIT, Halfway};
-pub use contact::{Contact, MAX_ADDRESSES};
-pub use dial::{Outcome, Race, Refusal};
-pub use hello::{HELLO_ACK_LEN, HELLO_LEN, Hello, HelloAck, HelloError, Status, VERSION};
-pub use ifaces::{IfaceError, Own, choose, own};
-pub use listen::{ListenError, Listeners, PortRange, own_contact};
-pub use order::{is_link_local, ways};
-pub use socket::{Socket, is_connected, start_connect};
+pub use address::{ABOUT, addresses, entry};
+pub use ifaces::{IfaceError, choose};
+pub use lane::TcpLane;
+pub use listen::{ListenError, Listeners, PortRange};
+pub use open::{Settings, open};
+pub use socket::Socket;
+
+use accept::Halfway;
+use address::{MAX_ADDRESSES, place};
+use ifaces::{Own, own};
+use order::ways;
+use socket::{is_connected, start_connect};
+
+#[cfg(test)]
+mod tests;

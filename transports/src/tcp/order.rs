@@ -3,34 +3,25 @@
 //! Pure. Used by the node before each race. Invariant: what can only lead back to this machine is not dialled for a
 //! process of another one, if there is anything else.
 
-use super::{Contact, Own};
+use super::ifaces::{Own, is_link_local};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// Addresses of one race; link-local ones are many where both sides have many links.
 const MOST: usize = 64;
 
-/// Whether an address means something on one link only.
-pub fn is_link_local(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => ip.is_link_local(),
-        IpAddr::V6(ip) => ip.is_unicast_link_local(),
-    }
-}
-
-/// The addresses of `contact` as this machine dials them. `own`: what this machine has; `host`: its number.
+/// The addresses of a process as this machine dials them. `own`: what this machine has; `near`: whether the process is on
+/// this host.
 ///
 /// First where it answered last (`worked`); then loopback, for those on this host; what shares a network with us; all
 /// else; what is link-local. The scope in a link-local address is its owner's number for the link: here the link may be
 /// any of ours.
-pub fn ways(contact: &Contact, host: [u8; 16], own: &[Own], worked: Option<SocketAddr>) -> Vec<SocketAddr> {
-    let unknown = [0; 16];
-    let near = contact.host == host && host != unknown;
-    let far = contact.host != host && contact.host != unknown && host != unknown;
+pub fn ways(theirs: &[SocketAddr], near: Option<bool>, own: &[Own], worked: Option<SocketAddr>) -> Vec<SocketAddr> {
+    let (near, far) = (near == Some(true), near == Some(false));
     let leads_back =
         |ip: IpAddr| far && (ip.is_loopback() || own.iter().any(|o| o.address.ip() == ip && !is_link_local(ip)));
-    let nothing_else = contact.addresses.iter().all(|a| leads_back(a.ip()));
+    let nothing_else = theirs.iter().all(|a| leads_back(a.ip()));
     let mut out: Vec<(u8, SocketAddr)> = Vec::new();
-    for &address in &contact.addresses {
+    for &address in theirs {
         let ip = address.ip();
         match address {
             _ if leads_back(ip) && !nothing_else => continue,
@@ -71,8 +62,8 @@ fn on_link(address: SocketAddrV6, scope: u32) -> SocketAddr {
 mod tests {
     use super::*;
 
-    const US: [u8; 16] = [1; 16];
-    const THEM: [u8; 16] = [2; 16];
+    const US: Option<bool> = Some(true);
+    const THEM: Option<bool> = Some(false);
 
     fn mine(text: &str, bits: u8) -> Own {
         Own { bits, ..Own::at("eth0", text.parse().unwrap()) }
@@ -85,11 +76,10 @@ mod tests {
         all
     }
 
-    fn dialled(host: [u8; 16], addresses: &[&str], worked: Option<&str>) -> Vec<String> {
-        let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
-        let contact = Contact { process: [7; 16], host, addresses };
+    fn dialled(near: Option<bool>, addresses: &[&str], worked: Option<&str>) -> Vec<String> {
+        let addresses: Vec<_> = addresses.iter().map(|a| a.parse().unwrap()).collect();
         let worked = worked.map(|a| a.parse().unwrap());
-        ways(&contact, US, &machine(), worked).iter().map(SocketAddr::to_string).collect()
+        ways(&addresses, near, &machine(), worked).iter().map(SocketAddr::to_string).collect()
     }
 
     #[test]
@@ -100,7 +90,7 @@ mod tests {
         // It is this host: everything leads there.
         assert_eq!(dialled(US, &all, None), ["127.0.0.1:5", "[::1]:5", "172.17.0.1:5", "10.1.0.9:5", "192.0.2.1:5"]);
         // It may be this host.
-        assert_eq!(dialled([0; 16], &["127.0.0.1:5", "192.0.2.1:5"], None), ["192.0.2.1:5", "127.0.0.1:5"]);
+        assert_eq!(dialled(None, &["127.0.0.1:5", "192.0.2.1:5"], None), ["192.0.2.1:5", "127.0.0.1:5"]);
         assert_eq!(dialled(THEM, &["127.0.0.1:5"], None), ["127.0.0.1:5"]);
     }
 

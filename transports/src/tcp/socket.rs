@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
+use wire::lane::InKernel;
 
 /// After 10 s of silence the kernel asks whether the other side is there, then each 5 s, and gives up when 6 questions
 /// were not answered.
@@ -36,19 +37,13 @@ impl Socket {
         self.0.peer_addr().ok()
     }
 
-    /// Ends the connection both ways; both sides see it.
-    pub fn cut(&self) {
-        // Already gone is as good.
-        let _ = self.0.shutdown(Shutdown::Both);
-    }
-
     /// Bytes that were written and that the other side's kernel has not acknowledged.
     pub fn under_way(&self) -> u64 {
         self.count(libc::TIOCOUTQ)
     }
 
     /// Those of them that have not left yet.
-    pub fn not_sent(&self) -> u64 {
+    fn not_sent(&self) -> u64 {
         self.count(SIOCOUTQNSD)
     }
 
@@ -65,10 +60,6 @@ impl Socket {
             Ok(n) => n == 0,
             Err(e) => !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         }
-    }
-
-    pub(super) fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        self.0.read(to)
     }
 
     /// What became of a connect that was under way, once the descriptor is writable.
@@ -106,8 +97,14 @@ impl ByteStream for Socket {
         }
     }
 
-    fn fd(&self) -> Option<RawFd> {
-        Some(self.as_raw_fd())
+    fn cut(&mut self) {
+        // Already gone is as good.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+
+    fn in_kernel(&self) -> Option<InKernel> {
+        let bytes = self.under_way();
+        Some(InKernel { bytes, flying: bytes > self.not_sent() })
     }
 }
 

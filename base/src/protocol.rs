@@ -1,0 +1,535 @@
+//! Every number that stands on the wire, and what it means: the one place that has them, in code and for people.
+//!
+//! Whoever writes or reads bytes takes its numbers from here; the tables of docs/protocol.md are made from the same lines,
+//! and a test compares them. Invariants: a number has its row, and a field begins where the one before it ends. Timeouts
+//! and what a process keeps for itself are no numbers of the protocol: they stand where they are used.
+
+/// A table of docs/protocol.md.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    pub head: &'static [&'static str],
+    pub rows: &'static [&'static [&'static str]],
+}
+
+/// Numbers of one kind: each is a constant and a row.
+macro_rules! numbers {
+    ($(#[$about:meta])* $table:ident: $type:ty, [$($head:literal),*]; $($number:literal $name:ident $($cell:literal)*;)*) => {
+        $(pub const $name: $type = $number;)*
+        $(#[$about])*
+        pub const $table: crate::protocol::Table = crate::protocol::Table {
+            head: &[$($head),*],
+            rows: &[$(&[stringify!($number), stringify!($name), $($cell),*]),*],
+        };
+    };
+}
+
+/// Bytes in order: each field is a constant, which is its offset, and a row. `BYTES` is what they take together.
+macro_rules! layout {
+    ($(#[$about:meta])* $layout:ident, $bytes:literal, $end:literal; $($at:literal $name:ident $size:literal $meaning:literal;)*) => {
+        $(#[$about])*
+        pub mod $layout {
+            $(pub const $name: usize = $at;)*
+            pub const BYTES: usize = $bytes;
+            pub const TABLE: crate::protocol::Table = crate::protocol::Table {
+                head: &["offset", "type", "field"],
+                rows: &[$(&[stringify!($at), $size, $meaning],)* &[stringify!($bytes), "", $end]],
+            };
+        }
+    };
+}
+
+/// What two processes say first.
+pub mod hello {
+    /// HELLO and HELLO-ACK begin with it.
+    pub const MAGIC: [u8; 8] = *b"MPICONN1";
+    /// Of the protocol. A HELLO of another one is answered by status 3.
+    pub const VERSION: u16 = 3;
+    /// The longest proof of identity, in bytes, either way.
+    pub const MAX_PROOF: usize = 512;
+
+    layout! {
+        /// The head of a HELLO.
+        said, 88, "the proof";
+        0 MAGIC "8 bytes" "magic, `MPICONN1`";
+        8 VERSION "u16" "version, 3";
+        10 RESERVED "u16" "reserved, 0";
+        12 RESERVED_TOO "u32" "reserved, 0";
+        16 SOURCE "u64" "incarnation of the source";
+        24 DEST "u64" "incarnation of the destination";
+        32 SOURCE_RANK "u32" "rank of the source";
+        36 DEST_RANK "u32" "rank of the destination";
+        40 COOKIE "16 bytes" "cookie of the destination's group";
+        56 PROCESS "16 bytes" "process number of the source: random, one per process";
+        72 GENERATION "u16" "generation offered";
+        74 STRIPE "u16" "stripe: 0, or the number of a further connection";
+        76 RECEIVED "u64" "received up to";
+        84 PROOF "u32" "length of the proof of identity that follows, at most 512; 0 in this version";
+    }
+
+    layout! {
+        /// The head of a HELLO-ACK.
+        answered, 48, "the proof";
+        0 MAGIC "8 bytes" "magic, `MPICONN1`";
+        8 STATUS "u16" "status";
+        10 GENERATION "u16" "generation; with status 3, the version that the answering side speaks";
+        12 RESERVED "u32" "reserved, 0";
+        16 PROCESS "16 bytes" "process number of the answering process";
+        32 RECEIVED "u64" "received up to";
+        40 RESERVED_TOO "u32" "reserved, 0";
+        44 PROOF "u32" "length of the proof of identity that follows, at most 512; 0 in this version";
+    }
+
+    numbers! {
+        /// What a HELLO is answered.
+        STATUSES: u16, ["status", "name", "meaning"];
+        0 GOOD "good";
+        1 BAD_COOKIE "the cookie is not that of the group";
+        2 NO_SUCH_PROCESS "there is no such process here";
+        3 OTHER_VERSION "the HELLO is of another version";
+        4 BETTER_CONNECTION "this pair has a better connection";
+        5 LATER "there is no place for one who is not known yet: come again";
+    }
+}
+
+/// What travels on a lane.
+pub mod frame {
+    /// Most bytes that may follow a header.
+    pub const MAX_PAYLOAD: usize = 1 << 20;
+    /// Most connections of a lane that has several; their numbers are below this.
+    pub const MAX_STRIPES: u16 = 16;
+
+    layout! {
+        /// In front of every frame.
+        header, 48, "what follows";
+        0 LEN "u32" "len: bytes that follow the header, at most 1 MiB";
+        4 KIND "u8" "kind";
+        5 FLAGS "u8" "flags";
+        6 GENERATION "u16" "generation of the lane: frames of an older one than the path accepts are dropped";
+        8 SOURCE "u64" "incarnation of the source";
+        16 DEST "u64" "incarnation of the destination";
+        24 SOURCE_RANK "u32" "rank of the source";
+        28 DEST_RANK "u32" "rank of the destination";
+        32 A "u64" "a";
+        40 B "u64" "b";
+    }
+
+    numbers! {
+        /// Bits of a frame's flags.
+        FLAGS: u8, ["flag", "name", "meaning"];
+        1 ACK_NOW "acknowledge at once";
+    }
+
+    numbers! {
+        /// Kinds of frames. 5 is one of a slot in shared memory alone.
+        KINDS: u8, ["kind", "name", "a", "b", "what follows"];
+        1 MSG "sequence, from 1" "acknowledged up to" "one message (first class)";
+        2 ACK "0" "acknowledged up to" "nothing";
+        3 BULK "receiver's operation" "offset" "data (second class)";
+        4 SWITCH "first generation that follows" "0" "nothing: the last frame on this lane";
+        6 LOST "number of a further connection" "0" "nothing; of TCP lanes alone, see there";
+        7 PING "number of the question, from 1" "acknowledged up to" "nothing";
+        8 PONG "number of the question" "acknowledged up to" "nothing";
+    }
+}
+
+/// What a process says of how it is reached.
+pub mod contact {
+    /// The version of records.
+    pub const RECORD: u8 = 1;
+    /// Most transports in one record.
+    pub const MAX_ENTRIES: usize = 16;
+    /// Most bytes of one transport's entry.
+    pub const MAX_ENTRY: usize = 1024;
+
+    layout! {
+        /// The head of a contact record.
+        head, 34, "the entries, in the order of the process's own preference";
+        0 RECORD "u8" "version of the record, 1";
+        1 PROCESS "16 bytes" "process number; 0 if unknown, in names of ports alone";
+        17 HOST "16 bytes" "host number: equal for processes that share a kernel and a network namespace; 0 if unknown";
+        33 COUNT "u8" "how many entries follow, at most 16";
+    }
+
+    layout! {
+        /// The head of each entry.
+        entry, 3, "the entry";
+        0 TRANSPORT "u8" "number of the transport";
+        1 LEN "u16" "bytes of its entry, at most 1,024";
+    }
+}
+
+/// Transports, as contact records name them.
+pub mod transport {
+    /// From this number on they are on trial: used where `MPI_CONNECT_LANES` names them, and not otherwise.
+    pub const ON_TRIAL: u8 = 128;
+
+    numbers! {
+        TRANSPORTS: u8, ["number", "name", "its entry"];
+        1 SHM "nothing: the process number is the address";
+        2 TCP "addresses, at most 32";
+        200 TOY "nothing; of pipes within one process, for tests alone";
+    }
+}
+
+/// IP addresses: in the entry of TCP, and in the names of ports.
+pub mod address {
+    /// Most addresses of one process.
+    pub const MAX_ADDRESSES: usize = 32;
+
+    numbers! {
+        FAMILIES: u8, ["family", "name", "what follows"];
+        4 V4 "address (4 bytes), port u16";
+        6 V6 "address (16 bytes); in an entry of TCP the scope u32, 0 unless link-local; port u16";
+        7 V6_SCOPED "in names of ports alone: address (16 bytes), scope u32, port u16";
+    }
+}
+
+/// What a MSG carries.
+pub mod message {
+    /// Most bytes of a note, and of what one who is asked tells.
+    pub const MAX_NOTE: usize = 512;
+    pub const MAX_TOLD: usize = 1024;
+    /// More pieces of memory than this are not described.
+    pub const MOST_DESCRIBED: usize = 64;
+    /// Bytes of one: its address and its length.
+    pub const PIECE: usize = 16;
+
+    numbers! {
+        /// What a sender may have under way and unreceived from the beginning.
+        CREDIT_AT_FIRST: u64, ["number", "name", "of what"];
+        1024 ENVELOPES "envelopes";
+        1048576 EAGER_BYTES "bytes of eager data";
+    }
+
+    numbers! {
+        /// First byte of a message.
+        TYPES: u8, ["type", "name", "fields after the type byte", "meaning"];
+        1 EAGER "as below, then the note, if there is one, then the data" "a whole small message";
+        2 RTS "as below, then size u64, then the note, if there is one, then, if the sender likes, where the data lies: address u64 and length u64 of each piece" "a message that waits at the sender";
+        3 CTS "operation u64 (sender's), operation u64 (receiver's), offset u64, length u64" "send me this range";
+        4 DONE "operation u64 (sender's)" "matched, and all that was wanted is here";
+        5 CREDIT "envelopes u64, bytes u64" "you may have sent so much, in all, since the path began";
+        6 REVOKED "context 2 × u64, operation u64 (receiver's, or 0)" "this inter-communicator does not exist here (any more): said once per pair; in answer to a CTS: the operation that asked";
+        7 CONTROL "bytes" "set-up between leaders, see below";
+        8 BYE "" "this process has done with this pair: nothing follows";
+        9 ASK "" "are you alive, and what do you wait for?";
+        10 TELL "text, at most 1024 bytes" "the answer, for people";
+    }
+
+    layout! {
+        /// What EAGER and RTS begin with.
+        head, 38, "the rest of the message";
+        0 TYPE "u8" "type";
+        1 FLAGS "u8" "flags";
+        2 TAG "i64" "tag";
+        10 SOURCE "u32" "rank of the source";
+        14 CONTEXT "2 × u64" "context: lineage and number";
+        30 OP "u64" "operation; of an EAGER it may be 0 if nobody is to be told";
+    }
+
+    numbers! {
+        /// Bits of their flags.
+        FLAGS: u8, ["flag", "name", "meaning"];
+        1 NOTIFY "tell me when matched; of an EAGER alone";
+        2 NOTED "there is a note: its length u16, 1 to 512, and as many bytes";
+    }
+
+    /// What a note says of types: see `types`.
+    pub mod note {
+        numbers! {
+            /// Of the hash: a sum of codes times powers of the base.
+            HASH: u64, ["number", "name", "what"];
+            0x1fff_ffff_ffff_ffff MODULUS "2^61 - 1: the sum is modulo this";
+            0x0a3b_19c4_7e5d_2f81 BASE "B";
+        }
+
+        layout! {
+            /// What a note begins with.
+            head, 33, "text: the types as a user reads them, printable ASCII";
+            0 ANY "u8" "1 if the types are not known or MPI_PACKED: then nothing is compared; else 0";
+            1 COUNT "u64" "number of values";
+            9 HASH "u64" "hash of their codes";
+            17 FIRST "u64" "code of the first value";
+            25 TIMES "u64" "how often the text stands";
+        }
+
+        numbers! {
+            /// A value's code is 256 times its class, plus its bytes at the sender.
+            CLASSES: u8, ["class", "name"];
+            1 BYTE;
+            2 CHARACTER;
+            3 SIGNED;
+            4 UNSIGNED;
+            5 FLOAT;
+            6 BRAIN_FLOAT;
+            7 LONG_DOUBLE;
+            8 COMPLEX;
+            9 LONG_DOUBLE_COMPLEX;
+            10 LOGICAL;
+            11 WIDE_CHARACTER;
+        }
+    }
+}
+
+/// Tags below 0: the library's own. A receive for any tag gets none of them.
+pub mod tag {
+    /// Those of the user end with this; it is also the mask of a tag within [`FIRST_PARTITIONED`] and below.
+    pub const LAST_OF_USER: i64 = i32::MAX as i64;
+    /// Bits of a user's tag.
+    pub const USER_BITS: u32 = 31;
+
+    numbers! {
+        TAGS: i64, ["tag", "name", "what has it"];
+        -1 LEADERS "rank 0 of each side to rank 0 of the other, while a communicator is created";
+        -2 BCAST "the data of MPI_Bcast";
+        -3 BARRIER "MPI_Barrier";
+        -256 LAST_RESERVED "nothing yet, as those between";
+        -257 FIRST_PARTITIONED "partitioned operations, and all below";
+    }
+}
+
+/// Names of inter-communicators.
+pub mod context {
+    /// The one that joins two groups which meet but once: at a port, and over a socket.
+    pub const ONLY: u64 = 1;
+
+    numbers! {
+        /// Of the mixer that makes lineages.
+        MIXER: u64, ["number", "name", "what"];
+        0x9e37_79b9_7f4a_7c15 MIX_ADD "added first";
+        0xd6e8_feb8_6659_fd93 MIX_FIRST "the first factor";
+        0xa076_1d64_78bd_642f MIX_SECOND "the second factor";
+    }
+
+    layout! {
+        /// Where the processes of a side go, when an inter-communicator is parted: of each, in order of rank.
+        part, 12, "the next process";
+        0 COLOR "u64" "color; all bits set: nowhere";
+        8 KEY "u32" "key";
+    }
+
+    pub const NOWHERE: u64 = u64::MAX;
+}
+
+/// What leaders say to each other: CONTROL.
+pub mod control {
+    /// The longest name of a job, in bytes.
+    pub const MAX_NAME: usize = 255;
+    /// The most that the records of one group may take, in bytes.
+    pub const MAX_RECORDS: usize = 64 << 20;
+    /// The longest frame of whoever comes to a port, in bytes: so an offer comes in smaller parts.
+    pub const MAX_CALLER_FRAME: usize = 320 << 10;
+
+    numbers! {
+        /// First byte of a CONTROL message.
+        KINDS: u8, ["kind", "name", "fields after the kind", "meaning"];
+        1 OFFER "offer u64 (counted per pair), a party, name looked for (length u32, at most 255 bytes), records of the members (length u32, at most 64 MiB; what this message has no room for comes as PART)" "this group is to be joined with the other";
+        2 ACCEPT "offer u64 (the decider's), offer u64 (the other's), context u64" "the two meet";
+        3 WITHDRAW "offer u64" "the sender gave up waiting";
+        4 WITHDRAWN "offer u64" "the decider has not accepted it, and will not";
+        5 PART "offer u64, bytes" "a continuation of the records of an offer";
+        6 LOOKING "u8 (1 if somebody has registered the name, else 0), name (length u32, at most 255 bytes)" "the sender holds an offer of the other side, and waits for this other job at present";
+    }
+
+    layout! {
+        /// A party: who offers.
+        party, 36, "name of the job (length u32, at most 255 bytes)";
+        0 INCARNATION "u64" "incarnation of the group that is to be joined";
+        8 COOKIE "16 bytes" "its cookie";
+        24 SIZE "u32" "its size";
+        28 TAG_UB "u32" "largest tag";
+        32 REPRESENTATION "u32" "representation: see Data of other machines";
+    }
+}
+
+/// Memory that two processes of one host share.
+pub mod shared {
+    /// How it is laid out: one number for slots, rooms and boards.
+    pub const LAYOUT: u16 = 1;
+    /// A process's socket has this name, and its process number as 32 hexadecimal digits.
+    pub const SOCKET: &str = "mpi_connect-";
+
+    layout! {
+        /// What ends a HELLO and a HELLO-ACK.
+        tail, 24, "nothing more";
+        0 LAYOUT "u16" "layout, 1";
+        2 FLAGS "u16" "flags";
+        4 BIT "u32" "bit: this lane's, on the sender's board, 0 to 63";
+        8 ADDRESS "u64" "address of a word of the sender's memory";
+        16 VALUE "u64" "its value";
+    }
+
+    numbers! {
+        /// Bits of a tail's flags.
+        FLAGS: u16, ["flag", "name", "meaning"];
+        1 READS "I can read your memory, since I have read that word; only in the answer";
+        2 FENCES "I take part in fences for several processes, and fence so whenever I begin to sleep or no longer look at a lane by myself";
+    }
+
+    numbers! {
+        /// The one byte of the dialling side's last word.
+        LAST_WORD: u8, ["number", "name", "meaning"];
+        2 READY "the lane stands";
+        1 READY_READS "added to it: I can read your memory";
+    }
+
+    /// How many slots each direction of a lane has, bytes of one, bytes of its room, and the unit of places in that.
+    pub const SLOTS: u64 = 256;
+    pub const SLOT: usize = 64;
+    pub const ROOM: usize = 1 << 20;
+    pub const UNIT: usize = 64;
+
+    numbers! {
+        /// A lane's memory.
+        LANE: usize, ["offset", "name", "what"];
+        128 INDEX "index of the dialling side's direction: how many slots its receiver has consumed, u64";
+        256 DIRECT "whether that receiver looks by itself (0: no), u64";
+        384 OTHER_INDEX "index of the other direction";
+        512 OTHER_DIRECT "whether its receiver looks by itself";
+        4096 SLOTS_AT "256 slots of 64 bytes for the dialling side's direction, then as many for the other; then the room of the first, 1 MiB for bodies that are too long for a slot, and that of the other";
+        2134016 LANE_END "the end";
+    }
+
+    numbers! {
+        /// A process's board.
+        BOARD: usize, ["offset", "name", "what"];
+        128 ASLEEP "u64, not 0 while the process sleeps";
+        256 BITS_AT "64 bits: one for each lane on which something is; lanes may share one";
+        4096 BOARD_END "the end";
+    }
+
+    /// Bits of a board.
+    pub const BOARD_BITS: u32 = 64;
+
+    numbers! {
+        /// A slot's word: where its fields begin, from the lowest bit. Each ends where the next begins.
+        WORD: u32, ["bit", "field", "meaning"];
+        0 LEN "length of the body";
+        21 FIELDS "how many fields";
+        23 FAR "the body lies in the direction's room";
+        24 TAG "kind";
+        32 START "where there, in units of 64 bytes";
+        48 LAP "how often the ring of slots has been filled, from 1, modulo 65,536";
+    }
+
+    numbers! {
+        /// Kinds of slots beside those of frames.
+        KINDS: u8, ["kind", "name", "fields", "meaning"];
+        5 SEQUENCE "a" "the sequence of the MSG that follows";
+        16 ACK_NOW "" "added to the kind of a frame: acknowledge at once";
+        255 QUESTION "" "the sender has no room, and is to be told when all before this is consumed";
+    }
+}
+
+/// MPI's own ports, and joining over a socket.
+pub mod port {
+    /// What all names of ports begin with.
+    pub const PREFIX: &str = "mpic:";
+    /// The longest name, in characters: it is to fit where MPI_MAX_PORT_NAME is 256.
+    pub const MAX_PORT_NAME: usize = 255;
+    /// What the name of a note begins with that asks a port to dial.
+    pub const CALL: &str = "call:";
+
+    layout! {
+        /// The short form of a name, before it is text.
+        short, 22, "nothing more";
+        0 TOKEN "14 bytes" "token: random";
+        14 ADDRESS "4 bytes" "IPv4 address";
+        18 PORT "u16" "port";
+        20 CHECK "u16" "check";
+    }
+
+    layout! {
+        /// The head of the long form.
+        long, 46, "addresses, then the check u16";
+        0 TOKEN "14 bytes" "token: random";
+        14 PROCESS "16 bytes" "process number";
+        30 HOST "16 bytes" "host number";
+    }
+
+    /// What each side writes first that joins over a socket, and the most that it says of itself.
+    pub const JOIN_MAGIC: [u8; 8] = *b"MPICJOI1";
+    pub const MAX_JOIN: usize = 8 << 10;
+
+    layout! {
+        /// What goes over the socket of MPI_Comm_join.
+        join, 20, "the rest of the party, and the record of the process (length u32)";
+        0 MAGIC "8 bytes" "magic, `MPICJOI1`";
+        8 LEN "u32" "bytes that follow, at most 8 KiB";
+        12 CONTEXT "u64" "context: the number 1";
+    }
+}
+
+/// How a job lays out data.
+pub mod representation {
+    numbers! {
+        /// Its flags.
+        FLAGS: u32, ["flag", "name", "meaning"];
+        1 BIG_ENDIAN "byte order: big-endian";
+        2 WCHAR_UNSIGNED "`wchar_t` has no sign";
+    }
+
+    numbers! {
+        /// Where the fields begin, each of four bits.
+        FIELDS: u32, ["bit", "name", "what", "values"];
+        4 LONG "size of `long`" "4, 8";
+        8 ADDRESS "size of an address (`MPI_AINT`)" "4, 8";
+        12 WCHAR "size of `wchar_t`" "1, 2, 4";
+        16 BOOL "size of C's `bool`" "1, 2, 4, 8";
+        20 INTEGER "size of Fortran's default INTEGER, and LOGICAL" "2, 4, 8";
+        24 REAL "size of Fortran's default REAL" "4, 8";
+        28 LONG_DOUBLE "format of `long double`" "see the next table";
+    }
+
+    numbers! {
+        /// Formats of `long double`.
+        FORMATS: u32, ["format", "name", "meaning"];
+        0 DOUBLE "as `double`";
+        1 X87_IN_12 "x87's 80 bits in 12 bytes";
+        2 X87_IN_16 "the same in 16";
+        3 QUAD "IEEE's of 16 bytes";
+        4 PAIR "two doubles";
+    }
+}
+
+/// All tables, by the names that docs/protocol.md calls them.
+pub const TABLES: &[(&str, Table)] = &[
+    ("hello::said", hello::said::TABLE),
+    ("hello::answered", hello::answered::TABLE),
+    ("hello::STATUSES", hello::STATUSES),
+    ("frame::header", frame::header::TABLE),
+    ("frame::FLAGS", frame::FLAGS),
+    ("frame::KINDS", frame::KINDS),
+    ("contact::head", contact::head::TABLE),
+    ("contact::entry", contact::entry::TABLE),
+    ("transport::TRANSPORTS", transport::TRANSPORTS),
+    ("address::FAMILIES", address::FAMILIES),
+    ("message::TYPES", message::TYPES),
+    ("message::CREDIT_AT_FIRST", message::CREDIT_AT_FIRST),
+    ("message::head", message::head::TABLE),
+    ("message::FLAGS", message::FLAGS),
+    ("message::note::head", message::note::head::TABLE),
+    ("message::note::HASH", message::note::HASH),
+    ("message::note::CLASSES", message::note::CLASSES),
+    ("tag::TAGS", tag::TAGS),
+    ("context::MIXER", context::MIXER),
+    ("context::part", context::part::TABLE),
+    ("control::KINDS", control::KINDS),
+    ("control::party", control::party::TABLE),
+    ("shared::tail", shared::tail::TABLE),
+    ("shared::FLAGS", shared::FLAGS),
+    ("shared::LAST_WORD", shared::LAST_WORD),
+    ("shared::LANE", shared::LANE),
+    ("shared::BOARD", shared::BOARD),
+    ("shared::WORD", shared::WORD),
+    ("shared::KINDS", shared::KINDS),
+    ("port::short", port::short::TABLE),
+    ("port::long", port::long::TABLE),
+    ("port::join", port::join::TABLE),
+    ("representation::FLAGS", representation::FLAGS),
+    ("representation::FIELDS", representation::FIELDS),
+    ("representation::FORMATS", representation::FORMATS),
+];
+
+#[cfg(test)]
+mod tests;

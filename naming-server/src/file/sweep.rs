@@ -1,0 +1,37 @@
+//! What killed processes left in the folder goes. The file store alone calls this.
+
+use super::entry::{self, Seen};
+use super::folder::Clock;
+use super::names;
+use std::fs;
+use std::path::Path;
+
+/// Removes what killed processes left: temporary files that are old and that nobody locks, and couplings.
+pub fn sweep(dir: &Path, boot: &[u8; 16], clock: &Clock<'_>) {
+    let (Ok(files), Some(now)) = (fs::read_dir(dir), clock.now()) else { return };
+    for file in files.flatten() {
+        let name = file.file_name();
+        if name.to_str().is_some_and(names::is_coupling) {
+            sweep_coupling(&file.path(), boot, clock);
+            continue;
+        }
+        if !name.to_str().is_some_and(names::is_temporary) {
+            continue;
+        }
+        let path = file.path();
+        let Ok(Some(file)) = entry::open(&path, true) else { continue };
+        let age = file.metadata().and_then(|m| m.modified()).ok().and_then(|t| now.duration_since(t).ok());
+        if age.is_some_and(|a| a > crate::LEASE) && file.try_lock().is_ok() {
+            base::log!(Info, "removing {}, left by a killed process", path.display());
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// Removes a coupling whose job was killed: nobody else would ever claim it.
+fn sweep_coupling(path: &Path, boot: &[u8; 16], clock: &Clock<'_>) {
+    let Ok(Some(file)) = entry::open(path, true) else { return };
+    if matches!(entry::look(&file, path, boot, clock), Ok(Seen::LeftOver(_))) {
+        let _ = entry::clean(&file, path);
+    }
+}

@@ -1,0 +1,21 @@
+//! The order of the bytes in a value.
+
+/// The same values with their bytes the other way round, or as they are.
+pub fn reorder(size: usize, swap: bool, data: &[u8], out: &mut Vec<u8>) {
+    // One loop a size, so that the compiler sees whole words.
+    fn swapped<const N: usize>(data: &[u8], out: &mut Vec<u8>) {
+        out.extend(data.as_chunks::<N>().0.iter().flat_map(|value| {
+            let mut value = *value;
+            value.reverse();
+            value
+        }));
+    }
+    match size {
+        _ if !swap => out.extend_from_slice(data),
+        2 => swapped::<2>(data, out),
+        4 => swapped::<4>(data, out),
+        8 => swapped::<8>(data, out),
+        16 => swapped::<16>(data, out),
+        _ => out.extend_from_slice(data),
+    }
+}

@@ -1,0 +1,77 @@
+//! For tests: what nobody else may ask.
+
+use crate::memory::Buffers;
+use crate::state::Core;
+use base::ProcId;
+use wire::lane::Lane;
+
+#[doc(hidden)]
+impl Core {
+    /// Pieces of bulk that were put out for a path and have not left.
+    pub fn bulk_queued(&self, local: ProcId, remote: ProcId) -> usize {
+        self.find(local, remote).map_or(0, |i| self.session.pair(i).path().bulk_queued())
+    }
+
+    /// How many lanes two processes have had, as far as this one knows.
+    pub fn lanes_had(&self, local: ProcId, remote: ProcId) -> u16 {
+        self.find(local, remote).map_or(0, |i| self.session.pair(i).path().offered_generation() - 1)
+    }
+
+    /// Cuts the lane between two processes as a broken network would, if there is one.
+    pub fn cut(&mut self, local: ProcId, remote: ProcId) -> bool {
+        let Some(i) = self.find(local, remote) else { return false };
+        let Some(up) = self.session.pair_mut(i).lane_mut() else { return false };
+        Lane::<Buffers>::cut(&mut up.lane);
+        true
+    }
+
+    /// Cuts one of the connections of the lane between two processes, if it is there.
+    pub fn cut_stream(&mut self, local: ProcId, remote: ProcId, number: u16) -> bool {
+        let i = self.find(local, remote);
+        i.and_then(|i| self.session.pair_mut(i).lane_mut()).is_some_and(|up| up.lane.cut_stream(number))
+    }
+
+    /// How many connections the lane between two processes has.
+    pub fn streams(&mut self, local: ProcId, remote: ProcId) -> usize {
+        let i = self.find(local, remote);
+        i.and_then(|i| self.session.pair(i).lane()).map_or(0, |up| up.lane.streams())
+    }
+
+    /// Whether two processes have a lane of shared memory.
+    pub fn is_shared(&self, local: ProcId, remote: ProcId) -> bool {
+        self.find(local, remote).is_some_and(|i| self.polled_lane(i).is_some())
+    }
+
+    /// Whether the lane between two processes is looked at by itself.
+    pub fn is_direct(&self, local: ProcId, remote: ProcId) -> bool {
+        self.find(local, remote).is_some_and(|i| self.polled.is_direct(i))
+    }
+
+    /// How much has come, on all lanes.
+    pub fn bytes_read(&self) -> u64 {
+        self.session.bytes_in()
+    }
+
+    /// How many pairs there are.
+    pub fn pairs_in_use(&self) -> usize {
+        self.session.pairs_in_use()
+    }
+
+    /// How many groups of others there are, or were.
+    pub fn groups_known(&self) -> usize {
+        self.session.groups_known()
+    }
+
+    /// How many strangers there are, and bytes of CONTROL that they have said and nobody has asked for.
+    pub fn strangers(&self) -> usize {
+        self.session.strangers()
+    }
+
+    pub fn strangers_control(&self) -> usize {
+        self.session.strangers_control()
+    }
+
+    fn find(&self, local: ProcId, remote: ProcId) -> Option<usize> {
+        self.session.find_pair(local, remote)
+    }
+}

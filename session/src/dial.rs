@@ -1,0 +1,313 @@
+//! Dialling policy: by which transports a peer is dialled, when, and what comes of it.
+//!
+//! Part of the session. Invariants: each transport that may reach a peer is tried, the best first, before anything but its
+//! own word is believed; of two that dial each other one gives way.
+
+use crate::action::Action;
+use crate::action::AttemptId;
+use crate::state::Session;
+use crate::state::evidence::Refusal;
+use crate::state::pair::Dial;
+use crate::state::race::{Next, Race};
+use base::{Memory, Time};
+use engine::Gone;
+use std::io;
+use std::time::Duration;
+use wire::frame::older;
+use wire::lane::Lane;
+use wire::{About, Hello, HelloAck, Place, Scope};
+
+/// The other side's dial is given so long before ours goes on.
+const GIVE_WAY: Duration = Duration::from_millis(50);
+
+impl<L: Lane<M>, M: Memory> Session<L, M> {
+    pub(crate) fn tick_pair(&mut self, i: usize, now: Time) {
+        let is_dark = self.is_dark(i);
+        let pair = &self.pairs[i];
+        if pair.caller.is_some()
+            && let Some(_) = pair.lost()
+        {
+            if !matches!(pair.dial, Dial::Resting(until) if now < until) {
+                self.give_up(i, Gone::Dead, "it has not come again");
+            }
+            return;
+        }
+        let has_lane = pair.lane().is_some();
+        let needs = if has_lane { is_dark && pair.gone().is_none() } else { pair.needs_lane() };
+        if !needs || !pair.can_dial() {
+            if has_lane {
+                // It moves again.
+                self.end_dial(i);
+            }
+            self.agenda.timed.remove(&i);
+            return;
+        }
+        match pair.dial {
+            Dial::Underway(_) => self.step_dial(i, now),
+            Dial::Resting(until) if now < until => (),
+            Dial::Resting(_) | Dial::Idle if self.is_coming(i) => (),
+            Dial::Resting(_) | Dial::Idle => self.start_dial(i, now),
+        }
+    }
+
+    fn start_dial(&mut self, i: usize, now: Time) {
+        let pair = &self.pairs[i];
+        let (Some(_), Some(cookie)) = (&pair.who.contact, pair.who.cookie) else { return };
+        let mut generation = pair.path.offered_generation();
+        let seen = pair.evidence.seen_generation;
+        if !older(seen, generation) {
+            generation = seen.wrapping_add(1);
+        }
+        let hello = Hello {
+            source: pair.local(),
+            dest: pair.remote(),
+            cookie,
+            process: self.own.process,
+            generation,
+            stripe: 0,
+            received: pair.path.received(),
+            proof: Vec::new(),
+        };
+        let mut without = String::new();
+        let mut usable = Vec::new();
+        for (about, _) in &self.own.transports {
+            match self.why_not(i, about) {
+                None => usable.push(about.id),
+                Some(why) if usable.is_empty() => without += &format!("; no {}: {why}", about.title),
+                Some(_) => (),
+            }
+        }
+        usable.reverse();
+        let Some(first) = usable.pop() else {
+            let why = without.trim_start_matches("; ").to_owned();
+            return self.dial_came_to_nothing(i, crate::state::evidence::Sign::None, false, &why, now);
+        };
+        let mut race = Race::new(hello, pair.known_process(), first, self.limit_of(first));
+        (race.later, race.without) = (usable, without);
+        self.enter_race(i, race);
+    }
+
+    fn limit_of(&self, transport: wire::TransportId) -> Duration {
+        let about = self.own.transports.iter().find(|(about, _)| about.id == transport);
+        Duration::from_millis(about.map_or(0, |(about, _)| about.limit))
+    }
+
+    /// Why a transport cannot reach a pair's process, as far as one can say without trying.
+    pub(crate) fn why_not(&self, i: usize, about: &About) -> Option<&'static str> {
+        let state = self.own.transports.iter().find(|(a, _)| a.id == about.id)?;
+        if let Err(why) = state.1 {
+            return Some(why);
+        }
+        let contact = self.pairs[i].who.contact.as_ref();
+        match about.scope {
+            Scope::Anywhere => None,
+            Scope::Host => match contact.map(|c| (self.is_on_host(c), c.entry(about.id))) {
+                None | Some((None, _)) => Some("its host is not known"),
+                Some((Some(false), _)) => Some("other host"),
+                Some((Some(true), None)) => Some("it offers none"),
+                Some((Some(true), Some(_))) => None,
+            },
+        }
+    }
+
+    /// Why no transport better than the one in use is.
+    pub(crate) fn without(&self, i: usize, used: wire::TransportId) -> String {
+        let better = self.own.transports.iter().map(|(about, _)| about).take_while(|about| about.id != used);
+        better.filter_map(|about| Some(format!("; no {}: {}", about.title, self.why_not(i, about)?))).collect()
+    }
+
+    /// Begins to dial by the race's transport.
+    fn enter_race(&mut self, i: usize, race: Race) {
+        let pair = &mut self.pairs[i];
+        let (transport, contact) = (race.transport, pair.who.contact.as_ref().expect("it can be dialled"));
+        let (entry, process) = (contact.entry(transport).unwrap_or_default().to_vec(), contact.process);
+        let worked = pair.evidence.worked.clone().filter(|place| place.transport == transport);
+        let contact = contact.clone();
+        pair.dial = Dial::Underway(Box::new(race));
+        let same_host = self.is_on_host(&contact);
+        self.act(Action::Resolve { pair: i, transport, entry, process, same_host, worked });
+    }
+
+    /// Where a transport dials the process of a pair: the answer to [`Action::Resolve`].
+    pub fn places(&mut self, i: usize, transport: wire::TransportId, mut places: Vec<Place>, now: Time) {
+        let pair = &self.pairs[i];
+        let Dial::Underway(race) = &pair.dial else { return };
+        if race.resolved || race.transport != transport {
+            return;
+        }
+        // Where one process of a host could be reached, others can.
+        if let Some(contact) = pair.contact()
+            && self.is_on_host(contact) != Some(true)
+        {
+            let worked = pair.evidence.worked.as_ref();
+            places.sort_by_key(|place| (Some(place) != worked, !self.hosts.is_proven(contact.host, place)));
+        }
+        let remote = pair.remote();
+        base::log!(Debug, "dialling {remote} at {}", base::log::list(&places, "no address"));
+        if let Dial::Underway(race) = &mut self.pairs[i].dial {
+            race.set_places(places);
+        }
+        self.step_dial(i, now);
+    }
+
+    /// Takes a dial as far as it goes.
+    pub(crate) fn step_dial(&mut self, i: usize, now: Time) {
+        let mut over = Vec::new();
+        loop {
+            let Dial::Underway(race) = &mut self.pairs[i].dial else { return };
+            let next = race.step(now, &mut over);
+            for attempt in over.drain(..) {
+                self.abandon_attempt(attempt);
+            }
+            let Dial::Underway(race) = &mut self.pairs[i].dial else { return };
+            match next {
+                Next::Wait => return,
+                Next::Lost => return self.race_lost(i, now),
+                Next::Dial(place) => {
+                    self.dials.last += 1;
+                    let attempt = AttemptId(self.dials.last);
+                    race.started(attempt, place.clone(), now);
+                    let hello = Box::new(race.hello.clone());
+                    self.dials.pairs.insert(attempt, i);
+                    self.act(Action::Dial { attempt, pair: i, place, hello });
+                }
+            }
+        }
+    }
+
+    fn abandon_attempt(&mut self, attempt: AttemptId) {
+        self.dials.pairs.remove(&attempt);
+        self.act(Action::Abandon { attempt });
+    }
+
+    // ---- what comes of attempts
+
+    fn race_of(&mut self, attempt: AttemptId) -> Option<(usize, &mut Race)> {
+        let i = *self.dials.pairs.get(&attempt)?;
+        match &mut self.pairs[i].dial {
+            Dial::Underway(race) => Some((i, race)),
+            _ => None,
+        }
+    }
+
+    /// An attempt's HELLO has left; `heard`: its host has given a sign since it was last told something.
+    pub fn dial_greeted(&mut self, attempt: AttemptId, heard: bool, now: Time) {
+        if let Some((_, race)) = self.race_of(attempt) {
+            race.on_greeted(attempt, heard, now);
+        }
+    }
+
+    /// An attempt was answered. For which pair, and with which generation and count of bodies that the other side has, it is
+    /// to become a lane, to be given to [`Session::attach`]; `None`: it is over.
+    pub fn dial_answered(&mut self, attempt: AttemptId, ack: &HelloAck, now: Time) -> Option<(usize, u16, u64)> {
+        let (i, race) = self.race_of(attempt)?;
+        if let Some(why) = Refusal::of_answer(ack, race.process) {
+            self.on_refusal(i, attempt, why, now);
+            return None;
+        }
+        let place = race.take(attempt)?;
+        self.dials.pairs.remove(&attempt);
+        self.pairs[i].know_process(ack.process);
+        self.prove(i, &place);
+        Some((i, ack.generation, ack.received))
+    }
+
+    /// An attempt has failed: what the system said.
+    pub fn dial_failed(&mut self, attempt: AttemptId, why: &io::Error, now: Time) {
+        if let Some((i, _)) = self.race_of(attempt) {
+            self.on_refusal(i, attempt, Refusal::of_error(why), now);
+        }
+    }
+
+    /// An attempt was answered well, but no lane could be made of it.
+    pub fn lane_not_made(&mut self, i: usize, why: &io::Error, now: Time) {
+        base::log!(Info, "no lane to {}: {why}", self.pairs[i].remote());
+        self.race_lost(i, now);
+    }
+
+    fn on_refusal(&mut self, i: usize, attempt: AttemptId, why: Refusal, now: Time) {
+        self.dials.pairs.remove(&attempt);
+        let mut over = Vec::new();
+        let Dial::Underway(race) = &mut self.pairs[i].dial else { return };
+        let place = race.on_failed(attempt, why.clone(), now, &mut over);
+        over.into_iter().for_each(|attempt| self.abandon_attempt(attempt));
+        if place.is_some_and(|place| self.is_last_word(i, &place, &why)) {
+            self.race_lost(i, now);
+        } else {
+            self.step_dial(i, now);
+        }
+    }
+
+    fn race_lost(&mut self, i: usize, now: Time) {
+        let Dial::Underway(race) = std::mem::replace(&mut self.pairs[i].dial, Dial::Idle) else { return };
+        let mut race = *race;
+        let said = race.describe();
+        for attempt in race.end() {
+            self.abandon_attempt(attempt);
+        }
+        let failed = std::mem::take(&mut race.failed);
+        base::log!(Debug, "{}: {said}", self.pairs[i].remote());
+        let about = self.own.transports.iter().find(|(about, _)| about.id == race.transport).map(|(about, _)| *about);
+        let on_host = about.is_some_and(|about| about.scope == Scope::Host);
+        let last = race.later.is_empty();
+        let sign = self.weigh(i, &failed, last);
+        let evidence = &mut self.pairs[i].evidence;
+        evidence.other_version = failed.iter().find_map(|(_, why)| match why {
+            Refusal::OtherVersion(v) => Some(*v),
+            _ => None,
+        });
+        if on_host {
+            evidence.not_on_host = failed.iter().any(|(_, why)| *why == Refusal::Refused);
+        }
+        let theirs = failed.iter().find_map(|(_, why)| match why {
+            Refusal::Better(generation) => Some(*generation),
+            _ => None,
+        });
+        if let Some(generation) = theirs {
+            return self.yield_to(i, generation, now);
+        }
+        if sign != crate::state::evidence::Sign::Certain
+            && let Some(transport) = race.later.pop()
+        {
+            let why = failed.last().map_or("refused".into(), |(_, why)| format!("refused: {why}"));
+            let mut next = Race::new(race.hello, race.process, transport, self.limit_of(transport));
+            next.without = race.without + &about.map_or(String::new(), |about| format!("; no {}: {why}", about.title));
+            next.later = race.later;
+            return self.enter_race(i, next);
+        }
+        let left = failed.iter().any(|(_, why)| *why == Refusal::NoMember);
+        self.dial_came_to_nothing(i, sign, left, &said, now);
+    }
+
+    /// The other side's dial goes before ours; it has used generations up to this.
+    fn yield_to(&mut self, i: usize, generation: u16, now: Time) {
+        let pair = &mut self.pairs[i];
+        pair.evidence.tries = pair.evidence.tries.saturating_add(1);
+        pair.evidence.seen_generation = generation;
+        pair.evidence.refused = None;
+        pair.dial = Dial::Resting(now + pair.rest().max(GIVE_WAY));
+    }
+
+    /// Forgets a dial that is under way.
+    pub(crate) fn end_dial(&mut self, i: usize) {
+        if let Dial::Underway(mut race) = std::mem::replace(&mut self.pairs[i].dial, Dial::Idle) {
+            for attempt in race.end() {
+                self.abandon_attempt(attempt);
+            }
+        }
+    }
+
+    // ---- in words
+
+    /// How it stands with the dials to a process that is not connected.
+    pub fn describe_trouble(&self, i: usize) -> Option<String> {
+        let pair = &self.pairs[i];
+        if pair.lane().is_some() {
+            return None;
+        }
+        Some(match &pair.dial {
+            Dial::Underway(race) => race.describe(),
+            _ => pair.evidence.trouble.clone(),
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! Lanes of pairs: attached, dropped, lost.
+//!
+//! Part of the session. Invariant: a lane that is dropped gives back what the other side may not have read, before its path
+//! hears of the loss.
+
+use crate::action::Action;
+use crate::state::Session;
+use crate::state::life::Life;
+use crate::state::pair::NewLane;
+use crate::state::pair::{Dial, Link, Lost, Up};
+use crate::strangers::RETURN_LIMIT;
+use base::protocol::control::MAX_CALLER_FRAME;
+use base::{Memory, Time};
+use engine::Gone;
+use std::time::Duration;
+use wire::Scope;
+use wire::lane::{Caps, Death, Lane};
+
+/// Whoever spoke nonsense on so many lanes, one after the other, and nothing else got through, would go on for ever.
+const MAX_NONSENSE: u8 = 3;
+/// After nonsense, the next lane may wait so long.
+const NONSENSE_RESTS: Duration = Duration::from_millis(100);
+/// Whoever answered what cannot be is not dialled again for so long.
+const WRONG_RESTS: Duration = Duration::from_millis(250);
+/// A message that lies in more pieces goes through the lane, also where the other side could read our memory.
+const MOST_SEGMENTS: usize = 64;
+
+impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// Gives a pair its lane, in the place of what it had.
+    pub fn attach(&mut self, i: usize, new: NewLane<L>, now: Time) {
+        let NewLane { mut lane, generation, received, transport, at, dialled } = new;
+        let how = match (&self.pairs[i].dial, dialled) {
+            (Dial::Underway(race), true) => format!("dialled{}", race.without),
+            (_, true) => "dialled".into(),
+            (_, false) => format!("answered{}", self.without(i, transport)),
+        };
+        self.end_dial(i);
+        let pair = &mut self.pairs[i];
+        // Judged before the old lane goes.
+        if !pair.path.could_attach(generation, received) {
+            base::log!(Info, "{} answered what cannot be: connection closed", pair.remote());
+            pair.dial = Dial::Resting(now + WRONG_RESTS);
+            self.agenda.timed.insert(i);
+            return self.act(Action::Unused { lane });
+        }
+        self.drop_lane(i);
+        let scope = self.scope(transport);
+        let title = self.own.transports.iter().find(|(about, _)| about.id == transport).map_or("", |(a, _)| a.title);
+        let pair = &mut self.pairs[i];
+        let caps = lane.caps();
+        pair.path.attach(generation, caps, received).expect("it could");
+        let over = at.as_ref().map_or(title.into(), |at| format!("{title}, {at}"));
+        let (local, remote) = (pair.local(), pair.remote());
+        base::log!(Info, "{local} is connected to {remote} over {over} ({how}; generation {generation})");
+        if scope != Some(Scope::Host) {
+            pair.evidence.seen_at = at;
+        }
+        if pair.caller.is_some() {
+            lane.limit_frames(MAX_CALLER_FRAME);
+        }
+        let up = Up { lane, generation, transport, brought: 0, waiting: 0, life: Life::new(now) };
+        match &mut pair.link {
+            Link::Gone { last, .. } => *last = Some(up),
+            link => *link = Link::Up(up),
+        }
+        pair.evidence.refused = None;
+        pair.evidence.met_on_host |= scope == Some(Scope::Host);
+        let again = std::mem::replace(&mut pair.evidence.met, true);
+        let peer = pair.peer;
+        self.adopt_caps(i, caps);
+        self.probe_host(i);
+        self.mark(i);
+        self.agenda.timed.remove(&i);
+        self.act(Action::Attached { pair: i });
+        if again {
+            // Once per new lane, so that what is missing comes once.
+            self.engine.on_lane_lost(peer);
+        }
+    }
+
+    /// What a new lane can do is known to all that want to.
+    pub(crate) fn adopt_caps(&mut self, i: usize, caps: Caps) {
+        let peer = self.pairs[i].peer;
+        self.engine.set_grips(peer, if caps.exposed { MOST_SEGMENTS } else { 0 });
+        self.engine.set_pull(peer, caps.get);
+        if !caps.reliable {
+            self.agenda.lossy.entry(i).or_default();
+        }
+    }
+
+    /// Takes the lane from a pair, and those that are being left; whether it had one.
+    pub(crate) fn drop_lane(&mut self, i: usize) -> bool {
+        self.end_all_leaving(i);
+        let pair = &mut self.pairs[i];
+        let Some(mut up) = pair.take_lane() else { return false };
+        let caps = up.lane.caps();
+        let unread = up.lane.unread();
+        #[cfg(feature = "plant")]
+        let unread = if self.plant == crate::Plant::NothingBack { Default::default() } else { unread };
+        pair.path.take_back(unread);
+        pair.path.lane_lost(up.generation);
+        if !caps.needs_retention {
+            // Also where a forked child holds it open.
+            up.lane.cut();
+        }
+        let peer = pair.peer;
+        if caps.get || caps.exposed {
+            self.engine.set_grips(peer, 0);
+            self.engine.set_pull(peer, false);
+        }
+        self.act(Action::Dropped { pair: i, lane: up.lane });
+        true
+    }
+
+    /// A pair's lane says itself that it carries nothing any more.
+    pub fn lane_died(&mut self, i: usize, now: Time) {
+        let Some(up) = self.pairs[i].lane() else { return };
+        let death = up.lane.death();
+        let why = death.map_or(String::new(), Death::to_string);
+        let (nonsense, hung_up) = (matches!(death, Some(Death::Malformed)), matches!(death, Some(Death::Closed)));
+        self.lane_lost(i, nonsense, hung_up, &why, now);
+    }
+
+    /// `nonsense`: what came made no sense; `hung_up`: the other side has closed it.
+    fn lane_lost(&mut self, i: usize, nonsense: bool, hung_up: bool, why: &str, now: Time) {
+        let got_through = self.pairs[i].path.got_through();
+        self.drop_lane(i);
+        let pair = &mut self.pairs[i];
+        let Link::Apart { lost } = &mut pair.link else { return };
+        if nonsense {
+            if got_through > std::mem::replace(&mut pair.evidence.got_through, got_through) {
+                pair.evidence.nonsense = 0;
+            }
+            pair.evidence.nonsense += 1;
+            if pair.evidence.nonsense >= MAX_NONSENSE {
+                let why =
+                    format!("it spoke nonsense on {MAX_NONSENSE} connections one after the other, and nothing else");
+                return self.give_up(i, Gone::Dead, &why);
+            }
+        }
+        *lost = Some(Lost { since: now, hung_up });
+        base::log!(Info, "the lane to {} is lost: {why}", pair.remote());
+        // Lanes that die before they have brought anything must not follow each other at full speed.
+        let next = match pair.evidence.tries {
+            _ if pair.caller.is_some() => Dial::Resting(now + RETURN_LIMIT),
+            _ if nonsense => Dial::Resting(now + NONSENSE_RESTS),
+            0 => Dial::Idle,
+            _ => Dial::Resting(now + pair.rest()),
+        };
+        pair.evidence.tries = pair.evidence.tries.saturating_add(1);
+        // One that is dialled beside it goes on.
+        if pair.caller.is_some() || matches!(pair.dial, Dial::Idle | Dial::Resting(_)) {
+            self.end_dial(i);
+            self.pairs[i].dial = next;
+        }
+        self.look_soon(i);
+    }
+
+    /// A part of what carries a lane has ended: what was on it is asked for again, over the rest.
+    pub(crate) fn bulk_lost(&mut self, i: usize) {
+        let pair = &self.pairs[i];
+        base::log!(Info, "one of the connections to {} is lost", pair.remote());
+        self.engine.on_lane_lost(pair.peer);
+        // Also if there is nothing to ask: the other side is to be told.
+        self.mark(i);
+    }
+}

@@ -1,0 +1,96 @@
+//! A port agrees with whoever comes: all are heard, the first that still waits is answered.
+//!
+//! Invariant: what all callers of a port have said is bounded, and one that speaks nonsense is sent away.
+
+use super::negotiation::{Agreement, Negotiation, Party, Standing};
+use super::records::contacts;
+use crate::state::Session;
+use crate::state::pair::PathRef;
+use crate::state::talk::Talk;
+use base::{Memory, ProcId, Time};
+use std::time::Duration;
+use wire::lane::Lane;
+
+/// So long an offer may wait until it is known whether one gets through to whoever made it: afterwards, when it may have
+/// died, nobody could tell.
+const KNOWING: Duration = Duration::from_millis(300);
+
+/// What all callers of a port may have said of their groups before they are answered, in bytes: one offer of the largest
+/// group, and a little. What is beyond goes with the one that has said most of those that are not ready.
+const MAX_CALLERS_RECORDS: usize = 65 << 20;
+
+impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// Hears all who have come to a port, and agrees with the first that still waits.
+    pub fn accept(&mut self, port: ProcId, offer: &Party, now: Time) -> Option<Agreement> {
+        let callers = self.callers(port);
+        for path in callers {
+            self.hear_caller(path);
+        }
+        self.make_room(port);
+        let ready = self.callers(port).into_iter().find(|path| self.is_ready(*path, now))?;
+        self.groups.answered(port.incarnation, ready);
+        let i = self.of_path(ready)?;
+        let talk = self.pairs[i].talk.as_mut()?;
+        talk.negotiation.offer(offer);
+        talk.negotiation.decide();
+        self.speak(i);
+        match self.pairs[i].talk.as_mut()?.negotiation.standing() {
+            Standing::Agreed(agreement) => Some(agreement),
+            _ => None,
+        }
+    }
+
+    fn hear_caller(&mut self, path: PathRef) {
+        let Some(i) = self.of_path(path) else { return };
+        if self.pairs[i].talk.is_none() {
+            self.pairs[i].talk = Some(Box::new(Talk::new(Negotiation::with_stranger())));
+        }
+        if self.hear(i) {
+            self.speak(i);
+        } else {
+            base::log_seldom!(Info, "somebody who came to a port spoke nonsense, and is sent away");
+            self.send_away(path);
+        }
+    }
+
+    fn make_room(&mut self, port: ProcId) {
+        loop {
+            let held: Vec<_> = self
+                .callers(port)
+                .into_iter()
+                .filter_map(|path| {
+                    let negotiation = &self.pairs[self.of_path(path)?].talk.as_ref()?.negotiation;
+                    Some((negotiation.offered().is_none(), negotiation.held(), path))
+                })
+                .collect();
+            if held.iter().map(|(_, bytes, _)| bytes).sum::<usize>() <= MAX_CALLERS_RECORDS {
+                return;
+            }
+            let Some((_, _, path)) = held.into_iter().max_by_key(|(waits, bytes, _)| (*waits, *bytes)) else { return };
+            base::log_seldom!(Info, "somebody who came to a port says more than there is room for, and is sent away");
+            self.send_away(path);
+        }
+    }
+
+    /// Whether a caller may be answered. One that has lost its way here may find it again; or it is dead.
+    fn is_ready(&mut self, path: PathRef, now: Time) -> bool {
+        let Some(i) = self.of_path(path) else { return false };
+        if self.path_gone(path).is_some() || !self.is_connected(path) {
+            return false;
+        }
+        let Some(talk) = &self.pairs[i].talk else { return false };
+        let Some(party) = talk.negotiation.offered() else { return false };
+        let known = match talk.known {
+            Some(known) => known,
+            None => {
+                let members = contacts(&party.records, party.size);
+                self.pairs[i].talk.iter_mut().for_each(|talk| talk.known = Some(now));
+                if let Ok(members) = members {
+                    self.introduce(path, &members);
+                }
+                now
+            }
+        };
+        !self.is_probing(path) || now.since(known) > KNOWING
+    }
+}

@@ -1,0 +1,126 @@
+//! Two leaders talk over the path between them until they agree, or one gives up.
+//!
+//! Invariant: all that has come is read before anything is decided, since an offer may have been withdrawn by the next
+//! message.
+
+use super::negotiation::{Looking, Negotiation, Party, Standing};
+use crate::state::Session;
+use crate::state::pair::PathRef;
+use crate::state::talk::{Talk, Turn};
+use base::{Memory, Time};
+use engine::ContextId;
+use std::time::Duration;
+use wire::lane::Lane;
+
+/// How long the answer to a withdrawal is waited for. One that has agreed may go at once: so long it may not be found before
+/// that counts.
+const WITHDRAWAL: Duration = Duration::from_secs(2);
+
+impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// Offers an inter-communicator to the leader behind a path, until `limit`. `decider`: whether ours is the smaller
+    /// incarnation. How it stands is told by [`Session::talk`].
+    pub fn offer(&mut self, path: PathRef, decider: bool, party: &Party, limit: Option<Time>) {
+        let Some(i) = self.of_path(path) else { return };
+        if self.pairs[i].talk.is_none() {
+            self.pairs[i].talk = Some(Box::new(Talk::new(Negotiation::new(decider))));
+        }
+        // What it says first is judged by the turn that follows.
+        let heard = self.hear(i);
+        let Some(talk) = &mut self.pairs[i].talk else { return };
+        (talk.limit, talk.withdrawn, talk.missing) = (limit, !heard, None);
+        talk.negotiation.offer(party);
+    }
+
+    /// Takes the talk with a leader as far as it goes.
+    pub fn talk(&mut self, path: PathRef, now: Time) -> Turn {
+        let turn = self.step_talk(path, now);
+        if let Some(i) = self.of_path(path) {
+            let orphans = self.pairs[i].talk.as_mut().map_or_else(Vec::new, |talk| talk.negotiation.take_orphans());
+            for context in orphans {
+                self.refuse_among(i, ContextId::root(context));
+            }
+            if matches!(turn, Turn::Gone | Turn::TimedOut | Turn::Nonsense) {
+                self.break_off(path);
+            }
+        }
+        turn
+    }
+
+    fn step_talk(&mut self, path: PathRef, now: Time) -> Turn {
+        let Some(i) = self.of_path(path) else { return Turn::Gone };
+        if !self.hear(i) {
+            return Turn::Nonsense;
+        }
+        let Some(talk) = &mut self.pairs[i].talk else { return Turn::Gone };
+        talk.negotiation.decide();
+        self.speak(i);
+        let is_gone = self.path_gone(path).is_some();
+        let Some(talk) = &mut self.pairs[i].talk else { return Turn::Gone };
+        match talk.negotiation.standing() {
+            Standing::Agreed(agreement) => return Turn::Agreed(agreement),
+            Standing::Withdrawn => return Turn::TimedOut,
+            Standing::Waiting => {}
+        }
+        if is_gone {
+            return if talk.withdrawn { Turn::TimedOut } else { Turn::Gone };
+        }
+        if !talk.withdrawn && talk.missing.is_some_and(|since| now.since(since) > WITHDRAWAL) {
+            return Turn::Gone;
+        }
+        if talk.limit.is_none_or(|limit| now < limit) {
+            return Turn::Waiting;
+        }
+        if talk.withdrawn {
+            return Turn::TimedOut;
+        }
+        talk.negotiation.withdraw();
+        (talk.withdrawn, talk.limit) = (true, Some(now + WITHDRAWAL));
+        self.speak(i);
+        Turn::Waiting
+    }
+
+    /// Reads what a leader has said. False: it makes no sense.
+    pub(crate) fn hear(&mut self, i: usize) -> bool {
+        while let Some(bytes) = self.take_control(i) {
+            let Some(talk) = &mut self.pairs[i].talk else { return true };
+            if talk.negotiation.on_message(&bytes).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Says what is to be said to a leader.
+    pub(crate) fn speak(&mut self, i: usize) {
+        let peer = self.pairs[i].peer;
+        while let Some(bytes) = self.pairs[i].talk.as_mut().and_then(|talk| talk.negotiation.next_output()) {
+            self.engine.control(peer, &bytes);
+        }
+        self.settle();
+    }
+
+    /// Whether the leader behind a path can still be found by its name. Nobody that cannot for long is waited for.
+    pub fn is_found(&mut self, path: PathRef, found: bool, now: Time) {
+        if let Some(talk) = self.of_path(path).and_then(|i| self.pairs[i].talk.as_mut()) {
+            talk.missing = if found { None } else { talk.missing.or(Some(now)) };
+        }
+    }
+
+    /// Whether our offer was withdrawn: only the answer to that is waited for.
+    pub fn is_withdrawn(&self, path: PathRef) -> bool {
+        let talk = self.of_path(path).and_then(|i| self.pairs[i].talk.as_ref());
+        talk.is_none_or(|talk| talk.withdrawn)
+    }
+
+    /// Whom the other leader looks for at present, if it is not us.
+    pub fn looking(&self, path: PathRef) -> Option<&Looking> {
+        self.pairs[self.of_path(path)?].talk.as_ref()?.negotiation.looking()
+    }
+
+    /// Stops waiting for whatever the other leader may answer.
+    pub fn break_off(&mut self, path: PathRef) {
+        if let Some(talk) = self.of_path(path).and_then(|i| self.pairs[i].talk.as_mut()) {
+            talk.negotiation.abandon();
+        }
+    }
+}

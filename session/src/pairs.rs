@@ -1,0 +1,188 @@
+//! The table of pairs: made, found, known by their records.
+//!
+//! Part of the session. Invariant: a pair's number is the engine's number of its peer.
+
+use crate::path::Path;
+use crate::state::Session;
+use crate::state::pair::{Link, Pair, PathRef};
+use base::{Memory, ProcId};
+use engine::Gone;
+use wire::Contact;
+use wire::frame::MAX_PAYLOAD;
+use wire::lane::Lane;
+
+impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// The number of the pair of these two.
+    pub fn find_pair(&self, local: ProcId, remote: ProcId) -> Option<usize> {
+        self.pairs.find(local, remote)
+    }
+
+    #[inline]
+    pub fn pair(&self, i: usize) -> &Pair<L> {
+        &self.pairs[i]
+    }
+
+    #[inline]
+    pub fn pair_mut(&mut self, i: usize) -> &mut Pair<L> {
+        &mut self.pairs[i]
+    }
+
+    pub fn pairs(&self) -> impl Iterator<Item = (usize, &Pair<L>)> {
+        self.pairs.iter()
+    }
+
+    pub fn pairs_mut(&mut self) -> impl Iterator<Item = &mut Pair<L>> {
+        self.pairs.iter_mut()
+    }
+
+    /// Numbers of pairs are below this.
+    #[inline]
+    pub fn pairs_made(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// How many pairs there are.
+    pub fn pairs_in_use(&self) -> usize {
+        self.pairs.in_use()
+    }
+
+    pub(crate) fn make_pair(&mut self, local: ProcId, remote: ProcId) -> usize {
+        if let Some(i) = self.pairs.find(local, remote) {
+            return i;
+        }
+        let between = self.groups.meet(local.incarnation, remote.incarnation);
+        between.pairs += 1;
+        let peer = self.engine.add_peer(between.number);
+        let over = between.over.get(&remote.rank).copied();
+        let i = peer.0 as usize;
+        self.pairs.last_serial += 1;
+        let mut pair = Pair::new(Path::with_limits(local, remote, self.limits.clone()), peer, self.pairs.last_serial);
+        if let Some(gone) = over {
+            pair.link = Link::Gone { how: gone, last: None };
+            self.engine.on_gone(peer, gone);
+            self.agenda.leaving.insert(i);
+        }
+        if self.groups.admit_pair(local.incarnation, PathRef { slot: i, serial: pair.serial }) {
+            pair.caller = Some(Default::default());
+            self.engine.only_control(peer);
+        }
+        if i == self.pairs.slots.len() {
+            self.pairs.slots.push(pair);
+        } else {
+            self.pairs.slots[i] = pair;
+        }
+        self.pairs.by_ids.insert((local, remote), i);
+        i
+    }
+
+    /// The pair of these two, of whom the other is known by this record.
+    pub(crate) fn know(&mut self, local: ProcId, remote: ProcId, cookie: [u8; 16], contact: &Contact) -> usize {
+        let mut i = self.make_pair(local, remote);
+        let is_known = contact.process != [0; 16];
+        if is_known && !self.recognise(i, contact.process) {
+            base::log_seldom!(Info, "somebody came as {remote} who is another process: forgotten");
+            self.forget_stranger(i);
+            i = self.make_pair(local, remote);
+        }
+        let pair = &mut self.pairs[i];
+        pair.who.cookie.get_or_insert(cookie);
+        if is_known {
+            pair.know_process(contact.process);
+        }
+        if pair.who.contact.is_none() {
+            pair.who.contact = Some(contact.clone());
+            if pair.lane().is_none() && pair.needs_lane() {
+                self.look_soon(i);
+            }
+        }
+        self.probe_host(i);
+        i
+    }
+
+    // ---- leaders
+
+    /// The path to a leader; the same one again if there is one, also when the other leader came first.
+    pub fn open_control(&mut self, local: ProcId, remote: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
+        let i = self.know(local, remote, cookie, contact);
+        self.pairs[i].wanted = true;
+        self.look_soon(i);
+        PathRef { slot: i, serial: self.pairs[i].serial }
+    }
+
+    /// `None`: that pair has ended.
+    pub(crate) fn of_path(&self, path: PathRef) -> Option<usize> {
+        (self.pairs[path.slot].serial == path.serial).then_some(path.slot)
+    }
+
+    /// The number of the pair behind a path; `None`: it has ended.
+    pub fn pair_of(&self, path: PathRef) -> Option<usize> {
+        self.of_path(path)
+    }
+
+    /// Whether the other side can be talked to now.
+    pub fn is_connected(&self, path: PathRef) -> bool {
+        self.of_path(path).is_some_and(|i| self.pairs[i].lane().is_some())
+    }
+
+    /// At most 1 MiB less one byte.
+    pub fn send_control(&mut self, path: PathRef, bytes: &[u8]) {
+        assert!(bytes.len() < MAX_PAYLOAD, "a control message fits one frame");
+        let Some(i) = self.of_path(path) else { return };
+        self.engine.control(self.pairs[i].peer, bytes);
+        self.settle();
+    }
+
+    pub fn recv_control(&mut self, path: PathRef) -> Option<Vec<u8>> {
+        self.take_control(self.of_path(path)?)
+    }
+
+    pub(crate) fn take_control(&mut self, i: usize) -> Option<Vec<u8>> {
+        let pair = &mut self.pairs[i];
+        let bytes = pair.inbox.take()?;
+        if pair.gone().is_some() {
+            self.agenda.leaving.insert(i);
+        }
+        Some(bytes)
+    }
+
+    /// Whether that leader is gone and all that it said has been read.
+    pub fn path_gone(&self, path: PathRef) -> Option<Gone> {
+        let Some(i) = self.of_path(path) else { return Some(Gone::Finished) };
+        let pair = &self.pairs[i];
+        if pair.inbox.messages.is_empty() { pair.gone() } else { None }
+    }
+
+    /// Leaders that have said something to this one, the first of its group, for which nobody has asked yet.
+    pub fn unheard(&self, local: ProcId) -> impl Iterator<Item = (PathRef, impl Iterator<Item = &[u8]>)> {
+        let speaks = move |(_, pair): &(usize, &Pair<L>)| {
+            pair.local() == local && pair.gone().is_none() && !pair.inbox.messages.is_empty()
+        };
+        let heard = |(slot, pair): (usize, &Pair<L>)| PathRef { slot, serial: pair.serial };
+        self.pairs
+            .iter()
+            .filter(speaks)
+            .map(move |one| (heard(one), self.pairs[one.0].inbox.messages.iter().map(Vec::as_slice)))
+    }
+
+    /// Has nothing more to do with whoever came on this path.
+    pub fn send_away(&mut self, path: PathRef) {
+        if let Some(i) = self.of_path(path) {
+            self.give_up(i, Gone::Dead, "it does not keep to the protocol");
+        }
+    }
+
+    /// Nothing can carry messages to that leader, as both are set: nobody waits for it any more.
+    pub fn abandon(&mut self, path: PathRef) {
+        if let Some(i) = self.of_path(path) {
+            self.give_up(i, Gone::Dead, "nothing can carry messages between the two");
+        }
+    }
+
+    /// Whoever refuses at that leader's addresses is believed to know that it is not there: it was open before its name could
+    /// be known.
+    pub fn believe_refusals(&mut self, path: PathRef) {
+        if let Some(i) = self.of_path(path) {
+            self.pairs[i].evidence.at_port = true;
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The sending half of a path: numbers first-class bodies, keeps them until they are acknowledged, queues bulk.
+//!
+//! Only the path uses it. Invariant: `retained` holds exactly the sequences `acked + 1 ..= last()`, and
+//! `acked < cursor <= last() + 1`.
+
+use base::BufId;
+use base::bytes::Malformed;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// The wait for an acknowledgement grows to 64 times its first length.
+const MOST_DOUBLINGS: u32 = 6;
+/// Memory of bodies that is kept to be used again: as much as is under way before the other side acknowledges anyway.
+const MOST_SPARE: usize = 128;
+const MOST_SPARE_BYTES: usize = 256 << 10;
+/// Less is not kept: few messages would find room in it.
+const LEAST_SPARE: usize = 64;
+
+/// A piece of a user buffer for the second class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkTx {
+    pub receiver_op: u64,
+    pub buf: BufId,
+    pub offset: u64,
+    /// At most [`wire::frame::MAX_PAYLOAD`], not 0.
+    pub len: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Outgoing {
+    pub acked: u64,
+    pub retained: VecDeque<Vec<u8>>,
+    pub bytes: usize,
+    #[serde(skip)]
+    spare: Vec<Vec<u8>>,
+    #[serde(skip)]
+    spare_bytes: usize,
+    /// The sequence that goes next.
+    pub cursor: u64,
+    pub bulk: VecDeque<BulkTx>,
+    /// Somebody waits until all is acknowledged.
+    pub flush: bool,
+    /// An ACK that only asks for an ACK is due.
+    pub ask: bool,
+    /// What `on_tick` saw last: acknowledged up to, since when, and how often it has gone back since.
+    tick: (u64, u64, u32),
+}
+
+impl Outgoing {
+    pub fn new() -> Self {
+        Outgoing {
+            acked: 0,
+            retained: VecDeque::new(),
+            bytes: 0,
+            spare: Vec::new(),
+            spare_bytes: 0,
+            cursor: 1,
+            bulk: VecDeque::new(),
+            flush: false,
+            ask: false,
+            tick: (0, 0, 0),
+        }
+    }
+
+    pub fn last(&self) -> u64 {
+        self.acked + self.retained.len() as u64
+    }
+
+    pub fn push(&mut self, body: Vec<u8>) {
+        self.bytes += body.len();
+        self.retained.push_back(body);
+    }
+
+    /// Memory for a body of `len` bytes, empty.
+    pub fn take_spare(&mut self, len: usize) -> Vec<u8> {
+        let mut body = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= body.capacity();
+        body.clear();
+        body.reserve(len.max(LEAST_SPARE));
+        body
+    }
+
+    fn spare(&mut self, body: Vec<u8>) {
+        let bytes = self.spare_bytes + body.capacity();
+        if body.capacity() >= LEAST_SPARE && self.spare.len() < MOST_SPARE && bytes <= MOST_SPARE_BYTES {
+            self.spare_bytes = bytes;
+            self.spare.push(body);
+        }
+    }
+
+    pub fn body_at_cursor(&self) -> Option<&[u8]> {
+        self.retained.get((self.cursor - self.acked - 1) as usize).map(Vec::as_slice)
+    }
+
+    /// Frees what the other side has. An acknowledgement of what was never sent is nonsense; an old one says nothing.
+    #[inline]
+    pub fn acknowledged(&mut self, up_to: u64) -> Result<(), Malformed> {
+        if up_to <= self.acked { Ok(()) } else { self.let_go(up_to) }
+    }
+
+    fn let_go(&mut self, up_to: u64) -> Result<(), Malformed> {
+        if up_to > self.last() {
+            return Err(Malformed);
+        }
+        while self.acked < up_to {
+            let body = self.retained.pop_front().expect("up_to is at most last()");
+            self.bytes -= body.len();
+            self.acked += 1;
+            self.spare(body);
+        }
+        self.cursor = self.cursor.max(self.acked + 1);
+        if self.retained.is_empty() {
+            self.flush = false;
+            self.ask = false;
+        }
+        Ok(())
+    }
+
+    /// A lane that loses nothing has the body at the cursor. If it is the oldest that is kept, it need not be.
+    pub fn handed_over(&mut self) {
+        if self.cursor == self.acked + 1 {
+            self.let_go(self.cursor).expect("the body at the cursor is kept");
+        } else {
+            self.cursor += 1;
+        }
+    }
+
+    /// Such a lane has a body with this sequence that was never kept.
+    pub fn handed_over_directly(&mut self) {
+        debug_assert!(self.retained.is_empty());
+        self.acked += 1;
+        self.cursor = self.acked + 1;
+    }
+
+    /// Keeps again what such a lane had and the other side may not have: `bodies`, the first with this sequence.
+    pub fn take_back(&mut self, first: u64, bodies: Vec<Vec<u8>>) {
+        // What follows them is kept already.
+        let n = (self.acked + 1).saturating_sub(first).min(bodies.len() as u64);
+        debug_assert!(n == 0 || first + n == self.acked + 1, "nothing is left out between them and what is kept");
+        for body in bodies.into_iter().take(n as usize).rev() {
+            self.bytes += body.len();
+            self.retained.push_front(body);
+            self.acked -= 1;
+        }
+    }
+
+    /// Replaces bodies that are kept.
+    pub fn rewrite(&mut self, rewrite: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+        for body in &mut self.retained {
+            if let Some(other) = rewrite(body) {
+                self.bytes = self.bytes - body.len() + other.len();
+                *body = other;
+            }
+        }
+    }
+
+    /// Everything that is not acknowledged goes once more.
+    pub fn rewind(&mut self) {
+        self.cursor = self.acked + 1;
+    }
+
+    /// Goes back when something is under way and `timeout` has passed without any acknowledgement.
+    pub fn on_tick(&mut self, now: u64, timeout: u64) {
+        let (acked, since, tries) = self.tick;
+        if acked != self.acked || self.retained.is_empty() {
+            self.tick = (self.acked, now, 0);
+        } else if self.cursor == self.acked + 1 || now < since {
+            self.tick = (acked, now, tries);
+        } else if now - since >= timeout << tries.min(MOST_DOUBLINGS) {
+            self.rewind();
+            self.tick = (acked, now, tries + 1);
+        }
+    }
+}

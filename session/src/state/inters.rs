@@ -1,0 +1,44 @@
+//! Open inter-communicators.
+
+use engine::Ctx;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// An open inter-communicator; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InterId {
+    pub(crate) slot: u32,
+    pub(crate) serial: u32,
+}
+
+impl InterId {
+    /// As one number, for whoever keeps it in an atomic word.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.slot) | u64::from(self.serial) << 32
+    }
+
+    pub fn from_bits(bits: u64) -> InterId {
+        InterId { slot: bits as u32, serial: (bits >> 32) as u32 }
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Inter {
+    pub(crate) serial: u32,
+    pub(crate) ctx: Ctx,
+    /// The pairs of the remote group, by rank.
+    pub(crate) members: Arc<[usize]>,
+}
+
+#[derive(Default, Clone, Serialize, Deserialize)]
+pub(crate) struct Inters {
+    pub(crate) slots: Vec<Option<Inter>>,
+    pub(crate) last_serial: u32,
+}
+
+impl Inters {
+    #[inline]
+    pub fn get(&self, id: InterId) -> Option<&Inter> {
+        self.slots.get(id.slot as usize)?.as_ref().filter(|inter| inter.serial == id.serial)
+    }
+}

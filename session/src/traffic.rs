@@ -1,0 +1,323 @@
+//! Messages between the engine, paths and lanes: what has arrived goes up, what the engine puts out goes down.
+//!
+//! Part of the session. Never blocks. Invariant: after [`Session::settle`], everything that the lanes had room for has been
+//! handed to them, and the driver is told of every lane that had none.
+
+use crate::action::Action;
+use crate::leaders::still_missing;
+use crate::path::{BulkTx, Path};
+use crate::state::Session;
+use crate::state::pair::{Link, Up};
+use base::Memory;
+use base::bytes::Malformed;
+use engine::{Ctx, EagerHead, Engine, Gone, Mode, Output, PeerId};
+use std::io::{self, IoSliceMut};
+use wire::frame::Header;
+use wire::lane::{Event, Lane, Sink};
+
+/// Read from one lane before the others get their turn.
+const BUDGET: usize = 1 << 20;
+/// Pieces of user memory per read.
+const PIECES: usize = 256;
+/// Turns that all writers get before the readers are looked at again.
+const TURNS: usize = 8;
+
+/// What reading a lane came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Received {
+    pub bytes: usize,
+    /// It carries nothing any more: [`Session::lane_died`] is to be told.
+    pub dead: bool,
+}
+
+impl<L: Lane<M>, M: Memory> Session<L, M> {
+    // ---- up
+
+    /// Reads what is there on a pair's lane.
+    pub fn receive(&mut self, i: usize) -> Received {
+        let nothing = Received { bytes: 0, dead: false };
+        let Some(mut pair) = self.pairs.get_mut(i) else { return nothing };
+        let mut left = 0;
+        if !pair.leaving.is_empty() {
+            left = self.receive_leaving(i, BUDGET);
+            pair = &mut self.pairs[i];
+        }
+        let (Link::Up(up) | Link::Gone { last: Some(up), .. }) = &mut pair.link else { return nothing };
+        let generation = up.generation;
+        let mut sink = Upward { engine: &mut self.engine, mem: &mut self.mem, path: &mut pair.path, peer: pair.peer };
+        let bytes = up.lane.poll(&mut sink, BUDGET) + left;
+        self.bytes_in += bytes as u64;
+        if bytes > 0 {
+            up.brought = up.brought.saturating_add(1);
+            pair.evidence.tries = 0;
+        }
+        let event = up.lane.event();
+        let dead = event == Some(Event::Dead);
+        if !dead && bytes > 0 && (pair.backlogged || pair.path.has_tx(generation) || !pair.leaving.is_empty()) {
+            // Acknowledgements have fallen due, or made room.
+            self.mark(i);
+        }
+        if self.engine.has_trouble() {
+            self.look_for_bye(i);
+        }
+        if event == Some(Event::BulkLost) {
+            self.bulk_lost(i);
+        }
+        Received { bytes, dead }
+    }
+
+    /// Reads one lane of a pair's; how many bytes.
+    pub(crate) fn read_lane(&mut self, i: usize, up: &mut Up<L>, budget: usize) -> usize {
+        let pair = &mut self.pairs[i];
+        let mut sink = Upward { engine: &mut self.engine, mem: &mut self.mem, path: &mut pair.path, peer: pair.peer };
+        up.lane.poll(&mut sink, budget)
+    }
+
+    /// Some peer is gone or has closed something: perhaps this one has said BYE.
+    #[cold]
+    fn look_for_bye(&mut self, i: usize) {
+        let pair = &mut self.pairs[i];
+        if pair.gone().is_none() && self.engine.gone(pair.peer) == Some(Gone::Finished) {
+            base::log!(Info, "{} has finalized", pair.remote());
+            pair.set_gone(Gone::Finished);
+            self.agenda.leaving.insert(i);
+        }
+    }
+
+    /// Bytes that came by another way than a lane's own reading count too.
+    pub fn count_read(&mut self, bytes: usize) {
+        self.bytes_in += bytes as u64;
+    }
+
+    /// Bytes that lanes have brought, in all.
+    #[inline]
+    pub fn bytes_in(&self) -> u64 {
+        self.bytes_in
+    }
+
+    // ---- down
+
+    /// Something may be ready to be written to this pair.
+    #[inline]
+    pub fn mark(&mut self, i: usize) {
+        if let Some(pair) = self.pairs.get_mut(i)
+            && !pair.dirty
+        {
+            pair.dirty = true;
+            self.agenda.dirty.push(i);
+        }
+    }
+
+    /// Whether something could be written at once.
+    #[inline]
+    pub fn is_dirty(&self) -> bool {
+        !self.agenda.dirty.is_empty()
+    }
+
+    /// Carries what the engine puts out to the lanes, as far as they have room.
+    #[inline(always)]
+    pub fn settle(&mut self) {
+        if !self.agenda.dirty.is_empty() || self.engine.has_output() {
+            self.settle_all();
+        }
+    }
+
+    fn settle_all(&mut self) {
+        for _ in 0..TURNS {
+            self.put_out_all();
+            if self.agenda.dirty.is_empty() {
+                return;
+            }
+            let spare = std::mem::take(&mut self.agenda.spare);
+            let mut turn = std::mem::replace(&mut self.agenda.dirty, spare);
+            for i in turn.drain(..) {
+                self.pairs[i].dirty = false;
+                self.write(i);
+            }
+            self.agenda.spare = turn;
+        }
+        // What the last turn made room for is marked, or nobody would come back for it.
+        self.put_out_all();
+    }
+
+    fn put_out_all(&mut self) {
+        while let Some(output) = self.engine.next_output() {
+            self.put_out(output);
+        }
+    }
+
+    fn put_out(&mut self, output: Output) {
+        let peer = match output {
+            Output::Control { peer, bytes } => return self.put_control(peer, bytes),
+            Output::Message { peer, bytes } => {
+                let pair = &mut self.pairs[peer.0 as usize];
+                if let Link::Up(up) | Link::Gone { last: Some(up), .. } = &mut pair.link {
+                    let mut fill = |to: &mut [u8]| to.copy_from_slice(&bytes);
+                    if pair.path.send_now::<M>(&mut up.lane, bytes.len(), &mut fill) {
+                        return self.mark(peer.0 as usize);
+                    }
+                }
+                pair.path.send(bytes);
+                peer
+            }
+            Output::Asked { peer } => return self.act(Action::Asked { peer }),
+            Output::Told { peer, bytes } => return self.act(Action::Told { peer, bytes }),
+            Output::Noted { op, note, .. } => return self.act(Action::Note { op, note }),
+            Output::Get { peer, op, pieces, size, .. } => {
+                let can = self.pairs[peer.0 as usize].lane().is_some_and(|up| up.lane.caps().get);
+                return if can {
+                    self.act(Action::Get { peer, op, pieces, size })
+                } else {
+                    self.engine.pull_failed(op)
+                };
+            }
+            Output::Bulk { peer, receiver_op, op, offset, len } => {
+                let bulk = BulkTx { receiver_op, buf: op.0, offset, len: len as u32 };
+                self.pairs[peer.0 as usize].path.queue_bulk(bulk);
+                peer
+            }
+        };
+        let i = peer.0 as usize;
+        if self.pairs[i].lane().is_none() {
+            self.look_soon(i);
+        }
+        self.mark(i);
+        self.update_backlog(i);
+    }
+
+    /// A leader has said something.
+    fn put_control(&mut self, peer: PeerId, bytes: Vec<u8>) {
+        let i = peer.0 as usize;
+        if !self.has_control_room(i, bytes.len()) {
+            base::log_seldom!(Info, "{} says more than there is room for, and is sent away", self.pairs[i].remote());
+            return self.forget_stranger(i);
+        }
+        let pair = &mut self.pairs[i];
+        if let Some(caller) = &mut pair.caller {
+            caller.offer_missing = still_missing(caller.offer_missing, &bytes);
+        }
+        if !pair.inbox.put(bytes) {
+            base::log_seldom!(Error, "a leader says more than anyone listens to: dropped");
+        }
+    }
+
+    fn update_backlog(&mut self, i: usize) {
+        let pair = &mut self.pairs[i];
+        let backlogged = pair.path.backlogged();
+        if backlogged != pair.backlogged {
+            pair.backlogged = backlogged;
+            self.engine.set_backlogged(&self.mem, pair.peer, backlogged);
+        }
+    }
+
+    /// Hands a pair's lane what is ready for it.
+    pub fn write(&mut self, i: usize) {
+        if !self.pairs[i].leaving.is_empty() {
+            self.write_leaving(i);
+        }
+        let pair = &mut self.pairs[i];
+        if let Link::Up(up) | Link::Gone { last: Some(up), .. } = &mut pair.link {
+            let before = up.lane.written();
+            pair.path.pump(up.generation, &mut up.lane, &self.mem);
+            let done = up.lane.flush(&self.mem);
+            self.bytes_out += up.lane.written() - before;
+            if !done {
+                // Only a write tells of some failures: no event follows.
+                match up.lane.event() {
+                    Some(Event::Dead) => return self.act(Action::Died { pair: i }),
+                    Some(Event::BulkLost) => return self.bulk_lost(i),
+                    _ => (),
+                }
+            }
+            let more = !done || pair.path.has_tx(up.generation);
+            // Told once that there is room, the path gets all its turns before it asks again.
+            let waiting = if more { up.lane.waiting() } else { 0 };
+            if waiting != up.waiting {
+                up.waiting = waiting;
+                self.act(Action::Rearm { pair: i });
+            }
+            if more && waiting == 0 {
+                self.mark(i);
+            }
+        }
+        self.update_backlog(i);
+    }
+
+    /// A send in standard mode, if it can leave now, or be copied, and is complete with that: it needs no operation. `pack`
+    /// writes the data where the lane wants it, `read` appends it to a copy. `false`: nothing has changed.
+    #[inline(always)]
+    pub fn send_now(
+        &mut self,
+        to: (Ctx, u32, i64),
+        size: u64,
+        pack: impl Fn(&mut [u8]),
+        read: impl FnOnce(usize, &mut Vec<u8>),
+    ) -> bool {
+        let (ctx, dest, tag) = to;
+        let Some((peer, head)) = self.engine.start_eager(ctx, dest, tag, size, Mode::Standard) else { return false };
+        let (i, size) = (peer.0 as usize, size as usize);
+        let pair = &mut self.pairs[i];
+        if let Link::Up(up) = &mut pair.link {
+            let mut fill = |to: &mut [u8]| {
+                let (first, rest) = to.split_at_mut(EagerHead::BYTES);
+                first.copy_from_slice(head.bytes());
+                pack(rest);
+            };
+            if pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, &mut fill) {
+                up.lane.flush(&self.mem);
+                return true;
+            }
+        }
+        let mut body = pair.path.spare(EagerHead::BYTES + size);
+        body.extend_from_slice(head.bytes());
+        read(size, &mut body);
+        pair.path.send(body);
+        if pair.lane().is_none() {
+            self.look_soon(i);
+        }
+        self.write(i);
+        true
+    }
+}
+
+/// What a lane reads goes through the path to the engine, bulk data straight to the user's buffer.
+struct Upward<'a, M> {
+    engine: &'a mut Engine,
+    mem: &'a mut M,
+    path: &'a mut Path,
+    peer: PeerId,
+}
+
+impl<M: Memory> Sink for Upward<'_, M> {
+    fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
+        let (engine, mem, peer) = (&mut *self.engine, &mut *self.mem, self.peer);
+        self.path.on_frame(header, payload, |body| engine.on_message(mem, peer, body))?;
+        Ok(())
+    }
+
+    fn on_bulk(
+        &mut self,
+        header: &Header,
+        at: usize,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        let (offset, len) = (header.b + at as u64, header.len as usize - at);
+        if !self.path.accepts(header) || !self.engine.bulk_wanted(self.peer, header.a, offset, len as u64) {
+            return None;
+        }
+        let done = self.mem.with_slices_mut(header.a, offset, len, PIECES, |pieces| read(pieces));
+        if let Ok(n @ 1..) = done {
+            self.engine.on_bulk(self.peer, header.a, offset, n as u64);
+        }
+        Some(done)
+    }
+
+    fn on_bulk_bytes(&mut self, header: &Header, at: usize, bytes: &[u8]) {
+        let (offset, len) = (header.b + at as u64, bytes.len() as u64);
+        if self.path.accepts(header) && self.engine.bulk_wanted(self.peer, header.a, offset, len) {
+            self.mem.write(header.a, offset, bytes);
+            self.engine.on_bulk(self.peer, header.a, offset, len);
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! Schedules that once went wrong in the field, told to a session event by event: what it asks for, and when.
+//!
+//! Each test is one session; the other side is played by hand.
+
+use base::memory::VecMemory;
+use base::{ProcId, Time};
+use engine::{ContextId, Engine, Gone};
+use session::{Action, AttemptId, Group, InterId, NewLane, Own, PathRef, Refusal, RemoteGroup, Session, VisitorId};
+use std::io::ErrorKind;
+use std::time::Duration;
+use transports::sim::{Rng, pipe, shared};
+use transports::stream::StreamLane;
+use wire::lane::Lane;
+use wire::{About, Contact, Hello, HelloAck, Place, Scope, Status, TransportId};
+
+const NEAR: About = About { id: TransportId(1), word: "near", title: "near", scope: Scope::Host, limit: 1000 };
+const FAR: About = About { id: TransportId(2), word: "far", title: "far", scope: Scope::Anywhere, limit: 10_000 };
+const COOKIE: [u8; 16] = [7; 16];
+const US: [u8; 16] = [1; 16];
+const THEM: [u8; 16] = [2; 16];
+const HERE: [u8; 16] = [8; 16];
+const THERE: [u8; 16] = [9; 16];
+/// Ours, between a smaller and a greater one.
+const ME: ProcId = ProcId { incarnation: 50, rank: 0 };
+const SMALL: ProcId = ProcId { incarnation: 10, rank: 0 };
+const GREAT: ProcId = ProcId { incarnation: 90, rank: 0 };
+
+const fn after(millis: u64) -> Time {
+    Time(1_000_000_000 + millis * 1_000_000)
+}
+
+type Lanes = Box<dyn Lane<VecMemory>>;
+
+/// One session, and what it has asked for that nobody has done yet.
+struct Desk {
+    session: Session<Boxed, VecMemory>,
+    asked: Vec<Action<Boxed>>,
+    now: Time,
+}
+
+/// A lane of any kind.
+struct Boxed(Lanes);
+
+impl Lane<VecMemory> for Boxed {
+    fn caps(&self) -> wire::lane::Caps {
+        self.0.caps()
+    }
+    fn wants_write(&self) -> bool {
+        self.0.wants_write()
+    }
+    fn try_send(
+        &mut self,
+        mem: &VecMemory,
+        header: &wire::frame::Header,
+        body: wire::lane::Payload<'_>,
+    ) -> wire::lane::Sent {
+        self.0.try_send(mem, header, body)
+    }
+    fn try_send_with(&mut self, header: &wire::frame::Header, fill: &mut dyn FnMut(&mut [u8])) -> wire::lane::Sent {
+        self.0.try_send_with(header, fill)
+    }
+    fn flush(&mut self, mem: &VecMemory) -> bool {
+        self.0.flush(mem)
+    }
+    fn poll(&mut self, sink: &mut dyn wire::lane::Sink, budget: usize) -> usize {
+        self.0.poll(sink, budget)
+    }
+    fn event(&mut self) -> Option<wire::lane::Event> {
+        self.0.event()
+    }
+    fn quiesce(&mut self) {
+        self.0.quiesce();
+    }
+    fn resume(&mut self) {
+        self.0.resume();
+    }
+    fn death(&self) -> Option<&wire::lane::Death> {
+        self.0.death()
+    }
+    fn cut(&mut self) {
+        self.0.cut();
+    }
+    fn written(&self) -> u64 {
+        self.0.written()
+    }
+    fn is_open(&self) -> Option<bool> {
+        self.0.is_open()
+    }
+    fn unread(&mut self) -> wire::lane::Unread {
+        self.0.unread()
+    }
+}
+
+/// Both ends of a lane for other hosts: ours, and what the other side reads and writes.
+fn far_lane(seed: u64) -> (Boxed, pipe::PipeEnd) {
+    let (ours, theirs) = pipe::pair(&mut Rng::new(seed), 64 << 10);
+    (Boxed(Box::new(StreamLane::new(ours))), theirs)
+}
+
+fn place(address: &str) -> Place {
+    Place { transport: FAR.id, address: address.as_bytes().into(), host_part: 1, text: address.into() }
+}
+
+fn contact(process: [u8; 16], host: [u8; 16]) -> Contact {
+    Contact::new(process, host, [(NEAR.id, &b""[..]), (FAR.id, b"a1")])
+}
+
+fn hello(source: ProcId, generation: u16) -> Hello {
+    let (cookie, process, proof) = (COOKIE, THEM, Vec::new());
+    Hello { source, dest: ME, cookie, process, generation, stripe: 0, received: 0, proof }
+}
+
+fn ack(status: Status, generation: u16, process: [u8; 16]) -> HelloAck {
+    HelloAck { status, generation, process, received: 0, proof: Vec::new() }
+}
+
+impl Desk {
+    fn new() -> Desk {
+        let own = Own { process: US, host: HERE, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors: 1024 };
+        let mut session = Session::new(own, Engine::new(engine::Config::default()), VecMemory::default());
+        session.add_group(Group { incarnation: ME.incarnation, cookie: COOKIE, rank: 0, size: 1 });
+        Desk { session, asked: Vec::new(), now: after(0) }
+    }
+
+    /// What it has asked for since.
+    fn asked(&mut self) -> Vec<Action<Boxed>> {
+        let mut all = std::mem::take(&mut self.asked);
+        all.extend(std::iter::from_fn(|| self.session.next_action()));
+        all
+    }
+
+    fn open(&mut self, remote: ProcId, host: [u8; 16]) -> (InterId, usize) {
+        let contacts = vec![contact(THEM, host)];
+        let remote_group = RemoteGroup { incarnation: remote.incarnation, cookie: COOKIE, contacts };
+        let inter = self.session.open(ME, &remote_group, ContextId::root(1));
+        (inter, self.session.find_pair(ME, remote).expect("a pair"))
+    }
+
+    /// Somebody waits for this pair: it is dialled at these places, as far as that goes without an answer.
+    fn dial(&mut self, pair: usize, places: &[&str]) -> Vec<(AttemptId, Place)> {
+        self.session.want(pair);
+        self.tick(5);
+        let mut dials = Vec::new();
+        loop {
+            let asked = self.asked();
+            if asked.is_empty() {
+                return dials;
+            }
+            for action in asked {
+                match action {
+                    Action::Resolve { pair, transport, .. } => {
+                        let near =
+                            Place { transport: NEAR.id, address: THEM.into(), host_part: 0, text: "near".into() };
+                        let places = match transport == NEAR.id {
+                            true => vec![near],
+                            false => places.iter().map(|p| place(p)).collect(),
+                        };
+                        self.session.places(pair, transport, places, self.now);
+                    }
+                    Action::Dial { attempt, place, .. } => dials.push((attempt, place)),
+                    other => self.asked.push(other),
+                }
+            }
+            if self.session.has_actions() {
+                continue;
+            }
+            return dials;
+        }
+    }
+
+    fn tick(&mut self, millis: u64) {
+        self.now = self.now + Duration::from_millis(millis);
+        self.session.tick(self.now);
+    }
+
+    fn fail(&mut self, attempt: AttemptId, why: ErrorKind) {
+        self.session.dial_failed(attempt, &why.into(), self.now);
+    }
+
+    /// The pair has a lane for other hosts, that we have dialled or not. The other end.
+    fn lane(&mut self, pair: usize, generation: u16, dialled: bool) -> pipe::PipeEnd {
+        let (lane, theirs) = far_lane(u64::from(generation));
+        let at = Some(place("a5"));
+        let new = NewLane { lane, generation, received: 0, transport: FAR.id, at, dialled };
+        self.session.attach(pair, new, self.now);
+        theirs
+    }
+
+    /// Somebody comes and says this; the answer, if there is one at once.
+    fn come(&mut self, hello: &Hello) -> (VisitorId, Option<Status>) {
+        let visitor = self.session.arrived(self.now);
+        self.session.hello(visitor, hello, self.now);
+        (visitor, self.answer_to(visitor))
+    }
+
+    fn answer_to(&mut self, visitor: VisitorId) -> Option<Status> {
+        let asked = self.asked();
+        let status = asked.iter().find_map(|action| match action {
+            Action::Answer { visitor: v, ack, .. } | Action::Refuse { visitor: v, ack } if *v == visitor => {
+                Some(ack.status)
+            }
+            _ => None,
+        });
+        self.asked = asked;
+        status
+    }
+
+    fn gone(&self, pair: usize) -> Option<Gone> {
+        self.session.pair(pair).gone()
+    }
+}
+
+#[test]
+fn of_two_dials_that_of_the_smaller_stands() {
+    for (other, stands) in [(GREAT, true), (SMALL, false)] {
+        let mut desk = Desk::new();
+        let (_, pair) = desk.open(other, THERE);
+        let dials = desk.dial(pair, &["a1"]);
+        desk.session.dial_greeted(dials[0].0, true, desk.now);
+        let (_, status) = desk.come(&hello(other, 1));
+        assert_eq!(status, Some(if stands { Status::BetterConnection } else { Status::Good }));
+        // A HELLO that is older than 2 s stands in nobody's way.
+        desk.tick(2100);
+        let (_, status) = desk.come(&hello(other, 1));
+        assert_eq!(status, Some(Status::Good));
+    }
+}
+
+#[test]
+fn a_refusal_counts_only_where_a_dial_got_through_to_that_host() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    for _ in 0..20 {
+        for (attempt, _) in desk.dial(pair, &["a1"]) {
+            desk.fail(attempt, ErrorKind::ConnectionRefused);
+        }
+        desk.tick(1000);
+        assert_eq!(desk.gone(pair), None, "a firewall refuses like that");
+    }
+    // It has answered there once.
+    let dials = desk.dial(pair, &["a1"]);
+    let good = desk.session.dial_answered(dials[0].0, &ack(Status::Good, 1, THEM), desk.now);
+    assert_eq!(good, Some((pair, 1, 0)));
+    drop(desk.lane(pair, 1, true));
+    assert!(desk.session.receive(pair).dead);
+    desk.session.lane_died(pair, desk.now);
+    desk.tick(1100);
+    for (attempt, _) in desk.dial(pair, &["a1"]) {
+        desk.fail(attempt, ErrorKind::ConnectionRefused);
+    }
+    assert_eq!(desk.gone(pair), Some(Gone::Dead));
+}
+
+#[test]
+fn another_process_at_a_misleading_address_is_no_death() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    let dials = desk.dial(pair, &["b1", "a1"]);
+    assert_eq!(dials.len(), 1, "the next place waits a moment");
+    assert_eq!(desk.session.dial_answered(dials[0].0, &ack(Status::NoSuchProcess, 0, [5; 16]), desk.now), None);
+    let next = desk.dial(pair, &[]);
+    assert_eq!((next.len(), desk.gone(pair)), (1, None));
+    // The right process says itself that it has left.
+    desk.session.dial_answered(next[0].0, &ack(Status::NoSuchProcess, 0, THEM), desk.now);
+    for _ in 0..4 {
+        desk.tick(1100);
+        for (attempt, _) in desk.dial(pair, &["a1"]) {
+            desk.session.dial_answered(attempt, &ack(Status::NoSuchProcess, 0, THEM), desk.now);
+        }
+    }
+    assert_eq!(desk.gone(pair), Some(Gone::Finished));
+}
+
+#[test]
+fn one_that_hangs_up_behind_a_firewall_is_dead_after_a_minute() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    drop(desk.lane(pair, 1, false));
+    assert!(desk.session.receive(pair).dead);
+    desk.session.lane_died(pair, desk.now);
+    let mut waited = 0;
+    while desk.gone(pair).is_none() {
+        for (attempt, _) in desk.dial(pair, &["a1"]) {
+            desk.fail(attempt, ErrorKind::TimedOut);
+        }
+        desk.tick(500);
+        waited += 500;
+        assert!(waited < 70_000, "it is given up");
+    }
+    assert!(waited >= 60_000, "silence is suspect, not dead: {waited} ms");
+}
+
+#[test]
+fn a_claim_that_cannot_be_leaves_the_lane() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    let _theirs = desk.lane(pair, 1, true);
+    let claim = Hello { received: 5, ..hello(GREAT, 9) };
+    let (visitor, status) = desk.come(&claim);
+    assert_eq!(status, None);
+    assert!(desk.asked().iter().any(|a| matches!(a, Action::Dismiss { visitor: v } if *v == visitor)));
+    assert_eq!(desk.session.pair(pair).lane().map(|up| up.generation), Some(1));
+}
+
+#[test]
+fn a_lane_is_asked_before_it_gives_way() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    let _theirs = desk.lane(pair, 1, true);
+    let (visitor, status) = desk.come(&hello(GREAT, 9));
+    assert_eq!(status, None, "it waits");
+    desk.tick(500);
+    assert!(!desk.asked().iter().any(|a| matches!(a, Action::Ask { .. })));
+    desk.tick(600);
+    let mute = desk.asked().iter().any(|a| matches!(a, Action::Ask { visitor: v, mute: true } if *v == visitor));
+    assert!(mute, "nothing came for a second");
+    desk.session.visitor_stands(visitor, true, desk.now);
+    assert_eq!(desk.answer_to(visitor), Some(Status::Good));
+    assert_eq!(desk.session.visitor_ready(visitor), Some((pair, 9, 0)));
+}
+
+/// Both had come while the lane was asked, and it was lost: the second would have taken the first one's place unasked.
+#[test]
+fn of_two_that_were_answered_the_first_has_the_lane() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    let (first, status) = desk.come(&hello(GREAT, 3));
+    assert_eq!(status, Some(Status::Good));
+    let (second, status) = desk.come(&hello(GREAT, 4));
+    assert_eq!(status, Some(Status::Good));
+    assert_eq!(desk.session.visitor_ready(first), Some((pair, 3, 0)));
+    let _theirs = desk.lane(pair, 3, false);
+    assert_eq!(desk.session.visitor_ready(second), None);
+}
+
+#[test]
+fn whoever_was_answered_is_not_dialled() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    let (visitor, status) = desk.come(&hello(GREAT, 1));
+    assert_eq!(status, Some(Status::Good));
+    assert_eq!(desk.dial(pair, &["a1"]), []);
+    desk.session.visitor_left(visitor);
+    assert_eq!(desk.dial(pair, &["a1"]).len(), 1);
+}
+
+#[test]
+fn nonsense_is_forgiven_where_something_gets_through() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    for generation in 1..=3 {
+        let mut theirs = desk.lane(pair, generation, true);
+        use transports::stream::ByteStream as _;
+        let mut left: &[u8] = &[0xff; 64];
+        while !left.is_empty() {
+            let n = theirs.write_vectored(&[std::io::IoSlice::new(left)]).unwrap_or(0);
+            left = &left[n..];
+        }
+        while !desk.session.receive(pair).dead {}
+        assert_eq!(desk.gone(pair), None);
+        desk.session.lane_died(pair, desk.now);
+        desk.asked();
+    }
+    assert_eq!(desk.gone(pair), Some(Gone::Dead), "three in a row, and nothing else");
+}
+
+#[test]
+fn nobody_at_the_door_of_one_that_was_here_is_a_death() {
+    for met in [false, true] {
+        let mut desk = Desk::new();
+        let (_, pair) = desk.open(GREAT, HERE);
+        if met {
+            let (ours, theirs) = shared::pair(8, false);
+            let lane = Boxed(Box::new(ours));
+            let new = NewLane { lane, generation: 1, received: 0, transport: NEAR.id, at: None, dialled: true };
+            desk.session.attach(pair, new, desk.now);
+            drop(theirs);
+            assert!(desk.session.receive(pair).dead);
+            desk.session.lane_died(pair, desk.now);
+        }
+        let dials = desk.dial(pair, &["a1"]);
+        assert_eq!(dials[0].1.transport, NEAR.id, "the best first");
+        desk.fail(dials[0].0, ErrorKind::ConnectionRefused);
+        assert_eq!(desk.gone(pair), met.then_some(Gone::Dead));
+        // One that was never met may only use no such transport: the next one is tried.
+        assert_eq!(desk.dial(pair, &["a1"]).iter().any(|(_, place)| place.transport == FAR.id), !met);
+    }
+}
+
+#[test]
+fn a_lane_that_cannot_be_made_is_made_another_way() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    let dials = desk.dial(pair, &["a1"]);
+    assert!(desk.session.dial_answered(dials[0].0, &ack(Status::Good, 1, THEM), desk.now).is_some());
+    desk.session.lane_not_made(pair, &ErrorKind::OutOfMemory.into(), desk.now);
+    assert!(desk.dial(pair, &["a1"]).iter().any(|(_, place)| place.transport == FAR.id));
+}
+
+#[test]
+fn a_caller_that_does_not_come_again_is_forgotten() {
+    let mut desk = Desk::new();
+    let port = ProcId { incarnation: 77, rank: 0 };
+    desk.session.add_port(port, COOKIE);
+    let (visitor, status) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
+    assert_eq!(status, Some(Status::Good));
+    let (pair, ..) = desk.session.visitor_ready(visitor).expect("a lane");
+    drop(desk.lane(pair, 1, false));
+    let path: PathRef = desk.session.next_caller(port).expect("a caller");
+    assert!(desk.session.receive(pair).dead);
+    desk.session.lane_died(pair, desk.now);
+    desk.tick(4900);
+    assert_eq!(desk.session.path_gone(path), None, "it may come again");
+    desk.tick(200);
+    desk.session.leave_all();
+    assert!(desk.session.path_gone(path).is_some());
+    assert_eq!(desk.session.pairs_in_use(), 0);
+}
+
+#[test]
+fn no_one_gets_to_a_removed_group_or_a_rank_that_cannot_be() {
+    let mut desk = Desk::new();
+    desk.open(GREAT, THERE);
+    let (_, status) = desk.come(&hello(ProcId { rank: 1, ..GREAT }, 1));
+    assert_eq!(status, Some(Status::NoSuchProcess), "the other job has one rank");
+    let (_, status) = desk.come(&Hello { cookie: [0; 16], ..hello(GREAT, 1) });
+    assert_eq!(status, Some(Status::BadCookie));
+    desk.session.remove_group(ME.incarnation);
+    let (_, status) = desk.come(&hello(SMALL, 1));
+    assert_eq!(status, Some(Status::NoSuchProcess));
+}
+
+#[test]
+fn a_host_is_asked_once_whether_one_gets_through() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    let probes = |desk: &mut Desk| desk.asked().iter().filter(|a| matches!(a, Action::Probe { .. })).count();
+    let _first = desk.lane(pair, 1, false);
+    assert_eq!(probes(&mut desk), 1);
+    let _second = desk.lane(pair, 2, false);
+    assert_eq!(probes(&mut desk), 0);
+}
+
+#[test]
+fn refusals_say_what_they_are() {
+    assert_eq!(Refusal::Better(3).to_string(), "is dialling itself");
+    assert_eq!(Refusal::OtherVersion(7).to_string(), "speaks version 7 of the protocol");
+}

@@ -1,0 +1,144 @@
+//! What lies between simulated processes: hosts, firewalls that let one way through, dials that are refused, never answered,
+//! or answered to nobody; and strangers.
+
+use crate::lanes::{Knife, SimLane};
+use session::{AttemptId, VisitorId};
+use std::cell::RefCell;
+use std::rc::Rc;
+use transports::sim::datagram::{self, Faults, Injected};
+use transports::sim::{Clock, Rng, pipe, shared};
+use transports::stream::StreamLane;
+use wire::{About, Contact, Hello, HelloAck, Place, Scope, TransportId};
+
+/// A transport for processes of one host, whose lanes both kernels know of; and one for all.
+pub const NEAR: About = About { id: TransportId(1), word: "near", title: "near", scope: Scope::Host, limit: 1000 };
+pub const FAR: About = About { id: TransportId(2), word: "far", title: "far", scope: Scope::Anywhere, limit: 10_000 };
+
+pub const NOBODY: usize = usize::MAX;
+
+/// How a dial goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Not through to the other host yet.
+    Syn,
+    /// The HELLO is under way.
+    Hello,
+    /// It is with the other side, which has not answered.
+    Heard,
+    /// The answer is under way.
+    Answered,
+    /// The dialling side has its lane; its last word is under way.
+    Ready,
+    /// The other side has closed it.
+    Closed,
+    /// Nothing more will come of it, and nobody is told.
+    Lost,
+}
+
+/// One dial, from its beginning until both sides have their lanes.
+pub struct Connection {
+    /// [`NOBODY`]: a stranger.
+    pub from: usize,
+    pub attempt: AttemptId,
+    pub to: usize,
+    /// By the transport for one host: the first byte of whom it is for.
+    pub near: Option<u8>,
+    pub stage: Stage,
+    pub hello: Hello,
+    pub ack: Option<HelloAck>,
+    pub visitor: Option<VisitorId>,
+    /// It was answered since the lane that there is was asked, and said nothing.
+    pub mute: bool,
+    /// The ends of the lane that it becomes: the dialling side's first.
+    pub ends: [Option<SimLane>; 2],
+}
+
+/// The newest lane between two processes, to be broken.
+pub struct Cable {
+    pub pair: (usize, usize),
+    pub knife: Knife,
+    pub is_dark: bool,
+}
+
+pub struct Network {
+    pub rng: Rng,
+    pub clock: Clock,
+    pub injected: Rc<RefCell<Injected>>,
+    /// The host of each process.
+    pub hosts: Vec<u8>,
+    /// From which host to which nothing gets through, and whether that is told.
+    pub firewall: Option<(u8, u8, bool)>,
+    pub connections: Vec<Connection>,
+    pub cables: Vec<Cable>,
+    /// Lanes of which one end was never taken up, and is not closed either.
+    /// With the processes that hold them.
+    pub half_open: Vec<(usize, SimLane)>,
+    /// Visitors that have hung up, and at which process.
+    pub hung_up: Vec<(usize, VisitorId)>,
+    /// How many dials may still go wrong.
+    pub trouble: u64,
+    /// Whether lanes that lose frames are used.
+    pub lossy: bool,
+}
+
+impl Network {
+    /// The record of a process: `life` counts its restarts.
+    pub fn contact(&self, process: usize, life: u8) -> Contact {
+        let (number, place) = (number(process, life), self.place(process));
+        let entries = [(NEAR.id, &[][..]), (FAR.id, &place.address[..])];
+        Contact::new(number, [self.hosts[process] + 1; 16], entries)
+    }
+
+    /// Where a process listens: the same after a restart.
+    pub fn place(&self, process: usize) -> Place {
+        let address = [self.hosts[process], process as u8];
+        Place { transport: FAR.id, address: address.into(), host_part: 1, text: format!("p{process}").into() }
+    }
+
+    pub fn blocks(&self, from: usize, to: usize) -> Option<bool> {
+        let (a, b, told) = self.firewall?;
+        (self.hosts[from] == a && self.hosts[to] == b).then_some(told)
+    }
+
+    /// Both ends of a new lane.
+    pub fn lane(&mut self, from: usize, to: usize, near: bool) -> [Option<SimLane>; 2] {
+        let rng = &mut self.rng;
+        let (mut a, b) = if near {
+            let (a, b) = shared::pair(1 + rng.below(40) as usize, rng.percent(60));
+            (SimLane::Shared(a), SimLane::Shared(b))
+        } else if self.lossy && rng.percent(50) {
+            let faults =
+                Faults { loss_percent: rng.below(25), double_percent: rng.below(25), max_delay: rng.below(30) };
+            let capacity = 1 + rng.below(40) as usize;
+            let (a, b) = datagram::pair(rng, &self.clock, faults, capacity, &self.injected);
+            (SimLane::Datagram(a), SimLane::Datagram(b))
+        } else {
+            let capacity = 30 + rng.below(3000) as usize;
+            let (a, b) = pipe::pair(rng, capacity);
+            (SimLane::Stream(StreamLane::new(a)), SimLane::Stream(StreamLane::new(b)))
+        };
+        let knife = a.knife(rng);
+        let pair = (from.min(to), from.max(to));
+        self.cables.retain(|cable| cable.pair != pair);
+        self.cables.push(Cable { pair, knife, is_dark: false });
+        [Some(a), Some(b)]
+    }
+
+    /// Whether this dial goes wrong now.
+    pub fn goes_wrong(&mut self, percent: u64) -> bool {
+        let wrong = self.trouble > 0 && self.rng.percent(percent);
+        self.trouble -= u64::from(wrong);
+        wrong
+    }
+}
+
+/// The number of a process: another after each restart.
+pub fn number(process: usize, life: u8) -> [u8; 16] {
+    let mut number = [process as u8 + 1; 16];
+    number[0] = life + 1;
+    number
+}
+
+pub fn near_place(process: [u8; 16]) -> Place {
+    Place { transport: NEAR.id, address: process.into(), host_part: 0, text: "near".into() }
+}

@@ -1,0 +1,581 @@
+//! One simulated process: a session, and the program that it runs; and what carries out what the session asks for.
+
+use crate::lanes::SimLane;
+use crate::network::{Connection, FAR, NEAR, NOBODY, Network, Stage, near_place, number};
+use crate::program::{Program, Record, UNREADY, content};
+use base::memory::VecMemory;
+use base::{Memory, ProcId, Time};
+use engine::{
+    Awaited, Config, ContextId, Engine, Envelope, Fault, Gone, Mode, OpId, Outcome, PeerId, Probe, Source, Tag,
+};
+use session::path::Limits;
+use session::{Action, Group, InterId, NewLane, Own, Plant, RemoteGroup, Session};
+use std::collections::VecDeque;
+use transports::sim::Rng;
+use wire::Place;
+use wire::lane::Lane;
+
+/// A receive that takes its data out of another process's memory.
+pub struct Pull {
+    pub from: usize,
+    pub peer: PeerId,
+    pub op: OpId,
+    /// (address, length), without what has been read.
+    pub pieces: VecDeque<(u64, u64)>,
+    pub done: u64,
+}
+
+pub struct Proc {
+    pub id: usize,
+    pub me: ProcId,
+    /// How often it was frozen and thawed elsewhere.
+    pub life: u8,
+    pub session: Session<SimLane, VecMemory>,
+    limits: Limits,
+    pub plant: Plant,
+    pub inters: Vec<Option<InterId>>,
+    /// The processes of the other group, by rank, and their names.
+    pub others: Vec<usize>,
+    ids: Vec<ProcId>,
+    next_send: usize,
+    next_recv: usize,
+    sending: Vec<OpId>,
+    marking: Vec<Marking>,
+    /// Parts of receives that were said to have arrived: operation, offset, what was there.
+    glimpses: Vec<(OpId, u64, Vec<u8>)>,
+    /// Operation and its place in `records`.
+    receiving: Vec<(OpId, usize)>,
+    pub records: Vec<Record>,
+    pub fault: Option<String>,
+    pub pulls: Vec<Pull>,
+    /// Counts ends of receives.
+    ended: u64,
+}
+
+/// A partitioned send, and its partitions that are not ready, in the order in which they will be.
+struct Marking {
+    op: OpId,
+    message: usize,
+    each: u64,
+    left: Vec<u32>,
+}
+
+/// Guard bytes after each receive buffer.
+const GUARD: usize = 4;
+
+/// The cookie of a group.
+pub fn cookie(incarnation: u64) -> [u8; 16] {
+    [incarnation as u8; 16]
+}
+
+fn own(process: [u8; 16], host: [u8; 16]) -> Own {
+    Own { process, host, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors: 1024 }
+}
+
+impl Proc {
+    pub fn new(id: usize, cfg: Config, limits: &Limits, ids: &[ProcId], others: &[usize], net: &Network) -> Proc {
+        let host = [net.hosts[id] + 1; 16];
+        let mut session = Session::new(own(number(id, 0), host), Engine::new(cfg), VecMemory::default());
+        session.set_limits(limits.clone());
+        let ProcId { incarnation, rank } = ids[id];
+        let size = (ids.len() - others.len()) as u32;
+        session.add_group(Group { incarnation, cookie: cookie(incarnation), rank, size });
+        Proc {
+            id,
+            me: ids[id],
+            life: 0,
+            session,
+            limits: limits.clone(),
+            plant: Plant::None,
+            inters: vec![None; crate::program::CONTEXTS],
+            others: others.to_vec(),
+            ids: ids.to_vec(),
+            next_send: 0,
+            next_recv: 0,
+            sending: Vec::new(),
+            marking: Vec::new(),
+            glimpses: Vec::new(),
+            receiving: Vec::new(),
+            records: Vec::new(),
+            fault: None,
+            pulls: Vec::new(),
+            ended: 0,
+        }
+    }
+
+    /// `lives`: how often each process was restarted.
+    pub fn open(&mut self, ctx: usize, net: &Network, lives: &[u8]) {
+        if self.inters[ctx].is_none() {
+            let incarnation = self.ids[self.others[0]].incarnation;
+            let contacts = self.others.iter().map(|o| net.contact(*o, lives[*o])).collect();
+            let remote = RemoteGroup { incarnation, cookie: cookie(incarnation), contacts };
+            self.inters[ctx] = Some(self.session.open(self.me, &remote, context(ctx)));
+        }
+    }
+
+    /// The number of its pair with another process, once there is one.
+    pub fn pair(&self, other: usize) -> Option<usize> {
+        self.session.find_pair(self.me, self.ids[other])
+    }
+
+    /// Which process a pair's other side is.
+    pub fn other(&self, pair: usize) -> Option<usize> {
+        let remote = self.session.pair(pair).remote();
+        self.others.iter().copied().find(|o| self.ids[*o] == remote)
+    }
+
+    /// Whether it has given somebody up for dead.
+    fn has_lost(&self) -> bool {
+        self.session.pairs().any(|(_, pair)| pair.gone() == Some(Gone::Dead))
+    }
+
+    /// Starts the next send of the program.
+    pub fn send(&mut self, program: &Program, rank: &[u32], rng: &mut Rng) {
+        let Some(&id) = program.sends[self.id].get(self.next_send) else { return };
+        let m = &program.messages[id];
+        let Some(ctx) = self.inters[m.ctx].map(|inter| self.session.ctx(inter)) else { return };
+        self.next_send += 1;
+        let op = self.session.engine.next_op();
+        if let Mode::Partitioned(count) = m.mode {
+            let mut left: Vec<_> = (0..count).collect();
+            crate::program::shuffle(rng, &mut left);
+            self.marking.push(Marking { op, message: id, each: m.size / u64::from(count), left });
+            self.session.mem.0.insert(op.0, vec![UNREADY; m.size as usize]);
+        } else {
+            self.session.mem.0.insert(op.0, (0..m.size).map(|at| content(id, at)).collect());
+        }
+        self.session.engine.send(&self.session.mem, op, ctx, rank[m.to], m.tag, m.size, m.mode);
+        self.sending.push(op);
+    }
+
+    /// Some partitions of a send become ready, and parts of a receive are looked at.
+    pub fn mark(&mut self, rng: &mut Rng) {
+        if !self.marking.is_empty() {
+            let at = rng.below(self.marking.len() as u64) as usize;
+            let m = &mut self.marking[at];
+            let mut now = m.left.split_off(m.left.len().saturating_sub(1 + rng.below(3) as usize));
+            now.sort_unstable();
+            let buffer = self.session.mem.0.get_mut(&m.op.0).expect("its buffer is there");
+            for i in now.iter().flat_map(|p| u64::from(*p) * m.each..u64::from(p + 1) * m.each) {
+                buffer[i as usize] = content(m.message, i);
+            }
+            let runs: Vec<_> = now.iter().map(|p| (*p, p + 1)).collect();
+            let (op, over) = (m.op, m.left.is_empty());
+            let fine = self.session.engine.ready(&self.session.mem, op, &runs)
+                && !self.session.engine.ready(&self.session.mem, op, &runs);
+            if over {
+                self.marking.swap_remove(at);
+            }
+            if !fine {
+                self.fail(format!("partitions {runs:?} are not ready once"));
+            }
+        }
+        if !self.receiving.is_empty() {
+            let (op, at) = self.receiving[rng.below(self.receiving.len() as u64) as usize];
+            let offset = rng.below(self.records[at].capacity + 1);
+            let len = rng.below((self.records[at].capacity - offset).min(100) + 1);
+            if self.session.engine.pending(op) && self.session.engine.has_arrived(op, offset, len) {
+                let seen = self.session.mem.0[&op.0][offset as usize..(offset + len) as usize].to_vec();
+                self.glimpses.push((op, offset, seen));
+            }
+        }
+    }
+
+    /// Posts the next receive of the program.
+    pub fn recv(&mut self, program: &Program) {
+        let Some(want) = program.receives[self.id].get(self.next_recv) else { return };
+        let Some(ctx) = self.inters[want.ctx].map(|inter| self.session.ctx(inter)) else { return };
+        let (mut source, mut tag, mut found) = (want.source, want.tag, None);
+        if want.probe {
+            match self.session.engine.probe(ctx, source, tag) {
+                Probe::Found(envelope) => {
+                    (source, tag) = (Source::Rank(envelope.source), Tag::Is(envelope.tag));
+                    found = Some(envelope.size);
+                }
+                Probe::None => {
+                    let inter = self.inters[want.ctx].expect("open");
+                    return self.session.note_probe(inter, source);
+                }
+                Probe::Failed(Fault::PeerDead) if self.has_lost() => {
+                    self.next_recv += 1;
+                    return;
+                }
+                Probe::Failed(fault) => return self.fail(format!("probe: {fault:?}")),
+            }
+        }
+        self.next_recv += 1;
+        self.post(want.ctx, source, tag, want.capacity);
+        let got = self.session.engine.outcome(self.receiving[self.receiving.len() - 1].0);
+        let (op, capacity) = (self.receiving[self.receiving.len() - 1].0, want.capacity);
+        if let Some(size) = found
+            && self
+                .session
+                .engine
+                .awaited(op)
+                .is_some_and(|a| !matches!(a, Awaited::Data(_, _, s) if s == size.min(capacity)))
+        {
+            self.fail(format!("probe: the message of {size} bytes that was seen is not there: {got:?}"));
+        }
+    }
+
+    pub fn post(&mut self, ctx: usize, source: Source, tag: Tag, capacity: u64) {
+        let op = self.session.engine.next_op();
+        self.session.mem.0.insert(op.0, vec![0xee; capacity as usize + GUARD]);
+        let slot = self.session.ctx(self.inters[ctx].expect("open"));
+        self.session.engine.recv(&mut self.session.mem, op, slot, source, tag, capacity);
+        self.records.push(Record { ctx, source, tag, capacity, message: None, ended: 0 });
+        self.receiving.push((op, self.records.len() - 1));
+    }
+
+    /// Takes what is complete.
+    pub fn reap(&mut self, program: &Program, rank: &[u32]) {
+        let mut i = 0;
+        while i < self.sending.len() {
+            match self.session.engine.finish(self.sending[i]) {
+                Some(Outcome::Sent) if self.marking.iter().any(|m| m.op == self.sending[i]) => {
+                    return self.fail("a send ended before its partitions were ready".into());
+                }
+                Some(Outcome::Sent) => {
+                    self.session.mem.0.remove(&self.sending.swap_remove(i).0);
+                }
+                Some(Outcome::Failed(Fault::PeerDead)) if self.has_lost() => {
+                    let op = self.sending.swap_remove(i);
+                    self.session.mem.0.remove(&op.0);
+                    self.marking.retain(|m| m.op != op);
+                }
+                Some(other) => return self.fail(format!("send: {other:?}")),
+                None => i += 1,
+            }
+        }
+        let mut i = 0;
+        while i < self.receiving.len() {
+            let (op, at) = self.receiving[i];
+            let Some(outcome) = self.session.engine.finish(op) else {
+                i += 1;
+                continue;
+            };
+            self.receiving.swap_remove(i);
+            let data = self.session.mem.0.remove(&op.0).expect("its buffer is there");
+            let seen: Vec<_> = self.glimpses.extract_if(.., |(of, ..)| *of == op).collect();
+            if seen.iter().any(|(_, at, bytes)| !data[*at as usize..].starts_with(bytes)) {
+                return self.fail("bytes: what had arrived changed".into());
+            }
+            if let Err(fault) = self.received(program, rank, at, outcome, &data) {
+                return self.fail(fault);
+            }
+        }
+    }
+
+    fn received(
+        &mut self,
+        program: &Program,
+        rank: &[u32],
+        at: usize,
+        outcome: Outcome,
+        data: &[u8],
+    ) -> Result<(), String> {
+        if outcome == Outcome::Failed(Fault::PeerDead) && self.has_lost() {
+            self.ended += 1;
+            self.records[at].ended = self.ended;
+            return Ok(());
+        }
+        let envelope = match outcome {
+            Outcome::Received(envelope) => envelope,
+            Outcome::Truncated { source, tag, size, .. } => Envelope { source, tag, size },
+            _ => return Err(format!("receive: {outcome:?}")),
+        };
+        let from = self.others[envelope.source as usize];
+        let record = &mut self.records[at];
+        self.ended += 1;
+        record.ended = self.ended;
+        record.message = Some(program.identify(self.id, from, record.ctx, envelope, data)?);
+        program.check(record, outcome, data, rank[from])
+    }
+
+    fn fail(&mut self, fault: String) {
+        self.fault.get_or_insert(format!("process {}: {fault}", self.id));
+    }
+
+    pub fn pending_receives(&self) -> usize {
+        self.receiving.len()
+    }
+
+    pub fn started_all(&self, program: &Program) -> bool {
+        self.next_send == program.sends[self.id].len() && self.next_recv == program.receives[self.id].len()
+    }
+
+    pub fn done(&self, program: &Program) -> bool {
+        self.started_all(program) && self.sending.is_empty() && self.receiving.is_empty()
+    }
+
+    /// Loose receives took each other's messages and some wait for ever: they go, and receives for anything take their
+    /// place.
+    pub fn loosen(&mut self, program: &Program) {
+        for want in &program.receives[self.id][self.next_recv..] {
+            if program.loose[self.id][want.ctx] && want.probe && self.inters[want.ctx].is_some() {
+                self.next_recv += 1;
+                self.post(want.ctx, Source::Any, Tag::Any, want.capacity);
+            } else {
+                break;
+            }
+        }
+        for (op, at) in std::mem::take(&mut self.receiving) {
+            let Record { ctx, capacity, .. } = self.records[at];
+            let wild = !matches!(self.records[at].tag, Tag::Is(tag) if tag < 0);
+            if wild && program.loose[self.id][ctx] && self.session.engine.cancel_recv(op) {
+                self.session.mem.0.remove(&op.0);
+                self.ended += 1;
+                self.records[at].ended = self.ended;
+                self.post(ctx, Source::Any, Tag::Any, capacity);
+            } else {
+                self.receiving.push((op, at));
+            }
+        }
+    }
+
+    /// Engine to paths, paths to lanes.
+    pub fn pump(&mut self, rng: &mut Rng) {
+        for i in 0..self.session.pairs_made() {
+            if rng.percent(60) {
+                self.session.mark(i);
+            }
+        }
+        self.session.settle();
+    }
+
+    /// What lies at an address, if that is a buffer of an operation.
+    pub fn look(&self, at: u64, len: u64) -> Option<Vec<u8>> {
+        self.session.mem.0.values().find_map(|v| {
+            let start = at.checked_sub(v.as_ptr() as u64)? as usize;
+            v.get(start..start + len as usize).map(<[u8]>::to_vec)
+        })
+    }
+
+    /// Goes on with a pull: `read` gives what lies in the other's memory, or nothing if it cannot be read. Whether it goes
+    /// on after that.
+    pub fn pull(&mut self, pull: &mut Pull, most: u64, read: impl FnOnce(u64, u64) -> Option<Vec<u8>>) -> bool {
+        let (at, len) = pull.pieces[0];
+        let now = len.min(most);
+        if !self.session.engine.bulk_wanted(pull.peer, pull.op.0, pull.done, now) {
+            return false;
+        }
+        let Some(data) = read(at, now) else {
+            self.session.engine.pull_failed(pull.op);
+            return false;
+        };
+        self.session.mem.write(pull.op.0, pull.done, &data);
+        self.session.engine.on_bulk(pull.peer, pull.op.0, pull.done, now);
+        pull.done += now;
+        pull.pieces[0] = (at + now, len - now);
+        if now == len {
+            pull.pieces.pop_front();
+        }
+        !pull.pieces.is_empty()
+    }
+
+    /// Reads the lanes of some pair.
+    pub fn poll(&mut self, rng: &mut Rng, now: Time) {
+        let pairs = self.session.pairs_made();
+        if pairs == 0 {
+            return;
+        }
+        let i = rng.below(pairs as u64) as usize;
+        if self.session.receive(i).dead {
+            self.session.lane_died(i, now);
+        }
+    }
+
+    pub fn tick(&mut self, rng: &mut Rng, now: Time) {
+        if rng.percent(20) {
+            self.session.watch_awaited();
+        }
+        self.session.watch_lingering(now);
+        self.session.tick(now);
+        self.session.leave_all();
+    }
+
+    // ---- what the session asks for
+
+    pub fn act(&mut self, net: &mut Network, now: Time) {
+        while let Some(action) = self.session.next_action() {
+            match action {
+                Action::Resolve { pair, transport, entry, process, same_host, .. } => {
+                    let mut places = Vec::new();
+                    if transport == NEAR.id {
+                        places.extend((same_host == Some(true)).then(|| near_place(process)));
+                    } else {
+                        let place = Place { address: entry.into(), ..net.place(0) };
+                        // An address may lead to another host here than there.
+                        let wrong = net.rng.below(net.hosts.len() as u64) as usize;
+                        let wrong = net.place(wrong);
+                        let misleads = same_host == Some(false) && wrong.host() != place.host();
+                        places.extend(Some(wrong).filter(|_| misleads && net.rng.percent(30)));
+                        places.push(Place { text: format!("p{}", place.address[1]).into(), ..place });
+                    }
+                    self.session.places(pair, transport, places, now);
+                }
+                Action::Dial { attempt, place, hello, .. } => {
+                    let near = place.transport == NEAR.id;
+                    let to = if near { place.address[1] as usize - 1 } else { place.address[1] as usize };
+                    // Whom the kernel finds under that number.
+                    let hello = *hello;
+                    net.connections.push(Connection {
+                        from: self.id,
+                        attempt,
+                        to,
+                        near: near.then(|| place.address[0]),
+                        stage: Stage::Syn,
+                        hello,
+                        ack: None,
+                        visitor: None,
+                        mute: false,
+                        ends: [None, None],
+                    });
+                }
+                Action::Abandon { attempt } => {
+                    let id = self.id;
+                    for c in net.connections.extract_if(.., |c| c.from == id && c.attempt == attempt) {
+                        net.hung_up.extend(c.visitor.map(|visitor| (c.to, visitor)));
+                    }
+                }
+                Action::Answer { visitor, pair, ack } => self.answer(net, visitor, pair, ack, now),
+                Action::Refuse { visitor, ack } => {
+                    if let Some(c) = connection(net, self.id, visitor) {
+                        (c.ack, c.stage, c.visitor) = (Some(ack), Stage::Answered, None);
+                    }
+                }
+                Action::Dismiss { visitor } => {
+                    if let Some(c) = connection(net, self.id, visitor) {
+                        let lost = c.stage == Stage::Lost;
+                        (c.stage, c.visitor) = (if lost { Stage::Lost } else { Stage::Closed }, None);
+                    }
+                }
+                Action::Ask { visitor, mute } => match connection(net, self.id, visitor) {
+                    Some(c) => {
+                        c.mute = mute;
+                        self.session.visitor_stands(visitor, mute, now);
+                    }
+                    None => self.session.visitor_left(visitor),
+                },
+                Action::Probe { probe, seen, .. } => {
+                    let to = seen.address[1] as usize;
+                    let through = net.blocks(self.id, to).is_none().then(|| net.place(to));
+                    self.session.probed(probe, through);
+                }
+                Action::Dropped { pair, lane } => {
+                    self.pulls.retain(|pull| pull.peer.0 as usize != pair);
+                    drop(lane);
+                }
+                Action::Died { pair } => self.session.lane_died(pair, now),
+                Action::Get { peer, op, pieces, .. } => {
+                    let from = self.other(peer.0 as usize).expect("a peer is a process");
+                    self.pulls.push(Pull { from, peer, op, pieces: pieces.into(), done: 0 });
+                }
+                Action::Unused { .. }
+                | Action::Join { .. }
+                | Action::Pause { .. }
+                | Action::Attached { .. }
+                | Action::Rearm { .. }
+                | Action::Note { .. }
+                | Action::Asked { .. }
+                | Action::Told { .. }
+                | Action::Neighbours => {}
+            }
+        }
+    }
+
+    fn answer(&mut self, net: &mut Network, visitor: session::VisitorId, pair: usize, ack: wire::HelloAck, now: Time) {
+        // What a kernel says has ended need not be asked.
+        let had_lane = self.session.pair(pair).lane().is_some_and(|up| Lane::<VecMemory>::is_open(&up.lane).is_none());
+        let Some(c) = connection(net, self.id, visitor) else { return self.session.visitor_left(visitor) };
+        if c.hello.cookie != cookie(self.me.incarnation) {
+            return self.fail("cookie: somebody without it is let in".into());
+        }
+        let (from, near, unasked) = (c.from, c.near.is_some(), c.from == NOBODY && had_lane && !c.mute);
+        let mut ends = net.lane(if from == NOBODY { self.id } else { from }, self.id, near);
+        if !near && let Some((pair, generation, received)) = self.session.visitor_ready(visitor) {
+            if unasked {
+                return self.fail("impostor: it takes the place of a lane that was not asked".into());
+            }
+            let lane = ends[1].take().expect("a new lane");
+            self.take_up(net, pair, lane, generation, received, false, now);
+        }
+        if let Some(c) = connection(net, self.id, visitor) {
+            (c.ack, c.stage, c.ends) = (Some(ack), Stage::Answered, ends);
+        }
+    }
+
+    /// A handshake has made a lane.
+    #[allow(clippy::too_many_arguments)]
+    pub fn take_up(
+        &mut self,
+        net: &Network,
+        pair: usize,
+        lane: SimLane,
+        generation: u16,
+        received: u64,
+        dialled: bool,
+        now: Time,
+    ) {
+        let (near, at) = match (&lane, self.other(pair)) {
+            (SimLane::Shared(_), _) | (_, None) => (true, None),
+            (_, Some(other)) => (false, Some(net.place(other))),
+        };
+        let transport = if near { NEAR.id } else { FAR.id };
+        self.session.attach(pair, NewLane { lane, generation, received, transport, at, dialled }, now);
+    }
+
+    /// State to bytes and back, in a process of another number, with its buffers elsewhere.
+    pub fn freeze_and_thaw(&mut self, net: &mut Network, now: Time) {
+        self.session.detach();
+        self.act(net, now);
+        let bytes = self.session.freeze();
+        self.life += 1;
+        let own = own(number(self.id, self.life), self.session.own().host);
+        let moved = VecMemory(self.session.mem.0.iter().map(|(buffer, bytes)| (*buffer, bytes.clone())).collect());
+        self.session = Session::thaw(&bytes, own, moved, now).expect("a session can be read");
+        self.session.set_limits(self.limits.clone());
+        self.session.plant(self.plant);
+        self.pulls.clear();
+    }
+
+    /// Nothing may wait for the dead.
+    pub fn waits_for_the_dead(&self, dead: usize) -> Option<Awaited> {
+        let peer = PeerId(self.pair(dead)? as u32);
+        let rank = self.others.iter().position(|o| *o == dead)? as u32;
+        let ops = self.sending.iter().chain(self.receiving.iter().map(|(op, _)| op));
+        ops.filter_map(|op| self.session.engine.awaited(*op)).find(|awaited| match *awaited {
+            Awaited::Room(p, _) | Awaited::Matched(p, _) | Awaited::Taken(p) | Awaited::Data(p, ..) => p == peer,
+            Awaited::Message(_, Source::Any, _) => true,
+            Awaited::Partitions => false,
+            Awaited::Message(_, Source::Rank(r), _) => r == rank,
+        })
+    }
+
+    /// For a run that hangs.
+    pub fn describe(&self) -> String {
+        let waits: Vec<_> = self.sending.iter().chain(self.receiving.iter().map(|(op, _)| op)).collect();
+        let waits: Vec<_> = waits.iter().map(|op| (op.0, self.session.engine.awaited(**op))).collect();
+        let mut out = format!(
+            "process {}: sent {}, receiving {} {:?}, {:?} open",
+            self.id, self.next_send, self.next_recv, waits, self.inters
+        );
+        for (i, pair) in self.session.pairs() {
+            let lane = pair.lane().map(|up| (up.generation, up.transport));
+            let (gone, trouble) = (pair.gone(), self.session.describe_trouble(i));
+            out += &format!("\n  to {}, lane {lane:?}, {gone:?}, {trouble:?}: {:?}", pair.remote(), pair.path());
+        }
+        out
+    }
+}
+
+/// The connection by which a visitor has come.
+fn connection(net: &mut Network, to: usize, visitor: session::VisitorId) -> Option<&mut Connection> {
+    net.connections.iter_mut().find(|c| c.to == to && c.visitor == Some(visitor))
+}
+
+/// Some join the jobs, some are made from another.
+fn context(ctx: usize) -> ContextId {
+    let number = ctx as u64 / 2 + 1;
+    if ctx.is_multiple_of(2) { ContextId::root(number) } else { ContextId::root(1).child(number) }
+}

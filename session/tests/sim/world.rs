@@ -1,0 +1,781 @@
+//! A few processes, what connects them, and what goes wrong. One seed, one run.
+
+use crate::network::{Connection, NOBODY, Network, Stage, number};
+use crate::proc::{Proc, cookie};
+use crate::program::{CONTEXTS, Program};
+use base::memory::VecMemory;
+use base::{ProcId, Time};
+use engine::{Config, Gone};
+use session::path::Limits;
+use session::{AttemptId, NewLane};
+use std::cell::Cell;
+use std::io::ErrorKind;
+use std::rc::Rc;
+use transports::sim::Rng;
+use wire::lane::Lane;
+use wire::{Hello, HelloAck, Status};
+
+/// Far more than a run that ends needs.
+const MOST_STEPS: u64 = 2_000_000;
+/// Without progress for so long, receives that took each other's messages are loosened.
+const STUCK: u64 = 12_000;
+/// How long the others go on after a death, in milliseconds: longer than a connection that was closed may be silent.
+const AFTERLIFE: u64 = 100_000;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    pub seeds: u64,
+    pub messages: u64,
+    pub dials: u64,
+    pub refused: u64,
+    pub never_answered: u64,
+    pub half_open: u64,
+    pub simultaneous: u64,
+    pub firewalls: u64,
+    pub strangers: u64,
+    pub cuts: u64,
+    pub dark: u64,
+    pub swaps: u64,
+    pub snapshots: u64,
+    pub lost: u64,
+    pub doubled: u64,
+    pub repeated: u64,
+    pub deaths: u64,
+    pub heirs: u64,
+    pub pulls: u64,
+    pub failed_pulls: u64,
+}
+
+impl Figures {
+    pub fn add(&mut self, f: Figures) {
+        for (sum, n) in self.all_mut().into_iter().zip(f.all()) {
+            *sum += n;
+        }
+    }
+
+    fn all_mut(&mut self) -> [&mut u64; 20] {
+        let Figures {
+            seeds,
+            messages,
+            dials,
+            refused,
+            never_answered,
+            half_open,
+            simultaneous,
+            firewalls,
+            strangers,
+            cuts,
+            dark,
+            swaps,
+            snapshots,
+            lost,
+            doubled,
+            repeated,
+            deaths,
+            heirs,
+            pulls,
+            failed_pulls,
+        } = self;
+        [
+            seeds,
+            messages,
+            dials,
+            refused,
+            never_answered,
+            half_open,
+            simultaneous,
+            firewalls,
+            strangers,
+            cuts,
+            dark,
+            swaps,
+            snapshots,
+            lost,
+            doubled,
+            repeated,
+            deaths,
+            heirs,
+            pulls,
+            failed_pulls,
+        ]
+    }
+
+    /// All of them, in their order.
+    pub fn all(mut self) -> [u64; 20] {
+        self.all_mut().map(|n| *n)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Fault {
+    None,
+    Order,
+    Match,
+    Loss,
+    Duplicate,
+    /// Of the session.
+    Session(session::Plant),
+}
+
+pub struct World {
+    rng: Rng,
+    net: Network,
+    procs: Vec<Proc>,
+    program: Program,
+    rank: Vec<u32>,
+    pairs: Vec<(usize, usize)>,
+    figures: Figures,
+    /// How much may still go wrong.
+    trouble: u64,
+    /// Who dies at which step.
+    doom: Option<(usize, u64)>,
+    /// The step at which all go on from a snapshot, whatever else happens.
+    frost: u64,
+    /// Who is dead, and since when.
+    dead: Option<(usize, u64)>,
+    /// Another process listens where the dead one did.
+    heir: bool,
+    /// Those that were connected to the dead one, and must notice. Whoever never got through to another host cannot.
+    bereaved: Vec<usize>,
+}
+
+impl World {
+    pub fn new(seed: u64, fault: Fault) -> World {
+        let mut rng = Rng::new(seed);
+        let n = 2 + rng.below(2) as usize;
+        let first_alone = rng.percent(50);
+        let group: Vec<usize> =
+            (0..n).map(|i| if first_alone { usize::from(i > 0) } else { usize::from(i == n - 1) }).collect();
+        let rank: Vec<u32> = (0..n).map(|i| group[..i].iter().filter(|g| **g == group[i]).count() as u32).collect();
+        let ids: Vec<ProcId> = (0..n).map(|i| ProcId { incarnation: 100 + group[i] as u64, rank: rank[i] }).collect();
+        let largest = 20 + rng.below(2000);
+        let cfg = Config {
+            eager_max: [0, 16, 64, 300][rng.below(4) as usize],
+            envelopes: 1 + rng.below(8),
+            eager_bytes: rng.below(1000),
+            extra_envelopes: 1 + rng.below(4),
+            chunk: 40 + rng.below(300),
+            plant: match fault {
+                Fault::Order => engine::Plant::Order,
+                Fault::Match => engine::Plant::Match,
+                _ => engine::Plant::None,
+            },
+        };
+        let limits = Limits {
+            retained_bytes: 100 + rng.below(4000) as usize,
+            retained_frames: 2 + rng.below(20) as usize,
+            bulk_queue: 1 + rng.below(3) as usize,
+            held_bytes: 64 << 10,
+            held_frames: 1000,
+            resend_after: 20,
+            plant: match fault {
+                Fault::Loss => session::path::Plant::Loss,
+                Fault::Duplicate => session::path::Plant::Duplicate,
+                _ => session::path::Plant::None,
+            },
+        };
+        let program = Program::random(&mut rng, &group, &rank, largest);
+        let others = |i: usize| (0..n).filter(|&j| group[j] != group[i]).collect::<Vec<_>>();
+        let hosts: Vec<u8> = (0..n).map(|_| rng.below(2) as u8).collect();
+        let firewall = rng.percent(30).then(|| {
+            let from = rng.below(2) as u8;
+            (from, 1 - from, rng.percent(50))
+        });
+        let net = Network {
+            rng: rng.fork(),
+            clock: Rc::new(Cell::new(1)),
+            injected: Rc::default(),
+            hosts,
+            firewall,
+            connections: Vec::new(),
+            cables: Vec::new(),
+            half_open: Vec::new(),
+            hung_up: Vec::new(),
+            trouble: rng.below(12),
+            lossy: rng.percent(60),
+        };
+        let mut procs: Vec<Proc> = (0..n).map(|i| Proc::new(i, cfg.clone(), &limits, &ids, &others(i), &net)).collect();
+        if let Fault::Session(plant) = fault {
+            for p in &mut procs {
+                p.session.plant(plant);
+                p.plant = plant;
+            }
+        }
+        let pairs: Vec<_> =
+            (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).filter(|&(i, j)| group[i] != group[j]).collect();
+        let trouble = rng.below(12);
+        let doom = rng.percent(12).then(|| (rng.below(n as u64) as usize, 200 + rng.below(6000)));
+        let frost = 50 + rng.below(1500);
+        let figures = Figures { firewalls: u64::from(net.firewall.is_some()), ..Figures::default() };
+        World {
+            rng,
+            net,
+            procs,
+            program,
+            rank,
+            pairs,
+            figures,
+            trouble,
+            doom,
+            frost,
+            dead: None,
+            heir: false,
+            bereaved: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(self.net.clock.get() * 1_000_000)
+    }
+
+    /// Runs to the end; the figures of the run, or what was wrong.
+    pub fn run(mut self) -> Result<Figures, String> {
+        let mut idle_since = 0;
+        let mut progress = 0;
+        for step in 0..MOST_STEPS {
+            self.step();
+            if self.doom.is_some_and(|(_, at)| at == step) {
+                self.die();
+            }
+            if step == self.frost {
+                self.freeze(None);
+            }
+            if let Some(fault) = self.procs.iter_mut().find_map(|p| p.fault.take()) {
+                return Err(fault);
+            }
+            if step % 64 != 0 {
+                continue;
+            }
+            self.look_at_deaths()?;
+            if self.dead.is_some_and(|(_, since)| self.net.clock.get() > since + AFTERLIFE) {
+                self.judge(false)?;
+                self.count();
+                return Ok(self.figures);
+            }
+            if self.dead.is_none() && step > self.frost && self.procs.iter().all(|p| p.done(&self.program)) {
+                self.doom = None;
+                self.judge(true)?;
+                self.count();
+                self.goodbye()?;
+                return Ok(self.figures);
+            }
+            let now = self.procs.iter().map(|p| p.records.len() * 2 - p.pending_receives()).sum();
+            if now != progress {
+                (progress, idle_since) = (now, step);
+            } else if step - idle_since > STUCK {
+                idle_since = step;
+                for proc in &mut self.procs {
+                    proc.loosen(&self.program);
+                }
+            }
+        }
+        self.describe();
+        Err("does not end".into())
+    }
+
+    fn describe(&self) {
+        if std::env::var_os("MPI_CONNECT_SIM_SEED").is_some() {
+            println!("hosts {:?}, firewall {:?}, dead {:?}", self.net.hosts, self.net.firewall, self.dead);
+            for c in &self.net.connections {
+                println!("{} dials {}: {:?}, near {:?}, visitor {:?}", c.from, c.to, c.stage, c.near, c.visitor);
+            }
+            for p in &self.procs {
+                println!("{}", p.describe());
+            }
+        }
+    }
+
+    fn is_dead(&self, process: usize) -> bool {
+        self.dead.is_some_and(|(dead, _)| dead == process)
+    }
+
+    /// Nobody is given up for dead who lives.
+    fn look_at_deaths(&self) -> Result<(), String> {
+        for p in self.procs.iter().filter(|p| !self.is_dead(p.id)) {
+            for (i, pair) in p.session.pairs() {
+                if pair.gone() == Some(Gone::Dead)
+                    && let Some(other) = p.other(i)
+                    && !self.is_dead(other)
+                {
+                    return Err(format!("death: {} gives up {other}, which lives", p.id));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self) {
+        let injected = *self.net.injected.borrow();
+        (self.figures.lost, self.figures.doubled) = (injected.lost, injected.doubled);
+        for proc in &self.procs {
+            self.figures.repeated += proc.session.pairs().map(|(_, pair)| pair.path().repeated()).sum::<u64>();
+        }
+        self.figures.seeds = 1;
+        self.figures.messages = self.program.messages.len() as u64;
+    }
+
+    /// A process is gone with all its lanes. What it had put on them may still arrive.
+    fn die(&mut self) {
+        let Some((dead, _)) = self.doom else { return };
+        self.dead = Some((dead, self.net.clock.get()));
+        self.figures.deaths = 1;
+        self.heir = self.rng.percent(30);
+        self.figures.heirs = u64::from(self.heir);
+        let knew = |p: &&Proc| p.pair(dead).is_some_and(|i| p.session.pair(i).lane().is_some());
+        // On a dark link a death is not heard either.
+        let dark = |p: &Proc| self.net.cables.iter().any(|c| c.is_dark && c.pair == (p.id.min(dead), p.id.max(dead)));
+        self.bereaved = self
+            .procs
+            .iter()
+            .filter(|p| p.others.contains(&dead))
+            .filter(knew)
+            .filter(|p| !dark(p))
+            .map(|p| p.id)
+            .collect();
+        self.procs[dead].session.shut();
+        let now = self.now();
+        self.procs[dead].act(&mut self.net, now);
+        self.end_connections(dead);
+        self.pairs.retain(|p| p.0 != dead && p.1 != dead);
+        self.net.cables.retain(|c| c.pair.0 != dead && c.pair.1 != dead);
+    }
+
+    /// Handshakes with a process that has gone from where it was: its kernel ends them.
+    fn end_connections(&mut self, process: usize) {
+        self.net.half_open.retain(|(holder, _)| *holder != process);
+        for c in &mut self.net.connections {
+            if c.to == process {
+                c.visitor = None;
+                if c.stage != Stage::Lost {
+                    c.stage = Stage::Closed;
+                }
+            }
+        }
+        for c in self.net.connections.extract_if(.., |c| c.from == process) {
+            self.net.hung_up.extend(c.visitor.map(|visitor| (c.to, visitor)));
+        }
+    }
+
+    fn step(&mut self) {
+        let at = self.rng.below(self.procs.len() as u64) as usize;
+        let now = self.now();
+        if self.is_dead(at) {
+            return;
+        }
+        match self.rng.below(100) {
+            0..10 => {
+                self.procs[at].send(&self.program, &self.rank, &mut self.rng);
+                self.procs[at].mark(&mut self.rng);
+            }
+            10..20 => self.procs[at].recv(&self.program),
+            20..45 => self.procs[at].pump(&mut self.rng),
+            45..50 => self.pull(at),
+            50..75 => self.procs[at].poll(&mut self.rng, now),
+            75..83 => self.procs[at].reap(&self.program, &self.rank),
+            83..88 => {
+                let long = self.rng.percent(2);
+                let ms = 1 + self.rng.below(if long { 1000 } else { 6 });
+                self.net.clock.set(self.net.clock.get() + ms);
+                let now = self.now();
+                self.procs[at].tick(&mut self.rng, now);
+            }
+            88..90 => {
+                let ctx = self.rng.below(CONTEXTS as u64) as usize;
+                let lives: Vec<u8> = self.procs.iter().map(|p| p.life).collect();
+                self.procs[at].open(ctx, &self.net, &lives);
+            }
+            90..98 => self.connect(),
+            _ => self.harm(at),
+        }
+        self.act(at);
+    }
+
+    /// Does what a process asks for, and tells it of visitors that have hung up.
+    fn act(&mut self, at: usize) {
+        let now = self.now();
+        let before = self.net.connections.len();
+        self.procs[at].act(&mut self.net, now);
+        let new = self.net.connections.len().saturating_sub(before) as u64;
+        self.figures.dials += new;
+        if let Some(last) = self.net.connections.last()
+            && new > 0
+            && self.net.connections.iter().any(|c| c.from == last.to && c.to == last.from)
+        {
+            self.figures.simultaneous += 1;
+        }
+        for (process, visitor) in std::mem::take(&mut self.net.hung_up) {
+            if !self.is_dead(process) {
+                self.procs[process].session.visitor_left(visitor);
+            }
+        }
+    }
+
+    /// A process reads some of what it wants in another's memory, or fails to.
+    fn pull(&mut self, at: usize) {
+        if self.procs[at].pulls.is_empty() {
+            return;
+        }
+        let i = self.rng.below(self.procs[at].pulls.len() as u64) as usize;
+        let mut pull = self.procs[at].pulls.swap_remove(i);
+        let from = pull.from;
+        let up = self.procs[at].session.pair(pull.peer.0 as usize).lane();
+        let fails =
+            self.is_dead(from) || !up.is_some_and(|up| Lane::<VecMemory>::caps(&up.lane).get) || self.rng.percent(3);
+        let most = 1 + self.rng.below(600);
+        let mut seen = None;
+        // What is wanted must be there: nobody may have given the memory to something else.
+        let mut gone = false;
+        let (reader, owner) = match self.procs.get_disjoint_mut([at, from]) {
+            Ok([reader, owner]) => (reader, owner),
+            Err(_) => unreachable!("nobody reads its own memory"),
+        };
+        let goes_on = reader.pull(&mut pull, most, |address, len| {
+            seen = (!fails).then(|| owner.look(address, len)).flatten();
+            gone = !fails && seen.is_none();
+            seen.clone()
+        });
+        if gone {
+            reader.fault.get_or_insert(format!("bytes: {at} reads memory of {from} that is no buffer any more"));
+        }
+        self.figures.pulls += u64::from(seen.is_some());
+        self.figures.failed_pulls += u64::from(fails);
+        if goes_on {
+            self.procs[at].pulls.push(pull);
+        }
+    }
+
+    // ---- handshakes
+
+    /// Some dial goes on a little.
+    fn connect(&mut self) {
+        if self.net.connections.is_empty() {
+            return;
+        }
+        let at = self.rng.below(self.net.connections.len() as u64) as usize;
+        let c = &self.net.connections[at];
+        let (from, to) = (c.from, c.to);
+        match c.stage {
+            Stage::Syn => self.go_through(at),
+            Stage::Hello => self.deliver_hello(at),
+            Stage::Answered => self.deliver_answer(at),
+            Stage::Ready => self.deliver_last_word(at),
+            Stage::Closed => {
+                let c = self.net.connections.remove(at);
+                self.fail(c, ErrorKind::UnexpectedEof);
+            }
+            Stage::Heard | Stage::Lost => {}
+        }
+        for process in [from, to] {
+            if process != NOBODY && !self.is_dead(process) {
+                self.act(process);
+            }
+        }
+    }
+
+    /// A dial has failed.
+    fn fail(&mut self, c: Connection, why: ErrorKind) {
+        let now = self.now();
+        if c.from != NOBODY && !self.is_dead(c.from) {
+            self.procs[c.from].session.dial_failed(c.attempt, &why.into(), now);
+        }
+    }
+
+    fn go_through(&mut self, at: usize) {
+        let c = &self.net.connections[at];
+        let (from, to, near) = (c.from, c.to, c.near);
+        let blocked = if from == NOBODY || near.is_some() { None } else { self.net.blocks(from, to) };
+        let nobody = near.is_some_and(|first| first != self.procs[to].life + 1) || near.is_some() && self.is_dead(to);
+        if blocked == Some(true) || nobody || blocked.is_none() && self.is_dead(to) && !self.heir {
+            self.figures.refused += 1;
+            let c = self.net.connections.remove(at);
+            self.fail(c, ErrorKind::ConnectionRefused);
+        } else if blocked == Some(false) || self.net.goes_wrong(5) {
+            self.figures.never_answered += 1;
+            self.net.connections[at].stage = Stage::Lost;
+        } else {
+            self.net.connections[at].stage = Stage::Hello;
+        }
+    }
+
+    fn deliver_hello(&mut self, at: usize) {
+        let now = self.now();
+        let lost = self.net.goes_wrong(5);
+        let c = &mut self.net.connections[at];
+        let (from, to, attempt) = (c.from, c.to, c.attempt);
+        if from != NOBODY {
+            self.procs[from].session.dial_greeted(attempt, !lost, now);
+        }
+        if lost {
+            self.figures.never_answered += 1;
+            self.net.connections[at].stage = Stage::Lost;
+            return;
+        }
+        if self.is_dead(to) {
+            // Another process listens there now.
+            let (status, process) = (Status::NoSuchProcess, [0xee; 16]);
+            let c = &mut self.net.connections[at];
+            c.ack = Some(HelloAck { status, generation: 0, process, received: 0, proof: Vec::new() });
+            c.stage = Stage::Answered;
+            return;
+        }
+        let visitor = self.procs[to].session.arrived(now);
+        let c = &mut self.net.connections[at];
+        (c.visitor, c.stage) = (Some(visitor), Stage::Heard);
+        let hello = c.hello.clone();
+        self.procs[to].session.hello(visitor, &hello, now);
+    }
+
+    fn deliver_answer(&mut self, at: usize) {
+        let now = self.now();
+        let c = self.net.connections.remove(at);
+        if c.from == NOBODY {
+            // It says nothing more, and hangs up.
+            return;
+        }
+        if self.net.goes_wrong(6) {
+            self.figures.half_open += 1;
+            let mut c = c;
+            self.net.half_open.extend(c.ends[0].take().map(|end| (c.from, end)));
+            c.stage = Stage::Lost;
+            self.net.connections.push(c);
+            return;
+        }
+        let Connection { from, to, attempt, mut ends, near, visitor, .. } = c;
+        let ack = c.ack.expect("answered");
+        let Some((pair, generation, received)) = self.procs[from].session.dial_answered(attempt, &ack, now) else {
+            self.net.hung_up.extend(visitor.map(|visitor| (to, visitor)));
+            return;
+        };
+        let lane = ends[0].take().expect("a good answer comes with a lane");
+        if near.is_some() && self.net.goes_wrong(10) {
+            self.procs[from].session.lane_not_made(pair, &ErrorKind::OutOfMemory.into(), now);
+            self.net.hung_up.extend(visitor.map(|visitor| (to, visitor)));
+            return;
+        }
+        self.procs[from].take_up(&self.net, pair, lane, generation, received, true, now);
+        if near.is_some() {
+            let (hello, ack) = (c.hello, Some(ack));
+            let stage = Stage::Ready;
+            let c = Connection { from, attempt, to, near, stage, hello, ack, visitor, mute: c.mute, ends };
+            self.net.connections.push(c);
+        }
+    }
+
+    fn deliver_last_word(&mut self, at: usize) {
+        let now = self.now();
+        let mut c = self.net.connections.remove(at);
+        let (Some(visitor), to) = (c.visitor, c.to) else { return };
+        if self.net.goes_wrong(10) {
+            self.figures.half_open += 1;
+            self.net.hung_up.push((to, visitor));
+            return;
+        }
+        if let Some((pair, generation, received)) = self.procs[to].session.visitor_ready(visitor) {
+            let lane = c.ends[1].take().expect("the other end");
+            self.procs[to].take_up(&self.net, pair, lane, generation, received, false, now);
+        }
+    }
+
+    /// Somebody comes who is not what it says.
+    fn send_stranger(&mut self, at: usize) {
+        let to = &self.procs[at];
+        let other = to.others[self.rng.below(to.others.len() as u64) as usize];
+        if self.is_dead(other) {
+            return;
+        }
+        self.figures.strangers += 1;
+        let knows = self.rng.percent(50);
+        let source = self.procs[other].me;
+        let mut secret = cookie(to.me.incarnation);
+        secret[3] ^= u8::from(!knows);
+        let hello = Hello {
+            source,
+            dest: to.me,
+            cookie: secret,
+            process: number(other, self.procs[other].life),
+            generation: 1 + self.rng.below(30) as u16,
+            stripe: 0,
+            received: 0,
+            proof: Vec::new(),
+        };
+        // One that knows all comes only where the true one is connected: elsewhere nobody could tell them apart.
+        let has_lane = to.pair(other).is_some_and(|i| to.session.pair(i).lane().is_some());
+        if knows && !has_lane {
+            return;
+        }
+        self.net.connections.push(Connection {
+            from: NOBODY,
+            attempt: AttemptId(0),
+            to: at,
+            near: None,
+            stage: Stage::Syn,
+            hello,
+            ack: None,
+            visitor: None,
+            mute: false,
+            ends: [None, None],
+        });
+    }
+
+    // ---- harm
+
+    /// Something goes wrong, or a lane is swapped.
+    fn harm(&mut self, at: usize) {
+        if self.trouble == 0 || self.pairs.is_empty() || self.rng.percent(70) {
+            return;
+        }
+        self.trouble -= 1;
+        let pair = self.pairs[self.rng.below(self.pairs.len() as u64) as usize];
+        match self.rng.below(6) {
+            0 => self.swap(pair),
+            1 => self.send_stranger(at),
+            2 | 3 => {
+                let dark = self.rng.percent(40);
+                if let Some(i) = self.net.cables.iter().position(|c| c.pair == pair) {
+                    if dark && self.net.cables[i].knife.darken() {
+                        self.net.cables[i].is_dark = true;
+                        self.figures.dark += 1;
+                    } else {
+                        self.net.cables.swap_remove(i).knife.cut();
+                        self.figures.cuts += 1;
+                    }
+                }
+            }
+            _ => {
+                let one = self.rng.percent(50).then_some(at);
+                self.freeze(one);
+            }
+        }
+    }
+
+    /// One process, or all, go on elsewhere from a snapshot.
+    fn freeze(&mut self, one: Option<usize>) {
+        let moved: Vec<usize> =
+            (0..self.procs.len()).filter(|i| one.is_none_or(|one| *i == one) && !self.is_dead(*i)).collect();
+        let now = self.now();
+        for &i in &moved {
+            self.procs[i].freeze_and_thaw(&mut self.net, now);
+            // Elsewhere nobody remembers who has hung up.
+            self.bereaved.retain(|b| *b != i);
+            self.end_connections(i);
+            self.figures.snapshots += 1;
+        }
+        for i in 0..self.procs.len() {
+            if self.is_dead(i) {
+                continue;
+            }
+            let others = self.procs[i].others.clone();
+            for &other in moved.iter().filter(|m| others.contains(m)) {
+                let (id, contact) = (self.procs[other].me, self.net.contact(other, self.procs[other].life));
+                self.procs[i].session.relocated(id, &contact);
+            }
+            self.act(i);
+        }
+    }
+
+    /// Both sides of a pair move to another lane, each in its own time.
+    fn swap(&mut self, (a, b): (usize, usize)) {
+        let up =
+            |w: &World, x: usize, y: usize| w.procs[x].pair(y).filter(|i| w.procs[x].session.pair(*i).lane().is_some());
+        let (Some(i), Some(j)) = (up(self, a, b), up(self, b, a)) else { return };
+        let offered = |w: &World, x: usize, i: usize| w.procs[x].session.pair(i).path().offered_generation();
+        let generation = offered(self, a, i).max(offered(self, b, j));
+        self.figures.swaps += 1;
+        let now = self.now();
+        let old = self.net.cables.iter().position(|c| c.pair == (a, b)).map(|at| self.net.cables.swap_remove(at));
+        let [x, y] = self.net.lane(a, b, false);
+        for (process, pair, lane) in [(a, i, x), (b, j, y)] {
+            let lane = lane.expect("a new lane");
+            let transport = crate::network::FAR.id;
+            let new = NewLane { lane, generation, received: 0, transport, at: None, dialled: true };
+            self.procs[process].session.swap(pair, new, now);
+            // The other side may be late.
+            for _ in 0..self.rng.below(20) {
+                self.procs[a].poll(&mut self.rng, now);
+                self.procs[b].poll(&mut self.rng, now);
+            }
+            self.act(a);
+            self.act(b);
+        }
+        // The lane that is left may be cut while it is being left.
+        if self.rng.percent(30)
+            && let Some(mut old) = old
+        {
+            old.knife.cut();
+        }
+    }
+
+    fn judge(&self, all: bool) -> Result<(), String> {
+        let mut order = vec![0; self.program.messages.len()];
+        for list in &self.program.sends {
+            for (place, &id) in list.iter().enumerate() {
+                order[id] = place;
+            }
+        }
+        for proc in self.procs.iter().filter(|p| !self.is_dead(p.id)) {
+            self.program.judge(proc.id, &proc.records, &self.rank, &order, all)?;
+            if let Some((dead, _)) = self.dead
+                && (self.net.hosts[proc.id] == self.net.hosts[dead] || self.bereaved.contains(&proc.id))
+                && let Some(awaited) = proc.waits_for_the_dead(dead)
+            {
+                self.describe();
+                return Err(format!("process {} waits for the dead: {awaited:?}", proc.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// All say BYE and see that everything is with the other side; then nothing is left of any pair.
+    fn goodbye(&mut self) -> Result<(), String> {
+        (self.trouble, self.net.trouble) = (0, 0);
+        for proc in &mut self.procs {
+            if proc.session.engine.watching().next().is_some() {
+                return Err("a peer is watched though nothing is pending".into());
+            }
+            proc.session.say_goodbye();
+        }
+        self.until(|p| p.session.unacknowledged() == 0, "the end does not come")?;
+        for proc in &mut self.procs {
+            for inter in proc.inters.iter_mut().filter_map(Option::take) {
+                proc.session.close(inter);
+            }
+            proc.session.remove_group(proc.me.incarnation);
+        }
+        self.net.half_open.clear();
+        self.until(|p| p.session.pairs_in_use() == 0, "pairs are left at the end")
+    }
+
+    fn until(&mut self, done: impl Fn(&Proc) -> bool, otherwise: &str) -> Result<(), String> {
+        for step in 0..MOST_STEPS / 4 {
+            self.quiet_step();
+            if step % 16 == 0 {
+                if let Some(fault) = self.procs.iter_mut().find_map(|p| p.fault.take()) {
+                    return Err(fault);
+                }
+                if self.procs.iter().all(&done) {
+                    return Ok(());
+                }
+            }
+        }
+        self.describe();
+        Err(otherwise.into())
+    }
+
+    /// A step in which the program does nothing more.
+    fn quiet_step(&mut self) {
+        let at = self.rng.below(self.procs.len() as u64) as usize;
+        let now = self.now();
+        match self.rng.below(10) {
+            0..3 => self.procs[at].pump(&mut self.rng),
+            3..7 => self.procs[at].poll(&mut self.rng, now),
+            7 => {
+                let ms = 1 + self.rng.below(20);
+                self.net.clock.set(self.net.clock.get() + ms);
+                let now = self.now();
+                self.procs[at].tick(&mut self.rng, now);
+            }
+            _ => self.connect(),
+        }
+        self.act(at);
+    }
+}

@@ -1,0 +1,28 @@
+//! What to do instead of a call that is not served.
+
+use crate::failure::{Class, Failure};
+
+/// What to do instead of a call that is refused. With the rest it fits into LAM's 256 bytes.
+pub fn instead(name: &str) -> String {
+    let is = |words: &[&str]| words.iter().any(|word| name.to_lowercase().contains(word));
+    let way = if is(&["neighbor", "cart", "graph", "topo", "win_", "file_", "scan"]) {
+        "use this job's own communicator for it"
+    } else if is(&["bcast", "barrier"]) {
+        "MPI_Bcast and MPI_Barrier work"
+    } else if is(&["reduce", "gather", "scatter", "alltoall"]) {
+        "do it in each job, let ranks 0 swap results by MPI_Sendrecv, and spread them"
+    } else if is(&["merge", "create", "spawn"]) {
+        "MPI_Comm_dup, _split and _create work"
+    } else {
+        "there is no other way"
+    };
+    format!("{way}. What works: docs/coverage.md")
+}
+
+/// The failure of a call of ours that some inter-communicators only can serve.
+pub fn unavailable(call: &str) -> Failure {
+    Failure::new(
+        Class::Comm,
+        format!("{call} is not available on an inter-communicator between jobs; {}", instead(call)),
+    )
+}

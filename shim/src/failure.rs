@@ -1,0 +1,100 @@
+//! What a failure is: a kind, and a text. `error` makes MPI errors of them.
+
+use base::settings;
+
+/// What kind of failure: each becomes one MPI error class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    Arg,
+    Buffer,
+    Comm,
+    Count,
+    Group,
+    Intern,
+    Name,
+    Other,
+    Port,
+    Rank,
+    Request,
+    Root,
+    Service,
+    Tag,
+    Truncate,
+    Type,
+    Unsupported,
+    /// A class of our own: the other process died or has finalized.
+    PeerGone,
+    /// A class of our own: set-up took longer than `MPI_CONNECT_TIMEOUT`.
+    Timeout,
+}
+
+impl Class {
+    /// All of them, in an order by which processes of one job name them to each other.
+    pub const ALL: [Class; 19] = [
+        Class::Arg,
+        Class::Buffer,
+        Class::Comm,
+        Class::Count,
+        Class::Group,
+        Class::Intern,
+        Class::Name,
+        Class::Other,
+        Class::Port,
+        Class::Rank,
+        Class::Request,
+        Class::Root,
+        Class::Service,
+        Class::Tag,
+        Class::Truncate,
+        Class::Type,
+        Class::Unsupported,
+        Class::PeerGone,
+        Class::Timeout,
+    ];
+
+    /// As `mpi.h` and our own header call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Arg => "MPI_ERR_ARG",
+            Class::Buffer => "MPI_ERR_BUFFER",
+            Class::Comm => "MPI_ERR_COMM",
+            Class::Count => "MPI_ERR_COUNT",
+            Class::Group => "MPI_ERR_GROUP",
+            Class::Intern => "MPI_ERR_INTERN",
+            Class::Name => "MPI_ERR_NAME",
+            Class::Other => "MPI_ERR_OTHER",
+            Class::Port => "MPI_ERR_PORT",
+            Class::Rank => "MPI_ERR_RANK",
+            Class::Request => "MPI_ERR_REQUEST",
+            Class::Root => "MPI_ERR_ROOT",
+            Class::Service => "MPI_ERR_SERVICE",
+            Class::Tag => "MPI_ERR_TAG",
+            Class::Truncate => "MPI_ERR_TRUNCATE",
+            Class::Type => "MPI_ERR_TYPE",
+            Class::Unsupported => "MPI_ERR_UNSUPPORTED_OPERATION",
+            Class::PeerGone => "MPI_CONN_ERR_PEER_GONE",
+            Class::Timeout => "MPI_CONN_ERR_TIMEOUT",
+        }
+    }
+}
+
+/// One failure: its class and what the user reads in `MPI_Error_string`.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub class: Class,
+    pub text: String,
+}
+
+impl Failure {
+    pub fn new(class: Class, text: impl Into<String>) -> Failure {
+        Failure { class, text: text.into() }
+    }
+
+    /// With the name of the call in front.
+    pub fn of(mut self, call: &str) -> Failure {
+        if !self.text.starts_with("MPI_") || self.text.starts_with(settings::PREFIX) {
+            self.text = format!("{call}: {}", self.text);
+        }
+        self
+    }
+}

@@ -1,0 +1,123 @@
+//! User memory for the cases, what takes note of what arrives, and frames to send.
+
+use base::bytes::Malformed;
+use base::{Memory, ProcId};
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::time::{Duration, Instant};
+use wire::frame::{Header, Kind};
+use wire::lane::{Lane, Payload, Sent, Sink};
+
+/// For whatever takes no time.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// Memory in blocks of `block` bytes, so that pieces are many when it is small.
+pub struct Mem {
+    pub buffers: BTreeMap<u64, Vec<u8>>,
+    block: usize,
+}
+
+impl Mem {
+    pub fn new(block: usize) -> Mem {
+        Mem { buffers: BTreeMap::new(), block }
+    }
+}
+
+impl Memory for Mem {
+    fn read(&self, buf: u64, offset: u64, len: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.buffers[&buf][offset as usize..][..len]);
+    }
+    fn fill(&self, buf: u64, offset: u64, to: &mut [u8]) -> usize {
+        let Some(v) = self.buffers.get(&buf) else { return 0 };
+        to.copy_from_slice(&v[offset as usize..][..to.len()]);
+        to.len()
+    }
+    fn write(&mut self, buf: u64, offset: u64, data: &[u8]) {
+        self.buffers.get_mut(&buf).unwrap()[offset as usize..][..data.len()].copy_from_slice(data);
+    }
+    fn with_slices<R>(&self, buf: u64, offset: u64, len: usize, max: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
+        let Some(v) = self.buffers.get(&buf) else { return f(&[]) };
+        let pieces: Vec<_> = v[offset as usize..][..len].chunks(self.block).take(max).map(IoSlice::new).collect();
+        f(&pieces)
+    }
+    fn with_slices_mut<R>(
+        &mut self,
+        buf: u64,
+        offset: u64,
+        len: usize,
+        max: usize,
+        f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R {
+        let Some(v) = self.buffers.get_mut(&buf) else { return f(&mut []) };
+        let part = &mut v[offset as usize..][..len];
+        let mut pieces: Vec<_> = part.chunks_mut(self.block).take(max).map(IoSliceMut::new).collect();
+        f(&mut pieces)
+    }
+}
+
+/// Takes note of what arrives.
+pub struct Seen {
+    pub mem: Mem,
+    pub frames: Vec<(Header, Vec<u8>)>,
+    pub bulk_bytes: usize,
+    pub unwanted: bool,
+}
+
+impl Seen {
+    pub fn new(block: usize) -> Seen {
+        Seen { mem: Mem::new(block), frames: Vec::new(), bulk_bytes: 0, unwanted: false }
+    }
+}
+
+impl Sink for Seen {
+    fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
+        assert_eq!(payload.len(), header.len as usize);
+        self.frames.push((*header, payload.to_vec()));
+        Ok(())
+    }
+    fn on_bulk(
+        &mut self,
+        header: &Header,
+        at: usize,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        if self.unwanted {
+            return None;
+        }
+        let (offset, len) = (header.b + at as u64, header.len as usize - at);
+        let done = self.mem.with_slices_mut(header.a, offset, len, 16, |pieces| read(pieces));
+        self.bulk_bytes += done.as_ref().copied().unwrap_or(0);
+        Some(done)
+    }
+}
+
+pub const ME: ProcId = ProcId { incarnation: 1, rank: 2 };
+pub const YOU: ProcId = ProcId { incarnation: 3, rank: 4 };
+
+pub fn header(kind: Kind, a: u64, b: u64, len: usize) -> Header {
+    Header { len: len as u32, kind, ack_now: false, generation: 1, source: ME, dest: YOU, a, b }
+}
+
+pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    (0..len as u64).map(|i| ((i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+/// Turns both sides until `done`.
+pub fn until<L: Lane<Mem>>(
+    a: &mut L,
+    b: &mut L,
+    mem: &Mem,
+    seen: &mut Seen,
+    mut done: impl FnMut(&mut L, &Seen) -> bool,
+) {
+    let start = Instant::now();
+    while !done(a, seen) {
+        assert!(start.elapsed() < LIMIT, "nothing moves");
+        a.flush(mem);
+        b.poll(seen, 1 << 16);
+    }
+}
+
+pub fn send<L: Lane<Mem>>(a: &mut L, b: &mut L, mem: &Mem, seen: &mut Seen, header: &Header, payload: Payload<'_>) {
+    until(a, b, mem, seen, |a, _| a.try_send(mem, header, payload) == Sent::Taken);
+}

@@ -1,0 +1,87 @@
+//! What every transport and every lane must do, whatever carries it.
+//!
+//! A transport has [`suite!`] by one line in its own folder: two instances of it are opened through the registry, one dials
+//! a place that the other's record gives, and the lanes that come out of the handshake are put to every case. A lane that is
+//! no transport's has [`lanes!`] alone, over a [`Factory`] of its own. Which checks apply is asked of the lanes ([`Caps`],
+//! `polled`) and of the descriptors, not said by hand.
+//!
+//! [`Caps`]: wire::lane::Caps
+
+pub mod handshake;
+pub mod lane;
+pub mod memory;
+pub mod polled;
+mod rig;
+
+pub use memory::Mem;
+pub use rig::Rig;
+
+use wire::lane::Lane;
+
+/// Makes connected lanes of one kind.
+pub trait Factory {
+    type Lane: Lane<Mem>;
+    fn pair(&mut self) -> (Self::Lane, Self::Lane);
+    /// Breaks the connection under a lane.
+    fn cut(&mut self, lane: &mut Self::Lane) {
+        lane.cut();
+    }
+    /// Whether a sleeper would be woken for this lane, the second of a pair, within so many milliseconds; `None`: it cannot
+    /// be slept on.
+    fn readable(&mut self, _lane: &mut Self::Lane, _millis: u16) -> Option<bool> {
+        None
+    }
+    /// Puts bytes on the wire that no lane would write; false if this kind has no such thing.
+    fn inject(&mut self, lane: &mut Self::Lane, bytes: &[u8]) -> bool;
+}
+
+/// The cases of `lane` in a module of their own: its name, and what makes a [`Factory`].
+macro_rules! lanes {
+    ($name:ident, $make:expr) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            $crate::conformance::cases!($make, lane: [
+                order_and_sizes, written_in_place, bulk_among_frames, unwanted_and_vanished, no_room_then_writable,
+                quiesce_and_resume, death_on_both_sides, last_words, nonsense_kills, a_sink_that_objects_kills, pollable,
+                unread_is_given_back,
+            ]);
+        }
+    };
+}
+
+/// A transport by the name of its folder; with what connects to a place of it and says whatever bytes it is given, as a
+/// `ByteStream`. With settings that differ from the default, it is a suite of another name.
+macro_rules! suite {
+    ($room:ident, $knock:expr) => {
+        $crate::conformance::suite!(conformance, $room, $knock, |_| ());
+    };
+    ($name:ident, $room:ident, $knock:expr, $set:expr) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            fn rig() -> $crate::conformance::Rig {
+                $crate::conformance::Rig::open(&$crate::$room::ABOUT, $set, $knock)
+            }
+
+            $crate::conformance::lanes!(lanes, rig());
+            $crate::conformance::cases!(rig(), handshake: [
+                a_record_leads_to_places, a_good_answer, no_is_said_with_its_reason, another_version_is_told_ours,
+                foreign_bytes_get_no_answer, a_greeting_in_pieces, nobody_there, one_who_gives_up,
+                one_who_is_given_up, foreign_bytes_for_an_answer, many_at_once, a_probe_gets_through,
+            ]);
+            $crate::conformance::cases!(rig(), polled: [
+                a_sleeper_is_woken_once, last_words_are_heard_however_close,
+            ]);
+        }
+    };
+}
+
+macro_rules! cases {
+    ($make:expr, $of:ident: [$($case:ident),* $(,)?]) => {
+        $(#[test] fn $case() { $crate::conformance::$of::$case(&mut $make); })*
+    };
+}
+
+pub(crate) use {cases, lanes, suite};

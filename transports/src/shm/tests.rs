@@ -1,0 +1,40 @@
+//! Shared memory under the suite that all transports go through.
+
+use super::hello::{MAX_ACK, TAIL};
+use super::rights::Connection;
+use crate::stream::ByteStream;
+use std::io::{self, IoSlice, IoSliceMut};
+
+crate::conformance::suite!(shm, |place| Stranger::reach(&place.address));
+
+/// Speaks without bringing memory of its own: what it says has the length of a HELLO, and no layout.
+struct Stranger(Connection);
+
+impl Stranger {
+    fn reach(process: &[u8]) -> io::Result<Stranger> {
+        let connection = Connection::new()?;
+        connection.reach(process.try_into().unwrap())?;
+        Ok(Stranger(connection))
+    }
+}
+
+impl ByteStream for Stranger {
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut bytes: Vec<u8> = bufs.iter().flat_map(|b| b.iter().copied()).collect();
+        let n = bytes.len();
+        bytes.resize(n + TAIL, 0);
+        self.0.send(&bytes, &[]).map(|()| n)
+    }
+
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut bytes = [0; MAX_ACK];
+        let (n, _) = self.0.receive(&mut bytes)?;
+        let n = n.saturating_sub(TAIL);
+        bufs[0][..n].copy_from_slice(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn cut(&mut self) {
+        self.0.cut();
+    }
+}

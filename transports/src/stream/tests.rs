@@ -1,0 +1,122 @@
+//! Several streams as one lane under the cases of all lanes, and what happens when one of them is lost.
+
+use super::{ByteStream, StripedLane};
+use crate::conformance::memory::*;
+use crate::conformance::{Factory, Mem, lanes};
+use crate::sim::{Rng, pipe};
+use std::io::{self, IoSlice, IoSliceMut};
+use wire::frame::Kind;
+use wire::lane::{Event, Lane, Payload};
+
+lanes!(striped, Stripes(Rng::new(2)));
+
+/// Three streams that are one lane.
+struct Stripes(Rng);
+
+impl Factory for Stripes {
+    type Lane = StripedLane<pipe::PipeEnd>;
+
+    fn pair(&mut self) -> (Self::Lane, Self::Lane) {
+        let mut next = || pipe::pair(&mut self.0, 64 << 10);
+        let (a, b) = next();
+        let mut a = StripedLane::new(a, ME, YOU, 1);
+        let mut b = StripedLane::new(b, YOU, ME, 1);
+        for n in 1..3 {
+            let (x, y) = next();
+            assert!(a.add(n, x).is_ok() && b.add(n, y).is_ok());
+        }
+        (a, b)
+    }
+
+    fn cut(&mut self, lane: &mut Self::Lane) {
+        let knives: Vec<_> = lane.streams().map(|(_, stream)| stream.knife(&mut self.0)).collect();
+        knives.into_iter().for_each(|mut knife| knife.cut());
+    }
+
+    fn inject(&mut self, lane: &mut Self::Lane, bytes: &[u8]) -> bool {
+        lane.streams().next().is_some_and(|(_, stream)| stream.write_all(bytes))
+    }
+}
+
+/// One stream of several is lost: so is bulk that was on it, and no more.
+#[test]
+fn a_lost_stripe_is_told_and_the_others_go_on() {
+    let mut stripes = Stripes(Rng::new(3));
+    let (mut a, mut b) = stripes.pair();
+    let (mut mem, mut seen) = (Mem::new(1 << 30), Seen::new(1 << 30));
+    mem.buffers.insert(5, bytes(100_000, 5));
+    seen.mem.buffers.insert(9, vec![0; 100_000]);
+    let knife = a.streams().nth(1).map(|(_, stream)| stream.knife(&mut stripes.0));
+    knife.unwrap().cut();
+    let mut told = [false; 2];
+    let mut back = Seen::new(1);
+    until(&mut a, &mut b, &mem, &mut seen, |a, _| {
+        Lane::<Mem>::poll(a, &mut back, 1 << 16);
+        told[0] |= Lane::<Mem>::event(a) == Some(Event::BulkLost);
+        told[0]
+    });
+    for i in 0..10 {
+        let user = Payload::User { buf: 5, offset: i * 10_000 };
+        send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Bulk, 9, i * 10_000, 10_000), user);
+    }
+    send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Msg, 1, 0, 3), Payload::Bytes(b"end"));
+    until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() == 1 && seen.bulk_bytes == 100_000);
+    assert!(seen.mem.buffers[&9] == mem.buffers[&5]);
+    told[1] |= Lane::<Mem>::event(&mut b) == Some(Event::BulkLost);
+    assert_eq!(told, [true; 2]);
+    assert_eq!(Lane::<Mem>::event(&mut b), None);
+}
+
+/// A stream of which one side does not notice that it is broken: what it writes goes nowhere.
+struct Unnoticed(pipe::PipeEnd, bool);
+
+impl ByteStream for Unnoticed {
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.0.write_vectored(bufs) {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe && self.1 => Ok(bufs.iter().map(|b| b.len()).sum()),
+            other => other,
+        }
+    }
+    fn cut(&mut self) {
+        self.0.cut();
+    }
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self.0.read_vectored(bufs) {
+            Ok(0) if self.1 => Err(io::ErrorKind::WouldBlock.into()),
+            other => other,
+        }
+    }
+}
+
+/// Whoever notices the loss of a stripe asks again for what was on it; the other side has not noticed, but it has been
+/// told by then.
+#[test]
+fn what_is_sent_after_a_stripe_was_lost_is_not_lost() {
+    let mut rng = Rng::new(4);
+    let (x, y) = pipe::pair(&mut rng, 64 << 10);
+    let mut a = StripedLane::new(Unnoticed(x, false), ME, YOU, 1);
+    let mut b = StripedLane::new(Unnoticed(y, true), YOU, ME, 1);
+    let (x, y) = pipe::pair(&mut rng, 64 << 10);
+    let mut knife = x.knife(&mut rng);
+    assert!(a.add(1, Unnoticed(x, false)).is_ok() && b.add(1, Unnoticed(y, true)).is_ok());
+    let (mut mem, mut at_a, mut at_b) = (Mem::new(1 << 30), Seen::new(1 << 30), Seen::new(1));
+    mem.buffers.insert(5, bytes(100_000, 5));
+    at_a.mem.buffers.insert(9, vec![0; 100_000]);
+    knife.cut();
+    while Lane::<Mem>::event(&mut a) != Some(Event::BulkLost) {
+        Lane::<Mem>::poll(&mut a, &mut at_a, 1 << 16);
+    }
+    // As soon as it has what follows the loss, it may be asked.
+    send(&mut a, &mut b, &mem, &mut at_b, &header(Kind::Msg, 1, 0, 3), Payload::Bytes(b"cts"));
+    until(&mut a, &mut b, &mem, &mut at_b, |_, seen| seen.frames.len() == 1);
+    for i in 0..10 {
+        let user = Payload::User { buf: 5, offset: i * 10_000 };
+        send(&mut b, &mut a, &mem, &mut at_a, &header(Kind::Bulk, 9, i * 10_000, 10_000), user);
+    }
+    until(&mut b, &mut a, &mem, &mut at_a, |_, seen| seen.bulk_bytes == 100_000);
+    assert!(at_a.mem.buffers[&9] == mem.buffers[&5]);
+    assert_eq!(Lane::<Mem>::event(&mut b), Some(Event::BulkLost));
+    // A connection that comes too late for it is not taken.
+    let (x, _) = pipe::pair(&mut rng, 64 << 10);
+    assert!(b.add(1, Unnoticed(x, false)).is_err());
+}

@@ -1,0 +1,50 @@
+//! Dials and probes as the node sees them.
+
+use super::dial::Dial;
+use super::{Socket, TcpLane, is_connected};
+use crate::transport::{Attempt, NewLane, Probe, Step};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use wire::Hello;
+
+impl Attempt for Dial {
+    fn fd(&self) -> Option<(BorrowedFd<'_>, bool)> {
+        Some((self.socket.as_fd(), !self.greeted))
+    }
+
+    fn step(&mut self) -> Step {
+        match self.talk() {
+            Ok(ack) => Step::Answered(ack),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Step::NotYet,
+            Err(e) => Step::Failed(e),
+        }
+    }
+
+    fn is_greeted(&self) -> bool {
+        self.greeted
+    }
+
+    fn is_heard(&self) -> bool {
+        self.greeted && self.socket.under_way() == 0
+    }
+
+    fn finish(self: Box<Self>, generation: u16) -> io::Result<NewLane> {
+        let Dial { address, socket, hello, sockets, .. } = *self;
+        let mut lane = TcpLane::dialled(socket, hello.source, hello.dest, generation);
+        lane.dial_more(address, &Hello { generation, received: 0, ..hello }, sockets);
+        Ok(NewLane::new(lane))
+    }
+}
+
+/// Whether one gets through to a host.
+pub struct Touch(pub Socket);
+
+impl Probe for Touch {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    fn result(&self) -> io::Result<()> {
+        is_connected(&self.0)
+    }
+}

@@ -1,0 +1,194 @@
+//! A lane of one or several TCP connections, for links on which one cannot be as fast as the link.
+//!
+//! Invariant: only the side that dialled a lane dials more for it, each number once; the other takes them for the very lane
+//! that is up. A lane is whole without them, so none of them is tried again.
+
+use super::dial::Dial;
+use super::{Socket, place};
+use crate::stream::StripedLane;
+use crate::transport::{Attempt, Step, Watched};
+use base::{Memory, ProcId};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use wire::frame::{Header, MAX_STRIPES};
+use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
+use wire::{Hello, Place, Status};
+
+pub struct TcpLane {
+    streams: StripedLane<Socket>,
+    remote: ProcId,
+    /// Bits of the further connections that may not come: they are here, or were, or it is our side that dials them.
+    taken: u16,
+    /// Those that we dial, with their numbers.
+    dialling: Vec<(u16, Dial)>,
+    /// No longer of the lane, and to be closed when they are watched no more.
+    ended: Vec<Socket>,
+    /// What is to be watched has changed.
+    changed: bool,
+}
+
+impl TcpLane {
+    pub fn answered(socket: Socket, local: ProcId, remote: ProcId, generation: u16) -> TcpLane {
+        let streams = StripedLane::new(socket, local, remote, generation);
+        TcpLane { streams, remote, taken: 1, dialling: Vec::new(), ended: Vec::new(), changed: false }
+    }
+
+    pub fn dialled(socket: Socket, local: ProcId, remote: ProcId, generation: u16) -> TcpLane {
+        TcpLane { taken: u16::MAX, ..TcpLane::answered(socket, local, remote, generation) }
+    }
+
+    /// Dials more connections, until the lane has so many.
+    pub fn dial_more(&mut self, address: SocketAddr, hello: &Hello, sockets: u16) {
+        for stripe in 1..sockets {
+            match Dial::start(address, Hello { stripe, ..hello.clone() }, 1) {
+                Ok(dial) => self.dialling.push((stripe, dial)),
+                Err(e) => base::log!(Info, "no further connection to {} at {address}: {e}", self.remote),
+            }
+        }
+        self.changed |= !self.dialling.is_empty();
+    }
+
+    /// One more connection to the same process, by its number.
+    pub fn add(&mut self, number: u16, socket: Socket) {
+        self.taken |= 1 << number;
+        self.changed = true;
+        match self.streams.add(number, socket) {
+            Ok(()) => base::log!(Debug, "connection {number} to {} is there", self.remote),
+            // The other side has lost it already.
+            Err(socket) => self.ended.push(socket),
+        }
+    }
+
+    fn step_dials(&mut self) {
+        for (number, mut dial) in std::mem::take(&mut self.dialling) {
+            match dial.step() {
+                Step::NotYet => {
+                    self.dialling.push((number, dial));
+                    continue;
+                }
+                Step::Answered(ack) if ack.status == Status::Good => self.add(number, dial.into_socket()),
+                Step::Answered(ack) => {
+                    base::log!(Info, "no further connection to {}: {}", self.remote, ack.status);
+                    self.ended.push(dial.into_socket());
+                }
+                Step::Failed(e) => {
+                    base::log!(Info, "no further connection to {}: {e}", self.remote);
+                    self.ended.push(dial.into_socket());
+                }
+            }
+        }
+        self.changed = true;
+    }
+}
+
+impl Watched for TcpLane {
+    fn signs(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
+        let waiting = Lane::<base::memory::VecMemory>::waiting(&self.streams);
+        self.streams.streams().for_each(|(n, socket)| f(n, socket.as_fd(), waiting & 1 << n != 0));
+        for (n, dial) in &self.dialling {
+            dial.fd().into_iter().for_each(|(fd, write)| f(*n, fd, write));
+        }
+    }
+
+    fn changed(&mut self, closing: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        if !self.changed {
+            return false;
+        }
+        self.streams.drop_lost(|socket| closing(socket.as_fd()));
+        self.ended.drain(..).for_each(|socket| closing(socket.as_fd()));
+        std::mem::take(&mut self.changed)
+    }
+
+    fn peer_place(&self) -> Option<Place> {
+        self.streams.first().peer().map(place)
+    }
+
+    fn cut_stream(&mut self, number: u16) -> bool {
+        use crate::stream::ByteStream as _;
+        let mut streams = self.streams.streams();
+        streams.find(|(n, _)| *n == number).map(|(_, socket)| socket.cut()).is_some()
+    }
+
+    fn streams(&self) -> usize {
+        Lane::<base::memory::VecMemory>::descriptors(&self.streams)
+    }
+}
+
+impl<M: Memory> Lane<M> for TcpLane {
+    fn caps(&self) -> Caps {
+        Caps::STREAM
+    }
+
+    fn wants_write(&self) -> bool {
+        Lane::<M>::wants_write(&self.streams)
+    }
+
+    #[inline(always)]
+    fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
+        self.streams.try_send(mem, header, payload)
+    }
+
+    #[inline(always)]
+    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+        Lane::<M>::try_send_with(&mut self.streams, header, fill)
+    }
+
+    #[inline(always)]
+    fn flush(&mut self, mem: &M) -> bool {
+        self.streams.flush(mem)
+    }
+
+    #[inline(always)]
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        if !self.dialling.is_empty() {
+            self.step_dials();
+        }
+        Lane::<M>::poll(&mut self.streams, sink, budget)
+    }
+
+    fn event(&mut self) -> Option<Event> {
+        let event = Lane::<M>::event(&mut self.streams);
+        self.changed |= event == Some(Event::BulkLost);
+        event
+    }
+
+    fn quiesce(&mut self) {
+        Lane::<M>::quiesce(&mut self.streams);
+    }
+
+    fn resume(&mut self) {
+        Lane::<M>::resume(&mut self.streams);
+    }
+
+    fn death(&self) -> Option<&Death> {
+        Lane::<M>::death(&self.streams)
+    }
+
+    fn cut(&mut self) {
+        Lane::<M>::cut(&mut self.streams);
+    }
+
+    fn limit_frames(&mut self, most: usize) {
+        Lane::<M>::limit_frames(&mut self.streams, most);
+    }
+
+    fn written(&self) -> u64 {
+        Lane::<M>::written(&self.streams)
+    }
+
+    fn in_kernel(&mut self) -> Option<InKernel> {
+        Lane::<M>::in_kernel(&mut self.streams)
+    }
+
+    fn waiting(&self) -> u16 {
+        Lane::<M>::waiting(&self.streams)
+    }
+
+    fn descriptors(&self) -> usize {
+        Lane::<M>::descriptors(&self.streams) + self.dialling.len()
+    }
+
+    fn takes_stream(&self, number: u16) -> bool {
+        (1..MAX_STRIPES).contains(&number) && self.taken & 1 << number == 0
+    }
+}

@@ -1,0 +1,176 @@
+//! TCP as a transport: opened by its settings, dialled at addresses, listening at all that were chosen.
+
+use super::address::{self, MAX_ADDRESSES};
+use super::attempt::Touch;
+use super::dial::Dial;
+use super::{Halfway, ListenError, Listeners, Own, PortRange, choose, own, place, start_connect, ways};
+use crate::transport::{Attempt, Env, Guest, OpenError, Probe, Target, Transport};
+use base::settings::{IFACE, PORTRANGE, TCP_SOCKETS};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+use wire::frame::MAX_STRIPES;
+use wire::{Hello, Place};
+
+/// So long what this machine has is not asked again.
+const SAME_OWN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `MPI_CONNECT_IFACE`
+    pub iface: Option<String>,
+    /// `MPI_CONNECT_PORTRANGE`
+    pub ports: Option<PortRange>,
+    /// `MPI_CONNECT_TUNE_TCP_SOCKETS`: connections of a lane that we dial.
+    pub sockets: u16,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { iface: None, ports: None, sockets: 1 }
+    }
+}
+
+impl Settings {
+    pub fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Settings, (&'static str, String)> {
+        let mut settings = Settings { iface: get(IFACE), ..Settings::default() };
+        if let Some(v) = get(PORTRANGE) {
+            let ports = PortRange::parse(&v);
+            settings.ports = Some(ports.ok_or_else(|| (PORTRANGE, format!("'{v}' is not FIRST-LAST")))?);
+        }
+        if let Some(v) = get(TCP_SOCKETS) {
+            let sockets = v.trim().parse().ok().filter(|n| (1..=MAX_STRIPES).contains(n));
+            let wrong = || (TCP_SOCKETS, format!("'{v}' is not a number from 1 to {MAX_STRIPES}"));
+            settings.sockets = sockets.ok_or_else(wrong)?;
+        }
+        Ok(settings)
+    }
+}
+
+pub fn open(settings: &Settings, _: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
+    let addresses = choose(settings.iface.as_deref()).map_err(|e| OpenError::Setting(IFACE, e.to_string()))?;
+    let listeners =
+        Listeners::open(&addresses, settings.ports).map_err(|e: ListenError| OpenError::System(e.to_string()))?;
+    let addresses = listeners.addresses();
+    base::log!(Info, "listening on {}", base::log::list(&addresses, "no address"));
+    let settings = settings.clone();
+    Ok(Box::new(Tcp { settings, listeners, addresses, extra: Vec::new(), own: Vec::new(), own_since: None }))
+}
+
+struct Tcp {
+    settings: Settings,
+    listeners: Listeners,
+    /// Where others may come: at all listeners, those for ports last.
+    addresses: Vec<SocketAddr>,
+    extra: Vec<Extra>,
+    /// What this machine has, and since when that is known.
+    own: Vec<Own>,
+    own_since: Option<Instant>,
+}
+
+/// An address that some ports have asked for, the number of its listener, and how many ports.
+struct Extra {
+    address: SocketAddr,
+    listener: usize,
+    users: usize,
+}
+
+impl Tcp {
+    fn listen_at_one(&mut self, ip: IpAddr, port: Option<u16>) -> io::Result<SocketAddr> {
+        let fits = |a: &SocketAddr| a.ip() == ip && port.is_none_or(|port| a.port() == port);
+        if let Some(extra) = self.extra.iter_mut().find(|e| fits(&e.address)) {
+            extra.users += 1;
+            return Ok(extra.address);
+        }
+        if let Some(address) = self.addresses.iter().find(|a| fits(a)) {
+            return Ok(*address);
+        }
+        let listener = self.listeners.add(SocketAddr::new(ip, port.unwrap_or(0)), self.settings.ports)?;
+        let address = self.listeners.get(listener).expect("it was just added").local_addr()?;
+        self.extra.push(Extra { address, listener, users: 1 });
+        // Others who join may come there too.
+        self.addresses.push(address);
+        Ok(address)
+    }
+}
+
+impl Transport for Tcp {
+    fn entry(&self) -> Vec<u8> {
+        address::entry(&self.addresses)
+    }
+
+    fn own_places(&self) -> Vec<Place> {
+        self.addresses.iter().map(|a| place(*a)).collect()
+    }
+
+    fn places(&mut self, target: &Target<'_>) -> Vec<Place> {
+        if target.same_host != Some(true) && self.own_since.is_none_or(|t| t.elapsed() >= SAME_OWN) {
+            // Without it, nothing is left out.
+            self.own = own().unwrap_or_default();
+            self.own_since = Some(Instant::now());
+        }
+        let worked = target.worked.and_then(address::address);
+        let all = address::addresses(target.entry);
+        ways(&all, target.same_host, &self.own, worked).into_iter().map(place).collect()
+    }
+
+    fn dial(&mut self, place: &Place, hello: &Hello, _key: u32) -> io::Result<Box<dyn Attempt>> {
+        let address = address::address(place).ok_or(ErrorKind::InvalidInput)?;
+        Ok(Box::new(Dial::start(address, hello.clone(), self.settings.sockets)?))
+    }
+
+    fn probe(&mut self, entry: &[u8], seen: &Place) -> Option<(Place, Box<dyn Probe>)> {
+        let seen = address::address(seen)?;
+        let mut address = address::addresses(entry).into_iter().find(|a| a.ip() == seen.ip())?;
+        if let (SocketAddr::V6(to), SocketAddr::V6(from)) = (&mut address, seen) {
+            to.set_scope_id(from.scope_id());
+        }
+        // That it fails says nothing.
+        let socket = start_connect(address).ok()?;
+        Some((place(address), Box::new(Touch(socket))))
+    }
+
+    fn doors(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>)) {
+        self.listeners.fds().for_each(|(n, fd)| f(n as u32, fd));
+    }
+
+    fn accept(&mut self, door: u32) -> io::Result<Box<dyn Guest>> {
+        Ok(Box::new(Halfway::new(self.listeners.accept(door as usize)?)?))
+    }
+
+    fn listen_at(&mut self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
+        let mut ips: Vec<IpAddr> = match ip {
+            Some(ip) => vec![ip],
+            None => self.addresses.iter().map(SocketAddr::ip).collect(),
+        };
+        ips.sort_unstable();
+        ips.dedup();
+        let mut found = Vec::new();
+        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+        for ip in ips {
+            match self.listen_at_one(ip, port.filter(|port| *port != 0)) {
+                Ok(address) => found.push(address),
+                Err(e) => last = e,
+            }
+        }
+        if found.is_empty() { Err(last) } else { Ok(found) }
+    }
+
+    fn stop_listening(&mut self, addresses: &[SocketAddr], closing: &mut dyn FnMut(BorrowedFd<'_>)) {
+        for address in addresses {
+            let Some(at) = self.extra.iter().position(|e| e.address == *address) else { continue };
+            self.extra[at].users -= 1;
+            if self.extra[at].users > 0 {
+                continue;
+            }
+            let Extra { listener, .. } = self.extra.swap_remove(at);
+            self.addresses.retain(|a| a != address);
+            self.listeners.get(listener).into_iter().for_each(|socket| closing(socket.as_fd()));
+            self.listeners.close(listener);
+        }
+    }
+}
+
+// A record's entry is never too long for what is listened at.
+const _: () = assert!(MAX_ADDRESSES * 23 <= wire::contact::MAX_ENTRY);

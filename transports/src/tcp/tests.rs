@@ -1,0 +1,7 @@
+//! TCP under the suite that all transports go through, over one connection and over several.
+
+use super::address::address;
+use super::start_connect;
+
+crate::conformance::suite!(tcp, |place| start_connect(address(place).unwrap()));
+crate::conformance::suite!(striped, tcp, |place| start_connect(address(place).unwrap()), |s| s.tcp.sockets = 3);

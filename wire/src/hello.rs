@@ -1,0 +1,263 @@
+//! HELLO and HELLO-ACK, as bytes: a head of fixed length, and behind it room for a proof of identity.
+//!
+//! Used by both ends of a transport's handshake. Invariant: the head tells how long the proof is, at most [`MAX_PROOF`]; the
+//! session sees a HELLO when all of it is there.
+
+use base::ProcId;
+use base::bytes::{Malformed, Put, Take};
+use base::protocol::hello::{self as numbers, MAGIC, answered, said};
+use std::fmt;
+
+pub use base::protocol::hello::{MAX_PROOF, VERSION};
+
+/// Bytes of the heads.
+pub const HELLO_LEN: usize = said::BYTES;
+pub const HELLO_ACK_LEN: usize = answered::BYTES;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    pub source: ProcId,
+    pub dest: ProcId,
+    pub cookie: [u8; 16],
+    /// Process number of the source.
+    pub process: [u8; 16],
+    pub generation: u16,
+    /// 0: a lane. Else one more stream for the lane of this generation: its number.
+    pub stripe: u16,
+    /// Sequence up to which the source has what the destination sent on this path.
+    pub received: u64,
+    /// That the source is who it says; empty in this version.
+    pub proof: Vec<u8>,
+}
+
+/// What a HELLO is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Status {
+    Good = numbers::GOOD,
+    BadCookie = numbers::BAD_COOKIE,
+    NoSuchProcess = numbers::NO_SUCH_PROCESS,
+    OtherVersion = numbers::OTHER_VERSION,
+    BetterConnection = numbers::BETTER_CONNECTION,
+    /// There is no place for one who is not known yet: it may come again.
+    Later = numbers::LATER,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Status::Good => "welcome",
+            Status::BadCookie => "its cookie is wrong",
+            Status::NoSuchProcess => "there is no such process here",
+            Status::OtherVersion => "it speaks another version",
+            Status::BetterConnection => "there is a better connection",
+            Status::Later => "there is no place for those who are not known yet",
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HelloAck {
+    pub status: Status,
+    pub generation: u16,
+    /// Process number of the one who answers.
+    pub process: [u8; 16],
+    pub received: u64,
+    /// That it is who it says; empty in this version.
+    pub proof: Vec<u8>,
+}
+
+/// Why a HELLO cannot be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HelloError {
+    /// Not our protocol at all: no answer is owed.
+    Foreign,
+    OtherVersion,
+}
+
+impl Hello {
+    pub fn encode(&self) -> Vec<u8> {
+        debug_assert!(self.proof.len() <= MAX_PROOF);
+        let mut out = Vec::with_capacity(HELLO_LEN + self.proof.len());
+        out.extend_from_slice(&MAGIC);
+        out.put_u16(VERSION);
+        out.put_u16(0);
+        out.put_u32(0);
+        out.put_u64(self.source.incarnation);
+        out.put_u64(self.dest.incarnation);
+        out.put_u32(self.source.rank);
+        out.put_u32(self.dest.rank);
+        out.extend_from_slice(&self.cookie);
+        out.extend_from_slice(&self.process);
+        out.put_u16(self.generation);
+        out.put_u16(self.stripe);
+        out.put_u64(self.received);
+        out.put_u32(self.proof.len() as u32);
+        out.extend_from_slice(&self.proof);
+        out
+    }
+
+    /// How many bytes of proof follow this head.
+    pub fn proof_len(head: &[u8; HELLO_LEN]) -> Result<usize, HelloError> {
+        let mut t = Take(head);
+        if t.array() != Ok(MAGIC) {
+            return Err(HelloError::Foreign);
+        }
+        if t.u16() != Ok(VERSION) {
+            return Err(HelloError::OtherVersion);
+        }
+        proof_len(&head[said::PROOF..]).ok_or(HelloError::Foreign)
+    }
+
+    /// From the whole of it.
+    pub fn decode(bytes: &[u8]) -> Result<Hello, HelloError> {
+        let mut t = Take(bytes);
+        Self::fields(&mut t).unwrap_or(Err(HelloError::Foreign))
+    }
+
+    fn fields(t: &mut Take<'_>) -> Result<Result<Hello, HelloError>, Malformed> {
+        if t.array()? != MAGIC {
+            return Ok(Err(HelloError::Foreign));
+        }
+        if t.u16()? != VERSION {
+            return Ok(Err(HelloError::OtherVersion));
+        }
+        t.u16()?;
+        t.u32()?;
+        let (from, to) = (t.u64()?, t.u64()?);
+        let source = ProcId { incarnation: from, rank: t.u32()? };
+        let dest = ProcId { incarnation: to, rank: t.u32()? };
+        let (cookie, process) = (t.array()?, t.array()?);
+        let (generation, stripe) = (t.u16()?, t.u16()?);
+        let received = t.u64()?;
+        let proof = proof(t)?;
+        Ok(Ok(Hello { source, dest, cookie, process, generation, stripe, received, proof }))
+    }
+}
+
+impl HelloAck {
+    /// To one of another version: which is ours stands in place of the generation.
+    pub fn other_version() -> HelloAck {
+        HelloAck { status: Status::OtherVersion, generation: VERSION, process: [0; 16], received: 0, proof: Vec::new() }
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        debug_assert!(self.proof.len() <= MAX_PROOF);
+        let mut out = Vec::with_capacity(HELLO_ACK_LEN + self.proof.len());
+        out.extend_from_slice(&MAGIC);
+        out.put_u16(self.status as u16);
+        out.put_u16(self.generation);
+        out.put_u32(0);
+        out.extend_from_slice(&self.process);
+        out.put_u64(self.received);
+        out.put_u32(0);
+        out.put_u32(self.proof.len() as u32);
+        out.extend_from_slice(&self.proof);
+        out
+    }
+
+    /// How many bytes of proof follow this head.
+    pub fn proof_len(head: &[u8; HELLO_ACK_LEN]) -> Result<usize, Malformed> {
+        if head[..answered::STATUS] != MAGIC {
+            return Err(Malformed);
+        }
+        proof_len(&head[answered::PROOF..]).ok_or(Malformed)
+    }
+
+    /// From the whole of it.
+    pub fn decode(bytes: &[u8]) -> Result<HelloAck, Malformed> {
+        let mut t = Take(bytes);
+        if t.array()? != MAGIC {
+            return Err(Malformed);
+        }
+        let status = match t.u16()? {
+            numbers::GOOD => Status::Good,
+            numbers::BAD_COOKIE => Status::BadCookie,
+            numbers::NO_SUCH_PROCESS => Status::NoSuchProcess,
+            numbers::OTHER_VERSION => Status::OtherVersion,
+            numbers::BETTER_CONNECTION => Status::BetterConnection,
+            numbers::LATER => Status::Later,
+            _ => return Err(Malformed),
+        };
+        let generation = t.u16()?;
+        t.u32()?;
+        let (process, received) = (t.array()?, t.u64()?);
+        t.u32()?;
+        Ok(HelloAck { status, generation, process, received, proof: proof(&mut t)? })
+    }
+}
+
+fn proof_len(field: &[u8]) -> Option<usize> {
+    let len = Take(field).u32().ok()? as usize;
+    (len <= MAX_PROOF).then_some(len)
+}
+
+/// The length of a proof and the proof, which ends what was sent.
+fn proof(t: &mut Take<'_>) -> Result<Vec<u8>, Malformed> {
+    let len = t.u32()? as usize;
+    if len > MAX_PROOF || t.0.len() != len { Err(Malformed) } else { Ok(t.rest().to_vec()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(incarnation: u64, rank: u32) -> ProcId {
+        ProcId { incarnation, rank }
+    }
+
+    fn hello() -> Hello {
+        let (source, dest, proof) = (id(1, 2), id(3, 4), vec![7; 300]);
+        Hello { source, dest, cookie: [5; 16], process: [6; 16], generation: 7, stripe: 9, received: 8, proof }
+    }
+
+    #[test]
+    fn both_have_their_documented_length_and_come_back() {
+        let bytes = hello().encode();
+        assert_eq!(bytes.len(), HELLO_LEN + 300);
+        assert_eq!(Hello::proof_len(bytes.first_chunk().unwrap()), Ok(300));
+        assert_eq!(Hello::decode(&bytes), Ok(hello()));
+        let (status, proof) = (Status::BetterConnection, vec![1; MAX_PROOF]);
+        let a = HelloAck { status, generation: 1, process: [3; 16], received: 4, proof };
+        let bytes = a.encode();
+        assert_eq!(bytes.len(), HELLO_ACK_LEN + MAX_PROOF);
+        assert_eq!(HelloAck::proof_len(bytes.first_chunk().unwrap()), Ok(MAX_PROOF));
+        assert_eq!(HelloAck::decode(&bytes), Ok(a));
+    }
+
+    /// The page has its offsets from the same table.
+    #[test]
+    fn fields_lie_where_the_tables_say() {
+        let bytes = hello().encode();
+        let number = |at: usize| (bytes[at], bytes[at + 1]);
+        let places = [said::SOURCE, said::DEST, said::SOURCE_RANK, said::DEST_RANK, said::COOKIE, said::PROCESS];
+        assert_eq!(places.map(|at| bytes[at]), [1, 3, 2, 4, 5, 6]);
+        assert_eq!([said::VERSION, said::GENERATION, said::STRIPE].map(number), [(VERSION as u8, 0), (7, 0), (9, 0)]);
+        assert_eq!([said::RECEIVED, said::PROOF].map(number), [(8, 0), (300u16 as u8, 1)]);
+        let status = Status::Later;
+        let ack = HelloAck { status, generation: 1, process: [3; 16], received: 4, proof: vec![7; 9] }.encode();
+        let places = [answered::STATUS, answered::GENERATION, answered::PROCESS, answered::RECEIVED, answered::PROOF];
+        assert_eq!(places.map(|at| ack[at]), [numbers::LATER as u8, 1, 3, 4, 9]);
+    }
+
+    #[test]
+    fn strangers_and_other_versions_are_told_apart() {
+        assert_eq!(Hello::proof_len(&[b'G'; HELLO_LEN]), Err(HelloError::Foreign));
+        assert_eq!(Hello::decode(&[b'G'; HELLO_LEN]), Err(HelloError::Foreign));
+        let mut bytes = hello().encode();
+        bytes[8] = 9;
+        assert_eq!(Hello::proof_len(bytes.first_chunk().unwrap()), Err(HelloError::OtherVersion));
+        assert_eq!(Hello::decode(&bytes), Err(HelloError::OtherVersion));
+    }
+
+    #[test]
+    fn a_proof_is_as_long_as_its_head_says() {
+        let mut bytes = hello().encode();
+        assert_eq!(Hello::decode(&bytes[..bytes.len() - 1]), Err(HelloError::Foreign));
+        bytes.push(0);
+        assert_eq!(Hello::decode(&bytes), Err(HelloError::Foreign));
+        bytes[HELLO_LEN - 3] = 3;
+        assert_eq!(Hello::proof_len(bytes.first_chunk().unwrap()), Err(HelloError::Foreign));
+        assert_eq!(HelloAck::decode(&[0; HELLO_ACK_LEN]), Err(Malformed));
+    }
+}
