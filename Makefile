@@ -111,7 +111,7 @@ figures:
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) test -q -p mpi-connect --test headers --test protocol --test sources --test dependencies --test transports --test layers
+	$(CARGO) test -q -p mpi-connect --test headers --test protocol --test sources --test glossary --test dependencies --test transports --test layers
 	@if cargo-deny --version >/dev/null 2>&1; then cargo-deny --workspace check licenses bans sources; \
 	else echo "check: licences, bans and sources NOT checked: no cargo-deny here (\`make deny\` builds it, about 2 minutes)"; fi
 

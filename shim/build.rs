@@ -3,7 +3,7 @@
 
 #[path = "api/constants.rs"]
 mod constants;
-#[allow(dead_code)] // Names and order are all that is looked at here.
+#[allow(dead_code)] // Only names and their order are used here.
 #[path = "../base/src/families.rs"]
 mod families;
 #[path = "api/functions.rs"]
@@ -31,14 +31,14 @@ fn main() {
     write("own_calls.rs", own_calls::generate(&functions).unwrap_or_else(|e| panic!("functions.txt: {e}")));
     let abi = constants::parse(&read("api/constants.txt")).and_then(|rows| constants::generate(&rows));
     write("abi.rs", abi.unwrap_or_else(|e| panic!("constants.txt: {e}")));
-    // Our thread and attribute callbacks outlive any dlclose.
+    // The library's thread and attribute callbacks must outlive a dlclose of it.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let soname = format!("{LIBRARY}.{}", env!("CARGO_PKG_VERSION_MAJOR"));
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}");
     link_beside_library(&out, &soname);
 }
 
-/// Cargo calls the library by its plain name. What is linked with it there asks for the versioned one.
+/// Cargo writes the library under its plain name, but objects that are linked with it there ask for the versioned name.
 fn link_beside_library(out: &std::path::Path, soname: &str) {
     // PROFILE/build/NAME/out
     let Some(profile) = out.ancestors().nth(3) else { return };

@@ -20,7 +20,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
 use std::path::PathBuf;
-use transports::tcp::choose;
+use transports::registry::listen_addresses;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -325,7 +325,7 @@ fn mpi_section(r: &mut Report, prefixes: &[PathBuf]) {
 fn interface_section(r: &mut Report) {
     r.title("interfaces");
     let setting = env::var(IFACE).ok().filter(|v| !v.trim().is_empty());
-    match choose(setting.as_deref()) {
+    match listen_addresses(setting.as_deref()) {
         Ok(all) => {
             let all: Vec<String> = all.iter().map(|a| a.ip().to_string()).collect();
             r.put("interfaces", json!({ "setting": setting, "addresses": all }));

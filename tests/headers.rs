@@ -169,16 +169,16 @@ fn table() -> String {
 const INTRODUCTION: &str = "\
 # What works on an inter-communicator between jobs
 
-Made by `make headers` from `shim/api/functions.txt`, which a test compares with the `mpi.h` of every MPI: it has each
-function there that takes or gives a communicator, a request, a message, a group or a status.
+This page is made by `make headers` from `shim/api/functions.txt`. A test compares that file with the `mpi.h` of every MPI: it has
+each function that takes or gives a communicator, a request, a message, a group or a status.
 
-This is about calls on what the library adds: inter-communicators between jobs, the requests, messages and groups that
-come from them. On anything else every call goes to the MPI below. An inter-communicator between jobs is carried by a
-communicator of the MPI below, the *carrier*; the library adds the other job. A function that the MPI below does not
-have looks lacking through the library too.
+The page is about calls on the objects that the library adds: inter-communicators between jobs, and requests, messages and
+groups that come from them. On all other objects every call goes to the MPI below. An inter-communicator between jobs has the
+handle of a communicator of the MPI below, its *shadow*; the library adds the other job. A function that the MPI below
+lacks looks lacking through the library too.
 
-Names stand without `MPI_`; those of MPIs' own extensions (`MPIX_`, `MPIL_`, …) in full. Each stands for its form with
-large counts (`MPI_Send_c` beside `MPI_Send`) too.
+Names are written without `MPI_`; those of MPIs' own extensions (`MPIX_`, `MPIL_`, …) in full. Each name also stands for its form
+with large counts (`MPI_Send_c` beside `MPI_Send`).
 ";
 
 const CHAPTERS: [(&str, &[Way]); 4] = [

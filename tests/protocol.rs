@@ -1,4 +1,4 @@
-//! The tables of docs/protocol.md are those of base/src/protocol.rs. With `MPI_CONNECT_WRITE_HEADERS=1` they are written,
+//! The tables of docs/protocol.md and docs/naming.md are those of base/src/protocol.rs. With `MPI_CONNECT_WRITE_HEADERS=1` they are written,
 //! otherwise compared; and no source has a sign of the protocol of its own.
 
 #[path = "kit/rust.rs"]
@@ -6,10 +6,9 @@ mod rust;
 #[path = "kit/settle.rs"]
 mod settle;
 
-use base::protocol::{TABLES, Table, hello, port, shared};
+use base::protocol::{TABLES, Table, hello, naming, port, shared};
 use settle::{root, settle};
 
-const PAGE: &str = "docs/protocol.md";
 const END: &str = "<!-- end -->\n";
 
 fn row(cells: &[&str]) -> String {
@@ -27,19 +26,22 @@ fn written(table: &Table) -> String {
 fn with(page: &str, name: &str, table: &Table) -> String {
     let mark = format!("<!-- {name} -->\n");
     let parts: Vec<&str> = page.split(&mark).collect();
-    let [before, after] = parts[..] else { panic!("{PAGE} has {} places for the table {name}", parts.len() - 1) };
-    let (_, rest) = after.split_once(END).unwrap_or_else(|| panic!("{PAGE}: the table {name} has no end"));
+    let [before, after] = parts[..] else { panic!("{} places for the table {name}", parts.len() - 1) };
+    let (_, rest) = after.split_once(END).unwrap_or_else(|| panic!("the table {name} has no end"));
     format!("{before}{mark}{}{END}{rest}", written(table))
 }
 
 #[test]
-fn the_page_has_every_table() {
-    let page = std::fs::read_to_string(root().join(PAGE)).expect("the page");
-    let made = TABLES.iter().fold(page.clone(), |page, (name, table)| with(&page, name, table));
-    assert_eq!(made.matches(END).count(), TABLES.len(), "{PAGE} has a place for a table that there is not");
-    let title = format!("# The wire protocol, version {}\n", hello::VERSION);
-    assert!(page.starts_with(&title), "{PAGE} does not begin with {title}");
-    settle(PAGE, &made);
+fn the_pages_have_every_table() {
+    let client = format!("\n## The protocol between client and server, version {}\n", naming::VERSION);
+    let wire = format!("# The wire protocol, version {}\n", hello::VERSION);
+    for (file, tables, title) in [("docs/protocol.md", TABLES, wire), ("docs/naming.md", naming::TABLES, client)] {
+        let page = std::fs::read_to_string(root().join(file)).expect("the page");
+        let made = tables.iter().fold(page.clone(), |page, (name, table)| with(&page, name, table));
+        assert_eq!(made.matches(END).count(), tables.len(), "{file} has a place for an unknown table");
+        assert!(page.contains(&title), "{file} has no title {title}");
+        settle(file, &made);
+    }
 }
 
 #[test]
@@ -56,9 +58,10 @@ fn a_table_is_written_as_it_is() {
 
 #[test]
 fn no_source_has_a_sign_of_its_own() {
-    let all = rust::sources(&["base", "engine", "wire", "session", "transports", "node", "shim"]);
+    let all = rust::sources(&["base", "engine", "wire", "session", "transports", "naming-server", "node", "shim"]);
     let text = |magic: &[u8]| std::str::from_utf8(magic).expect("a word").to_owned();
-    let signs = [text(&hello::MAGIC), text(&port::JOIN_MAGIC), port::PREFIX.into(), port::CALL.into()];
+    let signs =
+        [text(&hello::MAGIC), text(&port::JOIN_MAGIC), text(&naming::MAGIC), port::PREFIX.into(), port::CALL.into()];
     for sign in signs.into_iter().chain([shared::SOCKET.into()]) {
         let has = |text: &str| rust::strings(text).iter().any(|said| said.starts_with(&sign));
         let found: Vec<_> = all.iter().filter(|(_, text)| has(text)).map(|(file, _)| file).collect();

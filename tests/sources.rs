@@ -86,7 +86,8 @@ fn limits() -> BTreeMap<(String, String), String> {
     let mut found = BTreeMap::new();
     for (file, text) in sources() {
         for line in text.lines().map(str::trim) {
-            let line = line.strip_prefix("pub(crate) ").or(line.strip_prefix("pub ")).unwrap_or(line);
+            let visible = ["pub ", "pub(crate) ", "pub(super) "].iter().find_map(|word| line.strip_prefix(word));
+            let line = visible.unwrap_or(line);
             let parts = line.strip_prefix("const ").and_then(|l| l.strip_suffix(';')).and_then(|l| l.split_once(" = "));
             let Some((name, value)) = parts.and_then(|(name, value)| Some((name.split_once(':')?.0, value))) else {
                 continue;

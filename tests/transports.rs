@@ -15,6 +15,26 @@ const MAY: [(&str, &str); 2] = [
     ("shim/src/port/open.rs", "tells people how a port without an address is reached"),
 ];
 
+/// Macros that compare.
+const COMPARING: [&str; 5] = ["matches", "assert_eq", "assert_ne", "debug_assert_eq", "debug_assert_ne"];
+/// Where `TransportId` is defined.
+const DEFINED: &str = "wire/src/transport.rs";
+/// Places that make a `TransportId`, take the number out of one, or compare a first field, and why: the file, the code, and the
+/// reason. No other code may, or it could tell a transport by its number.
+const NUMBERS: [(&str, &str, &str); 11] = [
+    ("wire/src/contact.rs", "bytes.put_u8(transport.0)", "writes a contact record"),
+    ("wire/src/contact.rs", "Ok((TransportId(transport), bytes))", "reads a contact record"),
+    ("session/src/state/hosts.rs", "out.put_u8(transport.0)", "writes the snapshot"),
+    ("session/src/state/hosts.rs", "TransportId(from.u8()?)", "reads the snapshot"),
+    ("transports/src/sim/datagram.rs", "key.0 <= self.clock.get()", "a moment"),
+    ("node/src/node.rs", "now.0 == 0", "a moment"),
+    ("node/src/state/pulls.rs", "pull.peer.0 as usize != pair", "a process"),
+    ("node/src/memory.rs", "*id == op.0", "an operation"),
+    ("shim/src/group/native.rs", "self.0 != abi.group_empty && self.0 != abi.group_null", "an MPI handle"),
+    ("shim/src/entry/create.rs", "p.0 == color", "a color of MPI_Comm_split"),
+    ("shim/src/datatype/constructors.rs", "length != last.0", "the length of a block"),
+];
+
 /// One line of `transports!`, and what its folder says that it is called.
 #[derive(Debug)]
 struct Named {
@@ -43,24 +63,35 @@ fn registered(all: &BTreeMap<String, String>) -> Vec<Named> {
     named.collect()
 }
 
-/// The words of an identifier: `TcpLane`, `only_shm`, `SHM`.
+/// The words of an identifier, in small letters: `TcpLane`, `TCPLane`, `only_shm`, `SHM`, `tcp4`. A word begins at a capital
+/// behind a small letter or before one, and where digits begin or end.
 fn words(identifier: &str) -> Vec<String> {
-    let mut all = vec![String::new()];
-    let mut was_small = false;
-    for c in identifier.chars() {
-        if c == '_' || c.is_uppercase() && was_small {
-            all.push(String::new());
+    let all: Vec<char> = identifier.chars().collect();
+    let mut found = vec![String::new()];
+    for (at, &c) in all.iter().enumerate() {
+        let before = at.checked_sub(1).map(|at| all[at]);
+        let is_small = |c: Option<&char>| c.is_some_and(|c| c.is_lowercase());
+        let is_capital = c.is_uppercase() && (is_small(before.as_ref()) || is_small(all.get(at + 1)));
+        let at_digits = before.is_some_and(|b| b.is_ascii_digit() != c.is_ascii_digit());
+        if c == '_' || is_capital || at_digits {
+            found.push(String::new());
         }
-        was_small = c.is_lowercase() || c.is_ascii_digit();
         if c != '_' {
-            all.last_mut().expect("there is one").extend(c.to_lowercase());
+            found.last_mut().expect("there is one").extend(c.to_lowercase());
         }
     }
-    all
+    found.retain(|word| !word.is_empty());
+    found
 }
 
-/// Identifiers and numbers, without what is said in strings.
-fn identifiers(text: &str) -> BTreeSet<String> {
+/// Whether an identifier has the words of another, one after the other.
+fn has_words(identifier: &str, of: &str) -> bool {
+    let of = words(of);
+    words(identifier).windows(of.len()).any(|some| some == of)
+}
+
+/// The code of a source without what is said in strings.
+fn code(text: &str) -> String {
     let mut code = String::new();
     let (mut in_string, mut escaped) = (false, false);
     let bytes = text.as_bytes();
@@ -73,7 +104,30 @@ fn identifiers(text: &str) -> BTreeSet<String> {
             _ => (),
         }
     }
-    code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| !w.is_empty()).map(str::to_owned).collect()
+    code
+}
+
+/// Identifiers, numbers, and single signs.
+fn tokens(code: &str) -> Vec<&str> {
+    let (mut all, mut at) = (Vec::new(), 0);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    while let Some(c) = code[at..].chars().next() {
+        let rest = &code[at..];
+        let length = if is_part(c) { rest.find(|c| !is_part(c)).unwrap_or(rest.len()) } else { c.len_utf8() };
+        all.extend(Some(&rest[..length]).filter(|token| !token.trim().is_empty()));
+        at += length;
+    }
+    all
+}
+
+/// Identifiers and numbers.
+fn identifiers(text: &str) -> BTreeSet<String> {
+    let code = code(text);
+    tokens(&code)
+        .into_iter()
+        .filter(|t| t.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Whether a sentence has these words.
@@ -87,7 +141,7 @@ fn says(sentence: &str, words: &str) -> bool {
 
 /// What a source says of a transport that is not its own.
 fn found(text: &str, named: &Named) -> Vec<String> {
-    let code = identifiers(text).into_iter().filter(|i| words(i).contains(&named.room));
+    let code = identifiers(text).into_iter().filter(|i| has_words(i, &named.room));
     let said = strings(text).into_iter().filter(|one| {
         let small = one.to_lowercase();
         named.said.iter().any(|word| says(&small, &word.to_lowercase()))
@@ -95,11 +149,77 @@ fn found(text: &str, named: &Named) -> Vec<String> {
     code.chain(said.map(|one| format!("\"{one}\""))).collect()
 }
 
-/// `TransportId(1)`: a number instead of the name.
-fn numbers(text: &str) -> usize {
-    text.match_indices("TransportId(")
-        .filter(|(at, m)| text[at + m.len()..].starts_with(|c: char| c.is_ascii_digit()))
-        .count()
+/// Code that goes from a number to a `TransportId` or back, or that compares a first field: `TransportId(n)`, in a pattern too,
+/// `map(TransportId)`, another name for it, `transport.0`, `id.0 == NEAR`, `match id.0 {`.
+fn numbers(text: &str) -> Vec<String> {
+    let code = code(text);
+    let all = tokens(&code);
+    let is =
+        |at: Option<usize>, signs: &[&str]| at.and_then(|at| all.get(at)).is_some_and(|token| signs.contains(token));
+    let mut found = Vec::new();
+    for (at, &token) in all.iter().enumerate() {
+        let before = |n: usize| at.checked_sub(n);
+        let after = |n: usize| Some(at + n);
+        if token == "TransportId" {
+            let makes = is(after(1), &["(", "{"]) && !is(before(1), &[">"]);
+            let is_function = is(before(1), &["("]) && is(after(1), &[")"]);
+            // The path before it.
+            let mut first = at;
+            while first >= 3 && all[first - 1] == ":" && all[first - 2] == ":" {
+                first -= 3;
+            }
+            let is_alias = is(after(1), &["as"]) || is(first.checked_sub(1), &["="]) && is(after(1), &[";"]);
+            if makes || is_function || is_alias {
+                found.push(shown(&all, at));
+            }
+        } else if token == "0" && is(before(1), &["."]) {
+            let is_transport = is(before(2), &["transport"]) || is(before(2), &["id"]) && is(before(4), &["about"]);
+            // Behind the conversion of the number and its parentheses.
+            let mut next = at + 1;
+            while is(Some(next), &[")"]) || is(Some(next), &["as"]) {
+                next += if all[next] == "as" { 2 } else { 1 };
+            }
+            let sign =
+                |one: usize, two: usize| match [all.get(one), all.get(two)].map(|t| t.copied().unwrap_or_default()) {
+                    ["=" | "!", "="] => true,
+                    ["<", other] => other != "<",
+                    [">", other] => other != ">",
+                    _ => false,
+                };
+            let compared =
+                sign(next, next + 1) || is(Some(at + 1), &["."]) && is(after(2), &["eq", "ne", "cmp", "partial_cmp"]);
+            // Where the expression begins: behind the parenthesis of a call, but before one of its own.
+            let mut first = at;
+            while let Some(last) = first.checked_sub(1) {
+                let own = all[last] == "(" && !last.checked_sub(1).is_some_and(|name| is_operand(all[name]));
+                if !own && !matches!(all[last], "." | "&" | "*") && !is_operand(all[last]) {
+                    break;
+                }
+                first = last;
+            }
+            let [opens, before_it] = [1, 2].map(|n| first.checked_sub(n));
+            let is_second = is(opens, &["="]) && is(before_it, &["=", "!", "<", ">"]);
+            let in_macro = is(opens, &["!"]) && is(before_it, &COMPARING);
+            let in_call = is(opens, &["("]) && is(before_it, &["contains", "eq", "ne"]);
+            let leads_on = is(after(1), &["."]);
+            let is_with = is_second || in_macro || in_call || is(opens, &["match"]);
+            if is_transport || compared || is_with && !leads_on {
+                found.push(shown(&all, at));
+            }
+        }
+    }
+    found
+}
+
+/// A name, and no word of the language.
+fn is_operand(token: &str) -> bool {
+    let is_name = token.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    is_name && !["match", "if", "while", "return", "let", "in", "as"].contains(&token)
+}
+
+/// The code around a token.
+fn shown(all: &[&str], at: usize) -> String {
+    all[at.saturating_sub(4)..all.len().min(at + 5)].join(" ")
 }
 
 #[test]
@@ -111,9 +231,16 @@ fn a_transport_is_named_in_its_folder_and_the_registry_alone() {
     let mut used = BTreeSet::new();
     for (file, text) in all.iter().filter(|(file, _)| *file != REGISTRY) {
         let of_others = || named.iter().filter(|n| !file.starts_with(&n.folder));
-        let mut here: Vec<_> = of_others().flat_map(|n| found(text, n)).collect();
-        if of_others().count() == named.len() && numbers(text) > 0 {
-            here.push("TransportId of a number".to_owned());
+        let here: Vec<_> = of_others().flat_map(|n| found(text, n)).collect();
+        if of_others().count() == named.len() && file != DEFINED {
+            let mut text = text.clone();
+            for (_, code, _) in NUMBERS.iter().filter(|(may, ..)| may == file) {
+                if !text.contains(code) {
+                    wrong.push(format!("{file} has no {code} any more"));
+                }
+                text = text.replacen(code, "", 1);
+            }
+            wrong.extend(numbers(&text).into_iter().map(|what| format!("{file}: a transport by its number: {what}")));
         }
         match MAY.iter().find(|(may, _)| may == file) {
             Some((may, _)) if !here.is_empty() => drop(used.insert(*may)),
@@ -136,6 +263,11 @@ fn names_are_found_wherever_they_stand() {
         "fn f(x: ShmLane) {}",
         "config.shm.fast = 2;",
         "const SHM: u8 = 1;",
+        "fn f(x: SHMLane) {}",
+        "fn f(x: MySHMLane) {}",
+        "let shm0 = 1;",
+        "let x = SHM2;",
+        "let x = is2shm;",
         "let x = \"not 'shm', that is\";",
         "log(\"over shared memory, \\\"fast\\\"\");",
     ];
@@ -145,5 +277,54 @@ fn names_are_found_wherever_they_stand() {
     for text in ["let shmem = rush_me;", "f(\"the shmup\")", "let c = '\"'; let d = \"shmoo\";", "Shared::memory()"] {
         assert!(found(text, &shm).is_empty(), "{text}");
     }
-    assert_eq!((numbers("TransportId(3)"), numbers("pub struct TransportId(pub u8); TransportId(n)")), (1, 0));
+    let two = Named { folder: "transports/src/new_shm/".into(), room: "new_shm".into(), said: BTreeSet::new() };
+    assert_eq!(found("NewShmLane { a: NewLane, shm }", &two), ["NewShmLane"]);
+}
+
+#[test]
+fn a_transport_is_told_by_its_number_nowhere() {
+    let bad = [
+        "f(TransportId(3))",
+        "f(TransportId(NEAR))",
+        "f(wire::TransportId(n + 1))",
+        "let TransportId(n) = id;",
+        "match id { TransportId(1) => 2, _ => 3 }",
+        "let x = TransportId { 0: 1 };",
+        "numbers.map(TransportId)",
+        "use wire::TransportId as Number;",
+        "type Number = wire::TransportId;",
+        "if id.0 == 1 {}",
+        "if id.0 != NEAR {}",
+        "if id.0 < 3 {}",
+        "if id.0 >= 3 {}",
+        "if (place.id.0 as usize) == 1 {}",
+        "if 1 == id.0 {}",
+        "if NEAR != (place.id.0) {}",
+        "if 3 <= place.id.0 {}",
+        "match place.id.0 { 1 => 2, _ => 3 }",
+        "if matches!(id.0, 1 | 2) {}",
+        "assert_eq!(id.0, 1);",
+        "if id.0.eq(&1) {}",
+        "if [1, 2].contains(&id.0) {}",
+        "let n = place.transport.0;",
+        "let n = about.id.0;",
+    ];
+    for text in bad {
+        assert_eq!(numbers(text).len(), 1, "{text}");
+    }
+    let good = [
+        "fn f(id: TransportId) -> TransportId { id }",
+        "fn f(&self) -> Option<wire::TransportId> { None }",
+        "type Reached = ([u8; 16], TransportId, Box<[u8]>);",
+        "if place.transport == other.transport {}",
+        "let x = \"id.0 == 1\";",
+        "f(peer.0 as usize, self.0 << 3, self.0 >> 3)",
+        "let x = pair.0; let y = 1;",
+        "if x >= self.0.len() || known.contains(all.get(op.0)) {}",
+        "match (known.get(&op.0), self.0.get(n)) { _ => 1 }",
+        "if 1.0 * x == y {}",
+    ];
+    for text in good {
+        assert_eq!(numbers(text), [""; 0], "{text}");
+    }
 }

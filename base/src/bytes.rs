@@ -1,17 +1,27 @@
-//! Fixed little-endian layouts, by hand.
+//! Little-endian fields of fixed width, written to and read from bytes. Reading is strict: it never goes past the end
+//! of the input.
 
-/// What was read is shorter than its layout, or not what the layout allows.
+/// The bytes are shorter than their layout, or have a value that the layout does not allow. On a lane it means that
+/// the peer process broke the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Appends fields to a byte vector.
+/// Appends fields to a byte vector, in little-endian order.
 pub trait Put {
+    /// Appends one byte.
     fn put_u8(&mut self, v: u8);
+    /// Appends two bytes.
     fn put_u16(&mut self, v: u16);
+    /// Appends four bytes.
     fn put_u32(&mut self, v: u32);
+    /// Appends eight bytes, in two's complement.
     fn put_i64(&mut self, v: i64);
+    /// Appends eight bytes.
     fn put_u64(&mut self, v: u64);
-    /// A length as `u32`, then the bytes.
+    /// Appends the length of `v` as a `u32`, then `v`.
+    ///
+    /// # Panics
+    /// If `v` has 4 GiB or more.
     fn put_bytes(&mut self, v: &[u8]);
 }
 
@@ -37,12 +47,15 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Takes fields off the front of a slice.
+/// Takes fields off the front of a slice. The slice inside is what has not been taken yet.
+///
+/// Each call returns [`Malformed`], and takes nothing, if fewer bytes are left than it needs.
 #[derive(Clone, Copy)]
 pub struct Take<'a>(pub &'a [u8]);
 
 impl<'a> Take<'a> {
-    pub fn slice(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
+    /// The next `n` bytes.
+    pub(crate) fn slice(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
         if n > self.0.len() {
             return Err(Malformed);
         }
@@ -50,32 +63,37 @@ impl<'a> Take<'a> {
         self.0 = tail;
         Ok(head)
     }
+    /// The next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         Ok(self.slice(N)?.try_into().expect("slice of N bytes"))
     }
+    /// The next byte.
     pub fn u8(&mut self) -> Result<u8, Malformed> {
         Ok(self.array::<1>()?[0])
     }
+    /// The next two bytes, as a number.
     pub fn u16(&mut self) -> Result<u16, Malformed> {
         Ok(u16::from_le_bytes(self.array()?))
     }
+    /// The next four bytes, as a number.
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_le_bytes(self.array()?))
     }
-    pub fn i64(&mut self) -> Result<i64, Malformed> {
-        Ok(i64::from_le_bytes(self.array()?))
-    }
+    /// The next eight bytes, as a number.
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))
     }
-    /// A field written by [`Put::put_bytes`], no longer than `max`: checked before anything is taken.
+    /// A field written by [`Put::put_bytes`]. A length above `max` bytes is [`Malformed`], and is found before any of
+    /// the bytes is taken.
     pub fn bytes(&mut self, max: usize) -> Result<&'a [u8], Malformed> {
         let n = self.u32()? as usize;
         if n > max { Err(Malformed) } else { self.slice(n) }
     }
+    /// All bytes that are left.
     pub fn rest(self) -> &'a [u8] {
         self.0
     }
+    /// [`Malformed`] if bytes are left: the input is longer than its layout.
     pub fn end(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
     }

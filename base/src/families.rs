@@ -1,26 +1,28 @@
-//! The families of MPIs, one for each ABI, and how their libraries are known: for the library, which finds what a program
-//! is bound to, and for the command, which says so beforehand. No other file has these names.
+//! The families of MPI implementations, one for each ABI, and how their libraries are recognised: by the library, which
+//! looks at what a program is linked with, and by the command, which says it beforehand. No other file has these names.
 //!
-//! What differs in what a program sees is in `shim/src/abi/` and `shim/api/constants.txt`.
+//! What differs for programs is in `shim/src/abi/` and `shim/api/constants.txt`.
 
 use std::ffi::CStr;
 use std::fmt;
 
-/// In the order of the columns of `constants.txt`.
+/// A family of MPI implementations that share an ABI, in the order of the columns of `constants.txt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// MPICH, Intel MPI and their kin.
+    /// MPICH, Intel MPI and others with the ABI of MPICH.
     Mpich,
+    /// Open MPI and its derivatives.
     OpenMpi,
     /// The ABI of the MPI-5 standard, which several MPIs have beside their own.
     Standard,
+    /// LAM/MPI.
     Lam,
 }
 
 /// What is known of a family.
 struct Known {
     name: &'static str,
-    /// A variable that its libraries have, and no other MPI's.
+    /// A variable that the libraries of this family have, and those of no other.
     mark: Option<&'static CStr>,
     /// What its libraries call themselves, where no variable tells: an MPI may come with two ABIs.
     sonames: &'static [&'static str],
@@ -29,6 +31,7 @@ struct Known {
 }
 
 impl Family {
+    /// Every family, in the order of the columns.
     pub const ALL: [Family; 4] = [Family::Mpich, Family::OpenMpi, Family::Standard, Family::Lam];
 
     const fn known(self) -> &'static Known {
@@ -51,16 +54,17 @@ impl Family {
         }
     }
 
+    /// The name for messages.
     pub const fn name(self) -> &'static str {
         self.known().name
     }
 
-    /// Whether a library is of this family, if a variable tells.
+    /// Whether a library is of this family, where a variable tells: `has` says whether the library has it.
     pub fn marks(self, has: impl FnOnce(&'static CStr) -> bool) -> bool {
         self.known().mark.is_some_and(has)
     }
 
-    /// The family of a library: by the variables that it has, else by what it calls itself.
+    /// The family of a library: by the variables that it has, else by its soname. `None` if neither is known.
     pub fn of(has: impl Fn(&'static CStr) -> bool, soname: impl FnOnce() -> Option<String>) -> Option<Family> {
         Family::ALL.into_iter().find(|family| family.marks(&has)).or_else(|| {
             let soname = soname()?;
@@ -75,7 +79,7 @@ impl fmt::Display for Family {
     }
 }
 
-/// Whether a file is called as an MPI's library.
+/// Whether a file name is that of an MPI library.
 pub fn is_library(file: &str) -> bool {
     Family::ALL.iter().flat_map(|family| family.known().files).any(|begin| file.starts_with(begin))
 }
@@ -98,7 +102,7 @@ mod tests {
                 assert!(known.files.iter().any(|begin| soname.starts_with(begin)), "{soname}");
             }
             if let Some(mark) = known.mark {
-                // Whatever it calls itself: MPICH's libraries have the same names.
+                // The soname does not matter, since MPICH's libraries have the same names.
                 let mark = mark.to_str().expect("plain text");
                 assert!(["", "libmpi.so.12", "libmpi.so.40"].iter().all(|soname| of(mark, soname) == Some(family)));
             }

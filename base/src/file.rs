@@ -1,13 +1,14 @@
-//! What else is known of a file: its extended attributes, for which nix has no call.
+//! Extended attributes of files, for which the nix crate has no call.
 
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Fills `to` with a file's attribute; gives how long it is. `None` if the file has no such attribute, or a longer one.
+/// Reads the extended attribute `name` of a file into `to`, and returns its length in bytes. `None` if the file has
+/// no such attribute, or if the attribute is longer than `to`.
 pub fn attribute(path: &Path, name: &CStr, to: &mut [u8]) -> Option<usize> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // A length of 0 would only ask how long it is.
+    // With a length of 0, the call would only return the length of the attribute.
     if to.is_empty() {
         return None;
     }

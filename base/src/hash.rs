@@ -1,5 +1,4 @@
-//! A hash for spreading names and noticing slips. Anyone may use it. Not against an adversary: whoever does needs
-//! something that proves.
+//! A hash to spread names and to notice mistakes. It is no protection against an adversary.
 
 /// FNV-1a over 128 bits.
 pub fn fnv128(bytes: &[u8]) -> u128 {

@@ -1,17 +1,19 @@
-//! Identity: never an address, never a native id.
+//! The identity of processes: an incarnation and a rank, never an address and never a handle of the MPI below.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// One process as others know it: the incarnation of the group it was registered with, and its rank there.
+/// A process as other processes know it: the incarnation of its group, and its rank in that group.
 ///
-/// An incarnation is a random 64-bit number drawn when a name is registered, so whatever a killed job left
-/// behind (a name, a frame on the wire) can never be taken for the job that follows it.
+/// An incarnation is a random 64-bit number, drawn when a job registers its name. So nothing that a killed job left
+/// behind (a name, a frame on the wire) can be mistaken for the job that follows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcId {
+    /// The group that the process is registered with. Random, and never used for another group.
     pub incarnation: u64,
+    /// The rank of the process in that group, from 0.
     pub rank: u32,
 }
 
@@ -21,7 +23,7 @@ impl fmt::Debug for ProcId {
     }
 }
 
-/// In words, for people: whom [`name_job`] or [`name_port`] has told of.
+/// For messages: the rank and the name of its job, if [`name_job`] or [`name_port`] has given one.
 impl fmt::Display for ProcId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,18 +40,18 @@ enum Called {
     Port(String),
 }
 
-/// What people call the groups that this process has to do with, the latest last.
+/// The names of the groups that this process has met, the latest last.
 static NAMES: Mutex<VecDeque<(u64, Called)>> = Mutex::new(VecDeque::new());
 
-/// So many names are kept: those of jobs that came and went long ago are given up for new ones.
+/// The names that are kept. Beyond that, the oldest is forgotten.
 const MOST_NAMES: usize = 1024;
 
-/// From now on the group of this incarnation is called by the name of its job.
+/// Gives the group of this incarnation the name of its job, for messages. A later name replaces an earlier one.
 pub fn name_job(incarnation: u64, name: &str) {
     call(incarnation, Called::Job(name.to_owned()));
 }
 
-/// From now on this incarnation is called a port, known by this sign.
+/// Calls this incarnation a port with this sign, for messages: the short text by which users know the port.
 pub fn name_port(incarnation: u64, sign: &str) {
     call(incarnation, Called::Port(sign.to_owned()));
 }
@@ -63,7 +65,8 @@ fn call(incarnation: u64, called: Called) {
     names.push_back((incarnation, called));
 }
 
-/// The host's name, for people: without control characters, which no record may have.
+/// The host's name, for messages; `unknown` if the kernel does not tell it. Control characters are replaced by `?`,
+/// since no record may have them.
 pub fn host() -> &'static str {
     static HOST: OnceLock<String> = OnceLock::new();
     HOST.get_or_init(|| {
@@ -72,7 +75,10 @@ pub fn host() -> &'static str {
     })
 }
 
-/// `N` bytes from the kernel's random source, which takes no descriptor.
+/// `N` bytes from the kernel's random source. It needs no file descriptor.
+///
+/// # Panics
+/// If the kernel has no such call. An interrupted call is repeated.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut out = [0; N];
     let mut have = 0;

@@ -1,6 +1,8 @@
-//! The words that all rooms share: who a process is, how bytes are laid out, where user memory is read and
-//! written, how a choice is logged. Everything may use this room; it uses none of the others and does no I/O
-//! of its own beyond the log and a look at a file.
+//! The vocabulary that all crates share: process identity, byte layouts, access to user memory, settings and the log.
+//! Every crate may use this one. It uses no other crate of the workspace, and does no I/O of its own beyond the log, a
+//! look at a file and the kernel's random source.
+
+#![warn(missing_docs)]
 
 pub mod bytes;
 pub mod families;
@@ -19,7 +21,7 @@ pub use ident::ProcId;
 pub use memory::{BufId, Memory};
 pub use time::Time;
 
-/// What to do about an error of the system, where that is known: to be said after it.
+/// What a user can do about an error of the system, as a text to append to the message. Empty if nothing is known.
 pub fn mend(e: &std::io::Error) -> &'static str {
     match e.raw_os_error() {
         Some(libc::EMFILE) => {
@@ -32,7 +34,8 @@ pub fn mend(e: &std::io::Error) -> &'static str {
     }
 }
 
-/// What to say of a program that has no MPI below, when it starts and before.
+/// The message for a program that is not linked with an MPI library: the library says it at start, the command
+/// beforehand.
 pub const NO_LIBRARY: &str = "this program has no MPI library. The linker drops one that seems unused: include \
     mpi_connect.h, or link with -lmpi_connect -Wl,--no-as-needed. An MPI that is linked statically cannot work: link with \
     its shared library";

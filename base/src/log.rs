@@ -1,8 +1,8 @@
-//! `MPI_CONNECT_LOG`: what is told on stderr, and how a line of ours begins: `[air 0@host]`, the name that this job has
-//! registered, the rank in it and the host.
+//! `MPI_CONNECT_LOG`: what the library says on stderr. A line begins with `[air 0@host]`: the name that this job has
+//! registered, the rank in it, and the host.
 //!
-//! Invariant: by default there are only notices (whoever waits for long says so, and what it waits for) and what went
-//! wrong; each is one write of whole lines, so that those of several ranks do not mix.
+//! Invariant: by default only notices (a wait that takes long, and what it waits for) and errors are written. Each is
+//! one write of whole lines, so that the lines of several ranks do not mix.
 
 use crate::ident::host;
 use std::borrow::Cow;
@@ -10,21 +10,22 @@ use std::fmt::Arguments;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// How much is said. Each level includes the ones before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// `off`, `quiet`: nothing but the text of an error that ends the job.
+    /// `off`, `quiet`: only the text of an error that ends the job.
     Off,
-    /// `error`: what went wrong and does not end the job.
+    /// `error`: also errors that do not end the job.
     Error,
-    /// The default: and who waits for long, and for what.
+    /// The default: also waits that take long, with what they wait for.
     Notice,
-    /// `info`: every choice.
+    /// `info`: also every choice, such as the transport of a connection.
     Info,
-    /// `debug`: every step.
+    /// `debug`: also every step.
     Debug,
 }
 
-/// The level asked for, read once.
+/// The level that the environment asks for, read once per process.
 pub fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(|| level_of(std::env::var(crate::settings::LOG).unwrap_or_default().trim()))
@@ -43,12 +44,13 @@ fn level_of(value: &str) -> Level {
 /// The name and the rank that lines begin with, once this process has registered.
 static REGISTERED: Mutex<Option<(String, u32)>> = Mutex::new(None);
 
-/// From now on lines begin with this name and rank.
+/// Gives the lines of this process the job name and the rank that it has registered.
 pub fn registered(name: &str, rank: u32) {
     *REGISTERED.lock().unwrap_or_else(PoisonError::into_inner) = Some((name.to_owned(), rank));
 }
 
-/// Who says it: `air 0@host`; before a registration the rank that the launcher gave, or else the process.
+/// The sender of a line: `air 0@host`. Before a registration, the launcher's rank stands in place of the name, or
+/// else the process id.
 pub fn who() -> String {
     match &*REGISTERED.lock().unwrap_or_else(PoisonError::into_inner) {
         Some((name, rank)) => format!("{name} {rank}@{}", host()),
@@ -59,26 +61,26 @@ pub fn who() -> String {
     }
 }
 
-/// This process's rank, as its launcher told it.
+/// The rank of this process in its job, as the launcher tells it in the environment.
 fn launched_rank() -> Option<u32> {
     let told = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "LAMRANK"];
     told.iter().find_map(|v| std::env::var(v).ok()?.parse().ok())
 }
 
-/// A text as lines of ours.
-pub fn lines(text: &str) -> String {
+/// The text with `[name rank@host] ` in front of each line, and a line end behind each.
+pub(crate) fn lines(text: &str) -> String {
     let who = who();
     text.lines().fold(String::new(), |all, line| all + &format!("[{who}] {line}\n"))
 }
 
-/// Says it whatever the level: the text of an error that ends the job.
+/// Writes a text to stderr at every level: the text of an error that ends the job.
 pub fn say(text: &str) {
     use std::io::Write;
-    // What cannot be told is no reason to stop a job.
+    // A closed stderr is no reason to stop a job.
     let _ = std::io::stderr().write_all(lines(text).as_bytes());
 }
 
-/// Writes one line to stderr. Called through [`crate::log!`], which looks at the level first.
+/// Writes one line to stderr at this level. The macro [`crate::log!`] calls it after it has compared the levels.
 pub fn write(level: Level, args: Arguments<'_>) {
     let text: Cow<'_, str> = args.as_str().map_or_else(|| args.to_string().into(), Cow::Borrowed);
     match word(level) {
@@ -87,7 +89,7 @@ pub fn write(level: Level, args: Arguments<'_>) {
     }
 }
 
-/// What a line of this level says of itself.
+/// The level as a line shows it. Notices show neither level nor time.
 fn word(level: Level) -> &'static str {
     match level {
         Level::Off | Level::Notice => "",
@@ -104,7 +106,7 @@ fn time(now: SystemTime) -> String {
     format!("{:02}:{:02}:{:02}.{ms:03}Z", s / 3600, s / 60 % 60, s % 60)
 }
 
-/// `log!(Info, "…")`
+/// `log!(Info, "…")` writes a line if the level is at least `Info`. Its arguments are evaluated only then.
 #[macro_export]
 macro_rules! log {
     ($level:ident, $($arg:tt)*) => {
@@ -114,18 +116,21 @@ macro_rules! log {
     };
 }
 
-/// What anybody can cause again and again: told at once, and then at most once a minute, with how often it was.
+/// Limits a line that other processes can cause again and again: it is written at once, then at most once a minute,
+/// with a count.
 pub struct Seldom(Mutex<Option<(Instant, u64)>>);
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 impl Seldom {
+    /// Nothing has happened yet.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Seldom {
         Seldom(Mutex::new(None))
     }
 
-    /// It has happened again. How often, if it is to be told now: 1 at first.
+    /// Counts one more occurrence. `Some` if it is to be written now: 1 the first time, later how many there were
+    /// since the last line.
     pub fn again(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((told, untold)) = &mut *state else {
@@ -138,7 +143,8 @@ impl Seldom {
     }
 }
 
-/// `log_seldom!(Info, "…")`: at once, then at most once a minute, with a count.
+/// `log_seldom!(Info, "…")` writes the line at once, then at most once a minute, with a count. Each place in the
+/// source counts for itself.
 #[macro_export]
 macro_rules! log_seldom {
     ($level:ident, $($arg:tt)*) => {
@@ -156,27 +162,28 @@ macro_rules! log_seldom {
     };
 }
 
-/// Things in words, with commas between; `none` if there is nothing.
+/// The items with commas between them, or `none` if there are no items.
 pub fn list<T: std::fmt::Display>(all: impl IntoIterator<Item = T>, none: &str) -> String {
     let all: Vec<_> = all.into_iter().map(|one| one.to_string()).collect();
     if all.is_empty() { none.to_owned() } else { all.join(", ") }
 }
 
-/// When somebody who waits says so: after 5 s, and then each minute.
+/// Tells a waiting call when to write a notice: after 5 s, then every minute.
 pub struct Patience {
     since: Instant,
     next: Instant,
 }
 
-/// How long a wait may take before it is told of.
-pub const FIRST: Duration = Duration::from_secs(5);
+/// How long a wait takes before its first notice.
+pub(crate) const FIRST: Duration = Duration::from_secs(5);
 
 impl Patience {
+    /// A wait that begins now.
     pub fn new(now: Instant) -> Patience {
         Patience { since: now, next: now + FIRST }
     }
 
-    /// Whether it is time to say something: for how many seconds it has waited.
+    /// Whether a notice is due now. `Some` has the seconds that the wait has taken so far.
     pub fn is_over(&mut self, now: Instant) -> Option<u64> {
         if now < self.next {
             return None;

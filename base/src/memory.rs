@@ -1,26 +1,26 @@
-//! User memory, seen from below: buffers are named by number, addressed by packed offset.
+//! User memory as engine and lanes see it: buffers are named by number and addressed by packed offset.
 
 use std::io::{IoSlice, IoSliceMut};
 
-/// A user buffer. The engine uses the number of the operation that the buffer belongs to.
+/// The number of a user buffer. The engine uses the number of the operation that the buffer belongs to.
 pub type BufId = u64;
 
-/// The table of user buffers. `offset` counts packed bytes: holes of a datatype are not part of it.
+/// The table of user buffers. Offsets and lengths count packed bytes: holes of a datatype are not counted.
 ///
-/// The only way in which engine and lanes touch user memory, so both run unchanged over plain vectors in tests.
+/// Engine and lanes touch user memory only through this trait. So both run unchanged over plain vectors in tests.
 pub trait Memory {
     /// Appends `len` packed bytes from `offset` of `buf` to `out`.
     fn read(&self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>);
-    /// Fills `to` from `offset` of `buf`; gives how many bytes there were, which is none if `buf` is unknown.
+    /// Fills `to` from `offset` of `buf`, and returns how many bytes it wrote: 0 if `buf` is unknown.
     fn fill(&self, buf: BufId, offset: u64, to: &mut [u8]) -> usize;
     /// Writes `data` at `offset` of `buf`.
     fn write(&mut self, buf: BufId, offset: u64, data: &[u8]);
     /// Calls `f` with the pieces of memory that hold `[offset, offset+len)`, in order, and returns its result. At
-    /// most `max` pieces are given: they may cover less than `len`. An unknown `buf` gives no pieces.
+    /// most `max` pieces are given, so they may cover less than `len` bytes. An unknown `buf` gives no pieces.
     fn with_slices<R>(&self, buf: BufId, offset: u64, len: usize, max: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R
     where
         Self: Sized;
-    /// The same for writing.
+    /// As [`Memory::with_slices`], with pieces that `f` may write.
     fn with_slices_mut<R>(
         &mut self,
         buf: BufId,
@@ -33,10 +33,10 @@ pub trait Memory {
         Self: Sized;
 }
 
-/// Vectors are shown in pieces of so many bytes, as if they lay apart.
+/// Vectors are given in pieces of this many bytes, as if their parts lay apart.
 const VEC_PIECE: usize = 500;
 
-/// Plain vectors as user memory, for tests.
+/// Plain vectors as user memory, for tests. Reading or writing an unknown buffer panics.
 #[derive(Default, Clone, Debug)]
 pub struct VecMemory(pub std::collections::BTreeMap<BufId, Vec<u8>>);
 
@@ -92,8 +92,8 @@ impl Memory for VecMemory {
     }
 }
 
-/// One array that stands for every buffer, for tests and examples that count what all else costs. It takes no memory, and is
-/// shown to nobody in pieces.
+/// One array that stands for every buffer, for tests and benchmarks that measure everything but user memory. It never
+/// gives pieces.
 pub struct OneBuffer<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> Memory for OneBuffer<N> {

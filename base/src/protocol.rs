@@ -1,20 +1,26 @@
-//! Every number that stands on the wire, and what it means: the one place that has them, in code and for people.
+//! Every number of the wire protocol, with its meaning, for the code and for docs/protocol.md. Numbers are
+//! little-endian.
 //!
-//! Whoever writes or reads bytes takes its numbers from here; the tables of docs/protocol.md are made from the same lines,
-//! and a test compares them. Invariants: a number has its row, and a field begins where the one before it ends. Timeouts
-//! and what a process keeps for itself are no numbers of the protocol: they stand where they are used.
+//! All code that writes or reads bytes takes its numbers from here. The tables of docs/protocol.md are made from the
+//! same lines, and a test compares them. Invariants: each number has a row, and each field begins where the one before
+//! it ends. Timeouts and local limits are no part of the protocol: they stand where they are used.
 
 /// A table of docs/protocol.md.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
+    /// The titles of the columns.
     pub head: &'static [&'static str],
+    /// The rows. Each has as many cells as there are columns.
     pub rows: &'static [&'static [&'static str]],
 }
 
-/// Numbers of one kind: each is a constant and a row.
+/// Numbers of one kind: each is a constant and a row of the table. A constant's documentation is its row.
 macro_rules! numbers {
     ($(#[$about:meta])* $table:ident: $type:ty, [$($head:literal),*]; $($number:literal $name:ident $($cell:literal)*;)*) => {
-        $(pub const $name: $type = $number;)*
+        $(
+            #[doc = concat!("`", stringify!($number), "`", $(" | ", $cell,)* " (a row of [`", stringify!($table), "`]).")]
+            pub const $name: $type = $number;
+        )*
         $(#[$about])*
         pub const $table: crate::protocol::Table = crate::protocol::Table {
             head: &[$($head),*],
@@ -23,13 +29,18 @@ macro_rules! numbers {
     };
 }
 
-/// Bytes in order: each field is a constant, which is its offset, and a row. `BYTES` is what they take together.
+/// Fields in order: each is a constant, its offset in bytes, and a row of the table. `BYTES` is the length of all.
 macro_rules! layout {
     ($(#[$about:meta])* $layout:ident, $bytes:literal, $end:literal; $($at:literal $name:ident $size:literal $meaning:literal;)*) => {
         $(#[$about])*
         pub mod $layout {
-            $(pub const $name: usize = $at;)*
+            $(
+                #[doc = concat!("Offset ", stringify!($at), ", ", $size, ": ", $meaning, ".")]
+                pub const $name: usize = $at;
+            )*
+            /// Bytes of all fields together.
             pub const BYTES: usize = $bytes;
+            /// The fields, as docs/protocol.md shows them.
             pub const TABLE: crate::protocol::Table = crate::protocol::Table {
                 head: &["offset", "type", "field"],
                 rows: &[$(&[stringify!($at), $size, $meaning],)* &[stringify!($bytes), "", $end]],
@@ -38,13 +49,13 @@ macro_rules! layout {
     };
 }
 
-/// What two processes say first.
+/// HELLO and HELLO-ACK: the first message of either side on a new connection.
 pub mod hello {
-    /// HELLO and HELLO-ACK begin with it.
+    /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
-    /// Of the protocol. A HELLO of another one is answered by status 3.
+    /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
     pub const VERSION: u16 = 3;
-    /// The longest proof of identity, in bytes, either way.
+    /// The longest proof of identity, in bytes, in a HELLO or a HELLO-ACK.
     pub const MAX_PROOF: usize = 512;
 
     layout! {
@@ -80,7 +91,7 @@ pub mod hello {
     }
 
     numbers! {
-        /// What a HELLO is answered.
+        /// The answers to a HELLO.
         STATUSES: u16, ["status", "name", "meaning"];
         0 GOOD "good";
         1 BAD_COOKIE "the cookie is not that of the group";
@@ -91,15 +102,15 @@ pub mod hello {
     }
 }
 
-/// What travels on a lane.
+/// Frames: all that travels on a lane after the handshake.
 pub mod frame {
-    /// Most bytes that may follow a header.
+    /// The longest payload of a frame, in bytes.
     pub const MAX_PAYLOAD: usize = 1 << 20;
-    /// Most connections of a lane that has several; their numbers are below this.
+    /// The most connections of one lane. Their numbers are below this.
     pub const MAX_STRIPES: u16 = 16;
 
     layout! {
-        /// In front of every frame.
+        /// The header of each frame.
         header, 48, "what follows";
         0 LEN "u32" "len: bytes that follow the header, at most 1 MiB";
         4 KIND "u8" "kind";
@@ -120,7 +131,7 @@ pub mod frame {
     }
 
     numbers! {
-        /// Kinds of frames. 5 is one of a slot in shared memory alone.
+        /// Kinds of frames. 5 is a kind of slots in shared memory only ([`shared::SEQUENCE`](super::shared::SEQUENCE)).
         KINDS: u8, ["kind", "name", "a", "b", "what follows"];
         1 MSG "sequence, from 1" "acknowledged up to" "one message (first class)";
         2 ACK "0" "acknowledged up to" "nothing";
@@ -132,13 +143,13 @@ pub mod frame {
     }
 }
 
-/// What a process says of how it is reached.
+/// Contact records: how a process can be reached.
 pub mod contact {
-    /// The version of records.
+    /// The version of contact records.
     pub const RECORD: u8 = 1;
-    /// Most transports in one record.
+    /// The most transports in one record.
     pub const MAX_ENTRIES: usize = 16;
-    /// Most bytes of one transport's entry.
+    /// The longest entry of one transport, in bytes.
     pub const MAX_ENTRY: usize = 1024;
 
     layout! {
@@ -158,12 +169,13 @@ pub mod contact {
     }
 }
 
-/// Transports, as contact records name them.
+/// The numbers of transports, in contact records.
 pub mod transport {
-    /// From this number on they are on trial: used where `MPI_CONNECT_LANES` names them, and not otherwise.
+    /// Transports from this number on are on trial: they are used only where `MPI_CONNECT_LANES` names them.
     pub const ON_TRIAL: u8 = 128;
 
     numbers! {
+        /// Transports, and what their entries in contact records are.
         TRANSPORTS: u8, ["number", "name", "its entry"];
         1 SHM "nothing: the process number is the address";
         2 TCP "addresses, at most 32";
@@ -171,12 +183,13 @@ pub mod transport {
     }
 }
 
-/// IP addresses: in the entry of TCP, and in the names of ports.
+/// IP addresses, in the entries of TCP and in the names of ports.
 pub mod address {
-    /// Most addresses of one process.
+    /// The most addresses of one process.
     pub const MAX_ADDRESSES: usize = 32;
 
     numbers! {
+        /// First byte of an address.
         FAMILIES: u8, ["family", "name", "what follows"];
         4 V4 "address (4 bytes), port u16";
         6 V6 "address (16 bytes); in an entry of TCP the scope u32, 0 unless link-local; port u16";
@@ -184,18 +197,19 @@ pub mod address {
     }
 }
 
-/// What a MSG carries.
+/// Messages: the bodies of MSG frames.
 pub mod message {
-    /// Most bytes of a note, and of what one who is asked tells.
+    /// The longest note, in bytes.
     pub const MAX_NOTE: usize = 512;
+    /// The longest text of a TELL, in bytes.
     pub const MAX_TOLD: usize = 1024;
-    /// More pieces of memory than this are not described.
+    /// The most pieces of memory that an RTS describes.
     pub const MOST_DESCRIBED: usize = 64;
-    /// Bytes of one: its address and its length.
+    /// Bytes of one description: the address and the length of a piece.
     pub const PIECE: usize = 16;
 
     numbers! {
-        /// What a sender may have under way and unreceived from the beginning.
+        /// The credit of a sender at first: what it may send that the receiver has not given back.
         CREDIT_AT_FIRST: u64, ["number", "name", "of what"];
         1024 ENVELOPES "envelopes";
         1048576 EAGER_BYTES "bytes of eager data";
@@ -217,7 +231,7 @@ pub mod message {
     }
 
     layout! {
-        /// What EAGER and RTS begin with.
+        /// The head of EAGER and RTS.
         head, 38, "the rest of the message";
         0 TYPE "u8" "type";
         1 FLAGS "u8" "flags";
@@ -228,23 +242,23 @@ pub mod message {
     }
 
     numbers! {
-        /// Bits of their flags.
+        /// Bits of the flags of EAGER and RTS.
         FLAGS: u8, ["flag", "name", "meaning"];
         1 NOTIFY "tell me when matched; of an EAGER alone";
         2 NOTED "there is a note: its length u16, 1 to 512, and as many bytes";
     }
 
-    /// What a note says of types: see `types`.
+    /// Notes: the types of a message's data, which `MPI_CONNECT_CHECK=types` compares.
     pub mod note {
         numbers! {
-            /// Of the hash: a sum of codes times powers of the base.
+            /// Numbers of the hash, which is a sum of codes times powers of the base.
             HASH: u64, ["number", "name", "what"];
             0x1fff_ffff_ffff_ffff MODULUS "2^61 - 1: the sum is modulo this";
             0x0a3b_19c4_7e5d_2f81 BASE "B";
         }
 
         layout! {
-            /// What a note begins with.
+            /// The head of a note.
             head, 33, "text: the types as a user reads them, printable ASCII";
             0 ANY "u8" "1 if the types are not known or MPI_PACKED: then nothing is compared; else 0";
             1 COUNT "u64" "number of values";
@@ -254,7 +268,7 @@ pub mod message {
         }
 
         numbers! {
-            /// A value's code is 256 times its class, plus its bytes at the sender.
+            /// Classes of values. A value's code is 256 times its class, plus its bytes at the sender.
             CLASSES: u8, ["class", "name"];
             1 BYTE;
             2 CHARACTER;
@@ -271,14 +285,16 @@ pub mod message {
     }
 }
 
-/// Tags below 0: the library's own. A receive for any tag gets none of them.
+/// Tags. Those of the user are 0 to 2^31-1, those below 0 are the library's own. A receive for any tag matches none of
+/// the library's.
 pub mod tag {
-    /// Those of the user end with this; it is also the mask of a tag within [`FIRST_PARTITIONED`] and below.
+    /// The largest tag of a user. It is also the mask of a user's tag within the tag of a partitioned operation.
     pub const LAST_OF_USER: i64 = i32::MAX as i64;
-    /// Bits of a user's tag.
+    /// The bits that a user's tag takes.
     pub const USER_BITS: u32 = 31;
 
     numbers! {
+        /// The library's own tags.
         TAGS: i64, ["tag", "name", "what has it"];
         -1 LEADERS "rank 0 of each side to rank 0 of the other, while a communicator is created";
         -2 BCAST "the data of MPI_Bcast";
@@ -288,13 +304,13 @@ pub mod tag {
     }
 }
 
-/// Names of inter-communicators.
+/// Context ids: the numbers of inter-communicators.
 pub mod context {
-    /// The one that joins two groups which meet but once: at a port, and over a socket.
+    /// The number of the context between two groups that are connected only once, through a port or over a socket.
     pub const ONLY: u64 = 1;
 
     numbers! {
-        /// Of the mixer that makes lineages.
+        /// Numbers of the mixer that makes lineages.
         MIXER: u64, ["number", "name", "what"];
         0x9e37_79b9_7f4a_7c15 MIX_ADD "added first";
         0xd6e8_feb8_6659_fd93 MIX_FIRST "the first factor";
@@ -302,22 +318,23 @@ pub mod context {
     }
 
     layout! {
-        /// Where the processes of a side go, when an inter-communicator is parted: of each, in order of rank.
+        /// One process of a side when an inter-communicator is split, in order of rank.
         part, 12, "the next process";
         0 COLOR "u64" "color; all bits set: nowhere";
         8 KEY "u32" "key";
     }
 
+    /// The color of a process that is in none of the new inter-communicators (MPI_UNDEFINED).
     pub const NOWHERE: u64 = u64::MAX;
 }
 
-/// What leaders say to each other: CONTROL.
+/// CONTROL messages: what leaders say to each other.
 pub mod control {
     /// The longest name of a job, in bytes.
     pub const MAX_NAME: usize = 255;
-    /// The most that the records of one group may take, in bytes.
+    /// The longest contact records of one group, all together, in bytes.
     pub const MAX_RECORDS: usize = 64 << 20;
-    /// The longest frame of whoever comes to a port, in bytes: so an offer comes in smaller parts.
+    /// The longest frame that a port accepts of a stranger, in bytes. A longer offer is sent in parts.
     pub const MAX_CALLER_FRAME: usize = 320 << 10;
 
     numbers! {
@@ -332,7 +349,7 @@ pub mod control {
     }
 
     layout! {
-        /// A party: who offers.
+        /// The party of an offer: the group that offers.
         party, 36, "name of the job (length u32, at most 255 bytes)";
         0 INCARNATION "u64" "incarnation of the group that is to be joined";
         8 COOKIE "16 bytes" "its cookie";
@@ -342,19 +359,19 @@ pub mod control {
     }
 }
 
-/// Memory that two processes of one host share.
+/// Lanes of shared memory.
 pub mod shared {
-    /// How it is laid out: one number for slots, rooms and boards.
+    /// The version of the layout of slot rings, payload rings and doorbells.
     pub const LAYOUT: u16 = 1;
-    /// A process's socket has this name, and its process number as 32 hexadecimal digits.
+    /// The beginning of the name of a process's socket. Its process number follows, as 32 hexadecimal digits.
     pub const SOCKET: &str = "mpi_connect-";
 
     layout! {
-        /// What ends a HELLO and a HELLO-ACK.
+        /// The tail that follows a HELLO and a HELLO-ACK.
         tail, 24, "nothing more";
         0 LAYOUT "u16" "layout, 1";
         2 FLAGS "u16" "flags";
-        4 BIT "u32" "bit: this lane's, on the sender's board, 0 to 63";
+        4 BIT "u32" "bit: this lane's, on the sender's doorbells, 0 to 63";
         8 ADDRESS "u64" "address of a word of the sender's memory";
         16 VALUE "u64" "its value";
     }
@@ -373,14 +390,17 @@ pub mod shared {
         1 READY_READS "added to it: I can read your memory";
     }
 
-    /// How many slots each direction of a lane has, bytes of one, bytes of its room, and the unit of places in that.
+    /// The slots of each direction of a lane.
     pub const SLOTS: u64 = 256;
+    /// Bytes of one slot.
     pub const SLOT: usize = 64;
+    /// Bytes of the payload ring of each direction.
     pub const ROOM: usize = 1 << 20;
+    /// The unit of places in the payload ring, in bytes.
     pub const UNIT: usize = 64;
 
     numbers! {
-        /// A lane's memory.
+        /// Offsets in the memory of a lane, in bytes.
         LANE: usize, ["offset", "name", "what"];
         128 INDEX "index of the dialling side's direction: how many slots its receiver has consumed, u64";
         256 DIRECT "whether that receiver looks by itself (0: no), u64";
@@ -391,18 +411,18 @@ pub mod shared {
     }
 
     numbers! {
-        /// A process's board.
+        /// Offsets in the doorbells of a process, in bytes.
         BOARD: usize, ["offset", "name", "what"];
         128 ASLEEP "u64, not 0 while the process sleeps";
         256 BITS_AT "64 bits: one for each lane on which something is; lanes may share one";
-        4096 BOARD_END "the end";
+        4096 DOORBELLS_END "the end";
     }
 
-    /// Bits of a board.
-    pub const BOARD_BITS: u32 = 64;
+    /// The bits of a doorbell bitmap.
+    pub const DOORBELLS: u32 = 64;
 
     numbers! {
-        /// A slot's word: where its fields begin, from the lowest bit. Each ends where the next begins.
+        /// The fields of a slot's word, by their lowest bits. Each ends where the next begins.
         WORD: u32, ["bit", "field", "meaning"];
         0 LEN "length of the body";
         21 FIELDS "how many fields";
@@ -413,7 +433,7 @@ pub mod shared {
     }
 
     numbers! {
-        /// Kinds of slots beside those of frames.
+        /// Kinds of slots, in addition to those of frames.
         KINDS: u8, ["kind", "name", "fields", "meaning"];
         5 SEQUENCE "a" "the sequence of the MSG that follows";
         16 ACK_NOW "" "added to the kind of a frame: acknowledge at once";
@@ -421,17 +441,17 @@ pub mod shared {
     }
 }
 
-/// MPI's own ports, and joining over a socket.
+/// The ports of MPI_Open_port, and MPI_Comm_join.
 pub mod port {
-    /// What all names of ports begin with.
+    /// The beginning of the name of a port.
     pub const PREFIX: &str = "mpic:";
-    /// The longest name, in characters: it is to fit where MPI_MAX_PORT_NAME is 256.
+    /// The longest name of a port, in characters. It fits where MPI_MAX_PORT_NAME is 256.
     pub const MAX_PORT_NAME: usize = 255;
-    /// What the name of a note begins with that asks a port to dial.
+    /// The beginning of the name of a dial request: a record in the naming service that asks a port to dial back.
     pub const CALL: &str = "call:";
 
     layout! {
-        /// The short form of a name, before it is text.
+        /// The short form of a port's name, before it is encoded as text.
         short, 22, "nothing more";
         0 TOKEN "14 bytes" "token: random";
         14 ADDRESS "4 bytes" "IPv4 address";
@@ -440,19 +460,20 @@ pub mod port {
     }
 
     layout! {
-        /// The head of the long form.
+        /// The head of the long form of a port's name.
         long, 46, "addresses, then the check u16";
         0 TOKEN "14 bytes" "token: random";
         14 PROCESS "16 bytes" "process number";
         30 HOST "16 bytes" "host number";
     }
 
-    /// What each side writes first that joins over a socket, and the most that it says of itself.
+    /// The first bytes that each side writes to the socket of MPI_Comm_join.
     pub const JOIN_MAGIC: [u8; 8] = *b"MPICJOI1";
+    /// The most bytes that each side writes to that socket, without the magic and the length.
     pub const MAX_JOIN: usize = 8 << 10;
 
     layout! {
-        /// What goes over the socket of MPI_Comm_join.
+        /// The message of each side over the socket of MPI_Comm_join.
         join, 20, "the rest of the party, and the record of the process (length u32)";
         0 MAGIC "8 bytes" "magic, `MPICJOI1`";
         8 LEN "u32" "bytes that follow, at most 8 KiB";
@@ -460,17 +481,48 @@ pub mod port {
     }
 }
 
-/// How a job lays out data.
+/// What a client and a naming server say first, either way. Requests and answers follow: docs/naming.md.
+pub mod naming {
+    /// A hello, either way, begins with it.
+    pub const MAGIC: [u8; 8] = *b"MPICNSRV";
+    /// The version of the protocol between client and server. The head of a hello is the same in all versions from 3 on.
+    pub const VERSION: u16 = 3;
+
+    layout! {
+        /// The head of a hello.
+        hello, 32, "the proof";
+        0 MAGIC "8 bytes" "magic, `MPICNSRV`";
+        8 VERSION "u16" "version, 3";
+        10 STATUS "u16" "status; of a client's hello 0";
+        12 FLAGS "u32" "flags: none is known yet, so 0";
+        16 PROOF "u32" "length of the proof of identity that follows, at most 512; 0 in this version";
+        20 RESERVED "12 bytes" "reserved, 0";
+    }
+
+    numbers! {
+        /// The status of a server's hello. The server closes after each but 0.
+        STATUSES: u16, ["status", "name", "meaning"];
+        0 GOOD "good";
+        1 OTHER_VERSION "the client's hello is of another version";
+        2 UNKNOWN_FLAGS "it has a flag that the server does not know";
+    }
+
+    /// The tables of docs/naming.md.
+    pub const TABLES: &[(&str, crate::protocol::Table)] =
+        &[("naming::hello", hello::TABLE), ("naming::STATUSES", STATUSES)];
+}
+
+/// The data representation of a job: byte order, and the sizes of types that machines do not agree on.
 pub mod representation {
     numbers! {
-        /// Its flags.
+        /// Bits of a representation.
         FLAGS: u32, ["flag", "name", "meaning"];
         1 BIG_ENDIAN "byte order: big-endian";
         2 WCHAR_UNSIGNED "`wchar_t` has no sign";
     }
 
     numbers! {
-        /// Where the fields begin, each of four bits.
+        /// The fields of a representation, by their lowest bits. Each has four bits.
         FIELDS: u32, ["bit", "name", "what", "values"];
         4 LONG "size of `long`" "4, 8";
         8 ADDRESS "size of an address (`MPI_AINT`)" "4, 8";
@@ -492,7 +544,7 @@ pub mod representation {
     }
 }
 
-/// All tables, by the names that docs/protocol.md calls them.
+/// All tables, with their names in docs/protocol.md.
 pub const TABLES: &[(&str, Table)] = &[
     ("hello::said", hello::said::TABLE),
     ("hello::answered", hello::answered::TABLE),

@@ -1,65 +1,85 @@
-//! Every variable of the environment that means something to the library or the command, with its meaning and its
-//! default. Both read this table; `mpi-connect doctor` shows it.
+//! Every environment variable that the library or the command reads, with its meaning and its default. `mpi-connect
+//! doctor` shows this table.
 //!
 //! Invariant: no `MPI_CONNECT_*` variable is read anywhere that is not listed here.
 
 use crate::spelling;
 use std::time::Duration;
 
-/// What they all begin with; anything else that does is a mistake.
+/// How the names of all settings begin. A variable with this prefix that is not in [`ALL`] is a mistake.
 pub const PREFIX: &str = "MPI_CONNECT_";
 
+/// One environment variable, as [`ALL`] describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
+    /// The name of the variable, with its prefix.
     pub name: &'static str,
+    /// What it sets, for users.
     pub meaning: &'static str,
-    /// What it may be.
+    /// Which values are accepted.
     pub value: Value,
-    /// In words, or the value itself.
+    /// What holds while it is not set: in words, or the value itself.
     pub default: &'static str,
 }
 
-/// What a setting may be set to. An empty value, or one of blanks, is as good as none.
+/// The values that a setting accepts. An empty value, or one of blanks, counts as not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
-    /// Whoever uses it judges it.
+    /// Any text. The code that uses the setting checks it.
     Free,
-    /// One of these.
+    /// One of these words.
     Word(&'static [&'static str]),
-    /// One or several of these, with commas between.
+    /// One or more of these words, with commas between them.
     Words(&'static [&'static str]),
-    /// From the first to the last.
+    /// A number from the first to the last, inclusive.
     Number(u32, u32),
+    /// A number of seconds, which may have a fraction.
     Seconds,
-    /// Two ports, the lower one first, or one.
+    /// A port, or two ports `FIRST-LAST`, the lower one first.
     Range,
-    /// Only its scheme is judged here.
+    /// A naming service. Only the scheme is checked here.
     Url,
-    /// key=value, with commas or semicolons between.
+    /// `key=value`, with commas or semicolons between the pairs.
     Pairs,
 }
 
+/// Where jobs find each other: a folder, or naming servers.
 pub const NAMING: &str = "MPI_CONNECT_NAMING";
+/// The run that a job belongs to. Names of one run are hidden from other runs.
 pub const RUN: &str = "MPI_CONNECT_RUN";
+/// Pairs `key=value` that are published with the names of this job.
 pub const METADATA: &str = "MPI_CONNECT_METADATA";
+/// The limit in seconds for joining, and for `MPI_Finalize` to reach other processes.
 pub const TIMEOUT: &str = "MPI_CONNECT_TIMEOUT";
+/// The network interfaces, addresses or prefixes to listen on.
 pub const IFACE: &str = "MPI_CONNECT_IFACE";
+/// The TCP ports to listen on.
 pub const PORTRANGE: &str = "MPI_CONNECT_PORTRANGE";
+/// The transports that may carry messages.
 pub const LANES: &str = "MPI_CONNECT_LANES";
+/// The messages after which a process polls the shared memory of a peer instead of waiting for its doorbell.
 pub const FAST_AFTER: &str = "MPI_CONNECT_TUNE_SHM_FAST_AFTER";
+/// The number of peers whose shared memory a process polls.
 pub const FAST_MAX: &str = "MPI_CONNECT_TUNE_SHM_FAST_MAX";
+/// The TCP connections per peer that this process dials.
 pub const TCP_SOCKETS: &str = "MPI_CONNECT_TUNE_TCP_SOCKETS";
+/// The level of the log: see [`crate::log::Level`].
 pub const LOG: &str = "MPI_CONNECT_LOG";
+/// Whether inter-communicators within one job are carried by this library too.
 pub const ADOPT: &str = "MPI_CONNECT_ADOPT";
+/// Whether the types of messages are compared.
 pub const CHECK: &str = "MPI_CONNECT_CHECK";
+/// Whether MPI's own ports are left to the MPI below.
 pub const PORTS: &str = "MPI_CONNECT_PORTS";
+/// The library that `mpi-connect run` preloads.
 pub const LIB: &str = "MPI_CONNECT_LIB";
 
-/// Seconds, while [`TIMEOUT`] is not set.
+/// The limit in seconds while [`TIMEOUT`] is not set.
 pub const DEFAULT_TIMEOUT: u64 = 600;
 
 const LOG_WORDS: &[&str] = &["quiet", "off", "error", "info", "debug", "0", "1", "2"];
 
+/// Every setting, in the order in which users see them.
 pub const ALL: &[Setting] = &[
     Setting {
         name: NAMING,
@@ -156,14 +176,16 @@ pub const ALL: &[Setting] = &[
     },
 ];
 
-/// A number of seconds. Who would wait for longer than a century waits a century: clocks can count that.
+/// A number of seconds; `None` if the text is none, or negative. More than a century counts as a century, which
+/// clocks can still add.
 pub fn seconds(text: &str) -> Option<Duration> {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     let seconds = text.trim().parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok().map(|time| time.min(CENTURY))
 }
 
-/// How long joining may wait for the other job, as [`TIMEOUT`] says.
+/// How long joining may wait for the other job: [`TIMEOUT`], or [`DEFAULT_TIMEOUT`]. An error is a message for the
+/// user: the value is no number of seconds.
 pub fn timeout() -> Result<Duration, String> {
     match std::env::var(TIMEOUT) {
         Ok(v) if !v.trim().is_empty() => seconds(&v).ok_or_else(|| format!("'{v}' is no number of seconds")),
@@ -171,30 +193,30 @@ pub fn timeout() -> Result<Duration, String> {
     }
 }
 
-/// Whether [`TIMEOUT`] says anything.
+/// Whether [`TIMEOUT`] has a value.
 pub fn is_timeout_set() -> bool {
     std::env::var(TIMEOUT).is_ok_and(|v| !v.trim().is_empty())
 }
 
-/// Whether MPI's own ports are left to the MPI below, as [`PORTS`] says.
+/// Whether MPI's own ports are left to the MPI below: see [`PORTS`].
 pub fn native_ports() -> bool {
     std::env::var(PORTS).is_ok_and(|v| v.trim() == "native")
 }
 
-/// Whether the types of messages are compared, as [`CHECK`] says.
+/// Whether the types of messages are compared: see [`CHECK`].
 pub fn check_types() -> bool {
     std::env::var(CHECK).is_ok_and(|v| v.trim() == "types")
 }
 
-/// Whether inter-communicators within one job are ours too, as [`ADOPT`] says.
+/// Whether inter-communicators within one job are carried by this library too: see [`ADOPT`].
 pub fn adopt() -> bool {
     std::env::var(ADOPT).is_ok_and(|v| v.trim() == "1")
 }
 
-/// What this project's own tests are told by.
+/// Variables of this project's own tests.
 const OF_TESTS: [&str; 4] = ["MPI_CONNECT_TEST_", "MPI_CONNECT_SIM_", "MPI_CONNECT_MPIS", "MPI_CONNECT_WRITE_HEADERS"];
 
-/// All that is wrong with the settings of this process: variables that mean nothing, and values that do not. For people.
+/// Messages about all settings of this process that are unknown or have a wrong value.
 pub fn complaints() -> Vec<String> {
     let text = |v: std::ffi::OsString| v.to_string_lossy().into_owned();
     let mut all: Vec<_> = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
@@ -202,7 +224,7 @@ pub fn complaints() -> Vec<String> {
     all.iter().filter_map(|(name, value)| complaint(name, value)).collect()
 }
 
-/// What is wrong with one variable.
+/// A message about one variable, if it is unknown or has a wrong value.
 pub fn complaint(name: &str, value: &str) -> Option<String> {
     if is_unknown(name) {
         let meant = nearest(name).map(|s| format!("; {} was perhaps meant", s.name)).unwrap_or_default();
@@ -213,7 +235,7 @@ pub fn complaint(name: &str, value: &str) -> Option<String> {
 }
 
 impl Value {
-    /// What is expected instead, and which word was perhaps meant.
+    /// What is expected instead of this value, with a suggestion; `None` if the value is accepted.
     pub fn fault(&self, value: &str) -> Option<String> {
         let value = value.trim();
         if value.is_empty() {
@@ -258,14 +280,14 @@ impl Value {
     }
 }
 
-/// Whether this variable has our prefix and no meaning.
+/// Whether a variable has the prefix of settings, but is none.
 pub fn is_unknown(name: &str) -> bool {
     name.starts_with(PREFIX) && ALL.iter().all(|s| s.name != name) && !OF_TESTS.iter().any(|t| name.starts_with(t))
 }
 
 /// The setting that was probably meant by a wrong name.
 pub fn nearest(name: &str) -> Option<&'static Setting> {
-    // What all have in common makes none of them likely.
+    // The prefix, which all have in common, makes none of them likely.
     let own = |name: &'static str| &name[PREFIX.len()..];
     let short = name.strip_prefix(PREFIX).filter(|word| word.len() < 4);
     let meant = match short {

@@ -1,21 +1,23 @@
-//! What was probably meant by a word that means nothing.
+//! Suggestions for misspelt words.
 
-/// So many letters may be wrong: more, and two words have nothing to do with each other.
+/// Words that differ in more letters than this are not related.
 const MOST: usize = 3;
 
-/// The one of these that differs least, if it is near enough. One that differs in small and capital letters alone is.
+/// The candidate that differs least from `word`, if it is near enough: at most 3 letters, and at most half of the
+/// word. A difference of small and capital letters alone counts as none. `None` if `word` is itself the nearest
+/// candidate.
 pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let small = word.to_lowercase();
     let distances = among.into_iter().map(|other| (edits(&small, &other.to_lowercase()), other));
     let (distance, found) = distances.min_by_key(|(d, other)| (*d, *other != word))?;
-    // Of a short word so much must not be left over by chance.
+    // A short word must not match by chance.
     (found != word && distance <= MOST.min(word.chars().count() / 2)).then_some(found)
 }
 
-/// How many letters have to change, come, go, or swap places with the next, to make `b` of `a`.
+/// The number of letters that must be changed, added, removed, or swapped with the next, to make `b` of `a`.
 fn edits(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    // Of the letters so far: row i is for the first i of `a`.
+    // Row i is for the first i letters of `a`.
     let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
     for (i, x) in a.iter().enumerate() {
         let mut row = vec![i + 1];

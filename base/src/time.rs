@@ -1,15 +1,15 @@
-//! Moments, as numbers: for whatever is handed the time instead of asking for it.
+//! Moments as numbers, for code that is handed the time instead of reading a clock.
 
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since some beginning that all moments of one process share.
+/// Nanoseconds since a beginning that all moments of one process share. Moments of two processes cannot be compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// How long ago `earlier` was; nothing if it is yet to come.
+    /// How long ago `earlier` was; 0 if it is still to come.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

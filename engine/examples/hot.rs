@@ -1,5 +1,5 @@
-//! Small messages between two engines, each into a receive that waits for it, one by one: for counting instructions, for
-//! example with `valgrind --tool=callgrind`. Every step is a function of its own name.
+//! Small messages between two engines, one by one, each into a posted receive. It is for counting instructions, for
+//! example with `valgrind --tool=callgrind`. Each step is a function.
 
 use base::memory::OneBuffer;
 use engine::{Config, ContextId, Ctx, EagerHead, Engine, Mode, OpId, Output, PeerId, Source, Tag};
@@ -59,7 +59,7 @@ fn step_finish(side: &mut Side, op: OpId) {
     assert!(side.engine.finish(op).is_some());
 }
 
-/// What the receiver has to say: credit, now and then.
+/// Messages of the receiver, which give credit back.
 #[inline(never)]
 fn step_answer(a: &mut Side, b: &mut Side) {
     while let Some(Output::Message { bytes, .. }) = b.engine.next_output() {

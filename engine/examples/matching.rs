@@ -1,6 +1,6 @@
-//! What a message costs while many receives, or many messages, wait: one JSON line for each case, in nanoseconds per
-//! message. A case: so many receives are posted, then as many messages come; or the other way round. Receives, messages and
-//! outcomes are all counted; the buffers are not, since there is one of 8 bytes for all.
+//! Measures the cost of a message while many receives or many messages wait: one JSON line for each case, in
+//! nanoseconds per message. In a case, a number of receives are posted and as many messages come, or the other way
+//! round. The times of receives, messages and outcomes are counted. Buffers are not: all have the same 8 bytes.
 //!
 //! `cargo run --release -p mpi-connect-engine --example matching [most waiting]`
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const SOURCES: usize = 16;
 const SIZE: u64 = 8;
-/// At least so many messages for each case.
+/// The least number of messages of each case.
 const MESSAGES: usize = 200_000;
 
 /// What receives ask for.
@@ -20,7 +20,7 @@ enum Asked {
     AnySource,
     AnyTag,
     Anything,
-    /// One after the other of these.
+    /// Each of the others in turn.
     Mixed,
 }
 
@@ -32,7 +32,7 @@ const ASKED: [(Asked, &str); 5] = [
     (Asked::Mixed, "mixed"),
 ];
 
-/// The n-th of a case: its source and tag.
+/// The source and the tag of the n-th message of a case.
 fn envelope(n: usize) -> (u32, i64) {
     ((n % SOURCES) as u32, (n / SOURCES) as i64)
 }
@@ -92,7 +92,7 @@ impl Bench {
         self.engine.on_message(&mut self.mem, peer, &self.bodies[n]).expect("well formed");
     }
 
-    /// Ends a round: what met nothing, as wildcards may take each other's, is taken out of the way.
+    /// Ends a round. Wildcards may match others' messages, so what is left unmatched is removed.
     fn finish(&mut self) -> Duration {
         let start = Instant::now();
         let mut left = 0;

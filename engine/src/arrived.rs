@@ -1,8 +1,9 @@
-//! A message that has come, as it waits for a receive: data alone.
+//! A message that waits for a receive. Plain data.
 
 use crate::types::PeerId;
 use serde::{Deserialize, Serialize};
 
+/// A message that has arrived.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Arrived {
     pub peer: PeerId,
@@ -13,18 +14,19 @@ pub(crate) struct Arrived {
     pub body: Body,
 }
 
+/// What a message has besides its envelope.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Body {
     Eager {
         notify: bool,
         data: Vec<u8>,
     },
-    /// With what is known of where the data lies.
     Rts {
         size: u64,
+        /// Where the data lies in the sender's memory: address and length of each piece. Empty if that is unknown.
         pieces: Vec<(u64, u64)>,
     },
-    /// With a note of the sender's.
+    /// A note, and a body of another kind.
     Noted(Box<(Vec<u8>, Body)>),
 }
 
@@ -43,7 +45,7 @@ impl Body {
         }
     }
 
-    /// What it cost of the credit for bytes.
+    /// Bytes of credit that it cost.
     pub fn eager_bytes(&self) -> u64 {
         match self {
             Body::Eager { data, .. } => data.len() as u64,
@@ -52,16 +54,17 @@ impl Body {
         }
     }
 
-    /// Whether the sender waits for a word.
+    /// Whether the sender waits for an answer to this message.
     pub fn awaited(&self) -> bool {
         !matches!(self.plain(), Body::Eager { notify: false, .. })
     }
 
-    /// Without the note, if there is one.
+    /// The body without its note.
     pub fn plain(&self) -> &Body {
         if let Body::Noted(noted) = self { &noted.1 } else { self }
     }
 
+    /// As [`Body::plain`].
     pub fn plain_mut(&mut self) -> &mut Body {
         if let Body::Noted(noted) = self { &mut noted.1 } else { self }
     }

@@ -1,33 +1,35 @@
-//! The names of inter-communicators on the wire, and the memory of those that are closed.
+//! The ids of inter-communicators on the wire, and the record of those that are closed.
 
 use crate::intervals::Intervals;
 use base::protocol::context::{MIX_ADD, MIX_FIRST, MIX_SECOND};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What both sides of an inter-communicator call it, within a pair of incarnations.
+/// The context id of an inter-communicator: the same on both sides, and unique between two groups.
 ///
-/// Leaders agree on the number of one that joins two jobs. One that is made from another takes its name from it: the
-/// calls that make them are collective, so every process counts the same, and nobody need ask.
+/// Leaders agree on the id of an inter-communicator that joins two jobs. One that is made from another
+/// inter-communicator derives its id from that one's. The calls that make it are collective, so every process counts
+/// the same, and needs no message for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContextId {
-    /// What it was made from: 0 for jobs, else a hash.
+    /// 0 if it joins two jobs. Otherwise a hash of the id that it was made from.
     lineage: u64,
-    /// The how-manieth of that lineage, from 1.
+    /// Counts the ids of one lineage, from 1.
     number: u64,
 }
 
 impl ContextId {
+    /// Bytes of an id on the wire.
     pub const BYTES: usize = 16;
 
-    /// The one that joins two jobs.
+    /// The id of the inter-communicator that joins two jobs, by the number on which their leaders agreed.
     pub fn root(number: u64) -> ContextId {
         ContextId { lineage: 0, number }
     }
 
-    /// The `number`-th that is made from this.
+    /// The id of the `number`-th inter-communicator, from 1, that is made from this one.
     pub fn child(self, number: u64) -> ContextId {
-        // Two rounds of a mixer whose every bit depends on all: lineages meet as seldom as random numbers.
+        // In two rounds of the mixer, every bit depends on every other: lineages collide as seldom as random numbers.
         let lineage = mixed(mixed(self.lineage).wrapping_add(self.number));
         ContextId { lineage: lineage.max(1), number }
     }
@@ -54,21 +56,22 @@ fn mixed(mut x: u64) -> u64 {
     x ^ (x >> 32)
 }
 
-/// Contexts that were open once; all others are yet to come.
+/// Contexts that were open once. All others are still to come.
 ///
-/// Of one lineage they are a few ranges. Lineages end only when nobody can name them any more, which nobody is told: so
-/// the oldest are forgotten, and what still came for them would be kept until the pair ends.
+/// The contexts of one lineage are a few ranges. No process is told when a lineage is used no more, so the oldest
+/// lineages are forgotten. A message that still came for a forgotten one would be kept until the pair ends.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Closed {
     lineages: BTreeMap<u64, Intervals>,
-    /// In the order in which they came, without the jobs' own.
+    /// The lineages in the order in which they came, without 0.
     order: VecDeque<u64>,
 }
 
+/// Lineages that are remembered, besides 0.
 const MOST_LINEAGES: usize = 64;
 
 impl Closed {
-    pub fn insert(&mut self, context: ContextId) {
+    pub(crate) fn insert(&mut self, context: ContextId) {
         let lineage = context.lineage;
         if lineage != 0 && !self.lineages.contains_key(&lineage) {
             if self.order.len() == MOST_LINEAGES
@@ -81,14 +84,14 @@ impl Closed {
         self.lineages.entry(lineage).or_default().insert(context.number, context.number.saturating_add(1));
     }
 
-    /// Forgets the lowest numbers of a context's lineage until they make no more ranges than `most`.
-    pub fn keep_last(&mut self, context: ContextId, most: usize) {
+    /// Forgets the lowest numbers of a context's lineage, until `most` ranges are left.
+    pub(crate) fn keep_last(&mut self, context: ContextId, most: usize) {
         if let Some(numbers) = self.lineages.get_mut(&context.lineage) {
             numbers.keep_last(most);
         }
     }
 
-    pub fn contains(&self, context: ContextId) -> bool {
+    pub(crate) fn contains(&self, context: ContextId) -> bool {
         self.lineages.get(&context.lineage).is_some_and(|numbers| numbers.contains(context.number))
     }
 }
@@ -122,8 +125,8 @@ mod tests {
             closed.insert(ContextId::root(number));
         }
         assert!(closed.contains(parent.child(1)) && closed.contains(parent.child(10_000)) && !closed.contains(late));
-        assert_eq!((closed.lineages.len(), closed.lineages.values().all(|n| n.gaps(10_001) == [(0, 1)])), (2, true));
-        // One made from the other, again and again.
+        assert_eq!((closed.lineages.len(), closed.lineages.values().all(|n| n.missing(10_001) == [(0, 1)])), (2, true));
+        // A long chain, each made from the one before.
         let mut last = ContextId::root(7);
         for _ in 0..10_000 {
             last = last.child(1);

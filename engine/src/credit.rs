@@ -1,12 +1,13 @@
-//! Credit: what one peer may still send us, and we it (docs/protocol.md, "Credit").
+//! Credit: what a peer may still send to us, and we to it (docs/protocol.md, "Credit").
 //!
-//! Only the engine uses it. Both sides count totals since the path began, so a lost or repeated word changes nothing.
+//! Used by the engine only. Both sides count totals since the path began, so a lost or repeated CREDIT changes nothing.
+//! Pairs of numbers are envelopes and bytes of eager data.
 
 use crate::Config;
 use base::bytes::Malformed;
 use serde::{Deserialize, Serialize};
 
-/// The sender's side.
+/// The credit of a sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Spending {
     spent: (u64, u64),
@@ -22,31 +23,35 @@ impl Spending {
         self.spent.0 < self.limit.0
     }
 
-    /// Whether a message may go whole, which has an envelope and so many bytes.
+    /// Whether there is credit for a message with this much eager data.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.has_envelope() && bytes <= self.limit.1.saturating_sub(self.spent.1)
     }
 
+    /// Spends one envelope and these bytes.
     pub fn spend(&mut self, bytes: u64) {
         self.spent.0 += 1;
         self.spent.1 += bytes;
     }
 
+    /// The receiver has told these totals.
     pub fn raise(&mut self, envelopes: u64, bytes: u64) {
         self.limit = (self.limit.0.max(envelopes), self.limit.1.max(bytes));
     }
 }
 
-/// The receiver's side.
+/// The credit that a receiver grants.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Granting {
-    /// What the sender has been told.
+    /// The totals that the sender has been told.
     granted: (u64, u64),
-    /// What it may be told: the budget and what the user has received, and the extra envelopes.
+    /// The totals that it may be told: the budget, what the user has received, and the extra envelopes.
     due: (u64, u64),
+    /// What has arrived.
     arrived: (u64, u64),
-    /// Envelopes beyond the budget; they are not given back once used.
+    /// Envelopes beyond the budget. They are not given back when the user has received them.
     extra: u64,
+    /// The sender is told when this much has been given back.
     batch: (u64, u64),
 }
 
@@ -57,7 +62,8 @@ impl Granting {
         Granting { granted: budget, due: budget, arrived: (0, 0), extra: 0, batch }
     }
 
-    /// An envelope with so much eager data came: whether it was the last that the sender had.
+    /// An envelope with this much eager data came. Returns whether it was the last that the sender had. [`Malformed`]
+    /// if the sender had no credit for it.
     pub fn arrive(&mut self, bytes: u64) -> Result<bool, Malformed> {
         let (envelopes, total) = (self.arrived.0 + 1, self.arrived.1.saturating_add(bytes));
         if envelopes > self.granted.0 || total > self.granted.1 {
@@ -67,7 +73,7 @@ impl Granting {
         Ok(self.at_end())
     }
 
-    /// The user has taken a message: whether enough has come together to tell the sender.
+    /// The user has received a message. Returns whether enough was given back to tell the sender.
     #[must_use]
     pub fn free(&mut self, bytes: u64) -> bool {
         self.due.1 += bytes;
@@ -79,13 +85,13 @@ impl Granting {
         self.due.0 - self.granted.0 >= self.batch.0 || self.due.1 - self.granted.1 >= self.batch.1
     }
 
-    /// The sender has used up its envelopes.
+    /// Whether the sender has used up its envelopes.
     pub fn at_end(&self) -> bool {
         self.arrived.0 >= self.granted.0
     }
 
-    /// The program looks for a message that is not here: whether the sender is to be told, since it is at its end, and so
-    /// gets more envelopes.
+    /// The program looks for a message that is not here. A sender that has used up its envelopes gets `extra` more.
+    /// Returns whether it is to be told.
     #[must_use]
     pub fn look(&mut self, extra: u64) -> bool {
         if self.at_end() && self.due.0 == self.granted.0 {
@@ -95,7 +101,7 @@ impl Granting {
         self.at_end()
     }
 
-    /// The new totals, which the sender is told.
+    /// The new totals, for a CREDIT to the sender.
     pub fn tell(&mut self) -> (u64, u64) {
         self.granted = self.due;
         self.granted

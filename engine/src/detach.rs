@@ -1,6 +1,6 @@
-//! State that stands alone: nothing in it refers to a lane or to any process's memory. Part of the engine.
+//! Makes the state independent of lanes and of every process's memory, for a snapshot. Part of the engine.
 //!
-//! Invariant: a message whose data was announced by where it lies is, afterwards, one whose data has to be asked for.
+//! Invariant: afterwards no message says where its data lies; the receiver has to ask for the data (CTS).
 
 use crate::arrived::{Arrived, Body};
 use crate::state::State;
@@ -8,8 +8,8 @@ use crate::wire::{Message, Pieces};
 use crate::{Engine, Output, PeerId};
 
 impl Engine {
-    /// For a snapshot: lanes are gone, and addresses mean nothing any more, of this process or of others. Transfers that were
-    /// under way are asked for again by [`Engine::on_lane_lost`].
+    /// Forgets all lanes and all addresses, of this process and of others, for a snapshot. Transfers that are under way
+    /// go on after [`Engine::on_lane_lost`].
     pub fn detach(&mut self) {
         self.out.retain(|output| !matches!(output, Output::Get { .. }));
         for output in &mut self.out {
@@ -20,7 +20,7 @@ impl Engine {
             }
         }
         for peer in 0..self.peers.len() {
-            (self.peers[peer].grips, self.peers[peer].pull) = (0, false);
+            (self.peers[peer].max_segments, self.peers[peer].pull) = (0, false);
             self.forget_memory(PeerId(peer as u32));
         }
         for (_, op) in self.ops.iter_mut() {
@@ -30,7 +30,7 @@ impl Engine {
         }
     }
 
-    /// This peer's memory is another's now: where data lies in it is forgotten.
+    /// Forgets where data lies in the memory of this peer, which goes on in another process.
     pub fn forget_memory(&mut self, peer: PeerId) {
         let mut forget = |message: &mut Arrived| {
             if message.peer == peer
@@ -49,7 +49,7 @@ impl Engine {
     }
 }
 
-/// A message without the addresses of its data; `None`: it has none.
+/// The message without the addresses of its data. `None` if it has no addresses.
 pub fn without_addresses(body: &[u8]) -> Option<Vec<u8>> {
     match Message::decode(body) {
         Ok(Message::Rts { head, size, note, pieces }) if pieces.iter().next().is_some() => {

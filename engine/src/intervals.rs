@@ -1,10 +1,11 @@
-//! Sets of `u64` kept as disjoint ranges: bytes of a transfer that are here or asked for, contexts that are closed.
+//! Sets of `u64` as disjoint ranges, for the bytes of a transfer and for the numbers of closed contexts.
 //!
 //! Invariant: ranges are not empty, do not overlap and do not touch.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// A set of numbers: the start of each range, and its end (exclusive).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Intervals(BTreeMap<u64, u64>);
 
@@ -29,7 +30,7 @@ impl Intervals {
         self.0.insert(start, end);
     }
 
-    /// Takes the lowest range away, at most `max` of it.
+    /// Removes the lowest range, or its first `max` numbers if it is longer, and returns what was removed.
     pub fn take_first(&mut self, max: u64) -> Option<(u64, u64)> {
         let (start, end) = self.0.pop_first()?;
         let cut = end.min(start.saturating_add(max));
@@ -39,10 +40,10 @@ impl Intervals {
         Some((start, cut))
     }
 
-    /// Takes away what is here of `start..end`.
+    /// Removes all numbers of `start..end`, and returns the ranges that were in the set, the highest first.
     pub fn take_within(&mut self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let mut taken = Vec::new();
-        // From the last one down: only the first may begin before `start`.
+        // From the highest range down: only the lowest of them can begin before `start`.
         while let Some((&s, &e)) = self.0.range(..end).next_back()
             && e > start
         {
@@ -62,7 +63,7 @@ impl Intervals {
         self.range_at(value).is_some()
     }
 
-    /// The range that `value` is in.
+    /// The range that contains `value`.
     pub fn range_at(&self, value: u64) -> Option<(u64, u64)> {
         self.0.range(..=value).next_back().map(|(&s, &e)| (s, e)).filter(|(_, e)| value < *e)
     }
@@ -72,18 +73,18 @@ impl Intervals {
         self.0.iter().map(|(&s, &e)| (s, e))
     }
 
-    /// Whether anything of `start..end` is here.
+    /// Whether the set has any number of `start..end`.
     pub fn meets(&self, start: u64, end: u64) -> bool {
         start < end && self.0.range(..end).next_back().is_some_and(|(_, &e)| e > start)
     }
 
-    /// Whether all of `start..end` is here.
+    /// Whether the set has all numbers of `start..end`.
     pub fn covers(&self, start: u64, end: u64) -> bool {
         start >= end || self.range_at(start).is_some_and(|(_, e)| e >= end)
     }
 
-    /// The parts of `0..end` that are not here.
-    pub fn gaps(&self, end: u64) -> Vec<(u64, u64)> {
+    /// The ranges of `0..end` that are not in the set.
+    pub fn missing(&self, end: u64) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let mut at = 0;
         for (&s, &e) in self.0.range(..end) {
@@ -98,7 +99,7 @@ impl Intervals {
         gaps
     }
 
-    /// Makes one range of all if there are more than `most`: nothing is left out, something may be added.
+    /// Makes one range of all ranges, and of the gaps between them, if there are more than `most`.
     pub fn join_beyond(&mut self, most: usize) {
         if self.0.len() > most
             && let (Some((&start, _)), Some((_, &end))) = (self.0.first_key_value(), self.0.last_key_value())
@@ -107,14 +108,14 @@ impl Intervals {
         }
     }
 
-    /// Drops the lowest ranges until there are no more than `most`.
+    /// Drops the lowest ranges until `most` are left.
     pub fn keep_last(&mut self, most: usize) {
         while self.0.len() > most {
             self.0.pop_first();
         }
     }
 
-    /// Whether `start..end` could be added without making more ranges than `most`.
+    /// Whether `start..end` can be added without making more than `most` ranges.
     pub fn takes(&self, start: u64, end: u64, most: usize) -> bool {
         self.0.len() < most || self.0.range(..=end).next_back().is_some_and(|(_, &e)| e >= start)
     }
@@ -123,6 +124,7 @@ impl Intervals {
         self.0.is_empty()
     }
 
+    /// The numbers in the set.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(s, e)| e - s).sum()
     }
@@ -147,7 +149,7 @@ mod tests {
                 for (i, &f) in flags.iter().enumerate() {
                     assert_eq!(set.contains(i as u64), f);
                 }
-                let missing: u64 = set.gaps(40).iter().map(|(s, e)| e - s).sum();
+                let missing: u64 = set.missing(40).iter().map(|(s, e)| e - s).sum();
                 assert_eq!(missing, flags.iter().filter(|f| !**f).count() as u64);
                 assert_eq!(set.count(), 40 - missing);
                 let mut joined = set.clone();

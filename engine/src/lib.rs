@@ -1,14 +1,15 @@
-//! Matching and protocols between jobs. No I/O, no clock, no threads, no MPI: it steps on calls and messages, and puts
-//! out what it wants done ([`Engine::next_output`]).
+//! Matching and the protocols of messages between jobs, without I/O, clock, threads or MPI. The engine steps on calls
+//! and messages, and its outputs are what is to be done ([`Engine::next_output`]).
 //!
-//! The node owns one engine and is its only caller. Rules that it keeps: all state is serialisable; user memory is
-//! touched only through [`Memory`], under the number of the operation, and only while the operation is not complete;
-//! what comes from outside never makes it panic, but is [`Malformed`], and takes no more memory than credit allows.
+//! A process has one engine, which its session owns. Invariants: all state is serialisable. User memory is touched only
+//! through [`Memory`], under the number of the operation, and only while the operation is not complete. Input from
+//! other processes never makes the engine panic: it is [`Malformed`], and takes no more memory than credit allows.
 //!
-//! `types` are the words of the interface, `state` the data, with `arrived` (messages) and `parts` (of sends); `send`, `ready`
-//! (parts of sends), `receive` and `loss` are what happens to them.
+//! `types` has the types of the interface. `state` has the data, with `arrived` for messages and `parts` for
+//! partitioned sends. `send`, `ready` (partitioned sends), `receive` and `loss` have what happens to them.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod arrived;
 mod context;
@@ -45,36 +46,38 @@ use state::{Claimed, Context, Group, Peer, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{Eager, Message};
 
-/// How many ranges of contexts one remembers that a peer was told are closed. Beyond them it may be told again, which
-/// changes nothing.
+/// Ranges of contexts, of which a peer was told that they are closed, that are remembered. Beyond them it may be told
+/// again, which changes nothing.
 const MOST_TOLD: usize = 64;
 
+/// Matching and the protocols of messages, for all peers of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Engine {
     cfg: Config,
     peers: Vec<Peer>,
-    /// Removed, to be used again.
+    /// Removed peers, whose numbers are used again.
     vacant: Vec<PeerId>,
     groups: BTreeMap<u64, Group>,
     contexts: Vec<Option<Context>>,
     ops: Ops,
     last_claim: u64,
-    /// By the numbers of matched probes.
+    /// Messages that matched probes have taken, by [`MessageId`].
     claimed: BTreeMap<u64, Claimed>,
-    /// Sends that ended here with their RTS still at the peer: (peer, context). A CTS for one is refused.
+    /// Sends that ended here while the peer still has their RTS: (peer, context). A CTS for one is refused.
     withdrawn: BTreeMap<u64, (PeerId, ContextId)>,
     out: VecDeque<Output>,
     #[serde(skip)]
     spare: Spare,
-    /// Peers that have bulk to be sent, in turn.
+    /// Peers to which bulk is to be sent. They take turns.
     turns: VecDeque<PeerId>,
-    /// Some peer is gone or has closed something: only then are faults looked for.
+    /// Some peer is gone or has closed an inter-communicator. Only then do calls look for faults.
     troubled: bool,
-    /// How many peers have used up what envelopes they have.
+    /// The number of peers that have used up their envelopes.
     at_end: usize,
 }
 
 impl Engine {
+    /// An engine without peers.
     pub fn new(cfg: Config) -> Self {
         Engine {
             cfg,
@@ -96,8 +99,8 @@ impl Engine {
 
     // ---- peers and inter-communicators
 
-    /// A new path. All peers that are reached through one pair of incarnations have the same `group`: contexts are
-    /// counted within it.
+    /// Adds a peer. All peers between the same two incarnations have the same `group`. A [`ContextId`] stands for one
+    /// inter-communicator within a group.
     pub fn add_peer(&mut self, group: u64) -> PeerId {
         self.groups.entry(group).or_default();
         let peer = Peer::new(group, &self.cfg);
@@ -115,19 +118,20 @@ impl Engine {
         }
     }
 
-    /// This peer will be in no inter-communicator: all that it may say is CONTROL and BYE.
+    /// This peer will be in no inter-communicator. All messages but CONTROL and BYE are malformed from now on.
     pub fn only_control(&mut self, peer: PeerId) {
         self.peers[peer.0 as usize].only_control = true;
     }
 
-    /// Forgets a peer that no inter-communicator has and no operation depends on; its number will be used again.
+    /// Forgets a peer, whose number is used again. It must be in no inter-communicator, and no operation may depend on
+    /// it ([`Engine::depends_on`]).
     pub fn remove_peer(&mut self, peer: PeerId) {
         debug_assert!(!self.depends_on(peer) && !self.contexts.iter().flatten().any(|c| c.peers.contains(&peer)));
         let p = &mut self.peers[peer.0 as usize];
         let group = p.group;
         self.at_end -= usize::from(p.granting.at_end());
         *p = Peer::new(group, &self.cfg);
-        // Nothing is said to whoever is not there.
+        // No message is sent to a peer that is gone.
         p.gone = Some(Gone::Finished);
         self.at_end += usize::from(p.granting.at_end());
         self.turns.retain(|p| *p != peer);
@@ -147,7 +151,7 @@ impl Engine {
         self.groups.remove(&group);
     }
 
-    /// Whether some operation or claimed message of ours needs this peer.
+    /// Whether an operation or a claimed message of ours needs this peer.
     pub fn depends_on(&self, peer: PeerId) -> bool {
         self.claimed.values().any(|c| c.message.peer == peer)
             || self.ops.iter().any(|(_, op)| op.state.needs() == Some(peer))
@@ -159,7 +163,11 @@ impl Engine {
         group.is_some_and(|g| g.early.values().flatten().any(|m| m.peer == peer))
     }
 
-    /// Opens an inter-communicator: `rank` is ours in our group, `peers` are the remote ranks, of one group.
+    /// Opens an inter-communicator. `rank` is the rank of this process in the local group. `peers` are the processes of
+    /// the remote group, by rank, all with the same `group`. Messages that came early are matched from now on.
+    ///
+    /// # Panics
+    /// If `peers` is empty.
     pub fn open(&mut self, context: ContextId, rank: u32, peers: Vec<PeerId>) -> Ctx {
         let group = self.peers[peers.first().expect("a remote group has members").0 as usize].group;
         debug_assert!(peers.iter().all(|p| self.peers[p.0 as usize].group == group));
@@ -192,9 +200,10 @@ impl Engine {
         ctx
     }
 
-    /// Closes an inter-communicator. Posted receives and sends that are not matched fail; what has come and nobody
-    /// received is dropped; transfers that are under way go on to their end, as do sends whose data the peer may read
-    /// without a word.
+    /// Closes an inter-communicator.
+    ///
+    /// Posted receives, and sends that are not matched, fail with [`Fault::Revoked`]. Unexpected messages are dropped.
+    /// Transfers that are under way go on to their end, and so do sends whose data the peer may be reading by itself.
     pub fn close(&mut self, ctx: Ctx) {
         let Some(context) = self.contexts.get_mut(ctx.0 as usize).and_then(Option::take) else {
             return;
@@ -223,7 +232,7 @@ impl Engine {
         for (id, peer, size) in exposed {
             self.ops.get_mut(id).expect("seen above").state = State::Exposed { peer, context: context.context, size };
         }
-        // Whoever is told of the close takes what was not asked for to be nobody's any more.
+        // A sender that is told of the close ends the sends whose data was not asked for.
         reading.into_iter().for_each(|op| self.pull_failed(op));
         for claim in self.claimed.values_mut().filter(|c| c.ctx == ctx) {
             if let Body::Rts { pieces, .. } = claim.message.body.plain_mut() {
@@ -236,7 +245,7 @@ impl Engine {
         }
     }
 
-    /// A context was agreed upon but will not be opened here: what comes for it is refused.
+    /// A context was agreed on but will not be opened here. Messages for it are refused.
     pub fn refuse(&mut self, group: u64, context: ContextId) {
         let group = self.groups.entry(group).or_default();
         group.closed.insert(context);
@@ -244,7 +253,7 @@ impl Engine {
         self.drop_unexpected(context, early);
     }
 
-    /// Gives credit back, and tells those who wait.
+    /// Gives the credit of these messages back, and tells senders that wait for a match.
     fn drop_unexpected(&mut self, context: ContextId, messages: impl IntoIterator<Item = Arrived>) {
         for arrived in messages {
             self.give_back(arrived.peer, &arrived.body);
@@ -254,8 +263,8 @@ impl Engine {
         }
     }
 
-    /// Once per peer and context, as far as one remembers: after the word, nothing that was sent there waits, and nothing
-    /// more is sent.
+    /// Tells a peer that a context is closed here, once as far as is remembered. Then the peer's sends to it end, and
+    /// it starts no more of them.
     fn say_revoked(&mut self, peer: PeerId, context: ContextId) {
         let told = &mut self.peers[peer.0 as usize].told_closed;
         if !told.contains(context) {
@@ -267,11 +276,13 @@ impl Engine {
 
     // ---- operations
 
-    /// The number for the next send or receive: the user buffer must be known to the memory by it first.
+    /// A number for the next send or receive. The memory must know the user buffer by this number before the operation
+    /// starts.
     pub fn next_op(&mut self) -> OpId {
         OpId(self.ops.reserve())
     }
 
+    /// The outcome of an operation. `None` if it is not complete, or forgotten.
     pub fn outcome(&self, op: OpId) -> Option<Outcome> {
         match self.ops.get(op.0)?.state {
             State::Over(outcome) => Some(outcome),
@@ -279,12 +290,12 @@ impl Engine {
         }
     }
 
-    /// The outcome of a complete operation, which is then forgotten.
+    /// The outcome of an operation, which is then forgotten. `None`, and nothing changes, if it is not complete.
     pub fn finish(&mut self, op: OpId) -> Option<Outcome> {
         self.ops.finish(op.0)
     }
 
-    /// Nobody will ask for the outcome.
+    /// Forgets the operation as soon as it is complete (MPI_Request_free). Its outcome will not be asked for.
     pub fn forget(&mut self, op: OpId) {
         if let Some(found) = self.ops.get_mut(op.0) {
             found.forgotten = true;
@@ -294,19 +305,19 @@ impl Engine {
         }
     }
 
-    /// Whether the operation is still going on: then its buffer must stay known to the memory, also if it was
-    /// forgotten.
+    /// Whether the operation has started and is not complete. As long as it is so, the memory must know its buffer,
+    /// even after [`Engine::forget`].
     pub fn pending(&self, op: OpId) -> bool {
         self.ops.get(op.0).is_some_and(|o| !matches!(o.state, State::Reserved | State::Over(_)))
     }
 
-    /// Every operation that is still going on.
+    /// All operations that have started and are not complete.
     pub fn going_on(&self) -> Vec<OpId> {
         self.ops.iter().filter(|(_, o)| !matches!(o.state, State::Over(_))).map(|(id, _)| OpId(id)).collect()
     }
 
-    /// Takes back a receive that has no message yet: true if so. One that can have none any more, since those who could
-    /// send it have left, is taken back as well.
+    /// Cancels a receive that has no message (MPI_Cancel), and returns whether it did. A receive that has failed
+    /// because its senders have finished or closed is cancelled as well.
     pub fn cancel_recv(&mut self, op: OpId) -> bool {
         let taken = match self.ops.get(op.0).map(|op| &op.state) {
             Some(State::Posted { .. }) => {
@@ -322,7 +333,7 @@ impl Engine {
         taken
     }
 
-    /// Takes a receive out of those that wait; its operation is the caller's to end.
+    /// Takes a receive out of the posted queue. The caller ends the operation.
     fn unpost(&mut self, id: u64) {
         if let Some(&State::Posted { ctx, place, .. }) = self.ops.get(id).map(|op| &op.state) {
             let context = self.contexts[ctx.0 as usize].as_mut().expect("close ends its receives");
@@ -330,10 +341,11 @@ impl Engine {
         }
     }
 
-    /// Peers on which some operation of ours depends.
+    /// The peers, of those that are not gone, on which an operation of ours depends. A receive from any source depends
+    /// on all peers of its inter-communicator.
     pub fn watching(&self) -> impl Iterator<Item = PeerId> + use<> {
         let mut peers = BTreeSet::new();
-        // Many receives from anybody mean the same processes.
+        // All receives from any source of one inter-communicator have the same peers.
         let mut any = Vec::new();
         for (_, op) in self.ops.iter() {
             if let State::Posted { ctx, source, .. } = &op.state
@@ -350,7 +362,7 @@ impl Engine {
         peers.into_iter()
     }
 
-    /// What an operation waits for, for the log.
+    /// What an operation waits for, for messages. `None` if it waits for nothing.
     pub fn awaited(&self, op: OpId) -> Option<Awaited> {
         match &self.ops.get(op.0)?.state {
             State::Queued(to) => Some(Awaited::Room(to.peer, to.tag)),
@@ -364,7 +376,7 @@ impl Engine {
         }
     }
 
-    /// The peers that a source stands for.
+    /// The peers that a source stands for: none if the inter-communicator is closed.
     pub fn sources(&self, ctx: Ctx, source: Source) -> &[PeerId] {
         let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) else {
             return &[];
@@ -375,6 +387,7 @@ impl Engine {
         }
     }
 
+    /// Completes an operation.
     fn end(&mut self, id: u64, outcome: Outcome) {
         if let Some(op) = self.ops.get_mut(id) {
             op.state = State::Over(outcome);
@@ -386,7 +399,10 @@ impl Engine {
 
     // ---- in and out
 
-    /// A first-class body came from a peer.
+    /// Takes the body of a MSG frame from a peer. The caller hands them in in order, each once.
+    ///
+    /// [`Malformed`] if the message breaks the protocol: then the caller drops the lane that carried it.
+    /// Messages of a peer that is gone are ignored.
     pub fn on_message<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
         let eager = Eager::decode(body)?;
         if self.peers[peer.0 as usize].gone.is_some() {
@@ -398,7 +414,7 @@ impl Engine {
         }
     }
 
-    /// A message that is no EAGER.
+    /// Takes a message that is not a plain EAGER.
     #[inline(never)]
     fn on_short<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
         let message = Message::decode(body)?;
@@ -444,52 +460,55 @@ impl Engine {
         }
     }
 
-    /// Queues a CONTROL message.
+    /// Sends a CONTROL message.
     pub fn control(&mut self, peer: PeerId, bytes: &[u8]) {
         self.say(peer, &Message::Control(bytes));
     }
 
-    /// Asks a peer whether it is alive and what it waits for: its library answers, whatever its program does.
+    /// Asks a peer whether it is alive and what it waits for. Its library answers even if its program makes no MPI
+    /// call. The answer comes as [`Output::Told`].
     pub fn ask(&mut self, peer: PeerId) {
         self.say(peer, &Message::Ask);
     }
 
-    /// Answers a peer that has asked, in at most [`MAX_TOLD`] bytes.
+    /// Answers [`Output::Asked`], in at most [`MAX_TOLD`] bytes.
     pub fn tell(&mut self, peer: PeerId, bytes: &[u8]) {
         debug_assert!(bytes.len() <= MAX_TOLD);
         self.say(peer, &Message::Tell(bytes));
     }
 
-    /// Queues BYE: nothing may be sent to this peer afterwards.
+    /// Sends BYE. Nothing may be sent to this peer afterwards.
     pub fn bye(&mut self, peer: PeerId) {
         self.say(peer, &Message::Bye);
     }
 
-    /// Whether there may be something to be done.
+    /// Whether [`Engine::next_output`] may have an output. It may have none, since bulk for backlogged peers is held
+    /// back.
     #[inline]
     pub fn has_output(&self) -> bool {
         !self.out.is_empty() || !self.turns.is_empty()
     }
 
-    /// Whether some peer has ever left, or closed something.
+    /// Whether any peer is gone, or has closed an inter-communicator, since the engine began.
     #[inline]
     pub fn has_trouble(&self) -> bool {
         self.troubled
     }
 
-    /// What is to be done next: messages first, then bulk, peers and transfers in turn. Bulk for backlogged peers is
-    /// held back.
+    /// The next output: messages first, then bulk. Peers take turns in sending bulk, and so do the transfers to one
+    /// peer. Bulk for backlogged peers is held back.
     pub fn next_output(&mut self) -> Option<Output> {
         self.out.pop_front().or_else(|| self.next_bulk())
     }
 
+    /// Puts out a message, unless the peer is gone.
     fn say(&mut self, peer: PeerId, message: &Message<'_>) {
         if self.peers[peer.0 as usize].gone.is_none() {
             self.out.push_back(Output::Message { peer, bytes: message.encode() });
         }
     }
 
-    /// The user has taken a message, or nobody will.
+    /// Gives the credit of a message back: the user has received it, or it was dropped.
     fn give_back(&mut self, peer: PeerId, body: &Body) {
         self.free_credit(peer, body.eager_bytes());
     }

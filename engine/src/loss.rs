@@ -1,5 +1,6 @@
-//! What ends when a peer is gone or has closed an inter-communicator. Part of the engine. Invariant: whatever had
-//! arrived whole is still matched first; afterwards no operation waits for somebody who cannot serve it.
+//! Operations that fail when a peer is gone or has closed an inter-communicator. Part of the engine. Invariant: a
+//! message that had arrived whole is still matched first. Afterwards no operation waits for a process that cannot serve
+//! it.
 
 use crate::ContextId;
 use crate::arrived::{Arrived, Body};
@@ -8,7 +9,10 @@ use crate::state::State;
 use crate::{Ctx, Engine, Fault, Gone, Outcome, Output, PeerId, Source};
 
 impl Engine {
-    /// A peer is dead, or has finalized. Hand in first all that it had sent.
+    /// A peer is dead, or has finalized. The caller first hands in all messages that have come from it.
+    ///
+    /// Sends to it, and receives that only it could serve, fail. Receives from any source fail once a peer is dead, or
+    /// once all have finished.
     pub fn on_gone(&mut self, peer: PeerId, gone: Gone) {
         let p = &mut self.peers[peer.0 as usize];
         if p.gone.is_some() {
@@ -19,12 +23,12 @@ impl Engine {
         p.bulk.clear();
         self.out.retain(|o| !matches!(o, Output::Get { peer: from, .. } if *from == peer));
         self.troubled = true;
-        // It sends nothing more: it does not count among those that could.
+        // It sends nothing more, so it is not counted as one that lacks credit.
         self.at_end -= usize::from(p.granting.at_end());
         p.granting = Granting::new(&self.cfg);
         self.at_end += usize::from(p.granting.at_end());
         self.withdrawn.retain(|_, (to, _)| *to != peer);
-        // Envelopes whose data will never come are as if they had not arrived.
+        // An envelope whose data will never come must not match.
         let lost = |m: &Arrived| m.peer == peer && matches!(m.body, Body::Rts { .. });
         for context in self.contexts.iter_mut().flatten() {
             context.unexpected.drop_where(lost);
@@ -48,6 +52,7 @@ impl Engine {
         }
     }
 
+    /// Why nothing more comes from a peer. `None` if it is not gone.
     pub fn gone(&self, peer: PeerId) -> Option<Gone> {
         self.peers[peer.0 as usize].gone
     }
@@ -74,7 +79,7 @@ impl Engine {
         };
         open.revoked.insert(rank as u32);
         self.troubled = true;
-        // What the peer had matched before it closed, it has said so before: those are no longer unmatched.
+        // The peer has told of all matches before it closed, so what is unmatched here was never matched.
         self.fail_where(Fault::Revoked, |state| match state {
             State::Queued(to) | State::Awaiting(to) | State::Announced(to) => to.peer == peer && to.ctx == ctx,
             _ => false,
@@ -83,6 +88,7 @@ impl Engine {
         self.fail_posted(ctx);
     }
 
+    /// Fails all operations in a state of which `which` is true.
     fn fail_where(&mut self, fault: Fault, which: impl Fn(&State) -> bool) {
         let hit: Vec<u64> = self.ops.iter().filter(|(_, op)| which(&op.state)).map(|(id, _)| id).collect();
         for id in hit {
@@ -90,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Fails the posted receives that nobody can serve any more.
+    /// Fails the posted receives that no process can serve any more.
     fn fail_posted(&mut self, ctx: Ctx) {
         let any = self.fault(ctx, Source::Any);
         let context = self.contexts[ctx.0 as usize].as_ref().expect("the caller has seen it");

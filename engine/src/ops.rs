@@ -1,6 +1,7 @@
-//! The table of operations: a number leads straight to its slot. Only the engine uses it.
+//! The table of operations, in which the number of an operation contains its slot. Used by the engine only.
 //!
-//! Invariant: a number is given out once in 2^36 operations, and stands for nothing before and after its operation's life.
+//! Invariant: a number is given out once in 2^36 operations. Before and after the life of its operation, it leads to
+//! none.
 
 use crate::state::{Op, State};
 use crate::types::{OpId, Outcome};
@@ -10,15 +11,15 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Ops {
     slots: Vec<Slot>,
     vacant: Vec<u32>,
-    /// Of the operations so far, without their slots.
+    /// The last number that was given out, without its slot.
     last: u64,
 }
 
-/// A cache line.
+/// One operation. It fills a cache line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[repr(align(64))]
 struct Slot {
-    /// 0: vacant.
+    /// 0 if the slot is vacant.
     id: u64,
     op: Op,
 }
@@ -30,7 +31,7 @@ impl Slot {
 
     fn vacate(&mut self) {
         self.id = 0;
-        // One by one: what few have is looked at, and no more.
+        // Field by field: replacing the whole operation would drop all fields.
         self.op.state = State::Reserved;
         self.op.forgotten = false;
         if self.op.more.is_some() {
@@ -52,7 +53,7 @@ impl Ops {
             }
         };
         self.last = (self.last + 1) & (u64::MAX >> OpId::SLOT_BITS);
-        // Never 0, so that no number is.
+        // Never 0, so that no operation has the number 0.
         self.last = self.last.max(1);
         let id = self.last << OpId::SLOT_BITS | slot as u64;
         self.slots[slot].id = id;
@@ -72,12 +73,12 @@ impl Ops {
         let found = self.get_mut(id);
         debug_assert!(found.as_ref().is_some_and(|op| matches!(op.state, State::Reserved)));
         if let Some(found) = found {
-            // There is nothing in it to be dropped.
+            // A reserved operation has nothing to be dropped.
             std::mem::forget(std::mem::replace(found, op));
         }
     }
 
-    /// The outcome of one that is over, and then it is removed.
+    /// The outcome of an operation that is over, which is removed. `None` if it is not over.
     #[inline]
     pub fn finish(&mut self, id: u64) -> Option<Outcome> {
         let at = OpId(id).slot();
@@ -97,13 +98,13 @@ impl Ops {
         }
     }
 
-    /// All that have begun and are not removed: for what happens seldom.
+    /// All operations that have started and are not removed. It goes through all slots, so it is for rare events.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Op)> {
         let lives = |s: &&Slot| s.id != 0 && !matches!(s.op.state, State::Reserved);
         self.slots.iter().filter(lives).map(|s| (s.id, &s.op))
     }
 
-    /// The same.
+    /// As [`Ops::iter`].
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Op)> {
         let lives = |s: &&mut Slot| s.id != 0 && !matches!(s.op.state, State::Reserved);
         self.slots.iter_mut().filter(lives).map(|s| (s.id, &mut s.op))
@@ -142,7 +143,7 @@ mod tests {
             assert!(live.iter().all(|id| ops.get(*id).is_some()));
         }
         assert!(ops.slots.len() <= live.len() + 1);
-        // At the end of the numbers they begin anew, and none is 0.
+        // Numbers wrap around, and none is 0.
         ops.last = (1 << 36) - 1;
         let id = ops.reserve();
         assert!(id >> OpId::SLOT_BITS == 1 && seen.insert(id | 1 << 63));

@@ -1,18 +1,20 @@
-//! Of a partitioned send: which partitions are ready, and which bytes may therefore leave. Data of the engine.
-//! Invariant: what is asked for and not put out is either ready (`ranges` of the send) or held here, never both.
+//! The partitions of a partitioned send: which are ready, and which bytes may leave. Used by the engine only.
+//! Invariant: bytes that are asked for and not put out are either in `ranges` of the send (ready) or held here, never
+//! in both.
 
 use crate::intervals::Intervals;
 use serde::{Deserialize, Serialize};
 
-/// Ready partitions leave in at most so many separate pieces, however many there are: half of what a receiver keeps apart.
+/// The most separate pieces in which ready partitions leave: half of those that a receiver keeps apart.
 const MOST_RUNS: u64 = 8 << 10;
 
+/// The partitions of one send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Parts {
     count: u64,
-    /// Bytes of one.
+    /// Bytes of one partition.
     each: u64,
-    /// By their numbers.
+    /// The numbers of the partitions that are ready.
     ready: Intervals,
     /// Bytes that are asked for and not ready.
     held: Intervals,
@@ -29,18 +31,19 @@ impl Parts {
         self.ready.covers(0, self.count)
     }
 
-    /// Whether the envelope may leave. One without data is all there is to wait for, so it comes last.
+    /// Whether the envelope may leave. A message without data is only an envelope, so that leaves when all partitions
+    /// are ready.
     pub fn may_leave(&self) -> bool {
         self.each > 0 || self.all_ready()
     }
 
-    /// Whether there is nothing in it but the envelope.
+    /// Whether the message has no data.
     pub fn is_empty(&self) -> bool {
         self.each == 0
     }
 
-    /// Partitions `start..end` of each of `runs`, in order, are ready. False, and nothing has changed, if there is no such
-    /// partition, or one of them has been ready before.
+    /// Partitions `start..end` of each of `runs` are ready. The runs are in ascending order. False, and nothing has
+    /// changed, if there is no such partition, or if one of them is ready already.
     #[must_use]
     pub fn make_ready(&mut self, runs: &[(u32, u32)]) -> bool {
         let mut last = 0;
@@ -54,7 +57,7 @@ impl Parts {
         true
     }
 
-    /// Of what is held, moves to `ranges` what these runs, which are ready now, let go.
+    /// Moves from `held` to `ranges` the bytes that may leave now that these runs are ready.
     pub fn release_now(&mut self, runs: &[(u32, u32)], ranges: &mut Intervals) {
         for &(start, _) in runs {
             if let Some(run) = self.ready.range_at(start.into()) {
@@ -63,7 +66,8 @@ impl Parts {
         }
     }
 
-    /// The bytes that may leave of a run of ready partitions: whole groups, where there are too many to go one by one.
+    /// The bytes that may leave of a run of ready partitions. If there are too many partitions to leave one by one,
+    /// they leave in whole groups.
     fn bytes_of(&self, (start, end): (u64, u64)) -> (u64, u64) {
         let group = self.count.div_ceil(2 * MOST_RUNS).max(1);
         let first = start.next_multiple_of(group);
@@ -71,7 +75,7 @@ impl Parts {
         (first * self.each, last.max(first) * self.each)
     }
 
-    /// `start..end` is asked for: adds to `ranges` what is ready of it, and holds the rest.
+    /// The receiver asks for the bytes `start..end`. Adds those that are ready to `ranges`, and holds the rest.
     pub fn asked(&mut self, start: u64, end: u64, most: usize, ranges: &mut Intervals) {
         self.held.insert(start, end);
         self.held.join_beyond(most + 2 * MOST_RUNS as usize);
@@ -81,7 +85,7 @@ impl Parts {
         }
     }
 
-    /// Of what is held, moves to `ranges` what a run of ready partitions lets go.
+    /// Moves from `held` to `ranges` the bytes that may leave of a run of ready partitions.
     fn release(&mut self, run: (u64, u64), ranges: &mut Intervals) {
         let (start, end) = self.bytes_of(run);
         for (start, end) in self.held.take_within(start, end) {

@@ -1,12 +1,14 @@
-//! Partitions of a send become ready: their bytes leave. Part of the engine.
+//! Partitions of a send that become ready (MPI_Pready). Part of the engine.
 
 use crate::state::{Op, State};
 use crate::{Engine, OpId, Outcome};
 use base::Memory;
 
 impl Engine {
-    /// Partitions `start..end` of each of `runs`, in order, of a partitioned send are ready. False, and nothing has
-    /// changed, if there is no such send, or no such partition, or one of them has been ready before.
+    /// Partitions `start..end` of each of `runs` are ready, and their data may leave. The runs are in ascending order.
+    ///
+    /// False, and nothing has changed, if there is no such partitioned send, if it has no such partition, or if one of
+    /// them is ready already.
     #[must_use]
     pub fn ready<M: Memory>(&mut self, mem: &M, op: OpId, runs: &[(u32, u32)]) -> bool {
         let Some(Op { state, more: Some(more), .. }) = self.ops.get_mut(op.0) else {
@@ -35,7 +37,7 @@ impl Engine {
         true
     }
 
-    /// Whether all partitions of a partitioned send are ready, as far as there is one.
+    /// Whether all partitions of a partitioned send are ready. True for every other operation.
     pub fn all_ready(&self, op: OpId) -> bool {
         self.ops.get(op.0).and_then(Op::parts).is_none_or(|parts| parts.all_ready())
     }

@@ -1,6 +1,7 @@
-//! The receiving side: posted receives and arrived messages find each other; data is pulled. Part of the engine.
-//! Invariant: within an inter-communicator no posted receive matches any message that is waiting, so a new message
-//! looks at receives in the order of posting, and a new receive at messages in the order of arrival.
+//! The receiving side: posted receives are matched with messages, and the data of a rendezvous is asked for or read.
+//! Part of the engine. Invariant: within an inter-communicator, no posted receive matches an unexpected message. So a
+//! new message is compared only with posted receives, in the order of posting, and a new receive only with unexpected
+//! messages, in the order of arrival.
 
 use crate::arrived::{Arrived, Body};
 use crate::intervals::Intervals;
@@ -13,12 +14,12 @@ use crate::{
 use base::Memory;
 use base::bytes::Malformed;
 
-/// More missing ranges than this are asked for as one.
+/// Missing ranges that are asked for one by one. More are asked for as one range.
 const MOST_RANGES: usize = 64;
-/// Into more separate pieces than this no message is let fall; what would make one more is dropped.
+/// Separate pieces that a message may arrive in. Data that would make one more is dropped and asked for again.
 const MOST_PIECES: usize = 16 << 10;
 
-/// A message and the receive that takes it.
+/// A message and the receive that it has matched.
 struct Match {
     op: u64,
     capacity: u64,
@@ -40,7 +41,11 @@ impl Match {
 }
 
 impl Engine {
-    /// Posts a receive of up to `capacity` bytes into the buffer of `op`.
+    /// Posts a receive of up to `capacity` packed bytes into the buffer of `op`.
+    ///
+    /// The receive may be complete when the call returns ([`Engine::outcome`]). If no message matches, it fails where
+    /// the inter-communicator is closed, where the source is gone or has closed it, and, for [`Source::Any`], where one
+    /// process is dead or all have finished or closed it.
     #[allow(clippy::too_many_arguments)]
     pub fn recv<M: Memory>(&mut self, mem: &mut M, op: OpId, ctx: Ctx, source: Source, tag: Tag, capacity: u64) {
         if let Some(message) = self.take(ctx, source, tag) {
@@ -60,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Looks for a message without taking it.
+    /// Looks for a message without receiving it (MPI_Iprobe).
     pub fn probe(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Probe {
         if let Some(at) = self.find(ctx, source, tag) {
             let context = self.contexts[ctx.0 as usize].as_ref().expect("find found it");
@@ -74,7 +79,7 @@ impl Engine {
         Probe::None
     }
 
-    /// Takes the message that a probe would find out of matching.
+    /// Takes the message that [`Engine::probe`] would find out of matching (MPI_Improbe). `None` if there is none.
     pub fn claim(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<MessageId> {
         let message = self.take(ctx, source, tag)?;
         self.last_claim += 1;
@@ -82,7 +87,8 @@ impl Engine {
         Some(MessageId(self.last_claim))
     }
 
-    /// Receives a claimed message into the buffer of `op`: the claim is over.
+    /// Receives up to `capacity` packed bytes of a claimed message into the buffer of `op` (MPI_Mrecv). A claim can be
+    /// received once.
     pub fn recv_claimed<M: Memory>(&mut self, mem: &mut M, op: OpId, claim: MessageId, capacity: u64) {
         let Some(Claimed { ctx, message }) = self.claimed.remove(&claim.0) else {
             debug_assert!(false, "a claim is received once");
@@ -98,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// The place of the oldest message that a receive for these takes.
+    /// The place of the oldest unexpected message that a receive for these matches.
     fn find(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<u32> {
         let context = self.contexts.get_mut(ctx.0 as usize)?.as_mut()?;
         #[cfg(feature = "plant")]
@@ -110,12 +116,13 @@ impl Engine {
         context.unexpected.find(source, tag)
     }
 
+    /// Takes that message out of the unexpected queue.
     fn take(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<Arrived> {
         let at = self.find(ctx, source, tag)?;
         Some(self.contexts[ctx.0 as usize].as_mut()?.unexpected.remove(at))
     }
 
-    /// A look found nothing: senders that are at the end of their envelopes may hold what is looked for.
+    /// A receive or a probe found nothing. A sender without envelopes may hold the message, so it gets more of them.
     #[inline]
     fn looked(&mut self, ctx: Ctx, source: Source) {
         if self.at_end > 0 {
@@ -141,7 +148,7 @@ impl Engine {
         }
     }
 
-    /// Receives from `ctx` cannot be served any more, unless what is here serves them.
+    /// Why a receive from this source fails if no message matches it yet. `None` if it may wait.
     #[inline]
     pub(crate) fn fault(&self, ctx: Ctx, source: Source) -> Option<Fault> {
         match self.contexts.get(ctx.0 as usize) {
@@ -197,7 +204,7 @@ impl Engine {
         body: &[u8],
     ) -> Result<(), Malformed> {
         match self.arrived(peer, head, 0)? {
-            // That is the one that the peer's latest message was for.
+            // `arrived` has set `latest` to the inter-communicator of this message.
             Some(receive) => {
                 self.noted(peer, receive.0, note);
                 let ctx = self.peers[peer.0 as usize].latest;
@@ -208,7 +215,7 @@ impl Engine {
         Ok(())
     }
 
-    /// An EAGER with a note.
+    /// Takes an EAGER with a note.
     #[cold]
     pub(crate) fn on_noted<M: Memory>(
         &mut self,
@@ -221,7 +228,8 @@ impl Engine {
         self.take_eager(mem, peer, note, eager, body)
     }
 
-    /// An empty note is none, and costs nothing where that is known.
+    /// Takes an EAGER. An empty note stands for none.
+    // Inlined, so that a caller without notes pays nothing for them.
     #[inline(always)]
     fn take_eager<M: Memory>(
         &mut self,
@@ -245,6 +253,7 @@ impl Engine {
         Ok(())
     }
 
+    /// Puts a note out, unless it is empty.
     #[inline]
     fn noted(&mut self, peer: PeerId, op: u64, note: &[u8]) {
         if !note.is_empty() {
@@ -252,8 +261,8 @@ impl Engine {
         }
     }
 
-    /// An envelope came that costs so many bytes of credit: operation and capacity of the receive that waits for it, which
-    /// is posted no more.
+    /// An envelope came that costs `bytes` of credit. Returns the operation and the capacity of the receive that it
+    /// matches, and takes that receive out of the posted queue. `None` if nothing matches.
     #[inline]
     fn arrived(&mut self, peer: PeerId, head: &Head, bytes: u64) -> Result<Option<(u64, u64)>, Malformed> {
         let p = &mut self.peers[peer.0 as usize];
@@ -271,7 +280,8 @@ impl Engine {
         Ok(context.posted.take(head.source, head.tag))
     }
 
-    /// The inter-communicator that a peer calls so. The next message is probably for the same.
+    /// The open inter-communicator with this id. It is remembered for the peer, since the next message is probably for
+    /// the same one.
     #[inline(never)]
     fn opened(&mut self, peer: PeerId, name: ContextId) -> Option<&mut Context> {
         let p = &mut self.peers[peer.0 as usize];
@@ -279,7 +289,7 @@ impl Engine {
         self.contexts[p.latest.0 as usize].as_mut()
     }
 
-    /// Nothing waits for a message: it stays, if it is for an inter-communicator that is open here, or may be once.
+    /// No receive matches a message. It is kept if its inter-communicator is open here, or may be opened yet.
     #[inline(never)]
     fn keep(&mut self, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
         let (head, body) = match Message::decode(body)? {
@@ -312,7 +322,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Nothing waited for what just came. If it was the last that the peer might send, and some receive waits for a
+    /// A message from this peer matched no receive. If it was the last that credit allowed, and a receive waits for a
     /// message of this peer, the peer gets more envelopes.
     fn still_looking(&mut self, peer: PeerId) {
         if !self.peers[peer.0 as usize].granting.at_end() {
@@ -327,7 +337,7 @@ impl Engine {
         }
     }
 
-    /// A message that has waited is received.
+    /// Receives a message that has waited.
     fn deliver<M: Memory>(&mut self, mem: &mut M, ctx: Ctx, op: u64, capacity: u64, message: Arrived) {
         let Arrived { peer, source, tag, op: sender_op, body } = message;
         let met = Match { op, capacity, peer, source, tag, sender_op };
@@ -343,7 +353,7 @@ impl Engine {
         }
     }
 
-    /// One with a note, which has no other within.
+    /// Receives a message that has waited, with its note.
     #[cold]
     fn deliver_noted<M: Memory>(&mut self, mem: &mut M, ctx: Ctx, (op, capacity): (u64, u64), message: Arrived) {
         if let Body::Noted(noted) = message.body {
@@ -353,6 +363,7 @@ impl Engine {
         }
     }
 
+    /// Receives an eager message.
     #[inline(always)]
     fn take_whole<M: Memory>(&mut self, mem: &mut M, met: &Match, notify: bool, data: &[u8]) {
         let len = data.len() as u64;
@@ -372,6 +383,7 @@ impl Engine {
         self.say(peer, &Message::Done { op });
     }
 
+    /// Receives a message whose RTS is here: reads its data, or asks for it.
     fn take_announced(&mut self, ctx: Ctx, met: &Match, size: u64, pieces: impl Iterator<Item = (u64, u64)>) {
         let want = met.capacity.min(size);
         let envelope = met.envelope(want);
@@ -394,12 +406,13 @@ impl Engine {
         }
     }
 
-    /// Whether we can read the peer's memory.
+    /// Whether this process can read the peer's memory. If so, [`Output::Get`] takes the place of a CTS where the peer
+    /// has told where its data lies.
     pub fn set_pull(&mut self, peer: PeerId, can: bool) {
         self.peers[peer.0 as usize].pull = can;
     }
 
-    /// What [`Output::Get`] wants cannot be read, or not all of it: the rest is asked for.
+    /// The data of an [`Output::Get`] cannot be read, or not all of it. The engine asks for what is missing.
     pub fn pull_failed(&mut self, op: OpId) {
         if let Some(State::Pulling(pulling)) = self.ops.get_mut(op.0).map(|op| &mut op.state) {
             let peer = pulling.peer;
@@ -410,7 +423,8 @@ impl Engine {
 
     // ---- bulk
 
-    /// Whether these bytes may be written into the buffer of `receiver_op` now.
+    /// Whether these bytes of a BULK frame may be written into the buffer of `receiver_op` now. `offset` and `len`
+    /// count packed bytes.
     pub fn bulk_wanted(&self, peer: PeerId, receiver_op: u64, offset: u64, len: u64) -> bool {
         match self.ops.get(receiver_op).map(|op| &op.state) {
             Some(State::Pulling(p)) => {
@@ -421,7 +435,8 @@ impl Engine {
         }
     }
 
-    /// Bytes that were wanted have been written.
+    /// These bytes have been written into the buffer, as [`Engine::bulk_wanted`] allowed. The receive completes with
+    /// the last of them.
     pub fn on_bulk(&mut self, peer: PeerId, receiver_op: u64, offset: u64, len: u64) {
         if !self.bulk_wanted(peer, receiver_op, offset, len) {
             return;
@@ -431,7 +446,7 @@ impl Engine {
             return;
         };
         let Pulling { sender_op, got, envelope, whole: size, .. } = &mut **pulling;
-        // What comes all at once is not written down first.
+        // A message that comes in one piece needs no record of its pieces.
         let whole = len == envelope.size;
         if !whole {
             got.insert(offset, offset + len);
@@ -443,7 +458,8 @@ impl Engine {
         }
     }
 
-    /// Whether these bytes are in the buffer of a receive, or it is over, however that came.
+    /// Whether these packed bytes are in the buffer of a receive (MPI_Parrived). True if the receive is over, even if
+    /// it failed.
     pub fn has_arrived(&self, op: OpId, offset: u64, len: u64) -> bool {
         match self.ops.get(op.0).map(|op| &op.state) {
             Some(State::Pulling(pulling)) => pulling.got.covers(offset, offset.saturating_add(len)),
@@ -452,8 +468,8 @@ impl Engine {
         }
     }
 
-    /// Bytes that are still to come of all transfers from a peer. On lanes that may lose, ask again when this stands
-    /// still.
+    /// The bytes that are missing of all transfers from a peer. On an unreliable lane, the caller uses
+    /// [`Engine::on_lane_lost`] when this number does not fall any more.
     pub fn bulk_missing(&self, peer: PeerId) -> u64 {
         let missing = |state: &State| match state {
             State::Pulling(p) if p.peer == peer => p.envelope.size - p.got.count(),
@@ -462,10 +478,10 @@ impl Engine {
         self.ops.iter().map(|(_, op)| missing(&op.state)).sum()
     }
 
-    /// A lane to this peer was lost, or some time has passed on lanes that may lose: asks again for what is missing of
-    /// all transfers from it.
+    /// A lane to this peer was lost, or an unreliable lane may have lost data. Asks again for all that is missing of
+    /// the transfers from this peer.
     pub fn on_lane_lost(&mut self, peer: PeerId) {
-        // What comes by itself is asked for as well: nobody knows yet how the next lane is.
+        // Data that was to be read is asked for as well, since the next lane may not allow reading.
         self.out.retain(|o| !matches!(o, Output::Get { peer: from, .. } if *from == peer));
         let mut again = Vec::new();
         for (id, op) in self.ops.iter_mut() {
@@ -480,10 +496,10 @@ impl Engine {
 }
 
 impl Pulling {
-    /// What is missing is asked for.
+    /// The questions (CTS) for what is missing.
     fn ask(&mut self, receiver_op: u64) -> Vec<Message<'static>> {
         self.reads = None;
-        let mut gaps = self.got.gaps(self.envelope.size);
+        let mut gaps = self.got.missing(self.envelope.size);
         if gaps.len() > MOST_RANGES {
             gaps.truncate(MOST_RANGES);
             gaps[MOST_RANGES - 1].1 = self.envelope.size;
@@ -505,7 +521,7 @@ fn first_bytes(pieces: impl Iterator<Item = (u64, u64)>, size: u64) -> Vec<(u64,
     cut.collect()
 }
 
-/// The outcome of a receive that has got the beginning of a message, or all of it.
+/// The outcome of a receive that has got the first bytes of a message of `whole` bytes, or all of them.
 fn received(envelope: Envelope, whole: u64) -> Outcome {
     let Envelope { source, tag, size } = envelope;
     if size < whole { Outcome::Truncated { source, tag, size, whole } } else { Outcome::Received(envelope) }

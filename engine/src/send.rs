@@ -1,5 +1,5 @@
-//! The sending side: messages leave in the order of the calls, whole (eager) or as an envelope whose data is asked
-//! for. Part of the engine. Invariant: per peer, envelopes leave in the order in which `send` was called.
+//! The sending side: a message leaves eager, or by rendezvous: its envelope first (RTS), and the data when the receiver
+//! asks for it (CTS). Part of the engine. Invariant: per peer, envelopes leave in the order in which `send` was called.
 
 use crate::intervals::Intervals;
 use crate::parts::Parts;
@@ -9,25 +9,27 @@ use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
 use base::bytes::Malformed;
 
-/// More ranges of one message than this are sent as one: a receiver asks for far fewer.
+/// Ranges of one message that are sent one by one. More are sent as one range; a receiver asks for far fewer.
 const MOST_ASKED: usize = 1024;
 
-/// The partitions of a send that has some.
+/// The partitions of a partitioned send.
 #[inline]
 fn parts_of(mode: Mode, size: u64) -> Option<Parts> {
     if let Mode::Partitioned(count) = mode { Some(Parts::new(count, size)) } else { None }
 }
 
 impl Engine {
-    /// Starts a send of `size` bytes from the buffer of `op`. Ask [`Engine::outcome`] when it is complete: it may be
-    /// at once.
+    /// Starts a send of `size` packed bytes from the buffer of `op` to rank `dest` of the remote group.
+    ///
+    /// The send may be complete when the call returns ([`Engine::outcome`]). It fails with [`Fault::Revoked`] if the
+    /// inter-communicator is closed, and with another fault if the peer is gone.
     #[allow(clippy::too_many_arguments)]
     pub fn send<M: Memory>(&mut self, mem: &M, op: OpId, ctx: Ctx, dest: u32, tag: i64, size: u64, mode: Mode) {
         let more = parts_of(mode, size).map(|parts| Box::new(More { parts: Some(parts), ..More::default() }));
         self.send_with(mem, op, ctx, dest, tag, size, mode, more);
     }
 
-    /// The same with a note of at most [`crate::MAX_NOTE`] bytes, which whoever receives the message gets by
+    /// As [`Engine::send`], with a note of at most [`crate::MAX_NOTE`] bytes. The receiver gets it as
     /// [`Output::Noted`].
     #[allow(clippy::too_many_arguments)]
     pub fn send_noted<M: Memory>(
@@ -81,13 +83,15 @@ impl Engine {
         }
     }
 
-    /// Starts a send that can leave whole at once and is complete with that: credit is spent, and the caller sees to it that
-    /// the head and `size` bytes of data go to the peer before whatever the engine puts out next. `None`: nothing has
-    /// changed, and [`Engine::send`] is the way.
+    /// Starts an eager send that can leave at once and needs no operation: it is complete when the caller has sent it.
+    ///
+    /// Its credit is spent. The caller sends the head and `size` bytes of data to the peer as one message, before any
+    /// further output of the engine. `None` means that nothing has changed, and that the caller has to use
+    /// [`Engine::send`].
     pub fn start_eager(&mut self, ctx: Ctx, dest: u32, tag: i64, size: u64, mode: Mode) -> Option<(PeerId, EagerHead)> {
         let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
         let peer = *context.peers.get(dest as usize)?;
-        // What is put out and not fetched yet would be overtaken, as would what waits.
+        // It must not overtake outputs that were not fetched yet, or sends that wait.
         let p = &mut self.peers[peer.0 as usize];
         let free = self.out.is_empty() && !p.backlogged && p.waiting.is_empty();
         if mode != Mode::Standard || !free || size > self.cfg.eager_max || !p.spending.has_room(size) {
@@ -97,17 +101,17 @@ impl Engine {
             return None;
         }
         self.peers[peer.0 as usize].spending.spend(size);
-        // Nobody ever names this operation.
+        // No message ever names this operation.
         Some((peer, EagerHead::new(false, Head { tag, source: context.rank, context: context.context, op: 0 })))
     }
 
-    /// The send leaves when it is its turn.
+    /// Lets a send wait for its turn.
     pub(crate) fn line_up<M: Memory>(&mut self, mem: &M, peer: PeerId, id: u64) {
         self.peers[peer.0 as usize].waiting.push_back(id);
         self.drain(mem, peer);
     }
 
-    /// While a peer's path is backlogged, sends stay here and no bulk is put out for it.
+    /// Whether the path to a peer is backlogged. While it is, sends to the peer wait, and no bulk for it is put out.
     pub fn set_backlogged<M: Memory>(&mut self, mem: &M, peer: PeerId, backlogged: bool) {
         self.peers[peer.0 as usize].backlogged = backlogged;
         if !backlogged {
@@ -115,18 +119,18 @@ impl Engine {
         }
     }
 
-    /// Most bytes of one BULK frame to this peer from now on, at least 1.
+    /// Sets the longest BULK frame to this peer, in bytes. 0 counts as 1.
     pub fn set_chunk(&mut self, peer: PeerId, bytes: u64) {
         self.peers[peer.0 as usize].chunk = bytes.max(1);
     }
 
-    /// From now on the peer can read our memory: sends whose data is in at most so many pieces say where it lies. 0: it
-    /// cannot.
-    pub fn set_grips(&mut self, peer: PeerId, most_pieces: usize) {
-        self.peers[peer.0 as usize].grips = most_pieces.min(MOST_DESCRIBED);
+    /// Whether the peer can read our memory. If it can, a send whose data lies in at most `most_pieces` pieces tells
+    /// where. 0 if it cannot.
+    pub fn set_max_segments(&mut self, peer: PeerId, most_pieces: usize) {
+        self.peers[peer.0 as usize].max_segments = most_pieces.min(MOST_DESCRIBED);
     }
 
-    /// Lets go what credit allows.
+    /// Sends the messages that wait, as far as credit allows.
     pub(crate) fn drain<M: Memory>(&mut self, mem: &M, peer: PeerId) {
         loop {
             let p = &mut self.peers[peer.0 as usize];
@@ -158,8 +162,8 @@ impl Engine {
                 }
                 self.out.push_back(Output::Message { peer, bytes });
             } else {
-                let grips = if parted { 0 } else { p.grips };
-                let pieces = describe(mem, id, to.size, grips);
+                let max_segments = if parted { 0 } else { p.max_segments };
+                let pieces = describe(mem, id, to.size, max_segments);
                 to.described = !pieces.is_empty();
                 self.say(peer, &Message::Rts { head, size: to.size, note: &note, pieces: Pieces::new(&pieces) });
             }
@@ -180,6 +184,7 @@ impl Engine {
             .retain(|id| matches!(ops.get(*id), Some(Op { state: State::Queued(_), .. })));
     }
 
+    /// The peer asks for a range of the data of a send.
     pub(crate) fn on_cts(&mut self, peer: PeerId, id: u64, asker: u64, offset: u64, len: u64) -> Result<(), Malformed> {
         if let Some(&(to, context)) = self.withdrawn.get(&id) {
             if to != peer {
@@ -189,13 +194,13 @@ impl Engine {
             self.say(peer, &Message::Revoked { context, op: asker });
             return Ok(());
         }
-        // An operation that is over has nothing to give, and nobody needs it any more.
+        // The operation is over: the receiver needs no more of its data.
         let Some(op) = self.ops.get_mut(id) else {
             return Ok(());
         };
         let end = offset.checked_add(len).ok_or(Malformed)?;
         if let State::Announced(To { peer: to, size, .. }) | State::Exposed { peer: to, size, .. } = op.state {
-            // Judged before anything changes: a stranger's word, or nonsense, is no match.
+            // Checked before anything changes: a malformed CTS must not count as a match.
             if to != peer || end > size || len == 0 {
                 return Err(Malformed);
             }
@@ -227,7 +232,7 @@ impl Engine {
         }
     }
 
-    /// The send takes its turns with the others to this peer.
+    /// Lets a send take turns with the others to this peer.
     pub(crate) fn queue_bulk(&mut self, peer: PeerId, id: u64) {
         let p = &mut self.peers[peer.0 as usize];
         p.bulk.push_back(id);
@@ -237,6 +242,7 @@ impl Engine {
         }
     }
 
+    /// The peer has got all that it wants of a send.
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
         match self.ops.get_mut(id) {
             Some(op) if op.state.is_out() && op.state.needs() == Some(peer) => {
@@ -252,7 +258,8 @@ impl Engine {
         }
     }
 
-    /// The next piece of bulk. Nothing is made ahead of time, so a transfer costs a range however long it is.
+    /// The next piece of bulk. Pieces are not made in advance, so the memory of a transfer does not grow with its
+    /// length.
     pub(crate) fn next_bulk(&mut self) -> Option<Output> {
         for _ in 0..self.turns.len() {
             let peer = self.turns.pop_front()?;
@@ -285,7 +292,7 @@ impl Engine {
     }
 }
 
-/// Where the data of a send lies, as the peer is told: nothing, if that is in more pieces than it takes.
+/// Where the data of a send lies, as an RTS describes it. Empty if it lies in more than `most` pieces.
 fn describe<M: Memory>(mem: &M, id: u64, size: u64, most: usize) -> Vec<u8> {
     let Ok(len) = usize::try_from(size) else { return Vec::new() };
     if most == 0 || len == 0 {

@@ -1,10 +1,12 @@
-//! Memory for messages that came before their receive: what one gives back, the next uses. Only the receiving side of the
-//! engine uses it. Invariant: it never holds more than a bound.
+//! Memory for unexpected messages, which is used again. Used by the receiving side of the engine. Invariant: it never
+//! holds more than [`MOST_BYTES`] in [`MOST_PIECES`].
 
-/// Beyond these, what is given back is freed.
+/// Bytes that are kept. Memory beyond that is freed.
 const MOST_BYTES: usize = 256 << 10;
+/// Vectors that are kept.
 const MOST_PIECES: usize = 1024;
 
+/// Vectors whose memory can be used again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spare {
     pieces: Vec<Vec<u8>>,
@@ -12,6 +14,7 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
+    /// A copy of `data`, in memory that is used again if there is some.
     pub fn copy(&mut self, data: &[u8]) -> Vec<u8> {
         let mut piece = self.pieces.pop().unwrap_or_default();
         self.bytes -= piece.capacity();
@@ -20,6 +23,7 @@ impl Spare {
         piece
     }
 
+    /// Keeps the memory of a vector that is needed no more.
     pub fn give(&mut self, piece: Vec<u8>) {
         let size = piece.capacity();
         if size > 0 && self.pieces.len() < MOST_PIECES && self.bytes + size <= MOST_BYTES {

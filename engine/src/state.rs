@@ -1,5 +1,5 @@
-//! The engine's state: what it knows of peers, inter-communicators and operations. Private to the engine; everything
-//! here is plain serialisable data, and user memory appears by number only.
+//! The engine's state: peers, inter-communicators and operations. All of it is plain serialisable data. User memory
+//! appears by number only.
 
 use crate::Config;
 use crate::arrived::Arrived;
@@ -12,6 +12,7 @@ use crate::types::{Ctx, Envelope, Gone, Outcome, PeerId, Source, Tag};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// What is known of one remote process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Peer {
     pub group: u64,
@@ -19,21 +20,21 @@ pub(crate) struct Peer {
     pub backlogged: bool,
     /// The inter-communicator that its last message was for.
     pub latest: Ctx,
-    /// Most bytes of one BULK frame.
+    /// The longest BULK frame, in bytes.
     pub chunk: u64,
-    /// Into so many pieces data may be described to it; 0: it cannot read our memory.
-    pub grips: usize,
+    /// The most pieces of data that may be described to the peer. 0 if it cannot read our memory.
+    pub max_segments: usize,
     /// We can read its memory.
     pub pull: bool,
     pub spending: Spending,
     pub granting: Granting,
-    /// It belongs to no inter-communicator, ever: it has nothing to send but CONTROL.
+    /// It will be in no inter-communicator: it may send only CONTROL and BYE.
     pub only_control: bool,
     /// Contexts of which it has been told that they are closed.
     pub told_closed: Closed,
-    /// Sends that have not left, in the order of the calls. Some may have ended meanwhile.
+    /// Sends that have not left, in the order of the calls. Some of them may have ended.
     pub waiting: VecDeque<u64>,
-    /// Sends of which ranges are asked for; they take turns. Some may have ended meanwhile.
+    /// Sends of which ranges are asked for. They take turns. Some of them may have ended.
     pub bulk: VecDeque<u64>,
     /// Whether the peer is in `Engine::turns`.
     pub in_turn: bool,
@@ -47,7 +48,7 @@ impl Peer {
             backlogged: false,
             latest: Ctx(0),
             chunk: cfg.chunk,
-            grips: 0,
+            max_segments: 0,
             pull: false,
             spending: Spending::new(cfg),
             granting: Granting::new(cfg),
@@ -60,36 +61,37 @@ impl Peer {
     }
 }
 
-/// What the pairs of one group share.
+/// What the peers of one group share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Group {
     pub open: BTreeMap<ContextId, Ctx>,
-    /// Contexts that were open once. The rest is yet to come.
+    /// Contexts that were open once. All others are still to come.
     pub closed: Closed,
-    /// Messages for contexts to come; credit bounds them.
+    /// Messages for contexts that are not open yet. Credit bounds them.
     pub early: BTreeMap<ContextId, VecDeque<Arrived>>,
 }
 
+/// An open inter-communicator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Context {
     pub group: u64,
     pub context: ContextId,
     pub rank: u32,
     pub peers: Vec<PeerId>,
-    /// Remote ranks that have closed this.
+    /// Remote ranks that have closed it.
     pub revoked: BTreeSet<u32>,
     pub unexpected: Unexpected,
     pub posted: Posted,
 }
 
-/// A message that only the receive of its claimant gets.
+/// A message that a matched probe has taken: only a receive of this claim gets it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Claimed {
     pub ctx: Ctx,
     pub message: Arrived,
 }
 
-/// Where a send goes. Its inter-communicator stands, until the send is matched.
+/// Where a send goes. Its inter-communicator is open until the send is matched.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct To {
     pub peer: PeerId,
@@ -101,68 +103,63 @@ pub(crate) struct To {
     pub described: bool,
 }
 
-/// A send that was matched: `ranges` are asked for, ready, and not yet put out.
+/// A send that was matched. `ranges` are asked for, ready, and not yet put out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sending {
     pub peer: PeerId,
     pub size: u64,
     pub receiver_op: u64,
     pub ranges: Intervals,
-    /// It is in `Peer::bulk`.
+    /// Whether it is in `Peer::bulk`.
     pub queued: bool,
 }
 
-/// A receive that takes its data; `envelope.size` is what will be put in the buffer.
+/// A receive whose data is on its way. `envelope.size` is what will be put in the buffer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Pulling {
     pub peer: PeerId,
-    /// The inter-communicator that it was posted in, as long as the sender has not been told of the match: it reads.
+    /// The inter-communicator that it was posted in, while the receiver reads the data and the sender does not know of
+    /// the match.
     pub reads: Option<Ctx>,
     pub sender_op: u64,
     pub got: Intervals,
     pub envelope: Envelope,
-    /// All of the message.
+    /// Bytes of the whole message.
     pub whole: u64,
 }
 
+/// The state of an operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum State {
-    /// A number that was given out, and nothing more.
+    /// Its number was given out, and it has not started.
     Reserved,
-    /// A send in `Peer::waiting`.
+    /// A send that has not left: it is in `Peer::waiting`, unless it waits for its partitions.
     Queued(To),
-    /// A send whose envelope has left, with its data.
+    /// A synchronous eager send that has left. DONE completes it.
     Awaiting(To),
     /// A send whose envelope has left (RTS).
     Announced(To),
-    /// A send whose envelope has left with a description of its data: its inter-communicator is closed, but the peer may be
-    /// reading.
-    Exposed {
-        peer: PeerId,
-        context: ContextId,
-        size: u64,
-    },
+    /// A send whose RTS has told where its data lies. Its inter-communicator is closed, but the peer may be reading.
+    Exposed { peer: PeerId, context: ContextId, size: u64 },
+    /// A send that was matched, and whose data the receiver asks for.
     Sending(Box<Sending>),
-    /// A partitioned send of which the peer has all it wants, and not all partitions are ready.
+    /// A partitioned send of which the peer has all that it wants, while not all partitions are ready.
     Delivered,
     /// A receive in `Context::posted`, at this place if it has one.
-    Posted {
-        ctx: Ctx,
-        source: Source,
-        tag: Tag,
-        place: u32,
-    },
+    Posted { ctx: Ctx, source: Source, tag: Tag, place: u32 },
+    /// A receive that was matched, and whose data is on its way.
     Pulling(Box<Pulling>),
+    /// The operation is complete.
     Over(Outcome),
 }
 
 impl State {
-    /// A send whose envelope has left.
+    /// Whether it is a send whose envelope has left, and which is not over.
     pub fn is_out(&self) -> bool {
         matches!(self, State::Awaiting(_) | State::Announced(_) | State::Exposed { .. } | State::Sending(_))
     }
 
-    /// The peer without which it cannot end.
+    /// The peer without which the operation cannot end.
     pub fn needs(&self) -> Option<PeerId> {
         match self {
             State::Queued(to) | State::Awaiting(to) | State::Announced(to) => Some(to.peer),
@@ -174,20 +171,21 @@ impl State {
     }
 }
 
+/// A send or a receive.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Op {
     pub state: State,
-    /// Nobody will ask for the outcome.
+    /// Its outcome will not be asked for.
     pub forgotten: bool,
     pub more: Option<Box<More>>,
 }
 
-/// What few sends have.
+/// What few sends have. It is boxed, to keep [`Op`] small.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct More {
-    /// Of a partitioned send.
+    /// The partitions of a partitioned send.
     pub parts: Option<Parts>,
-    /// Travels with the message; empty: there is none.
+    /// The note that travels with the message. Empty if there is none.
     pub note: Vec<u8>,
 }
 

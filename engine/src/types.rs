@@ -1,48 +1,52 @@
-//! The words of the engine's interface.
+//! The types of the engine's interface.
 
 use base::protocol::message::{EAGER_BYTES, ENVELOPES};
 use base::protocol::tag::{FIRST_PARTITIONED, LAST_OF_USER as USER_TAGS, USER_BITS};
 use serde::{Deserialize, Serialize};
 
-/// The index of a path.
+/// A peer: one remote process, as the engine knows it. Used again after [`crate::Engine::remove_peer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PeerId(pub u32);
 
-/// A send or a receive. Also the number of its user buffer. Not used again before 2^36 others; no two that live at the same
-/// time have the same slot.
+/// A send or a receive, and the number of its user buffer in [`base::Memory`]. The number is not used again before 2^36
+/// other operations have started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OpId(pub u64);
 
 impl OpId {
-    /// The lowest bits are the slot.
+    /// The lowest bits of the number are the slot.
     pub(crate) const SLOT_BITS: u32 = 28;
     pub(crate) const SLOTS: usize = 1 << OpId::SLOT_BITS;
 
-    /// A small number that is its own as long as the operation lives: for tables by operation.
+    /// A small number that no other live operation has: an index for tables of operations.
     pub const fn slot(self) -> usize {
         self.0 as usize & (OpId::SLOTS - 1)
     }
 }
 
-/// A message that was taken out of matching by a matched probe. Never used twice.
+/// A message that a matched probe (MPI_Mprobe) has taken out of matching. No number is used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MessageId(pub u64);
 
-/// A local slot of an open inter-communicator; used again after close.
+/// An open inter-communicator, as this process numbers it. Used again after [`crate::Engine::close`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Ctx(pub u32);
 
+/// The limits of an engine. Sizes are in bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Config {
-    /// Up to this size a message goes whole, if credit allows.
+    /// The longest message that is sent eager, while credit for its bytes is left.
     pub eager_max: u64,
-    /// What a sender may have under way and unreceived. Both sides must agree on these two.
+    /// The messages that a sender may have sent and the receiver's user has not received. Both sides must have the
+    /// same number.
     pub envelopes: u64,
+    /// The eager data of such messages. Both sides must have the same number.
     pub eager_bytes: u64,
-    /// What a look that finds nothing gives a sender at its end.
+    /// The envelopes that a sender without credit gets when the receiver looks for a message and finds none.
     pub extra_envelopes: u64,
-    /// Most bytes of one BULK frame, unless a peer is given another number: see [`crate::Engine::set_chunk`].
+    /// The longest BULK frame, for peers without a number of their own ([`crate::Engine::set_chunk`]).
     pub chunk: u64,
+    /// The fault that a test has put in.
     #[cfg(feature = "plant")]
     #[doc(hidden)]
     pub plant: Plant,
@@ -62,11 +66,12 @@ impl Default for Config {
     }
 }
 
-/// Faults that tests put in, to see that they are found.
+/// Faults that a test puts in, to see that the tests find them.
 #[cfg(feature = "plant")]
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Plant {
+    /// No fault.
     None,
     /// Of several messages that match, the newest is taken.
     Order,
@@ -74,139 +79,220 @@ pub enum Plant {
     Match,
 }
 
+/// The source that a receive or a probe asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
+    /// Every rank (MPI_ANY_SOURCE).
     Any,
+    /// This rank of the remote group.
     Rank(u32),
 }
 
+/// The tag that a receive or a probe asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tag {
-    /// Any that is not negative: see [`partitioned_tag`].
+    /// Every tag of a user (MPI_ANY_TAG), and none of the library's own: see [`partitioned_tag`].
     Any,
+    /// This tag.
     Is(i64),
 }
 
-/// The one rule for tags: those of the user are 0 to 2^31-1; negative ones are the library's own, and [`Tag::Any`] matches
-/// none of them. -1 to -256 are for the creation of communicators; below that, each partitioned operation has one that
-/// says which of them it is: the `count`-th (modulo 2^31) with the user's `tag` between two processes, in the order of
-/// their init calls.
+/// The tag of the `count`-th partitioned operation, from 0, that two processes have made with the user's `tag`, in the
+/// order of their init calls.
+///
+/// Tags of users are 0 to 2^31-1. Negative tags are the library's own: -1 to -256 are those of [`base::protocol::tag`],
+/// and those below are of partitioned operations. `count` is taken modulo 2^31.
 pub const fn partitioned_tag(tag: u32, count: u32) -> i64 {
     FIRST_PARTITIONED - ((count as i64 & USER_TAGS) << USER_BITS | (tag as i64 & USER_TAGS))
 }
 
-/// The tag that the user gave, of any tag in an envelope that the user sees.
+/// The tag that the user gave, from the tag of an envelope: the reverse of [`partitioned_tag`]. Other tags are returned
+/// unchanged.
 pub const fn user_tag(tag: i64) -> i64 {
     if tag <= FIRST_PARTITIONED { FIRST_PARTITIONED.wrapping_sub(tag) & USER_TAGS } else { tag }
 }
 
+/// The mode of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
+    /// Complete as soon as the user buffer may be used again.
     Standard,
-    /// Complete only when matched.
+    /// Complete only when matched (MPI_Ssend).
     Synchronous,
-    /// In so many partitions of equal size, of which each may leave once [`crate::Engine::ready`] has been told of it.
+    /// In this many partitions of equal size. Each may leave once [`crate::Engine::ready`] was called for it.
     Partitioned(u32),
 }
 
 /// Why nothing more comes from a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Gone {
+    /// Its process is dead.
     Dead,
-    /// It said BYE.
+    /// It said BYE: it has finalized.
     Finished,
 }
 
+/// The envelope of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {
+    /// The rank of the sender in the remote group.
     pub source: u32,
+    /// The tag: the user's, or one of the library's own ([`user_tag`]).
     pub tag: i64,
+    /// Bytes, packed.
     pub size: u64,
 }
 
+/// Why an operation cannot complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
+    /// The other process is dead.
     PeerDead,
+    /// The other process has finalized.
     PeerFinished,
-    /// The inter-communicator was closed, here or there.
+    /// The inter-communicator was closed, by this process or by the other.
     Revoked,
 }
 
+/// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
+    /// The send is complete.
     Sent,
-    /// `size` is what was put in the buffer.
+    /// The receive is complete. `size` is what was put in the buffer.
     Received(Envelope),
-    /// The message was longer than the buffer, which is full: `size` is what was put in it, `whole` is all of the message.
-    /// As large as the others: an envelope within would be more.
+    /// The message was longer than the buffer, which is full (MPI_ERR_TRUNCATE).
+    ///
+    /// The fields of an [`Envelope`] are repeated, since an envelope and a number would make all outcomes larger.
     Truncated {
+        /// The rank of the sender in the remote group.
         source: u32,
+        /// The tag.
         tag: i64,
+        /// Bytes that were put in the buffer.
         size: u64,
+        /// Bytes of the whole message.
         whole: u64,
     },
-    /// The message is in the buffer, but for numbers that no value of their type here can hold. Said by those who convert
-    /// between machines, never by the engine.
+    /// The message is in the buffer, except for numbers that the types of this machine cannot hold. Only the conversion
+    /// between machines has this outcome, never the engine.
     OutOfRange(Envelope),
-    /// Something is wrong with the message that takes more words: number `why` of those who say it. Not said by the engine.
+    /// Something else is wrong with the message. Only checks of messages have this outcome, never the engine.
     Wrong {
+        /// The rank of the sender in the remote group.
         source: u32,
+        /// The tag.
         tag: i64,
+        /// Bytes that were put in the buffer.
         size: u64,
+        /// The number under which the check keeps its text.
         why: u64,
     },
-    /// The receive was taken back before it had a message.
+    /// The receive was cancelled before it had a message.
     Cancelled,
+    /// The operation failed.
     Failed(Fault),
 }
 
+/// What a probe found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// `size` is that of the message.
+    /// A message. `size` is that of the whole message.
     Found(Envelope),
+    /// No message yet.
     None,
+    /// No message is here, and none can come.
     Failed(Fault),
 }
 
 /// What an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// A send with this tag that is still here: the peer has no room for it, or its path is backlogged.
+    /// A send to this peer with this tag has not left: credit is used up, or the path is backlogged.
     Room(PeerId, i64),
-    /// A send with this tag that the peer has not matched.
+    /// A send to this peer with this tag is not matched yet.
     Matched(PeerId, i64),
-    /// A send whose data is on its way.
+    /// The peer has not got all data of a send.
     Taken(PeerId),
-    /// A receive without a message.
+    /// A receive has no message yet.
     Message(Ctx, Source, Tag),
-    /// A receive that has so much of its message.
+    /// A receive from this peer has a part of its data: bytes so far, and bytes in all.
     Data(PeerId, u64, u64),
-    /// A send of which not all partitions are ready.
+    /// Not all partitions of a send are ready.
     Partitions,
 }
 
-/// What the engine wants done.
+/// What the engine asks its caller to do, or tells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
-    /// First class: the whole body of a MSG.
-    Message { peer: PeerId, bytes: Vec<u8> },
-    /// Second class, from user buffer `op.0`.
-    Bulk { peer: PeerId, receiver_op: u64, op: OpId, offset: u64, len: u64 },
-    /// The first `size` bytes of the message of `op`, a receive, lie in the memory of the peer's process: in these pieces,
-    /// (address, length) each. Whoever reads them asks [`crate::Engine::bulk_wanted`] before each part, since it may be
-    /// wanted no more, and says [`crate::Engine::on_bulk`] after it, or [`crate::Engine::pull_failed`].
-    Get { peer: PeerId, sender_op: u64, op: OpId, pieces: Vec<(u64, u64)>, size: u64 },
-    /// A message with a note has met the receive `op`; comes before the outcome can be asked for.
-    Noted { peer: PeerId, op: OpId, note: Vec<u8> },
-    /// The peer asks whether this process is alive and what it waits for: see [`crate::Engine::tell`].
-    Asked { peer: PeerId },
-    /// What the peer has told, when asked.
-    Told { peer: PeerId, bytes: Vec<u8> },
+    /// Send a message: the body of a MSG frame.
+    Message {
+        /// To this peer.
+        peer: PeerId,
+        /// The whole body.
+        bytes: Vec<u8>,
+    },
+    /// Send a BULK frame.
+    Bulk {
+        /// To this peer.
+        peer: PeerId,
+        /// The peer's receive.
+        receiver_op: u64,
+        /// Our send, and the user buffer that has the data.
+        op: OpId,
+        /// Where the data begins in the packed message, in bytes.
+        offset: u64,
+        /// Bytes of data.
+        len: u64,
+    },
+    /// Read the first `size` bytes of a message from the peer's memory into the buffer of `op`.
+    ///
+    /// The caller reads in parts. Before each it asks [`crate::Engine::bulk_wanted`], since the data may be no longer
+    /// wanted. After each it calls [`crate::Engine::on_bulk`], or [`crate::Engine::pull_failed`] if it cannot read.
+    Get {
+        /// From this peer.
+        peer: PeerId,
+        /// The peer's send.
+        sender_op: u64,
+        /// Our receive.
+        op: OpId,
+        /// The pieces that hold the data, in packed order: address and length of each.
+        pieces: Vec<(u64, u64)>,
+        /// Bytes to read.
+        size: u64,
+    },
+    /// A receive has matched a message with a note. It comes before the outcome of the receive.
+    Noted {
+        /// The sender.
+        peer: PeerId,
+        /// The receive.
+        op: OpId,
+        /// The note, as the sender gave it.
+        note: Vec<u8>,
+    },
+    /// The peer asks whether this process is alive and what it waits for. The answer is [`crate::Engine::tell`].
+    Asked {
+        /// The peer that asks.
+        peer: PeerId,
+    },
+    /// The answer to [`crate::Engine::ask`].
+    Told {
+        /// The peer that answers.
+        peer: PeerId,
+        /// Its answer, at most [`crate::MAX_TOLD`] bytes.
+        bytes: Vec<u8>,
+    },
     /// A CONTROL message came.
-    Control { peer: PeerId, bytes: Vec<u8> },
+    Control {
+        /// The sender.
+        peer: PeerId,
+        /// The message.
+        bytes: Vec<u8>,
+    },
 }
 
 impl Output {
+    /// The peer that the output is about.
     pub(crate) fn peer(&self) -> PeerId {
         match self {
             Output::Message { peer, .. }

@@ -1,4 +1,4 @@
-//! The messages of docs/protocol.md, to bytes and back. Only the engine uses it. Decoding is strict.
+//! The messages of docs/protocol.md, to bytes and back. Used by the engine only. Decoding is strict.
 
 use crate::ContextId;
 use base::bytes::{Malformed, Put, Take};
@@ -11,10 +11,10 @@ use std::io::IoSlice;
 pub(crate) use base::protocol::message::MOST_DESCRIBED;
 pub use base::protocol::message::{MAX_NOTE, MAX_TOLD};
 
-/// What EAGER and RTS begin with: type, flags, and [`Head`].
+/// Bytes of the head of EAGER and RTS: type, flags, and [`Head`].
 const HEAD: usize = at::BYTES;
 
-/// What EAGER and RTS have in common: the envelope and who sends.
+/// What EAGER and RTS have in common: the envelope, and the sender's operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub tag: i64,
@@ -23,21 +23,22 @@ pub(crate) struct Head {
     pub op: u64,
 }
 
-/// A message with its data.
+/// An EAGER without a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Eager<'a> {
-    /// The sender is told when it is matched.
+    /// The sender is to be told of the match.
     pub notify: bool,
     pub head: Head,
     pub data: &'a [u8],
 }
 
-/// Where the data of an RTS lies in the sender's memory, as it is on the wire: (address, length) of each piece, or nothing.
+/// Where the data of an RTS lies in the sender's memory, as it is on the wire: address and length of each piece. Empty
+/// if the sender does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pieces<'a>(&'a [u8]);
 
 impl<'a> Pieces<'a> {
-    /// What follows the size in an RTS: the pieces are the whole message, and none is empty.
+    /// [`Malformed`] unless there are no pieces, or they are as long as the message and none is empty.
     fn decode(bytes: &'a [u8], size: u64) -> Result<Pieces<'a>, Malformed> {
         let pieces = Pieces(bytes);
         let whole = pieces.iter().try_fold(0u64, |sum, (at, len)| {
@@ -71,6 +72,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
+/// A message: the body of a MSG frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
     Eager(Eager<'a>),
@@ -78,7 +80,7 @@ pub(crate) enum Message<'a> {
         note: &'a [u8],
         eager: Eager<'a>,
     },
-    /// An empty note is none.
+    /// An empty note stands for none.
     Rts {
         head: Head,
         size: u64,
@@ -108,29 +110,31 @@ pub(crate) enum Message<'a> {
     Tell(&'a [u8]),
 }
 
-/// What stands before the data of an EAGER.
+/// The head of an EAGER: its bytes in front of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EagerHead([u8; EagerHead::BYTES]);
 
 impl EagerHead {
+    /// Bytes of the head.
     pub const BYTES: usize = HEAD;
 
     pub(crate) fn new(notify: bool, head: Head) -> EagerHead {
         EagerHead(head.encode(EAGER, if notify { NOTIFY } else { 0 }))
     }
 
+    /// The head as it is on the wire.
     pub fn bytes(&self) -> &[u8; EagerHead::BYTES] {
         &self.0
     }
 
-    /// The start of the whole body, with room for `size` bytes of data that the caller appends.
+    /// The head, as the beginning of a body with capacity for `size` bytes of data. The caller appends them.
     pub fn with_room(&self, size: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD + size);
         out.extend_from_slice(&self.0);
         out
     }
 
-    /// The same with a note.
+    /// As [`EagerHead::with_room`], with a note behind the head.
     pub(crate) fn noted(&self, note: &[u8], size: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD + 2 + note.len() + size);
         out.extend_from_slice(&self.0);
@@ -145,7 +149,7 @@ fn put_note(out: &mut Vec<u8>, note: &[u8]) {
     out.extend_from_slice(note);
 }
 
-/// A note, and what follows it. There is none that is empty.
+/// A note, and what follows it. An empty note is malformed.
 fn split_note(rest: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let (len, rest) = rest.split_first_chunk::<2>().ok_or(Malformed)?;
     let len = u16::from_le_bytes(*len) as usize;
@@ -163,7 +167,7 @@ impl Head {
         out
     }
 
-    /// The flags, the head, and what follows it.
+    /// The flags, the head, and the bytes that follow it.
     #[inline]
     fn decode(body: &[u8]) -> Result<(u8, Head, &[u8]), Malformed> {
         let (head, rest) = body.split_first_chunk::<HEAD>().ok_or(Malformed)?;
@@ -178,7 +182,7 @@ impl Head {
 }
 
 impl Eager<'_> {
-    /// `None`: it is another message, or has a note.
+    /// `None` if it is another message, or has a note.
     #[inline]
     pub fn decode(body: &[u8]) -> Result<Option<Eager<'_>>, Malformed> {
         if body.first() != Some(&EAGER) {
@@ -191,7 +195,7 @@ impl Eager<'_> {
         Ok(Some(Eager { notify: flags != 0, head, data }))
     }
 
-    /// One with a note.
+    /// An EAGER with a note.
     fn decode_noted(body: &[u8]) -> Result<Message<'_>, Malformed> {
         let (flags, head, rest) = Head::decode(body)?;
         let (note, data) = split_note(rest)?;
@@ -346,7 +350,7 @@ mod tests {
             let message = Message::Rts { head, size, note: b"", pieces: Pieces(&bytes) };
             assert_eq!(Message::decode(&message.encode()), Err(Malformed), "{message:?}");
         }
-        // A note that is empty, too long, or not all there; a flag that means nothing.
+        // A note that is empty, too long or cut short, and an unknown flag.
         let eager =
             Message::NotedEager { note: &[1; MAX_NOTE], eager: Eager { notify: true, head, data: b"" } }.encode();
         for len in [0, MAX_NOTE as u16 + 1] {

@@ -1,4 +1,4 @@
-//! Small messages take no memory once the tables are as large as they get.
+//! Small messages allocate no memory once the tables have reached their size.
 
 use base::memory::OneBuffer;
 use engine::{Config, ContextId, Ctx, EagerHead, Engine, Mode, OpId, PeerId, Source, Tag};
@@ -11,10 +11,10 @@ thread_local! {
     static TAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: all is left to the system's allocator; the count is a plain number of the thread.
+// SAFETY: the system's allocator does all the work. The count is a plain number of the thread.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that ends has no count any more.
+        // A thread that is ending has no count any more.
         let _ = TAKEN.try_with(|taken| taken.set(taken.get() + 1));
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
@@ -37,7 +37,7 @@ struct Side {
 }
 
 fn side() -> Side {
-    // Credit is never used up, so that nothing is said of it.
+    // Credit is never used up, so no CREDIT is sent.
     let mut engine = Engine::new(Config { envelopes: 1 << 40, eager_bytes: 1 << 50, ..Config::default() });
     let peer = engine.add_peer(1);
     let ctx = engine.open(ContextId::root(1), 0, vec![peer]);
@@ -58,7 +58,7 @@ fn post(b: &mut Side, mem: &mut OneBuffer<SIZE>, source: Source, tag: Tag) -> Op
     op
 }
 
-/// `waiting` receives, or messages, wait at a time; some of the receives are wild.
+/// `waiting` receives or messages wait at a time. Some of the receives have wildcards.
 fn round(a: &mut Side, b: &mut Side, waiting: i64, posted: bool) {
     let mut mem = OneBuffer([0; SIZE]);
     let mut ops = [OpId(0); 1000];
@@ -74,7 +74,7 @@ fn round(a: &mut Side, b: &mut Side, waiting: i64, posted: bool) {
             *op = post(b, &mut mem, source, if tag % 5 == 0 { Tag::Any } else { Tag::Is(tag) });
         }
     }
-    // Wild ones may have taken what others wait for.
+    // Receives with wildcards may have matched messages that others wait for.
     for op in ops {
         b.engine.cancel_recv(*op);
         assert!(b.engine.finish(*op).is_some());

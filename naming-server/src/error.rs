@@ -1,4 +1,4 @@
-//! What can go wrong, one small enum per operation. The texts say what to do where there is something to do.
+//! Errors, one enum for each operation. Their texts also say what can be done about them.
 
 use crate::record::{Kind, NameError, Record, RecordError, VERSION};
 use std::fmt::{Display, Formatter, Result};
@@ -6,21 +6,24 @@ use std::io::{self, ErrorKind::*};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A URL that opens no store.
+/// Why a URL opens no store.
 #[derive(Debug)]
 pub enum OpenError {
     /// The variable `MPI_CONNECT_NAMING` is not UTF-8.
     NotUtf8,
+    /// This URL is of no kind that is known.
     Unknown(String),
+    /// This URL is of a kind that this version does not have.
     NotYet(String),
-    /// `file://HOST/…`
+    /// This URL is `file://HOST/…`: a folder has no host.
     Host(String),
-    /// `tcp://…` with a server that cannot be.
+    /// This URL is `tcp://…`, and one of its servers has an impossible address.
     Address(String, AddressError),
+    /// The URL is `file:`, without a folder.
     NoFolder,
-    /// `MPI_CONNECT_RUN`, with what is wrong with it.
+    /// The value of `MPI_CONNECT_RUN` is no name.
     Run(NameError),
-    /// The working directory is gone, so a relative folder means nothing.
+    /// This URL has a relative folder, and the working directory is not known.
     Relative(String, io::Error),
 }
 
@@ -46,17 +49,20 @@ impl Display for OpenError {
     }
 }
 
-/// What cannot be the address of a server.
+/// Why a text is not the address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressError {
+    /// No host is named.
     NoHost,
-    /// So many servers are too many.
+    /// This number of servers is too large.
     TooMany(usize),
+    /// This is no name or address of a host.
     Host(String),
+    /// This is no port.
     Port(String),
-    /// A number without a host.
+    /// This is a port without a host.
     OnlyPort(String),
-    /// An IPv6 address without brackets.
+    /// This is an IPv6 address without brackets.
     Brackets(String),
 }
 
@@ -73,12 +79,16 @@ impl Display for AddressError {
     }
 }
 
-/// A server that cannot begin, or go on.
+/// Why a server cannot start, or ends.
 #[derive(Debug)]
 pub enum ServeError {
+    /// An address to listen at is impossible.
     Address(AddressError),
+    /// Listening at this address failed.
     Listen(String, io::Error),
+    /// This lease is too short or too long.
     Lease(Duration),
+    /// Waiting for clients failed.
     Poll(io::Error),
 }
 
@@ -95,30 +105,34 @@ impl Display for ServeError {
     }
 }
 
-/// The store itself is not usable.
+/// Why a store cannot be used.
 #[derive(Debug)]
 pub enum StoreError {
-    /// What was tried, on which path.
+    /// A system call failed: what was tried, on this path.
     Io(&'static str, PathBuf, io::Error),
+    /// This is no folder.
     NotAFolder(PathBuf),
     /// The private folder is a symbolic link.
     Symlink(PathBuf),
-    /// A folder or record belongs to this other user.
+    /// A folder or record belongs to the user with this number.
     Foreign(PathBuf, u32),
-    /// The private folder's mode lets others write.
+    /// This mode of the private folder lets other users write to it.
     Writable(PathBuf, u32),
-    /// Something that is no regular file lies where a record belongs.
+    /// Something that is no regular file lies where a record belongs: what it is.
     Blocked(PathBuf, &'static str),
+    /// A record is of this version, which cannot be read here.
     Version(PathBuf, u16),
+    /// The file system has no hard links.
     NoLinks(PathBuf, io::Error),
+    /// The file system has no file locks.
     NoLocks(PathBuf, io::Error),
-    /// Others kept the record locked, or came first again and again.
+    /// Other processes kept the record locked, or were faster again and again.
     Busy(PathBuf),
-    /// Two names share a file name.
+    /// The file name belongs to another name, which is this one.
     Collision(PathBuf, String),
-    /// No naming server answers: each with the reason.
+    /// No naming server answers: their addresses, each with the reason.
     Unreachable(Vec<(String, String)>),
-    /// A naming server does not do what it was asked.
+    /// The naming server at this address does not do what it was asked: what it does instead.
     Refused(String, &'static str),
     /// The thread that renews claims could not be started.
     Thread(io::Error),
@@ -130,7 +144,7 @@ impl Display for StoreError {
         match self {
             StoreError::Io(what, path, e) => {
                 write!(f, "{what} {}: {e}", path.display())?;
-                // What another folder would not have.
+                // These errors another folder may not have.
                 match e.kind() {
                     PermissionDenied | ReadOnlyFilesystem => write!(f, "; {ELSEWHERE} that you may write to"),
                     StorageFull | QuotaExceeded => write!(f, "; make room there, or {ELSEWHERE}"),
@@ -185,15 +199,19 @@ impl Display for StoreError {
     }
 }
 
-/// A name that could not be taken.
+/// Why a name could not be taken.
 #[derive(Debug)]
 pub enum ClaimError {
+    /// No job or port may have this name.
     Name(NameError),
+    /// The record cannot be written.
     Record(RecordError),
-    /// A live job has it, or has published it.
+    /// A live process has the name.
     Held {
+        /// The record of the holder; secrets may be left out.
         by: Box<Record>,
     },
+    /// The store cannot be used.
     Store(StoreError),
 }
 
@@ -241,17 +259,19 @@ impl Display for ClaimError {
     }
 }
 
-/// What to do about a name that is held.
+/// The advice about a name that is held.
 const FREE: &str = "; take another name, keep the two apart by MPI_CONNECT_RUN=NAME, or wait until that process ends";
 
 fn of_run(record: &Record) -> String {
     if record.run.is_empty() { String::new() } else { format!(" of run '{}'", record.run) }
 }
 
-/// A name that could not be looked up; that nobody holds it is no error.
+/// Why a name could not be looked up. A name without a holder is no error.
 #[derive(Debug)]
 pub enum LookupError {
+    /// No job or port may have this name.
     Name(NameError),
+    /// The store cannot be used.
     Store(StoreError),
 }
 
@@ -264,13 +284,13 @@ impl Display for LookupError {
     }
 }
 
-/// A claim that could not be renewed.
+/// Why a claim could not be renewed.
 #[derive(Debug)]
 pub enum RenewError {
-    /// The record is gone, or another job's: somebody removed it, or this process was stopped for longer than the
-    /// lease.
-    /// Where it was.
+    /// The claim is lost: its record at this place was removed, or replaced since this process was stopped for longer than
+    /// the lease.
     Lost(String),
+    /// A system call failed on this record.
     Io(PathBuf, io::Error),
 }
 

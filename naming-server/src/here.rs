@@ -1,19 +1,19 @@
-//! Who this process is, for the records it writes: host, boot, time. Anyone may ask.
+//! The host, its boot and the time, for the records that this process writes.
 
 use base::hash::fnv128;
 use std::fs::read_to_string;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The running kernel's identity. Containers and network namespaces of one host share it, and so do file locks,
-/// which is why it, and not the host's name, tells whether a lock can be trusted.
+/// The boot id of the running kernel. All containers of one host share it, as they share file locks, so it tells whether a lock
+/// can be trusted; the host's name does not.
 pub fn boot_id() -> [u8; 16] {
     static ID: OnceLock<[u8; 16]> = OnceLock::new();
     *ID.get_or_init(|| {
         read_to_string("/proc/sys/kernel/random/boot_id")
             .ok()
             .and_then(|s| parse_uuid(s.trim()))
-            // Without it, the name is the next best: it too differs between hosts.
+            // Without a boot id, the host's name is used, which also differs between hosts.
             .unwrap_or_else(|| fnv128(host().as_bytes()).to_le_bytes())
     })
 }
@@ -23,7 +23,7 @@ pub fn host() -> String {
     base::ident::host().to_owned()
 }
 
-/// Seconds since 1970, as [`crate::Record::since`] wants them.
+/// The time in seconds since 1970, as in [`crate::Record::since`].
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

@@ -1,10 +1,10 @@
-//! Where jobs find each other: a name leads to a [`Record`] of the job that holds it, or to a port that was published.
+//! The naming service: a name leads to the [`Record`] of the job that holds it, or to a port that was published under it.
 //!
-//! The leader of a job and the command may call this room. [`Naming`] is the interface; a URL chooses what stands
-//! behind it: `file:DIR`, a folder that both jobs see, or
-//! `tcp://HOST:PORT`, a server ([`server`]) that both reach. Invariants, whichever store it is: a name has at most
-//! one live holder, and what a killed job left behind never stands in the way of the next and is never handed out.
+//! The leader of a job and the command use this crate. [`Naming`] is the interface, and a URL chooses the store: `file:DIR`, a
+//! folder that both jobs see, or `tcp://HOST:PORT`, a server ([`server`]) that both reach. Invariants of every store: a name
+//! has at most one live holder; the record of a killed job does not keep its name from another job, and is never handed out.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod claim;
 mod error;
@@ -32,64 +32,67 @@ pub use wire::DEFAULT_PORT;
 
 use std::time::Duration;
 
-/// How often the holder of a claim has to call [`Claim::renew`].
+/// How often the holder of a claim has to call [`Claim::renew`], at least.
 pub const RENEW_EVERY: Duration = Duration::from_secs(10);
-/// A claim in a folder, of another host, that has not been renewed for so long is dead.
+/// How long a claim in a folder stands without being renewed, if its holder is on another host. On this host, the kernel tells
+/// of the holder's death at once.
 pub const LEASE: Duration = Duration::from_secs(60);
 
-/// What is known of the job behind a listed record.
+/// What is known of the holder of a listed record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Its claim stands.
     Live,
-    /// It died without releasing the name: the next claim will take it.
+    /// It has died without giving the name back. The next claim will take it.
     LeftOver,
-    /// The record is of this version, written by another release: no more than its name is known.
+    /// The record is of this version, written by another release. Only its name is known.
     OtherVersion(u16),
-    /// The record is this user's, and so is not read.
+    /// The record is of the user with this number, and is not read. Only its name is known.
     OtherUser(u32),
 }
 
-/// A name that came or went.
+/// A name that was claimed or given back.
 #[derive(Debug, Clone)]
 pub struct Change {
+    /// Whether it was claimed.
     pub came: bool,
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at: u64,
-    /// Where it was gone before it could be read, only what its file's name tells, with a number for this coming.
+    /// Its record; secrets may be left out. If it was gone before it could be read, it holds what the file's name tells, and an
+    /// incarnation that is drawn for it.
     pub record: Record,
 }
 
-/// What a store has noticed. It may miss what it cannot see, such as deaths, and changes to a folder by other hosts: those
-/// show in the list.
+/// The changes that a store notices. It does not notice deaths, or changes to a folder by other hosts; these show in
+/// [`Naming::list`].
 pub trait Watch {
-    /// What has come and gone since the last call, in order; waits at most so long for something.
+    /// The changes since the last call, in order. Waits for one for at most `patience`.
     fn next(&mut self, patience: Duration) -> Vec<Change>;
 }
 
-/// One place where names are kept. Claims and look-ups are of one run, or of none.
+/// A store of names. Claims and look-ups are of one run, or of none.
 pub trait Naming: Send + Sync {
-    /// Takes `rec.name`, among the names of this run and the record's kind, for as long as the claim, or this process, lives.
+    /// Takes `rec.name`, among the names of this run and of the record's kind, until the claim is dropped or this process ends.
+    /// [`ClaimError::Held`] if a live process has it.
     fn claim(&self, rec: &Record) -> Result<Claim, ClaimError>;
-    /// The same for what is told besides, which nobody looks up: it never waits for a server, and may come true later, or
-    /// never.
+    /// As [`Naming::claim`], for a record that is only listed, such as a coupling. It never waits for a server, so the claim may
+    /// be made later, or never.
     fn note(&self, rec: &Record) -> Result<Claim, ClaimError>;
-    /// The record of the live holder of `name`, among the names of this run and kind.
+    /// The record of the live holder of `name`, among the names of this run and kind; `None` if there is none.
     fn lookup(&self, kind: Kind, name: &str) -> Result<Option<Record>, LookupError>;
-    /// Every record that can be read, of all runs and kinds, by run and name. The cookie, the contact record and what a port's name leads to
-    /// may be left empty: they are for those who look a name up.
+    /// The records of all runs and kinds, sorted by run and name. The cookie, the contact record and a port's name may be left
+    /// empty: only [`Naming::lookup`] gives them.
     fn list(&self) -> Result<Vec<(Record, State)>, StoreError>;
-    /// What comes and goes from now on, also between two looks at the list.
+    /// The changes from now on.
     fn watch(&self) -> Box<dyn Watch + '_>;
-    /// Whether the very claim that `rec` came from still stands. A job may release a name and live on, so this
-    /// tells of the death of a job only while that job keeps its name.
+    /// Whether the claim that `rec` comes from still stands, by its incarnation. A job may give a name back and live on, so
+    /// this tells of its death only as long as it keeps the name.
     fn is_alive(&self, rec: &Record) -> Result<bool, LookupError>;
-    /// Tries everything that a claim needs, and leaves no name behind. What is allowed but deserves a look is
-    /// returned as sentences.
+    /// Tries everything that a claim needs, and leaves no name behind. Returns warnings, for people.
     fn check(&self) -> Result<Vec<String>, StoreError>;
-    /// The run; empty if it is none.
+    /// The run; empty if there is none.
     fn run(&self) -> &str;
-    /// As it is given in a setting, with an absolute folder.
+    /// The URL that opens this store; a folder in it is absolute.
     fn url(&self) -> String;
     /// The URL and the run, for messages.
     fn describe(&self) -> String {

@@ -1,30 +1,38 @@
-//! What a record tells besides: pairs of a key and a value, for whoever looks at the name. Anyone may check some; the
-//! leader of a job reads its own from the environment.
+//! The metadata of a record: pairs of a key and a value, which other jobs and people can see. The leader of a job reads its own
+//! from the environment.
 //!
-//! Invariant: whatever passes [`check`] can be shown on a line of its own as `key=value`, and read again.
+//! Invariant: a pair that passes [`check`] can be shown on a line of its own as `key=value`, and read again.
 
 use base::settings::METADATA;
 use std::fmt::{Display, Formatter, Result as Formatted};
 
-/// How many pairs a record may have.
+/// The most pairs that a record may have.
 pub const MAX_PAIRS: usize = 32;
-/// What stands between the parts of a setting: a comma or, where a launcher takes none, a semicolon.
-pub const LIST: [char; 2] = [',', ';'];
+/// The separators of a list in a setting: a comma or, for launchers that do not pass one on, a semicolon.
+pub(crate) const LIST: [char; 2] = [',', ';'];
 const MAX_KEY: usize = 255;
 const MAX_VALUE: usize = 1024;
 
 /// What is wrong with metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetadataError {
+    /// This number of pairs is larger than [`MAX_PAIRS`].
     TooMany(usize),
-    /// A part without `=`.
+    /// This part has no `=`.
     NoValue(String),
+    /// A key is empty.
     EmptyKey,
+    /// A key has this number of bytes, more than 255.
     LongKey(usize),
+    /// This key contains a control character or `=`.
     BadKey(String),
+    /// The value of this key has this number of bytes, more than 1024.
     LongValue(String, usize),
+    /// The value of this key contains a control character.
     BadValue(String),
+    /// This key is there twice.
     Twice(String),
+    /// The setting is not UTF-8.
     NotUtf8,
 }
 
@@ -50,7 +58,7 @@ impl Display for MetadataError {
 
 impl std::error::Error for MetadataError {}
 
-/// Whether a record may tell this.
+/// Checks the pairs of a record: their number, their lengths, the characters, and that no key is there twice.
 pub fn check(pairs: &[(String, String)]) -> Result<(), MetadataError> {
     if pairs.len() > MAX_PAIRS {
         return Err(MetadataError::TooMany(pairs.len()));
@@ -78,7 +86,7 @@ pub fn check(pairs: &[(String, String)]) -> Result<(), MetadataError> {
     Ok(())
 }
 
-/// What `MPI_CONNECT_METADATA` says: `key=value`, with commas or semicolons between. Blanks around a pair are not part of it.
+/// The pairs of `MPI_CONNECT_METADATA`: `key=value`, with commas or semicolons between. Blanks around a pair are not part of it.
 pub fn from_env() -> Result<Vec<(String, String)>, MetadataError> {
     match std::env::var(METADATA) {
         Ok(text) => parse(&text),

@@ -1,16 +1,17 @@
-//! Threads inside a program that is not ours: the naming server's client renews names on one, the library tells of waits.
+//! Threads inside a user's program: the client of naming servers renews claims on one, and the library reports long waits.
 //!
-//! Invariant: they take no signal that is meant for the program, from their first instruction on.
+//! Invariant: all signals are blocked in them from their first instruction on, so they take none that is meant for the program.
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use std::io;
 use std::thread::Builder;
 
-/// Name look-ups by the system's resolver run on it too.
+/// The stack of a thread, in bytes; the system's resolver needs most of it.
 const STACK: usize = 512 << 10;
 
+/// Starts a thread of this name in which all signals are blocked.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // A thread begins with the mask of the one that starts it.
+    // A thread inherits the signal mask of the thread that starts it.
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
     let started = Builder::new().name(name.into()).stack_size(STACK).spawn(work);
     before.thread_set_mask()?;

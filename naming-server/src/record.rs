@@ -1,91 +1,92 @@
-//! What a name leads to, its bytes, and which names are allowed. Stores write and read records through here only.
+//! Records, their bytes, and the names that are allowed. Stores write and read records only through this file.
 //!
-//! Invariant: nothing is parsed before its size is bounded, and what was parsed obeys the same limits as what may be
-//! written: no text of it that people are shown has a control character.
+//! Invariant: nothing is parsed before its size is bounded, and a record that was parsed obeys the limits of one that may be
+//! written. No text in it that people are shown has a control character.
 
 use crate::metadata::{self, MetadataError};
 use base::bytes::Take;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
 
-/// The largest record, in its written form.
+/// The most bytes of a written record.
 pub const MAX_RECORD: usize = 64 * 1024;
-/// The largest contact record of a leader.
+/// The most bytes of a leader's contact record.
 pub const MAX_LEADER: usize = 4 * 1024;
 const MAX_NAME: usize = 255;
 const MAX_TEXT: usize = 1024;
-/// The longest port name that a published name leads to.
+/// The most bytes of a port name.
 pub const MAX_PORT: usize = 1024;
 
 const MAGIC: &[u8; 8] = b"MPICNAME";
-/// Of records: jobs whose records are of different versions cannot join.
+/// The version of records. Jobs whose records are of different versions cannot be joined.
 pub const VERSION: u16 = 4;
 
-/// What a name is the name of. Each kind has its names for itself: a job and a port may have the same.
+/// What a name stands for. Names of different kinds are apart: a job and a port may have the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// A registered job.
     Job,
-    /// A published service name, which leads to a port of MPI.
+    /// A published service name (MPI_Publish_name), which leads to a port of MPI.
     Port,
-    /// One half of two jobs that are joined, under the name that its job had then. For people; nobody is found by it.
+    /// One half of a coupling, under the name that its job had when the two were joined. It is only listed.
     Coupling,
 }
 
-/// What no two live records of a store share.
+/// The key of a record: no two live records of a store have the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// As [`Record::run`].
     pub run: String,
+    /// As [`Record::name`].
     pub name: String,
+    /// As [`Record::kind`].
     pub kind: Kind,
-    /// Of a coupling, as [`Record::incarnation`]; else 0: one name has many couplings.
+    /// For a coupling, as [`Record::incarnation`], since one name may have many couplings; else 0.
     pub id: u64,
 }
 
 impl Key {
-    /// What a job or a port is looked up by.
-    pub fn of(run: &str, kind: Kind, name: &str) -> Key {
+    /// The key by which a job or a port is looked up.
+    pub(crate) fn of(run: &str, kind: Kind, name: &str) -> Key {
         Key { run: run.into(), name: name.into(), kind, id: 0 }
     }
 }
 
-/// A job that registered a name, or a port that was published under one.
+/// What a name leads to: a job that has registered it, a port that is published under it, or one half of a coupling.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// The name; see [`check_name`].
     pub name: String,
-    /// The run that it belongs to, whose names are apart from all others'; empty outside of any. The store that claims sets
-    /// it.
+    /// The run, whose names are apart from those of all other runs; empty for none. A claim sets it to that of its store.
     pub run: String,
-    /// Random, drawn for this registration; a coupling's is the same in both halves.
+    /// A random number of this registration. The two halves of a coupling have the same.
     pub incarnation: u64,
     /// The secret that a peer shows when it connects; zeros for a port.
     pub cookie: [u8; 16],
-    /// Number of ranks.
+    /// The number of ranks.
     pub size: u32,
-    /// How to reach rank 0; opaque here, at most [`MAX_LEADER`] bytes; empty for a port.
+    /// The contact record of the leader, at most [`MAX_LEADER`] bytes; empty for a port. It is not looked into here.
     pub leader: Vec<u8>,
     /// The MPI of the job, for people.
     pub mpi: String,
     /// The leader's host, for people.
     pub host: String,
-    /// The leader's host, for comparing: see [`crate::boot_id`].
+    /// The boot id of the leader's host: see [`crate::boot_id`].
     pub boot: [u8; 16],
-    /// The leader's process.
+    /// The leader's pid.
     pub pid: u32,
-    /// When it registered, in seconds since 1970.
+    /// The time of the registration, in seconds since 1970.
     pub since: u64,
-    /// For a published service name, the port name of MPI that it leads to, at most [`MAX_PORT`] bytes; `None` for a
-    /// job.
+    /// For a published service name, the port name of MPI that it leads to, at most [`MAX_PORT`] bytes; else `None`.
     pub port: Option<String>,
-    /// For one half of a coupling, the name of the other job; `None` for all else.
+    /// For one half of a coupling, the name of the other job; else `None`.
     pub coupled: Option<String>,
-    /// What is told to whoever looks at the name: see [`crate::MAX_PAIRS`] and [`crate::check_metadata`].
+    /// Pairs of a key and a value that other jobs and people can see: see [`crate::check_metadata`].
     pub metadata: Vec<(String, String)>,
 }
 
 impl Record {
-    /// What there is to say of any name that this process claims now: nothing yet that leads to it.
+    /// A record of this name, this process and this moment, without anything that leads to the process.
     pub fn new(name: &str) -> Record {
         Record {
             name: name.to_owned(),
@@ -105,6 +106,7 @@ impl Record {
         }
     }
 
+    /// The kind, which follows from the fields `port` and `coupled`.
     pub fn kind(&self) -> Kind {
         match self {
             Record { coupled: Some(_), .. } => Kind::Coupling,
@@ -113,13 +115,14 @@ impl Record {
         }
     }
 
+    /// The key of this record.
     pub fn key(&self) -> Key {
         let kind = self.kind();
         let id = if kind == Kind::Coupling { self.incarnation } else { 0 };
         Key { id, ..Key::of(&self.run, kind, &self.name) }
     }
 
-    /// The written form: magic, version, then the fields by postcard.
+    /// The written record: magic, version, then the fields by postcard.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, RecordError> {
         self.check()?;
         let mut out = MAGIC.to_vec();
@@ -161,7 +164,7 @@ impl Record {
                 return Err(RecordError::TooLarge(what, max));
             }
         }
-        // People are shown these, in messages too. A port's name, which programs hand on as they have it, is not shown.
+        // People are shown these texts. The port name is not shown, and programs may pass on any.
         for (what, text) in [
             ("the MPI's version text", Some(&self.mpi)),
             ("the host name", Some(&self.host)),
@@ -175,12 +178,16 @@ impl Record {
     }
 }
 
-/// A name that no job may have.
+/// Why a text is no name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameError {
+    /// It is empty.
     Empty,
+    /// It has this number of bytes, more than 255.
     TooLong(usize),
+    /// It contains a control character.
     Control,
+    /// It is not UTF-8.
     NotUtf8,
 }
 
@@ -195,15 +202,18 @@ impl Display for NameError {
     }
 }
 
-/// A record that cannot be written, or bytes that are none.
+/// Why a record cannot be written, or bytes are no record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordError {
-    /// What, and how many bytes it may have.
+    /// This part has more than this number of bytes.
     TooLarge(&'static str, usize),
-    /// What contains a control character.
+    /// This part contains a control character.
     Control(&'static str),
+    /// The metadata are wrong.
     Metadata(MetadataError),
+    /// The bytes are no record.
     Malformed,
+    /// The record is of this version.
     OtherVersion(u16),
 }
 
@@ -221,7 +231,7 @@ impl Display for RecordError {
     }
 }
 
-/// Whether a job may register this name.
+/// Checks a name: not empty, at most 255 bytes, no control characters.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     if name.is_empty() {
         Err(NameError::Empty)
@@ -234,13 +244,13 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     }
 }
 
-/// The run that a setting means, empty for none: blanks around it are no part of it, as of other settings.
+/// The run that a setting names, without the blanks around it; empty for none. An error if it is no name.
 pub fn run_of(setting: &str) -> Result<&str, NameError> {
     let run = setting.trim();
     check_run(run).map(|()| run)
 }
 
-/// Whether names may be of this run; the empty one is none.
+/// Checks a run: a name, or empty for none.
 pub(crate) fn check_run(run: &str) -> Result<(), NameError> {
     if run.is_empty() { Ok(()) } else { check_name(run) }
 }
@@ -320,7 +330,7 @@ mod tests {
         assert!(refused(&rec));
     }
 
-    /// What is shown as it came could write a line of its own.
+    /// A text with control characters could forge a line of its own where it is shown.
     #[test]
     fn no_text_that_is_shown_has_control_characters() {
         let forged = || "h\u{1b}[31m\nFAKE line".to_owned();

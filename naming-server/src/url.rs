@@ -1,6 +1,6 @@
-//! From a URL to a store, and the URL when none is given.
+//! URLs of stores, and the settings that give them.
 //!
-//! Invariant: opening touches nothing; folders are made and judged when they are used.
+//! Invariant: opening a store touches nothing; folders are made and checked when they are used.
 
 use crate::Naming;
 use crate::error::OpenError;
@@ -12,13 +12,13 @@ use base::settings::{NAMING, RUN};
 use std::env;
 use std::path::PathBuf;
 
-/// Opens `file:DIR` (also `file:///DIR`, or a relative DIR, taken from the present working directory), or
-/// `tcp://HOST:PORT`, also of several servers with commas between.
+/// Opens `file:DIR` (also `file:///DIR`, or a DIR relative to the working directory), or `tcp://HOST:PORT` of one or several
+/// servers with commas between. Its names are of no run.
 pub fn open(url: &str) -> Result<Box<dyn Naming>, OpenError> {
     open_run(url, "")
 }
 
-/// The same, for the names of one run.
+/// As [`open`], for the names of one run; empty for none.
 pub fn open_run(url: &str, run: &str) -> Result<Box<dyn Naming>, OpenError> {
     check_run(run).map_err(OpenError::Run)?;
     let Some((scheme, rest)) = url.split_once(':') else { return Err(OpenError::Unknown(url.into())) };
@@ -45,7 +45,7 @@ fn folder(url: &str, rest: &str) -> Result<PathBuf, OpenError> {
     std::path::absolute(dir).map_err(|e| OpenError::Relative(url.into(), e))
 }
 
-/// `MPI_CONNECT_NAMING`, else the user's private folder.
+/// The value of `MPI_CONNECT_NAMING`, or the URL of the user's private folder if that is empty or not set.
 pub fn default_url() -> Result<String, OpenError> {
     match env::var(NAMING) {
         Ok(url) if !url.is_empty() => Ok(url),
@@ -54,7 +54,7 @@ pub fn default_url() -> Result<String, OpenError> {
     }
 }
 
-/// What `MPI_CONNECT_RUN` says: empty, if this is no run's process.
+/// The run that `MPI_CONNECT_RUN` names; empty for none.
 pub fn default_run() -> Result<String, OpenError> {
     match env::var(RUN) {
         Ok(setting) => run_of(&setting).map(str::to_owned).map_err(OpenError::Run),

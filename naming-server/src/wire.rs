@@ -1,111 +1,100 @@
-//! What client and server say to each other: its bytes, see `docs/naming.md`. The client (`tcp`) and the server build on
-//! it; nothing here knows a socket.
+//! The messages between client and server as bytes: see `docs/naming.md`. The client (`tcp`) and the server use it; nothing here
+//! knows a socket.
 //!
-//! Invariant: a length is bounded before anything of that length is allocated, and what was parsed is whole.
+//! Invariant: a length is bounded before anything of that length is allocated; a message that was parsed has no bytes left.
 
 use crate::record::{Key, MAX_RECORD};
 use base::bytes::{Malformed, Put, Take};
+use base::protocol::hello::MAX_PROOF;
+use base::protocol::naming::{GOOD, MAGIC, OTHER_VERSION, UNKNOWN_FLAGS, VERSION, hello};
 use serde::{Deserialize, Serialize};
 
-/// Where a server listens unless told otherwise.
+/// The TCP port of a server whose address names none.
 pub const DEFAULT_PORT: u16 = 7431;
 
-const MAGIC: &[u8; 8] = b"MPICNSRV";
-const VERSION: u16 = 2;
-/// The hello of either side.
-pub const HELLO: usize = 32;
-/// What stands before each body.
-pub const HEADER: usize = 8;
-/// The longest body: a record, and a little beside it.
-pub const MAX_BODY: usize = MAX_RECORD + 1024;
-/// How many bytes of records go into one answer to [`Request::List`].
-pub const PAGE: usize = MAX_RECORD;
+/// The head of a hello, of either side: the proof of identity follows.
+pub(crate) const HELLO: usize = hello::BYTES;
+/// The bytes before each body: its length as u32, and 4 zeros.
+pub(crate) const HEADER: usize = 8;
+/// The most bytes of a body: a record, and a little besides.
+pub(crate) const MAX_BODY: usize = MAX_RECORD + 1024;
+/// The most bytes of records in one answer to [`Request::List`].
+pub(crate) const PAGE: usize = MAX_RECORD;
 
-/// What only the holder of a name knows.
-pub type Token = [u8; 16];
+/// A random number that only the holder of a name and the servers know.
+pub(crate) type Token = [u8; 16];
 
-/// What a client asks. The order is the numbers on the wire.
+/// A client's request. The order of the variants is their numbers on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Request {
-    /// The name of this record, which is in its written form.
-    Claim {
-        token: Token,
-        record: Vec<u8>,
-    },
-    /// The same of a name that is held: a server that has forgotten it learns it again.
-    Renew {
-        token: Token,
-        record: Vec<u8>,
-    },
-    /// From now on this token means nothing, whatever comes of it later.
-    Release {
-        token: Token,
-        key: Key,
-    },
-    Lookup {
-        key: Key,
-    },
-    /// All records that come after this one, as many as an answer holds.
-    List {
-        after: Option<Key>,
-    },
-    /// What came and went from there on; from now on, without a number.
-    Changes {
-        after: Option<u64>,
-    },
+pub(crate) enum Request {
+    /// Claims the name of this written record.
+    Claim { token: Token, record: Vec<u8> },
+    /// Renews a claim. A server that does not know it learns it.
+    Renew { token: Token, record: Vec<u8> },
+    /// Ends a claim. Any later claim or renewal with this token is refused.
+    Release { token: Token, key: Key },
+    /// Asks for the record with this key.
+    Lookup { key: Key },
+    /// Asks for the records behind this key, as many as an answer holds.
+    List { after: Option<Key> },
+    /// Asks for the changes from this number on; without one, for the number of the next change.
+    Changes { after: Option<u64> },
 }
 
-/// What a server answers.
+/// A server's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
-    /// The name is yours for so many milliseconds from now on.
+pub(crate) enum Answer {
+    /// The client has the name for `lease` milliseconds from now on.
     Granted {
         lease: u32,
     },
-    /// Another has it: its record, without secrets. In doubt: its connection ended after its last renewal.
+    /// Another process has the name: its record, without secrets. It is `doubtful` if its connection has ended since its last
+    /// renewal.
     Held {
         record: Vec<u8>,
         doubtful: bool,
     },
+    /// The claim is ended.
     Released,
+    /// The record that was looked up.
     Found {
         record: Option<Vec<u8>>,
     },
-    /// Records without secrets; whether more may follow.
+    /// Records without secrets, and whether there may be more behind them.
     Names {
         records: Vec<Vec<u8>>,
         more: bool,
     },
     Refused(Refusal),
-    /// What came and went, as much as an answer holds and is still known, and from where to go on.
+    /// The changes that are still known, as many as an answer holds, and the number from which to ask on.
     Changes {
         next: u64,
         changes: Vec<Change>,
     },
 }
 
-/// That a record, without secrets, came or went so many milliseconds ago.
+/// A record, without secrets, was claimed (`came`) or given back `age` milliseconds ago.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub(crate) struct Change {
     pub came: bool,
     pub age: u64,
     pub record: Vec<u8>,
 }
 
-/// Why a server does not do what it is asked.
+/// Why a server refuses a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     Malformed,
-    /// It reads records of this version only.
+    /// The server reads records of this version only.
     RecordVersion(u16),
-    /// It has no room for another name.
+    /// The server has no room for another name of this owner.
     Full,
-    /// This token was released.
+    /// The claim with this token was ended.
     Ended,
 }
 
-/// What a server that refuses is said to do.
-pub fn refusal(why: Refusal) -> &'static str {
+/// A refusal in words, behind "the naming server".
+pub(crate) fn refusal(why: Refusal) -> &'static str {
     match why {
         Refusal::Malformed => "does not understand what it was asked",
         Refusal::RecordVersion(_) => "is of another version of MPI_Connect; both need the same",
@@ -114,73 +103,86 @@ pub fn refusal(why: Refusal) -> &'static str {
     }
 }
 
-/// How a server answers a hello.
+/// A server's answer to a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Welcome {
+pub(crate) enum Welcome {
     Good,
     OtherVersion(u16),
-    /// The client asked for what this server does not know, or the server for what the client does not.
+    /// One side has set a flag that the other does not know.
     UnknownFlags,
+    /// A status that the client does not know.
     Unknown(u16),
 }
 
-/// Nothing has a flag yet: authentication and encryption will.
+/// No flags are defined yet.
 const FLAGS: u32 = 0;
 
-pub fn hello() -> Vec<u8> {
-    let mut out = MAGIC.to_vec();
-    out.put_u16(VERSION);
-    out.put_u16(0);
-    out.put_u32(FLAGS);
-    out.extend_from_slice(&[0; 16]);
-    out
+/// The client's hello, with its proof of identity: at most [`MAX_PROOF`] bytes, none in this version.
+pub(crate) fn hello(proof: &[u8]) -> Vec<u8> {
+    said(GOOD, proof)
 }
 
-/// How to answer this hello; an error deserves no answer.
-pub fn judge_hello(bytes: &[u8; HELLO]) -> Result<Welcome, Malformed> {
-    let mut take = Take(bytes);
-    if take.array() != Ok(*MAGIC) {
-        return Err(Malformed);
-    }
-    let (version, _, flags) = (take.u16()?, take.u16()?, take.u32()?);
-    Ok(match (version, flags) {
+/// How long the proof behind this head is.
+pub(crate) fn proof_length(head: &[u8; HELLO]) -> Result<usize, Malformed> {
+    let mut take = Take(&head[hello::PROOF..]);
+    let length = take.u32()? as usize;
+    if head[..MAGIC.len()] != MAGIC || length > MAX_PROOF { Err(Malformed) } else { Ok(length) }
+}
+
+/// How to answer a hello with this head, whose proof is here too.
+pub(crate) fn judge_hello(head: &[u8; HELLO]) -> Welcome {
+    let (version, _, flags) = read(head);
+    match (version, flags) {
         (VERSION, FLAGS) => Welcome::Good,
         (VERSION, _) => Welcome::UnknownFlags,
         (other, _) => Welcome::OtherVersion(other),
-    })
+    }
 }
 
-pub fn welcome(answer: Welcome) -> Vec<u8> {
+/// The server's hello.
+pub(crate) fn welcome(answer: Welcome, proof: &[u8]) -> Vec<u8> {
+    let status = match answer {
+        Welcome::Good => GOOD,
+        Welcome::OtherVersion(_) => OTHER_VERSION,
+        Welcome::UnknownFlags => UNKNOWN_FLAGS,
+        Welcome::Unknown(status) => status,
+    };
+    said(status, proof)
+}
+
+/// What a server's hello with this head says.
+pub(crate) fn read_welcome(head: &[u8; HELLO]) -> Welcome {
+    let (version, status, flags) = read(head);
+    match (status, flags) {
+        _ if version != VERSION => Welcome::OtherVersion(version),
+        (GOOD, FLAGS) => Welcome::Good,
+        (GOOD | UNKNOWN_FLAGS, _) => Welcome::UnknownFlags,
+        (OTHER_VERSION, _) => Welcome::OtherVersion(version),
+        _ => Welcome::Unknown(status),
+    }
+}
+
+fn said(status: u16, proof: &[u8]) -> Vec<u8> {
+    debug_assert!(proof.len() <= MAX_PROOF);
     let mut out = MAGIC.to_vec();
     out.put_u16(VERSION);
-    out.put_u16(match answer {
-        Welcome::Good => 0,
-        Welcome::OtherVersion(_) => 1,
-        Welcome::UnknownFlags => 2,
-        Welcome::Unknown(status) => status,
-    });
+    out.put_u16(status);
     out.put_u32(FLAGS);
-    out.extend_from_slice(&[0; 16]);
+    out.put_u32(proof.len() as u32);
+    out.resize(HELLO, 0);
+    out.extend_from_slice(proof);
     out
 }
 
-pub fn read_welcome(bytes: &[u8; HELLO]) -> Result<Welcome, Malformed> {
-    let mut take = Take(bytes);
-    if take.array() != Ok(*MAGIC) {
-        return Err(Malformed);
-    }
-    let (version, status, flags) = (take.u16()?, take.u16()?, take.u32()?);
-    Ok(match (status, flags) {
-        _ if version != VERSION => Welcome::OtherVersion(version),
-        (0, FLAGS) => Welcome::Good,
-        (0 | 2, _) => Welcome::UnknownFlags,
-        (1, _) => Welcome::OtherVersion(version),
-        _ => Welcome::Unknown(status),
-    })
+/// Version, status and flags of a head.
+fn read(head: &[u8; HELLO]) -> (u16, u16, u32) {
+    let number = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+    let flags = u32::from(number(hello::FLAGS)) | u32::from(number(hello::FLAGS + 2)) << 16;
+    (number(hello::VERSION), number(hello::STATUS), flags)
 }
 
-/// Header and body.
-pub fn frame(message: &impl Serialize) -> Result<Vec<u8>, Malformed> {
+/// The header and the body of a message.
+pub(crate) fn frame(message: &impl Serialize) -> Result<Vec<u8>, Malformed> {
     let mut out = postcard::to_extend(message, vec![0; HEADER]).map_err(|_| Malformed)?;
     let length = out.len() - HEADER;
     if length > MAX_BODY {
@@ -190,15 +192,15 @@ pub fn frame(message: &impl Serialize) -> Result<Vec<u8>, Malformed> {
     Ok(out)
 }
 
-/// How long the body behind this header is.
-pub fn body_length(header: &[u8; HEADER]) -> Result<usize, Malformed> {
+/// The length of the body behind this header.
+pub(crate) fn body_length(header: &[u8; HEADER]) -> Result<usize, Malformed> {
     let mut take = Take(header);
     let (length, reserved) = (take.u32()? as usize, take.u32()?);
     if length > MAX_BODY || reserved != 0 { Err(Malformed) } else { Ok(length) }
 }
 
-/// A whole body and nothing behind it.
-pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Malformed> {
+/// Parses a whole body; an error if bytes are left behind it.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Malformed> {
     match postcard::take_from_bytes(body) {
         Ok((message, [])) => Ok(message),
         _ => Err(Malformed),
@@ -277,26 +279,30 @@ mod tests {
         assert_eq!(length(1, 1), Err(Malformed));
         assert!(frame(&Answer::Found { record: Some(vec![0; MAX_BODY]) }).is_err());
         assert!(frame(&Request::Claim { token: [0; 16], record: vec![0; MAX_RECORD] }).is_ok());
-        // A length within that goes beyond what there is.
+        // A length in the body that goes beyond its end.
         assert_eq!(parse::<Answer>(&[3, 1, 0xff, 0xff, 0xff, 0xff, 0x0f]), Err(Malformed));
     }
 
     #[test]
     fn hellos() {
-        let mut bytes: [u8; HELLO] = hello().try_into().unwrap();
-        assert_eq!(judge_hello(&bytes), Ok(Welcome::Good));
-        bytes[12] = 1;
-        assert_eq!(judge_hello(&bytes), Ok(Welcome::UnknownFlags));
-        bytes[8] = 9;
-        assert_eq!(judge_hello(&bytes), Ok(Welcome::OtherVersion(9)));
-        bytes[0] = b'G';
-        assert_eq!(judge_hello(&bytes), Err(Malformed));
+        let bytes = hello(&[7; MAX_PROOF]);
+        let mut head: [u8; HELLO] = *bytes.first_chunk().unwrap();
+        assert_eq!((bytes.len(), proof_length(&head)), (HELLO + MAX_PROOF, Ok(MAX_PROOF)));
+        assert_eq!(judge_hello(&head), Welcome::Good);
+        head[12] = 1;
+        assert_eq!(judge_hello(&head), Welcome::UnknownFlags);
+        head[8] = 9;
+        assert_eq!(judge_hello(&head), Welcome::OtherVersion(9));
+        head[hello::PROOF] += 1;
+        assert_eq!(proof_length(&head), Err(Malformed));
+        assert_eq!(proof_length(hello(&[]).first_chunk().unwrap()), Ok(0));
+        assert_eq!(proof_length(&[b'G'; HELLO]), Err(Malformed));
+        assert_eq!(proof_length(&[0; HELLO]), Err(Malformed));
 
-        let read = |w| read_welcome(welcome(w).as_slice().try_into().unwrap());
+        let read = |w| read_welcome(welcome(w, &[1; 9]).first_chunk().unwrap());
         for w in [Welcome::Good, Welcome::UnknownFlags, Welcome::Unknown(77)] {
-            assert_eq!(read(w), Ok(w));
+            assert_eq!(read(w), w);
         }
-        assert_eq!(read(Welcome::OtherVersion(9)), Ok(Welcome::OtherVersion(VERSION)));
-        assert_eq!(read_welcome(&[0; HELLO]), Err(Malformed));
+        assert_eq!(read(Welcome::OtherVersion(9)), Welcome::OtherVersion(VERSION));
     }
 }

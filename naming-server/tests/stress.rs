@@ -1,8 +1,8 @@
-//! Many processes after one name, holders killed at random moments.
+//! Many processes claim one name, and holders are killed at random times.
 //!
-//! The test binary starts itself again as claimers and lookers (`ROLE`); they write what they saw, with times of the
-//! monotonic clock, and the parent judges: no two holders at one time, no record of a process that was dead before
-//! the look-up began, and the name free at the end.
+//! The test program starts itself as processes that claim and look up (`ROLE`). They write their results with times of the
+//! monotonic clock, and the parent checks them: no two holders at a time, no record of a process that was dead before the
+//! look-up began, and the name is free at the end.
 
 use naming::{ClaimError, FileStore, Kind, Naming, Record};
 use nix::sys::signal::{Signal, kill};
@@ -48,7 +48,7 @@ fn start(role: &str, dir: &Path) -> Child {
         .unwrap()
 }
 
-/// What the children do; as a test of its own it does nothing.
+/// A child process; without `ROLE`, this test does nothing.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -73,7 +73,7 @@ fn claimer(store: &FileStore, log: &mut File) {
                 drop(claim);
             }
             Err(ClaimError::Held { .. }) => sleep(random_below(500)),
-            // Allowed, if rare: the others were always quicker.
+            // This is allowed if it is rare: the other processes were always faster.
             Err(e) if e.to_string().contains("stayed busy") => {}
             Err(e) => writeln!(log, "error {e}").unwrap(),
         }
@@ -92,7 +92,7 @@ fn looker(store: &FileStore, log: &mut File) {
     }
 }
 
-/// Claims, forks, and both sleep until they are killed. The child tells when it is done with its copy.
+/// Claims, forks, and sleeps until it is killed, as its child does. The child says when it has dropped its copy of the claim.
 fn forks(store: &FileStore, log: &mut File, closes: bool) {
     let claim = store.claim(&record()).unwrap();
     // SAFETY: the child calls only what needs no lock that another thread may have held: close, write, sleep, exit.
@@ -141,7 +141,7 @@ impl Drop for Folder {
     }
 }
 
-/// Kills and reaps; returns when it was surely still alive and when it was surely dead.
+/// Kills and reaps a child. Returns a time when it was still alive, and one when it was dead.
 fn end(mut c: Child) -> (u128, u128) {
     let alive = now();
     c.kill().unwrap();

@@ -1,4 +1,4 @@
-//! What the environment asks for. Read once, when the node starts.
+//! The configuration of a node. It is read from the environment once, when the node starts.
 
 use base::settings;
 use std::fmt;
@@ -7,13 +7,14 @@ use std::time::Duration;
 use transports::registry::Settings;
 use transports::transport::OpenError;
 
+/// Why a node could not be started. [`fmt::Display`] gives the text for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartError {
-    /// This process is a fork of one that used the library.
+    /// This process is a forked child of a process that used the library.
     Forked,
-    /// No socket, no address, no thread: what the system said.
+    /// A system call failed, or no transport could be opened. The text says which call, and the system's error.
     System(String),
-    /// An environment variable that makes no sense: which, and why.
+    /// An environment variable has a value that cannot be used. The text says which variable, and why.
     Setting(String),
 }
 
@@ -47,15 +48,16 @@ impl From<OpenError> for StartError {
     }
 }
 
+/// The configuration of a node.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Which transports, and what each is set to.
+    /// Which transports are opened, and the settings of each.
     pub transports: Settings,
-    /// `MPI_CONNECT_TIMEOUT`: for so long the end waits for those who could never be reached.
+    /// How long [`crate::Node::drain`] waits for processes that were never reached: `MPI_CONNECT_TIMEOUT`.
     pub timeout: Duration,
-    /// After so long a wait for data is told of.
+    /// How long a call waits for data before the first notice of it on stderr.
     pub notice: Duration,
-    /// Whether a thread moves transfers outside of calls.
+    /// Whether a background thread makes progress while the program is in no call.
     pub background: bool,
 }
 
@@ -71,6 +73,8 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Reads the environment. An unset or empty variable means its default. [`StartError::Setting`]: a variable has a
+    /// value that cannot be used.
     pub fn from_env() -> Result<Config, StartError> {
         let get = |name: &str| std::env::var(name).ok().filter(|v| !v.trim().is_empty());
         let timeout = settings::timeout().map_err(|e| StartError::setting((settings::TIMEOUT, e)))?;

@@ -1,32 +1,34 @@
-//! Packing and unpacking: the bytes of a shape, one after the other, to and from plain memory.
+//! Packing and unpacking: copies the bytes of a shape, in order, to or from contiguous memory.
 //!
-//! Used by `memory` alone. Invariant: what is touched is exactly what [`Body::each`] gives. Small pieces at equal
-//! distances, such as a column of a matrix, are moved by loops for their very size: a call of memcpy would cost several
-//! times the copy.
+//! Used by `memory` alone. Invariant: exactly the pieces that [`Body::each`] gives are touched. Small pieces at a
+//! constant stride, such as a column of a matrix, are copied by loops for a fixed size: a call of memcpy would cost
+//! several times the copy.
 
 use crate::shape::{Body, Repeat};
 
-/// From the shape to plain memory, or back.
+/// The direction of a copy: from the shape to contiguous memory, or back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     Pack,
     Unpack,
 }
 
-/// A walk over the packed bytes of a shape.
+/// A copy under way.
 struct Walk {
     way: Way,
+    /// The next byte of the contiguous memory.
     packed: *mut u8,
+    /// Bytes still to be copied.
     left: usize,
 }
 
-/// Moves `len` packed bytes from `skip` on, of the shape that begins at `at`.
+/// Copies `len` packed bytes from offset `skip` on, of the shape that begins at `at`.
 ///
 /// # Safety
-/// All pieces of the shape that hold these bytes, and `len` bytes from `packed` on, are memory that may be read, or
-/// written, and that nobody else writes to; they do not overlap. The shape has as many bytes.
+/// The shape has at least `skip + len` bytes. Its pieces that hold these bytes, and the `len` bytes at `packed`, may be
+/// read and written as `way` asks. Both do not overlap, and no other thread writes to them.
 #[inline]
-pub unsafe fn copy(way: Way, body: &Body, at: *mut u8, skip: usize, len: usize, packed: *mut u8) {
+pub(crate) unsafe fn copy(way: Way, body: &Body, at: *mut u8, skip: usize, len: usize, packed: *mut u8) {
     let mut walk = Walk { way, packed, left: len };
     match body {
         _ if len == 0 => {}
@@ -39,7 +41,7 @@ pub unsafe fn copy(way: Way, body: &Body, at: *mut u8, skip: usize, len: usize, 
 
 impl Walk {
     /// # Safety
-    /// As for [`copy`], of what is left; there is a byte at `skip`.
+    /// As for [`copy`], of the bytes that are left. The body has a byte at `skip`.
     unsafe fn body(&mut self, body: &Body, at: *mut u8, skip: usize) {
         match body {
             // SAFETY: within the run, and no more than is left.
@@ -52,7 +54,7 @@ impl Walk {
                     if self.left == 0 {
                         return;
                     }
-                    // SAFETY: a part of the shape, which lies so far from its beginning.
+                    // SAFETY: a part of the shape, at its offset from the shape's beginning.
                     unsafe { self.body(body, at.wrapping_offset(offset), skip) };
                     skip = 0;
                 }
@@ -61,7 +63,7 @@ impl Walk {
     }
 
     /// # Safety
-    /// So many bytes at `at` are of the shape; no more than are left.
+    /// The `len` bytes at `at` belong to the shape, and are at most those that are left.
     #[inline]
     unsafe fn run(&mut self, at: *mut u8, len: usize) {
         let (from, to) = match self.way {
@@ -101,7 +103,7 @@ impl Walk {
             }
             next += whole;
         }
-        // Of runs, what is left is a part of one.
+        // If the elements are runs, only a part of one element is left now.
         while next < r.count && self.left > 0 {
             // SAFETY: an element of the shape.
             unsafe { self.body(&r.body, place(next), skip) };
@@ -110,11 +112,12 @@ impl Walk {
     }
 
     /// # Safety
-    /// The shape has `count` elements of `N` bytes, from `at` on, `stride` bytes from each other; no more than are left.
+    /// The shape has `count` elements of `N` bytes from `at` on, `stride` bytes apart, and at least as many bytes are
+    /// left.
     unsafe fn elements<const N: usize>(&mut self, at: *mut u8, stride: isize, count: usize) {
         let (mut at, mut packed) = (at.cast::<[u8; N]>(), self.packed.cast::<[u8; N]>());
         for _ in 0..count {
-            // SAFETY: as the caller says; arrays of bytes may lie anywhere.
+            // SAFETY: the caller's promise; arrays of bytes need no alignment.
             unsafe {
                 match self.way {
                     Way::Pack => *packed = *at,

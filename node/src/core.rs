@@ -1,12 +1,12 @@
-//! All that one process's end holds: the session, and what carries out what that asks for.
+//! The core: the session of one process, and the code that carries out the session's actions.
 //!
-//! Used under the node's lock. Invariants: a user buffer is in the session's table exactly as long as its operation is not
-//! over; whatever the session has asked for is done before the lock is given back.
+//! Used under the node's lock. Invariants: a user buffer is in the session's table exactly as long as its operation is
+//! pending; all actions of the session are carried out before the lock is given back.
 
 use crate::config::{Config, StartError};
 use crate::memory::Buffers;
 use crate::state::Core;
-use crate::state::doors::Doors;
+use crate::state::handshakes::Handshakes;
 use crate::state::operations::Operations;
 use crate::state::pace::Pace;
 use crate::state::polled::PolledLanes;
@@ -28,16 +28,16 @@ impl Core {
         let process = random();
         let mut registry = Registry::open(&config.transports, &Env { process, doorbell: watch.doorbell() })?;
         for (n, transport) in registry.opened() {
-            transport.doors(&mut |door, fd| watch.set(fd, Owner::door(n, door), false));
+            transport.listeners(&mut |listener, fd| watch.set(fd, Owner::listener(n, listener), false));
         }
         let transports =
             registry.entries().map(|e| (e.about, e.opened.as_ref().map(drop).map_err(|why| *why))).collect();
         let own = Own { process, host: registry.contact().host, transports, descriptors: most_descriptors() };
         Ok(Core {
             session: Session::new(own, Engine::new(engine::Config::default()), Buffers::default()),
-            polled: PolledLanes::new(registry.looked.take()),
+            polled: PolledLanes::new(registry.polling.take()),
             registry,
-            doors: Doors::default(),
+            handshakes: Handshakes::default(),
             pulls: Pulls::default(),
             operations: Operations::default(),
             waits: waits::Table::new(config.notice),
@@ -47,6 +47,7 @@ impl Core {
         })
     }
 
+    /// An instant in the session's time: nanoseconds since the node started.
     pub fn time(&self, now: Instant) -> Time {
         Time(now.saturating_duration_since(self.start).as_nanos() as u64)
     }
@@ -55,7 +56,7 @@ impl Core {
         self.time(Instant::now())
     }
 
-    /// Does what the session asks for.
+    /// Carries out all actions of the session.
     #[inline]
     pub(crate) fn act(&mut self) {
         while let Some(action) = self.session.next_action() {
@@ -67,21 +68,21 @@ impl Core {
     fn carry_out(&mut self, action: Action<AnyLane>) {
         match action {
             Action::Resolve { .. } | Action::Dial { .. } | Action::Abandon { .. } | Action::Probe { .. } => {
-                self.go(action);
+                self.connect(action);
             }
             Action::Answer { .. }
             | Action::Join { .. }
             | Action::Refuse { .. }
             | Action::Dismiss { .. }
             | Action::Pause { .. }
-            | Action::Ask { .. } => self.receive_visitor(action),
+            | Action::Ask { .. } => self.receive_incoming(action),
             Action::Attached { pair } => {
                 if let Some(up) = self.session.pair_mut(pair).lane_mut() {
                     if up.lane.polled().is_some() {
                         self.polled.add(pair);
                     }
                     let watch = &self.watch;
-                    up.lane.signs(&mut |_, fd, write| watch.set(fd, Owner::Lane(pair as u32), write));
+                    up.lane.interests(&mut |_, fd, write| watch.set(fd, Owner::Lane(pair as u32), write));
                 }
                 self.judge_spinning();
             }
@@ -91,7 +92,7 @@ impl Core {
                 self.pulls.end(pair);
                 let watch = &self.watch;
                 lane.changed(&mut |fd| watch.unset(fd));
-                lane.signs(&mut |_, fd, _| watch.unset(fd));
+                lane.interests(&mut |_, fd, _| watch.unset(fd));
             }
             Action::Unused { lane } => drop(lane),
             Action::Died { pair } => {
@@ -107,33 +108,34 @@ impl Core {
         }
     }
 
-    /// What a lane waits for has changed.
+    /// A lane waits for other events than before: asks epoll for these.
     pub(crate) fn rearm(&mut self, pair: usize) {
         let Some(up) = self.session.pair_mut(pair).lane_mut() else { return };
         if up.lane.polled().is_some() {
-            // Nothing but a look, or the other side, tells when there is room.
+            // No descriptor says that such a lane has room again: the lane itself shows it, or the receiver rings.
             return self.polled.set_stuck(pair, up.waiting != 0);
         }
         let watch = &self.watch;
-        up.lane.signs(&mut |_, fd, write| watch.set(fd, Owner::Lane(pair as u32), write));
+        up.lane.interests(&mut |_, fd, write| watch.set(fd, Owner::Lane(pair as u32), write));
     }
 
-    /// A handshake has made a lane.
+    /// Gives the session the lane that a handshake has made.
     pub(crate) fn attach(&mut self, pair: usize, lane: AnyLane, generation: u16, received: u64, dialled: bool) {
         let (transport, at) = (lane.about().id, lane.peer_place());
         let now = self.now();
         self.session.attach(pair, NewLane { lane, generation, received, transport, at, dialled }, now);
     }
 
-    /// Closes every socket.
+    /// Closes every descriptor.
     pub(crate) fn shut(&mut self) {
         self.session.shut();
         self.act();
-        self.close_doors();
+        self.close_handshakes();
     }
 }
 
-/// What is watched is in the table of what children close: it must not stay there when the number is used again.
+/// A watched descriptor is in the table of those that forked children close. It has to leave the table before its
+/// number is used again.
 impl Drop for Core {
     fn drop(&mut self) {
         self.shut();

@@ -1,4 +1,4 @@
-//! For tests: what nobody else may ask.
+//! What only tests ask of the core.
 
 use crate::memory::Buffers;
 use crate::state::Core;
@@ -7,17 +7,17 @@ use wire::lane::Lane;
 
 #[doc(hidden)]
 impl Core {
-    /// Pieces of bulk that were put out for a path and have not left.
+    /// How many pieces of bulk wait for room in a path's lane.
     pub fn bulk_queued(&self, local: ProcId, remote: ProcId) -> usize {
         self.find(local, remote).map_or(0, |i| self.session.pair(i).path().bulk_queued())
     }
 
-    /// How many lanes two processes have had, as far as this one knows.
+    /// How many lanes two processes have had, as far as this process knows.
     pub fn lanes_had(&self, local: ProcId, remote: ProcId) -> u16 {
         self.find(local, remote).map_or(0, |i| self.session.pair(i).path().offered_generation() - 1)
     }
 
-    /// Cuts the lane between two processes as a broken network would, if there is one.
+    /// Cuts the lane between two processes as a broken network would. False: there is no lane.
     pub fn cut(&mut self, local: ProcId, remote: ProcId) -> bool {
         let Some(i) = self.find(local, remote) else { return false };
         let Some(up) = self.session.pair_mut(i).lane_mut() else { return false };
@@ -25,48 +25,49 @@ impl Core {
         true
     }
 
-    /// Cuts one of the connections of the lane between two processes, if it is there.
+    /// Cuts one stripe of the lane between two processes. False: there is no such stripe.
     pub fn cut_stream(&mut self, local: ProcId, remote: ProcId, number: u16) -> bool {
         let i = self.find(local, remote);
         i.and_then(|i| self.session.pair_mut(i).lane_mut()).is_some_and(|up| up.lane.cut_stream(number))
     }
 
-    /// How many connections the lane between two processes has.
+    /// How many stripes the lane between two processes has.
     pub fn streams(&mut self, local: ProcId, remote: ProcId) -> usize {
         let i = self.find(local, remote);
         i.and_then(|i| self.session.pair(i).lane()).map_or(0, |up| up.lane.streams())
     }
 
-    /// Whether two processes have a lane of shared memory.
+    /// Whether two processes have a lane in shared memory.
     pub fn is_shared(&self, local: ProcId, remote: ProcId) -> bool {
         self.find(local, remote).is_some_and(|i| self.polled_lane(i).is_some())
     }
 
-    /// Whether the lane between two processes is looked at by itself.
+    /// Whether the lane between two processes is polled directly, without the doorbell.
     pub fn is_direct(&self, local: ProcId, remote: ProcId) -> bool {
         self.find(local, remote).is_some_and(|i| self.polled.is_direct(i))
     }
 
-    /// How much has come, on all lanes.
+    /// The bytes that all lanes have brought.
     pub fn bytes_read(&self) -> u64 {
         self.session.bytes_in()
     }
 
-    /// How many pairs there are.
+    /// The number of pairs.
     pub fn pairs_in_use(&self) -> usize {
         self.session.pairs_in_use()
     }
 
-    /// How many groups of others there are, or were.
+    /// The number of remote groups that are known, or were known.
     pub fn groups_known(&self) -> usize {
         self.session.groups_known()
     }
 
-    /// How many strangers there are, and bytes of CONTROL that they have said and nobody has asked for.
+    /// The number of strangers.
     pub fn strangers(&self) -> usize {
         self.session.strangers()
     }
 
+    /// The bytes of CONTROL messages of strangers that were not asked for yet.
     pub fn strangers_control(&self) -> usize {
         self.session.strangers_control()
     }

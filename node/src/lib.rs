@@ -1,19 +1,26 @@
-//! One process's end: drives its session (epoll, lock, thread, waiting, user memory, single copy). It carries events in and
-//! actions out, and knows no transport by name. The MPI face uses this room and no other below it; nothing here knows MPI.
-//! All state sits in one [`Core`] behind one lock, which is never held across a sleep.
+//! The driver of one process: it hands events of its descriptors to the session, and carries out the session's actions.
 //!
-//! `core` is what there is, `round` how it moves, `doors` handshakes, `polled` lanes that are looked at, `pull` data read from
-//! others' memory, `operations` what is asked of it for a message, `paths` for a path to another leader, `pace`, `wait` and
-//! `thread` who makes progress when, `memory` and `convert` user data, `waits` who waits for whom.
+//! It owns the lock, the background thread, the waiting, user memory and single copy. It knows no transport by name,
+//! and nothing of MPI. The shim uses this crate and none of the crates below it. All state is one [`Core`] behind one
+//! lock, which is never held across a sleep.
+//!
+//! `node` is the interface. `core` and `state` hold the state, and `round` makes progress. `handshakes` drives the
+//! connections that are being made, `polled` the lanes in shared memory, `pull` the transfers by single copy.
+//! `operations` has the calls for messages, and `paths` those for the path to another leader. `pace`, `wait` and
+//! `thread` decide which thread makes progress when. `memory`, `shape`, `copy`, `convert`, `types` and `judge` handle
+//! user data, and `waits` reports long waits.
+
+#![warn(missing_docs)]
 
 mod config;
 mod convert;
 mod copy;
 mod core;
 mod crowd;
-mod doors;
 mod entered;
+mod handshakes;
 mod hooks;
+mod judge;
 mod memory;
 mod node;
 mod operations;
@@ -38,7 +45,6 @@ pub use convert::{Kind, Representation, Signature};
 pub use engine::{
     ContextId, Envelope, Fault, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag, partitioned_tag, user_tag,
 };
-/// For the check of types.
 pub use entered::Waits;
 pub use memory::Layout;
 pub use node::Node;

@@ -1,7 +1,7 @@
-//! The table of user buffers: where the raw memory of the program is read and written, and nowhere else.
+//! The table of user buffers. The program's memory is read and written here and nowhere else.
 //!
-//! Used by the core under its lock. Invariant: an entry lives exactly as long as its operation, and no piece of
-//! memory outside the layout's pieces is ever touched.
+//! Used by the core under its lock. Invariants: an entry lives exactly as long as its operation, and no memory outside
+//! the pieces of a layout is touched.
 
 use crate::convert::{Converted, Representation, Signature};
 use crate::copy::{Way, copy};
@@ -14,7 +14,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-/// User memory of one operation.
+/// The user buffer of one operation: its address, and where its bytes lie from there.
 #[derive(Debug, Clone)]
 pub struct Layout {
     base: *mut u8,
@@ -22,8 +22,8 @@ pub struct Layout {
     own: Option<Arc<Own>>,
 }
 
-/// What few layouts have: memory of the library's own, which lasts as long as somebody has a layout of it, and what is
-/// known of what lies there.
+/// The parts that few layouts have: memory that the library has allocated, which lives as long as a layout refers to
+/// it, and what is known of its contents.
 #[derive(Debug)]
 struct Own {
     _bytes: Vec<u8>,
@@ -31,7 +31,7 @@ struct Own {
     types: Option<Signed>,
 }
 
-/// Where a message goes once it is there, and what is done to it on the way.
+/// How a message is converted when all of it has come, and the layout that it is written to.
 #[derive(Debug)]
 struct Arrival {
     into: Layout,
@@ -40,33 +40,38 @@ struct Arrival {
     to: Representation,
 }
 
-// SAFETY: the pointer is only followed by the core under its lock, within what the constructors' callers promised,
-// which holds for every thread of the process.
+// SAFETY: the pointer is followed only within what the constructors' callers promised, and that holds for every thread
+// of the process: under the core's lock, or without it by the one thread that pulls or converts for an operation that
+// is pending.
 unsafe impl Send for Layout {}
-// SAFETY: a shared layout is copied or read, no more.
+// SAFETY: a layout itself is never changed after it was made; for the memory that it names, see above.
 unsafe impl Sync for Layout {}
 
 impl Layout {
+    /// The `bytes` bytes at `ptr`.
+    ///
     /// # Safety
-    /// `bytes` bytes from `ptr` stay readable (writable, for a receive) until the operation is over, and the program
-    /// leaves them alone as MPI demands.
+    /// The bytes stay readable (and writable, for a receive) until the operation has completed, and until then the
+    /// program accesses them only as MPI allows.
     pub unsafe fn contiguous(ptr: *mut u8, bytes: usize) -> Layout {
         Layout { base: ptr, body: Body::Run(bytes), own: None }
     }
 
+    /// The bytes of a shape, whose offsets count from `ptr`.
+    ///
     /// # Safety
-    /// As for [`Layout::contiguous`], for all pieces of a shape seen from `ptr`.
+    /// As for [`Layout::contiguous`], for all bytes of the shape.
     pub unsafe fn shaped(ptr: *mut u8, shape: Shape) -> Layout {
         let (at, body) = shape.into_parts();
         Layout { base: ptr.wrapping_offset(at), body, own: None }
     }
 
-    /// Packed bytes.
+    /// The number of bytes, without gaps.
     pub fn bytes(&self) -> u64 {
         self.body.size() as u64
     }
 
-    /// A copy of what is there now, in memory of the library's own that lasts as long as somebody has the layout.
+    /// A packed copy of the present contents, in memory of the library that lives as long as the returned layout.
     pub fn packed(&self) -> Layout {
         let size = self.body.size();
         let mut bytes = Vec::new();
@@ -74,7 +79,8 @@ impl Layout {
         Layout::of_own(bytes, None, self.types().cloned())
     }
 
-    /// The same with its types, which travel with a message, and are compared when one is received.
+    /// The same buffer with the types of its data (`MPI_CONNECT_CHECK=types`). They travel with a message that is sent
+    /// from it, and are compared with those of a message that is received into it.
     pub fn signed(self, types: Signed) -> Layout {
         debug_assert!(self.own.is_none());
         Layout { own: Some(Arc::new(Own { _bytes: Vec::new(), arrival: None, types: Some(types) })), ..self }
@@ -89,8 +95,9 @@ impl Layout {
         Layout { base, body, own: Some(Arc::new(Own { _bytes: bytes, arrival, types })) }
     }
 
-    /// Room for a message of this signature from a job with another representation. When it is there, it is converted
-    /// into this layout. `None`: more bytes than an address space has.
+    /// A buffer of the library for a message of this signature from a job with representation `from`. When all of the
+    /// message has come, it is converted to `to` and written into `self`. `None`: the message is larger than an address
+    /// space.
     pub fn receiving(self, signature: Signature, from: Representation, to: Representation) -> Option<Layout> {
         let bytes = vec![0; signature.size(from)?];
         let types = self.types().map(|types| types.seen_by(from));
@@ -101,21 +108,23 @@ impl Layout {
         self.own.as_ref()?.arrival.as_ref()
     }
 
-    /// Whether there is more to be done with what comes than to receive it: it is converted, or its types are compared.
+    /// Whether a message that is received is converted, or its types compared.
     pub(crate) fn judges(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.arrival.is_some() || own.types.is_some())
     }
 
-    /// Whether what comes is to be converted.
+    /// Whether a message that is received is converted.
     pub(crate) fn converts(&self) -> bool {
         self.arrival().is_some()
     }
 
-    /// Converts the first `bytes` that came to where the program wants them.
+    /// Converts the first `bytes` bytes that were received, and writes them to the program's buffer. `None`: this
+    /// layout does not convert.
     pub(crate) fn convert(&self, bytes: u64) -> Option<Converted> {
         let arrival = self.arrival()?;
         let len = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.body.size());
-        // SAFETY: memory of our own, as long as the body says, which nobody writes to once the operation is over.
+        // SAFETY: the library's own memory, of as many bytes as the body has; nothing writes to it after the whole
+        // message came.
         let data = unsafe { std::slice::from_raw_parts(self.base, len) };
         let mut at = 0;
         Some(arrival.signature.convert(arrival.from, arrival.to, data, |piece| {
@@ -124,15 +133,15 @@ impl Layout {
         }))
     }
 
-    /// Writes packed bytes from `offset` on; what goes beyond the layout is dropped.
+    /// Writes packed bytes from `offset` on. Bytes beyond the end of the layout are dropped.
     pub(crate) fn write(&self, offset: u64, data: &[u8]) {
         let (offset, len) = self.clip(offset, data.len());
-        // SAFETY: within the layout, which its creator keeps writable; `data` is the library's own memory and cannot overlap
-        // it, and is only read.
+        // SAFETY: within the layout, which its creator keeps writable; `data` is the library's own memory, so it does
+        // not overlap the layout, and it is only read.
         unsafe { copy(Way::Unpack, &self.body, self.base, offset, len, data.as_ptr().cast_mut()) };
     }
 
-    /// Fills `to` with packed bytes from `offset` on; says how many there were.
+    /// Fills `to` with packed bytes from `offset` on. Returns their number, which is less if the layout ends before.
     pub(crate) fn pack(&self, offset: u64, to: &mut [u8]) -> usize {
         let (offset, len) = self.clip(offset, to.len());
         // SAFETY: within the layout, which its creator keeps readable; `to` is the library's own memory.
@@ -144,21 +153,22 @@ impl Layout {
     pub(crate) fn read(&self, offset: u64, len: usize, out: &mut Vec<u8>) {
         let (offset, len) = self.clip(offset, len);
         out.reserve(len);
-        // SAFETY: within the layout, which its creator keeps readable; there is room for as many, which are then filled.
+        // SAFETY: within the layout, which its creator keeps readable; `len` bytes were reserved, and are initialized
+        // here.
         unsafe {
             copy(Way::Pack, &self.body, self.base, offset, len, out.spare_capacity_mut().as_mut_ptr().cast());
             out.set_len(out.len() + len);
         }
     }
 
-    /// The part of a range that the layout has.
+    /// The part of a range that is within the layout.
     fn clip(&self, offset: u64, len: usize) -> (usize, usize) {
         let bytes = self.body.size();
         let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes);
         (offset, len.min(bytes - offset))
     }
 
-    /// Calls `f` with (address, length) of each piece of `[offset, offset+len)`, in order, until it answers `false`.
+    /// Calls `f` with (address, length) of each piece of `[offset, offset+len)`, in order, until it returns `false`.
     #[inline]
     fn each(&self, offset: u64, len: usize, mut f: impl FnMut(*mut u8, usize) -> bool) {
         let (offset, mut left) = self.clip(offset, len);
@@ -173,7 +183,7 @@ impl Layout {
     }
 }
 
-/// Operation numbers are counted, so they are their own hash.
+/// A cheap hasher for operation numbers, which are counted.
 #[derive(Default)]
 pub(crate) struct CountHasher(u64);
 
@@ -187,19 +197,20 @@ impl Hasher for CountHasher {
         }
     }
     fn write_u64(&mut self, v: u64) {
-        // The table looks at the top bits too.
+        // The hash table uses the top bits too.
         self.0 = v.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
+/// A map by operation number.
 pub(crate) type Counted<V> = HashMap<u64, V, BuildHasherDefault<CountHasher>>;
 
-/// All user buffers in use, by operation: each in the slot that its number names.
+/// The user buffers of all pending operations. Each is in the slot that its operation's number names.
 #[derive(Default)]
 pub(crate) struct Buffers(Vec<Option<(BufId, Layout)>>);
 
 impl Buffers {
-    pub fn insert(&mut self, op: OpId, layout: Layout) {
+    pub(crate) fn insert(&mut self, op: OpId, layout: Layout) {
         let slot = op.slot();
         if slot >= self.0.len() {
             self.0.resize_with(slot + 1, || None);
@@ -207,15 +218,15 @@ impl Buffers {
         self.0[slot] = Some((op.0, layout));
     }
 
-    pub fn get(&self, buf: BufId) -> Option<&Layout> {
+    pub(crate) fn get(&self, buf: BufId) -> Option<&Layout> {
         match self.0.get(OpId(buf).slot()) {
             Some(Some((id, layout))) if *id == buf => Some(layout),
             _ => None,
         }
     }
 
-    /// Nothing if it is not there.
-    pub fn remove(&mut self, op: OpId) {
+    /// Removes the buffer of an operation, if there is one.
+    pub(crate) fn remove(&mut self, op: OpId) {
         if let Some(slot) = self.0.get_mut(op.slot())
             && slot.as_ref().is_some_and(|(id, _)| *id == op.0)
         {
@@ -252,7 +263,8 @@ impl Memory for Buffers {
         let Some(layout) = self.get(buf) else { return f(&[]) };
         let mut out = Pieces::default();
         layout.each(offset, len, |at, n| {
-            // SAFETY: within the layout; the slice ends before the entry can, as `f` cannot reach the table.
+            // SAFETY: within the layout; `f` cannot reach the table, so the slice is gone before the entry can be
+            // removed.
             out.push(IoSlice::new(unsafe { std::slice::from_raw_parts(at, n) }));
             out.len() < max
         });
@@ -273,14 +285,14 @@ impl Memory for Buffers {
             if len == 0 {
                 return f(&mut []);
             }
-            // SAFETY: as below.
+            // SAFETY: as for the slices below.
             let run = unsafe { std::slice::from_raw_parts_mut(layout.base.wrapping_add(offset), len) };
             return f(&mut [IoSliceMut::new(run)]);
         }
         let mut out = Vec::new();
         layout.each(offset, len, |at, n| {
-            // SAFETY: as above, writable; MPI forbids overlapping blocks in a receive's datatype, and the slices are
-            // only handed to the kernel.
+            // SAFETY: as in `with_slices`, and the memory is writable; MPI forbids overlapping blocks in the datatype
+            // of a receive, and the slices are only handed to the kernel.
             out.push(IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(at, n) }));
             out.len() < max
         });
@@ -288,7 +300,7 @@ impl Memory for Buffers {
     }
 }
 
-/// A vector that does not allocate for the usual single piece.
+/// A vector of slices that does not allocate for the usual case, a single one.
 #[derive(Default)]
 struct Pieces<'a> {
     first: Option<IoSlice<'a>>,

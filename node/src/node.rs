@@ -1,8 +1,8 @@
-//! The face of one process's end: every call takes the lock, does one thing, lets go.
+//! The interface of the driver: each call takes the lock, does one thing, and gives the lock back.
 //!
-//! In a forked child `progress`, `forget`, `close`, `remove_group`, `cancel` and `drain` do nothing and every other
-//! call stops the child with a message: go through [`Node::get`] at each entry, which answers
-//! [`StartError::Forked`] there and costs one load.
+//! In a forked child, `forget`, `close`, `remove_group`, `cancel` and `drain` do nothing, and every other call stops
+//! the child with a message. So each entry of the shim asks [`Node::get`] first: in a child it returns
+//! [`StartError::Forked`], and it costs one load.
 
 use crate::state::Core;
 use crate::state::waits::About;
@@ -11,7 +11,7 @@ use crate::thread::Background;
 use crate::watch::Watch;
 use crate::{Config, Contact, Group, InterId, Layout, PathRef, Proofs, RemoteGroup, StartError};
 use base::ProcId;
-use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Source, Tag};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 use crate::shared::Shared;
 
 static NODE: OnceLock<Node> = OnceLock::new();
-/// Held by whoever starts it.
+/// Held while the node is being started.
 static START: Mutex<()> = Mutex::new(());
 
+/// The driver of one process: its session, its lanes, the lock and the background thread.
 pub struct Node {
     pub(crate) shared: Arc<Shared>,
     background: Mutex<Option<Background>>,
@@ -31,7 +32,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// The node of this process, started at the first call as the environment says. If that fails, the next call tries it again.
+    /// The node of this process. The first call starts it as the environment says; if that fails, the next call tries
+    /// again. [`StartError::Forked`]: this is a forked child.
     pub fn get() -> Result<&'static Node, StartError> {
         if forked() {
             return Err(StartError::Forked);
@@ -59,7 +61,7 @@ impl Node {
         if forked() { None } else { Node::started() }
     }
 
-    /// A node of its own: processes have one, tests several.
+    /// Starts a further node. A process has one, from [`Node::get`]; tests start several.
     pub fn start(config: Config) -> Result<Node, StartError> {
         watch_forks();
         let watch = Arc::new(Watch::new().map_err(|e| StartError::system("epoll", e))?);
@@ -86,7 +88,8 @@ impl Node {
         Ok(Node { shared, background: Mutex::new(background), timeout })
     }
 
-    /// How many processes of this job share this host.
+    /// Says how many processes of this job are on this host, this one included. Waiting threads spin only if there are
+    /// processors enough. Until this is called, the number is 1.
     pub fn set_local_processes(&self, n: usize) {
         self.with(|core| {
             core.pace.local_processes = n;
@@ -94,12 +97,13 @@ impl Node {
         });
     }
 
-    /// Has the background thread call `chore` about this often, without the lock. The first one given stays.
+    /// Has the background thread call `chore` about once in each `interval`, without the lock. Only the first call of
+    /// this has an effect.
     pub fn every(&self, interval: Duration, chore: fn()) {
         self.shared.chore.get_or_init(|| (interval, chore));
     }
 
-    /// Several steps under one lock.
+    /// Runs `f` under the lock, for several steps that belong together.
     #[inline(always)]
     pub fn with<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
         let mut core = self.shared.lock();
@@ -107,58 +111,67 @@ impl Node {
         if core.session.has_actions() {
             core.act();
         }
-        self.shared.rouse(&core);
+        self.shared.wake_if_needed(&core);
         out
     }
 
+    /// The contact record of this process: the other job's processes dial by it.
     pub fn contact(&self) -> Contact {
         self.with(|core| core.registry.contact())
     }
 
+    /// Makes a group known to which this process belongs. From now on its cookie is accepted in a HELLO.
     pub fn add_group(&self, group: Group) {
         self.with(|core| core.session.add_group(group));
     }
 
-    /// Has the process listen at this address and this TCP port too, for a port; `None`: at any. Where it does, until
-    /// [`Node::stop_listening`].
+    /// Listens at this IP address and TCP port too, for an MPI port. `None` is each address at which the process
+    /// listens already, or any free TCP port. Returns the addresses at which it listens now, until
+    /// [`Node::stop_listening`] was called as often as this. The error is the system's, or `Unsupported` if no open
+    /// transport has such addresses.
     pub fn listen_at(&self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
         self.with(|core| core.listen_at(ip, port))
     }
 
+    /// Gives up addresses that [`Node::listen_at`] has returned. Each is closed when its last user has given it up.
     pub fn stop_listening(&self, addresses: &[SocketAddr]) {
         self.with(|core| core.stop_listening(addresses));
     }
 
-    /// What this process knows of these hosts: at which addresses of theirs one gets through from its own.
+    /// At which addresses the hosts of these contact records are known to be reachable from this host.
     pub fn proofs(&self, contacts: &[Contact]) -> Proofs {
         self.with(|core| core.session.proofs(contacts))
     }
 
-    /// What another process of this job knows.
+    /// Takes over the [`Node::proofs`] of another process of this job. They are ignored if that process is on another
+    /// host.
     pub fn learn(&self, proofs: Proofs) {
         self.with(|core| core.session.learn(proofs));
     }
 
-    /// A port: a place to which leaders may come who are not expected, for [`Core::next_caller`]. Removed as groups are.
+    /// Opens an MPI port: leaders of any job with this cookie may connect to it, and [`Core::next_caller`] returns
+    /// them. A port is removed by [`Node::remove_group`].
     pub fn add_port(&self, port: ProcId, cookie: [u8; 16]) {
         self.with(|core| core.session.add_port(port, cookie));
     }
 
-    /// Nobody new may connect to this group; those who have go on.
+    /// Removes a group or a port: no new process may connect to it, and existing connections go on.
     pub fn remove_group(&self, incarnation: u64) {
         if !forked() {
             self.with(|core| core.session.remove_group(incarnation));
         }
     }
 
-    // ---- leaders
+    // ---- the paths between leaders
 
-    /// The path to a leader; the same one again if there is one, also when the other leader came first.
+    /// The path from process `local` to the leader of another job, which is dialled if need be. If there is a path
+    /// already, it is returned, also if the other side has made it.
     pub fn open_control(&self, local: ProcId, remote: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
         self.with(|core| core.session.open_control(local, remote, cookie, contact))
     }
 
-    /// The path to whoever has a port open. That port was open before its name could be known, so nobody there means gone.
+    /// The path to the process that has opened a port. The port was open before its name could be known, so a refused
+    /// connection means that the process is gone.
     pub fn open_control_to_port(&self, local: ProcId, port: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
         self.with(|core| {
             let path = core.session.open_control(local, port, cookie, contact);
@@ -167,107 +180,117 @@ impl Node {
         })
     }
 
-    /// At most 1 MiB less one byte.
+    /// Sends a CONTROL message to a leader. It must be shorter than 1 MiB, or this panics. On a path that is gone,
+    /// nothing happens.
     pub fn send_control(&self, path: PathRef, bytes: &[u8]) {
         self.with(|core| core.session.send_control(path, bytes));
     }
 
+    /// The next CONTROL message from a leader. `None`: there is none yet.
     pub fn recv_control(&self, path: PathRef) -> Option<Vec<u8>> {
         self.with(|core| core.session.recv_control(path))
     }
 
-    /// That leader agreed to a context which nobody here will open: whoever sends to it is told.
+    /// Says that no process here will open this context, to which that leader has agreed. Sends to it fail at their
+    /// sender.
     pub fn refuse(&self, path: PathRef, context: ContextId) {
         self.with(|core| core.session.refuse(path, context));
     }
 
-    /// Why that leader is not connected, and where it could come to; `None`: it is.
+    /// Why that leader is not connected, in words, and the addresses of this process to which it could connect. `None`:
+    /// it is connected.
     pub fn path_trouble(&self, path: PathRef) -> Option<(String, Vec<SocketAddr>)> {
         self.with(|core| core.path_trouble(path))
     }
 
-    /// Whether that leader has died or finalized.
+    /// Whether that leader has died or finalized. `None` also while CONTROL messages of it are still to be received.
     pub fn path_gone(&self, path: PathRef) -> Option<Gone> {
         self.with(|core| core.session.path_gone(path))
     }
 
     // ---- inter-communicators and operations
 
-    /// Opens an inter-communicator with an agreed context; pairs connect when they have something to say.
+    /// Opens an inter-communicator with the context that the leaders agreed on. Two processes are connected when the
+    /// first message is sent or awaited between them.
     pub fn open(&self, local: ProcId, remote: &RemoteGroup, context: ContextId) -> InterId {
         self.with(|core| core.session.open(local, remote, context))
     }
 
-    /// Opens one made from `parent`: `rank` is ours in its local group, `members` are its remote ones by their ranks in
-    /// the parent.
+    /// Opens an inter-communicator that was made from `parent`, by `MPI_Comm_dup` or `MPI_Comm_split` for example.
+    /// `rank` is the rank of this process in its local group, and `members` are the ranks of its remote group in the
+    /// parent's.
     pub fn open_child(&self, parent: InterId, context: ContextId, rank: u32, members: &[u32]) -> InterId {
         self.with(|core| core.session.open_child(parent, context, rank, members))
     }
 
-    /// One was made from `parent` without this process: whoever sends to it there is told.
+    /// Says that an inter-communicator was made from `parent` without this process. Sends to this process in it fail at
+    /// their sender.
     pub fn refuse_child(&self, parent: InterId, context: ContextId) {
         self.with(|core| core.session.refuse_child(parent, context));
     }
 
+    /// Closes an inter-communicator. Operations that are not matched fail with [`crate::Fault::Revoked`], here and at
+    /// the other side; transfers that are under way go on to their end.
     pub fn close(&self, inter: InterId) {
         if !forked() {
             self.with(|core| core.session.close(inter));
         }
     }
 
+    /// Starts a send. `dest` is a rank in the remote group. If `data` has types, they travel with the message.
     pub fn isend(&self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
         self.with(|core| core.isend_signed(inter, dest, tag, data, mode))
     }
 
-    /// A send in standard mode that is complete with the call, if it can be: see [`Core::send_now`].
+    /// A send in standard mode that completes within the call: see [`Core::send_now`]. False also if `data` has types.
     #[must_use]
     pub fn send_now(&self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
         data.types().is_none() && self.with(|core| core.send_now(inter, dest, tag, data))
     }
 
+    /// Starts a receive.
     pub fn irecv(&self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
         self.with(|core| core.irecv(inter, source, tag, data))
     }
 
+    /// Starts the receive of a message that [`Core::claim`] took: `MPI_Imrecv`.
     pub fn irecv_claimed(&self, message: MessageId, data: Layout) -> OpId {
         self.with(|core| core.irecv_claimed(message, data))
     }
 
-    pub fn probe(&self, inter: InterId, source: Source, tag: Tag) -> Probe {
-        self.with(|core| core.probe(inter, source, tag))
-    }
-
-    /// The outcome, once; then the operation is over and its number forgotten.
+    /// The outcome of an operation that is complete, which is then forgotten with its number. `None`: it is pending.
     pub fn test(&self, op: OpId) -> Option<Outcome> {
         self.with(|core| core.test(op))
     }
 
-    /// The outcome, left in place.
+    /// The outcome of an operation that is complete. The operation stays, as for `MPI_Request_get_status`.
     pub fn peek(&self, op: OpId) -> Option<Outcome> {
         self.with(|core| core.peek(op))
     }
 
-    /// Nobody will ask for the outcome; the operation goes on, so its buffer must stand.
+    /// Says that the outcome will not be asked for, as `MPI_Request_free` does. The operation goes on, so its buffer
+    /// must stay valid.
     pub fn forget(&self, op: OpId) {
         if !forked() {
             self.with(|core| core.forget(op));
         }
     }
 
-    /// Takes back a receive that has no message yet: true if so; then its outcome says it.
+    /// Cancels a receive that has not matched a message, and can be cancelled for that reason; its outcome is then
+    /// [`Outcome::Cancelled`]. False: it has matched, or this is a send, and nothing has changed.
     pub fn cancel(&self, op: OpId) -> bool {
         !forked() && self.with(|core| core.cancel(op))
     }
 
     // ---- progress
 
-    /// Asks `done` once, after some progress; `poke` is as for [`Node::wait_until`].
+    /// Makes some progress and calls `done` once: the shim's tests and probes. `poke` is as for [`Node::wait_until`].
     pub fn look<T>(&self, poke: &mut dyn FnMut() -> bool, done: impl FnOnce(&mut Core) -> Option<T>) -> Option<T> {
         crate::wait::look(&self.shared, poke, done)
     }
 
-    /// Makes progress until `done` has an answer; `None` when the deadline has passed. `poke` is called now and then,
-    /// without the lock, and says whether it found work.
+    /// Makes progress until `done` returns a value. `None`: the deadline has passed. `poke` lets the MPI below make
+    /// progress: it is called now and then without the lock, and returns whether it found work.
     pub fn wait_until<T>(
         &self,
         poke: &mut dyn FnMut() -> bool,
@@ -277,8 +300,8 @@ impl Node {
         crate::wait::wait_until(&self.shared, poke, &|_| None, done, deadline)
     }
 
-    /// The same without a deadline; `about` says what is waited for, if that takes long: then it is told of, to other
-    /// processes that ask and on stderr.
+    /// As [`Node::wait_until`], without a deadline. `about` says what the call waits for. It is asked only if the wait
+    /// gets long; then the wait is reported on stderr, and to other processes that ask.
     pub fn wait_about<T>(
         &self,
         poke: &mut dyn FnMut() -> bool,
@@ -291,10 +314,10 @@ impl Node {
         }
     }
 
-    /// For Finalize: lets operations end that can, asked for or not, says BYE to all who were ever connected, waits until their
-    /// libraries have it, and stops the thread. Gives up on what makes no progress for `limit`; but those who could never
-    /// be reached, and may come yet, are waited for as long as the configuration says. The number of processes that may
-    /// lack something.
+    /// Ends all connections, for `MPI_Finalize`. Receives without a message are cancelled, and all other operations may
+    /// end. Then BYE goes to every process that was ever connected, this waits for their acknowledgement, and the
+    /// background thread is stopped. It gives up when nothing has moved for `limit`, but waits [`Config::timeout`] for
+    /// processes that were never reached. Returns the number of processes that may lack something that was sent.
     pub fn drain(&self, limit: Duration) -> usize {
         if forked() {
             return 0;
@@ -316,7 +339,8 @@ impl Node {
         left
     }
 
-    /// Waits until `left` is 0, or nothing has moved for `limit`; until `end`, if it is for somebody who was never reached.
+    /// Waits until `left` is 0, or nothing has moved for `limit`. If a process that was never reached is waited for,
+    /// the wait goes on until `end`.
     fn settle_down(&self, limit: Duration, end: Instant, left: impl Fn(&mut Core) -> usize) -> usize {
         let mut last = (usize::MAX, usize::MAX, (u64::MAX, u64::MAX, 0));
         loop {
@@ -338,13 +362,13 @@ impl Node {
         }
     }
 
-    /// For tests: the state, under the lock.
+    /// For tests: runs `f` under the lock.
     #[doc(hidden)]
     pub fn inspect<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
         self.with(f)
     }
 
-    /// For tests: as if the process had been killed.
+    /// For tests: closes all connections without BYE, as if the process had been killed.
     #[doc(hidden)]
     pub fn kill(&self) {
         let thread = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();

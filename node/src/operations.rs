@@ -1,29 +1,18 @@
-//! What is asked of the core for one message: to send it, to receive it, to look for it, and how it ended.
+//! The calls for one message: send, receive, probe, and the outcome.
 //!
-//! Part of the core. Invariant: an operation's buffer stays in the table until the operation is over, whoever still asks
-//! for it.
+//! Part of the core. Invariant: an operation's buffer stays in the table until the operation has completed, even if its
+//! outcome will not be asked for.
 
+use crate::judge::tell_of_one_side;
 use crate::memory::Layout;
 use crate::state::Core;
 use crate::state::operations::Judging;
-use engine::{Envelope, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+use engine::{MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 use session::InterId;
-use std::sync::Once;
-
-/// Types are compared where both jobs want it: told once, by whoever finds that only one does.
-fn tell_of_one_side(came: &str, which: &str) {
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| {
-        base::log!(
-            Notice,
-            "a message came {came} its types: they are compared where both jobs have MPI_CONNECT_CHECK=types, and {which} has not"
-        );
-    });
-}
 
 impl Core {
-    /// A send in standard mode, if it can leave now, or be copied, and is complete with that. `false`: nothing has changed,
-    /// and [`Core::isend`] is the way.
+    /// A send in standard mode that completes at once, since its data can leave or be copied now. `false`: that is not
+    /// possible and nothing has changed; use [`Core::isend`].
     pub fn send_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
         let to = (self.session.ctx(inter), dest, tag);
         let pack = |to: &mut [u8]| {
@@ -36,6 +25,8 @@ impl Core {
         sent
     }
 
+    /// Starts a send. `dest` is a rank in the remote group. On an inter-communicator that was closed, the outcome is
+    /// [`crate::Fault::Revoked`].
     pub fn isend(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
         let ctx = self.session.ctx(inter);
         let op = self.session.engine.next_op();
@@ -46,8 +37,8 @@ impl Core {
         op
     }
 
-    /// The same for data whose types travel with the message.
-    pub fn isend_signed(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
+    /// Starts a send whose types, if its layout has any, travel with the message.
+    pub(crate) fn isend_signed(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
         let Some(note) = data.types().map(|types| types.note()) else {
             return self.isend(inter, dest, tag, data, mode);
         };
@@ -60,7 +51,7 @@ impl Core {
         op
     }
 
-    /// The message of a receive says what its types are.
+    /// Keeps the types that came with the message of a receive, to compare them when the receive completes.
     pub(crate) fn note(&mut self, op: OpId, note: Vec<u8>) {
         match (self.operations.judging.get_mut(&op.0), self.session.mem.get(op.0).and_then(Layout::types)) {
             (Some(judging), Some(_)) => judging.note = Some(note),
@@ -68,17 +59,18 @@ impl Core {
         }
     }
 
+    /// Starts a receive. On an inter-communicator that was closed, the outcome is [`crate::Fault::Revoked`].
     pub fn irecv(&mut self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
         let ctx = self.session.ctx(inter);
         let op = self.session.engine.next_op();
-        let capacity = self.make_room(op, data);
+        let capacity = self.register_buffer(op, data);
         self.session.engine.recv(&mut self.session.mem, op, ctx, source, tag, capacity);
         self.settle();
         op
     }
 
-    /// Makes the buffer of a receive known: how much it takes.
-    fn make_room(&mut self, op: OpId, data: Layout) -> u64 {
+    /// Registers the buffer of a receive, and returns its size in bytes.
+    fn register_buffer(&mut self, op: OpId, data: Layout) -> u64 {
         let capacity = data.bytes();
         if data.judges() {
             self.operations.judging.insert(op.0, Judging::default());
@@ -87,40 +79,52 @@ impl Core {
         capacity
     }
 
+    /// Looks for a message that a receive would match, without taking it: `MPI_Iprobe`.
     pub fn probe(&mut self, inter: InterId, source: Source, tag: Tag) -> Probe {
         let ctx = self.session.ctx(inter);
         let found = self.session.engine.probe(ctx, source, tag);
         if found == Probe::None {
             self.session.note_probe(inter, source);
-            // Looking may have given credit.
+            // A probe that finds nothing may give credit to the senders.
             self.settle();
         }
         found
     }
 
-    /// Takes the message that a probe would find out of matching, for [`Core::irecv_claimed`].
+    /// Takes the message that a probe would find out of matching, for [`crate::Node::irecv_claimed`]: `MPI_Improbe`.
+    /// `None`: there is none.
     pub fn claim(&mut self, inter: InterId, source: Source, tag: Tag) -> Option<MessageId> {
         let ctx = self.session.ctx(inter);
         self.session.engine.claim(ctx, source, tag)
     }
 
-    pub fn irecv_claimed(&mut self, message: MessageId, data: Layout) -> OpId {
+    pub(crate) fn irecv_claimed(&mut self, message: MessageId, data: Layout) -> OpId {
         let op = self.session.engine.next_op();
-        let capacity = self.make_room(op, data);
+        let capacity = self.register_buffer(op, data);
         self.session.engine.recv_claimed(&mut self.session.mem, op, message, capacity);
         self.settle();
         op
     }
 
-    /// Connects whoever could send what a probe looks for, since no operation stands for it.
+    /// Connects the processes that could send the message of a probe. For a receive the engine does this; a probe is no
+    /// operation.
     pub fn watch_source(&mut self, inter: InterId, source: Source) {
         for i in self.session.sources(inter, source) {
             self.session.want(i);
         }
     }
 
-    /// The outcome, once; then the operation is over and its number forgotten.
+    /// The outcome of an operation that is complete, which is then forgotten with its number. `None`: it is pending.
     pub fn test(&mut self, op: OpId) -> Option<Outcome> {
+        if !self.operations.judging.is_empty() && self.is_to_be_converted(op) {
+            return None;
+        }
+        self.finish(op)
+    }
+
+    /// As [`Core::test`], but a message that has to be converted is converted under the lock.
+    #[inline]
+    fn finish(&mut self, op: OpId) -> Option<Outcome> {
         if self.pulls.is_running(op) {
             return None;
         }
@@ -133,7 +137,8 @@ impl Core {
         Some(outcome)
     }
 
-    /// Runs of partitions of a partitioned send are ready: see [`Engine::ready`].
+    /// Marks partitions of a partitioned send as ready: `start..end` for each of `runs`. False, and nothing has
+    /// changed: there is no such send or partition, or a partition was marked before.
     #[must_use]
     pub fn ready(&mut self, op: OpId, runs: &[(u32, u32)]) -> bool {
         let fine = self.session.engine.ready(&self.session.mem, op, runs);
@@ -141,71 +146,39 @@ impl Core {
         fine
     }
 
-    /// Whether no partition of a partitioned send is still to be marked.
+    /// Whether all partitions of a partitioned send are marked as ready. True also if there is no such send.
     pub fn all_ready(&self, op: OpId) -> bool {
         self.session.engine.all_ready(op)
     }
 
-    /// Whether these packed bytes are in the buffer of a receive, or it is over. What is converted comes as a whole.
+    /// Whether these packed bytes are in the buffer of a receive, or the receive has completed. A message that is
+    /// converted arrives only as a whole.
     pub fn has_arrived(&self, op: OpId, offset: u64, len: u64) -> bool {
         let converts = !self.operations.judging.is_empty() && self.session.mem.get(op.0).is_some_and(Layout::converts);
         if converts { self.has_outcome(op) } else { self.session.engine.has_arrived(op, offset, len) }
     }
 
-    /// Whether an operation goes on, asked for or not.
+    /// Whether an operation has not completed, be its outcome asked for or not.
     pub fn pending(&self, op: OpId) -> bool {
         self.session.engine.pending(op)
     }
 
-    /// The outcome, left in place.
+    /// The outcome of an operation that is complete. The operation stays.
     pub fn peek(&mut self, op: OpId) -> Option<Outcome> {
-        if self.pulls.is_running(op) {
+        if self.is_worked_on(op) {
             return None;
         }
         let outcome = self.session.engine.outcome(op)?;
         Some(if self.operations.judging.is_empty() { outcome } else { self.judge_outcome(op, outcome) })
     }
 
+    /// Whether an operation is complete, so that [`Core::test`] would return its outcome.
     pub fn has_outcome(&self, op: OpId) -> bool {
-        !self.pulls.is_running(op) && self.session.engine.outcome(op).is_some()
+        !self.is_worked_on(op) && self.session.engine.outcome(op).is_some()
     }
 
-    /// Compares the types of a message with those of its receive, and converts what a job with another representation sent,
-    /// the first time that somebody sees the outcome: it tells of bytes as they are here.
-    fn judge_outcome(&mut self, op: OpId, outcome: Outcome) -> Outcome {
-        let Some(judging) = self.operations.judging.get_mut(&op.0) else { return outcome };
-        if let Some(judged) = judging.outcome {
-            return judged;
-        }
-        let (e, whole) = match outcome {
-            Outcome::Received(e) => (e, None),
-            Outcome::Truncated { source, tag, size, whole } => (Envelope { source, tag, size }, Some(whole)),
-            _ => return outcome,
-        };
-        let Some(layout) = self.session.mem.get(op.0) else { return outcome };
-        let is_unsigned = judging.note.is_none() && e.size > 0 && layout.types().is_some();
-        let wrong = judging.note.as_ref().zip(layout.types()).and_then(|(note, types)| types.judge(note, whole));
-        // What is no value of these types is not converted.
-        let differ = wrong.as_ref().is_some_and(|wrong| wrong.differ);
-        let converted = if differ { None } else { layout.convert(e.size) };
-        let size = converted.map_or(e.size, |done| done.bytes);
-        let fits = converted.is_none_or(|done| done.fits);
-        let (source, tag) = (e.source, e.tag);
-        let judged = match (wrong, whole) {
-            (Some(wrong), _) => Outcome::Wrong { source, tag, size, why: wrong.keep() },
-            (None, Some(whole)) => Outcome::Truncated { source, tag, size, whole },
-            (None, None) if fits => Outcome::Received(Envelope { size, ..e }),
-            (None, None) => Outcome::OutOfRange(Envelope { size, ..e }),
-        };
-        judging.outcome = Some(judged);
-        if is_unsigned {
-            tell_of_one_side("without", "the other one");
-        }
-        judged
-    }
-
-    pub fn forget(&mut self, op: OpId) {
-        // What has to be judged is asked for its outcome all the same.
+    pub(crate) fn forget(&mut self, op: OpId) {
+        // The message of such a receive is compared or converted all the same, and `sweep` asks for its outcome.
         if !self.operations.judging.contains_key(&op.0) {
             self.session.engine.forget(op);
         }
@@ -213,16 +186,18 @@ impl Core {
         self.sweep();
     }
 
-    /// Takes back a receive that has no message yet: then its outcome says so.
-    pub fn cancel(&mut self, op: OpId) -> bool {
+    /// See [`crate::Node::cancel`].
+    pub(crate) fn cancel(&mut self, op: OpId) -> bool {
         self.session.engine.cancel_recv(op)
     }
 
-    /// Finalize: nobody will ask for anything any more. Receives without a message are taken back; what is matched, or
-    /// sent and may still be matched, goes on to its end.
+    /// Forgets all operations, for `MPI_Finalize`. Receives without a message are cancelled. Receives that have
+    /// matched, and all sends, go on to their end.
     pub(crate) fn forget_all(&mut self) {
         let mut ops = self.session.engine.going_on();
-        ops.extend(self.operations.judging.keys().map(|op| OpId(*op)).filter(|op| self.has_outcome(*op)));
+        ops.extend(
+            self.operations.judging.keys().map(|op| OpId(*op)).filter(|op| self.session.engine.outcome(*op).is_some()),
+        );
         for op in ops {
             self.cancel(op);
             if !self.operations.forgotten.contains(&op) {
@@ -231,19 +206,23 @@ impl Core {
         }
     }
 
-    /// Lets go of the buffers of forgotten operations that are over.
+    /// Removes the buffers of forgotten operations that have completed.
     pub(crate) fn sweep(&mut self) {
         if !self.operations.judging.is_empty() {
             let judging = &self.operations.judging;
             let ops: Vec<_> =
                 self.operations.forgotten.iter().filter(|op| judging.contains_key(&op.0)).copied().collect();
             for op in ops {
+                // A large message is converted by whoever makes progress next, without the lock.
                 self.test(op);
             }
         }
         let (engine, mem, pulls) = (&self.session.engine, &mut self.session.mem, &self.pulls);
+        let judging = &self.operations.judging;
         self.operations.forgotten.retain(|op| {
-            let pending = engine.pending(*op) || pulls.is_running(*op);
+            let pending = engine.pending(*op)
+                || pulls.is_running(*op)
+                || judging.contains_key(&op.0) && engine.outcome(*op).is_some();
             if !pending {
                 mem.remove(*op);
             }
@@ -251,7 +230,7 @@ impl Core {
         });
     }
 
-    /// Operations that go on though nobody will ask for them.
+    /// The number of forgotten operations that are still pending.
     pub(crate) fn forgotten(&self) -> usize {
         self.operations.forgotten.len()
     }

@@ -1,21 +1,22 @@
-//! How hard those who wait look: which lanes are busy, whether a processor may be taken, when a round is due.
+//! How often a waiting thread reads the busy lanes, when a round is due, and how it goes to sleep.
 //!
 //! Used by `round`, `wait` and `thread`. Invariant: nothing here changes what is sent or received, only when.
 
 use crate::state::Core;
 
+/// How often busy lanes are read in each turn of a wait: sockets by a system call each, shared memory by a load.
 const LOOKS_AT_SOCKETS: u32 = 2;
 const LOOKS_AT_MEMORY: u32 = 32;
 
 impl Core {
-    /// For a call that could do without a round: whether so many have followed each other.
+    /// Counts a call that makes no round. True: `after` such calls have followed each other, so a round is due.
     #[inline]
     pub(crate) fn is_round_due(&mut self, after: u32) -> bool {
         self.pace.without_round += 1;
         self.pace.without_round >= after
     }
 
-    /// How often to look at the busy lanes, one time after the other; 0: there are none, only a round tells.
+    /// How often to read the busy lanes in each turn of a wait. 0: there are none, and only a round finds messages.
     pub(crate) fn looks(&self) -> u32 {
         match (self.pace.busy.is_empty(), self.polled.is_empty()) {
             (false, _) => LOOKS_AT_SOCKETS,
@@ -24,21 +25,23 @@ impl Core {
         }
     }
 
-    /// Nothing has come for a while: only epoll is asked.
-    pub(crate) fn cool(&mut self) {
+    /// Forgets which sockets are busy when nothing has come for a while: then only epoll is asked.
+    pub(crate) fn forget_busy(&mut self) {
         self.pace.busy.clear();
     }
 
-    /// Somebody is about to sleep on the watch. False: there is something to do, so better not.
-    pub(crate) fn lie_down(&mut self) -> bool {
+    /// Announces that a thread is about to sleep until a descriptor is ready. False: there is something to do, so it
+    /// must not sleep.
+    pub(crate) fn begin_sleep(&mut self) -> bool {
+        // First the doorbell is armed and then the lanes are looked at, so no message is missed in between.
         self.polled.arm();
-        let lies = !self.is_dirty() && !self.has_polled_input();
-        self.pace.sleepers += usize::from(lies);
-        lies
+        let sleeps = !self.is_dirty() && !self.has_polled_input();
+        self.pace.sleepers += usize::from(sleeps);
+        sleeps
     }
 
-    /// One who slept is awake.
-    pub(crate) fn get_up(&mut self) {
+    /// A thread that slept is awake again.
+    pub(crate) fn end_sleep(&mut self) {
         self.pace.sleepers -= 1;
     }
 }

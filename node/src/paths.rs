@@ -1,6 +1,6 @@
-//! What leaders ask of the core while they agree: paths, and what stands in their way.
+//! The calls for the path to another leader: negotiation, ports, and why a path is not connected.
 //!
-//! Part of the core, for whoever holds the lock over several steps.
+//! Part of the core, for callers that hold the lock over several steps.
 
 use crate::state::Core;
 use base::ProcId;
@@ -13,76 +13,75 @@ use transports::registry::ip_addresses;
 use wire::Contact;
 
 impl Core {
-    /// Whether the other side can be talked to now.
+    /// Whether the path has a lane now.
     pub fn is_connected(&self, path: PathRef) -> bool {
         self.session.is_connected(path)
     }
 
-    /// At most 1 MiB less one byte.
-    pub fn send_control(&mut self, path: PathRef, bytes: &[u8]) {
-        self.session.send_control(path, bytes);
-    }
-
+    /// The next CONTROL message from a leader. `None`: there is none yet.
     pub fn recv_control(&mut self, path: PathRef) -> Option<Vec<u8>> {
         self.session.recv_control(path)
     }
 
-    /// Offers an inter-communicator to a leader, until `limit`: see [`Core::talk`].
+    /// Offers an inter-communicator to a leader; `None` as the limit waits for ever. `decider` says that this side's
+    /// incarnation is the smaller one. [`Core::talk`] gives the outcome.
     pub fn offer(&mut self, path: PathRef, decider: bool, party: &Party, limit: Option<Instant>) {
         let limit = limit.map(|limit| self.time(limit));
         self.session.offer(path, decider, party, limit);
     }
 
-    /// How it stands with our offer.
+    /// Continues the negotiation of an offer, and says how far it is.
     pub fn talk(&mut self, path: PathRef) -> Turn {
         let now = self.now();
         self.session.talk(path, now)
     }
 
-    /// Whether the leader behind a path can still be found by its name. Nobody that cannot for long is waited for.
+    /// Says whether the leader behind a path can still be found by its name. A leader that cannot be found for long is
+    /// not waited for.
     pub fn is_found(&mut self, path: PathRef, found: bool) {
         let now = self.now();
         self.session.is_found(path, found, now);
     }
 
-    /// Whether our offer was withdrawn: only the answer to that is waited for.
+    /// Whether this side's offer was withdrawn, so that only the answer to the withdrawal is waited for.
     pub fn is_withdrawn(&self, path: PathRef) -> bool {
         self.session.is_withdrawn(path)
     }
 
-    /// Whom the other leader looks for at present, if it is not us.
+    /// The job that the other leader looks for at present, if that is another one than ours.
     pub fn looking(&self, path: PathRef) -> Option<&Looking> {
         self.session.looking(path)
     }
 
-    /// Stops waiting for whatever the other leader may answer.
+    /// Ends the negotiation on a path without waiting for an answer.
     pub fn break_off(&mut self, path: PathRef) {
         self.session.break_off(path);
     }
 
-    /// Hears all who have come to a port, and agrees with the first that still waits.
+    /// Reads the offers of all callers of a port, and agrees with the first caller that still waits. `None`: there is
+    /// none.
     pub fn accept(&mut self, port: ProcId, offer: &Party) -> Option<Agreement> {
         let now = self.now();
         self.session.accept(port, offer, now)
     }
 
-    /// Whether that leader is gone and all that it said has been read.
+    /// Whether that leader has died or finalized. `None` also while CONTROL messages of it are still to be received.
     pub fn path_gone(&self, path: PathRef) -> Option<Gone> {
         self.session.path_gone(path)
     }
 
-    /// What no waiting will mend between us and a leader.
+    /// The reason why this process and a leader can never be connected as they are set, if there is one.
     pub fn path_obstacle(&self, path: PathRef) -> Option<Obstacle> {
         self.session.path_obstacle(path)
     }
 
-    /// Why a leader is not connected, and where it could have come to; `None`: it is.
+    /// See [`crate::Node::path_trouble`].
     pub fn path_trouble(&self, path: PathRef) -> Option<(String, Vec<SocketAddr>)> {
         let i = self.session.pair_of(path)?;
         Some((self.describe_trouble(i)?, ip_addresses(&self.registry.contact())))
     }
 
-    /// How it stands with the dials to a process that is not connected.
+    /// Why the process of a pair is not connected, in words. `None`: it is connected.
     pub(crate) fn describe_trouble(&self, i: usize) -> Option<String> {
         let mut said = self.session.describe_trouble(i)?;
         let own = self.session.own().host;
@@ -91,7 +90,7 @@ impl Core {
             && ip_addresses(contact).iter().all(|a| a.ip().is_loopback())
         {
             said += if contact.host == [0; 16] {
-                // A port's name does not tell whose it is.
+                // A port's name does not contain the host.
                 " (it listens on loopback alone; if that is another host: see its MPI_CONNECT_IFACE)"
             } else {
                 " (it listens on loopback alone, on another host: see its MPI_CONNECT_IFACE)"
@@ -100,32 +99,34 @@ impl Core {
         Some(said)
     }
 
-    /// Leaders that have said something to this one, the first of its group, for which nobody has asked yet.
+    /// The leaders whose CONTROL messages to `local`, the leader of its group, were not received yet, with these
+    /// messages.
     pub fn unheard(&self, local: ProcId) -> impl Iterator<Item = (PathRef, impl Iterator<Item = &[u8]>)> {
         self.session.unheard(local)
     }
 
-    /// Learns which process it is that this path leads to, among these.
+    /// Says that a path leads to one of the processes of these contact records. Its process number tells which of them.
     pub fn introduce(&mut self, path: PathRef, contacts: &[Contact]) {
         self.session.introduce(path, contacts);
     }
 
-    /// Nothing can carry messages to that leader, as both are set: nobody waits for it any more.
+    /// Gives up a path that can never be connected, as both sides are set. [`Core::path_gone`] then says that the
+    /// leader is dead.
     pub fn abandon(&mut self, path: PathRef) {
         self.session.abandon(path);
     }
 
-    /// The next one who has come to a port.
+    /// The path to the next caller of a port. Each caller is returned once.
     pub fn next_caller(&mut self, port: ProcId) -> Option<PathRef> {
         self.session.next_caller(port)
     }
 
-    /// How it stands with one that was dialled for a port.
+    /// The state of a caller that this side has dialled for a port.
     pub fn called(&self, path: PathRef) -> Called {
         self.session.called(path)
     }
 
-    /// Has nothing more to do with one that was dialled for a port, as if that had never been.
+    /// Gives up a caller that this side has dialled for a port, as if it had never been dialled.
     pub fn call_off(&mut self, path: PathRef) {
         self.session.call_off(path);
     }

@@ -1,18 +1,21 @@
-//! Lanes that are looked at instead of slept on: which of them has something, and how one sleeps without missing it.
+//! Polled lanes, those in shared memory: which of them have messages, and how a thread sleeps without missing one.
 //!
-//! Part of the core. A lane from which messages come often is looked at by itself (*direct*); the senders of the others set
-//! a bit on this process's board. The bit of a pair's lane is the pair's number; where several pairs have the same, all are
-//! looked at. Invariants: a lane is in `direct` exactly if its sender has been told so; of those who sleep, each has looked
-//! at everything after the board said that they sleep.
+//! Part of the core. A lane with much traffic is *direct*: each look reads it. The senders of the other lanes set a bit
+//! in this process's doorbell bitmap. The bit of a pair is its number modulo the number of bits; if several pairs share
+//! a bit, all of them are read. Invariants: a lane is in `direct` exactly if its sender was told so; a thread that
+//! sleeps has looked at all lanes after the doorbell was armed.
 
 use crate::state::Core;
-use transports::registry::{BOARD_KEYS, Polled};
+use transports::registry::{DOORBELLS, Polled};
 
 impl Core {
+    /// The lane of a pair, if it is a polled one.
+    #[inline(always)]
     pub(crate) fn polled_lane(&self, i: usize) -> Option<&Polled> {
         self.session.pair(i).lane()?.lane.polled()
     }
 
+    #[inline(always)]
     fn has_input(&self, i: usize) -> bool {
         self.polled_lane(i).is_some_and(Polled::has_input)
     }
@@ -25,11 +28,12 @@ impl Core {
     pub(crate) fn has_polled_input(&self) -> bool {
         let polled = &self.polled;
         polled.direct.iter().any(|i| self.has_input(*i))
-            || polled.has_word()
+            || polled.is_rung()
             || polled.stuck.iter().any(|i| self.has_room(*i))
     }
 
-    /// Reads what is there on polled lanes; whether anything was.
+    /// Reads all messages in polled lanes. False: there were none.
+    #[inline(always)]
     pub(crate) fn read_polled(&mut self) -> bool {
         if self.polled.is_empty() {
             return false;
@@ -42,8 +46,8 @@ impl Core {
             }
             k += 1;
         }
-        if self.polled.has_word() {
-            found |= self.read_told();
+        if self.polled.is_rung() {
+            found |= self.read_rung();
         }
         if !self.polled.stuck.is_empty() {
             self.retry_stuck();
@@ -51,14 +55,16 @@ impl Core {
         found
     }
 
-    /// Reads the lanes whose bits are set.
-    fn read_told(&mut self) -> bool {
-        let Some(looked) = &self.polled.looked else { return false };
+    /// Reads the lanes whose doorbell bits are set.
+    #[cold]
+    #[inline(never)]
+    fn read_rung(&mut self) -> bool {
+        let Some(polling) = &self.polled.polling else { return false };
         let mut bits = std::mem::take(&mut self.polled.bits);
-        looked.board.take(|bit| bits.push(bit));
+        polling.doorbells.take(|bit| bits.push(bit));
         let mut found = false;
         for bit in bits.drain(..) {
-            for i in (bit as usize..self.session.pairs_made()).step_by(BOARD_KEYS as usize) {
+            for i in (bit as usize..self.session.pairs_made()).step_by(DOORBELLS as usize) {
                 if self.has_input(i) && self.read(i) {
                     found = true;
                     self.promote(i);
@@ -69,30 +75,30 @@ impl Core {
         found
     }
 
-    /// A lane whose bit was set has brought something: perhaps it is looked at by itself from now on. If not, and something
-    /// is left, it is told of once more.
+    /// Makes a lane direct if it has brought enough messages. If it stays indirect and still has messages, its bit is
+    /// set again.
     fn promote(&mut self, i: usize) {
-        let Some(looked) = &self.polled.looked else { return };
+        let Some(polling) = &self.polled.polling else { return };
         if self.polled.is_direct(i) {
             return;
         }
-        if self.brought(i) >= looked.after && self.make_place_for(i) {
+        if self.brought(i) >= polling.after && self.make_place_for(i) {
             self.set_direct(i, true);
         } else if self.has_input(i) {
-            self.polled.tell(i);
+            self.polled.ring(i);
         }
     }
 
-    /// How often a lane has brought something since there was last a change among those that are looked at.
+    /// How often messages were found in a lane since the last time that a direct lane had to give way.
     fn brought(&self, i: usize) -> u32 {
         self.session.pair(i).lane().map_or(0, |up| up.brought)
     }
 
-    /// Makes sure that one more lane may be looked at by itself: if there are as many as may be, the one that has brought
-    /// least gives way, if it has brought less than this one.
+    /// Whether pair `i` may become direct. If there are as many direct lanes as allowed, the one with the least traffic
+    /// gives way, provided that it has less than this one.
     fn make_place_for(&mut self, i: usize) -> bool {
-        let Some(looked) = &self.polled.looked else { return false };
-        if self.polled.direct.len() < looked.most {
+        let Some(polling) = &self.polled.polling else { return false };
+        if self.polled.direct.len() < polling.most {
             return true;
         }
         let Some(&least) = self.polled.direct.iter().min_by_key(|k| self.brought(**k)) else { return false };
@@ -100,14 +106,15 @@ impl Core {
             return false;
         }
         self.set_direct(least, false);
-        // Something may have come just before it was told.
-        self.polled.tell(least);
+        // Its sender may have written a message without ringing, just before it was told.
+        self.polled.ring(least);
         for up in self.session.pairs_mut().filter_map(|pair| pair.lane_mut()) {
             up.brought = 0;
         }
         true
     }
 
+    /// Makes a lane direct, or no longer so, and tells its sender.
     fn set_direct(&mut self, i: usize, yes: bool) {
         if let Some(lane) = self.polled_lane(i) {
             lane.set_direct(yes);
@@ -119,7 +126,7 @@ impl Core {
         }
     }
 
-    /// Goes on with those for which there is room now.
+    /// Writes on in the stuck lanes that have room again.
     fn retry_stuck(&mut self) {
         let freed: Vec<usize> = self.polled.stuck.iter().copied().filter(|i| self.has_room(*i)).collect();
         for i in freed {

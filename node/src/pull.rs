@@ -1,8 +1,9 @@
-//! Data that we read from the sender's memory: one copy, and the sender need do nothing.
+//! Pulls: the receiver reads a message from the sender's memory, by single copy and without work of the sender.
 //!
-//! Part of the core. Transfers take turns, slice by slice, so that a large one holds up nobody; a slice is read without the
-//! lock. Invariants: a slice counts only if the sender lived when it had been read; where memory cannot be read, the data is
-//! asked for as ever; while a slice is read, its operation is over for nobody, so its buffer stands.
+//! Part of the core. Transfers take turns, slice by slice, so that a large one does not delay the others. A slice is
+//! read without the lock. Invariants: a slice counts only if the sender was alive after it was read; if memory cannot
+//! be read, the data is asked for through the lane (CTS); while a slice is read, its operation is not reported as
+//! complete, so that its buffer stays valid.
 
 use crate::shared::Shared;
 use crate::state::Core;
@@ -12,57 +13,69 @@ use std::io::{self, IoSliceMut};
 use std::sync::MutexGuard;
 use transports::registry::Reader;
 
-/// Bytes read at a time. Each takes two system calls.
+/// Bytes of one slice. Reading a slice takes two system calls.
 const SLICE: u64 = 1 << 20;
-/// Pieces of our memory at a time.
+/// A slice of at most this many bytes is read under the lock: that takes as long as to release it and come back.
+const SMALL: u64 = 64 << 10;
+/// Most pieces of memory, on either side, in one slice.
 const PIECES: usize = 256;
-/// Memory of ours that comes in smaller bits than this at a time is filled from a buffer, of this size.
+/// If [`PIECES`] pieces of the user buffer hold fewer bytes than this, a slice is read into a contiguous buffer and
+/// then unpacked.
 const WORTH: usize = 64 << 10;
+/// The size of that buffer in bytes.
 const BUFFER: usize = 128 << 10;
 
-/// A slice to be read.
+/// A slice that is read without the lock.
 struct Slice {
     pull: Pull,
     reader: Reader,
     scratch: Scratch,
-    /// It goes into the scratch's buffer first: so many bytes.
+    /// The number of bytes to read into the scratch's buffer. `None`: the slice is read into the user buffer directly.
     buffered: Option<usize>,
 }
 
-/// Goes on with the transfer whose turn it is, if there is one, and gives the lock back meanwhile. Whether there was one.
-pub fn pull_some<'a>(shared: &'a Shared, mut core: MutexGuard<'a, Core>) -> (MutexGuard<'a, Core>, bool) {
+/// Reads one slice of the transfer whose turn it is, and releases the lock meanwhile. False: there is no transfer.
+#[inline(always)]
+pub(crate) fn pull_some<'a>(shared: &'a Shared, mut core: MutexGuard<'a, Core>) -> (MutexGuard<'a, Core>, bool) {
     if core.pulls.is_empty() {
         return (core, false);
     }
-    let before = core.session.bytes_in();
     if let Some(mut slice) = core.begin_pull() {
-        drop(core);
-        let read = slice.read();
-        core = shared.lock();
+        let read = if slice.pull.size - slice.pull.done <= SMALL {
+            slice.read()
+        } else {
+            drop(core);
+            let read = slice.read();
+            core = shared.lock();
+            read
+        };
         core.end_pull(slice, read);
     }
-    core.follow_up(before);
     (core, true)
 }
 
 impl Slice {
-    /// Without the lock.
+    /// Reads the slice; called without the lock. Returns the number of bytes.
+    #[inline]
     fn read(&mut self) -> io::Result<usize> {
         let Scratch { from, to, buffer } = &mut self.scratch;
         if let Some(len) = self.buffered {
             return self.reader.read(from, &mut [IoSliceMut::new(&mut buffer[..len])]);
         }
-        // SAFETY: these are pieces of the operation's buffer, which stands while the operation is listed as running, and which
-        // nobody looks at before it is over. Should the same bytes come another way too, they are the same.
+        // SAFETY: these are pieces of the operation's buffer, which stays valid while the operation is listed as
+        // running, and which is not read before the operation has completed. If the same bytes come through the lane
+        // too, they are equal.
         unsafe { self.reader.read_into(from, to) }
     }
 }
 
 impl Core {
+    /// Takes the next transfer and prepares its next slice. `None`: its data is not wanted any more, or cannot be read.
+    #[inline(always)]
     fn begin_pull(&mut self) -> Option<Slice> {
         let pull = self.pulls.queue.pop_front()?;
         let len = (pull.size - pull.done).min(SLICE) as usize;
-        // The receive may be over by now.
+        // The receive may have completed meanwhile.
         if !self.session.engine.bulk_wanted(pull.peer, pull.op.0, pull.done, len as u64) {
             return None;
         }
@@ -82,18 +95,18 @@ impl Core {
         if buffered.is_some() {
             scratch.buffer.resize(BUFFER, 0);
         }
-        self.pulls.running.push(pull.op);
+        self.pulls.begin(pull.op);
         Some(Slice { pull, reader, scratch, buffered })
     }
 
+    /// Tells the engine of a slice that was read, and queues the rest of its transfer.
+    #[inline(always)]
     fn end_pull(&mut self, slice: Slice, read: io::Result<usize>) {
         let Slice { mut pull, scratch, buffered, .. } = slice;
-        if let Some(at) = self.pulls.running.iter().position(|op| *op == pull.op) {
-            self.pulls.running.swap_remove(at);
-        }
+        self.pulls.done(pull.op);
         match read {
             Ok(n) if n > 0 => {
-                // Much may have happened meanwhile.
+                // The receive may have ended while the lock was released.
                 if self.session.engine.bulk_wanted(pull.peer, pull.op.0, pull.done, n as u64) {
                     if buffered.is_some() {
                         self.session.mem.write(pull.op.0, pull.done, &scratch.buffer[..n]);
@@ -117,7 +130,7 @@ impl Core {
     }
 }
 
-/// The parts of the pieces that hold `len` bytes from `skip` on, as many as one call may name.
+/// The parts of the pieces that hold `len` bytes from `skip` on, but at most [`PIECES`] of them.
 fn window(pieces: &[(u64, u64)], mut skip: u64, mut len: u64, out: &mut Vec<(u64, u64)>) {
     out.clear();
     for &(at, size) in pieces {

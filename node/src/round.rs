@@ -1,27 +1,47 @@
-//! One round: what has happened is told to the session, and what that asks for is done. Never blocks.
+//! One round of progress: hands all events to the session and carries out its actions. Never blocks.
 //!
-//! Part of the core; called by whoever makes progress. Invariant: after a round, everything that the lanes had room
-//! for has been handed to the kernel, and epoll is asked about every lane that had none.
+//! Part of the core, called by each thread that makes progress. Invariant: after a round, all that the lanes had room
+//! for has been handed to the kernel, and epoll watches every lane that had no room.
 
+use crate::judge::convert_some;
+use crate::pull::pull_some;
+use crate::shared::Shared;
 use crate::state::Core;
 use crate::watch::Owner;
-use session::{AttemptId, ProbeId, VisitorId};
+use session::{AttemptId, IncomingId, ProbeId};
+use std::sync::MutexGuard;
 use std::time::Instant;
 
+/// Does one step of the work that is done without the lock: converts a message, and reads a slice of another process's
+/// memory. False: there was none.
+#[inline]
+pub(crate) fn unlocked_work<'a>(shared: &'a Shared, core: MutexGuard<'a, Core>) -> (MutexGuard<'a, Core>, bool) {
+    if core.has_unlocked_work() { work_unlocked(shared, core) } else { (core, false) }
+}
+
+#[cold]
+#[inline(never)]
+fn work_unlocked<'a>(shared: &'a Shared, core: MutexGuard<'a, Core>) -> (MutexGuard<'a, Core>, bool) {
+    let (core, converted) = convert_some(shared, core);
+    let (mut core, pulled) = pull_some(shared, core);
+    core.follow_up(true);
+    (core, converted || pulled)
+}
+
 impl Core {
-    /// One nonblocking round; whether anything has come or gone.
+    /// One round, without blocking. False: nothing has come, and nothing is left to be written.
     pub(crate) fn round(&mut self, instant: Instant) -> bool {
         self.pace.without_round = 0;
         let before = self.session.bytes_in();
         let mut events = std::mem::take(&mut self.pace.events);
         events.clear();
-        // The doorbell is for those who sleep: as long as one of them may not have heard it, it goes on.
+        // The doorbell wakes threads that sleep: it stays readable until none of them is asleep.
         self.watch.look(&mut events, self.pace.sleepers == 0);
         for e in &events {
             match e.owner {
                 Owner::Wake => (),
-                Owner::Door(transport, door) => self.on_door(transport.into(), door.into(), instant),
-                Owner::Guest(n) => self.on_guest(VisitorId(n)),
+                Owner::Listener(transport, listener) => self.on_listener(transport.into(), listener.into(), instant),
+                Owner::Incoming(n) => self.on_incoming(IncomingId(n)),
                 Owner::Dial(n) => self.step_attempt(AttemptId(n)),
                 Owner::Probe(n) => self.step_probe(ProbeId(n)),
                 Owner::Lane(n) => {
@@ -30,9 +50,11 @@ impl Core {
                         self.session.mark(i);
                     }
                     if e.readable && self.read(i) {
-                        self.warm(i);
+                        self.mark_busy(i);
                     }
-                    self.check_signs_of(i);
+                    if i < self.session.pairs_made() {
+                        self.update_watched(i);
+                    }
                 }
             }
             self.act();
@@ -46,24 +68,24 @@ impl Core {
         if self.session.watch_lingering(now) {
             self.session.look_took(instant.elapsed());
         }
-        self.follow_up(before);
+        self.follow_up(self.session.bytes_in() != before);
         busy || self.is_dirty()
     }
 
-    /// What reading has led to.
+    /// Carries out what reading has led to. `came`: the lanes, or a pull, have brought bytes.
     #[inline(always)]
-    pub(crate) fn follow_up(&mut self, bytes_in_before: u64) {
+    pub(crate) fn follow_up(&mut self, came: bool) {
         self.session.settle();
         self.session.leave_all();
         if self.session.has_actions() {
             self.act();
         }
-        if self.session.bytes_in() != bytes_in_before && self.forgotten() > 0 {
+        if came && self.forgotten() > 0 {
             self.sweep();
         }
     }
 
-    /// Carries what the engine puts out to the lanes, and does what the session asks for.
+    /// Writes the engine's messages to the lanes, and carries out the session's actions.
     #[inline(always)]
     pub(crate) fn settle(&mut self) {
         self.session.settle();
@@ -72,7 +94,7 @@ impl Core {
         }
     }
 
-    /// Reads a lane; whether anything came, or it ended.
+    /// Reads a lane. False: nothing came, and the lane is alive.
     #[inline]
     pub(crate) fn read(&mut self, i: usize) -> bool {
         let got = self.session.receive(i);
@@ -83,26 +105,29 @@ impl Core {
         got.bytes > 0 || got.dead
     }
 
-    fn check_signs_of(&mut self, i: usize) {
-        if i < self.session.pairs_made() {
-            self.check_signs(i);
-        }
-    }
-
-    /// Whether something could be written, or read from another's memory, at once.
+    /// Whether there is work that can be done at once: to write, to read another process's memory, or to convert.
+    #[inline(always)]
     pub(crate) fn is_dirty(&self) -> bool {
-        self.session.is_dirty() || !self.pulls.is_empty()
+        self.session.is_dirty() || self.has_unlocked_work()
     }
 
-    /// Whether time must be looked at.
+    /// Whether there is work for [`unlocked_work`].
+    #[inline]
+    pub(crate) fn has_unlocked_work(&self) -> bool {
+        !self.pulls.is_empty()
+            || !self.operations.judging.is_empty() && !self.operations.conversions.borrow().is_empty()
+    }
+
+    /// Whether a time limit runs, so that [`Core::tick`] has to be called.
     pub(crate) fn is_timed(&self) -> bool {
-        self.session.is_timed() || self.doors.is_timed()
+        self.session.is_timed() || self.handshakes.is_timed()
     }
 
-    // ---- busy lanes: those from which something came last are looked at without asking epoll first
+    // ---- busy lanes: the lanes with the latest messages are read without asking epoll first
 
-    /// Reads what is there on the busy lanes; whether anything was.
-    pub(crate) fn glance(&mut self) -> bool {
+    /// Reads the polled lanes and the busy sockets. False: nothing was there.
+    #[inline(always)]
+    pub(crate) fn read_busy(&mut self) -> bool {
         let before = self.session.bytes_in();
         let mut found = self.read_polled();
         for k in 0..self.pace.busy.len() {
@@ -110,17 +135,17 @@ impl Core {
                 found |= self.read(i);
             }
         }
-        // There may be room now for what waited.
+        // A message that came may have given credit, so that others can be sent now.
         if found || self.is_dirty() {
-            self.follow_up(before);
+            self.follow_up(self.session.bytes_in() != before);
         }
         found
     }
 
-    /// Something came from this pair.
-    fn warm(&mut self, i: usize) {
+    /// Counts the lane of a pair among the busy ones, if it is a socket: something came on it.
+    fn mark_busy(&mut self, i: usize) {
         if self.session.pair(i).lane().is_some_and(|up| up.lane.polled().is_none()) {
-            self.pace.warm(i);
+            self.pace.mark_busy(i);
         }
     }
 }

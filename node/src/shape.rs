@@ -1,34 +1,41 @@
-//! Where the bytes of a datatype lie.
+//! The shape of a datatype: where its bytes lie in memory.
 //!
-//! A tree, as small as what the program said to make the type: what repeats is held once, however often it does.
+//! A shape is a tree, about as small as the constructor calls that made the datatype: a part that repeats is stored
+//! once.
 
 use std::sync::Arc;
 
-/// Where some bytes lie, seen from an address, in the order in which they are packed.
+/// Where bytes lie, as offsets from an address, in the order in which they are packed: the displacements of MPI's type
+/// map (MPI 4.1, section 5.1).
 #[derive(Debug, Clone)]
 pub struct Shape {
     at: isize,
     body: Body,
 }
 
-/// A shape from where its first part begins. No part of it is empty, but for a `Run` that is all there is.
+/// A shape without its offset. Only the shape of no bytes at all contains an empty part: it is a `Run` of 0 bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
+    /// Contiguous bytes.
     Run(usize),
     Repeat(Arc<Repeat>),
     List(Arc<List>),
 }
 
+/// A body several times, at a constant stride.
 #[derive(Debug)]
 pub(crate) struct Repeat {
     pub count: usize,
+    /// Bytes from the beginning of one element to that of the next.
     pub stride: isize,
-    /// Bytes of one, and of all.
+    /// Packed bytes of one element.
     pub each: usize,
+    /// Packed bytes of all elements.
     size: usize,
     pub body: Body,
 }
 
+/// Several bodies at any offsets.
 #[derive(Debug)]
 pub(crate) struct List {
     parts: Box<[Part]>,
@@ -37,43 +44,43 @@ pub(crate) struct List {
 
 #[derive(Debug)]
 struct Part {
-    /// Packed offset of its first byte.
+    /// The packed offset of its first byte.
     start: usize,
     at: isize,
     body: Body,
 }
 
 impl List {
-    /// The part that has a packed byte, and how many bytes of it come before that.
-    pub fn find(&self, at: usize) -> (usize, usize) {
+    /// The part that holds the packed byte at `at`, and the offset of that byte in it.
+    pub(crate) fn find(&self, at: usize) -> (usize, usize) {
         let first = self.parts.partition_point(|p| p.start <= at) - 1;
         (first, at - self.parts[first].start)
     }
 
-    /// The parts from one on: where they lie, seen from the list.
-    pub fn parts_from(&self, first: usize) -> impl Iterator<Item = (isize, &Body)> {
+    /// The parts from the `first` on, with their offsets in memory from the beginning of the list.
+    pub(crate) fn parts_from(&self, first: usize) -> impl Iterator<Item = (isize, &Body)> {
         self.parts[first..].iter().map(|p| (p.at, &p.body))
     }
 }
 
 impl Shape {
-    /// So many bytes, from the address on.
+    /// Contiguous bytes, from the address on.
     pub const fn run(bytes: usize) -> Shape {
         Shape { at: 0, body: Body::Run(bytes) }
     }
 
-    /// Packed bytes.
+    /// The number of bytes, without gaps: `MPI_Type_size`.
     pub fn size(&self) -> usize {
         self.body.size()
     }
 
-    /// The same, further on in memory, or before.
+    /// The same shape, `by` bytes further on in memory.
     pub fn moved(mut self, by: isize) -> Shape {
         self.at = self.at.wrapping_add(by);
         self
     }
 
-    /// Several of it, each `stride` bytes from the one before. `None`: more bytes than an address space has.
+    /// `count` of this shape, each `stride` bytes after the one before. `None`: more bytes than an address space has.
     pub fn repeat(&self, count: usize, stride: isize) -> Option<Shape> {
         let each = self.size();
         let size = each.checked_mul(count).filter(|s| isize::try_from(*s).is_ok())?;
@@ -81,7 +88,7 @@ impl Shape {
             _ if size == 0 => return Some(Shape::run(0)),
             body if count == 1 => body.clone(),
             Body::Run(len) if *len as isize == stride => Body::Run(size),
-            // Rows one below the other are a longer row.
+            // Repetitions that continue each other are one longer repetition.
             Body::Repeat(r) if r.stride.checked_mul(r.count as isize) == Some(stride) => {
                 Body::Repeat(Arc::new(Repeat { count: r.count * count, size, body: r.body.clone(), ..**r }))
             }
@@ -90,7 +97,8 @@ impl Shape {
         Some(Shape { at: self.at, body })
     }
 
-    /// One after the other. `None`: one of them is none, or more bytes than an address space has.
+    /// These shapes one after the other, in packing order. `None`: one of them is `None`, or they have more bytes than
+    /// an address space.
     pub fn list(shapes: impl IntoIterator<Item = Option<Shape>>) -> Option<Shape> {
         let mut parts: Vec<Part> = Vec::new();
         let mut size = 0usize;
@@ -100,7 +108,7 @@ impl Shape {
             size = size.checked_add(len).filter(|s| isize::try_from(*s).is_ok())?;
             match (parts.last_mut(), &body) {
                 _ if len == 0 => {}
-                // Neighbours in memory and order are joined.
+                // A run that continues the one before, in memory and in packing order, is joined with it.
                 (Some(Part { at: before, body: Body::Run(run), .. }), Body::Run(_))
                     if before.wrapping_add(*run as isize) == at =>
                 {
@@ -119,7 +127,7 @@ impl Shape {
         })
     }
 
-    /// How many bytes, if it is one run from the address on.
+    /// The number of bytes, if they are contiguous and begin at the address.
     pub fn as_run(&self) -> Option<usize> {
         match self.body {
             Body::Run(len) if self.at == 0 => Some(len),
@@ -127,7 +135,7 @@ impl Shape {
         }
     }
 
-    /// Where the first packed byte lies.
+    /// The offset of the first packed byte from the address.
     pub fn first(&self) -> isize {
         let (mut at, mut body) = (self.at, &self.body);
         loop {
@@ -144,7 +152,7 @@ impl Shape {
     }
 }
 
-/// Of at least two runs of one length with one stride: these two.
+/// If the parts are at least two runs of equal length at a constant stride: this length, and the stride.
 fn regular(parts: &[Part]) -> Option<(usize, isize)> {
     let [Part { at: first, body: Body::Run(len), .. }, Part { at: second, .. }, ..] = parts else { return None };
     let stride = second.wrapping_sub(*first);
@@ -155,7 +163,7 @@ fn regular(parts: &[Part]) -> Option<(usize, isize)> {
 }
 
 impl Body {
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         match self {
             Body::Run(len) => *len,
             Body::Repeat(r) => r.size,
@@ -163,9 +171,17 @@ impl Body {
         }
     }
 
-    /// Calls `f` with the place and length of each piece of the `left` packed bytes from `skip` on, in order, until it
-    /// answers `false` or nothing is left; then says `false`. There must be a byte at `skip`, and one left.
-    pub fn each(&self, at: isize, skip: usize, left: &mut usize, f: &mut impl FnMut(isize, usize) -> bool) -> bool {
+    /// Calls `f` with the offset and length of each piece of the `left` packed bytes from `skip` on, in order, until
+    /// `f` returns `false` or no byte is left. Returns `false` in these two cases. The body must have a byte at `skip`,
+    /// and `left` must not be
+    /// 0.
+    pub(crate) fn each(
+        &self,
+        at: isize,
+        skip: usize,
+        left: &mut usize,
+        f: &mut impl FnMut(isize, usize) -> bool,
+    ) -> bool {
         match self {
             Body::Run(len) => {
                 let n = (len - skip).min(*left);

@@ -1,4 +1,4 @@
-//! What callers and the background thread have in common: the core behind its lock, and who sleeps.
+//! The state that calling threads and the background thread share: the core behind its lock, and which threads sleep.
 
 use crate::state::Core;
 use crate::sys::forked;
@@ -8,42 +8,47 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// What callers and the background thread have in common.
+/// The state that calling threads and the background thread share.
 pub(crate) struct Shared {
     pub(crate) core: Mutex<Core>,
     pub watch: Arc<Watch>,
-    /// How many are in [`Node::wait_until`]: they make all the progress there is. Written under the lock, like the next
-    /// two.
+    /// How many threads are in [`crate::Node::wait_until`]. While there are any, they make the progress. Written under
+    /// the lock.
     pub waiting: AtomicUsize,
-    /// Rounds made by callers, or calls in which they were made.
+    /// Counts the calls in which callers made progress. Written under the lock.
     pub rounds: AtomicU64,
-    /// Of those who wait, one sleeps on the lanes; the others sleep here until a round has found something. Set under the
-    /// lock.
+    /// Whether one of the waiting threads sleeps in poll(2) on the descriptors. The others, the followers, sleep on
+    /// `news`. Set under the lock.
     pub polling: AtomicBool,
+    /// Counts the rounds that have found something. Written under the lock.
     pub(crate) found: AtomicU64,
+    /// How many threads sleep on `news`.
     pub(crate) followers: AtomicUsize,
+    /// Wakes the followers when a round has found something.
     pub(crate) news: Condvar,
-    /// The background thread sleeps without looking at the clock.
+    /// The background thread sleeps longer than the session's tick, so it has to be woken when a time limit begins.
     pub sleeps_long: AtomicBool,
-    /// It takes a nap that ends when nobody waits any more. Set under the lock.
+    /// The background thread is parked until no thread waits any more. Set under the lock.
     pub naps_long: AtomicBool,
+    /// The background thread.
     pub thread: OnceLock<Thread>,
+    /// Tells the background thread to end.
     pub stop: AtomicBool,
-    /// What the background thread does besides, and how often.
+    /// A function that the background thread calls besides, and how often: see [`crate::Node::every`].
     pub chore: OnceLock<(Duration, fn())>,
 }
 
 impl Shared {
     #[inline]
-    pub fn lock(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         assert!(!forked(), "mpi_connect: a forked child cannot use the connections of its parent");
-        // Whoever panicked has already stopped the process, except in tests.
+        // A panic under the lock ends the process, except in tests.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Under the lock: wakes those who sleep, if what was begun is left to them.
+    /// Wakes a thread that sleeps, if a call has left work or a time limit to it. Called under the lock.
     #[inline]
-    pub fn rouse(&self, core: &Core) {
+    pub(crate) fn wake_if_needed(&self, core: &Core) {
         let sleeps_long = self.sleeps_long.load(Ordering::Relaxed);
         let has_left = sleeps_long && core.is_timed() || core.is_dirty();
         if has_left && (sleeps_long || self.polling.load(Ordering::Relaxed)) {
@@ -52,19 +57,19 @@ impl Shared {
     }
 }
 
-/// What is counted under the lock takes no locked instruction.
+/// Counts under the lock, so that no atomic read-modify-write is needed.
 fn add(count: &AtomicU64, _lock: &Core) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
 impl Shared {
-    /// One begins to wait.
-    pub fn enter(&self, _lock: &Core) {
+    /// A thread begins to wait.
+    pub(crate) fn enter(&self, _lock: &Core) {
         self.waiting.store(self.waiting.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// One who waited goes on.
-    pub fn leave(&self, lock: &Core) {
+    /// A thread ends its wait.
+    pub(crate) fn leave(&self, lock: &Core) {
         self.waiting.store(self.waiting.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         add(&self.rounds, lock);
         if self.naps_long.load(Ordering::Relaxed) {
@@ -73,8 +78,8 @@ impl Shared {
         }
     }
 
-    /// For the background thread: whether somebody waits, who will wake it on leaving.
-    pub fn nap_while_waiting(&self) -> bool {
+    /// For the background thread: whether a thread waits, which will then wake it at the end of its wait.
+    pub(crate) fn nap_while_waiting(&self) -> bool {
         let core = self.lock();
         let waits = self.waiting.load(Ordering::Relaxed) > 0;
         self.naps_long.store(waits, Ordering::Relaxed);
@@ -82,19 +87,19 @@ impl Shared {
         waits
     }
 
-    /// A caller makes progress.
-    pub fn count_round(&self, lock: &Core) {
+    /// A caller makes progress, so the background thread need not.
+    pub(crate) fn count_round(&self, lock: &Core) {
         add(&self.rounds, lock);
     }
 
-    /// What a caller has seen, when it goes to sleep.
-    pub fn found(&self, _lock: &Core) -> u64 {
+    /// The count of [`Shared::tell`], which a thread reads before it sleeps.
+    pub(crate) fn found(&self, _lock: &Core) -> u64 {
         self.found.load(Ordering::Relaxed)
     }
 
-    /// A round has found something, which may be what others wait for; or one who waited leaves, who may have been the
-    /// one that looked after the lanes.
-    pub fn tell(&self, lock: &Core) {
+    /// Wakes the other waiting threads. A round has found something, which may be what they wait for; or a thread ends
+    /// its wait, and another one has to sleep on the descriptors in its place.
+    pub(crate) fn tell(&self, lock: &Core) {
         add(&self.found, lock);
         if self.followers.load(Ordering::Relaxed) > 0 {
             self.news.notify_all();
@@ -104,12 +109,12 @@ impl Shared {
         }
     }
 
-    /// Sleeps until there is news since `seen`.
-    pub fn follow(&self, seen: u64, limit: Duration) {
+    /// Sleeps until [`Shared::tell`] was called since `seen` was read, or `limit` has passed.
+    pub(crate) fn follow(&self, seen: u64, limit: Duration) {
         let core = self.lock();
         if self.found(&core) == seen {
             self.followers.fetch_add(1, Ordering::Relaxed);
-            // A wake-up for nothing does no harm.
+            // A spurious wake-up does no harm.
             let core = self.news.wait_timeout(core, limit);
             self.followers.fetch_sub(1, Ordering::Relaxed);
             drop(core);

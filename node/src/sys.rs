@@ -1,7 +1,7 @@
-//! fork: a child has none of its parent's threads and must not touch its sockets or locks.
+//! fork(2): a child has none of its parent's threads, and must not touch its sockets or locks.
 //!
-//! Used by the node's face at each call, and by the watch for each socket. Invariants: once true in a
-//! process, [`forked`] is true for ever; a child holds no connection open that its parent's death should close.
+//! Used by `node` at each call, and by `watch` for each descriptor. Invariants: once [`forked`] is true in a process,
+//! it stays true; a child keeps no connection open that has to end when its parent dies.
 
 use nix::sys::resource::{Resource, getrlimit};
 use std::os::fd::{AsFd, AsRawFd};
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// The descriptors that a child closes, -1 where there is none. A fixed table, since a child of a threaded process may
-/// not allocate or lock; connections beyond it stay open in children.
+/// The descriptors that a child closes; -1 marks a free slot. The table has a fixed size, since a child of a threaded
+/// process may neither allocate nor lock. Descriptors that find no slot stay open in children.
 static KEPT: [AtomicI32; 4096] = [const { AtomicI32::new(-1) }; 4096];
 
 extern "C" fn in_child() {
@@ -27,7 +27,7 @@ extern "C" fn in_child() {
 }
 
 /// From now on, [`forked`] is true in children of this process.
-pub fn watch_forks() {
+pub(crate) fn watch_forks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the handler only uses atomics and close(2), which a child may do at any point.
@@ -35,16 +35,17 @@ pub fn watch_forks() {
     });
 }
 
+/// Whether this process is a child of a process that used the library.
 #[inline]
-pub fn forked() -> bool {
+pub(crate) fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// Children are to close this.
-pub fn keep_from_children(fd: impl AsFd) {
+/// Has forked children close this descriptor.
+pub(crate) fn keep_from_children(fd: impl AsFd) {
     let fd = fd.as_fd().as_raw_fd();
     for slot in &KEPT {
-        // The slot may hold the number of a listener that was only paused.
+        // A listener that was only paused is in the table already.
         if slot.load(Ordering::Relaxed) == fd {
             return;
         }
@@ -54,8 +55,8 @@ pub fn keep_from_children(fd: impl AsFd) {
     }
 }
 
-/// This is about to be closed here.
-pub fn let_go(fd: impl AsFd) {
+/// Takes a descriptor that is about to be closed out of the table.
+pub(crate) fn let_go(fd: impl AsFd) {
     let fd = fd.as_fd().as_raw_fd();
     for slot in &KEPT {
         if slot.compare_exchange(fd, -1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -64,7 +65,7 @@ pub fn let_go(fd: impl AsFd) {
     }
 }
 
-/// How many descriptors the program may have open.
-pub fn most_descriptors() -> usize {
+/// How many descriptors this process may have open: the soft limit RLIMIT_NOFILE.
+pub(crate) fn most_descriptors() -> usize {
     getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))
 }

@@ -1,9 +1,8 @@
-//! Progress while the program computes: one thread, asleep in epoll.
+//! The background thread: it makes progress while the program computes, and sleeps in epoll_wait(2).
 //!
-//! Invariants: it blocks every signal, never calls MPI, and keeps out of the way of callers who make progress
-//! themselves.
+//! Invariants: it blocks every signal, never calls MPI, and makes no rounds while calling threads make them.
 
-use crate::pull::pull_some;
+use crate::round::unlocked_work;
 use crate::shared::Shared;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use session::TICK;
@@ -13,20 +12,22 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// While callers are at it; while one of them waits for long, so long in the end.
+/// How long the thread rests at first while calling threads make progress. If one of them waits for long, each rest is
+/// twice as long as the one before.
 const NAP: Duration = Duration::from_millis(2);
+/// The longest such rest.
 const LONG_NAP: Duration = Duration::from_millis(200);
-/// While nothing depends on time.
+/// How long it sleeps, in milliseconds, while no time limit runs.
 const LONG: u16 = 1000;
 
 /// The running thread; dropping it stops it.
-pub struct Background {
+pub(crate) struct Background {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Background {
-    pub fn start(shared: Arc<Shared>) -> io::Result<Background> {
+    pub(crate) fn start(shared: Arc<Shared>) -> io::Result<Background> {
         let for_thread = shared.clone();
         // A new thread inherits the mask, so that there is no moment at which a signal could be delivered to it.
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
@@ -65,12 +66,12 @@ fn run(shared: &Shared) {
         if rounds != seen || shared.waiting.load(Ordering::Relaxed) > 0 {
             nap = if rounds == seen { (2 * nap).min(LONG_NAP) } else { NAP };
             seen = rounds;
-            // Whoever leaves ends a longer nap.
+            // A longer rest is ended by the thread that ends its wait.
             if nap == NAP || shared.nap_while_waiting() {
                 std::thread::park_timeout(nap);
             }
             shared.naps_long.store(false, Ordering::Relaxed);
-            // One who only looks now and then leaves most of the work.
+            // A caller that only tests now and then leaves most of the work to this thread.
             while may_go_on(shared) && round(shared) {}
             continue;
         }
@@ -82,7 +83,7 @@ fn run(shared: &Shared) {
                     (_, true) => TICK.as_millis() as u16,
                     _ => core.session.lingers().map_or(LONG, |t| t.as_millis() as u16),
                 };
-                if sleep > 0 && !core.lie_down() {
+                if sleep > 0 && !core.begin_sleep() {
                     sleep = 0;
                 }
                 shared.sleeps_long.store(sleep > TICK.as_millis() as u16, Ordering::Relaxed);
@@ -91,9 +92,9 @@ fn run(shared: &Shared) {
             shared.watch.sleep(sleep);
             shared.sleeps_long.store(false, Ordering::Relaxed);
             if sleep > 0 {
-                shared.lock().get_up();
+                shared.lock().end_sleep();
             }
-            // Somebody came while we slept, and was woken too.
+            // A caller began to wait meanwhile, and was woken too: it makes the round.
             if shared.waiting.load(Ordering::Relaxed) > 0 || shared.rounds.load(Ordering::Relaxed) != seen {
                 continue;
             }
@@ -102,16 +103,17 @@ fn run(shared: &Shared) {
     }
 }
 
+/// Whether no calling thread waits, and the thread is not to end.
 fn may_go_on(shared: &Shared) -> bool {
     shared.waiting.load(Ordering::Relaxed) == 0 && !shared.stop.load(Ordering::Relaxed)
 }
 
-/// A round; whether it has found something.
+/// Makes a round. False: it has found nothing.
 fn round(shared: &Shared) -> bool {
     let mut core = shared.lock();
     let found = core.round(Instant::now());
-    let (core, pulled) = pull_some(shared, core);
-    let found = found || pulled;
+    let (core, worked) = unlocked_work(shared, core);
+    let found = found || worked;
     if found {
         shared.tell(&core);
     }

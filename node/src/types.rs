@@ -1,9 +1,10 @@
-//! `MPI_CONNECT_CHECK=types`: the types of a message travel with it as a note, and the receiver compares.
+//! `MPI_CONNECT_CHECK=types`: the types of a message travel with it as a note, and the receiver compares them with its
+//! own.
 //!
-//! Types are compared by what their values are and how large they are where the message comes from, so `MPI_INT` and
-//! `MPI_INTEGER` are the same where they are as large. A note is small however irregular a datatype is: it says how many
-//! values there are, a hash of their types in order, and the types as a user reads them, perhaps abbreviated. Invariant:
-//! the hash of a part of a sequence is found without walking through all of it, as often as something in it repeats.
+//! Two types are equal if their values have the same meaning and the same size in the sender's representation. So
+//! `MPI_INT` and `MPI_INTEGER` are equal if they have the same size. A note is small however irregular a datatype is:
+//! it has the number of values, a hash of their types in order, and the types as text, which may be abbreviated.
+//! Invariant: the hash of a part that repeats is computed once, and not for each repetition.
 
 use crate::convert::{Kind, Representation};
 use base::bytes::{Malformed, Put, Take};
@@ -11,7 +12,7 @@ use base::protocol::message::note::{self as numbers, BASE, MODULUS};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a value means, as far as MPI tells types apart.
+/// The meaning of a value, as far as MPI's rules for type matching tell types apart (MPI 4.1, section 3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Class {
@@ -28,7 +29,7 @@ enum Class {
     Wide = numbers::WIDE_CHARACTER,
 }
 
-/// One value.
+/// The type of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Basic {
     name: &'static str,
@@ -41,13 +42,14 @@ impl Basic {
         Basic { name, class: class(name, kind), kind }
     }
 
-    /// Two with the same are the same to MPI.
+    /// The code of a type, which goes into the hash. Types with the same code match.
     fn code(self, of: Representation) -> u64 {
         let parts = if matches!(self.class, Class::Complex | Class::LongComplex) { 2 } else { 1 };
         (self.class as u64) << 8 | (parts * self.kind.size(of)) as u64
     }
 }
 
+/// The meaning of the values of an MPI type.
 fn class(name: &str, kind: Kind) -> Class {
     let is = |part| name.contains(part);
     match kind {
@@ -69,22 +71,26 @@ fn class(name: &str, kind: Kind) -> Class {
     }
 }
 
+/// The name for [`Types::named`] of a type that `MPI_Type_create_f90_integer` made.
 pub const F90_INTEGER: &str = "MPI_Type_create_f90_integer";
+/// The name for [`Types::named`] of a type that `MPI_Type_create_f90_real` made.
 pub const F90_REAL: &str = "MPI_Type_create_f90_real";
+/// The name for [`Types::named`] of a type that `MPI_Type_create_f90_complex` made.
 pub const F90_COMPLEX: &str = "MPI_Type_create_f90_complex";
 
-/// What the values of a type are, in order.
+/// The types of the values of a datatype, in order.
 #[derive(Clone, Debug)]
 pub struct Types {
     body: Body,
-    /// How many there are.
+    /// The number of values.
     len: u64,
-    /// Packed, here.
+    /// Their size in bytes in this job, without gaps.
     bytes: usize,
-    /// Some are not known or may be anything (`MPI_PACKED`): nothing is compared.
+    /// Some values are unknown or may have any type (`MPI_PACKED`), so nothing is compared.
     any: bool,
 }
 
+/// A tree of types, in which a part that repeats is stored once.
 #[derive(Clone, Debug)]
 enum Body {
     Run(Basic, u64),
@@ -93,11 +99,13 @@ enum Body {
 }
 
 impl Types {
+    /// The types of a datatype without values.
     pub fn nothing() -> Types {
         Types { body: Body::List(Arc::new([])), len: 0, bytes: 0, any: false }
     }
 
-    /// A type that MPI has made, of so many values of these kinds.
+    /// The types of a predefined datatype with this name. `kinds` are the basic types of its values; a complex number
+    /// has two. `here` is the representation of this job.
     pub fn named(name: &'static str, kinds: &[Kind], here: Representation) -> Types {
         let single = |basic: Basic| Types {
             body: Body::Run(basic, 1),
@@ -111,7 +119,7 @@ impl Types {
         }
         let all: Vec<Basic> = match kinds {
             [kind] => vec![Basic::of(name, *kind)],
-            // Fortran's pairs of complex numbers, and those numbers.
+            // Complex numbers, and Fortran's pairs of them such as MPI_2COMPLEX.
             _ if class(name, kinds[0]) == Class::Complex || class(name, kinds[0]) == Class::LongComplex => {
                 let name = if kinds.len() == 2 { name } else { plain_name(kinds[0], true) };
                 kinds.iter().step_by(2).map(|kind| Basic::of(name, *kind)).collect()
@@ -121,17 +129,17 @@ impl Types {
         Types::list(all.into_iter().map(|basic| Some(single(basic)))).unwrap_or_else(|| Types::unknown(bytes))
     }
 
-    /// What fits to everything.
+    /// Values of unknown types, which match all types.
     pub fn unknown(bytes: usize) -> Types {
         Types { any: true, bytes, ..Types::nothing() }
     }
 
-    /// Packed bytes, here.
+    /// The size of the values in bytes in this job, without gaps.
     pub fn size(&self) -> usize {
         self.bytes
     }
 
-    /// Several of it. `None`: more than an address space has.
+    /// These types `count` times, one after the other. `None`: more bytes than an address space has.
     pub fn repeat(&self, count: usize) -> Option<Types> {
         let n = count as u64;
         let body = match &self.body {
@@ -144,7 +152,7 @@ impl Types {
         Some(Types { body, len: self.len.checked_mul(n)?, bytes: self.bytes.checked_mul(count)?, any: self.any })
     }
 
-    /// One after the other. `None`: one of them is none, or more than an address space has.
+    /// These types one after the other. `None`: one of them is `None`, or they have more bytes than an address space.
     pub fn list(all: impl IntoIterator<Item = Option<Types>>) -> Option<Types> {
         let mut parts: Vec<Types> = Vec::new();
         let (mut len, mut bytes, mut any) = (0u64, 0usize, false);
@@ -170,7 +178,7 @@ impl Types {
         self.beginning(self.len, of)
     }
 
-    /// Of the first `n`, at most all.
+    /// The hash of the types of the first `n` values.
     fn beginning(&self, n: u64, of: Representation) -> Hash {
         match &self.body {
             Body::Run(basic, all) => Hash::of(basic.code(of)).times(n.min(*all)),
@@ -198,7 +206,7 @@ impl Types {
         }
     }
 
-    /// Writes it down as a user reads it, as far as it takes no more than [`TEXT`] bytes.
+    /// Appends the types as text for the user. Beyond [`TEXT`] bytes, it is abbreviated.
     fn write(&self, out: &mut String) {
         match &self.body {
             _ if out.len() > TEXT => {}
@@ -222,7 +230,7 @@ impl Types {
     }
 }
 
-/// How C or Fortran calls a part of a pair.
+/// The MPI name of a part of a pair type such as `MPI_DOUBLE_INT`.
 fn plain_name(kind: Kind, complex: bool) -> &'static str {
     match kind {
         Kind::Real if complex => "MPI_COMPLEX",
@@ -239,18 +247,20 @@ fn plain_name(kind: Kind, complex: bool) -> &'static str {
     }
 }
 
-/// Where abbreviation begins, in bytes.
+/// A text longer than this, in bytes, is abbreviated.
 const TEXT: usize = 120;
-/// Most bytes of the text in a note.
+/// The most bytes of the text in a note.
 const MOST_TEXT: usize = 320;
 
-/// A polynomial over the types of a sequence, modulo 2^61 - 1: its value, and the power that what follows is multiplied by.
+/// A polynomial hash of a sequence of types, modulo 2^61 - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hash {
     value: u64,
+    /// The power of the base by which the hash of what follows is multiplied.
     power: u64,
 }
 
+/// The product of two numbers modulo 2^61 - 1.
 fn multiply(a: u64, b: u64) -> u64 {
     let whole = u128::from(a) * u128::from(b);
     let sum = (whole as u64 & MODULUS) + (whole >> 61) as u64;
@@ -264,13 +274,14 @@ impl Hash {
         Hash { value: code, power: BASE }
     }
 
+    /// The hash of this sequence with `next` behind it.
     fn then(self, next: Hash) -> Hash {
         let sum = self.value + multiply(self.power, next.value);
         let value = if sum >= MODULUS { sum - MODULUS } else { sum };
         Hash { value, power: multiply(self.power, next.power) }
     }
 
-    /// One after the other, all the same.
+    /// The hash of this sequence repeated `n` times.
     fn times(self, mut n: u64) -> Hash {
         let (mut out, mut each) = (Hash::NONE, self);
         while n > 0 {
@@ -286,18 +297,19 @@ impl Hash {
     }
 }
 
-/// One element of a datatype, with what is found out of it once.
+/// The types of one element of a datatype, with their hash and text, which are computed once.
 #[derive(Debug)]
 pub struct Element {
     types: Types,
     here: Representation,
     hash: Hash,
-    /// The element as a user reads it, and how many of that there are in it.
+    /// The types as text for the user: the element consists of `text`, `times` times.
     text: String,
     times: u64,
 }
 
 impl Element {
+    /// An element with these types. `here` is the representation of this job.
     pub fn new(types: Types, here: Representation) -> Element {
         let (text, times) = match &types.body {
             Body::Run(basic, n) => (basic.name.to_owned(), *n),
@@ -309,6 +321,7 @@ impl Element {
     }
 }
 
+/// The types as text in parentheses, cut off after [`MOST_TEXT`] bytes.
 fn in_brackets(types: &Types) -> String {
     let mut out = String::from("(");
     types.write(&mut out);
@@ -318,15 +331,16 @@ fn in_brackets(types: &Types) -> String {
     out
 }
 
-/// The types of a buffer: so many elements, seen as a job has them that lays out data like this.
+/// The types of a user buffer: a number of elements of a datatype.
 #[derive(Clone, Debug)]
 pub struct Signed {
     element: Arc<Element>,
     count: u64,
+    /// The representation in which the sizes of the types are compared: the sender's.
     of: Representation,
 }
 
-/// What the sender says.
+/// The note of a sender: the types of its message.
 #[derive(Debug)]
 struct Note<'a> {
     any: bool,
@@ -343,12 +357,13 @@ impl<'a> Note<'a> {
         let any = t.u8()? != 0;
         let (len, hash, first, times) = (t.u64()?, t.u64()?, t.u64()?, t.u64()?);
         let text = std::str::from_utf8(t.rest()).map_err(|_| Malformed)?;
-        // It goes to a terminal.
+        // The text is printed on a terminal.
         let plain = text.bytes().all(|b| (b' '..=b'~').contains(&b));
         if plain { Ok(Note { any, len, hash, first, times, text }) } else { Err(Malformed) }
     }
 }
 
+/// The text for `times` times `text`, which are `len` values.
 fn readable(text: &str, times: u64, len: u64) -> String {
     match (len, times) {
         (0, _) => "nothing".into(),
@@ -358,11 +373,12 @@ fn readable(text: &str, times: u64, len: u64) -> String {
 }
 
 impl Signed {
+    /// The types of `count` elements.
     pub fn new(element: Arc<Element>, count: usize) -> Signed {
         Signed { count: count as u64, of: element.here, element }
     }
 
-    /// As a job has them that lays out data like this.
+    /// The same types with their sizes in a job of this representation.
     pub(crate) fn seen_by(&self, of: Representation) -> Signed {
         Signed { of, ..self.clone() }
     }
@@ -375,7 +391,7 @@ impl Signed {
         readable(&self.element.text, self.element.times.saturating_mul(self.count), self.len())
     }
 
-    /// What travels with a message.
+    /// The note that travels with a message of these types.
     pub(crate) fn note(&self) -> Vec<u8> {
         let Element { types, hash, text, times, here } = &*self.element;
         let mut out = Vec::with_capacity(40 + text.len());
@@ -388,7 +404,8 @@ impl Signed {
         out
     }
 
-    /// Whether a message with this note fits to a receive into this. `whole`: the message is longer than the buffer.
+    /// Compares the types of a message, given by its note, with these types of its receive. `whole` is the size of a
+    /// message that is longer than the buffer. `None`: the message fits, or its types are unknown.
     pub(crate) fn judge(&self, note: &[u8], whole: Option<u64>) -> Option<Wrong> {
         let note = match Note::decode(note) {
             Ok(note) => note,
@@ -412,6 +429,7 @@ impl Signed {
         (!same || whole.is_some()).then_some(wrong)
     }
 
+    /// The hash of the types of the first `n` values.
     fn beginning(&self, n: u64) -> u64 {
         let Element { types, hash, here, .. } = &*self.element;
         let hash = if *here == self.of { *hash } else { types.hash(self.of) };
@@ -421,24 +439,26 @@ impl Signed {
     }
 }
 
-/// Why a message does not fit to its receive.
+/// Why a message does not fit its receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The types of both, as a user reads them.
+    /// The types of the message, as text for the user.
     pub sent: String,
+    /// The types of the receive, as text for the user.
     pub received: String,
-    /// The message is longer than the buffer: so many bytes.
+    /// The size in bytes of a message that is longer than the buffer.
     pub whole: Option<u64>,
-    /// The types differ.
+    /// Whether the types differ.
     pub differ: bool,
 }
 
-/// The last ones, by number. Nobody asks for one late: an outcome is told when it is known.
+/// The number of the next report, and the last reports. Only the last ones are kept: a report is asked for soon after
+/// its outcome.
 static WRONG: Mutex<(u64, VecDeque<Wrong>)> = Mutex::new((0, VecDeque::new()));
 const MOST_WRONG: usize = 1024;
 
 impl Wrong {
-    /// Keeps it for whoever tells the user.
+    /// Keeps a report, and returns the number by which [`Wrong::by_number`] finds it.
     pub(crate) fn keep(self) -> u64 {
         let (next, kept) = &mut *WRONG.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == MOST_WRONG {
@@ -449,7 +469,7 @@ impl Wrong {
         *next - 1
     }
 
-    /// What [`engine::Outcome::Wrong`] means by its number.
+    /// The report that [`engine::Outcome::Wrong`] names by its number. `None`: there have been more than 1,024 since.
     pub fn by_number(why: u64) -> Option<Wrong> {
         let (next, kept) = &*WRONG.lock().unwrap_or_else(PoisonError::into_inner);
         let first = next - kept.len() as u64;

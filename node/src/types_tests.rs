@@ -19,7 +19,7 @@ fn signed(types: &Types, count: usize) -> Signed {
     Signed::new(Arc::new(Element::new(types.clone(), HERE)), count)
 }
 
-/// Of so many elements sent to so many received.
+/// Compares a number of elements that are sent with a number that is received.
 fn judge(sent: (&Types, usize), received: (&Types, usize)) -> Option<Wrong> {
     let (sent, received) = (signed(sent.0, sent.1), signed(received.0, received.1));
     let bytes = |s: &Signed| s.element.types.size() as u64 * s.count;

@@ -1,9 +1,10 @@
-//! How a caller blocks: it looks at the busy lanes while that is cheap, yields, then sleeps in slices, so that the MPI
-//! below gets its turns too. Of several who sleep, one does so on the lanes, and what it finds wakes the others.
+//! How a calling thread waits: it spins on the busy lanes, then yields, then sleeps in short slices, so that the MPI
+//! below makes progress too. Of several threads that sleep, one sleeps in poll(2) on the descriptors, and wakes the
+//! others.
 //!
 //! Invariant: the lock is never held across a sleep, a yield or a call of `poke`.
 
-use crate::pull::pull_some;
+use crate::round::unlocked_work;
 use crate::shared::Shared;
 use crate::state::Core;
 use crate::state::waits::About;
@@ -12,40 +13,45 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Who has a processor spins for so long, and then yields for so long: as long as a large message takes.
+/// If there are processors enough, a thread spins for this long without any progress.
 const SPIN: Duration = Duration::from_micros(100);
+/// Then it yields for this long: a large message takes about as long.
 const YIELD: Duration = Duration::from_millis(4);
-/// Where processors are short.
+/// If processors are short, it does not spin, and yields for this long.
 const YIELD_ONLY: Duration = Duration::from_micros(200);
-/// Turns of looking at busy lanes alone between two rounds.
+/// Turns of reading only the busy lanes between two rounds.
 const PATIENCE: u32 = 20;
-/// Between two pokes of one who does not sleep.
+/// The time between two pokes while a thread does not sleep.
 const POKE_AFTER: Duration = Duration::from_micros(10);
-/// Calls that end without a round, since what they waited for was seen at a glance, make one all the same this often: only
-/// a round connects, hears of deaths, and gives the MPI below its turn.
+/// A wait that ends at once makes no round, but each 256th one makes one all the same: only a round connects processes,
+/// hears of deaths, and lets the MPI below make progress.
 const ROUND_AFTER: u32 = 256;
-/// Calls that only look, more often: the program has nothing better to do.
+/// The same for tests and probes, which make rounds more often: the program has nothing better to do.
 const ROUND_AFTER_LOOKS: u32 = 8;
-/// Sleep slices, and for how long they stay short.
+/// The length of one sleep, in milliseconds: at first, after [`STAY_SHORT`], and after [`STAY_MIDDLE`].
 const SHORT: u16 = 1;
 const MIDDLE: u16 = 4;
 const LONG: u16 = 10;
 const STAY_SHORT: Duration = Duration::from_millis(50);
 const STAY_MIDDLE: Duration = Duration::from_millis(500);
-/// After this long, those who are waited for are connected, so that their death is noticed.
+/// After this time, the processes that are waited for get connected, so that their death is noticed.
 const WATCH_AFTER: Duration = crate::waits::PUBLISH_AFTER;
 
-/// What one who waits knows of the time, as of its last round.
+/// The times of one wait, as of its last round.
 struct Clock {
     now: Instant,
-    /// Since when nothing has moved: here, and in the MPI below.
+    /// When something last moved in this library.
     idle: Instant,
+    /// When something last moved in the MPI below.
     below: Instant,
+    /// When the MPI below was last poked.
     poked: Instant,
+    /// When the processes that are waited for are looked at next.
     next_watch: Instant,
     notices: Notices,
 }
 
+/// How a thread waits between two looks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Spin,
@@ -60,7 +66,8 @@ impl Clock {
         Clock { now, idle: now, below: now, poked: now, next_watch, notices }
     }
 
-    /// A round, and what is due as time passes. `moved`: something has, since the last one.
+    /// Makes a round, and all that is due at this time. `moved` says that something has moved since the last round; so
+    /// does the result.
     fn round(&mut self, core: &mut Core, moved: bool, about: &dyn Fn(&mut Core) -> Option<About>) -> bool {
         self.now = Instant::now();
         let moved = core.round(self.now) || moved;
@@ -87,7 +94,7 @@ impl Clock {
         }
     }
 
-    /// Whether the MPI below has not had its turn for a while; then it is to get it.
+    /// Whether the MPI below was not poked for a while. Then the caller has to poke it.
     fn poke_is_due(&mut self) -> bool {
         let due = self.now - self.poked >= POKE_AFTER;
         if due {
@@ -97,7 +104,8 @@ impl Clock {
     }
 }
 
-pub fn wait_until<T>(
+/// See [`crate::Node::wait_until`] and [`crate::Node::wait_about`].
+pub(crate) fn wait_until<T>(
     shared: &Shared,
     poke: &mut dyn FnMut() -> bool,
     about: &dyn Fn(&mut Core) -> Option<About>,
@@ -105,7 +113,7 @@ pub fn wait_until<T>(
     deadline: Option<Instant>,
 ) -> Option<T> {
     let mut core = shared.lock();
-    // Before anything is looked for: afterwards nobody would look at what a poke has found.
+    // The poke comes before the first look: what it finds would not be looked at afterwards.
     if core.is_round_due(ROUND_AFTER) {
         if core.round(Instant::now()) {
             shared.tell(&core);
@@ -116,22 +124,22 @@ pub fn wait_until<T>(
     }
     let out = done(&mut core);
     if out.is_some() {
-        shared.rouse(&core);
+        shared.wake_if_needed(&core);
         return out;
     }
     shared.enter(&core);
     let mut clock = Clock::new(&core);
     let mut phase = clock.phase(core.pace.may_spin);
-    // Something has, since the last round.
+    // Whether something has moved since the last round.
     let mut moved = false;
     let mut turn = 0u32;
     loop {
         let mut out = None;
         let looks = core.looks();
         for _ in 0..looks {
-            let mut found = core.glance();
-            if !core.pulls.is_empty() {
-                (core, _) = pull_some(shared, core);
+            let mut found = core.read_busy();
+            if core.has_unlocked_work() {
+                (core, _) = unlocked_work(shared, core);
                 found = true;
             }
             if found {
@@ -146,12 +154,12 @@ pub fn wait_until<T>(
         let whole = out.is_none() && (looks == 0 || phase == Phase::Sleep || turn.is_multiple_of(PATIENCE));
         if whole {
             moved = clock.round(&mut core, moved, about);
-            if !core.pulls.is_empty() {
-                (core, _) = pull_some(shared, core);
+            if core.has_unlocked_work() {
+                (core, _) = unlocked_work(shared, core);
                 moved = true;
             }
         }
-        // Another thread may have found it.
+        // Another thread may have received what this one waits for.
         let out = out.or_else(|| done(&mut core));
         let over = out.is_some() || whole && deadline.is_some_and(|d| clock.now >= d);
         if moved || over {
@@ -160,7 +168,7 @@ pub fn wait_until<T>(
         if over {
             clock.notices.end(&mut core);
             shared.leave(&core);
-            shared.rouse(&core);
+            shared.wake_if_needed(&core);
             return out;
         }
         if whole {
@@ -168,17 +176,18 @@ pub fn wait_until<T>(
             phase = clock.phase(core.pace.may_spin);
         }
         if phase == Phase::Sleep {
-            core.cool();
+            core.forget_busy();
         }
         let seen = shared.found(&core);
-        let lies = phase == Phase::Sleep && core.lie_down();
-        // What one of several takes from the lanes, another may wait for, and sleep on: the lanes have nothing more to say.
-        let polls = lies && !shared.polling.swap(true, Ordering::Relaxed);
+        let sleeps = phase == Phase::Sleep && core.begin_sleep();
+        // Only one thread polls the descriptors. It may read what another one waits for, and nothing would wake that
+        // one if it polled too; so the others wait for `Shared::tell`.
+        let polls = sleeps && !shared.polling.swap(true, Ordering::Relaxed);
         drop(core);
         match phase {
             Phase::Sleep => {
                 let quiet = clock.now.saturating_duration_since(clock.below);
-                if lies {
+                if sleeps {
                     sleep(shared, polls, seen, quiet, deadline.map(|d| d.duration_since(clock.now)));
                 }
                 if poke() {
@@ -192,15 +201,15 @@ pub fn wait_until<T>(
             Phase::Spin => {}
         }
         core = shared.lock();
-        if lies {
-            core.get_up();
+        if sleeps {
+            core.end_sleep();
         }
     }
 }
 
-/// Looks once. Calls of this follow each other while the program waits in its own way, so not each makes a round; the
-/// MPI below gets its turn along with it.
-pub fn look<T>(
+/// See [`crate::Node::look`]. A program that polls by itself calls this again and again, so only some of the calls make
+/// a round. These poke the MPI below, too.
+pub(crate) fn look<T>(
     shared: &Shared,
     poke: &mut dyn FnMut() -> bool,
     done: impl FnOnce(&mut Core) -> Option<T>,
@@ -208,13 +217,13 @@ pub fn look<T>(
     let mut core = shared.lock();
     shared.count_round(&core);
     let whole = core.looks() == 0 || core.is_round_due(ROUND_AFTER_LOOKS);
-    let moved = if whole { core.round(Instant::now()) } else { core.glance() };
-    let (mut core, pulled) = pull_some(shared, core);
-    if moved || pulled {
+    let moved = if whole { core.round(Instant::now()) } else { core.read_busy() };
+    let (mut core, worked) = unlocked_work(shared, core);
+    if moved || worked {
         shared.tell(&core);
     }
     let out = done(&mut core);
-    shared.rouse(&core);
+    shared.wake_if_needed(&core);
     drop(core);
     if whole {
         poke();
@@ -222,6 +231,8 @@ pub fn look<T>(
     out
 }
 
+/// Sleeps for one slice, which depends on how long the MPI below has been quiet. `polls`: in poll(2) on the
+/// descriptors. Otherwise until [`Shared::tell`] is called.
 fn sleep(shared: &Shared, polls: bool, seen: u64, quiet: Duration, left: Option<Duration>) {
     let slice = match quiet {
         w if w < STAY_SHORT => SHORT,
@@ -234,7 +245,7 @@ fn sleep(shared: &Shared, polls: bool, seen: u64, quiet: Duration, left: Option<
         return;
     }
     let mut fds = [PollFd::new(shared.watch.fd(), PollFlags::POLLIN)];
-    // A signal is as good a reason to look again as any.
+    // An error, such as a signal, only ends the sleep.
     let _ = poll(&mut fds, PollTimeout::from(slice));
     shared.polling.store(false, Ordering::Relaxed);
 }

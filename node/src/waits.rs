@@ -1,7 +1,8 @@
-//! Who waits for data for long: said on stderr, with what the other side says of itself.
+//! Notices of long waits on stderr, with what the process that is waited for says of itself.
 //!
-//! Part of the core. A thread that sleeps in a call is entered here with what it waits for; the program need not help to
-//! answer another process that asks. Invariant: nothing here is done for a wait of less than [`PUBLISH_AFTER`].
+//! Part of the core. A thread that waits is entered here with what it waits for. Other processes ask for that, and the
+//! library answers without the program's help. Invariant: for a wait of less than [`PUBLISH_AFTER`], nothing is done
+//! here.
 
 use crate::state::Core;
 use crate::state::waits::About;
@@ -9,38 +10,42 @@ use engine::{Awaited, MAX_TOLD, PeerId, Tag, user_tag};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// After this long a wait is entered.
+/// A wait is entered when it has lasted this long.
 pub(crate) const PUBLISH_AFTER: Duration = Duration::from_millis(50);
-/// No two notices of one wait are further apart.
+/// The longest time between two notices of one wait.
 const MOST_APART: Duration = Duration::from_secs(3600);
-/// Who is asked has so long to answer, and shorter where notices come sooner.
+/// How long before a notice the other processes are asked; less if notices come faster.
 const TO_ANSWER: Duration = Duration::from_secs(2);
-/// So many are told of: what one call waits for, whom for, and calls of one process.
+/// How many things that one call waits for a notice names, how many peers, and how many calls an answer names.
 const MOST_THINGS: usize = 3;
 const MOST_PEERS: usize = 3;
 const MOST_CALLS: usize = 2;
-/// Answers to one process are at least so far apart.
+/// The shortest time between two answers to one process.
 const ANSWER_APART: Duration = Duration::from_millis(20);
 
-/// What one wait has had done for it.
+/// The notices of one wait. The time between two of them doubles, up to [`MOST_APART`].
 pub(crate) struct Notices {
+    /// The number of the wait in the table, once it is entered.
     number: Option<u64>,
     start: Instant,
-    /// When the others are asked, and when it is told of; then the same again, later and later.
+    /// When the other processes are asked for the next notice.
     ask: Instant,
+    /// When the next notice comes.
     tell: Instant,
+    /// The time from the last notice to the next one.
     apart: Duration,
+    /// Whether the other processes were asked for the next notice.
     asked: bool,
 }
 
 impl Notices {
-    pub fn new(start: Instant, notice: Duration) -> Notices {
+    pub(crate) fn new(start: Instant, notice: Duration) -> Notices {
         let tell = start + notice;
         Notices { number: None, start, ask: tell - to_answer(notice), tell, apart: notice, asked: false }
     }
 
-    /// Time has passed: what is to be said now.
-    pub fn step(
+    /// Enters the wait, asks the other processes, or returns the text of a notice, whatever is due at this time.
+    pub(crate) fn step(
         &mut self,
         core: &mut Core,
         now: Instant,
@@ -65,25 +70,28 @@ impl Notices {
         text
     }
 
-    pub fn end(&mut self, core: &mut Core) {
+    /// Removes the wait from the table.
+    pub(crate) fn end(&mut self, core: &mut Core) {
         if let Some(number) = self.number.take() {
             core.waits.entered.remove(&number);
         }
     }
 }
 
+/// How long before a notice the other processes are asked, given the time between two notices.
 fn to_answer(notice: Duration) -> Duration {
     TO_ANSWER.min(notice / 2)
 }
 
 impl Core {
+    /// Enters a wait in the table, and returns its number there.
     pub(crate) fn enter_wait(&mut self, about: About, since: Instant) -> u64 {
         self.waits.next += 1;
         self.waits.entered.insert(self.waits.next, (about, since));
         self.waits.next
     }
 
-    /// Whom a wait is for.
+    /// The peers that a wait is for.
     fn awaited_by(&self, about: &About) -> BTreeSet<PeerId> {
         let mut peers = BTreeSet::new();
         for op in &about.ops {
@@ -103,11 +111,12 @@ impl Core {
         peers
     }
 
+    /// Asks the peers of a wait what they wait for themselves.
     fn ask_awaited(&mut self, number: u64) {
         let Some((about, _)) = self.waits.entered.get(&number) else { return };
         let peers: Vec<_> = self.awaited_by(about).into_iter().take(MOST_PEERS).collect();
         for peer in peers {
-            // Where there is no connection, that is what is told.
+            // A peer without a connection is not asked: the notice says that it is not connected.
             if self.session.pair(peer.0 as usize).lane().is_some() {
                 self.session.engine.ask(peer);
             }
@@ -115,7 +124,7 @@ impl Core {
         self.settle();
     }
 
-    /// A peer has asked.
+    /// Answers a peer that has asked what this process waits for.
     pub(crate) fn tell_waits(&mut self, peer: PeerId) {
         let now = Instant::now();
         let time = self.time(now);
@@ -123,7 +132,8 @@ impl Core {
         if pair.asks.answered_at.is_some_and(|at| time - at < ANSWER_APART) {
             return;
         }
-        // Nobody is told who is not known yet, nor one who takes no answers: those would be kept for it.
+        // A stranger gets no answer. A peer that has not acknowledged the last answer gets no further one, since all of
+        // them would have to be retained.
         let (sent, acknowledged) = pair.path().sent_and_acknowledged();
         if pair.is_stranger() || acknowledged < pair.asks.answer_needs {
             return;
@@ -144,16 +154,16 @@ impl Core {
         self.session.engine.tell(peer, beginning(&text).as_bytes());
     }
 
-    /// A peer has answered.
+    /// Keeps the answer of a peer for the next notice.
     pub(crate) fn told(&mut self, peer: PeerId, bytes: &[u8]) {
-        // It goes to a terminal.
+        // The text is printed on a terminal.
         let text: String =
             String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         let now = self.now();
         self.session.pair_mut(peer.0 as usize).asks.told = Some((text, now));
     }
 
-    /// `MPI_Recv has waited 60 s for ...`
+    /// Describes a wait: `MPI_Recv has waited 60 s for ...`
     fn say_wait(&self, about: &About, since: Instant, now: Instant) -> String {
         let mut things: Vec<_> =
             about.ops.iter().filter_map(|op| self.say_awaited(self.session.engine.awaited(*op)?)).collect();
@@ -171,6 +181,7 @@ impl Core {
         format!("{} has waited {} s {what}", about.call, (now - since).as_secs())
     }
 
+    /// Describes what an operation waits for: `for a message from ...`
     fn say_awaited(&self, awaited: Awaited) -> Option<String> {
         let who = |peer: PeerId| self.session.pair(peer.0 as usize).remote();
         Some(match awaited {
@@ -191,6 +202,7 @@ impl Core {
         })
     }
 
+    /// Names the sources of a receive.
     fn say_sources(&self, pairs: &[usize]) -> String {
         match pairs {
             [] => "nobody".into(),
@@ -199,7 +211,7 @@ impl Core {
         }
     }
 
-    /// What is told of a wait; `None`: it is over. Who was asked at `asked` has answered since, or not.
+    /// The text of a notice, which says of each peer whether it has answered since `asked`. `None`: the wait is over.
     fn describe_wait(&self, number: u64, now: Instant, asked: Instant) -> Option<String> {
         let (about, since) = self.waits.entered.get(&number)?;
         let mut out = self.say_wait(about, *since, now);
@@ -214,6 +226,7 @@ impl Core {
         Some(out)
     }
 
+    /// Describes a peer: `is alive, and ...`
     fn say_state(&self, i: usize, now: Instant, asked: Instant) -> String {
         match (&self.session.pair(i).asks.told, self.describe_trouble(i)) {
             (_, Some(why)) if why.is_empty() => "is not connected".into(),
@@ -227,13 +240,14 @@ impl Core {
     }
 }
 
-/// As much of it as an answer holds.
+/// The beginning of a text, as much of it as an answer may contain.
 fn beginning(text: &str) -> &str {
     let end = (0..=MAX_TOLD.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     &text[..end.unwrap_or(0)]
 }
 
-/// ` with tag 5`. What has none of the program's is a message of the library's own, within a call that has no tag.
+/// ` with tag 5`, to be appended to a message. It is empty for the library's own tags, which belong to calls without a
+/// tag.
 pub fn with_tag(tag: i64) -> String {
     match user_tag(tag) {
         tag if tag < 0 => String::new(),
@@ -241,6 +255,7 @@ pub fn with_tag(tag: i64) -> String {
     }
 }
 
+/// As [`with_tag`], for a tag that may be `MPI_ANY_TAG`.
 fn with_any_tag(tag: Tag) -> String {
     match tag {
         Tag::Any => " with any tag".into(),
@@ -390,7 +405,7 @@ mod tests {
         let told = air.node.with(|core| core.session.pair(0).asks.told.clone()).unwrap().0;
         assert_eq!(told, "a?[2Jb?\u{fffd}");
         assert_eq!(beginning(&"ä".repeat(MAX_TOLD)).len(), MAX_TOLD);
-        // However often it asks, no more than two answers wait for one who takes none.
+        // However often a process asks, at most two answers are retained for it if it takes none.
         let kept = air.node.with(|core| {
             let before = core.session.pair(0).path().unacknowledged();
             for _ in 0..10 {

@@ -1,7 +1,7 @@
-//! The epoll descriptor, and what its events say.
+//! The epoll descriptor and its events.
 //!
-//! Used by the core, and by whoever sleeps. Invariant: an event names a thing by kind and number, so one that comes
-//! late, for what is gone, is recognised and does nothing.
+//! Used by the core, and by threads that sleep. Invariant: an event names its owner by kind and number, so that a late
+//! event, whose owner is gone, is recognised and has no effect.
 
 use crate::sys::{keep_from_children, let_go};
 use nix::errno::Errno;
@@ -10,28 +10,30 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsFd, BorrowedFd};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
+pub(crate) enum Owner {
     Wake,
-    /// Where others come to: the place of its transport in the registry, and its number there.
-    Door(u8, u16),
-    /// One who has come and has no lane yet.
-    Guest(u32),
+    /// A listener: the index of its transport in the registry, and its number there.
+    Listener(u8, u16),
+    /// An accepted connection that is no lane yet.
+    Incoming(u32),
+    /// A dial that is under way.
     Dial(u32),
+    /// The lane of the pair with this number.
     Lane(u32),
-    /// A host that is asked whether we get through to it.
+    /// A probe whether a host can be reached.
     Probe(u32),
 }
 
 impl Owner {
-    pub fn door(transport: usize, door: u32) -> Owner {
-        Owner::Door(transport as u8, door as u16)
+    pub(crate) fn listener(transport: usize, listener: u32) -> Owner {
+        Owner::Listener(transport as u8, listener as u16)
     }
 
     fn pack(self) -> u64 {
         let (kind, n) = match self {
             Owner::Wake => (0, 0),
-            Owner::Door(transport, door) => (1, u32::from(transport) << 16 | u32::from(door)),
-            Owner::Guest(n) => (2, n),
+            Owner::Listener(transport, listener) => (1, u32::from(transport) << 16 | u32::from(listener)),
+            Owner::Incoming(n) => (2, n),
             Owner::Dial(n) => (3, n),
             Owner::Lane(n) => (4, n),
             Owner::Probe(n) => (5, n),
@@ -42,8 +44,8 @@ impl Owner {
     fn unpack(v: u64) -> Owner {
         let n = v as u32;
         match v >> 32 {
-            1 => Owner::Door((n >> 16) as u8, n as u16),
-            2 => Owner::Guest(n),
+            1 => Owner::Listener((n >> 16) as u8, n as u16),
+            2 => Owner::Incoming(n),
             3 => Owner::Dial(n),
             4 => Owner::Lane(n),
             5 => Owner::Probe(n),
@@ -53,29 +55,29 @@ impl Owner {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Happened {
+pub(crate) struct Happened {
     pub owner: Owner,
-    /// Also for errors and hang-ups, which reading finds out about.
+    /// Also for errors and hang-ups, which a read reports.
     pub readable: bool,
     pub writable: bool,
 }
 
-pub struct Watch {
+pub(crate) struct Watch {
     epoll: Epoll,
     wake: EventFd,
 }
 
 impl Watch {
-    pub fn new() -> nix::Result<Watch> {
+    pub(crate) fn new() -> nix::Result<Watch> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         epoll.add(&wake, EpollEvent::new(EpollFlags::EPOLLIN, Owner::Wake.pack()))?;
         Ok(Watch { epoll, wake })
     }
 
-    /// Watches a descriptor for reading, and for writing if asked to; changes what was asked before. What is watched
-    /// is kept from forked children.
-    pub fn set(&self, fd: impl AsFd, owner: Owner, write: bool) {
+    /// Watches a descriptor for reading, and for writing if `write`, in the place of what was watched for before.
+    /// Forked children close the descriptor.
+    pub(crate) fn set(&self, fd: impl AsFd, owner: Owner, write: bool) {
         let mut flags = EpollFlags::EPOLLIN;
         flags.set(EpollFlags::EPOLLOUT, write);
         let mut event = EpollEvent::new(flags, owner.pack());
@@ -88,34 +90,36 @@ impl Watch {
         }
     }
 
-    /// To be called before a descriptor is closed: a forked child may hold it open.
-    pub fn unset(&self, fd: impl AsFd) {
+    /// Stops watching a descriptor. This has to be called before it is closed: a forked child may hold it open, and
+    /// then epoll would go on reporting it.
+    pub(crate) fn unset(&self, fd: impl AsFd) {
         self.pause(&fd);
         let_go(fd);
     }
 
-    /// Says nothing of a descriptor until it is set again.
-    pub fn pause(&self, fd: impl AsFd) {
-        // Not watched is as good.
+    /// Reports no events of a descriptor until [`Watch::set`] is called again.
+    pub(crate) fn pause(&self, fd: impl AsFd) {
+        // The only error is that it is not watched.
         let _ = self.epoll.delete(fd);
     }
 
-    /// Sleeps until something happens, or so many milliseconds have passed. What has happened stays to be looked at, for
-    /// others who sleep too.
-    pub fn sleep(&self, millis: u16) {
-        // A signal is as good a reason to look again as any.
+    /// Sleeps until a descriptor is ready, or this number of milliseconds has passed. The events are not consumed, so
+    /// that they wake other sleeping threads too.
+    pub(crate) fn sleep(&self, millis: u16) {
+        // An error, such as a signal, only ends the sleep.
         let _ = self.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::from(millis));
     }
 
-    /// What has happened, without waiting. Whether the doorbell, if it has been rung, is to be still.
-    pub fn look(&self, out: &mut Vec<Happened>, still: bool) {
+    /// Appends the events that are there, without waiting. If `silence`, a doorbell that has been rung is read, so that
+    /// it wakes no further thread.
+    pub(crate) fn look(&self, out: &mut Vec<Happened>, silence: bool) {
         let mut events = [EpollEvent::empty(); 64];
         let n = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         for e in &events[..n] {
             let owner = Owner::unpack(e.data());
             if owner == Owner::Wake {
-                // Only a count; whoever was woken looks at the state itself.
-                if still {
+                // The eventfd holds only a count; the thread that was woken looks at the lanes.
+                if silence {
                     let _ = self.wake.read();
                 }
                 continue;
@@ -127,18 +131,18 @@ impl Watch {
         }
     }
 
-    /// Ends the sleep of one that sleeps in [`Watch::sleep`].
-    pub fn wake(&self) {
+    /// Wakes the threads that sleep on the epoll descriptor.
+    pub(crate) fn wake(&self) {
         let _ = self.wake.write(1);
     }
 
-    /// What ends such a sleep, for other processes.
-    pub fn doorbell(&self) -> BorrowedFd<'_> {
+    /// The eventfd by which other processes wake this one.
+    pub(crate) fn doorbell(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// To sleep on with poll(2).
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    /// The epoll descriptor, for poll(2).
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
     }
 }
@@ -148,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_doorbell_goes_on_until_it_is_to_be_still() {
+    fn the_doorbell_stays_readable_until_it_is_silenced() {
         let watch = Watch::new().unwrap();
         let is_rung = || watch.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).unwrap() > 0;
         let mut events = Vec::new();

@@ -111,8 +111,8 @@ fn a_pattern_is_read_block_by_block() {
 fn many_at_once_in_order() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
-    let mut dice = Dice(7);
-    let data: Vec<Vec<u8>> = (0..4000).map(|i| pattern(dice.roll(40_000) as usize, i)).collect();
+    let mut rng = Rng(7);
+    let data: Vec<Vec<u8>> = (0..4000).map(|i| pattern(rng.roll(40_000) as usize, i)).collect();
     let threads: Vec<_> = swap([(a, to_b), (b, to_a)], &data)
         .into_iter()
         .map(|job| std::thread::spawn(move || assert_eq!(job.node.drain(LONG), 0)))
@@ -242,21 +242,67 @@ fn foreign_numbers_are_converted_once() {
                     let there = |_: &mut node::Core| (target == &expected).then_some(());
                     assert_eq!(b.node.wait_until(&mut || false, there, Some(Instant::now() + LONG)), Some(()));
                 }
+                _ if count > 5 => {
+                    a.wait(send);
+                    assert!(target != expected);
+                    assert_eq!(b.node.drain(LONG), 0);
+                    assert!(target == expected);
+                    return;
+                }
                 _ => {
                     let over = |core: &mut node::Core| core.has_outcome(recv).then_some(());
                     b.node.wait_until(&mut || false, over, Some(Instant::now() + LONG)).expect("a message");
-                    assert!(target != expected);
-                    if count > 5 {
-                        a.wait(send);
-                        assert_eq!(b.node.drain(LONG), 0);
-                        assert!(target == expected);
-                        return;
-                    }
+                    assert!(target != expected, "a small message is converted when its outcome is seen");
                     b.wait(recv);
                 }
             }
             assert!(target == expected, "{count} by {way}");
             assert_eq!(a.wait(send), Outcome::Sent);
+        }
+    }
+}
+
+/// Another thread has the lock while a large message is being converted, and finds its receive not yet over.
+#[test]
+#[cfg(target_endian = "little")]
+fn a_large_message_is_converted_without_the_lock() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let count = 4 << 20;
+    let sent: Vec<u8> = (0..count as i32).flat_map(|v| (v + 3).to_be_bytes()).collect();
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < LONG, "the lock was never free");
+        let mut target = vec![0; 2 * count];
+        let ends = [target.as_mut_ptr() as usize, &raw mut target[2 * count - 2] as usize];
+        // SAFETY: within the vector, which stands until both threads are done; a word is read as one.
+        let read = |at: usize| unsafe { (at as *const i64).read_volatile() };
+        let recv = b.node.irecv(to_a, Source::Any, Tag::Any, foreign_room(&mut target));
+        let send = a.send(to_b, 1, &sent);
+        let seen = std::thread::scope(|scope| {
+            let looker = scope.spawn(|| {
+                let look = || b.node.with(|core| (core.has_outcome(recv), ends.map(read)));
+                loop {
+                    match look() {
+                        (false, [first, last]) if first != 0 && last == 0 => return true,
+                        (false, [_, 0]) => (),
+                        (false, _) => return false,
+                        (true, [_, last]) => {
+                            assert_ne!(last, 0, "it is over before it is converted");
+                            return false;
+                        }
+                    }
+                }
+            });
+            let here = |core: &mut node::Core| core.has_outcome(recv).then_some(());
+            b.node.wait_until(&mut || false, here, Some(Instant::now() + LONG)).expect("a message");
+            looker.join().expect("it has looked")
+        });
+        assert_eq!(b.wait(recv), Outcome::Received(Envelope { source: 0, tag: 1, size: 8 * count as u64 }));
+        assert_eq!(a.wait(send), Outcome::Sent);
+        assert!(target.iter().step_by(2).zip(3..).all(|(value, expected)| *value == expected));
+        if seen {
+            return;
         }
     }
 }

@@ -20,22 +20,22 @@ fn cut_at_random_times_with_nothing_lost() {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let cutter = std::thread::spawn(move || {
-            let mut dice = Dice(seed);
+            let mut rng = Rng(seed);
             let mut cuts = 0;
             while !stopped.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_micros(500 + dice.roll(15_000)));
-                cuts += u32::from(match dice.roll(2) {
+                std::thread::sleep(Duration::from_micros(500 + rng.roll(15_000)));
+                cuts += u32::from(match rng.roll(2) {
                     0 => nodes.0.inspect(|core| core.cut(ends.0, ends.1)),
                     _ => nodes.1.inspect(|core| core.cut(ends.1, ends.0)),
                 });
             }
             cuts
         });
-        let mut dice = Dice(seed + 100);
+        let mut rng = Rng(seed + 100);
         let data: Vec<Vec<u8>> = (0..400)
             .map(|i| {
-                let most = if dice.roll(20) == 0 { 8 << 20 } else { 30_000 };
-                pattern(dice.roll(most) as usize, i)
+                let most = if rng.roll(20) == 0 { 8 << 20 } else { 30_000 };
+                pattern(rng.roll(most) as usize, i)
             })
             .collect();
         let jobs = swap([(a, to_b), (b, to_a)], &data);

@@ -185,7 +185,7 @@ fn killed_and_replaced_at_its_port() {
     other.child.wait().unwrap();
     let _heir = Job::with({
         let mut config = config();
-        config.transports.tcp.ports = Some(transports::tcp::PortRange(port, port));
+        config.transports.tcp.ports = Some(transports::registry::PortRange(port, port));
         config
     });
     let mut space = vec![0; 3];

@@ -66,10 +66,10 @@ fn what_was_on_a_lost_connection_comes_over_the_others() {
         has_stripes(&a, &b, STRIPES.into());
         let (ends, nodes) = ((a.id(), b.id()), (a.node.clone(), b.node.clone()));
         let cutter = std::thread::spawn(move || {
-            let mut dice = Dice(seed);
+            let mut rng = Rng(seed);
             for number in 1..STRIPES {
-                std::thread::sleep(Duration::from_micros(500 + dice.roll(5_000)));
-                let cut = match dice.roll(2) {
+                std::thread::sleep(Duration::from_micros(500 + rng.roll(5_000)));
+                let cut = match rng.roll(2) {
                     0 => nodes.0.inspect(|core| core.cut_stream(ends.0, ends.1, number)),
                     _ => nodes.1.inspect(|core| core.cut_stream(ends.1, ends.0, number)),
                 };

@@ -71,22 +71,22 @@ fn cut_at_random_times_with_nothing_lost() {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let cutter = std::thread::spawn(move || {
-        let (mut dice, mut cuts) = (Dice(21), 0);
+        let (mut rng, mut cuts) = (Rng(21), 0);
         while !stopped.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_micros(500 + dice.roll(15_000)));
-            cuts += u32::from(match dice.roll(2) {
+            std::thread::sleep(Duration::from_micros(500 + rng.roll(15_000)));
+            cuts += u32::from(match rng.roll(2) {
                 0 => nodes.0.inspect(|core| core.cut(ends.0, ends.1)),
                 _ => nodes.1.inspect(|core| core.cut(ends.1, ends.0)),
             });
         }
         cuts
     });
-    let mut dice = Dice(121);
-    let size = |dice: &mut Dice| {
-        let most = if dice.roll(20) == 0 { 4 << 20 } else { 30_000 };
-        8 + dice.roll(most) as usize
+    let mut rng = Rng(121);
+    let size = |rng: &mut Rng| {
+        let most = if rng.roll(20) == 0 { 4 << 20 } else { 30_000 };
+        8 + rng.roll(most) as usize
     };
-    let data: Vec<_> = (0..400).map(|i| pattern(size(&mut dice), i)).collect();
+    let data: Vec<_> = (0..400).map(|i| pattern(size(&mut rng), i)).collect();
     let jobs = swap([(a, to_b), (b, to_a)], &data);
     stop.store(true, Ordering::Relaxed);
     let cuts = cutter.join().unwrap();

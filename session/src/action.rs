@@ -1,122 +1,172 @@
-//! What a session asks of whoever drives it.
+//! The actions that a session asks its driver to take.
 
 use engine::{OpId, PeerId};
 use wire::{Hello, HelloAck, Place, TransportId};
 
-/// A dial at one place; never used twice.
+/// The number of one attempt to dial one place. It is never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId(pub u32);
 
-/// One who has come and has no lane yet; never used twice.
+/// The number of an accepted connection that has no lane yet. It is never used again while the connection is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VisitorId(pub u32);
+pub struct IncomingId(pub u32);
 
-/// A question whether one gets through to a host; never used twice.
+/// The number of one probe: a test whether a connection to another host gets through. It is never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProbeId(pub u32);
 
-/// Pairs are named by their numbers, which a driver may keep as long as no [`Action::Dropped`] or later one says otherwise.
+/// What the session asks its driver to do. `L` is the type of the lanes.
+///
+/// A pair is named by its number. The driver may keep the number until [`Action::Dropped`] or a later action about the pair
+/// says otherwise.
 #[derive(Debug)]
 pub enum Action<L> {
-    /// At which places does this transport dial the process of this pair? [`crate::Session::places`] is told.
+    /// Ask the transport at which places it dials the process of this pair, and report them to [`crate::Session::places`].
     Resolve {
+        /// The pair's number.
         pair: usize,
+        /// The transport to ask.
         transport: TransportId,
+        /// The transport's entry in the contact record; empty if the record has none.
         entry: Vec<u8>,
+        /// The process number in the contact record; zeros if it is not known.
         process: [u8; 16],
+        /// Whether the process runs on this host; `None` if the host of either is not known.
         same_host: Option<bool>,
+        /// The place at which this transport last reached the process.
         worked: Option<Place>,
     },
-    /// Dial there. What comes of it is told by `dial_greeted`, `dial_answered`, `dial_failed`.
+    /// Dial a place. The driver reports progress to [`crate::Session::dial_greeted`], [`crate::Session::dial_answered`] or
+    /// [`crate::Session::dial_failed`].
     Dial {
+        /// The attempt's number, for the reports.
         attempt: AttemptId,
+        /// The number of the pair that is to get a lane.
         pair: usize,
+        /// Where to dial, and by which transport.
         place: Place,
+        /// The HELLO to send first.
         hello: Box<Hello>,
     },
-    /// That dial is not wanted any more.
+    /// Give up an attempt: its result is not needed any more.
     Abandon {
+        /// The attempt's number.
         attempt: AttemptId,
     },
-    /// Say yes to a visitor; when its lane is there, ask `visitor_ready`.
+    /// Accept an incoming connection. When its lane can be made, the driver calls [`crate::Session::incoming_ready`].
     Answer {
-        visitor: VisitorId,
+        /// The connection's number.
+        incoming: IncomingId,
+        /// The number of the pair that is to get a lane.
         pair: usize,
+        /// The HELLO-ACK to send.
         ack: HelloAck,
     },
-    /// Say yes: it becomes one more stream of this pair's lane.
+    /// Accept an incoming connection as one more stripe of the pair's lane.
     Join {
-        visitor: VisitorId,
+        /// The connection's number.
+        incoming: IncomingId,
+        /// The number of the pair whose lane gets the stripe.
         pair: usize,
+        /// The stripe's number, from 1.
         number: u16,
+        /// The HELLO-ACK to send.
         ack: HelloAck,
     },
-    /// Say no, and close.
+    /// Refuse an incoming connection: send the answer, then close.
     Refuse {
-        visitor: VisitorId,
+        /// The connection's number.
+        incoming: IncomingId,
+        /// The HELLO-ACK to send, with the reason.
         ack: HelloAck,
     },
-    /// Close, without a word.
+    /// Close an incoming connection without an answer.
     Dismiss {
-        visitor: VisitorId,
+        /// The connection's number.
+        incoming: IncomingId,
     },
-    /// It has nothing to say before it is answered.
+    /// Stop reading an incoming connection until it is asked or answered. The other side has nothing to say before.
     Pause {
-        visitor: VisitorId,
+        /// The connection's number.
+        incoming: IncomingId,
     },
-    /// If it has not hung up meanwhile, tell so by `visitor_stands`.
+    /// Look whether an incoming connection was closed by the other side. If it is still open, the driver calls
+    /// [`crate::Session::incoming_stands`], otherwise [`crate::Session::incoming_left`].
     Ask {
-        visitor: VisitorId,
+        /// The connection's number.
+        incoming: IncomingId,
+        /// To be handed back to [`crate::Session::incoming_stands`]: the pair's lane was asked and did not answer.
         mute: bool,
     },
-    /// Does a connection get through to the place of this entry's process that lies where its lane came from? `probed` is told.
+    /// Test whether a connection gets through to a process whose lane came from `seen`, and report to
+    /// [`crate::Session::probed`]. The place to probe is the one of the process's entry that is on the host of `seen`.
     Probe {
+        /// The probe's number.
         probe: ProbeId,
+        /// The transport that makes the connection.
         transport: TransportId,
+        /// The transport's entry in the contact record of the process.
         entry: Vec<u8>,
+        /// Where the other end of the process's lane is.
         seen: Place,
     },
-    /// A lane that no pair takes.
+    /// Close a lane that no pair takes.
     Unused {
+        /// The lane.
         lane: L,
     },
-    /// A pair's lane carries nothing any more, as a write has shown: `lane_died` is to be told.
+    /// Report the death of a pair's lane to [`crate::Session::lane_died`]: a write has failed, and no event may follow.
     Died {
+        /// The pair's number.
         pair: usize,
     },
-    /// A pair has a new lane.
+    /// A pair has a new lane: watch it.
     Attached {
+        /// The pair's number.
         pair: usize,
     },
-    /// A lane that a pair had: to be watched no more, and closed.
+    /// A pair has lost or left a lane: stop watching it, and close it.
     Dropped {
+        /// The pair's number.
         pair: usize,
+        /// The lane.
         lane: L,
     },
-    /// What a pair's lane waits for has changed: [`crate::Up::waiting`].
+    /// Watch a pair's lane anew, since [`crate::Up::waiting`] has changed.
     Rearm {
+        /// The pair's number.
         pair: usize,
     },
-    /// The data of a message lies in the sender's memory, as (address, length) there.
+    /// Pull the data of a message out of the sender's memory.
     Get {
+        /// The sender.
         peer: PeerId,
+        /// The receive.
         op: OpId,
+        /// Where the data lies: address in the sender's process, and length in bytes.
         pieces: Vec<(u64, u64)>,
+        /// The size of the data in bytes.
         size: u64,
     },
-    /// A message says what its types are.
+    /// Compare the types of a message with those of its receive.
     Note {
+        /// The receive.
         op: OpId,
+        /// The types as the sender describes them.
         note: Vec<u8>,
     },
-    /// A peer asks what this process waits for; and one has answered that.
+    /// Tell a peer what this process waits for: the peer has asked.
     Asked {
+        /// The peer that asked.
         peer: PeerId,
     },
+    /// A peer has told what it waits for.
     Told {
+        /// The peer that answered.
         peer: PeerId,
+        /// Its text, which may hold anything.
         bytes: Vec<u8>,
     },
-    /// A process on this host has become known, or how it is reached.
+    /// An inter-communicator was opened: decide anew how to wait for its processes.
     Neighbours,
 }

@@ -1,7 +1,7 @@
-//! What is to be looked at: as time passes, when a turn comes, at the end.
+//! Time: the session looks at all that depends on it, at most once in a [`TICK`].
 //!
-//! Part of the session. Invariant: a pair whose dial, rest or loss depends on time is in `timed`; one that has something to
-//! write is in `dirty` exactly if it says so itself.
+//! Part of the session. Invariants: a pair whose dial, rest or loss depends on time is in `timed`. A pair is in `dirty`
+//! exactly if its own flag `dirty` is set.
 
 use crate::action::Action;
 use crate::state::Session;
@@ -9,35 +9,35 @@ use base::{Memory, Time};
 use std::time::Duration;
 use wire::lane::Lane;
 
-/// How often time is looked at while something depends on it.
+/// How often the driver should call [`Session::tick`] while [`Session::is_timed`].
 pub const TICK: Duration = Duration::from_millis(5);
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// What depends on time is to be looked at for this pair, and now: it may have to be dialled.
+    /// Looks at this pair at the next tick, which is due at once: the pair may have to be dialled.
     pub(crate) fn look_soon(&mut self, i: usize) {
         if self.agenda.timed.insert(i) {
             self.agenda.due = true;
         }
     }
 
-    /// Whether time must be looked at.
+    /// Whether something depends on time, so that [`Session::tick`] must be called.
     pub fn is_timed(&self) -> bool {
         !self.agenda.timed.is_empty()
             || !self.agenda.lossy.is_empty()
             || !self.agenda.left.is_empty()
-            || !self.visitors.is_empty()
+            || !self.incoming.is_empty()
             || self.hosts.is_probing()
     }
 
-    /// Takes everything that depends on time as far as it has come.
+    /// Advances all that depends on time: dials, rests, handshakes, lossy lanes. Cheap if less than [`TICK`] has passed.
     pub fn tick(&mut self, now: Time) {
         if now < self.agenda.next_tick && !self.agenda.due {
             return;
         }
         self.agenda.next_tick = now + TICK;
         self.agenda.due = false;
-        for visitor in self.visitors.expired(now) {
-            self.act(Action::Dismiss { visitor });
+        for incoming in self.incoming.expired(now) {
+            self.act(Action::Dismiss { incoming });
         }
         self.step_parked(now);
         self.step_lossy(now);
@@ -47,14 +47,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Closes everything.
+    /// Gives up all lanes, dials and incoming connections, for the end of the process.
     pub fn shut(&mut self) {
         for i in 0..self.pairs.len() {
             self.end_dial(i);
             self.drop_lane(i);
         }
-        for visitor in self.visitors.drain() {
-            self.act(Action::Dismiss { visitor });
+        for incoming in self.incoming.drain() {
+            self.act(Action::Dismiss { incoming });
         }
         self.hosts.drop_probes();
         self.agenda.timed.clear();

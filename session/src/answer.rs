@@ -1,14 +1,14 @@
-//! Those who come: their HELLOs, and which of them gets a lane.
+//! The HELLOs of incoming connections, and which of them get a lane.
 //!
-//! Part of the session. Invariant: nobody takes a pair's place who does not know its group's cookie, and a lane that works is
-//! not given up for one that claims what cannot be.
+//! Part of the session. Invariants: no connection gets a pair without the cookie of its group. A lane that works is not
+//! given up for a connection that claims what cannot be.
 
 use crate::action::Action;
-use crate::action::VisitorId;
+use crate::action::IncomingId;
 use crate::state::Session;
 use crate::state::groups::Registered;
+use crate::state::incoming::{Answered, Parked, State};
 use crate::state::pair::Identity;
-use crate::state::visitors::{Answered, Parked, State};
 use base::{Memory, ProcId, Time};
 use engine::Gone;
 use std::time::Duration;
@@ -16,65 +16,69 @@ use wire::frame::older;
 use wire::lane::Lane;
 use wire::{Hello, HelloAck, Status};
 
-/// A HELLO of ours that is older does not stand in the way of theirs.
+/// How long a HELLO of ours makes theirs give way, where ours goes first.
 const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
-/// A lane is given so long to answer before another that has come gets its place.
+/// How long a lane may take to answer before an incoming connection gets its place.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// A visitor has said its HELLO.
-    pub fn hello(&mut self, visitor: VisitorId, hello: &Hello, now: Time) {
-        if hello.stripe == 0 { self.answer(visitor, hello, false, now) } else { self.answer_stream(visitor, hello) }
+    /// Reports the HELLO of an incoming connection. The answer is one of [`Action::Answer`], [`Action::Join`],
+    /// [`Action::Refuse`], [`Action::Dismiss`], or [`Action::Pause`] if the pair's lane is asked first.
+    pub fn hello(&mut self, incoming: IncomingId, hello: &Hello, now: Time) {
+        if hello.stripe == 0 { self.answer(incoming, hello, false, now) } else { self.answer_stream(incoming, hello) }
     }
 
     fn ack(&self, status: Status, generation: u16) -> HelloAck {
         HelloAck { status, generation, process: self.own.process, received: 0, proof: Vec::new() }
     }
 
-    /// `mute`: the lane that its pair has was asked, and says nothing.
-    fn answer(&mut self, visitor: VisitorId, hello: &Hello, mute: bool, now: Time) {
+    /// Answers a HELLO for a lane. `mute`: the lane that its pair has was asked and did not answer.
+    fn answer(&mut self, incoming: IncomingId, hello: &Hello, mute: bool, now: Time) {
         let verdict = self.verdict(hello, now);
-        if !mute && verdict.as_ref().is_ok_and(|(i, _)| self.ask_first(*i, visitor, hello, now)) {
+        if !mute && verdict.as_ref().is_ok_and(|(i, _)| self.ask_first(*i, incoming, hello, now)) {
             return;
         }
         match verdict {
             Ok((i, ack)) => {
                 let (serial, generation, received) = (self.pairs[i].serial, ack.generation, hello.received);
-                self.pairs[i].answered = Some(visitor);
+                self.pairs[i].answered = Some(incoming);
                 let instead_of = self.pairs[i].lane().map(|up| up.generation);
-                if let Some(v) = self.visitors.get_mut(visitor) {
+                if let Some(v) = self.incoming.get_mut(incoming) {
                     v.state = State::Answered(Answered { pair: i, serial, generation, received, instead_of });
                 }
-                self.act(Action::Answer { visitor, pair: i, ack });
+                self.act(Action::Answer { incoming, pair: i, ack });
             }
             Err(refusal) => {
-                self.visitors.take(visitor);
+                self.incoming.take(incoming);
                 self.act(match refusal {
-                    Some(ack) => Action::Refuse { visitor, ack },
-                    None => Action::Dismiss { visitor },
+                    Some(ack) => Action::Refuse { incoming, ack },
+                    None => Action::Dismiss { incoming },
                 });
             }
         }
     }
 
-    /// A visitor that was answered has its end of the lane: for which pair ours is to be made, and given to
-    /// [`Session::attach`], with which generation and count of bodies that the other side has. `None`: for none any more.
-    pub fn visitor_ready(&mut self, visitor: VisitorId) -> Option<(usize, u16, u64)> {
-        let State::Answered(a) = self.visitors.take(visitor)?.state else { return None };
+    /// Reports that the lane of an answered connection can be made. Returns for which pair, with which generation, and
+    /// how many bodies the other side has received: all for [`Session::attach`]. `None`: the lane is not needed any
+    /// more.
+    pub fn incoming_ready(&mut self, incoming: IncomingId) -> Option<(usize, u16, u64)> {
+        let State::Answered(a) = self.incoming.take(incoming)?.state else { return None };
         let pair = &self.pairs[a.pair];
-        // Much may have happened since.
+        // The pair may have ended or got another lane since, or its process is known to be dead.
         let lane = pair.lane().map(|up| up.generation);
-        let is_same = pair.serial == a.serial && (lane.is_none() || lane == a.instead_of);
+        let is_dead = pair.gone() == Some(engine::Gone::Dead);
+        let is_same = pair.serial == a.serial && !is_dead && (lane.is_none() || lane == a.instead_of);
         let fits = is_same && pair.path.could_attach(a.generation, a.received);
         fits.then_some((a.pair, a.generation, a.received))
     }
 
-    /// Whether one has come for this pair, was answered, and has yet to say the last word.
+    /// Whether an incoming connection for this pair was answered, and its last word is awaited.
     pub(crate) fn is_coming(&self, i: usize) -> bool {
-        self.pairs[i].answered.is_some_and(|visitor| self.visitors.is_answered(visitor))
+        self.pairs[i].answered.is_some_and(|incoming| self.incoming.is_answered(incoming))
     }
 
-    /// Which pair gets a lane, and the answer to its HELLO; or the answer that refuses it, if it deserves one.
+    /// Which pair gets a lane, and the answer to the HELLO. `Err`: the answer that refuses it, or `None` to close
+    /// without one.
     fn verdict(&mut self, hello: &Hello, now: Time) -> Result<(usize, HelloAck), Option<HelloAck>> {
         let i = match self.judge(hello, now) {
             Ok(i) => i,
@@ -86,7 +90,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let path = &self.pairs[i].path;
         let own = path.offered_generation();
         if !path.could_attach(own, hello.received) {
-            // Its lane, if it has one, stays: whoever this is has not shown to know better.
+            // The pair keeps its lane, if it has one: the claim shows that this is not its other side.
             base::log_seldom!(Info, "{} claims to have received what was never sent: refused", hello.source);
             if self.pairs.strangers.contains(&i) && self.pairs[i].lane().is_none() {
                 self.forget_stranger(i);
@@ -98,7 +102,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Ok((i, HelloAck { received, ..self.ack(Status::Good, generation) }))
     }
 
-    /// Which pair may have a lane, or what to say instead.
+    /// Which pair may have a lane. `Err`: the status and the generation of the refusal.
     fn judge(&mut self, hello: &Hello, now: Time) -> Result<usize, (Status, u16)> {
         let removed = self.admit(hello)?.removed;
         let none = Err((Status::NoSuchProcess, 0));
@@ -109,19 +113,19 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         };
         let pair = &mut self.pairs[i];
         if pair.process().is_some_and(|process| process != hello.process) {
-            // Of two that claim to be the same, their contact record decides, when it is there.
+            // Of two processes that claim to be the same, the contact record decides, once it is there.
             return if pair.known_process().is_none() { Err((Status::Later, 0)) } else { none };
         }
         if matches!(pair.who.identity, Identity::Unknown) {
             pair.who.identity = Identity::Claimed { process: hello.process, came: now };
         }
-        // One that has finalized may still come for our last acknowledgement.
+        // A process that has finalized may still dial for our last acknowledgement.
         if pair.gone() == Some(Gone::Dead) {
             return none;
         }
         let better = Err((Status::BetterConnection, pair.path.offered_generation().wrapping_sub(1)));
         if let Some(up) = pair.lane()
-            // Where no kernel can say that the other side has it still, the lane is asked first.
+            // A lane of which no kernel says whether it is open is asked first.
             && (!older(up.generation, hello.generation) || up.lane.is_open() == Some(true))
         {
             return better;
@@ -132,7 +136,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Ok(i)
     }
 
-    /// The group that a visitor asks for, if it is ours and it knows the cookie; or what to say instead.
+    /// The group of ours that a HELLO is for, if its cookie is right. `Err`: the status and the generation of the refusal.
     fn admit(&self, hello: &Hello) -> Result<&Registered, (Status, u16)> {
         let none = Err((Status::NoSuchProcess, 0));
         let Some(known) = self.groups.get(hello.dest.incarnation) else { return none };
@@ -149,30 +153,30 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Ok(known)
     }
 
-    /// Whether there can be such a process, as far as its group is known, and its pair has not ended.
+    /// Whether a remote process of this name can exist, as far as its group is known, and its pair has not ended already.
     fn may_be(&self, local: ProcId, remote: ProcId) -> bool {
         let between = self.groups.between(local.incarnation, remote.incarnation);
         between.is_none_or(|b| !b.over.contains_key(&remote.rank) && b.size.is_none_or(|size| remote.rank < size))
     }
 
-    // ---- one more stream of a lane
+    // ---- one more stripe of a lane
 
-    fn answer_stream(&mut self, visitor: VisitorId, hello: &Hello) {
-        self.visitors.take(visitor);
+    fn answer_stream(&mut self, incoming: IncomingId, hello: &Hello) {
+        self.incoming.take(incoming);
         match self.judge_stream(hello) {
             Ok(pair) => {
                 let ack = self.ack(Status::Good, hello.generation);
-                self.act(Action::Join { visitor, pair, number: hello.stripe, ack });
+                self.act(Action::Join { incoming, pair, number: hello.stripe, ack });
             }
             Err((status, generation)) => {
                 base::log!(Info, "a further connection of {} was refused: {status}", hello.source);
                 let ack = self.ack(status, generation);
-                self.act(Action::Refuse { visitor, ack });
+                self.act(Action::Refuse { incoming, ack });
             }
         }
     }
 
-    /// For which pair's lane it may be, or what to say instead.
+    /// The pair whose lane gets the stripe. `Err`: the status and the generation of the refusal.
     fn judge_stream(&self, hello: &Hello) -> Result<usize, (Status, u16)> {
         self.admit(hello)?;
         let none = Err((Status::NoSuchProcess, 0));
@@ -189,10 +193,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    // ---- those who come for a pair that has a lane
+    // ---- incoming connections for a pair that has a lane
 
-    /// Whether one that may have a lane must wait, since the one that is there is asked first.
-    fn ask_first(&mut self, i: usize, visitor: VisitorId, hello: &Hello, now: Time) -> bool {
+    /// Makes a connection wait while the pair's lane is asked for a sign of life. `false`: it need not wait.
+    fn ask_first(&mut self, i: usize, incoming: IncomingId, hello: &Hello, now: Time) -> bool {
         let pair = &self.pairs[i];
         let Some(up) = pair.lane().filter(|up| up.lane.is_open().is_none()) else { return false };
         #[cfg(feature = "plant")]
@@ -200,25 +204,25 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return false;
         }
         let parked = Parked { pair: i, serial: pair.serial, generation: up.generation, hello: hello.clone() };
-        let Some(v) = self.visitors.get_mut(visitor) else { return false };
+        let Some(v) = self.incoming.get_mut(incoming) else { return false };
         v.state = State::Parked(parked);
         base::log!(Debug, "{} has come again: its lane is asked first", hello.source);
-        self.act(Action::Pause { visitor });
+        self.act(Action::Pause { incoming });
         self.ask(i, now);
         true
     }
 
-    /// Takes those that wait for a lane's answer as far as they go.
+    /// Answers the waiting connections whose lane has answered, has died, or had its time.
     pub(crate) fn step_parked(&mut self, now: Time) {
-        for (visitor, parked) in self.visitors.parked() {
-            // What has come, and was not looked at, counts.
+        for (incoming, parked) in self.incoming.parked() {
+            // The answer may have come and not be read yet.
             if self.has_its_lane(&parked) && self.receive(parked.pair).dead {
                 self.lane_died(parked.pair, now);
             }
             let pair = &self.pairs[parked.pair];
             let up = pair.lane().filter(|_| self.has_its_lane(&parked));
             let Some(up) = up else {
-                self.act(Action::Ask { visitor, mute: false });
+                self.act(Action::Ask { incoming, mute: false });
                 continue;
             };
             if !pair.path.is_asking() {
@@ -226,10 +230,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 base::log_seldom!(Info, "{remote} answers on the lane it has: one who came in its name is refused");
                 let generation = pair.path.offered_generation().wrapping_sub(1);
                 let ack = self.ack(Status::BetterConnection, generation);
-                self.visitors.take(visitor);
-                self.act(Action::Refuse { visitor, ack });
+                self.incoming.take(incoming);
+                self.act(Action::Refuse { incoming, ack });
             } else if up.life.asked.is_none_or(|t| now.since(t) >= ANSWER_LIMIT) {
-                self.act(Action::Ask { visitor, mute: true });
+                self.act(Action::Ask { incoming, mute: true });
             }
         }
     }
@@ -239,12 +243,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         pair.serial == parked.serial && pair.lane().is_some_and(|up| up.generation == parked.generation)
     }
 
-    /// A visitor that has waited has not hung up: it is answered. `mute`: as [`Action::Ask`] said.
-    pub fn visitor_stands(&mut self, visitor: VisitorId, mute: bool, now: Time) {
-        let Some(v) = self.visitors.get_mut(visitor) else { return };
+    /// Reports that a connection which has waited is still open: the answer to [`Action::Ask`], with its `mute`.
+    pub fn incoming_stands(&mut self, incoming: IncomingId, mute: bool, now: Time) {
+        let Some(v) = self.incoming.get_mut(incoming) else { return };
         let State::Parked(parked) = &v.state else { return };
         let hello = parked.hello.clone();
         v.state = State::Silent;
-        self.answer(visitor, &hello, mute, now);
+        self.answer(incoming, &hello, mute, now);
     }
 }

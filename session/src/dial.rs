@@ -1,7 +1,7 @@
-//! Dialling policy: by which transports a peer is dialled, when, and what comes of it.
+//! Dialling: by which transports a process is dialled, when, and what follows from the result.
 //!
-//! Part of the session. Invariants: each transport that may reach a peer is tried, the best first, before anything but its
-//! own word is believed; of two that dial each other one gives way.
+//! Part of the session. Invariants: all transports that may reach a process are tried, the best first, before it is
+//! given up, unless it says itself that it has left. Of two processes that dial each other, one gives way.
 
 use crate::action::Action;
 use crate::action::AttemptId;
@@ -17,10 +17,11 @@ use wire::frame::older;
 use wire::lane::Lane;
 use wire::{About, Hello, HelloAck, Place, Scope};
 
-/// The other side's dial is given so long before ours goes on.
+/// How long our side waits for the other side's dial, when ours gives way.
 const GIVE_WAY: Duration = Duration::from_millis(50);
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// Advances the dial of a pair, or begins one if it needs a lane.
     pub(crate) fn tick_pair(&mut self, i: usize, now: Time) {
         let is_dark = self.is_dark(i);
         let pair = &self.pairs[i];
@@ -36,7 +37,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let needs = if has_lane { is_dark && pair.gone().is_none() } else { pair.needs_lane() };
         if !needs || !pair.can_dial() {
             if has_lane {
-                // It moves again.
+                // The lane works again.
                 self.end_dial(i);
             }
             self.agenda.timed.remove(&i);
@@ -50,6 +51,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
+    /// Begins to dial by the best transport that may reach the process.
     fn start_dial(&mut self, i: usize, now: Time) {
         let pair = &self.pairs[i];
         let (Some(_), Some(cookie)) = (&pair.who.contact, pair.who.cookie) else { return };
@@ -80,19 +82,20 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         usable.reverse();
         let Some(first) = usable.pop() else {
             let why = without.trim_start_matches("; ").to_owned();
-            return self.dial_came_to_nothing(i, crate::state::evidence::Sign::None, false, &why, now);
+            return self.dial_came_to_nothing(i, crate::state::evidence::Verdict::None, false, &why, now);
         };
         let mut race = Race::new(hello, pair.known_process(), first, self.limit_of(first));
         (race.later, race.without) = (usable, without);
         self.enter_race(i, race);
     }
 
+    /// How long one attempt by this transport may take.
     fn limit_of(&self, transport: wire::TransportId) -> Duration {
         let about = self.own.transports.iter().find(|(about, _)| about.id == transport);
         Duration::from_millis(about.map_or(0, |(about, _)| about.limit))
     }
 
-    /// Why a transport cannot reach a pair's process, as far as one can say without trying.
+    /// Why a transport cannot reach the process of a pair, as far as that is known without a dial.
     pub(crate) fn why_not(&self, i: usize, about: &About) -> Option<&'static str> {
         let state = self.own.transports.iter().find(|(a, _)| a.id == about.id)?;
         if let Err(why) = state.1 {
@@ -110,7 +113,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Why no transport better than the one in use is.
+    /// For the log: why each transport better than the one in use is not used.
     pub(crate) fn without(&self, i: usize, used: wire::TransportId) -> String {
         let better = self.own.transports.iter().map(|(about, _)| about).take_while(|about| about.id != used);
         better.filter_map(|about| Some(format!("; no {}: {}", about.title, self.why_not(i, about)?))).collect()
@@ -128,14 +131,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.act(Action::Resolve { pair: i, transport, entry, process, same_host, worked });
     }
 
-    /// Where a transport dials the process of a pair: the answer to [`Action::Resolve`].
+    /// Reports where a transport dials the process of a pair, the best place first: the answer to [`Action::Resolve`].
     pub fn places(&mut self, i: usize, transport: wire::TransportId, mut places: Vec<Place>, now: Time) {
         let pair = &self.pairs[i];
         let Dial::Underway(race) = &pair.dial else { return };
         if race.resolved || race.transport != transport {
             return;
         }
-        // Where one process of a host could be reached, others can.
+        // Places on hosts that were reached go first.
         if let Some(contact) = pair.contact()
             && self.is_on_host(contact) != Some(true)
         {
@@ -150,7 +153,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.step_dial(i, now);
     }
 
-    /// Takes a dial as far as it goes.
+    /// Carries out what the race of a pair decides.
     pub(crate) fn step_dial(&mut self, i: usize, now: Time) {
         let mut over = Vec::new();
         loop {
@@ -180,8 +183,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.act(Action::Abandon { attempt });
     }
 
-    // ---- what comes of attempts
+    // ---- results of attempts
 
+    /// The pair of an attempt, and its race.
     fn race_of(&mut self, attempt: AttemptId) -> Option<(usize, &mut Race)> {
         let i = *self.dials.pairs.get(&attempt)?;
         match &mut self.pairs[i].dial {
@@ -190,15 +194,16 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// An attempt's HELLO has left; `heard`: its host has given a sign since it was last told something.
+    /// Reports that the HELLO of an attempt was sent. `heard`: the other host has given a sign since our side last sent
+    /// something.
     pub fn dial_greeted(&mut self, attempt: AttemptId, heard: bool, now: Time) {
         if let Some((_, race)) = self.race_of(attempt) {
             race.on_greeted(attempt, heard, now);
         }
     }
 
-    /// An attempt was answered. For which pair, and with which generation and count of bodies that the other side has, it is
-    /// to become a lane, to be given to [`Session::attach`]; `None`: it is over.
+    /// Reports the answer to an attempt. If a lane is to be made of it, returns for which pair, with which generation,
+    /// and how many bodies the other side has received: all for [`Session::attach`]. `None`: close it.
     pub fn dial_answered(&mut self, attempt: AttemptId, ack: &HelloAck, now: Time) -> Option<(usize, u16, u64)> {
         let (i, race) = self.race_of(attempt)?;
         if let Some(why) = Refusal::of_answer(ack, race.process) {
@@ -212,19 +217,20 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Some((i, ack.generation, ack.received))
     }
 
-    /// An attempt has failed: what the system said.
+    /// Reports that an attempt has failed, and the error.
     pub fn dial_failed(&mut self, attempt: AttemptId, why: &io::Error, now: Time) {
         if let Some((i, _)) = self.race_of(attempt) {
             self.on_refusal(i, attempt, Refusal::of_error(why), now);
         }
     }
 
-    /// An attempt was answered well, but no lane could be made of it.
+    /// Reports that no lane could be made of a good answer to a dial of pair `i`.
     pub fn lane_not_made(&mut self, i: usize, why: &io::Error, now: Time) {
         base::log!(Info, "no lane to {}: {why}", self.pairs[i].remote());
         self.race_lost(i, now);
     }
 
+    /// An attempt was refused, or has failed.
     fn on_refusal(&mut self, i: usize, attempt: AttemptId, why: Refusal, now: Time) {
         self.dials.pairs.remove(&attempt);
         let mut over = Vec::new();
@@ -238,6 +244,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
+    /// All places have failed, or one has said the last word: tries the next transport, or weighs the evidence.
     fn race_lost(&mut self, i: usize, now: Time) {
         let Dial::Underway(race) = std::mem::replace(&mut self.pairs[i].dial, Dial::Idle) else { return };
         let mut race = *race;
@@ -250,7 +257,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let about = self.own.transports.iter().find(|(about, _)| about.id == race.transport).map(|(about, _)| *about);
         let on_host = about.is_some_and(|about| about.scope == Scope::Host);
         let last = race.later.is_empty();
-        let sign = self.weigh(i, &failed, last);
+        let verdict = self.weigh(i, &failed, last);
         let evidence = &mut self.pairs[i].evidence;
         evidence.other_version = failed.iter().find_map(|(_, why)| match why {
             Refusal::OtherVersion(v) => Some(*v),
@@ -266,7 +273,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if let Some(generation) = theirs {
             return self.yield_to(i, generation, now);
         }
-        if sign != crate::state::evidence::Sign::Certain
+        if verdict != crate::state::evidence::Verdict::Certain
             && let Some(transport) = race.later.pop()
         {
             let why = failed.last().map_or("refused".into(), |(_, why)| format!("refused: {why}"));
@@ -276,10 +283,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return self.enter_race(i, next);
         }
         let left = failed.iter().any(|(_, why)| *why == Refusal::NoMember);
-        self.dial_came_to_nothing(i, sign, left, &said, now);
+        self.dial_came_to_nothing(i, verdict, left, &said, now);
     }
 
-    /// The other side's dial goes before ours; it has used generations up to this.
+    /// Gives way to the other side's dial, which has used generations up to this.
     fn yield_to(&mut self, i: usize, generation: u16, now: Time) {
         let pair = &mut self.pairs[i];
         pair.evidence.tries = pair.evidence.tries.saturating_add(1);
@@ -288,7 +295,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         pair.dial = Dial::Resting(now + pair.rest().max(GIVE_WAY));
     }
 
-    /// Forgets a dial that is under way.
+    /// Ends a dial that is under way, or a rest.
     pub(crate) fn end_dial(&mut self, i: usize) {
         if let Dial::Underway(mut race) = std::mem::replace(&mut self.pairs[i].dial, Dial::Idle) {
             for attempt in race.end() {
@@ -297,9 +304,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    // ---- in words
+    // ---- for people
 
-    /// How it stands with the dials to a process that is not connected.
+    /// Why a pair has no lane, for people: the state of each place, or why the last dial failed. `None`: it has one.
     pub fn describe_trouble(&self, i: usize) -> Option<String> {
         let pair = &self.pairs[i];
         if pair.lane().is_some() {

@@ -1,12 +1,14 @@
-//! Evidence of death: what the failure of a dial says, and when it is enough.
+//! Evidence of death: what the failure of a dial proves, and when the proofs suffice.
 //!
-//! Part of the session. Invariants: a process is given up only on a sign from somebody who can know: its host's kernel refuses
-//! at its address, another process answers there, or it says itself that it is not there. A refusal counts only at an address
-//! at which a dial of ours has got through to its host: elsewhere it may be a firewall's, or another host's. Silence is
-//! suspect, never dead: whoever is needed is dialled for as long as somebody waits.
+//! Part of the session. Invariants: a process is given up only if its host's kernel refuses at its address, another
+//! process answers there, or it says itself that it has left. A refusal counts only at an address at which a dial has
+//! got through to its host before: elsewhere it may come from a firewall or another host. Silence proves nothing: a
+//! process is dialled for as long as a call waits for it. The exceptions: a process that has lost its connection to us,
+//! that no dial ever reached and that does not dial again (the limits are below); a port that is refused at all its
+//! addresses; and a process that keeps violating the protocol.
 
 use crate::state::Session;
-use crate::state::evidence::{Refusal, Sign};
+use crate::state::evidence::{Refusal, Verdict};
 use crate::state::pair::Dial;
 use base::{Memory, Time};
 use engine::Gone;
@@ -14,77 +16,77 @@ use std::time::Duration;
 use wire::lane::Lane;
 use wire::{Place, Scope};
 
-/// So long an address must refuse before a process that was never met is given up.
+/// How long an address must refuse before a process that never had a lane is given up.
 const REFUSE_LIMIT: Duration = Duration::from_secs(2);
-/// So long one may be refused, perhaps by a firewall, who had come to us and has lost the connection: longer than a kernel
-/// takes to tell the other side that it is lost, whereupon that comes again.
+/// How long dials may be refused, perhaps by a firewall, before a process that had dialled us is given up. A kernel
+/// takes less to tell the other side that its connection is lost, and then that side dials again.
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
-/// And so long it may be silent, when it closed the connection itself.
+/// How long such a process may be silent, if it has closed the connection itself.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
-/// While an address refuses, it is asked at least this often.
+/// The longest rest between dials while an address refuses.
 const REFUSED_REST: Duration = Duration::from_millis(250);
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// What the failure of a dial there says about the pair's process. `last`: no other transport is left to be tried.
-    pub(crate) fn worth(&self, i: usize, place: &Place, why: &Refusal, last: bool) -> Sign {
+    /// What a failure at this place proves about the process of a pair. `last`: no other transport is left to try.
+    pub(crate) fn worth(&self, i: usize, place: &Place, why: &Refusal, last: bool) -> Verdict {
         let evidence = &self.pairs[i].evidence;
         if self.scope(place.transport) == Some(Scope::Host) {
-            // Its host's kernel says that nobody is there: gone, or it only uses no such transport.
+            // Its host's kernel refuses: the process is gone, or does not use this transport.
             return match why {
-                Refusal::NoMember | Refusal::BadCookie => Sign::Certain,
-                Refusal::Refused if last || evidence.met_on_host => Sign::Certain,
-                _ => Sign::None,
+                Refusal::NoMember | Refusal::BadCookie => Verdict::Certain,
+                Refusal::Refused if last || evidence.met_on_host => Verdict::Certain,
+                _ => Verdict::None,
             };
         }
         #[cfg(feature = "plant")]
         if self.plant == crate::Plant::AnyRefusal && *why == Refusal::Refused {
-            return Sign::Certain;
+            return Verdict::Certain;
         }
         let came_from = evidence.seen_at.as_ref().is_some_and(|seen| seen.is_same_host(place));
         let proven = self.is_proven(i, place);
         match why {
-            // Its own word, wherever it comes from.
-            Refusal::NoMember | Refusal::BadCookie => Sign::Certain,
-            Refusal::Refused if proven => Sign::Certain,
-            Refusal::Refused if came_from => Sign::Refused,
-            // No firewall answers so.
-            Refusal::NoSuchProcess | Refusal::OtherVersion(_) if proven || came_from => Sign::Certain,
-            _ => Sign::None,
+            // The process says so itself, from whatever address.
+            Refusal::NoMember | Refusal::BadCookie => Verdict::Certain,
+            Refusal::Refused if proven => Verdict::Certain,
+            Refusal::Refused if came_from => Verdict::Refused,
+            // A firewall does not answer so.
+            Refusal::NoSuchProcess | Refusal::OtherVersion(_) if proven || came_from => Verdict::Certain,
+            _ => Verdict::None,
         }
     }
 
-    /// Whether nothing that another address could say would change what comes of it.
+    /// Whether this failure decides the race, whatever other places say.
     pub(crate) fn is_last_word(&self, i: usize, place: &Place, why: &Refusal) -> bool {
-        matches!(why, Refusal::Better(_)) || self.worth(i, place, why, false) == Sign::Certain
+        matches!(why, Refusal::Better(_)) || self.worth(i, place, why, false) == Verdict::Certain
     }
 
-    /// What all failures of a race say together.
-    pub(crate) fn weigh(&self, i: usize, failed: &[(Place, Refusal)], last: bool) -> Sign {
+    /// What all failures of a race prove together.
+    pub(crate) fn weigh(&self, i: usize, failed: &[(Place, Refusal)], last: bool) -> Verdict {
         let least = match self.has_hung_up(i) {
-            _ if self.pairs[i].lane().is_some() || !last => Sign::None,
-            _ if self.is_nowhere(i, failed) => Sign::Certain,
-            true => Sign::Absent,
-            false => Sign::None,
+            _ if self.pairs[i].lane().is_some() || !last => Verdict::None,
+            _ if self.is_nowhere(i, failed) => Verdict::Certain,
+            true => Verdict::Absent,
+            false => Verdict::None,
         };
-        failed.iter().map(|(place, why)| self.worth(i, place, why, last)).fold(least, Sign::max)
+        failed.iter().map(|(place, why)| self.worth(i, place, why, last)).fold(least, Verdict::max)
     }
 
-    /// Whether the process, or its kernel, has closed the connection that it had dialled, and could not be dialled before.
+    /// Whether the other side has closed a connection that it had dialled, while no dial of ours ever got through to it.
     fn has_hung_up(&self, i: usize) -> bool {
         let pair = &self.pairs[i];
         let hung_up = pair.lost().is_some_and(|lost| lost.hung_up);
         hung_up && pair.evidence.seen_at.as_ref().is_some_and(|seen| !self.is_proven(i, seen))
     }
 
-    /// Whether a port is open at none of the addresses that its name tells. It was open before its name could be known.
+    /// Whether all addresses of a port say that it is not open there. It was open before its name could be known.
     fn is_nowhere(&self, i: usize, failed: &[(Place, Refusal)]) -> bool {
         use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
         let says_so = |why: &Refusal| matches!(why, Refused | NoSuchProcess | OtherVersion(_) | Foreign);
         self.pairs[i].evidence.at_port && !failed.is_empty() && failed.iter().all(|(_, why)| says_so(why))
     }
 
-    /// A dial has come to nothing. `left`: the process itself says that it is not there.
-    pub(crate) fn dial_came_to_nothing(&mut self, i: usize, sign: Sign, left: bool, why: &str, now: Time) {
+    /// All transports have failed. `left`: the process itself says that it has left.
+    pub(crate) fn dial_came_to_nothing(&mut self, i: usize, verdict: Verdict, left: bool, why: &str, now: Time) {
         let pair = &mut self.pairs[i];
         let has_lane = pair.lane().is_some();
         let mut rest = {
@@ -93,15 +95,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         };
         let evidence = &mut pair.evidence;
         evidence.trouble = why.into();
-        // While a lane is there, only what is certain says that its other end is not.
-        if sign == Sign::None || has_lane && sign != Sign::Certain {
+        // A pair with a lane is given up only if its process is certainly gone.
+        if verdict == Verdict::None || has_lane && verdict != Verdict::Certain {
             evidence.refused = None;
         } else {
             let since = now.since(*evidence.refused.get_or_insert(now));
-            let enough = match sign {
-                Sign::Certain => evidence.met || since >= REFUSE_LIMIT,
-                Sign::Refused => since >= COME_BACK_LIMIT,
-                Sign::Absent | Sign::None => since >= SILENCE_LIMIT,
+            let enough = match verdict {
+                Verdict::Certain => evidence.met || since >= REFUSE_LIMIT,
+                Verdict::Refused => since >= COME_BACK_LIMIT,
+                Verdict::Absent | Verdict::None => since >= SILENCE_LIMIT,
             };
             #[cfg(feature = "plant")]
             let enough = enough && self.plant != crate::Plant::NoDeath;
@@ -110,14 +112,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             }
             rest = rest.min(REFUSED_REST);
         }
-        // Said less and less often.
+        // The log says it less and less often.
         if evidence.tries >= 8 && evidence.tries.is_power_of_two() {
             base::log!(Info, "{} cannot be reached yet: {why}", pair.remote());
         }
         pair.dial = Dial::Resting(now + rest);
     }
 
-    /// The process is dead, or has nothing to do with us any more.
+    /// Gives up the process of a pair: it is dead, or has left.
     pub(crate) fn give_up(&mut self, i: usize, gone: Gone, why: &str) {
         self.drop_lane(i);
         self.end_dial(i);

@@ -1,7 +1,8 @@
-//! The groups that this process is in, and what the pairs of two groups share.
+//! The groups of this process, and what the pairs between two groups share.
 //!
-//! Part of the session. Invariants: a group that was removed is kept as long as a pair has it; what is known of two groups,
-//! as long as ours stands or a pair does, but of few that have left.
+//! Part of the session. Invariants: a removed group is kept as long as a pair has it. What is known between two groups
+//! is kept as long as our group or one of their pairs stands; of remote groups that have left, only a few are
+//! remembered.
 
 use crate::state::Session;
 use crate::state::groups::{Group, Registered};
@@ -12,34 +13,37 @@ use std::collections::VecDeque;
 use wire::lane::Lane;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// Registers a group of ours: from now on members of other jobs may connect to it.
     pub fn add_group(&mut self, group: Group) {
         self.groups.own.insert(group.incarnation, Registered { group, removed: false, callers: None, pairs: 0 });
     }
 
-    /// A port: a place to which leaders may come who are not expected, for [`Session::next_caller`]. Removed as groups are.
+    /// Opens a port, to which any leader with its cookie may connect. [`Session::remove_group`] with the incarnation of
+    /// `port` closes it.
     pub fn add_port(&mut self, port: ProcId, cookie: [u8; 16]) {
         let (group, callers) = (Group::of_port(port, cookie), Some(VecDeque::new()));
         self.groups.own.insert(group.incarnation, Registered { group, removed: false, callers, pairs: 0 });
     }
 
-    /// Those who have come to a port and were not answered yet, in order.
-    pub fn callers(&self, port: ProcId) -> Vec<PathRef> {
+    /// The callers of a port that were not answered yet, in order of arrival.
+    pub(crate) fn callers(&self, port: ProcId) -> Vec<PathRef> {
         self.groups.callers(port.incarnation)
     }
 
-    /// The next one who has come to a port, whom nobody else will ask for.
+    /// Takes the first caller of a port off its list; [`Session::accept`] does not answer it any more.
     pub fn next_caller(&mut self, port: ProcId) -> Option<PathRef> {
         self.groups.own.get_mut(&port.incarnation)?.callers.as_mut()?.pop_front()
     }
 
-    /// Nobody new may connect to this group; those who have go on.
+    /// Removes a group or a port: it takes no new connections. Open inter-communicators go on; the other pairs say BYE
+    /// and end.
     pub fn remove_group(&mut self, incarnation: u64) {
         let Some(known) = self.groups.own.get_mut(&incarnation) else { return };
         known.removed = true;
         if known.pairs == 0 {
             self.groups.own.remove(&incarnation);
         }
-        // With the group goes the memory of those whose pair has ended.
+        // What is remembered of pairs that have ended goes with the group.
         let engine = &mut self.engine;
         self.groups.between.retain(|(ours, _), between| {
             let stays = *ours != incarnation || between.pairs > 0;
@@ -53,13 +57,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.leave_all();
     }
 
-    /// That leader agreed to a context which nobody here will open: whoever sends to it is told.
+    /// Refuses a context that was agreed with the leader behind a path and that is not opened here: a process that
+    /// sends there gets an error.
     pub fn refuse(&mut self, path: PathRef, context: ContextId) {
         let Some(i) = self.of_path(path) else { return };
         self.refuse_among(i, context);
     }
 
-    /// Nobody here will open this context, counted among the pairs of pair `i`'s incarnations.
+    /// Refuses a context between the two groups of pair `i`.
     pub(crate) fn refuse_among(&mut self, i: usize, context: ContextId) {
         let (ours, theirs) = (self.pairs[i].local().incarnation, self.pairs[i].remote().incarnation);
         if let Some(between) = self.groups.between(ours, theirs) {
@@ -68,7 +73,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// How many groups of others there are, or were.
+    /// How many pairs of groups, one of ours and one remote, are remembered.
     pub fn groups_known(&self) -> usize {
         self.groups.between.len()
     }

@@ -1,6 +1,7 @@
-//! Which hosts can be reached: at which addresses a dial of ours has got through to them.
+//! Which hosts can be reached: at which addresses a dial has got through to them.
 //!
-//! Part of the session. Invariant: only a dial of this process, or of another on this host, proves anything.
+//! Part of the session. Invariant: only a dial of this process, or of another on this host, proves that a host can be
+//! reached.
 
 use crate::action::Action;
 use crate::action::ProbeId;
@@ -12,17 +13,18 @@ use wire::lane::Lane;
 use wire::{Contact, Place, Scope, TransportId};
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// Which processes a transport reaches; `None`: the transport is not known.
     pub(crate) fn scope(&self, transport: TransportId) -> Option<Scope> {
         self.own.transports.iter().find(|(about, _)| about.id == transport).map(|(about, _)| about.scope)
     }
 
-    /// Whether a process is on this host; `None`: nobody knows.
+    /// Whether a process is on this host; `None` if the host of either is not known.
     pub(crate) fn is_on_host(&self, contact: &Contact) -> Option<bool> {
         let known = contact.host != [0; 16] && self.own.host != [0; 16];
         known.then_some(contact.host == self.own.host)
     }
 
-    /// A dial of ours has got through.
+    /// A dial to pair `i` has got through at this place.
     pub(crate) fn prove(&mut self, i: usize, place: &Place) {
         if self.scope(place.transport) != Some(Scope::Anywhere) {
             return;
@@ -36,21 +38,21 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// What this process knows of these hosts.
+    /// What this process has proven of the hosts of these contact records, for other processes of this host.
     pub fn proofs(&self, contacts: &[Contact]) -> Proofs {
         let of_these = |host: &[u8; 16]| contacts.iter().any(|c| c.host == *host);
         let reached = self.hosts.proven.iter().filter(|(host, ..)| of_these(host)).cloned().collect();
         Proofs { from: self.own.host, reached }
     }
 
-    /// Takes over what was proven from this very host.
+    /// Takes over what another process has proven; ignored if it is of another host.
     pub fn learn(&mut self, proofs: Proofs) {
         if proofs.from == self.own.host && proofs.from != [0; 16] {
             self.hosts.proven.extend(proofs.reached);
         }
     }
 
-    /// Whether a dial of ours would get, or has got, through to the pair's host at this address.
+    /// Whether a dial to the host of pair `i` is known to get through at this address. It always does on this host.
     pub(crate) fn is_proven(&self, i: usize, place: &Place) -> bool {
         let pair = &self.pairs[i];
         let Some(contact) = &pair.who.contact else { return false };
@@ -58,8 +60,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             || contact.host != [0; 16] && (contact.host == self.own.host || self.hosts.is_proven(contact.host, place))
     }
 
-    /// A process of another host has come to us: does a dial of ours get through to it too? It is asked once for each
-    /// host, while the process lives, since afterwards nobody could tell.
+    /// Probes whether a dial gets through to the host of a pair whose process has dialled us: once for each host, and
+    /// while the process lives, since a refusal after its death proves nothing at a host that was never reached.
     pub(crate) fn probe_host(&mut self, i: usize) {
         let pair = &self.pairs[i];
         let (Some(contact), Some(seen)) = (&pair.who.contact, &pair.evidence.seen_at) else { return };
@@ -78,7 +80,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.act(Action::Probe { probe, transport: seen.transport, entry, seen });
     }
 
-    /// A probe has ended: where it got through, if it did.
+    /// Reports the end of a probe, and the place if it got through: the answer to [`Action::Probe`].
     pub fn probed(&mut self, probe: ProbeId, through: Option<Place>) {
         let Some(path) = self.hosts.probes.remove(&probe) else { return };
         if let (Some(i), Some(place)) = (self.of_path(path), through) {
@@ -86,8 +88,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Whether it is being asked if we get through to the host behind this path.
-    pub fn is_probing(&self, path: PathRef) -> bool {
+    /// Whether a probe of the host behind this path is open.
+    pub(crate) fn is_probing(&self, path: PathRef) -> bool {
         self.hosts.probes.values().any(|probed| *probed == path)
     }
 }

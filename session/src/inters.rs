@@ -1,6 +1,6 @@
-//! Open inter-communicators: which peers are their remote groups.
+//! Open inter-communicators, and the pairs that are their remote groups.
 //!
-//! Part of the session. Invariant: a pair stays as long as an inter-communicator has it.
+//! Part of the session. Invariant: a pair lives as long as an open inter-communicator has it.
 
 use crate::action::Action;
 use crate::state::Session;
@@ -12,7 +12,8 @@ use std::sync::Arc;
 use wire::lane::Lane;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Opens an inter-communicator with an agreed context; pairs connect when they have something to say.
+    /// Opens an inter-communicator of our rank `local` and a remote group, with the context that the leaders have
+    /// agreed on. Its pairs get their lanes when there is something to send.
     pub fn open(&mut self, local: ProcId, remote: &RemoteGroup, context: ContextId) -> InterId {
         let members = (0u32..)
             .zip(&remote.contacts)
@@ -26,21 +27,28 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.open_with(members, context, local.rank)
     }
 
-    /// Opens one made from `parent`: `rank` is ours in its local group, `members` are its remote ones by their ranks in
-    /// the parent.
+    /// Opens an inter-communicator made from `parent`, for example by MPI_Comm_split: `rank` is our rank in its local
+    /// group, `members` are its remote group by their ranks in the parent.
+    ///
+    /// # Panics
+    /// If the parent is closed, or has no such rank.
     pub fn open_child(&mut self, parent: InterId, context: ContextId, rank: u32, members: &[u32]) -> InterId {
         let of_parent = &self.inters.get(parent).expect("an open parent").members;
         let members = members.iter().map(|&rank| of_parent[rank as usize]).collect();
         self.open_with(members, context, rank)
     }
 
-    /// One was made from `parent` without this process: whoever sends to it there is told.
+    /// Refuses the context of an inter-communicator that was made from `parent` without this process: a process that
+    /// sends there gets an error.
+    ///
+    /// # Panics
+    /// If the parent is closed.
     pub fn refuse_child(&mut self, parent: InterId, context: ContextId) {
         let member = self.inters.get(parent).expect("an open parent").members[0];
         self.refuse_among(member, context);
     }
 
-    /// Opens one with these pairs as its remote group, in which we are `rank` in the local group.
+    /// Opens an inter-communicator with these pairs as its remote group and our rank in its local group.
     fn open_with(&mut self, members: Arc<[usize]>, context: ContextId, rank: u32) -> InterId {
         for &i in members.iter() {
             self.pairs[i].inters += 1;
@@ -56,11 +64,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         });
         inters.slots[slot] = Some(Inter { serial, ctx, members });
         self.act(Action::Neighbours);
-        // Something may have arrived before.
+        // Messages may have arrived before.
         self.settle();
         InterId { slot: slot as u32, serial }
     }
 
+    /// Closes an inter-communicator. Its pairs stay as long as others, or our group, need them.
     pub fn close(&mut self, inter: InterId) {
         if self.inters.get(inter).is_none() {
             return;
@@ -75,13 +84,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.leave_all();
     }
 
-    /// A closed inter-communicator has a slot that the engine knows nothing of: it answers "revoked".
+    /// The engine's context of an inter-communicator. For a closed one it is a context that the engine does not know, and
+    /// answers with "revoked".
     #[inline]
     pub fn ctx(&self, inter: InterId) -> Ctx {
         self.inters.get(inter).map_or(Ctx(u32::MAX), |inter| inter.ctx)
     }
 
-    /// The pairs that a source means.
+    /// The numbers of the pairs that a source stands for; none if the inter-communicator is closed.
     pub fn sources(&self, inter: InterId, source: Source) -> Vec<usize> {
         let Some(Inter { members, .. }) = self.inters.get(inter) else { return Vec::new() };
         match source {

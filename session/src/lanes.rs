@@ -1,7 +1,7 @@
-//! Lanes of pairs: attached, dropped, lost.
+//! Lanes of pairs: they are attached, dropped, and lost.
 //!
-//! Part of the session. Invariant: a lane that is dropped gives back what the other side may not have read, before its path
-//! hears of the loss.
+//! Part of the session. Invariant: before its path hears of the loss, a lane gives back the bodies that the other side
+//! may not have read.
 
 use crate::action::Action;
 use crate::state::Session;
@@ -16,17 +16,18 @@ use std::time::Duration;
 use wire::Scope;
 use wire::lane::{Caps, Death, Lane};
 
-/// Whoever spoke nonsense on so many lanes, one after the other, and nothing else got through, would go on for ever.
+/// A process is given up after malformed input on this many lanes in a row, if nothing else got through: more would follow.
 const MAX_NONSENSE: u8 = 3;
-/// After nonsense, the next lane may wait so long.
+/// How long to rest before the next dial after malformed input.
 const NONSENSE_RESTS: Duration = Duration::from_millis(100);
-/// Whoever answered what cannot be is not dialled again for so long.
+/// How long to rest before the next dial after a handshake that claimed what cannot be.
 const WRONG_RESTS: Duration = Duration::from_millis(250);
-/// A message that lies in more pieces goes through the lane, also where the other side could read our memory.
+/// A message in more pieces of memory goes through the lane, also where the other side could read our memory.
 const MOST_SEGMENTS: usize = 64;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Gives a pair its lane, in the place of what it had.
+    /// Gives a pair a new lane in place of the one it had. A lane whose handshake claims what cannot be is handed back by
+    /// [`Action::Unused`], and the pair keeps what it has.
     pub fn attach(&mut self, i: usize, new: NewLane<L>, now: Time) {
         let NewLane { mut lane, generation, received, transport, at, dialled } = new;
         let how = match (&self.pairs[i].dial, dialled) {
@@ -36,7 +37,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         };
         self.end_dial(i);
         let pair = &mut self.pairs[i];
-        // Judged before the old lane goes.
+        // This is judged before the old lane is dropped.
         if !pair.path.could_attach(generation, received) {
             base::log!(Info, "{} answered what cannot be: connection closed", pair.remote());
             pair.dial = Dial::Resting(now + WRONG_RESTS);
@@ -73,22 +74,22 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.agenda.timed.remove(&i);
         self.act(Action::Attached { pair: i });
         if again {
-            // Once per new lane, so that what is missing comes once.
+            // The engine asks once per new lane, so that what is missing comes once.
             self.engine.on_lane_lost(peer);
         }
     }
 
-    /// What a new lane can do is known to all that want to.
+    /// Tells the engine and the agenda what a new lane can do.
     pub(crate) fn adopt_caps(&mut self, i: usize, caps: Caps) {
         let peer = self.pairs[i].peer;
-        self.engine.set_grips(peer, if caps.exposed { MOST_SEGMENTS } else { 0 });
+        self.engine.set_max_segments(peer, if caps.exposed { MOST_SEGMENTS } else { 0 });
         self.engine.set_pull(peer, caps.get);
         if !caps.reliable {
             self.agenda.lossy.entry(i).or_default();
         }
     }
 
-    /// Takes the lane from a pair, and those that are being left; whether it had one.
+    /// Takes the lane from a pair, and those that are being left. Returns whether it had one.
     pub(crate) fn drop_lane(&mut self, i: usize) -> bool {
         self.end_all_leaving(i);
         let pair = &mut self.pairs[i];
@@ -100,19 +101,19 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         pair.path.take_back(unread);
         pair.path.lane_lost(up.generation);
         if !caps.needs_retention {
-            // Also where a forked child holds it open.
+            // A forked child may hold it open, so closing it here would not end it.
             up.lane.cut();
         }
         let peer = pair.peer;
         if caps.get || caps.exposed {
-            self.engine.set_grips(peer, 0);
+            self.engine.set_max_segments(peer, 0);
             self.engine.set_pull(peer, false);
         }
         self.act(Action::Dropped { pair: i, lane: up.lane });
         true
     }
 
-    /// A pair's lane says itself that it carries nothing any more.
+    /// Reports that a pair's lane is dead, see [`crate::Received::dead`]. The pair dials again if it can.
     pub fn lane_died(&mut self, i: usize, now: Time) {
         let Some(up) = self.pairs[i].lane() else { return };
         let death = up.lane.death();
@@ -121,7 +122,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.lane_lost(i, nonsense, hung_up, &why, now);
     }
 
-    /// `nonsense`: what came made no sense; `hung_up`: the other side has closed it.
+    /// A pair has lost its lane. `nonsense`: to malformed input. `hung_up`: the other side has closed it.
     fn lane_lost(&mut self, i: usize, nonsense: bool, hung_up: bool, why: &str, now: Time) {
         let got_through = self.pairs[i].path.got_through();
         self.drop_lane(i);
@@ -140,7 +141,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         *lost = Some(Lost { since: now, hung_up });
         base::log!(Info, "the lane to {} is lost: {why}", pair.remote());
-        // Lanes that die before they have brought anything must not follow each other at full speed.
+        // After lanes that died without input, the next one has to wait.
         let next = match pair.evidence.tries {
             _ if pair.caller.is_some() => Dial::Resting(now + RETURN_LIMIT),
             _ if nonsense => Dial::Resting(now + NONSENSE_RESTS),
@@ -148,7 +149,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             _ => Dial::Resting(now + pair.rest()),
         };
         pair.evidence.tries = pair.evidence.tries.saturating_add(1);
-        // One that is dialled beside it goes on.
+        // A dial that had begun beside the lane goes on.
         if pair.caller.is_some() || matches!(pair.dial, Dial::Idle | Dial::Resting(_)) {
             self.end_dial(i);
             self.pairs[i].dial = next;
@@ -156,12 +157,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.look_soon(i);
     }
 
-    /// A part of what carries a lane has ended: what was on it is asked for again, over the rest.
+    /// A stripe of a lane is lost: the engine asks again for the bulk that was on it, over the other stripes.
     pub(crate) fn bulk_lost(&mut self, i: usize) {
         let pair = &self.pairs[i];
         base::log!(Info, "one of the connections to {} is lost", pair.remote());
         self.engine.on_lane_lost(pair.peer);
-        // Also if there is nothing to ask: the other side is to be told.
+        // Also with nothing to ask for: the other side is to be told.
         self.mark(i);
     }
 }

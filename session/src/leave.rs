@@ -1,14 +1,15 @@
-//! How pairs end: their lane, their slot and all that was known of them are given back.
+//! The end of pairs: their lane, their slot and what was known of them are given back.
 //!
 //! Part of the session. A pair ends when no inter-communicator uses it and either our group was removed or the other side
-//! is gone. Invariant: nothing that was sent is given up by it, and a slot is free only when nobody can name it.
+//! is gone. Invariants: a pair does not end while something that was sent may still be delivered. A slot is used again only
+//! when no handle names its pair.
 
 use crate::state::Session;
 use base::Memory;
 use wire::lane::Lane;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Takes the end of all pairs that may end as far as it goes.
+    /// Ends all pairs that can end now.
     #[inline]
     pub fn leave_all(&mut self) {
         if !self.agenda.leaving.is_empty() {
@@ -24,7 +25,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Takes the end of a pair as far as it goes. Whether it must be looked at again.
+    /// Ends a pair, if it can end now. Returns whether it must be looked at again.
     fn leave(&mut self, i: usize) -> bool {
         let pair = &self.pairs[i];
         let removed = self.groups.is_removed(pair.local().incarnation);
@@ -33,9 +34,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let has_lane = pair.lane().is_some();
         match pair.gone() {
-            // Whoever said BYE closes the lane, when it knows that we have it. If both did, either may.
+            // The side that has said BYE closes the lane, once its BYE is acknowledged. If both have, either side may.
             Some(_) if has_lane && (!pair.bye_said || pair.owes()) => return true,
-            // What it said may still be read, until our group goes too.
+            // What it sent may still be read, until our group is removed too.
             Some(_)
                 if !removed
                     && pair.caller.is_none()
@@ -53,7 +54,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                     self.say_bye(i);
                 }
                 let pair = &self.pairs[i];
-                // BYE alone is worth no new connection: whoever comes is told that we have left.
+                // A BYE alone is no reason to dial: a process that dials us is told that we have left.
                 let owed = pair.path.unacknowledged() > usize::from(pair.bye_said);
                 let waits = if pair.lane().is_some() { pair.owes() } else { owed && pair.can_dial() };
                 if waits {
@@ -69,7 +70,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         false
     }
 
-    /// Nothing may follow to this pair.
+    /// Says BYE to a pair: nothing may follow.
     fn say_bye(&mut self, i: usize) {
         self.pairs[i].bye_said = true;
         self.engine.bye(self.pairs[i].peer);
@@ -96,7 +97,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     // ---- Finalize
 
-    /// Says BYE to all who were ever connected, or are owed something.
+    /// For MPI_Finalize: says BYE on all pairs that have had a lane or have something to deliver.
     pub fn say_goodbye(&mut self) {
         for i in 0..self.pairs.len() {
             let pair = &self.pairs[i];
@@ -107,17 +108,18 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// How many of those who live lack something.
+    /// How many pairs, other than those whose process is gone, have something that is not delivered yet.
     pub fn unacknowledged(&self) -> usize {
         self.pairs.iter().filter(|(_, p)| p.gone().is_none() && p.owes()).count()
     }
 
+    /// How many bytes all paths keep until they are acknowledged.
     pub fn unacknowledged_bytes(&self) -> usize {
         self.pairs.iter().map(|(_, p)| p.path.retained_bytes()).sum()
     }
 
-    /// What lanes have brought and taken, and how much of that is still in our kernel: for a slow way, all that is seen to
-    /// move.
+    /// The bytes that lanes have brought, that they have taken, and that the other side's kernel has not acknowledged.
+    /// On a slow link the last is all that is seen to change.
     pub fn moved(&mut self) -> (u64, u64, u64) {
         let lanes = self.pairs.iter_mut().filter_map(|p| p.lane_mut());
         let in_kernel = lanes.filter_map(|up| up.lane.in_kernel()).map(|kernel| kernel.bytes).sum();

@@ -1,15 +1,21 @@
 //! Connection management without I/O: which process is connected to which, as plain data stepped by events.
 //!
-//! Whoever drives a [`Session`] (the node; the simulator) tells it what has happened: somebody has come, a dial was answered,
-//! a lane has died, time has passed. It gives back [`Action`]s: dial there, answer so, watch this lane. It owns the engine, a
-//! path to every peer and the lanes under them, of which it knows only the trait. Invariants: no descriptor, clock, thread or
-//! MPI is known here, and all but lanes can be written to disk; what comes from outside never makes it panic.
+//! The driver of a [`Session`] (the node, or the simulator) reports events to it: a connection has come in, a dial was
+//! answered, a lane has died, time has passed. The session gives back [`Action`]s: dial there, accept this connection,
+//! watch this lane. It owns the engine, one path for each pair, and the lanes below the paths, which it knows only by
+//! their trait.
 //!
-//! `pair` is the state of one peer; `pairs`, `groups` and `inters` the tables. How a peer gets a lane: `dial` (our side),
-//! `race` (several addresses at once), `answer` (their side), `strangers` (who is not known yet), `lanes`. How it is judged:
-//! `evidence` (of deaths), `hosts` (who can be reached), `life` (silence), `wanted` (who is waited for). How it ends: `leave`.
-//! `traffic` carries messages between engine, paths and lanes; `leaders` is how two jobs agree.
+//! Invariants: the session knows no descriptor, clock, thread or MPI (`tests/layers/pure.rs` checks it). All its state but
+//! the lanes can be serialised. Nothing that other processes send makes it panic.
+//!
+//! Modules: `state` holds the data, and the others act on it. A pair gets its lane by `dial` (our side; `state::race`
+//! tries several places at once), `answer` (the other side's HELLO), `incoming` (pending handshakes), `strangers`
+//! (processes without a contact record) and `lanes`; `swap` moves it to another lane. A pair is judged by `evidence`
+//! (of death), `hosts` (which hosts can be reached), `life` (silence) and `wanted` (whom a call waits for). A pair ends
+//! in `leave`. `traffic` carries messages between engine, paths and lanes. `leaders` is how two jobs agree. `snapshot`
+//! writes and reads all of it.
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod action;
@@ -19,6 +25,7 @@ mod dial;
 mod evidence;
 mod groups;
 mod hosts;
+mod incoming;
 mod inters;
 mod lanes;
 pub mod leaders;
@@ -35,10 +42,9 @@ mod state;
 mod strangers;
 mod swap;
 mod traffic;
-mod visitors;
 mod wanted;
 
-pub use action::{Action, AttemptId, ProbeId, VisitorId};
+pub use action::{Action, AttemptId, IncomingId, ProbeId};
 pub use agenda::TICK;
 pub use obstacle::Obstacle;
 #[cfg(feature = "plant")]

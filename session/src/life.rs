@@ -1,8 +1,8 @@
-//! Whether lanes are alive: whoever waits asks for a sign of life, dials beside a lane whose way is dark, and lets nobody
-//! take the place of one that answers.
+//! Signs of life: a silent lane is asked for one, a dark lane is dialled beside, and a lane that answers keeps its place.
 //!
-//! Part of the session. Invariant: a lane that moves is left alone, and silence alone ends none. Of lanes of which a kernel
-//! can tell, it does. Looked at now and then only: what is sent and received pays nothing.
+//! Part of the session. Invariants: a lane on which bytes move is left alone, and silence alone ends no lane. Lanes
+//! without a kernel between the two sides are not looked at. Lanes are looked at now and then, so messages cost nothing
+//! more.
 
 use crate::state::Session;
 use crate::state::life::SILENCE;
@@ -12,19 +12,19 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::lane::Lane;
 
-/// How often lanes are looked at.
+/// The time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// So many are asked at one look: thousands that wait make no storm.
+/// The most lanes that are asked at one look, so that thousands of silent lanes make no storm.
 const MOST_QUESTIONS: usize = 16;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Looks at the lanes of all from whom something is awaited, or who have not acknowledged what they were sent; not before
-    /// `rest` has passed since. Whether it was time to look.
+    /// Looks at the lanes of all pairs from which something is awaited, or which have not acknowledged all that was
+    /// sent. The next look is due after `rest`, at least. Returns whether a look was due.
     pub(crate) fn look_after_lanes(&mut self, now: Time, rest: Duration) -> bool {
-        if self.vigil.next.is_some_and(|t| now < t) {
+        if self.watch.next.is_some_and(|t| now < t) {
             return false;
         }
-        self.vigil.look += 1;
+        self.watch.look += 1;
         let owes = |(_, pair): &(usize, &Pair<L>)| pair.lane().is_some() && !pair.path.all_acknowledged();
         let mut concerned: BTreeSet<usize> = self.pairs.iter().filter(owes).map(|(i, _)| i).collect();
         concerned.extend(self.engine.watching().map(|peer| peer.0 as usize));
@@ -35,13 +35,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 self.ask(i, now);
             }
         }
-        self.vigil.next = Some(now + LOOK_EVERY.max(rest));
+        self.watch.next = Some(now + LOOK_EVERY.max(rest));
         true
     }
 
-    /// Looks at one lane; whether it should be asked for a sign of life.
+    /// Looks at one lane. Returns whether it should be asked for a sign of life.
     fn is_silent(&mut self, i: usize, now: Time) -> bool {
-        let look = self.vigil.look;
+        let look = self.watch.look;
         let pair = &mut self.pairs[i];
         let (remote, is_asking) = (pair.remote(), pair.path.is_asking());
         let Some(up) = pair.lane_mut() else { return false };
@@ -49,7 +49,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let acked = up.lane.written().wrapping_sub(kernel.bytes);
         let (life, brought) = (&mut up.life, up.brought);
         if life.look + 1 != look {
-            // Nobody has cared for a while.
+            // It was not looked at last time, so nothing is known of the time between.
             (life.heard, life.moved) = (now, now);
         }
         life.look = look;
@@ -71,7 +71,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         silent
     }
 
-    /// Asks the other side for a sign of life, unless it has been asked.
+    /// Asks the other side of a pair for a sign of life, unless a question is open.
     pub(crate) fn ask(&mut self, i: usize, now: Time) {
         let pair = &mut self.pairs[i];
         if pair.path.is_asking() {
@@ -83,9 +83,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.mark(i);
     }
 
-    /// Whether somebody waits for a lane on which what was sent does not get to the other side's kernel. A process that is
-    /// merely stopped has a kernel that takes it.
+    /// Whether the pair's lane is dark: something is awaited from it, and what was sent does not reach the other side's
+    /// kernel. A process that is merely stopped has a kernel that acknowledges.
     pub(crate) fn is_dark(&self, i: usize) -> bool {
-        self.pairs[i].lane().is_some_and(|up| up.life.dark && up.life.look + 1 >= self.vigil.look)
+        self.pairs[i].lane().is_some_and(|up| up.life.dark && up.life.look + 1 >= self.watch.look)
     }
 }

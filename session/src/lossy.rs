@@ -1,7 +1,8 @@
-//! Lanes that may lose frames without dying: what is not acknowledged in time goes again, and bulk that does not come is
+//! Lanes that may lose frames without dying: what is not acknowledged in time is sent again, and bulk that does not come is
 //! asked for again.
 //!
-//! Part of the session. Invariant: a pair is listed from its first such lane on, since bulk may be missing after the lane.
+//! Part of the session. Invariant: a pair stays listed from its first such lane on, since bulk may be missing after
+//! that lane.
 
 use crate::state::Session;
 use crate::state::lossy::Lossy;
@@ -9,10 +10,11 @@ use base::{Memory, Time};
 use std::time::Duration;
 use wire::lane::Lane;
 
-/// Bulk that has stood still for so long is asked for again.
+/// Bulk is asked for again after this long without any.
 const STILL: Duration = Duration::from_millis(100);
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// Sends and asks again on all pairs that have had a lossy lane.
     pub(crate) fn step_lossy(&mut self, now: Time) {
         for i in self.agenda.lossy.keys().copied().collect::<Vec<_>>() {
             let pair = &mut self.pairs[i];
@@ -24,7 +26,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             };
             let missing = self.engine.bulk_missing(pair.peer);
             if missing > 0 && missing == seen.missing {
-                // Or questions would pile up.
+                // Only when all is acknowledged, or questions would pile up.
                 if pair.path.all_acknowledged() {
                     self.engine.on_lane_lost(pair.peer);
                 } else {

@@ -1,4 +1,4 @@
-//! What no waiting will mend between two leaders.
+//! Obstacles: the settings of two leaders that keep them from ever being connected.
 
 use crate::state::Session;
 use crate::state::pair::PathRef;
@@ -7,21 +7,40 @@ use wire::hello::VERSION;
 use wire::lane::Lane;
 use wire::{About, Scope};
 
-/// Why two leaders will never talk, as they are set.
+/// Why two leaders can never be connected as they are set. Transports are named as in `MPI_CONNECT_LANES`, with commas
+/// between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The versions of the protocol that they speak.
-    Version { theirs: u16, ours: u16 },
-    /// The transports that it uses and those that we do, as `MPI_CONNECT_LANES` names them: they have none in common.
-    NoneInCommon { theirs: String, ours: String },
-    /// We use what reaches this host alone (its name in `MPI_CONNECT_LANES`, and its title), and it has none of it; or it is
-    /// dead.
-    OffersNone { ours: String, title: &'static str },
-    /// It is on another host, and what we use reaches this one alone.
-    OtherHost { ours: String },
+    /// They speak different versions of the protocol.
+    Version {
+        /// The version of the other leader.
+        theirs: u16,
+        /// Our version.
+        ours: u16,
+    },
+    /// They have no transport in common.
+    NoneInCommon {
+        /// The transports of the other leader.
+        theirs: String,
+        /// Our transports.
+        ours: String,
+    },
+    /// Ours reach this host alone, and the other leader, which is on this host, offers none of them; or it is dead.
+    OffersNone {
+        /// Our transports.
+        ours: String,
+        /// The title of the first of them, for people.
+        title: &'static str,
+    },
+    /// Ours reach this host alone, and the other leader is on another one.
+    OtherHost {
+        /// Our transports.
+        ours: String,
+    },
 }
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// The obstacle between this process and the leader behind a path, if one is known.
     pub fn path_obstacle(&self, path: PathRef) -> Option<Obstacle> {
         let pair = &self.pairs[self.of_path(path)?];
         let contact = pair.who.contact.as_ref()?;
@@ -38,7 +57,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let open: Vec<&About> =
             self.own.transports.iter().filter(|(_, opened)| opened.is_ok()).map(|(about, _)| about).collect();
         let ours = || words(&|about| open.contains(&about));
-        // Whoever uses what reaches other hosts tells where.
+        // An entry of a transport that reaches other hosts holds addresses, unless the process does not listen.
         let offers = |about: &About| {
             contact.entry(about.id).is_some_and(|entry| about.scope == Scope::Host || !entry.is_empty())
         };

@@ -1,6 +1,6 @@
-//! The table of pairs: made, found, known by their records.
+//! The table of pairs: they are made, found, and known by their contact records.
 //!
-//! Part of the session. Invariant: a pair's number is the engine's number of its peer.
+//! Part of the session. Invariant: a pair's number equals the engine's number of its peer.
 
 use crate::path::Path;
 use crate::state::Session;
@@ -12,30 +12,37 @@ use wire::frame::MAX_PAYLOAD;
 use wire::lane::Lane;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// The number of the pair of these two.
+    /// The number of the pair of these two processes.
     pub fn find_pair(&self, local: ProcId, remote: ProcId) -> Option<usize> {
         self.pairs.find(local, remote)
     }
 
+    /// The pair of this number; in a free slot it is one whose process is gone.
+    ///
+    /// # Panics
+    /// If the number is not below [`Session::pairs_made`].
     #[inline]
     pub fn pair(&self, i: usize) -> &Pair<L> {
         &self.pairs[i]
     }
 
+    /// As [`Session::pair`].
     #[inline]
     pub fn pair_mut(&mut self, i: usize) -> &mut Pair<L> {
         &mut self.pairs[i]
     }
 
+    /// All slots with their numbers, free ones too.
     pub fn pairs(&self) -> impl Iterator<Item = (usize, &Pair<L>)> {
         self.pairs.iter()
     }
 
+    /// As [`Session::pairs`], without the numbers.
     pub fn pairs_mut(&mut self) -> impl Iterator<Item = &mut Pair<L>> {
         self.pairs.iter_mut()
     }
 
-    /// Numbers of pairs are below this.
+    /// The number of slots: all numbers of pairs are below it.
     #[inline]
     pub fn pairs_made(&self) -> usize {
         self.pairs.len()
@@ -46,6 +53,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.pairs.in_use()
     }
 
+    /// The number of the pair of these two processes, which is made if there is none.
     pub(crate) fn make_pair(&mut self, local: ProcId, remote: ProcId) -> usize {
         if let Some(i) = self.pairs.find(local, remote) {
             return i;
@@ -75,7 +83,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         i
     }
 
-    /// The pair of these two, of whom the other is known by this record.
+    /// As [`Session::make_pair`], with the contact record of the other side.
     pub(crate) fn know(&mut self, local: ProcId, remote: ProcId, cookie: [u8; 16], contact: &Contact) -> usize {
         let mut i = self.make_pair(local, remote);
         let is_known = contact.process != [0; 16];
@@ -101,7 +109,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     // ---- leaders
 
-    /// The path to a leader; the same one again if there is one, also when the other leader came first.
+    /// The path to another leader, which is dialled now. If there is a path already it is that one, whichever side has
+    /// dialled.
     pub fn open_control(&mut self, local: ProcId, remote: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
         let i = self.know(local, remote, cookie, contact);
         self.pairs[i].wanted = true;
@@ -109,7 +118,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         PathRef { slot: i, serial: self.pairs[i].serial }
     }
 
-    /// `None`: that pair has ended.
+    /// The number of the pair behind a path; `None`: it has ended.
     pub(crate) fn of_path(&self, path: PathRef) -> Option<usize> {
         (self.pairs[path.slot].serial == path.serial).then_some(path.slot)
     }
@@ -119,12 +128,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.of_path(path)
     }
 
-    /// Whether the other side can be talked to now.
+    /// Whether the path has a lane.
     pub fn is_connected(&self, path: PathRef) -> bool {
         self.of_path(path).is_some_and(|i| self.pairs[i].lane().is_some())
     }
 
-    /// At most 1 MiB less one byte.
+    /// Sends a CONTROL message to the leader behind a path. If its pair has ended, nothing is sent.
+    ///
+    /// # Panics
+    /// If it is not shorter than 1 MiB.
     pub fn send_control(&mut self, path: PathRef, bytes: &[u8]) {
         assert!(bytes.len() < MAX_PAYLOAD, "a control message fits one frame");
         let Some(i) = self.of_path(path) else { return };
@@ -132,6 +144,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.settle();
     }
 
+    /// The next CONTROL message of the leader behind a path, if one has come.
     pub fn recv_control(&mut self, path: PathRef) -> Option<Vec<u8>> {
         self.take_control(self.of_path(path)?)
     }
@@ -145,14 +158,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Some(bytes)
     }
 
-    /// Whether that leader is gone and all that it said has been read.
+    /// Whether the leader behind a path is gone and all its messages were read; `Finished` too if its pair has ended.
     pub fn path_gone(&self, path: PathRef) -> Option<Gone> {
         let Some(i) = self.of_path(path) else { return Some(Gone::Finished) };
         let pair = &self.pairs[i];
         if pair.inbox.messages.is_empty() { pair.gone() } else { None }
     }
 
-    /// Leaders that have said something to this one, the first of its group, for which nobody has asked yet.
+    /// The paths to our leader `local` with CONTROL messages that were not read yet, and these messages.
     pub fn unheard(&self, local: ProcId) -> impl Iterator<Item = (PathRef, impl Iterator<Item = &[u8]>)> {
         let speaks = move |(_, pair): &(usize, &Pair<L>)| {
             pair.local() == local && pair.gone().is_none() && !pair.inbox.messages.is_empty()
@@ -164,22 +177,22 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             .map(move |one| (heard(one), self.pairs[one.0].inbox.messages.iter().map(Vec::as_slice)))
     }
 
-    /// Has nothing more to do with whoever came on this path.
-    pub fn send_away(&mut self, path: PathRef) {
+    /// Gives up the caller behind a path, since it has violated the protocol.
+    pub(crate) fn send_away(&mut self, path: PathRef) {
         if let Some(i) = self.of_path(path) {
             self.give_up(i, Gone::Dead, "it does not keep to the protocol");
         }
     }
 
-    /// Nothing can carry messages to that leader, as both are set: nobody waits for it any more.
+    /// Gives up the leader behind a path, since there is an [`crate::Obstacle`] between the two.
     pub fn abandon(&mut self, path: PathRef) {
         if let Some(i) = self.of_path(path) {
             self.give_up(i, Gone::Dead, "nothing can carry messages between the two");
         }
     }
 
-    /// Whoever refuses at that leader's addresses is believed to know that it is not there: it was open before its name could
-    /// be known.
+    /// Takes a refusal at each address of the leader behind a path as a proof that it is gone, until it has had a lane:
+    /// for a port, which was open before its name could be known.
     pub fn believe_refusals(&mut self, path: PathRef) {
         if let Some(i) = self.of_path(path) {
             self.pairs[i].evidence.at_port = true;

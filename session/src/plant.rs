@@ -1,22 +1,23 @@
-//! Faults that tests put in, to see that they are found: one for each invariant.
+//! Planted faults, one for each invariant: a test puts one in and sees that the simulator finds it.
 
-/// What is done wrong.
+/// A planted fault.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Plant {
+    /// No fault.
     #[default]
     None,
-    /// Whoever comes is let in.
+    /// A HELLO with any cookie is accepted.
     AnyCookie,
-    /// A lane gives way without being asked.
+    /// A lane gives way to an incoming connection without being asked for a sign of life.
     Unasked,
-    /// Every refusal is believed.
+    /// Every refusal counts as a proof of death.
     AnyRefusal,
-    /// Nobody is ever given up.
+    /// No process is ever given up.
     NoDeath,
-    /// A lane that ends gives nothing back.
+    /// A lane that ends gives back none of the bodies that were not read.
     NothingBack,
-    /// What was announced by where it lies in memory is, in a snapshot too.
+    /// A snapshot keeps the addresses of memory that messages have announced.
     OldAddresses,
     /// Pairs never end.
     NoEnd,

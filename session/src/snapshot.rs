@@ -1,7 +1,7 @@
-//! The snapshot: engine, paths and session as one versioned value, which stands alone.
+//! The snapshot: engine, paths and session as one versioned value.
 //!
-//! Invariant: nothing in it refers to a live lane, to memory of any process, or to a moment; what was under way on lanes is
-//! with the paths again, and rendezvous that were announced are asked for again.
+//! Invariant: nothing in it refers to a live lane, to the memory of a process, or to a moment in time. Bodies that were
+//! under way on lanes are with the paths again, and the data of announced rendezvous is asked for again.
 
 use crate::path::Path;
 use crate::state::Own;
@@ -9,7 +9,7 @@ use crate::state::Session;
 use crate::state::groups::Groups;
 use crate::state::hosts::Hosts;
 use crate::state::inters::Inters;
-use crate::state::pair::{Identity, Link, Pair};
+use crate::state::pair::{Identity, Link, Lost, Pair};
 use crate::state::pairs::Pairs;
 use crate::state::talk::Talk;
 use base::{Memory, ProcId, Time};
@@ -17,16 +17,17 @@ use engine::{Engine, Gone, PeerId, without_addresses};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use wire::lane::Lane;
-use wire::{Contact, TransportId};
+use wire::{Contact, Place};
 
-/// The version that this library writes and reads.
+/// The version of the format that this library writes and reads.
 const VERSION: u8 = 1;
 
-/// Why there is no session in some bytes.
+/// Why bytes could not be read as a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotError {
-    /// Written by another version of the library.
+    /// They have this other version of the format.
     Version(u8),
+    /// They are not what [`Session::freeze`] writes.
     Damaged,
 }
 
@@ -39,6 +40,7 @@ impl fmt::Display for SnapshotError {
     }
 }
 
+/// What a snapshot holds, behind its version.
 #[derive(Serialize, Deserialize)]
 struct Frozen<'a> {
     process: [u8; 16],
@@ -52,7 +54,8 @@ struct Frozen<'a> {
     hosts: Hosts,
 }
 
-/// What lasts of a pair.
+/// What a snapshot holds of a [`Pair`]: each field is one of the pair's, so it is one thing as that is. Lanes, dials,
+/// moments and what is learnt again by dialling are left out.
 #[derive(Serialize, Deserialize)]
 struct FrozenPair {
     serial: u64,
@@ -63,7 +66,7 @@ struct FrozenPair {
     contact: Option<Contact>,
     process: Option<[u8; 16]>,
     is_stranger: bool,
-    /// Of one that came to a port: bytes that its offer lacks.
+    /// Of a caller: how many bytes of its offer are still to come.
     caller: Option<Option<usize>>,
     inbox: Vec<Vec<u8>>,
     talk: Option<Box<Talk>>,
@@ -73,6 +76,10 @@ struct FrozenPair {
     backlogged: bool,
     met: bool,
     at_port: bool,
+    /// It had a lane, and has none: whether the other side had closed it.
+    lost: Option<bool>,
+    /// Where the other side was reached: a refusal there proves its death.
+    seen_at: Option<Place>,
 }
 
 impl FrozenPair {
@@ -95,14 +102,18 @@ impl FrozenPair {
             backlogged: pair.backlogged,
             met: pair.evidence.met,
             at_port: pair.evidence.at_port,
+            lost: pair.lost().map(|lost| lost.hung_up),
+            seen_at: pair.evidence.seen_at.clone(),
         }
     }
 
     fn thaw<L>(self, now: Time) -> Pair<L> {
         let mut pair = Pair::new(self.path, self.peer, self.serial);
-        if let Some(how) = self.gone {
-            pair.link = Link::Gone { how, last: None };
-        }
+        // Whoever is missed has the whole time to come back, or to be found dead.
+        pair.link = match self.gone {
+            Some(how) => Link::Gone { how, last: None },
+            None => Link::Apart { lost: self.lost.map(|hung_up| Lost { since: now, hung_up }) },
+        };
         pair.who.cookie = self.cookie;
         pair.who.contact = self.contact;
         pair.who.identity = match self.process {
@@ -121,21 +132,26 @@ impl FrozenPair {
         pair.backlogged = self.backlogged;
         pair.evidence.met = self.met;
         pair.evidence.at_port = self.at_port;
+        pair.evidence.seen_at = self.seen_at;
         pair
     }
 }
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Makes the state independent of live lanes, of other processes' memory, and of addresses: lanes are given up, and
-    /// give back what the other side has not taken.
+    /// Gives up all lanes, dials and incoming connections, and replaces what refers to addresses in memory, so that the
+    /// state can be written by [`Session::freeze`]. Lanes give back the bodies that the other side has not read.
     pub fn detach(&mut self) {
         for i in 0..self.pairs.len() {
             self.end_dial(i);
-            self.drop_lane(i);
+            if self.drop_lane(i)
+                && let Link::Apart { lost } = &mut self.pairs[i].link
+            {
+                *lost = Some(Lost { since: self.agenda.next_tick, hung_up: false });
+            }
             self.pairs[i].answered = None;
         }
-        for visitor in self.visitors.drain() {
-            self.act(crate::Action::Dismiss { visitor });
+        for incoming in self.incoming.drain() {
+            self.act(crate::Action::Dismiss { incoming });
         }
         self.hosts.drop_probes();
         #[cfg(feature = "plant")]
@@ -145,14 +161,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return;
         }
         self.engine.detach();
-        // What the engine had put out and no lane had taken goes to the paths.
+        // What the engine has put out goes to the paths.
         self.settle();
         for pair in self.pairs.iter_mut() {
             pair.path.detach(without_addresses);
         }
     }
 
-    /// The state as bytes. [`Session::detach`] comes first.
+    /// The state as bytes. Call [`Session::detach`] first.
     pub fn freeze(&self) -> Vec<u8> {
         let frozen = Frozen {
             process: self.own.process,
@@ -169,14 +185,19 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         postcard::to_extend(&frozen, bytes).expect("plain data can be written")
     }
 
-    /// A session from such bytes, in a process that has `mem` and knows this of itself. Whoever reads it tells each peer where
-    /// this process is now, and by [`Session::relocated`] where they are.
+    /// Reads the state of [`Session::freeze`] in another process, which has the memory `mem` and is described by `own`. The
+    /// caller then reports the contact record of this process to each peer, and those of peers that have moved to
+    /// [`Session::relocated`].
+    ///
+    /// `Err`: see [`SnapshotError`].
     pub fn thaw(bytes: &[u8], own: Own, mem: M, now: Time) -> Result<Session<L, M>, SnapshotError> {
         let (version, rest) = bytes.split_first().ok_or(SnapshotError::Damaged)?;
         if *version != VERSION {
             return Err(SnapshotError::Version(*version));
         }
-        let frozen: Frozen<'_> = postcard::from_bytes(rest).map_err(|_| SnapshotError::Damaged)?;
+        let (frozen, []) = postcard::take_from_bytes::<Frozen<'_>>(rest).map_err(|_| SnapshotError::Damaged)? else {
+            return Err(SnapshotError::Damaged);
+        };
         let mut session = Session::new(own, frozen.engine.into_owned(), mem);
         let pairs = frozen.pairs.into_iter().map(|pair| pair.thaw(now));
         session.pairs = Pairs::of(pairs.collect(), frozen.last_serial, frozen.strangers);
@@ -192,13 +213,20 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Ok(session)
     }
 
-    /// This process of another job runs elsewhere now, as this record says: its lanes are gone, and so is its memory.
+    /// Reports that a process of another job was restored elsewhere, with this contact record. Its lanes are lost, and
+    /// addresses in its memory mean nothing any more.
     pub fn relocated(&mut self, remote: ProcId, contact: &Contact) {
         let its: Vec<usize> =
             self.pairs.iter().filter(|(_, pair)| pair.serial != 0 && pair.remote() == remote).map(|(i, _)| i).collect();
         for i in its {
             self.end_dial(i);
             self.drop_lane(i);
+            if let Some(incoming) = self.pairs[i].answered.take()
+                && self.incoming.take(incoming).is_some()
+            {
+                self.act(crate::Action::Dismiss { incoming });
+            }
+            self.pairs.strangers.retain(|stranger| *stranger != i);
             let pair = &mut self.pairs[i];
             pair.who.contact = Some(contact.clone());
             pair.who.identity = Identity::Known(contact.process);
@@ -213,10 +241,5 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             self.pairs[i].path.rewrite_held(without_addresses);
             self.look_soon(i);
         }
-    }
-
-    /// Transports by which a pair is connected, for tests.
-    pub fn transport_of(&self, i: usize) -> Option<TransportId> {
-        self.pairs[i].lane().map(|up| up.transport)
     }
 }

@@ -1,9 +1,9 @@
-//! Strangers: those who came with a good cookie before anybody has told us who they are. At a port that is every caller,
-//! until it has said whose leader it is; in a group, whoever comes before our own program has met the other job.
+//! Strangers: processes that came with a good cookie while no contact record of them is known. At a port each caller is
+//! one, until its offer has come. In a group it is a process that dials before our program has met its job.
 //!
-//! Part of the session. Invariant: only a contact record says which process a pair's other side is. What a stranger says of
-//! itself holds until then, and what it has left is forgotten if the record says otherwise; all strangers together cost
-//! no more than the limits here.
+//! Part of the session. Invariants: only a contact record says which process the other side of a pair is. Until then
+//! the stranger's own claim holds, and if the record says otherwise, what it sent is forgotten. All strangers together
+//! cost no more than the limits here.
 
 use crate::state::Session;
 use crate::state::pair::{Identity, Pair, PathRef};
@@ -15,25 +15,25 @@ use std::time::Duration;
 use wire::lane::Lane;
 use wire::{Contact, Hello, Status};
 
-/// Strangers at one port, and of one group.
+/// The most strangers at one port.
 const MAX_CALLERS: usize = 256;
+/// The most strangers of one group that is no port.
 const MAX_EARLY: usize = 64;
-/// Whoever came to us, and cannot be gone to, may come again for so long when its lane is lost: at a port, and where it holds
-/// the place of another.
+/// How long a stranger whose lane is lost may take to dial again, before a caller is given up or its place goes to another.
 pub(crate) const RETURN_LIMIT: Duration = Duration::from_secs(5);
-/// So long whoever has come to a port and said something has time to make its whole offer, before others may take its place.
+/// How long a caller that has said something may take to make its whole offer, before its place may go to another.
 const OFFER_LIMIT: Duration = Duration::from_secs(10);
-/// The part of the program's descriptors that strangers, with those who have not said their HELLO yet, may take.
+/// Strangers and incoming connections together take at most one in this many of the program's descriptors.
 const STRANGERS_PART: usize = 2;
-/// The most that one lane takes of them when it is made.
+/// The most descriptors that one lane takes while it is made.
 const LANE_DESCRIPTORS: usize = 3;
-/// CONTROL of one stranger that nobody has asked for yet, in bytes, and what all of them may have beyond that together:
-/// one offer of the largest group, and a little.
+/// The bytes of CONTROL that are kept for each stranger until they are read.
 const MAX_STRANGER_CONTROL: usize = 64 << 10;
+/// The bytes beyond that for all strangers together: one offer of the largest group, and a little.
 const MAX_STRANGERS_CONTROL: usize = 65 << 20;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// A pair for one who has come and is not known, if there is place; or what to say to it.
+    /// Makes a pair for a stranger, if there is place. `Err`: the status and the generation of the refusal.
     pub(crate) fn make_stranger(&mut self, hello: &Hello, now: Time) -> Result<usize, (Status, u16)> {
         let group = hello.dest;
         let most = if self.groups.is_port(group.incarnation) { MAX_CALLERS } else { MAX_EARLY };
@@ -41,7 +41,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         while self.pairs.strangers.iter().filter(|i| of_group(self, **i)).count() >= most {
             self.drop_stranger(of_group, now)?;
         }
-        // One more comes by this. Only those who are connected hold any.
+        // The new lane takes some too. Only strangers with a lane hold any.
         while self.strangers_descriptors() + LANE_DESCRIPTORS > self.own.descriptors / STRANGERS_PART {
             self.drop_stranger(|s, i| s.pairs[i].lane().is_some(), now)?;
         }
@@ -51,20 +51,21 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Ok(i)
     }
 
-    /// Descriptors that are open for strangers, and for those who may become some.
+    /// How many descriptors strangers and incoming connections hold.
     fn strangers_descriptors(&self) -> usize {
         let lanes = self.pairs.strangers.iter().filter_map(|i| self.pairs[*i].lane());
-        lanes.map(|up| up.lane.descriptors()).sum::<usize>() + self.visitors.len()
+        lanes.map(|up| up.lane.descriptors()).sum::<usize>() + self.incoming.len()
     }
 
-    /// Whether a stranger has hung up and does not come again.
+    /// Whether a stranger has lost its lane, and its time to dial again is over.
     fn has_left(&self, i: usize, now: Time) -> bool {
         !self.is_coming(i) && self.pairs[i].lost().is_some_and(|lost| now.since(lost.since) >= RETURN_LIMIT)
     }
 
-    /// Makes place: those go first who have left. Then, of those who have said nothing, or have been at a port for long
-    /// without a whole offer, the one that has waited longest, of the host that has sent most of them, so that no host keeps
-    /// others out. The others stay, and the newcomer is to come again.
+    /// Makes place for another stranger, among those of which `may_go` is true. Strangers that have left go first. Then
+    /// those that have sent nothing, and callers that have long been without a whole offer: of these, one of the host
+    /// with the most strangers, so that no host keeps others out, and of that host the oldest. `Err`: none may go, so
+    /// the newcomer is to come again.
     fn drop_stranger(&mut self, may_go: impl Fn(&Self, usize) -> bool, now: Time) -> Result<(), (Status, u16)> {
         fn host<L>(pair: &Pair<L>) -> Option<&[u8]> {
             pair.evidence.seen_at.as_ref().map(|place| place.host())
@@ -97,7 +98,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Ok(())
     }
 
-    /// How it stands with one that was dialled for a port.
+    /// The state of a caller that was dialled for a dial request.
     pub fn called(&self, path: PathRef) -> Called {
         let pair = self.of_path(path).map(|i| &self.pairs[i]).filter(|pair| pair.gone().is_none());
         let Some(pair) = pair else { return Called::Gone };
@@ -110,7 +111,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Has nothing more to do with one that was dialled for a port, as if that had never been.
+    /// Gives up a caller that was dialled for a dial request. Nothing of it is remembered.
     pub fn call_off(&mut self, path: PathRef) {
         if let Some(i) = self.of_path(path) {
             base::log!(Debug, "{} is not dialled any more", self.pairs[i].remote());
@@ -118,26 +119,27 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Ends a stranger's pair as if it had never been.
+    /// Ends a stranger's pair. Nothing of it is remembered.
     pub(crate) fn forget_stranger(&mut self, i: usize) {
         self.end_pair(i, false);
     }
 
-    /// It is a stranger no more: its contact record is there. False: somebody else has come in its place.
+    /// Compares a stranger with its contact record, which says that its process number is `process`. `false`: the
+    /// stranger is another process.
     pub(crate) fn recognise(&mut self, i: usize, process: [u8; 16]) -> bool {
         let Identity::Claimed { process: claimed, .. } = self.pairs[i].who.identity else { return true };
         self.pairs.strangers.retain(|s| *s != i);
-        // If not, it stays a stranger, so that its end leaves no trace.
+        // If not, its identity stays a claim, so that nothing of it is remembered.
         claimed == process
     }
 
-    /// How the end of a pair is to be remembered; of a stranger nobody knows whether it was what it said.
+    /// How the end of a pair is remembered; `None`: not at all, as with strangers, whose claims may be false.
     pub(crate) fn remembered(&self, pair: &Pair<L>, removed: bool) -> Option<Gone> {
         let counts = !removed && pair.caller.is_none() && !pair.is_stranger();
         counts.then(|| pair.gone().unwrap_or(Gone::Finished))
     }
 
-    /// Whether there is room for so many bytes of CONTROL from this pair.
+    /// Whether there is room for this many more bytes of CONTROL from this pair.
     pub(crate) fn has_control_room(&self, i: usize, bytes: usize) -> bool {
         let pair = &self.pairs[i];
         let beyond = |pair: &Pair<L>| pair.inbox.bytes.saturating_sub(MAX_STRANGER_CONTROL);
@@ -148,8 +150,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         all + bytes <= MAX_STRANGERS_CONTROL
     }
 
-    /// Learns which process it is that this path leads to, among these, which only now are known to be its group: so what its
-    /// lane has shown counts for its whole host. If it has come to us, asks whether we get through to it, too.
+    /// Reports the contact records of the group at the other end of a path, which tell which process its leader is.
+    /// What a dial has shown then counts for its whole host; if none has got through, its host is probed.
     pub fn introduce(&mut self, path: PathRef, contacts: &[Contact]) {
         let Some(i) = self.of_path(path) else { return };
         let process = self.pairs[i].process();
@@ -164,12 +166,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// For tests: bytes of CONTROL that they have said and nobody has asked for.
+    /// How many bytes of CONTROL are kept for strangers; for tests.
     pub fn strangers_control(&self) -> usize {
         self.pairs.strangers.iter().map(|i| self.pairs[*i].inbox.bytes).sum()
     }
 
-    /// For tests: how many strangers there are.
+    /// How many strangers there are; for tests.
     pub fn strangers(&self) -> usize {
         self.pairs.strangers.len()
     }

@@ -1,7 +1,7 @@
-//! A lane is swapped for another while it lives: what it still carries is read to its end.
+//! Swaps: a lane gives way to another while it lives, and what it still carries is read to its end.
 //!
-//! Part of the session. Invariant: a lane that is left is kept until both sides have left it, and no longer than the pair has
-//! another.
+//! Part of the session. Invariant: a lane that is being left is kept until both sides have left it, and no longer than
+//! the pair has another.
 
 use crate::action::Action;
 use crate::state::Session;
@@ -12,7 +12,8 @@ use base::{Memory, Time};
 use wire::lane::{Event, Lane};
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Gives a pair another lane beside the one that it has, which gets SWITCH as its last frame. `false`: that cannot be, and
+    /// Moves a pair to another lane. The one that it has gets SWITCH as its last frame and is read to its end. `false`:
+    /// the pair has no lane, or the generation is an old one; the new lane is handed back by [`Action::Unused`], and
     /// nothing has changed.
     pub fn swap(&mut self, i: usize, new: NewLane<L>, now: Time) -> bool {
         let NewLane { lane, generation, transport, .. } = new;
@@ -25,6 +26,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let up = Up { lane, generation, transport, brought: 0, waiting: 0, life: Life::new(now) };
         if let Link::Up(old) = std::mem::replace(&mut pair.link, Link::Up(up)) {
+            // The new lane has the whole time for the answer to an open question.
+            if let Link::Up(up) = &mut pair.link {
+                up.life.asked = old.life.asked.map(|_| now);
+            }
             pair.leaving.push(old);
         }
         self.agenda.left.insert(i);
@@ -35,7 +40,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         true
     }
 
-    /// Reads what is left on lanes that are being left; how many bytes.
+    /// Reads the lanes that are being left. Returns how many bytes came.
     #[cold]
     pub(crate) fn receive_leaving(&mut self, i: usize, budget: usize) -> usize {
         let mut bytes = 0;
@@ -52,6 +57,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         bytes
     }
 
+    /// Reads one of them. Returns how many bytes came, and whether it is dead.
     fn read_leaving(&mut self, i: usize, at: usize, budget: usize) -> (usize, bool) {
         let pair = &mut self.pairs[i];
         let mut up = pair.leaving.swap_remove(at);
@@ -82,7 +88,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Gives up lanes that were being left on which nothing has come for long: what they may have lost goes again.
+    /// Gives up lanes that are being left and have long brought nothing. What they may have lost is sent again.
     pub(crate) fn step_leaving(&mut self, now: Time) {
         for i in self.agenda.left.iter().copied().collect::<Vec<_>>() {
             let mut at = 0;
@@ -109,7 +115,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.act(Action::Dropped { pair: i, lane: up.lane });
     }
 
-    /// All that are being left are gone.
+    /// All lanes that are being left are gone.
     pub(crate) fn end_all_leaving(&mut self, i: usize) {
         while !self.pairs[i].leaving.is_empty() {
             self.end_leaving(i, 0);

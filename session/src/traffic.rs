@@ -1,7 +1,7 @@
-//! Messages between the engine, paths and lanes: what has arrived goes up, what the engine puts out goes down.
+//! Messages between engine, paths and lanes: what has arrived goes up, what the engine puts out goes down.
 //!
-//! Part of the session. Never blocks. Invariant: after [`Session::settle`], everything that the lanes had room for has been
-//! handed to them, and the driver is told of every lane that had none.
+//! Part of the session. Nothing here blocks. Invariant: after [`Session::settle`], the lanes have all that they had
+//! room for, and the driver is told of every lane without room.
 
 use crate::action::Action;
 use crate::leaders::still_missing;
@@ -15,26 +15,27 @@ use std::io::{self, IoSliceMut};
 use wire::frame::Header;
 use wire::lane::{Event, Lane, Sink};
 
-/// Read from one lane before the others get their turn.
+/// The bytes that are read from one lane before the next one gets its turn.
 const BUDGET: usize = 1 << 20;
-/// Pieces of user memory per read.
+/// The most pieces of user memory in one read.
 const PIECES: usize = 256;
-/// Turns that all writers get before the readers are looked at again.
+/// How many turns all pairs get to write before lanes are read again.
 const TURNS: usize = 8;
 
-/// What reading a lane came to.
+/// The result of reading a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Received {
+    /// How many bytes came.
     pub bytes: usize,
-    /// It carries nothing any more: [`Session::lane_died`] is to be told.
+    /// The lane is dead: report it to [`Session::lane_died`].
     pub dead: bool,
 }
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
     // ---- up
 
-    /// Reads what is there on a pair's lane.
+    /// Reads what has come on a pair's lanes, up to some 1 MiB, and hands it to the engine.
     pub fn receive(&mut self, i: usize) -> Received {
         let nothing = Received { bytes: 0, dead: false };
         let Some(mut pair) = self.pairs.get_mut(i) else { return nothing };
@@ -55,7 +56,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let event = up.lane.event();
         let dead = event == Some(Event::Dead);
         if !dead && bytes > 0 && (pair.backlogged || pair.path.has_tx(generation) || !pair.leaving.is_empty()) {
-            // Acknowledgements have fallen due, or made room.
+            // An acknowledgement may be due, or may have made room.
             self.mark(i);
         }
         if self.engine.has_trouble() {
@@ -67,14 +68,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Received { bytes, dead }
     }
 
-    /// Reads one lane of a pair's; how many bytes.
+    /// Reads one lane of a pair. Returns how many bytes came.
     pub(crate) fn read_lane(&mut self, i: usize, up: &mut Up<L>, budget: usize) -> usize {
         let pair = &mut self.pairs[i];
         let mut sink = Upward { engine: &mut self.engine, mem: &mut self.mem, path: &mut pair.path, peer: pair.peer };
         up.lane.poll(&mut sink, budget)
     }
 
-    /// Some peer is gone or has closed something: perhaps this one has said BYE.
+    /// Looks whether the BYE of this pair was among what has come.
     #[cold]
     fn look_for_bye(&mut self, i: usize) {
         let pair = &mut self.pairs[i];
@@ -85,7 +86,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Bytes that came by another way than a lane's own reading count too.
+    /// Counts bytes that the driver has read itself, by a pull, as brought by lanes.
     pub fn count_read(&mut self, bytes: usize) {
         self.bytes_in += bytes as u64;
     }
@@ -98,7 +99,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     // ---- down
 
-    /// Something may be ready to be written to this pair.
+    /// Says that there may be something to write for this pair; [`Session::settle`] looks.
     #[inline]
     pub fn mark(&mut self, i: usize) {
         if let Some(pair) = self.pairs.get_mut(i)
@@ -109,13 +110,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Whether something could be written at once.
+    /// Whether some pair may have something to write.
     #[inline]
     pub fn is_dirty(&self) -> bool {
         !self.agenda.dirty.is_empty()
     }
 
-    /// Carries what the engine puts out to the lanes, as far as they have room.
+    /// Hands what the engine has put out to the paths, and what these have to the lanes, as far as they have room.
     #[inline(always)]
     pub fn settle(&mut self) {
         if !self.agenda.dirty.is_empty() || self.engine.has_output() {
@@ -137,7 +138,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             }
             self.agenda.spare = turn;
         }
-        // What the last turn made room for is marked, or nobody would come back for it.
+        // Marks what the last turn has made room for, since no event would follow for it.
         self.put_out_all();
     }
 
@@ -186,7 +187,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.update_backlog(i);
     }
 
-    /// A leader has said something.
+    /// Puts a CONTROL message of a leader into its inbox.
     fn put_control(&mut self, peer: PeerId, bytes: Vec<u8>) {
         let i = peer.0 as usize;
         if !self.has_control_room(i, bytes.len()) {
@@ -202,6 +203,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
+    /// Tells the engine if the path has become backlogged, or is so no more.
     fn update_backlog(&mut self, i: usize) {
         let pair = &mut self.pairs[i];
         let backlogged = pair.path.backlogged();
@@ -211,7 +213,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Hands a pair's lane what is ready for it.
+    /// Hands a pair's lane what is ready for it, as far as it has room.
     pub fn write(&mut self, i: usize) {
         if !self.pairs[i].leaving.is_empty() {
             self.write_leaving(i);
@@ -223,7 +225,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             let done = up.lane.flush(&self.mem);
             self.bytes_out += up.lane.written() - before;
             if !done {
-                // Only a write tells of some failures: no event follows.
+                // Some failures show only in a write, and no event follows.
                 match up.lane.event() {
                     Some(Event::Dead) => return self.act(Action::Died { pair: i }),
                     Some(Event::BulkLost) => return self.bulk_lost(i),
@@ -231,7 +233,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 }
             }
             let more = !done || pair.path.has_tx(up.generation);
-            // Told once that there is room, the path gets all its turns before it asks again.
+            // The driver is told only of changes.
             let waiting = if more { up.lane.waiting() } else { 0 };
             if waiting != up.waiting {
                 up.waiting = waiting;
@@ -244,8 +246,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.update_backlog(i);
     }
 
-    /// A send in standard mode, if it can leave now, or be copied, and is complete with that: it needs no operation. `pack`
-    /// writes the data where the lane wants it, `read` appends it to a copy. `false`: nothing has changed.
+    /// Sends a message in standard mode, to the rank and with the tag in `to`, if it is small enough to be complete at
+    /// once: no operation is needed. `pack` writes the data into the lane's memory, or else `read` appends it to a copy
+    /// that the path keeps. `size` is in bytes. `false`: nothing has changed, begin an operation.
     #[inline(always)]
     pub fn send_now(
         &mut self,
@@ -281,7 +284,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 }
 
-/// What a lane reads goes through the path to the engine, bulk data straight to the user's buffer.
+/// Where a lane delivers: frames go through the path to the engine, bulk goes straight into the user's buffer.
 struct Upward<'a, M> {
     engine: &'a mut Engine,
     mem: &'a mut M,

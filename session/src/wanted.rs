@@ -1,6 +1,6 @@
-//! Whoever is waited for: connected so that its death is noticed, also if it could not come by itself.
+//! Processes that calls wait for: they are connected, so that their death is noticed and those that cannot dial can send.
 //!
-//! Part of the session. Invariant: whoever is dialled for this is one from whom something is expected.
+//! Part of the session. Invariant: only processes from which something is expected are dialled for this.
 
 use crate::state::Session;
 use crate::state::inters::InterId;
@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::lane::Lane;
 
-/// How often those are looked for whom somebody expects, without waiting. Whoever is expected at two looks is dialled.
+/// How often expected processes are looked for while no call blocks. A process that is expected at two looks is dialled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Probes for different sources that are remembered between two looks.
+/// The most sources of probes that are remembered between two looks.
 const MOST_PROBED: usize = 16;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Somebody waits for this pair.
+    /// A call waits for the process of this pair: it is dialled, unless it is connected or gone.
     pub fn want(&mut self, i: usize) {
         let pair = &mut self.pairs[i];
         if !pair.wanted && pair.gone().is_none() {
@@ -26,16 +26,16 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Connects the processes that somebody waits for: their death would not be noticed otherwise, and some could not come
-    /// by themselves.
+    /// Connects all processes that operations wait for. Otherwise their death would not be noticed, and some could not
+    /// dial us.
     pub fn watch_awaited(&mut self) {
         let awaited: Vec<_> = self.engine.watching().collect();
         awaited.into_iter().for_each(|peer| self.want(peer.0 as usize));
     }
 
-    /// Connects the processes from which something is expected though nobody waits: whoever has begun a receive and computes,
-    /// or asks again and again, may expect it from one that cannot dial. Whether it was time to look: then the driver says how
-    /// long that took, by [`Session::look_took`].
+    /// Connects the processes from which something is expected while no call blocks: a program that has begun a receive
+    /// and computes, or that probes again and again, may expect it from a process that cannot dial. Returns whether a
+    /// look was due; then the driver reports how long it took to [`Session::look_took`].
     pub fn watch_lingering(&mut self, now: Time) -> bool {
         if self.wanted.next_look.is_some_and(|t| now < t) {
             return false;
@@ -53,12 +53,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         true
     }
 
-    /// How long the last look took: the next comes after fifty times as long, at least.
+    /// Reports how long the last look took. The next one is due after fifty times as long, at least.
     pub fn look_took(&mut self, took: Duration) {
         self.wanted.rest = took * 50;
     }
 
-    /// A probe has looked in vain. No operation stands for it.
+    /// Reports that a probe has found nothing, since the engine has no operation for it.
     pub fn note_probe(&mut self, inter: InterId, source: Source) {
         let probed = &mut self.wanted.probed;
         if probed.len() < MOST_PROBED && !probed.contains(&(inter, source)) {
@@ -66,14 +66,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// When the next look is due, if somebody is expected.
+    /// How soon [`Session::watch_lingering`] should be called again; `None`: no process is expected.
     pub fn lingers(&self) -> Option<Duration> {
         (!self.wanted.expected.is_empty() || !self.expected().is_empty()).then_some(LOOK_EVERY)
     }
 
-    /// Pairs without a lane from which something is expected, and which nobody dials.
+    /// Pairs without a lane from which something is expected, and which are not dialled.
     fn expected(&self) -> BTreeSet<usize> {
-        // Mostly there is none, and then nobody need be looked for among the operations.
+        // Mostly there is none, and then the operations need not be searched.
         if !self.pairs.iter().any(|(_, pair)| pair.is_left_alone()) {
             return BTreeSet::new();
         }
@@ -81,8 +81,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         watched.filter(|&i| self.pairs[i].is_left_alone()).collect()
     }
 
-    /// For Finalize: whether somebody is owed something who could never be reached, and has not come yet; the log says it
-    /// once.
+    /// For MPI_Finalize: whether something is left to deliver to a process that never had a lane. The log says so once.
     pub fn tell_unreached(&mut self) -> bool {
         let unreached = |p: &Pair<L>| p.gone().is_none() && !p.evidence.met && p.owes();
         let left: Vec<_> = self.pairs.iter().filter(|(_, p)| unreached(p)).map(|(i, _)| i).collect();

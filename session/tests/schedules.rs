@@ -1,11 +1,11 @@
-//! Schedules that once went wrong in the field, told to a session event by event: what it asks for, and when.
+//! Schedules that have gone wrong before, reported to a session event by event: what it asks for, and when.
 //!
-//! Each test is one session; the other side is played by hand.
+//! Each test has one session and plays the other side itself.
 
 use base::memory::VecMemory;
 use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone};
-use session::{Action, AttemptId, Group, InterId, NewLane, Own, PathRef, Refusal, RemoteGroup, Session, VisitorId};
+use session::{Action, AttemptId, Group, IncomingId, InterId, NewLane, Own, PathRef, Refusal, RemoteGroup, Session};
 use std::io::ErrorKind;
 use std::time::Duration;
 use transports::sim::{Rng, pipe, shared};
@@ -31,7 +31,7 @@ const fn after(millis: u64) -> Time {
 
 type Lanes = Box<dyn Lane<VecMemory>>;
 
-/// One session, and what it has asked for that nobody has done yet.
+/// One session, and the actions that it has asked for and that were not done yet.
 struct Desk {
     session: Session<Boxed, VecMemory>,
     asked: Vec<Action<Boxed>>,
@@ -136,7 +136,7 @@ impl Desk {
         (inter, self.session.find_pair(ME, remote).expect("a pair"))
     }
 
-    /// Somebody waits for this pair: it is dialled at these places, as far as that goes without an answer.
+    /// Makes a call wait for this pair, which is dialled at these places until an answer is needed.
     fn dial(&mut self, pair: usize, places: &[&str]) -> Vec<(AttemptId, Place)> {
         self.session.want(pair);
         self.tick(5);
@@ -177,7 +177,7 @@ impl Desk {
         self.session.dial_failed(attempt, &why.into(), self.now);
     }
 
-    /// The pair has a lane for other hosts, that we have dialled or not. The other end.
+    /// Gives the pair a lane for other hosts, dialled by our side or not. Returns the other end.
     fn lane(&mut self, pair: usize, generation: u16, dialled: bool) -> pipe::PipeEnd {
         let (lane, theirs) = far_lane(u64::from(generation));
         let at = Some(place("a5"));
@@ -186,17 +186,17 @@ impl Desk {
         theirs
     }
 
-    /// Somebody comes and says this; the answer, if there is one at once.
-    fn come(&mut self, hello: &Hello) -> (VisitorId, Option<Status>) {
-        let visitor = self.session.arrived(self.now);
-        self.session.hello(visitor, hello, self.now);
-        (visitor, self.answer_to(visitor))
+    /// A process dials with this HELLO. Returns the answer, if there is one at once.
+    fn come(&mut self, hello: &Hello) -> (IncomingId, Option<Status>) {
+        let incoming = self.session.arrived(self.now);
+        self.session.hello(incoming, hello, self.now);
+        (incoming, self.answer_to(incoming))
     }
 
-    fn answer_to(&mut self, visitor: VisitorId) -> Option<Status> {
+    fn answer_to(&mut self, incoming: IncomingId) -> Option<Status> {
         let asked = self.asked();
         let status = asked.iter().find_map(|action| match action {
-            Action::Answer { visitor: v, ack, .. } | Action::Refuse { visitor: v, ack } if *v == visitor => {
+            Action::Answer { incoming: v, ack, .. } | Action::Refuse { incoming: v, ack } if *v == incoming => {
                 Some(ack.status)
             }
             _ => None,
@@ -219,7 +219,7 @@ fn of_two_dials_that_of_the_smaller_stands() {
         desk.session.dial_greeted(dials[0].0, true, desk.now);
         let (_, status) = desk.come(&hello(other, 1));
         assert_eq!(status, Some(if stands { Status::BetterConnection } else { Status::Good }));
-        // A HELLO that is older than 2 s stands in nobody's way.
+        // A HELLO of ours that is older than 2 s makes no other give way.
         desk.tick(2100);
         let (_, status) = desk.come(&hello(other, 1));
         assert_eq!(status, Some(Status::Good));
@@ -296,9 +296,9 @@ fn a_claim_that_cannot_be_leaves_the_lane() {
     let (_, pair) = desk.open(GREAT, THERE);
     let _theirs = desk.lane(pair, 1, true);
     let claim = Hello { received: 5, ..hello(GREAT, 9) };
-    let (visitor, status) = desk.come(&claim);
+    let (incoming, status) = desk.come(&claim);
     assert_eq!(status, None);
-    assert!(desk.asked().iter().any(|a| matches!(a, Action::Dismiss { visitor: v } if *v == visitor)));
+    assert!(desk.asked().iter().any(|a| matches!(a, Action::Dismiss { incoming: v } if *v == incoming)));
     assert_eq!(desk.session.pair(pair).lane().map(|up| up.generation), Some(1));
 }
 
@@ -307,19 +307,20 @@ fn a_lane_is_asked_before_it_gives_way() {
     let mut desk = Desk::new();
     let (_, pair) = desk.open(GREAT, THERE);
     let _theirs = desk.lane(pair, 1, true);
-    let (visitor, status) = desk.come(&hello(GREAT, 9));
+    let (incoming, status) = desk.come(&hello(GREAT, 9));
     assert_eq!(status, None, "it waits");
     desk.tick(500);
     assert!(!desk.asked().iter().any(|a| matches!(a, Action::Ask { .. })));
     desk.tick(600);
-    let mute = desk.asked().iter().any(|a| matches!(a, Action::Ask { visitor: v, mute: true } if *v == visitor));
+    let mute = desk.asked().iter().any(|a| matches!(a, Action::Ask { incoming: v, mute: true } if *v == incoming));
     assert!(mute, "nothing came for a second");
-    desk.session.visitor_stands(visitor, true, desk.now);
-    assert_eq!(desk.answer_to(visitor), Some(Status::Good));
-    assert_eq!(desk.session.visitor_ready(visitor), Some((pair, 9, 0)));
+    desk.session.incoming_stands(incoming, true, desk.now);
+    assert_eq!(desk.answer_to(incoming), Some(Status::Good));
+    assert_eq!(desk.session.incoming_ready(incoming), Some((pair, 9, 0)));
 }
 
-/// Both had come while the lane was asked, and it was lost: the second would have taken the first one's place unasked.
+/// Two connections came while the lane was asked, and it was lost: the second would have taken the place of the first
+/// unasked.
 #[test]
 fn of_two_that_were_answered_the_first_has_the_lane() {
     let mut desk = Desk::new();
@@ -328,19 +329,19 @@ fn of_two_that_were_answered_the_first_has_the_lane() {
     assert_eq!(status, Some(Status::Good));
     let (second, status) = desk.come(&hello(GREAT, 4));
     assert_eq!(status, Some(Status::Good));
-    assert_eq!(desk.session.visitor_ready(first), Some((pair, 3, 0)));
+    assert_eq!(desk.session.incoming_ready(first), Some((pair, 3, 0)));
     let _theirs = desk.lane(pair, 3, false);
-    assert_eq!(desk.session.visitor_ready(second), None);
+    assert_eq!(desk.session.incoming_ready(second), None);
 }
 
 #[test]
 fn whoever_was_answered_is_not_dialled() {
     let mut desk = Desk::new();
     let (_, pair) = desk.open(GREAT, THERE);
-    let (visitor, status) = desk.come(&hello(GREAT, 1));
+    let (incoming, status) = desk.come(&hello(GREAT, 1));
     assert_eq!(status, Some(Status::Good));
     assert_eq!(desk.dial(pair, &["a1"]), []);
-    desk.session.visitor_left(visitor);
+    desk.session.incoming_left(incoming);
     assert_eq!(desk.dial(pair, &["a1"]).len(), 1);
 }
 
@@ -402,9 +403,9 @@ fn a_caller_that_does_not_come_again_is_forgotten() {
     let mut desk = Desk::new();
     let port = ProcId { incarnation: 77, rank: 0 };
     desk.session.add_port(port, COOKIE);
-    let (visitor, status) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
+    let (incoming, status) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
     assert_eq!(status, Some(Status::Good));
-    let (pair, ..) = desk.session.visitor_ready(visitor).expect("a lane");
+    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
     drop(desk.lane(pair, 1, false));
     let path: PathRef = desk.session.next_caller(port).expect("a caller");
     assert!(desk.session.receive(pair).dead);
@@ -445,4 +446,134 @@ fn a_host_is_asked_once_whether_one_gets_through() {
 fn refusals_say_what_they_are() {
     assert_eq!(Refusal::Better(3).to_string(), "is dialling itself");
     assert_eq!(Refusal::OtherVersion(7).to_string(), "speaks version 7 of the protocol");
+}
+
+/// A newcomer waits for the new lane as long as for any.
+#[test]
+fn a_lane_that_replaces_an_asked_one_is_asked_too() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    let _theirs = desk.lane(pair, 1, true);
+    let (_, status) = desk.come(&hello(GREAT, 9));
+    assert_eq!(status, None, "it waits");
+    desk.tick(500);
+    desk.asked();
+    let (lane, _other) = far_lane(77);
+    let new = NewLane { lane, generation: 2, received: 0, transport: FAR.id, at: Some(place("a5")), dialled: true };
+    assert!(desk.session.swap(pair, new, desk.now));
+    desk.tick(5);
+    for a in desk.asked() {
+        if let Action::Ask { incoming, mute } = a {
+            desk.session.incoming_stands(incoming, mute, desk.now);
+        }
+    }
+    desk.tick(5);
+    let asked = desk.asked();
+    let mute = asked.iter().any(|a| matches!(a, Action::Ask { mute: true, .. }));
+    assert!(!mute, "the new lane had no second: 5 ms after the swap the newcomer gets its place");
+}
+
+/// The last word of a handshake comes after its process was found dead.
+#[test]
+fn an_answered_connection_is_no_lane_of_the_dead() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    let (ours, theirs) = shared::pair(8, false);
+    let new = NewLane {
+        lane: Boxed(Box::new(ours)),
+        generation: 1,
+        received: 0,
+        transport: NEAR.id,
+        at: None,
+        dialled: true,
+    };
+    desk.session.attach(pair, new, desk.now);
+    drop(theirs);
+    assert!(desk.session.receive(pair).dead);
+    desk.session.lane_died(pair, desk.now);
+    let dials = desk.dial(pair, &["a1"]);
+    let (incoming, _) = desk.come(&hello(GREAT, 5));
+    desk.fail(dials[0].0, ErrorKind::ConnectionRefused);
+    assert_eq!(desk.gone(pair), Some(Gone::Dead));
+    let ready = desk.session.incoming_ready(incoming);
+    assert_eq!(ready, None, "a dead process gets a lane");
+}
+
+/// A caller that never comes again to a restored port.
+#[test]
+fn a_caller_is_given_up_after_a_snapshot_too() {
+    let mut desk = Desk::new();
+    let port = ProcId { incarnation: 77, rank: 0 };
+    desk.session.add_port(port, COOKIE);
+    let (incoming, _) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
+    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let _theirs = desk.lane(pair, 1, false);
+    let path: PathRef = desk.session.next_caller(port).expect("a caller");
+    desk.session.detach();
+    desk.asked();
+    let bytes = desk.session.freeze();
+    let own = desk.session.own().clone();
+    desk.session = Session::thaw(&bytes, own, VecMemory::default(), desk.now).expect("read");
+    for _ in 0..600 {
+        desk.tick(1000);
+        desk.session.leave_all();
+    }
+    assert!(
+        desk.session.path_gone(path).is_some(),
+        "ten minutes later the caller that never came again is still awaited"
+    );
+}
+
+/// A process that refuses is dead, also for one that was restored meanwhile.
+#[test]
+fn a_loss_is_known_after_a_snapshot() {
+    for thaw in [false, true] {
+        let mut desk = Desk::new();
+        let (_, pair) = desk.open(GREAT, THERE);
+        let t = desk.lane(pair, 1, false);
+        if thaw {
+            drop(t);
+            desk.session.detach();
+            desk.asked();
+            let bytes = desk.session.freeze();
+            let own = desk.session.own().clone();
+            desk.session = Session::thaw(&bytes, own, VecMemory::default(), desk.now).expect("read");
+        } else {
+            drop(t);
+            assert!(desk.session.receive(pair).dead);
+            desk.session.lane_died(pair, desk.now);
+        }
+        for _ in 0..400 {
+            for (attempt, _) in desk.dial(pair, &["a5"]) {
+                desk.fail(attempt, ErrorKind::ConnectionRefused);
+            }
+            desk.tick(1000);
+        }
+        assert_eq!(desk.gone(pair), Some(Gone::Dead), "thaw {thaw}: refused for 400 s");
+    }
+}
+
+/// A contact record that is reported makes a stranger known.
+#[test]
+fn who_is_restored_elsewhere_is_no_stranger() {
+    let mut desk = Desk::new();
+    let (incoming, status) = desk.come(&hello(GREAT, 1));
+    assert_eq!(status, Some(Status::Good));
+    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let _t = desk.lane(pair, 1, false);
+    assert_eq!(desk.session.strangers(), 1);
+    desk.session.relocated(GREAT, &contact([3; 16], THERE));
+    assert!(!desk.session.pair(pair).is_stranger());
+    assert_eq!(desk.session.strangers(), 0, "known, and still in the list of strangers");
+}
+
+/// Bytes behind the value are damage.
+#[test]
+fn nothing_may_follow_a_snapshot() {
+    let mut desk = Desk::new();
+    desk.session.detach();
+    let mut bytes = desk.session.freeze();
+    bytes.extend([1, 2, 3]);
+    let own = desk.session.own().clone();
+    assert!(Session::<Boxed, VecMemory>::thaw(&bytes, own, VecMemory::default(), desk.now).is_err(), "bytes behind it");
 }

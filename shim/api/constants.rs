@@ -4,27 +4,27 @@
 use super::Family;
 use std::fmt::Write;
 
-/// How many columns of values there are.
+/// The number of columns with values.
 const COLUMNS: usize = Family::ALL.len();
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Int(i64),
-    /// A number that no member of the family is below.
+    /// A lower bound: no member of the family has a smaller number.
     Least(i64),
     /// A number that older members of the family lack.
     Late(i64),
     /// The address of a symbol of the MPI library.
     Address(String),
-    /// In the header, never interpreted.
+    /// In the header, but not used by this library.
     Forwarded,
     /// In the header, but not a value.
     Empty,
     /// Not in the header.
     Absent,
-    /// Not in the header; the constant of this name does instead.
+    /// Not in the header; the constant of this name is used instead.
     Instead(String),
-    /// In some headers, but not a value; the constant of this name does instead.
+    /// In some headers, but not a value; the constant of this name is used instead.
     EmptyInstead(String),
 }
 
@@ -33,7 +33,7 @@ pub struct Row {
     pub name: String,
     /// Field and type of the struct `Abi`.
     pub used: Option<(String, String)>,
-    /// What a predefined datatype consists of; none of all else.
+    /// The basic types of a predefined datatype; empty for all other constants.
     pub kinds: Vec<String>,
     pub values: [Value; COLUMNS],
 }
@@ -89,7 +89,7 @@ fn literal(value: &Value) -> Option<String> {
     }
 }
 
-/// What a used row holds for a family.
+/// The value of a used row for a family.
 fn constant(rows: &[Row], row: &Row, column: usize) -> Result<String, String> {
     let mut value = &row.values[column];
     if let Value::Instead(name) | Value::EmptyInstead(name) = value {

@@ -1,8 +1,8 @@
 // Reads `functions.txt`. Used by build.rs, which makes the entry points and our own calls from it, and by the tests that
 // compare the table with the headers and with docs/coverage.md.
-// Invariant: what `parse` gives has each function once, with a reason and the C type of each argument, every handle is
-// marked, and no token goes where none is looked for.
-#![allow(dead_code)] // Each of them uses a part.
+// Invariant: the result of `parse` has each function once, with a reason and the C type of each argument. Every handle is
+// marked, and no token goes to a function that does not look for one.
+#![allow(dead_code)] // Each user of this file uses a part of it.
 
 #[path = "types.rs"]
 pub mod types;
@@ -39,7 +39,7 @@ pub struct Function {
     pub is_called: bool,
     pub args: Vec<Arg>,
     pub result: Type,
-    /// A reason of its own, beside the section's.
+    /// A reason for this function, beside the one of its section.
     pub why: String,
 }
 
@@ -50,7 +50,7 @@ pub struct Arg {
     pub of: Type,
 }
 
-/// The marks of handles, and what they hold: all that is looked at.
+/// The marks of arguments with handles that are checked, and what the handles are.
 pub const HANDLES: [(&str, &str); 9] = [
     ("Comm", "Comm"),
     ("Comm*", "Comm"),
@@ -64,7 +64,7 @@ pub const HANDLES: [(&str, &str); 9] = [
 ];
 
 impl Arg {
-    /// What kind of handle the argument brings in.
+    /// The kind of handle that the argument passes in.
     pub fn handle(&self) -> Option<&'static str> {
         HANDLES.iter().find(|(mark, _)| *mark == self.mark).map(|(_, kind)| *kind)
     }
@@ -81,7 +81,7 @@ impl Function {
     }
 }
 
-/// The table by sections, or what is wrong with it.
+/// Parses the table into sections. The error says what is wrong with it.
 pub fn parse(table: &str) -> Result<Vec<Section>, String> {
     let mut sections: Vec<Section> = Vec::new();
     let mut types = Names::default();
@@ -182,7 +182,7 @@ fn check(way: Way, function: &Function) -> Result<(), String> {
     let mut handles = function.args.iter().filter_map(Arg::handle);
     match way {
         Way::Ours | Way::Refuse if handles.next().is_none() => Err("no argument that could be ours".to_owned()),
-        // A carrier is a communicator of the MPI below. Tokens are nothing that it knows.
+        // A shadow is a communicator of the MPI below, but the MPI below does not know tokens.
         Way::Native | Way::Below if handles.any(|kind| kind != "Comm") => {
             Err("a token would reach the MPI below".to_owned())
         }

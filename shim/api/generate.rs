@@ -12,7 +12,7 @@
 use crate::functions::{self, Function, Way};
 use std::fmt::Write;
 
-/// What is asked about an argument, by its mark: whether it is ours; where a failure is raised; what kind it is.
+/// The questions about an argument, by its mark: whether it is ours, where a failure is raised, and what kind it is.
 fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'static str) {
     let count = format!("r#{} as i32", function.args[0].name);
     let (test, place, kind) = match mark {
@@ -37,7 +37,8 @@ fn questions(function: &Function, arg: &str, mark: &str) -> (String, String, &'s
     (test, place, kind)
 }
 
-/// Whether an argument may be ours, in a few instructions: asked of every native call once something of ours lives.
+/// Whether an argument may be ours, in a few instructions. Every native call checks this once there is an
+/// inter-communicator of ours.
 fn quick_test(function: &Function) -> String {
     let asked = function.args.iter().filter_map(|arg| {
         let at = format!("r#{}", arg.name);
@@ -62,18 +63,18 @@ fn quick_test(function: &Function) -> String {
     }
 }
 
-/// Which argument is a communicator, if that is all there is to look at.
+/// The index of the communicator, if that is the only argument to be checked.
 fn lone_comm(function: &Function) -> Option<usize> {
     let mut marked = function.args.iter().enumerate().filter(|(_, arg)| arg.handle().is_some());
     let (at, arg) = marked.next()?;
     (marked.next().is_none() && arg.mark == "Comm").then_some(at)
 }
 
-/// The same as the test of `quick_test`, by hand: so calls with more than six arguments need no copy of them.
+/// The check of `quick_test` in assembly, so that calls with more than six arguments need no copy of them.
 fn look_at_comm(name: &str, at: usize) -> String {
     let comm = match ["edi", "esi", "edx", "ecx", "r8d", "r9d"].get(at) {
         Some(register) => (*register).to_owned(),
-        // Above the caller's address.
+        // The arguments on the stack lie above the caller's address.
         None => format!("dword ptr [rsp + {}]", 8 * (at - 5)),
     };
     format!(
@@ -85,7 +86,7 @@ fn look_at_comm(name: &str, at: usize) -> String {
     )
 }
 
-/// What `src` includes, by the names of the files.
+/// The files that `src` includes, by name.
 pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
     let (mut out, mut guards, mut known) = (String::new(), String::new(), String::new());
     let w = &mut out;
@@ -102,8 +103,8 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
     for (i, (way, f)) in functions.iter().enumerate() {
         let (name, way) = (&f.name, *way);
         let mpi = f.c_name();
-        let (face, pface) = (2 * i, 2 * i + 1);
-        for (slot, mpi) in [(face, mpi.clone()), (pface, format!("P{mpi}"))] {
+        let (called_as, pface) = (2 * i, 2 * i + 1);
+        for (slot, mpi) in [(called_as, mpi.clone()), (pface, format!("P{mpi}"))] {
             let at = slot * size_of::<usize>();
             writeln!(
                 w,
@@ -128,7 +129,7 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
         let outs: Vec<_> = f.args.iter().filter(|a| a.is_out()).map(|a| format!("r#{}", a.name)).collect();
         let mut body = String::new();
         match way {
-            Way::Always => writeln!(body, "    ours::{name}(Face(K), {values})").unwrap(),
+            Way::Always => writeln!(body, "    ours::{name}(CalledAs(K), {values})").unwrap(),
             Way::Ours => {
                 let asked: Vec<_> = asked.collect();
                 let any = asked.iter().map(|q| q.0.as_str()).collect::<Vec<_>>().join(" || ");
@@ -137,9 +138,10 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
                 let mut served = format!("ours::{name}({values})");
                 if !outs.is_empty() {
                     let outs = outs.join(", ");
-                    served = format!("if [{outs}].contains(&0) {{ nowhere({face}, {place}) }} else {{ {served} }}");
+                    served =
+                        format!("if [{outs}].contains(&0) {{ nowhere({called_as}, {place}) }} else {{ {served} }}");
                 }
-                // Whether a communicator is ours, the function itself finds out.
+                // The function itself finds out whether a communicator is ours.
                 if marked().any(|a| a.mark != "Comm") {
                     served = format!("if {any} {{ {served} }} else {{ None }}");
                 }
@@ -158,7 +160,7 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
                             body,
                             "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
                              let {arg} = match unsafe {{ if {test} {{ place::instead_of({arg}) }} else {{ Ok({arg}) }} }} {{\n        \
-                             Ok(comm) => comm,\n        Err(place) => return refuse({face}, place, Class::{kind}),\n    }};"
+                             Ok(comm) => comm,\n        Err(place) => return refuse({called_as}, place, Class::{kind}),\n    }};"
                         )
                         .unwrap();
                         continue;
@@ -167,7 +169,7 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
                         body,
                         "    // SAFETY: the arguments are the caller's, as MPI_{name} takes them.\n    \
                          if let Some(place) = unsafe {{ if {test} {{ {place} }} else {{ None }} }} {{\n        \
-                         return refuse({face}, place, Class::{kind});\n    }}"
+                         return refuse({called_as}, place, Class::{kind});\n    }}"
                     )
                     .unwrap();
                 }
@@ -182,7 +184,7 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
             "// SAFETY: `forward::native` gives the function of this index, which takes these arguments.\n    \
              unsafe {{ std::mem::transmute::<*const (), {fn_type}>(forward::native(K))({values}) }}"
         );
-        // The calls at its end are jumps, where all arguments are in registers.
+        // If all arguments are in registers, the calls at its end are jumps.
         let begin = |w: &mut String, kind: &str| {
             writeln!(w, "#[allow(non_snake_case)]\nunsafe extern \"C\" fn {kind}_{name}<const K: usize>({params}) -> {result} {{")
                 .unwrap();
@@ -224,9 +226,12 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
              unsafe {{ std::mem::transmute::<*const (), {fn_type}>(through.function())({values}) }}\n}}"
         )
         .unwrap();
-        write!(checked, "Code(checked_{name}::<{face}> as *const ()), Code(checked_{name}::<{pface}> as *const ()), ")
-            .unwrap();
-        // The caller's address is still on top of the stack: a tool's own PMPI call is told by it, and the MPI's on itself.
+        write!(
+            checked,
+            "Code(checked_{name}::<{called_as}> as *const ()), Code(checked_{name}::<{pface}> as *const ()), "
+        )
+        .unwrap();
+        // The caller's address is still on top of the stack. It tells the PMPI calls of a tool, and those of the MPI itself.
         let at = i * size_of::<usize>();
         writeln!(
             guards,
@@ -239,7 +244,8 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
              guarded = sym guarded_{name}::<{pface}>,\n    )\n}}"
         )
         .unwrap();
-        write!(guarded, "Code(guarded_{name}::<{face}> as *const ()), Code(by_caller_{name} as *const ()), ").unwrap();
+        write!(guarded, "Code(guarded_{name}::<{called_as}> as *const ()), Code(by_caller_{name} as *const ()), ")
+            .unwrap();
         write!(names, "c\"P{mpi}\", ").unwrap();
         let way = match way {
             Way::Always => "Always",

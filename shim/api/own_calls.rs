@@ -4,10 +4,10 @@
 use crate::functions::{self, Function, types::Type};
 use std::fmt::Write;
 
-/// What is as wide as a register, and by its address the place of one handle.
+/// Types that are as wide as a register, and whose address is the place of one handle.
 const HANDLES: [&str; 7] = ["Comm", "Datatype", "Errhandler", "Group", "Info", "Op", "Request"];
 
-/// The type of an argument in Rust. Arrays of handles are memory of the MPI's: how wide each is, the ABI tells.
+/// The type of an argument in Rust. Arrays of handles are untyped memory, since the width of a handle depends on the ABI.
 fn rust(of: &Type) -> Option<String> {
     let mpi = of.of.strip_prefix("MPI_").unwrap_or_default();
     let (one, depth) = match (of.of.as_str(), mpi) {

@@ -1,4 +1,4 @@
-// C types, as `functions.txt` and each `mpi.h` write them, and what names of arguments tell of them. For `functions.rs`.
+// C types, as `functions.txt` and each `mpi.h` write them, and the types that names of arguments imply. For `functions.rs`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,19 +14,19 @@ pub fn in_full(name: &str) -> String {
 pub struct Type {
     /// `int`, `MPI_Comm`, …
     pub of: String,
-    /// How many times `*` or `[]` stands there.
+    /// The number of `*` and `[]`.
     pub depth: usize,
     pub is_array: bool,
     pub is_const: bool,
 }
 
 impl Type {
-    /// From what stands in C, without a name.
+    /// Parses a C type without a name.
     pub fn c(declared: &str) -> Type {
         let is_array = declared.contains('[');
         let depth = declared.matches(['*', '[']).count();
         let words = declared.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        // The 3 of `int[][3]` is no word.
+        // The 3 of `int[][3]` is not a word of the type.
         let words = words.filter(|w| w.starts_with(|c: char| !c.is_ascii_digit()));
         let (qualifiers, of): (Vec<_>, Vec<_>) =
             words.partition(|w| ["const", "restrict", "struct", "extern", "static", "inline"].contains(w));

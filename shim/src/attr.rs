@@ -1,12 +1,13 @@
-//! Attributes on objects of the MPI below: how we hear that one is freed.
+//! Attributes on objects of the MPI below, whose delete callbacks tell that an object is freed.
 
 use crate::forward as pmpi;
 use std::ffi::{c_int, c_void};
 
-/// A delete callback, for communicators and datatypes alike: the handle, the keyval, the value, the extra state.
+/// A delete callback of a communicator or datatype. Its arguments are the handle, the keyval, the value and the extra
+/// state.
 pub type OnDelete = unsafe extern "C" fn(u64, c_int, *mut c_void, *mut c_void) -> c_int;
 
-/// What a duplicate inherits of our attributes: nothing.
+/// The copy callback: a duplicate of the object does not get the attribute.
 unsafe extern "C" fn never_copied(
     _object: u64,
     _keyval: c_int,
@@ -20,6 +21,7 @@ unsafe extern "C" fn never_copied(
     0
 }
 
+/// A keyval for attributes of communicators. `None`: the MPI below makes none.
 pub fn comm_keyval(on_delete: OnDelete) -> Option<c_int> {
     let mut keyval = 0;
     // SAFETY: both callbacks have the types that MPI asks for.
@@ -29,6 +31,7 @@ pub fn comm_keyval(on_delete: OnDelete) -> Option<c_int> {
     (made == 0).then_some(keyval)
 }
 
+/// A keyval for attributes of datatypes. `None`: the MPI below makes none.
 pub fn type_keyval(on_delete: OnDelete) -> Option<c_int> {
     let mut keyval = 0;
     // SAFETY: both callbacks have the types that MPI asks for.

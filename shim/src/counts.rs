@@ -1,17 +1,17 @@
-//! How many partitioned operations were made.
+//! The counts of partitioned operations, which give them their tags.
 
 use node::partitioned_tag;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::Mutex;
 
-/// How many partitioned operations of an inter-communicator were made, by whether they send, peer and tag. The k-th of one
-/// side belongs to the k-th of the other: each has a tag of its own.
+/// The number of partitioned operations that were made on an inter-communicator, by direction (true: sends), peer and
+/// tag. The k-th operation of one side matches the k-th of the other, since both have the same tag of their own.
 #[derive(Default)]
 pub struct Counts(Mutex<HashMap<(bool, u32, c_int), u32>>);
 
 impl Counts {
-    /// The tag of the next one.
+    /// Counts an operation, and returns the tag of its messages.
     pub fn next(&self, sends: bool, peer: u32, tag: c_int) -> i64 {
         let mut counts = self.0.lock().unwrap_or_else(|e| e.into_inner());
         let count = counts.entry((sends, peer, tag)).or_default();

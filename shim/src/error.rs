@@ -1,13 +1,13 @@
-//! Failures, and the one place where they become MPI errors: class, code, text, error handler.
+//! Makes MPI errors of failures: class, code, text, and the call of the error handler. Only this file does.
 
 use crate::abi::{self, Abi};
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
-use crate::house;
+use crate::progress;
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// The MPI error class of one of our kinds of failure.
+/// The MPI error class of a kind of failure.
 pub fn mpi_class(abi: &Abi, class: Class) -> c_int {
     match class {
         Class::Arg => abi.err_arg,
@@ -32,7 +32,7 @@ pub fn mpi_class(abi: &Abi, class: Class) -> c_int {
     }
 }
 
-/// One of our own classes, made when first asked for.
+/// One of the library's own error classes, which is made at the first call. `None`: the MPI below makes none.
 pub fn own_class(class: Class) -> Option<c_int> {
     static PEER_GONE: OnceLock<Option<c_int>> = OnceLock::new();
     static TIMEOUT: OnceLock<Option<c_int>> = OnceLock::new();
@@ -45,7 +45,7 @@ pub fn own_class(class: Class) -> Option<c_int> {
         let value = new_class()?;
         // SAFETY: the text is terminated.
         unsafe { pmpi::add_error_string(value, text.as_ptr()) };
-        // It is its own code, whose text is this until there is a failure to tell of.
+        // A class is also an error code. It has this text until there is a failure.
         codes().push(Code { code: value, class: value, text: text.to_owned() });
         Some(value)
     })
@@ -57,7 +57,7 @@ fn new_class() -> Option<c_int> {
     (unsafe { pmpi::add_error_class(&mut value) } == 0).then_some(value)
 }
 
-/// One of our codes: the class it belongs to, and its text.
+/// An error code of the library: the class it belongs to, and its text.
 struct Code {
     code: c_int,
     class: c_int,
@@ -69,11 +69,12 @@ fn codes() -> MutexGuard<'static, Vec<Code>> {
     CODES.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// An error code whose text is this failure's. One code a class: its text is that of the last failure.
+/// An error code with the text of this failure. There is one code for each class, with the text of the last failure.
 ///
-/// The code is a class made at run time, since the MPICH family shows the texts of codes under a predefined class as
-/// garbage; `MPI_Error_class` and `MPI_Error_string` are ours for such a code. The MPI below is told the text too, for
-/// whoever asks it past us; when the error is fatal, it is told that the text has been printed.
+/// The code is a class made at run time, since the MPICH family shows garbage as the text of a code under a predefined
+/// class. `MPI_Error_class` and `MPI_Error_string` are answered by this library for such a code. The MPI below gets the
+/// text too, for callers that bypass this library. If the error is fatal, the MPI below gets a text that says that it
+/// has been printed.
 pub fn code(failure: &Failure) -> c_int {
     let abi = abi::get();
     let class = mpi_class(abi, failure.class);
@@ -91,12 +92,12 @@ pub fn code(failure: &Failure) -> c_int {
     code.code
 }
 
-/// The class that one of our codes stands for.
+/// The class of one of the library's error codes. `None`: it is another code.
 pub fn class_of_code(code: c_int) -> Option<c_int> {
     codes().iter().find(|c| c.code == code).map(|c| c.class)
 }
 
-/// The text of one of our codes.
+/// The text of one of the library's error codes. `None`: it is another code.
 pub fn text_of_code(code: c_int) -> Option<CString> {
     codes().iter().find(|c| c.code == code).map(|c| c.text.clone())
 }
@@ -112,14 +113,14 @@ fn clipped(abi: &Abi, text: &str) -> CString {
 /// Where a failure is raised.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
-    /// A live native communicator: by its error handler.
+    /// A live communicator of the MPI below, whose error handler is called.
     Comm(Handle),
     /// An error handler whose communicator the program has freed.
     Handler(Handle),
 }
 
 impl Place {
-    /// For failures that belong to no communicator.
+    /// The place for failures that belong to no communicator.
     pub fn world() -> Place {
         Place::Comm(abi::get().comm_world)
     }
@@ -140,7 +141,7 @@ impl Place {
     }
 }
 
-/// A communicator's error handler: a reference, to be given up.
+/// A reference to the error handler of a communicator, which the caller has to free.
 pub fn errhandler(comm: Handle) -> Option<Handle> {
     let mut handler: Handle = 0;
     // SAFETY: a live communicator, plain out-argument.
@@ -158,18 +159,18 @@ pub fn copy_errhandler(from: Handle, to: Handle) {
     }
 }
 
-/// Hands a failure to an error handler; the code that the call returns if the handler comes back.
+/// Calls the error handler for a failure. Returns the code that the MPI call has to return if the handler returns.
 pub fn raise(place: Place, failure: &Failure) -> c_int {
     raise_as(place, code(failure), failure)
 }
 
-/// The same under another code: MPI_ERR_IN_STATUS, when the failure's own code is in a status.
+/// As [`raise`], with another code: MPI_ERR_IN_STATUS, if the failure's own code is in a status.
 pub fn raise_as(place: Place, code: c_int, failure: &Failure) -> c_int {
     let fatal = place.is_fatal();
     if fatal {
-        // The MPI ends the job now. Not every MPI manages to show the text of a class made at run time.
+        // The MPI below aborts the job now. Some MPIs cannot show the text of a class that was made at run time.
         base::log::say(&failure.text);
-        // It prints what it has been told for the code: once is enough.
+        // The MPI below prints the text that it has for the code. The failure's text is printed already.
         if class_of_code(code).is_some() {
             let told = format!("see the line above that begins with [{}]", base::log::who());
             let told = clipped(abi::get(), &told);
@@ -179,18 +180,19 @@ pub fn raise_as(place: Place, code: c_int, failure: &Failure) -> c_int {
     } else {
         base::log!(Info, "error, {}: {}", failure.class.name(), failure.text);
     }
-    // MPI_Comm_call_errhandler itself returns success under handlers that return.
+    // MPI_Comm_call_errhandler returns success if the handler returns.
     match place {
         Place::Comm(comm) => {
             // SAFETY: `comm` is a live native communicator.
             unsafe { pmpi::comm_call_errhandler(comm, if fatal { shown(code, failure.class) } else { code }) };
         }
-        Place::Handler(handler) => house::call_errhandler(handler, code),
+        Place::Handler(handler) => progress::call_errhandler(handler, code),
     }
     code
 }
 
-/// What an MPI that ends the job is given instead: LAM complains of classes made at run time, for which it has no text.
+/// The code that an MPI gets when it aborts the job. LAM has no texts for classes that were made at run time, so it
+/// gets a predefined class.
 fn shown(code: c_int, class: Class) -> c_int {
     let abi = abi::get();
     match class {
@@ -200,7 +202,7 @@ fn shown(code: c_int, class: Class) -> c_int {
     }
 }
 
-/// Ends the process as an MPI ends it for calls before Init: there is no error handler yet.
+/// Prints the text and ends the process, as an MPI does for calls before MPI_Init: there is no error handler yet.
 pub fn die(text: &str) -> ! {
     base::log::say(text);
     std::process::exit(1)

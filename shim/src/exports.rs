@@ -1,13 +1,13 @@
-//! Which of our names other objects can see.
+//! The symbols of this library that other objects can see.
 //!
-//! Invariant: no name of the table is offered that no other loaded object has. Programs detect features by looking for
-//! names (`dlsym`, weak references), so what the MPI below lacks must look lacking through us too.
+//! Invariant: a name is visible only if another loaded object has it too. Programs detect features by looking for names
+//! (`dlsym`, weak references), so a function that the MPI below lacks must not be found here either.
 //!
-//! The dynamic linker reads our symbol table afresh at every look-up, so the table is edited once, when all libraries of
-//! the start are loaded. With an MPI among them, the names that it lacks lose their value: the linker passes over them.
-//! With none, all names become indirect functions: whenever an object that is loaded later binds to one, its resolver
-//! looks whether an MPI has come that has it. References bound before the edit, those of the program itself, reach
-//! `forward::absent`.
+//! The dynamic linker reads the symbol table at every look-up. So the table is edited once, when all libraries of the
+//! start are loaded. If an MPI is among them, the names that it lacks lose their value, and the linker passes over
+//! them. If not, all names become indirect functions: when an object that is loaded later binds to one, its resolver
+//! looks whether an MPI with that name has been loaded. References that were bound before the edit, those of the
+//! program itself, reach `forward::absent`.
 
 mod late;
 pub mod object;
@@ -33,14 +33,15 @@ ctor::declarative::ctor! {
     }
 }
 
-/// Runs in every process that the library is loaded into, so it does little and says nothing.
+/// Edits the symbol table. It runs in every process into which the library is loaded, so it does little and prints
+/// nothing.
 fn edit_names() {
     let Some((ours, others)) = divide(Object::loaded()) else { return };
     if others.iter().any(|o| Family::Lam.marks(|mark| o.has(mark))) {
         heap::take_large_blocks_from_kernel();
     }
     let has_mpi = others.iter().any(|o| o.has(PROBE));
-    // A program that is linked with us and lost its MPI is told so by MPI_Init, which it must reach.
+    // A program that is linked with this library and finds no MPI gets an error from MPI_Init, so it has to reach it.
     if !has_mpi && ours.soname().is_some_and(|name| others.iter().any(|o| o.needs(name))) {
         return;
     }
@@ -48,7 +49,7 @@ fn edit_names() {
         for (slot, entry) in ENTRY.iter().enumerate() {
             let name = name_of(slot);
             let Some(symbol) = ours.symbol(name) else { continue };
-            // SAFETY: our own symbol table, made writable; nobody looks a name up while constructors run.
+            // SAFETY: our own symbol table, made writable; no other thread looks names up while constructors run.
             let symbol = unsafe { &mut *symbol };
             if !has_mpi {
                 entry.store(ours.base + symbol.st_value as usize, Ordering::Relaxed);

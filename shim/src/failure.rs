@@ -1,8 +1,8 @@
-//! What a failure is: a kind, and a text. `error` makes MPI errors of them.
+//! Failures: a kind and a text. `error` makes MPI errors of them.
 
 use base::settings;
 
-/// What kind of failure: each becomes one MPI error class.
+/// The kind of a failure, which becomes an MPI error class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     Arg,
@@ -22,14 +22,14 @@ pub enum Class {
     Truncate,
     Type,
     Unsupported,
-    /// A class of our own: the other process died or has finalized.
+    /// The other process has died or finalized. This is a class of the library's own.
     PeerGone,
-    /// A class of our own: set-up took longer than `MPI_CONNECT_TIMEOUT`.
+    /// Joining took longer than `MPI_CONNECT_TIMEOUT`. This is a class of the library's own.
     Timeout,
 }
 
 impl Class {
-    /// All of them, in an order by which processes of one job name them to each other.
+    /// All kinds. Processes of one job name a kind to each other by its index here.
     pub const ALL: [Class; 19] = [
         Class::Arg,
         Class::Buffer,
@@ -52,7 +52,7 @@ impl Class {
         Class::Timeout,
     ];
 
-    /// As `mpi.h` and our own header call it.
+    /// The name of the class in `mpi.h`, or in this library's header.
     pub fn name(self) -> &'static str {
         match self {
             Class::Arg => "MPI_ERR_ARG",
@@ -78,7 +78,7 @@ impl Class {
     }
 }
 
-/// One failure: its class and what the user reads in `MPI_Error_string`.
+/// A failure: its kind, and the text for `MPI_Error_string`.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub class: Class,
@@ -90,7 +90,7 @@ impl Failure {
         Failure { class, text: text.into() }
     }
 
-    /// With the name of the call in front.
+    /// The same failure with the name of the call in front of its text.
     pub fn of(mut self, call: &str) -> Failure {
         if !self.text.starts_with("MPI_") || self.text.starts_with(settings::PREFIX) {
             self.text = format!("{call}: {}", self.text);

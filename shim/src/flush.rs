@@ -1,6 +1,7 @@
-//! Requests that are over when an attached buffer has nothing of what was in it: ours, and the MPI's own beside them.
+//! Requests of `MPI_Buffer_iflush`: they complete when all messages that were in an attached buffer have left it.
 //!
-//! The MPI's part is a request of its own, which whoever waits tests along with the poke: never under the node's lock.
+//! Such a request covers this library's sends and a request of the MPI below. The latter is tested by each waiting
+//! thread when it pokes, and never under the node's lock.
 
 use crate::abi;
 use crate::forward::{self as pmpi, Handle};
@@ -9,10 +10,11 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// A flush of an attached buffer.
 pub struct Flush {
     /// The sends that were in the buffer.
     sends: Vec<OpId>,
-    /// Whether the MPI's part is over.
+    /// Whether the request of the MPI below has completed.
     native: Arc<AtomicBool>,
 }
 
@@ -21,7 +23,7 @@ impl Flush {
         Flush { sends, native: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// The same, with a request of the MPI below.
+    /// A flush that also waits for a request of the MPI below.
     pub fn with_native(sends: Vec<OpId>, request: Handle) -> Flush {
         let done = Arc::new(AtomicBool::new(false));
         let flush = Flush { sends, native: done.clone() };
@@ -39,17 +41,17 @@ impl Flush {
 static NATIVE: Mutex<Vec<(Handle, Arc<AtomicBool>)>> = Mutex::new(Vec::new());
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Whether the MPI below has any of them.
+/// Whether a request of the MPI below is pending.
 pub fn is_any() -> bool {
     ANY.load(Ordering::Relaxed)
 }
 
-/// Tests what the MPI below has of them.
+/// Tests the requests of the MPI below.
 pub fn poll() {
     if !ANY.load(Ordering::Relaxed) {
         return;
     }
-    // Another thread that is at it does the same work.
+    // If another thread tests them at this moment, this one need not.
     let Ok(mut native) = NATIVE.try_lock() else { return };
     let abi = abi::get();
     native.retain_mut(|(request, done)| {

@@ -1,10 +1,10 @@
-//! The functions that are exported: how many there are, and their names. Each has two slots, for `MPI_X` and `PMPI_X`.
+//! The exported functions and their names. Each function has two slots, for `MPI_X` and `PMPI_X`.
 
 use std::ffi::CStr;
 
 include!(concat!(env!("OUT_DIR"), "/names.rs"));
 
-/// The address of a function, in a table.
+/// The address of a function, as an element of a table.
 #[derive(Clone, Copy)]
 pub struct Code(pub *const ());
 

@@ -1,21 +1,22 @@
-//! The library's own memory.
+//! The allocator for the library's own memory.
 //!
-//! LAM brings an allocator of its own, which serves the whole process and now and then has no room for a large block
-//! while other threads allocate. Under LAM large blocks come from the kernel. Invariant: whether they do is decided
-//! before the first of them, so a block goes back to where it came from. For aligned blocks it knows no function but the
-//! oldest one: what the newer ones give comes from another allocator, and must not be freed by LAM's.
+//! LAM brings an allocator that serves the whole process, and sometimes fails to allocate a large block while other
+//! threads allocate. So large blocks come from the kernel under LAM. Invariant: this is decided before the first large
+//! block is allocated, so each block is freed where it came from. LAM's allocator has memalign(3) alone for aligned
+//! blocks: the newer functions belong to another allocator, and LAM's free(3) cannot free what they return.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Under LAM, blocks of this size in bytes, or larger, come from the kernel.
 const LARGE: usize = 128 << 10;
 
-/// What every allocator gives unasked.
+/// The alignment of all blocks of every allocator, in bytes.
 const ALIGNED: usize = 16;
 
 static FROM_KERNEL: AtomicBool = AtomicBool::new(false);
 
-/// Called by the constructor, which makes no large block.
+/// From now on, large blocks come from the kernel. Called by the library's constructor, which allocates no large block.
 pub fn take_large_blocks_from_kernel() {
     FROM_KERNEL.store(true, Ordering::Relaxed);
 }
@@ -49,7 +50,7 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         if from_kernel(layout) {
-            // SAFETY: `alloc` mapped so many bytes there.
+            // SAFETY: `alloc` mapped a block of this size there.
             unsafe { libc::munmap(at.cast(), layout.size()) };
         } else {
             // SAFETY: the caller's promise.
@@ -64,7 +65,7 @@ unsafe impl GlobalAlloc for Heap {
             // SAFETY: the caller's promise.
             return unsafe { System.realloc(at, layout, size) };
         }
-        // SAFETY: two blocks of their own, both at least as long as what is copied; the old one is given up once.
+        // SAFETY: two separate blocks, both at least as long as what is copied; the old one is freed once.
         unsafe {
             let to = self.alloc(new);
             if !to.is_null() {

@@ -1,20 +1,20 @@
-//! The live inter-communicators, by the handle of their carrier.
+//! The live inter-communicators, by the handle of their shadow.
 //!
-//! The carrier is an intra-communicator of the MPI below over the local group: rank, size, group, names, attributes
-//! and error handlers work on it natively. Invariant: a carrier is in the table from before the program gets it until
-//! the program frees it; an [`Inter`] lives on while requests use it.
+//! The shadow is an intra-communicator of the MPI below over the local group. Rank, size, group, names, attributes and
+//! error handlers work on it natively. Invariants: a shadow is in the table from before the program gets it until the
+//! program frees it; an [`Inter`] lives on while requests use it.
 //!
-//! Calls that send and receive know what they need of it from a copy that is read without a lock ([`known`]). An
-//! operation must keep its inter-communicator; it does so by a spare reference, under the node's lock, so that nothing is
-//! counted from one message to the next.
+//! Calls that send and receive read what they need of an inter-communicator from a cache without a lock ([`known`]). An
+//! operation holds a reference to its inter-communicator. It takes a spare one under the node's lock, so that no
+//! reference is counted for each message.
 
 use crate::abi::{self, Abi};
 use crate::conn::claim::Held;
 use crate::counts::Counts;
 use crate::error::{Place, copy_errhandler};
-use crate::facts::{ByHandle, Facts};
 use crate::forward::{self as pmpi, Handle};
 use crate::group::NativeGroup;
+use crate::handle_cache::{ByHandle, HandleCache};
 use crate::locked::Locked;
 use crate::process::node;
 use node::{ContextId, Core, InterId, Node, Representation};
@@ -29,9 +29,9 @@ pub struct Remote {
     pub name: String,
     /// The members' process numbers, in order of rank.
     pub members: Arc<[Process]>,
-    /// How it lays out data, if otherwise than we do: then what comes from it is converted.
+    /// The other job's representation, if it is not ours: then data that comes from it is converted.
     pub foreign: Option<Representation>,
-    /// The same as the MPI below has it, where they are of this very job.
+    /// The members as a group of the MPI below, if they belong to this very job.
     pub here: Option<Arc<NativeGroup>>,
 }
 
@@ -41,52 +41,56 @@ impl Remote {
     }
 }
 
-/// What tells a process of any job from all others.
+/// A process number: 16 random bytes.
 pub type Process = [u8; 16];
 
 /// One inter-communicator.
 pub struct Inter {
-    pub carrier: Handle,
+    pub shadow: Handle,
     pub id: InterId,
-    /// Its name on both sides, and how many have been made from it.
+    /// The context, the same on both sides.
     context: ContextId,
+    /// How many inter-communicators were made from this one.
     children: AtomicU64,
     pub remote: Remote,
     /// The smaller of both sides' MPI_TAG_UB. Boxed: the program gets its address as an attribute.
     pub tag_ub: Box<c_int>,
     twin: OnceLock<Twin>,
-    /// The thread that is freeing the carrier, if any.
+    /// The thread that is freeing the shadow; 0: none.
     ending: AtomicUsize,
-    /// The error handler that the carrier had when the program freed it.
+    /// The error handler that the shadow had when the program freed it.
     orphaned: OnceLock<Handle>,
-    /// What tells others of this coupling, on the leader; shared with those that are made from it.
+    /// The coupling's record in the naming service, on the leader. It is shared with the inter-communicators made from
+    /// this one.
     coupling: OnceLock<Arc<Held>>,
-    /// Partitioned operations that were made.
+    /// The counts of its partitioned operations.
     pub partitioned: Counts,
     spare: Locked<Spare>,
 }
 
-/// Within one job: what the MPI below has made of the same processes, for the calls that are not ours.
+/// The MPI's own inter-communicator of the same processes, if both sides are of one job: for the calls that this
+/// library does not serve.
 struct Twin {
     comm: Handle,
-    /// Of one that a nonblocking call has begun: its request, null once that is over.
+    /// The request of a nonblocking call that makes the twin, and the null request once it has completed.
     late: Option<Mutex<Handle>>,
 }
 
-/// References to an inter-communicator of operations that are over, for those to come.
+/// References to an inter-communicator that completed operations have given back, for the next ones.
 #[derive(Default)]
 struct Spare {
     references: Vec<Arc<Inter>>,
-    /// There are none to come.
+    /// The inter-communicator was removed, so no operation will come.
     removed: bool,
 }
 
+/// The most spare references that an inter-communicator keeps.
 const MOST_SPARE: usize = 256;
 
 impl Inter {
-    pub fn new(carrier: Handle, id: InterId, context: ContextId, remote: Remote, tag_ub: c_int) -> Inter {
+    pub fn new(shadow: Handle, id: InterId, context: ContextId, remote: Remote, tag_ub: c_int) -> Inter {
         Inter {
-            carrier,
+            shadow,
             id,
             context,
             children: AtomicU64::new(0),
@@ -101,7 +105,7 @@ impl Inter {
         }
     }
 
-    /// What [`known`] tells of it.
+    /// The words of this inter-communicator in the cache: see [`known`].
     fn words(&self) -> [u64; 4] {
         let foreign = if self.remote.foreign.is_some() { FOREIGN } else { 0 };
         let calls_itself = if abi::get().family.calls_itself { CALLS_ITSELF } else { 0 };
@@ -113,12 +117,12 @@ impl Inter {
         ]
     }
 
-    /// An operation is over that had this reference. One that is given back may be the last: it is dropped without the
-    /// lock.
+    /// Gives back the reference of an operation that has completed. A reference that is returned may be the last one,
+    /// so the caller has to drop it without the lock.
     #[inline(always)]
     #[must_use]
     pub fn let_go(self: Arc<Inter>, core: &mut Core) -> Option<Arc<Inter>> {
-        // SAFETY: the reference is in here itself, or given back.
+        // SAFETY: the reference is stored in `spare` or returned, so the inter-communicator lives on.
         let spare = unsafe { &(*Arc::as_ptr(&self)).spare };
         spare.with(core, |_, spare| {
             if spare.removed || spare.references.len() == MOST_SPARE {
@@ -129,46 +133,47 @@ impl Inter {
         })
     }
 
-    /// Others are told of this coupling until it, and what was made from it, is freed.
+    /// Keeps the coupling's record until this inter-communicator, and all that were made from it, are freed.
     pub fn set_coupling(&self, told: Arc<Held>) {
         let _ = self.coupling.set(told);
     }
 
-    /// Gives it the MPI's own inter-communicator of the same processes, which ends with it.
+    /// Sets the MPI's own inter-communicator of the same processes, which is freed with this one.
     pub fn set_twin(&self, comm: Handle) {
         let _ = self.twin.set(Twin { comm, late: None });
     }
 
-    /// The same for one that is there when this request of the MPI below is over.
+    /// As [`Inter::set_twin`], for a twin that exists when this request of the MPI below has completed.
     pub fn set_late_twin(&self, comm: Handle, request: Handle) {
         let _ = self.twin.set(Twin { comm, late: Some(Mutex::new(request)) });
     }
 
-    /// Whether the twin came by a nonblocking call: alike on all processes, at any time.
+    /// Whether the twin is made by a nonblocking call. The answer is the same on all processes, at any time.
     pub fn is_twin_late(&self) -> bool {
         self.twin.get().is_some_and(|twin| twin.late.is_some())
     }
 
-    /// This thread is about to free the carrier, or has not done so after all. The program's callbacks in it may still use
-    /// the inter-communicator; other threads may already be given the handle anew, for a communicator of the MPI's.
+    /// Says that this thread is about to free the shadow, or that freeing has failed. The program's delete callbacks in
+    /// this thread may still use the inter-communicator. Other threads may already get the same handle for a
+    /// communicator of the MPI below.
     pub fn set_ending(&self, ending: bool) {
         let _live = live();
         if ending {
-            KNOWN.forget(self.carrier)
+            KNOWN.forget(self.shadow)
         } else {
-            KNOWN.put(self.carrier, self.words())
+            KNOWN.put(self.shadow, self.words())
         }
         self.ending.store(if ending { this_thread() } else { 0 }, Ordering::Relaxed);
     }
 
-    /// The twin, for a call of the program's that goes to it: with the error handler that is set now.
+    /// The twin for a call of the program. It gets the error handler that the shadow has now.
     pub fn twin_for_call(&self) -> Option<Handle> {
         let twin = self.twin()?;
-        copy_errhandler(self.carrier, twin);
+        copy_errhandler(self.shadow, twin);
         Some(twin)
     }
 
-    /// Waits for one that is under way: all processes of both sides have begun to make it, or will.
+    /// The twin. If it is being made, this waits: all processes of both sides have begun to make it, or will begin.
     pub fn twin(&self) -> Option<Handle> {
         let twin = self.twin.get()?;
         if let Some(late) = &twin.late {
@@ -183,14 +188,15 @@ impl Inter {
         Some(twin.comm)
     }
 
-    /// The name of the next one that is made from this. Taken at once in every collective call that makes one, so that
-    /// all processes count alike.
+    /// The context of the next inter-communicator that is made from this one. Each collective call that makes one asks
+    /// for it first, so that all processes count alike.
     pub fn next_child(&self) -> ContextId {
         self.context.child(self.children.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// One made from this: `rank` is ours in its local group, `members` are its remote ones by their ranks in this.
-    pub fn derive(&self, node: &Node, carrier: Handle, context: ContextId, rank: u32, members: &[u32]) -> Inter {
+    /// An inter-communicator made from this one. `rank` is the rank of this process in its local group, and `members`
+    /// are the ranks of its remote group in this one's.
+    pub fn derive(&self, node: &Node, shadow: Handle, context: ContextId, rank: u32, members: &[u32]) -> Inter {
         let id = node.open_child(self.id, context, rank, members);
         let remote = Remote {
             name: self.remote.name.clone(),
@@ -198,19 +204,19 @@ impl Inter {
             foreign: self.remote.foreign,
             here: self.remote.here.as_ref().map(|here| Arc::new(here.part(members))),
         };
-        let child = Inter::new(carrier, id, context, remote, *self.tag_ub);
+        let child = Inter::new(shadow, id, context, remote, *self.tag_ub);
         if let Some(told) = self.coupling.get() {
             child.set_coupling(told.clone());
         }
         child
     }
 
-    /// Where failures of its operations are raised, also after it was freed.
+    /// Where failures of its operations are raised. This works also after it was freed.
     pub fn errors(&self) -> Place {
-        self.orphaned.get().map_or(Place::Comm(self.carrier), |handler| Place::Handler(*handler))
+        self.orphaned.get().map_or(Place::Comm(self.shadow), |handler| Place::Handler(*handler))
     }
 
-    /// The program has freed it: from now on requests raise their failures by the error handler that it had.
+    /// Says that the program has freed it. From now on, its requests raise failures by the error handler that it had.
     pub fn orphan(&self, handler: Handle) {
         let _ = self.orphaned.set(handler);
     }
@@ -234,81 +240,83 @@ fn live() -> RwLockWriteGuard<'static, ByHandle<Arc<Inter>>> {
     LIVE.write().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Those of them that nobody is freeing.
-static KNOWN: Facts<4> = Facts::new();
+/// A cache of the live inter-communicators that are not being freed.
+static KNOWN: HandleCache<4> = HandleCache::new();
 
-/// In the third word: what comes from there is converted; the MPI below calls itself by public names.
+/// Flags in the third word: data of the other job is converted; the MPI below calls itself by public names.
 const FOREIGN: u64 = 1;
 const CALLS_ITSELF: u64 = 2;
 
-/// How many have been removed. Changed under the node's lock.
+/// How many inter-communicators were removed. Changed under the node's lock.
 static REMOVED: AtomicUsize = AtomicUsize::new(0);
 
 /// What the calls that send and receive need of an inter-communicator.
 #[derive(Clone, Copy)]
-pub struct Known {
+pub struct InterView {
     pub id: InterId,
     pub remote_size: u32,
     pub tag_ub: c_int,
-    /// What comes from there is converted.
+    /// Whether data of the other job is converted.
     pub foreign: bool,
-    pub place: Whereabouts,
+    pub place: InterRef,
 }
 
-/// The inter-communicator itself, for whoever finds under the node's lock that it is still there.
+/// A pointer to the inter-communicator, which is valid if [`InterRef::is_there`] says so under the node's lock.
 #[derive(Clone, Copy)]
-pub struct Whereabouts {
+pub struct InterRef {
     at: *const Inter,
     removed: usize,
 }
 
-/// `None`: none of ours, or to be looked for by [`find`].
+/// Looks an inter-communicator up in the cache. `None`: it is none of ours, or [`find`] has to look for it.
 #[inline(always)]
-pub fn known(abi: &Abi, comm: usize) -> Option<Known> {
+pub fn known(abi: &Abi, comm: usize) -> Option<InterView> {
     let removed = REMOVED.load(Ordering::Acquire);
     let [id, numbers, flags, at] = KNOWN.get(comm as u64 & abi.mask)?;
     if flags & CALLS_ITSELF != 0 && is_below() {
         return None;
     }
-    Some(Known {
+    Some(InterView {
         id: InterId::from_bits(id),
         remote_size: (numbers >> 32) as u32,
         tag_ub: numbers as c_int,
         foreign: flags & FOREIGN != 0,
-        place: Whereabouts { at: at as *const Inter, removed },
+        place: InterRef { at: at as *const Inter, removed },
     })
 }
 
-/// Only one family asks, and no other is to pay for the thread's own.
+/// Not inlined: only LAM needs it, and no other MPI is to pay for the access to a thread-local variable.
 #[inline(never)]
 fn is_below() -> bool {
     BELOW.get()
 }
 
-impl Whereabouts {
-    /// Whether it is still there. While the lock is held it stays so.
+impl InterRef {
+    /// Whether no inter-communicator was removed since. This stays so while the lock is held.
     #[inline(always)]
     pub fn is_there(self, _core: &Core) -> bool {
         REMOVED.load(Ordering::Relaxed) == self.removed
     }
 
-    /// A reference for an operation that is under way. `None`: it has gone.
+    /// A reference for an operation. `None`: the inter-communicator may have been removed.
     #[inline(always)]
     pub fn hold(self, core: &mut Core) -> Option<Arc<Inter>> {
         if !self.is_there(core) {
             return None;
         }
-        // SAFETY: it was in the table when `removed` was read, and has not been removed since: that is told under the
-        // node's lock, which we have, by somebody who has a reference until then.
+        // SAFETY: it was in the table when `removed` was read, and was not removed since: `remove` counts under the
+        // node's lock, which this thread has, and holds a reference until then.
         let inter = unsafe { &*self.at };
         let spare = inter.spare.with(core, |_, spare| spare.references.pop());
-        // SAFETY: as above; it lies in an `Arc`, as all do that are known.
+        // SAFETY: as above; every inter-communicator in the cache lies in an `Arc`.
         Some(spare.unwrap_or_else(|| unsafe { one_more(self.at) }))
     }
 }
 
+/// A new reference.
+///
 /// # Safety
-/// One that is alive, in an `Arc`.
+/// `inter` is alive and lies in an `Arc`.
 #[cold]
 unsafe fn one_more(inter: *const Inter) -> Arc<Inter> {
     // SAFETY: the caller's promise.
@@ -318,11 +326,11 @@ unsafe fn one_more(inter: *const Inter) -> Arc<Inter> {
     }
 }
 
-/// How many live carriers have this hash: zero says "not ours" in a few instructions. The entries look here themselves.
+/// The number of live shadows by a hash of their handles. Zero says in a few instructions that a handle is not ours.
+/// The generated entries read this table themselves.
 pub static FILTER: [AtomicU16; 1 << (u32::BITS - SHIFT)] = [const { AtomicU16::new(0) }; 1 << (u32::BITS - SHIFT)];
 
-/// A factor for the low half of a handle, in which handles differ whatever the ABI's width, and how far the product is
-/// shifted then.
+/// The factor and the shift of that hash. It uses the low half of a handle, in which handles differ in every ABI.
 pub const SPREAD: i32 = 0x9e37_79b9_u32 as i32;
 pub const SHIFT: u32 = 20;
 
@@ -331,7 +339,7 @@ fn hash(handle: Handle) -> usize {
     ((handle as u32).wrapping_mul(SPREAD as u32) >> SHIFT) as usize
 }
 
-/// False: certainly none of ours. Called for native communicators of any program, before anything else.
+/// Whether this may be a handle of ours; false is certain. Called first of all for every communicator of the program.
 ///
 /// # Safety
 /// None needed; the mark functions share one form.
@@ -340,7 +348,7 @@ pub unsafe fn maybe(comm: usize) -> bool {
     FILTER[hash(comm as u64)].load(Ordering::Relaxed) != 0
 }
 
-/// The same for a handle in memory.
+/// As [`maybe`], for a handle in memory.
 ///
 /// # Safety
 /// `at` is null or the address of a handle.
@@ -370,8 +378,8 @@ thread_local! {
     static BELOW: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs calls of our own on carriers, in which an MPI that calls itself by public names means the carriers. There,
-/// callbacks of the program in the middle of them do not reach the inter-communicators.
+/// Runs the library's own calls on shadows. If the MPI below calls itself by public names (LAM), these names mean the
+/// shadows meanwhile. Then callbacks of the program during these calls cannot use the inter-communicators.
 pub fn below<T>(calls: impl FnOnce() -> T) -> T {
     let before = BELOW.replace(abi::get().family.calls_itself);
     let out = calls();
@@ -379,12 +387,13 @@ pub fn below<T>(calls: impl FnOnce() -> T) -> T {
     out
 }
 
+/// Puts an inter-communicator into the table.
 pub fn insert(inter: Inter) {
-    let handle = inter.carrier;
+    let handle = inter.shadow;
     let inter = Arc::new(inter);
     let mut live = live();
     KNOWN.put(handle, inter.words());
-    // The MPI below may give a freed handle out again before `remove` has been called for its last owner.
+    // The MPI below may give out a freed handle again before `remove` was called for its last owner.
     let before = live.insert(handle, inter);
     drop(live);
     if before.is_none() {
@@ -392,7 +401,7 @@ pub fn insert(inter: Inter) {
     }
 }
 
-/// Waits for all twins that are under way: MPI_Finalize wants nothing pending.
+/// Waits for all twins that are being made: nothing may be pending in MPI_Finalize.
 pub fn settle_twins() {
     let all: Vec<_> = LIVE.read().unwrap_or_else(|e| e.into_inner()).values().cloned().collect();
     for inter in &all {
@@ -400,16 +409,16 @@ pub fn settle_twins() {
     }
 }
 
-/// Takes this very inter-communicator out, and not a later one with the same handle.
+/// Takes this inter-communicator out of the table, but not a later one with the same handle.
 pub fn remove(inter: &Arc<Inter>) {
     let mut live = live();
-    if live.get(&inter.carrier).is_some_and(|found| Arc::ptr_eq(found, inter)) {
-        live.remove(&inter.carrier);
-        KNOWN.forget(inter.carrier);
-        FILTER[hash(inter.carrier)].fetch_sub(1, Ordering::Relaxed);
+    if live.get(&inter.shadow).is_some_and(|found| Arc::ptr_eq(found, inter)) {
+        live.remove(&inter.shadow);
+        KNOWN.forget(inter.shadow);
+        FILTER[hash(inter.shadow)].fetch_sub(1, Ordering::Relaxed);
     }
     drop(live);
-    // In a forked child nobody has the lock, and nothing begins any more.
+    // A forked child has no node, and starts no operations.
     if let Ok(node) = node() {
         let unused = node.with(|core| {
             REMOVED.fetch_add(1, Ordering::Release);

@@ -1,36 +1,36 @@
-//! The MPI face: a library that sits between a program and whatever MPI it was built for.
+//! The preloaded library, between a program and the MPI that the program was built for.
 //!
-//! Native calls go straight to the MPI below. Calls on an inter-communicator between jobs go to the node, which this
-//! room uses and which knows no MPI; nothing here knows a socket. Only `forward` calls the MPI below, only `abi` knows
-//! its constants, only `error` makes its error codes.
+//! Native calls go straight to the MPI below. Calls on an inter-communicator between jobs go to the crate `node`, which
+//! knows no MPI; this crate knows no sockets. Only `forward` calls the MPI below, only `abi` knows its constants, and
+//! only `error` makes its error codes.
 #![allow(non_snake_case)]
 
 pub mod abi;
 mod attr;
 mod bind;
 mod buffer;
+mod compat_lam;
 pub mod conn;
 mod counts;
 mod datatype;
+mod detached;
 mod entry;
 mod error;
 mod exports;
-mod facts;
 mod failure;
 mod flush;
 mod forward;
 mod functions;
-mod gaps;
 mod group;
+mod handle_cache;
 mod heap;
-mod house;
 mod inter;
-mod left;
 mod life;
 mod locked;
 mod message;
 pub mod port;
 mod process;
+mod progress;
 mod request;
 mod token;
 mod wait;

@@ -1,27 +1,28 @@
-//! From MPI_Init to MPI_Finalize: whether the first came through us, and the hook that lets us finish our transfers in the
-//! second, after everything the program does there.
+//! MPI_Init and MPI_Finalize: whether MPI_Init came through this library, and the hook by which this library ends its
+//! transfers in MPI_Finalize, after all that the program does there.
 
 use crate::conn::claim;
 use crate::forward as pmpi;
-use crate::{abi, attr, house, inter};
+use crate::{abi, attr, inter, progress};
 use node::Node;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
-/// How long MPI_Finalize waits while nothing of what was sent reaches the other job.
+/// MPI_Finalize gives up when no data has reached the other job for this time.
 const DRAIN: Duration = Duration::from_secs(10);
 
 static PASSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program's MPI_Init came through here. One that did not says that no other call of the program does.
+/// Whether the program's MPI_Init came through this library. If not, none of the program's calls does.
 pub fn passed() -> bool {
     PASSED.load(Ordering::Relaxed)
 }
 
-/// Sets our attribute on MPI_COMM_SELF. MPI deletes the attributes there first of all in Finalize, last set first: set
-/// right after Init, ours comes after all of the program's own, which may still use an inter-communicator.
+/// Sets an attribute on MPI_COMM_SELF, whose delete callback ends this library. MPI_Finalize deletes these attributes
+/// first of all, in the reverse order of their setting (MPI 4.1, section 11.2.4). This one is set right after MPI_Init,
+/// so its callback comes after the program's own, which may still use an inter-communicator.
 pub fn watch_finalize() {
     static SET: Once = Once::new();
     SET.call_once(|| {
@@ -33,6 +34,7 @@ pub fn watch_finalize() {
     });
 }
 
+/// The delete callback: ends this library in MPI_Finalize.
 unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
     for end in &ENDS {
         if let Some(end) = end.get() {
@@ -41,7 +43,7 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
     }
     inter::settle_twins();
     claim::give_back_all();
-    house::clear();
+    progress::clear();
     if let Some(node) = Node::started() {
         let lost = node.drain(DRAIN);
         if lost > 0 {
@@ -51,7 +53,7 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
     0
 }
 
-/// What a part of this room does first when MPI ends, in this order.
+/// The parts of this crate that have something to do first in MPI_Finalize, in this order.
 #[derive(Clone, Copy)]
 pub enum Part {
     Names,
@@ -61,13 +63,13 @@ pub enum Part {
 
 static ENDS: [OnceLock<fn()>; 3] = [const { OnceLock::new() }; 3];
 
-/// Has a part's end called when MPI ends.
+/// Has `end` called in MPI_Finalize. Only the first function of each part is kept.
 pub fn end_with(part: Part, end: fn()) {
     ENDS[part as usize].get_or_init(|| end);
     watch_finalize();
 }
 
-/// MPI_Init has come through here.
+/// Says that MPI_Init has come through this library.
 pub fn note_passed() {
     PASSED.store(true, Ordering::Relaxed);
 }

@@ -1,14 +1,14 @@
-//! Requests on inter-communicators between jobs, as the program holds them: tokens. They live under the node's lock,
-//! which whoever begins or ends an operation has anyway.
+//! Requests on inter-communicators between jobs. The program has tokens for them. They are protected by the node's
+//! lock, which each thread that begins or ends an operation has anyway.
 
 use crate::abi::{self, Status};
 use crate::error::Place;
 use crate::failure::{Class, Failure};
 use crate::flush::Flush;
-use crate::inter::{Inter, Whereabouts};
+use crate::inter::{Inter, InterRef};
 use crate::locked::Locked;
 use crate::process::node;
-use crate::token::{self, Behind, Live};
+use crate::token::{self, Backing, Live};
 use node::{About, Core, Fault, Layout, Mode, Node, OpId, Outcome, Wrong, user_tag, with_tag};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,21 +17,22 @@ use std::sync::{Arc, LazyLock};
 /// What a request waits for.
 #[derive(Clone)]
 pub enum Work {
+    /// An operation of the engine.
     Op(OpId),
-    /// Over before it began: MPI_PROC_NULL.
+    /// Nothing: a send or receive with MPI_PROC_NULL.
     Nothing,
-    /// Over for the program: the message has left, or the library has a copy.
+    /// Nothing: the message has left, or the library has copied it.
     Copied,
-    /// Of what is in an attached buffer.
+    /// The messages in an attached buffer.
     Flush(Arc<Flush>),
-    /// A persistent request that is not started, or has been completed.
+    /// Nothing: a persistent request that is not started, or has completed.
     Inactive,
 }
 
-/// One request. It keeps its inter-communicator alive.
+/// A request. It keeps its inter-communicator alive.
 #[derive(Clone)]
 pub struct Request {
-    /// `None`: of the one that all sends share which were over at once.
+    /// `None`: the request that is shared by all sends that completed within their call.
     inter: Option<Arc<Inter>>,
     pub work: Work,
     pub call: &'static str,
@@ -39,19 +40,21 @@ pub struct Request {
     more: Option<Arc<More>>,
 }
 
-/// What few requests have.
+/// The parts that few requests have.
 #[derive(Default)]
 struct More {
+    /// The send of an Isendrecv.
     beside: Option<Request>,
+    /// The send or receive that a persistent request starts.
     plan: Option<Plan>,
     partitions: Option<Partitions>,
 }
 
-/// How a partitioned request is cut.
+/// The partitions of a partitioned request.
 #[derive(Clone, Copy)]
 pub struct Partitions {
     pub count: u32,
-    /// Packed bytes of one.
+    /// The packed bytes of one partition.
     pub bytes: u64,
     pub sends: bool,
 }
@@ -69,22 +72,22 @@ pub enum Plan {
         tag: node::Tag,
         data: Layout,
     },
-    /// With MPI_PROC_NULL.
+    /// A send or receive with MPI_PROC_NULL.
     Nothing,
 }
 
-/// MPI's modes of sending; ready mode is standard mode.
+/// MPI's send modes. Ready mode is served as standard mode.
 #[derive(Clone, Copy)]
 pub enum SendMode {
     Standard,
     Synchronous,
     Buffered,
-    /// In so many partitions.
+    /// With this number of partitions.
     Partitioned(u32),
 }
 
 impl SendMode {
-    /// As the node knows it, if a send is no more than that.
+    /// The engine's mode. `None`: such a send needs more than one call of the node.
     pub fn simple(self) -> Option<Mode> {
         match self {
             SendMode::Standard => Some(Mode::Standard),
@@ -94,7 +97,7 @@ impl SendMode {
     }
 }
 
-/// The other end, for messages to the user.
+/// The other end of an operation, for the text of failures.
 #[derive(Clone, Copy)]
 pub enum Peer {
     To(u32),
@@ -102,7 +105,7 @@ pub enum Peer {
     Nobody,
 }
 
-/// What completion means to the program: a status, and perhaps a failure.
+/// The result of an operation for the program: a status, and perhaps a failure.
 pub struct Completion {
     pub status: Status,
     pub failure: Option<Failure>,
@@ -127,12 +130,12 @@ impl Request {
         Request { inter: Some(inter), work, call, to, more: None }
     }
 
-    /// One that also ends the send of an Isendrecv.
+    /// The same request, which also completes the send of an Isendrecv.
     pub fn with_beside(self, beside: Request) -> Request {
         Request { more: Some(Arc::new(More { beside: Some(beside), ..More::default() })), ..self }
     }
 
-    /// A persistent one, which starts this.
+    /// A persistent request, which starts this plan.
     pub fn planned(inter: &Arc<Inter>, call: &'static str, plan: Plan, partitions: Option<Partitions>) -> Request {
         let to = plan.peer();
         let more = More { plan: Some(plan), partitions, ..More::default() };
@@ -143,7 +146,7 @@ impl Request {
         self.inter.as_ref()
     }
 
-    /// Where its failures are raised.
+    /// Where the failures of this request are raised.
     pub fn errors(&self) -> Place {
         self.inter.as_ref().map_or_else(Place::world, |inter| inter.errors())
     }
@@ -166,7 +169,7 @@ impl Request {
         if let Work::Op(op) = self.work { Some(op) } else { None }
     }
 
-    /// What it waits for, in a call of this name.
+    /// A description of what it waits for, in a call of this name.
     pub fn about(&self, call: &'static str) -> About {
         About::ops(call, self.ops().collect())
     }
@@ -179,9 +182,10 @@ impl Request {
         self.inter.as_ref().is_some_and(|own| Arc::ptr_eq(own, inter))
     }
 
-    /// Takes the outcome, if there is one. Called once: the operation is forgotten.
+    /// The result, if the request is complete. The operation is forgotten with that, so this returns a result only
+    /// once.
     pub fn take(&self, core: &mut Core) -> Option<Completion> {
-        // The usual ones, in one step.
+        // The usual requests, in one step.
         match (&self.work, &self.more) {
             (Work::Op(op), None) => return Some(self.completion(core.test(*op)?)),
             (Work::Copied, None) => return Some(empty()),
@@ -196,7 +200,7 @@ impl Request {
         Some(completion)
     }
 
-    /// The outcome, left in place.
+    /// The result, if the request is complete. The operation stays.
     pub fn look(&self, core: &mut Core) -> Option<Completion> {
         let beside = match self.beside() {
             Some(beside) => Some(beside.look(core)?),
@@ -223,7 +227,7 @@ impl Request {
         own && self.beside().is_none_or(|beside| beside.is_complete(core))
     }
 
-    /// A persistent request that is not started: to the Wait and Test calls as good as none.
+    /// Whether this is a persistent request that is not started. Wait and Test calls treat it as a null request.
     pub fn is_inactive(&self) -> bool {
         matches!(self.work, Work::Inactive)
     }
@@ -233,7 +237,7 @@ impl Request {
     }
 }
 
-/// What the outcome of an operation means to the program.
+/// The result for the program of an operation with this outcome.
 pub fn completion(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Completion {
     match usual(&outcome) {
         Some(status) => Completion { status, failure: None },
@@ -241,7 +245,7 @@ pub fn completion(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome)
     }
 }
 
-/// The status, when there is no more to tell.
+/// The status of a usual outcome, which has no failure.
 #[inline(always)]
 fn usual(outcome: &Outcome) -> Option<Status> {
     match outcome {
@@ -274,7 +278,7 @@ fn unusual(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Com
             let Some(Wrong { sent, received, whole, differ }) = Wrong::by_number(why) else {
                 return bad((source, tag, size), Class::Type, "has other types than the receive");
             };
-            // Of long lists only the beginning is shown.
+            // Long lists of types are abbreviated, so two different ones may look alike.
             let later = if differ && sent == received { " (they differ in what is not shown)" } else { "" };
             let say = |sent: &str, received: &str| match whole {
                 Some(whole) if !differ => {
@@ -284,7 +288,7 @@ fn unusual(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Com
                     (Class::Type, format!("has other types than the receive{later}: {sent} sent, {received} received"))
                 }
             };
-            // As much of both as the MPI's error strings have room for.
+            // Both lists are cut so that the text fits MPI_MAX_ERROR_STRING.
             let around = bad((source, tag, size), Class::Type, &say("", "").1).failure.map_or(0, |f| f.text.len());
             let room = (abi::get().max_error_string as usize - 1).saturating_sub(around);
             let (class, what) = say(&beginning(&sent, room, &received), &beginning(&received, room, &sent));
@@ -299,7 +303,8 @@ fn unusual(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Com
     }
 }
 
-/// As much of a text as there is room for beside another, which gives what it does not need.
+/// The beginning of a text that shares `room` bytes with another text. Each gets half of the room, and what the other
+/// does not need.
 fn beginning(text: &str, room: usize, other: &str) -> String {
     let most = (room / 2).max(room.saturating_sub(other.len()));
     if text.len() <= most {
@@ -309,10 +314,10 @@ fn beginning(text: &str, room: usize, other: &str) -> String {
     format!("{}...", &text[..end.unwrap_or(0)])
 }
 
-/// Names in errors are no longer: those have room for 255 bytes in all.
+/// The most bytes of a job's name in the text of a failure, since some MPIs have room for only 255 bytes.
 const NAME: usize = 48;
 
-/// A process of the other job, for messages to the user.
+/// The name of a process of the other job, for the text of failures.
 fn member(inter: Option<&Inter>, rank: u32) -> String {
     match inter {
         Some(inter) => format!("rank {rank} of job '{}'", beginning(&inter.remote.name, NAME, "")),
@@ -320,18 +325,18 @@ fn member(inter: Option<&Inter>, rank: u32) -> String {
     }
 }
 
-/// The completion of what has no status of its own.
+/// The result of an operation that has no status.
 fn empty() -> Completion {
     Completion { status: abi::get().empty_status(), failure: None }
 }
 
-/// The completion of an operation with MPI_PROC_NULL.
+/// The result of an operation with MPI_PROC_NULL.
 pub fn nothing_done() -> Completion {
     let abi = abi::get();
     Completion { status: Status { source: abi.proc_null, ..abi.empty_status() }, failure: None }
 }
 
-/// What the user is told when the other side is gone.
+/// The failure of an operation whose other side is gone.
 pub fn fault_failure(call: &str, inter: &Inter, to: Peer, fault: Fault) -> Failure {
     let job = beginning(&inter.remote.name, NAME, "");
     let who = match to {
@@ -357,34 +362,34 @@ pub fn fault_failure(call: &str, inter: &Inter, to: Peer, fault: Fault) -> Failu
 }
 
 static LIVE: LazyLock<Locked<Live<Request>>> =
-    LazyLock::new(|| Locked::new(Live::new(abi::get().family.request_token, behind())));
+    LazyLock::new(|| Locked::new(Live::new(abi::get().family.request_token, backing())));
 
-/// All requests, under the node's lock.
+/// Runs `f` with the table of all requests, under the node's lock.
 #[inline(always)]
 pub fn live<R>(core: &mut Core, f: impl FnOnce(&mut Core, &mut Live<Request>) -> R) -> R {
     LIVE.with(core, f)
 }
 
-/// A handle for the program; fails when too many requests are active: 2^24, under Open MPI 2^22 and under LAM 2^17.
+/// A handle for the program. `None`: too many requests are active, 2^24, under Open MPI 2^22, and under LAM 2^17.
 #[inline]
 pub fn insert(live: &mut Live<Request>, request: Request) -> Option<u64> {
     let stays = request.plan().is_some();
     live.insert(stays, request)
 }
 
-/// A request for an operation that begins now. `None`: the inter-communicator has gone, or there is no room for one more;
-/// then nothing has begun.
+/// A request for an operation that `begin` starts. `None`: the inter-communicator was removed, or there is no room for
+/// one more request; then nothing was started.
 #[inline(always)]
 pub fn begin(
     core: &mut Core,
-    place: Whereabouts,
+    place: InterRef,
     call: &'static str,
     to: Peer,
     begin: impl FnOnce(&mut Core) -> OpId,
 ) -> Option<u64> {
     live(core, |core, live| {
         let inter = place.hold(core)?;
-        // The number of the operation is known when there is a place for it.
+        // The operation is started when the request has its place, and the request gets the operation's number then.
         let token = live.insert(false, Request { inter: Some(inter), work: Work::Nothing, call, to, more: None })?;
         let work = Work::Op(begin(core));
         if let Some(request) = live.get(token) {
@@ -394,20 +399,20 @@ pub fn begin(
     })
 }
 
-/// The token that all sends share which were over when their call returned. There is none where a Fortran layer keeps
-/// something of its own for each request.
+/// The token that is shared by all sends that completed within their call. `None`: the Fortran layer of the MPI below
+/// keeps data of its own for each request, so there is no shared one.
 #[inline]
 pub fn sent(node: &Node) -> Option<u64> {
     let token = SENT.load(Ordering::Relaxed);
     if token != 0 { Some(token) } else { make_sent(node) }
 }
 
-/// 0: not made yet.
+/// The shared token. 0: it was not made yet.
 static SENT: AtomicU64 = AtomicU64::new(0);
 
 #[cold]
 fn make_sent(node: &Node) -> Option<u64> {
-    if matches!(behind(), Behind::Theirs(_)) {
+    if matches!(backing(), Backing::Theirs(_)) {
         return None;
     }
     let shared = Request { inter: None, work: Work::Copied, call: "MPI_Isend", to: Peer::Nobody, more: None };
@@ -426,43 +431,43 @@ pub fn is_sent(token: u64) -> bool {
     token == SENT.load(Ordering::Relaxed)
 }
 
-/// A copy, for those who have the node's lock for other things later.
+/// A copy of a request, for callers that do not have the node's lock.
 pub fn find(token: u64) -> Option<Request> {
     node().ok()?.with(|core| live(core, |_, live| live.get(token).cloned()))
 }
 
-/// Takes a request out. That of all sends stays.
+/// Takes a request out of the table. The shared one stays there, and a copy is returned.
 pub fn remove(live: &mut Live<Request>, token: u64) -> Option<Request> {
     if is_sent(token) { live.get(token).cloned() } else { live.remove(token) }
 }
 
-/// How the end of a request went.
+/// The result of [`end`].
 pub enum End {
-    /// It is not complete.
+    /// The request is not complete.
     Not,
     /// There is no such request.
     Stale,
-    /// It is over, and the program has its status and handle.
+    /// The request has ended, and the program has its status and handle.
     Told,
-    /// It is over, and there is something to be done without the lock.
+    /// The request has ended, and the rest has to be done without the lock.
     Else(Box<Ended>),
 }
 
 impl End {
-    /// For those who wait.
+    /// For waits: `None` means that the request is not complete.
     #[inline(always)]
     pub fn over(self) -> Option<End> {
         if let End::Not = self { None } else { Some(self) }
     }
 }
 
-/// A request that is over: what the program is to see of it.
+/// A request that has ended, as the program is to see it.
 pub struct Ended {
     pub status: Status,
-    /// What the program's handle is now.
+    /// The new value of the program's handle.
     pub handle: u64,
     pub failure: Option<Failure>,
-    /// The inter-communicator may end when this is dropped.
+    /// Perhaps the last reference: the inter-communicator may end when this is dropped.
     inter: Option<Arc<Inter>>,
 }
 
@@ -473,12 +478,12 @@ impl Ended {
     }
 }
 
-/// Ends a request if it is complete: it is gone, unless it may be started again. `tell` gives the program the status and
-/// what its handle is now.
+/// Ends a request if it is complete. A persistent request becomes inactive, and any other one is removed. `tell` gives
+/// the program the status and the new value of its handle.
 #[inline(always)]
 pub fn end(core: &mut Core, live: &mut Live<Request>, token: u64, tell: impl FnOnce(&Status, u64)) -> End {
     let Some(request) = live.get(token) else { return End::Stale };
-    // The usual ones, in few steps.
+    // The usual requests, in few steps.
     if let (Work::Op(op), None) = (&request.work, &request.more) {
         let Some(outcome) = core.test(*op) else { return End::Not };
         let Some(status) = usual(&outcome) else {
@@ -503,7 +508,7 @@ pub fn end(core: &mut Core, live: &mut Live<Request>, token: u64, tell: impl FnO
     inter.map_or(End::Told, |inter| End::Else(Box::new(Ended { status, handle, failure: None, inter: Some(inter) })))
 }
 
-/// The same, when the program is told by whoever gets this.
+/// As [`end`], but the caller gives the program the status and the handle.
 pub fn end_apart(core: &mut Core, live: &mut Live<Request>, token: u64) -> Option<Box<Ended>> {
     let completion = live.get(token)?.take(core)?;
     Some(end_with(completion, core, live, token))
@@ -517,7 +522,8 @@ fn end_with(completion: Completion, core: &mut Core, live: &mut Live<Request>, t
     Box::new(Ended { status, handle, failure, inter: last.or(kept) })
 }
 
-/// A request is over: what the program's handle is now, and perhaps the last reference to its inter-communicator.
+/// Removes a request that has ended, or makes a persistent one inactive. Returns the new value of the program's handle,
+/// and perhaps the last reference to the inter-communicator.
 fn retire(core: &mut Core, live: &mut Live<Request>, token: u64) -> (u64, Option<Arc<Inter>>) {
     match live.get(token) {
         Some(request) if request.plan().is_some() => {
@@ -531,12 +537,12 @@ fn retire(core: &mut Core, live: &mut Live<Request>, token: u64) -> (u64, Option
     (abi::get().request_null, last)
 }
 
-/// Whether nothing is under way on an inter-communicator that the program has a request for. Under the node's lock.
+/// Whether all requests on an inter-communicator are complete. Called under the node's lock.
 pub fn all_complete(inter: &Arc<Inter>, core: &mut Core) -> bool {
     live(core, |core, live| live.all().all(|request| !request.is_of(inter) || request.is_complete(core)))
 }
 
-/// What these wait for, in a call of this name. Under the node's lock.
+/// A description of what these requests wait for, in a call of this name. Called under the node's lock.
 pub fn about(core: &mut Core, call: &'static str, tokens: impl IntoIterator<Item = u64>) -> Option<About> {
     live(core, |_, live| {
         let ops = tokens.into_iter().filter_map(|token| Some(live.get(token)?.ops().collect::<Vec<_>>()));
@@ -544,7 +550,7 @@ pub fn about(core: &mut Core, call: &'static str, tokens: impl IntoIterator<Item
     })
 }
 
-/// The same for an array of requests.
+/// As [`about`], for the requests of ours in an array.
 ///
 /// # Safety
 /// `array` is the address of `count` requests.
@@ -556,7 +562,7 @@ pub unsafe fn about_array(core: &mut Core, call: &'static str, array: usize, cou
     about(core, call, handles.filter(|handle| unsafe { is_token(*handle as usize) }))
 }
 
-/// The same for all of an inter-communicator.
+/// As [`about`], for all requests on an inter-communicator.
 pub fn about_inter(inter: &Arc<Inter>, core: &mut Core, call: &'static str) -> About {
     let ops =
         live(core, |_, live| live.all().filter(|r| r.is_of(inter)).flat_map(|r| r.ops().collect::<Vec<_>>()).collect());
@@ -591,12 +597,12 @@ pub unsafe fn first_token(array: usize, count: i32) -> Option<usize> {
     (0..count).map(|i| unsafe { abi::load_handle(array + i * width) } as usize).find(|h| unsafe { is_token(*h) })
 }
 
-/// Where Fortran layers look for the INTEGER.
-fn behind() -> Behind {
-    token::behind(|integers| integers.request, abi::INTEGER_REQUEST)
+/// Where Fortran layers look for the INTEGER of a request.
+fn backing() -> Backing {
+    token::backing(|integers| integers.request, abi::INTEGER_REQUEST)
 }
 
-/// As an INTEGER of Fortran, for an MPI that asks.
+/// A token as an INTEGER of Fortran, for an MPI whose Fortran layer asks for it by a call.
 pub fn to_int(token: u64) -> Option<c_int> {
     token::to_int(token, &token::REQUEST)
 }

@@ -1,10 +1,10 @@
-//! Tokens: handles of ours from ranges that no MPI below produces, so that a look at the value tells whose it is.
+//! Tokens: handles of ours from ranges that no MPI below uses, so that the value alone tells whether a handle is ours.
 //!
-//! Some Fortran layers look for the INTEGER of a handle in the object behind the handle. There, a token is the address of
-//! some memory of ours, in which that INTEGER has its place.
+//! Some Fortran layers read the INTEGER of a handle from the object behind the handle. For them, a token is the address
+//! of memory of ours, in which that INTEGER has its place.
 
 use crate::abi::{INTEGER_GROUP, INTEGER_MESSAGE, INTEGER_REQUEST, Integers, Traits, WIDE_TOKEN};
-use crate::{abi, gaps};
+use crate::{abi, compat_lam};
 use std::arch::x86_64::{
     __m128i, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
     _mm_set1_epi16, _mm_setzero_si128,
@@ -16,42 +16,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const COUNT_BITS: u64 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
-/// From one address to the next: more than the MPI's own objects have up to their INTEGER.
+/// The bytes from one token's address to the next one's. The MPI's own objects have their INTEGER at a smaller offset.
 const STEP: u64 = 128;
 
-/// The first ring of numbers with memory behind them.
+/// How many numbers with memory behind them are given out at first, before the range grows.
 const RING: u64 = 1 << 16;
 
-/// How many live tokens there is room for at first, a power of two.
+/// The number of live tokens for which there is room at first, a power of two.
 const FIRST: usize = 16;
 
-/// What a Fortran layer finds behind a token, so many bytes from its address.
+/// The memory behind a token, which a Fortran layer accesses. The number is the offset in bytes from the token's
+/// address.
 #[derive(Clone, Copy)]
-pub enum Behind {
+pub enum Backing {
+    /// No memory.
     Nothing,
-    /// An INTEGER that the layer itself puts there: LAM.
+    /// An INTEGER that the layer itself writes there: LAM.
     Theirs(usize),
-    /// The token as an INTEGER with these high bits, which the layer reads now and then: Open MPI.
+    /// The token as an INTEGER with these high bits, which the layer sometimes reads: Open MPI.
     Ours(usize, u32),
 }
 
 /// Where the layer of this family looks for the INTEGER of a kind of handle.
-pub fn behind(place: fn(&Integers) -> usize, int_prefix: u32) -> Behind {
+pub fn backing(place: fn(&Integers) -> usize, int_prefix: u32) -> Backing {
     let family = abi::get().family;
-    match (&family.integers, &family.also_behind) {
-        (Some(integers), _) => Behind::Theirs(place(integers)),
-        (None, Some(integers)) => Behind::Ours(place(integers), int_prefix),
-        (None, None) => Behind::Nothing,
+    match (&family.integers, &family.also_backing) {
+        (Some(integers), _) => Backing::Theirs(place(integers)),
+        (None, Some(integers)) => Backing::Ours(place(integers), int_prefix),
+        (None, None) => Backing::Nothing,
     }
 }
 
-impl Behind {
-    /// From one token to the next, a power of two.
+impl Backing {
+    /// The distance from one token to the next, a power of two.
     fn step(self) -> u32 {
         match self {
-            Behind::Nothing => 1,
-            Behind::Ours(..) => size_of::<c_int>() as u32,
-            Behind::Theirs(_) => STEP as u32,
+            Backing::Nothing => 1,
+            Backing::Ours(..) => size_of::<c_int>() as u32,
+            Backing::Theirs(_) => STEP as u32,
         }
     }
 }
@@ -61,33 +63,34 @@ pub struct Tokens<T> {
     live: Mutex<Live<T>>,
 }
 
-/// The live tokens of one kind and what they stand for. A token's number tells its place; each time that the place serves
-/// it has another number, so that a stale token is seldom a live one.
+/// The live tokens of one kind and what they stand for. A token's number gives its place in the table. A place has
+/// another number each time that it is used, so that a stale token is rarely taken for a live one.
 pub struct Live<T> {
-    /// A power of two, or none yet.
+    /// Their number is a power of two, or 0 at first.
     places: Vec<Place<T>>,
-    /// The place that serves next: the one that was given up last, since that is still near. `NONE`: all serve.
+    /// The place that is used next. It is the one that was freed last, since it is still in the cache. `NONE`: all are
+    /// in use.
     free: u32,
-    /// Numbers below it are given out, a power of two: where there is memory behind them, only as much of it as is needed
-    /// is ever touched.
+    /// Only numbers below this power of two are given out, so that no more memory than needed is touched behind them.
     ring: u64,
-    behind: Behind,
+    backing: Backing,
     step_log: u32,
     prefix: u64,
 }
 
 struct Place<T> {
-    /// Of the token that lives here, or of the next one. As many steps as the index, but for multiples of all places.
+    /// The number of the token that lives here, or of the next one. In steps, it equals the index modulo the number of
+    /// places.
     number: u32,
-    /// The free one after this.
+    /// The next free place.
     next: u32,
     item: Option<T>,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// What tells one kind of token from native handles. `INT` are the high bits of its INTEGER of Fortran; the low half of the
-/// token has the same in every family, so that it is mostly enough to look at that, whatever a handle's width.
+/// Tells one kind of token from native handles. `INT` is the high bits of its INTEGER of Fortran. The low half of a
+/// token has the same bits in every family, so a look at that half is mostly enough, whatever the width of a handle.
 pub struct Mark<const INT: u32> {
     /// The high bits of the token, once the ABI is known.
     prefix: AtomicU64,
@@ -97,7 +100,7 @@ pub static REQUEST: Mark<INTEGER_REQUEST> = Mark::new();
 pub static GROUP: Mark<INTEGER_GROUP> = Mark::new();
 pub static MESSAGE: Mark<INTEGER_MESSAGE> = Mark::new();
 
-/// Called when the ABI has been found.
+/// Sets the prefixes of the tokens. Called when the ABI has been found.
 pub fn note(family: &Traits) {
     REQUEST.prefix.store(family.request_token, Ordering::Relaxed);
     GROUP.prefix.store(family.group_token, Ordering::Relaxed);
@@ -113,7 +116,8 @@ impl<const INT: u32> Mark<INT> {
         self.prefix.load(Ordering::Relaxed)
     }
 
-    /// Whether a value in a register may be such a token: false is certain. Asked of every native call, as the next two.
+    /// Whether a value in a register may be such a token; false is certain. Every native call asks this, or one of the
+    /// next two.
     #[inline(always)]
     pub fn maybe(&self, value: usize) -> bool {
         (value as u32 ^ INT) as u64 <= COUNT_MASK
@@ -129,7 +133,7 @@ impl<const INT: u32> Mark<INT> {
         at != 0 && self.maybe(unsafe { (at as *const u32).read() } as usize)
     }
 
-    /// The same for an array of handles, of which sixteen bytes at a time are looked at.
+    /// The same for an array of handles, of which sixteen bytes at a time are compared.
     ///
     /// # Safety
     /// `array` is null or the address of `count` handles.
@@ -138,8 +142,8 @@ impl<const INT: u32> Mark<INT> {
         if array == 0 || count <= 0 {
             return false;
         }
-        // Of each four bytes the last tells; of each eight the third pair, which hardly any address has.
-        // SAFETY: the caller's promise; SSE2 is part of the architecture.
+        // In a handle of four bytes the last byte is compared, and in one of eight bytes the third pair, which few
+        // addresses share. SAFETY: the caller's promise; SSE2 is part of the architecture.
         unsafe {
             if abi::is_wide() {
                 let wanted = _mm_set1_epi16(WIDE_TOKEN as i16);
@@ -169,10 +173,10 @@ impl<const INT: u32> Mark<INT> {
     }
 }
 
-/// Whether in any whole block of sixteen bytes what is `alike` has one of these bytes.
+/// Whether `alike` marks one of the bytes `BYTES` in any whole block of sixteen bytes.
 ///
 /// # Safety
-/// So many bytes are there.
+/// `bytes` bytes at `at` are readable.
 #[inline(always)]
 unsafe fn any_block<const BYTES: i32>(at: usize, bytes: usize, alike: impl Fn(__m128i) -> __m128i) -> bool {
     // SAFETY: the caller's promise; SSE2 is part of the architecture.
@@ -184,8 +188,8 @@ unsafe fn any_block<const BYTES: i32>(at: usize, bytes: usize, alike: impl Fn(__
     }
 }
 
-/// A token as an INTEGER of Fortran, which no native conversion gives: `None` when the value is no token, or the Fortran
-/// layer does not ask.
+/// A token as an INTEGER of Fortran, which no native conversion returns. `None`: the value is no token, or the Fortran
+/// layer does not ask for INTEGERs by a call.
 pub fn to_int<const INT: u32>(token: u64, mark: &Mark<INT>) -> Option<c_int> {
     let known = mark.is_on(token as usize) && abi::asks_for_integers();
     known.then_some((INT | token as u32 & COUNT_MASK as u32) as c_int)
@@ -198,9 +202,9 @@ pub fn from_int<const INT: u32>(int: c_int, mark: &Mark<INT>) -> Option<u64> {
 }
 
 impl<T> Tokens<T> {
-    /// Of tokens with these high bits.
-    pub fn new(prefix: u64, behind: Behind) -> Tokens<T> {
-        Tokens { live: Mutex::new(Live::new(prefix, behind)) }
+    /// A table of tokens with these high bits.
+    pub fn new(prefix: u64, backing: Backing) -> Tokens<T> {
+        Tokens { live: Mutex::new(Live::new(prefix, backing)) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Live<T>> {
@@ -221,12 +225,12 @@ impl<T> Tokens<T> {
 }
 
 impl<T> Live<T> {
-    pub fn new(prefix: u64, behind: Behind) -> Live<T> {
-        Live { places: Vec::new(), free: NONE, ring: RING, behind, step_log: behind.step().ilog2(), prefix }
+    pub fn new(prefix: u64, backing: Backing) -> Live<T> {
+        Live { places: Vec::new(), free: NONE, ring: RING, backing, step_log: backing.step().ilog2(), prefix }
     }
 
-    /// A token for `item`; `None` when too many are live.
-    /// Only one that `stays` has an INTEGER of ours behind it: others are null when a layer could look.
+    /// A token for `item`. `None`: too many are live. Only a token that `stays` gets an INTEGER of ours behind it: any
+    /// other one is null by the time that a Fortran layer could read it.
     #[inline]
     pub fn insert(&mut self, stays: bool, item: T) -> Option<u64> {
         if self.free == NONE {
@@ -238,9 +242,9 @@ impl<T> Live<T> {
         let token = self.prefix | u64::from(place.number);
         // SAFETY: within the memory that was mapped for this kind, at a multiple of an int's size.
         let put = |at: usize, integer: c_int| unsafe { ((token as usize + at) as *mut c_int).write(integer) };
-        match self.behind {
-            Behind::Theirs(at) => put(at, NO_INTEGER),
-            Behind::Ours(at, int_prefix) if stays => put(at, (int_prefix | place.number) as c_int),
+        match self.backing {
+            Backing::Theirs(at) => put(at, NO_INTEGER),
+            Backing::Ours(at, int_prefix) if stays => put(at, (int_prefix | place.number) as c_int),
             _ => {}
         }
         Some(token)
@@ -250,7 +254,7 @@ impl<T> Live<T> {
         (number >> self.step_log) as usize & self.places.len().wrapping_sub(1)
     }
 
-    /// The place that a live token has, or a free one would have.
+    /// The index of a token's place. The token is live if there is an item.
     #[inline]
     fn find(&self, token: u64) -> Option<usize> {
         let number = (token & COUNT_MASK) as u32;
@@ -276,7 +280,7 @@ impl<T> Live<T> {
         Some(item)
     }
 
-    /// The same, when there is nothing in the item that must be dropped.
+    /// As [`Live::remove`], for an item that holds nothing that must be dropped.
     #[inline(always)]
     pub fn forget(&mut self, token: u64) {
         if let Some(index) = self.find(token)
@@ -287,19 +291,20 @@ impl<T> Live<T> {
         }
     }
 
-    /// A place serves another now. The INTEGER of its token is given back if it got one.
+    /// Frees a place, which gets its next number. The INTEGER that the Fortran layer has given to its token is freed.
     #[inline(always)]
     fn vacate(&mut self, index: usize, token: u64) {
         let turn = (self.places.len() as u32) << self.step_log;
         let place = &mut self.places[index];
         place.number = (place.number + turn) & (self.ring - 1) as u32;
         place.next = std::mem::replace(&mut self.free, index as u32);
-        if let Behind::Theirs(at) = self.behind {
+        if let Backing::Theirs(at) = self.backing {
             give_back(token, at);
         }
     }
 
-    /// Twice as many places, when all serve. Each token finds its own at one of two indices; the other is free.
+    /// Doubles the number of places when all are in use. A token's place is at one of two indices then, and the other
+    /// one is free.
     #[cold]
     fn grow(&mut self) -> Option<()> {
         let old = self.places.len();
@@ -308,11 +313,11 @@ impl<T> Live<T> {
         if numbers > COUNT_MASK + 1 {
             return None;
         }
-        if old == 0 && !matches!(self.behind, Behind::Nothing) {
-            map(self.prefix, self.behind)?;
+        if old == 0 && !matches!(self.backing, Backing::Nothing) {
+            map(self.prefix, self.backing)?;
         }
-        // Each place is to have several numbers in turn.
-        while self.ring <= COUNT_MASK && (matches!(self.behind, Behind::Nothing) || numbers > self.ring / 2) {
+        // Each place has to have several numbers in turn.
+        while self.ring <= COUNT_MASK && (matches!(self.backing, Backing::Nothing) || numbers > self.ring / 2) {
             self.ring *= 2;
         }
         let tenants = std::mem::take(&mut self.places);
@@ -320,7 +325,7 @@ impl<T> Live<T> {
         self.places.extend((0..new).map(vacant));
         for mut tenant in tenants {
             let index = self.index(tenant.number);
-            // What would have been the next number is the other place's.
+            // The tenant's next number belongs to the other place now.
             self.places[index ^ old].number =
                 (tenant.number + ((old as u32) << self.step_log)) & (self.ring - 1) as u32;
             tenant.next = NONE;
@@ -337,20 +342,20 @@ impl<T> Live<T> {
 
 const NO_INTEGER: c_int = -1;
 
-/// The INTEGER that a Fortran layer has put behind a token, so many bytes on, if it has.
+/// Frees the INTEGER that the Fortran layer may have put behind a token, at this offset in bytes.
 fn give_back(token: u64, at: usize) {
     // SAFETY: a token that was live, so there is memory.
     let integer = unsafe { ((token as usize + at) as *const c_int).read() };
     if integer != NO_INTEGER {
         // SAFETY: the Fortran layer's own number, given up once.
-        unsafe { gaps::free_integer(integer) };
+        unsafe { compat_lam::free_integer(integer) };
     }
 }
 
-/// Memory at the addresses with this prefix; nothing that is there already is touched.
-fn map(prefix: u64, behind: Behind) -> Option<()> {
-    // Theirs end with the last step: another kind's may begin there.
-    let beyond = if matches!(behind, Behind::Ours(..)) { STEP as usize } else { 0 };
+/// Maps memory at the addresses with this prefix. `None`: something is mapped there already, or the kernel refuses.
+fn map(prefix: u64, backing: Backing) -> Option<()> {
+    // Memory of LAM's ends with the last step, since the next kind's may begin there.
+    let beyond = if matches!(backing, Backing::Ours(..)) { STEP as usize } else { 0 };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: fresh memory, at a place where there is none.
@@ -363,7 +368,7 @@ mod tests {
     use super::*;
 
     const PREFIX: u64 = 0x4d43_0500_0000;
-    const BEHIND: Behind = Behind::Ours(0x68, 0);
+    const BEHIND: Backing = Backing::Ours(0x68, 0);
 
     #[test]
     fn tokens_that_come_and_go_touch_little_memory() {
@@ -415,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_number_comes_back_late() {
-        let mut live = Live::new(0x2d00_0000, Behind::Nothing);
+        let mut live = Live::new(0x2d00_0000, Backing::Nothing);
         let kept: Vec<_> = (0..100).map(|n| live.insert(false, n).expect("room")).collect();
         let first = live.insert(false, 100).expect("room");
         assert_eq!(live.remove(first), Some(100));
@@ -430,7 +435,7 @@ mod tests {
 
     #[test]
     fn there_are_so_many_and_no_more() {
-        let mut live = Live::new(0, Behind::Nothing);
+        let mut live = Live::new(0, Backing::Nothing);
         let tokens: Vec<_> = (0..1 << COUNT_BITS).map_while(|_| live.insert(false, ())).collect();
         assert_eq!((tokens.len(), live.insert(false, ())), (1 << COUNT_BITS, None));
         assert_eq!(live.remove(tokens[77]), Some(()));

@@ -1,26 +1,27 @@
-//! Waiting without starving the MPI below: while we wait for the other job, our own job's transfers move on.
+//! Waiting for another job, while the MPI below makes progress too.
 
-use crate::{flush, house};
+use crate::{flush, progress};
 use node::{About, Core, Node};
 use std::time::Instant;
 
-/// The MPI below gets its turn; whether something moved there.
+/// Lets the MPI below make progress. Returns whether data has moved there.
 fn poke() -> bool {
     flush::poll();
-    house::poke()
+    progress::poke()
 }
 
-/// Waits until `done` gives something; `None` when the deadline passes first.
+/// Waits until `done` returns a value. `None`: the deadline has passed.
 pub fn wait_until<T>(node: &Node, deadline: Option<Instant>, done: impl FnMut(&mut Core) -> Option<T>) -> Option<T> {
     node.wait_until(&mut poke, done, deadline)
 }
 
-/// Waits as long as it takes. `about` is asked, under the lock, what is waited for, if that takes long.
+/// Waits until `done` returns a value. `about` says what the call waits for; it is called under the lock, if the wait
+/// gets long.
 pub fn wait<T>(node: &Node, about: &dyn Fn(&mut Core) -> Option<About>, done: impl FnMut(&mut Core) -> Option<T>) -> T {
     node.wait_about(&mut poke, about, done)
 }
 
-/// The same; `ask` is called now and then, without the lock, beside the poke.
+/// As [`wait`], and calls `ask` now and then, without the lock.
 pub fn wait_asking<T>(
     node: &Node,
     ask: &mut dyn FnMut(),
@@ -35,7 +36,7 @@ pub fn wait_asking<T>(
     node.wait_about(&mut poke_and_ask, about, done)
 }
 
-/// Looks once, as the Test calls do: a round of ours, and one of the MPI below when there is nothing yet.
+/// Makes some progress and calls `done` once, as MPI's Test calls do. The MPI below makes progress too, now and then.
 pub fn look<T>(node: &Node, done: impl FnOnce(&mut Core) -> Option<T>) -> Option<T> {
     node.look(&mut poke, done)
 }

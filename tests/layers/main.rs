@@ -4,10 +4,13 @@
 //! An import is a name of another file, in a `use` or in a path in the code. It counts for the file that defines the
 //! name, by whichever re-exports it comes: so a parent that declares its children and hands their names on imports
 //! nothing, but one that uses them in its own code does, and then no child may use what the parent defines. What only
-//! tests use is left out. Not seen are methods that a file gives to another file's type, and code that the build makes.
+//! tests use is left out. Not seen are calls of methods that a file gives to another file's type (`methods` lists these
+//! types), and code that the build makes.
 
 mod imports;
 mod known;
+mod methods;
+mod pure;
 mod source;
 mod words;
 
@@ -27,19 +30,19 @@ fn read(file: impl AsRef<Path>) -> String {
 }
 
 /// A folder with a manifest, or `src`, whose manifest is the root's.
-struct Room {
+struct Member {
     name: String,
     manifest: String,
 }
 
-impl Room {
-    fn all() -> Vec<Room> {
+impl Member {
+    fn all() -> Vec<Member> {
         let manifest = read("Cargo.toml");
         let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).expect("a workspace");
         let names = members.trim_matches(['[', ']']).split(", ").map(|name| name.trim_matches('"').to_owned());
-        let rooms = names.map(|name| Room { manifest: read(format!("{name}/Cargo.toml")), name });
-        let mut all: Vec<Room> = rooms.collect();
-        all.push(Room { name: "src".to_owned(), manifest });
+        let rooms = names.map(|name| Member { manifest: read(format!("{name}/Cargo.toml")), name });
+        let mut all: Vec<Member> = rooms.collect();
+        all.push(Member { name: "src".to_owned(), manifest });
         all
     }
 
@@ -87,7 +90,7 @@ fn short(path: &Path) -> String {
 }
 
 /// The rows of the table in docs/design.md that are about rooms with code of their own: of whom each knows.
-fn table(rooms: &[Room]) -> BTreeMap<String, BTreeSet<String>> {
+fn table(rooms: &[Member]) -> BTreeMap<String, BTreeSet<String>> {
     let page = read("docs/design.md");
     let lines = page.lines().skip_while(|line| !line.starts_with("| room | what lives there | knows of |")).skip(2);
     let mut all = BTreeMap::new();
@@ -107,7 +110,7 @@ fn table(rooms: &[Room]) -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn rooms_know_of_whom_the_table_says() {
-    let rooms = Room::all();
+    let rooms = Member::all();
     let table = table(&rooms);
     let mut wrong = Vec::new();
     for room in &rooms {
@@ -159,7 +162,7 @@ fn no_files_import_in_circles() {
     let mut wrong = Vec::new();
     let mut left: Vec<_> = known::KNOWN.iter().collect();
     let mut rows = vec![["", "files", "lines", "circles", "files in them", "known"].map(str::to_owned)];
-    for room in Room::all() {
+    for room in Member::all() {
         let (mut files, mut groups, mut within, mut known) = (BTreeMap::new(), 0, 0, 0);
         for code in room.crates() {
             let (imports, _) = code.imports();
@@ -254,6 +257,17 @@ fn circles_are_found() {
             ("lib.rs", parents),
             ("a.rs", "pub struct A(super::B);\npub fn f() { \"crate::b::B\"; }"),
             ("b.rs", "pub struct B;\n#[cfg(test)]\nmod tests {\n    use crate::A;\n}\n#[cfg(test)]\nuse crate::f;\n"),
+        ],
+        &[],
+    );
+    // It is the graph of imports, and not that of calls: see `methods`.
+    is_found(
+        "by_methods",
+        &[
+            ("lib.rs", "mod a;\nmod b;\nmod whole;"),
+            ("a.rs", "use crate::whole::Whole;\nimpl Whole {\n    pub fn f(&self) { self.g() }\n}\n"),
+            ("b.rs", "use crate::whole::Whole;\nimpl Whole {\n    pub fn g(&self) { self.f() }\n}\n"),
+            ("whole.rs", "pub struct Whole;"),
         ],
         &[],
     );

@@ -1,7 +1,8 @@
-//! Which host this is.
+//! The number of this host.
 
-/// The same in all processes that share a kernel and a network namespace, where a loopback address means the same.
-pub fn id() -> [u8; 16] {
+/// A number that all processes have in common that share a kernel and a network namespace, so that a loopback address means
+/// the same to them. Zeros if it is not known.
+pub(crate) fn id() -> [u8; 16] {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let net = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
     let net: String = net.to_string_lossy().chars().filter(char::is_ascii_digit).collect();

@@ -1,15 +1,17 @@
-//! What carries frames between processes: one folder a transport, and `stream`, lanes over any byte stream.
+//! Transports, which carry frames between processes: one folder for each, and `stream`, lanes over any byte stream.
 //!
-//! The node uses this room, by way of the registry; it knows nothing of matching, paths or sessions.
+//! The node uses this crate by way of the [`registry`]. Nothing here knows of matching, paths or sessions. [`sim`] holds
+//! simulated lanes for tests.
+#![warn(missing_docs)]
 
 #[cfg(test)]
 mod conformance;
 mod host;
 pub mod registry;
-pub mod shm;
+mod shm;
 pub mod sim;
 pub mod stream;
-pub mod tcp;
+mod tcp;
 #[cfg(feature = "toy")]
-pub mod toy;
+mod toy;
 pub mod transport;

@@ -1,10 +1,10 @@
-//! Which transports there are: the one place outside a transport's folder that names it.
+//! The list of the transports: the one place outside a transport's folder that names it.
 //!
-//! The node opens the [`Registry`] and drives it; the session knows transports as [`About`] tells. To add one: its folder, a
-//! module in `lib.rs`, and its line in `transports!`. Invariant: a lane's kind is known when this is compiled, so that a
-//! message's way has no virtual call.
+//! The node opens the [`Registry`] and drives it; the session knows of a transport only its [`About`]. A new transport needs
+//! its folder, a module in `lib.rs`, and its line in `transports!`. Invariant: a lane's type is known at compile time, so that
+//! no virtual call is on a message's way.
 
-use crate::transport::{Env, Guest, NewLane, OpenError, Transport, Watched};
+use crate::transport::{Env, Incoming, NewLane, OpenError, Transport, Watched};
 use crate::{shm, tcp};
 use base::protocol::transport::ON_TRIAL;
 use base::{Memory, settings};
@@ -15,11 +15,12 @@ use wire::frame::Header;
 use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink, Unread};
 use wire::{About, Contact, HelloAck, Place, TransportId};
 
-/// The transports that `MPI_CONNECT_LANES` allows, as bits by their order here.
+/// The transports that `MPI_CONNECT_LANES` allows: one bit for each index in [`ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowed(u16);
 
 impl Allowed {
+    /// All but those that are on trial: what is allowed when `MPI_CONNECT_LANES` is not set.
     pub const ALL: Allowed = {
         let (mut bits, mut n) = (0, 0);
         while n < ALL.len() {
@@ -29,12 +30,12 @@ impl Allowed {
         Allowed(bits)
     };
 
-    /// The one at this place in [`ALL`] alone.
+    /// The transport at this index in [`ALL`] alone.
     pub const fn only(n: usize) -> Allowed {
         Allowed(1 << n)
     }
 
-    /// Words with commas between, at least one.
+    /// Parses a value of `MPI_CONNECT_LANES`: one or more words of [`ALL`] with commas between. `None` if a word is unknown.
     pub fn parse(s: &str) -> Option<Allowed> {
         let mut bits = 0;
         for word in s.split(',') {
@@ -48,17 +49,19 @@ impl Allowed {
     }
 }
 
-/// A transport that is registered, and why it is not used, if so.
+/// A transport of the registry.
 pub struct Entry {
+    /// Its identifier, its names and its reach.
     pub about: About,
+    /// The open transport, or the reason why it is not used.
     pub opened: Result<Box<dyn Transport>, &'static str>,
 }
 
-/// All transports, the best first.
+/// The transports of this process, the best first.
 pub struct Registry {
     all: Vec<Entry>,
-    /// Of the transport whose lanes are looked at instead of slept on.
-    pub looked: Option<Looked>,
+    /// The doorbells of the transport whose lanes are polled, if it is open.
+    pub polling: Option<Polling>,
     host: [u8; 16],
     process: [u8; 16],
 }
@@ -67,16 +70,17 @@ const NOT_ALLOWED: &str = "not allowed by MPI_CONNECT_LANES";
 const NOT_HERE: &str = "not to be had here";
 
 impl Registry {
-    /// Opens what is allowed.
+    /// Opens the transports that the settings allow. A transport that others can replace is left out with a message in the log;
+    /// any other failure is returned.
     pub fn open(settings: &Settings, env: &Env<'_>) -> Result<Registry, OpenError> {
-        let mut registry = Registry { all: Vec::new(), looked: None, host: crate::host::id(), process: env.process };
+        let mut registry = Registry { all: Vec::new(), polling: None, host: crate::host::id(), process: env.process };
         for (n, about) in ALL.iter().enumerate() {
             let opened = match settings.allowed.has(n) {
                 false => Err(NOT_ALLOWED),
                 true => match open(n, settings, env) {
                     Ok(transport) => {
-                        if let Some(board) = transport.board() {
-                            registry.looked = board.downcast().ok().map(|looked| *looked);
+                        if let Some(doorbells) = transport.doorbells() {
+                            registry.polling = doorbells.downcast().ok().map(|polling| *polling);
                         }
                         Ok(transport)
                     }
@@ -92,41 +96,40 @@ impl Registry {
         Ok(registry)
     }
 
+    /// All transports, open or not.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.all.iter()
     }
 
+    /// The transport with this identifier, if it is open.
     pub fn get(&mut self, id: TransportId) -> Option<&mut (dyn Transport + 'static)> {
         self.all.iter_mut().find(|e| e.about.id == id)?.opened.as_deref_mut().ok()
     }
 
-    /// Those that are open, with their places in the registry.
+    /// The open transports, with their indices in [`ALL`].
     pub fn opened(&self) -> impl Iterator<Item = (usize, &dyn Transport)> {
         self.all.iter().enumerate().filter_map(|(n, e)| Some((n, &**e.opened.as_ref().ok()?)))
     }
 
+    /// The transport at this index in [`ALL`], if it is open.
     pub fn at(&mut self, n: usize) -> Option<&mut (dyn Transport + 'static)> {
         self.all.get_mut(n)?.opened.as_deref_mut().ok()
     }
 
-    /// Nobody comes or is dialled any more.
+    /// Closes all transports: nothing is dialled or accepted any more. Lanes stay.
     pub fn close(&mut self) {
         self.all.iter_mut().for_each(|e| e.opened = Err(NOT_HERE));
     }
 
-    /// This process's record.
+    /// This process's contact record.
     pub fn contact(&self) -> Contact {
         let entries = self.all.iter().filter_map(|e| Some((e.about.id, e.opened.as_ref().ok()?.entry())));
         let entries: Vec<_> = entries.collect();
         Contact::new(self.process, self.host, entries.iter().map(|(id, entry)| (*id, &entry[..])))
     }
 
-    /// Where this process is, for people.
-    pub fn own_places(&self) -> Vec<Place> {
-        self.opened().flat_map(|(_, t)| t.own_places()).collect()
-    }
-
-    /// Listens where a program wants a port to be: by the first transport that has such places.
+    /// Listens at an address that a program has chosen for an MPI port, by the first transport that has IP addresses; `None`
+    /// is any. Returns the addresses that are listened at, or the last error.
     pub fn listen_at(&mut self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
         let mut last = io::ErrorKind::Unsupported.into();
         for e in &mut self.all {
@@ -140,7 +143,7 @@ impl Registry {
         Err(last)
     }
 
-    /// These are not needed any more by one of those who asked; `closing` sees each descriptor before it is closed.
+    /// Gives back what one call of [`Registry::listen_at`] returned; see [`Transport::stop_listening`].
     pub fn stop_listening(&mut self, addresses: &[SocketAddr], closing: &mut dyn FnMut(BorrowedFd<'_>)) {
         for e in &mut self.all {
             if let Ok(transport) = &mut e.opened {
@@ -150,50 +153,57 @@ impl Registry {
     }
 }
 
-/// Where senders leave word for a process that sleeps, or that does not look at their lanes by themselves.
-pub type Board = shm::Own;
-/// A lane that is looked at instead of slept on, and over which memory may be read.
+pub use shm::Doorbells;
+/// A lane that is polled: it has no descriptor that tells of frames.
 pub type Polled = shm::ShmLane;
 /// A process whose memory can be read, as long as it lives.
 pub type Reader = shm::Readable;
-pub use shm::Looked;
+pub use shm::Polling;
+pub use tcp::{IfaceError, PortRange, choose as listen_addresses};
 
-/// Numbers that a board tells apart.
-pub const BOARD_KEYS: u32 = shm::BITS;
+/// The number of bits of a doorbell bitmap. Lanes whose keys are equal modulo this number share a bit.
+pub const DOORBELLS: u32 = shm::BITS;
 
-/// Where a contact record says that its process listens, as IP addresses: what the name of an MPI port may hold.
+/// The IP addresses at which a process listens, as its contact record says: what the name of an MPI port may hold.
 pub fn ip_addresses(contact: &Contact) -> Vec<SocketAddr> {
     contact.entry(tcp::ABOUT.id).map(tcp::addresses).unwrap_or_default()
 }
 
-/// A record that says so and no more.
+/// A contact record of a process of which no more is known than the addresses of its port; `process` is zeros if its number
+/// is not known.
 pub fn at_addresses(process: [u8; 16], host: [u8; 16], addresses: &[SocketAddr]) -> Contact {
     let entry = tcp::entry(addresses);
-    // A process of this host may come by way of its number, if that is known.
+    // The process number is the address in shared memory, so a process of this host can be reached that way too.
     let near = (process != [0; 16]).then_some((shm::ABOUT.id, &[][..]));
     Contact::new(process, host, near.into_iter().chain([(tcp::ABOUT.id, &entry[..])]))
 }
 
 macro_rules! transports {
-    ($($(#[$when:meta])* $kind:ident($lane:ident), $room:ident;)*) => {
-        /// All of them, the best first.
-        pub const ALL: &[&About] = &[$($(#[$when])* &crate::$room::ABOUT),*];
+    ($($(#[$when:meta])* $kind:ident($lane:ident), $folder:ident;)*) => {
+        /// What is known of each transport, the best first.
+        pub const ALL: &[&About] = &[$($(#[$when])* &crate::$folder::ABOUT),*];
 
-        /// What the environment says of each.
+        /// The settings of all transports, from environment variables.
         #[derive(Debug, Clone)]
         pub struct Settings {
+            /// `MPI_CONNECT_LANES`
             pub allowed: Allowed,
-            $($(#[$when])* pub $room: crate::$room::Settings,)*
+            $(
+                #[doc = concat!("The settings of `", stringify!($folder), "`.")]
+                $(#[$when])*
+                pub $folder: crate::$folder::Settings,
+            )*
         }
 
         impl Default for Settings {
             fn default() -> Settings {
-                Settings { allowed: Allowed::ALL, $($(#[$when])* $room: Default::default(),)* }
+                Settings { allowed: Allowed::ALL, $($(#[$when])* $folder: Default::default(),)* }
             }
         }
 
         impl Settings {
-            /// As `get` answers for the name of a variable; an error names it.
+            /// Reads all variables by `get`, which returns the value of a variable by its name. An error is the name of a
+            /// variable and what is wrong with its value.
             pub fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Settings, (&'static str, String)> {
                 let mut allowed = Allowed::ALL;
                 if let Some(v) = get(settings::LANES) {
@@ -201,22 +211,26 @@ macro_rules! transports {
                     let wrong = || (settings::LANES, format!("'{v}' is none of {}, or several of them", all.join(", ")));
                     allowed = Allowed::parse(&v).ok_or_else(wrong)?;
                 }
-                Ok(Settings { allowed, $($(#[$when])* $room: crate::$room::Settings::read(get)?,)* })
+                Ok(Settings { allowed, $($(#[$when])* $folder: crate::$folder::Settings::read(get)?,)* })
             }
         }
 
         fn open(n: usize, settings: &Settings, env: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
-            $($(#[$when])* if *ALL[n] == crate::$room::ABOUT {
-                return crate::$room::open(&settings.$room, env);
+            $($(#[$when])* if *ALL[n] == crate::$folder::ABOUT {
+                return crate::$folder::open(&settings.$folder, env);
             })*
             unreachable!("each has its lines")
         }
 
-        /// A lane of any transport: an enum, so that the way of a message is known when this is compiled.
-        // There is one for each pair, in place: nobody gains from another hop.
+        /// A lane of any transport: an enum, so that no virtual call is on a message's way.
+        // A pair holds its lane in place: a box would add a memory access to every message.
         #[allow(clippy::large_enum_variant)]
         pub enum AnyLane {
-            $($(#[$when])* $kind(crate::$room::$lane),)*
+            $(
+                #[doc = concat!("A lane of `", stringify!($folder), "`.")]
+                $(#[$when])*
+                $kind(crate::$folder::$lane),
+            )*
         }
 
         macro_rules! each {
@@ -237,8 +251,9 @@ macro_rules! transports {
         }
 
         impl AnyLane {
+            /// What is known of the transport that made this lane.
             pub fn about(&self) -> &'static About {
-                match self { $($(#[$when])* AnyLane::$kind(_) => &crate::$room::ABOUT,)* }
+                match self { $($(#[$when])* AnyLane::$kind(_) => &crate::$folder::ABOUT,)* }
             }
         }
     };
@@ -252,8 +267,8 @@ transports! {
 }
 
 impl AnyLane {
-    /// The lane, if it is looked at instead of slept on.
-    #[inline]
+    /// The lane, if it is polled.
+    #[inline(always)]
     pub fn polled(&self) -> Option<&Polled> {
         match self {
             AnyLane::Shm(lane) => Some(lane),
@@ -261,19 +276,22 @@ impl AnyLane {
         }
     }
 
-    /// Becomes one more stream of this lane.
-    pub fn join(&mut self, guest: Box<dyn Guest>, ack: &HelloAck, number: u16) -> bool {
-        each!(self, lane => guest.join(ack, number, lane))
+    /// Adds an incoming connection to this lane as its stripe `number`; see [`Incoming::join`].
+    pub fn join(&mut self, incoming: Box<dyn Incoming>, ack: &HelloAck, number: u16) -> bool {
+        each!(self, lane => incoming.join(ack, number, lane))
     }
 
-    pub fn signs(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
-        each!(self, lane => lane.signs(f))
+    /// See [`Watched::interests`].
+    pub fn interests(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
+        each!(self, lane => lane.interests(f))
     }
 
+    /// See [`Watched::changed`].
     pub fn changed(&mut self, closing: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         each!(self, lane => lane.changed(closing))
     }
 
+    /// See [`Watched::peer_place`].
     pub fn peer_place(&self) -> Option<Place> {
         each!(self, lane => lane.peer_place())
     }
@@ -283,10 +301,12 @@ impl AnyLane {
         self.polled()?.reader()
     }
 
+    /// See [`Watched::cut_stream`].
     pub fn cut_stream(&mut self, number: u16) -> bool {
         each!(self, lane => lane.cut_stream(number))
     }
 
+    /// See [`Watched::streams`].
     pub fn streams(&self) -> usize {
         each!(self, lane => lane.streams())
     }

@@ -1,7 +1,8 @@
-//! What a transport is.
+//! The traits that a transport implements.
 //!
-//! Each folder beside this file implements these traits; the [registry](crate::registry) opens the transports and hands them to
-//! the node. Invariant: nothing here or below blocks.
+//! Each folder beside this file implements them; the [registry](crate::registry) opens the transports and hands them to the
+//! node. Invariant: nothing here or below blocks. What is not there yet is said by [`io::ErrorKind::WouldBlock`] or by a
+//! variant of its own, and the node comes back when a descriptor is ready.
 
 use base::ProcId;
 use std::any::Any;
@@ -11,157 +12,171 @@ use std::os::fd::BorrowedFd;
 pub use wire::{About, Scope};
 use wire::{Hello, HelloAck, Place};
 
-/// Whom to dial, as far as a transport needs to know.
+/// The process that is to be dialled, as far as a transport needs to know it.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
+    /// This transport's entry in the process's contact record.
     pub entry: &'a [u8],
+    /// The process number; zeros if it is not known.
     pub process: [u8; 16],
-    /// `None`: nobody knows.
+    /// Whether it runs on this host; `None` if that is not known.
     pub same_host: Option<bool>,
-    /// Where it answered last.
+    /// The place at which it answered last.
     pub worked: Option<&'a Place>,
 }
 
 /// One transport of this process, open.
 pub trait Transport: Send {
-    /// What others need to know to dial this process, at most [`wire::contact::MAX_ENTRY`] bytes.
+    /// This transport's entry in our contact record: what others need to dial this process, at most
+    /// [`wire::contact::MAX_ENTRY`] bytes.
     fn entry(&self) -> Vec<u8>;
-    /// Where this process is, for people.
-    fn own_places(&self) -> Vec<Place> {
-        Vec::new()
-    }
-    /// At which places a process can be dialled from here, the best first.
+    /// The places at which a process can be dialled from here, the best first. Empty if it cannot be reached this way.
     fn places(&mut self, target: &Target<'_>) -> Vec<Place>;
-    /// Begins to dial. `key`: a number of the pair's, below 2^32, that the other side may use to leave word.
+    /// Begins to dial. `key` is a number of the pair, below 2^32; a transport with doorbells has the other side ring the bell
+    /// of this number.
     fn dial(&mut self, place: &Place, hello: &Hello, key: u32) -> io::Result<Box<dyn Attempt>>;
-    /// A connection to the place of this entry's process that lies on the host where a lane of its has come from: whether one
-    /// gets through to that host. `None`: there is no such place, or nothing to be learnt.
+    /// Begins to connect to the process of this entry, at its address on the host where a lane of its has come from (`seen`),
+    /// to learn whether a firewall lets connections of ours through. `None` if the entry has no such address, or if nothing
+    /// can be learnt.
     fn probe(&mut self, _entry: &[u8], _seen: &Place) -> Option<(Place, Box<dyn Probe>)> {
         None
     }
-    /// Calls `f` with every descriptor to which others come, and its number.
-    fn doors(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>));
-    /// Who waits at this door. `WouldBlock`: nobody.
-    fn accept(&mut self, door: u32) -> io::Result<Box<dyn Guest>>;
-    /// Listens at this address and port too, where `None` is any: for ports that a program wants at a place of its own.
+    /// Calls `f` with the number and the descriptor of every listener.
+    fn listeners(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>));
+    /// Accepts a connection at the listener of this number. `WouldBlock` if none waits.
+    fn accept(&mut self, listener: u32) -> io::Result<Box<dyn Incoming>>;
+    /// Listens at this address and port too, for an MPI port that a program wants at a place of its own; `None` is any.
+    /// Returns the addresses that are listened at, or `Unsupported` if the transport has no IP addresses.
     fn listen_at(&mut self, _ip: Option<IpAddr>, _port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// The board of a transport whose lanes are looked at instead of slept on; the registry knows its type.
-    fn board(&self) -> Option<Box<dyn Any>> {
+    /// The doorbells of a transport whose lanes are polled: a [`Polling`](crate::registry::Polling) in a box.
+    fn doorbells(&self) -> Option<Box<dyn Any>> {
         None
     }
-    /// These are not needed any more by one of those who asked; `closing` sees each descriptor before it is closed.
+    /// Gives back what one call of [`Transport::listen_at`] returned. An address that no other call has asked for is closed;
+    /// `closing` sees its descriptor before.
     fn stop_listening(&mut self, _addresses: &[SocketAddr], _closing: &mut dyn FnMut(BorrowedFd<'_>)) {}
 }
 
-/// A lane as its transport has made it; the registry knows its type.
+/// A lane as its transport has made it. The registry makes an [`AnyLane`](crate::registry::AnyLane) of it.
 pub struct NewLane(pub Box<dyn Any>);
 
 impl NewLane {
-    pub fn new(lane: impl Any) -> NewLane {
+    pub(crate) fn new(lane: impl Any) -> NewLane {
         NewLane(Box::new(lane))
     }
 }
 
-/// How far one that was dialled has come.
+/// How far an [`Attempt`] has come.
 pub enum Step {
+    /// There is no answer yet.
     NotYet,
     /// Its HELLO-ACK is whole.
     Answered(HelloAck),
-    /// What the system, or the other side's kernel, said.
+    /// The attempt is over, for this reason of our kernel's or the other side's.
     Failed(io::Error),
 }
 
-/// One place being dialled.
+/// One place that is being dialled.
 pub trait Attempt: Send {
-    /// To be watched for reading, and for writing if so.
+    /// The descriptor to be watched for reading, and whether for writing too. `None` if only time can help.
     fn fd(&self) -> Option<(BorrowedFd<'_>, bool)>;
+    /// Goes on as far as it can without waiting.
     fn step(&mut self) -> Step;
-    /// Whether the HELLO has left.
+    /// Whether the HELLO has been sent.
     fn is_greeted(&self) -> bool;
-    /// Whether the other side's host has given a sign since it was last told something.
+    /// Whether the other host has acknowledged all that was sent to it.
     fn is_heard(&self) -> bool {
         true
     }
-    /// After a good answer: a lane of this generation.
+    /// Makes a lane of this generation, after a good answer.
     fn finish(self: Box<Self>, generation: u16) -> io::Result<NewLane>;
 }
 
-/// A connection that shows whether one gets through.
+/// A connection that only shows whether a host can be reached.
 pub trait Probe: Send {
+    /// The descriptor to be watched for writing.
     fn fd(&self) -> BorrowedFd<'_>;
-    /// `WouldBlock`: not known yet.
+    /// Whether the connection stands. `WouldBlock` if that is not known yet.
     fn result(&self) -> io::Result<()>;
 }
 
-/// What one who has come does next.
+/// What an [`Incoming`] connection has brought.
 pub enum Said {
+    /// Nothing that is whole yet.
     Nothing,
+    /// A HELLO, which is to be answered or refused.
     Hello(Box<Hello>),
-    /// It was answered, and its end of the lane is up.
+    /// After a good answer: the other side has its end of the lane.
     Ready,
-    /// Nothing that could be answered, or gone: to be closed.
+    /// Something that cannot be answered, or the end of the connection. It is to be dropped.
     Foreign,
 }
 
-/// One who has come and has no lane yet.
-pub trait Guest: Send {
+/// An accepted connection that is no lane yet.
+pub trait Incoming: Send {
+    /// The descriptor to be watched for reading.
     fn fd(&self) -> BorrowedFd<'_>;
+    /// Reads what is there.
     fn step(&mut self) -> Said;
-    /// Whether the other side has given up.
+    /// Whether the other side has closed the connection.
     fn has_hung_up(&self) -> bool;
-    /// Where it has come from; `None`: from this host.
+    /// The place where it comes from; `None` if that is this host.
     fn from(&self) -> Option<Place>;
-    /// Says no. One that does not take the answer is of no use anyway.
+    /// Sends an answer that is not good. Errors are ignored, since the connection is dropped next.
     fn refuse(&mut self, ack: &HelloAck);
-    /// Says yes; `key` as for [`Transport::dial`]. Whether the lane can be made at once; if not, [`Said::Ready`] tells when.
+    /// Sends a good answer; `key` as for [`Transport::dial`]. Returns whether the lane can be made at once. If not,
+    /// [`Said::Ready`] says when.
     fn answer(&mut self, ack: &HelloAck, key: u32) -> io::Result<bool>;
-    /// The lane between these two, answered with this generation.
+    /// Makes the lane between these two processes, of the generation that was answered.
     fn finish(self: Box<Self>, local: ProcId, remote: ProcId, generation: u16) -> io::Result<NewLane>;
-    /// Answers, and becomes one more stream of a lane that stands, if `lane` is one of this transport's.
+    /// Answers, and becomes the stripe `number` of a lane that stands. Returns false, and drops the connection, if `lane` is
+    /// not of this transport or the answer cannot be sent.
     fn join(self: Box<Self>, _ack: &HelloAck, _number: u16, _lane: &mut dyn Any) -> bool {
         false
     }
 }
 
-/// What the lane of a transport is besides a [`Lane`]: what tells of it, and where it leads.
+/// What every transport's lane is besides a [`Lane`](wire::lane::Lane): the descriptors that the node watches for it, and the
+/// place to which it leads.
 pub trait Watched {
-    /// Calls `f` with what is to be watched: numbers below 16, descriptors, and whether for writing too.
-    fn signs(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool));
-    /// Whether what is to be watched has changed since this was last asked; `closing` sees each descriptor that is about to
-    /// be closed.
+    /// Calls `f` with each descriptor that is to be watched: its number, below 16, and whether for writing too.
+    fn interests(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool));
+    /// Whether the set of descriptors has changed since the last call; `closing` sees each descriptor that is about to be
+    /// closed.
     fn changed(&mut self, _closing: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         false
     }
-    /// Where its other end is; `None`: on this host.
+    /// The place of the other end; `None` if it is on this host.
     fn peer_place(&self) -> Option<Place> {
         None
     }
-    /// For tests: cuts one of its streams, if it is there.
+    /// For tests: cuts the stripe of this number. Returns whether there is one.
     fn cut_stream(&mut self, _number: u16) -> bool {
         false
     }
-    /// For tests: how many streams it has.
+    /// For tests: how many stripes it has; 0 if it has no streams.
     fn streams(&self) -> usize {
         0
     }
 }
 
-/// Why a transport cannot be had though it is allowed.
+/// Why an allowed transport could not be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// A setting that makes no sense: which, and why.
+    /// A setting makes no sense: the name of its variable, and what is wrong with the value.
     Setting(&'static str, String),
-    /// Without it this process should not go on.
+    /// The system refused something without which this process cannot be reached. It should not go on.
     System(String),
-    /// Others do in its place.
+    /// The system refused something, and other transports can do without this one.
     Without(io::Error),
 }
 
-/// What opening needs besides the settings.
+/// What a transport needs to open besides its settings.
 pub struct Env<'a> {
+    /// Our process number.
     pub process: [u8; 16],
-    /// An eventfd that ends the sleep of this process.
+    /// An eventfd that ends the sleep of this process when it is written to.
     pub doorbell: BorrowedFd<'a>,
 }

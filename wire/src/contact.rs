@@ -1,7 +1,7 @@
-//! Contact records: which transports reach a process, and what each needs to know to dial it.
+//! Contact records: which transports reach a process, and what each of them needs to know to dial it.
 //!
-//! Used by naming records, set-up messages and the session. Only a transport reads what it wrote. Invariant: a record never
-//! holds more than [`MAX_ENTRIES`] entries of at most [`MAX_ENTRY`] bytes.
+//! Naming records, set-up messages and the session carry them. An entry is read only by the transport that wrote it.
+//! Invariant: a record never holds more than [`MAX_ENTRIES`] entries of at most [`MAX_ENTRY`] bytes.
 
 use crate::TransportId;
 use base::bytes::{Malformed, Put, Take};
@@ -10,20 +10,24 @@ use serde::{Deserialize, Serialize};
 
 pub use base::protocol::contact::{MAX_ENTRIES, MAX_ENTRY};
 
-/// What others need to know to dial a process.
+/// What other processes need to know to dial a process (docs/protocol.md, "Contact records").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
-    /// Random, one per process: who answers elsewhere is somebody else. Zero: not known.
+    /// The process number: random, one per process. A process that answers with another number is another process.
+    /// All zero if unknown.
     pub process: [u8; 16],
-    /// Equal for processes that share a kernel and a network namespace; zero if unknown.
+    /// The host number: equal for processes that share a kernel and a network namespace. All zero if unknown.
     pub host: [u8; 16],
-    /// (transport u8, length u16, bytes) each: records are many, so they stay as they came.
+    /// The entries as they are on the wire: transport (u8), length (u16) and bytes of each. There are many records, so
+    /// entries are not parsed before they are used.
     entries: Box<[u8]>,
 }
 
 impl Contact {
+    /// A record with these entries, in the order of the process's own preference.
+    ///
     /// # Panics
-    /// More or longer entries than a record holds.
+    /// If there are more than [`MAX_ENTRIES`] entries, or if one is longer than [`MAX_ENTRY`] bytes.
     pub fn new<'a>(
         process: [u8; 16],
         host: [u8; 16],
@@ -39,32 +43,18 @@ impl Contact {
         Contact { process, host, entries: bytes.into() }
     }
 
-    /// What each transport says, in the order of the process's own preference.
+    /// The entry of each transport, in the order of the process's own preference.
     pub fn entries(&self) -> impl Iterator<Item = (TransportId, &[u8])> {
         let mut rest = Take(&self.entries);
         std::iter::from_fn(move || entry(&mut rest).ok())
     }
 
-    /// What this transport says; `None`: the process does not use it.
+    /// The entry of this transport. `None` if the process does not use the transport.
     pub fn entry(&self, transport: TransportId) -> Option<&[u8]> {
         self.entries().find(|(t, _)| *t == transport).map(|(_, bytes)| bytes)
     }
 
-    /// The same process with another entry for one transport, behind the others if it had none.
-    pub fn with_entry(&self, transport: TransportId, bytes: &[u8]) -> Contact {
-        let mut entries: Vec<_> = self.entries().collect();
-        match entries.iter_mut().find(|(t, _)| *t == transport) {
-            Some((_, old)) => *old = bytes,
-            None => entries.push((transport, bytes)),
-        }
-        Contact::new(self.process, self.host, entries)
-    }
-
-    /// The same process with this transport's entry alone.
-    pub fn only(&self, transport: TransportId) -> Contact {
-        Contact::new(self.process, self.host, self.entries().filter(|(t, _)| *t == transport))
-    }
-
+    /// Appends the record to `out`, as it is on the wire.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u8(RECORD);
         out.extend_from_slice(&self.process);
@@ -73,6 +63,8 @@ impl Contact {
         out.extend_from_slice(&self.entries);
     }
 
+    /// Takes a record off the front of `from`. [`Malformed`] if it is cut short, of another version, or beyond the
+    /// limits of a record.
     pub fn decode(from: &mut Take<'_>) -> Result<Contact, Malformed> {
         if from.u8()? != RECORD {
             return Err(Malformed);
@@ -89,6 +81,7 @@ impl Contact {
     }
 }
 
+/// Takes one entry off the front.
 fn entry<'a>(from: &mut Take<'a>) -> Result<(TransportId, &'a [u8]), Malformed> {
     let (transport, len) = (from.u8()?, usize::from(from.u16()?));
     if len > MAX_ENTRY {
@@ -122,10 +115,6 @@ mod tests {
         assert_eq!(sample().entries().collect::<Vec<_>>(), [(TransportId(1), &b"abc"[..]), (TransportId(4), b"")]);
         assert_eq!(sample().entry(TransportId(4)), Some(&b""[..]));
         assert_eq!(sample().entry(TransportId(2)), None);
-        let other = sample().with_entry(TransportId(1), b"x").with_entry(TransportId(2), b"yz");
-        let all = [(TransportId(1), &b"x"[..]), (TransportId(4), b""), (TransportId(2), b"yz")];
-        assert_eq!(other.entries().collect::<Vec<_>>(), all);
-        assert_eq!(other.only(TransportId(2)).entries().collect::<Vec<_>>(), [(TransportId(2), &b"yz"[..])]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The 48 bytes in front of everything that travels on a lane (docs/protocol.md, "Frames").
+//! The header of 48 bytes in front of each frame on a lane (docs/protocol.md, "Frames").
 //!
-//! Used by paths, which fill headers, and by lanes, which write and read them. Decoding is strict: whatever the
-//! protocol does not allow is [`Malformed`], and the lane that said it is dropped.
+//! Paths fill headers, and lanes write and read them. Decoding is strict: what the protocol does not allow is
+//! [`Malformed`], and the lane that carried it is dropped.
 
 use base::ProcId;
 use base::bytes::{Malformed, Take};
@@ -9,40 +9,55 @@ use base::protocol::frame::{ACK, ACK_NOW, BULK, LOST, MSG, PING, PONG, SWITCH, h
 
 pub use base::protocol::frame::{MAX_PAYLOAD, MAX_STRIPES};
 
-/// Length of a header.
+/// Bytes of a header.
 pub const HEADER: usize = at::BYTES;
 
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
+    /// First class: one message body with a sequence. It is delivered once and in order, whatever lane carries it.
     Msg = MSG,
+    /// An acknowledgement alone.
     Ack = ACK,
+    /// Second class: data of a rendezvous, addressed by the receiver's operation and an offset. It has no sequence and
+    /// is not retained.
     Bulk = BULK,
+    /// The sender's last frame on this lane: it goes on with a newer one.
     Switch = SWITCH,
-    /// Of a lane of several streams: between its two ends alone.
+    /// One stream of a lane of several has died. The two ends of such a lane exchange it; no path sees it.
     Lost = LOST,
-    /// Asks for a sign of life, which PONG is.
+    /// Asks for a sign of life. The answer is PONG.
     Ping = PING,
+    /// The answer to PING, with its number.
     Pong = PONG,
 }
 
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// Bytes of payload that follow the header, at most [`MAX_PAYLOAD`].
     pub len: u32,
+    /// What the frame is.
     pub kind: Kind,
     /// The sender asks for an acknowledgement at once.
     pub ack_now: bool,
+    /// The generation of the lane. A path drops frames of older generations than it accepts.
     pub generation: u16,
+    /// The process that the frame comes from.
     pub source: ProcId,
+    /// The process that the frame is for.
     pub dest: ProcId,
-    /// MSG: sequence. BULK: the receiver's operation. SWITCH: first generation that follows. LOST: number of a stream. PING, PONG:
-    /// number of the question.
+    /// MSG: sequence, from 1. BULK: the receiver's operation. SWITCH: the generation of the next lane. LOST: the number
+    /// of the stream. PING, PONG: the number of the question, from 1. ACK: 0.
     pub a: u64,
-    /// MSG, ACK, PING, PONG: acknowledged up to. BULK: offset.
+    /// MSG, ACK, PING, PONG: the highest sequence up to which all have arrived. BULK: offset in the packed message, in
+    /// bytes. Otherwise 0.
     pub b: u64,
 }
 
 impl Header {
+    /// The header as it is on the wire. It is not checked: see [`Header::is_sound`].
     pub fn encode(&self) -> [u8; HEADER] {
         let mut out = [0; HEADER];
         out[at::LEN..at::KIND].copy_from_slice(&self.len.to_le_bytes());
@@ -58,6 +73,7 @@ impl Header {
         out
     }
 
+    /// The header that these bytes are. [`Malformed`] if its kind or a flag is not known, or if it is not sound.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Header, Malformed> {
         let mut t = Take(bytes);
         let len = t.u32()?;
@@ -93,7 +109,7 @@ impl Header {
         if header.is_sound() { Ok(header) } else { Err(Malformed) }
     }
 
-    /// Whether the protocol knows such a frame.
+    /// Whether the protocol allows this length and these values of `a` and `b` for the kind.
     pub fn is_sound(&self) -> bool {
         let (len, a, b) = (self.len, self.a, self.b);
         let fields_good = match self.kind {
@@ -108,7 +124,8 @@ impl Header {
     }
 }
 
-/// Whether generation `a` comes before `b`. They wrap around; a path never spans half their range at once.
+/// Whether generation `a` comes before `b`. Generations wrap around; a path never uses more than half of their range at
+/// once.
 pub fn older(a: u16, b: u16) -> bool {
     (a.wrapping_sub(b) as i16) < 0
 }

@@ -1,7 +1,7 @@
-//! HELLO and HELLO-ACK, as bytes: a head of fixed length, and behind it room for a proof of identity.
+//! HELLO and HELLO-ACK, as bytes: a head of fixed length, and behind it a proof of identity.
 //!
-//! Used by both ends of a transport's handshake. Invariant: the head tells how long the proof is, at most [`MAX_PROOF`]; the
-//! session sees a HELLO when all of it is there.
+//! Both ends of a transport's handshake use them. Invariant: the head tells the length of the proof, at most
+//! [`MAX_PROOF`]. The session gets a HELLO only when all of it has arrived.
 
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
@@ -10,36 +10,47 @@ use std::fmt;
 
 pub use base::protocol::hello::{MAX_PROOF, VERSION};
 
-/// Bytes of the heads.
+/// Bytes of the head of a HELLO, without its proof.
 pub const HELLO_LEN: usize = said::BYTES;
+/// Bytes of the head of a HELLO-ACK, without its proof.
 pub const HELLO_ACK_LEN: usize = answered::BYTES;
 
+/// The first message of the dialling side on a new connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
+    /// The process that dials.
     pub source: ProcId,
+    /// The process that it wants to reach.
     pub dest: ProcId,
+    /// The cookie of the destination's group. Without it, a HELLO is refused.
     pub cookie: [u8; 16],
-    /// Process number of the source.
+    /// The process number of the source.
     pub process: [u8; 16],
+    /// The generation that the new lane is to have.
     pub generation: u16,
-    /// 0: a lane. Else one more stream for the lane of this generation: its number.
+    /// 0 for a lane. Otherwise the connection is one more stream of the lane of this generation, with this number.
     pub stripe: u16,
-    /// Sequence up to which the source has what the destination sent on this path.
+    /// The sequence up to which the source has received what the destination sent on this path.
     pub received: u64,
-    /// That the source is who it says; empty in this version.
+    /// Proves the identity of the source. Empty in this version of the protocol.
     pub proof: Vec<u8>,
 }
 
-/// What a HELLO is answered.
+/// The answer to a HELLO. All but [`Status::Good`] refuse the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Status {
+    /// The connection is accepted.
     Good = numbers::GOOD,
+    /// The cookie is not that of the group.
     BadCookie = numbers::BAD_COOKIE,
+    /// No such process answers at this address.
     NoSuchProcess = numbers::NO_SUCH_PROCESS,
+    /// The HELLO is of another version of the protocol.
     OtherVersion = numbers::OTHER_VERSION,
+    /// The pair has a better connection already.
     BetterConnection = numbers::BETTER_CONNECTION,
-    /// There is no place for one who is not known yet: it may come again.
+    /// The dialling process is not known here yet, and the limit of such processes is reached. It may try again.
     Later = numbers::LATER,
 }
 
@@ -56,26 +67,33 @@ impl fmt::Display for Status {
     }
 }
 
+/// The first message of the accepting side on a new connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HelloAck {
+    /// Whether the connection is accepted.
     pub status: Status,
+    /// The generation of the lane. With [`Status::OtherVersion`]: the version of the protocol that the answering side
+    /// speaks.
     pub generation: u16,
-    /// Process number of the one who answers.
+    /// The process number of the answering process.
     pub process: [u8; 16],
+    /// The sequence up to which the answering process has received what the other sent on this path.
     pub received: u64,
-    /// That it is who it says; empty in this version.
+    /// Proves the identity of the answering process. Empty in this version of the protocol.
     pub proof: Vec<u8>,
 }
 
-/// Why a HELLO cannot be looked at.
+/// Why bytes are no HELLO of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelloError {
-    /// Not our protocol at all: no answer is owed.
+    /// They are not of this protocol, or malformed. The connection is closed without an answer.
     Foreign,
+    /// They are of another version of the protocol. The answer is [`HelloAck::other_version`].
     OtherVersion,
 }
 
 impl Hello {
+    /// The head and the proof, as they are on the wire.
     pub fn encode(&self) -> Vec<u8> {
         debug_assert!(self.proof.len() <= MAX_PROOF);
         let mut out = Vec::with_capacity(HELLO_LEN + self.proof.len());
@@ -97,7 +115,7 @@ impl Hello {
         out
     }
 
-    /// How many bytes of proof follow this head.
+    /// The bytes of proof that follow this head, at most [`MAX_PROOF`].
     pub fn proof_len(head: &[u8; HELLO_LEN]) -> Result<usize, HelloError> {
         let mut t = Take(head);
         if t.array() != Ok(MAGIC) {
@@ -109,12 +127,13 @@ impl Hello {
         proof_len(&head[said::PROOF..]).ok_or(HelloError::Foreign)
     }
 
-    /// From the whole of it.
+    /// The HELLO that these bytes are: its head and all of its proof, and nothing behind.
     pub fn decode(bytes: &[u8]) -> Result<Hello, HelloError> {
         let mut t = Take(bytes);
         Self::fields(&mut t).unwrap_or(Err(HelloError::Foreign))
     }
 
+    /// [`Malformed`] if bytes are missing.
     fn fields(t: &mut Take<'_>) -> Result<Result<Hello, HelloError>, Malformed> {
         if t.array()? != MAGIC {
             return Ok(Err(HelloError::Foreign));
@@ -136,11 +155,12 @@ impl Hello {
 }
 
 impl HelloAck {
-    /// To one of another version: which is ours stands in place of the generation.
+    /// The answer to a HELLO of another version. Our version stands in place of the generation.
     pub fn other_version() -> HelloAck {
         HelloAck { status: Status::OtherVersion, generation: VERSION, process: [0; 16], received: 0, proof: Vec::new() }
     }
 
+    /// The head and the proof, as they are on the wire.
     pub fn encode(&self) -> Vec<u8> {
         debug_assert!(self.proof.len() <= MAX_PROOF);
         let mut out = Vec::with_capacity(HELLO_ACK_LEN + self.proof.len());
@@ -156,7 +176,7 @@ impl HelloAck {
         out
     }
 
-    /// How many bytes of proof follow this head.
+    /// The bytes of proof that follow this head, at most [`MAX_PROOF`]. [`Malformed`] if it is no HELLO-ACK.
     pub fn proof_len(head: &[u8; HELLO_ACK_LEN]) -> Result<usize, Malformed> {
         if head[..answered::STATUS] != MAGIC {
             return Err(Malformed);
@@ -164,7 +184,7 @@ impl HelloAck {
         proof_len(&head[answered::PROOF..]).ok_or(Malformed)
     }
 
-    /// From the whole of it.
+    /// The HELLO-ACK that these bytes are: its head and all of its proof, and nothing behind.
     pub fn decode(bytes: &[u8]) -> Result<HelloAck, Malformed> {
         let mut t = Take(bytes);
         if t.array()? != MAGIC {
@@ -187,12 +207,13 @@ impl HelloAck {
     }
 }
 
+/// The length of a proof, if it is allowed.
 fn proof_len(field: &[u8]) -> Option<usize> {
     let len = Take(field).u32().ok()? as usize;
     (len <= MAX_PROOF).then_some(len)
 }
 
-/// The length of a proof and the proof, which ends what was sent.
+/// Takes the length of a proof and the proof. Nothing may follow.
 fn proof(t: &mut Take<'_>) -> Result<Vec<u8>, Malformed> {
     let len = t.u32()? as usize;
     if len > MAX_PROOF || t.0.len() != len { Err(Malformed) } else { Ok(t.rest().to_vec()) }
@@ -225,7 +246,7 @@ mod tests {
         assert_eq!(HelloAck::decode(&bytes), Ok(a));
     }
 
-    /// The page has its offsets from the same table.
+    /// docs/protocol.md has its offsets from the same tables.
     #[test]
     fn fields_lie_where_the_tables_say() {
         let bytes = hello().encode();

@@ -1,8 +1,8 @@
-//! What a lane is: something that carries frames to one process and may die.
+//! The trait of a lane: one connection to one process, which carries frames and may die.
 //!
-//! Paths hand frames down, the session reads lanes and passes what arrives to a [`Sink`]. A lane knows nothing of sequences or
-//! matching. Invariant: frames come out whole, as they went in; a reliable lane also keeps their order and loses none while
-//! it lives.
+//! Paths give frames to a lane. The session reads lanes, and a lane delivers what arrives to a [`Sink`]. A lane knows
+//! nothing of sequences or matching. Invariant: frames arrive whole and unchanged. A reliable lane also keeps their
+//! order and loses none while it lives.
 
 use crate::frame::Header;
 use base::bytes::Malformed;
@@ -11,51 +11,58 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, IoSliceMut};
 
+/// What a lane guarantees and what it can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caps {
-    /// Order is kept and nothing is lost, as long as the lane lives.
+    /// The lane keeps the order of frames, and loses none as long as it lives.
     pub reliable: bool,
-    /// Frames may be lost when the lane dies, so the path keeps them until they are acknowledged.
+    /// Frames may be lost when the lane dies. So the path retains them until they are acknowledged.
     pub needs_retention: bool,
-    /// We can read the other side's memory.
+    /// This process can read the memory of the other one.
     pub get: bool,
-    /// The other side can read ours.
+    /// The other process can read the memory of this one.
     pub exposed: bool,
 }
 
 impl Caps {
-    /// A byte stream: TCP and its like.
+    /// A byte stream, such as TCP.
     pub const STREAM: Caps = Caps { reliable: true, needs_retention: true, get: false, exposed: false };
-    /// Memory that two processes share: what it takes is with the other side at once.
+    /// Memory that two processes share. The other side can read at once what the lane has taken, even if this process
+    /// dies then.
     pub const SHARED: Caps = Caps { reliable: true, needs_retention: false, get: false, exposed: false };
-    /// Datagrams that may be lost, doubled and reordered.
+    /// Datagrams, which may be lost, duplicated and reordered.
     pub const DATAGRAM: Caps = Caps { reliable: false, needs_retention: true, get: false, exposed: false };
 }
 
-/// What follows a header.
+/// What follows a header. It is as long as the header's `len`.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
+    /// These bytes.
     Bytes(&'a [u8]),
-    /// A piece of a user buffer, `offset` in packed bytes; as long as the header's `len`.
+    /// A piece of a user buffer.
     User {
+        /// The number of the buffer.
         buf: BufId,
+        /// Where the piece begins, in packed bytes.
         offset: u64,
     },
 }
 
+/// Whether a lane took a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Sent {
-    /// The lane has the frame. It may have written only a part: then it keeps what it needs to go on in `flush`
-    /// (a copy of the rest of `Bytes`, the address of the rest of `User`).
+    /// The lane has the frame. If it has written only a part, it keeps what it needs to go on in [`Lane::flush`]: a
+    /// copy of the rest of `Bytes`, or the address of the rest of `User`.
     Taken,
-    /// Nothing of the frame was taken: offer it, or a more urgent one, later.
+    /// The lane took nothing of the frame. The caller offers it, or a more urgent one, after [`Event::Writable`].
     NoRoom,
 }
 
 /// Bytes that were written and that the other side's kernel has not acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InKernel {
+    /// The number of these bytes.
     pub bytes: u64,
     /// Some of them have left this host.
     pub flying: bool,
@@ -64,15 +71,16 @@ pub struct InKernel {
 /// Why a lane died.
 #[derive(Debug)]
 pub enum Death {
-    /// The other side's kernel said so: end of stream or reset.
+    /// The other side closed or reset the connection.
     Closed,
-    /// The other side spoke nonsense.
+    /// The other side broke the protocol.
     Malformed,
-    /// Anything else: mostly that nothing came back in time.
+    /// Another error, mostly that nothing was acknowledged in time.
     Io(io::Error),
 }
 
 impl Death {
+    /// The death that an error of a read or a write means: [`Death::Closed`] for a reset or an end of the stream.
     pub fn from_io(e: io::Error) -> Death {
         use io::ErrorKind::*;
         match e.kind() {
@@ -92,44 +100,47 @@ impl fmt::Display for Death {
     }
 }
 
-/// Bodies of consecutive MSGs.
+/// Bodies of consecutive MSG frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
-    /// The sequence of the first.
+    /// The sequence of the first body.
     pub first: u64,
+    /// The bodies, in order.
     pub bodies: Vec<Vec<u8>>,
 }
 
+/// What happened to a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Carries nothing any more. Never followed by anything.
+    /// The lane is dead. This is its last event.
     Dead,
-    /// No sign of life for a while; may recover.
-    Suspect,
-    /// There was no room, now there is.
+    /// The lane had no room, and now has some.
     Writable,
-    /// Bulk that it had taken may be lost; it goes on.
+    /// BULK frames that the lane had taken may be lost. The lane lives on.
     BulkLost,
 }
 
-/// Where a lane delivers. Errors mean that the other side spoke nonsense: the lane dies.
+/// Takes what a lane delivers.
 pub trait Sink {
-    /// A whole frame that is not BULK.
+    /// A whole frame that is not BULK. [`Malformed`] if the frame breaks the protocol: then the lane dies.
     fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed>;
 
-    /// Bytes from `at` up to `header.len` of a BULK frame's payload are there to be read. If they are wanted, the sink
-    /// calls `read` once with the memory that is to hold them (it may be less), takes note of as many as `read` says it
-    /// has written, and returns that; `None` if they are not wanted: then the lane reads and drops them.
+    /// The bytes from `at` up to `header.len` of a BULK frame's payload can be read.
     ///
-    /// A stream lane asks anew for every part that it reads, since the operation may have completed over another lane
-    /// in the middle of a frame; what comes after that must not touch the user's memory.
+    /// If they are wanted, the sink calls `read` once, with the memory that is to hold them or a first part of them. It
+    /// records as many bytes as `read` has written, and returns what `read` returned. `None` means that they are not
+    /// wanted: the lane reads and drops them.
+    ///
+    /// A stream lane asks again for each part that it reads. The operation may have completed over another lane in the
+    /// middle of a frame, and what comes after that must not touch the user's memory.
     fn on_bulk(
         &mut self,
         header: &Header,
         at: usize,
         read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> Option<io::Result<usize>>;
-    /// The same, when the bytes from `at` on are at hand.
+
+    /// As [`Sink::on_bulk`], for bytes from `at` on that are in memory already.
     fn on_bulk_bytes(&mut self, header: &Header, mut at: usize, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let mut copy = |to: &mut [IoSliceMut<'_>]| {
@@ -149,70 +160,76 @@ pub trait Sink {
     }
 }
 
-/// One lane. All calls return at once; none blocks.
+/// One lane. No call blocks.
 pub trait Lane<M: Memory> {
+    /// What the lane guarantees and what it can do.
     fn caps(&self) -> Caps;
 
-    /// Whether there is more to write than could be written.
+    /// Whether the lane has more to write than it could write so far.
     fn wants_write(&self) -> bool;
 
-    /// Takes a frame, whole, or not at all. A user buffer that is gone (no pieces) when its turn comes belongs to an
-    /// operation that the receiver has completed: the lane writes zeros, which nobody reads, and stays in step.
+    /// Takes a frame whole, or not at all.
+    ///
+    /// A user buffer may be unknown when its turn comes. Then the receiver has completed the operation, and the lane
+    /// writes zeros, which nobody reads, to stay in step.
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent;
-    /// As [`Lane::try_send`]; `fill` writes the body where the lane wants it, which may hold anything before. It is called
-    /// once if the frame is taken, and not otherwise.
+    /// As [`Lane::try_send`], but `fill` writes the body into the lane's own memory, whose content it must not assume.
+    /// `fill` is called once if the frame is taken, and not otherwise.
     fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent;
-    /// Goes on with what was taken and not yet written; true when nothing is left. To be called after a round of sends:
-    /// the other side may not be told before.
+    /// Goes on writing what was taken, and returns whether all is written. The caller has to call it after a round of
+    /// sends, since the lane may tell the other side of new frames only then.
     fn flush(&mut self, mem: &M) -> bool;
 
-    /// Reads up to about `budget` bytes and delivers them; gives how many it read (0: nothing is there).
+    /// Reads up to about `budget` bytes and delivers them. Returns the bytes read: 0 if nothing was there.
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize;
 
-    /// What happened since it was last asked.
+    /// The next thing that happened since the last call.
     fn event(&mut self) -> Option<Event>;
 
-    /// Takes no more frames (`NoRoom`) but goes on writing what it has taken and reading.
+    /// Takes no more frames ([`Sent::NoRoom`]), but goes on reading, and writing what it has taken.
     fn quiesce(&mut self);
+    /// Takes frames again, after [`Lane::quiesce`].
     fn resume(&mut self);
 
-    /// Why the lane died, once it has.
+    /// Why the lane died. `None` while it lives.
     fn death(&self) -> Option<&Death>;
-    /// Ends it as a broken network would; both sides see it.
+    /// Ends the lane as a broken network would. Both sides see it.
     fn cut(&mut self);
-    /// From now on a frame of what is not bulk may be so long at most, in bytes; for lanes on which strangers come.
+    /// Limits frames that are not BULK to `most` bytes of payload from now on. Lanes of strangers are limited so.
     fn limit_frames(&mut self, _most: usize) {}
 
-    /// Bytes written in all.
+    /// Bytes written since the lane began.
     fn written(&self) -> u64;
-    /// Whether the kernel says that the other side keeps the lane. `None`: it cannot tell, and the other side has to be asked.
+    /// Whether the other side has the lane open, as the kernel tells it. `None` if the kernel cannot tell: then the
+    /// other side has to be asked for a sign of life.
     fn is_open(&self) -> Option<bool> {
         None
     }
-    /// Whether the other side has read all that was put where it reads without a path's acknowledgement.
+    /// Whether the other side has read all that this lane has put into shared memory. Lanes whose frames a path
+    /// acknowledges always say true.
     fn is_read(&self) -> bool {
         true
     }
-    /// What of it the other side's kernel has not acknowledged; `None`: no kernel is between the two.
+    /// The bytes that were written and not acknowledged by the other side's kernel. `None` if no kernel carries them.
     fn in_kernel(&mut self) -> Option<InKernel> {
         None
     }
-    /// Bits of its descriptors that have no room for what is to be written.
+    /// A bit for each stream of the lane that has no room for what is to be written.
     fn waiting(&self) -> u16 {
         0
     }
-    /// How many descriptors it takes.
+    /// The number of file descriptors that the lane takes.
     fn descriptors(&self) -> usize {
         1
     }
 
-    /// Whether it may have one more stream of this number.
+    /// Whether one more stream, with this number, may be added to the lane.
     fn takes_stream(&self, _number: u16) -> bool {
         false
     }
 
-    /// Of a lane without [`Caps::needs_retention`] that carries nothing any more: what it has taken and the other side may
-    /// not have read, as far as the lane knows.
+    /// For a dead or abandoned lane without [`Caps::needs_retention`]: the bodies that it has taken and that the other
+    /// side may not have read.
     fn unread(&mut self) -> Unread {
         Unread::default()
     }

@@ -1,10 +1,11 @@
-//! What travels between processes, as bytes and as the types that stand for them: frames, HELLO and HELLO-ACK, contact
-//! records; and what a lane is that carries frames.
+//! What travels between processes, as types and as bytes: frames, HELLO and HELLO-ACK, and contact records. The trait
+//! of a lane, which carries frames, is here too.
 //!
-//! The session and the transports use this room; it knows neither. Invariant: decoding is strict, allocates no more than the
-//! documented limits, and never panics, whatever the other side sends.
+//! The session and the transports use this crate, and it uses neither. Invariant: decoding is strict, allocates no more
+//! than the limits of docs/limits.md, and never panics, whatever the other side sends.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod contact;
 pub mod frame;

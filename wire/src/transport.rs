@@ -1,51 +1,57 @@
-//! What is said of a transport to those that do not know it: its number, its names, its reach, and the places that it dials.
+//! What code that does not know a transport has to know of it: its number, its names, its scope, and the places that it
+//! dials.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A transport's number on the wire.
+/// The number of a transport on the wire ([`base::protocol::transport`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TransportId(pub u8);
 
 /// Which processes a transport reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Those of this host.
+    /// Processes of the same host.
     Host,
+    /// Processes of any host.
     Anywhere,
 }
 
-/// What everybody else has to know of a transport.
+/// A transport, as the session and the command know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
+    /// Its number on the wire.
     pub id: TransportId,
-    /// In `MPI_CONNECT_LANES`.
+    /// Its name in `MPI_CONNECT_LANES`.
     pub word: &'static str,
-    /// For people.
+    /// Its name in messages.
     pub title: &'static str,
+    /// The processes that it reaches.
     pub scope: Scope,
-    /// Milliseconds that a dial may take before another transport is tried.
+    /// Milliseconds that a dial may take before the next transport is tried.
     pub limit: u64,
 }
 
-/// One place at which a transport can dial a process: an address, in the transport's own bytes.
+/// One address at which a transport can dial a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
+    /// The transport that dials it.
     pub transport: TransportId,
+    /// The address, in the transport's own format.
     pub address: Box<[u8]>,
-    /// How much of the address, from its beginning, is the same for all processes of a host.
+    /// Bytes at the beginning of the address that are the same for all processes of a host.
     pub host_part: u8,
-    /// For people.
+    /// The address as messages show it.
     pub text: Box<str>,
 }
 
 impl Place {
-    /// Whether both lead to one host.
+    /// Whether both are of one transport and lead to one host.
     pub fn is_same_host(&self, other: &Place) -> bool {
         self.transport == other.transport && self.host() == other.host()
     }
 
-    /// What all places of one host have in common.
+    /// The part of the address that all places of one host have in common.
     pub fn host(&self) -> &[u8] {
         &self.address[..usize::from(self.host_part)]
     }

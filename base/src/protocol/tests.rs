@@ -36,7 +36,7 @@ fn no_number_of_a_kind_means_two_things() {
         assert_eq!(numbers.len(), table.rows.len(), "{name}");
         assert!(table.rows.iter().all(|row| row.len() == table.head.len()), "{name}");
     }
-    // Kinds of slots are those of frames too.
+    // Slots have the kinds of frames too.
     assert!(shared::KINDS.rows.iter().all(|row| frame::KINDS.rows.iter().all(|kind| kind[0] != row[0])));
 }
 
@@ -64,15 +64,15 @@ fn words_say_the_numbers() {
     says(control::KINDS, format!("at most {} MiB", control::MAX_RECORDS >> 20));
     says(control::party::TABLE, format!("at most {} bytes", control::MAX_NAME));
     says(shared::tail::TABLE, format!("layout, {}", shared::LAYOUT));
-    says(shared::tail::TABLE, format!("0 to {}", shared::BOARD_BITS - 1));
+    says(shared::tail::TABLE, format!("0 to {}", shared::DOORBELLS - 1));
     says(shared::WORD, format!("units of {} bytes", shared::UNIT));
     says(shared::LANE, format!("{} slots of {} bytes", shared::SLOTS, shared::SLOT));
     says(shared::LANE, format!("{} MiB for bodies", shared::ROOM >> 20));
     let all = shared::SLOTS as usize * shared::SLOT + shared::ROOM;
-    // The largest frame fits, when nothing else is there.
+    // The largest frame fits into an empty payload ring.
     assert_eq!(shared::ROOM, frame::MAX_PAYLOAD);
     assert_eq!(shared::LANE_END, shared::SLOTS_AT + 2 * all);
-    says(shared::BOARD, format!("{} bits", shared::BOARD_BITS));
+    says(shared::BOARD, format!("{} bits", shared::DOORBELLS));
     says(port::join::TABLE, format!("magic, `{}`", std::str::from_utf8(&port::JOIN_MAGIC).unwrap()));
     says(port::join::TABLE, format!("at most {} KiB", port::MAX_JOIN >> 10));
     says(port::join::TABLE, format!("the number {}", context::ONLY));

@@ -4,7 +4,7 @@
 
 use base::bytes::Take;
 use naming::{Claim, Naming, Record};
-use node::leaders::{Agreement, Negotiation, Party, Standing};
+use node::leaders::{Agreement, Party, Turn};
 use node::{
     Config, Contact, ContextId, Fault, Group, InterId, Layout, Mode, Node, OpId, Outcome, ProcId, RemoteGroup, Source,
     Tag,
@@ -293,20 +293,13 @@ fn agree(node: &Node, naming: &dyn Naming, group: &Group, there: &Record, party:
     let contact = Contact::decode(&mut Take(&there.leader)).expect("a good record");
     let [me, leader] = [group.incarnation, there.incarnation].map(|incarnation| ProcId { incarnation, rank: 0 });
     let path = node.open_control(me, leader, there.cookie, &contact);
-    let mut talk = Negotiation::new(group.incarnation < there.incarnation);
-    talk.offer(party);
+    node.with(|core| core.offer(path, group.incarnation < there.incarnation, party, None));
     await_some("the other leader", || {
-        while let Some(bytes) = node.recv_control(path) {
-            talk.on_message(&bytes).expect("sense");
-        }
-        talk.decide();
-        while let Some(bytes) = talk.next_output() {
-            node.send_control(path, &bytes);
-        }
         assert!(naming.is_alive(there).unwrap_or(true) || node.path_gone(path).is_none(), "the other job went away");
-        match talk.standing() {
-            Standing::Agreed(agreement) => Some(agreement),
-            _ => None,
+        match node.with(|core| core.talk(path)) {
+            Turn::Waiting => None,
+            Turn::Agreed(agreement) => Some(agreement),
+            other => panic!("the other leader does not agree: {other:?}"),
         }
     })
 }

@@ -216,7 +216,7 @@ fn a_naming_server_that_is_away_is_waited_for() {
 #[test]
 fn a_naming_server_goes_away_while_a_lease_is_waited_for() {
     Scene::at_once(
-        &couples()[..2],
+        &Mpi::couples().take(2).collect::<Vec<_>>(),
         |(a, b)| format!("a lease, and the naming server goes away, {} and {}", a.name, b.name),
         |scene, (a, b)| {
             let (server, address) = scene.serve(&["--listen", "127.0.0.1:0", "--lease", "15"], &[]);

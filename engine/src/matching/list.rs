@@ -1,12 +1,14 @@
-//! Lists through the nodes of one vector, each node in several. Both sides of matching keep theirs so: whatever is taken
-//! out of the middle leaves every list at once, and its place is used again.
+//! Doubly linked lists through the nodes of one vector. A node can be in several lists. So both queues of matching can
+//! remove an entry from the middle of all its lists at once, and use its place again.
 //!
 //! Invariant: a node that is in use is in the lists that its owner has put it in, and in no other.
 
 use serde::{Deserialize, Serialize};
 
+/// Stands for no node.
 const NONE: u32 = u32::MAX;
 
+/// The ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct List {
     head: u32,
@@ -25,7 +27,7 @@ impl List {
     }
 }
 
-/// A node's place in one list.
+/// The neighbours of a node in one list.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Link {
     prev: u32,
@@ -44,11 +46,11 @@ struct Node<T, L> {
     links: L,
 }
 
-/// `L` is an array of links, one for each list that a node may be in.
+/// The nodes. `L` is an array of links, one for each list that a node may be in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Nodes<T, L> {
     nodes: Vec<Node<T, L>>,
-    /// The first vacant one; the others follow by their first link.
+    /// The first vacant node. The others follow by their first link.
     vacant: u32,
     len: usize,
 }
@@ -84,14 +86,14 @@ impl<T, L: Default + AsRef<[Link]> + AsMut<[Link]>> Nodes<T, L> {
         &mut self.nodes[at as usize].value
     }
 
-    /// The node is vacant from now on, and what is in it counts no more. It must be in no list.
+    /// Makes a node vacant. It must be in no list. Its value stays until the node is used again.
     pub fn release(&mut self, at: u32) {
         self.len -= 1;
         self.nodes[at as usize].links.as_mut()[0].next = self.vacant;
         self.vacant = at;
     }
 
-    /// Makes a node the last of a list, by its link `which`.
+    /// Appends a node to a list, which goes by the links `which`.
     pub fn append(&mut self, list: &mut List, which: usize, at: u32) {
         self.nodes[at as usize].links.as_mut()[which] = Link { prev: list.tail, next: NONE };
         match self.nodes.get_mut(list.tail as usize) {
@@ -101,7 +103,7 @@ impl<T, L: Default + AsRef<[Link]> + AsMut<[Link]>> Nodes<T, L> {
         list.tail = at;
     }
 
-    /// Takes a node out of a list.
+    /// Removes a node from a list.
     pub fn unlink(&mut self, list: &mut List, which: usize, at: u32) {
         let Link { prev, next } = self.nodes[at as usize].links.as_ref()[which];
         match self.nodes.get_mut(prev as usize) {

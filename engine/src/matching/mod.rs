@@ -1,11 +1,13 @@
-//! Which receive a message meets, and which message a receive, however many wait. Used by the receiving side of the
-//! engine, per inter-communicator; knows nothing of peers, credit or data.
+//! Matching: which posted receive a message matches, and which unexpected message a receive. Used by the receiving side
+//! of the engine, for each inter-communicator. It knows nothing of peers, credit or data.
 //!
-//! While few wait, they are looked through in order. Beyond that they are found by [`Key`]: what a receive asks for, of
-//! which a message fits four. A receive stands under its own key, a message under all that it fits, as far as somebody has
-//! asked by such a one; each key has its list, oldest first. Lists are only made once something is wanted that is not among the
-//! oldest.
-//! Invariant: among those that fit, the oldest is found. Nothing is allocated once the tables are as large as they get.
+//! Few entries are searched in order. Many are found by [`Key`]: the source and the tag that a receive asks for, each
+//! of which may be a wildcard. A receive has one key. A message matches up to four keys, one of each class, and is
+//! listed under those of the classes that were asked for. Each key has a list, the oldest first. Lists are made only
+//! when what is looked for is not among the oldest entries.
+//!
+//! Invariant: the oldest of all matching entries is found. Nothing is allocated once the tables have reached their
+//! size.
 
 mod list;
 mod posted;
@@ -22,24 +24,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// More than so many are found by key,
+/// More unexpected messages than this are found by key.
 const MANY: usize = 8;
-/// until there are only so many.
+/// When no more than this are left, they are searched in order again.
 const FEW: usize = 2;
 
-/// Of many, so many of the oldest are looked at before the lists of keys are made or asked: mostly what comes first is wanted
+/// Of many entries, this many of the oldest are compared before the lists are used: mostly what comes first is wanted
 /// first.
 const OLDEST: usize = 4;
 
-/// The kinds of keys: each wildcard is a bit.
+/// The classes of keys, by their wildcards: a bit for each.
 const CLASSES: usize = 4;
+/// The bit of MPI_ANY_SOURCE.
 const ANY_SOURCE: usize = 1;
+/// The bit of MPI_ANY_TAG.
 const ANY_TAG: usize = 2;
 
-/// What a receive asks for: a source and a tag, each of which may be any.
+/// What a receive asks for: a source and a tag, each of which may be a wildcard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Key {
-    /// The class, then the source.
+    /// The class in the upper half, and the source in the lower. 0 stands for any source.
     who: u64,
     tag: i64,
 }
@@ -57,7 +61,7 @@ impl Key {
         Key { who: ((any_source | any_tag) as u64) << 32 | u64::from(source), tag }
     }
 
-    /// The key of a class that a message fits. Any tag is any of the user's.
+    /// The key of this class that matches a message. `None` if there is none: any tag means any tag of a user.
     fn fitting(class: usize, source: u32, tag: i64) -> Option<Key> {
         if class & ANY_TAG != 0 && tag < 0 {
             return None;
@@ -71,7 +75,7 @@ impl Key {
     }
 }
 
-/// Whether a receive for these takes a message with those.
+/// Whether a receive for this source and tag matches a message from rank `from` with the tag `with`.
 pub(crate) fn fits(source: Source, tag: Tag, from: u32, with: i64) -> bool {
     let tag_fits = match tag {
         Tag::Any => with >= 0,
@@ -83,7 +87,7 @@ pub(crate) fn fits(source: Source, tag: Tag, from: u32, with: i64) -> bool {
 /// The lists that are not empty.
 type Lists = HashMap<Key, List, BuildHasherDefault<KeyHasher>>;
 
-/// How lists are written and read.
+/// Serialises lists as a sequence of pairs: serde without its `std` feature has no `HashMap`.
 mod pairs {
     use super::{Key, List, Lists};
     use serde::{Deserialize, Deserializer, Serializer};
@@ -97,7 +101,7 @@ mod pairs {
     }
 }
 
-/// Tags and ranks count up, or in steps: both halves of a product spread them.
+/// Hashes keys. Tags and ranks often count up, or in steps; the two halves of a product spread them.
 #[derive(Default)]
 struct KeyHasher(u64);
 

@@ -1,4 +1,4 @@
-//! Receives that wait for a message, in the order of posting.
+//! The posted queue: receives that wait for a message, in the order of posting.
 
 use super::list::{Link, List, Nodes};
 use super::{ANY_SOURCE, CLASSES, Key, Lists, OLDEST, fits};
@@ -6,16 +6,18 @@ use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Up to so many are looked through one by one: a program that keeps a window of receives mostly gets its messages in the
-/// order in which it posted them.
+/// More receives than this are found by key. Up to this number they are searched in order: a program with a window of
+/// receives mostly gets its messages in the order in which it posted them.
 const MANY: usize = 96;
-/// When no more than so many are left, they are few again.
+/// When no more than this are left, they are searched in order again.
 const FEW: usize = 32;
 
-/// The links of a receive: one list has all, one those with its key.
+/// The link of the list of all receives.
 const ALL: usize = 0;
+/// The link of the list of receives with the same key.
 const SAME: usize = 1;
 
+/// A posted receive.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Receive {
     pub op: u64,
@@ -27,33 +29,35 @@ pub(crate) struct Receive {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Entry {
     receive: Receive,
-    /// Counts up.
+    /// The number of the entry, in the order of posting.
     order: u64,
     /// Whether it is in the list of its key.
     listed: bool,
 }
 
+/// The posted receives of one inter-communicator.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Posted {
-    /// All, while there are few.
+    /// All receives, while they are few.
     few: VecDeque<Receive>,
-    /// All, while there are many.
+    /// All receives, while they are many.
     nodes: Nodes<Entry, [Link; 2]>,
     all: List,
-    /// The first that is not in the list of its key; those after it are in none either.
+    /// The first receive that is not in the list of its key. Those after it are not listed either.
     unlisted: Option<u32>,
     #[serde(with = "super::pairs")]
     lists: Lists,
-    /// Of the entries so far.
+    /// The number of the last entry.
     last: u64,
-    /// How many of each class, and from each source by its rank.
+    /// The number of receives of each class, while they are many.
     of_class: [usize; CLASSES],
+    /// The number of receives from each rank, while they are many.
     from: Vec<u32>,
 }
 
 impl Posted {
-    /// While there are many, each has a place, by which [`Posted::remove`] finds it: `placed` is told operations and their
-    /// places.
+    /// Posts a receive. While there are many receives, each has a place, by which [`Posted::remove`] finds it. `placed`
+    /// is called with operations and their new places.
     #[inline]
     pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
         if self.nodes.len() == 0 && self.few.len() < MANY {
@@ -78,7 +82,7 @@ impl Posted {
         self.few = few;
     }
 
-    /// Takes the oldest that a message fits: its operation and its capacity.
+    /// Removes the oldest receive that matches a message, and returns its operation and its capacity.
     #[inline]
     pub fn take(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
         if self.nodes.len() > 0 {
@@ -101,7 +105,7 @@ impl Posted {
         Some((op, capacity))
     }
 
-    /// The place of the oldest that a message fits.
+    /// The place of the oldest receive that matches a message, by the lists.
     fn search(&mut self, source: u32, tag: i64) -> Option<u32> {
         self.enlist_all();
         let heads = (0..CLASSES).filter(|class| self.of_class[*class] > 0).filter_map(|class| {
@@ -111,7 +115,7 @@ impl Posted {
         heads.min().map(|(_, at)| at)
     }
 
-    /// Takes back the receive of an operation, at its place if it has one.
+    /// Removes the receive of an operation, which is at this place while there are many.
     pub fn remove(&mut self, op: u64, place: u32) {
         if self.nodes.len() > 0 {
             let removed = self.remove_of_many(place);
@@ -121,6 +125,7 @@ impl Posted {
         }
     }
 
+    /// Removes one of many receives, and makes few of many when only few are left.
     fn remove_of_many(&mut self, at: u32) -> Receive {
         let receive = self.delist(at);
         if self.nodes.len() <= FEW {
@@ -132,12 +137,12 @@ impl Posted {
         receive
     }
 
-    /// All, in order.
+    /// All receives, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Receive> {
         self.few.iter().chain(self.nodes.iter(self.all, ALL).map(|(_, entry)| &entry.receive))
     }
 
-    /// Whether any of them takes messages from this source.
+    /// Whether any receive takes messages from this rank.
     pub fn any_from(&self, rank: u32) -> bool {
         let wild: usize = (0..CLASSES).filter(|class| class & ANY_SOURCE != 0).map(|c| self.of_class[c]).sum();
         wild > 0
@@ -145,6 +150,7 @@ impl Posted {
             || self.few.iter().any(|r| r.source == Source::Any || r.source == Source::Rank(rank))
     }
 
+    /// Appends the receives that are not listed to the lists of their keys.
     fn enlist_all(&mut self) {
         let mut next = self.unlisted.take();
         while let Some(at) = next {
@@ -156,6 +162,7 @@ impl Posted {
         }
     }
 
+    /// Adds `change` to the numbers of receives like this one.
     fn count(&mut self, Receive { source, tag, .. }: Receive, change: isize) {
         let of_class = &mut self.of_class[Key::of(source, tag).class()];
         *of_class = of_class.wrapping_add_signed(change);
@@ -168,7 +175,7 @@ impl Posted {
         }
     }
 
-    /// Takes one out of the many.
+    /// Removes one of many receives, from both of its lists.
     fn delist(&mut self, at: u32) -> Receive {
         let Entry { receive, listed, .. } = *self.nodes.get(at);
         if self.unlisted == Some(at) {
@@ -188,7 +195,7 @@ impl Posted {
         receive
     }
 
-    /// Nothing is left of what is kept for many.
+    /// Whether nothing is left of what is kept for many receives.
     #[cfg(test)]
     pub fn is_bare(&self) -> bool {
         let counted = self.of_class.iter().sum::<usize>() + self.from.iter().sum::<u32>() as usize;

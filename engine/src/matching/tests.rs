@@ -1,4 +1,4 @@
-//! Against a plain scan, which is right by looking at it.
+//! The queues are compared with plain lists that are searched in order.
 
 use super::*;
 use crate::PeerId;
@@ -13,7 +13,7 @@ impl Rng {
         ((self.0 >> 33) ^ (self.0 >> 52)) % n
     }
 
-    /// What is asked for, of few values, some of them very unlike.
+    /// A source of few values that lie far apart. `wild` is the percentage of wildcards.
     fn source(&mut self, wild: u64) -> Source {
         if self.below(100) < wild { Source::Any } else { Source::Rank(self.below(4) as u32 * 1000) }
     }
@@ -33,7 +33,8 @@ fn thaw<T: Serialize + for<'a> Deserialize<'a>>(state: &T) -> T {
     postcard::from_bytes(&postcard::to_allocvec(state).unwrap()).unwrap()
 }
 
-/// The sizes that a run grows to and shrinks from, and how many of what is asked for is wild.
+/// Random numbers, the length that a queue grows to before it shrinks, the percentage of wildcards, and the number of
+/// tags.
 fn cases() -> impl Iterator<Item = (Rng, usize, u64, u64)> {
     (0..3000u64).map(|seed| {
         let mut rng = Rng(seed);

@@ -1,4 +1,4 @@
-//! Messages that no receive has taken, in the order of arrival.
+//! The unexpected queue: messages that no receive has matched, in the order of arrival.
 
 use super::list::{Link, List, Nodes};
 use super::{CLASSES, FEW, Key, Lists, MANY, OLDEST, fits};
@@ -6,18 +6,20 @@ use crate::arrived::Arrived;
 use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize};
 
-/// The links of a message: one list for each class, and one that has all.
+/// The links of a message: one for its list in each class, and one for the list of all messages.
 const LINKS: usize = CLASSES + 1;
+/// The link of the list of all messages.
 const ALL: usize = CLASSES;
 
+/// The unexpected messages of one inter-communicator.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Unexpected {
-    /// All, while there are few.
+    /// All messages, while they are few.
     few: Vec<Arrived>,
-    /// All, while there are many.
+    /// All messages, while they are many.
     nodes: Nodes<Arrived, [Link; LINKS]>,
     all: List,
-    /// The classes that have their lists: those that were asked for while there were many.
+    /// The classes that have lists: those that were asked for while there were many messages.
     asked: [bool; CLASSES],
     #[serde(with = "super::pairs")]
     lists: Lists,
@@ -47,7 +49,7 @@ impl Unexpected {
         }
     }
 
-    /// The place of the oldest that a receive for these takes. It holds until something is added or taken away.
+    /// The place of the oldest message that a receive for these matches. It is valid until the queue changes.
     #[inline]
     pub fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {
         if self.nodes.len() > 0 {
@@ -74,7 +76,7 @@ impl Unexpected {
         self.lists.get(&key)?.first()
     }
 
-    /// The wrong one, if there are several.
+    /// The wrong message, if several match.
     #[cfg(feature = "plant")]
     pub fn newest(&self, source: Source, tag: Tag) -> Option<u32> {
         let right = |m: &Arrived| fits(source, tag, m.source, m.tag);
@@ -95,6 +97,7 @@ impl Unexpected {
         message
     }
 
+    /// Makes few of many, when only few are left.
     fn few_again(&mut self) {
         if self.nodes.len() <= FEW {
             while let Some(at) = self.all.first() {
@@ -105,7 +108,7 @@ impl Unexpected {
         }
     }
 
-    /// Takes away those of which it is true.
+    /// Drops the messages of which `which` is true.
     pub fn drop_where(&mut self, which: impl Fn(&Arrived) -> bool) {
         let places: Vec<_> = self.nodes.iter(self.all, ALL).filter(|(_, m)| which(m)).map(|(at, _)| at).collect();
         places.into_iter().for_each(|at| drop(self.remove_of_many(at)));
@@ -113,7 +116,7 @@ impl Unexpected {
         self.few_again();
     }
 
-    /// Calls `f` with all, in order. It must leave source and tag alone.
+    /// Calls `f` with each message, in order. It must not change source and tag.
     pub fn for_each(&mut self, f: &mut impl FnMut(&mut Arrived)) {
         self.few.iter_mut().for_each(&mut *f);
         let mut next = self.all.first();
@@ -123,13 +126,13 @@ impl Unexpected {
         }
     }
 
-    /// All, in order.
+    /// All messages, in order.
     #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = &Arrived> {
         self.few.iter().chain(self.nodes.iter(self.all, ALL).map(|(_, m)| m))
     }
 
-    /// All, in order.
+    /// All messages, in order.
     pub fn into_messages(mut self) -> impl Iterator<Item = Arrived> {
         let few = std::mem::take(&mut self.few);
         let many = std::iter::from_fn(move || {
@@ -139,6 +142,7 @@ impl Unexpected {
         few.into_iter().chain(many)
     }
 
+    /// Appends a message to its list in this class.
     fn enlist(&mut self, class: usize, at: u32) {
         let message = self.nodes.get(at);
         if let Some(key) = Key::fitting(class, message.source, message.tag) {
@@ -146,7 +150,7 @@ impl Unexpected {
         }
     }
 
-    /// Takes one out of the many, and of all their lists.
+    /// Removes one of many messages, from all of its lists.
     fn remove_of_many(&mut self, at: u32) -> Arrived {
         let message = std::mem::take(self.nodes.get_mut(at));
         self.nodes.unlink(&mut self.all, ALL, at);
@@ -165,7 +169,7 @@ impl Unexpected {
         message
     }
 
-    /// Nothing is left of what is kept for many.
+    /// Whether nothing is left of what is kept for many messages.
     #[cfg(test)]
     pub fn is_bare(&self) -> bool {
         self.lists.is_empty() && self.nodes.len() == 0 && self.asked == [false; CLASSES]

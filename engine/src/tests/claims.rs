@@ -1,4 +1,4 @@
-//! Matched probes: a claimed message is the claimant's alone.
+//! Matched probes: only a receive of the claim gets a claimed message.
 
 use super::*;
 
@@ -19,11 +19,11 @@ fn claimed_messages_are_out_of_matching() {
             settle(&mut a, &mut b);
             assert_eq!(b.engine.claim(b.ctx, Source::Any, Tag::Is(4)), None);
             let claim = b.engine.claim(b.ctx, Source::Rank(0), Tag::Is(3)).expect("it has come");
-            // The sender is not told before the receive; the peer is needed until then.
+            // The sender is told only of the receive. Until then, the claim depends on the peer.
             settle(&mut a, &mut b);
             assert_eq!(a.engine.outcome(sends[0]), None);
             assert!(b.engine.depends_on(b.peer));
-            // An ordinary receive gets the second.
+            // An ordinary receive gets the second message.
             let second = b.recv(ANY.0, ANY.1, size);
             let first = receive(&mut b, claim, capacity);
             settle(&mut a, &mut b);
@@ -54,7 +54,7 @@ fn what_had_come_whole_outlives_its_sender() {
     }
 }
 
-/// More messages than credit allows at once: it comes back with the receives.
+/// More messages than credit allows at once. The receives give it back.
 #[test]
 fn claims_give_their_credit_back() {
     let (mut a, mut b) = pair(small());

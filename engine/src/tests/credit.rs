@@ -1,4 +1,4 @@
-//! Floods stay bounded, and do not hide what is looked for.
+//! Credit bounds a flood of messages, and a receive still finds its message behind one.
 
 use super::*;
 use crate::arrived::Body;
@@ -6,7 +6,7 @@ use crate::wire::Eager;
 use crate::wire::{Head, Message};
 use base::bytes::Malformed;
 
-/// Envelopes and bytes that nobody has received yet.
+/// Envelopes and bytes of the unexpected messages.
 fn held(side: &Side) -> (usize, u64) {
     let context = side.engine.contexts[side.ctx.0 as usize].as_ref().unwrap();
     let bytes = |b: &Body| b.eager_bytes();
@@ -59,7 +59,7 @@ fn a_receive_finds_its_message_behind_a_flood() {
             settle(&mut a, &mut b);
             assert_eq!(b.engine.outcome(r), got(0, 12));
         }
-        // The extra envelopes are not given for good.
+        // The extra envelopes are not permanent.
         for _ in 0..50 {
             a.send(0, &[1], Mode::Standard);
         }

@@ -1,9 +1,9 @@
-//! Sends that the caller carries to the lane itself.
+//! Sends that the caller gives to the lane itself (`start_eager`).
 
 use super::*;
 use crate::wire::{EagerHead, Message};
 
-/// What `start_eager` lets go, as it would come out of a lane.
+/// A message by `start_eager`, as it would come from a lane.
 fn direct(a: &mut Side, tag: i64, data: &[u8]) -> Option<Output> {
     let (peer, head) = a.engine.start_eager(a.ctx, 0, tag, data.len() as u64, Mode::Standard)?;
     let mut bytes = head.with_room(data.len());
@@ -31,7 +31,7 @@ fn what_goes_directly_is_received_like_any_other() {
         assert_eq!(b.data(r), data);
     }
     assert!(a.engine.ops.is_empty());
-    // Only what is complete at once, and small.
+    // Only small sends in standard mode go directly.
     for (size, mode) in [(17, Mode::Standard), (1, Mode::Synchronous), (1, Mode::Partitioned(1))] {
         assert_eq!(a.engine.start_eager(a.ctx, 0, 7, size, mode), None);
     }
@@ -42,7 +42,7 @@ fn what_goes_directly_is_received_like_any_other() {
 #[test]
 fn nothing_is_overtaken() {
     let (mut a, mut b) = pair(small());
-    // What is put out and not fetched, even if it is for others, and what waits for the path.
+    // Neither outputs that were not fetched nor sends that wait for the path are overtaken.
     a.send(0, &[1], Mode::Standard);
     refused(&mut a);
     settle(&mut a, &mut b);
@@ -71,7 +71,7 @@ fn nothing_is_overtaken() {
 fn a_flood_is_bounded_by_bytes_too() {
     let (mut a, mut b) = pair(Config { envelopes: 100, eager_bytes: 64, ..small() });
     assert_eq!((0..10).filter(|_| direct(&mut a, 0, &[0; 16]).is_some()).count(), 4);
-    // Without data there is room.
+    // A message without data takes no credit for bytes.
     assert!(direct(&mut a, 0, &[]).is_some());
     let overdrawn = EagerHead::new(false, crate::wire::Head { tag: 0, source: 0, context: ContextId::root(1), op: 0 });
     let body = [overdrawn.bytes(), &[0; 16][..]].concat();

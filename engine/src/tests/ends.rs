@@ -3,7 +3,7 @@
 use super::*;
 use crate::wire::Eager;
 
-/// Everything pending on both sides, each in a state of its own; `b` is the side that stays.
+/// Pending operations of both sides, one in each state. `b` is the side that stays.
 struct Mixed {
     a: Side,
     b: Side,
@@ -15,7 +15,7 @@ struct Mixed {
     posted: OpId,
     posted_any: OpId,
     half_received: OpId,
-    /// Arrived whole, not received.
+    /// The tag of a message that has arrived whole and is not received.
     waiting_tag: i64,
 }
 
@@ -75,7 +75,7 @@ fn death_ends_what_depends_on_it() {
         }
         assert_eq!(b.engine.outcome(m.eager_sent), Some(Outcome::Sent));
         assert_eq!(b.engine.watching().next(), None);
-        // What had arrived whole is still received, what was only announced is not.
+        // A message that had arrived whole is still received. One of which only the RTS had arrived is not.
         let r = b.recv(ANY.0, ANY.1, 1);
         assert_eq!(b.engine.outcome(r), got(m.waiting_tag, 1));
         for (source, tag) in [(Source::Rank(0), Tag::Is(6)), ANY] {
@@ -152,7 +152,7 @@ fn later_messages_are_refused_and_cost_no_credit() {
     let mut kept = VecDeque::new();
     for _ in 0..40 {
         let s = a.send(0, &[1; 12], Mode::Standard);
-        // The word of the close is kept back, so that a goes on.
+        // REVOKED is held back, so that `a` goes on sending.
         b.take_all(&mut a);
         b.collect();
         let word = |o: &Output| matches!(o, Output::Message { bytes, .. } if bytes[0] == 6);
@@ -167,7 +167,7 @@ fn later_messages_are_refused_and_cost_no_credit() {
     b.wire = kept;
     settle(&mut a, &mut b);
     assert_eq!(a.engine.outcome(s), failed(Fault::Revoked));
-    // The slot serves again.
+    // The slot is used again.
     let (x, y) =
         (b.engine.open(ContextId::root(2), 0, vec![b.peer]), a.engine.open(ContextId::root(2), 0, vec![a.peer]));
     assert_eq!(x, b.ctx);
@@ -215,7 +215,7 @@ fn control_passes_through() {
 #[test]
 fn a_removed_peer_leaves_nothing_and_its_number_serves_again() {
     let (mut a, mut b) = pair(small());
-    // Something of every kind that outlives a close: a withdrawn send, an early message, credit that was used.
+    // State of each kind that outlives a close: a withdrawn send, an early message, and credit that was used.
     a.send(0, &[1; 40], Mode::Standard);
     a.ctx = a.engine.open(ContextId::root(2), 0, vec![a.peer]);
     a.send(0, &[1], Mode::Standard);
@@ -257,7 +257,7 @@ fn an_early_message_in_anothers_name_is_dropped() {
     }
     let ctx = e.open(ContextId::root(1), 0, vec![p, q]);
     assert_eq!(e.probe(ctx, Source::Any, Tag::Any), Probe::None);
-    // Its credit is given back: it may send on.
+    // The credit is given back, so the peer may send again.
     assert!(
         e.on_message(
             &mut mem,
@@ -288,7 +288,7 @@ fn what_is_remembered_does_not_grow_with_the_rounds() {
         let cancelled = b.recv(ANY.0, ANY.1, 40);
         assert!(b.engine.cancel_recv(cancelled));
         ops.1.push(cancelled);
-        // Now and then a side goes with messages that the other waits for.
+        // In every other round, the sides close while sends are not matched.
         if context % 2 == 0 {
             ops.0.push(a.send(1, &[2], Mode::Synchronous));
             ops.1.push(b.send(1, &[3; 40], Mode::Standard));
@@ -308,7 +308,7 @@ fn what_is_remembered_does_not_grow_with_the_rounds() {
             (early, late) = (late, [&a, &b].map(|s| postcard::to_allocvec(&s.engine).unwrap().len()).iter().sum());
         }
     }
-    // Numbers take a byte more as they grow.
+    // Larger numbers take more bytes.
     assert!(late < early + 400, "{early} bytes after 500 rounds, {late} after 10,000");
     println!("{early} bytes, {late} bytes");
 }

@@ -1,4 +1,4 @@
-//! Random calls and messages, judged by plain lists that are looked through from the front.
+//! Random calls and messages, compared with plain lists that are searched in order.
 
 use super::*;
 use crate::matching::fits;
@@ -97,7 +97,7 @@ impl Run {
         assert_eq!(self.engine.finish(op), Some(Outcome::Received(envelope)));
         let data = self.mem.0.remove(&op.0).expect("its buffer");
         assert_eq!(data[..8], sent.id.to_le_bytes());
-        // What the engine says meanwhile is not looked at.
+        // The outputs do not matter here.
         while self.engine.next_output().is_some() {}
     }
 
@@ -181,7 +181,7 @@ impl Run {
                 let bytes = postcard::to_allocvec(&self.engine).unwrap();
                 self.engine = postcard::from_bytes(&bytes).unwrap();
             }
-            // In spells, so that either side piles up.
+            // Phases of messages and of receives, so that each of the two queues grows.
             n if (n < 80) == (self.sent / 40).is_multiple_of(2) => self.message(at),
             _ => self.look(at),
         }

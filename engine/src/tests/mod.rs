@@ -1,13 +1,13 @@
-//! Engines against each other, without paths: what one puts out is handed to the other, when the test says so.
+//! Tests of two engines without paths. Outputs of one are given to the other when the test says so.
 
 mod claims;
 mod credit;
 mod direct;
 mod ends;
-mod grips;
 mod matching;
 mod notes;
 mod partitions;
+mod segments;
 mod transfers;
 
 use crate::*;
@@ -19,11 +19,11 @@ pub(crate) struct Side {
     pub mem: VecMemory,
     pub peer: PeerId,
     pub ctx: Ctx,
-    /// On its way to the other side.
+    /// Outputs on their way to the other side.
     pub wire: VecDeque<Output>,
-    /// To be read in the other side's memory.
+    /// Outputs that ask for a read of the other side's memory.
     pub gets: VecDeque<Output>,
-    /// Notes of messages that met receives.
+    /// Notes of messages that were matched.
     pub notes: Vec<(OpId, Vec<u8>)>,
 }
 
@@ -71,7 +71,7 @@ impl Side {
         }
     }
 
-    /// Takes one thing off the wire of `from`.
+    /// Takes the next output of `from`.
     pub fn take(&mut self, from: &mut Side) -> bool {
         from.collect();
         match from.wire.pop_front() {
@@ -100,13 +100,13 @@ pub(crate) fn pair(cfg: Config) -> (Side, Side) {
     (Side::new(&cfg), Side::new(&cfg))
 }
 
-/// Until nothing moves.
+/// Exchanges outputs until there are none.
 pub(crate) fn settle(a: &mut Side, b: &mut Side) {
     while a.take(b) || b.take(a) {}
 }
 
 pub(crate) fn small() -> Config {
-    // With the planted faults it has one field more.
+    // With the feature `plant` there is one more field.
     #[allow(clippy::needless_update)]
     let config =
         Config { eager_max: 16, envelopes: 4, eager_bytes: 64, extra_envelopes: 2, chunk: 8, ..Config::default() };
@@ -119,7 +119,7 @@ pub(crate) fn got(tag: i64, size: u64) -> Option<Outcome> {
     Some(Outcome::Received(Envelope { source: 0, tag, size }))
 }
 
-/// Of a message of `whole` bytes.
+/// The outcome of a receive that was too short for a message of `whole` bytes.
 pub(crate) fn truncated(tag: i64, size: u64, whole: u64) -> Option<Outcome> {
     Some(Outcome::Truncated { source: 0, tag, size, whole })
 }

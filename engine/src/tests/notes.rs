@@ -1,4 +1,4 @@
-//! Notes travel with messages of every kind, and change nothing else.
+//! Notes travel with messages of all kinds, and change nothing else.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn a_note_comes_with_its_message() {
                 if let Mode::Partitioned(count) = mode {
                     assert!(a.engine.ready(&a.mem, s, &[(0, count)]));
                 }
-                // One without a note follows.
+                // A message without a note follows.
                 let plain = a.send(3, &[1], Mode::Standard);
                 settle(&mut a, &mut b);
                 let r = early.unwrap_or_else(|| match claimed {
@@ -65,7 +65,7 @@ fn a_message_with_a_note_waits_for_credit_and_for_its_inter_communicator() {
         assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(1, 8)));
         assert_eq!(b.notes[n as usize], (r, vec![b'0' + n; 5]));
     }
-    // One for an inter-communicator that the other side opens only now.
+    // A message for an inter-communicator that the other side opens later.
     a.engine.close(a.ctx);
     a.ctx = a.engine.open(ContextId::root(2), 0, vec![a.peer]);
     send(&mut a, 1, &[9; 40], Mode::Standard, b"early");

@@ -42,7 +42,7 @@ fn what_is_ready_leaves_and_nothing_else() {
     let here = |b: &Side| -> Vec<bool> { (0..6).map(|i| b.engine.has_arrived(r, 10 * i, 10)).collect() };
     assert_eq!(here(&b), [false, false, false, false, true, false]);
     assert_eq!(b.data(r)[..40], [0; 40]);
-    // Other partitions than the sender's: of 15 bytes.
+    // The receiver's partitions have 15 bytes each, unlike the sender's.
     assert!(ready(&mut a, s, &[(0, 1), (2, 3)]));
     settle(&mut a, &mut b);
     assert!(!b.engine.has_arrived(r, 0, 15));
@@ -50,7 +50,7 @@ fn what_is_ready_leaves_and_nothing_else() {
     settle(&mut a, &mut b);
     assert!(b.engine.has_arrived(r, 0, 15) && b.engine.has_arrived(r, 15, 15) && !b.engine.has_arrived(r, 30, 15));
     assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (None, None));
-    // Twice, none, and too many: nothing changes.
+    // Partitions that are ready already or do not exist change nothing.
     for wrong in [(1, 2), (0, 6), (3, 7), (6, 7), (2, 4)] {
         assert!(!ready(&mut a, s, &[wrong]));
     }
@@ -74,7 +74,7 @@ fn small_ones_are_never_eager_and_empty_ones_come_last() {
     assert!(ready(&mut a, s, &[(0, 4)]));
     settle(&mut a, &mut b);
     assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(TAG, 4)));
-    // Without data.
+    // A send without data.
     let s = a.send(TAG, &[], Mode::Partitioned(2));
     let r = post(&mut b, 0);
     assert!(ready(&mut a, s, &[(1, 2)]));
@@ -84,7 +84,7 @@ fn small_ones_are_never_eager_and_empty_ones_come_last() {
     settle(&mut a, &mut b);
     assert!(b.engine.has_arrived(r, 0, 0));
     assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(TAG, 0)));
-    // Without partitions.
+    // A send without partitions.
     let (s, r) = (a.send(TAG, &[], Mode::Partitioned(0)), post(&mut b, 0));
     settle(&mut a, &mut b);
     assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(TAG, 0)));
@@ -99,7 +99,7 @@ fn a_send_waits_for_its_partitions_though_nobody_wants_them() {
         settle(&mut a, &mut b);
         assert_eq!(b.engine.outcome(r), truncated(TAG, capacity as u64, 40));
         assert_eq!((a.engine.outcome(s), a.engine.awaited(s)), (None, Some(Awaited::Partitions)));
-        // The peer is needed no more.
+        // The send does not depend on the peer any more.
         assert!(!a.engine.depends_on(a.peer) && a.engine.watching().next().is_none());
         a.engine.on_gone(a.peer, Gone::Finished);
         assert!(ready(&mut a, s, &[(3, 4)]));
@@ -142,7 +142,7 @@ fn a_lost_lane_asks_for_what_is_not_ready_too() {
     assert_eq!(b.data(r), &a.mem.0[&s.0][..]);
 }
 
-/// More pieces than a receiver keeps apart: every other partition first.
+/// Every other partition is ready first. These are more pieces than a receiver keeps apart.
 #[test]
 fn very_many_partitions_leave_in_groups() {
     let (mut a, mut b) = pair(Config { chunk: 1 << 18, ..Config::default() });
@@ -158,7 +158,7 @@ fn very_many_partitions_leave_in_groups() {
     }
     assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(TAG, COUNT.into())));
     assert_eq!(b.data(r), &data[..]);
-    // As many as go one by one.
+    // The most partitions that leave one by one.
     const FEW: u32 = 16 << 10;
     let (s, r) = (a.send(TAG, &data[..FEW as usize], Mode::Partitioned(FEW)), post(&mut b, FEW as usize));
     for i in (0..FEW).step_by(2) {
@@ -172,7 +172,7 @@ fn very_many_partitions_leave_in_groups() {
     assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(TAG, FEW.into())));
 }
 
-/// Its inter-communicator is closed at the other end.
+/// The receiver closes the inter-communicator.
 #[test]
 fn closed_there() {
     let (mut a, mut b) = pair(small());

@@ -1,4 +1,4 @@
-//! Messages of all kinds, matched in both orders.
+//! Messages of all kinds. The receive comes first, or the message.
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn truncation_delivers_what_fits() {
 #[test]
 fn transfers_take_turns_and_cost_nothing_ahead() {
     let (mut a, mut b) = pair(Config { chunk: 1 << 18, ..Config::default() });
-    // No such buffers exist: ranges alone are kept, however long.
+    // There are no buffers of this size: only ranges are kept.
     let mut sends = Vec::new();
     for _ in 0..2 {
         let op = a.engine.next_op();
@@ -130,7 +130,7 @@ fn a_lost_lane_is_made_good() {
     b.take_all(&mut a);
     a.take_all(&mut b);
     a.collect();
-    // Of the pieces under way every other one arrives.
+    // Every other piece is lost.
     let pieces: Vec<Output> = a.wire.drain(..).collect();
     a.wire.extend(pieces.into_iter().step_by(2));
     settle(&mut a, &mut b);
@@ -226,8 +226,8 @@ fn questions_and_pieces_by_the_thousand_take_little() {
         e.on_message(&mut mem, p, &cts(op, 5, at, 1)).unwrap();
     }
     let State::Sending(sending) = &e.ops.get(op.0).unwrap().state else { panic!() };
-    assert!(sending.ranges.gaps(size).len() < 2000);
-    // And a receiver that is sent every other byte.
+    assert!(sending.ranges.missing(size).len() < 2000);
+    // The same for a receiver, to which every other byte comes.
     let r = e.next_op();
     e.recv(&mut mem, r, ctx, Source::Any, Tag::Any, size);
     let head = wire::Head { tag: 1, source: 0, context: ContextId::root(1), op: 9 };
@@ -236,8 +236,8 @@ fn questions_and_pieces_by_the_thousand_take_little() {
         e.on_bulk(p, r.0, at, 1);
     }
     let State::Pulling(pulling) = &e.ops.get(r.0).unwrap().state else { panic!() };
-    assert!(pulling.got.gaps(size).len() < 20_000);
-    // What is missing is still taken, from the front.
+    assert!(pulling.got.missing(size).len() < 20_000);
+    // The missing bytes are still taken, in order.
     for at in 0..size {
         e.on_bulk(p, r.0, at, 1);
     }

@@ -1,12 +1,12 @@
-//! One record's file: opened without ever blocking, read within bounds, judged live or dead. The file store alone
+//! The file of one record: it is opened without blocking, read within bounds, and found live or dead. The file store alone
 //! calls this.
 //!
-//! What liveness rests on:
-//! - A record gets its name only by `link`, complete, with its writer's exclusive lock held; from then on nobody
-//!   takes that lock on this inode but somebody who clears it away. So a free lock means death, for ever.
-//! - Whoever clears a dead record away first cuts it to nothing, then takes the exclusive lock, then unlinks the
-//!   path if it still leads to this inode. So a record that can be read under an exclusive lock has a live owner,
-//!   and nobody removes the record that came after the one he judged. Readers look at the lock first, then read.
+//! Liveness rests on two rules:
+//! - A record gets its name only by `link`, complete and with its writer's exclusive lock held. From then on, only a process
+//!   that removes the record takes that lock on this inode. So once the lock is free, the owner is dead.
+//! - A process that removes a dead record first truncates it, then takes the exclusive lock, then unlinks the path if it still
+//!   leads to this inode. So a record that can be read under an exclusive lock has a live owner, and a newer record under the
+//!   same name is never removed. Readers try the lock first, and then read.
 
 use super::folder::Clock;
 use crate::error::StoreError;
@@ -21,24 +21,24 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long lookers, who hold a shared lock for an instant, may keep a cleaner waiting.
+/// How long a process that removes a record waits for readers, each of which holds a shared lock for an instant.
 const PATIENCE: Duration = Duration::from_millis(200);
-pub const NAP: Duration = Duration::from_millis(2);
+pub(super) const NAP: Duration = Duration::from_millis(2);
 
-/// What a record's file turned out to be.
+/// The state of a record's file.
 #[derive(Debug)]
-pub enum Seen {
+pub(super) enum Seen {
     Live(Record),
-    /// Its owner is dead; without a record if it cannot be read.
+    /// Its owner is dead. The record is `None` if it cannot be read.
     LeftOver(Option<Record>),
-    /// Somebody is removing it at this moment.
+    /// Another process is removing it at this moment.
     Cleaning,
 }
 
-/// Opens a regular file of our own; `None` if there is nothing.
-pub fn open(path: &Path, write: bool) -> Result<Option<File>, StoreError> {
+/// Opens a regular file of this user's; `None` if there is none.
+pub(super) fn open(path: &Path, write: bool) -> Result<Option<File>, StoreError> {
     let io = |what| move |e| StoreError::Io(what, path.into(), e);
-    // Looked at before it is opened: opening a device or a pipe may already do something.
+    // The type is checked before the file is opened, since opening a device or a pipe may have effects.
     let meta = match fs::symlink_metadata(path) {
         Ok(m) => m,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
@@ -59,8 +59,8 @@ pub fn open(path: &Path, write: bool) -> Result<Option<File>, StoreError> {
     }
 }
 
-/// Judges what lies there, if anything does.
-pub fn seen(path: &Path, boot: &[u8; 16], clock: &Clock<'_>) -> Result<Option<Seen>, StoreError> {
+/// The state of the file at this path; `None` if there is none.
+pub(super) fn seen(path: &Path, boot: &[u8; 16], clock: &Clock<'_>) -> Result<Option<Seen>, StoreError> {
     match open(path, false)? {
         Some(file) => look(&file, path, boot, clock).map(Some),
         None => Ok(None),
@@ -79,8 +79,8 @@ fn judge_type(path: &Path, t: FileType) -> Result<(), StoreError> {
     Err(StoreError::Blocked(path.into(), what))
 }
 
-/// Judges an open record. `boot`: the host we are on.
-pub fn look(file: &File, path: &Path, boot: &[u8; 16], clock: &Clock<'_>) -> Result<Seen, StoreError> {
+/// The state of an open record; `boot` is the boot id of this host.
+pub(super) fn look(file: &File, path: &Path, boot: &[u8; 16], clock: &Clock<'_>) -> Result<Seen, StoreError> {
     let held = match file.try_lock_shared() {
         Ok(()) => {
             let _ = file.unlock();
@@ -92,7 +92,7 @@ pub fn look(file: &File, path: &Path, boot: &[u8; 16], clock: &Clock<'_>) -> Res
     let bytes = read(file).map_err(|e| StoreError::Io("reading", path.into(), e))?;
     match Record::decode(&bytes) {
         Ok(rec) if held => Ok(Seen::Live(rec)),
-        // Our own kernel would show us the lock. Another host's may not: then the lease decides.
+        // This host's kernel shows the locks of its own processes. Those of other hosts may not show: then the lease decides.
         Ok(rec) if rec.boot == *boot || lapsed(file, path, clock)? => Ok(Seen::LeftOver(Some(rec))),
         Ok(rec) => Ok(Seen::Live(rec)),
         Err(RecordError::OtherVersion(v)) if held || !lapsed(file, path, clock)? => {
@@ -110,7 +110,7 @@ fn read(mut file: &File) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Whether nobody has renewed this claim for longer than the lease.
+/// Whether this claim was not renewed for longer than the lease.
 fn lapsed(file: &File, path: &Path, clock: &Clock<'_>) -> Result<bool, StoreError> {
     let written =
         file.metadata().and_then(|m| m.modified()).map_err(|e| StoreError::Io("looking at", path.into(), e))?;
@@ -118,13 +118,13 @@ fn lapsed(file: &File, path: &Path, clock: &Clock<'_>) -> Result<bool, StoreErro
         base::log!(Info, "{}: cannot tell its age, so it counts as live", path.display());
         return Ok(false);
     };
-    // A claim from far in the future is as dead: the server's clock was set back under it, and nobody renewed it.
+    // A time far in the future is over too: the file server's clock was set back, and the claim was not renewed since.
     let apart = now.duration_since(written).unwrap_or_else(|e| e.duration());
     Ok(apart > crate::LEASE)
 }
 
-/// Removes a dead record; false if others were in the way for too long. It may be gone by another's hand.
-pub fn clean(file: &File, path: &Path) -> Result<bool, StoreError> {
+/// Removes a dead record, or finds it removed. Returns false if other processes held its lock for too long.
+pub(super) fn clean(file: &File, path: &Path) -> Result<bool, StoreError> {
     let io = |what| move |e| StoreError::Io(what, path.into(), e);
     file.set_len(0).map_err(io("emptying"))?;
     let start = Instant::now();
@@ -147,7 +147,7 @@ pub fn clean(file: &File, path: &Path) -> Result<bool, StoreError> {
 }
 
 /// Whether `path` leads to this very file.
-pub fn is_at(file: &File, path: &Path) -> bool {
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,

@@ -1,6 +1,6 @@
-//! The folder itself: made, judged, and asked for its clock. The file store alone calls this.
+//! The folder itself: it is made and checked, and its file server's clock is read. The file store alone calls this.
 //!
-//! Invariant: the private folder is used only while it is a real folder of ours that nobody else can write to.
+//! Invariant: the private folder is used only while it is a real folder of this user's to which no other user can write.
 
 use super::names;
 use crate::error::StoreError;
@@ -14,8 +14,8 @@ use std::time::SystemTime;
 
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Makes the folder if it is missing, and judges it.
-pub fn ready(dir: &Path, private: bool) -> Result<Metadata, StoreError> {
+/// Makes the folder if it is missing, and checks it.
+pub(super) fn ready(dir: &Path, private: bool) -> Result<Metadata, StoreError> {
     if let Some(m) = seen(dir, private)? {
         return Ok(m);
     }
@@ -25,12 +25,12 @@ pub fn ready(dir: &Path, private: bool) -> Result<Metadata, StoreError> {
         }
         _ => {}
     }
-    // Judged even if it was just made: somebody may have been quicker.
+    // It is checked even if it was just made, since another process may have been faster.
     seen(dir, private)?.ok_or_else(|| StoreError::NotAFolder(dir.into()))
 }
 
-/// Judges the folder, if it is there.
-pub fn seen(dir: &Path, private: bool) -> Result<Option<Metadata>, StoreError> {
+/// Checks the folder; `None` if there is none.
+pub(super) fn seen(dir: &Path, private: bool) -> Result<Option<Metadata>, StoreError> {
     let meta = match if private { fs::symlink_metadata(dir) } else { fs::metadata(dir) } {
         Ok(m) => m,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
@@ -52,18 +52,18 @@ pub fn seen(dir: &Path, private: bool) -> Result<Option<Metadata>, StoreError> {
     Ok(Some(meta))
 }
 
-pub fn others_write(meta: &Metadata) -> bool {
+pub(super) fn others_write(meta: &Metadata) -> bool {
     meta.mode() & OTHERS_WRITE != 0
 }
 
-/// A file of ours under a name of its own; removed when dropped.
-pub struct Temporary {
+/// A file of ours under a temporary name, which is removed when this is dropped.
+pub(super) struct Temporary {
     pub file: File,
     pub path: PathBuf,
 }
 
 impl Temporary {
-    pub fn create(dir: &Path) -> Result<Temporary, StoreError> {
+    pub(super) fn create(dir: &Path) -> Result<Temporary, StoreError> {
         let path = dir.join(names::temporary());
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
             Ok(file) => Ok(Temporary { file, path }),
@@ -71,8 +71,8 @@ impl Temporary {
         }
     }
 
-    /// The file lives on, lock and all, under its other name. (A duplicate shares the lock of its original.)
-    pub fn into_file(self) -> io::Result<File> {
+    /// Keeps the file, under its other name, and its lock, which a duplicate of a descriptor shares.
+    pub(super) fn into_file(self) -> io::Result<File> {
         self.file.try_clone()
     }
 }
@@ -83,19 +83,19 @@ impl Drop for Temporary {
     }
 }
 
-/// The file server's clock, which leases are measured by: those of two hosts may differ. Read at most once.
-pub struct Clock<'a> {
+/// The file server's clock, by which leases are measured, since the clocks of two hosts may differ. It is read at most once.
+pub(super) struct Clock<'a> {
     dir: &'a Path,
     now: OnceCell<Option<SystemTime>>,
 }
 
 impl<'a> Clock<'a> {
-    pub fn new(dir: &'a Path) -> Clock<'a> {
+    pub(super) fn new(dir: &'a Path) -> Clock<'a> {
         Clock { dir, now: OnceCell::new() }
     }
 
-    /// `None` if this process may not write here: then nothing can be said of a lease.
-    pub fn now(&self) -> Option<SystemTime> {
+    /// The time; `None` if this process may not write to the folder.
+    pub(super) fn now(&self) -> Option<SystemTime> {
         *self.now.get_or_init(|| {
             let fresh = Temporary::create(self.dir).ok()?;
             fresh.file.metadata().and_then(|m| m.modified()).ok()

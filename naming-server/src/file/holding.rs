@@ -11,19 +11,20 @@ use std::fs::{self, File};
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::path::PathBuf;
 
-pub struct FileHolding {
-    /// `None` after the end.
+/// The locked file of a claim.
+pub(super) struct FileHolding {
+    /// `None` once the claim has ended.
     file: Option<File>,
     fd: RawFd,
     path: PathBuf,
 }
 
 impl FileHolding {
-    pub fn new(file: File, path: PathBuf) -> FileHolding {
+    pub(super) fn new(file: File, path: PathBuf) -> FileHolding {
         FileHolding { fd: file.as_raw_fd(), file: Some(file), path }
     }
 
-    /// Emptied, unlinked or replaced: somebody took us for dead.
+    /// Whether the record was emptied, unlinked or replaced: another process took this one for dead.
     fn is_lost(&self, file: &File) -> bool {
         !entry::is_at(file, &self.path) || file.metadata().is_ok_and(|m| m.len() == 0)
     }
@@ -32,7 +33,7 @@ impl FileHolding {
 impl Holding for FileHolding {
     fn renew(&self) -> Result<(), RenewError> {
         let Some(file) = &self.file else { return Err(RenewError::Lost(self.path.display().to_string())) };
-        // "Now" by the file server's clock, not by ours.
+        // UTIME_NOW is the time of the file server, not of this host.
         futimens(file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)
             .map_err(|e| RenewError::Io(self.path.clone(), e.into()))?;
         if self.is_lost(file) { Err(RenewError::Lost(self.path.display().to_string())) } else { Ok(()) }
@@ -49,12 +50,12 @@ impl Holding for FileHolding {
         } else if let Err(e) = fs::remove_file(&self.path) {
             base::log!(Error, "removing {}: {e}", self.path.display());
         }
-        // Closing would not do: a forked child that is still alive shares the lock.
+        // Closing the file would not free the lock if a forked child still has it open.
         let _ = file.unlock();
     }
 
     fn abandon(&mut self) {
-        // The child may have closed the descriptor, and its number may be another file's by now.
+        // The child may have closed the descriptor, and the number may be that of another file by now.
         if let Some(file) = self.file.take() {
             let _ = file.into_raw_fd();
         }

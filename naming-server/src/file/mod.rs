@@ -1,6 +1,6 @@
-//! `file:DIR`: names are files in a folder that both jobs see, held by file locks. Opened through [`crate::open`].
+//! `file:DIR`: names are files in a folder that both jobs see, held by file locks. Opened by [`crate::open`].
 //!
-//! Invariant: see `entry`; and a claim is complete under its lock before it has its name.
+//! Invariant: see `entry`; and a record is complete and locked before it gets its name.
 
 mod entry;
 mod folder;
@@ -23,25 +23,27 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long a claim may go round, against others who clean up or claim at the same time.
+/// How long a claim is tried again while other processes clean up or claim the name at the same time.
 const CLAIM_LIMIT: Duration = Duration::from_secs(2);
 
+/// A store of names in a folder.
 pub struct FileStore {
     dir: PathBuf,
     run: String,
-    /// Nobody but the user may be able to write to it.
+    /// This is the private folder, to which no other user may be able to write.
     private: bool,
+    /// The boot id of this host.
     boot: [u8; 16],
 }
 
 impl FileStore {
-    /// Touches nothing; the folder is made by the first claim.
+    /// The store in this folder, for names of no run. This touches nothing; the first claim makes the folder.
     pub fn new(dir: PathBuf) -> FileStore {
         FileStore { private: private::is(&dir), dir, run: String::new(), boot: crate::boot_id() }
     }
 
-    /// For the names of one run, which is a good one or empty.
-    pub fn of_run(mut self, run: &str) -> FileStore {
+    /// The same store, for the names of a run that has been checked; empty for none.
+    pub(crate) fn of_run(mut self, run: &str) -> FileStore {
         self.run = run.into();
         self
     }
@@ -61,11 +63,11 @@ impl FileStore {
         entry::seen(path, &self.boot, clock)
     }
 
-    /// A complete and locked record without a name.
+    /// A complete and locked record, in a temporary file.
     fn prepare(&self, bytes: &[u8], durable: bool) -> Result<Temporary, StoreError> {
         let mut tmp = Temporary::create(&self.dir)?;
         lock(&tmp.file, &self.dir)?;
-        // On the disk (or server) before anyone can open it: other hosts read it from there.
+        // Other hosts read the record from the disk or the file server, so it must be there before it has its name.
         tmp.file
             .write_all(bytes)
             .and_then(|()| if durable { tmp.file.sync_data() } else { Ok(()) })
@@ -73,7 +75,7 @@ impl FileStore {
         Ok(tmp)
     }
 
-    /// Deals with whatever has the name already: its live holder, or nothing any more.
+    /// Deals with the record that has the name already. Returns its live holder; or `None` once the name is free.
     fn contend(&self, path: &Path, until: Instant) -> Result<Option<Record>, StoreError> {
         while Instant::now() < until {
             let Some(file) = entry::open(path, true)? else { return Ok(None) };
@@ -88,7 +90,7 @@ impl FileStore {
 }
 
 impl FileStore {
-    /// Claims; a record that is not `durable` may not be on the disk yet when it has its name.
+    /// Claims a name. A record that is not `durable` may not be on the disk yet when it gets its name.
     fn take(&self, rec: &Record, durable: bool) -> Result<Claim, ClaimError> {
         check_name(&rec.name).map_err(ClaimError::Name)?;
         let rec = Record { run: self.run.clone(), ..rec.clone() };
@@ -173,7 +175,7 @@ impl Naming for FileStore {
                     continue;
                 }
             };
-            // A copy under another name is nobody's claim.
+            // A copy of a record under another file name is no claim.
             if names::file_name(&found.0.key()) == file_name {
                 out.push(found);
             }
@@ -217,7 +219,7 @@ impl Naming for FileStore {
     }
 }
 
-/// What can be told of a record that is not read: by its file's name and age.
+/// What is known of a record that is not read: its file's name and age.
 fn unread(path: &Path, file_name: &str) -> Record {
     let Key { run, name, kind, id } = names::key(file_name);
     let since = fs::metadata(path).ok().and_then(|m| m.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok());
@@ -242,11 +244,11 @@ fn lock(file: &File, dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Gives the file its name; false if the name is taken.
+/// Gives the file its name. Returns false if the name is taken.
 fn link(tmp: &Temporary, path: &Path) -> Result<bool, StoreError> {
     match fs::hard_link(&tmp.path, path) {
         Ok(()) => Ok(true),
-        // A file server's answer may be lost and its second one be "exists", about our own link.
+        // If the file server's first answer is lost, the second is "exists", about our own link.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
             Ok(tmp.file.metadata().is_ok_and(|m| m.nlink() == 2) && entry::is_at(&tmp.file, path))
         }

@@ -1,4 +1,4 @@
-//! From names to file names. The file store alone calls this.
+//! The file names of records. The file store alone calls this.
 //!
 //! Invariant: two names share a file name only by a collision of a 128-bit hash; no file name begins with a dot or
 //! holds a slash, and none exceeds 255 bytes.
@@ -6,20 +6,20 @@
 use crate::record::{Key, Kind};
 use base::hash::fnv128;
 
-/// One ending for each kind: their names are apart.
+// Each kind has an ending of its own, so that names of different kinds are apart.
 const JOB: &str = ".job";
 const PORT: &str = ".port";
 const COUPLING: &str = ".coupling";
 const TMP: &str = ".tmp-";
-/// Encoded names may be so long; longer ones are cut and carry a hash.
+/// The most bytes of an encoded name. Longer ones are cut to [`CUT`] bytes and get a hash.
 const MAX_ENCODED: usize = 200;
 const CUT: usize = 100;
 
-/// The file that holds the record with this key: the name, behind the run and '@', if there is one.
-pub fn file_name(key: &Key) -> String {
+/// The name of the file that holds the record with this key: the encoded name; behind the run and '@', if there is a run.
+pub(super) fn file_name(key: &Key) -> String {
     let mut out = String::new();
     let whole = if key.run.is_empty() { key.name.clone() } else { format!("{}@{}", key.run, key.name) };
-    // Encoded in a name and in a run, so that it is only where both meet.
+    // An '@' in a run or a name is encoded, so a plain one is only between the two.
     let at = key.run.len();
     for (i, b) in whole.bytes().enumerate() {
         match b {
@@ -30,8 +30,8 @@ pub fn file_name(key: &Key) -> String {
         }
     }
     if out.len() > MAX_ENCODED {
-        // '~' is always encoded, so a cut name equals no whole one. The encoded text tells run and name apart: a name in it
-        // has no '@'.
+        // '~' is always encoded, so a cut name equals no whole one. The hash is of the encoded text, which tells run and name
+        // apart.
         out = format!("{}~{:032x}", &out[..CUT], fnv128(out.as_bytes()));
     }
     match key.kind {
@@ -41,16 +41,16 @@ pub fn file_name(key: &Key) -> String {
     }
 }
 
-pub fn is_record(file: &str) -> bool {
+pub(super) fn is_record(file: &str) -> bool {
     (file.ends_with(JOB) || file.ends_with(PORT) || is_coupling(file)) && !file.starts_with('.')
 }
 
-pub fn is_coupling(file: &str) -> bool {
+pub(super) fn is_coupling(file: &str) -> bool {
     file.ends_with(COUPLING)
 }
 
-/// What a record's file name tells of its key. Of a name that was cut, what is left of it.
-pub fn key(file: &str) -> Key {
+/// The key in a record's file name. If the name was cut, the key holds the part that is left.
+pub(super) fn key(file: &str) -> Key {
     let (text, kind, id) = match (file.strip_suffix(JOB), file.strip_suffix(PORT), file.strip_suffix(COUPLING)) {
         (Some(text), ..) => (text, Kind::Job, 0),
         (_, Some(text), _) => (text, Kind::Port, 0),
@@ -81,12 +81,12 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A file name that nobody else uses.
-pub fn temporary() -> String {
+/// A file name that no other process uses.
+pub(super) fn temporary() -> String {
     format!("{TMP}{:032x}", u128::from_le_bytes(base::ident::random()))
 }
 
-pub fn is_temporary(file: &str) -> bool {
+pub(super) fn is_temporary(file: &str) -> bool {
     file.starts_with(TMP)
 }
 
@@ -124,7 +124,7 @@ mod tests {
         let long = "x".repeat(150);
         assert_ne!(file_name(&long, &(long.clone() + "y")), file_name(&(long.clone() + "y"), &long));
         assert!(file_name(&long, &long).len() < 200);
-        // What is hashed of one is no name of another.
+        // The text that is hashed for one key is that of no other.
         let name = "y".repeat(50);
         assert_ne!(file_name(&long, &name), file_name("", &format!("{long}@{name}")));
     }

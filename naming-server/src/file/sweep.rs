@@ -1,4 +1,4 @@
-//! What killed processes left in the folder goes. The file store alone calls this.
+//! Removal of the files that killed processes have left in the folder. The file store alone calls this.
 
 use super::entry::{self, Seen};
 use super::folder::Clock;
@@ -6,8 +6,8 @@ use super::names;
 use std::fs;
 use std::path::Path;
 
-/// Removes what killed processes left: temporary files that are old and that nobody locks, and couplings.
-pub fn sweep(dir: &Path, boot: &[u8; 16], clock: &Clock<'_>) {
+/// Removes temporary files that are old and not locked, and couplings of dead processes.
+pub(super) fn sweep(dir: &Path, boot: &[u8; 16], clock: &Clock<'_>) {
     let (Ok(files), Some(now)) = (fs::read_dir(dir), clock.now()) else { return };
     for file in files.flatten() {
         let name = file.file_name();
@@ -28,7 +28,7 @@ pub fn sweep(dir: &Path, boot: &[u8; 16], clock: &Clock<'_>) {
     }
 }
 
-/// Removes a coupling whose job was killed: nobody else would ever claim it.
+/// Removes a coupling whose process is dead. No later claim would replace it.
 fn sweep_coupling(path: &Path, boot: &[u8; 16], clock: &Clock<'_>) {
     let Ok(Some(file)) = entry::open(path, true) else { return };
     if matches!(entry::look(&file, path, boot, clock), Ok(Seen::LeftOver(_))) {

@@ -1,4 +1,4 @@
-//! The file store by itself: one process, every kind of thing in the way.
+//! The file store in one process, with all that can be in a claim's way.
 
 use super::*;
 use crate::RenewError;
@@ -148,7 +148,7 @@ fn couplings_are_listed_while_they_are_held() {
     assert_eq!(store.lookup(Kind::Coupling, "air").unwrap(), None, "nobody is found by one");
     drop(held);
     assert_eq!(listed().len(), 1);
-    // What a killed job leaves is not shown, and goes with the next claim.
+    // A coupling of a killed job is not listed, and the next claim removes it.
     dir.left_over(&half("air", "ocean", 3));
     assert_eq!(listed().len(), 1);
     drop(store.claim(&sample("ice")).unwrap());
@@ -322,7 +322,7 @@ fn other_hosts_go_by_the_lease() {
     let dir = Folder::new();
     let there = dir.store().on([9; 16]);
     let rec = sample("ocean");
-    // Written without a lock: as a host sees it that is shown no locks of others.
+    // A record without a lock, as it is on a host that does not see the locks of other hosts.
     let path = dir.left_over(&rec);
     assert_eq!(there.lookup(Kind::Job, "ocean").unwrap(), Some(rec.clone()));
     assert!(there.is_alive(&rec).unwrap());
@@ -349,7 +349,7 @@ fn renewing_keeps_the_lease_and_tells_of_its_loss() {
     assert!(fs::metadata(&path).unwrap().modified().unwrap().elapsed().unwrap() < Duration::from_secs(5));
     assert!(there.is_alive(&rec).unwrap());
 
-    // What another host does to a claim that it takes for dead.
+    // Another host removes a claim that it takes for dead.
     fs::remove_file(&path).unwrap();
     assert!(matches!(claim.renew(), Err(RenewError::Lost(_))));
     let next = Record { boot: [9; 16], ..sample("ocean") };

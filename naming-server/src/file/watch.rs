@@ -1,6 +1,6 @@
-//! What comes and goes in a folder, as the kernel tells it. The file store alone makes one.
+//! Changes in a folder, as the kernel tells of them (inotify(7)). The file store alone makes a watch.
 //!
-//! Invariant: whatever came is told as gone with the same record, so that both are known to belong together.
+//! Invariant: a name that is given back has the record with which it was claimed, so that the two can be matched.
 
 use super::entry::{self, Seen};
 use super::folder::Clock;
@@ -15,18 +15,19 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-pub struct FolderWatch<'a> {
+/// A watch of a folder.
+pub(super) struct FolderWatch<'a> {
     dir: &'a Path,
-    /// The host that we are on.
+    /// The boot id of this host.
     boot: &'a [u8; 16],
-    /// `None` while there is no folder, or where the kernel tells nothing.
+    /// `None` while there is no folder, or if the kernel cannot watch it.
     events: Option<Inotify>,
-    /// By file name, what is there.
+    /// The records in the folder, by file name.
     there: HashMap<String, Record>,
 }
 
 impl FolderWatch<'_> {
-    pub fn new<'a>(dir: &'a Path, boot: &'a [u8; 16]) -> FolderWatch<'a> {
+    pub(super) fn new<'a>(dir: &'a Path, boot: &'a [u8; 16]) -> FolderWatch<'a> {
         let mut watch = FolderWatch { dir, boot, events: None, there: HashMap::new() };
         watch.begin();
         watch
@@ -43,7 +44,7 @@ impl FolderWatch<'_> {
         }
     }
 
-    /// The record in this file or, if it cannot be read any more, what its name tells.
+    /// The record in this file; or a record of what its name tells, if it cannot be read any more.
     fn record(&self, file: &str) -> Record {
         match entry::seen(&self.dir.join(file), self.boot, &Clock::new(self.dir)) {
             Ok(Some(Seen::Live(record) | Seen::LeftOver(Some(record)))) => record,

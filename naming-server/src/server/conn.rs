@@ -1,7 +1,7 @@
-//! One client's connection: its bytes in and out, never blocking. The server's loop alone calls this.
+//! One client's connection, which never blocks. The server's loop alone calls this.
 //!
-//! Invariant: what is kept of a client is at most one message each way, and what one reading brings behind it; only whole
-//! messages count as a sign of life.
+//! Invariant: at most one message each way is held for a client, and the bytes that one read brings behind it; only a whole
+//! message counts as a sign of life.
 
 use super::owner::Owner;
 use crate::wire::{self, Answer, HEADER, HELLO, Refusal, Request, Welcome};
@@ -12,21 +12,21 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// How much is read at once.
+/// The most bytes of one read.
 const ROOM: usize = 16 << 10;
-/// How long a message may take, either way, from its beginning or, before the first, from the connection's.
+/// How long a message may take, either way, from its first byte; the first message, from the begin of the connection.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(5);
-/// How long a client may say nothing.
+/// How long a client may send nothing.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// How many messages of one client are dealt with before others have their turn.
+/// The most messages of one client in a round.
 const TURN: usize = 32;
 
 /// Why a connection is over.
-pub enum End {
-    /// By the client: closed, or its process has died.
+pub(super) enum End {
+    /// The client has closed it, or its process has died.
     Client,
-    /// By us: too slow, too quiet, or speaking nonsense.
+    /// The server ends it: the client is too slow, too quiet, or malformed.
     Server(&'static str),
 }
 
@@ -39,7 +39,9 @@ impl Display for End {
     }
 }
 
-pub struct Conn {
+/// The connection of one client.
+pub(super) struct Conn {
+    /// A number that no other client has had.
     pub id: u64,
     stream: TcpStream,
     from: SocketAddr,
@@ -47,26 +49,27 @@ pub struct Conn {
     output: Vec<u8>,
     written: usize,
     greeted: bool,
-    /// It has said anything at all.
+    /// Some bytes have come.
     heard: bool,
-    /// Nothing more is read: it ends when the output is written.
+    /// Nothing more is read, and it ends when the output is written, for this reason.
     closing: Option<&'static str>,
-    /// When the last whole message came, or the connection.
+    /// The time of the last whole message, or of the connection.
     pub since: Instant,
-    /// When what is under way began.
+    /// The time when the message under way began.
     begun: Option<Instant>,
+    /// The user or host that it is counted for.
     pub owner: Owner,
-    /// Names were claimed or renewed by it.
+    /// It has claimed or renewed a name.
     pub has_claimed: bool,
-    /// Others have their turn first; there is more here.
+    /// There may be more to do for it after the other clients had their turn.
     pub has_more: bool,
 }
 
 impl Conn {
-    pub fn new(id: u64, stream: TcpStream, from: SocketAddr, now: Instant) -> io::Result<Conn> {
+    pub(super) fn new(id: u64, stream: TcpStream, from: SocketAddr, now: Instant) -> io::Result<Conn> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        // Now, since of one that is closed already the kernel does not tell.
+        // The owner is asked for at once, since the kernel does not know that of a closed connection.
         let owner = Owner::of(from, stream.local_addr()?);
         Ok(Conn {
             id,
@@ -86,30 +89,30 @@ impl Conn {
         })
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
 
-    /// Whether it ends since it could not be understood: another version, or nobody of ours.
-    pub fn is_stranger(&self) -> bool {
+    /// Whether it ends because it is of another version, or speaks another protocol.
+    pub(super) fn is_stranger(&self) -> bool {
         self.closing.is_some() || !self.greeted && self.heard
     }
 
-    pub fn from(&self) -> SocketAddr {
+    pub(super) fn from(&self) -> SocketAddr {
         self.from
     }
 
-    pub fn interest(&self) -> PollFlags {
+    pub(super) fn interest(&self) -> PollFlags {
         if self.output.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLOUT }
     }
 
-    /// When its time is over.
-    pub fn limit(&self) -> Instant {
+    /// The time when it is to be ended.
+    pub(super) fn limit(&self) -> Instant {
         self.begun.map_or(self.since + IDLE_LIMIT, |begun| begun + MESSAGE_LIMIT)
     }
 
-    /// Moves on as far as it goes without waiting.
-    pub fn go_on(&mut self, now: Instant, mut answer: impl FnMut(Request) -> Answer) -> Result<(), End> {
+    /// Reads requests and writes answers as far as that goes without waiting.
+    pub(super) fn go_on(&mut self, now: Instant, mut answer: impl FnMut(Request) -> Answer) -> Result<(), End> {
         let mut room = [0; ROOM];
         let mut turn = TURN;
         self.has_more = false;
@@ -142,7 +145,7 @@ impl Conn {
         }
     }
 
-    /// Whether all output is gone.
+    /// Writes output. Returns whether all is written.
     fn flush(&mut self, now: Instant) -> Result<bool, End> {
         while self.written < self.output.len() {
             match self.stream.write(&self.output[self.written..]) {
@@ -160,7 +163,7 @@ impl Conn {
         Ok(true)
     }
 
-    /// Deals with one whole message of the input, if there is one.
+    /// Answers one whole message of the input. Returns whether there was one.
     fn take_message(&mut self, now: Instant, answer: &mut impl FnMut(Request) -> Answer) -> Result<bool, End> {
         let used = if self.greeted {
             let Some((header, rest)) = self.input.split_first_chunk::<HEADER>() else { return Ok(false) };
@@ -170,15 +173,19 @@ impl Conn {
             self.output = wire::frame(&answer).map_err(|_| End::Server("an answer was too long"))?;
             HEADER + length
         } else {
-            let Some((hello, _)) = self.input.split_first_chunk::<HELLO>() else { return Ok(false) };
-            let welcome = wire::judge_hello(hello).map_err(|_| End::Server("it does not speak this protocol"))?;
-            self.output = wire::welcome(welcome);
+            let Some((head, rest)) = self.input.split_first_chunk::<HELLO>() else { return Ok(false) };
+            let proof = wire::proof_length(head).map_err(|_| End::Server("it does not speak this protocol"))?;
+            if rest.len() < proof {
+                return Ok(false);
+            }
+            let welcome = wire::judge_hello(head);
+            self.output = wire::welcome(welcome, &[]);
             match welcome {
                 Welcome::Good => self.greeted = true,
                 Welcome::OtherVersion(_) => self.closing = Some("it is of another version"),
                 _ => self.closing = Some("it asks for what is not known here"),
             }
-            HELLO
+            HELLO + proof
         };
         self.input.drain(..used);
         if self.input.is_empty() {

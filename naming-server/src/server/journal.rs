@@ -1,4 +1,4 @@
-//! What came and went lately, for those who watch. The server alone calls this.
+//! The latest changes, for clients that watch. The server alone calls this.
 //!
 //! Invariant: it is bounded, and holds no secrets.
 
@@ -10,17 +10,18 @@ use std::time::Instant;
 const MAX_JOURNAL: usize = 4096;
 const MAX_JOURNAL_BYTES: usize = 4 << 20;
 
+/// The latest changes, with the numbers by which clients ask for them.
 #[derive(Default)]
-pub struct Journal {
-    /// How many there have ever been: the number of the next.
+pub(super) struct Journal {
+    /// The number of the next change.
     next: u64,
     bytes: usize,
     lately: VecDeque<(Instant, bool, Box<[u8]>)>,
 }
 
 impl Journal {
-    /// `shown`: the record, as it is shown.
-    pub fn note(&mut self, fate: Fate, shown: Box<[u8]>, now: Instant) {
+    /// Adds a change; `shown` is the record without secrets.
+    pub(super) fn note(&mut self, fate: Fate, shown: Box<[u8]>, now: Instant) {
         self.next += 1;
         self.bytes += shown.len();
         self.lately.push_back((now, fate == Fate::Claimed, shown));
@@ -29,9 +30,10 @@ impl Journal {
         }
     }
 
-    pub fn after(&self, after: Option<u64>, now: Instant) -> Answer {
+    /// The changes from this number on, as many as an answer holds.
+    pub(super) fn after(&self, after: Option<u64>, now: Instant) -> Answer {
         let first = self.next - self.lately.len() as u64;
-        // A number of a server that was here before tells nothing.
+        // A larger number comes from an earlier server at this address, and means nothing here.
         let mut next = after.filter(|after| *after <= self.next).unwrap_or(self.next).max(first);
         let (mut changes, mut size) = (Vec::new(), 0);
         for (at, came, record) in self.lately.range((next - first) as usize..) {

@@ -1,8 +1,8 @@
 //! The naming server: clients claim, renew and look up names over TCP. `mpi-connect serve` runs it, in a process of its
 //! own.
 //!
-//! Invariant: one thread and one loop, which never waits for a client; a client costs a bounded amount of memory and,
-//! beyond so many, the oldest that is quiet gives way.
+//! Invariant: one thread and one loop, which never waits for a client. A client costs a bounded amount of memory; beyond a
+//! number of clients, the one that was quiet for longest gives way to a new one.
 
 mod conn;
 mod journal;
@@ -32,21 +32,21 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use teller::Teller;
 
-/// How long a claim stands without renewal, unless said otherwise.
+/// The default of how long a claim stands without being renewed.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(24 * 3600);
 
 const MAX_CONNECTIONS: usize = 1000;
-/// Descriptors for all else: listeners, standard streams, whatever comes.
+/// Descriptors that are kept for listeners, standard streams and all else.
 const SPARE_DESCRIPTORS: u64 = 32;
-/// The loop looks up at least this often.
+/// The loop runs at least this often.
 const ROUND: Duration = Duration::from_secs(1);
-/// While nobody can be let in, and nobody is there to give way.
+/// The pause while no client can be accepted, and none is there to give way.
 const NAP: Duration = Duration::from_millis(50);
-/// A round that was so much late: the process was stopped, or starved.
+/// A round that is late by this much shows that the process was stopped, or had no processor.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 
-/// A server that listens, and does nothing until [`Server::run`].
+/// A naming server that listens. It serves once [`Server::run`] is called.
 pub struct Server {
     listeners: Vec<TcpListener>,
     names: Names,
@@ -58,7 +58,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at these addresses, or at the default port of the loopback interface.
+    /// Listens at these addresses (`HOST`, `HOST:PORT`), or at the default port of 127.0.0.1 if there are none. Claims stand for
+    /// `lease` without being renewed; it lasts from half a second to a day.
     pub fn listen(addresses: &[String], lease: Duration) -> Result<Server, ServeError> {
         if !LEASES.contains(&lease) {
             return Err(ServeError::Lease(lease));
@@ -88,20 +89,19 @@ impl Server {
         })
     }
 
-    /// Who claims, leaves and is refused is told there, and not in the log.
+    /// Has `out` get a line for each claim, release and refusal, instead of the log. Their number per minute is bounded.
     pub fn telling(mut self, out: impl Fn(&str) + Send + 'static) -> Server {
         self.teller.out = Some(Box::new(out));
         self
     }
 
-    /// Fewer clients at once, for tests.
+    /// For tests: bounds the number of clients at a time.
     pub fn at_most(mut self, clients: usize) -> Server {
         self.most = clients;
         self
     }
 
-    /// One URL for each address, and whether only this host can use it. Where it listens on all addresses of a host, the
-    /// host's name stands for them.
+    /// A URL for each address, and whether only this host can use it. The host's name stands for all of its addresses.
     pub fn urls(&self) -> Vec<(String, bool)> {
         let url = |listener: &TcpListener| {
             let address = listener.local_addr().ok()?;
@@ -111,7 +111,7 @@ impl Server {
         self.listeners.iter().filter_map(url).collect()
     }
 
-    /// Serves until `stop` can be read.
+    /// Serves until `stop` is readable.
     pub fn run(mut self, stop: &impl AsFd) -> Result<(), ServeError> {
         let mut now = Instant::now();
         loop {
@@ -142,12 +142,12 @@ impl Server {
         }
     }
 
-    /// Which are ready: the stop, the listeners, the clients.
+    /// Waits. Returns which descriptors are ready: the stop, the listeners, the clients.
     fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<Vec<bool>, ServeError> {
         let mut all = vec![PollFd::new(stop, PollFlags::POLLIN)];
         all.extend(self.listeners.iter().map(|l| PollFd::new(l.as_fd(), PollFlags::POLLIN)));
         all.extend(self.clients.iter().map(|c| PollFd::new(c.fd(), c.interest())));
-        // Rounded up, or the end of a wait would be spun through.
+        // Rounded up, since poll() counts milliseconds and would return too early.
         let limit = if limit.is_zero() { limit } else { limit + Duration::from_millis(1) };
         let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO);
         match poll(&mut all, limit) {
@@ -197,7 +197,7 @@ impl Server {
 
     fn accept(&mut self, ready: &[bool], now: Instant) {
         for i in (0..self.listeners.len()).filter(|i| ready[*i]) {
-            // As many as fit into one round, so that nobody is served by the clock of long ago.
+            // A bounded number, so that `now` is not too old for the last of them.
             for _ in 0..self.most {
                 match self.listeners[i].accept() {
                     Ok((stream, from)) => {
@@ -211,7 +211,7 @@ impl Server {
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                     Err(e) => {
                         base::log!(Error, "a client could not be let in: {e}");
-                        // Out of descriptors or memory, as a rule: whoever is quiet gives some back.
+                        // Mostly for want of descriptors or memory, so a quiet client is dropped.
                         if !self.drop_oldest() {
                             sleep(NAP);
                         }
@@ -222,11 +222,12 @@ impl Server {
         }
     }
 
-    /// The client that was quiet for longest gives way, of those of the owner that has most.
+    /// Makes room for one more client.
     fn make_room(&mut self) {
         while self.clients.len() >= self.most && self.drop_oldest() {}
     }
 
+    /// Drops a client: of the owner that has most, the one that was quiet for longest. Returns false if there is none.
     fn drop_oldest(&mut self) -> bool {
         let mut of_owner: HashMap<_, usize> = HashMap::new();
         for client in &self.clients {
@@ -243,14 +244,14 @@ impl Server {
     }
 }
 
-/// Can be read once this process is asked to end (SIGTERM, SIGINT), which from now on does not end it by itself.
+/// A descriptor that is readable once this process gets SIGTERM or SIGINT. From now on these signals do not end it.
 pub fn told_to_end() -> io::Result<SignalFd> {
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
     signals.thread_block()?;
     Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
-/// Lets those who watch, and whoever runs the server, know of it.
+/// Tells clients that watch and the person that runs the server of changes.
 fn tell(news: News, journal: &mut Journal, teller: &mut Teller, now: Instant) {
     for (fate, shown) in news {
         if let Ok(record) = Record::decode(&shown) {
@@ -260,7 +261,8 @@ fn tell(news: News, journal: &mut Journal, teller: &mut Teller, now: Instant) {
     }
 }
 
-/// For a claim, what to tell of an answer that refuses it. While a holder is in doubt, the claim is made again and again.
+/// For a claim, the text about an answer that refuses it. There is none while its holder is in doubt, since the client then
+/// tries again and again.
 fn refused(request: &Request) -> Option<impl FnOnce(&Answer) -> Option<String> + use<>> {
     let Request::Claim { record, .. } = request else { return None };
     let wanted = Record::decode(record);
@@ -281,7 +283,7 @@ fn refused(request: &Request) -> Option<impl FnOnce(&Answer) -> Option<String> +
     })
 }
 
-/// What the names say to a request.
+/// The answer to a request.
 fn answer(names: &mut Names, request: Request, by: (names::By, Owner), now: Instant) -> Answer {
     match request {
         Request::Claim { token, record } | Request::Renew { token, record } => take(names, token, record, by, now),
@@ -292,7 +294,7 @@ fn answer(names: &mut Names, request: Request, by: (names::By, Owner), now: Inst
         Request::Lookup { key } if check_name(&key.name).is_err() => Answer::Refused(Refusal::Malformed),
         Request::Lookup { key } => Answer::Found { record: names.lookup(&key, now).map(<[u8]>::to_vec) },
         Request::List { after } => page(names, after, now),
-        // The journal's.
+        // The caller has answered it from the journal.
         Request::Changes { .. } => Answer::Refused(Refusal::Malformed),
     }
 }
@@ -313,11 +315,11 @@ fn take(names: &mut Names, token: [u8; 16], bytes: Vec<u8>, (by, owner): (names:
     }
 }
 
-/// As many records as fit into one answer.
+/// The records behind a key, as many as an answer holds.
 fn page(names: &Names, after: Option<crate::Key>, now: Instant) -> Answer {
     let (mut records, mut size) = (Vec::new(), 0);
     for record in names.list(after, now) {
-        // Its length goes along.
+        // Each record is sent with its length.
         size += record.len() + 4;
         if size > PAGE {
             return Answer::Names { records, more: true };
@@ -327,7 +329,7 @@ fn page(names: &Names, after: Option<crate::Key>, now: Instant) -> Answer {
     Answer::Names { records, more: false }
 }
 
-/// A record for those who only want to see it: who asks by name gets what leads to the job.
+/// A record for lists and messages, without what leads to its job. Only a look-up by name gives that.
 fn without_secrets(record: &Record) -> Option<Vec<u8>> {
     let port = record.port.as_ref().map(|_| String::new());
     Record { cookie: [0; 16], leader: Vec::new(), port, ..record.clone() }.encode().ok()

@@ -1,7 +1,7 @@
 //! The names that a server knows, with their leases. The server alone calls this.
 //!
-//! Invariant: no I/O and no clock (the time is an argument), so that a durable store can stand behind it or beside it; a
-//! name whose lease is over is never handed out, whether it is swept away yet or not.
+//! Invariant: no I/O and no clock (the time is an argument); a name whose lease is over is never handed out, whether it is
+//! removed yet or not.
 
 use super::owner::Owner;
 use crate::record::{Key, Record};
@@ -10,78 +10,81 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-/// What all names may take of memory together, in bytes.
+/// The most memory of all names together, in bytes.
 const MAX_BYTES: usize = 128 << 20;
-/// What a name takes beside its record and itself: its place in two tables, and what the allocator adds.
+/// The memory of a name besides its texts, in bytes: its entries in two tables, and what the allocator adds.
 const OVERHEAD: usize = 512;
-/// How many released tokens are remembered at most.
+/// The most released tokens that are remembered.
 const MAX_ENDED: usize = 1 << 16;
-/// How often what is over is swept away.
+/// How often names whose lease is over are removed.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// The connection that a claim or renewal came by.
-pub type By = u64;
+/// The number of the connection by which a claim or renewal came.
+pub(super) type By = u64;
 
 struct Entry {
-    /// The record as it is written, and as it is shown to those who only want to see it.
+    /// The written record, and the same without secrets.
     bytes: Box<[u8]>,
     shown: Box<[u8]>,
     owner: Owner,
     token: Token,
+    /// The end of the lease.
     until: Instant,
     by: By,
-    /// The holder's connection ended, and nothing was heard since.
+    /// The holder's connection has ended since the last renewal.
     doubtful: bool,
 }
 
-/// What became of a claim or renewal.
-pub enum Taken<'a> {
+/// The outcome of a claim or renewal.
+pub(super) enum Taken<'a> {
     Granted,
+    /// Another process has the name.
     Held {
-        /// The record, as it is shown.
+        /// Its record, without secrets.
         by: &'a [u8],
         doubtful: bool,
     },
     /// This token was released.
     Ended,
-    /// The owner has half of all that the others leave.
+    /// There is no room for another name of this owner.
     Full,
 }
 
-/// What became of a name.
+/// What has happened to a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub(super) enum Fate {
     Claimed,
     Released,
     /// Its lease is over.
     Over,
 }
 
-/// With each record as it is shown.
-pub type News = Vec<(Fate, Box<[u8]>)>;
+/// Changes, each with the record without secrets.
+pub(super) type News = Vec<(Fate, Box<[u8]>)>;
 
-pub struct Names {
+/// All names of a server.
+pub(super) struct Names {
     pub lease: Duration,
     all: BTreeMap<Key, Entry>,
-    /// What each owner takes.
+    /// The memory of each owner's names, in bytes.
     of: HashMap<Owner, usize>,
-    /// Tokens that were released, for as long as a claim or renewal with one could still be on its way.
+    /// Tokens that were released. Each is kept as long as a claim or renewal with it could still be on its way.
     ended: HashMap<Token, Instant>,
     ended_order: VecDeque<Token>,
     swept: Option<Instant>,
-    /// What has come and gone since the last [`Names::news`], in order.
+    /// The changes since the last call of [`Names::news`], in order.
     news: News,
 }
 
 impl Names {
-    pub fn new(lease: Duration) -> Names {
+    pub(super) fn new(lease: Duration) -> Names {
         let (ended, ended_order) = (HashMap::new(), VecDeque::new());
         let (all, of, news) = (BTreeMap::new(), HashMap::new(), Vec::new());
         Names { lease, all, of, ended, ended_order, swept: None, news }
     }
 
-    /// Claims the name of a record or renews the claim; `bytes` are its written form.
-    pub fn take(
+    /// Claims the name of a record, or renews the claim. `bytes` is the written record, `shown` the same without secrets.
+    pub(super) fn take(
         &mut self,
         token: Token,
         record: &Record,
@@ -105,7 +108,7 @@ impl Names {
         let (bytes, shown, until) = (bytes.into_boxed_slice(), shown.into_boxed_slice(), now + self.lease);
         let entry = Entry { bytes, shown, owner, token, until, by, doubtful: false };
         let cost = entry.cost(&key);
-        // What was granted once is renewed.
+        // A claim that was granted is always renewed.
         if cost > before.unwrap_or(0) && !self.has_room(owner, cost - before.unwrap_or(0)) {
             return Taken::Full;
         }
@@ -118,16 +121,16 @@ impl Names {
         Taken::Granted
     }
 
-    /// Whether an owner may have so much more: nobody has more than half of what the others leave, so something is left
-    /// for whoever comes next.
+    /// Whether an owner may have this much more memory. No owner gets more than half of what the others leave, so that there is
+    /// always room for one more owner.
     fn has_room(&self, owner: Owner, more: usize) -> bool {
         let own = self.of.get(&owner).copied().unwrap_or(0);
         let others = self.of.values().sum::<usize>() - own;
         own + more <= MAX_BYTES.saturating_sub(others) / 2
     }
 
-    /// Ends a token, and the claim that was made with it. Whether there was one.
-    pub fn release(&mut self, token: Token, key: &Key, now: Instant) -> bool {
+    /// Ends a token, and the claim that was made with it. Returns whether there was a claim.
+    pub(super) fn release(&mut self, token: Token, key: &Key, now: Instant) -> bool {
         if self.ended.insert(token, now).is_none() {
             self.ended_order.push_back(token);
         }
@@ -142,38 +145,38 @@ impl Names {
     }
 
     /// The written record of a live name.
-    pub fn lookup(&self, key: &Key, now: Instant) -> Option<&[u8]> {
+    pub(super) fn lookup(&self, key: &Key, now: Instant) -> Option<&[u8]> {
         let entry = self.all.get(key)?;
         (entry.until > now).then_some(&entry.bytes)
     }
 
-    /// The live records behind `after`, as they are shown, in order.
-    pub fn list(&self, after: Option<Key>, now: Instant) -> impl Iterator<Item = &[u8]> {
+    /// The live records behind `after`, without secrets, in order.
+    pub(super) fn list(&self, after: Option<Key>, now: Instant) -> impl Iterator<Item = &[u8]> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.all.range((from, Bound::Unbounded)).filter(move |(_, e)| e.until > now).map(|(_, e)| &*e.shown)
     }
 
-    /// A connection has ended by its client's hand: whoever claimed or renewed by it last may be dead.
-    pub fn doubt(&mut self, by: By) {
+    /// A client has closed its connection. The holders of names that were last renewed by it may be dead.
+    pub(super) fn doubt(&mut self, by: By) {
         for entry in self.all.values_mut().filter(|e| e.by == by) {
             entry.doubtful = true;
         }
     }
 
-    /// The server itself has not run for so long: nobody could renew.
-    pub fn excuse(&mut self, gap: Duration) {
+    /// The server has not run for this long, so no claim could be renewed: all leases last longer by it.
+    pub(super) fn excuse(&mut self, gap: Duration) {
         for entry in self.all.values_mut() {
             entry.until += gap;
         }
     }
 
-    /// What has come and gone since the last call, in order.
-    pub fn news(&mut self) -> News {
+    /// The changes since the last call, in order.
+    pub(super) fn news(&mut self) -> News {
         std::mem::take(&mut self.news)
     }
 
-    /// Drops what is over.
-    pub fn sweep(&mut self, now: Instant) {
+    /// Removes names whose lease is over, and tokens that are old enough.
+    pub(super) fn sweep(&mut self, now: Instant) {
         if self.swept.is_some_and(|last| now < last + SWEEP) {
             return;
         }
@@ -193,7 +196,7 @@ impl Names {
         }
     }
 
-    /// Told of, unless it is renewed.
+    /// Removes a name. With a `fate`, this is a change that is told.
     fn remove(&mut self, key: &Key, fate: Option<Fate>) {
         if let Some(entry) = self.all.remove(key) {
             let cost = entry.cost(key);
@@ -211,7 +214,7 @@ impl Names {
 }
 
 impl Entry {
-    /// What it takes of memory.
+    /// Its memory, in bytes.
     fn cost(&self, key: &Key) -> usize {
         key.name.len() + key.run.len() + self.bytes.len() + self.shown.len() + OVERHEAD
     }
@@ -233,7 +236,7 @@ mod tests {
         fn new() -> Stage {
             Stage { names: Names::new(LEASE), now: Instant::now() }
         }
-        /// What became of it, in a word.
+        /// The outcome of a claim, in a word.
         fn take(&mut self, token: u8, name: &str) -> &'static str {
             let bytes = sample(name).encode().unwrap();
             self.take_bytes(0, [token; 16], name, bytes, token.into())
@@ -250,7 +253,7 @@ mod tests {
         fn listed(&self) -> Vec<String> {
             self.names.list(None, self.now).map(|r| Record::decode(r).unwrap().name).collect()
         }
-        /// As many names as a user gets, of records of this size.
+        /// Claims names with records of this size until there is no room for this user. Returns their number.
         fn fill(&mut self, user: u32, size: usize) -> usize {
             let mut n = 0u32;
             loop {

@@ -1,28 +1,29 @@
-//! Whose a client is, for what one alone may have of the server: on this host a user, elsewhere a host. The server alone
-//! uses this.
+//! The owner of a client, whose share of the server is bounded: a user on this host, or another host. The server alone uses
+//! this.
 //!
-//! Invariant: what the client says of itself counts for nothing; the kernel tells where it is, and which user opened its
-//! end of a connection within this host.
+//! Invariant: nothing that the client says of itself counts. The kernel tells its address, and the user that opened its end of
+//! a connection within this host.
 
 use nix::libc;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 
+/// The owner of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Owner {
-    /// Of this host.
+pub(super) enum Owner {
+    /// A user of this host.
     User(u32),
-    /// All of this host whose user is not known, as of those that are closed already: which of the host's addresses each
-    /// comes from is its own choice.
+    /// All clients of this host whose user is not known, as of closed connections. Their addresses do not count, since a client
+    /// can choose among those of its host.
     Unknown,
-    /// An address of IPv4, or of IPv6 without its last 64 bits, which a host may choose as it likes.
+    /// Another host: an address of IPv4, or of IPv6 without its last 64 bits, which a host can choose.
     Host(IpAddr),
 }
 
 impl Owner {
-    /// Of the connection from `from` to our `to`. The sooner it is asked, the more users are known.
-    pub fn of(from: SocketAddr, to: SocketAddr) -> Owner {
+    /// The owner of the connection from `from` to our `to`. The kernel forgets the user when the client closes it.
+    pub(super) fn of(from: SocketAddr, to: SocketAddr) -> Owner {
         let ip = from.ip().to_canonical();
         match end(from, to) {
             Some(End::Of(user)) => Owner::User(user),
@@ -44,11 +45,11 @@ fn host(ip: IpAddr) -> IpAddr {
 /// The client's end of a connection within this host.
 enum End {
     Of(u32),
-    /// Its program has closed it, and the kernel no longer knows whose it was.
+    /// The client has closed it, and the kernel does not know its user any more.
     Closed,
 }
 
-/// What the kernel's table of sockets has of a client's end (sock_diag(7)): nothing, if that is on another host or gone.
+/// The client's end in the kernel's table of sockets (sock_diag(7)); `None` if that is on another host or gone.
 fn end(from: SocketAddr, to: SocketAddr) -> Option<End> {
     let kernel = socket(
         AddressFamily::Netlink,
@@ -59,7 +60,7 @@ fn end(from: SocketAddr, to: SocketAddr) -> Option<End> {
     let kernel = kernel.ok()?;
     send(kernel.as_raw_fd(), &question(from, to), MsgFlags::empty()).ok()?;
     let mut answer = [0; 512];
-    // It is there when the question is out.
+    // The kernel has answered when send() returns.
     let length = recv(kernel.as_raw_fd(), &mut answer, MsgFlags::empty()).ok()?;
     read(answer.get(..length)?, from.port(), to.port())
 }
@@ -68,7 +69,7 @@ const BY_FAMILY: u16 = 20;
 const REQUEST: u16 = 1;
 const LISTENS: u8 = 10;
 
-/// One socket, by both its ends.
+/// The question for one socket, by both its ends.
 fn question(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     let mut body = Vec::new();
     let (family, ends) = match (from.ip().to_canonical(), to.ip().to_canonical()) {
@@ -76,7 +77,7 @@ fn question(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
         (from, to) => (libc::AF_INET6, [from, to].map(six)),
     };
     body.extend([family as u8, libc::IPPROTO_TCP as u8, 0, 0]);
-    // In whatever state.
+    // In any state.
     body.extend(u32::MAX.to_ne_bytes());
     for port in [from.port(), to.port()] {
         body.extend(port.to_be_bytes());
@@ -104,8 +105,8 @@ fn six(ip: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The end in the answer, if it is of that socket: header (16 bytes), family, state, timer, retransmissions, ports (2 each),
-/// addresses (16 each), interface, cookie (8), time-out, queues (4 each), user, inode.
+/// The end in the answer, if that is of this socket. Its fields are: header (16 bytes), family, state, timer, retransmissions,
+/// ports (2 each), addresses (16 each), interface, cookie (8), time-out, queues (4 each), user, inode.
 fn read(answer: &[u8], from: u16, to: u16) -> Option<End> {
     let number = |at: usize| Some(u32::from_ne_bytes(*answer.get(at..)?.first_chunk()?));
     let port = |at: usize| Some(u16::from_be_bytes(*answer.get(at..)?.first_chunk()?));
@@ -121,10 +122,10 @@ mod tests {
     use nix::unistd::getuid;
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
-    /// An address of this host that others reach it at, if it has one.
+    /// An address of this host that is not loopback, if it has one.
     fn own_address() -> Option<IpAddr> {
         let probe = UdpSocket::bind("0.0.0.0:0").unwrap();
-        // Nothing is sent: the kernel chooses a way.
+        // Nothing is sent: the kernel only chooses a route.
         probe.connect("192.0.2.1:9").ok()?;
         Some(probe.local_addr().unwrap().ip())
     }
@@ -146,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Whatever address of its own host it has chosen.
+    /// This holds for any address of its own host that the client has chosen.
     #[test]
     fn a_client_that_is_gone_is_one_with_all_such() {
         let of = |from: &str, to: &str| Owner::of(SocketAddr::new(from.parse().unwrap(), 1), to.parse().unwrap());

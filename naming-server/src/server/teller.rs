@@ -1,7 +1,7 @@
-//! What the server tells whoever runs it: who claims and leaves names, and who is refused. The server alone calls this.
+//! Messages for the person that runs the server: claims, releases and refusals. The server alone calls this.
 //!
-//! Invariant: nobody can fill what it writes to: of claims and releases, and of refusals, so many a minute are told. What
-//! is left out is counted.
+//! Invariant: no client can flood them: the number of messages per minute is bounded, for claims and releases and for refusals.
+//! Messages that are left out are counted.
 
 use super::names::Fate;
 use crate::record::{Kind, Record};
@@ -9,24 +9,25 @@ use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MAX_REFUSALS: u32 = 60;
-/// Claims, releases and leases that are over.
+/// Of claims, releases and leases that are over.
 const MAX_NEWS: u32 = 600;
 
-/// Where lines go.
-pub type Out = Box<dyn Fn(&str) + Send>;
+/// Gets each line.
+pub(super) type Out = Box<dyn Fn(&str) + Send>;
 
-pub struct Teller {
-    /// Without it the log is told, at `info`.
+/// Writes the messages.
+pub(super) struct Teller {
+    /// Without it, the messages go to the log, at `info`.
     pub out: Option<Out>,
     refusals: Counted,
     news: Counted,
 }
 
-/// What of one kind comes within a minute.
+/// The messages of one kind in a minute.
 struct Counted {
     what: &'static str,
     most: u32,
-    /// The minute's begin, and how many have come since.
+    /// The begin of the minute, and the number of messages since.
     minute: Option<(Instant, u32)>,
 }
 
@@ -35,7 +36,7 @@ impl Counted {
         Counted { what, most, minute: None }
     }
 
-    /// Whether one more is told; and what is to be said of the first that is not.
+    /// `Ok` if one more message may be written; the first that may not gives a text to be written instead.
     fn has_room(&mut self, now: Instant) -> Result<(), Option<String>> {
         let (_, count) = self.minute.get_or_insert((now, 0));
         *count = count.saturating_add(1);
@@ -48,7 +49,7 @@ impl Counted {
         }
     }
 
-    /// Once the minute is over, what to say of those that were left out.
+    /// Once the minute is over, a text about the messages that were left out, if any.
     fn over(&mut self, now: Instant) -> Option<String> {
         let (_, count) = self.minute.take_if(|(since, _)| now >= *since + MINUTE)?;
         let left_out = count.checked_sub(self.most).filter(|n| *n > 0)?;
@@ -71,14 +72,14 @@ impl Teller {
         }
     }
 
-    /// Called often: says what was left out in a minute that is over.
-    pub fn go_on(&mut self, now: Instant) {
+    /// To be called often: writes how many messages were left out in a minute that is over.
+    pub(super) fn go_on(&mut self, now: Instant) {
         for text in [self.refusals.over(now), self.news.over(now)].into_iter().flatten() {
             self.tell(&text);
         }
     }
 
-    pub fn news(&mut self, fate: Fate, record: &Record, now: Instant) {
+    pub(super) fn news(&mut self, fate: Fate, record: &Record, now: Instant) {
         self.go_on(now);
         if let Err(cut) = self.news.has_room(now) {
             return cut.into_iter().for_each(|text| self.tell(&text));
@@ -94,7 +95,7 @@ impl Teller {
         });
     }
 
-    pub fn refused(&mut self, text: &str, now: Instant) {
+    pub(super) fn refused(&mut self, text: &str, now: Instant) {
         self.go_on(now);
         match self.refusals.has_room(now) {
             Ok(()) => self.tell(text),
@@ -103,8 +104,8 @@ impl Teller {
     }
 }
 
-/// With its run; a coupling is told as such.
-pub fn full_name(record: &Record) -> String {
+/// The name with its run, and what it is, for a coupling.
+pub(super) fn full_name(record: &Record) -> String {
     let run = if record.run.is_empty() { String::new() } else { format!(" of run '{}'", record.run) };
     match &record.coupled {
         Some(other) => format!("the coupling of '{}' with '{other}'{run}", record.name),

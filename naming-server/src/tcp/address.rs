@@ -1,4 +1,4 @@
-//! `host:port,host:port`, as it stands in a URL. Client and server read addresses here only.
+//! Addresses of servers: `host:port,host:port`, as in a URL. Client and server parse addresses only here.
 
 use crate::error::AddressError;
 use crate::metadata::LIST;
@@ -6,20 +6,20 @@ use crate::wire::DEFAULT_PORT;
 use std::fmt::{Display, Formatter, Result as Formatted};
 use std::net::Ipv6Addr;
 
-/// Each costs time when it is down.
+/// The most servers of a URL, since each costs time when it is down.
 const MAX_SERVERS: usize = 8;
 
-/// Where a server is, before any name is looked up.
+/// The address of a server, before its host is resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
+pub(crate) struct Address {
     /// A name or an address, without brackets.
     pub host: String,
     pub port: u16,
 }
 
 impl Address {
-    /// `host`, `host:port`, `[address]` or `[address]:port`.
-    pub fn parse(text: &str) -> Result<Address, AddressError> {
+    /// Parses `host`, `host:port`, `[address]` or `[address]:port`.
+    pub(crate) fn parse(text: &str) -> Result<Address, AddressError> {
         let (host, port) = match text.strip_prefix('[').and_then(|t| t.split_once(']')) {
             Some((host, rest)) if is_ipv6(host) => match rest.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
@@ -34,7 +34,7 @@ impl Address {
         if host.is_empty() {
             return Err(AddressError::NoHost);
         }
-        // The system would take it for an address, and 0 for all of them.
+        // The system would take a number for an IPv4 address, and 0 for all addresses.
         if host.bytes().all(|b| b.is_ascii_digit()) {
             return Err(AddressError::OnlyPort(host.into()));
         }
@@ -49,8 +49,8 @@ impl Address {
         Ok(Address { host: host.into(), port })
     }
 
-    /// Several, with commas or semicolons between; each once.
-    pub fn parse_all(text: &str) -> Result<Vec<Address>, AddressError> {
+    /// Parses several addresses with commas or semicolons between. Repeated ones are dropped.
+    pub(crate) fn parse_all(text: &str) -> Result<Vec<Address>, AddressError> {
         let mut all = Vec::new();
         for part in text.split(LIST) {
             let address = Address::parse(part.trim())?;
@@ -64,13 +64,13 @@ impl Address {
         if all.len() > MAX_SERVERS { Err(AddressError::TooMany(all.len())) } else { Ok(all) }
     }
 
-    /// Whether it surely is this host's own.
-    pub fn is_loopback(&self) -> bool {
+    /// Whether it is a loopback address, or `localhost`.
+    pub(crate) fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
     }
 }
 
-/// With or without the interface of a link-local one.
+/// Whether this is an IPv6 address, with or without the interface of a link-local one.
 fn is_ipv6(host: &str) -> bool {
     host.split('%').next().is_some_and(|h| h.parse::<Ipv6Addr>().is_ok())
 }

@@ -1,8 +1,7 @@
-//! `tcp://HOST:PORT,…`: names are kept by one or several servers, each of which knows all of them. Opened through
-//! [`crate::open`].
+//! `tcp://HOST:PORT,…`: names are kept by one or several servers, each of which knows all of them. Opened by [`crate::open`].
 //!
-//! Invariant: a claim is made at every server that answers, in the order of the URL, so two that claim one name meet at
-//! the first that both reach; nothing here waits for longer than seconds.
+//! Invariant: a claim is made at every server that answers, in the order of the URL, so two claims of one name meet at the
+//! first server that both reach. No call waits longer than seconds, but for a name whose holder seems dead.
 
 mod address;
 mod peer;
@@ -13,7 +12,7 @@ use crate::error::{AddressError, ClaimError, LookupError, RenewError, StoreError
 use crate::record::{Key, Kind, Record, check_name};
 use crate::wire::{Answer, Request, Token, refusal};
 use crate::{Change, Claim, Naming, State, Watch};
-pub use address::Address;
+pub(crate) use address::Address;
 use base::ident::random;
 use base::log::Patience;
 use base::settings;
@@ -25,7 +24,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often a claim is tried again while its holder may be dead, and for how long at most.
+/// How often a claim is tried again while the name's holder may be dead, and for how long at most.
 const DOUBT_AGAIN: Duration = Duration::from_millis(50);
 const DOUBT_LIMIT: Duration = Duration::from_secs(20);
 /// The lease of a note, until a server grants one.
@@ -33,27 +32,28 @@ const NOTED: Duration = Duration::from_secs(6);
 /// More pages than this of one list are nonsense.
 const MAX_PAGES: usize = 1 << 16;
 
-pub struct TcpStore {
+/// A store of names at servers.
+pub(crate) struct TcpStore {
     peers: Vec<Arc<Peer>>,
     run: String,
 }
 
-/// What all servers together say to a claim.
+/// The answer of all servers together to a claim.
 enum Outcome {
     Granted(Held),
     Held(Box<Record>, bool),
 }
 
 impl TcpStore {
-    /// Touches nothing. `rest` is what follows `tcp:`.
-    pub fn new(rest: &str) -> Result<TcpStore, AddressError> {
+    /// The store at these servers, for names of no run; `rest` follows `tcp:` in the URL. This connects to none of them.
+    pub(crate) fn new(rest: &str) -> Result<TcpStore, AddressError> {
         let servers = rest.strip_prefix("//").ok_or(AddressError::NoHost)?;
         let peers = Address::parse_all(servers)?.iter().map(Peer::at).collect();
         Ok(TcpStore { peers, run: String::new() })
     }
 
-    /// For the names of one run, which is a good one or empty.
-    pub fn of_run(mut self, run: &str) -> TcpStore {
+    /// The same store, for the names of a run that has been checked; empty for none.
+    pub(crate) fn of_run(mut self, run: &str) -> TcpStore {
         self.run = run.into();
         self
     }
@@ -63,7 +63,7 @@ impl TcpStore {
         let token: Token = random();
         let request = Request::Claim { token, record: bytes.to_vec() };
         let (mut silent, mut lease) = (Vec::new(), None);
-        // What is given back is also what a silent server may have heard.
+        // A server that did not answer may have heard the claim, so it is ended there too.
         let give_back = |peers: &[Arc<Peer>]| {
             let request = Request::Release { token, key: rec.key() };
             for peer in peers {
@@ -129,11 +129,11 @@ impl Naming for TcpStore {
         let begun = Instant::now();
         let mut limit = begun + DOUBT_LIMIT;
         let mut patience = Patience::new(begun);
-        // Whether a server has answered, and since when none does.
+        // Whether a server has answered, and since when no server answers.
         let (mut waits, mut unreachable) = (false, None);
         let held = loop {
             let outcome = match self.claim_everywhere(rec, &bytes) {
-                // A server that is away may come back; then it knows less of the holder than before.
+                // Servers that do not answer now may come back. One that was restarted does not know the dead holder.
                 Err(e @ StoreError::Unreachable(_)) if waits && begun.elapsed() < patience_of_set_up() => {
                     let since = *unreachable.get_or_insert_with(Instant::now);
                     if let Some(seconds) = patience.is_over(Instant::now()) {
@@ -152,7 +152,7 @@ impl Naming for TcpStore {
                 Outcome::Held(by, doubtful) if !doubtful || Instant::now() >= limit => {
                     return Err(ClaimError::Held { by });
                 }
-                // Its process was killed, as a rule: its lease will end.
+                // Most likely the holder was killed, and its lease will end.
                 Outcome::Held(..) => {
                     waits = true;
                     if let Some(seconds) = patience.is_over(Instant::now()) {
@@ -175,12 +175,12 @@ impl Naming for TcpStore {
         Ok(Claim::new(Box::new(TcpHolding { held })))
     }
 
-    /// The renewals claim it.
+    /// The first renewal makes the claim.
     fn note(&self, rec: &Record) -> Result<Claim, ClaimError> {
         check_name(&rec.name).map_err(ClaimError::Name)?;
         let rec = Record { run: self.run.clone(), ..rec.clone() };
         let bytes = rec.encode().map_err(ClaimError::Record)?;
-        // Due at once, and with time to be answered.
+        // The first renewal is due at once.
         let held = Held::new(rec.key(), random(), bytes, self.peers.clone(), NOTED).due_now();
         let held = Arc::new(held);
         renewer::add(held.clone()).map_err(StoreError::Thread)?;
@@ -213,7 +213,7 @@ impl Naming for TcpStore {
         let (mut all, mut silent) = (BTreeMap::new(), Vec::new());
         for peer in &self.peers {
             match self.list_at(peer) {
-                // Of two that have a name, the first decides, as in a look-up.
+                // If two servers have a name, the first counts, as in a look-up.
                 Ok(records) => records.into_iter().for_each(|r| {
                     all.entry(r.key()).or_insert((r, State::Live));
                 }),
@@ -274,10 +274,10 @@ impl Naming for TcpStore {
     }
 }
 
-/// Asks each server for what it has noted.
+/// A watch that asks each server for its journal.
 struct TcpWatch<'a> {
     peers: &'a [Arc<Peer>],
-    /// From where on, at each; `None` where that is not known yet.
+    /// The number from which to ask on, for each server; `None` if it is not known yet.
     from: Vec<Option<u64>>,
 }
 
@@ -285,7 +285,8 @@ impl TcpWatch<'_> {
     fn look(&mut self) -> Vec<Change> {
         let (mut all, now) = (Vec::new(), crate::now());
         for (peer, from) in self.peers.iter().zip(&mut self.from) {
-            // A server that was started anew begins to count anew: what is told twice is known by then.
+            // A restarted server counts from 0 again. It tells of names that it learns by renewals as of new ones; the caller
+            // knows them already.
             while let Ok(Answer::Changes { next, changes }) = peer.ask(&Request::Changes { after: *from }, ANSWER) {
                 let is_last = changes.is_empty();
                 *from = Some(next);
@@ -314,7 +315,7 @@ struct TcpHolding {
 }
 
 impl Holding for TcpHolding {
-    /// The thread renews; this only says how it stands.
+    /// The thread renews the claim, and this returns its state.
     fn renew(&self) -> Result<(), RenewError> {
         self.held.standing()
     }
@@ -328,11 +329,12 @@ impl Holding for TcpHolding {
         self.held.release();
     }
 
-    /// The thread is the parent's, and so is every lock.
+    /// Nothing is to be done, since the thread runs in the parent. Locks may not be touched.
     fn abandon(&mut self) {}
 }
 
-/// How long whoever waits already waits on for a server that is away. A setting that means nothing is told elsewhere.
+/// How long a claim that waits for a dead holder goes on when no server answers: the time limit of connection set-up. A bad
+/// setting is reported elsewhere.
 fn patience_of_set_up() -> Duration {
     settings::timeout().unwrap_or(Duration::from_secs(settings::DEFAULT_TIMEOUT))
 }

@@ -1,8 +1,8 @@
-//! One naming server as this process sees it: connections that are kept, and whether it is worth trying now. All stores
-//! and claims of a process share it. The client alone uses this.
+//! One naming server as this process sees it: connections that are kept, and whether it answers. All stores and claims of a
+//! process share it. The client alone uses this.
 //!
-//! Invariant: no request takes longer than the time it is given, whatever other threads ask meanwhile; nothing of it is
-//! used in a forked child.
+//! Invariant: no request takes longer than the time that it is given, whatever other threads ask meanwhile; a forked child
+//! does not use it.
 
 use super::address::Address;
 use crate::quiet;
@@ -15,21 +15,21 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to be connected, and to answer.
-pub const CONNECT: Duration = Duration::from_secs(1);
-pub const ANSWER: Duration = Duration::from_secs(2);
-/// One for whoever asks, and one for the renewals beside it.
+/// How long connecting to a server may take, and how long an answer.
+pub(super) const CONNECT: Duration = Duration::from_secs(1);
+pub(super) const ANSWER: Duration = Duration::from_secs(2);
+/// The connections that are kept: one for requests of the program, and one for renewals.
 const KEPT: usize = 2;
-/// How long a server that was silent is left alone, and one that refused, which costs nothing to try again.
+/// How long a server is not asked again: one that did not answer in time, and one that refused at once, which costs no time.
 const SILENT: Duration = Duration::from_secs(5);
 const REFUSING: Duration = Duration::from_millis(500);
 
-/// Why a server is of no use now.
+/// Why a server does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PeerError {
-    /// It was found so a while ago, and not tried again.
+pub(super) enum PeerError {
+    /// It did not answer a while ago, and was not asked again.
     Down(String),
-    /// It may have heard the request.
+    /// It was asked, and may have heard the request.
     Failed(String),
 }
 
@@ -40,29 +40,31 @@ impl Display for PeerError {
     }
 }
 
-pub struct Peer {
+/// One naming server.
+pub(super) struct Peer {
     pub address: Address,
+    /// The pid of the process that may use it.
     process: u32,
-    /// It was of no use when it was last asked.
+    /// It did not answer when it was last asked.
     failing: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Those that nobody uses now: locks are held for an instant only.
+    /// Connections that are not in use now. A connection in use is not here, so that the lock is only held for an instant.
     kept: Vec<Connection>,
-    /// Until when it is left alone, and why.
+    /// Until when it is not asked, and why.
     down: Option<(Instant, String)>,
 }
 
 struct Connection(TcpStream);
 
-/// Each server once in a process. Locked for an instant only, since a fork may come at any time.
+/// The servers of this process, each once. It is locked only for an instant, since the program may fork at any time.
 static ALL: Mutex<Vec<Weak<Peer>>> = Mutex::new(Vec::new());
 
 impl Peer {
-    pub fn at(address: &Address) -> Arc<Peer> {
+    pub(super) fn at(address: &Address) -> Arc<Peer> {
         let mut all = lock(&ALL);
         let me = std::process::id();
         all.retain(|peer| peer.strong_count() > 0);
@@ -76,12 +78,12 @@ impl Peer {
     }
 
     /// Whether it was of no use when it was last asked.
-    pub fn is_failing(&self) -> bool {
+    pub(super) fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Relaxed)
     }
 
     /// Asks, and waits for the answer, at most for so long.
-    pub fn ask(&self, request: &Request, patience: Duration) -> Result<Answer, PeerError> {
+    pub(super) fn ask(&self, request: &Request, patience: Duration) -> Result<Answer, PeerError> {
         let Ok(bytes) = wire::frame(request) else { return Err(PeerError::Down("the request is too long".into())) };
         if self.process != std::process::id() {
             return Err(PeerError::Down("this process was forked from the one that opened it".into()));
@@ -114,8 +116,8 @@ impl Peer {
                     }
                     return Ok(answer);
                 }
-                // The server may have ended, or this connection given way to another, while nothing was said. Every
-                // request may be made twice.
+                // The server may have ended, or closed this connection for another client, since it was last used. So another
+                // one is tried; every request may be made twice.
                 Err(e) if !is_new && !is_timeout(&e) => {}
                 Err(e) => return Err(self.failed(&e, patience)),
             }
@@ -129,12 +131,12 @@ impl Peer {
             _ => e.to_string(),
         };
         let mut state = lock(&self.state);
-        // They are no better.
+        // The other connections are to the same server.
         state.kept.clear();
         if state.down.is_none() {
             base::log!(Info, "the naming server {} is left alone for a while: {why}", self.address);
         }
-        // One that is waited for shortly is tried again soon.
+        // A server that was given little time is asked again soon.
         let rest = if is_timeout(e) { SILENT.min(patience * 5 / 2) } else { REFUSING };
         self.failing.store(true, Ordering::Relaxed);
         state.down = Some((Instant::now() + rest, why.clone()));
@@ -166,7 +168,7 @@ impl Connection {
         let mut last = io::Error::new(ErrorKind::NotFound, "the host has no address");
         let places = resolve(address, end)?;
         for (i, place) in places.iter().enumerate() {
-            // One that is silent leaves time for the others.
+            // An address that does not answer leaves time for the others.
             match TcpStream::connect_timeout(place, left(end)? / (places.len() - i) as u32) {
                 Ok(stream) => return Connection::greet(stream, end),
                 Err(e) => last = e,
@@ -178,15 +180,16 @@ impl Connection {
     fn greet(stream: TcpStream, end: Instant) -> io::Result<Connection> {
         stream.set_nodelay(true)?;
         let mut connection = Connection(stream);
-        connection.write(&wire::hello(), end)?;
-        let mut bytes = [0; HELLO];
-        connection.read(&mut bytes, end)?;
-        match wire::read_welcome(&bytes) {
-            Ok(Welcome::Good) => Ok(connection),
-            Ok(Welcome::OtherVersion(v)) => Err(nonsense(&format!("it is of another version ({v})"))),
-            Ok(Welcome::UnknownFlags) => Err(nonsense("it asks for what is not known here")),
-            Ok(Welcome::Unknown(status)) => Err(nonsense(&format!("it refuses, with number {status}"))),
-            Err(_) => Err(nonsense("it is no naming server of MPI_Connect")),
+        connection.write(&wire::hello(&[]), end)?;
+        let mut head = [0; HELLO];
+        connection.read(&mut head, end)?;
+        let length = wire::proof_length(&head).map_err(|_| nonsense("it is no naming server of MPI_Connect"))?;
+        connection.read(&mut vec![0; length], end)?;
+        match wire::read_welcome(&head) {
+            Welcome::Good => Ok(connection),
+            Welcome::OtherVersion(v) => Err(nonsense(&format!("it is of another version ({v})"))),
+            Welcome::UnknownFlags => Err(nonsense("it asks for what is not known here")),
+            Welcome::Unknown(status) => Err(nonsense(&format!("it refuses, with number {status}"))),
         }
     }
 
@@ -226,7 +229,7 @@ impl Connection {
     }
 }
 
-/// The addresses of a host. The system's resolver keeps its own time, so it is asked on a thread that may be left behind.
+/// The addresses of a host. The system's resolver has time limits of its own, so it runs on a thread that may be left behind.
 fn resolve(address: &Address, end: Instant) -> io::Result<Vec<SocketAddr>> {
     if let Ok(ip) = address.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, address.port)]);
@@ -234,7 +237,7 @@ fn resolve(address: &Address, end: Instant) -> io::Result<Vec<SocketAddr>> {
     let (give, take) = channel();
     let (host, port) = (address.host.clone(), address.port);
     quiet::spawn("mpi_connect dns", move || {
-        // Whoever asked may have gone.
+        // An error means that the time was over.
         let _ = give.send((host.as_str(), port).to_socket_addrs().map(Vec::from_iter));
     })?;
     take.recv_timeout(left(end)?).map_err(|_| io::Error::from(ErrorKind::TimedOut))?

@@ -1,7 +1,7 @@
 //! The claims that this process holds at servers, and the one thread that renews them all. The client alone uses this.
 //!
-//! Invariant: the thread is there while there are claims, and only in the process that made them; whoever claims or
-//! releases waits at most for a renewal of the same claim that is under way, and a released claim is never renewed.
+//! Invariant: the thread runs while there are claims, and only in the process that made them. A release waits at most for a
+//! renewal of the same claim that is under way, and a released claim is never renewed.
 
 use super::peer::{ANSWER, Peer};
 use crate::error::RenewError;
@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// While no server answers, it is tried this often.
+/// How often a claim is renewed again while no server answers.
 const AGAIN: Duration = Duration::from_secs(1);
-/// So often in a row the first server that answers has to say that the name is another's while a later one says that it is
-/// ours: it may be a claim that is about to be given back.
+/// A claim is lost when the first server that answers has said this often in a row that another process has the name, while
+/// a later server says that we have it. Once is not enough, since the other claim may be about to be given back.
 const STRIKES: u32 = 2;
 
-/// A name that is held.
-pub struct Held {
+/// A claim at servers.
+pub(super) struct Held {
     pub key: Key,
     pub token: Token,
     /// The record as it is written.
     pub record: Vec<u8>,
-    /// In the order of the URL.
+    /// The servers, in the order of the URL.
     pub peers: Vec<Arc<Peer>>,
     lost: AtomicBool,
     state: Mutex<State>,
@@ -36,22 +36,22 @@ struct State {
     released: bool,
     strikes: u32,
     alone: bool,
-    /// No server has been told of it yet.
+    /// No server has granted it yet.
     untold: bool,
-    /// When this claim is renewed next.
+    /// The time of the next renewal.
     due: Instant,
 }
 
 impl Held {
-    /// `lease`: the shortest that was granted.
-    pub fn new(key: Key, token: Token, record: Vec<u8>, peers: Vec<Arc<Peer>>, lease: Duration) -> Held {
+    /// A claim that was granted; `lease` is the shortest of all servers.
+    pub(super) fn new(key: Key, token: Token, record: Vec<u8>, peers: Vec<Arc<Peer>>, lease: Duration) -> Held {
         let due = Instant::now() + lease / 3;
         let state = Mutex::new(State { lease, released: false, strikes: 0, alone: false, untold: false, due });
         Held { key, token, record, peers, lost: AtomicBool::new(false), state }
     }
 
-    /// It is claimed by its first renewal.
-    pub fn due_now(self) -> Held {
+    /// The same claim, which was made at no server yet. Its first renewal makes it.
+    pub(super) fn due_now(self) -> Held {
         {
             let mut state = lock(&self.state);
             (state.due, state.untold) = (Instant::now(), true);
@@ -59,13 +59,14 @@ impl Held {
         self
     }
 
-    /// What is known by now; asks nobody.
-    pub fn standing(&self) -> Result<(), RenewError> {
+    /// Whether the claim stands, as far as is known; asks no server.
+    pub(super) fn standing(&self) -> Result<(), RenewError> {
         if self.lost.load(Ordering::Relaxed) { Err(RenewError::Lost(format!("'{}'", self.key.name))) } else { Ok(()) }
     }
 
-    /// Gives the name back everywhere. What no server has heard of yet is told first: whoever watches wants to know.
-    pub fn release(&self) {
+    /// Gives the name back at all servers. A claim that no server knows yet is made at one first, so that clients that watch see
+    /// it.
+    pub(super) fn release(&self) {
         let mut state = lock(&self.state);
         state.released = true;
         if state.untold && !self.peers.iter().all(|peer| peer.is_failing()) {
@@ -84,14 +85,14 @@ impl Held {
         }
     }
 
-    /// One round over all servers; until when the next can wait.
+    /// Renews the claim at all servers. Returns the time of the next renewal.
     fn renew(&self) -> Instant {
         let mut state = lock(&self.state);
         let begun = Instant::now();
         if state.released || self.lost.load(Ordering::Relaxed) {
             return begun + Duration::from_secs(3600);
         }
-        // Whoever was silent must not cost the others their lease.
+        // A server that does not answer must not cost the claim its lease at the others.
         let patience = (state.lease / 3).min(ANSWER);
         let mut order: Vec<usize> = (0..self.peers.len()).collect();
         order.sort_by_key(|i| self.peers[*i].is_failing());
@@ -148,7 +149,7 @@ impl Held {
     }
 }
 
-/// The thread and its work. A forked child has a copy that nobody serves, known by its process.
+/// The thread and its work. A forked child has a copy without a thread, which it knows by the pid.
 struct Renewer {
     process: u32,
     work: Mutex<Work>,
@@ -161,7 +162,7 @@ struct Work {
     running: bool,
 }
 
-/// Locked for an instant only, since a fork may come at any time.
+/// The renewer of this process. It is locked only for an instant, since the program may fork at any time.
 static CURRENT: Mutex<Option<Arc<Renewer>>> = Mutex::new(None);
 
 fn current() -> Arc<Renewer> {
@@ -171,15 +172,15 @@ fn current() -> Arc<Renewer> {
         Some(renewer) if renewer.process == me => renewer.clone(),
         _ => {
             let new = Arc::new(Renewer { process: me, work: Mutex::default(), changed: Condvar::new() });
-            // The parent's claims are not ended by forgetting a copy of them.
+            // The copy of the parent's claims is leaked, so that dropping it does not end them.
             std::mem::forget(current.replace(new.clone()));
             new
         }
     }
 }
 
-/// From now on the claim is renewed.
-pub fn add(held: Arc<Held>) -> io::Result<()> {
+/// Renews the claim from now on.
+pub(super) fn add(held: Arc<Held>) -> io::Result<()> {
     let renewer = current();
     let mut work = lock(&renewer.work);
     if !work.running {
@@ -193,7 +194,8 @@ pub fn add(held: Arc<Held>) -> io::Result<()> {
     Ok(())
 }
 
-pub fn remove(held: &Arc<Held>) {
+/// Renews the claim no more.
+pub(super) fn remove(held: &Arc<Held>) {
     let renewer = current();
     lock(&renewer.work).claims.retain(|(_, other)| !Arc::ptr_eq(held, other));
     renewer.changed.notify_one();

@@ -1,4 +1,4 @@
-//! What no client of ours says: the server refuses it, and goes on serving others.
+//! Malformed messages: the server refuses them, and goes on serving others.
 
 use crate::kit::{HELLO, Local, Raw, claim, claim_body, claim_of, hello, is_there, lookup_body, record};
 use base::ident::random;
@@ -23,6 +23,8 @@ fn bad_hellos_are_refused() {
         (flip(8, 1), Some(1)),
         (flip(12, 1), Some(2)),
         (flip(15, 0x80), Some(2)),
+        // A proof of 256 bytes more than the longest.
+        (flip(17, 3), None),
     ] {
         let mut raw = Raw::connect(server.address());
         raw.0.write_all(&bytes).unwrap();
@@ -30,6 +32,29 @@ fn bad_hellos_are_refused() {
         assert!(raw.is_closed(), "{bytes:?}");
     }
     drop(claim(&server.url, "ocean"));
+}
+
+/// A later version may prove who it is, and an older server has to say its own version to it.
+#[test]
+fn a_proof_is_read_with_its_hello() {
+    let server = Local::start(LEASE, 100);
+    for (version, status) in [(3, 0), (4, 1)] {
+        let mut bytes = hello();
+        bytes[8] = version;
+        bytes[16..18].copy_from_slice(&512u16.to_le_bytes());
+        bytes.extend_from_slice(&[7; 512]);
+        let (last, most) = bytes.split_last().unwrap();
+        let mut raw = Raw::connect(server.address());
+        raw.0.write_all(most).unwrap();
+        // The server looks at its clients in turn, so it has looked at this one when another one is answered.
+        drop(Raw::greeted(server.address()));
+        assert!(raw.is_silent(), "it answers before all is there");
+        raw.0.write_all(&[*last]).unwrap();
+        assert_eq!(raw.welcome(), Some(status));
+        if status == 0 {
+            assert_eq!(raw.ask(&lookup_body("ocean"))[0], 3, "what follows is a question");
+        }
+    }
 }
 
 #[test]
@@ -74,7 +99,7 @@ fn bad_bodies_are_refused_one_by_one() {
     assert!(!is_there(&server.url, "air") && is_there(&server.url, "ocean"));
     assert_eq!(raw.ask(&good)[0], 0, "the connection is as good as before");
     assert!(is_there(&server.url, "air"));
-    // Another's token: held, without its secrets; and it releases nothing.
+    // With another token, the name is held: the record comes without secrets, and a release has no effect.
     let answer = raw.ask(&claim_body([2; 16], "air"));
     assert_eq!(answer[0], 1);
     assert!(!answer.windows(100).any(|w| w == [5; 100]) && !answer.windows(16).any(|w| w == [1; 16]));
@@ -93,7 +118,7 @@ fn noise_does_no_harm() {
     for round in 0..300 {
         let noise: [u8; 200] = random();
         let mut raw = Raw::greeted(server.address());
-        // By turns: as a body, as frames, and cut off.
+        // In turn as a body, as frames, and cut off.
         match round % 3 {
             0 => drop(raw.ask(&noise)),
             1 => drop(raw.0.write_all(&noise)),

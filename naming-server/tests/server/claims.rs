@@ -1,4 +1,4 @@
-//! One server: claims, their end, and whoever dies.
+//! One server: claims, their end, and the death of holders.
 
 use crate::kit::{Local, Process, claim, is_there, open, record, wait_for, wait_until};
 use naming::server::Server;
@@ -55,7 +55,7 @@ fn servers_are_found_by_name_and_by_ipv6() {
     }
 }
 
-/// More than one answer holds.
+/// More names than one answer holds are listed.
 #[test]
 fn long_lists_come_in_pages() {
     let server = Local::start(LONG, 100);
@@ -78,7 +78,7 @@ fn a_killed_holders_name_is_gone_after_the_lease() {
     assert!(open(&server.url).list().unwrap().is_empty());
 }
 
-/// Whoever comes after a killed job waits for its lease instead of failing; a live job is told of at once.
+/// A claim of a killed job's name waits for the end of the lease. A claim of a live job's name fails at once.
 #[test]
 fn a_killed_holder_is_followed() {
     let server = Local::start(SHORT, 100);
@@ -86,7 +86,7 @@ fn a_killed_holder_is_followed() {
     assert_eq!(holder.hear(), "held");
     assert!(matches!(open(&server.url).claim(&record("ocean")), Err(ClaimError::Held { .. })));
     holder.kill();
-    // The server learns of it a moment later.
+    // The server learns of the death a moment later.
     wait_for("the name", || open(&server.url).claim(&record("ocean")).ok());
 }
 
@@ -114,7 +114,7 @@ fn a_stopped_holder_loses_its_name_and_learns_it() {
     drop(held);
 }
 
-/// A forked child neither releases the name nor keeps it alive.
+/// A forked child neither gives the name back nor keeps it.
 #[test]
 fn a_forked_child_has_no_part_in_a_claim() {
     let server = Local::start(SHORT, 100);
@@ -131,7 +131,7 @@ fn a_forked_child_has_no_part_in_a_claim() {
     nix::sys::signal::kill(Pid::from_raw(child), Signal::SIGKILL).unwrap();
 }
 
-/// The signals that a thread of this process blocks, if there is one of this name.
+/// The signals that the thread of this name blocks; `None` if there is none.
 fn blocked(thread: &str) -> Option<u64> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
     let statuses = tasks.filter_map(|t| fs::read_to_string(t.path().join("status")).ok());
@@ -141,7 +141,7 @@ fn blocked(thread: &str) -> Option<u64> {
     Some(u64::from_str_radix(&mask, 16).unwrap())
 }
 
-/// In a process of its own: other tests here hold names too.
+/// This runs in a process of its own, since other tests here hold names too.
 #[test]
 fn the_thread_takes_no_signals_and_ends_with_the_last_claim() {
     let server = Local::start(LONG, 100);
@@ -154,7 +154,7 @@ pub fn threads(url: &str) {
     const THREAD: &str = "mpi_connect nam";
     assert_eq!(blocked(THREAD), None);
     let held = [claim(url, "air"), claim(url, "ocean")];
-    // It names itself when it begins.
+    // The thread sets its name when it begins.
     let mask = wait_for("the thread", || blocked(THREAD));
     let all = (1..32).filter(|s| ![Signal::SIGKILL as i32, Signal::SIGSTOP as i32].contains(s));
     assert!(all.into_iter().all(|s| mask & (1 << (s - 1)) != 0), "{mask:x}");
@@ -163,7 +163,7 @@ pub fn threads(url: &str) {
     assert!(blocked(THREAD).is_some());
     drop(other);
     wait_until("the end of the thread", || blocked(THREAD).is_none());
-    // Over and over, nothing is left of it.
+    // Nothing is left of it, however often it is done.
     let count = |what: &str| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
     let before = [count("task"), count("fd")];
     let begun = std::time::Instant::now();

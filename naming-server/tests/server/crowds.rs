@@ -1,4 +1,4 @@
-//! Many clients at once, and such as take their time.
+//! Many clients at once, and slow ones.
 
 use crate::kit::{
     LIMIT, Local, Raw, Remote, claim, claim_body, claim_of, hello, is_there, lookup_body, open, record, wait_until,
@@ -32,7 +32,7 @@ fn two_hundred_clients_at_once() {
     assert_eq!(open(&server.url).list().unwrap().len(), 200);
 }
 
-/// One that asks and asks, without waiting, is answered in order, and others have their turns.
+/// A client that sends many requests without waiting is answered in order, and other clients have their turns.
 #[test]
 fn whoever_asks_a_lot_at_once_keeps_nobody_waiting() {
     let server = Local::start(LEASE, 100);
@@ -50,7 +50,7 @@ fn whoever_asks_a_lot_at_once_keeps_nobody_waiting() {
     }
 }
 
-/// Clients that send a byte now and then, or never read, cost a place at most, and that for a while only.
+/// A client that sends a byte now and then, or never reads, costs at most one connection for a while.
 #[test]
 fn whoever_is_slow_keeps_nobody_out() {
     let server = Local::start(LEASE, 20);
@@ -80,7 +80,7 @@ fn whoever_is_slow_keeps_nobody_out() {
     drop(held);
 }
 
-/// A client that asks and never reads is left when its answers have nowhere to go; nobody else notices.
+/// A client that asks and never reads is dropped when its answers cannot be written. Other clients do not notice.
 #[test]
 fn whoever_never_reads_is_left() {
     let server = Local::start(LEASE, 100);
@@ -89,7 +89,7 @@ fn whoever_never_reads_is_left() {
     big.0.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
     let list = [&[2, 0, 0, 0, 0, 0, 0, 0][..], &[4, 0]].concat();
     let begun = Instant::now();
-    // Until neither side takes any more.
+    // Until no more bytes can be written.
     while big.0.write_all(&list.repeat(100)).is_ok() {
         assert!(begun.elapsed() < LIMIT);
     }
@@ -100,7 +100,7 @@ fn whoever_never_reads_is_left() {
     drop(held);
 }
 
-/// A connection that gave way to others, or ended with its server, costs its client nothing.
+/// A client whose connection gave way to another, or ended with its server, goes on with a new one.
 #[test]
 fn whoever_gave_way_comes_again() {
     let server = Local::start(LEASE, 10);
@@ -113,7 +113,7 @@ fn whoever_gave_way_comes_again() {
     assert!(!is_there(&server.url, "ocean"));
 }
 
-/// One that claims all it can get: the server's memory is bounded, and another user still registers.
+/// A client claims all that it can get: the server's memory is bounded, and another user can still claim.
 #[test]
 fn whoever_claims_all_it_can_leaves_room_for_others() {
     let server = Remote::start(LEASE);
@@ -121,7 +121,7 @@ fn whoever_claims_all_it_can_leaves_room_for_others() {
     let mut greedy = Raw::greeted(address);
     let large_claim = large_claim();
     let mut names = 0u32;
-    // The largest records that there can be.
+    // With the largest records.
     while greedy.ask(&large_claim(names))[0] == 0 {
         names += 1;
         assert!(names < 4000, "it takes more than there is");
@@ -134,7 +134,7 @@ fn whoever_claims_all_it_can_leaves_room_for_others() {
     let (now, most) = (resident("VmRSS"), resident("VmHWM"));
     println!("one user claims {names} names of the largest records: the server has {now} MiB, {most} at most");
     assert!((600..2000).contains(&names) && most < 128, "{names} names, {most} MiB");
-    // What it has is renewed; more it does not get.
+    // Its claims are renewed, and it gets no more.
     assert_eq!(greedy.ask(&large_claim(0))[0], 0);
     assert_eq!(greedy.ask(&large_claim(names))[..2], [5, 2]);
     if !nix::unistd::geteuid().is_root() {
@@ -142,7 +142,7 @@ fn whoever_claims_all_it_can_leaves_room_for_others() {
         return;
     }
     let other = std::thread::spawn(move || {
-        // Of this thread alone.
+        // The user is that of this thread only.
         nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65_534));
         let mut other = Raw::greeted(address);
         (0..100).all(|n| other.ask(&claim_body([n + 100; 16], &format!("other {n}")))[0] == 0)
@@ -150,18 +150,18 @@ fn whoever_claims_all_it_can_leaves_room_for_others() {
     assert!(other.join().unwrap(), "another user registers");
 }
 
-/// Clients of this host that claim and are gone, each from another of its addresses, are one owner: all of them together
-/// leave room for a user.
+/// Clients of this host that claim and close, each from another of its addresses, are one owner, so that together they leave
+/// room for a user.
 #[test]
 fn whoever_claims_from_everywhere_and_is_gone_leaves_room_for_others() {
-    /// As many as wait to be let in.
+    /// As many connections as can wait to be accepted.
     const AT_ONCE: u32 = 100;
     let server = Remote::start(LEASE);
     let address @ SocketAddr::V4(v4) = server.address().parse().unwrap() else { panic!("127.0.0.1") };
     let large_claim = large_claim();
-    // Twice what there is room for.
+    // Twice as many as there is room for.
     for first in (0..2000).step_by(AT_ONCE as usize) {
-        // So that all of them are gone when the server sees the first.
+        // All of them are closed before the server sees the first.
         server.signal(Signal::SIGSTOP);
         for n in first..first + AT_ONCE {
             let from = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + n);
@@ -170,7 +170,7 @@ fn whoever_claims_from_everywhere_and_is_gone_leaves_room_for_others() {
             one.send(&large_claim(n));
         }
         server.signal(Signal::SIGCONT);
-        // Who comes behind them is answered behind them.
+        // A client behind them is answered after them.
         Raw::greeted(address).ask(&lookup_body("nobody"));
     }
     let names = open(&server.url).list().unwrap().len();
@@ -182,7 +182,7 @@ fn whoever_claims_from_everywhere_and_is_gone_leaves_room_for_others() {
     }
 }
 
-/// Nor do a user's many connections, each from another address, push out another user's.
+/// Many connections of one user, each from another address, do not push out those of another user.
 #[test]
 fn whoever_comes_from_everywhere_gives_way_first() {
     if !nix::unistd::geteuid().is_root() {
@@ -192,7 +192,7 @@ fn whoever_comes_from_everywhere_gives_way_first() {
     let server = Local::start(LEASE, 20);
     let address @ SocketAddr::V4(v4) = server.address() else { panic!("127.0.0.1") };
     let other = std::thread::spawn(move || {
-        // Of this thread alone.
+        // The user is that of this thread only.
         nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65_534));
         Raw::greeted(address)
     });

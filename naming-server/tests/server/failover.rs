@@ -1,4 +1,4 @@
-//! Several servers, of which some are dead, killed, stopped or started again.
+//! Several servers, some of which are dead, killed, stopped or restarted.
 
 use crate::kit::{Process, Remote, claim, is_there, open, record, url_of, wait_for, wait_until};
 use naming::{ClaimError, Kind, LookupError, StoreError};
@@ -13,7 +13,7 @@ fn assert_held(url: &str, name: &str) {
     assert!(matches!(open(url).claim(&record(name)), Err(ClaimError::Held { .. })));
 }
 
-/// Every look-up in a time of several leases finds the name.
+/// Every look-up during several leases finds the name.
 #[track_caller]
 fn assert_stays(url: &str, name: &str) {
     let begun = Instant::now();
@@ -97,7 +97,7 @@ fn the_first_server_is_stopped_in_mid_use() {
     assert_stays(&url, "ocean");
     assert_held(&url, "ocean");
     let another = claim(&url, "air");
-    // For the first, time stood still: it neither gives the name away nor forgets it.
+    // The first server was stopped: its leases last longer, so it neither gives the name to another nor forgets it.
     first.signal(Signal::SIGCONT);
     wait_until("the first knows both", || open(&first.url).list().is_ok_and(|all| all.len() == 2));
     assert_stays(&first.url, "ocean");
@@ -106,7 +106,7 @@ fn the_first_server_is_stopped_in_mid_use() {
     wait_until("nothing is left", || open(&url).list().unwrap().is_empty());
 }
 
-/// What was said to a stopped server is done when it goes on: a release that came later than a renewal wins.
+/// A stopped server handles its requests when it goes on. A release wins over a renewal that was sent before it.
 #[test]
 fn a_name_that_was_released_while_a_server_was_stopped_does_not_stay() {
     let (first, second) = (Remote::start(LEASE), Remote::start(LEASE));
@@ -121,7 +121,7 @@ fn a_name_that_was_released_while_a_server_was_stopped_does_not_stay() {
     }
 }
 
-/// A first server that lets nobody in, as one behind a wall that drops what comes: it is waited for now and then only.
+/// The first server accepts no connection, as behind a firewall that drops packets. It is waited for only now and then.
 #[test]
 fn a_server_that_cannot_be_connected_costs_little() {
     let second = Remote::start(LEASE);
@@ -171,7 +171,7 @@ fn one_of_two_claimers_wins() {
     wait_for("nothing is left", || open(&url).list().unwrap().is_empty().then_some(()));
 }
 
-/// Two jobs that reached one server each, and then both: the one that the first server knows keeps the name.
+/// Two jobs each reach one server, and then both reach both: the job that the first server knows keeps the name.
 #[test]
 fn after_a_split_the_first_server_decides() {
     let (first, mut second) = (Remote::start(LEASE), Remote::start(LEASE));

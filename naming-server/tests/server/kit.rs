@@ -1,6 +1,6 @@
-//! Servers and holders as processes of their own, to be killed, stopped and started again; and a client by hand.
+//! Servers and holders as processes of their own, which can be killed, stopped and restarted; and a client that sends any bytes.
 //!
-//! The test binary starts itself again (`ROLE`); see `child`.
+//! The test program starts itself as these processes (`ROLE`); see `child`.
 
 use base::bytes::{Put, Take};
 use naming::server::Server;
@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 const ROLE: &str = "NAMING_TEST_ROLE";
 const ARGUMENTS: &str = "NAMING_TEST_ARGUMENTS";
-/// No wait of a test is longer.
+/// The longest wait of a test.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
-/// What the children do; as a test of its own it does nothing.
+/// A child process; without `ROLE`, this test does nothing.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -67,7 +67,7 @@ fn holder(url: &str, name: &str) {
 fn forks(url: &str, name: &str) {
     let store = naming::open(url).unwrap();
     let claim = store.claim(&record(name)).unwrap();
-    // SAFETY: the child only drops what needs no lock, asks what answers without one, writes, and sleeps.
+    // SAFETY: the child only makes calls that take no lock: it drops a claim, makes a look-up that fails, writes, and sleeps.
     if let ForkResult::Child = unsafe { fork() }.unwrap() {
         drop(claim);
         assert!(store.lookup(Kind::Job, name).is_err(), "the connection is the parent's");
@@ -76,7 +76,7 @@ fn forks(url: &str, name: &str) {
     sleep(LIMIT * 3);
 }
 
-/// Claims each name that it is told, says how that went, and gives it back when it is told the next line.
+/// Claims each name that it reads, writes the outcome, and gives the name back when it reads the next line.
 fn racer(url: &str) {
     let store = naming::open(url).unwrap();
     say("ready");
@@ -96,7 +96,7 @@ fn racer(url: &str) {
     }
 }
 
-/// A child, and the lines that it says.
+/// A child, and the lines that it writes.
 pub struct Process {
     child: Child,
     input: ChildStdin,
@@ -117,7 +117,7 @@ impl Process {
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         spawn(move || {
             for line in output.lines().map_while(Result::ok) {
-                // The harness of the child may have begun the line.
+                // The child's test harness may have begun the line.
                 if let Some((_, said)) = line.split_once("SAYS ") {
                     let _ = give.send(said.to_owned());
                 }
@@ -130,12 +130,12 @@ impl Process {
         self.said.recv_timeout(LIMIT).expect("a line in time")
     }
 
-    /// What it has said meanwhile.
+    /// The lines that it has written meanwhile.
     pub fn heard(&self) -> Vec<String> {
         self.said.try_iter().collect()
     }
 
-    /// All that it said until it was killed.
+    /// All lines that it wrote until it was killed.
     pub fn last_words(&mut self) -> Vec<String> {
         self.kill();
         self.said.iter().collect()
@@ -200,20 +200,20 @@ impl Remote {
         self.process.signal(signal);
     }
 
-    /// At the same address, with nothing in memory.
+    /// Starts it at the same address, with no names in memory.
     pub fn restart(&mut self) {
         self.kill();
         *self = Remote::at(self.address(), self.lease);
     }
 }
 
-/// The URL of several.
+/// The URL of several servers.
 pub fn url_of(servers: &[&Remote]) -> String {
     let all: Vec<_> = servers.iter().map(|s| s.address()).collect();
     format!("tcp://{}", all.join(","))
 }
 
-/// A server in this process, of so many clients.
+/// A server in this process, for this number of clients.
 pub struct Local {
     pub url: String,
     stop: UnixStream,
@@ -281,14 +281,14 @@ pub fn wait_until(what: &str, mut f: impl FnMut() -> bool) {
     wait_for(what, || f().then_some(()));
 }
 
-/// A client that says what it is told to, right or wrong.
+/// A client that sends any bytes, right or wrong.
 pub struct Raw(pub TcpStream);
 
 pub const HELLO: usize = 32;
 
 pub fn hello() -> Vec<u8> {
     let mut out = b"MPICNSRV".to_vec();
-    out.put_u16(2);
+    out.put_u16(3);
     out.resize(HELLO, 0);
     out
 }
@@ -301,7 +301,7 @@ impl Raw {
         Raw(stream)
     }
 
-    /// From an address that the client chooses.
+    /// Connects from this address.
     pub fn connect_from(from: Ipv4Addr, to: SocketAddrV4) -> Raw {
         let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
         bind(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(from, 0))).unwrap();
@@ -322,7 +322,7 @@ impl Raw {
         self.0.read_exact(&mut bytes).ok()?;
         let mut take = Take(&bytes);
         assert_eq!(take.array(), Ok(*b"MPICNSRV"));
-        assert_eq!(take.u16(), Ok(2));
+        assert_eq!(take.u16(), Ok(3));
         take.u16().ok()
     }
 
@@ -346,6 +346,14 @@ impl Raw {
     pub fn ask(&mut self, body: &[u8]) -> Vec<u8> {
         self.send(body);
         self.answer().expect("an answer")
+    }
+
+    /// Whether nothing has come.
+    pub fn is_silent(&mut self) -> bool {
+        self.0.set_nonblocking(true).unwrap();
+        let peeked = self.0.peek(&mut [0]);
+        self.0.set_nonblocking(false).unwrap();
+        peeked.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Whether the server has closed, or does so in time.

@@ -1,4 +1,4 @@
-//! Many processes after one name at two servers, while servers and holders are killed: at no time has the name two holders.
+//! Many processes claim one name at two servers, while servers and holders are killed. The name never has two holders at a time.
 
 use crate::kit::{LIMIT, Process, Remote, open, record, say, url_of, wait_until};
 use base::ident::random;
@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const LEASE: Duration = Duration::from_secs(1);
-/// After so long, whoever found a server dead tries it again, and so sees that it lives.
+/// After this time, a client that has found a server dead asks it again.
 const AGAIN: Duration = Duration::from_millis(700);
 const NAME: &str = "the one";
 
@@ -20,7 +20,7 @@ fn random_below(micros: u64) -> Duration {
     Duration::from_micros(u64::from_le_bytes(random()) % micros)
 }
 
-/// Claims for ever, and says when.
+/// Claims again and again, and writes when.
 pub fn claimer(url: &str) {
     let store = open(url);
     loop {
@@ -39,12 +39,12 @@ pub fn claimer(url: &str) {
     }
 }
 
-/// A claimer, and what it has said.
+/// A process that claims, and what it has written.
 struct Claimer {
     process: Process,
-    /// When it had the name. One that was killed had it until then.
+    /// The times when it had the name. A process that was killed had it until then.
     held: Vec<(u128, u128)>,
-    /// When the last attempt began that has ended.
+    /// The begin of the last attempt that has ended.
     tried: u128,
 }
 
@@ -79,7 +79,7 @@ impl Claimer {
     }
 }
 
-/// Every claimer has begun an attempt after `since` and ended it.
+/// Waits until every process has begun and ended an attempt after `since`.
 fn all_have_tried(claimers: &mut [Claimer], since: Duration) {
     wait_until("everybody has tried", || {
         claimers.iter_mut().for_each(Claimer::listen);

@@ -1,15 +1,15 @@
-//! C's `long double`, between its formats: taken apart into a sign, an exponent and a significand that holds any of
-//! them, and put together with rounding to the nearest, ties to even.
+//! Conversion of C's `long double` between its formats. A value is taken apart into sign, exponent and significand, and
+//! put together in the other format, rounded to the nearest value, ties to even.
 
 use super::kind::{Kind, LongDouble, Representation};
 use super::order::reorder;
 
-/// The bits of a format.
+/// The layout of a floating-point format.
 struct Format {
-    /// Of the significand, with the leading one, whether it is kept or not.
+    /// The bits of the significand, with the leading one, be it stored or not.
     digits: u32,
     exponent_bits: u32,
-    /// Whether the leading one is kept.
+    /// Whether the leading one is stored.
     explicit: bool,
 }
 
@@ -17,10 +17,11 @@ const DOUBLE: Format = Format { digits: 53, exponent_bits: 11, explicit: false }
 const X87: Format = Format { digits: 64, exponent_bits: 15, explicit: true };
 const QUAD: Format = Format { digits: 113, exponent_bits: 15, explicit: false };
 
+/// The absolute value of a number in any format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Zero,
-    /// `significand` times 2 to the power of `exponent - 127`; its highest bit is set.
+    /// `significand` times 2 to the power of `exponent - 127`. The highest bit of the significand is set.
     Finite {
         exponent: i32,
         significand: u128,
@@ -29,8 +30,8 @@ enum Value {
     NotANumber,
 }
 
-/// Converts whole values and appends them; whether all fit.
-pub fn convert_long_doubles(from: Representation, to: Representation, data: &[u8], out: &mut Vec<u8>) -> bool {
+/// Converts whole values and appends them. False: a value is beyond the range of the other format.
+pub(super) fn convert_long_doubles(from: Representation, to: Representation, data: &[u8], out: &mut Vec<u8>) -> bool {
     let swap = from.is_big_endian() != to.is_big_endian();
     let (size, here) = (Kind::LongDouble.size(from), Kind::LongDouble.size(to));
     let (theirs, ours) = (from.long_double(), to.long_double());
@@ -71,7 +72,7 @@ pub fn convert_long_doubles(from: Representation, to: Representation, data: &[u8
     fits
 }
 
-/// Never asked for pairs: those are only converted to pairs.
+/// The layout of a format. It is never asked for pairs of doubles, which are only converted to pairs.
 fn format(of: LongDouble) -> &'static Format {
     match of {
         LongDouble::Double => &DOUBLE,
@@ -81,7 +82,7 @@ fn format(of: LongDouble) -> &'static Format {
 }
 
 impl Format {
-    /// Bits of the significand that are kept.
+    /// The bits of the significand that are stored.
     fn kept(&self) -> u32 {
         if self.explicit { self.digits } else { self.digits - 1 }
     }
@@ -90,17 +91,18 @@ impl Format {
         (1 << (self.exponent_bits - 1)) - 1
     }
 
-    /// The exponent's field when all its bits are set: infinities and what is no number.
+    /// The exponent field with all its bits set: infinities and NaNs.
     fn top(&self) -> i32 {
         (1 << self.exponent_bits) - 1
     }
 
+    /// Takes a number apart: whether it is negative, and its absolute value.
     fn take(&self, bits: u128) -> (bool, Value) {
         let kept = bits & ((1 << self.kept()) - 1);
         let field = (bits >> self.kept()) as i32 & self.top();
         let negative = bits >> (self.kept() + self.exponent_bits) & 1 == 1;
         let leading = 1 << (self.digits - 1);
-        // Without the leading one.
+        // The significand without its leading one.
         let fraction = kept & (leading - 1);
         let value = if field == self.top() {
             if fraction == 0 { Value::Infinite } else { Value::NotANumber }
@@ -111,7 +113,7 @@ impl Format {
             let above = 128 - self.digits;
             match significand {
                 0 if field == 0 => Value::Zero,
-                // A number without its leading one is none that a processor makes.
+                // In the x87 format, a normal number without its leading one is invalid.
                 _ if field > 0 && significand & leading == 0 => Value::NotANumber,
                 _ => Value::Finite {
                     exponent: field.max(1) - self.bias() - (empty - above) as i32,
@@ -122,13 +124,14 @@ impl Format {
         (negative, value)
     }
 
-    /// The bits, and whether the value fits: if not, they are those of the largest.
+    /// The bits of a value, and whether it is in the range of this format. If not, they are those of the largest
+    /// number.
     fn put(&self, negative: bool, value: Value) -> (u128, bool) {
         let leading = 1u128 << (self.digits - 1);
         let (field, significand, fits) = match value {
             Value::Zero => (0, 0, true),
             Value::Infinite => (self.top(), leading, true),
-            // A quiet one.
+            // A quiet NaN.
             Value::NotANumber => (self.top(), leading | leading >> 1, true),
             Value::Finite { exponent, significand } => self.round(exponent, significand),
         };
@@ -137,10 +140,10 @@ impl Format {
         (sign | (field as u128) << self.kept() | kept, fits)
     }
 
-    /// Field, significand, and whether it fits.
+    /// Rounds to this format: the exponent field, the significand, and whether the value is in the format's range.
     fn round(&self, exponent: i32, significand: u128) -> (i32, u128, bool) {
         let least = 1 - self.bias();
-        // Below the least exponent, digits are lost in front.
+        // Below the least exponent, the number is subnormal: it has fewer digits.
         let lost = least.saturating_sub(exponent).max(0) as u32;
         let mut rounded = shift_right(significand, (128 - self.digits).saturating_add(lost));
         let mut exponent = exponent.max(least);
@@ -157,7 +160,7 @@ impl Format {
     }
 }
 
-/// Rounds to the nearest, ties to even.
+/// Shifts right and rounds to the nearest, ties to even.
 fn shift_right(value: u128, by: u32) -> u128 {
     let (kept, rest, half) = match by {
         0 => return value,

@@ -1,44 +1,59 @@
-//! The basic types, and how a job says how it lays them out.
+//! The basic types, and the representation of a job: how it lays them out.
 //!
-//! The one place that reads and makes a [`Representation`]; `base/src/protocol.rs` has its numbers.
+//! Only this file reads and makes the bits of a [`Representation`]; `base/src/protocol.rs` defines them.
 
 use base::protocol::representation::{
     ADDRESS, BIG_ENDIAN, BOOL, DOUBLE, INTEGER, LONG, LONG_DOUBLE, PAIR, QUAD, REAL, WCHAR, WCHAR_UNSIGNED, X87_IN_12,
     X87_IN_16,
 };
 
-/// A basic type. Those named by a number have that many bits everywhere.
+/// A basic type. The types with a number in their names have that many bits in every job; the sizes of the others
+/// depend on the [`Representation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Means the same everywhere: bytes, characters, small numbers, what a program has packed.
+    /// One byte, which is never converted: `MPI_BYTE`, characters, 8-bit integers, `MPI_PACKED`.
     Byte,
+    /// A signed integer of 16 bits.
     I16,
+    /// A signed integer of 32 bits.
     I32,
+    /// A signed integer of 64 bits.
     I64,
+    /// A signed integer of 128 bits.
     I128,
+    /// An unsigned integer of 16 bits.
     U16,
+    /// An unsigned integer of 32 bits.
     U32,
+    /// An unsigned integer of 64 bits.
     U64,
+    /// A floating-point number of 16 bits.
     F16,
+    /// A floating-point number of 32 bits.
     F32,
+    /// A floating-point number of 64 bits.
     F64,
-    /// Taken for IEEE's, wherever it comes from.
+    /// A floating-point number of 128 bits, taken for IEEE 754's binary128.
     F128,
+    /// C's `long`.
     Long,
+    /// C's `unsigned long`.
     UnsignedLong,
-    /// As large as a pointer.
+    /// An integer as large as a pointer: `MPI_AINT`.
     Address,
+    /// C's `wchar_t`.
     Wchar,
-    /// C's.
+    /// C's `bool`.
     Bool,
     /// Fortran's default INTEGER and LOGICAL.
     Integer,
     /// Fortran's default REAL.
     Real,
+    /// C's `long double`.
     LongDouble,
 }
 
-/// What the bits of a value mean.
+/// How the bits of a value are interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Raw,
@@ -50,20 +65,20 @@ pub(super) enum Meaning {
 
 /// The formats of C's `long double`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LongDouble {
-    /// As `double`.
+pub(super) enum LongDouble {
+    /// The format of `double`.
     Double,
-    /// 80 bits, at the front of so many bytes.
+    /// x87's 80 bits, in the first 10 of this number of bytes.
     X87(usize),
-    /// IEEE's, of 16 bytes.
+    /// IEEE 754's binary128, 16 bytes.
     Quad,
-    /// The sum of two doubles.
+    /// The sum of two doubles, as on POWER.
     Pair,
 }
 
 const FLAGS: u32 = BIG_ENDIAN | WCHAR_UNSIGNED;
 
-/// The sizes that each field may have.
+/// The fields of a representation with the sizes, in bytes, that each may have.
 const SIZES: [(u32, &[usize]); 6] = [
     (LONG, &[4, 8]),
     (ADDRESS, &[4, 8]),
@@ -73,16 +88,17 @@ const SIZES: [(u32, &[usize]); 6] = [
     (REAL, &[4, 8]),
 ];
 
-/// By their numbers.
+/// The formats of `long double` by their numbers in a representation.
 const FORMATS: [LongDouble; 5] =
     [LongDouble::Double, LongDouble::X87(12), LongDouble::X87(16), LongDouble::Quad, LongDouble::Pair];
 
-/// How a job lays out data: byte order, and all that differs between machines and compilers.
+/// How a job lays out the basic types: the byte order, and the sizes and formats that differ between machines and
+/// compilers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Representation(u32);
 
 impl Representation {
-    /// That of this process, as far as its C goes; Fortran's types as most have them.
+    /// The representation of this process's C compiler. Fortran's default types are taken to have 4 bytes.
     pub const fn here() -> Representation {
         let wchar_unsigned = libc::wchar_t::MIN == 0;
         let long_double = if cfg!(target_arch = "x86_64") {
@@ -106,33 +122,33 @@ impl Representation {
             .with_long_double(long_double)
     }
 
-    /// With default INTEGERs and REALs of these sizes.
+    /// The same with Fortran's default INTEGER and REAL of these sizes in bytes.
     pub const fn with_fortran(self, integer: usize, real: usize) -> Representation {
         self.with(INTEGER, integer).with(REAL, real)
     }
 
-    /// With the other byte order.
+    /// The same with the other byte order.
     #[cfg(test)]
-    pub const fn swapped(self) -> Representation {
+    pub(crate) const fn swapped(self) -> Representation {
         Representation(self.0 ^ BIG_ENDIAN)
     }
 
-    /// With a `long` and addresses of these sizes.
+    /// The same with a `long` and addresses of these sizes.
     #[cfg(test)]
-    pub const fn with_words(self, long: usize, address: usize) -> Representation {
+    pub(crate) const fn with_words(self, long: usize, address: usize) -> Representation {
         self.with(LONG, long).with(ADDRESS, address)
     }
 
-    /// With a `wchar_t` of this size and kind.
+    /// The same with a `wchar_t` of this size and signedness.
     #[cfg(test)]
-    pub const fn with_wchar(self, bytes: usize, signed: bool) -> Representation {
+    pub(crate) const fn with_wchar(self, bytes: usize, signed: bool) -> Representation {
         let flags = if signed { self.0 & !WCHAR_UNSIGNED } else { self.0 | WCHAR_UNSIGNED };
         Representation(flags).with(WCHAR, bytes)
     }
 
-    /// With a C `bool` of this size.
+    /// The same with a `bool` of this size.
     #[cfg(test)]
-    pub const fn with_bool(self, bytes: usize) -> Representation {
+    pub(crate) const fn with_bool(self, bytes: usize) -> Representation {
         self.with(BOOL, bytes)
     }
 
@@ -155,12 +171,12 @@ impl Representation {
         (self.0 >> at & 15) as usize
     }
 
-    /// As it goes over the wire.
+    /// The number by which the wire protocol describes this representation.
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// From the wire. `None`: no machine that this version knows.
+    /// The representation with this number. `None`: this version does not know it.
     pub fn from_number(number: u32) -> Option<Representation> {
         let it = Representation(number);
         let known = number & 15 & !FLAGS == 0
@@ -169,7 +185,7 @@ impl Representation {
         known.then_some(it)
     }
 
-    pub fn is_big_endian(self) -> bool {
+    pub(crate) fn is_big_endian(self) -> bool {
         self.0 & BIG_ENDIAN != 0
     }
 
@@ -179,7 +195,7 @@ impl Representation {
 }
 
 impl Kind {
-    /// How many there are.
+    /// The number of basic types.
     pub(super) const COUNT: usize = Kind::LongDouble as usize + 1;
 
     pub(super) const ALL: [Kind; Kind::COUNT] = [
@@ -205,7 +221,7 @@ impl Kind {
         Kind::LongDouble,
     ];
 
-    /// Bytes of one, as a job has them.
+    /// The size in bytes in a job with this representation.
     pub fn size(self, of: Representation) -> usize {
         match self {
             Kind::Byte => 1,
@@ -241,9 +257,9 @@ impl Kind {
         }
     }
 
-    /// Whether values of one job can be those of another.
+    /// Whether values of this type can be converted between these representations.
     pub(super) fn converts(self, from: Representation, to: Representation) -> bool {
-        // No machine is known that has this format the other way round.
+        // There is no big-endian machine with x87's format.
         let odd = |of: Representation| of.is_big_endian() && matches!(of.long_double(), LongDouble::X87(_));
         let pairs = [from, to].map(|of| of.long_double() == LongDouble::Pair);
         self != Kind::LongDouble || !odd(from) && !odd(to) && pairs[0] == pairs[1]

@@ -1,8 +1,9 @@
-//! Data of jobs that lay it out otherwise: byte orders, sizes and formats, without any MPI.
+//! Conversion of data between jobs with different representations: byte orders, sizes, and formats of numbers.
 //!
-//! `kind` has the basic types and how a job says how it lays them out, `signature` what a message consists of, `values`
-//! and `float` convert. The receiver converts, once, when all is there. Invariant: what cannot be converted is found
-//! before a message is waited for ([`Signature::obstacle`]), and what does not fit is said, never silently wrong.
+//! `kind` has the basic types and how a job describes its representation. `signature` is the sequence of basic types in
+//! a message. `values` and `float` convert. The receiver converts, once, when all of the message has come. Invariants:
+//! data that cannot be converted is found before the receive is started ([`Signature::obstacle`]); a value that does
+//! not fit is reported.
 
 mod float;
 mod kind;
@@ -19,22 +20,29 @@ pub use signature::Signature;
 
 use signature::Body;
 
-/// So many bytes are converted before they are passed on.
+/// The bytes that are converted in one step, before they are written to the user buffer.
 const PIECE: usize = 64 << 10;
 
-/// What came out of a message.
+/// The result of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Converted {
-    /// Bytes that were passed on.
+pub(crate) struct Converted {
+    /// The size of the converted data in bytes.
     pub bytes: u64,
-    /// False: some number is beyond what its type holds here. Then the nearest that it does hold stands there.
+    /// False: a number is beyond the range of its type in this job. The nearest number in the range stands in its
+    /// place.
     pub fits: bool,
 }
 
 impl Signature {
-    /// Converts `data`, the beginning of a message with this signature, and passes it on in order. A value of which only
-    /// a part is there is left out.
-    pub fn convert(&self, from: Representation, to: Representation, data: &[u8], put: impl FnMut(&[u8])) -> Converted {
+    /// Converts `data`, the beginning of a message with this signature, and passes the result to `put` in order. A last
+    /// value that is not complete is left out.
+    pub(crate) fn convert(
+        &self,
+        from: Representation,
+        to: Representation,
+        data: &[u8],
+        put: impl FnMut(&[u8]),
+    ) -> Converted {
         let out = Vec::with_capacity(PIECE);
         let mut pass = Pass { from, to, data, out, put, done: Converted { bytes: 0, fits: true } };
         pass.walk(self.body());
@@ -43,10 +51,11 @@ impl Signature {
     }
 }
 
+/// A conversion under way.
 struct Pass<'a, F> {
     from: Representation,
     to: Representation,
-    /// What is left.
+    /// The data that is not converted yet.
     data: &'a [u8],
     out: Vec<u8>,
     put: F,
@@ -54,7 +63,7 @@ struct Pass<'a, F> {
 }
 
 impl<F: FnMut(&[u8])> Pass<'_, F> {
-    /// Whether all of it was there.
+    /// Converts a body. False: the data ended before it.
     fn walk(&mut self, body: &Body) -> bool {
         match body {
             Body::Run(kind, count) => self.run(*kind, *count),

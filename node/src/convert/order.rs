@@ -1,8 +1,8 @@
-//! The order of the bytes in a value.
+//! Byte order.
 
-/// The same values with their bytes the other way round, or as they are.
-pub fn reorder(size: usize, swap: bool, data: &[u8], out: &mut Vec<u8>) {
-    // One loop a size, so that the compiler sees whole words.
+/// Appends values of `size` bytes, with the bytes of each reversed if `swap`.
+pub(super) fn reorder(size: usize, swap: bool, data: &[u8], out: &mut Vec<u8>) {
+    // Each size has its own loop, so that the compiler uses byte swaps of whole words.
     fn swapped<const N: usize>(data: &[u8], out: &mut Vec<u8>) {
         out.extend(data.as_chunks::<N>().0.iter().flat_map(|value| {
             let mut value = *value;

@@ -1,18 +1,20 @@
-//! What a message consists of: the basic types of a datatype, in order.
+//! The type signature of a datatype: its basic types, in order.
 //!
-//! A tree, as small as what the program said to make the type: what repeats is held once, however often it does.
+//! A signature is a tree, about as small as the constructor calls that made the datatype: a part that repeats is stored
+//! once.
 
 use super::{Kind, Representation};
 use std::sync::Arc;
 
+/// MPI's type signature (MPI 4.1, section 5.1): the basic types of a datatype or of a message, in order.
 #[derive(Clone, Debug)]
 pub struct Signature {
     body: Body,
-    /// How many there are of each kind.
+    /// The number of values of each basic type.
     counts: [usize; Kind::COUNT],
 }
 
-/// Nothing is an empty list; no other part is empty.
+/// A tree of basic types. The empty signature is an empty list; no other part is empty.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
     Run(Kind, usize),
@@ -20,6 +22,7 @@ pub(super) enum Body {
     List(Arc<[Body]>),
 }
 
+/// A body several times.
 #[derive(Debug)]
 pub(super) struct Repeat {
     pub count: usize,
@@ -27,10 +30,12 @@ pub(super) struct Repeat {
 }
 
 impl Signature {
+    /// The signature without any value.
     pub fn nothing() -> Signature {
         Signature { body: Body::List(Arc::new([])), counts: [0; Kind::COUNT] }
     }
 
+    /// The signature of a single value.
     pub fn one(kind: Kind) -> Signature {
         let mut counts = [0; Kind::COUNT];
         counts[kind as usize] = 1;
@@ -45,7 +50,7 @@ impl Signature {
         matches!(&self.body, Body::List(parts) if parts.is_empty())
     }
 
-    /// Several of it. `None`: more than an address space has.
+    /// `count` of this signature, one after the other. `None`: more values than an address space has bytes.
     pub fn repeat(&self, count: usize) -> Option<Signature> {
         if count == 0 || self.is_nothing() {
             return Some(Signature::nothing());
@@ -65,7 +70,8 @@ impl Signature {
         Some(Signature { body, counts })
     }
 
-    /// One after the other. `None`: one of them is none, or more than an address space has.
+    /// These signatures one after the other. `None`: one of them is `None`, or they have more values than an address
+    /// space has bytes.
     pub fn list(signatures: impl IntoIterator<Item = Option<Signature>>) -> Option<Signature> {
         let mut parts: Vec<Body> = Vec::new();
         let mut counts = [0usize; Kind::COUNT];
@@ -84,14 +90,15 @@ impl Signature {
         Some(Signature { body, counts })
     }
 
-    /// Packed bytes, as a job has them. `None`: more than an address space has.
+    /// The size of the data in bytes, without gaps, in a job with this representation. `None`: more than an address
+    /// space has.
     pub fn size(&self, of: Representation) -> Option<usize> {
         let bytes = |(kind, n): (Kind, usize)| n.checked_mul(kind.size(of));
         let mut all = Kind::ALL.into_iter().zip(self.counts).map(bytes);
         all.try_fold(0usize, |sum, n| sum.checked_add(n?)).filter(|s| isize::try_from(*s).is_ok())
     }
 
-    /// A kind in it whose values cannot be converted.
+    /// A basic type of the signature whose values cannot be converted between these representations, if there is one.
     pub fn obstacle(&self, from: Representation, to: Representation) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| self.counts[*kind as usize] > 0 && !kind.converts(from, to))
     }

@@ -31,9 +31,9 @@ fn run(kind: Kind, n: usize) -> Signature {
 }
 
 /// A small generator, so that runs repeat.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn word(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -173,8 +173,8 @@ fn long_doubles_between_formats() {
 /// Every double is itself again after a way through a wider format, in either byte order.
 #[test]
 fn doubles_survive_any_wider_format() {
-    let mut dice = Dice(3);
-    let data: Vec<u8> = (0..20_000).flat_map(|_| dice.word().to_le_bytes()).collect();
+    let mut rng = Rng(3);
+    let data: Vec<u8> = (0..20_000).flat_map(|_| rng.word().to_le_bytes()).collect();
     // What is no number keeps only that.
     let kept: Vec<u8> =
         data.chunks(8).filter(|v| !f64::from_le_bytes((*v).try_into().unwrap()).is_nan()).flatten().copied().collect();
@@ -230,20 +230,20 @@ fn what_repeats_is_held_once_and_sizes_are_each_sides_own() {
 }
 
 /// A random signature, and its kinds one by one.
-fn random(dice: &mut Dice, depth: u32) -> (Signature, Vec<Kind>) {
-    let kind = |dice: &mut Dice| Kind::ALL[dice.roll(Kind::COUNT)];
-    match dice.roll(if depth == 0 { 1 } else { 3 }) {
+fn random(rng: &mut Rng, depth: u32) -> (Signature, Vec<Kind>) {
+    let kind = |rng: &mut Rng| Kind::ALL[rng.roll(Kind::COUNT)];
+    match rng.roll(if depth == 0 { 1 } else { 3 }) {
         0 => {
-            let (kind, n) = (kind(dice), dice.roll(4));
+            let (kind, n) = (kind(rng), rng.roll(4));
             (run(kind, n), vec![kind; n])
         }
         1 => {
-            let (s, kinds) = random(dice, depth - 1);
-            let n = dice.roll(4);
+            let (s, kinds) = random(rng, depth - 1);
+            let n = rng.roll(4);
             (s.repeat(n).unwrap(), kinds.repeat(n))
         }
         _ => {
-            let parts: Vec<_> = (0..dice.roll(4)).map(|_| random(dice, depth - 1)).collect();
+            let parts: Vec<_> = (0..rng.roll(4)).map(|_| random(rng, depth - 1)).collect();
             let kinds = parts.iter().flat_map(|(_, kinds)| kinds.clone()).collect();
             (Signature::list(parts.into_iter().map(|(s, _)| Some(s))).unwrap(), kinds)
         }
@@ -254,9 +254,9 @@ fn random(dice: &mut Dice, depth: u32) -> (Signature, Vec<Kind>) {
 /// if the values fit both.
 #[test]
 fn random_signatures_there_and_back() {
-    let mut dice = Dice(11);
+    let mut rng = Rng(11);
     for _ in 0..400 {
-        let (s, kinds) = random(&mut dice, 4);
+        let (s, kinds) = random(&mut rng, 4);
         for (from, to) in all().into_iter().flat_map(|from| all().map(|to| (from, to))) {
             if s.obstacle(from, to).is_some() {
                 continue;
@@ -266,7 +266,7 @@ fn random_signatures_there_and_back() {
             let mut ends = vec![(0, 0)];
             let mut expected = Vec::new();
             for kind in &kinds {
-                let bits = 1 + dice.roll(100) as u8;
+                let bits = 1 + rng.roll(100) as u8;
                 let mut value = vec![0; kind.size(from)];
                 match kind {
                     // One, in any format that there is.
@@ -298,7 +298,7 @@ fn random_signatures_there_and_back() {
             assert!(done.fits && out == expected);
             assert_eq!(convert(&s, to, from, &out).0, data);
             // Cut anywhere: the whole values that are there.
-            let cut = dice.roll(data.len() + 1);
+            let cut = rng.roll(data.len() + 1);
             let whole = ends[ends.partition_point(|(end, _)| *end <= cut) - 1].1;
             assert_eq!(convert(&s, from, to, &data[..cut]).0, expected[..whole], "cut at {cut}");
         }

@@ -1,11 +1,11 @@
-//! Values of one kind, from one representation to another.
+//! Conversion of values of one basic type between two representations.
 
 use super::float;
 use super::kind::{Kind, Meaning, Representation};
 use super::order::reorder;
 
-/// Converts whole values and appends them; whether all fit.
-pub fn convert(kind: Kind, from: Representation, to: Representation, data: &[u8], out: &mut Vec<u8>) -> bool {
+/// Converts whole values and appends them. False: a value is beyond the range of its type in `to`.
+pub(super) fn convert(kind: Kind, from: Representation, to: Representation, data: &[u8], out: &mut Vec<u8>) -> bool {
     let (size, here) = (kind.size(from), kind.size(to));
     let meaning = kind.meaning(from);
     match meaning {
@@ -15,7 +15,7 @@ pub fn convert(kind: Kind, from: Representation, to: Representation, data: &[u8]
             true
         }
         Meaning::Float => {
-            // Of the kinds of two sizes, each is 4 or 8 bytes.
+            // Only Fortran's REAL has two sizes, 4 and 8 bytes.
             if size < here { widen(from, to, data, out) } else { narrow(from, to, data, out) }
         }
         Meaning::Raw | Meaning::Signed | Meaning::Unsigned => {
@@ -33,12 +33,13 @@ pub fn convert(kind: Kind, from: Representation, to: Representation, data: &[u8]
     }
 }
 
-/// What a whole number of at most 8 bytes can be.
+/// The least and the greatest integer of this size, which is at most 8 bytes.
 fn limits(size: usize, signed: bool) -> (i128, i128) {
     let bits = 8 * size as u32;
     if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
 
+/// Reads an integer of at most 8 bytes.
 fn load(bytes: &[u8], big: bool, signed: bool) -> i128 {
     let negative = signed && bytes[if big { 0 } else { bytes.len() - 1 }] >= 0x80;
     let mut value = if negative { -1i128 } else { 0 };
@@ -51,6 +52,7 @@ fn load(bytes: &[u8], big: bool, signed: bool) -> i128 {
     value
 }
 
+/// Appends an integer of `size` bytes.
 fn store(value: i128, size: usize, big: bool, out: &mut Vec<u8>) {
     if big {
         out.extend_from_slice(&value.to_be_bytes()[16 - size..]);
@@ -59,6 +61,7 @@ fn store(value: i128, size: usize, big: bool, out: &mut Vec<u8>) {
     }
 }
 
+/// Converts `float` to `double`.
 fn widen(from: Representation, to: Representation, data: &[u8], out: &mut Vec<u8>) -> bool {
     for value in data.as_chunks::<4>().0 {
         let value =
@@ -68,6 +71,7 @@ fn widen(from: Representation, to: Representation, data: &[u8], out: &mut Vec<u8
     true
 }
 
+/// Converts `double` to `float`. False: a value is beyond the range of `float`, and is the largest `float` now.
 fn narrow(from: Representation, to: Representation, data: &[u8], out: &mut Vec<u8>) -> bool {
     let mut fits = true;
     for value in data.as_chunks::<8>().0 {

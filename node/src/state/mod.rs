@@ -1,14 +1,14 @@
-//! What one process's end holds, as data: no file here knows what is done to it.
+//! The state of the core as data. The files beside this folder act on it.
 
-pub mod doors;
-pub mod operations;
-pub mod pace;
-pub mod polled;
-pub mod pulls;
-pub mod waits;
+pub(crate) mod handshakes;
+pub(crate) mod operations;
+pub(crate) mod pace;
+pub(crate) mod polled;
+pub(crate) mod pulls;
+pub(crate) mod waits;
 
 use crate::memory::Buffers;
-use crate::state::doors::Doors;
+use crate::state::handshakes::Handshakes;
 use crate::state::operations::Operations;
 use crate::state::pace::Pace;
 use crate::state::polled::PolledLanes;
@@ -19,16 +19,17 @@ use std::sync::Arc;
 use std::time::Instant;
 use transports::registry::{AnyLane, Registry};
 
+/// The state of one process under the node's lock: its session, its transports and lanes, and its operations.
 pub struct Core {
     pub(crate) session: Session<AnyLane, Buffers>,
     pub(crate) registry: Registry,
-    pub(crate) doors: Doors,
+    pub(crate) handshakes: Handshakes,
     pub(crate) polled: PolledLanes,
     pub(crate) pulls: Pulls,
     pub(crate) operations: Operations,
     pub(crate) waits: waits::Table,
     pub(crate) pace: Pace,
     pub(crate) watch: Arc<Watch>,
-    /// The beginning of [`Time`].
+    /// The zero of the session's time.
     pub(crate) start: Instant,
 }

@@ -1,22 +1,22 @@
-//! How hard those who wait look.
+//! The state that decides how often lanes are read while a thread waits.
 
 use crate::watch::Happened;
 
-/// Sockets that are read without asking epoll: to ask costs as much as to read two.
+/// Sockets that are read without asking epoll first: asking costs as much as reading two of them.
 const MOST_BUSY: usize = 2;
 
 pub(crate) struct Pace {
-    /// Pairs from whose lane something came lately.
+    /// Pairs whose sockets brought something last, the latest first.
     pub busy: Vec<usize>,
-    /// How many sleep on the watch.
+    /// How many threads sleep until a descriptor is ready.
     pub sleepers: usize,
     /// Calls since the last round.
     pub without_round: u32,
-    /// Processes of this job on this host.
+    /// Processes of this job on this host, with this one.
     pub local_processes: usize,
-    /// Whether waiting may take a processor for itself.
+    /// Whether a waiting thread may spin.
     pub may_spin: bool,
-    /// Memory for what a round is told.
+    /// Scratch memory for the events of a round.
     pub events: Vec<Happened>,
 }
 
@@ -28,7 +28,8 @@ impl Default for Pace {
 }
 
 impl Pace {
-    pub fn warm(&mut self, i: usize) {
+    /// A socket has brought something: it is the first of the busy ones.
+    pub(crate) fn mark_busy(&mut self, i: usize) {
         if !self.busy.contains(&i) {
             self.busy.truncate(MOST_BUSY - 1);
             self.busy.insert(0, i);

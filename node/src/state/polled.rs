@@ -1,68 +1,71 @@
-//! Lanes that are looked at instead of slept on.
+//! The state of the polled lanes.
 
-use transports::registry::{BOARD_KEYS, Looked};
+use transports::registry::{DOORBELLS, Polling};
 
 #[derive(Default)]
 pub(crate) struct PolledLanes {
-    /// `None`: no transport has such lanes here.
-    pub(crate) looked: Option<Looked>,
-    /// Pairs that have such a lane.
+    /// The doorbell bitmap of this process. `None`: no open transport has polled lanes.
+    pub(crate) polling: Option<Polling>,
+    /// Pairs that have a polled lane.
     pub(crate) lanes: Vec<usize>,
-    /// Those that are looked at without being told.
+    /// The pairs among them whose lane is direct: it is read at each look, and its sender does not ring.
     pub(crate) direct: Vec<usize>,
-    /// Those whose lanes had no room for all there was.
+    /// The pairs among them whose lane had no room for all that was to be written.
     pub(crate) stuck: Vec<usize>,
-    /// Memory for bits.
+    /// Scratch memory for the bits that are set.
     pub(crate) bits: Vec<u32>,
 }
 
-/// The bit of a pair's lane on our board.
+/// The bit of a pair's lane in the doorbell bitmap.
 fn bit_of(i: usize) -> u32 {
-    i as u32 % BOARD_KEYS
+    i as u32 % DOORBELLS
 }
 
 impl PolledLanes {
-    pub fn new(looked: Option<Looked>) -> PolledLanes {
-        PolledLanes { looked, ..PolledLanes::default() }
+    pub(crate) fn new(polling: Option<Polling>) -> PolledLanes {
+        PolledLanes { polling, ..PolledLanes::default() }
     }
 
-    /// Whether there are no lanes that cost next to nothing to look at.
-    pub fn is_empty(&self) -> bool {
+    /// Whether no pair has a polled lane.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
 
-    /// As if something had come for a pair.
-    pub fn tell(&self, i: usize) {
-        self.looked.iter().for_each(|looked| looked.board.set(bit_of(i)));
+    /// Sets the doorbell bit of a pair, so that its lane is read at the next look.
+    pub(crate) fn ring(&self, i: usize) {
+        self.polling.iter().for_each(|polling| polling.doorbells.set(bit_of(i)));
     }
 
-    pub fn has_word(&self) -> bool {
-        self.looked.as_ref().is_some_and(|looked| looked.board.any())
+    /// Whether a doorbell bit is set.
+    #[inline]
+    pub(crate) fn is_rung(&self) -> bool {
+        self.polling.as_ref().is_some_and(|polling| polling.doorbells.any())
     }
 
-    /// From now on, the first that sends wakes us.
-    pub fn arm(&self) {
-        self.looked.iter().for_each(|looked| looked.board.arm());
+    /// From now on, the first sender that rings also wakes this process.
+    pub(crate) fn arm(&self) {
+        self.polling.iter().for_each(|polling| polling.doorbells.arm());
     }
 
-    /// A pair has got such a lane.
-    pub fn add(&mut self, i: usize) {
+    /// A pair has got a polled lane.
+    pub(crate) fn add(&mut self, i: usize) {
         if !self.lanes.contains(&i) {
             self.lanes.push(i);
         }
-        // What came before we were there.
-        self.tell(i);
+        // Messages may have come before the lane was listed here.
+        self.ring(i);
     }
 
-    /// It has none any more.
-    pub fn remove(&mut self, i: usize) {
+    /// A pair has lost its polled lane.
+    pub(crate) fn remove(&mut self, i: usize) {
         self.lanes.retain(|k| *k != i);
         self.direct.retain(|k| *k != i);
         self.stuck.retain(|k| *k != i);
     }
 
-    /// Whether a pair's lane had no room for all there was, so that somebody has to come back for it.
-    pub fn set_stuck(&mut self, i: usize, yes: bool) {
+    /// Says whether a pair's lane had no room for all that was to be written, so that writing has to be tried again.
+    pub(crate) fn set_stuck(&mut self, i: usize, yes: bool) {
         match self.stuck.iter().position(|k| *k == i) {
             None if yes => self.stuck.push(i),
             Some(at) if !yes => {
@@ -72,7 +75,7 @@ impl PolledLanes {
         }
     }
 
-    pub fn is_direct(&self, i: usize) -> bool {
+    pub(crate) fn is_direct(&self, i: usize) -> bool {
         self.direct.contains(&i)
     }
 }

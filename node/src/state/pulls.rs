@@ -1,4 +1,4 @@
-//! What is being read from the memory of others.
+//! The pulls: transfers that read from the memory of other processes.
 
 use engine::{OpId, PeerId};
 use std::collections::VecDeque;
@@ -7,50 +7,67 @@ use std::collections::VecDeque;
 pub(crate) struct Pull {
     pub(crate) peer: PeerId,
     pub(crate) op: OpId,
-    /// Where the data lies there: (address, length), in order.
+    /// Where the data lies in the sender's memory: (address, length), in order.
     pub(crate) pieces: Vec<(u64, u64)>,
+    /// Bytes in all, and bytes that were read.
     pub(crate) size: u64,
     pub(crate) done: u64,
 }
 
-/// All of them, and memory for what one slice needs.
+/// All transfers, and which buffers are written to without the lock.
 #[derive(Default)]
 pub(crate) struct Pulls {
+    /// The transfers in the order of their turns.
     pub(crate) queue: VecDeque<Pull>,
-    /// Operations into whose buffers a slice is being read, without the lock.
+    /// Operations into whose buffers a slice is read, or a message converted, without the lock at this moment.
     pub(crate) running: Vec<OpId>,
+    /// The scratch memory of the next slice.
     pub(crate) spare: Scratch,
 }
 
-/// Memory for one slice.
+/// Scratch memory for one slice.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// The parts of their memory, and of ours.
+    /// The pieces of the sender's memory.
     pub(crate) from: Vec<(u64, u64)>,
+    /// The pieces of the user buffer.
     pub(crate) to: Vec<(*mut u8, usize)>,
+    /// A contiguous buffer, for user buffers in many small pieces.
     pub(crate) buffer: Vec<u8>,
 }
 
-// SAFETY: the pointers count only while a slice is read, by the thread that has taken the scratch with it.
+// SAFETY: the pointers are used only while a slice is read, by the thread that has taken the scratch with it.
 unsafe impl Send for Scratch {}
 
 impl Pulls {
-    pub fn start(&mut self, peer: PeerId, op: OpId, pieces: Vec<(u64, u64)>, size: u64) {
+    pub(crate) fn start(&mut self, peer: PeerId, op: OpId, pieces: Vec<(u64, u64)>, size: u64) {
         self.queue.push_back(Pull { peer, op, pieces, size, done: 0 });
     }
 
-    /// The lane to this pair is gone.
-    pub fn end(&mut self, pair: usize) {
+    /// Drops the transfers of a pair that has lost its lane.
+    pub(crate) fn end(&mut self, pair: usize) {
         self.queue.retain(|pull| pull.peer.0 as usize != pair);
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Whether a slice is being read into this operation's buffer: until it is, nobody may be told that it is over.
+    /// From now on, this operation's buffer is written to without the lock.
+    pub fn begin(&mut self, op: OpId) {
+        self.running.push(op);
+    }
+
+    pub fn done(&mut self, op: OpId) {
+        if let Some(at) = self.running.iter().position(|one| *one == op) {
+            self.running.swap_remove(at);
+        }
+    }
+
+    /// Whether this operation's buffer is written to without the lock. Meanwhile the operation must not be reported as
+    /// complete.
     #[inline]
-    pub fn is_running(&self, op: OpId) -> bool {
+    pub(crate) fn is_running(&self, op: OpId) -> bool {
         !self.running.is_empty() && self.running.contains(&op)
     }
 }

@@ -1,31 +1,35 @@
-//! The waits of this process, and what calls wait for.
+//! The waits of this process: which calls wait, and what for.
 
 use engine::{OpId, Source, Tag};
 use session::InterId;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What a call waits for.
+/// A call that waits, and what it waits for.
 #[derive(Debug, Clone)]
 pub struct About {
+    /// The name of the MPI function.
     pub call: &'static str,
-    /// Those of them that are not over.
+    /// Operations, of which a notice names those that are pending.
     pub ops: Vec<OpId>,
-    /// A message that is looked for.
+    /// The message that a probe looks for.
     pub probe: Option<(InterId, Source, Tag)>,
-    /// What it is if neither of these, in words: `for job 'ocean'`.
+    /// Something else, in words: `for job 'ocean'`.
     pub else_for: Option<String>,
 }
 
 impl About {
+    /// A call that waits for one operation.
     pub fn op(call: &'static str, op: OpId) -> About {
         About::ops(call, vec![op])
     }
 
+    /// A call that waits for several operations.
     pub fn ops(call: &'static str, ops: Vec<OpId>) -> About {
         About { call, ops, probe: None, else_for: None }
     }
 
+    /// A call that waits for a message without receiving it.
     pub fn probe(call: &'static str, inter: InterId, source: Source, tag: Tag) -> About {
         About { probe: Some((inter, source, tag)), ..About::ops(call, Vec::new()) }
     }
@@ -33,14 +37,16 @@ impl About {
 
 /// The waits of this process.
 pub(crate) struct Table {
+    /// By number: each wait and its beginning.
     pub(crate) entered: BTreeMap<u64, (About, Instant)>,
+    /// The number of the last wait that was entered.
     pub(crate) next: u64,
-    /// When a wait is told of first.
-    pub notice: Duration,
+    /// How long a wait lasts before its first notice.
+    pub(crate) notice: Duration,
 }
 
 impl Table {
-    pub fn new(notice: Duration) -> Table {
+    pub(crate) fn new(notice: Duration) -> Table {
         Table { entered: BTreeMap::new(), next: 0, notice }
     }
 }

@@ -164,9 +164,9 @@ pub fn at(i: u64, seed: u64) -> u8 {
 }
 
 /// A small generator, so that runs repeat.
-pub struct Dice(pub u64);
+pub struct Rng(pub u64);
 
-impl Dice {
+impl Rng {
     pub fn roll(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

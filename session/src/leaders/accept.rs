@@ -1,6 +1,6 @@
-//! A port agrees with whoever comes: all are heard, the first that still waits is answered.
+//! A port agrees with its callers: the messages of all are read, and the first that is ready is answered.
 //!
-//! Invariant: what all callers of a port have said is bounded, and one that speaks nonsense is sent away.
+//! Invariant: the memory for what callers have said is bounded, and a caller that violates the protocol is sent away.
 
 use super::negotiation::{Agreement, Negotiation, Party, Standing};
 use super::records::contacts;
@@ -11,16 +11,18 @@ use base::{Memory, ProcId, Time};
 use std::time::Duration;
 use wire::lane::Lane;
 
-/// So long an offer may wait until it is known whether one gets through to whoever made it: afterwards, when it may have
-/// died, nobody could tell.
+/// How long an offer may wait for the probe of its caller's host. If the caller dies later, only a host that was
+/// reached before can prove it.
 const KNOWING: Duration = Duration::from_millis(300);
 
-/// What all callers of a port may have said of their groups before they are answered, in bytes: one offer of the largest
-/// group, and a little. What is beyond goes with the one that has said most of those that are not ready.
+/// The most bytes of contact records that are kept for all callers of a port together: one offer of the largest group,
+/// and a little. Beyond it, a caller is sent away: the one with the most bytes, among those whose offer is not complete
+/// if there are.
 const MAX_CALLERS_RECORDS: usize = 65 << 20;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Hears all who have come to a port, and agrees with the first that still waits.
+    /// One step of MPI_Comm_accept: reads the messages of all callers of a port, and agrees with the first that is
+    /// ready. `offer` is our side. `None`: no caller is ready.
     pub fn accept(&mut self, port: ProcId, offer: &Party, now: Time) -> Option<Agreement> {
         let callers = self.callers(port);
         for path in callers {
@@ -72,7 +74,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Whether a caller may be answered. One that has lost its way here may find it again; or it is dead.
+    /// Whether a caller may be answered: it is connected, its offer is complete, and its host was probed or had time
+    /// for it.
     fn is_ready(&mut self, path: PathRef, now: Time) -> bool {
         let Some(i) = self.of_path(path) else { return false };
         if self.path_gone(path).is_some() || !self.is_connected(path) {

@@ -1,7 +1,8 @@
-//! The leaders' protocols: how two leaders agree on an inter-communicator (`talk`, over `negotiation`), how a port agrees with
-//! whoever comes (`accept`), and in which turn a port dials those that ask for it (`turns`).
+//! The leaders' protocols: how two leaders agree on an inter-communicator (`talk`, over `negotiation`), how a port
+//! agrees with its callers (`accept`), and in which order a port dials those that have posted a dial request (`turns`).
 //!
-//! Part of the session: the MPI face asks how it stands, and waits. Invariant: time limits hold here alone, for set-up.
+//! Part of the session: the shim asks for the next step, and waits in between. Invariant: only these protocols have time
+//! limits; messages have none.
 
 mod accept;
 pub(crate) mod negotiation;
@@ -10,6 +11,7 @@ mod talk;
 mod turns;
 
 pub use crate::state::talk::Turn;
-pub use negotiation::*;
+pub(crate) use negotiation::still_missing;
+pub use negotiation::{Agreement, Looking, MAX_NAME, MAX_RANKS, MAX_RECORDS, Party, looking, who_offers};
 pub use records::contacts;
 pub use turns::{MOST_CALLED, Turns};

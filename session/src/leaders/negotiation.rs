@@ -1,8 +1,7 @@
 //! How two leaders agree on an inter-communicator: the CONTROL messages of the protocol, as a state machine.
 //!
-//! One [`Negotiation`] per pair of incarnations, kept by the leader for as long as its name stands; or one for each time
-//! that somebody comes to a port. Like the rest of this room it does no I/O and knows no clock: the caller carries the
-//! messages and decides when to give up.
+//! The leader keeps one [`Negotiation`] for each pair of incarnations, as long as its name is registered, and one for each
+//! caller of a port. The owner carries the messages and decides when to give up.
 //! Invariant: the k-th offer of one side that was not withdrawn meets the k-th of the other, and gets one context.
 
 use base::bytes::{Malformed, Put, Take};
@@ -12,31 +11,36 @@ use std::collections::VecDeque;
 
 pub use base::protocol::control::{MAX_NAME, MAX_RECORDS};
 
-/// The largest group that is joined: each of its ranks costs a process of ours some 1.6 KiB.
+/// The most ranks of a group that can be joined. Each rank costs each of our processes some 1.6 KiB.
 pub const MAX_RANKS: u32 = 1 << 18;
+/// The most bytes of contact records in one message.
 const PART_BYTES: usize = 256 << 10;
-/// Offers that another leader may have open here; it needs one, and a few that it is about to withdraw.
+/// The most offers that another leader may have open here: it needs one, and a few that it is about to withdraw.
 const MAX_OPEN: usize = 16;
 
-/// One side of an inter-communicator.
+/// What an offer says of its side of the inter-communicator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Party {
-    /// The group that is to be joined: its incarnation, and what a process shows that comes to it.
+    /// The incarnation of its group.
     pub incarnation: u64,
+    /// The cookie of its group.
     pub cookie: [u8; 16],
+    /// The number of ranks.
     pub size: u32,
+    /// The greatest tag that its MPI allows (`MPI_TAG_UB`).
     pub tag_ub: u32,
-    /// How it lays out data, as a number: opaque here.
+    /// How its machine lays out data, as a number that is opaque here.
     pub representation: u32,
-    /// The job's name, and the name that it looks for.
+    /// The name of its job.
     pub name: String,
+    /// The name that it looks for.
     pub wanted: String,
-    /// The contact records of its members, in order of rank.
+    /// The contact records of its members, in the order of ranks, as [`super::contacts`] reads them.
     pub records: Vec<u8>,
 }
 
 impl Party {
-    /// What is said of it whoever is told: all but whom it looks for and its records.
+    /// Appends all but `wanted` and `records`: the part that OFFER begins with and that the shim tells its other ranks.
     pub fn write_head(&self, out: &mut Vec<u8>) {
         out.put_u64(self.incarnation);
         out.extend_from_slice(&self.cookie);
@@ -46,7 +50,7 @@ impl Party {
         out.put_bytes(self.name.as_bytes());
     }
 
-    /// The rest is empty.
+    /// Reads what [`Party::write_head`] has written; `wanted` and `records` are empty.
     pub fn read_head(from: &mut Take<'_>) -> Result<Party, Malformed> {
         Ok(Party {
             incarnation: from.u64()?,
@@ -61,30 +65,34 @@ impl Party {
     }
 }
 
-/// Both sides want the same inter-communicator.
+/// The outcome of a negotiation: both sides want the same inter-communicator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agreement {
+    /// The number of its context, the same on both sides.
     pub context: u64,
+    /// The other side.
     pub remote: Party,
 }
 
-/// Whom another leader looks for instead of us, as it has told.
+/// What another leader has told of the job that it looks for instead of ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looking {
+    /// The name that it looks for.
     pub wanted: String,
-    /// Somebody has registered that name.
+    /// The name is registered.
     pub is_there: bool,
 }
 
-/// What a leader says to one who waits for it while it looks for somebody else: no offer, only for people.
+/// The message by which a leader tells another that it looks for a job named `wanted`. It is no offer, and serves
+/// messages to people alone.
 pub fn looking(wanted: &str, is_there: bool) -> Vec<u8> {
     let mut m = vec![LOOKING, u8::from(is_there)];
     m.put_bytes(wanted.as_bytes());
     m
 }
 
-/// Who makes an offer in these messages of one leader, which nobody has read yet, and has not withdrawn it: without its
-/// records.
+/// The offer that stands after these messages of one leader, without its records; `None` if there is none. For messages
+/// that were not read yet: see [`crate::Session::unheard`].
 pub fn who_offers<'a>(messages: impl IntoIterator<Item = &'a [u8]>) -> Option<Party> {
     let mut standing = None;
     for bytes in messages {
@@ -98,8 +106,8 @@ pub fn who_offers<'a>(messages: impl IntoIterator<Item = &'a [u8]>) -> Option<Pa
     standing.map(|(_, party)| party)
 }
 
-/// How many bytes of records an offer of a leader still lacks after this message, of which it lacked `before`. `None`:
-/// there is no offer.
+/// How many bytes of records are still to come for a leader's offer after this message; `before`: the same before it.
+/// `None`: there is no offer.
 pub fn still_missing(before: Option<usize>, message: &[u8]) -> Option<usize> {
     let mut t = Take(message);
     match (t.u8(), t.u64()) {
@@ -114,29 +122,34 @@ pub fn still_missing(before: Option<usize>, message: &[u8]) -> Option<usize> {
     }
 }
 
-/// An OFFER behind its number, but for the records.
+/// Reads an OFFER from behind its number up to its records.
 fn read_offer(t: &mut Take<'_>) -> Result<Party, Malformed> {
     let head = Party::read_head(t)?;
     Ok(Party { wanted: text(t.bytes(MAX_NAME)?)?, ..head })
 }
 
-/// Where our offer stands.
+/// The state of our offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
+    /// It is not decided.
     Waiting,
+    /// Both sides agree.
     Agreed(Agreement),
-    /// It was withdrawn, and the other side will not use it.
+    /// It was withdrawn, and the other side will not accept it.
     Withdrawn,
 }
 
+/// An offer of the other side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Theirs {
+    /// Its number.
     offer: u64,
     party: Party,
-    /// Bytes of records that PART messages still have to bring.
+    /// How many bytes of records are still to come, by PART messages.
     missing: usize,
 }
 
+/// The state of our offer, with its number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Mine {
     None,
@@ -146,8 +159,10 @@ enum Mine {
     Agreed(Agreement),
 }
 
+/// The state machine of offers between two leaders. One side, the decider, accepts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Negotiation {
+    /// Our side accepts.
     decider: bool,
     next_offer: u64,
     next_context: u64,
@@ -155,15 +170,16 @@ pub struct Negotiation {
     theirs: VecDeque<Theirs>,
     /// How many offers the other side may have open here.
     most_open: usize,
+    /// Messages to be sent.
     outbox: VecDeque<Vec<u8>>,
-    /// Contexts that the other side opened for offers which we had given up.
+    /// Contexts that the other side agreed to, for offers that our side had given up.
     orphans: Vec<u64>,
-    /// What the other side has said last of whom it looks for, unless it has made an offer since.
+    /// What the other side said last of the job that it looks for, unless it has made an offer since.
     looking: Option<Looking>,
 }
 
 impl Negotiation {
-    /// `decider`: whether ours is the smaller incarnation.
+    /// `decider`: our incarnation is the smaller one.
     pub fn new(decider: bool) -> Negotiation {
         Negotiation {
             decider,
@@ -178,12 +194,12 @@ impl Negotiation {
         }
     }
 
-    /// With whoever comes to a port of ours: a stranger, who has one offer to make.
+    /// The negotiation with a caller of a port of ours, which may make one offer.
     pub fn with_stranger() -> Negotiation {
         Negotiation { most_open: 1, ..Negotiation::new(true) }
     }
 
-    /// Offers. One offer at a time: the local side's calls are collective, one after another.
+    /// Makes our offer. There is one at a time, since the calls of one group are collective.
     pub fn offer(&mut self, party: &Party) {
         debug_assert!(matches!(self.mine, Mine::None));
         let offer = self.next_offer;
@@ -205,33 +221,33 @@ impl Negotiation {
         self.mine = Mine::Open(offer);
     }
 
-    /// Gives up. `standing` tells when the other side knows, or that it had agreed before.
+    /// Withdraws our offer. [`Negotiation::standing`] says when the other side knows, or that it had agreed before.
     pub fn withdraw(&mut self) {
         if let Mine::Open(offer) = self.mine {
             let mut m = vec![WITHDRAW];
             m.put_u64(offer);
             self.outbox.push_back(m);
-            // The decider has not accepted, so nobody has.
+            // Only the decider accepts, and it has not.
             self.mine = if self.decider { Mine::Withdrawn } else { Mine::Withdrawing(offer) };
         }
     }
 
-    /// What the other side offers, if it waits for an offer of ours.
+    /// The oldest offer of the other side, if all its records have come.
     pub fn offered(&self) -> Option<&Party> {
         self.theirs.front().filter(|o| o.missing == 0).map(|o| &o.party)
     }
 
-    /// Whom the other side looks for at present, if it is not us.
+    /// The job that the other side looks for now, if it is not ours.
     pub fn looking(&self) -> Option<&Looking> {
         self.looking.as_ref()
     }
 
-    /// Bytes of records that the other side has sent, and that nobody has accepted yet.
+    /// How many bytes of records are kept for offers of the other side.
     pub fn held(&self) -> usize {
         self.theirs.iter().map(|o| o.party.records.len()).sum()
     }
 
-    /// Where our offer stands; an answer other than `Waiting` ends it.
+    /// The state of our offer. An answer other than `Waiting` ends it.
     pub fn standing(&mut self) -> Standing {
         match std::mem::replace(&mut self.mine, Mine::None) {
             Mine::Agreed(agreement) => Standing::Agreed(agreement),
@@ -243,20 +259,22 @@ impl Negotiation {
         }
     }
 
-    /// Stops waiting for an answer to a withdrawal.
+    /// Forgets our offer, without waiting for an answer to its withdrawal.
     pub fn abandon(&mut self) {
         self.mine = Mine::None;
     }
 
+    /// The next message to be sent.
     pub fn next_output(&mut self) -> Option<Vec<u8>> {
         self.outbox.pop_front()
     }
 
-    /// Contexts to be refused, so that whoever sends there learns that nobody is there.
+    /// The contexts to be refused, so that a process that sends there gets an error.
     pub fn take_orphans(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.orphans)
     }
 
+    /// Takes in a message of the other side. `Err`: it violates the protocol.
     pub fn on_message(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let mut t = Take(bytes);
         match t.u8()? {
@@ -331,8 +349,8 @@ impl Negotiation {
         Ok(())
     }
 
-    /// Lets the decider accept, if both sides have offered. To be called when all that has come was read: an offer that
-    /// is withdrawn by the next message must not be accepted.
+    /// Accepts, if our side is the decider and both sides have offered. Call it when all messages that have come were
+    /// handed in: the next one may withdraw the offer.
     pub fn decide(&mut self) {
         let Mine::Open(mine) = self.mine else { return };
         if !self.decider || self.theirs.front().is_none_or(|o| o.missing > 0) {
@@ -350,7 +368,7 @@ impl Negotiation {
     }
 }
 
-/// A name, which gets into lines on terminals.
+/// Reads a name. Control characters are refused, since names are printed on terminals.
 fn text(bytes: &[u8]) -> Result<String, Malformed> {
     let text = std::str::from_utf8(bytes).map_err(|_| Malformed)?;
     if text.chars().any(char::is_control) { Err(Malformed) } else { Ok(text.to_owned()) }
@@ -497,7 +515,7 @@ mod tests {
         assert_eq!(port.on_message(&messages[1]), Err(Malformed));
     }
 
-    /// Whoever looks for somebody else says so; its offer ends that.
+    /// A leader that looks for another job says so; its offer takes that back.
     #[test]
     fn a_leader_tells_whom_it_looks_for() {
         let (mut a, mut b) = pair();

@@ -4,7 +4,8 @@ use super::negotiation::MAX_RANKS;
 use base::bytes::{Malformed, Take};
 use wire::Contact;
 
-/// The contact records of a group of so many ranks, in order of rank.
+/// Reads the contact records of a group of `size` ranks, in the order of ranks. `Err`: there are more or fewer, none,
+/// or too many ranks for [`MAX_RANKS`].
 pub fn contacts(records: &[u8], size: u32) -> Result<Vec<Contact>, Malformed> {
     if size > MAX_RANKS {
         return Err(Malformed);

@@ -1,7 +1,6 @@
-//! Two leaders talk over the path between them until they agree, or one gives up.
+//! Two leaders negotiate over the path between them until they agree, or one gives up.
 //!
-//! Invariant: all that has come is read before anything is decided, since an offer may have been withdrawn by the next
-//! message.
+//! Invariant: all messages that have come are read before anything is decided, since the next one may withdraw an offer.
 
 use super::negotiation::{Looking, Negotiation, Party, Standing};
 use crate::state::Session;
@@ -12,26 +11,27 @@ use engine::ContextId;
 use std::time::Duration;
 use wire::lane::Lane;
 
-/// How long the answer to a withdrawal is waited for. One that has agreed may go at once: so long it may not be found before
-/// that counts.
+/// How long our side waits for the answer to a withdrawal. For the same time a leader's name may lead nowhere before it
+/// counts as gone, since a leader that has just agreed may remove its name at once.
 const WITHDRAWAL: Duration = Duration::from_secs(2);
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Offers an inter-communicator to the leader behind a path, until `limit`. `decider`: whether ours is the smaller
-    /// incarnation. How it stands is told by [`Session::talk`].
+    /// Offers an inter-communicator to the leader behind a path. The offer is withdrawn at `limit`; `None`: never.
+    /// `decider`: our incarnation is the smaller one. [`Session::talk`] says what comes of it.
     pub fn offer(&mut self, path: PathRef, decider: bool, party: &Party, limit: Option<Time>) {
         let Some(i) = self.of_path(path) else { return };
         if self.pairs[i].talk.is_none() {
             self.pairs[i].talk = Some(Box::new(Talk::new(Negotiation::new(decider))));
         }
-        // What it says first is judged by the turn that follows.
+        // Nonsense among these messages makes the offer end at the next turn.
         let heard = self.hear(i);
         let Some(talk) = &mut self.pairs[i].talk else { return };
         (talk.limit, talk.withdrawn, talk.missing) = (limit, !heard, None);
         talk.negotiation.offer(party);
     }
 
-    /// Takes the talk with a leader as far as it goes.
+    /// One step of the negotiation with the leader behind a path: reads what has come, decides, and answers. After `Gone`,
+    /// `TimedOut` or `Nonsense` our offer is forgotten.
     pub fn talk(&mut self, path: PathRef, now: Time) -> Turn {
         let turn = self.step_talk(path, now);
         if let Some(i) = self.of_path(path) {
@@ -79,7 +79,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Turn::Waiting
     }
 
-    /// Reads what a leader has said. False: it makes no sense.
+    /// Reads the messages of a leader. `false`: one violates the protocol.
     pub(crate) fn hear(&mut self, i: usize) -> bool {
         while let Some(bytes) = self.take_control(i) {
             let Some(talk) = &mut self.pairs[i].talk else { return true };
@@ -90,7 +90,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         true
     }
 
-    /// Says what is to be said to a leader.
+    /// Sends what the negotiation has to say.
     pub(crate) fn speak(&mut self, i: usize) {
         let peer = self.pairs[i].peer;
         while let Some(bytes) = self.pairs[i].talk.as_mut().and_then(|talk| talk.negotiation.next_output()) {
@@ -99,25 +99,26 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.settle();
     }
 
-    /// Whether the leader behind a path can still be found by its name. Nobody that cannot for long is waited for.
+    /// Reports whether the name of the leader behind a path still leads to it. If it does not for 2 s,
+    /// [`Session::talk`] says `Gone`.
     pub fn is_found(&mut self, path: PathRef, found: bool, now: Time) {
         if let Some(talk) = self.of_path(path).and_then(|i| self.pairs[i].talk.as_mut()) {
             talk.missing = if found { None } else { talk.missing.or(Some(now)) };
         }
     }
 
-    /// Whether our offer was withdrawn: only the answer to that is waited for.
+    /// Whether our offer was withdrawn, so that only the answer to the withdrawal is awaited; also if there is no talk.
     pub fn is_withdrawn(&self, path: PathRef) -> bool {
         let talk = self.of_path(path).and_then(|i| self.pairs[i].talk.as_ref());
         talk.is_none_or(|talk| talk.withdrawn)
     }
 
-    /// Whom the other leader looks for at present, if it is not us.
+    /// The job that the other leader looks for now, if it is not ours.
     pub fn looking(&self, path: PathRef) -> Option<&Looking> {
         self.pairs[self.of_path(path)?].talk.as_ref()?.negotiation.looking()
     }
 
-    /// Stops waiting for whatever the other leader may answer.
+    /// Forgets our offer, whatever the other leader may still answer.
     pub fn break_off(&mut self, path: PathRef) {
         if let Some(talk) = self.of_path(path).and_then(|i| self.pairs[i].talk.as_mut()) {
             talk.negotiation.abandon();

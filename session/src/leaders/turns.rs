@@ -1,32 +1,39 @@
-//! In which turn a port dials those that ask for it, by notes that anybody may leave: few at a time, each in its turn.
+//! Turns: the order in which a port dials back those that have posted a dial request in the naming service, where
+//! anybody can post one. Few are dialled at a time.
 //!
-//! Pure. Invariant: however many notes there are, no more are dialled at a time than the limits here, and none twice before
-//! all were dialled once.
+//! Pure. Invariant: with any number of requests, no more are dialled at a time than the limits here, and none a second time
+//! before all were dialled once.
 
 use crate::state::talk::Called;
 use base::Time;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-/// So many are dialled at a time, with so many addresses together, of which each may take a descriptor and one more.
+/// How many requests of one port are dialled at a time.
 pub const MOST_CALLED: usize = 8;
+/// How many addresses they may have together: each takes up to two descriptors.
 const MOST_PLACES: usize = 32;
-/// Where others wait for their turn, one that does not answer, or has not made its whole offer, has had its own after so long.
+/// While others wait, one that does not answer has had its turn after this long.
 const TURN: Duration = Duration::from_secs(5);
+/// While others wait, one that has answered and not made its whole offer has had its turn after this long.
 const OFFER_TURN: Duration = Duration::from_secs(10);
 
-/// The notes that stand, by their numbers, and the dials `D` that they have led to.
+/// The dial requests of one port, by number, and the dials `D` that they have led to.
 pub struct Turns<D> {
-    /// The one whose turn is next first.
+    /// Requests that wait, the next first.
     waiting: VecDeque<u64>,
+    /// Requests that are dialled now.
     called: Vec<Call<D>>,
-    /// Those that lead nowhere, or to somebody who came through.
+    /// Requests that lead nowhere, or whose caller has made its offer.
     done: HashSet<u64>,
 }
 
+/// A request that is dialled now.
 struct Call<D> {
+    /// The number of the request.
     note: u64,
     dial: D,
+    /// How many addresses are dialled.
     places: usize,
     since: Time,
 }
@@ -38,7 +45,8 @@ impl<D> Default for Turns<D> {
 }
 
 impl<D: Copy> Turns<D> {
-    /// These notes stand now. The dials that are to be called off.
+    /// Takes in the list of requests that stand now. Returns the dials to be called off. `state` says how each dial is
+    /// doing.
     pub fn look(&mut self, notes: &[u64], now: Time, state: impl Fn(D) -> Called) -> Vec<D> {
         let stand: HashSet<u64> = notes.iter().copied().collect();
         self.waiting.retain(|note| stand.contains(note));
@@ -50,7 +58,7 @@ impl<D: Copy> Turns<D> {
         let mut off = Vec::new();
         for call in std::mem::take(&mut self.called) {
             let (stands, took) = (stand.contains(&call.note), now.since(call.since));
-            // While nobody else waits there is no hurry.
+            // While no other request waits there is no hurry.
             let may_go = !self.waiting.is_empty() || !stands;
             let is_over = match state(call.dial) {
                 Called::Gone => true,
@@ -74,27 +82,27 @@ impl<D: Copy> Turns<D> {
         off
     }
 
-    /// Whose turn it is, if there is place for one more.
+    /// The request whose turn it is, if one more may be dialled.
     pub fn next_note(&mut self) -> Option<u64> {
         if self.called.len() < MOST_CALLED { self.waiting.pop_front() } else { None }
     }
 
-    /// It is not dialled yet after all.
+    /// Puts a request back, whose turn comes first again.
     pub fn put_back(&mut self, note: u64) {
         self.waiting.push_front(note);
     }
 
-    /// It was dialled, at so many places.
+    /// A request was dialled, at `places` addresses.
     pub fn dialled(&mut self, note: u64, dial: D, places: usize, now: Time) {
         self.called.push(Call { note, dial, places, since: now });
     }
 
-    /// It leads nowhere.
+    /// A request leads nowhere: it is not dialled again while it stands.
     pub fn drop(&mut self, note: u64) {
         self.done.insert(note);
     }
 
-    /// Whether so many addresses may be dialled too. One alone may have any number.
+    /// Whether `places` more addresses may be dialled. A request alone may have any number.
     pub fn has_room(&self, places: usize) -> bool {
         self.called.is_empty() || self.called.iter().map(|call| call.places).sum::<usize>() + places <= MOST_PLACES
     }
@@ -151,7 +159,7 @@ mod tests {
         }
         desk.dialled.sort_unstable();
         assert_eq!(desk.dialled, notes, "nobody twice before all were dialled once");
-        // One that answers has time for its offer, and one whose dial has failed gives its place at once.
+        // One that answers has time for its offer; one whose dial has failed makes room at once.
         let called: Vec<u64> = desk.turns.called.iter().map(|call| call.note).collect();
         desk.dials.insert(called[0], Called::Connected);
         desk.dials.insert(called[1], Called::InVain);
@@ -159,7 +167,7 @@ mod tests {
         assert!(!new.is_empty() && desk.dials.contains_key(&called[0]) && !desk.dials.contains_key(&called[1]));
         desk.look(at + OFFER_TURN, &notes, 2);
         assert!(!desk.dials.contains_key(&called[0]));
-        // Who came through is not dialled again, while its note stands.
+        // One that has made its offer is not dialled again while its request stands.
         let through = desk.turns.called[0].note;
         desk.dials.insert(through, Called::Offers);
         desk.look(at + OFFER_TURN, &notes, 2);

@@ -1,28 +1,40 @@
-//! What a path may keep.
+//! How much a path may keep.
 
 use serde::{Deserialize, Serialize};
 
+/// How much a path may keep.
+///
+/// Above `retained_bytes`, `retained_frames` or `bulk_queue` the path is backlogged: it takes more, but the engine
+/// holds back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Limits {
-    /// Above one of these the path is backlogged: it takes more, but should not be given more.
+    /// Bytes of bodies that are not acknowledged; 4 MiB by default.
     pub retained_bytes: usize,
+    /// Number of bodies that are not acknowledged; 16,384 by default.
     pub retained_frames: usize,
+    /// Pieces of bulk that wait for room on a lane; 4 by default.
     pub bulk_queue: usize,
-    /// Most that is held for want of an earlier frame (lossy lanes, lane swaps).
+    /// The most bytes that are held because an earlier frame is missing (lossy lanes, swaps); 64 MiB by default. Beyond,
+    /// a frame of a lossy lane is dropped, and any other is a violation of the protocol.
     pub held_bytes: usize,
+    /// The same in frames; 262,144 by default.
     pub held_frames: usize,
-    /// Milliseconds after which a lossy lane's unacknowledged frames go again; doubled while that does not help.
+    /// Milliseconds after which the unacknowledged frames of a lossy lane go again, doubled while that does not help; 50 by
+    /// default.
     pub resend_after: u64,
     #[cfg(feature = "plant")]
     #[doc(hidden)]
+    #[serde(skip)]
     pub plant: Plant,
 }
 
-/// Faults that tests put in, to see that they are found.
+/// Planted faults: a test puts one in and sees that the simulator finds it.
 #[cfg(feature = "plant")]
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Plant {
+    /// No fault.
+    #[default]
     None,
     /// What a lost lane took with it does not go again.
     Loss,

@@ -1,67 +1,74 @@
-//! The channel of one pair of processes. Lanes come, go and are swapped under it; nothing is lost, doubled or
-//! reordered.
+//! The path: the reliable, ordered channel of one pair. Lanes below it die, come and are swapped; nothing is lost,
+//! doubled or reordered.
 //!
-//! The node owns paths: it queues what the engine puts out, asks [`Path::next_tx`] what goes on which lane next, and
-//! hands in what lanes deliver. Pure: no I/O, no clock; all state is serialisable. Invariant: first-class bodies come
-//! out of the other side's [`Path::on_frame`] exactly once each, in the order in which they went into [`Path::send`].
+//! The session owns the paths: it queues what the engine puts out, asks `Path::next_tx` what goes on which lane next,
+//! and hands in the frames that lanes deliver. Pure: no I/O, no clock; all state can be serialised. Invariant:
+//! first-class bodies come out of the other side's `Path::on_frame` exactly once each, in the order in which they
+//! went into [`Path::send`].
 //!
-//! Lanes are named by generation. At most one is *active* (it carries what is sent); others may be *leaving*: they
-//! got, or are about to get, a SWITCH as their last frame, and are read until the other side has left them too.
+//! Lanes are named by generation. At most one is *active*: it carries what is sent. Others may be *leaving*: they got,
+//! or are about to get, a SWITCH as their last frame, and are read until the other side has left them too.
 
-mod incoming;
 mod limits;
-mod outgoing;
+mod rx;
 #[cfg(test)]
 mod tests;
+mod tx;
 
 use base::bytes::Malformed;
 use base::{Memory, ProcId};
-use incoming::Incoming;
 pub use limits::Limits;
 #[cfg(feature = "plant")]
 pub use limits::Plant;
-pub use outgoing::BulkTx;
-use outgoing::Outgoing;
+use rx::RxHalf;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+pub(crate) use tx::BulkTx;
+use tx::TxHalf;
 use wire::frame::{Header, Kind, older};
 use wire::lane::{Caps, Lane, Payload, Sent, Unread};
 
-/// What to put on a lane.
+/// The next frame for a lane.
 #[derive(Debug)]
-pub struct Tx<'a> {
+pub(crate) struct Tx<'a> {
     pub header: Header,
     pub payload: Payload<'a>,
 }
 
-/// What a frame was.
+/// What became of a frame that was handed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub(crate) enum Seen {
+    /// It was taken.
     Taken,
-    /// Not for this path as it is now (another generation, or another process): dropped.
+    /// It was dropped: it is not for this path as it is now (an old generation, or another process).
     Stale,
-    /// BULK from this path's peer: the data may be asked for.
+    /// It is BULK from this path's peer: the data may be asked for.
     Bulk,
     /// The other side has left the lane that this came on: see [`Path::retired`].
     Left,
 }
 
+/// The lane that carries what is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Active {
     generation: u16,
     caps: Caps,
 }
 
+/// A lane that is being left for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Leaving {
     generation: u16,
+    /// The generation of the lane that takes its place.
     next: u16,
     lossy: bool,
+    /// It has its SWITCH.
     marked: bool,
     /// The last sequence that may have gone on it.
     last: u64,
 }
 
+/// The kind of frame that goes next.
 #[derive(Clone, Copy)]
 enum Choice {
     Switch(u16),
@@ -72,64 +79,68 @@ enum Choice {
     Bulk,
 }
 
+/// The reliable, ordered channel of one pair. It outlives its lanes. Its fields are one thing: they say together what the
+/// other side still lacks, and on which lane it goes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Path {
     local: ProcId,
     remote: ProcId,
     limits: Limits,
-    out: Outgoing,
-    inc: Incoming,
+    out: TxHalf,
+    inc: RxHalf,
     active: Option<Active>,
     leaving: Vec<Leaving>,
     /// The last generation that was used.
     generation: u16,
     /// Frames of older generations are dropped.
     floor: u16,
-    /// Lanes of ours that the other side has left: nothing more comes on them.
+    /// The lanes that the other side has left: nothing more comes on them.
     left: BTreeSet<u16>,
-    /// Some lane of this path could lose frames.
+    /// Some lane of this path, now or before, could lose frames.
     lossy: bool,
-    /// Since the last [`Path::attach`], there was a [`Path::switch`]: frames may overtake.
+    /// There was a [`Path::switch`] since the last [`Path::attach`], so frames may overtake each other.
     switched: bool,
-    signs: Signs,
+    keep_alive: KeepAlive,
 }
 
-/// Signs of life that are asked for, by their numbers; 0: none.
+/// Questions for a sign of life (PING) and their answers (PONG), by number; 0: none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Signs {
-    /// Of the last question.
+struct KeepAlive {
+    /// The number of the last question.
     last: u64,
-    /// Asked, and not answered.
+    /// The question that is not answered yet.
     open: u64,
-    /// To be asked on the lane.
+    /// The open question is still to be sent.
     ask: bool,
-    /// To be answered.
+    /// The question of the other side that is to be answered.
     answer: u64,
 }
 
-impl Signs {
+impl KeepAlive {
     fn due(&self) -> bool {
         self.ask || self.answer != 0
     }
 
-    /// What was under way on a lane is gone with it.
+    /// Forgets what was under way on a lane that is gone.
     fn drop(&mut self) {
-        *self = Signs { last: self.last, ..Signs::default() };
+        *self = KeepAlive { last: self.last, ..KeepAlive::default() };
     }
 }
 
 impl Path {
-    pub fn new(local: ProcId, remote: ProcId) -> Path {
+    /// A path without a lane, with the default limits.
+    pub(crate) fn new(local: ProcId, remote: ProcId) -> Path {
         Path::with_limits(local, remote, Limits::default())
     }
 
-    pub fn with_limits(local: ProcId, remote: ProcId, limits: Limits) -> Path {
+    /// As [`Path::new`], with these limits.
+    pub(crate) fn with_limits(local: ProcId, remote: ProcId, limits: Limits) -> Path {
         Path {
             local,
             remote,
             limits,
-            out: Outgoing::new(),
-            inc: Incoming::new(),
+            out: TxHalf::new(),
+            inc: RxHalf::new(),
             active: None,
             leaving: Vec::new(),
             generation: 0,
@@ -137,66 +148,71 @@ impl Path {
             left: BTreeSet::new(),
             lossy: false,
             switched: false,
-            signs: Signs::default(),
+            keep_alive: KeepAlive::default(),
         }
     }
 
+    /// Our side.
     pub fn local(&self) -> ProcId {
         self.local
     }
 
+    /// The other side.
     pub fn remote(&self) -> ProcId {
         self.remote
     }
 
-    /// Queues a first-class body (1 byte to 1 MiB). It is kept until the other side has it.
+    /// Queues a first-class body, of 1 byte to 1 MiB. It is kept until the other side has acknowledged it.
     pub fn send(&mut self, body: Vec<u8>) {
         debug_assert!(!body.is_empty() && body.len() <= wire::frame::MAX_PAYLOAD);
         self.out.push(body);
     }
 
-    /// Memory for a body of `len` bytes to [`Path::send`], empty: that of one which was acknowledged, if there is some.
-    pub fn spare(&mut self, len: usize) -> Vec<u8> {
+    /// An empty vector with room for `len` bytes, for [`Path::send`]; made of one whose body was acknowledged, if there
+    /// is any.
+    pub(crate) fn spare(&mut self, len: usize) -> Vec<u8> {
         self.out.take_spare(len)
     }
 
-    /// Pieces of second-class data that wait for room on a lane.
+    /// How many pieces of bulk wait for room on a lane.
     pub fn bulk_queued(&self) -> usize {
         self.out.bulk.len()
     }
 
-    /// Queues second-class data. It is forgotten when a lane is lost: the receiver asks again.
-    pub fn queue_bulk(&mut self, bulk: BulkTx) {
+    /// Queues a piece of bulk. It is forgotten when a lane is lost: then the receiver asks for it again.
+    pub(crate) fn queue_bulk(&mut self, bulk: BulkTx) {
         debug_assert!(bulk.len > 0 && bulk.len as usize <= wire::frame::MAX_PAYLOAD);
         self.out.bulk.push_back(bulk);
     }
 
     // ---- lanes
 
-    /// The generation to offer in HELLO; both sides use the greater of the two offers.
+    /// The generation to offer in a HELLO. Both sides use the newer of the two offers.
     pub fn offered_generation(&self) -> u16 {
         self.generation.wrapping_add(1)
     }
 
-    /// First-class bodies received, for HELLO.
-    pub fn received(&self) -> u64 {
+    /// How many first-class bodies were received, for a HELLO.
+    pub(crate) fn received(&self) -> u64 {
         self.inc.received
     }
 
-    /// Whether [`Path::attach`] would take what a handshake says.
-    pub fn could_attach(&self, generation: u16, peer_received: u64) -> bool {
+    /// Whether [`Path::attach`] would accept what a handshake says.
+    pub(crate) fn could_attach(&self, generation: u16, peer_received: u64) -> bool {
         !older(generation, self.offered_generation()) && peer_received <= self.out.last()
     }
 
-    /// A new lane is up and takes the place of whatever there was, which counts as lost. `peer_received` is what the
-    /// other side said in the handshake: what follows goes (again) over the new lane.
+    /// Takes a new lane into use. All older lanes count as lost. `peer_received` is the count of bodies that the other side
+    /// said in the handshake: later bodies go (again) over the new lane.
     ///
     /// After an earlier lane was lost, tell the engine too (`on_lane_lost`), so that it asks for bulk again.
-    pub fn attach(&mut self, generation: u16, caps: Caps, peer_received: u64) -> Result<(), Malformed> {
+    ///
+    /// `Err`: the handshake claims what cannot be; nothing has changed.
+    pub(crate) fn attach(&mut self, generation: u16, caps: Caps, peer_received: u64) -> Result<(), Malformed> {
         if !self.could_attach(generation, peer_received) {
             return Err(Malformed);
         }
-        // Acknowledgements may have overtaken the handshake: only what is news counts.
+        // Acknowledgements may have overtaken the handshake, so an older count is ignored.
         if peer_received > self.out.acked {
             self.out.acknowledged(peer_received)?;
         }
@@ -208,34 +224,38 @@ impl Path {
     }
 
     /// Moves to a new lane while the old one lives: the old one gets a SWITCH and is read until the other side has
-    /// left it too. Without an active lane this is an [`Path::attach`] that knows of nothing received.
-    pub fn switch(&mut self, generation: u16, caps: Caps) -> Result<(), Malformed> {
+    /// left it too. Without an active lane this is [`Path::attach`] with no news of received bodies.
+    ///
+    /// `Err`: the generation was used before; nothing has changed.
+    pub(crate) fn switch(&mut self, generation: u16, caps: Caps) -> Result<(), Malformed> {
         if older(generation, self.offered_generation()) {
             return Err(Malformed);
         }
-        // Also if there is no old lane here: the other side may have left one that still carried something.
+        // Also without an old lane here: the other side may have left one that still carried something.
         self.switched = true;
         if let Some(old) = self.active.take() {
             let lossy = !old.caps.reliable;
             let last = self.out.cursor - 1;
             self.leaving.push(Leaving { generation: old.generation, next: generation, lossy, marked: false, last });
             if lossy {
-                // Nobody would notice what it loses from here on.
+                // Nothing shows what it loses from here on.
                 self.rewind();
             }
         }
+        // An open question is asked on the new lane.
+        self.keep_alive.ask |= self.keep_alive.open != 0;
         self.activate(generation, caps);
         Ok(())
     }
 
-    /// A lane is gone. What it may have lost goes again over the active lane, or over the next one.
-    pub fn lane_lost(&mut self, generation: u16) {
+    /// A lane is gone. What it may have lost goes again, over the active lane or over the next one.
+    pub(crate) fn lane_lost(&mut self, generation: u16) {
         self.left.remove(&generation);
         if self.active.is_some_and(|a| a.generation == generation) {
             self.active = None;
             self.rewind();
             self.out.bulk.clear();
-            self.signs.drop();
+            self.keep_alive.drop();
         } else if let Some(at) = self.leaving.iter().position(|l| l.generation == generation) {
             let left = self.leaving.remove(at);
             if self.out.acked < left.last {
@@ -244,25 +264,20 @@ impl Path {
         }
     }
 
-    /// All lanes are gone.
-    pub fn lanes_lost(&mut self) {
-        self.drop_lanes();
-    }
-
-    /// For a snapshot: no lane is left, and bodies for which `rewrite` gives another one are replaced by that.
-    pub fn detach(&mut self, rewrite: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+    /// For a snapshot: drops all lanes, and replaces the bodies for which `rewrite` gives another one.
+    pub(crate) fn detach(&mut self, rewrite: impl Fn(&[u8]) -> Option<Vec<u8>>) {
         self.drop_lanes();
         self.out.rewrite(&rewrite);
         self.inc.rewrite(rewrite);
     }
 
-    /// Bodies that have come before their turn, and for which `rewrite` gives another one, are replaced by that.
-    pub fn rewrite_held(&mut self, rewrite: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+    /// Replaces those of the bodies held out of order for which `rewrite` gives another one.
+    pub(crate) fn rewrite_held(&mut self, rewrite: impl Fn(&[u8]) -> Option<Vec<u8>>) {
         self.inc.rewrite(rewrite);
     }
 
-    /// A lane that both sides have left and that may be closed.
-    pub fn retired(&mut self) -> Option<u16> {
+    /// Takes out a lane that both sides have left, and that may be closed.
+    pub(crate) fn retired(&mut self) -> Option<u16> {
         let acked = self.out.acked;
         let done = |l: &Leaving| l.marked && (l.lossy || (self.left.contains(&l.generation) && acked >= l.last));
         let at = self.leaving.iter().position(done)?;
@@ -272,19 +287,12 @@ impl Path {
     }
 
     /// The lane that carries what is sent.
-    pub fn active(&self) -> Option<u16> {
+    pub(crate) fn active(&self) -> Option<u16> {
         self.active.map(|a| a.generation)
     }
 
-    /// Whether bulk may get lost without any lane being lost. Then, when `Engine::bulk_missing` stands still, the node
-    /// has the engine ask again (`on_lane_lost`), but only once [`Path::flush`] has led to
-    /// [`Path::all_acknowledged`], or questions would pile up.
-    pub fn lossy(&self) -> bool {
-        self.lossy
-    }
-
-    /// Whether the active lane may lose frames without dying. (Leaving one that does sends all that is not
-    /// acknowledged again, so a reliable lane makes good for it.)
+    /// Whether the active lane may lose frames without dying. (When such a lane is left, all that is not acknowledged goes
+    /// again over the next one.)
     fn loses(&self) -> bool {
         self.active.is_some_and(|a| !a.caps.reliable)
     }
@@ -312,13 +320,13 @@ impl Path {
         self.left.clear();
         self.rewind();
         self.out.bulk.clear();
-        self.signs.drop();
+        self.keep_alive.drop();
     }
 
     // ---- sending
 
-    /// What goes on this lane next, if anything. Looking changes nothing; say [`Path::taken`] when the lane has it.
-    pub fn next_tx(&self, generation: u16) -> Option<Tx<'_>> {
+    /// The next frame for this lane, if there is one. This changes nothing: call [`Path::taken`] when the lane has it.
+    pub(crate) fn next_tx(&self, generation: u16) -> Option<Tx<'_>> {
         let mut header = Header {
             len: 0,
             kind: Kind::Ack,
@@ -356,7 +364,7 @@ impl Path {
             Choice::Ping | Choice::Pong => {
                 let ask = matches!(choice, Choice::Ping);
                 header.kind = if ask { Kind::Ping } else { Kind::Pong };
-                header.a = if ask { self.signs.open } else { self.signs.answer };
+                header.a = if ask { self.keep_alive.open } else { self.keep_alive.answer };
                 header.b = self.inc.received;
                 Payload::Bytes(&[])
             }
@@ -372,14 +380,14 @@ impl Path {
         Some(Tx { header, payload })
     }
 
-    /// Whether there is something for this lane.
+    /// Whether there is a frame for this lane.
     #[inline]
-    pub fn has_tx(&self, generation: u16) -> bool {
+    pub(crate) fn has_tx(&self, generation: u16) -> bool {
         self.choose(generation).is_some()
     }
 
     /// The lane took what [`Path::next_tx`] showed last for this generation.
-    pub fn taken(&mut self, generation: u16) {
+    pub(crate) fn taken(&mut self, generation: u16) {
         match self.choose(generation) {
             Some(Choice::Switch(_)) => {
                 let left = self.leaving.iter_mut().find(|l| l.generation == generation && !l.marked);
@@ -398,11 +406,11 @@ impl Path {
                 self.inc.ack_sent();
             }
             Some(Choice::Ping) => {
-                self.signs.ask = false;
+                self.keep_alive.ask = false;
                 self.inc.ack_sent();
             }
             Some(Choice::Pong) => {
-                self.signs.answer = 0;
+                self.keep_alive.answer = 0;
                 self.inc.ack_sent();
             }
             Some(Choice::Bulk) => {
@@ -412,15 +420,15 @@ impl Path {
         }
     }
 
-    /// Whether what goes on this lane is kept until it is acknowledged. After a [`Path::switch`] all is: what follows must
-    /// not be let go before what went on the lane that was left.
+    /// Whether bodies that go on this lane are kept until they are acknowledged. After a [`Path::switch`] all are, since a
+    /// body must not be freed before those that went on the lane that was left.
     fn keeps(&self, generation: u16) -> bool {
         self.switched || !self.active.is_some_and(|a| a.generation == generation && !a.caps.needs_retention)
     }
 
-    /// Sends a first-class body at once, if the active lane is one on which nothing need be kept, and nothing waits before
-    /// it: `fill` writes it in place. Then flush the lane. Otherwise nothing has happened: [`Path::send`] it.
-    pub fn send_now<M: Memory>(
+    /// Sends a first-class body of `len` bytes at once, if no other waits and the active lane needs no retention: `fill`
+    /// writes it in place. Flush the lane afterwards. `false`: nothing has happened, use [`Path::send`].
+    pub(crate) fn send_now<M: Memory>(
         &mut self,
         lane: &mut (impl Lane<M> + ?Sized),
         len: usize,
@@ -448,15 +456,15 @@ impl Path {
         taken
     }
 
-    /// What a lane had taken that needs no retention, and the other side may not have read: to be said before
+    /// Keeps again what a lane without retention had taken and the other side may not have read. Call it before
     /// [`Path::lane_lost`].
-    pub fn take_back(&mut self, unread: Unread) {
+    pub(crate) fn take_back(&mut self, unread: Unread) {
         self.out.take_back(unread.first, unread.bodies);
     }
 
-    /// Gives the lane all it takes.
+    /// Hands the lane frames until it has no room.
     #[inline(always)]
-    pub fn pump<M: Memory>(&mut self, generation: u16, lane: &mut (impl Lane<M> + ?Sized), mem: &M) {
+    pub(crate) fn pump<M: Memory>(&mut self, generation: u16, lane: &mut (impl Lane<M> + ?Sized), mem: &M) {
         while let Some(tx) = self.next_tx(generation) {
             match lane.try_send(mem, &tx.header, tx.payload) {
                 Sent::Taken => self.taken(generation),
@@ -465,15 +473,15 @@ impl Path {
         }
     }
 
-    /// First class before second; an ACK of its own only when no MSG can carry it.
+    /// Chooses first-class bodies before bulk, and an ACK of its own only when no MSG can carry it.
     fn choose(&self, generation: u16) -> Option<Choice> {
         if self.active.is_some_and(|a| a.generation == generation) {
             if self.out.cursor <= self.out.last() {
                 Some(Choice::Msg)
             } else if self.inc.ack_due || self.out.ask {
                 Some(Choice::Ack)
-            } else if self.signs.due() {
-                Some(if self.signs.answer != 0 { Choice::Pong } else { Choice::Ping })
+            } else if self.keep_alive.due() {
+                Some(if self.keep_alive.answer != 0 { Choice::Pong } else { Choice::Ping })
             } else if !self.out.bulk.is_empty() {
                 Some(Choice::Bulk)
             } else {
@@ -487,13 +495,15 @@ impl Path {
 
     // ---- receiving
 
-    /// Whether a frame is for this path as it is now. Lanes' sinks ask before they touch BULK data.
-    pub fn accepts(&self, header: &Header) -> bool {
+    /// Whether a frame is for this path as it is now. To be asked before BULK data is touched.
+    pub(crate) fn accepts(&self, header: &Header) -> bool {
         header.source == self.remote && header.dest == self.local && !older(header.generation, self.floor)
     }
 
-    /// A frame came (for BULK: its header). First-class bodies go to `deliver`, in order, once each.
-    pub fn on_frame(
+    /// Takes in a frame (for BULK: its header). First-class bodies go to `deliver`, in order, once each.
+    ///
+    /// `Err`: the other side violates the protocol, so the lane must be given up.
+    pub(crate) fn on_frame(
         &mut self,
         header: &Header,
         payload: &[u8],
@@ -504,7 +514,7 @@ impl Path {
         }
         match header.kind {
             Kind::Bulk => return Ok(Seen::Bulk),
-            // Lanes keep it to themselves.
+            // A lane never hands it up.
             Kind::Lost => return Err(Malformed),
             Kind::Switch => {
                 let next = header.a as u16;
@@ -521,13 +531,13 @@ impl Path {
             Kind::Ack => self.out.acknowledged(header.b)?,
             Kind::Ping => {
                 self.out.acknowledged(header.b)?;
-                self.signs.answer = header.a;
+                self.keep_alive.answer = header.a;
             }
             Kind::Pong => {
                 self.out.acknowledged(header.b)?;
-                // One that comes late answers nothing.
-                if header.a == self.signs.open {
-                    (self.signs.open, self.signs.ask) = (0, false);
+                // A late one answers a question that is closed already.
+                if header.a == self.keep_alive.open {
+                    (self.keep_alive.open, self.keep_alive.ask) = (0, false);
                 }
             }
             Kind::Msg => {
@@ -545,43 +555,44 @@ impl Path {
         Ok(Seen::Taken)
     }
 
-    /// First-class bodies that have come, or are known to have: more of them mean that something got through.
-    pub fn got_through(&self) -> u64 {
+    /// First-class bodies received and acknowledged, in all. If it grows, something has got through.
+    pub(crate) fn got_through(&self) -> u64 {
         self.inc.received + self.out.acked
     }
 
     // ---- signs of life
 
-    /// Asks the other side for a sign of life, which also acknowledges all that it has. Asked again before it has
-    /// answered, the same question goes once more: for lanes that may lose it.
-    pub fn ask(&mut self) {
-        if self.signs.open == 0 {
-            self.signs.last += 1;
-            self.signs.open = self.signs.last;
+    /// Asks the other side for a sign of life, which also acknowledges all that it has. While a question is open, the
+    /// same one is sent again, for lanes that may lose it.
+    pub(crate) fn ask(&mut self) {
+        if self.keep_alive.open == 0 {
+            self.keep_alive.last += 1;
+            self.keep_alive.open = self.keep_alive.last;
         }
-        self.signs.ask = true;
+        self.keep_alive.ask = true;
     }
 
-    /// Whether the last question is not answered yet. With its lane, a question is gone.
-    pub fn is_asking(&self) -> bool {
-        self.signs.open != 0
+    /// Whether a question is open. It is forgotten when its lane is lost.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.keep_alive.open != 0
     }
 
     // ---- time, bounds, the end
 
-    /// Call now and then with a clock in milliseconds: frames that a lossy lane may have lost go again.
-    pub fn on_tick(&mut self, now: u64) {
+    /// Sends again what a lossy lane may have lost. To be called now and then; `now` is in milliseconds.
+    pub(crate) fn on_tick(&mut self, now: u64) {
         if self.loses() {
             self.out.on_tick(now, self.limits.resend_after);
         }
     }
 
-    pub fn retained_bytes(&self) -> usize {
+    /// How many bytes are kept until they are acknowledged.
+    pub(crate) fn retained_bytes(&self) -> usize {
         self.out.bytes
     }
 
-    /// The engine should hold back (`Engine::set_backlogged`).
-    pub fn backlogged(&self) -> bool {
+    /// Whether the engine should hold back (`Engine::set_backlogged`).
+    pub(crate) fn backlogged(&self) -> bool {
         self.retains_much() || self.out.bulk.len() >= self.limits.bulk_queue
     }
 
@@ -589,30 +600,31 @@ impl Path {
         self.out.bytes > self.limits.retained_bytes || self.out.retained.len() > self.limits.retained_frames
     }
 
-    /// For Finalize: ask the other side to acknowledge everything at once.
-    pub fn flush(&mut self) {
+    /// Asks the other side to acknowledge everything at once.
+    pub(crate) fn flush(&mut self) {
         if !self.all_acknowledged() {
             self.out.flush = true;
-            // Otherwise the last frame itself carries the question.
+            // If bodies are still to go, the last of them carries the question.
             self.out.ask = self.out.cursor > self.out.last();
         }
     }
 
-    /// The sequence of the last first-class body that was given to us, and of the last that the other side has.
+    /// The sequence of the last first-class body that was sent, and of the last that was acknowledged.
     pub fn sent_and_acknowledged(&self) -> (u64, u64) {
         (self.out.last(), self.out.acked)
     }
 
-    /// First-class bodies that the other side has not acknowledged.
+    /// How many first-class bodies the other side has not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         self.out.retained.len()
     }
 
-    pub fn all_acknowledged(&self) -> bool {
+    /// Whether the other side has acknowledged all first-class bodies.
+    pub(crate) fn all_acknowledged(&self) -> bool {
         self.out.retained.is_empty()
     }
 
-    /// First-class frames that came again and were dropped.
+    /// How many first-class frames came a second time and were dropped.
     pub fn repeated(&self) -> u64 {
         self.inc.repeated
     }

@@ -12,7 +12,7 @@ fn pair() -> (Path, Path) {
 
 type Frame = (Header, Vec<u8>);
 
-/// What a path puts on a lane now.
+/// The frames that a path puts on a lane now.
 fn drain(p: &mut Path, generation: u16) -> Vec<Frame> {
     let mut frames = Vec::new();
     while let Some(tx) = p.next_tx(generation) {
@@ -88,7 +88,7 @@ fn memory_of_acknowledged_bodies_is_used_again() {
     feed(&mut a, &drain(&mut b, 1)).unwrap();
     let spare = a.spare(100);
     assert_eq!((spare.as_ptr(), spare.len()), (at, 0));
-    // No more than a bound is kept.
+    // The memory that is kept is bounded.
     (0..100).for_each(|_| a.send(vec![1; 16 << 10]));
     feed(&mut b, &drain(&mut a, 1)).unwrap();
     b.send(vec![2]);
@@ -274,7 +274,7 @@ fn what_a_lane_without_retention_takes_is_not_kept() {
     let frames = drain(&mut a, 1);
     assert!(a.all_acknowledged() && a.retained_bytes() == 0);
     assert_eq!(feed(&mut b, &frames), Ok(bodies(0..200)));
-    // Nobody waits for a word.
+    // No acknowledgement is asked for.
     assert!(frames.iter().all(|(h, _)| !h.ack_now));
     assert_eq!(drain(&mut b, 1), []);
 }
@@ -348,7 +348,7 @@ fn after_a_switch_to_a_lane_without_retention_all_is_kept_for_a_while() {
     assert!(a.all_acknowledged());
 }
 
-/// One frame, by itself.
+/// One frame alone.
 fn only(mut frames: Vec<Frame>) -> Frame {
     assert_eq!(frames.len(), 1, "{frames:?}");
     frames.remove(0)
@@ -369,7 +369,7 @@ fn whoever_is_asked_answers_and_acknowledges() {
     feed(&mut a, std::slice::from_ref(&answer)).unwrap();
     assert!(!a.is_asking() && a.all_acknowledged());
     assert!(drain(&mut a, 1).is_empty() && drain(&mut b, 1).is_empty());
-    // An old answer is none to the next question; asked once more, it is the same question.
+    // An old answer does not close the next question. Asked once more, it is the same question.
     a.ask();
     drain(&mut a, 1);
     feed(&mut a, &[answer]).unwrap();

@@ -1,20 +1,23 @@
-//! What is to be looked at: as time passes, when a turn comes, at the end.
+//! The lists of pairs that are looked at as time passes, when they have something to write, and when they may end.
 
 use crate::state::lossy::Lossy;
 use base::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Which pairs are looked at next, and why.
 #[derive(Default)]
 pub(crate) struct Agenda {
     /// Pairs that are being connected.
     pub timed: BTreeSet<usize>,
     /// Pairs that may end.
     pub leaving: BTreeSet<usize>,
-    /// Pairs that have something to write; and memory for as many.
+    /// Pairs that may have something to write.
     pub dirty: Vec<usize>,
+    /// The memory of the last turn's list, to be used again.
     pub spare: Vec<usize>,
-    /// When time is looked at next; `due`: whenever that is.
+    /// When the next tick is due.
     pub(crate) next_tick: Time,
+    /// The next tick is due at once.
     pub due: bool,
     /// Pairs with lanes that are being left.
     pub left: BTreeSet<usize>,

@@ -1,4 +1,4 @@
-//! What was seen of a process, good and bad, and why dials fail.
+//! Evidence of life and death of a process, and the reasons why dials fail.
 
 use base::Time;
 use std::fmt;
@@ -8,23 +8,25 @@ use wire::{HelloAck, Place, Status};
 /// Why a dial failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nobody listens there.
+    /// No process listens at the place.
     Refused,
-    /// Somebody else listens there.
+    /// Another process listens at the place.
     NoSuchProcess,
-    /// The right process itself says that it has no such member.
+    /// The right process answers that it is no member of that group any more.
     NoMember,
+    /// The process answers that the cookie is wrong.
     BadCookie,
-    /// It speaks this version of the protocol.
+    /// The process speaks this other version of the protocol.
     OtherVersion(u16),
-    /// The other side's own dial stands; its lane's generation.
+    /// The other side keeps its own dial or lane, and has used generations up to this.
     Better(u16),
-    /// It knows nothing of us yet, and has no place for more such.
+    /// The other side does not know us yet, and has no place for another stranger now.
     Later,
-    /// Answered with something that is not this protocol, or hung up.
+    /// The answer was not of this protocol, or the connection was closed before it.
     Foreign,
+    /// No answer came in time.
     TimedOut,
-    /// What else the system said.
+    /// Any other error, in the system's words.
     System(String),
 }
 
@@ -38,7 +40,8 @@ impl Refusal {
         }
     }
 
-    /// What an answer says, where `process` must answer; `None`: yes.
+    /// The refusal in an answer; `None` if the dial was accepted. `process` is the process that should answer, if it is
+    /// known.
     pub(crate) fn of_answer(ack: &HelloAck, process: Option<[u8; 16]>) -> Option<Refusal> {
         Some(match ack.status {
             Status::Good if process.is_none_or(|p| p == ack.process) => return None,
@@ -51,7 +54,7 @@ impl Refusal {
         })
     }
 
-    /// Whether it is worth another try while others are awaited: a link may have come back.
+    /// Whether a place is tried again while other places are still silent: a link may have come back.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Refusal::Refused | Refusal::Foreign | Refusal::TimedOut | Refusal::System(_))
     }
@@ -74,42 +77,46 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What a failed dial says about whether the process is there.
+/// How strongly failed dials say that a process is gone; the strongest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sign {
+pub(crate) enum Verdict {
+    /// They say nothing.
     None,
-    /// It had come to us, has closed the connection, and does not come again, though it would if it lived.
+    /// The process had dialled us, has closed its connection, and does not dial again, though it would if it lived.
     Absent,
-    /// It has come from there, and is refused there: it is gone, or a firewall lets nobody in.
+    /// The host that the process came from refuses: the process is gone, or a firewall stops us.
     Refused,
+    /// The process is gone.
     Certain,
 }
 
-/// What was seen of a process, good and bad. One thing, since only together it says whether the process lives.
+/// What was observed of a process. Its fields are one thing, since only all of them together say whether the process lives.
 #[derive(Default)]
 pub(crate) struct Evidence {
     /// Failed dials, and lanes that brought nothing, in a row.
     pub tries: u32,
-    /// Why the last dial came to nothing.
+    /// Why the last dial failed, for people.
     pub trouble: String,
-    /// Since when an address that is known to be its host's refuses, or it says itself that it is not there.
+    /// Since when an address that is known to be of its host refuses, or the process itself says that it has left.
     pub refused: Option<Time>,
-    /// It speaks this version of the protocol, which is not ours.
+    /// The version of the protocol that it speaks, if that is not ours.
     pub other_version: Option<u16>,
-    /// Nobody listens where processes of this host come to it.
+    /// No process listens at its place for processes of this host.
     pub not_on_host: bool,
-    /// It has had a lane; and one of a transport for this host alone.
+    /// It has had a lane.
     pub met: bool,
+    /// It has had a lane of a transport that reaches this host alone.
     pub met_on_host: bool,
-    /// Where it answered last.
+    /// The place at which it last answered a dial of ours.
     pub worked: Option<Place>,
-    /// Where its last lane from another host, or that might be, ended.
+    /// The other end of its last lane of a transport that reaches other hosts.
     pub seen_at: Option<Place>,
-    /// Lanes lost to malformed input, one after the other, with nothing got through since; and how much had.
+    /// Lanes in a row that were lost to malformed input, while no first-class body got through.
     pub nonsense: u8,
+    /// How many first-class bodies had got through at the last such loss.
     pub got_through: u64,
-    /// The other side has used generations up to this.
+    /// The greatest generation that the other side has named in a refusal.
     pub seen_generation: u16,
-    /// It has a port open. Until it is met, a refusal at each of its addresses says that it is not there.
+    /// It has a port open, so a refusal at each of its addresses says that it is gone, until it has had a lane.
     pub at_port: bool,
 }

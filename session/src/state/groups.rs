@@ -1,4 +1,4 @@
-//! The groups that this process is in, and what the pairs of two groups share.
+//! The groups of this process, and what the pairs between two groups share.
 
 use crate::state::pair::PathRef;
 use base::ProcId;
@@ -7,56 +7,68 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use wire::Contact;
 
-/// How many groups that have left are known to have, of those that one group of ours met. The calls that could still name
-/// one are collective over ours, so it is the last or the one before.
+/// How many groups that have left are remembered for each group of ours. A call that could still name one of them is
+/// collective over our group, so it names the last or the one before.
 const MOST_LEFT: usize = 4;
 
-/// Our identity in one registered group. Others may connect to it while it is known.
+/// This process's identity in one group that it has registered. Other processes may connect to it until
+/// [`crate::Session::remove_group`].
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Group {
+    /// The random number of this registration.
     pub incarnation: u64,
+    /// The secret that a HELLO to this group has to show.
     pub cookie: [u8; 16],
+    /// This process's rank in the group.
     pub rank: u32,
+    /// The number of ranks.
     pub size: u32,
 }
 
-/// What the naming service and the other leader told about a group.
+/// A group of another job, as the naming service and the other leader have described it.
 #[derive(Debug, Clone)]
 pub struct RemoteGroup {
+    /// The random number of its registration.
     pub incarnation: u64,
+    /// The secret that our HELLO has to show.
     pub cookie: [u8; 16],
-    /// By rank; never empty.
+    /// The contact records of its members, by rank; never empty.
     pub contacts: Vec<Contact>,
 }
 
-/// A registered group of ours; kept after it was removed, for those who came before.
+/// A registered group of ours. It is kept after its removal, as long as a pair has it.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Registered {
     pub group: Group,
+    /// It takes no new connections.
     pub removed: bool,
-    /// Of a port: those who have come and whom nobody has asked for yet, in order.
+    /// Of a port: the callers that were not answered yet, in order of arrival. `None`: the group is no port.
     pub callers: Option<VecDeque<PathRef>>,
     /// How many pairs have it as their local side.
     pub(crate) pairs: usize,
 }
 
-/// What the pairs of two incarnations share.
+/// What the pairs between one group of ours and one of theirs share.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Between {
-    /// The engine's number for all peers reached through these.
+    /// The engine's number for the peers of these pairs.
     pub number: u64,
+    /// How many pairs there are now.
     pub pairs: usize,
     /// How many ranks the remote group has, once that is known.
     pub size: Option<u32>,
-    /// Remote ranks whose pair has ended while our group stands: they may still be named.
+    /// Remote ranks whose pair has ended while our group stands, and how: a call may still name them.
     pub over: BTreeMap<u32, Gone>,
 }
 
+/// The table of groups.
 #[derive(Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Groups {
+    /// Ours, by incarnation.
     pub(crate) own: HashMap<u64, Registered>,
     /// By (our incarnation, theirs).
     pub(crate) between: HashMap<(u64, u64), Between>,
+    /// The last number that was given to a [`Between`].
     pub(crate) last_number: u64,
 }
 
@@ -81,7 +93,7 @@ impl Groups {
         self.between.get_mut(&(ours, theirs))
     }
 
-    /// The same, made if need be.
+    /// As [`Groups::between`]; it is made if there is none.
     pub fn meet(&mut self, ours: u64, theirs: u64) -> &mut Between {
         let last = &mut self.last_number;
         self.between.entry((ours, theirs)).or_insert_with(|| {
@@ -90,7 +102,7 @@ impl Groups {
         })
     }
 
-    /// A pair has this group as its local side. Whether the group is a port.
+    /// Counts a new pair of this group. If the group is a port, its path joins the callers, and the answer is `true`.
     pub fn admit_pair(&mut self, incarnation: u64, path: PathRef) -> bool {
         let Some(known) = self.own.get_mut(&incarnation) else { return false };
         known.pairs += 1;
@@ -99,20 +111,20 @@ impl Groups {
         true
     }
 
-    /// Those who have come to a port and were not answered yet, in order.
+    /// The callers of a port that were not answered yet, in order of arrival.
     pub fn callers(&self, incarnation: u64) -> Vec<PathRef> {
         let callers = self.own.get(&incarnation).and_then(|known| known.callers.as_ref());
         callers.map_or_else(Vec::new, |callers| callers.iter().copied().collect())
     }
 
-    /// One of them was answered.
+    /// Takes a caller that was answered off the list.
     pub fn answered(&mut self, incarnation: u64, path: PathRef) {
         if let Some(callers) = self.own.get_mut(&incarnation).and_then(|known| known.callers.as_mut()) {
             callers.retain(|caller| *caller != path);
         }
     }
 
-    /// A pair has ended. `gone`: how, if that is to be remembered.
+    /// Counts the end of a pair. `gone` says how it ended, if that is to be remembered.
     pub fn end_pair(&mut self, engine: &mut Engine, local: ProcId, remote: ProcId, serial: u64, gone: Option<Gone>) {
         let key = (local.incarnation, remote.incarnation);
         if let Some(between) = self.between.get_mut(&key) {
@@ -136,8 +148,8 @@ impl Groups {
         }
     }
 
-    /// Forgets the group that left first, if there are too many. Those that were given up for dead are not forgotten: they
-    /// might come back.
+    /// Forgets the remote group that left first, if more than [`MOST_LEFT`] are remembered. A group with a member that was
+    /// given up for dead is not forgotten, since that process might come back.
     fn forget_oldest(&mut self, engine: &mut Engine, ours: u64) {
         let has_left = |b: &Between| b.pairs == 0 && b.over.values().all(|gone| *gone == Gone::Finished);
         let left = self.between.iter().filter(|((o, _), b)| *o == ours && has_left(b));
@@ -158,7 +170,7 @@ impl Between {
 }
 
 impl Group {
-    /// A group of one, for a port.
+    /// The group of one process that a port is.
     pub(crate) fn of_port(port: ProcId, cookie: [u8; 16]) -> Group {
         Group { incarnation: port.incarnation, cookie, rank: port.rank, size: 1 }
     }

@@ -1,4 +1,4 @@
-//! Which hosts are known to be reached.
+//! The hosts that dials of ours have reached.
 
 use crate::action::ProbeId;
 use crate::state::pair::PathRef;
@@ -7,32 +7,39 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use wire::{Place, TransportId};
 
-/// (host number, transport, what the places of that host have in common).
+/// Host number, transport, and the part of an address that all places of that host share.
 type Reached = ([u8; 16], TransportId, Box<[u8]>);
 
-/// Most bytes of a place's host part.
+/// The greatest length of that part, in bytes.
 const MAX_PART: usize = 256;
 
+/// The hosts that can be reached, and the probes that find out.
 #[derive(Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Hosts {
+    /// The hosts that a dial has reached, and where.
     pub(crate) proven: HashSet<Reached>,
-    /// Those that were asked about it; and the questions that are open.
+    /// The hosts that were probed already.
     #[serde(skip)]
     pub(crate) asked: HashSet<Reached>,
+    /// The open probes, with the path that each is for.
     #[serde(skip)]
     pub(crate) probes: BTreeMap<ProbeId, PathRef>,
+    /// The last number that was given to a probe.
     pub(crate) last_probe: u32,
 }
 
-/// What processes of one host have proven, for the others of it.
+/// The hosts that a process has reached, to be shared with the other processes of its own host.
+///
+/// A refusal proves the death of a process only at an address at which its host was reached before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proofs {
-    /// The number of that host.
+    /// The number of the host that the dials came from.
     pub(crate) from: [u8; 16],
     pub(crate) reached: Vec<Reached>,
 }
 
 impl Proofs {
+    /// Appends it to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.from);
         out.put_u32(self.reached.len() as u32);
@@ -43,6 +50,7 @@ impl Proofs {
         }
     }
 
+    /// Reads what [`Proofs::encode`] has written.
     pub fn decode(from: &mut Take<'_>) -> Result<Proofs, Malformed> {
         let mut proofs = Proofs { from: from.array()?, reached: Vec::new() };
         for _ in 0..from.u32()? {
@@ -63,7 +71,7 @@ impl Hosts {
     }
 
     pub fn is_proven(&self, host: [u8; 16], place: &Place) -> bool {
-        // Mostly there are few, and the key is made of parts.
+        // There are few, and a key for a lookup would have to be copied together.
         self.proven
             .iter()
             .any(|(h, transport, part)| *h == host && *transport == place.transport && **part == *place.host())

@@ -1,24 +1,27 @@
-//! How alive lanes look.
+//! Signs of life of lanes.
 
 use base::Time;
 use std::time::Duration;
 
-/// Who waits asks for a sign of life after so long a silence. What the other side's kernel has not acknowledged for so long
-/// is under way on a link that is dark.
+/// After this long without input from a lane, it is asked for a sign of life. A lane is dark if the other side's kernel has
+/// acknowledged nothing for this long of what is under way.
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
-/// How alive a lane looks.
+/// What was seen of one lane at the last look.
 pub(crate) struct Life {
-    /// The look at which it was looked at last.
+    /// The number of that look.
     pub(crate) look: u64,
-    /// How often something had come, and since when nothing more has.
+    /// How often the lane had brought something.
     pub(crate) brought: u32,
+    /// Since when it has brought nothing more.
     pub(crate) heard: Time,
-    /// How much the other side's kernel had, and since when it has taken nothing of what is under way.
+    /// How many bytes the other side's kernel had acknowledged.
     pub(crate) acked: u64,
+    /// Since when it has acknowledged nothing of what is under way.
     pub(crate) moved: Time,
-    /// When it was asked the question that is open.
+    /// When the open question was asked.
     pub asked: Option<Time>,
+    /// Nothing gets through to the other side's kernel.
     pub(crate) dark: bool,
 }
 
@@ -29,7 +32,8 @@ impl Life {
 }
 
 impl Life {
-    /// Whether nothing has come for long, of a lane that has brought something so often.
+    /// For a lane that is being left: whether it has brought nothing for [`SILENCE`]. `brought`: how often it has until
+    /// now.
     pub fn is_still(&mut self, brought: u32, now: Time) -> bool {
         if self.brought != brought || self.look != u64::MAX {
             (self.brought, self.heard, self.look) = (brought, now, u64::MAX);
@@ -38,9 +42,11 @@ impl Life {
     }
 }
 
-/// What is known from one look to the next.
+/// When lanes are looked at.
 #[derive(Default)]
-pub(crate) struct Vigil {
+pub(crate) struct DeathWatch {
+    /// The number of the last look.
     pub(crate) look: u64,
+    /// When the next one is due.
     pub(crate) next: Option<Time>,
 }

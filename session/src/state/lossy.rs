@@ -1,11 +1,12 @@
-//! What was seen of pairs on lanes that may lose frames.
+//! What was seen of pairs whose lanes may lose frames.
 
 use base::Time;
 
-/// What was seen of one pair.
+/// What was seen of one pair at the last look.
 #[derive(Default)]
 pub(crate) struct Lossy {
+    /// When that was.
     pub(crate) looked: Time,
-    /// Bytes of bulk that were missing then.
+    /// How many bytes of bulk were missing.
     pub(crate) missing: u64,
 }

@@ -1,10 +1,11 @@
-//! What a session holds, as data: no file here knows what is done to it.
+//! The data of a session. The files here hold it and answer small questions; other files act on it.
 
 pub mod agenda;
 pub mod dials;
 pub mod evidence;
 pub mod groups;
 pub mod hosts;
+pub mod incoming;
 pub mod inters;
 pub mod life;
 pub mod lossy;
@@ -12,7 +13,6 @@ pub mod pair;
 pub mod pairs;
 pub mod race;
 pub mod talk;
-pub mod visitors;
 pub mod wanted;
 
 use crate::action::Action;
@@ -25,54 +25,62 @@ use dials::Dials;
 use engine::Engine;
 use groups::Groups;
 use hosts::Hosts;
+use incoming::Handshaking;
 use inters::Inters;
-use life::Vigil;
+use life::DeathWatch;
 use pairs::Pairs;
 use std::collections::VecDeque;
-use visitors::Visitors;
 use wanted::Wanted;
 use wire::About;
 use wire::lane::Lane;
 
-/// What a process knows of itself.
+/// What the driver tells a session of this process.
 #[derive(Debug, Clone)]
 pub struct Own {
-    /// Its process number, random.
+    /// The process number, random.
     pub process: [u8; 16],
-    /// Its host's number.
+    /// The number of its host; zeros if it is not known.
     pub host: [u8; 16],
-    /// All transports, the best first, and why one is not used.
+    /// All transports, the best first, each with the reason if it is not used.
     pub transports: Vec<(About, Result<(), &'static str>)>,
     /// How many descriptors the program may have open.
     pub descriptors: usize,
 }
 
-/// One process's connections. `L`: lanes; `M`: where user memory is found.
+/// The connections of one process. `L` is the type of the lanes, `M` gives access to the user's memory.
+///
+/// It is one thing, since one event passes through most of it: a HELLO, for example, asks the groups, the pairs, the
+/// pending handshakes and the dials, and its lane then moves messages between paths and engine. Each field is a table
+/// with a file of its own in `state`, or a counter.
 pub struct Session<L, M> {
-    /// Matching and protocols. Whoever begins an operation asks it, and settles the session then.
+    /// Matching and the protocols of messages. After an operation was begun here, call [`Session::settle`].
     pub engine: Engine,
+    /// The user's memory.
     pub mem: M,
     pub(crate) own: Own,
     pub(crate) pairs: Pairs<L>,
     pub(crate) groups: Groups,
     pub(crate) inters: Inters,
-    pub(crate) visitors: Visitors,
+    pub(crate) incoming: Handshaking,
     pub(crate) dials: Dials,
     pub(crate) hosts: Hosts,
     pub(crate) wanted: Wanted,
-    pub(crate) vigil: Vigil,
+    pub(crate) watch: DeathWatch,
     pub(crate) agenda: Agenda,
+    /// What the driver is to do, in order.
     pub(crate) actions: VecDeque<Action<L>>,
-    /// Bytes that lanes have brought, and taken, in all.
+    /// Bytes that lanes have brought, in all.
     pub(crate) bytes_in: u64,
+    /// Bytes that lanes have taken, in all.
     pub(crate) bytes_out: u64,
-    /// Of new paths.
+    /// The limits of paths that are made from now on.
     pub(crate) limits: Limits,
     #[cfg(feature = "plant")]
     pub(crate) plant: Plant,
 }
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// A session without groups and pairs.
     pub fn new(own: Own, engine: Engine, mem: M) -> Session<L, M> {
         Session {
             engine,
@@ -81,11 +89,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             pairs: Pairs::default(),
             groups: Groups::default(),
             inters: Inters::default(),
-            visitors: Visitors::default(),
+            incoming: Handshaking::default(),
             dials: Dials::default(),
             hosts: Hosts::default(),
             wanted: Wanted::default(),
-            vigil: Vigil::default(),
+            watch: DeathWatch::default(),
             agenda: Agenda::default(),
             actions: VecDeque::new(),
             bytes_in: 0,
@@ -96,17 +104,19 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// What is to be done, in this order. To be asked after every call.
+    /// The next action, if there is one. The driver takes all of them, in this order, after every call.
     #[inline]
     pub fn next_action(&mut self) -> Option<Action<L>> {
         self.actions.pop_front()
     }
 
+    /// Whether [`Session::next_action`] would give one.
     #[inline]
     pub fn has_actions(&self) -> bool {
         !self.actions.is_empty()
     }
 
+    /// What this process knows of itself.
     pub fn own(&self) -> &Own {
         &self.own
     }
@@ -117,12 +127,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.plant = plant;
     }
 
-    /// For tests: what paths that are made from now on may keep.
+    /// Sets what paths that are made from now on may keep; for tests.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// How many descriptors the program may have open now.
+    /// Sets how many descriptors the program may have open now, since it may change its limit.
     pub fn set_descriptors(&mut self, n: usize) {
         self.own.descriptors = n;
     }

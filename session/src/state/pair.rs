@@ -1,7 +1,7 @@
-//! One process of ours and one of theirs: who that is, the path between them, the lane under it now, and how the next one
-//! comes about. Data and small questions only; other files act on it.
+//! One pair: a process of ours and one of the other job's, the path between them, its lane now, and what is done to get the
+//! next one. Data and small questions only; other files act on it.
 
-use crate::action::VisitorId;
+use crate::action::IncomingId;
 use crate::path::Path;
 use crate::state::evidence::Evidence;
 use crate::state::life::Life;
@@ -15,144 +15,158 @@ use std::time::Duration;
 use wire::lane::Lane;
 use wire::{Contact, Place, TransportId};
 
-/// Control messages of one leader that nobody has asked for yet: how many, and bytes in all, which is one offer of the
-/// largest group and a little.
+/// The most messages of a leader that are kept until they are read, and the most bytes of them: one offer of the largest
+/// group, and a little.
 const MAX_CONTROLS: usize = 1024;
 const MAX_CONTROL_BYTES: usize = 65 << 20;
 
-/// The path to another leader. Numbers of pairs are used again, so it also says which of their tenants is meant.
+/// The path to another leader. A pair's number may be used again after its end, so a serial number is kept beside it: calls
+/// with the path of a pair that has ended do nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PathRef {
     pub(crate) slot: usize,
     pub(crate) serial: u64,
 }
 
-/// A lane that carries what is sent.
+/// A pair's lane, and what is known of it.
 pub struct Up<L> {
+    /// The lane.
     pub lane: L,
+    /// Its number among the lanes of its path.
     pub generation: u16,
+    /// The transport that has made it.
     pub transport: TransportId,
-    /// How often something was found on it, lately.
+    /// How many calls of [`crate::Session::receive`] have found something on it. The driver may set it back to 0.
     pub brought: u32,
-    /// Bits of its descriptors that have no room for what is to be written.
+    /// The descriptors that have no room for what is to be written, as bits: what [`Lane::waiting`] said last.
     pub waiting: u16,
     pub(crate) life: Life,
 }
 
-/// A lane that a handshake has made.
+/// A lane that a handshake has made, for [`crate::Session::attach`] or [`crate::Session::swap`].
 pub struct NewLane<L> {
+    /// The lane.
     pub lane: L,
+    /// The generation on which both sides have agreed.
     pub generation: u16,
-    /// Sequence up to which the other side has what was sent on this path.
+    /// How many first-class bodies of this path the other side has received.
     pub received: u64,
+    /// The transport that has made it.
     pub transport: TransportId,
-    /// Where its other end is; `None`: on this host.
+    /// Where its other end is; `None` for a transport that reaches this host alone.
     pub at: Option<Place>,
+    /// Our side has dialled.
     pub dialled: bool,
 }
 
 /// How two processes are connected.
-// There is one for each pair, in place: nobody gains from another hop.
+// Each pair has one in place: a box would cost a hop for each message and save memory only where no lane is.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Link<L> {
-    /// By no lane. `lost`: they were.
+    /// By no lane. `lost`: they had one.
     Apart {
         lost: Option<Lost>,
     },
     Up(Up<L>),
-    /// The other side is dead, or has nothing to do with us any more; a lane may still carry the last words.
+    /// The other side is dead or has finalized. A lane may still carry the last messages.
     Gone {
         how: Gone,
         last: Option<Up<L>>,
     },
 }
 
-/// Since when a lane is lost, and whether the other side has closed it.
+/// The loss of a lane: since when, and whether the other side has closed it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lost {
     pub since: Time,
     pub hung_up: bool,
 }
 
-/// What our side does about the next lane. It may be dialled beside the old one.
+/// What our side does to get the next lane, also while the pair has one.
 pub(crate) enum Dial {
     Idle,
     Underway(Box<Race>),
-    /// Until the next try.
+    /// It waits until this moment before the next try.
     Resting(Time),
 }
 
 /// Which process the other side is.
 pub(crate) enum Identity {
     Unknown,
-    /// As it says itself, until a contact record tells; since when it has been here.
+    /// The process number is only its own claim, until a contact record comes. `came`: when it came first.
     Claimed {
         process: [u8; 16],
         came: Time,
     },
-    /// By its contact record or, where the name of a port tells none, by who answered there.
+    /// The process number is from its contact record or, where the name of a port holds none, from its answer there.
     Known([u8; 16]),
 }
 
 /// What is known of the other side.
 pub(crate) struct Who {
-    /// Its group's.
+    /// The cookie of its group.
     pub cookie: Option<[u8; 16]>,
     pub contact: Option<Contact>,
     pub identity: Identity,
 }
 
-/// One who came to a port of ours.
+/// What is known of a caller: a stranger that came to a port of ours.
 #[derive(Default)]
 pub(crate) struct Caller {
-    /// Bytes that its offer still lacks; `None`: there is no offer.
+    /// How many bytes of its offer are still to come; `None`: it has made no offer.
     pub offer_missing: Option<usize>,
 }
 
-/// CONTROL that nobody has asked for yet.
+/// CONTROL messages that were not read yet.
 #[derive(Default)]
 pub(crate) struct Inbox {
     pub messages: VecDeque<Vec<u8>>,
     pub bytes: usize,
 }
 
-/// Questions about what somebody waits for.
+/// What the two sides have told each other of what they wait for. The driver writes and reads it.
 #[derive(Default)]
 pub struct Asks {
-    /// What the other side said last of what it waits for, and when.
+    /// What the other side said last, and when.
     pub told: Option<(String, Time)>,
-    /// When it was last told so.
+    /// When our side last told the other side.
     pub answered_at: Option<Time>,
-    /// It is told again once it has acknowledged so many bodies.
+    /// The other side is told again only when it has acknowledged this many bodies, so that answers do not pile up.
     pub answer_needs: u64,
 }
 
-/// The state of one peer. Its parts are one thing, since each event of a connection meets several of them.
+/// One process of ours and one of the other job's, and all that is known of their connection.
+///
+/// It is one thing, since an event of a connection needs several of its parts at once: the loss of a lane changes the link,
+/// takes back what the path had sent, counts as evidence, and begins a dial. A pair begins and ends as a whole.
 pub struct Pair<L> {
-    /// Never used twice; 0: nobody.
+    /// It tells pairs that had the same number apart. It is never used again; 0: the slot is free.
     pub(crate) serial: u64,
     pub(crate) peer: PeerId,
     pub(crate) path: Path,
     pub(crate) link: Link<L>,
-    /// Lanes that are being left for the one in use.
+    /// Lanes that were swapped for the one in use and are read to their end.
     pub(crate) leaving: Vec<Up<L>>,
     pub(crate) dial: Dial,
-    /// The visitor whose HELLO we have answered, and that is to say the last word: no need to dial.
-    pub(crate) answered: Option<VisitorId>,
+    /// The incoming connection whose HELLO was answered: until its last word comes, our side need not dial.
+    pub(crate) answered: Option<IncomingId>,
     pub(crate) who: Who,
     pub(crate) evidence: Evidence,
     pub(crate) caller: Option<Caller>,
     pub(crate) inbox: Inbox,
-    /// What our leader has to say to that one.
+    /// The negotiation of our leader with that process.
     pub(crate) talk: Option<Box<Talk>>,
+    /// What the two sides have told each other of what they wait for.
     pub asks: Asks,
-    /// Open inter-communicators that it is part of.
+    /// How many open inter-communicators it is part of.
     pub(crate) inters: usize,
-    /// Somebody waits for it, so it is to be connected though there is nothing to send.
+    /// A call waits for that process, so it is to be connected though there is nothing to send.
     pub(crate) wanted: bool,
+    /// Our BYE was sent: nothing may follow.
     pub(crate) bye_said: bool,
+    /// The engine was told to hold back.
     pub(crate) backlogged: bool,
-    /// Something may be ready to be written.
+    /// It is in the agenda's list of pairs that may have something to write.
     pub(crate) dirty: bool,
 }
 
@@ -180,28 +194,33 @@ impl<L> Pair<L> {
         }
     }
 
-    /// What stands in a slot whose pair has ended: nobody, and nobody finds it.
+    /// What fills a slot whose pair has ended. No lookup finds it.
     pub(crate) fn nobody(peer: PeerId) -> Pair<L> {
         let no = ProcId { incarnation: 0, rank: 0 };
         Pair { link: Link::Gone { how: Gone::Finished, last: None }, ..Pair::new(Path::new(no, no), peer, 0) }
     }
 
+    /// Our side: the incarnation of our group, and our rank in it.
     pub fn local(&self) -> ProcId {
         self.path.local()
     }
 
+    /// The other side: the incarnation of its group, and its rank in it.
     pub fn remote(&self) -> ProcId {
         self.path.remote()
     }
 
+    /// The engine's number for the other side. It equals the pair's number.
     pub fn peer(&self) -> PeerId {
         self.peer
     }
 
+    /// The path, for figures and tests.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// The lane in use, also while it carries the last messages of a process that is gone.
     #[inline]
     pub fn lane(&self) -> Option<&Up<L>> {
         match &self.link {
@@ -210,6 +229,7 @@ impl<L> Pair<L> {
         }
     }
 
+    /// As [`Pair::lane`].
     #[inline]
     pub fn lane_mut(&mut self) -> Option<&mut Up<L>> {
         match &mut self.link {
@@ -229,6 +249,7 @@ impl<L> Pair<L> {
         }
     }
 
+    /// Whether the other side is dead or has finalized; `None` while neither is known.
     pub fn gone(&self) -> Option<Gone> {
         match self.link {
             Link::Gone { how, .. } => Some(how),
@@ -248,7 +269,7 @@ impl<L> Pair<L> {
         }
     }
 
-    /// Which process it is, as far as one knows.
+    /// The process number of the other side, be it known or only claimed.
     pub(crate) fn process(&self) -> Option<[u8; 16]> {
         match self.who.identity {
             Identity::Unknown => None,
@@ -256,7 +277,7 @@ impl<L> Pair<L> {
         }
     }
 
-    /// Which process it is, if it is known for sure.
+    /// The process number of the other side, if more than its own claim is known.
     pub fn known_process(&self) -> Option<[u8; 16]> {
         match self.who.identity {
             Identity::Known(process) => Some(process),
@@ -264,11 +285,12 @@ impl<L> Pair<L> {
         }
     }
 
+    /// The contact record of the other side, once it is known.
     pub fn contact(&self) -> Option<&Contact> {
         self.who.contact.as_ref()
     }
 
-    /// Whether it is only what it says of itself.
+    /// Whether the other side is a stranger: known only by its own claim.
     pub fn is_stranger(&self) -> bool {
         matches!(self.who.identity, Identity::Claimed { .. })
     }
@@ -279,32 +301,32 @@ impl<L> Pair<L> {
         }
     }
 
-    /// Whether it should have a lane.
+    /// Whether the pair should have a lane.
     pub(crate) fn needs_lane(&self) -> bool {
         self.gone().is_none() && (self.wanted || self.lost().is_some() || !self.path.all_acknowledged())
     }
 
-    /// Whether nobody dials it, and it has not come.
+    /// Whether it has no lane and no call waits for it.
     pub(crate) fn is_left_alone(&self) -> bool {
         !self.wanted && matches!(self.link, Link::Apart { .. })
     }
 
-    /// Whether we know where it is. If not, it has to come to us.
+    /// Whether our side can dial. If not, the other side has to.
     pub(crate) fn can_dial(&self) -> bool {
         self.who.contact.is_some() && self.who.cookie.is_some()
     }
 
-    /// How long to rest after so many failures.
+    /// How long to rest before the next dial, after the failures so far: 10 ms doubled with each, at most 1 s.
     pub(crate) fn rest(&self) -> Duration {
         Duration::from_millis((10u64 << self.evidence.tries.min(10)).min(1000))
     }
 
-    /// Whether our HELLO is out, sent less than `limit` ago.
+    /// Whether a HELLO of ours is out and less than `limit` old.
     pub(crate) fn has_greeted(&self, limit: Duration, now: Time) -> bool {
         matches!(&self.dial, Dial::Underway(race) if race.has_greeted(limit, now))
     }
 
-    /// Whether there is something that its library may not have: not acknowledged, or on a lane and not read.
+    /// Whether the other side may lack something: a body that it has not acknowledged, or that it has not read off a lane.
     pub(crate) fn owes<M: Memory>(&self) -> bool
     where
         L: Lane<M>,
@@ -314,7 +336,7 @@ impl<L> Pair<L> {
 }
 
 impl Inbox {
-    /// Whether there was room for it.
+    /// Keeps a message, if there is room for it; `false`: there is none.
     pub(crate) fn put(&mut self, bytes: Vec<u8>) -> bool {
         let fits = self.messages.len() < MAX_CONTROLS && self.bytes + bytes.len() <= MAX_CONTROL_BYTES;
         if fits {

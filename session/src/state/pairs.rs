@@ -4,12 +4,14 @@ use crate::state::pair::Pair;
 use base::ProcId;
 use std::collections::HashMap;
 
+/// All pairs, by number and by their two processes.
 pub(crate) struct Pairs<L> {
+    /// By number. A slot whose pair has ended is used again.
     pub(crate) slots: Vec<Pair<L>>,
     pub(crate) by_ids: HashMap<(ProcId, ProcId), usize>,
-    /// The serial number of the last.
+    /// The serial number of the newest pair.
     pub(crate) last_serial: u64,
-    /// Those whose other side nobody has told us of.
+    /// The pairs whose other side is a stranger, in order of arrival.
     pub strangers: Vec<usize>,
 }
 
@@ -36,7 +38,7 @@ impl<L> std::ops::IndexMut<usize> for Pairs<L> {
 }
 
 impl<L> Pairs<L> {
-    /// The table with these.
+    /// The table of these pairs, from a snapshot.
     pub fn of(slots: Vec<Pair<L>>, last_serial: u64, strangers: Vec<usize>) -> Pairs<L> {
         let live = slots.iter().enumerate().filter(|(_, pair)| pair.serial != 0);
         let by_ids = live.map(|(i, pair)| ((pair.local(), pair.remote()), i)).collect();
@@ -67,17 +69,17 @@ impl<L> Pairs<L> {
         self.by_ids.get(&(local, remote)).copied()
     }
 
-    /// How many there are.
+    /// How many pairs there are.
     pub fn in_use(&self) -> usize {
         self.by_ids.len()
     }
 
-    /// Those of one group of ours.
+    /// The pairs of one group of ours.
     pub fn of_group(&self, incarnation: u64) -> impl Iterator<Item = usize> {
         self.by_ids.iter().filter(move |((local, _), _)| local.incarnation == incarnation).map(|(_, &i)| i)
     }
 
-    /// Ends one: its number may be used again.
+    /// Takes a pair out; its number may be used again.
     pub fn end(&mut self, i: usize) -> Pair<L> {
         let peer = self.slots[i].peer;
         let ended = std::mem::replace(&mut self.slots[i], Pair::nobody(peer));

@@ -1,7 +1,8 @@
-//! All places of one process, dialled by one transport: the first that answers well wins.
+//! A race: all places of one process, dialled by one transport with staggered starts. The first good answer wins (compare
+//! RFC 8305).
 //!
-//! Pure; `dial` carries its orders out. Invariant: a place that answers wrongly rules out itself only, since a private
-//! address may mean another host here than there.
+//! Pure; `dial` carries out what it decides. Invariant: a wrong answer at a place rules out this place only, since a
+//! private address may lead to another host here than there.
 
 use crate::action::AttemptId;
 use crate::state::evidence::Refusal;
@@ -9,36 +10,42 @@ use base::Time;
 use std::time::Duration;
 use wire::{Hello, Place, TransportId};
 
-/// A place that has not answered after this long gets company; after less where several are silent already.
+/// After this long without an answer the next place is dialled too; after the shorter time if [`MANY`] are silent already.
 const STAGGER: Duration = Duration::from_millis(50);
 const STAGGER_MANY: Duration = Duration::from_millis(10);
 const MANY: usize = 4;
-/// While others are awaited, one that was refused is tried again after this long: a link may have come back.
+/// A place that has refused is tried again after this long, while others are still silent: a link may have come back.
 const AGAIN: Duration = Duration::from_secs(1);
-/// The kernel asks a silent address again at ever longer intervals. After so long another attempt goes beside the first, and
-/// is made anew as often, so that a link that comes back is found within a second.
+/// TCP repeats its SYN to a silent address at ever longer intervals. After this long, a second attempt goes beside the
+/// first, and is made anew as often, so that a link that comes back is soon noticed.
 const SCOUT: Duration = Duration::from_secs(2);
 
+/// The state of one race. Its fields are one thing: the places of one process, sorted by how far each has come.
 pub(crate) struct Race {
+    /// The HELLO of all attempts.
     pub hello: Hello,
-    /// Who must answer.
+    /// The process that must answer, if it is known.
     pub process: Option<[u8; 16]>,
     pub transport: TransportId,
-    /// Transports to be tried after this one, the next one last.
+    /// The transports to try after this one, the next one last.
     pub later: Vec<TransportId>,
     /// Why better transports are not used, for people.
     pub without: String,
+    /// How long one attempt may take.
     limit: Duration,
-    /// Where to dial is known.
+    /// The places are known.
     pub resolved: bool,
-    /// Not yet tried, the next one last.
+    /// Places that are not tried yet, the next one last.
     waiting: Vec<Place>,
+    /// Attempts under way.
     running: Vec<Try>,
+    /// When the last place was dialled; `None`: the next may be dialled at once.
     last_start: Option<Time>,
+    /// When the last second attempt was made.
     last_scout: Option<Time>,
-    /// What the places that lost said.
+    /// Places that have failed, with the reason.
     pub failed: Vec<(Place, Refusal)>,
-    /// Those of them that are worth another try, and since when they have failed.
+    /// The failed places that are worth another try, and when they failed.
     again: Vec<(Place, Time)>,
 }
 
@@ -47,15 +54,16 @@ struct Try {
     id: AttemptId,
     place: Place,
     since: Time,
+    /// When its HELLO left.
     greeted: Option<Time>,
-    /// The host has given a sign since it was last told something.
+    /// The other host has given a sign since our side last sent something.
     heard: bool,
 }
 
-/// What a race wants.
+/// What a race decides to do next.
 pub(crate) enum Next {
     Wait,
-    /// Dial there, and say [`Race::started`].
+    /// Dial this place, and report it to [`Race::started`].
     Dial(Place),
     /// Every place has failed.
     Lost,
@@ -80,7 +88,7 @@ impl Race {
         }
     }
 
-    /// Where to dial, the best first.
+    /// Sets the places to dial, the best first.
     pub fn set_places(&mut self, mut places: Vec<Place>) {
         places.reverse();
         self.waiting = places;
@@ -92,12 +100,12 @@ impl Race {
         self.running.iter().any(|t| t.greeted.is_some_and(|at| now.since(at) < limit))
     }
 
-    /// All attempts end.
+    /// Ends the race; returns the attempts that were under way.
     pub fn end(&mut self) -> impl Iterator<Item = AttemptId> {
         std::mem::take(&mut self.running).into_iter().map(|t| t.id)
     }
 
-    /// What to do now; `over` takes attempts that are wanted no more.
+    /// Decides what to do now. Attempts that are not needed any more are added to `over`.
     pub fn step(&mut self, now: Time, over: &mut Vec<AttemptId>) -> Next {
         if !self.resolved {
             return Next::Wait;
@@ -125,11 +133,12 @@ impl Race {
         }
     }
 
+    /// An attempt at this place has begun.
     pub fn started(&mut self, id: AttemptId, place: Place, now: Time) {
         self.running.push(Try { id, place, since: now, greeted: None, heard: false });
     }
 
-    /// An attempt's HELLO has left; `heard`: the host has given a sign since.
+    /// An attempt's HELLO has left. `heard`: the other host has given a sign since.
     pub fn on_greeted(&mut self, id: AttemptId, heard: bool, now: Time) {
         if let Some(t) = self.running.iter_mut().find(|t| t.id == id) {
             t.greeted.get_or_insert(now);
@@ -137,19 +146,19 @@ impl Race {
         }
     }
 
-    /// An attempt is over: where it was.
+    /// Removes an attempt that is over; returns its place.
     pub fn take(&mut self, id: AttemptId) -> Option<Place> {
         let at = self.running.iter().position(|t| t.id == id)?;
         Some(self.running.remove(at).place)
     }
 
-    /// An attempt has failed. Where, if that is told of its place.
+    /// An attempt has failed. Returns its place if the failure counts for the place, not for this attempt alone.
     pub fn on_failed(&mut self, id: AttemptId, why: Refusal, now: Time, over: &mut Vec<AttemptId>) -> Option<Place> {
         let place = self.take(id)?;
         if why == Refusal::TimedOut && self.running.iter().any(|t| t.place == place && t.heard) {
             return None;
         }
-        // What holds for one attempt at a place holds for the other.
+        // A failure at a place counts for all attempts there.
         over.extend(self.running.extract_if(.., |t| t.place == place).map(|t| t.id));
         if why.may_pass() {
             self.again.push((place.clone(), now));
@@ -160,7 +169,7 @@ impl Race {
         Some(place)
     }
 
-    /// Sends another attempt to each place that has been silent for a while, instead of the last one.
+    /// Makes a second attempt at a place that has been silent for [`SCOUT`], in place of an earlier second one.
     fn scout(&mut self, now: Time, over: &mut Vec<AttemptId>) -> Option<Place> {
         if self.last_scout.is_some_and(|t| now.since(t) < STAGGER) {
             return None;
@@ -174,7 +183,7 @@ impl Race {
             }
             let last = (at + 1..self.running.len()).find(|&k| self.running[k].place == *place);
             if last.is_none_or(|k| is_old(&self.running[k])) {
-                // The first stands for the place: what comes of it is told.
+                // The first attempt stays, since its failure counts for the place.
                 let place = place.clone();
                 over.extend(last.map(|k| self.running.remove(k).id));
                 self.last_scout = Some(now);
@@ -184,7 +193,7 @@ impl Race {
         None
     }
 
-    /// As long as somebody may still answer, the others are not given up.
+    /// Puts failed places back in the queue, as long as another place may still answer.
     fn try_again(&mut self, now: Time) {
         if self.running.is_empty() {
             return;
@@ -200,7 +209,7 @@ impl Race {
         });
     }
 
-    /// How it stands with each place, for people.
+    /// The state of each place, for people.
     pub fn describe(&self) -> String {
         let failed = self.failed.iter().map(|(place, why)| format!("{place} {why}"));
         let first = |k: usize| self.running[..k].iter().all(|t| t.place != self.running[k].place);

@@ -1,22 +1,22 @@
-//! What a leader keeps of one on the other side.
+//! The state of a talk between two leaders.
 
 use crate::leaders::negotiation::{Agreement, Negotiation};
 use base::Time;
 use serde::{Deserialize, Serialize};
 
-/// What the leader on this side keeps of one on the other.
+/// One negotiation, with its time limits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Talk {
     pub negotiation: Negotiation,
-    /// Until when our offer stands, or the answer to its withdrawal is waited for.
+    /// When our offer is withdrawn; afterwards, when the wait for the answer to the withdrawal ends. `None`: never.
     #[serde(skip)]
     pub(crate) limit: Option<Time>,
-    #[serde(skip)]
+    /// Our offer was withdrawn.
     pub(crate) withdrawn: bool,
-    /// Since when the other leader is not to be found.
+    /// Since when the name of the other leader leads nowhere.
     #[serde(skip)]
     pub(crate) missing: Option<Time>,
-    /// Of one that came to a port: since when it is known which process it is.
+    /// Of a caller: since when its contact record is known.
     #[serde(skip)]
     pub known: Option<Time>,
 }
@@ -27,27 +27,32 @@ impl Talk {
     }
 }
 
-/// How it stands with our offer.
+/// The outcome of one step of a talk, see [`crate::Session::talk`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
+    /// Neither has decided yet: ask again after some progress.
     Waiting,
+    /// Both sides want the same inter-communicator.
     Agreed(Agreement),
-    /// The other leader is gone, or not to be found any more.
+    /// The other leader is dead or has finalized, or its name leads nowhere any more.
     Gone,
+    /// The time limit of our offer has passed, and the offer is withdrawn.
     TimedOut,
-    /// It does not keep to the protocol.
+    /// The other leader violates the protocol.
     Nonsense,
 }
 
-/// How it stands with a caller that a port has dialled, since it asked for that.
+/// The state of a caller that a port has dialled, because a dial request asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Called {
+    /// The caller is gone, or its pair has ended.
     Gone,
-    /// Nobody has answered yet.
+    /// No answer has come yet.
     Dialled,
-    /// No dial has got through.
+    /// At least one dial has failed.
     InVain,
+    /// It has a lane, and its offer is not complete.
     Connected,
-    /// It has made its whole offer.
+    /// Its whole offer has come.
     Offers,
 }

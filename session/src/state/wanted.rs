@@ -1,4 +1,4 @@
-//! Whoever is waited for.
+//! The processes that calls wait for.
 
 use crate::state::inters::InterId;
 use base::Time;
@@ -6,15 +6,17 @@ use engine::Source;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// Which processes are expected to send, though no call blocks for them.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    /// What probes have looked for in vain since the last look.
+    /// Sources of probes that found nothing since the last look.
     pub(crate) probed: Vec<(InterId, Source)>,
-    /// Pairs that were expected at the last look, and when the next is due.
+    /// Pairs that were expected at the last look.
     pub(crate) expected: BTreeSet<usize>,
+    /// When the next look is due.
     pub(crate) next_look: Option<Time>,
-    /// How long to rest between two looks, at least: among very many operations one takes its time.
+    /// The least time between two looks: with very many operations a look takes long.
     pub(crate) rest: Duration,
-    /// Those for whom Finalize waits longer are told of once.
+    /// The log has said for whom MPI_Finalize waits.
     pub(crate) told: bool,
 }

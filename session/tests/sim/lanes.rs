@@ -1,4 +1,4 @@
-//! The kinds of simulated lanes, behind one face, and how to break them.
+//! The kinds of simulated lanes behind one type, and how to break them.
 
 use base::Memory;
 use transports::sim::datagram::{self, DatagramLane};
@@ -30,7 +30,7 @@ impl Knife {
         }
     }
 
-    /// Nothing arrives any more, and neither side is told; false if this kind cannot be so.
+    /// From now on nothing arrives, and neither side is told. `false`: a lane of this kind cannot be so.
     pub fn darken(&mut self) -> bool {
         match self {
             Knife::Stream(knife) => {

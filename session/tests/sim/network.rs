@@ -1,8 +1,8 @@
-//! What lies between simulated processes: hosts, firewalls that let one way through, dials that are refused, never answered,
-//! or answered to nobody; and strangers.
+//! What lies between simulated processes: hosts, firewalls that are open in one direction, strangers, and dials that are
+//! refused, are never answered, or whose answer is lost.
 
 use crate::lanes::{Knife, SimLane};
-use session::{AttemptId, VisitorId};
+use session::{AttemptId, IncomingId};
 use std::cell::RefCell;
 use std::rc::Rc;
 use transports::sim::datagram::{self, Faults, Injected};
@@ -10,20 +10,22 @@ use transports::sim::{Clock, Rng, pipe, shared};
 use transports::stream::StreamLane;
 use wire::{About, Contact, Hello, HelloAck, Place, Scope, TransportId};
 
-/// A transport for processes of one host, whose lanes both kernels know of; and one for all.
+/// A transport for processes of one host, whose kernel knows both ends of a lane.
 pub const NEAR: About = About { id: TransportId(1), word: "near", title: "near", scope: Scope::Host, limit: 1000 };
+/// A transport for processes of all hosts.
 pub const FAR: About = About { id: TransportId(2), word: "far", title: "far", scope: Scope::Anywhere, limit: 10_000 };
 
+/// The number of no process.
 pub const NOBODY: usize = usize::MAX;
 
-/// How a dial goes on.
+/// How far a dial is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// Not through to the other host yet.
     Syn,
     /// The HELLO is under way.
     Hello,
-    /// It is with the other side, which has not answered.
+    /// The other side has the HELLO and has not answered.
     Heard,
     /// The answer is under way.
     Answered,
@@ -41,13 +43,13 @@ pub struct Connection {
     pub from: usize,
     pub attempt: AttemptId,
     pub to: usize,
-    /// By the transport for one host: the first byte of whom it is for.
+    /// By the transport for one host: the first byte of the number of the process that it is for.
     pub near: Option<u8>,
     pub stage: Stage,
     pub hello: Hello,
     pub ack: Option<HelloAck>,
-    pub visitor: Option<VisitorId>,
-    /// It was answered since the lane that there is was asked, and said nothing.
+    pub incoming: Option<IncomingId>,
+    /// It was accepted because the lane in use was asked and did not answer.
     pub mute: bool,
     /// The ends of the lane that it becomes: the dialling side's first.
     pub ends: [Option<SimLane>; 2],
@@ -66,15 +68,14 @@ pub struct Network {
     pub injected: Rc<RefCell<Injected>>,
     /// The host of each process.
     pub hosts: Vec<u8>,
-    /// From which host to which nothing gets through, and whether that is told.
+    /// From which host to which nothing gets through, and whether dials are refused rather than lost.
     pub firewall: Option<(u8, u8, bool)>,
     pub connections: Vec<Connection>,
     pub cables: Vec<Cable>,
-    /// Lanes of which one end was never taken up, and is not closed either.
-    /// With the processes that hold them.
+    /// Ends of lanes whose other end was never taken up and is not closed, with the process that holds each.
     pub half_open: Vec<(usize, SimLane)>,
-    /// Visitors that have hung up, and at which process.
-    pub hung_up: Vec<(usize, VisitorId)>,
+    /// Incoming connections that have hung up, and at which process.
+    pub hung_up: Vec<(usize, IncomingId)>,
     /// How many dials may still go wrong.
     pub trouble: u64,
     /// Whether lanes that lose frames are used.

@@ -25,6 +25,8 @@ pub struct Pull {
     pub done: u64,
 }
 
+/// One process. It is one thing as a process is: its session, and beside it what the program has begun, has got and
+/// still has to do.
 pub struct Proc {
     pub id: usize,
     pub me: ProcId,
@@ -41,7 +43,7 @@ pub struct Proc {
     next_recv: usize,
     sending: Vec<OpId>,
     marking: Vec<Marking>,
-    /// Parts of receives that were said to have arrived: operation, offset, what was there.
+    /// Parts of receives that were reported as arrived: operation, offset, and the bytes seen there.
     glimpses: Vec<(OpId, u64, Vec<u8>)>,
     /// Operation and its place in `records`.
     receiving: Vec<(OpId, usize)>,
@@ -124,7 +126,7 @@ impl Proc {
         self.others.iter().copied().find(|o| self.ids[*o] == remote)
     }
 
-    /// Whether it has given somebody up for dead.
+    /// Whether it has given up any process for dead.
     fn has_lost(&self) -> bool {
         self.session.pairs().any(|(_, pair)| pair.gone() == Some(Gone::Dead))
     }
@@ -308,8 +310,7 @@ impl Proc {
         self.started_all(program) && self.sending.is_empty() && self.receiving.is_empty()
     }
 
-    /// Loose receives took each other's messages and some wait for ever: they go, and receives for anything take their
-    /// place.
+    /// Replaces the loose receives that wait for ever, since others took their messages, by receives for anything.
     pub fn loosen(&mut self, program: &Program) {
         for want in &program.receives[self.id][self.next_recv..] {
             if program.loose[self.id][want.ctx] && want.probe && self.inters[want.ctx].is_some() {
@@ -343,7 +344,7 @@ impl Proc {
         self.session.settle();
     }
 
-    /// What lies at an address, if that is a buffer of an operation.
+    /// The memory at an address, if it is in a buffer of an operation.
     pub fn look(&self, at: u64, len: u64) -> Option<Vec<u8>> {
         self.session.mem.0.values().find_map(|v| {
             let start = at.checked_sub(v.as_ptr() as u64)? as usize;
@@ -405,7 +406,7 @@ impl Proc {
                         places.extend((same_host == Some(true)).then(|| near_place(process)));
                     } else {
                         let place = Place { address: entry.into(), ..net.place(0) };
-                        // An address may lead to another host here than there.
+                        // An address may lead to another host here than on the other side.
                         let wrong = net.rng.below(net.hosts.len() as u64) as usize;
                         let wrong = net.place(wrong);
                         let misleads = same_host == Some(false) && wrong.host() != place.host();
@@ -417,7 +418,7 @@ impl Proc {
                 Action::Dial { attempt, place, hello, .. } => {
                     let near = place.transport == NEAR.id;
                     let to = if near { place.address[1] as usize - 1 } else { place.address[1] as usize };
-                    // Whom the kernel finds under that number.
+                    // The process that the kernel finds under that number.
                     let hello = *hello;
                     net.connections.push(Connection {
                         from: self.id,
@@ -427,7 +428,7 @@ impl Proc {
                         stage: Stage::Syn,
                         hello,
                         ack: None,
-                        visitor: None,
+                        incoming: None,
                         mute: false,
                         ends: [None, None],
                     });
@@ -435,27 +436,27 @@ impl Proc {
                 Action::Abandon { attempt } => {
                     let id = self.id;
                     for c in net.connections.extract_if(.., |c| c.from == id && c.attempt == attempt) {
-                        net.hung_up.extend(c.visitor.map(|visitor| (c.to, visitor)));
+                        net.hung_up.extend(c.incoming.map(|incoming| (c.to, incoming)));
                     }
                 }
-                Action::Answer { visitor, pair, ack } => self.answer(net, visitor, pair, ack, now),
-                Action::Refuse { visitor, ack } => {
-                    if let Some(c) = connection(net, self.id, visitor) {
-                        (c.ack, c.stage, c.visitor) = (Some(ack), Stage::Answered, None);
+                Action::Answer { incoming, pair, ack } => self.answer(net, incoming, pair, ack, now),
+                Action::Refuse { incoming, ack } => {
+                    if let Some(c) = connection(net, self.id, incoming) {
+                        (c.ack, c.stage, c.incoming) = (Some(ack), Stage::Answered, None);
                     }
                 }
-                Action::Dismiss { visitor } => {
-                    if let Some(c) = connection(net, self.id, visitor) {
+                Action::Dismiss { incoming } => {
+                    if let Some(c) = connection(net, self.id, incoming) {
                         let lost = c.stage == Stage::Lost;
-                        (c.stage, c.visitor) = (if lost { Stage::Lost } else { Stage::Closed }, None);
+                        (c.stage, c.incoming) = (if lost { Stage::Lost } else { Stage::Closed }, None);
                     }
                 }
-                Action::Ask { visitor, mute } => match connection(net, self.id, visitor) {
+                Action::Ask { incoming, mute } => match connection(net, self.id, incoming) {
                     Some(c) => {
                         c.mute = mute;
-                        self.session.visitor_stands(visitor, mute, now);
+                        self.session.incoming_stands(incoming, mute, now);
                     }
-                    None => self.session.visitor_left(visitor),
+                    None => self.session.incoming_left(incoming),
                 },
                 Action::Probe { probe, seen, .. } => {
                     let to = seen.address[1] as usize;
@@ -484,23 +485,30 @@ impl Proc {
         }
     }
 
-    fn answer(&mut self, net: &mut Network, visitor: session::VisitorId, pair: usize, ack: wire::HelloAck, now: Time) {
-        // What a kernel says has ended need not be asked.
+    fn answer(
+        &mut self,
+        net: &mut Network,
+        incoming: session::IncomingId,
+        pair: usize,
+        ack: wire::HelloAck,
+        now: Time,
+    ) {
+        // A lane that its kernel reports as closed need not be asked.
         let had_lane = self.session.pair(pair).lane().is_some_and(|up| Lane::<VecMemory>::is_open(&up.lane).is_none());
-        let Some(c) = connection(net, self.id, visitor) else { return self.session.visitor_left(visitor) };
+        let Some(c) = connection(net, self.id, incoming) else { return self.session.incoming_left(incoming) };
         if c.hello.cookie != cookie(self.me.incarnation) {
             return self.fail("cookie: somebody without it is let in".into());
         }
         let (from, near, unasked) = (c.from, c.near.is_some(), c.from == NOBODY && had_lane && !c.mute);
         let mut ends = net.lane(if from == NOBODY { self.id } else { from }, self.id, near);
-        if !near && let Some((pair, generation, received)) = self.session.visitor_ready(visitor) {
+        if !near && let Some((pair, generation, received)) = self.session.incoming_ready(incoming) {
             if unasked {
                 return self.fail("impostor: it takes the place of a lane that was not asked".into());
             }
             let lane = ends[1].take().expect("a new lane");
             self.take_up(net, pair, lane, generation, received, false, now);
         }
-        if let Some(c) = connection(net, self.id, visitor) {
+        if let Some(c) = connection(net, self.id, incoming) {
             (c.ack, c.stage, c.ends) = (Some(ack), Stage::Answered, ends);
         }
     }
@@ -552,7 +560,7 @@ impl Proc {
         })
     }
 
-    /// For a run that hangs.
+    /// A description of its state, for a run that hangs.
     pub fn describe(&self) -> String {
         let waits: Vec<_> = self.sending.iter().chain(self.receiving.iter().map(|(op, _)| op)).collect();
         let waits: Vec<_> = waits.iter().map(|op| (op.0, self.session.engine.awaited(**op))).collect();
@@ -569,12 +577,12 @@ impl Proc {
     }
 }
 
-/// The connection by which a visitor has come.
-fn connection(net: &mut Network, to: usize, visitor: session::VisitorId) -> Option<&mut Connection> {
-    net.connections.iter_mut().find(|c| c.to == to && c.visitor == Some(visitor))
+/// The connection by which an incoming connection has come.
+fn connection(net: &mut Network, to: usize, incoming: session::IncomingId) -> Option<&mut Connection> {
+    net.connections.iter_mut().find(|c| c.to == to && c.incoming == Some(incoming))
 }
 
-/// Some join the jobs, some are made from another.
+/// Some contexts join the jobs, others are made from a parent.
 fn context(ctx: usize) -> ContextId {
     let number = ctx as u64 / 2 + 1;
     if ctx.is_multiple_of(2) { ContextId::root(number) } else { ContextId::root(1).child(number) }

@@ -46,7 +46,7 @@ pub struct Record {
     pub tag: Tag,
     pub capacity: u64,
     pub message: Option<usize>,
-    /// When it got its message, or was cancelled.
+    /// The moment when it got its message or was cancelled.
     pub ended: u64,
 }
 
@@ -185,8 +185,8 @@ impl Program {
         Ok(())
     }
 
-    /// All receives of one process, in the order of posting (`all`: every message must have come): each message once, and none overtaken by another of the
-    /// same sender that the same receive would have taken.
+    /// All receives of one process, in the order of posting (`all`: every message must have come): each message once,
+    /// and none overtaken by another of the same sender that the same receive would have taken.
     pub fn judge(&self, to: usize, records: &[Record], rank: &[u32], order: &[usize], all: bool) -> Result<(), String> {
         let mut taken_by = vec![None; self.messages.len()];
         for (at, record) in records.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A few processes, what connects them, and what goes wrong. One seed, one run.
+//! A few processes, the network between them, and what goes wrong. One seed makes one run.
 
 use crate::network::{Connection, NOBODY, Network, Stage, number};
 use crate::proc::{Proc, cookie};
@@ -17,11 +17,14 @@ use wire::{Hello, HelloAck, Status};
 
 /// Far more than a run that ends needs.
 const MOST_STEPS: u64 = 2_000_000;
-/// Without progress for so long, receives that took each other's messages are loosened.
+/// After this many steps without progress, receives that took each other's messages are loosened.
 const STUCK: u64 = 12_000;
-/// How long the others go on after a death, in milliseconds: longer than a connection that was closed may be silent.
+/// How many milliseconds the others go on after a death: longer than a process may be silent that has closed its
+/// connection.
 const AFTERLIFE: u64 = 100_000;
 
+/// How often each thing has happened in a run, or in all runs. It is one list of counters, so that a test can ask that
+/// each of them is reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
     pub seeds: u64,
@@ -100,12 +103,13 @@ impl Figures {
         ]
     }
 
-    /// All of them, in their order.
+    /// All counters, in their order.
     pub fn all(mut self) -> [u64; 20] {
         self.all_mut().map(|n| *n)
     }
 }
 
+/// The fault that a test has planted.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Fault {
     None,
@@ -113,10 +117,11 @@ pub enum Fault {
     Match,
     Loss,
     Duplicate,
-    /// Of the session.
+    /// One of the session.
     Session(session::Plant),
 }
 
+/// One run: the processes, the network between them, and what is still to go wrong.
 pub struct World {
     rng: Rng,
     net: Network,
@@ -135,7 +140,7 @@ pub struct World {
     dead: Option<(usize, u64)>,
     /// Another process listens where the dead one did.
     heir: bool,
-    /// Those that were connected to the dead one, and must notice. Whoever never got through to another host cannot.
+    /// The processes that were connected to the dead one and must notice. A process that never reached its host cannot.
     bereaved: Vec<usize>,
 }
 
@@ -228,7 +233,7 @@ impl World {
         Time(self.net.clock.get() * 1_000_000)
     }
 
-    /// Runs to the end; the figures of the run, or what was wrong.
+    /// Runs to the end. Returns the figures of the run, or what was wrong.
     pub fn run(mut self) -> Result<Figures, String> {
         let mut idle_since = 0;
         let mut progress = 0;
@@ -277,7 +282,7 @@ impl World {
         if std::env::var_os("MPI_CONNECT_SIM_SEED").is_some() {
             println!("hosts {:?}, firewall {:?}, dead {:?}", self.net.hosts, self.net.firewall, self.dead);
             for c in &self.net.connections {
-                println!("{} dials {}: {:?}, near {:?}, visitor {:?}", c.from, c.to, c.stage, c.near, c.visitor);
+                println!("{} dials {}: {:?}, near {:?}, incoming {:?}", c.from, c.to, c.stage, c.near, c.incoming);
             }
             for p in &self.procs {
                 println!("{}", p.describe());
@@ -289,7 +294,7 @@ impl World {
         self.dead.is_some_and(|(dead, _)| dead == process)
     }
 
-    /// Nobody is given up for dead who lives.
+    /// Checks that no living process was given up for dead.
     fn look_at_deaths(&self) -> Result<(), String> {
         for p in self.procs.iter().filter(|p| !self.is_dead(p.id)) {
             for (i, pair) in p.session.pairs() {
@@ -345,14 +350,14 @@ impl World {
         self.net.half_open.retain(|(holder, _)| *holder != process);
         for c in &mut self.net.connections {
             if c.to == process {
-                c.visitor = None;
+                c.incoming = None;
                 if c.stage != Stage::Lost {
                     c.stage = Stage::Closed;
                 }
             }
         }
         for c in self.net.connections.extract_if(.., |c| c.from == process) {
-            self.net.hung_up.extend(c.visitor.map(|visitor| (c.to, visitor)));
+            self.net.hung_up.extend(c.incoming.map(|incoming| (c.to, incoming)));
         }
     }
 
@@ -390,7 +395,7 @@ impl World {
         self.act(at);
     }
 
-    /// Does what a process asks for, and tells it of visitors that have hung up.
+    /// Does what a process asks for, and tells it of incoming connections that have hung up.
     fn act(&mut self, at: usize) {
         let now = self.now();
         let before = self.net.connections.len();
@@ -403,9 +408,9 @@ impl World {
         {
             self.figures.simultaneous += 1;
         }
-        for (process, visitor) in std::mem::take(&mut self.net.hung_up) {
+        for (process, incoming) in std::mem::take(&mut self.net.hung_up) {
             if !self.is_dead(process) {
-                self.procs[process].session.visitor_left(visitor);
+                self.procs[process].session.incoming_left(incoming);
             }
         }
     }
@@ -423,7 +428,7 @@ impl World {
             self.is_dead(from) || !up.is_some_and(|up| Lane::<VecMemory>::caps(&up.lane).get) || self.rng.percent(3);
         let most = 1 + self.rng.below(600);
         let mut seen = None;
-        // What is wanted must be there: nobody may have given the memory to something else.
+        // The data must be there: its memory may not have been used for anything else.
         let mut gone = false;
         let (reader, owner) = match self.procs.get_disjoint_mut([at, from]) {
             Ok([reader, owner]) => (reader, owner),
@@ -518,11 +523,11 @@ impl World {
             c.stage = Stage::Answered;
             return;
         }
-        let visitor = self.procs[to].session.arrived(now);
+        let incoming = self.procs[to].session.arrived(now);
         let c = &mut self.net.connections[at];
-        (c.visitor, c.stage) = (Some(visitor), Stage::Heard);
+        (c.incoming, c.stage) = (Some(incoming), Stage::Heard);
         let hello = c.hello.clone();
-        self.procs[to].session.hello(visitor, &hello, now);
+        self.procs[to].session.hello(incoming, &hello, now);
     }
 
     fn deliver_answer(&mut self, at: usize) {
@@ -540,23 +545,23 @@ impl World {
             self.net.connections.push(c);
             return;
         }
-        let Connection { from, to, attempt, mut ends, near, visitor, .. } = c;
+        let Connection { from, to, attempt, mut ends, near, incoming, .. } = c;
         let ack = c.ack.expect("answered");
         let Some((pair, generation, received)) = self.procs[from].session.dial_answered(attempt, &ack, now) else {
-            self.net.hung_up.extend(visitor.map(|visitor| (to, visitor)));
+            self.net.hung_up.extend(incoming.map(|incoming| (to, incoming)));
             return;
         };
         let lane = ends[0].take().expect("a good answer comes with a lane");
         if near.is_some() && self.net.goes_wrong(10) {
             self.procs[from].session.lane_not_made(pair, &ErrorKind::OutOfMemory.into(), now);
-            self.net.hung_up.extend(visitor.map(|visitor| (to, visitor)));
+            self.net.hung_up.extend(incoming.map(|incoming| (to, incoming)));
             return;
         }
         self.procs[from].take_up(&self.net, pair, lane, generation, received, true, now);
         if near.is_some() {
             let (hello, ack) = (c.hello, Some(ack));
             let stage = Stage::Ready;
-            let c = Connection { from, attempt, to, near, stage, hello, ack, visitor, mute: c.mute, ends };
+            let c = Connection { from, attempt, to, near, stage, hello, ack, incoming, mute: c.mute, ends };
             self.net.connections.push(c);
         }
     }
@@ -564,19 +569,19 @@ impl World {
     fn deliver_last_word(&mut self, at: usize) {
         let now = self.now();
         let mut c = self.net.connections.remove(at);
-        let (Some(visitor), to) = (c.visitor, c.to) else { return };
+        let (Some(incoming), to) = (c.incoming, c.to) else { return };
         if self.net.goes_wrong(10) {
             self.figures.half_open += 1;
-            self.net.hung_up.push((to, visitor));
+            self.net.hung_up.push((to, incoming));
             return;
         }
-        if let Some((pair, generation, received)) = self.procs[to].session.visitor_ready(visitor) {
+        if let Some((pair, generation, received)) = self.procs[to].session.incoming_ready(incoming) {
             let lane = c.ends[1].take().expect("the other end");
             self.procs[to].take_up(&self.net, pair, lane, generation, received, false, now);
         }
     }
 
-    /// Somebody comes who is not what it says.
+    /// A process dials that is not the one it claims to be.
     fn send_stranger(&mut self, at: usize) {
         let to = &self.procs[at];
         let other = to.others[self.rng.below(to.others.len() as u64) as usize];
@@ -598,7 +603,7 @@ impl World {
             received: 0,
             proof: Vec::new(),
         };
-        // One that knows all comes only where the true one is connected: elsewhere nobody could tell them apart.
+        // An impostor that knows everything comes only where the true process is connected: elsewhere the two look alike.
         let has_lane = to.pair(other).is_some_and(|i| to.session.pair(i).lane().is_some());
         if knows && !has_lane {
             return;
@@ -611,7 +616,7 @@ impl World {
             stage: Stage::Syn,
             hello,
             ack: None,
-            visitor: None,
+            incoming: None,
             mute: false,
             ends: [None, None],
         });
@@ -655,8 +660,6 @@ impl World {
         let now = self.now();
         for &i in &moved {
             self.procs[i].freeze_and_thaw(&mut self.net, now);
-            // Elsewhere nobody remembers who has hung up.
-            self.bereaved.retain(|b| *b != i);
             self.end_connections(i);
             self.figures.snapshots += 1;
         }

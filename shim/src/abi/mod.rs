@@ -1,8 +1,8 @@
-//! What differs between MPIs, as data: one file per ABI family. Handles cross this boundary as register-wide values,
+//! The differences between MPIs as data, with one file for each ABI family. Handles are register-wide values here,
 //! masked to the family's width.
 //!
-//! `bind` picks the family by the library that the program is bound to, not by what is installed: `base::families` has
-//! how it is known. Nothing else in the tree knows a constant of an MPI.
+//! `bind` finds the family by the library that the program is bound to, not by what is installed; `base::families` says
+//! how it is recognised. No other module knows a constant of an MPI.
 
 mod data;
 mod lam;
@@ -83,7 +83,7 @@ impl Abi {
                 // SAFETY: as above; the field is a size_t.
                 unsafe { ((at + count) as *mut u64).write(status.bytes) }
             }
-            // Of more than that, MPI_Get_count makes MPI_UNDEFINED: no size divides this prime.
+            // A larger count is this prime: no datatype's size divides it, so MPI_Get_count returns MPI_UNDEFINED.
             Count::Int { count, cancelled } => {
                 put(count, status.bytes.min(c_int::MAX as u64) as c_int);
                 if status.cancelled {
@@ -126,7 +126,7 @@ pub struct Status {
 
 static ABI: OnceLock<Abi> = OnceLock::new();
 
-/// Why the MPI below cannot be served.
+/// Why this library does not support the MPI below.
 #[derive(Debug)]
 pub enum BindError {
     NoMpi,
@@ -156,13 +156,13 @@ pub fn known() -> Option<&'static Abi> {
     ABI.get()
 }
 
-/// The ABI, in calls that only exist once it has been found: those on an inter-communicator of ours.
+/// The ABI, for calls that are made only after it was found: those on an inter-communicator of ours.
 pub fn get() -> &'static Abi {
     ABI.get().expect("bound before the first inter-communicator")
 }
 
-/// The name of a predefined datatype and what it consists of, if it is one that every member of the family has by this
-/// handle. One that has several names is called by the first.
+/// The name and the basic types of a predefined datatype, if it has this handle in every member of the family. Of
+/// several names the first one is used.
 pub fn predefined(datatype: Handle) -> Option<Predefined> {
     static KINDS: OnceLock<HashMap<Handle, Predefined>> = OnceLock::new();
     let of = |abi: &Abi| {
@@ -185,7 +185,7 @@ pub fn asks_for_integers() -> bool {
     known().is_some_and(|abi| abi.family.integers.is_none())
 }
 
-/// Whether handles are as wide as a pointer. Not before the ABI is known.
+/// Whether handles are as wide as a pointer. False until the ABI is known.
 static WIDE: AtomicBool = AtomicBool::new(false);
 
 #[inline(always)]

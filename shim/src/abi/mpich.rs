@@ -11,7 +11,7 @@ pub static TRAITS: Traits = Traits {
     group_token: INTEGER_GROUP as u64,
     message_token: INTEGER_MESSAGE as u64,
     integers: None,
-    also_behind: None,
+    also_backing: None,
     calls_itself: false,
     constants: VALUES[Family::Mpich as usize],
     kinds: KINDS[Family::Mpich as usize],

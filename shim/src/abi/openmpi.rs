@@ -1,5 +1,5 @@
-//! Open MPI: handles are addresses, the predefined ones those of variables. An executable may hold its own copy of
-//! such a variable, so the address is asked for as the program sees it.
+//! Open MPI: handles are addresses, and the predefined ones are addresses of variables. An executable may have its own
+//! copy of such a variable, so its address is looked up as the program sees it.
 
 use super::data::{
     ADDRESS_GROUP_TOKEN, ADDRESS_REQUEST_TOKEN, BARE_MESSAGE_TOKEN, Count, Integers, KINDS, StatusLayout, Traits,
@@ -17,7 +17,7 @@ pub static TRAITS: Traits = Traits {
     group_token: ADDRESS_GROUP_TOKEN,
     message_token: BARE_MESSAGE_TOKEN,
     integers: None,
-    also_behind: Some(Integers { request: 0x68, group: 0x18 }),
+    also_backing: Some(Integers { request: 0x68, group: 0x18 }),
     calls_itself: false,
     constants: VALUES[Family::OpenMpi as usize],
     kinds: KINDS[Family::OpenMpi as usize],

@@ -1,4 +1,4 @@
-//! What a loaded library calls itself: its file may have been opened by any name.
+//! The soname of a loaded library, whose file may have any name.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -13,7 +13,7 @@ const DT_NULL: i64 = 0;
 const DT_STRTAB: i64 = 5;
 const DT_SONAME: i64 = 14;
 
-/// The soname of a loaded library, known by the path that the linker has for it.
+/// The soname of the loaded library that the linker knows by this path.
 pub fn soname(path: &str) -> Option<String> {
     struct Asked<'a> {
         path: &'a str,
@@ -49,7 +49,7 @@ unsafe fn of_record(info: &libc::dl_phdr_info) -> Option<String> {
         let Dynamic { tag, value } = unsafe { &*entry };
         match *tag {
             DT_NULL => break,
-            // The linker has made an address of it.
+            // The linker has replaced the offset by an address.
             DT_STRTAB => names = Some(*value),
             DT_SONAME => soname = Some(*value),
             _ => {}

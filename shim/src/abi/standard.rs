@@ -1,7 +1,8 @@
-//! The ABI of the MPI-5 standard: handles are as wide as a pointer, the predefined ones small numbers.
+//! The ABI of the MPI-5 standard: handles are as wide as a pointer, and the predefined ones are small numbers.
 //!
-//! It has dialects: MPICH 5 and Intel MPI differ in MPI_ERRORS_RETURN, MPI_SEEK_SET and some more, which the table
-//! therefore gives no value. Where a status keeps its count is left to the MPI; all that are known keep it alike.
+//! It has dialects: MPICH 5 and Intel MPI differ in MPI_ERRORS_RETURN, MPI_SEEK_SET and some more constants, for which
+//! the table has no value. The standard does not say where a status holds its count; all known MPIs hold it at the same
+//! place.
 
 use super::data::{
     BARE_GROUP_TOKEN, BARE_MESSAGE_TOKEN, BARE_REQUEST_TOKEN, Count, KINDS, StatusLayout, Traits, VALUES,
@@ -16,7 +17,7 @@ pub static TRAITS: Traits = Traits {
     group_token: BARE_GROUP_TOKEN,
     message_token: BARE_MESSAGE_TOKEN,
     integers: None,
-    also_behind: None,
+    also_backing: None,
     calls_itself: false,
     constants: VALUES[Family::Standard as usize],
     kinds: KINDS[Family::Standard as usize],

@@ -1,9 +1,9 @@
-//! `MPI_CONNECT_ADOPT=1`: inter-communicators within one job, made by MPI_Intercomm_create, are carried like those
-//! between jobs. So any program and any test suite with inter-communicators puts this library to work, unmodified.
+//! `MPI_CONNECT_ADOPT=1`: this library serves the inter-communicators that MPI_Intercomm_create makes within one job
+//! like those between jobs. So any unmodified program or test suite with inter-communicators tests this library.
 //!
-//! The MPI below makes its own first, with all its checks; by it the two sides tell each other where they are. It stays as
-//! the twin, for the calls that this library does not serve yet: collectives, merge. Invariant: what is adopted knows its
-//! remote group as a group of the MPI below.
+//! The MPI below makes its own inter-communicator first, with all its checks, and the two sides exchange their contact
+//! records by it. It stays as the twin, for the calls that this library does not serve: collectives, merge. Invariant:
+//! an adopted inter-communicator knows its remote group as a group of the MPI below.
 
 use super::collective::{Team, agree, failed, from_leader, gather_records, native, or_free, split};
 use super::joined::contacts;
@@ -12,8 +12,8 @@ use crate::error::copy_errhandler;
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::group::NativeGroup;
-use crate::house;
 use crate::inter::{Inter, Remote};
+use crate::progress;
 use base::ProcId;
 use base::bytes::{Put, Take};
 use base::protocol::context::ONLY;
@@ -28,9 +28,9 @@ pub fn is_on() -> bool {
     *ON
 }
 
-/// Takes over what the MPI below has just made of `local`. Collective over both sides.
+/// Adopts the inter-communicator `twin` that the MPI below has just made from `local`. Collective over both sides.
 pub fn adopt(abi: &Abi, node: &Node, local: Handle, twin: Handle) -> Result<Inter, Failure> {
-    house::build()?;
+    progress::build()?;
     let team = split(abi, local, 0)?;
     let inter = or_free(abi, team.comm, join(abi, node, &team, twin))?;
     copy_errhandler(twin, team.comm);
@@ -39,7 +39,7 @@ pub fn adopt(abi: &Abi, node: &Node, local: Handle, twin: Handle) -> Result<Inte
 }
 
 fn join(abi: &Abi, node: &Node, team: &Team, between: Handle) -> Result<Inter, Failure> {
-    let Team { comm: carrier, rank, size, leader } = *team;
+    let Team { comm: shadow, rank, size, leader } = *team;
     let records = gather_records(abi, team, Ok(node.contact()))?;
     let verdict = (rank == 0).then(|| {
         let mut own = Vec::new();
@@ -48,12 +48,12 @@ fn join(abi: &Abi, node: &Node, team: &Team, between: Handle) -> Result<Inter, F
         own.put_u32(size);
         own.put_bytes(&records);
         let theirs = swap(abi, between, &own)?;
-        // Ours without the records: the others have no use for them.
+        // The other processes of this side need only our incarnation and cookie.
         own.truncate(24);
         own.extend_from_slice(&theirs);
         Ok(own)
     });
-    let told = from_leader(abi, node, carrier, leader, verdict)?;
+    let told = from_leader(abi, node, shadow, leader, verdict)?;
     let damaged = |_| Failure::new(Class::Intern, "what the leaders told each other is damaged");
     let mut told = Take(&told);
     let mut identity = || Ok((told.u64()?, told.array()?));
@@ -67,23 +67,23 @@ fn join(abi: &Abi, node: &Node, team: &Team, between: Handle) -> Result<Inter, F
     let context = ContextId::root(ONLY);
     let me = ProcId { incarnation, rank };
     let id = node.open(me, &RemoteGroup { incarnation: remote, cookie: remote_cookie, contacts }, context);
-    // Whoever may come is known now.
+    // All processes that may connect are known now.
     node.remove_group(incarnation);
-    // Nobody dials one who does not know it yet.
-    agree(abi, carrier, 0)?;
+    // No process dials another one before that one knows it.
+    agree(abi, shadow, 0)?;
     if rank == 0 {
         swap(abi, between, &[])?;
     }
-    agree(abi, carrier, 0)?;
+    agree(abi, shadow, 0)?;
     let name = "the same MPI job".to_owned();
     let remote = Remote { name, members, foreign: None, here: Some(Arc::new(here)) };
     base::log!(Info, "adopted an inter-communicator with {count} ranks of {}", remote.name);
-    Ok(Inter::new(carrier, id, context, remote, super::bounds::largest_tag(abi)))
+    Ok(Inter::new(shadow, id, context, remote, super::bounds::largest_tag(abi)))
 }
 
-/// What the other side's rank 0 says, by the MPI below.
+/// Exchanges bytes between the ranks 0 of both sides by the MPI below, and returns the other side's.
 fn swap(abi: &Abi, between: Handle, own: &[u8]) -> Result<Vec<u8>, Failure> {
-    // SAFETY: so many bytes each way, of memory that stays.
+    // SAFETY: buffers of these sizes, which outlive the calls.
     let say = |out: &[u8], back: &mut [u8]| unsafe {
         let (sent, got) = (out.len() as c_int, back.len() as c_int);
         let ignore = abi.status_ignore as *mut c_void;

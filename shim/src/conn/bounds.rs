@@ -1,4 +1,4 @@
-//! What setting up keeps to: the largest tag, and how long it may take.
+//! The bounds of joining two jobs: the largest tag, and the time limit.
 
 use crate::abi::Abi;
 use crate::failure::{Class, Failure};
@@ -7,7 +7,7 @@ use base::settings;
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-/// The largest tag of the MPI below. Asked of MPI_COMM_WORLD: not every MPI answers for other communicators.
+/// MPI_TAG_UB of the MPI below. It is asked of MPI_COMM_WORLD, since some MPIs have it for no other communicator.
 pub fn largest_tag(abi: &Abi) -> c_int {
     let (mut value, mut flag): (*mut c_void, c_int) = (std::ptr::null_mut(), 0);
     // SAFETY: a live communicator; when the flag is set, the value points to an int of the MPI's.
@@ -20,7 +20,7 @@ pub fn largest_tag(abi: &Abi) -> c_int {
     }
 }
 
-/// How long setting up may take.
+/// How long joining two jobs may take: `MPI_CONNECT_TIMEOUT`.
 pub fn timeout() -> Result<Duration, Failure> {
     settings::timeout().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::TIMEOUT)))
 }

@@ -1,6 +1,6 @@
-//! What this process holds in the naming service: names of jobs, and of published ports.
+//! The names that this process holds in the naming service: those of jobs, of published ports and of couplings.
 //!
-//! Invariant: a held name is renewed until it is dropped, and no forked child keeps it.
+//! Invariant: a held name is renewed until it is dropped, and a forked child does not keep it.
 
 use super::fork;
 use crate::abi;
@@ -16,7 +16,7 @@ pub fn open_naming() -> Result<Box<dyn Naming>, Failure> {
     open_naming_of(&naming::default_run().map_err(bad)?)
 }
 
-/// The same for another run, or with "" for none.
+/// As [`open_naming`], for the names of another run, or with "" for those without one.
 pub fn open_naming_of(run: &str) -> Result<Box<dyn Naming>, Failure> {
     naming::open_run(&naming::default_url().map_err(bad)?, run).map_err(bad)
 }
@@ -25,14 +25,15 @@ fn bad(e: naming::OpenError) -> Failure {
     Failure::new(Class::Name, e.to_string())
 }
 
-/// What is to be said of any name of this process; the rest is empty.
+/// A record for a name of this process, with what is the same for all its names; the rest is empty.
 pub fn record(name: &str) -> Result<Record, Failure> {
     let metadata =
         naming::metadata_from_env().map_err(|e| Failure::new(Class::Arg, format!("{}: {e}", settings::METADATA)))?;
     Ok(Record { mpi: abi::get().family.which.to_string(), metadata, ..Record::new(name) })
 }
 
-/// Couplings that are told of at a time. In a folder each costs a descriptor, until it is freed.
+/// The most couplings of this process that are recorded at a time. In a folder, each needs a descriptor until it is
+/// freed.
 const MAX_COUPLINGS: usize = 32;
 
 /// A name that this process holds; dropping it gives the name back.
@@ -43,7 +44,7 @@ struct Name {
     is_coupling: bool,
     /// `None` once it has been given back.
     claim: Mutex<Option<Claim>>,
-    /// It is another's: that is said once.
+    /// Another process has taken the name; this is reported once.
     lost: AtomicBool,
 }
 
@@ -53,7 +54,7 @@ impl Name {
     }
 }
 
-/// By whoever drops it, never by the thread that renews: it may take a while.
+/// Gives the name back in the thread that drops it, never in the one that renews the leases: that may take a while.
 impl Drop for Held {
     fn drop(&mut self) {
         let Some(claim) = self.0.claim().take() else { return };
@@ -68,20 +69,20 @@ impl Drop for Held {
     }
 }
 
-/// All that are held.
+/// All names that this process holds.
 static HELD: Mutex<Vec<Weak<Name>>> = Mutex::new(Vec::new());
 
 fn held() -> MutexGuard<'static, Vec<Weak<Name>>> {
     HELD.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Claims a name, and keeps it until the answer is dropped.
+/// Claims a name, and renews it until the result is dropped.
 pub fn hold(node: &Node, naming: &dyn Naming, record: &Record) -> Result<Held, ClaimError> {
     Ok(keep(node, naming.claim(record)?, record))
 }
 
-/// Tells whoever looks at the names that this job, as `name`, is joined with another; `id` is the same on both sides.
-/// Never an error: jobs are joined whether anybody can see it or not.
+/// Records in the naming service, for people, that this job, as `name`, is joined with another one; `id` is the same on
+/// both sides. A failure of this is no error: the jobs are joined anyway.
 pub fn note_coupling(node: &Node, naming: &dyn Naming, name: &str, other: &str, id: u64, size: u32) -> Option<Held> {
     if !may_tell(&held()) {
         base::log!(Info, "'mpi-connect names' will not show this coupling: it shows {MAX_COUPLINGS} of a process");
@@ -95,12 +96,12 @@ pub fn note_coupling(node: &Node, naming: &dyn Naming, name: &str, other: &str, 
     noted.inspect_err(|e| base::log!(Info, "'mpi-connect names' will not show this coupling: {}", e.text)).ok()
 }
 
-/// Whether one more coupling is told of.
+/// Whether one more coupling may be recorded.
 fn may_tell(held: &[Weak<Name>]) -> bool {
     held.iter().filter_map(Weak::upgrade).filter(|name| name.is_coupling).count() < MAX_COUPLINGS
 }
 
-/// Finalize: what is still held.
+/// Gives back all names that are still held, in MPI_Finalize.
 pub fn give_back_all() {
     let live: Vec<_> = held().iter().filter_map(Weak::upgrade).collect();
     live.into_iter().map(Held).for_each(drop);
@@ -119,7 +120,7 @@ fn keep(node: &Node, claim: Claim, record: &Record) -> Held {
     Held(name)
 }
 
-/// Keeps the leases. Called by the node's thread.
+/// Renews the leases. Called by the node's background thread.
 fn renew() {
     let live: Vec<_> = held().iter().filter_map(Weak::upgrade).collect();
     for name in live.iter().filter(|name| !name.lost.load(Ordering::Relaxed)) {

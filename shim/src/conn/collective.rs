@@ -3,17 +3,17 @@
 use crate::abi::Abi;
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
-use crate::house;
+use crate::progress;
 use crate::wait::wait_asking;
 use base::bytes::{Put, Take};
 use node::{Contact, Node};
 use std::ffi::{c_int, c_void};
 
-/// More than any verdict: the records of the other job and a little beside them.
+/// The most bytes of a verdict. It contains the contact records of the other job, and little else.
 const MAX_VERDICT: u64 = 65 << 20;
 
 pub fn native(what: &str, code: c_int) -> Result<(), Failure> {
-    match house::outcome(code) {
+    match progress::outcome(code) {
         0 => Ok(()),
         code => Err(failed(what, code)),
     }
@@ -23,7 +23,7 @@ pub fn failed(what: &str, code: c_int) -> Failure {
     Failure::new(Class::Intern, format!("{what} failed in the MPI below (code {code})"))
 }
 
-/// The worst fault that any process found; 0 is none.
+/// The largest fault number of all processes; 0 means that none has found a fault.
 pub fn agree(abi: &Abi, comm: Handle, fault: c_int) -> Result<c_int, Failure> {
     let mut worst: c_int = 0;
     // SAFETY: one int in, one out.
@@ -33,7 +33,7 @@ pub fn agree(abi: &Abi, comm: Handle, fault: c_int) -> Result<c_int, Failure> {
     Ok(worst)
 }
 
-/// Our rank in a communicator, and its size.
+/// The rank of this process in a communicator, and the size.
 pub fn rank_and_size(comm: Handle) -> Result<(u32, u32), Failure> {
     let (mut rank, mut size) = (0, 0);
     // SAFETY: plain out-arguments.
@@ -44,7 +44,7 @@ pub fn rank_and_size(comm: Handle) -> Result<(u32, u32), Failure> {
     Ok((rank as u32, size as u32))
 }
 
-/// The processes of one communicator of ours, of which one, the leader, does what concerns the world outside.
+/// The processes of a communicator of ours. One of them, the leader, talks to the naming service and to the other job.
 #[derive(Clone, Copy)]
 pub struct Team {
     pub comm: Handle,
@@ -67,22 +67,23 @@ pub fn split(abi: &Abi, comm: Handle, leader: u32) -> Result<Team, Failure> {
     // SAFETY: plain out-argument.
     unsafe {
         native("MPI_Comm_split", pmpi::comm_split(comm, 0, rank as c_int, &mut new))?;
-        native("MPI_Comm_set_errhandler", house::errors_return(new))?;
+        native("MPI_Comm_set_errhandler", progress::errors_return(new))?;
     }
     Ok(Team { comm: new & abi.mask, rank, size, leader })
 }
 
-/// What was made with a communicator of our own, on all its processes or on none: then it is freed.
+/// Returns what was made with a communicator of ours. If it failed, as it then did on all processes, the communicator
+/// is freed.
 pub fn or_free<T>(abi: &Abi, mut comm: Handle, made: Result<T, Failure>) -> Result<T, Failure> {
     if made.is_err() && comm != abi.comm_null {
-        // SAFETY: our own communicator, which nobody else has got.
+        // SAFETY: our own communicator, to which nothing else refers.
         unsafe { pmpi::comm_free(&mut comm) };
     }
     made
 }
 
-/// All contact records, in order of rank, on the leader; nothing elsewhere. A process without a contact is a fault on
-/// all; it says itself why.
+/// All contact records in order of rank, on the leader; nothing elsewhere. If a process has no contact record, this
+/// fails on all processes, and that process gives the reason.
 pub fn gather_records(abi: &Abi, team: &Team, contact: Result<Contact, Failure>) -> Result<Vec<u8>, Failure> {
     let Team { comm, leader, .. } = *team;
     let worst = agree(abi, comm, contact.is_err().into())?;
@@ -122,7 +123,7 @@ pub fn gather_records(abi: &Abi, team: &Team, contact: Result<Contact, Failure>)
     Ok(all)
 }
 
-/// What the leader found, told to all: `verdict` is given on the leader only. The others wait asleep.
+/// The leader's verdict, on all processes. `verdict` is given on the leader only. The others sleep until it comes.
 pub fn from_leader(
     abi: &Abi,
     node: &Node,
@@ -169,7 +170,7 @@ fn decode(message: &[u8]) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// From the leader to all, by a nonblocking broadcast: whoever waits sleeps, and its own transfers move on.
+/// Broadcasts from the leader by a nonblocking call, so that processes that wait sleep, and their transfers go on.
 fn bcast(abi: &Abi, node: &Node, comm: Handle, leader: u32, bytes: &mut [u8]) -> Result<(), Failure> {
     let (mut request, root) = (0, leader as c_int);
     // SAFETY: the bytes stay until the request has completed, below.
@@ -181,7 +182,8 @@ fn bcast(abi: &Abi, node: &Node, comm: Handle, leader: u32, bytes: &mut [u8]) ->
         let mut flag = 0;
         if done.get().is_none() {
             // SAFETY: our own request; the status is ignored.
-            let code = house::outcome(unsafe { pmpi::test(&mut request, &mut flag, abi.status_ignore as *mut c_void) });
+            let code =
+                progress::outcome(unsafe { pmpi::test(&mut request, &mut flag, abi.status_ignore as *mut c_void) });
             if flag != 0 || code != 0 {
                 done.set(Some(code));
             }

@@ -1,7 +1,7 @@
-//! A collective call of ours that only some processes of its job have made: those that wait in it say so.
+//! Notices about a collective call of ours that only some processes of the job have made.
 //!
-//! They wait within the MPI below, which hands nothing back meanwhile, so a thread tells. Invariant: it calls no MPI, and
-//! ends by itself when the call goes on.
+//! The processes that wait are inside the MPI below meanwhile, so a thread writes the notices. Invariants: the thread
+//! calls no MPI, and ends by itself when the call goes on.
 
 use crate::conn::collective::rank_and_size;
 use crate::forward::Handle;
@@ -9,7 +9,7 @@ use base::log::{Level, Patience, level};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// While this is kept, the other processes of a communicator are waited for.
+/// A guard that lives while the other processes of a communicator are waited for.
 pub struct Expected(Option<Arc<State>>);
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ struct State {
     over: Condvar,
 }
 
-/// Of all that wait, these speak; one of them does in any case, unless it alone is late.
+/// Only ranks below this number write notices. If one of them is the rank that is late, the other one writes them.
 const SPEAKERS: u32 = 2;
 
 impl Expected {
@@ -29,7 +29,7 @@ impl Expected {
         }
         let state = Arc::new(State::default());
         let of_thread = state.clone();
-        // Without it there is only less to read.
+        // Without the thread there are no notices, and that is no failure.
         let started = naming::quiet::spawn("mpi_connect tell", move || of_thread.tell(call));
         Expected(started.is_ok().then_some(state))
     }
@@ -50,7 +50,7 @@ impl State {
         let mut is_over = self.lock();
         while !*is_over {
             if let Some(seconds) = patience.is_over(Instant::now()) {
-                // Without the lock: stderr may be stuck, and the call goes on all the same.
+                // The lock is released first: a write to stderr may block, and the call has to go on all the same.
                 drop(is_over);
                 base::log!(
                     Notice,

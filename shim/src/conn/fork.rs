@@ -1,12 +1,12 @@
-//! A forked child closes its copies of the descriptors that hold our names, so that it does not keep a name alive
-//! beyond its parent.
+//! Forked children close their copies of the descriptors that hold names, so that no name outlives the process that
+//! holds it.
 
 use std::os::fd::RawFd;
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Descriptors held, -1 where there is none. More names than this in one process are held all the same, only a
-/// forked child keeps those too.
+/// The descriptors of held names; -1 marks a free slot. Names beyond the table are held too, but forked children keep
+/// them.
 static HELD: [AtomicI32; 256] = [const { AtomicI32::new(-1) }; 256];
 
 pub fn remember(fd: RawFd) {

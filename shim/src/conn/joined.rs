@@ -1,5 +1,5 @@
-//! From what two leaders agreed to the inter-communicator: on the leader, what it tells the others; on each, what it makes
-//! of that.
+//! From the agreement of two leaders to the inter-communicator: the leader tells the agreement to its job, and each
+//! process makes the inter-communicator from it.
 
 use crate::datatype;
 use crate::failure::{Class, Failure};
@@ -12,7 +12,7 @@ use node::leaders::{Agreement, MAX_RANKS, MAX_RECORDS, Party};
 use node::{Contact, ContextId, Core, Node, PathRef, Proofs, RemoteGroup, Representation};
 use std::ffi::c_int;
 
-/// Whether the other side is one that we can be joined with; `is_ours`: whether a process is in our group.
+/// Checks that the other side can be joined with this one. `is_ours` says whether a process is in our group.
 pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), Failure> {
     let (name, number) = (&remote.name, remote.representation);
     if Representation::from_number(number).is_none() {
@@ -31,14 +31,15 @@ pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), F
     Ok(())
 }
 
-/// Lets the core know who it is that a path leads to, among the members of a party. Records that cannot be read say nothing.
+/// Tells the core the contact records of a party, so that it knows the process to which a path leads. Records that
+/// cannot be read are ignored.
 pub fn introduce(core: &mut Core, path: PathRef, party: &Party) {
     if let Ok(members) = contacts(&party.records, party.size) {
         core.introduce(path, &members);
     }
 }
 
-/// What the leader tells the others: the agreement, and at which addresses one gets through to the other side.
+/// The bytes that the leader sends to its job: the agreement, and the addresses at which it has reached the other side.
 pub fn tell(node: &Node, agreement: &Agreement) -> Vec<u8> {
     let remote = &agreement.remote;
     let proofs = contacts(&remote.records, remote.size).map(|c| node.proofs(&c)).unwrap_or_default();
@@ -47,7 +48,7 @@ pub fn tell(node: &Node, agreement: &Agreement) -> Vec<u8> {
     told
 }
 
-/// What the leader has told.
+/// Reads these bytes.
 pub fn hear(node: &Node, told: &[u8]) -> Result<Agreement, Failure> {
     fn fields(mut told: Take<'_>) -> Result<(Agreement, Proofs), Malformed> {
         let agreement = agreement(&mut told)?;
@@ -85,8 +86,8 @@ pub fn read(bytes: &[u8]) -> Result<Agreement, Failure> {
     agreement(&mut bytes).and_then(|agreement| bytes.end().map(|()| agreement)).map_err(|_| damaged())
 }
 
-/// Opens the inter-communicator that was agreed, as `me`, over `carrier`.
-pub fn open(node: &Node, me: ProcId, carrier: Handle, tag_ub: c_int, agreement: &Agreement) -> Result<Inter, Failure> {
+/// Opens the inter-communicator of an agreement, for the process `me`, over `shadow`.
+pub fn open(node: &Node, me: ProcId, shadow: Handle, tag_ub: c_int, agreement: &Agreement) -> Result<Inter, Failure> {
     let remote = &agreement.remote;
     let damaged = |_| Failure::new(Class::Intern, format!("'{}' sent damaged records", remote.name));
     let representation = Representation::from_number(remote.representation).ok_or(Malformed).map_err(damaged)?;
@@ -101,5 +102,5 @@ pub fn open(node: &Node, me: ProcId, carrier: Handle, tag_ub: c_int, agreement: 
         base::log!(Info, "what comes from '{}' is converted: it lays out data otherwise", remote.name);
     }
     let tag_ub = tag_ub.min(c_int::try_from(remote.tag_ub).unwrap_or(c_int::MAX));
-    Ok(Inter::new(carrier, id, context, Remote { name: remote.name.clone(), members, foreign, here: None }, tag_ub))
+    Ok(Inter::new(shadow, id, context, Remote { name: remote.name.clone(), members, foreign, here: None }, tag_ub))
 }

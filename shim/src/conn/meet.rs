@@ -1,6 +1,6 @@
-//! The leader's part of joining two jobs: find the other job by name, reach its leader, agree with it.
+//! The leader's part of joining two jobs: it finds the other job by name, connects to its leader, and agrees with it.
 //!
-//! Runs on rank 0 of the local communicator, inside the collective call; the others wait for its verdict.
+//! This runs on rank 0 of the local communicator, inside the collective call; the other processes wait for its verdict.
 
 use super::joined;
 use super::registration::{self, Lead, Registration};
@@ -16,14 +16,15 @@ use node::leaders::{Agreement, Looking, Party};
 use node::{Contact, ContextId, Node, PathRef, Waits};
 use std::time::{Duration, Instant};
 
-/// How often the naming service is asked: soon at first, since the other job may be about to register, then less often.
+/// The time between two questions to the naming service. It is short at first, since the other job may be about to
+/// register.
 const LOOK_SOON: Duration = Duration::from_millis(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// A job that gives up at once, because of what it sees of the other one, keeps its name for so long after: the other one,
-/// which looks every [`LOOK_AGAIN`], sees the same then, and does not wait for a name that has gone.
+/// A job that gives up at once, because of what it sees of the other one, keeps its name for this time. The other job,
+/// which looks every [`LOOK_AGAIN`], then sees the same, and does not wait for a name that is gone.
 const TO_BE_SEEN: Duration = Duration::from_secs(2);
 
-/// Meets the job `wanted`; `largest_tag` is ours.
+/// Meets the job `wanted`. `largest_tag` is this side's MPI_TAG_UB.
 pub fn meet(
     node: &Node,
     registration: &Registration,
@@ -109,7 +110,7 @@ fn find(
     let mut rest = LOOK_SOON;
     loop {
         let found = match lead.naming.lookup(Kind::Job, wanted) {
-            // Our own name is there, so the servers were too, and may come back.
+            // Our own name is registered, so the servers have answered before, and may answer again.
             Err(LookupError::Store(e @ StoreError::Unreachable(_))) => {
                 waiting.asked(Some(e.to_string()));
                 None
@@ -132,12 +133,12 @@ fn find(
     }
 }
 
-/// Lets everything move on until `until`.
+/// Makes progress until this time.
 fn pause(node: &Node, until: Instant) {
     wait_until(node, Some(until), |_| None::<()>);
 }
 
-/// The other job, as far as its name tells.
+/// What the naming service says of the other job.
 enum Seen {
     Never,
     /// The path to its leader.

@@ -1,8 +1,8 @@
 //! The three added calls: register, intercomm_create, remove.
 //!
-//! Each is collective over the local communicator. Every process checks its own arguments, all agree on whether
-//! somebody found a fault, the leader (rank 0) does what concerns the world outside, and its verdict goes to all: so
-//! either every process returns success or every process returns an error.
+//! Each is collective over the local communicator. Every process checks its own arguments, and all agree on whether one
+//! of them has found a fault. The leader (rank 0) talks to the naming service and to the other job, and its verdict goes
+//! to all. So either every process returns success or every process returns an error.
 //!
 //! The C header is made from the comments here. What they leave out for Rust's sake: strings are terminated or null,
 //! places for results are writable or null.
@@ -28,7 +28,7 @@ use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::{self, Inter};
 use crate::process::node;
-use crate::{forward, house, life};
+use crate::{forward, life, progress};
 use base::bytes::{Put, Take};
 use base::hash::fnv128;
 use base::ident::{self, random};
@@ -146,12 +146,12 @@ pub unsafe extern "C" fn MPI_Conn_error_class(which: c_int, errorclass: *mut c_i
     0
 }
 
-/// Finalize: all names.
+/// Gives all names back, in MPI_Finalize.
 fn release_all() {
     registration::take_all().iter().for_each(|registration| release(registration));
 }
 
-/// Gives a name back to the world and forgets its group. Also at Finalize, where communicators are left alone.
+/// Gives a name back, and removes its group. The communicators are not freed, since this is called in MPI_Finalize too.
 fn release(registration: &Registration) {
     if let Some(lead) = &registration.lead {
         lead.release();
@@ -192,7 +192,7 @@ fn running(call: &str) -> &'static Abi {
     abi
 }
 
-/// Whether this is an intra-communicator; if not, the code to return. An error handler has been told, once.
+/// Checks that this is an intra-communicator. If not, an error handler was called, and the code is to be returned.
 pub fn check_intra(abi: &Abi, call: &str, comm: Handle) -> Result<(), c_int> {
     let mut inter = 0;
     let refuse = |what: &str| Err(raise(Place::world(), &Failure::new(Class::Comm, what).of(call)));
@@ -208,7 +208,7 @@ pub fn check_intra(abi: &Abi, call: &str, comm: Handle) -> Result<(), c_int> {
     }
 }
 
-/// What is wrong with a call, by number: processes compare numbers.
+/// The faults of a call. Processes tell each other their numbers.
 const FAULTS: [&str; 7] = [
     "",
     "the name is a null pointer",
@@ -278,18 +278,18 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
     Ok(())
 }
 
-/// The part of a registration in which something can go wrong: on one process, then told to all. Between collective
-/// steps nothing returns early, or the others would wait for ever.
+/// The part of a registration that may fail on one process, which is then told to all. Between collective steps no
+/// process returns early, or the others would wait for ever.
 fn enroll(abi: &Abi, name: &str, team: &Team) -> Result<(Group, Option<Lead>), Failure> {
     let Team { comm: private, rank, size, leader } = *team;
-    let node = node().and_then(|node| house::build().map(|()| node));
+    let node = node().and_then(|node| progress::build().map(|()| node));
     let contact = node.as_ref().map(|n| n.contact()).map_err(Failure::clone);
     let records = gather_records(abi, team, contact)?;
     let node = node?;
     let mut lead = None;
     let verdict = (rank == 0).then(|| {
         let group = Group { incarnation: u64::from_le_bytes(random()), cookie: random(), rank, size };
-        // Whoever finds the name may dial at once.
+        // The group is added before the name can be found: a process that finds it may dial at once.
         node.add_group(group);
         let claimed = claim_name(node, name, &group, records).inspect_err(|_| node.remove_group(group.incarnation))?;
         let mut told = Vec::new();
@@ -329,7 +329,7 @@ fn claim_name(node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Resul
     members[0].encode(&mut record.leader);
     let held = claim::hold(node, &*naming, &record).map_err(|e| {
         let alone = matches!(&e, ClaimError::Held { by } if size == 1 && by.size == 1 && by.host == record.host);
-        // What a launcher of another MPI makes of a program: as many jobs of one.
+        // The launcher of another MPI starts a program as many jobs of one process each.
         let hint = if alone {
             "; if both are ranks of one job, start it by the launcher of the program's own MPI"
         } else {
@@ -351,10 +351,10 @@ unsafe fn create(
     let wanted =
         unsafe { agreed_name(abi, "MPI_Conn_intercomm_create", wanted, newintercomm.cast(), registration.private) }?;
     let node = node()?;
-    let carrier = split(abi, registration.private, 0)?.comm;
+    let shadow = split(abi, registration.private, 0)?.comm;
     let tag_ub = largest_tag(abi);
-    let inter = or_free(abi, carrier, join(abi, node, registration, wanted, tag_ub, carrier))?;
-    registration.inherit_errhandler(carrier);
+    let inter = or_free(abi, shadow, join(abi, node, registration, wanted, tag_ub, shadow))?;
+    registration.inherit_errhandler(shadow);
     // SAFETY: the caller's promise, checked for null.
     unsafe { hand_out(inter, newintercomm as usize) };
     Ok(())
@@ -366,7 +366,7 @@ fn join(
     registration: &Registration,
     wanted: String,
     tag_ub: c_int,
-    carrier: Handle,
+    shadow: Handle,
 ) -> Result<Inter, Failure> {
     let verdict = registration.lead.as_ref().map(|lead| {
         let agreement = meet::meet(node, registration, lead, &wanted, tag_ub as u32, timeout()?)?;
@@ -374,7 +374,7 @@ fn join(
     });
     let told = from_leader(abi, node, registration.private, 0, verdict)?;
     let agreement = joined::hear(node, &told)?;
-    let inter = joined::open(node, registration.me(), carrier, tag_ub, &agreement)?;
+    let inter = joined::open(node, registration.me(), shadow, tag_ub, &agreement)?;
     if let Some(lead) = &registration.lead {
         let (name, other) = (&registration.name, &inter.remote.name);
         let sides = [registration.group.incarnation, agreement.remote.incarnation];

@@ -1,4 +1,4 @@
-//! A registered name: what a handle of `MPI_Conn_register` stands for.
+//! Registrations: a handle of `MPI_Conn_register` stands for one.
 
 use super::claim::Held;
 use crate::attr;
@@ -13,20 +13,21 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
-/// One name of this process.
+/// A registered name.
 pub struct Registration {
     pub name: String,
     pub group: Group,
-    /// Ours alone, over the group of the user's communicator: set-up runs on it, whatever the user does with theirs.
+    /// A communicator of the library over the group of the user's one. Joining runs on it, whatever the user does with
+    /// theirs.
     pub private: Handle,
-    /// The user's communicator, whose error handler hears of failures while it stands.
+    /// The user's communicator. Its error handler gets failures until the user frees it.
     user: Handle,
     user_stands: AtomicBool,
     /// On the leader only, which is rank 0.
     pub lead: Option<Lead>,
 }
 
-/// What the leader has besides.
+/// What only the leader has.
 pub struct Lead {
     pub naming: Box<dyn Naming>,
     /// The contact records of all members, in order of rank: as bytes for the other side, and read.
@@ -34,7 +35,7 @@ pub struct Lead {
     members: Vec<Contact>,
     /// `None` once it has been released.
     held: Mutex<Option<Held>>,
-    /// Held while a call looks for another job: one after the other.
+    /// Held while a call looks for another job, since only one call may do that at a time.
     pub alone: Mutex<()>,
 }
 
@@ -62,7 +63,7 @@ impl Registration {
         ProcId { incarnation: self.group.incarnation, rank: self.group.rank }
     }
 
-    /// Where failures are raised.
+    /// The communicator on which failures are raised.
     pub fn comm(&self) -> Handle {
         if self.user_stands.load(Ordering::Relaxed) { self.user } else { self.private }
     }
@@ -87,7 +88,7 @@ fn table() -> std::sync::MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// A handle, never given out twice, so that a removed one is known as such.
+/// A handle for a registration. No handle is given out twice, so that a removed one is recognised.
 pub fn insert(registration: Registration) -> c_int {
     let user = registration.user;
     let handle = {
@@ -122,12 +123,12 @@ pub fn is_member(incarnation: u64) -> bool {
     table().live.values().any(|r| r.group.incarnation == incarnation)
 }
 
-/// All that still stand, taken out: Finalize.
+/// Takes out all registrations, in MPI_Finalize.
 pub fn take_all() -> Vec<Arc<Registration>> {
     table().live.drain().map(|(_, r)| r).collect()
 }
 
-/// Hears when the user frees the communicator: from then on our own stands in for its error handler.
+/// Watches whether the user frees the communicator. From then on, failures are raised on the library's own.
 fn watch(user: Handle) {
     static KEYVAL: OnceLock<Option<c_int>> = OnceLock::new();
     unsafe extern "C" fn freed(comm: u64, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {

@@ -1,4 +1,5 @@
-//! Waiting until two leaders agree: the session does the talking, the naming service says whether the other is still there.
+//! Waits until two leaders agree. The session negotiates, and the naming service says whether the other leader is still
+//! there.
 
 use crate::failure::{Class, Failure};
 use crate::wait::wait_until;
@@ -6,19 +7,20 @@ use node::leaders::{Agreement, Looking, Party, Turn};
 use node::{Node, PathRef};
 use std::time::{Duration, Instant};
 
-/// How often, while waiting for the other leader, we make sure that it is still to be found.
+/// How often the naming service is asked whether the other leader is still there.
 const STILL_THERE: Duration = Duration::from_millis(500);
 
-/// What talking came to.
+/// The result of a negotiation.
 pub enum Round {
     Agreed(Agreement),
-    /// The other leader is gone, or not to be found any more.
+    /// The other leader is gone, or cannot be found any more.
     Gone,
     TimedOut,
 }
 
-/// Offers, and waits for the other side's offer. `decider`: whether ours is the smaller incarnation; `is_found`: whether `who`
-/// can still be found; `meanwhile`: is called again and again, with whom the other looks for, and may end it.
+/// Makes an offer, and waits for the other side's. `decider` says that this side's incarnation is the smaller one.
+/// `is_found` says whether `who` can still be found. `meanwhile` is called again and again with the job that the other
+/// leader looks for, and may end the wait.
 #[allow(clippy::too_many_arguments)]
 pub fn agree(
     node: &Node,
@@ -35,7 +37,7 @@ pub fn agree(
         let slice = Instant::now() + STILL_THERE;
         let (looking, withdrawn) = node.with(|core| (core.looking(path).cloned(), core.is_withdrawn(path)));
         let turn = wait_until(node, Some(slice), |core| match core.talk(path) {
-            // What it has told is for people.
+            // The job that the other leader looks for is only shown to people.
             Turn::Waiting if core.looking(path) == looking.as_ref() => None,
             turn => Some(turn),
         });

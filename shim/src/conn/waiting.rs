@@ -1,7 +1,7 @@
-//! Whoever waits for another job says so: what for, where it looks, and what stands in the way. On the leader alone.
+//! Notices of a leader that waits for another job: what it waits for, where it looks, and what prevents the connection.
 //!
-//! Invariant: nothing here decides how long somebody waits, and nothing is said before somebody has waited for seconds,
-//! but for what both sides would want to know at once.
+//! Invariants: nothing here decides how long a call waits; no notice is printed before the call has waited for seconds,
+//! except those that users of both jobs would want at once.
 
 use super::registration::{Lead, Registration};
 use base::ProcId;
@@ -14,26 +14,28 @@ use node::{Node, Obstacle, PathRef};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Of more names than this only the first are shown.
+/// The most names that a notice shows.
 const MOST_NAMES: usize = 8;
-/// One who waits is told of so many jobs that wait for it, each by its name once: a stranger may come and go under any.
+/// The most jobs that wait for this one of which notices are printed, one for each name: a stranger may come under any
+/// name.
 const MOST_STRANGERS: usize = 16;
-/// A name that is not like the right one may be another job's, which is about to come: it is told of after this long.
+/// If two names are unlike, no name was mistyped: the job that is looked for may be about to register, so the notice
+/// comes only after this time.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// One call that waits for another job.
+/// A call that waits for another job.
 pub struct Waiting<'a> {
     node: &'a Node,
     own: &'a Registration,
     lead: &'a Lead,
     wanted: &'a str,
     patience: Patience,
-    /// Who waits for this job meanwhile.
+    /// The jobs that wait for this one meanwhile.
     others: Vec<Other>,
     told: Told,
-    /// Since when no naming server answers, and what was said of it last.
+    /// Since when no naming server answers, and the last notice of that.
     unreachable: Option<(Instant, String)>,
-    /// Since when the job that we wait for looks for that other one; and whether it was told of.
+    /// Since when the job that we wait for looks for another one, which one, and whether there was a notice of it.
     elsewhere: Option<(Instant, Looking, bool)>,
 }
 
@@ -41,16 +43,16 @@ struct Other {
     path: PathRef,
     name: String,
     since: Instant,
-    /// What it has been told: whether the name that we look for is there.
+    /// What this job was told: whether the name that we look for is registered.
     knows: Option<bool>,
 }
 
-/// The names of those who were told of.
+/// The names of which there were notices.
 #[derive(Default)]
 struct Told(Vec<String>);
 
 impl Told {
-    /// Whether this one is to be told of now.
+    /// Whether a notice of this name is due now.
     fn is_new(&mut self, name: &str) -> bool {
         let is_new = self.0.len() < MOST_STRANGERS && !self.0.iter().any(|told| told == name);
         if is_new {
@@ -67,7 +69,7 @@ impl<'a> Waiting<'a> {
         Waiting { node, own, lead, wanted, patience, others, told, unreachable: None, elsewhere: None }
     }
 
-    /// The naming service has answered, or not.
+    /// Says whether the naming service has answered, or why not.
     pub fn asked(&mut self, failure: Option<String>) {
         match failure {
             Some(why) => self.unreachable = Some((self.unreachable.take().map_or_else(Instant::now, |(t, _)| t), why)),
@@ -75,7 +77,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Nobody has registered the name yet.
+    /// Prints the notices that are due while the name is not registered.
     pub fn for_a_name(&mut self) {
         self.answer_others(false, None);
         let Some(seconds) = self.patience.is_over(Instant::now()) else { return };
@@ -83,7 +85,7 @@ impl<'a> Waiting<'a> {
         base::log!(Notice, "'{own}' waits for '{wanted}' for {seconds} s: {}", self.why_no_name());
     }
 
-    /// Why the name is not found, and which are there.
+    /// Why the name is not found, and which names are registered.
     pub fn why_no_name(&self) -> String {
         let place = self.lead.naming.describe();
         match &self.unreachable {
@@ -97,7 +99,8 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// The name is there, and its job has not joined yet. `looks`: for whom it looks, as it says.
+    /// Prints the notices that are due while the name is registered and its job has not joined. `looks` is the job that
+    /// it looks for, as it says.
     pub fn for_a_job(&mut self, path: PathRef, looks: Option<&Looking>) {
         self.answer_others(true, Some(path));
         self.tell_elsewhere(looks);
@@ -120,12 +123,12 @@ impl<'a> Waiting<'a> {
         why + &self.whom_it_waits_for()
     }
 
-    /// That other job's own wish, if it is another.
+    /// The job that the other one waits for, if it is not this one.
     pub fn whom_it_waits_for(&self) -> String {
         self.elsewhere.as_ref().map_or_else(String::new, |(_, looks, _)| format!("; it waits for '{}'", looks.wanted))
     }
 
-    /// Tells, once, that the other side looks for somebody else who is not there.
+    /// Prints, once, that the other side looks for a third job that is not registered.
     fn tell_elsewhere(&mut self, looks: Option<&Looking>) {
         let Some(looks) = looks else {
             self.elsewhere = None;
@@ -144,8 +147,8 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Others wait for this job, which looks for somebody else: they are told, and so is whoever reads our lines if the
-    /// name that we look for is not there. `but`: the one with whom we talk.
+    /// Answers the other jobs that wait for this one, which looks for another. If the name that we look for is not
+    /// registered, a notice is printed here too. `but` is the path on which this job negotiates.
     fn answer_others(&mut self, is_there: bool, but: Option<PathRef>) {
         let me: ProcId = self.own.me();
         let offers = self.node.with(|core| {
@@ -175,9 +178,9 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// What no waiting will mend, in words; `None`: it may be mended yet.
+/// The obstacle in words, if waiting cannot help. `None`: waiting may help.
 pub fn hopeless(obstacle: Obstacle, name: &str, record: &Record) -> Option<String> {
-    // Its process is seen to live: so it is not its death that keeps us from its shared memory.
+    // The process is alive on this host, so its death is not the reason why its shared memory cannot be used.
     let lives = || record.boot == naming::boot_id() && Path::new("/proc").join(record.pid.to_string()).exists();
     match obstacle {
         Obstacle::OffersNone { .. } if !lives() => None,
@@ -185,7 +188,7 @@ pub fn hopeless(obstacle: Obstacle, name: &str, record: &Record) -> Option<Strin
     }
 }
 
-/// The same of whoever it is.
+/// The obstacle in words, without the name of the other job.
 pub fn in_words(obstacle: Obstacle) -> String {
     match obstacle {
         Obstacle::Version { theirs, ours } => format!(
@@ -205,18 +208,18 @@ pub fn in_words(obstacle: Obstacle) -> String {
 
 /// The live names of one kind.
 pub struct Names {
-    /// Those of our run.
+    /// The names of our run.
     ours: Vec<String>,
-    /// Those of others, each with its run.
+    /// The names of other runs, each with its run.
     of_others: Vec<(String, String)>,
 }
 
 impl Names {
-    /// All but this one.
+    /// All live names of this kind except one.
     pub fn find(naming: &dyn Naming, kind: Kind, but: &str) -> Names {
         let mut found = Names { ours: Vec::new(), of_others: Vec::new() };
         for (record, state) in naming.list().unwrap_or_default() {
-            // What begins so is a note of this library's at a port.
+            // A name that begins so is a dial request of this library.
             if state != State::Live || record.kind() != kind || record.name.starts_with(CALL) {
                 continue;
             }
@@ -229,7 +232,7 @@ impl Names {
         found
     }
 
-    /// Which are there, and which of them was probably meant.
+    /// A text that lists these names, and says which of them was probably meant.
     pub fn in_words(&self, wanted: &str) -> String {
         let shown = list(self.ours.iter().take(MOST_NAMES).map(|name| format!("'{name}'")), "");
         if let Some((_, run)) = self.of_others.iter().find(|(name, _)| name == wanted) {

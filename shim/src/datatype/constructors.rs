@@ -1,11 +1,12 @@
-//! What each constructor of datatypes means, as the MPI standard defines it by type maps.
+//! The type maps of MPI's datatype constructors (MPI 4.1, section 5.1).
 
 use super::contents::Contents;
 use super::map::{Element, Map};
 use crate::abi;
 use std::ffi::c_int;
 
-/// The map of a type that was made so. `None`: a constructor that is not known, or numbers that make no sense.
+/// The map of a datatype that was made by this constructor of these contents. `None`: the constructor is not known, or
+/// its numbers make no sense.
 pub fn map<M: Map>(combiner: c_int, made_of: &Contents, inner: &[Element<M>]) -> Option<M> {
     let abi = abi::get();
     let is = |combiners: &[c_int]| combiners.contains(&combiner);
@@ -44,13 +45,13 @@ pub fn map<M: Map>(combiner: c_int, made_of: &Contents, inner: &[Element<M>]) ->
 }
 
 impl<M: Map> Element<M> {
-    /// So many of it, side by side.
+    /// `count` elements side by side.
     fn several(&self, count: i64) -> Option<M> {
         self.map.repeat(usize::try_from(count).ok()?, self.extent)
     }
 }
 
-/// `number` steps of so many bytes.
+/// The bytes of `number` steps of `unit` bytes each.
 fn distance(number: i64, unit: isize) -> isize {
     (number as isize).wrapping_mul(unit)
 }
@@ -60,7 +61,7 @@ fn vector<M: Map>(n: &[i64], one: &Element<M>, unit: isize) -> Option<M> {
     one.several(length)?.repeat(usize::try_from(count).ok()?, distance(stride, unit))
 }
 
-/// The count that comes first, then the arrays that it is the length of.
+/// Splits numbers that begin with a count into two arrays of that length.
 fn arrays(n: &[i64]) -> Option<(&[i64], &[i64])> {
     let (count, rest) = n.split_first()?;
     let count = usize::try_from(*count).ok()?;
@@ -69,7 +70,7 @@ fn arrays(n: &[i64]) -> Option<(&[i64], &[i64])> {
 
 fn indexed<M: Map>(n: &[i64], one: &Element<M>, unit: isize) -> Option<M> {
     let (lengths, places) = arrays(n)?;
-    // Blocks of one length share what they consist of.
+    // Blocks of equal length share their map.
     let mut last = (0, M::nothing());
     M::list(lengths.iter().zip(places).map(|(&length, &place)| {
         if length != last.0 {
@@ -91,7 +92,7 @@ fn structure<M: Map>(n: &[i64], inner: &[Element<M>]) -> Option<M> {
     M::list(fields.map(|((of, &length), &place)| Some(of.several(length)?.moved(place as isize))))
 }
 
-/// The dimensions of an array, the one whose neighbours are side by side first.
+/// The dimensions of an array from the one that varies fastest in memory to the slowest.
 fn inwards(dimensions: usize, order: i64) -> Box<dyn Iterator<Item = usize>> {
     if order == abi::get().order_fortran.into() { Box::new(0..dimensions) } else { Box::new((0..dimensions).rev()) }
 }
@@ -110,7 +111,7 @@ fn subarray<M: Map>(made_of: &Contents, one: &Element<M>) -> Option<M> {
     Some(map)
 }
 
-/// One process's part of an array that is distributed over a grid of them.
+/// The part of one process in an array that is distributed over a grid of processes: MPI_Type_create_darray.
 fn darray<M: Map>(made_of: &Contents, one: &Element<M>) -> Option<M> {
     let abi = abi::get();
     let (head, rest) = made_of.ints.split_at_checked(3)?;
@@ -120,7 +121,7 @@ fn darray<M: Map>(made_of: &Contents, one: &Element<M>) -> Option<M> {
     let (sizes, rest) =
         if made_of.large.is_empty() { rest.split_at_checked(dimensions)? } else { (&made_of.large[..], rest) };
     let at = |array: usize, i: usize| rest.get(array * dimensions + i).copied();
-    // Where the process stands in the grid, which is in C's order always.
+    // The coordinates of the process in the grid, which is always in C's order.
     let (mut place, mut below, mut beyond) = (vec![0; dimensions], processes, rank);
     for (i, place) in place.iter_mut().enumerate() {
         below = below.checked_div(at(2, i)?)?;
@@ -146,11 +147,11 @@ fn darray<M: Map>(made_of: &Contents, one: &Element<M>) -> Option<M> {
     Some(map)
 }
 
-/// Of `size` elements dealt out to `over` processes in blocks of `length`, those of the process at `place`.
+/// The elements of the process at `place`, if `size` elements are dealt out to `over` processes in blocks of `length`.
 fn cyclic<M: Map>(one: &Element<M>, size: i64, length: i64, place: i64, over: i64) -> Option<M> {
     let (first, round) = (place.checked_mul(length)?, over.checked_mul(length).filter(|r| *r > 0)?);
     let rounds = size / round;
-    // Of the last round, which may be a part of one.
+    // The elements of the last round, which may not be complete.
     let rest = (size - rounds * round - first).clamp(0, length);
     let stride = distance(round, one.extent);
     let full = one.several(length)?.repeat(usize::try_from(rounds).ok()?, stride)?;

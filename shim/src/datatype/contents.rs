@@ -1,10 +1,10 @@
-//! What the MPI below keeps of how a datatype was made.
+//! The constructor of a datatype and its arguments, as the MPI below keeps them.
 
 use crate::abi;
 use crate::forward::{self as pmpi, Handle};
 use std::ffi::c_int;
 
-/// How many things of each kind a datatype was made of, and how.
+/// The constructor of a datatype, and how many arguments of each kind it had: MPI_Type_get_envelope.
 pub struct Envelope {
     ints: usize,
     addresses: usize,
@@ -13,11 +13,11 @@ pub struct Envelope {
     pub combiner: c_int,
 }
 
-/// The things themselves. Types that are not predefined are new references.
+/// The arguments: MPI_Type_get_contents. Datatypes that are not predefined are new references.
 pub struct Contents {
     pub ints: Vec<i64>,
     addresses: Vec<i64>,
-    /// Of types made with large counts, all that was no plain int.
+    /// The large counts, for constructors with large counts.
     pub large: Vec<i64>,
     pub types: Vec<Handle>,
 }
@@ -47,14 +47,14 @@ impl Envelope {
         })
     }
 
-    /// Whether it is one that MPI itself made: named, or by the digits that a Fortran program asks for.
+    /// Whether it is predefined: it has a name, or MPI_Type_create_f90_integer or its kin has made it.
     pub fn is_predefined(&self) -> bool {
         let abi = abi::get();
         [abi.combiner_named, abi.combiner_f90_real, abi.combiner_f90_complex, abi.combiner_f90_integer]
             .contains(&self.combiner)
     }
 
-    /// How many things it was made of.
+    /// The number of arguments.
     pub fn len(&self) -> usize {
         self.ints + self.addresses + self.large + self.types
     }
@@ -65,7 +65,7 @@ impl Contents {
         let mut ints: Vec<c_int> = vec![0; e.ints];
         let mut addresses = vec![0isize; e.addresses];
         let mut large = vec![0i64; e.large];
-        // Handles may be narrower: then they fill the front.
+        // If handles are narrower than this, they fill the front of the array.
         let mut types: Vec<Handle> = vec![0; e.types];
         let (ni, na, nd) = (e.ints as c_int, e.addresses as c_int, e.types as c_int);
         let types_at = types.as_mut_ptr();
@@ -100,7 +100,7 @@ impl Contents {
     }
 }
 
-/// Size and extent.
+/// The size and extent of a datatype in bytes.
 pub fn measure(datatype: Handle) -> Option<(usize, isize)> {
     let (mut size, mut lower, mut extent) = (0, 0, 0);
     // SAFETY: plain out-arguments.

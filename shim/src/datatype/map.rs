@@ -1,6 +1,6 @@
-//! What one may want to know of a type map: where its bytes lie, or what they are.
+//! The two parts of a type map: where the bytes lie (shape), and of which types they are (signature, types).
 //!
-//! Both come from the same traversal of what MPI keeps of a datatype; `constructors` makes either.
+//! All of them come from the same traversal of a datatype's constructors; `constructors` makes each.
 
 use super::contents::measure;
 use crate::abi;
@@ -14,21 +14,21 @@ use std::sync::OnceLock;
 pub struct Element<M> {
     pub map: M,
     pub extent: isize,
-    /// The program cannot free it, and its parts are nobody's.
+    /// A predefined datatype, which the program cannot free, and whose parts need not be freed.
     pub predefined: bool,
 }
 
 pub trait Map: Clone {
     fn nothing() -> Self;
-    /// That of a type which MPI itself made. `None`: not known.
+    /// The map of a predefined datatype. `None`: it is not known.
     fn predefined(datatype: Handle, combiner: c_int, size: usize, extent: isize) -> Option<Self>;
-    /// Several of it, each `stride` bytes from the one before.
+    /// `count` of this map, each `stride` bytes after the one before.
     fn repeat(&self, count: usize, stride: isize) -> Option<Self>;
-    /// The same, further on in memory, or before.
+    /// The same map, `by` bytes further on in memory.
     fn moved(self, by: isize) -> Self;
-    /// One after the other.
+    /// These maps one after the other.
     fn list(maps: impl IntoIterator<Item = Option<Self>>) -> Option<Self>;
-    /// Packed bytes.
+    /// The number of bytes, without gaps.
     fn size(&self) -> Option<usize>;
 }
 
@@ -37,7 +37,7 @@ impl Map for Shape {
         Shape::run(0)
     }
 
-    /// One block, but for the pairs of MAXLOC: a value, then an int at its own alignment.
+    /// One block, except for the pairs of MPI_MAXLOC: a value, and an int at its own alignment.
     fn predefined(_datatype: Handle, _combiner: c_int, size: usize, extent: isize) -> Option<Shape> {
         let int = size_of::<c_int>();
         let pair = |value: usize| {
@@ -77,7 +77,7 @@ impl Map for Signature {
         if let Some((_, kinds)) = abi::predefined(datatype) {
             return Signature::list(kinds.iter().map(|kind| Some(Signature::one(*kind))));
         }
-        // Made by the digits that a Fortran program asks for.
+        // Types that MPI_Type_create_f90_integer and its kin have made.
         let abi = abi::get();
         if combiner == abi.combiner_f90_integer {
             by_size(size, &INTEGERS)
@@ -112,7 +112,7 @@ impl Map for Types {
         Types::nothing()
     }
 
-    /// What has no name that is known fits to everything: no false alarms.
+    /// A type without a known name matches all types, so that there are no false alarms.
     fn predefined(datatype: Handle, combiner: c_int, size: usize, _extent: isize) -> Option<Types> {
         if size == 0 {
             return Some(Types::nothing());
@@ -155,7 +155,7 @@ impl Map for Types {
 const INTEGERS: [Kind; 5] = [Kind::Byte, Kind::I16, Kind::I32, Kind::I64, Kind::I128];
 const FLOATS: [Kind; 4] = [Kind::F16, Kind::F32, Kind::F64, Kind::F128];
 
-/// The one of this size.
+/// The signature of the type of this size.
 fn by_size(size: usize, kinds: &[Kind]) -> Option<Signature> {
     kind_of(size, kinds).map(Signature::one)
 }
@@ -164,12 +164,12 @@ fn kind_of(size: usize, kinds: &[Kind]) -> Option<Kind> {
     kinds.iter().copied().find(|kind| kind.size(representation()) == size)
 }
 
-/// How this job lays out data: as this process does, with Fortran's types as the MPI below has them.
+/// The representation of this job: that of this process, with the sizes of Fortran's types that the MPI below gives.
 pub fn representation() -> Representation {
     static REPRESENTATION: OnceLock<Representation> = OnceLock::new();
     *REPRESENTATION.get_or_init(|| {
         let abi = abi::get();
-        // An MPI without Fortran says nothing, or 0.
+        // An MPI without Fortran gives no size, or 0.
         let size = |datatype| measure(datatype).map(|(size, _)| size).filter(|size| *size > 0).unwrap_or(4);
         Representation::here().with_fortran(size(abi.integer), size(abi.real))
     })

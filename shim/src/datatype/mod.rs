@@ -1,17 +1,18 @@
-//! Datatypes: where their bytes lie, and what they are, found once from what MPI keeps of how they were made.
+//! Datatypes: where their bytes lie and of which types they are, as found once from their constructors.
 //!
-//! `contents` asks the MPI below, `constructors` knows what each constructor means, `map` what is made of it. Cached by
-//! handle. Handles are reused, so a derived type carries an attribute whose delete callback drops the cached forms.
+//! `contents` asks the MPI below for the constructor, `constructors` knows the constructors, and `map` has the parts of
+//! a type map. The results are cached by handle. Handles are reused, so a derived datatype gets an attribute whose
+//! delete callback removes it from the caches.
 
 mod constructors;
 mod contents;
 mod map;
 
 use crate::abi::Abi;
-use crate::facts::{ByHandle, Facts};
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
-use crate::{abi, attr, house};
+use crate::handle_cache::{ByHandle, HandleCache};
+use crate::{abi, attr, progress};
 use contents::{Contents, Envelope, measure};
 pub use map::representation;
 use map::{Element, Map};
@@ -21,38 +22,40 @@ use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 
 static CACHE: LazyLock<RwLock<ByHandle<Element<Shape>>>> = LazyLock::new(Default::default);
 
-/// Of the types whose elements follow each other without a gap: the bytes of one. Written under the lock of the cache.
-static PLAIN: Facts<1> = Facts::new();
+/// The size in bytes of each datatype whose elements follow each other without a gap. Written under the lock of the
+/// cache.
+static PLAIN: HandleCache<1> = HandleCache::new();
 
-/// Only of types that were received from a job which lays out data otherwise: each is in the other cache too.
+/// The signatures of datatypes in receives from a job with another representation. Each datatype is in the first cache
+/// too.
 static SIGNATURES: LazyLock<RwLock<ByHandle<Signature>>> = LazyLock::new(Default::default);
 
-/// Filled only while types are checked.
+/// The types for `MPI_CONNECT_CHECK=types`, and empty without that.
 static TYPES: LazyLock<RwLock<ByHandle<Arc<node::Element>>>> = LazyLock::new(Default::default);
 
-/// Whether the types of messages are checked: then no type is plain, so that every buffer is looked at by [`layout`].
+/// Whether the types of messages are checked. Then no datatype is plain, so that every buffer goes through [`layout`].
 static CHECKS: LazyLock<bool> = LazyLock::new(base::settings::check_types);
 
-/// Types nested deeper are refused: each level takes some of the stack.
+/// The deepest nesting of datatypes. Deeper ones are refused, since each level takes some of the stack.
 const DEPTH: u32 = 1 << 10;
 
-/// How many numbers and types a datatype may be made of, on all levels: a type that holds one twice that holds one
-/// twice, and so on, has few handles and no end.
+/// How many numbers and datatypes the constructors of a datatype may have on all levels. A datatype that contains
+/// another one twice, which contains another one twice, and so on, has few handles and exponentially many parts.
 const PARTS: usize = 1 << 26;
 
-/// Below it there is no memory of a program's.
+/// No program has memory below this address.
 const LOWEST: usize = 1 << 12;
 
 /// Why a datatype cannot be used between jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
-    /// The MPI below does not say what it is made of, or in a way of its own.
+    /// The MPI below does not give its constructor, or gives an unknown one.
     Undescribed,
-    /// What it says does not have the size that it says.
+    /// Its constructor leads to another size than the MPI below gives.
     Contradiction,
     Deep,
     Large,
-    /// What its values are.
+    /// The types of its values are not known.
     Unknown,
 }
 
@@ -68,7 +71,8 @@ impl Trouble {
     }
 }
 
-/// How many bytes a buffer has, if it is one run of a type that is known, and no large one. `None`: ask [`layout`].
+/// The size of a buffer in bytes, if it is contiguous, not large, and of a cached datatype. `None`: [`layout`] has to
+/// look at it.
 #[inline(always)]
 pub fn plain(abi: &Abi, buf: usize, count: i64, datatype: usize) -> Option<usize> {
     let [each] = PLAIN.get(datatype as Handle & abi.mask)?;
@@ -76,7 +80,7 @@ pub fn plain(abi: &Abi, buf: usize, count: i64, datatype: usize) -> Option<usize
     (buf != 0 || size == 0).then_some(size)
 }
 
-/// The user's buffer as the engine sees it, after the checks that MPI makes.
+/// The layout of the user's buffer, after the checks that MPI makes.
 ///
 /// # Safety
 /// `buf` is the program's buffer for `count` elements of `datatype`.
@@ -85,7 +89,7 @@ pub unsafe fn layout(call: &str, buf: usize, count: i64, datatype: usize) -> Res
         usize::try_from(count).map_err(|_| Failure::new(Class::Count, format!("{call}: negative count {count}")))?;
     let element = element(call, datatype as Handle & abi::get().mask)?;
     let shape = element.map.repeat(count, element.extent).ok_or_else(|| too_many(call, count, element.map.size()))?;
-    // MPI_BOTTOM is a null pointer too: then the datatype holds addresses.
+    // MPI_BOTTOM is a null pointer too, and then the datatype contains absolute addresses.
     if buf == 0 && shape.size() > 0 && (shape.first() as usize) < LOWEST {
         return Err(Failure::new(Class::Buffer, format!("{call}: the buffer is a null pointer")));
     }
@@ -97,7 +101,7 @@ pub unsafe fn layout(call: &str, buf: usize, count: i64, datatype: usize) -> Res
     Ok(layout.signed(Signed::new(types(call, datatype as Handle & abi::get().mask)?, count)))
 }
 
-/// What the values of one element are, as MPI tells types apart. The type has been found good.
+/// The types of the values of one element, for the check of types. The datatype was checked before.
 fn types(call: &str, datatype: Handle) -> Result<Arc<node::Element>, Failure> {
     if let Some(types) = TYPES.read().unwrap_or_else(|e| e.into_inner()).get(&datatype) {
         return Ok(types.clone());
@@ -111,7 +115,7 @@ fn too_many(call: &str, count: usize, bytes: usize) -> Failure {
     Failure::new(Class::Count, format!("{call}: {count} elements of {bytes} bytes are more than memory can be"))
 }
 
-/// The user's buffer for what comes from a job that lays out data as `theirs` says; `None`: as we do.
+/// The layout of the user's buffer for a message from a job with the representation `theirs`. `None`: it has ours.
 ///
 /// # Safety
 /// As for [`layout`].
@@ -136,7 +140,7 @@ pub unsafe fn layout_from(
     all.ok_or_else(|| too_many(call, count, one.size(theirs).unwrap_or(usize::MAX)))
 }
 
-/// What the values of one element are. The type has been found good.
+/// The signature of one element. The datatype was checked before.
 fn signature(call: &str, datatype: Handle) -> Result<Signature, Failure> {
     if let Some(signature) = SIGNATURES.read().unwrap_or_else(|e| e.into_inner()).get(&datatype) {
         return Ok(signature.clone());
@@ -165,8 +169,8 @@ fn element(call: &str, datatype: Handle) -> Result<Element<Shape>, Failure> {
     if datatype == abi.datatype_null {
         return Err(Failure::new(Class::Type, format!("{call}: the datatype is MPI_DATATYPE_NULL")));
     }
-    // The MPI itself knows best whether a type is valid and committed.
-    if !house::accepts_datatype(datatype) {
+    // Only the MPI below knows whether a datatype is valid and committed.
+    if !progress::accepts_datatype(datatype) {
         return Err(Failure::new(
             Class::Type,
             format!("{call}: the datatype is no valid handle, or not committed (MPI_Type_commit)"),
@@ -183,9 +187,9 @@ fn element(call: &str, datatype: Handle) -> Result<Element<Shape>, Failure> {
     Ok(element)
 }
 
-/// Under the lock of the cache.
+/// Caches the size of a datatype without gaps. Called under the lock of the cache.
 fn note_plain(datatype: Handle, element: &Element<Shape>) {
-    // Small enough that a count of 32 bits of them is no more than an address space has.
+    // So small that 2^32 elements still fit into an address space.
     if !*CHECKS
         && let Some(each) = element.map.as_run().and_then(|each| i32::try_from(each).ok())
         && each as isize == element.extent
@@ -194,7 +198,7 @@ fn note_plain(datatype: Handle, element: &Element<Shape>) {
     }
 }
 
-/// Finds out the map of a type. What is nested may be so deep, and have so many parts.
+/// Finds out the map of a datatype. `depth` and `parts` are what nesting and number of arguments are left.
 fn flatten<M: Map>(
     datatype: Handle,
     envelope: &Envelope,
@@ -211,7 +215,7 @@ fn flatten<M: Map>(
         let depth = depth.checked_sub(1).ok_or(Trouble::Deep)?;
         *parts = parts.checked_sub(envelope.len()).ok_or(Trouble::Large)?;
         let contents = Contents::of(datatype, envelope).ok_or(Trouble::Undescribed)?;
-        // All of them, whatever comes: each is ours to give back.
+        // All of them are visited, whatever fails, since each is a reference that has to be freed.
         let inner: Vec<_> = contents.types.iter().map(|&t| flatten_part(t, depth, parts)).collect();
         let inner = inner.into_iter().collect::<Result<Vec<_>, _>>()?;
         constructors::map(envelope.combiner, &contents, &inner).ok_or(Trouble::Undescribed)?
@@ -222,11 +226,11 @@ fn flatten<M: Map>(
     Ok(Element { map, extent, predefined })
 }
 
-/// The same for a type that `contents` gave, which is given back.
+/// As [`flatten`], for a datatype that `contents` gave, whose reference is freed.
 fn flatten_part<M: Map>(mut datatype: Handle, depth: u32, parts: &mut usize) -> Result<Element<M>, Trouble> {
     let envelope = Envelope::of(datatype).ok_or(Trouble::Undescribed)?;
     let element = flatten(datatype, &envelope, depth, parts);
-    // Predefined ones are no new references.
+    // A predefined datatype is no new reference.
     if !envelope.is_predefined() {
         // SAFETY: a reference of our own, given up once.
         unsafe { pmpi::type_free(&mut datatype) };
@@ -234,7 +238,7 @@ fn flatten_part<M: Map>(mut datatype: Handle, depth: u32, parts: &mut usize) -> 
     element
 }
 
-/// Has the cached forms dropped when the program frees the type.
+/// Has a datatype removed from the caches when the program frees it.
 fn drop_with_type(datatype: Handle) -> Option<()> {
     unsafe extern "C" fn dropped(datatype: Handle, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
         let datatype = datatype & abi::get().mask;

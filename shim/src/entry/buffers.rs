@@ -1,15 +1,15 @@
-//! The buffers for buffered sends: the MPI below keeps the process's, so that its own sends find it; ours are counted
-//! beside. A communicator of ours has its own buffer with us alone.
+//! The calls for buffers of buffered sends. The MPI below has the buffer of the process, so that its own sends use it,
+//! and sends of this library are counted beside. Only this library has the buffer of an inter-communicator of ours.
 
 use crate::abi;
 use crate::buffer;
+use crate::detached;
 use crate::entry::p2p::{hand_out, on};
 use crate::error::raise;
 use crate::failure::{Class, Failure};
 use crate::flush::{self, Flush};
-use crate::forward::{self, Face};
+use crate::forward::{self, CalledAs};
 use crate::inter::Inter;
-use crate::left;
 use crate::process::node;
 use crate::request::{Peer, Request, Work};
 use crate::wait::wait;
@@ -19,18 +19,18 @@ use std::sync::Arc;
 
 type Answer = Option<c_int>;
 
-/// The function of a face, with two arguments.
-unsafe fn native(face: Face, first: usize, second: usize) -> c_int {
+/// Calls the function below that was called, with two arguments.
+unsafe fn native(called_as: CalledAs, first: usize, second: usize) -> c_int {
     // SAFETY: the callers below are functions of two arguments, or fewer, which then leave the rest alone.
     unsafe {
-        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(face.0))(
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(forward::native(called_as.0))(
             first, second,
         )
     }
 }
 
-/// Waits for what the MPI below has of them. A buffer is detached only then: MPICH still looks into it when such a request
-/// is tested afterwards.
+/// Waits for the MPI's part of all flushes. Only then is a buffer detached: MPICH accesses it if such a request is
+/// tested later.
 fn finish_native() {
     if flush::is_any()
         && let Ok(node) = node()
@@ -39,29 +39,29 @@ fn finish_native() {
     }
 }
 
-fn attach(face: Face, at: usize, size: usize, count: i64) -> c_int {
-    // SAFETY: the function of this face attaches a buffer.
-    let code = unsafe { native(face, at, size) };
+fn attach(called_as: CalledAs, at: usize, size: usize, count: i64) -> c_int {
+    // SAFETY: the function that was called attaches a buffer.
+    let code = unsafe { native(called_as, at, size) };
     if code == 0 {
         buffer::attach(None, at, count);
     }
     code
 }
 
-pub fn Buffer_attach(face: Face, at: usize, size: usize) -> c_int {
-    attach(face, at, size, (size as c_int).into())
+pub fn Buffer_attach(called_as: CalledAs, at: usize, size: usize) -> c_int {
+    attach(called_as, at, size, (size as c_int).into())
 }
 
-pub fn Buffer_attach_c(face: Face, at: usize, size: usize) -> c_int {
-    attach(face, at, size, size as i64)
+pub fn Buffer_attach_c(called_as: CalledAs, at: usize, size: usize) -> c_int {
+    attach(called_as, at, size, size as i64)
 }
 
-/// Returns when nothing of the buffer is needed any more, by us or by the MPI below.
-pub fn Buffer_detach(face: Face, at: usize, size: usize) -> c_int {
-    left::flush(None);
+/// Returns when neither this library nor the MPI below needs the buffer any more.
+pub fn Buffer_detach(called_as: CalledAs, at: usize, size: usize) -> c_int {
+    detached::flush(None);
     finish_native();
-    // SAFETY: the function of this face detaches the buffer.
-    let code = unsafe { native(face, at, size) };
+    // SAFETY: the function that was called detaches the buffer.
+    let code = unsafe { native(called_as, at, size) };
     if code == 0 {
         buffer::detach(None);
     }
@@ -69,17 +69,18 @@ pub fn Buffer_detach(face: Face, at: usize, size: usize) -> c_int {
 }
 pub use Buffer_detach as Buffer_detach_c;
 
-pub fn Buffer_flush(face: Face) -> c_int {
-    left::flush(None);
-    // SAFETY: the function of this face takes no arguments.
-    unsafe { native(face, 0, 0) }
+pub fn Buffer_flush(called_as: CalledAs) -> c_int {
+    detached::flush(None);
+    // SAFETY: the function that was called takes no arguments.
+    unsafe { native(called_as, 0, 0) }
 }
 
-/// One request for both: ours, once something of ours is in the buffer.
-pub fn Buffer_iflush(face: Face, at: usize) -> c_int {
-    let ours = left::sends_in(None);
-    // SAFETY: the function of this face takes the place for a request.
-    let code = unsafe { native(face, at, 0) };
+/// Returns the MPI's own request, unless messages of this library are in the buffer: then a request of ours covers
+/// both.
+pub fn Buffer_iflush(called_as: CalledAs, at: usize) -> c_int {
+    let ours = detached::sends_in(None);
+    // SAFETY: the function that was called takes the place for a request.
+    let code = unsafe { native(called_as, at, 0) };
     let Some(inter) = ours.first().and_then(|request| request.inter().cloned()).filter(|_| code == 0) else {
         return code;
     };
@@ -110,7 +111,7 @@ macro_rules! of_comm {
 
         pub unsafe fn $detach(comm: usize, at: usize, size: usize) -> Answer {
             on(comm, |inter| {
-                left::flush(Some(inter.id));
+                detached::flush(Some(inter.id));
                 let none = || Failure::new(Class::Buffer, concat!("MPI_", stringify!($detach), ": there is none"));
                 let (found, bytes) = buffer::detach(Some(inter.id)).ok_or_else(none)?;
                 // SAFETY: the program's pointer and count.
@@ -131,14 +132,14 @@ of_comm! {
 
 pub unsafe fn Comm_flush_buffer(comm: usize) -> Answer {
     on(comm, |inter| {
-        left::flush(Some(inter.id));
+        detached::flush(Some(inter.id));
         Ok(())
     })
 }
 
 pub unsafe fn Comm_iflush_buffer(comm: usize, at: usize) -> Answer {
     on(comm, |inter| {
-        let flush = Flush::new(numbers(&left::sends_in(Some(inter.id))));
+        let flush = Flush::new(numbers(&detached::sends_in(Some(inter.id))));
         hand_out(request(inter, "MPI_Comm_iflush_buffer", flush), at)
     })
 }

@@ -1,5 +1,5 @@
-//! Collective calls on an inter-communicator between jobs: those that programs which meet by ports use. What one side has to
-//! say goes from its root to rank 0 of the other side, which tells its own by the MPI below.
+//! The collective calls that are served on an inter-communicator between jobs: those that programs with ports use. Data
+//! goes from the root of one side to rank 0 of the other side, which distributes it by the MPI below.
 //!
 //! Either all processes of a side succeed or all fail.
 
@@ -19,18 +19,18 @@ use std::sync::Arc;
 
 type Answer = Option<c_int>;
 
-/// The MPI's own inter-communicator, for one within one job.
+/// The twin, if the inter-communicator is within one job.
 fn twin(comm: usize) -> Option<Handle> {
     inter::find(comm as u64)?.twin_for_call()
 }
 
-/// What the leader has done, as all are to see it.
+/// Has the leader do something, and tells its result to all processes of this side.
 fn share(inter: &Inter, leads: bool, done: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     let verdict = leads.then(|| done().map(|()| Vec::new()));
-    inter::below(|| from_leader(abi::get(), node()?, inter.carrier, 0, verdict)).map(drop)
+    inter::below(|| from_leader(abi::get(), node()?, inter.shadow, 0, verdict)).map(drop)
 }
 
-/// A broadcast; `local` does it among the processes of this side, from rank 0.
+/// A broadcast. `local` broadcasts among the processes of this side, from rank 0.
 fn bcast(
     inter: &Arc<Inter>,
     (call, buf, count, datatype): (&'static str, usize, i64, usize),
@@ -52,17 +52,17 @@ fn bcast(
         let text = format!("{call}: root {root} is neither MPI_ROOT, MPI_PROC_NULL nor a rank of the other job");
         return Err(Failure::new(Class::Root, text));
     };
-    let (rank, _) = rank_and_size(inter.carrier)?;
+    let (rank, _) = rank_and_size(inter.shadow)?;
     share(inter, rank == 0, || {
         // SAFETY: the program's buffer, as it promises by the call.
         let data = unsafe { layout_from(inter.remote.foreign, call, buf, count, datatype) }?;
         let plan = Plan::Recv { source: Source::Rank(source), tag: Tag::Is(BCAST), data };
         conclude(finish(&request(inter, call, &plan)?)?, None)
     })?;
-    Ok(inter::below(|| local(inter.carrier)))
+    Ok(inter::below(|| local(inter.shadow)))
 }
 
-/// An error of the MPI below has been to the error handler already.
+/// The result of a collective call. For an error of the MPI below, the error handler was called already.
 fn answer(comm: usize, call: impl FnOnce(&Arc<Inter>) -> Result<c_int, Failure>) -> Answer {
     let mut native = 0;
     let code = on(comm, |inter| call(inter).map(|code| native = code))?;
@@ -93,7 +93,7 @@ pub unsafe fn Bcast_c(buffer: usize, count: usize, datatype: usize, root: usize,
     }
 }
 
-/// All of one side have come before any of the other leaves: the leaders tell each other.
+/// A barrier: when all processes of a side have entered it, its leader tells the other leader.
 pub unsafe fn Barrier(comm: usize) -> Answer {
     let call = "MPI_Barrier";
     if let Some(twin) = twin(comm) {
@@ -101,8 +101,8 @@ pub unsafe fn Barrier(comm: usize) -> Answer {
         return Some(unsafe { pmpi::barrier(twin) });
     }
     on(comm, |inter| {
-        let (rank, _) = rank_and_size(inter.carrier)?;
-        inter::below(|| agree(abi::get(), inter.carrier, 0))?;
+        let (rank, _) = rank_and_size(inter.shadow)?;
+        inter::below(|| agree(abi::get(), inter.shadow, 0))?;
         share(inter, rank == 0, || {
             // SAFETY: nothing is read or written.
             let nothing = || unsafe { Layout::contiguous(std::ptr::dangling_mut(), 0) };

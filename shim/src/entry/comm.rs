@@ -8,7 +8,7 @@ use crate::group::{Code, NativeGroup};
 use crate::inter::Inter;
 use crate::process::node;
 use crate::wait::wait;
-use crate::{abi, buffer, group, inter, left, request};
+use crate::{abi, buffer, detached, group, inter, request};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -69,12 +69,12 @@ pub unsafe fn Comm_compare(comm1: usize, comm2: usize, result: usize) -> Answer 
 
 fn compare(a: &Inter, b: &Inter) -> Result<c_int, Code> {
     let abi = abi::get();
-    if a.carrier == b.carrier {
+    if a.shadow == b.shadow {
         return Ok(abi.ident);
     }
     let mut local = abi.unequal;
     // SAFETY: two live native communicators, plain out-argument.
-    let code = unsafe { pmpi::comm_compare(a.carrier, b.carrier, &mut local) };
+    let code = unsafe { pmpi::comm_compare(a.shadow, b.shadow, &mut local) };
     if code != 0 {
         return Err(code);
     }
@@ -85,14 +85,15 @@ fn compare(a: &Inter, b: &Inter) -> Result<c_int, Code> {
     })
 }
 
-/// One of ours and a communicator of the MPI below: only what is adopted has processes that the other may have too.
+/// Compares one of ours with a communicator of the MPI below. Only an adopted one has processes that the other may have
+/// too.
 fn compare_with_native(ours: &Inter, other: Handle) -> Result<c_int, Code> {
     let abi = abi::get();
     let mut is_inter = 0;
     // SAFETY: a live communicator, plain out-argument.
     unsafe { pmpi::comm_test_inter(other, &mut is_inter) };
     let Some(here) = ours.remote.here.as_ref().filter(|_| is_inter != 0) else { return Ok(abi.unequal) };
-    let local = NativeGroup::of(ours.carrier)?.compare(&NativeGroup::of(other)?)?;
+    let local = NativeGroup::of(ours.shadow)?.compare(&NativeGroup::of(other)?)?;
     let remote = here.compare(&NativeGroup::remote_of(other)?)?;
     Ok(match [local, remote] {
         both if both.contains(&abi.unequal) => abi.unequal,
@@ -101,7 +102,7 @@ fn compare_with_native(ours: &Inter, other: Handle) -> Result<c_int, Code> {
     })
 }
 
-/// The largest tag is the smaller of both sides'; every other attribute is the carrier's own.
+/// MPI_TAG_UB is the smaller one of both sides'. All other attributes are the shadow's own.
 unsafe fn get_attr(comm: usize, keyval: usize, value: usize, flag: usize) -> Answer {
     let inter = inter::find(comm as u64)?;
     if keyval as c_int != abi::get().tag_ub {
@@ -132,7 +133,7 @@ pub unsafe fn Comm_free(at: usize) -> Answer {
     Some(unsafe { free(&inter, at) })
 }
 
-/// Waits for what is under way.
+/// Waits for all pending operations, and frees the inter-communicator.
 pub unsafe fn Comm_disconnect(at: usize) -> Answer {
     // SAFETY: the program's handle, which the check found ours or of the same hash.
     let inter = inter::find(unsafe { abi::load_handle(at) })?;
@@ -140,7 +141,7 @@ pub unsafe fn Comm_disconnect(at: usize) -> Answer {
         Ok(node) => {
             let about = |core: &mut node::Core| Some(request::about_inter(&inter, core, "MPI_Comm_disconnect"));
             wait(node, &about, |core| {
-                (request::all_complete(&inter, core) && left::all_complete(&inter, core)).then_some(())
+                (request::all_complete(&inter, core) && detached::all_complete(&inter, core)).then_some(())
             })
         }
         Err(failure) => return Some(raise(inter.errors(), &failure)),
@@ -150,15 +151,15 @@ pub unsafe fn Comm_disconnect(at: usize) -> Answer {
 }
 
 unsafe fn free(inter: &Arc<Inter>, at: usize) -> c_int {
-    let handler = errhandler(inter.carrier);
-    let mut carrier = inter.carrier;
+    let handler = errhandler(inter.shadow);
+    let mut shadow = inter.shadow;
     inter.set_ending(true);
-    // The program's delete callbacks run in here, and may use the inter-communicator; one of them may refuse.
-    // SAFETY: a live native communicator, freed once.
-    let code = unsafe { pmpi::comm_free(&mut carrier) };
+    // The program's delete callbacks run during this call. They may use the inter-communicator, and one of them may
+    // fail. SAFETY: a live native communicator, freed once.
+    let code = unsafe { pmpi::comm_free(&mut shadow) };
     let abi = abi::get();
-    // LAM frees it whatever a callback says.
-    let freed = code == 0 || carrier & abi.mask == abi.comm_null;
+    // LAM frees the communicator even if a callback fails.
+    let freed = code == 0 || shadow & abi.mask == abi.comm_null;
     match handler {
         Some(handler) if freed => inter.orphan(handler),
         Some(mut handler) => {
@@ -175,11 +176,11 @@ unsafe fn free(inter: &Arc<Inter>, at: usize) -> c_int {
         // Requests may hold the inter-communicator beyond this.
         inter::remove(inter);
         buffer::detach(Some(inter.id));
-        left::sweep();
+        detached::sweep();
     } else {
         inter.set_ending(false);
     }
     // SAFETY: the program's handle.
-    unsafe { abi::store_handle(at, carrier) };
+    unsafe { abi::store_handle(at, shadow) };
     code
 }

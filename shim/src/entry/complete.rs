@@ -1,7 +1,7 @@
-//! Completion of requests of ours, alone or mixed with native ones: Wait and Test of one and of all.
+//! Completion of requests of ours, alone or mixed with native ones: Wait and Test, Waitall and Testall.
 //!
-//! A mixed array is split by looking at the values. Nothing native is consumed by a Test while one of ours is
-//! pending: ours are looked at first, then the MPI below is asked, then both are committed.
+//! A mixed array is split by the values of its handles. Testall consumes no native request while one of ours is
+//! pending: it looks at ours first, then asks the MPI below, and then completes both.
 
 use crate::abi::{self, Status};
 use crate::error::{self, Place, raise};
@@ -25,7 +25,7 @@ pub(super) fn stale(call: &str) -> c_int {
 
 // ------------------------------------------------------------------------------------------------------- one request
 
-/// Runs a call on a copy of the request at `at`, which the check found to be a token.
+/// Runs a call on the request at `at`, which the check has found to be a token.
 pub(super) unsafe fn on_request(
     call: &str,
     at: usize,
@@ -40,7 +40,8 @@ pub(super) unsafe fn on_request(
     })
 }
 
-/// A send that was over when its call returned: nothing has to be asked. True: the request at `at` was such a one.
+/// Completes the shared request of sends that completed within their call, for which nothing has to be asked. False:
+/// the request at `at` is another one.
 #[inline(always)]
 unsafe fn was_sent(at: usize, token: u64, status: usize) -> bool {
     let sent = request::is_sent(token);
@@ -55,7 +56,7 @@ unsafe fn was_sent(at: usize, token: u64, status: usize) -> bool {
     sent
 }
 
-/// The answer of a call on the request at `at`, which is over.
+/// The result of a call on the request at `at`, which has ended.
 #[inline(always)]
 unsafe fn answer(call: &str, end: End, at: usize, status: usize) -> c_int {
     match end {
@@ -69,7 +70,7 @@ unsafe fn answer(call: &str, end: End, at: usize, status: usize) -> c_int {
     }
 }
 
-/// What the program sees of a request that is over.
+/// Gives the program the status and the handle of a request that has ended.
 #[inline(always)]
 unsafe fn tell(at: usize, place: usize, status: &Status, handle: u64) {
     // SAFETY: the program's request and status.
@@ -79,7 +80,7 @@ unsafe fn tell(at: usize, place: usize, status: &Status, handle: u64) {
     }
 }
 
-/// The answer of a call on one request.
+/// The result of a call on one request, after its failure was raised.
 pub(super) fn raise_of(ended: &Ended) -> c_int {
     ended.failure().map_or(0, |(failure, place)| raise(place, failure))
 }
@@ -123,7 +124,7 @@ pub unsafe fn Test(at: usize, flag: usize, status: usize) -> Answer {
     }
 }
 
-/// Requests are of no use here.
+/// The result of a call on a request in a forked child, which has no node.
 #[cold]
 fn no_node() -> c_int {
     node().map_or_else(|failure| raise(Place::world(), &failure), |_| 0)
@@ -131,18 +132,18 @@ fn no_node() -> c_int {
 
 // ------------------------------------------------------------------------------------------------------------ arrays
 
-/// An array of requests, split.
+/// An array of requests, split into ours and native ones.
 pub(super) struct Mixed {
     array: usize,
     pub(super) node: &'static Node,
-    /// Index in the array, token.
+    /// Our requests: index in the array, and token.
     pub(super) ours: Vec<(usize, u64)>,
     /// The native handles, as wide as the ABI has them, and their indices.
     pub(super) natives: Vec<u8>,
     pub(super) indices: Vec<usize>,
 }
 
-/// Runs a call on an array of requests, in which the check found a token.
+/// Runs a call on an array of requests in which the check has found a token.
 pub(super) unsafe fn on_array(call: &str, count: usize, array: usize, run: impl FnOnce(Mixed) -> c_int) -> Answer {
     // SAFETY: the program's array of `count` requests.
     Some(match unsafe { Mixed::split(call, count, array) } {
@@ -151,7 +152,7 @@ pub(super) unsafe fn on_array(call: &str, count: usize, array: usize, run: impl 
     })
 }
 
-/// Statuses of the native part, or the ignoring value.
+/// The statuses of the native part, or MPI_STATUSES_IGNORE.
 pub(super) struct NativeStatuses {
     bytes: Vec<u8>,
     ignored: bool,
@@ -168,7 +169,7 @@ impl NativeStatuses {
         if self.ignored { abi::get().statuses_ignore as *mut c_void } else { self.bytes.as_mut_ptr().cast() }
     }
 
-    /// Copies the `from`-th to the program's `to`-th.
+    /// Copies the status with index `from` to the program's array at index `to`.
     pub(super) unsafe fn copy(&self, from: usize, statuses: usize, to: usize) {
         if !self.ignored {
             let size = abi::get().family.status.size;
@@ -179,7 +180,7 @@ impl NativeStatuses {
     }
 }
 
-/// Of ours, by index: over, and something is to be done without the lock.
+/// Requests of ours, by index, that have ended, and for which something has to be done without the lock.
 pub(super) type Unusual = Vec<(usize, Box<Ended>)>;
 
 impl Mixed {
@@ -203,7 +204,7 @@ impl Mixed {
         if live { Ok(mixed) } else { Err(stale(call)) }
     }
 
-    /// Under the lock.
+    /// Runs `f` under the lock.
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut Core, &mut Live<Request>) -> R) -> R {
         self.node.with(|core| request::live(core, f))
     }
@@ -216,7 +217,7 @@ impl Mixed {
         self.ours.iter().all(|(_, token)| live.get(*token).is_none_or(|request| request.is_complete(core)))
     }
 
-    /// Ends the one of ours at index `i` if it is complete. Its status goes where `status` says.
+    /// Ends our request at index `i` if it is complete. `status` says where its status goes.
     #[inline(always)]
     pub(super) fn end(
         &self,
@@ -228,14 +229,14 @@ impl Mixed {
         request::end(core, live, token, |found, handle| self.tell(i, status, &Status { error, ..*found }, handle))
     }
 
-    /// What the program sees of the request at index `i`.
+    /// Gives the program the status and the handle of the request at index `i`.
     #[inline(always)]
     pub(super) fn tell(&self, i: usize, place: usize, status: &Status, handle: u64) {
         // SAFETY: the program's array and status.
         unsafe { tell(self.array + i * abi::get().family.handle_bytes, place, status, handle) }
     }
 
-    /// Ends ours from the `next`-th on, one after the other, as far as they are complete; whether all are.
+    /// Ends our requests one after the other from the `next`-th on, until one is not complete. True: all have ended.
     fn end_ours(
         &self,
         (core, live): (&mut Core, &mut Live<Request>),
@@ -248,7 +249,7 @@ impl Mixed {
             match self.end((core, live), (i, token), status, Some(0)) {
                 End::Not => return false,
                 End::Else(ended) => unusual.push((i, ended)),
-                // Another thread may have taken it, which MPI forbids: there is nothing left to end.
+                // Another thread has completed it, which MPI forbids. There is nothing left to do.
                 End::Told | End::Stale => {}
             }
             *next += 1;
@@ -256,7 +257,7 @@ impl Mixed {
         true
     }
 
-    /// Puts the native handles back, as the MPI below left them.
+    /// Writes the native handles back into the program's array, as the MPI below has left them.
     pub(super) unsafe fn store_natives(&self) {
         let width = abi::get().family.handle_bytes;
         for (k, i) in self.indices.iter().enumerate() {
@@ -266,7 +267,7 @@ impl Mixed {
         }
     }
 
-    /// Ends the native part, each with the status of its index, and what is unusual of ours.
+    /// Writes the statuses of the native part by their indices, and finishes the unusual requests of ours.
     unsafe fn conclude(&self, native: c_int, below: &NativeStatuses, statuses: usize, unusual: Unusual) -> c_int {
         // SAFETY: the program's arrays.
         unsafe {
@@ -278,8 +279,8 @@ impl Mixed {
         }
     }
 
-    /// Ends some of ours, whose statuses are where `status` says by order and index, and gives the answer of an array
-    /// call: MPI_ERR_IN_STATUS when one of ours failed.
+    /// Finishes some of our requests, and returns the result of an array call: MPI_ERR_IN_STATUS if one of ours has
+    /// failed. `status` gives the place of a status by order and index.
     pub(super) fn array_answer(&self, native: c_int, ended: Unusual, status: impl Fn(usize, usize) -> usize) -> c_int {
         let mut first = None;
         for (n, (i, ended)) in ended.into_iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Calls that make an inter-communicator from one that there is: dup, split, create.
+//! Calls that make an inter-communicator from another one: dup, split, create.
 //!
-//! A duplicate needs no word between the jobs: its name on both sides follows from its parent's, since every process
-//! counts the collective calls alike, and the MPI below duplicates the carrier with all that hangs on it. For parts the
-//! leaders (rank 0 of each side) exchange who goes where; every process of both sides succeeds, or all fail.
+//! A duplicate needs no message between the jobs: its context follows from its parent's, since all processes count the
+//! collective calls alike, and the MPI below duplicates the shadow with its attributes. For parts, the leaders (rank 0
+//! of each side) exchange the part of each process. Either all processes of both sides succeed or all fail.
 
 use crate::abi;
 use crate::conn::adopt;
@@ -12,15 +12,15 @@ use crate::entry::joined::hand_out;
 use crate::entry::p2p::finish;
 use crate::error::{Place, copy_errhandler, raise};
 use crate::failure::{Class, Failure};
-use crate::forward::{self as pmpi, Face, Handle};
+use crate::forward::{self as pmpi, CalledAs, Handle};
 use crate::group::{self, Named, NativeGroup};
 use crate::inter::{self, Inter};
 use crate::process::node;
 use crate::request::{Peer, Request, Work};
-use crate::{abi::Abi, house};
+use crate::{abi::Abi, progress};
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::context::{NOWHERE, part};
-// What leaders say to each other goes by the inter-communicator itself, under a tag that no receive of the user gets.
+// The leaders' messages go by the inter-communicator itself, with a tag that no receive of the user matches.
 use base::protocol::tag::LEADERS;
 use node::{ContextId, Layout, Mode, Node, Source, Tag};
 use std::ffi::c_int;
@@ -30,40 +30,40 @@ type Answer = Option<c_int>;
 
 // ---------------------------------------------------------------------------------------------------------- duplicates
 
-/// Whether a call that makes a duplicate may wait for the others.
+/// Whether a call that makes a duplicate is blocking or not.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Blocking,
     Nonblocking,
 }
 
-/// `make` duplicates the carrier.
+/// Makes a duplicate. `make` duplicates the shadow.
 fn duplicate(comm: usize, at: usize, kind: Kind, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Answer {
     let inter = inter::find(comm as u64)?;
     let abi = abi::get();
-    // It is the carrier's rank, and that of its duplicate.
-    let (node, (rank, _)) = match node().and_then(|node| Ok((node, rank_and_size(inter.carrier)?))) {
+    // This is the rank in the shadow, and in its duplicate.
+    let (node, (rank, _)) = match node().and_then(|node| Ok((node, rank_and_size(inter.shadow)?))) {
         Ok(found) => found,
         Err(failure) => return Some(raise(inter.errors(), &failure)),
     };
     let context = inter.next_child();
-    let mut carrier = abi.comm_null;
-    let code = inter::below(|| make(inter.carrier, &mut carrier));
-    let carrier = carrier & abi.mask;
-    // An error handler that came back may have made it a success: then there is no communicator.
-    if code != 0 || carrier == abi.comm_null {
+    let mut shadow = abi.comm_null;
+    let code = inter::below(|| make(inter.shadow, &mut shadow));
+    let shadow = shadow & abi.mask;
+    // If an error handler has returned, the MPI below may return success without a communicator.
+    if code != 0 || shadow == abi.comm_null {
         node.refuse_child(inter.id, context);
         return Some(code);
     }
     let members: Vec<u32> = (0..inter.remote.size()).collect();
-    let made = inter.derive(node, carrier, context, rank, &members);
+    let made = inter.derive(node, shadow, context, rank, &members);
     match kind {
         Kind::Blocking => {
             // SAFETY: a live communicator on which no attribute of the program's hangs.
             let twin = from_twin(&inter, |twin, new| unsafe { pmpi::comm_dup(twin, new) });
             twin.into_iter().for_each(|twin| made.set_twin(twin));
         }
-        // To ask for a twin that is under way itself would be to wait.
+        // A twin that is still being made would have to be waited for.
         Kind::Nonblocking if inter.is_twin_late() => (),
         Kind::Nonblocking => {
             let mut request = abi.request_null;
@@ -77,23 +77,25 @@ fn duplicate(comm: usize, at: usize, kind: Kind, make: impl FnOnce(Handle, &mut 
     Some(0)
 }
 
-/// A communicator that the MPI below makes of the twin of another, collectively over both sides, if it can.
+/// A communicator that the MPI below makes from the twin, collectively over both sides. `None`: there is no twin, or it
+/// fails.
 fn from_twin(inter: &Inter, make: impl FnOnce(Handle, &mut Handle) -> c_int) -> Option<Handle> {
     let (abi, twin) = (abi::get(), inter.twin()?);
     let mut new = abi.comm_null;
     // SAFETY: a live communicator.
-    unsafe { house::errors_return(twin) };
+    unsafe { progress::errors_return(twin) };
     let code = make(twin, &mut new);
     let new = new & abi.mask;
-    (house::outcome(code) == 0 && new != abi.comm_null).then_some(new)
+    (progress::outcome(code) == 0 && new != abi.comm_null).then_some(new)
 }
 
-/// The twin of a part: `carrier` has the local processes of it, if any here; `leader` is the first of the remote ones.
+/// The twin of a part. `shadow` has the part's local processes, if this process is one of them, and `leader` is the
+/// first remote one.
 ///
-/// Made as any program makes an inter-communicator, over what the parent's twin has been merged into: MPICH 4 splits
-/// inter-communicators wrongly where rank 0 goes to no part. LAM, which makes no parts of inter-communicators, has no
-/// twins for them: its collectives do not return on what it makes in this way.
-fn twin_of_part(inter: &Inter, carrier: Handle, leader: Option<u32>) -> Option<Handle> {
+/// It is made by MPI_Intercomm_create over the merged twin of the parent, since MPICH 4 splits inter-communicators
+/// wrongly if rank 0 goes to no part. Under LAM a part has no twin: LAM cannot split inter-communicators, and its
+/// collectives hang on one that is made in this way.
+fn twin_of_part(inter: &Inter, shadow: Handle, leader: Option<u32>) -> Option<Handle> {
     let abi = abi::get();
     if abi.family.calls_itself {
         return None;
@@ -104,14 +106,14 @@ fn twin_of_part(inter: &Inter, carrier: Handle, leader: Option<u32>) -> Option<H
         let merged_group = NativeGroup::of(merged).ok()?;
         let there = merged_group.ranks_of(inter.remote.here.as_ref()?.part(&[leader]).handle(), 1).ok()?[0];
         let mut twin = abi.comm_null;
-        // SAFETY: live communicators, plain out-argument; nobody else sends there.
+        // SAFETY: live communicators, plain out-argument; no other message has this tag.
         let code = unsafe {
-            house::errors_return(merged);
-            pmpi::intercomm_create(carrier, 0, merged, there, 0, &mut twin)
+            progress::errors_return(merged);
+            pmpi::intercomm_create(shadow, 0, merged, there, 0, &mut twin)
         };
-        (house::outcome(code) == 0 && twin & abi.mask != abi.comm_null).then_some(twin & abi.mask)
+        (progress::outcome(code) == 0 && twin & abi.mask != abi.comm_null).then_some(twin & abi.mask)
     };
-    let twin = leader.filter(|_| carrier != abi.comm_null).and_then(make);
+    let twin = leader.filter(|_| shadow != abi.comm_null).and_then(make);
     // SAFETY: our own communicator, freed once, by all of its members.
     unsafe { pmpi::comm_free(&mut merged) };
     twin
@@ -119,35 +121,36 @@ fn twin_of_part(inter: &Inter, carrier: Handle, leader: Option<u32>) -> Option<H
 
 pub unsafe fn Comm_dup(comm: usize, newcomm: usize) -> Answer {
     // SAFETY: a live communicator of the MPI's; the program's copy callbacks run in here.
-    duplicate(comm, newcomm, Kind::Blocking, |carrier, new| unsafe { pmpi::comm_dup(carrier, new) })
+    duplicate(comm, newcomm, Kind::Blocking, |shadow, new| unsafe { pmpi::comm_dup(shadow, new) })
 }
 
 pub unsafe fn Comm_dup_with_info(comm: usize, info: usize, newcomm: usize) -> Answer {
     // SAFETY: as above; the program's info.
-    duplicate(comm, newcomm, Kind::Blocking, |carrier, new| unsafe {
-        pmpi::comm_dup_with_info(carrier, info as Handle, new)
+    duplicate(comm, newcomm, Kind::Blocking, |shadow, new| unsafe {
+        pmpi::comm_dup_with_info(shadow, info as Handle, new)
     })
 }
 
-/// The request is the MPI's own: it has named the communicator when the call returns, and nothing else is waited for.
+/// The request is the MPI's own. The handle of the communicator is there when the call returns, and nothing else is
+/// waited for.
 pub unsafe fn Comm_idup(comm: usize, newcomm: usize, request: usize) -> Answer {
     // SAFETY: as above; the program's request.
-    duplicate(comm, newcomm, Kind::Nonblocking, |carrier, new| unsafe {
-        pmpi::comm_idup(carrier, new, request as *mut Handle)
+    duplicate(comm, newcomm, Kind::Nonblocking, |shadow, new| unsafe {
+        pmpi::comm_idup(shadow, new, request as *mut Handle)
     })
 }
 
 pub unsafe fn Comm_idup_with_info(comm: usize, info: usize, newcomm: usize, request: usize) -> Answer {
     // SAFETY: as above.
-    duplicate(comm, newcomm, Kind::Nonblocking, |carrier, new| unsafe {
-        pmpi::comm_idup_with_info(carrier, info as Handle, new, request as *mut Handle)
+    duplicate(comm, newcomm, Kind::Nonblocking, |shadow, new| unsafe {
+        pmpi::comm_idup_with_info(shadow, info as Handle, new, request as *mut Handle)
     })
 }
 
 // ------------------------------------------------------------------------------------------------------ within one job
 
 pub fn Intercomm_create(
-    face: Face,
+    called_as: CalledAs,
     local_comm: usize,
     local_leader: usize,
     peer_comm: usize,
@@ -163,14 +166,14 @@ pub fn Intercomm_create(
         };
         peer_comm = twin as usize;
     }
-    let code = forward!(face, local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
+    let code = forward!(called_as, local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
     if !adopt::is_on() || newintercomm == 0 {
         return code;
     }
     let abi = abi::get();
     // SAFETY: the program's communicator.
     let made = unsafe { abi::load_handle(newintercomm) } & abi.mask;
-    // An error handler that came back may have made a failure a success.
+    // If an error handler has returned, the MPI below may return success after a failure.
     if code != 0 || made == abi.comm_null {
         return code;
     }
@@ -187,10 +190,10 @@ pub fn Intercomm_create(
 
 // --------------------------------------------------------------------------------------------------------------- parts
 
-/// The part that a process goes to, and where in it; `None`: to none.
+/// The part that a process goes to, and its key there. `None`: it goes to no part.
 type Part = Option<(u64, i32)>;
 
-/// What one process may have got wrong: the others are told by number.
+/// A fault of one process, whose number is told to the others.
 #[derive(Clone, Copy)]
 enum Fault {
     Color = 1,
@@ -219,7 +222,7 @@ pub unsafe fn Comm_split(comm: usize, color: usize, key: usize, newcomm: usize) 
     Some(part_off("MPI_Comm_split", &inter, part, newcomm))
 }
 
-/// Processes of one host, whichever side they are on.
+/// Makes parts of the processes of each host, on both sides.
 pub unsafe fn Comm_split_type(comm: usize, kind: usize, key: usize, _info: usize, newcomm: usize) -> Answer {
     let inter = inter::find(comm as u64)?;
     let (abi, kind) = (abi::get(), kind as c_int);
@@ -248,18 +251,19 @@ pub unsafe fn Comm_create(comm: usize, group: usize, newcomm: usize) -> Answer {
     Some(part_off(call, &inter, part, newcomm))
 }
 
-/// Where this process goes by a group of the local ones: `None` when the group has others.
+/// The part of this process, given a group of local processes. `None`: the group has other members.
 fn place_in(wanted: usize, inter: &Inter) -> Option<Part> {
     let undefined = abi::get().undefined;
     let Ok(Named::Native(wanted, size)) = Named::of(wanted) else { return None };
-    let ranks = NativeGroup::of(inter.carrier).and_then(|local| local.ranks_of(wanted, size)).ok()?;
+    let ranks = NativeGroup::of(inter.shadow).and_then(|local| local.ranks_of(wanted, size)).ok()?;
     let mut rank = undefined;
     // SAFETY: the program's group, plain out-argument.
     let code = unsafe { pmpi::group_rank(wanted, &mut rank) };
     (code == 0 && !ranks.contains(&undefined)).then(|| (rank != undefined).then_some((0, rank)))
 }
 
-/// Makes the part of an inter-communicator that has the processes of both sides which name the same one.
+/// Makes parts of an inter-communicator: processes of both sides that give the same part get an inter-communicator
+/// together.
 fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, at: usize) -> c_int {
     let context = inter.next_child();
     let made = node().and_then(|node| {
@@ -280,7 +284,7 @@ fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, a
     0
 }
 
-/// One such call, on one process.
+/// A call that makes parts, on one process.
 struct Parting<'a> {
     abi: &'static Abi,
     node: &'static Node,
@@ -292,44 +296,44 @@ struct Parting<'a> {
 
 impl Parting<'_> {
     fn new<'a>(node: &'static Node, call: &'static str, inter: &'a Arc<Inter>) -> Result<Parting<'a>, Failure> {
-        let (rank, size) = rank_and_size(inter.carrier)?;
+        let (rank, size) = rank_and_size(inter.shadow)?;
         Ok(Parting { abi: abi::get(), node, call, inter, rank, size })
     }
 
-    /// The part that this process goes to, if any.
+    /// Makes the part that this process goes to, if there is one.
     fn make(&self, part: Result<Part, Fault>, context: ContextId) -> Result<Option<Inter>, Failure> {
         let (abi, inter) = (self.abi, self.inter);
         let (ours, theirs) = self.exchange(part)?;
         let part = part.unwrap_or(None);
         let (own, members) = (ranks_in(part, &ours), ranks_in(part, &theirs));
-        // The MPI below takes small numbers only: the first rank that goes there.
+        // A color has to be an int that is not negative, so it is the first rank that goes to the part.
         let (color, key) = match (part, own.iter().min()) {
             (Some((_, key)), Some(first)) if !members.is_empty() => (*first as c_int, key),
             _ => (abi.undefined, 0),
         };
-        let mut carrier = abi.comm_null;
+        let mut shadow = abi.comm_null;
         // SAFETY: a live communicator, plain out-argument.
-        let code = house::outcome(unsafe { pmpi::comm_split(inter.carrier, color, key, &mut carrier) });
-        let carrier = if code == 0 { carrier & abi.mask } else { abi.comm_null };
-        or_free(abi, carrier, self.all_made(code))?;
-        let twin = twin_of_part(inter, carrier, members.first().copied());
-        let Some(rank) = own.iter().position(|r| *r == self.rank).filter(|_| carrier != abi.comm_null) else {
+        let code = progress::outcome(unsafe { pmpi::comm_split(inter.shadow, color, key, &mut shadow) });
+        let shadow = if code == 0 { shadow & abi.mask } else { abi.comm_null };
+        or_free(abi, shadow, self.all_made(code))?;
+        let twin = twin_of_part(inter, shadow, members.first().copied());
+        let Some(rank) = own.iter().position(|r| *r == self.rank).filter(|_| shadow != abi.comm_null) else {
             return Ok(None);
         };
-        copy_errhandler(inter.carrier, carrier);
-        let made = inter.derive(self.node, carrier, context, rank as u32, &members);
+        copy_errhandler(inter.shadow, shadow);
+        let made = inter.derive(self.node, shadow, context, rank as u32, &members);
         twin.into_iter().for_each(|twin| made.set_twin(twin));
         Ok(Some(made))
     }
 
-    /// Where each process goes: the local ones and the others, in order of rank.
+    /// The parts of all local processes and of all remote ones, in order of rank.
     fn exchange(&self, part: Result<Part, Fault>) -> Result<(Vec<Part>, Vec<Part>), Failure> {
         let (call, inter) = (self.call, self.inter);
         let fault = part.err().map_or(0, |fault| fault as c_int);
-        let worst = agree(self.abi, inter.carrier, fault)?;
+        let worst = agree(self.abi, inter.shadow, fault)?;
         let job = &inter.remote.name;
         let verdict = self.gather(part.unwrap_or(None))?.map(|mut ours| {
-            // A side that has found a fault says nothing of its processes.
+            // A side that has found a fault sends no parts.
             if worst != 0 {
                 ours.clear();
             }
@@ -340,7 +344,7 @@ impl Parting<'_> {
             ours.extend_from_slice(&theirs);
             Ok(ours)
         });
-        let all = from_leader(self.abi, self.node, inter.carrier, 0, verdict)?;
+        let all = from_leader(self.abi, self.node, inter.shadow, 0, verdict)?;
         if worst != 0 {
             return Err(Fault::failure(if fault != 0 { fault } else { worst }, call));
         }
@@ -358,32 +362,33 @@ impl Parting<'_> {
         own.put_u32(key as u32);
         let leads = self.rank == 0;
         let mut all = vec![0u8; if leads { self.size as usize * part::BYTES } else { 0 }];
-        let (bytes, byte, comm) = (part::BYTES as c_int, self.abi.byte, self.inter.carrier);
-        // SAFETY: so many bytes each; the leader has room for all.
+        let (bytes, byte, comm) = (part::BYTES as c_int, self.abi.byte, self.inter.shadow);
+        // SAFETY: each process sends this number of bytes, and the leader's buffer holds all of them.
         native("MPI_Gather", unsafe {
             pmpi::gather(own.as_ptr().cast(), bytes, byte, all.as_mut_ptr().cast(), bytes, byte, 0, comm)
         })?;
         Ok(leads.then_some(all))
     }
 
-    /// Whether the MPI below has made its communicator on every process of both sides: `code` is what it answered here.
+    /// Checks that the MPI below has made its communicator on all processes of both sides. `code` is what it returned
+    /// here.
     fn all_made(&self, code: c_int) -> Result<(), Failure> {
         let (call, inter) = (self.call, self.inter);
         let none = |whose: String| Failure::new(Class::Other, format!("{call}: the MPI {whose} makes no communicator"));
-        let worst = agree(self.abi, inter.carrier, (code != 0).into())?;
+        let worst = agree(self.abi, inter.shadow, (code != 0).into())?;
         let verdict = (self.rank == 0).then(|| {
-            // One byte for a fault.
+            // One byte stands for a fault.
             let theirs = self.swap_with_leader(if worst == 0 { &[] } else { &[1] })?;
             if theirs.is_empty() { Ok(theirs) } else { Err(none(format!("of job '{}'", inter.remote.name))) }
         });
-        let verdict = from_leader(self.abi, self.node, inter.carrier, 0, verdict);
+        let verdict = from_leader(self.abi, self.node, inter.shadow, 0, verdict);
         if worst != 0 {
             return Err(none(format!("below (code {code})")));
         }
         verdict.map(drop)
     }
 
-    /// Tells the other leader something, and hears what it says: no more than the parts of its job.
+    /// Sends bytes to the other leader, and returns those that it sends, at most the parts of its job.
     fn swap_with_leader(&self, told: &[u8]) -> Result<Vec<u8>, Failure> {
         let (node, call, inter) = (self.node, self.call, self.inter);
         let mut heard = vec![0; inter.remote.size() as usize * part::BYTES];
@@ -409,7 +414,7 @@ impl Parting<'_> {
     }
 }
 
-/// The ranks of a side that go to this part, in its order: that of the keys, and among equals that of the ranks.
+/// The ranks of a side that go to a part, ordered by key, and by rank if keys are equal.
 fn ranks_in(part: Part, side: &[Part]) -> Vec<u32> {
     let Some((color, _)) = part else { return Vec::new() };
     let there = |(rank, other): (u32, &Part)| other.filter(|p| p.0 == color).map(|p| (p.1, rank));

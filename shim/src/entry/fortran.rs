@@ -1,5 +1,5 @@
-//! The added calls as Fortran names them: lower case and an underscore, arguments by address, lengths of strings last.
-//! Everything else that a Fortran program calls comes to us through the C names that its MPI's Fortran layer uses, the
+//! The added calls for Fortran: names in lower case with an underscore, arguments by address, lengths of strings last.
+//! All other calls of a Fortran program reach this library by the C names that its MPI's Fortran layer calls, with the
 //! conversions of handles among them.
 #![allow(clippy::missing_safety_doc)]
 
@@ -9,17 +9,17 @@ use crate::{group, message, request};
 use node::leaders::MAX_NAME;
 use std::ffi::{CString, c_char, c_int};
 
-/// A blank-padded Fortran string as a C string. Too long a name stays too long, so that it is refused, not cut.
+/// A blank-padded Fortran string as a C string. A name that is too long is not cut, so that it is refused later.
 unsafe fn trimmed(name: *const c_char, len: usize) -> CString {
     // SAFETY: the compiler passes the string's own length.
     let bytes = unsafe { std::slice::from_raw_parts(name.cast::<u8>(), len) };
     let end = bytes.iter().rposition(|b| *b != b' ' && *b != 0).map_or(0, |at| at + 1);
     let bytes = &bytes[..end.min(MAX_NAME + 1)];
-    // A zero byte within the name would cut it: a control character in its place has it refused.
+    // A zero byte would end the name, so it is replaced by a control character, for which the name is refused.
     CString::new(bytes.iter().map(|b| if *b == 0 { 1 } else { *b }).collect::<Vec<_>>()).unwrap_or_default()
 }
 
-/// Between our tokens and INTEGERs, under both names that MPI has for it. `None`: not a token.
+/// The conversions between tokens and INTEGERs. `None`: it is no token.
 macro_rules! conversions {
     ($($kind:ident: $c2f:ident $toint:ident $f2c:ident $fromint:ident;)*) => { $(
         pub fn $c2f(token: usize) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! The group calls, for groups with members in other jobs. Those on native groups alone do not come here.
+//! The group calls, for groups with members in other jobs. Calls on native groups alone do not come here.
 
 use crate::abi;
 use crate::error::{Place, raise};
@@ -14,7 +14,7 @@ type Answer = Option<c_int>;
 /// Why a call fails.
 enum Fault {
     Ours(Class, String),
-    /// The MPI below has raised it.
+    /// The MPI below has failed with this code, and has called the error handler.
     Native(c_int),
 }
 
@@ -61,7 +61,7 @@ fn answer(call: &str, work: impl FnOnce() -> Result<(), Fault>) -> Answer {
     })
 }
 
-/// A group of ours: calls on one group come here with no other.
+/// The group of ours that a call on a single group names.
 fn ours(group: usize) -> Result<Arc<Group>, Fault> {
     Ok(group::find(group as Handle).ok_or(Nameless::Freed)?)
 }

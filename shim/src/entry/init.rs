@@ -1,41 +1,43 @@
-//! What we answer from the first call on: the start of MPI, and the class and text of our error codes.
+//! The calls that this library serves from the first call on: MPI_Init, and the class and text of its error codes.
 
 use crate::bind::bind;
-use crate::forward::{self as pmpi, Face};
+use crate::forward::{self as pmpi, CalledAs};
 use crate::{abi, error, forward, life};
 use base::settings;
 use std::ffi::c_int;
 
-pub fn Init(face: Face, argc: usize, argv: usize) -> c_int {
-    // SAFETY: the function of this face is MPI_Init.
+pub fn Init(called_as: CalledAs, argc: usize, argv: usize) -> c_int {
+    // SAFETY: the function that was called is MPI_Init.
     let code = unsafe {
-        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(initialiser(face))(argc, argv)
-    };
-    started(code)
-}
-
-pub fn Init_thread(face: Face, argc: usize, argv: usize, required: usize, provided: usize) -> c_int {
-    // SAFETY: the function of this face is MPI_Init_thread.
-    let code = unsafe {
-        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize, usize, usize) -> c_int>(initialiser(face))(
-            argc, argv, required, provided,
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(initialiser(called_as))(
+            argc, argv,
         )
     };
     started(code)
 }
 
-/// The class of one of our codes; MPI's own answer for any other.
-pub fn Error_class(face: Face, code: usize, class: usize) -> c_int {
+pub fn Init_thread(called_as: CalledAs, argc: usize, argv: usize, required: usize, provided: usize) -> c_int {
+    // SAFETY: the function that was called is MPI_Init_thread.
+    let code = unsafe {
+        std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize, usize, usize) -> c_int>(initialiser(
+            called_as,
+        ))(argc, argv, required, provided)
+    };
+    started(code)
+}
+
+/// The class of one of our codes. For any other code, the MPI below is called.
+pub fn Error_class(called_as: CalledAs, code: usize, class: usize) -> c_int {
     if let Some(ours) = error::class_of_code(code as c_int) {
         // SAFETY: the program's int.
         unsafe { (class as *mut c_int).write(ours) };
         return 0;
     }
-    forward!(face, code, class)
+    forward!(called_as, code, class)
 }
 
-/// The text of one of our codes; MPI's own for any other.
-pub fn Error_string(face: Face, code: usize, string: usize, len: usize) -> c_int {
+/// The text of one of our codes. For any other code, the MPI below is called.
+pub fn Error_string(called_as: CalledAs, code: usize, string: usize, len: usize) -> c_int {
     if let Some(ours) = error::text_of_code(code as c_int) {
         let text = ours.as_bytes_with_nul();
         // SAFETY: the program's int, and its MPI_MAX_ERROR_STRING bytes, which no text of ours exceeds.
@@ -45,12 +47,12 @@ pub fn Error_string(face: Face, code: usize, string: usize, len: usize) -> c_int
         }
         return 0;
     }
-    forward!(face, code, string, len)
+    forward!(called_as, code, string, len)
 }
 
-/// The function below that starts MPI. Without any, no error handler could be called either.
-fn initialiser(face: Face) -> *const () {
-    let below = forward::native(face.0);
+/// The function below that starts MPI. If there is none, the process ends, since there is no error handler either.
+fn initialiser(called_as: CalledAs) -> *const () {
+    let below = forward::native(called_as.0);
     if below == forward::absent() && forward::library().is_none() {
         error::die(&format!("MPI_Init: {}", base::NO_LIBRARY));
     }
@@ -66,7 +68,7 @@ fn started(code: c_int) -> c_int {
     code
 }
 
-/// Settings that mean nothing are told of, once for the whole job.
+/// Reports settings without a meaning, once for the whole job.
 fn judge_settings() {
     let (mut rank, complaints) = (-1, settings::complaints());
     // SAFETY: MPI has just started, so its world is there.

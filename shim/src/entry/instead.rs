@@ -1,8 +1,8 @@
-//! What to do instead of a call that is not served.
+//! Advice for calls that this library does not serve.
 
 use crate::failure::{Class, Failure};
 
-/// What to do instead of a call that is refused. With the rest it fits into LAM's 256 bytes.
+/// What a program can do instead of a call that is refused. The whole text of the failure fits into LAM's 256 bytes.
 pub fn instead(name: &str) -> String {
     let is = |words: &[&str]| words.iter().any(|word| name.to_lowercase().contains(word));
     let way = if is(&["neighbor", "cart", "graph", "topo", "win_", "file_", "scan"]) {
@@ -19,7 +19,7 @@ pub fn instead(name: &str) -> String {
     format!("{way}. What works: docs/coverage.md")
 }
 
-/// The failure of a call of ours that some inter-communicators only can serve.
+/// The failure of a call that is served on some inter-communicators only.
 pub fn unavailable(call: &str) -> Failure {
     Failure::new(
         Class::Comm,

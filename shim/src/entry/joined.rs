@@ -1,13 +1,14 @@
-//! Gives the program its inter-communicators. From the first on, arguments are looked at.
+//! Gives the program its inter-communicators. From the first one on, the entries check their arguments for handles of
+//! ours.
 
 use crate::abi;
 use crate::inter::{self, Inter};
 use std::sync::{Mutex, MutexGuard};
 
 struct State {
-    /// An inter-communicator: from then on arguments are looked at.
+    /// There was an inter-communicator, so arguments are checked.
     has_lived: bool,
-    /// Puts the entries that look in place of functions below.
+    /// Puts the checking entries into the slots.
     look: Option<fn()>,
 }
 
@@ -16,7 +17,7 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Whether arguments are looked at. If not yet, `look` is called when they are to be.
+/// Whether arguments are checked. If not, `look` is called when they have to be.
 pub fn looks(look: fn()) -> bool {
     let mut state = state();
     state.look = Some(look);
@@ -28,7 +29,7 @@ pub fn looks(look: fn()) -> bool {
 /// # Safety
 /// `at` is the address of a communicator of the program's.
 pub unsafe fn hand_out(inter: Inter, at: usize) {
-    let handle = inter.carrier;
+    let handle = inter.shadow;
     inter::insert(inter);
     let look = {
         let mut state = state();

@@ -1,14 +1,15 @@
-//! The entry points: generated ones for every exported function, hand-written ones for what we do ourselves.
+//! The entry points: generated ones for every exported function, and hand-written ones for the calls that this library
+//! serves.
 //!
-//! Each exported symbol is one jump through the slots in `table`. A slot holds a resolver at first, then the function below, and,
-//! once the first inter-communicator lives, our checked entry. Nothing but the program and PMPI tools calls in here.
+//! Each exported symbol is one jump through the slots in `table`. A slot holds a resolver at first, then the function
+//! below, and from the first inter-communicator on a checking entry. Only the program and PMPI tools call the entries.
 
-/// Calls the function of this face in the MPI below.
+/// Calls the function in the MPI below by the name that the program used.
 macro_rules! forward {
-    ($face:expr, $($arg:expr),*) => {{
+    ($called_as:expr, $($arg:expr),*) => {{
         type Call = unsafe extern "C" fn($(forward!(@usize $arg)),*) -> c_int;
-        // SAFETY: the function of this face takes these arguments.
-        unsafe { std::mem::transmute::<*const (), Call>(crate::forward::native($face.0))($($arg),*) }
+        // SAFETY: the function that was called takes these arguments.
+        unsafe { std::mem::transmute::<*const (), Call>(crate::forward::native($called_as.0))($($arg),*) }
     }};
     (@usize $arg:expr) => { usize };
 }

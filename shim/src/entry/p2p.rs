@@ -3,11 +3,11 @@
 use crate::abi;
 use crate::buffer;
 use crate::datatype::{layout, layout_from};
+use crate::detached;
 use crate::entry::quick::{self, Message};
 use crate::error::raise;
 use crate::failure::{Class, Failure};
 use crate::inter::{self, Inter};
-use crate::left;
 use crate::process::node;
 use crate::request::{self, Completion, Plan, Request, SendMode, Work};
 use crate::wait::wait;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 type Answer = Option<c_int>;
 
-/// Runs a call on the inter-communicator, if it is one, and hands its failure to the error handler.
+/// Runs a call if the communicator is one of ours, and raises its failure.
 pub(super) fn on(comm: usize, call: impl FnOnce(&Arc<Inter>) -> Result<(), Failure>) -> Answer {
     let inter = inter::find(comm as u64)?;
-    left::sweep();
+    detached::sweep();
     Some(match call(&inter) {
         Ok(()) => 0,
         Err(failure) => raise(inter.errors(), &failure),
@@ -84,7 +84,7 @@ pub(super) fn plan_recv(inter: &Inter, m: &Message) -> Result<Plan, Failure> {
     })
 }
 
-/// Starts what is planned.
+/// Starts a planned send or receive.
 pub(super) fn begin(inter: &Arc<Inter>, call: &'static str, plan: &Plan) -> Result<Work, Failure> {
     Ok(match plan {
         Plan::Nothing => Work::Nothing,
@@ -112,12 +112,12 @@ pub(super) fn request(inter: &Arc<Inter>, call: &'static str, plan: &Plan) -> Re
     Ok(Request::new(inter, begin(inter, call, plan)?, call, plan.peer()))
 }
 
-/// Waits for one request that the program never sees.
+/// Waits for a request that the program never sees.
 pub(super) fn finish(request: &Request) -> Result<Completion, Failure> {
     Ok(wait(node()?, &|_| Some(request.about(request.call)), |core| request.take(core)))
 }
 
-/// The end of a blocking call: the status is written also when there is a failure, as for truncation.
+/// The end of a blocking call. The status is written even if there is a failure such as truncation.
 pub(super) fn conclude(completion: Completion, status: Option<usize>) -> Result<(), Failure> {
     if let Some(at) = status {
         // SAFETY: the program's status.
@@ -157,7 +157,7 @@ fn start_receive(comm: usize, m: &Message, at: usize) -> Answer {
     on(comm, |inter| hand_out(request(inter, m.call, &plan_recv(inter, m)?)?, at))
 }
 
-/// The calls come in twos: counts of MPI_X are ints, those of MPI_X_c are MPI_Counts.
+/// Defines the calls in pairs: the counts of MPI_X are ints, and those of MPI_X_c are MPI_Counts.
 macro_rules! sends {
     ($($blocking:ident $nonblocking:ident $mode:ident $count:ty;)*) => { $(
         #[inline(always)]
@@ -223,12 +223,12 @@ receives! {
 /// Both halves of a call: the send, then the receive.
 type Halves = (Plan, Plan);
 
-/// Blocking.
+/// Blocking: does both, with the status of the receive.
 fn exchange(inter: &Arc<Inter>, call: &'static str, (out, back): Halves, status: usize) -> Result<(), Failure> {
     let receive = request(inter, call, &back)?;
     let sent = finish(&request(inter, call, &out)?)?;
     if sent.failure.is_some() {
-        // Afterwards nothing writes to the program's buffer.
+        // If the send has failed, nothing may write to the program's buffer after the call.
         if let Work::Op(op) = receive.work {
             node()?.cancel(op);
         }
@@ -238,13 +238,13 @@ fn exchange(inter: &Arc<Inter>, call: &'static str, (out, back): Halves, status:
     conclude(finish(&receive)?, Some(status))
 }
 
-/// Nonblocking: one request, with the status of the receive.
+/// Nonblocking: starts both with one request, which has the status of the receive.
 fn start_exchange(inter: &Arc<Inter>, call: &'static str, (out, back): Halves, at: usize) -> Result<(), Failure> {
     let receive = request(inter, call, &back)?;
     hand_out(receive.with_beside(request(inter, call, &out)?), at)
 }
 
-/// The halves of a call whose receive takes the place of what is sent: the send is of a copy.
+/// The halves of a call that receives into the buffer that it sends from (MPI_Sendrecv_replace). The send is of a copy.
 fn replacing(inter: &Inter, out: &Message, back: &Message) -> Result<Halves, Failure> {
     let back = plan_recv(inter, back)?;
     let mut out = plan_send(inter, out, SendMode::Standard)?;

@@ -1,5 +1,5 @@
-//! Partitioned communication on an inter-communicator: persistent requests whose buffer is cut into partitions. A send's
-//! leave one by one as the program marks them; both sides may cut the same message differently.
+//! Partitioned communication on an inter-communicator: persistent requests whose buffer is divided into partitions.
+//! Those of a send leave as the program marks them as ready. Both sides may divide the same message differently.
 
 use crate::abi;
 use crate::datatype::{layout, layout_from};
@@ -16,7 +16,7 @@ use std::ffi::c_int;
 
 type Answer = Option<c_int>;
 
-/// What an operation is made of.
+/// The arguments of an operation, after the checks.
 struct Made {
     call: &'static str,
     sends: bool,
@@ -102,7 +102,7 @@ fn on_partitions(
     Some(done.map_or_else(|failure| raise(request.errors(), &failure), |()| 0))
 }
 
-/// Runs of partitions, in order, become ready.
+/// Marks runs of partitions as ready.
 fn mark(call: &str, token: usize, runs: &[(u32, u32)]) -> Answer {
     on_partitions(call, token, true, |request, partitions| {
         if request.is_inactive() {
@@ -122,7 +122,7 @@ fn mark(call: &str, token: usize, runs: &[(u32, u32)]) -> Answer {
     })
 }
 
-/// From the first partition to the last; a number that is none gives no run.
+/// The run from one partition to another, both included. A number that is no partition gives an empty run.
 fn run_of(low: usize, high: usize) -> (u32, u32) {
     (low as u32, (high as u32).wrapping_add(1))
 }
@@ -163,10 +163,10 @@ pub unsafe fn Parrived(token: usize, partition: usize, flag: usize) -> Answer {
             Work::Op(op) => {
                 let node = node()?;
                 let looked = |core: &mut Core| arrived(core, call, request, op, partitions.bytes, k);
-                // Without a round, if that is enough.
+                // First without a round, which is cheaper.
                 node.with(looked).or_else(|| look(node, looked))
             }
-            // Nothing is awaited.
+            // There is no operation to wait for.
             _ => Some(Ok(())),
         };
         // SAFETY: the program's flag.
@@ -175,7 +175,7 @@ pub unsafe fn Parrived(token: usize, partition: usize, flag: usize) -> Answer {
     })
 }
 
-/// Whether a partition is here; whoever asks for one that will never come is told so.
+/// Whether a partition has arrived. It is a failure to ask for one that will never come.
 fn arrived(
     core: &mut Core,
     call: &str,

@@ -1,4 +1,5 @@
-//! Persistent requests on an inter-communicator: their arguments are checked once, and started again and again.
+//! Persistent requests on an inter-communicator. Their arguments are checked once, and they are started again and
+//! again.
 
 use crate::entry::complete::{on_array, on_request, stale};
 use crate::entry::p2p::{begin, hand_out, on, plan_recv, plan_send};
@@ -12,7 +13,7 @@ use std::ffi::c_int;
 
 type Answer = Option<c_int>;
 
-/// Gives the program a request that waits to be started.
+/// Gives the program an inactive request.
 fn prepare(
     comm: usize,
     call: &'static str,

@@ -1,4 +1,4 @@
-//! Probes on an inter-communicator between jobs, and the messages that matched ones take.
+//! Probes on an inter-communicator between jobs, and the messages that matched probes take.
 
 use crate::abi::{self, Status};
 use crate::datatype::layout_from;
@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 
 type Answer = Option<c_int>;
 
-/// How long a probe waits before it makes sure that whoever it waits for is connected.
+/// After this time, a probe has the processes connected that it waits for.
 const WATCH_AFTER: Duration = Duration::from_millis(50);
 
 fn envelope_status(e: &Envelope) -> Status {
     Status { source: e.source as c_int, tag: e.tag as c_int, bytes: e.size, ..abi::get().empty_status() }
 }
 
-/// Waits for a message. `take` is called in the same step in which it is found.
+/// Waits for a message. `take` is called under the same lock under which the message is found.
 fn await_message<T>(
     call: &'static str,
     inter: &Inter,
@@ -37,7 +37,7 @@ fn await_message<T>(
     wait(node()?, &about, |core| match core.probe(inter.id, source, tag) {
         Probe::Found(e) => Some(Ok(take(core, e))),
         Probe::None => {
-            // No operation stands for a probe, so whoever is waited for must be watched by name.
+            // A probe is no operation, so the engine does not know which processes it waits for.
             if !watched && since.elapsed() > WATCH_AFTER {
                 core.watch_source(inter.id, source);
                 watched = true;
@@ -57,14 +57,14 @@ fn look_for_message<T>(
 ) -> Result<Option<T>, Failure> {
     look(node()?, |core| match core.probe(inter.id, source, tag) {
         Probe::Found(e) => Some(Ok(take(core, e))),
-        // A job that has finalized sends nothing: that is an answer, not a failure.
+        // A job that has finalized sends nothing, so the answer is that there is no message; this is no failure.
         Probe::None | Probe::Failed(Fault::PeerFinished) => None,
         Probe::Failed(fault) => Some(Err(fault_failure(call, inter, Peer::From(source), fault))),
     })
     .transpose()
 }
 
-/// Writes the answer of a nonblocking probe.
+/// Writes the flag and the status of a nonblocking probe.
 fn conclude_look(found: Option<Status>, flag: usize, status: usize) {
     // SAFETY: the program's flag and status.
     unsafe {
@@ -100,14 +100,14 @@ pub unsafe fn Iprobe(source: usize, tag: usize, comm: usize, flag: usize, status
 
 // ------------------------------------------------------------------------------------------------- matched messages
 
-/// A message taken out of matching, for the program.
+/// A message that was found, and its number if it was taken out of matching.
 type Taken = (Envelope, Option<MessageId>);
 
 fn take_message(inter: &Inter, (source, tag): (Source, Tag)) -> impl Fn(&mut Core, Envelope) -> Taken {
     move |core, e| (e, core.claim(inter.id, source, tag))
 }
 
-/// Gives a matched message to the program; the status is that of a probe.
+/// Gives a matched message to the program, and returns its status.
 fn hand_out_message(call: &str, inter: &Arc<Inter>, (e, id): Taken, at: usize) -> Result<Status, Failure> {
     let id = id.ok_or_else(|| Failure::new(Class::Intern, format!("{call}: the message that was found is gone")))?;
     let token = message::insert(Matched { inter: inter.clone(), id, source: e.source })
@@ -117,7 +117,7 @@ fn hand_out_message(call: &str, inter: &Arc<Inter>, (e, id): Taken, at: usize) -
     Ok(envelope_status(&e))
 }
 
-/// What a matched probe of MPI_PROC_NULL gives: the MPI below serves its receive.
+/// Gives the program MPI_MESSAGE_NO_PROC, for a matched probe of MPI_PROC_NULL. The MPI below serves its receive.
 fn no_proc_message(at: usize) -> Status {
     // SAFETY: the program's message.
     unsafe { abi::store_handle(at, abi::get().message_no_proc) };
@@ -152,8 +152,8 @@ pub unsafe fn Improbe(source: usize, tag: usize, comm: usize, flag: usize, messa
     })
 }
 
-/// Starts the receive of a matched message and runs the rest of the call on it. The program's handle is spent, unless
-/// the buffer is no good.
+/// Starts the receive of a matched message, and runs the rest of the call on it. The program's handle becomes null,
+/// unless the buffer is faulty.
 unsafe fn on_message(
     call: &'static str,
     buf: usize,

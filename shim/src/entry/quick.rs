@@ -1,14 +1,14 @@
-//! The short way of sends and receives: the arguments are in order, the data is one run of bytes, and the other job lays it
-//! out as we do. Nothing is allocated or counted, and no lock is taken but the node's.
+//! The fast path of sends and receives: the arguments are correct, the data is contiguous, and the other job has our
+//! representation. Nothing is allocated, no reference is counted, and no lock but the node's is taken.
 //!
-//! Every function here answers `None` when the call is not of that kind, before anything has happened: then the general
-//! way in `p2p` does it, which also tells what is wrong.
+//! Each function here returns `None` if the call is not of that kind, before it has changed anything. Then the general
+//! path in `p2p` does the call, and reports faults.
 
 use crate::abi::{self, Abi};
 use crate::datatype::plain;
+use crate::detached;
 use crate::error::raise;
-use crate::inter::{self, Inter, Known, Whereabouts};
-use crate::left;
+use crate::inter::{self, Inter, InterRef, InterView};
 use crate::request::{self, Peer, completion};
 use crate::wait::wait;
 use node::{About, Core, Envelope, InterId, Layout, Mode, Node, OpId, Outcome, Source, Tag, user_tag};
@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 type Answer = Option<c_int>;
 
-/// A buffer as the program gives it: where, how many, of which type.
+/// A buffer as the program gives it: address, count, datatype.
 pub(super) type Buffer = (usize, i64, usize);
 
-/// What a send or receive is about: the message and the call's name.
+/// The arguments of a send or receive, and the name of the call.
 pub(super) struct Message {
     pub call: &'static str,
     pub buf: usize,
@@ -31,7 +31,7 @@ pub(super) struct Message {
     pub tag: usize,
 }
 
-/// One run of the program's memory.
+/// A contiguous buffer of the program.
 #[derive(Clone, Copy)]
 struct Run {
     at: usize,
@@ -44,7 +44,7 @@ impl Run {
         Some(Run { at: buf, bytes: plain(abi, buf, count, datatype)? })
     }
 
-    /// There is nothing in it to be dropped.
+    /// The layout of the buffer, in which there is nothing to be dropped.
     #[inline(always)]
     fn layout(self) -> ManuallyDrop<Layout> {
         // SAFETY: the program promises its buffer by making the call.
@@ -52,37 +52,38 @@ impl Run {
     }
 }
 
-/// Where a message goes, or what is received.
+/// The destination of a send.
 #[derive(Clone, Copy)]
 struct To {
     rank: u32,
     tag: i64,
 }
 
+/// The source and tag of a receive.
 #[derive(Clone, Copy)]
 struct From {
     source: Source,
     tag: Tag,
 }
 
-/// What a call gets beside its arguments.
-type Ready = (&'static Node, &'static Abi, Known);
+/// What a call needs beside its arguments.
+type Ready = (&'static Node, &'static Abi, InterView);
 
 #[inline(always)]
 fn ready(comm: usize) -> Option<Ready> {
-    left::sweep();
+    detached::sweep();
     let abi = abi::known()?;
     let known = inter::known(abi, comm)?;
     Some((Node::running()?, abi, known))
 }
 
 #[inline(always)]
-fn to(known: &Known, rank: usize, tag: usize) -> Option<To> {
+fn to(known: &InterView, rank: usize, tag: usize) -> Option<To> {
     Some(To { rank: check_rank(known, rank)?, tag: check_tag(known, tag)? })
 }
 
 #[inline(always)]
-fn from(known: &Known, abi: &Abi, source: usize, tag: usize) -> Option<From> {
+fn from(known: &InterView, abi: &Abi, source: usize, tag: usize) -> Option<From> {
     let is_any = source as c_int == abi.any_source;
     let source = if is_any { Source::Any } else { Source::Rank(check_rank(known, source)?) };
     let tag = if tag as c_int == abi.any_tag { Tag::Any } else { Tag::Is(check_tag(known, tag)?) };
@@ -90,14 +91,14 @@ fn from(known: &Known, abi: &Abi, source: usize, tag: usize) -> Option<From> {
 }
 
 #[inline(always)]
-fn check_tag(known: &Known, tag: usize) -> Option<i64> {
+fn check_tag(known: &InterView, tag: usize) -> Option<i64> {
     let tag = tag as c_int;
     (0..=known.tag_ub).contains(&tag).then_some(tag.into())
 }
 
-/// Neither MPI_PROC_NULL nor a rank that is not there.
+/// A rank of the remote group. `None`: MPI_PROC_NULL, or no such rank.
 #[inline(always)]
-fn check_rank(known: &Known, rank: usize) -> Option<u32> {
+fn check_rank(known: &InterView, rank: usize) -> Option<u32> {
     Some(rank as u32).filter(|rank| *rank < known.remote_size)
 }
 
@@ -156,7 +157,7 @@ pub(super) fn irecv(comm: usize, room: Buffer, source: usize, tag: usize, call: 
     Some(0)
 }
 
-/// A send that is over at once, and then a receive, which another way has to do if this one cannot.
+/// A send that completes at once, and then a receive. If the fast path cannot do the receive, `receive_else` does it.
 pub(super) fn exchange(
     comm: usize,
     out: &Message,
@@ -172,7 +173,7 @@ pub(super) fn exchange(
     if !send_now(node, known.id, to, data) {
         return None;
     }
-    // The message has left: from here on only the receive may take another way.
+    // The message has left, so only the receive may take the general path from here on.
     receive(node, known.place, known.id, from, room, back.call, status).or_else(receive_else)
 }
 
@@ -183,11 +184,11 @@ fn send_now(node: &Node, inter: InterId, to: To, data: Run) -> bool {
     node.with(move |core| core.send_now(inter, to.rank, to.tag, &data.layout()))
 }
 
-/// A send that may have to wait.
+/// A blocking send that may have to wait.
 #[inline(never)]
 fn send_waiting(
     node: &Node,
-    place: Whereabouts,
+    place: InterRef,
     inter: InterId,
     to: To,
     data: Run,
@@ -207,7 +208,7 @@ fn send_waiting(
 #[inline(never)]
 fn begin_send(
     node: &Node,
-    place: Whereabouts,
+    place: InterRef,
     inter: InterId,
     to: To,
     data: Run,
@@ -223,7 +224,7 @@ fn begin_send(
 #[inline(never)]
 fn receive(
     node: &Node,
-    place: Whereabouts,
+    place: InterRef,
     inter: InterId,
     from: From,
     room: Run,
@@ -237,7 +238,7 @@ fn receive(
         }
         let op = core.irecv(inter, from.source, from.tag, ManuallyDrop::into_inner(room.layout()));
         match core.test(op) {
-            // A message that is there already takes no more than this.
+            // If the message is there already, the receive ends here.
             Some(Outcome::Received(e)) => write(&e, status),
             outcome => left = place.hold(core).map(|inter| (op, outcome, inter)),
         }
@@ -252,7 +253,7 @@ fn receive(
 #[inline(never)]
 fn begin_receive(
     node: &Node,
-    place: Whereabouts,
+    place: InterRef,
     inter: InterId,
     from: From,
     room: Run,
@@ -265,7 +266,7 @@ fn begin_receive(
     })
 }
 
-/// Waits for the end of an operation, if it has none yet. The call's answer.
+/// Waits for the end of an operation, unless its outcome is given, and returns the call's result.
 #[inline(never)]
 fn finish(
     node: &Node,
@@ -310,7 +311,7 @@ fn write(e: &Envelope, status: usize) {
     unsafe { abi::get().write_received(status, e.source as c_int, user_tag(e.tag) as c_int, e.size) };
 }
 
-/// The answer of a call whose outcome is not the usual one. The status is written also when there is a failure.
+/// The result of a call with an unusual outcome. The status is written even if there is a failure.
 #[cold]
 fn tell(call: &str, to: Peer, outcome: Outcome, inter: &Inter, status: usize) -> c_int {
     let done = completion(call, Some(inter), to, outcome);

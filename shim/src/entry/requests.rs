@@ -1,10 +1,10 @@
-//! What else a program may do with a request of ours: give it up, take its operation back, look at it.
+//! The other calls on a request of ours: MPI_Request_free, MPI_Cancel, MPI_Request_get_status.
 
 use crate::abi;
+use crate::detached;
 use crate::entry::complete::{on_request, stale};
 use crate::error::{Place, raise};
 use crate::failure::{Class, Failure};
-use crate::left;
 use crate::process::node;
 use crate::request::{self, Peer, Work};
 use crate::wait::look;
@@ -13,7 +13,7 @@ use std::ffi::c_int;
 
 type Answer = Option<c_int>;
 
-/// An operation that is under way goes on to its end.
+/// Frees a request. A pending operation goes on to its end.
 pub unsafe fn Request_free(at: usize) -> Answer {
     // SAFETY: the program's request.
     let token = unsafe { abi::load_handle(at) };
@@ -47,13 +47,14 @@ pub unsafe fn Request_free(at: usize) -> Answer {
         }
         None => return Some(stale("MPI_Request_free")),
     };
-    left::keep(request, None);
+    detached::keep(request, None);
     // SAFETY: the program's request.
     unsafe { abi::store_handle(at, abi::get().request_null) };
     Some(0)
 }
 
-/// Takes back a receive that has no message yet. All else completes as if nothing had been asked, as MPI allows.
+/// Cancels a receive that has no message yet. All other operations complete as if they had not been cancelled, as MPI
+/// allows.
 pub unsafe fn Cancel(at: usize) -> Answer {
     // SAFETY: the program's request.
     unsafe {
@@ -66,12 +67,12 @@ pub unsafe fn Cancel(at: usize) -> Answer {
     }
 }
 
-/// Looks, and leaves the request as it is.
+/// Tests a request and leaves it as it is.
 pub unsafe fn Request_get_status(token: usize, flag: usize, status: usize) -> Answer {
     let token = token as u64;
     let looked = |core: &mut Core| request::live(core, |core, live| live.get(token).map(|r| r.look(core)));
     let completion = match node() {
-        // `None` is an answer too: then there is a look at the MPI below beside.
+        // If the request is not complete, `look` also lets the MPI below make progress.
         Ok(node) => match look(node, |core| Some(looked(core)).filter(|found| !matches!(found, Some(None)))) {
             Some(Some(found)) => found,
             Some(None) => return Some(stale("MPI_Request_get_status")),
@@ -89,7 +90,7 @@ pub unsafe fn Request_get_status(token: usize, flag: usize, status: usize) -> An
     Some(0)
 }
 
-/// The same question of MPICH's, without a status: the answer is the result.
+/// MPICH's extension of the same kind, without a status: the result is whether the request is complete.
 pub unsafe fn X_Request_is_complete(token: usize) -> Answer {
     let over = |core: &mut Core| {
         request::live(core, |core, live| live.get(token as u64).is_none_or(|r| r.look(core).is_some()).then_some(()))
@@ -97,7 +98,7 @@ pub unsafe fn X_Request_is_complete(token: usize) -> Answer {
     Some(node().map_or(1, |node| look(node, over).is_some().into()))
 }
 
-/// LAM's names of requests: ours have none.
+/// LAM's extension for names of requests. Requests of ours have none.
 pub fn L_Request_get_name(token: usize) -> Option<usize> {
     // SAFETY: looks at the value only.
     unsafe { request::is_token(token) }.then_some(0)

@@ -1,4 +1,5 @@
-//! Completion of any or some of many requests, ours mixed with native ones: those that are not active count for none.
+//! Waitany, Testany, Waitsome and Testsome with requests of ours, alone or mixed with native ones. Inactive requests
+//! are treated as null.
 
 use crate::abi;
 use crate::entry::complete::{Mixed, NativeStatuses, Unusual, on_array, raise_of};
@@ -12,8 +13,7 @@ use std::ffi::{c_int, c_void};
 type Answer = Option<c_int>;
 
 impl Mixed {
-    /// For calls that look for some of many: requests that are not started are no more than null ones. Whether any of
-    /// ours is left.
+    /// Drops inactive requests, which these calls treat as null. False: none of our requests is active.
     pub(super) fn has_active(&mut self) -> bool {
         let mut ours = std::mem::take(&mut self.ours);
         self.with(|_, live| ours.retain(|(_, token)| live.get(*token).is_some_and(|request| !request.is_inactive())));
@@ -31,7 +31,7 @@ impl Mixed {
         })
     }
 
-    /// All of ours that are complete. Their statuses are written by whoever gets them.
+    /// Ends all of our requests that are complete. The caller writes their statuses.
     fn take_some(&self, core: &mut Core) -> Unusual {
         request::live(core, |core, live| {
             let take = |&(i, token): &(usize, u64)| Some((i, request::end_apart(core, live, token)?));
@@ -40,9 +40,9 @@ impl Mixed {
     }
 }
 
-/// One completion out of many: an index of the array, which the MPI below may not know when it fails.
+/// A completed request: its index in the array, which the MPI below may not give if it fails.
 enum Hit {
-    /// With what is still to be told of it, if anything.
+    /// One of ours, and what is left to do for it without the lock.
     Ours(usize, Option<Box<Ended>>),
     Native {
         code: c_int,
@@ -50,7 +50,7 @@ enum Hit {
     },
 }
 
-/// Asks the MPI below whether one of its requests is complete; an array without active ones gives nothing.
+/// Asks the MPI below whether one of its requests is complete. `None`: none is complete, or none is active.
 fn any_of_natives(mixed: &mut Mixed, status: usize) -> Option<Hit> {
     let (mut flag, mut index) = (0, abi::get().undefined);
     if mixed.native_count() == 0 {
@@ -84,7 +84,7 @@ unsafe fn end_any(mixed: &Mixed, hit: Hit, index: usize, status: usize) -> c_int
     }
 }
 
-/// None of ours is active: the MPI below answers for its own.
+/// Has the MPI below do the call, since none of our requests is active.
 unsafe fn only_natives_any(mut mixed: Mixed, index: usize, flag: Option<usize>, status: usize) -> c_int {
     let at = index as *mut c_int;
     let abi = abi::get();
@@ -162,7 +162,7 @@ pub unsafe fn Testany(count: usize, array: usize, index: usize, flag: usize, sta
     unsafe { on_array("MPI_Testany", count, array, run) }
 }
 
-/// What a Waitsome or Testsome found.
+/// What a Waitsome or Testsome has found.
 #[derive(Default)]
 struct Found {
     ours: Unusual,
@@ -210,7 +210,7 @@ unsafe fn end_some(
     }
 }
 
-/// None of ours is active: the MPI below answers for its own.
+/// Has the MPI below do the call, since none of our requests is active.
 unsafe fn only_natives_some(mut mixed: Mixed, wait: bool, outcount: usize, indices: usize, statuses: usize) -> c_int {
     let (outcount, indices, statuses) = (outcount as *mut c_int, indices as *mut c_int, statuses as *mut c_void);
     // SAFETY: our copies of the native handles; the program's arrays, which are longer than those.

@@ -1,4 +1,5 @@
-//! Looking at many requests, ours mixed with native ones, and leaving them as they are.
+//! The calls of MPI_Request_get_status for many requests, ours mixed with native ones. They leave the requests as they
+//! are.
 
 use crate::abi;
 use crate::entry::complete::{NativeStatuses, on_array};
@@ -10,7 +11,7 @@ use std::ffi::{c_int, c_void};
 
 type Answer = Option<c_int>;
 
-/// The outcome of one of ours, left in place.
+/// The result of one of our requests, if it is complete. The request stays.
 fn outcome(core: &mut Core, token: u64) -> Option<Completion> {
     request::live(core, |core, live| live.get(token)?.look(core))
 }
@@ -67,7 +68,7 @@ pub unsafe fn Request_get_status_any(count: usize, array: usize, index: usize, f
             }
             match usize::try_from(index.read()).ok().and_then(|k| mixed.indices.get(k)) {
                 Some(i) => index.write(*i as c_int),
-                // None of the native ones is active, but one of ours is.
+                // None of the native requests is active, but one of ours is.
                 None if active => flag.write(0),
                 None => {}
             }

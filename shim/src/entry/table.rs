@@ -1,11 +1,11 @@
-//! The slots, and what stands in them: the entries, which the build makes of `api/functions.txt`.
+//! The slots, and the entries that stand in them, which the build generates from `api/functions.txt`.
 
 use super::instead::instead;
 use super::joined;
 use crate::error::{Place, raise};
 use crate::exports;
 use crate::failure::{Class, Failure};
-use crate::forward::{self, Face};
+use crate::forward::{self, CalledAs};
 use crate::functions::{Code, FUNCTIONS, NAMES};
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_void};
@@ -37,7 +37,8 @@ mod ours {
     pub use crate::entry::status::*;
 }
 
-/// Where a failure is raised that concerns an argument of ours, by the argument's mark. `None`: not ours after all.
+/// Where a failure about an argument of ours is raised, by the argument's mark in the table. `None`: it is not ours
+/// after all.
 mod place {
     use crate::error::Place;
     use crate::{abi, group, inter, message, request};
@@ -46,8 +47,8 @@ mod place {
         inter::find(comm as u64).map(|inter| inter.errors())
     }
 
-    /// What a call that we do not serve goes to: the communicator itself when it is not ours, the twin of one within one
-    /// job. Else where it is refused.
+    /// The communicator for a call that this library does not serve: the same one if it is not ours, or the twin. The
+    /// error is the place where the call is refused.
     pub unsafe fn instead_of(comm: usize) -> Result<usize, Place> {
         let Some(inter) = inter::find(comm as u64) else { return Ok(comm) };
         inter.twin_for_call().map(|twin| twin as usize).ok_or(inter.errors())
@@ -82,7 +83,7 @@ fn name(slot: usize) -> &'static str {
     NAMES[slot / 2].to_str().map_or("", |n| &n[1..])
 }
 
-/// The answer of a function that is not served, by what it was called on.
+/// The result of a function that is not served, whose failure is raised at `place`.
 #[cold]
 fn refuse(slot: usize, place: Place, kind: Class) -> c_int {
     let on = match kind {
@@ -93,7 +94,7 @@ fn refuse(slot: usize, place: Place, kind: Class) -> c_int {
     raise(place, &Failure::new(kind, format!("{} is not available on {on}; {}", name(slot), instead(name(slot)))))
 }
 
-/// The answer of a call of ours that was given no place for its result.
+/// The result of a call of ours that got a null pointer for its result.
 #[cold]
 fn nowhere(slot: usize, place: Option<Place>) -> Option<c_int> {
     let failure = Failure::new(Class::Arg, format!("{}: the place for a result is a null pointer", name(slot)));
@@ -102,7 +103,7 @@ fn nowhere(slot: usize, place: Option<Place>) -> Option<c_int> {
 
 include!(concat!(env!("OUT_DIR"), "/entries.rs"));
 
-/// When our checked entry stands in a function's slot.
+/// When the checking entry stands in a function's slot.
 #[derive(Clone, Copy, PartialEq)]
 enum Looking {
     Always,
@@ -110,9 +111,9 @@ enum Looking {
     Never,
 }
 
-/// Whether our checked entries have been put in place. Under the lock below.
+/// Whether the checking entries are in their slots. Changed under the lock below.
 static FILLED: AtomicBool = AtomicBool::new(false);
-/// Held while slots are filled, so that none keeps an old function when looking begins.
+/// Held while slots are filled, so that no slot keeps an old function when the checks begin.
 static FILLING: Mutex<()> = Mutex::new(());
 
 /// Saves the arguments, asks `resolve` what belongs in the slot (above it lies the caller's address), and goes there.
@@ -131,7 +132,7 @@ unsafe extern "C" fn resolve_common() {
 }
 
 extern "C" fn resolve(slot: usize, caller: *const c_void) -> *const () {
-    // The first call comes through here, whatever it is, so the MPI below is the one that its caller is bound to.
+    // The first call of the program comes through here, and the MPI below is the one that this caller is bound to.
     forward::library_for(caller);
     let _filling = FILLING.lock().unwrap_or_else(|e| e.into_inner());
     let looking = match LOOKING[slot / 2] {
@@ -151,17 +152,17 @@ extern "C" fn resolve(slot: usize, caller: *const c_void) -> *const () {
             SLOTS[slot].store(native.cast_mut(), Ordering::Relaxed);
             native
         }
-        // No MPI yet, or none that has the function: look again at the next call.
+        // There is no MPI yet, or it lacks the function. The next call looks again.
         None => forward::absent(),
     }
 }
 
-/// Puts our checked entries in place.
+/// Puts the checking entries into their slots.
 fn look_at_arguments() {
     let _filling = FILLING.lock().unwrap_or_else(|e| e.into_inner());
     if !FILLED.swap(true, Ordering::Relaxed) {
         for (i, (slot, code)) in SLOTS.iter().zip(&CHECKED).enumerate() {
-            // What was never called has its resolver still, which does the same.
+            // A function that was never called has its resolver still, which does the same later.
             if LOOKING[i / 2] == Looking::OnceJoined && !forward::found(i).is_null() {
                 slot.store(code.0.cast_mut(), Ordering::Relaxed);
             }
@@ -169,7 +170,7 @@ fn look_at_arguments() {
     }
 }
 
-/// What tells the dynamic linker where a slot's name leads.
+/// The resolver by which the dynamic linker finds the function of a slot's name.
 pub fn resolver(slot: usize) -> *const () {
     VISIBLE[slot].0
 }

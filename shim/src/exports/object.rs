@@ -1,4 +1,4 @@
-//! A loaded object's symbols, read from memory: unlike `dlsym`, this may be done while the linker is at work.
+//! The symbols of a loaded object, read from memory. Unlike `dlsym`, this is allowed while the linker is at work.
 
 use libc::{Elf64_Sym, c_int, c_void, dl_phdr_info};
 use std::ffi::{CStr, c_char};
@@ -16,7 +16,7 @@ struct Dynamic {
     value: usize,
 }
 
-/// What the linker mapped for one program or library. Valid until that is unloaded: kept no longer than a look.
+/// A program or library as the linker has mapped it. It is valid until the object is unloaded, so it is never kept.
 pub struct Object {
     pub base: usize,
     headers: &'static [libc::Elf64_Phdr],
@@ -36,7 +36,7 @@ struct Hash {
 }
 
 impl Object {
-    /// All objects with symbols, in the linker's order.
+    /// All loaded objects with symbols, in the linker's order.
     pub fn loaded() -> Vec<Object> {
         unsafe extern "C" fn note(info: *mut dl_phdr_info, _size: usize, all: *mut c_void) -> c_int {
             // SAFETY: the linker gives a valid record; `all` is the vector given to dl_iterate_phdr.
@@ -64,7 +64,7 @@ impl Object {
             .find(|&i| unsafe { (*at.add(i)).tag } == 0)?;
         // SAFETY: as above.
         let dynamic = unsafe { std::slice::from_raw_parts(at, len) };
-        // The linker has turned offsets into addresses, but not in objects whose dynamic segment is read-only.
+        // The linker has replaced offsets by addresses, except in objects whose dynamic segment is read-only.
         let find = |tag| dynamic.iter().find(|d| d.tag == tag).map(|d| d.value);
         let address = |tag| find(tag).map(|v| if v < base { base + v } else { v });
         // SAFETY: the linker's own table of a loaded object.
@@ -79,13 +79,13 @@ impl Object {
         unsafe { CStr::from_ptr(self.strings.add(at)) }
     }
 
-    /// Whether the object gives a name to others.
+    /// Whether the object exports a name.
     pub fn has(&self, name: &CStr) -> bool {
         // SAFETY: the entry of a loaded object.
         self.symbol(name).is_some_and(|s| unsafe { (*s).st_shndx != SHN_UNDEF && (*s).st_value != 0 })
     }
 
-    /// The entry of a name that the object defines, or once did.
+    /// The symbol of a name that the object defines, or has defined before an edit.
     pub fn symbol(&self, name: &CStr) -> Option<*mut Elf64_Sym> {
         let wanted = gnu_hash(name.to_bytes());
         self.hash.candidates(wanted).find_map(|i| {
@@ -96,7 +96,7 @@ impl Object {
         })
     }
 
-    /// The name by which programs that are linked with it ask for it.
+    /// The soname, by which programs that are linked with the object ask for it.
     pub fn soname(&self) -> Option<&CStr> {
         self.dynamic.iter().find(|d| d.tag == DT_SONAME).map(|d| self.string(d.value))
     }
@@ -117,7 +117,7 @@ impl Object {
         self.segment_of(code as usize).is_some()
     }
 
-    /// Runs `edit` while the segment with the symbols can be written to. Not at all where the system forbids it.
+    /// Runs `edit` while the segment with the symbols is writable. If the system forbids that, `edit` is not run.
     pub fn with_writable_symbols(&self, edit: impl FnOnce()) {
         let Some(segment) = self.segment_of(self.symbols as usize) else { return };
         // SAFETY: asks for a constant.
@@ -178,7 +178,7 @@ fn gnu_hash(name: &[u8]) -> u32 {
     name.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
 }
 
-/// Whether the executable itself defines a name, rather than only naming it.
+/// Whether the executable itself defines a name, and does not only refer to it.
 pub fn in_program(name: &CStr) -> bool {
     // SAFETY: allowed at any time.
     let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const ();

@@ -1,10 +1,10 @@
-//! A function of the MPI below, for a call of ours.
+//! A function of the MPI below, for the library's own calls.
 
 use super::library::{Library, absent, library};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function of the MPI below, found once.
+/// A function of the MPI below, which is looked up once.
 pub struct Own {
     name: &'static CStr,
     found: AtomicPtr<()>,
@@ -15,7 +15,7 @@ impl Own {
         Own { name, found: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Its address; at first, what `find` says that it is.
+    /// The address of the function. The first call finds it by `find`.
     #[inline(always)]
     pub fn get(&self, find: impl FnOnce(&Library, &CStr) -> Option<*const ()>) -> *const () {
         let mut function = self.found.load(Ordering::Relaxed).cast_const();

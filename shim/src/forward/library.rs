@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A native handle, as wide as a register; only the ABI's width counts.
+/// A native handle in a register. Only as many bytes as the ABI's handles have are significant.
 pub type Handle = u64;
 
 /// The MPI library that the program uses.
@@ -24,7 +24,7 @@ impl Library {
         address(&self.object, name)
     }
 
-    /// The address of a variable as the program sees it: an executable may hold its own copy.
+    /// The address of a variable as the program sees it, since an executable may have its own copy.
     pub fn variable(&self, name: &CStr) -> Option<*const ()> {
         // SAFETY: a terminated name.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -32,12 +32,12 @@ impl Library {
     }
 }
 
-/// The MPI below, once there is one.
+/// The MPI below. `None`: no MPI has been loaded yet.
 pub fn library() -> Option<&'static Library> {
     library_for(std::ptr::null())
 }
 
-/// The same, found for the code at this address when it was not known before.
+/// The MPI below. If it was not known before, it is the one that the code at this address is bound to.
 pub fn library_for(caller: *const c_void) -> Option<&'static Library> {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     if let Some(found) = LIBRARY.get() {
@@ -48,7 +48,7 @@ pub fn library_for(caller: *const c_void) -> Option<&'static Library> {
     Some(LIBRARY.get_or_init(|| found))
 }
 
-/// Every MPI has it, and we do not export it.
+/// A function that every MPI has, and that this library does not export.
 pub const PROBE: &CStr = c"PMPI_Wtick";
 
 fn find_library(caller: *const c_void) -> Option<Library> {
@@ -57,7 +57,7 @@ fn find_library(caller: *const c_void) -> Option<Library> {
     if !next.is_null() {
         return library_of(next);
     }
-    // Loaded out of our sight (dlopen in local scope). There may be several: the caller's own comes first.
+    // The MPI was loaded by dlopen in local scope. There may be several, and the one of the caller is preferred.
     if let Some(library) = origin(caller).and_then(|(path, _)| library_within(&path)) {
         return Some(library);
     }
@@ -67,26 +67,26 @@ fn find_library(caller: *const c_void) -> Option<Library> {
     paths.iter().find_map(|path| library_within(path))
 }
 
-/// The MPI that a loaded object is, or depends on.
+/// The MPI library, if a loaded object is one or depends on one.
 fn library_within(path: &CStr) -> Option<Library> {
     library_of(address(&loaded(path)?, PROBE)?.cast())
 }
 
-/// An object that is loaded, kept so while this lives.
+/// A handle of a loaded object, which stays loaded while the handle lives.
 fn loaded(path: &CStr) -> Option<Object> {
     // SAFETY: NOLOAD only finds what is loaded, so nothing of it is run.
     unsafe { Object::open(Some(OsStr::from_bytes(path.to_bytes())), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }.ok()
 }
 
-/// The address of a name in an object, or in what it was linked with.
+/// The address of a name in an object, or in the libraries that it was linked with.
 fn address(object: &Object, name: &CStr) -> Option<*const ()> {
     // SAFETY: only the address is taken.
     let found = unsafe { object.get::<*const ()>(name) }.ok()?.into_raw();
-    // An indirect function may have none.
+    // An indirect function may have no address.
     (!found.is_null()).then(|| found.cast_const().cast())
 }
 
-/// Whether MPI is linked into the executable itself: it exports what its libraries also define.
+/// Whether MPI is linked statically into the executable, which then defines MPI's names itself.
 pub fn is_static() -> bool {
     in_program(c"PMPI_Init")
 }
@@ -110,7 +110,7 @@ fn library_of(address: *const c_void) -> Option<Library> {
     Some(Library { object: loaded(&path)?, base: base as usize, path: path.to_string_lossy().into_owned() })
 }
 
-/// The loaded object that an address lies in: its path and base.
+/// The path and base address of the loaded object that contains an address.
 pub fn origin(address: *const c_void) -> Option<(CString, *const c_void)> {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
@@ -126,7 +126,7 @@ pub fn origin(address: *const c_void) -> Option<(CString, *const c_void)> {
     Some((unsafe { CStr::from_ptr(info.dli_fname) }.to_owned(), info.dli_fbase))
 }
 
-/// Stands in for a function that the MPI below does not have.
+/// The function that stands in for one that the MPI below does not have.
 pub fn absent() -> *const () {
     extern "C" fn unsupported() -> c_int {
         UNSUPPORTED.load(Ordering::Relaxed)
@@ -134,10 +134,10 @@ pub fn absent() -> *const () {
     unsupported as *const ()
 }
 
-/// What a function answers that is not there: a failure of some kind, until the ABI is known.
+/// The error code that it returns. Until the ABI is known, it is any code but success.
 static UNSUPPORTED: AtomicI32 = AtomicI32::new(1);
 
-/// Called when the ABI has been found: its error class for what is not there.
+/// Sets that error code. Called when the ABI has been found.
 pub fn note_unsupported(class: c_int) {
     UNSUPPORTED.store(class, Ordering::Relaxed);
 }

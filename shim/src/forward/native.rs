@@ -1,4 +1,4 @@
-//! What the program's own calls go to.
+//! The functions below to which the program's calls are forwarded.
 
 use super::guarded::guarded;
 use super::library::{Handle, Library, absent, library};
@@ -7,36 +7,36 @@ use crate::functions::{FUNCTIONS, mpi_name, pmpi_name};
 use std::ffi::{CStr, CString, c_int};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Through which of a function's two names the program came: the index of the slot.
+/// The name by which the program called a function, `MPI_X` or `PMPI_X`, as the index of its slot.
 #[derive(Clone, Copy)]
-pub struct Face(pub usize);
+pub struct CalledAs(pub usize);
 
 pub static NATIVE: [AtomicPtr<()>; 2 * FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2 * FUNCTIONS];
 
-/// What a native call of this slot goes to. Null until it has been looked for.
+/// The function to which a native call of this slot goes. Null: it was not looked for yet.
 #[inline(always)]
 pub fn found(slot: usize) -> *const () {
     NATIVE[slot].load(Ordering::Relaxed)
 }
 
-/// What a native call of this slot goes to.
+/// The function to which a native call of this slot goes.
 pub fn native(slot: usize) -> *const () {
     let found = found(slot);
     if found.is_null() { find_native(slot).unwrap_or(absent()) } else { found }
 }
 
-/// The same, found for good: if there is nothing, there never will be.
+/// Finds the function of a slot for good. If there is none now, it is taken to be absent for ever.
 pub fn settle_native(slot: usize) {
     if found(slot).is_null() && find_native(slot).is_none() {
         NATIVE[slot].store(absent().cast_mut(), Ordering::Relaxed);
     }
 }
 
-/// Finds what a native call of this slot goes to; `None` while there is nothing.
+/// Finds the function to which a native call of this slot goes. `None`: there is none yet.
 pub fn find_native(slot: usize) -> Option<*const ()> {
     let name = pmpi_name(slot);
     let next = next(mpi_name(name));
-    // Serial programs come with stubs of MPI that are no MPI: theirs are the calls then.
+    // Some serial programs contain stubs of MPI functions without an MPI; then the calls go to the stubs.
     let Some(library) = library() else { return if slot.is_multiple_of(2) { next } else { None } };
     let native = if next.is_some_and(|next| note_tool(slot / 2, next, library)) {
         guarded(slot)
@@ -49,8 +49,8 @@ pub fn find_native(slot: usize) -> Option<*const ()> {
     Some(native)
 }
 
-/// What stands in for a conversion between handle and INTEGER that the MPI below does not have: the same by its other
-/// name, or nothing to be done, where a handle is an int and C has the conversion as a macro.
+/// A stand-in for a conversion between handle and INTEGER that the MPI below lacks: the same function by its other
+/// name; or the identity, if handles are ints and the conversion is a macro in C.
 fn conversion(pmpi: &CStr, library: &Library) -> Option<*const ()> {
     extern "C" fn the_same(value: usize) -> usize {
         value

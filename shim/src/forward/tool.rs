@@ -1,4 +1,4 @@
-//! PMPI tools between us and the MPI: which functions they have, and which calls come from them.
+//! PMPI tools between this library and the MPI: which functions they have, and which calls come from them.
 
 use super::library::{Library, origin};
 use crate::functions::{FUNCTIONS, pmpi_name};
@@ -6,17 +6,19 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// By function: `MPI_X` of a PMPI tool between us and the MPI, where that tool lies, and the MPI's own `PMPI_X`.
+/// For each function: `MPI_X` of a PMPI tool below this library, the address range of that tool, and the MPI's own
+/// `PMPI_X`.
 static TOOL: [AtomicPtr<()>; FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; FUNCTIONS];
 pub static TOOL_START: [AtomicUsize; FUNCTIONS] = [const { AtomicUsize::new(0) }; FUNCTIONS];
 pub static TOOL_LEN: [AtomicUsize; FUNCTIONS] = [const { AtomicUsize::new(0) }; FUNCTIONS];
 
-/// Where the MPI lies: LAM calls itself by PMPI names.
+/// The address range of the MPI, since LAM calls itself by PMPI names.
 pub static MPI_START: AtomicUsize = AtomicUsize::new(0);
 pub static MPI_LEN: AtomicUsize = AtomicUsize::new(0);
 pub static PMPI: [AtomicPtr<()>; FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; FUNCTIONS];
 
-/// Whether the next `MPI_X` is a tool's; then it is noted. Called before the function's guarded entry is put in place.
+/// Whether the next `MPI_X` belongs to a tool, which is then kept. Called before the function's guarded entry is put in
+/// place.
 pub fn note_tool(function: usize, next: *const (), library: &Library) -> bool {
     let Some((_, base)) = origin(next.cast()) else { return false };
     let Some(pmpi) = library.symbol(pmpi_name(2 * function)) else { return false };
@@ -33,7 +35,7 @@ pub fn note_tool(function: usize, next: *const (), library: &Library) -> bool {
     true
 }
 
-/// How many bytes a loaded object spans from its base.
+/// The number of bytes from the base of a loaded object to its end.
 fn size_of_object(base: usize) -> usize {
     struct Asked {
         base: usize,
@@ -58,11 +60,11 @@ fn size_of_object(base: usize) -> usize {
 }
 
 thread_local! {
-    /// How many calls of this thread are inside a tool below us.
+    /// How many calls of this thread are inside a tool below this library.
     static IN_TOOL: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Stands around a call that passes a tool below us.
+/// A guard that lives during a call that passes a tool below this library.
 pub struct Guard {
     function: *const (),
 }

@@ -1,4 +1,5 @@
-//! The types of the functions that we call ourselves, by MPI's names, which the build makes of `api/functions.txt`.
+//! The types of the functions that this library calls, by MPI's names. The build generates them from
+//! `api/functions.txt`.
 #![allow(non_camel_case_types)]
 
 use super::library::Handle;

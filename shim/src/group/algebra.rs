@@ -1,4 +1,5 @@
-//! What MPI defines on groups, for members of any kind: ordered lists in which nobody is twice. No MPI in here.
+//! MPI's operations on groups, for members of any kind. A group is an ordered list in which no member is twice. This
+//! file knows no MPI.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
@@ -15,18 +16,18 @@ fn those<M: Member>(group: &[M], wanted: impl Fn(&M) -> bool) -> Vec<M> {
     group.iter().copied().filter(wanted).collect()
 }
 
-/// All of the first, then those of the second that are not in the first.
+/// All members of the first group, and then those of the second that are not in the first.
 pub fn union<M: Member>(a: &[M], b: &[M]) -> Vec<M> {
     [a, &difference(b, a)].concat()
 }
 
-/// Those of the first that are also in the second.
+/// The members of the first group that are also in the second.
 pub fn intersection<M: Member>(a: &[M], b: &[M]) -> Vec<M> {
     let b = set(b);
     those(a, |m| b.contains(m))
 }
 
-/// Those of the first that are not in the second.
+/// The members of the first group that are not in the second.
 pub fn difference<M: Member>(a: &[M], b: &[M]) -> Vec<M> {
     let b = set(b);
     those(a, |m| !b.contains(m))
@@ -51,7 +52,7 @@ pub fn compare<M: Member>(a: &[M], b: &[M]) -> Likeness {
     }
 }
 
-/// Which rank each member of one group has in another.
+/// The rank of each member in another group. `None`: it is not there.
 pub fn translate<M: Member>(members: impl Iterator<Item = M>, to: &[M]) -> impl Iterator<Item = Option<usize>> {
     let ranks: HashMap<M, usize> = to.iter().enumerate().map(|(rank, m)| (*m, rank)).collect();
     members.map(move |m| ranks.get(&m).copied())
@@ -62,7 +63,7 @@ pub fn incl<M: Member>(group: &[M], ranks: &[usize]) -> Vec<M> {
     ranks.iter().map(|rank| group[*rank]).collect()
 }
 
-/// The others, in the order of the group.
+/// The members that do not have these ranks, in the order of the group.
 pub fn excl<M: Member>(group: &[M], ranks: &[usize]) -> Vec<M> {
     difference(group, &incl(group, ranks))
 }
@@ -74,23 +75,23 @@ pub enum Wrong {
     Twice(usize),
     /// More than one range has this rank.
     Overlap(usize),
-    /// Its stride is zero, or leads away from its last rank.
+    /// The stride of a range is zero, or leads away from its last rank.
     Endless([c_int; 3]),
-    /// A rank beyond the group.
+    /// A range has a rank beyond the group.
     Beyond([c_int; 3]),
 }
 
-/// A rank of a group of this size.
+/// Checks a rank of a group of this size.
 pub fn rank(rank: c_int, size: usize) -> Result<usize, Wrong> {
     usize::try_from(rank).ok().filter(|r| *r < size).ok_or(Wrong::NoRank(rank))
 }
 
-/// A list of ranks of a group of this size, none twice.
+/// Checks a list of ranks of a group of this size, in which no rank may be twice.
 pub fn ranks(list: &[c_int], size: usize) -> Result<Vec<usize>, Wrong> {
     distinct(list.iter().map(|r| rank(*r, size)), size, Wrong::Twice)
 }
 
-/// The same as ranges: first, last, stride.
+/// As [`ranks`], for ranges: first rank, last rank, stride.
 pub fn ranges(list: &[[c_int; 3]], size: usize) -> Result<Vec<usize>, Wrong> {
     distinct(list.iter().flat_map(|range| expand(*range, size)), size, Wrong::Overlap)
 }
@@ -184,7 +185,7 @@ mod tests {
     #[test]
     fn lists_of_ranges() {
         assert_eq!(ranges(&[[1, 7, 3], [9, 3, -3], [5, 5, -1]], 10), Ok(vec![1, 4, 7, 9, 6, 3, 5]));
-        // The last rank need not be met, nor be one.
+        // A range need not meet its last rank, which may even be beyond the group.
         assert_eq!(ranges(&[[0, 5, 2]], 5), Ok(vec![0, 2, 4]));
         assert_eq!(ranges(&[[3, 0, -2]], 5), Ok(vec![3, 1]));
         assert_eq!(ranges(&[[0, 0, c_int::MAX], [4, 1, c_int::MIN]], 5), Ok(vec![0, 4]));

@@ -1,8 +1,8 @@
-//! Groups with members in other jobs, as the program holds them: tokens, since the MPI below knows no such member.
+//! Groups with members in other jobs. The program has tokens for them, since the MPI below knows no such members.
 //!
-//! Used by the entries on groups and by those that make or take one. Invariant: a group of ours has a foreign member;
-//! what has none is a group of the MPI below. Native members are kept as ranks in a native group that is ours alone,
-//! so nothing that the program frees is needed.
+//! Used by the group calls, and by the calls that make or take a group. Invariant: a group of ours has a foreign
+//! member; a group without one is a group of the MPI below. Native members are kept as ranks in a native group of the
+//! library's own, so that the program may free its groups.
 
 pub mod algebra;
 mod native;
@@ -12,20 +12,20 @@ pub use native::{Code, NativeGroup};
 use crate::abi;
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::Process;
-use crate::token::{self, Behind, Tokens};
+use crate::token::{self, Backing, Tokens};
 use native::done;
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
 
-/// One process of a group.
+/// A process of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Member {
-    /// By its rank in the native group beside.
+    /// A process of this job, by its rank in the native group.
     Native(c_int),
     Foreign(Process),
 }
 
-/// The members in order, over the native group that has the native ones.
+/// A group: its members in order, and a native group that contains the native ones.
 pub struct Group {
     natives: NativeGroup,
     pub members: Vec<Member>,
@@ -42,7 +42,8 @@ impl Group {
         self.natives.handle()
     }
 
-    /// This process's rank. It is no foreign member: nobody is on the other side of his own inter-communicators.
+    /// The rank of this process, if it is a member. It is a native one: no process is in the remote group of its own
+    /// inter-communicators.
     pub fn own_rank(&self) -> Result<Option<c_int>, Code> {
         let mut rank = 0;
         // SAFETY: a live group, our own.
@@ -54,7 +55,7 @@ impl Group {
 /// A group as a call names it.
 pub enum Named {
     Ours(Arc<Group>),
-    /// One of the MPI's, and its size.
+    /// A group of the MPI below, and its size.
     Native(Handle, c_int),
 }
 
@@ -89,7 +90,7 @@ impl Named {
         }
     }
 
-    /// The members, where the native ones have these ranks.
+    /// The members, if the native ones have these ranks.
     fn members(&self, ranks: &[c_int]) -> Vec<Member> {
         match self {
             Named::Ours(group) => group.members.iter().map(|m| m.native_by(ranks)).collect(),
@@ -114,7 +115,7 @@ impl Member {
     }
 }
 
-/// Two groups whose members can be compared: native ones of both are ranks in one native group, which has them all.
+/// Two groups whose members can be compared, since the native ones of both are ranks in the same native group.
 pub struct Both {
     natives: NativeGroup,
     pub members: [Vec<Member>; 2],
@@ -135,13 +136,13 @@ impl Both {
     }
 }
 
-/// Why there is no new group.
+/// Why no new group was made.
 pub enum NotMade {
     TooMany,
     Native(Code),
 }
 
-/// A new group for the program: a native one when no member is foreign. Native members are ranks in `natives`.
+/// A new group for the program, which is a native one if no member is foreign. Native members are ranks in `natives`.
 pub fn make(natives: Handle, members: &[Member]) -> Result<Handle, NotMade> {
     let mut ranks = Vec::new();
     let renumbered: Vec<Member> = members
@@ -161,7 +162,7 @@ pub fn make(natives: Handle, members: &[Member]) -> Result<Handle, NotMade> {
     insert(Group { natives, members: renumbered }).ok_or(NotMade::TooMany)
 }
 
-static LIVE: LazyLock<Tokens<Arc<Group>>> = LazyLock::new(|| Tokens::new(abi::get().family.group_token, behind()));
+static LIVE: LazyLock<Tokens<Arc<Group>>> = LazyLock::new(|| Tokens::new(abi::get().family.group_token, backing()));
 
 pub fn insert(group: Group) -> Option<u64> {
     LIVE.insert(true, Arc::new(group))
@@ -190,12 +191,12 @@ pub unsafe fn is_token_at(at: usize) -> bool {
     unsafe { token::GROUP.is_at(at) }
 }
 
-/// Where Fortran layers look for the INTEGER.
-fn behind() -> Behind {
-    token::behind(|integers| integers.group, abi::INTEGER_GROUP)
+/// Where Fortran layers look for the INTEGER of a group.
+fn backing() -> Backing {
+    token::backing(|integers| integers.group, abi::INTEGER_GROUP)
 }
 
-/// As an INTEGER of Fortran, for an MPI that asks.
+/// A token as an INTEGER of Fortran, for an MPI whose Fortran layer asks for it by a call.
 pub fn to_int(token: u64) -> Option<c_int> {
     token::to_int(token, &token::GROUP)
 }

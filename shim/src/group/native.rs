@@ -1,27 +1,27 @@
-//! Groups of the MPI below that are the library's own, freed with the value that holds them.
+//! Groups of the MPI below that belong to the library, and are freed when dropped.
 
 use crate::abi;
 use crate::forward::{self as pmpi, Handle};
 use std::ffi::c_int;
 
-/// The code of a call that failed in the MPI below, which has raised it.
+/// The error code of a call that failed in the MPI below, which has called the error handler.
 pub type Code = c_int;
 
 pub fn done(code: Code) -> Result<(), Code> {
     if code == 0 { Ok(()) } else { Err(code) }
 }
 
-/// A group of the MPI below, our own.
+/// A group of the MPI below that belongs to the library.
 #[derive(Debug)]
 pub struct NativeGroup(Handle);
 
 impl NativeGroup {
-    /// `group` is given up to this.
+    /// Takes over a reference to a group.
     pub fn new(group: Handle) -> NativeGroup {
         NativeGroup(group)
     }
 
-    /// The group that a call of the MPI's makes.
+    /// The group that a call of the MPI below makes.
     pub fn made_by(call: impl FnOnce(&mut Handle) -> Code) -> Result<NativeGroup, Code> {
         let mut group = 0;
         done(call(&mut group))?;
@@ -34,13 +34,13 @@ impl NativeGroup {
         NativeGroup::made_by(|new| unsafe { pmpi::comm_group(comm, new) })
     }
 
-    /// The remote group of an inter-communicator of the MPI's.
+    /// The remote group of an inter-communicator of the MPI below.
     pub fn remote_of(comm: Handle) -> Result<NativeGroup, Code> {
         // SAFETY: a live inter-communicator.
         NativeGroup::made_by(|new| unsafe { pmpi::comm_remote_group(comm, new) })
     }
 
-    /// The members of these ranks of a group, in this order; `ranks` are different ones of it.
+    /// The members with these ranks in a group, in this order. The ranks have to differ.
     pub fn incl(group: Handle, ranks: &[c_int]) -> Result<NativeGroup, Code> {
         // SAFETY: a live group and ranks in it.
         NativeGroup::made_by(|new| unsafe { pmpi::group_incl(group, ranks.len() as c_int, ranks.as_ptr(), new) })
@@ -50,12 +50,12 @@ impl NativeGroup {
         self.0
     }
 
-    /// For the program, which frees it.
+    /// The handle, for the program, which has to free it.
     pub fn into_handle(self) -> Handle {
         std::mem::ManuallyDrop::new(self).0
     }
 
-    /// The ranks that the first `count` members of another group have in this one.
+    /// The ranks in this group of the first `count` members of another group.
     pub fn ranks_of(&self, other: Handle, count: c_int) -> Result<Vec<c_int>, Code> {
         let theirs: Vec<c_int> = (0..count).collect();
         let mut here = theirs.clone();
@@ -64,7 +64,7 @@ impl NativeGroup {
         Ok(here)
     }
 
-    /// As MPI_Group_compare answers.
+    /// The result of MPI_Group_compare.
     pub fn compare(&self, other: &NativeGroup) -> Result<c_int, Code> {
         let mut answer = 0;
         // SAFETY: two live groups, plain out-argument.
@@ -72,7 +72,7 @@ impl NativeGroup {
         Ok(answer)
     }
 
-    /// A part of it, in this order; MPI_GROUP_NULL when the MPI below has failed.
+    /// The members with these ranks, in this order. MPI_GROUP_NULL: the MPI below has failed.
     pub fn part(&self, ranks: &[u32]) -> NativeGroup {
         let ranks: Vec<c_int> = ranks.iter().map(|rank| *rank as c_int).collect();
         NativeGroup::incl(self.0, &ranks).unwrap_or(NativeGroup(abi::get().group_null))
@@ -82,7 +82,7 @@ impl NativeGroup {
 impl Drop for NativeGroup {
     fn drop(&mut self) {
         let abi = abi::get();
-        // The empty one is the MPI's.
+        // MPI_GROUP_EMPTY is predefined and must not be freed.
         if self.0 != abi.group_empty && self.0 != abi.group_null {
             // SAFETY: our own reference, given up once.
             unsafe { pmpi::group_free(&mut self.0) };

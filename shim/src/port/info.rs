@@ -1,4 +1,4 @@
-//! What an MPI_Info object says, as far as ports and names go.
+//! The keys of MPI_Info objects for ports and published names.
 
 use crate::abi;
 use crate::failure::{Class, Failure};
@@ -47,19 +47,19 @@ impl Info {
         (0..count).filter_map(|n| key(n).and_then(|key| Some((key.clone(), self.get(&key)?)))).collect()
     }
 
-    /// `timeout`: seconds that this accept or connect may wait.
+    /// The key `timeout`: the seconds that this accept or connect may wait.
     pub fn timeout(self) -> Result<Option<Duration>, Failure> {
         let Some(text) = self.get("timeout") else { return Ok(None) };
         let bad = || Failure::new(Class::Arg, format!("timeout: '{text}' is no number of seconds"));
         settings::seconds(&text).map(Some).ok_or_else(bad)
     }
 
-    /// `ip_address` and `ip_port`: where the process is to be reached at a port, if that is said.
+    /// The keys `ip_address` and `ip_port`: where the process is to be reached at a port.
     pub fn place(self) -> Result<(Option<IpAddr>, Option<u16>), Failure> {
         let bad = |key, value: &str| Failure::new(Class::Arg, format!("{key}: '{value}' is none"));
         let address: Option<IpAddr> =
             self.get("ip_address").map(|v| v.trim().parse().map_err(|_| bad("ip_address", &v))).transpose()?;
-        // Everywhere is no place that others could be told.
+        // The unspecified address is none that other processes could dial.
         let address = address.filter(|ip| !ip.is_unspecified());
         let port = self.get("ip_port").map(|v| v.trim().parse().map_err(|_| bad("ip_port", &v))).transpose()?;
         Ok((address, port))

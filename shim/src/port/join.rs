@@ -1,6 +1,7 @@
-//! MPI_Comm_join: two processes with a socket between them become an inter-communicator.
+//! MPI_Comm_join: makes an inter-communicator of two processes that have a socket between them.
 //!
-//! Each tells the other who it is and reads the same; nothing else goes over the socket, and nothing stays in it.
+//! Each process writes its contact to the socket and reads the other's. Nothing else goes over the socket, and no byte
+//! stays unread.
 
 use super::open::own_name;
 use crate::abi;
@@ -12,7 +13,7 @@ use crate::failure::{Class, Failure};
 use crate::inter::Inter;
 use crate::process::node;
 use crate::wait::wait_until;
-use crate::{datatype, house};
+use crate::{datatype, progress};
 use base::ProcId;
 use base::bytes::Put;
 use base::ident::random;
@@ -25,11 +26,11 @@ use std::ffi::c_int;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// How often the socket is looked at.
+/// The time between two looks at the socket.
 const AGAIN: Duration = Duration::from_millis(1);
 
 pub fn join(fd: c_int) -> Result<Inter, Failure> {
-    let node = node().and_then(|node| house::build().map(|()| node))?;
+    let node = node().and_then(|node| progress::build().map(|()| node))?;
     let abi = abi::get();
     let team = split(abi, abi.comm_self, 0)?;
     let group = Group { incarnation: u64::from_le_bytes(random()), cookie: random(), rank: 0, size: 1 };
@@ -37,7 +38,7 @@ pub fn join(fd: c_int) -> Result<Inter, Failure> {
     let made = or_free(abi, team.comm, meet(node, &team, &group, fd));
     node.remove_group(group.incarnation);
     let inter = made?;
-    copy_errhandler(abi.comm_self, inter.carrier);
+    copy_errhandler(abi.comm_self, inter.shadow);
     base::log!(Info, "joined with {} over a socket", inter.remote.name);
     Ok(inter)
 }
@@ -64,7 +65,7 @@ fn meet(node: &Node, team: &Team, group: &Group, fd: c_int) -> Result<Inter, Fai
     joined::open(node, me, team.comm, tag_ub, &agreement)
 }
 
-/// Says `own`, and reads what the other side says.
+/// Writes `own`, and reads what the other side writes.
 fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
     let timeout = bounds::timeout()?;
     let deadline = Instant::now() + timeout;
@@ -108,7 +109,7 @@ fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// How much was moved; 0 if nothing can be now.
+/// The number of bytes that were moved. 0: the call would block.
 fn some(moved: io::Result<usize>) -> Result<usize, Failure> {
     moved.or_else(|e| match (e.kind(), e.raw_os_error()) {
         (ErrorKind::WouldBlock | ErrorKind::Interrupted, _) => Ok(0),
@@ -123,7 +124,7 @@ fn send(fd: c_int, bytes: &[u8]) -> io::Result<usize> {
     if bytes.is_empty() {
         return Ok(0);
     }
-    // SAFETY: so many bytes of ours.
+    // SAFETY: a buffer of this many bytes.
     let n = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
@@ -132,7 +133,7 @@ fn receive(fd: c_int, to: &mut [u8]) -> io::Result<usize> {
     if to.is_empty() {
         return Ok(0);
     }
-    // SAFETY: so many bytes of ours.
+    // SAFETY: a buffer of this many bytes.
     let n = unsafe { libc::recv(fd, to.as_mut_ptr().cast(), to.len(), libc::MSG_DONTWAIT) };
     match usize::try_from(n) {
         Ok(0) => Err(ErrorKind::UnexpectedEof.into()),

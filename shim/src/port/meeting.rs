@@ -1,7 +1,7 @@
-//! MPI_Comm_accept and MPI_Comm_connect: collective over one communicator, of which the root does what concerns the world
-//! outside. Either all processes get an inter-communicator or all get an error.
+//! MPI_Comm_accept and MPI_Comm_connect. They are collective over one communicator, whose root connects to the other
+//! side. Either all processes get an inter-communicator or all get an error.
 
-use super::call::{self, Calls, LOOK};
+use super::dial_requests::{self, DialRequests, LOOK};
 use super::info::Info;
 use super::name::{self, Address};
 use super::open::{self, Port, at, find, own_name, text};
@@ -19,7 +19,7 @@ use crate::forward::{self as pmpi, Handle};
 use crate::inter::Inter;
 use crate::process::node;
 use crate::wait::wait_until;
-use crate::{datatype, house};
+use crate::{datatype, progress};
 use base::bytes::{Put, Take};
 use base::ident::{self, random};
 use base::log::Patience;
@@ -38,16 +38,16 @@ pub enum Side {
     Connect,
 }
 
-/// What the root is to do, once it has looked at its arguments.
+/// What the root has to do, as its arguments say.
 enum Plan {
-    /// The port is one of the MPI below: so is the call.
+    /// The port belongs to the MPI below, so it does the call.
     Native,
     Accept(Arc<Port>, Option<Duration>),
     Connect(String, Address, Duration),
 }
 
-/// The whole call. `None`: it is the MPI's below. `port` and `info` count on the root alone; `place`: whether there is one
-/// for the result.
+/// The whole call. `None`: the MPI below has to do it. `port` and `info` are significant on the root alone. `place`
+/// says whether the program gave a place for the result.
 ///
 /// # Safety
 /// `port` is the program's string, on the root.
@@ -75,7 +75,7 @@ pub unsafe fn meet(
     let plan = || unsafe { plan(side, port, info) };
     let made = or_free(abi, team.comm, together(abi, &team, place, plan))?;
     match &made {
-        Some(inter) => copy_errhandler(comm, inter.carrier),
+        Some(inter) => copy_errhandler(comm, inter.shadow),
         None => {
             let mut unused = team.comm;
             // SAFETY: our own communicator, freed once, by all of its members.
@@ -97,7 +97,7 @@ unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
     }
     let said = Info::of(info).timeout()?;
     Ok(match side {
-        // A server may wait for clients as long as it likes, unless told otherwise.
+        // An accept waits for ever, unless the program or the user has set a limit.
         Side::Accept if said.is_none() && !settings::is_timeout_set() => Plan::Accept(find(&text)?, None),
         Side::Accept => Plan::Accept(find(&text)?, Some(said.map_or_else(timeout, Ok)?)),
         Side::Connect => {
@@ -108,10 +108,10 @@ unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
     })
 }
 
-/// The name is none of ours: whoever opened that port did it without this library.
+/// The plan for a port name that is not ours: the port was opened without this library.
 fn native(side: Side, port: &str) -> Result<Plan, Failure> {
     let sign = name::sign(port);
-    // The MPICH family's names begin so, and nobody else's.
+    // Only port names of the MPICH family begin so.
     let of_mpich = port.starts_with("tag#");
     let family = abi::get().family.which;
     let foreign = match family {
@@ -127,7 +127,7 @@ fn native(side: Side, port: &str) -> Result<Plan, Failure> {
             return Err(Failure::new(Class::Port, text));
         }
         Side::Connect if family == Family::Lam && !is_of_lam(port) => {
-            // Asked for it, LAM may wait for an answer that nobody gives.
+            // LAM would wait for an answer that never comes.
             return Err(Failure::new(
                 Class::Port,
                 format!("'{sign}' is no name of a port, neither of this library nor of LAM"),
@@ -143,7 +143,7 @@ fn native(side: Side, port: &str) -> Result<Plan, Failure> {
     Ok(Plan::Native)
 }
 
-/// As LAM names its ports: `n0:i11:323`.
+/// Whether this is a port name of LAM, such as `n0:i11:323`.
 fn is_of_lam(port: &str) -> bool {
     let parts: Vec<_> = port.split(':').collect();
     let is_number = |text: Option<&str>| text.is_some_and(|text| text.parse::<u32>().is_ok());
@@ -151,7 +151,7 @@ fn is_of_lam(port: &str) -> bool {
         && is_number(index.strip_prefix('i')) && is_number(Some(number)))
 }
 
-/// The collective steps. Between them nothing returns early on one process alone.
+/// The collective steps. Between them no process returns early while others go on.
 fn together(
     abi: &Abi,
     team: &Team,
@@ -159,7 +159,7 @@ fn together(
     plan: impl Fn() -> Result<Plan, Failure>,
 ) -> Result<Option<Inter>, Failure> {
     let Team { comm, rank, size, leader } = *team;
-    let node = place.and_then(|()| node()).and_then(|node| house::build().map(|()| node));
+    let node = place.and_then(|()| node()).and_then(|node| progress::build().map(|()| node));
     let contact = node.as_ref().map(|n| n.contact()).map_err(Failure::clone);
     let records = gather_records(abi, team, contact)?;
     let node = node?;
@@ -184,7 +184,7 @@ fn together(
     ident::name_job(incarnation, &own_name());
     node.add_group(group);
     let made = join(abi, node, team, &group, records, planned);
-    // Whoever may come is known now, or nobody is to come.
+    // All processes that may connect are known now, or none is to connect.
     node.remove_group(incarnation);
     made.map(Some)
 }
@@ -197,7 +197,7 @@ fn join(
     records: Vec<u8>,
     plan: Option<Plan>,
 ) -> Result<Inter, Failure> {
-    // Nobody of the other side comes before all of ours are ready for it.
+    // No process of the other side may connect before all of this side are ready.
     agree(abi, team.comm, 0)?;
     let tag_ub = largest_tag(abi);
     let verdict = plan.map(|plan| {
@@ -242,7 +242,7 @@ fn accept(
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     base::log!(Info, "waiting for somebody to connect to port {}", name::sign(&port.name));
     let _told = Waits::begin(node, "MPI_Comm_accept", "for somebody to connect to its port".to_owned());
-    let mut calls = Calls::new(node, port);
+    let mut calls = DialRequests::new(node, port);
     let mut patience = Patience::new(Instant::now());
     loop {
         let look = Instant::now() + LOOK;
@@ -275,7 +275,7 @@ fn accept(
         };
         match joined::check(&agreement.remote, &is_ours) {
             Ok(()) => return Ok(agreement),
-            // It finds the same; the next may be a better one.
+            // That caller finds the same failure, and the next caller may be a better one.
             Err(e) => base::log!(Info, "somebody connected in vain: {}", e.text),
         }
     }
@@ -314,7 +314,7 @@ fn connect(
     let mut call = None;
     let ask_to_be_dialled = || {
         if !node.with(|core| core.is_connected(path)) {
-            call.get_or_insert_with(|| call::post(node, me, offer.cookie, port));
+            call.get_or_insert_with(|| dial_requests::post(node, me, offer.cookie, port));
         }
         true
     };

@@ -1,11 +1,11 @@
-//! MPI's own ways for jobs to meet: ports, accept and connect, published names, joining over a socket. For programs that
-//! know nothing of this library.
+//! MPI's own calls for connecting jobs: ports, accept and connect, published names, joining over a socket. They serve
+//! programs that know nothing of this library.
 //!
-//! A port is a place in one process to which leaders of other jobs come, known by its name alone (`name`). Whoever accepts
-//! or connects does so as a group that is made for this one inter-communicator, and gone with it (`meeting`). The entries
-//! call in here; nothing here is called before MPI has started through us.
+//! A port is opened by one process, and leaders of other jobs connect to it by its name alone (`name`). The processes
+//! that accept or connect form a group that exists for this one inter-communicator (`meeting`). The entries call this
+//! module, and only after MPI_Init has come through this library.
 
-mod call;
+mod dial_requests;
 mod info;
 pub mod join;
 mod meeting;

@@ -1,14 +1,16 @@
-//! Port names: all that a stranger needs to reach one process, as text.
+//! Port names: all that another job needs to reach one process, as text.
 //!
-//! `mpic:` and the bytes below in base64url: letters, digits, `-` and `_`, so that a name survives text files, shells and
-//! Fortran. The short form serves where one IPv4 address tells all; it fits the 35 characters that LAM has room for.
+//! A name is `mpic:` and the bytes below in base64url: letters, digits, `-` and `_`, which survive text files, shells
+//! and Fortran. The short form is for a process with a single IPv4 address; it fits the 35 characters that LAM has room
+//! for.
 //!
 //! | short | long |
 //! |---|---|
 //! | token (14), address (4), port u16, check u16 | token (14), process number (16), host number (16), addresses, check u16 |
 //!
 //! An address is its family (4; 6; 7 for IPv6 with a scope), its bytes, the scope u32 for 7, port u16. Numbers are
-//! little-endian. The check tells a slip from a port that is gone. Incarnation and cookie follow from the token.
+//! little-endian. The check tells a mistyped name from a port that is gone. Incarnation and cookie are derived from the
+//! token.
 
 use base::bytes::{Put, Take};
 use base::hash::fnv128;
@@ -25,22 +27,22 @@ pub use base::protocol::port::MAX_PORT_NAME as MAX;
 const TOKEN: usize = short::ADDRESS;
 const SHORT: usize = short::BYTES;
 
-/// A port, as its name tells.
+/// A port, as its name describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     token: [u8; TOKEN],
-    /// Zero where the short form does not tell.
+    /// The process number. The short form does not have it: then it is zero.
     process: [u8; 16],
     host: [u8; 16],
-    /// Where the process listens.
+    /// The addresses at which the process listens.
     pub places: Vec<SocketAddr>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameError {
-    /// Not of the form that our names have.
+    /// It does not have the form of our names.
     Malformed,
-    /// It was, before some of it was lost or changed.
+    /// It has the form of our names, but a part was lost or changed.
     Damaged,
 }
 
@@ -53,12 +55,12 @@ impl fmt::Display for NameError {
     }
 }
 
-/// Whether this is one of our names, whole or not.
+/// Whether this is one of our names, be it damaged or not.
 pub fn is_ours(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// What may be shown of a name, which is the secret of its port: enough to tell two apart.
+/// A part of a name that may be shown, enough to tell two names apart. The whole name is the secret of its port.
 pub fn sign(name: &str) -> String {
     let shown: String = name.chars().take(PREFIX.len() + 6).collect();
     if shown.len() < name.len() { shown + "…" } else { shown }
@@ -70,7 +72,7 @@ impl Address {
         Address { token: random(), process: contact.process, host: contact.host, places }
     }
 
-    /// What is known of its process.
+    /// A contact record of its process, as far as the name tells.
     pub fn contact(&self) -> Contact {
         at_addresses(self.process, self.host, &self.places)
     }
@@ -85,8 +87,8 @@ impl Address {
         cookie
     }
 
-    /// The name, in at most `room` characters; none if no address fits. Addresses that do not fit are left out, the last
-    /// first.
+    /// The name in at most `room` characters. Addresses that do not fit are left out, the last ones first. `None`: no
+    /// address fits.
     pub fn name(&self, room: usize) -> Option<String> {
         let far: Vec<_> = self.places.iter().filter(|a| !a.ip().is_loopback()).collect();
         let v4 = |a: &&&SocketAddr| a.is_ipv4();
@@ -111,7 +113,7 @@ impl Address {
     }
 
     fn long(&self, room: usize) -> Option<Vec<u8>> {
-        // Six bits a character, less the check.
+        // A character holds six bits, and the check takes two bytes.
         let most = (room.checked_sub(PREFIX.len())? * 6 / 8).checked_sub(2)?;
         let mut out = self.token.to_vec();
         out.extend_from_slice(&self.process);
@@ -140,7 +142,7 @@ impl Address {
         (without <= most && (out.len() > without || self.places.is_empty())).then_some(out)
     }
 
-    /// Reads a name; blanks and line ends around it do no harm.
+    /// Reads a name. Blanks and line ends around it are ignored.
     pub fn parse(name: &str) -> Result<Address, NameError> {
         let text = name.strip_prefix(PREFIX).ok_or(NameError::Malformed)?;
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| NameError::Malformed)?;

@@ -1,4 +1,4 @@
-//! The ports of this process: opened, closed, and who comes to them.
+//! The ports of this process: MPI_Open_port and MPI_Close_port.
 
 use super::info::Info;
 use super::name::{self, Address};
@@ -16,25 +16,25 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
-/// One open port of this process.
+/// An open port of this process.
 pub struct Port {
     pub name: String,
-    /// Where the process listens for this port too.
+    /// Further addresses at which the process listens for this port.
     extra: Vec<SocketAddr>,
     pub address: Address,
     pub closed: AtomicBool,
-    /// Those who have asked to be dialled.
+    /// The processes that have asked to be dialled.
     pub calling: Mutex<Turns<PathRef>>,
 }
 
-/// By their names.
+/// The open ports by name.
 static OPEN: LazyLock<Mutex<HashMap<String, Arc<Port>>>> = LazyLock::new(Mutex::default);
 
 fn table() -> MutexGuard<'static, HashMap<String, Arc<Port>>> {
     OPEN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Opens a port; its name.
+/// Opens a port, and returns its name.
 pub fn open(info: Handle) -> Result<String, Failure> {
     let node = node()?;
     let contact = node.contact();
@@ -64,7 +64,7 @@ pub fn open(info: Handle) -> Result<String, Failure> {
     Ok(name)
 }
 
-/// Closes a port: whoever waits there is told.
+/// Closes a port. Callers that wait there are told.
 pub fn close(name: &str) -> Result<(), Failure> {
     let port = table().remove(name).ok_or_else(|| unknown(name))?;
     port.closed.store(true, Ordering::Relaxed);
@@ -74,7 +74,7 @@ pub fn close(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finalize: all that are open.
+/// Closes all ports, in MPI_Finalize.
 fn close_all() {
     let open: Vec<_> = table().drain().collect();
     for (_, port) in open {
@@ -96,7 +96,7 @@ fn unknown(name: &str) -> Failure {
     Failure::new(Class::Port, format!("'{}': {what}", name::sign(name)))
 }
 
-/// Where a port is, for people.
+/// The addresses of a port, as text for people.
 pub fn places(address: &Address) -> String {
     base::log::list(&address.places, "no address, but by shared memory")
 }
@@ -115,7 +115,7 @@ pub unsafe fn text(at: usize) -> Result<String, Failure> {
     Ok(text.trim().to_owned())
 }
 
-/// What the other side calls a job that has no name.
+/// The name by which the other side calls this job, which has not registered one.
 pub fn own_name() -> String {
     let mut name = format!("{} on {}, process {}", abi::get().family.which, naming::host(), std::process::id());
     let end = (0..=MAX_NAME.min(name.len())).rev().find(|at| name.is_char_boundary(*at));
@@ -123,7 +123,7 @@ pub fn own_name() -> String {
     name
 }
 
-/// Who stands at a port.
+/// The process identity of a port.
 pub fn at(address: &Address) -> ProcId {
     ProcId { incarnation: address.incarnation(), rank: 0 }
 }

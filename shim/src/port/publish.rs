@@ -1,4 +1,4 @@
-//! Published names: a service name leads to the name of a port, by way of the naming service.
+//! Published names: the naming service leads from a service name to the name of a port.
 
 use super::info::Info;
 use crate::abi;
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// What this process has published: the port, and the name that is held.
+/// What this process has published, by service name: the port, and the name that it holds.
 type Published = HashMap<String, (String, Held)>;
 
 static PUBLISHED: LazyLock<Mutex<Published>> = LazyLock::new(Mutex::default);
@@ -25,7 +25,7 @@ fn table() -> MutexGuard<'static, Published> {
     PUBLISHED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Publishes a port. What the info object says goes along, for people and programs that look at the names.
+/// Publishes a port. The keys of the info object become metadata, for people and programs that look at the names.
 pub fn publish(service: &str, info: Handle, port: &str) -> Result<(), Failure> {
     let naming = open_naming()?;
     let mut record = Record { port: Some(whole(port)), ..claim::record(service)? };
@@ -48,7 +48,7 @@ pub fn publish(service: &str, info: Handle, port: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes back what this process has published.
+/// Unpublishes a name that this process has published.
 pub fn unpublish(service: &str, port: &str) -> Result<(), Failure> {
     let taken = {
         let mut table = table();
@@ -59,14 +59,14 @@ pub fn unpublish(service: &str, port: &str) -> Result<(), Failure> {
             _ => table.remove(service),
         }
     };
-    // Given back without the lock: that may take a while.
+    // The name is given back without the lock, since that may take a while.
     match taken {
         Some(_) => Ok(()),
         None => Err(Failure::new(Class::Service, format!("'{service}' was not published by this process"))),
     }
 }
 
-/// Finalize.
+/// Unpublishes all names, in MPI_Finalize.
 pub fn take_all() {
     table().clear();
 }
@@ -91,14 +91,14 @@ pub fn lookup(service: &str) -> Result<String, Failure> {
     Ok(handy(port))
 }
 
-/// Who looks for a name again so soon waits for it.
+/// If a program looks for the same name again within this time, it waits for the name.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The names that are looked for in vain again and again: since when, and when last.
+/// The names that are looked for in vain again and again, with the time of the last look.
 struct Sought(Vec<(String, Patience, Instant)>);
 
 impl Sought {
-    /// A name has been looked for. If it is time to say so, for how many seconds it has been.
+    /// Says that a name was looked for. If a notice is due, returns for how many seconds the name was looked for.
     fn again(&mut self, service: &str, found: bool, now: Instant) -> Option<u64> {
         self.0.retain(|(name, _, last)| now.duration_since(*last) < SOON && !(found && name == service));
         if found {
@@ -119,14 +119,14 @@ fn sought() -> MutexGuard<'static, Sought> {
     SOUGHT.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// The names of ports that were too long to be handed out.
+/// The port names that were too long for the program.
 static LONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// What stands for such a name in this process, and in no other.
+/// The beginning of the short names that stand for them in this process, and in no other.
 static SHORT_FOR: LazyLock<String> = LazyLock::new(|| format!("{PREFIX}#{:016x}-", u64::from_le_bytes(random())));
 
-/// A name that the program has room for. One that is longer than its MPI's names of ports is kept, and a number in its
-/// place serves in this process.
+/// A name that the program has room for. If a port name is longer than MPI_MAX_PORT_NAME, it is kept here, and a short
+/// name stands for it in this process.
 fn handy(port: String) -> String {
     if port.len() < abi::get().max_port_name as usize {
         return port;
@@ -139,7 +139,7 @@ fn handy(port: String) -> String {
     format!("{}{at}", *SHORT_FOR)
 }
 
-/// The name that was meant.
+/// The port name for which a short name may stand.
 pub fn whole(port: &str) -> String {
     let at = port.strip_prefix(SHORT_FOR.as_str()).and_then(|at| at.parse::<usize>().ok());
     let long = LONG.lock().unwrap_or_else(|e| e.into_inner());

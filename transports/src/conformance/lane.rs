@@ -1,4 +1,4 @@
-//! What every lane must do, whatever carries it. Nothing here knows what is under a lane.
+//! The cases for every lane. Nothing here knows the transport under a lane.
 
 use super::Factory;
 use super::memory::*;
@@ -49,7 +49,7 @@ pub fn bulk_among_frames<F: Factory>(f: &mut F) {
     }
 }
 
-/// Data that nobody wants, or whose source is gone, does not disturb what follows.
+/// Bulk that the sink does not want, or whose user buffer is gone, does not disturb the frames behind it.
 pub fn unwanted_and_vanished<F: Factory>(f: &mut F) {
     for vanished in [false, true] {
         let (mut a, mut b) = f.pair();
@@ -75,12 +75,12 @@ pub fn no_room_then_writable<F: Factory>(f: &mut F) {
     let payload = bytes(60_000, 1);
     let mut taken = 0;
     let start = Instant::now();
-    // Nobody reads: at some point there is no room.
+    // The other side does not read, so at some point there is no room.
     while a.try_send(&mem, &header(Kind::Msg, taken + 1, 0, payload.len()), Payload::Bytes(&payload)) == Sent::Taken {
         taken += 1;
         assert!(start.elapsed() < LIMIT && taken < 10_000, "takes without end");
     }
-    // Only what keeps an order has begun something.
+    // A reliable lane still has frames to write.
     assert!(a.wants_write() || !a.caps().reliable);
     assert_eq!(a.event(), None);
     until(&mut a, &mut b, &mem, &mut seen, |a, _| a.event() == Some(Event::Writable));
@@ -129,7 +129,7 @@ pub fn death_on_both_sides<F: Factory>(f: &mut F) {
     dies(&mut a);
 }
 
-/// What was written before the end is read before it, and the end is an end by the other side.
+/// Frames that were written before the end are read before it, and the end is one by the other side.
 pub fn last_words<F: Factory>(f: &mut F) {
     let (mut a, mut b) = f.pair();
     let (mem, mut seen) = (Mem::new(1), Seen::new(1));
@@ -186,7 +186,7 @@ pub fn a_sink_that_objects_kills<F: Factory>(f: &mut F) {
     }
 }
 
-/// A sleeper is woken when and only when something is there.
+/// A sleeping process is woken when and only when there is something to read.
 pub fn pollable<F: Factory>(f: &mut F) {
     let (mut a, mut b) = f.pair();
     let Some(early) = f.readable(&mut b, 0) else { return };
@@ -224,8 +224,8 @@ pub fn written_in_place<F: Factory>(f: &mut F) {
     assert!(seen.frames == sent);
 }
 
-/// What the other side had not read when a lane without retention died can be had again, and nothing else. One with
-/// retention gives nothing: the path has it.
+/// A lane without retention that has died gives back the bodies that the other side has not read, and nothing else. A lane with
+/// retention gives none, since the path retains them.
 pub fn unread_is_given_back<F: Factory>(f: &mut F) {
     let (mut a, mut b) = f.pair();
     if a.caps().needs_retention {
@@ -251,7 +251,7 @@ pub fn unread_is_given_back<F: Factory>(f: &mut F) {
     }
     f.cut(&mut a);
     assert_eq!(Lane::<Mem>::unread(&mut a), Unread { first: 9, bodies: sent[8..].to_vec() });
-    // It is still there for the other side too.
+    // The other side can still read it too.
     let start = Instant::now();
     while b.event() != Some(Event::Dead) {
         assert!(start.elapsed() < LIMIT);

@@ -1,4 +1,4 @@
-//! User memory for the cases, what takes note of what arrives, and frames to send.
+//! User memory for the cases, a sink that records what arrives, and frames to send.
 
 use base::bytes::Malformed;
 use base::{Memory, ProcId};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use wire::frame::{Header, Kind};
 use wire::lane::{Lane, Payload, Sent, Sink};
 
-/// For whatever takes no time.
+/// A limit for what takes a moment.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
-/// Memory in blocks of `block` bytes, so that pieces are many when it is small.
+/// User memory in pieces of `block` bytes.
 pub struct Mem {
     pub buffers: BTreeMap<u64, Vec<u8>>,
     block: usize,
@@ -55,7 +55,7 @@ impl Memory for Mem {
     }
 }
 
-/// Takes note of what arrives.
+/// Records what arrives.
 pub struct Seen {
     pub mem: Mem,
     pub frames: Vec<(Header, Vec<u8>)>,
@@ -102,7 +102,7 @@ pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
     (0..len as u64).map(|i| ((i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-/// Turns both sides until `done`.
+/// Flushes one side and polls the other until `done`.
 pub fn until<L: Lane<Mem>>(
     a: &mut L,
     b: &mut L,

@@ -1,9 +1,9 @@
-//! What every transport and every lane must do, whatever carries it.
+//! The conformance suite: what every transport and every lane must do.
 //!
-//! A transport has [`suite!`] by one line in its own folder: two instances of it are opened through the registry, one dials
-//! a place that the other's record gives, and the lanes that come out of the handshake are put to every case. A lane that is
-//! no transport's has [`lanes!`] alone, over a [`Factory`] of its own. Which checks apply is asked of the lanes ([`Caps`],
-//! `polled`) and of the descriptors, not said by hand.
+//! A transport runs it by one line in its own folder, [`suite!`]: two instances of it are opened through the registry, one
+//! dials a place in the other's contact record, and the lanes that the handshake makes go through every case. A lane that is
+//! no transport's has [`lanes!`] alone, over a [`Factory`] of its own. The lanes ([`Caps`], `polled`) and their descriptors
+//! tell which checks apply.
 //!
 //! [`Caps`]: wire::lane::Caps
 
@@ -21,21 +21,22 @@ use wire::lane::Lane;
 /// Makes connected lanes of one kind.
 pub trait Factory {
     type Lane: Lane<Mem>;
+    /// Both ends.
     fn pair(&mut self) -> (Self::Lane, Self::Lane);
     /// Breaks the connection under a lane.
     fn cut(&mut self, lane: &mut Self::Lane) {
         lane.cut();
     }
-    /// Whether a sleeper would be woken for this lane, the second of a pair, within so many milliseconds; `None`: it cannot
-    /// be slept on.
+    /// Whether a sleeping process would be woken for this lane, the second of a pair, within `millis` milliseconds; `None` if a
+    /// process cannot sleep on it.
     fn readable(&mut self, _lane: &mut Self::Lane, _millis: u16) -> Option<bool> {
         None
     }
-    /// Puts bytes on the wire that no lane would write; false if this kind has no such thing.
+    /// Puts bytes on the wire that no lane would write. Returns false if this kind has no wire.
     fn inject(&mut self, lane: &mut Self::Lane, bytes: &[u8]) -> bool;
 }
 
-/// The cases of `lane` in a module of their own: its name, and what makes a [`Factory`].
+/// The cases of `lane`, in a module of this name, with an expression that makes a [`Factory`].
 macro_rules! lanes {
     ($name:ident, $make:expr) => {
         mod $name {
@@ -50,19 +51,19 @@ macro_rules! lanes {
     };
 }
 
-/// A transport by the name of its folder; with what connects to a place of it and says whatever bytes it is given, as a
-/// `ByteStream`. With settings that differ from the default, it is a suite of another name.
+/// The suite for the transport in this folder, with a function that connects to a place as a plain `ByteStream`, by which a
+/// case can send any bytes. A suite with settings that differ from the default has a name of its own.
 macro_rules! suite {
-    ($room:ident, $knock:expr) => {
-        $crate::conformance::suite!(conformance, $room, $knock, |_| ());
+    ($folder:ident, $connect:expr) => {
+        $crate::conformance::suite!(conformance, $folder, $connect, |_| ());
     };
-    ($name:ident, $room:ident, $knock:expr, $set:expr) => {
+    ($name:ident, $folder:ident, $connect:expr, $set:expr) => {
         mod $name {
             #[allow(unused_imports)]
             use super::*;
 
             fn rig() -> $crate::conformance::Rig {
-                $crate::conformance::Rig::open(&$crate::$room::ABOUT, $set, $knock)
+                $crate::conformance::Rig::open(&$crate::$folder::ABOUT, $set, $connect)
             }
 
             $crate::conformance::lanes!(lanes, rig());

@@ -4,7 +4,7 @@ use super::memory::{LIMIT, ME, Mem, Seen, YOU};
 use super::{Factory, handshake};
 use crate::registry::{Allowed, AnyLane, Registry, Settings};
 use crate::stream::ByteStream;
-use crate::transport::{About, Attempt, Env, Guest, Said, Step, Target, Transport};
+use crate::transport::{About, Attempt, Env, Incoming, Said, Step, Target, Transport};
 use base::ident::random;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -18,11 +18,11 @@ use wire::{Hello, HelloAck, Place, Status};
 pub const KEYS: [u32; 2] = [3, 50];
 pub const GENERATION: u16 = 1;
 
-/// One process, as far as the transport knows.
+/// One process, as the transport sees it.
 pub struct Side {
     pub registry: Registry,
     pub process: [u8; 16],
-    pub bell: EventFd,
+    pub eventfd: EventFd,
     about: &'static About,
 }
 
@@ -32,28 +32,28 @@ impl Side {
         let mut settings = Settings { allowed, ..Settings::default() };
         set(&mut settings);
         let process = random();
-        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).unwrap();
-        let registry = Registry::open(&settings, &Env { process, doorbell: bell.as_fd() }).unwrap();
+        let eventfd = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).unwrap();
+        let registry = Registry::open(&settings, &Env { process, doorbell: eventfd.as_fd() }).unwrap();
         assert_eq!(registry.opened().count(), 1, "it cannot be had here");
-        Side { registry, process, bell, about }
+        Side { registry, process, eventfd, about }
     }
 
     pub fn transport(&mut self) -> &mut dyn Transport {
         self.registry.get(self.about.id).expect("it is open")
     }
 
-    /// Numbers and descriptors of its doors.
-    pub fn doors(&mut self) -> Vec<(u32, RawFd)> {
+    /// The numbers and descriptors of its listeners.
+    pub fn listeners(&mut self) -> Vec<(u32, RawFd)> {
         let mut all = Vec::new();
-        self.transport().doors(&mut |n, fd| all.push((n, fd.as_raw_fd())));
+        self.transport().listeners(&mut |n, fd| all.push((n, fd.as_raw_fd())));
         all
     }
 
-    /// Who waits, at whatever door.
-    pub fn visitor(&mut self) -> Option<Box<dyn Guest>> {
-        for (n, _) in self.doors() {
+    /// A connection that waits at any of its listeners.
+    pub fn visitor(&mut self) -> Option<Box<dyn Incoming>> {
+        for (n, _) in self.listeners() {
             match self.transport().accept(n) {
-                Ok(guest) => return Some(guest),
+                Ok(incoming) => return Some(incoming),
                 Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
             }
         }
@@ -61,28 +61,28 @@ impl Side {
     }
 }
 
-type Knock = Box<dyn Fn(&Place) -> io::Result<Box<dyn ByteStream>>>;
+type Connect = Box<dyn Fn(&Place) -> io::Result<Box<dyn ByteStream>>>;
 
 /// The first side dials, the second answers.
 pub struct Rig {
     pub sides: [Side; 2],
     pub about: &'static About,
-    knock: Knock,
+    connect: Connect,
 }
 
-/// Whether one of these becomes readable, or what is watched for writing writable, in so many milliseconds.
+/// Whether one of these descriptors becomes readable, or writable if it is watched for that, within `millis` milliseconds.
 pub fn wakes(fds: &[(RawFd, bool)], millis: u16) -> bool {
     let flags = |write: bool| if write { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-    // SAFETY: who owns a descriptor that is asked about keeps it open meanwhile.
+    // SAFETY: the owner of a descriptor keeps it open meanwhile.
     let watched = |&(fd, write): &(RawFd, bool)| unsafe { PollFd::new(BorrowedFd::borrow_raw(fd), flags(write)) };
     let mut fds: Vec<_> = fds.iter().map(watched).collect();
     poll(&mut fds, millis).unwrap() > 0
 }
 
-/// What is to be watched for a lane.
-pub fn signs(lane: &mut AnyLane) -> Vec<(RawFd, bool)> {
+/// The descriptors that are to be watched for a lane.
+pub fn interests(lane: &mut AnyLane) -> Vec<(RawFd, bool)> {
     let mut all = Vec::new();
-    lane.signs(&mut |_, fd, write| all.push((fd.as_raw_fd(), write)));
+    lane.interests(&mut |_, fd, write| all.push((fd.as_raw_fd(), write)));
     all
 }
 
@@ -95,10 +95,10 @@ impl Rig {
     pub fn open<S: ByteStream + 'static>(
         about: &'static About,
         set: impl Fn(&mut Settings),
-        knock: impl Fn(&Place) -> io::Result<S> + 'static,
+        connect: impl Fn(&Place) -> io::Result<S> + 'static,
     ) -> Rig {
         let sides = [Side::open(about, &set), Side::open(about, &set)];
-        Rig { sides, about, knock: Box::new(move |place| Ok(Box::new(knock(place)?))) }
+        Rig { sides, about, connect: Box::new(move |place| Ok(Box::new(connect(place)?))) }
     }
 
     pub fn ack(&self, status: Status) -> HelloAck {
@@ -106,7 +106,7 @@ impl Rig {
         HelloAck { status, generation: GENERATION, process: self.sides[1].process, received: 7, proof }
     }
 
-    /// Where the second side can be dialled, as the first sees it.
+    /// The places at which the first side can dial the second.
     pub fn places(&mut self, same_host: Option<bool>, worked: Option<&Place>) -> Vec<Place> {
         let record = self.sides[1].registry.contact();
         let entry = record.entry(self.about.id).expect("its record says where it is");
@@ -118,7 +118,7 @@ impl Rig {
         self.places(Some(true), None).into_iter().next().expect("it can be dialled")
     }
 
-    /// Dials until the HELLO has left.
+    /// Dials until the HELLO has been sent.
     pub fn dial(&mut self, hello: &Hello) -> Box<dyn Attempt> {
         let place = self.place();
         let mut attempt = self.sides[0].transport().dial(&place, hello, KEYS[0]).unwrap();
@@ -132,42 +132,42 @@ impl Rig {
         }
     }
 
-    /// One who comes without a transport, with bytes of its own.
-    pub fn knock(&mut self) -> Box<dyn ByteStream> {
+    /// A plain connection to the second side, without the transport.
+    pub fn connect(&mut self) -> Box<dyn ByteStream> {
         let place = self.place();
-        (self.knock)(&place).unwrap()
+        (self.connect)(&place).unwrap()
     }
 
-    /// Whether a door of the second side tells of somebody.
-    pub fn is_knocked(&mut self, millis: u16) -> bool {
-        let doors: Vec<_> = self.sides[1].doors().into_iter().map(|(_, fd)| (fd, false)).collect();
-        wakes(&doors, millis)
+    /// Whether a listener of the second side is readable.
+    pub fn has_incoming(&mut self, millis: u16) -> bool {
+        let listeners: Vec<_> = self.sides[1].listeners().into_iter().map(|(_, fd)| (fd, false)).collect();
+        wakes(&listeners, millis)
     }
 
-    /// Who has come to the second side; a door tells of it.
-    pub fn guest(&mut self) -> Box<dyn Guest> {
-        assert!(self.is_knocked(2000), "no door tells");
-        self.sides[1].visitor().expect("one who waits at a door that tells")
+    /// The connection that waits at the second side; a listener must be readable.
+    pub fn incoming(&mut self) -> Box<dyn Incoming> {
+        assert!(self.has_incoming(2000), "no listener tells");
+        self.sides[1].visitor().expect("one who waits at a listener that tells")
     }
 
-    /// Both ends when the HELLO is there.
-    pub fn greeted(&mut self) -> (Box<dyn Attempt>, Box<dyn Guest>) {
+    /// Both ends once the HELLO is read.
+    pub fn greeted(&mut self) -> (Box<dyn Attempt>, Box<dyn Incoming>) {
         let attempt = self.dial(&hello());
-        let mut guest = self.guest();
-        assert_eq!(handshake::heard(&mut *guest), hello());
-        assert!(matches!(guest.step(), Said::Nothing), "a HELLO is said once");
-        (attempt, guest)
+        let mut incoming = self.incoming();
+        assert_eq!(handshake::heard(&mut *incoming), hello());
+        assert!(matches!(incoming.step(), Said::Nothing), "a HELLO is said once");
+        (attempt, incoming)
     }
 
-    /// Whoever else comes is one more stream of this lane; `guests`: who has come and said nothing yet.
-    fn serve(&mut self, guests: &mut Vec<Box<dyn Guest>>, lane: &mut AnyLane) {
-        while let Some(guest) = self.sides[1].visitor() {
-            guests.push(guest);
+    /// Accepts further connections as stripes of this lane; those in `pending` have not sent their HELLO yet.
+    fn serve(&mut self, pending: &mut Vec<Box<dyn Incoming>>, lane: &mut AnyLane) {
+        while let Some(incoming) = self.sides[1].visitor() {
+            pending.push(incoming);
         }
-        for mut guest in std::mem::take(guests) {
-            let hello = match guest.step() {
+        for mut incoming in std::mem::take(pending) {
+            let hello = match incoming.step() {
                 Said::Nothing => {
-                    guests.push(guest);
+                    pending.push(incoming);
                     continue;
                 }
                 Said::Hello(hello) => hello,
@@ -175,7 +175,7 @@ impl Rig {
             };
             assert!(hello.stripe > 0 && hello.generation == GENERATION);
             assert!(Lane::<Mem>::takes_stream(lane, hello.stripe));
-            assert!(lane.join(guest, &self.ack(Status::Good), hello.stripe));
+            assert!(lane.join(incoming, &self.ack(Status::Good), hello.stripe));
             assert!(!Lane::<Mem>::takes_stream(lane, hello.stripe));
         }
     }
@@ -184,45 +184,45 @@ impl Rig {
 impl Factory for Rig {
     type Lane = AnyLane;
 
-    /// Of as many streams as the settings say.
+    /// Lanes of as many stripes as the settings say.
     fn pair(&mut self) -> (AnyLane, AnyLane) {
-        let (attempt, guest) = self.greeted();
-        let (mut a, mut b) = handshake::agree(self, attempt, guest);
-        let (start, mut seen, mut guests) = (Instant::now(), Seen::new(1), Vec::new());
-        while signs(&mut a).len() != signs(&mut b).len() {
+        let (attempt, incoming) = self.greeted();
+        let (mut a, mut b) = handshake::agree(self, attempt, incoming);
+        let (start, mut seen, mut pending) = (Instant::now(), Seen::new(1), Vec::new());
+        while interests(&mut a).len() != interests(&mut b).len() {
             assert!(start.elapsed() < LIMIT, "its streams do not come");
-            self.serve(&mut guests, &mut b);
+            self.serve(&mut pending, &mut b);
             assert_eq!(Lane::<Mem>::poll(&mut a, &mut seen, 1 << 16), 0);
         }
-        // Those that are there may still be awaited.
+        // A stripe may have been accepted before its dial has ended.
         while a.changed(&mut |_| ()) || b.changed(&mut |_| ()) {
             assert!(start.elapsed() < LIMIT, "its streams do not come");
             Lane::<Mem>::poll(&mut a, &mut seen, 1 << 16);
         }
-        assert_eq!((a.streams(), signs(&mut a).len()), (b.streams(), signs(&mut b).len()));
+        assert_eq!((a.streams(), interests(&mut a).len()), (b.streams(), interests(&mut b).len()));
         (a, b)
     }
 
     fn readable(&mut self, lane: &mut AnyLane, millis: u16) -> Option<bool> {
-        let Side { registry, bell, .. } = &self.sides[1];
-        if let (Some(looked), Some(polled)) = (&registry.looked, lane.polled()) {
-            looked.board.arm();
+        let Side { registry, eventfd, .. } = &self.sides[1];
+        if let (Some(polling), Some(polled)) = (&registry.polling, lane.polled()) {
+            polling.doorbells.arm();
             if polled.has_input() {
-                let _ = bell.read();
+                let _ = eventfd.read();
                 return Some(true);
             }
-            looked.board.take(|_| ());
+            polling.doorbells.take(|_| ());
         }
-        let mut fds = signs(lane);
-        fds.push((bell.as_raw_fd(), false));
+        let mut fds = interests(lane);
+        fds.push((eventfd.as_raw_fd(), false));
         let awake = wakes(&fds, millis);
-        let _ = bell.read();
+        let _ = eventfd.read();
         Some(awake)
     }
 
-    /// Past the lane, on the first of its descriptors.
+    /// Writes to the first of the lane's descriptors.
     fn inject(&mut self, lane: &mut AnyLane, bytes: &[u8]) -> bool {
-        let fd = signs(lane)[0].0;
+        let fd = interests(lane)[0].0;
         // SAFETY: the lane keeps the descriptor open as long as it lives.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         nix::unistd::write(fd.as_fd(), bytes) == Ok(bytes.len())

@@ -1,8 +1,8 @@
 //! The answering side of a local handshake.
 //!
-//! Invariant: nothing is made for a connection before somebody has looked at its cookie.
+//! Invariant: no memory is made for a connection before its cookie has been checked.
 
-use super::hello::{MAX_HELLO, Own, Parts, READY, READY_READS, TAIL, Tail, Theirs};
+use super::hello::{Doorbells, MAX_HELLO, Parts, READY, READY_READS, TAIL, Tail, Theirs};
 use super::lane::{MEMORY, ShmLane};
 use super::rights::Connection;
 use super::segment::Segment;
@@ -13,24 +13,27 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::hello::{HELLO_LEN, HelloError};
 use wire::{Hello, HelloAck, Place};
 
-/// A connection that is not a lane yet.
-pub struct Guest {
+/// An accepted connection that is no lane yet.
+pub(super) struct Accept {
     connection: Connection,
-    own: Own,
+    own: Doorbells,
     state: State,
 }
 
 enum State {
+    /// HELLO has not come.
     Silent,
-    /// It has said HELLO, and shown itself.
+    /// HELLO has come, with its tail and descriptors.
     Greeted(Tail, Vec<OwnedFd>),
+    /// A good answer has been sent; READY has not come.
     Answered(Segment, Theirs),
+    /// READY has come, and said whether the other side can read our memory.
     Ready(Segment, Theirs, bool),
 }
 
-impl Guest {
-    pub fn new(connection: Connection, own: &Own) -> Guest {
-        Guest { connection, own: own.clone(), state: State::Silent }
+impl Accept {
+    pub(super) fn new(connection: Connection, own: &Doorbells) -> Accept {
+        Accept { connection, own: own.clone(), state: State::Silent }
     }
 
     fn greet(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Said {
@@ -44,7 +47,7 @@ impl Guest {
                 Said::Hello(Box::new(hello))
             }
             (Err(HelloError::OtherVersion), _) | (Ok(_), Ok(None)) => {
-                transport::Guest::refuse(self, &HelloAck::other_version());
+                transport::Incoming::refuse(self, &HelloAck::other_version());
                 Said::Foreign
             }
             _ => Said::Foreign,
@@ -52,7 +55,7 @@ impl Guest {
     }
 }
 
-impl transport::Guest for Guest {
+impl transport::Incoming for Accept {
     fn fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()
     }
@@ -88,13 +91,13 @@ impl transport::Guest for Guest {
         let _ = self.connection.send(&bytes, &[]);
     }
 
-    /// READY comes next.
+    /// The lane cannot be made at once: the other side says READY when it has mapped the memory.
     fn answer(&mut self, ack: &HelloAck, key: u32) -> io::Result<bool> {
         let State::Greeted(tail, fds) = std::mem::replace(&mut self.state, State::Silent) else {
             return Err(ErrorKind::InvalidInput.into());
         };
-        let [board, bell] = <[_; 2]>::try_from(fds).map_err(|_| ErrorKind::InvalidData)?;
-        let theirs = Theirs::new(&self.connection, &tail, board, bell)?;
+        let [doorbells, eventfd] = <[_; 2]>::try_from(fds).map_err(|_| ErrorKind::InvalidData)?;
+        let theirs = Theirs::new(&self.connection, &tail, doorbells, eventfd)?;
         let (memory, fd) = Segment::create(MEMORY)?;
         let mut bytes = ack.encode();
         Tail::own(key, theirs.readable.is_some()).encode(&mut bytes);

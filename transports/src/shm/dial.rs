@@ -1,8 +1,8 @@
 //! The dialling side of a local handshake.
 //!
-//! Invariant: nothing is told to a process of another user.
+//! Invariant: nothing is sent to a process of another user.
 
-use super::hello::{MAX_ACK, Own, Parts, READY, READY_READS, TAIL, Tail, Theirs};
+use super::hello::{Doorbells, MAX_ACK, Parts, READY, READY_READS, TAIL, Tail, Theirs};
 use super::lane::{MEMORY, ShmLane};
 use super::rights::Connection;
 use super::segment::Segment;
@@ -12,20 +12,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::{Hello, HelloAck, Status};
 
 /// One process being dialled.
-pub struct Dial {
+pub(super) struct Dial {
     connection: Connection,
-    own: Own,
+    own: Doorbells,
     hello: Hello,
     process: [u8; 16],
     key: u32,
     greeted: bool,
-    /// What came along with a good answer.
+    /// The tail and the descriptors of a good answer.
     got: Option<(Tail, Vec<OwnedFd>)>,
 }
 
 impl Dial {
-    /// `process`: whom; `key`: the pair's.
-    pub fn new(hello: Hello, process: [u8; 16], key: u32, own: &Own) -> io::Result<Dial> {
+    /// Begins to dial the process of this number; `key` is the pair's.
+    pub(super) fn new(hello: Hello, process: [u8; 16], key: u32, own: &Doorbells) -> io::Result<Dial> {
         let (connection, own) = (Connection::new()?, own.clone());
         Ok(Dial { connection, own, hello, process, key, greeted: false, got: None })
     }
@@ -51,7 +51,7 @@ impl Dial {
 }
 
 impl Attempt for Dial {
-    /// Before it is connected, there is nothing to see but time.
+    /// `None` before it is connected: the other side's backlog is full, and no descriptor tells when it is not.
     fn fd(&self) -> Option<(BorrowedFd<'_>, bool)> {
         self.greeted.then(|| (self.connection.as_fd(), false))
     }
@@ -72,8 +72,8 @@ impl Attempt for Dial {
     fn finish(self: Box<Self>, generation: u16) -> io::Result<NewLane> {
         let Dial { connection, hello, got, .. } = *self;
         let (tail, fds) = got.ok_or(ErrorKind::InvalidData)?;
-        let [memory, board, bell] = <[_; 3]>::try_from(fds).map_err(|_| ErrorKind::InvalidData)?;
-        let theirs = Theirs::new(&connection, &tail, board, bell)?;
+        let [memory, doorbells, eventfd] = <[_; 3]>::try_from(fds).map_err(|_| ErrorKind::InvalidData)?;
+        let theirs = Theirs::new(&connection, &tail, doorbells, eventfd)?;
         let memory = Segment::adopt(memory, MEMORY)?;
         let reads = if theirs.readable.is_some() { READY_READS } else { 0 };
         connection.send(&[READY | reads], &[])?;

@@ -1,30 +1,30 @@
-//! A full fence in several processes at once, so that those who need one often need none of their own.
+//! A full fence in several processes at once (membarrier(2)), so that senders need none of their own.
 //!
-//! Who publishes and then looks whether the receiver sleeps needs a full fence between the two, for every message; who goes
-//! to sleep needs one now and then. Where the kernel lets the latter have all running threads pass one (`membarrier`), a
-//! publisher that has said it takes part only has to keep the compiler from changing the order.
+//! A sender needs a full fence for every message, between publishing it and reading whether the receiver sleeps; a receiver
+//! needs one only when it goes to sleep. Where the kernel lets the receiver have all running threads of both processes pass a
+//! fence, the sender only has to keep the compiler from reordering.
 //!
-//! Used by the mapped memory and by what is told in a handshake. Invariant: who has said that it takes part does so until
-//! its memory is gone.
+//! Used by mapped memory and by the handshake. Invariant: a process that has said that it takes part does so as long as it
+//! lives.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 
-/// Whether this process takes part: its threads pass a fence when another calls [`everywhere`], and they pass ours. Asked for
-/// at the first call.
-pub fn takes_part() -> bool {
+/// Whether this process takes part: its threads pass a fence when another process calls [`everywhere`]. The first call
+/// registers it with the kernel.
+pub(super) fn takes_part() -> bool {
     static TAKES_PART: OnceLock<bool> = OnceLock::new();
     *TAKES_PART.get_or_init(|| membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED))
 }
 
 /// A full fence here and in every process that takes part.
-pub fn everywhere() {
+pub(super) fn everywhere() {
     if !takes_part() || !membarrier(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED) {
         fence(Ordering::SeqCst);
     }
 }
 
 fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: the call takes three numbers, and touches no memory of ours.
+    // SAFETY: the call takes three numbers and writes to no memory.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }

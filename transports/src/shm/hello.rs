@@ -1,11 +1,11 @@
-//! What the two sides of a local handshake tell each other beyond HELLO and HELLO-ACK, and what they end up with.
+//! The tail that follows HELLO and HELLO-ACK in a local handshake, and the parts of a lane that come out of it.
 //!
-//! Used by both ends. Invariant: fixed lengths; what comes from the other side is checked before it is used.
+//! Used by both ends. Invariant: lengths are fixed; what comes from the other side is checked before it is used.
 
 use super::peek::{Readable, Token, own_token};
 use super::rights::Connection;
 use super::segment::Segment;
-use super::{board, fence};
+use super::{doorbells, fence};
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::shared::{FENCES, LAYOUT, READS, tail};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -14,76 +14,83 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN, MAX_PROOF};
 
-/// Bytes of a tail, and the longest HELLO and HELLO-ACK with theirs.
-pub const TAIL: usize = tail::BYTES;
-pub const MAX_HELLO: usize = HELLO_LEN + MAX_PROOF + TAIL;
-pub const MAX_ACK: usize = HELLO_ACK_LEN + MAX_PROOF + TAIL;
-/// The last word, and what it says with it: the sender can read the receiver's memory.
-pub use base::protocol::shared::{READY, READY_READS};
+/// The bytes of a tail, and of the longest HELLO and HELLO-ACK with theirs.
+pub(super) const TAIL: usize = tail::BYTES;
+pub(super) const MAX_HELLO: usize = HELLO_LEN + MAX_PROOF + TAIL;
+pub(super) const MAX_ACK: usize = HELLO_ACK_LEN + MAX_PROOF + TAIL;
+/// The last message of the handshake, and the flag in it that says that its sender can read the receiver's memory.
+pub(super) use base::protocol::shared::{READY, READY_READS};
 
-/// What this process shows to all who send to it.
+/// The doorbells of this process, which all its senders share: the doorbell bitmap, and the eventfd that wakes it.
 #[derive(Clone)]
-pub struct Own(Arc<Shown>);
+pub struct Doorbells(Arc<SharedDoorbells>);
 
-struct Shown {
-    board: Segment,
-    board_fd: OwnedFd,
-    bell: OwnedFd,
+struct SharedDoorbells {
+    doorbells: Segment,
+    doorbells_fd: OwnedFd,
+    eventfd: OwnedFd,
 }
 
-impl Own {
-    /// `bell`: an eventfd, written to when we sleep and something has come.
-    pub fn new(bell: BorrowedFd<'_>) -> io::Result<Own> {
-        let (board, board_fd) = Segment::create(board::BOARD)?;
-        Ok(Own(Arc::new(Shown { board, board_fd, bell: bell.try_clone_to_owned()? })))
+impl Doorbells {
+    /// New doorbells. A sender writes to `eventfd` when a frame has come while we sleep.
+    pub(crate) fn new(eventfd: BorrowedFd<'_>) -> io::Result<Doorbells> {
+        let (doorbells, doorbells_fd) = Segment::create(doorbells::BYTES)?;
+        Ok(Doorbells(Arc::new(SharedDoorbells { doorbells, doorbells_fd, eventfd: eventfd.try_clone_to_owned()? })))
     }
 
-    /// Whether some lane that is not looked at by itself has something.
+    /// Whether a bit is set: a lane that is not direct has input.
+    #[inline]
     pub fn any(&self) -> bool {
-        board::any(&self.0.board)
+        doorbells::any(&self.0.doorbells)
     }
 
-    /// The bits of lanes that have something.
+    /// Clears all bits, and calls `f` with each that was set: lanes with this bit may have input.
     pub fn take(&self, f: impl FnMut(u32)) {
-        board::take(&self.0.board, f);
+        doorbells::take(&self.0.doorbells, f);
     }
 
-    /// As if something had come on a lane with this bit.
+    /// Sets a bit of ours, as if a frame had come on a lane with this bit.
     pub fn set(&self, bit: u32) {
-        board::set(&self.0.board, bit);
+        doorbells::set(&self.0.doorbells, bit);
     }
 
-    /// From now on, the first who sends wakes us. Look once more at all lanes before sleeping.
+    /// Says that we are about to sleep: from now on, the first sender wakes us. All lanes have to be looked at once more before
+    /// sleeping.
     pub fn arm(&self) {
-        board::doze(&self.0.board);
+        doorbells::arm(&self.0.doorbells);
     }
 
-    pub fn dozes(&self) -> bool {
-        board::dozes(&self.0.board)
+    /// Whether a sender would wake us.
+    #[cfg(test)]
+    pub(crate) fn is_armed(&self) -> bool {
+        doorbells::is_armed(&self.0.doorbells)
     }
 
     pub(super) fn fds(&self) -> [BorrowedFd<'_>; 2] {
-        [self.0.board_fd.as_fd(), self.0.bell.as_fd()]
+        [self.0.doorbells_fd.as_fd(), self.0.eventfd.as_fd()]
     }
 }
 
 /// What follows HELLO and HELLO-ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tail {
-    /// The bit of this lane on the board of whoever says this.
+pub(super) struct Tail {
+    /// The bit of this lane in its sender's doorbell bitmap.
     pub bit: u32,
+    /// A word in its sender's memory, for the other side to try whether it can read there.
     pub token: Token,
+    /// In an answer: its sender can read the other side's memory.
     pub reads: bool,
+    /// Its sender takes part in [`fence::everywhere`].
     pub fences: bool,
 }
 
 impl Tail {
-    /// `key`: the pair's; the bit is what the board tells apart of it.
-    pub fn own(key: u32, reads: bool) -> Tail {
-        Tail { bit: key % board::BITS, token: own_token(), reads, fences: fence::takes_part() }
+    /// Our own tail. The bit is the pair's key modulo the number of doorbells.
+    pub(super) fn own(key: u32, reads: bool) -> Tail {
+        Tail { bit: key % doorbells::BITS, token: own_token(), reads, fences: fence::takes_part() }
     }
 
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.put_u16(LAYOUT);
         out.put_u16(if self.reads { READS } else { 0 } | if self.fences { FENCES } else { 0 });
         out.put_u32(self.bit);
@@ -91,8 +98,8 @@ impl Tail {
         out.put_u64(self.token.value);
     }
 
-    /// `None`: another layout.
-    pub fn decode(bytes: &[u8]) -> Result<Option<Tail>, Malformed> {
+    /// `None` if the memory has another layout, that of another version.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Option<Tail>, Malformed> {
         let mut t = Take(bytes);
         if t.u16()? != LAYOUT {
             return Ok(None);
@@ -102,34 +109,39 @@ impl Tail {
         let token = Token { address: t.u64()?, value: t.u64()? };
         t.end()?;
         let tail = Tail { bit, token, reads: flags & READS != 0, fences: flags & FENCES != 0 };
-        if bit < board::BITS { Ok(Some(tail)) } else { Err(Malformed) }
+        if bit < doorbells::BITS { Ok(Some(tail)) } else { Err(Malformed) }
     }
 }
 
-/// What the other side has shown us of itself.
-pub struct Theirs {
-    pub board: Segment,
-    pub bell: OwnedFd,
+/// What the other side has sent of itself.
+pub(super) struct Theirs {
+    pub doorbells: Segment,
+    pub eventfd: OwnedFd,
     pub bit: u32,
-    /// If we can read its memory.
+    /// Its process, if we can read its memory.
     pub readable: Option<Readable>,
-    /// Its fences are ours too.
+    /// Its fences serve us too: both sides take part in [`fence::everywhere`].
     pub fences: bool,
 }
 
 impl Theirs {
-    pub fn new(connection: &Connection, tail: &Tail, board: OwnedFd, bell: OwnedFd) -> io::Result<Theirs> {
-        // Whatever it is, writing to it must not block.
-        fcntl(&bell, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    pub(super) fn new(
+        connection: &Connection,
+        tail: &Tail,
+        doorbells: OwnedFd,
+        eventfd: OwnedFd,
+    ) -> io::Result<Theirs> {
+        // It may be any descriptor, and writing to it must not block.
+        fcntl(&eventfd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pid = connection.peer()?;
         let readable = Readable::find(pid, tail.token);
         let fences = tail.fences && fence::takes_part();
-        Ok(Theirs { board: Segment::adopt(board, board::BOARD)?, bell, bit: tail.bit, readable, fences })
+        Ok(Theirs { doorbells: Segment::adopt(doorbells, doorbells::BYTES)?, eventfd, bit: tail.bit, readable, fences })
     }
 }
 
-/// All that a lane is made of.
-pub struct Parts {
+/// What a lane is made of: what a handshake leaves.
+pub(crate) struct Parts {
     pub(super) connection: Connection,
     pub(super) memory: Segment,
     pub(super) theirs: Theirs,

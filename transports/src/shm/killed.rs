@@ -1,11 +1,11 @@
-//! Two processes over a lane of shared memory, either of which is killed at any time, again and again. The one that is
-//! left sees all that was published, whole and in order, then the end; and nothing is left of the other.
+//! A test of two processes over a lane of shared memory, one of which is killed at a random time, again and again. The
+//! survivor sees all that was published, whole and in order, then the end; and nothing is left of the other.
 
-use super::accept::Guest;
+use super::accept::Accept;
 use super::dial::Dial;
-use super::{Door, Own, ShmLane};
+use super::{Doorbells, Listener, ShmLane};
 use crate::sim::Rng;
-use crate::transport::{Attempt, Guest as _, NewLane, Said, Step, Watched};
+use crate::transport::{Attempt, Incoming as _, NewLane, Said, Step, Watched};
 use base::ProcId;
 use base::bytes::Malformed;
 use base::memory::VecMemory;
@@ -24,15 +24,15 @@ use wire::frame::{Header, Kind, MAX_PAYLOAD};
 use wire::lane::{Event, Lane, Sent, Sink};
 use wire::{Hello, HelloAck, Status};
 
-/// Messages that are sent before the other side is told, at most.
+/// The most messages that are sent before the other side's doorbell is rung.
 const TURN: u64 = 40;
 const ROLE: &str = "SHM_TEST_ROLE";
 const FOR: Duration = Duration::from_secs(12);
-/// For what takes no time.
+/// A limit for what takes a moment.
 const LIMIT: Duration = Duration::from_secs(30);
 const IDS: [ProcId; 2] = [ProcId { incarnation: 1, rank: 0 }, ProcId { incarnation: 2, rank: 0 }];
 
-/// What all three processes see: how much each of the two has sent and got, and whether one was killed.
+/// Memory of all three processes: how many messages each of the two has sent and received, and whether one was killed.
 struct Page(&'static [AtomicU64; 8]);
 
 const KILLED: usize = 0;
@@ -57,7 +57,7 @@ impl Page {
     }
 }
 
-/// The length of the `i`-th message of a side; from time to time a long one.
+/// The length of the `i`-th message of a side; now and then a long one.
 fn length(side: usize, i: u64) -> usize {
     let x = mix(i * 2 + side as u64);
     let most = match x % 1000 {
@@ -89,7 +89,7 @@ fn is_right(side: usize, i: u64, bytes: &[u8]) -> bool {
         && bytes.chunks(8).enumerate().all(|(at, part)| word(side, i, at)[..part.len()] == *part)
 }
 
-/// Checks what comes from the other side.
+/// Checks the messages of the other side.
 struct Check<'a> {
     page: &'a Page,
     side: usize,
@@ -123,7 +123,7 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// What the two processes do. The first listens, the second dials.
+/// Either of the two processes. The first listens, the second dials.
 #[test]
 fn one_of_two() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -132,12 +132,12 @@ fn one_of_two() {
         (words[0].parse::<usize>().unwrap(), u128::from_str_radix(words[1], 16).unwrap(), words[2]);
     let page = Page::map(Path::new(path));
     let process = number.to_be_bytes();
-    let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).unwrap();
-    let own = Own::new(bell.as_fd()).unwrap();
+    let eventfd = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).unwrap();
+    let own = Doorbells::new(eventfd.as_fd()).unwrap();
     let before = descriptors();
     let lane = if side == 0 { listen(&page, &own, &process) } else { dial(&page, &own, &process) };
     if let Some(lane) = lane {
-        talk(&page, side, &own, &bell, lane);
+        talk(&page, side, &own, &eventfd, lane);
     }
     assert_eq!(descriptors(), before, "all descriptors are given back");
 }
@@ -147,18 +147,18 @@ fn sleep_on(fds: &[BorrowedFd<'_>], millis: u16) -> bool {
     poll(&mut fds, millis).unwrap() > 0
 }
 
-/// `None`: the other was killed before there was a lane.
-fn listen(page: &Page, own: &Own, process: &[u8; 16]) -> Option<ShmLane> {
-    let door = Door::open(process).unwrap();
-    let mut guest: Option<Box<Guest>> = None;
+/// The listening side's lane; `None` if the other process was killed before there was one.
+fn listen(page: &Page, own: &Doorbells, process: &[u8; 16]) -> Option<ShmLane> {
+    let listener = Listener::open(process).unwrap();
+    let mut incoming: Option<Box<Accept>> = None;
     let start = Instant::now();
     loop {
         assert!(start.elapsed() < LIMIT, "nobody comes");
-        let Some(g) = &mut guest else {
-            if !sleep_on(&[door.as_fd()], 20) && page.get(KILLED) != 0 {
+        let Some(g) = &mut incoming else {
+            if !sleep_on(&[listener.as_fd()], 20) && page.get(KILLED) != 0 {
                 return None;
             }
-            guest = door.accept().ok().map(|connection| Box::new(Guest::new(connection, own)));
+            incoming = listener.accept().ok().map(|connection| Box::new(Accept::new(connection, own)));
             continue;
         };
         match g.step() {
@@ -171,7 +171,7 @@ fn listen(page: &Page, own: &Own, process: &[u8; 16]) -> Option<ShmLane> {
                     return None;
                 }
             }
-            Said::Ready => return guest.take()?.finish(IDS[0], IDS[1], 1).ok().map(shared),
+            Said::Ready => return incoming.take()?.finish(IDS[0], IDS[1], 1).ok().map(shared),
             Said::Foreign => return None,
         }
     }
@@ -181,7 +181,7 @@ fn shared(lane: NewLane) -> ShmLane {
     *lane.0.downcast().expect("it is of this folder")
 }
 
-fn dial(page: &Page, own: &Own, process: &[u8; 16]) -> Option<ShmLane> {
+fn dial(page: &Page, own: &Doorbells, process: &[u8; 16]) -> Option<ShmLane> {
     let (source, dest) = (IDS[1], IDS[0]);
     let (cookie, proof) = ([3; 16], Vec::new());
     let hello = Hello { source, dest, cookie, process: [4; 16], generation: 1, received: 0, stripe: 0, proof };
@@ -202,13 +202,13 @@ fn dial(page: &Page, own: &Own, process: &[u8; 16]) -> Option<ShmLane> {
         if page.get(KILLED) != 0 {
             return None;
         }
-        // It may not have opened its door yet.
+        // It may not have opened its listener yet.
         std::thread::yield_now();
     }
 }
 
-/// Sends without end, and checks what comes, until the other is gone.
-fn talk(page: &Page, side: usize, own: &Own, bell: &EventFd, mut lane: ShmLane) {
+/// Sends without end, and checks what comes, until the other process has ended.
+fn talk(page: &Page, side: usize, own: &Doorbells, eventfd: &EventFd, mut lane: ShmLane) {
     let (mem, mut check) = (VecMemory::default(), Check { page, side, got: 0 });
     let mut rng = Rng::new(u64::from(std::process::id()));
     let mut sent = 0;
@@ -243,18 +243,18 @@ fn talk(page: &Page, side: usize, own: &Own, bell: &EventFd, mut lane: ShmLane) 
             direct = !direct;
             lane.set_direct(direct);
             if lane.has_input() {
-                // It may have come without a bit.
+                // A frame may have come without a bit.
                 continue;
             }
         }
         if read == 0 && rng.below(4) == 0 {
-            sleep(page, side, own, bell, &mut lane, |own, lane| {
+            sleep(page, side, own, eventfd, &mut lane, |own, lane| {
                 !(own.any() || direct && lane.has_input() || full && !lane.is_stuck())
             });
         }
     }
     assert!(page.get(KILLED) != 0, "the other lives");
-    // The last may have been published, and not yet counted.
+    // The last message may have been published and not yet counted.
     let published = page.get(SENT[1 - side]);
     assert!((published..=published + 1).contains(&check.got), "{} of {published} have come", check.got);
     let unread = Lane::<VecMemory>::unread(&mut lane);
@@ -270,32 +270,32 @@ fn talk(page: &Page, side: usize, own: &Own, bell: &EventFd, mut lane: ShmLane) 
     }
 }
 
-/// Sleeps until something happens, or for a while. Whoever is not woken for what has come fails.
+/// Sleeps until something happens, or for a while. Fails if a message has come without waking us.
 fn sleep(
     page: &Page,
     side: usize,
-    own: &Own,
-    bell: &EventFd,
+    own: &Doorbells,
+    eventfd: &EventFd,
     lane: &mut ShmLane,
-    nothing: impl Fn(&Own, &ShmLane) -> bool,
+    nothing: impl Fn(&Doorbells, &ShmLane) -> bool,
 ) {
     own.arm();
     if nothing(own, lane) {
         let mut sign = None;
         // SAFETY: the lane keeps the descriptor open as long as it lives.
-        lane.signs(&mut |_, fd, _| sign = Some(unsafe { BorrowedFd::borrow_raw(fd.as_raw_fd()) }));
-        let fds = [bell.as_fd(), sign.unwrap()];
+        lane.interests(&mut |_, fd, _| sign = Some(unsafe { BorrowedFd::borrow_raw(fd.as_raw_fd()) }));
+        let fds = [eventfd.as_fd(), sign.unwrap()];
         let before = page.get(SENT[1 - side]);
         for _ in 0..10 {
             if sleep_on(&fds, 5) {
                 break;
             }
-            // Two whole turns of sending, so one has begun and ended while we slept.
+            // More than two turns of sending: one of them has begun and ended while we slept.
             let much = page.get(SENT[1 - side]) > before + 2 * TURN;
             assert!(!much || sleep_on(&fds, 0), "it is not woken");
         }
     }
-    let _ = bell.read();
+    let _ = eventfd.read();
     own.take(|_| ());
 }
 

@@ -1,11 +1,11 @@
 //! A lane over shared memory.
 //!
-//! Made from the [`Parts`] that a handshake leaves. What it takes is with the other side at once, in memory that lives as
-//! long as either process: so nothing is kept until it is acknowledged, and what the other side has not read when the lane
-//! dies can be taken back ([`Lane::unread`]). Fields of a header that follow from the lane are not written: processes,
-//! generation, the sequence of a MSG (each is one more than the last), and what is acknowledged.
+//! Made from the [`Parts`] that a handshake leaves. A frame that it takes is with the other side at once, in memory that lives
+//! as long as either process. So no body is retained, and bodies that the other side has not read when the lane dies can be
+//! taken back ([`Lane::unread`]). Fields of a header that follow from the lane are not written to a slot: processes,
+//! generation, the sequence number of a MSG (one more than the last), and the acknowledgement in it.
 
-use super::board;
+use super::doorbells;
 use super::hello::Parts;
 use super::peek::Readable;
 use super::ring::{Consumer, Frame, Plan, Popped, Producer};
@@ -21,14 +21,15 @@ use wire::frame::{Header, Kind};
 use wire::lane::Death;
 use wire::lane::{Caps, Event, Lane, Payload, Sent, Sink, Unread};
 
-/// Bulk goes in pieces of this size, so that one side writes while the other reads.
-pub const CHUNK: usize = 32 << 10;
+/// The bytes of a piece of bulk: one side reads a piece while the other writes the next.
+pub(super) const CHUNK: usize = 32 << 10;
 
+/// The bytes of a payload ring that are used first.
 const LOW: usize = 256 << 10;
-/// Bytes of a lane's memory: 2 MiB and a little, of which only what is used is ever there.
-pub const MEMORY: usize = LANE_END;
+/// The bytes of a lane's memory: a little over 2 MiB, of which the kernel provides only pages that are touched.
+pub(super) const MEMORY: usize = LANE_END;
 
-/// Where one direction lies: 0 is from the dialling side. Also where its receiver says that it looks by itself.
+/// The addresses of one direction (0 is from the dialling side), and that of the word by which its receiver says that it polls.
 fn plan(direction: usize) -> (Plan, usize) {
     let slots = SLOTS as usize * SLOT;
     let words = (OTHER_INDEX - INDEX) * direction;
@@ -43,89 +44,109 @@ fn plan(direction: usize) -> (Plan, usize) {
     (plan, DIRECT + words)
 }
 
-/// Bulk that was taken and is not written yet.
+/// Bulk that was taken and is not written yet: a piece of a user buffer.
 #[derive(Clone, Copy)]
 struct Rest {
     header: Header,
     buf: BufId,
-    /// In the buffer.
+    /// In packed bytes.
     offset: u64,
     left: usize,
 }
 
-pub struct ShmLane {
-    parts: Parts,
-    out: Producer,
-    inc: Consumer,
-    /// Where the receiver of what we send, and where we, say that one looks by itself.
+/// The direction from us to the other side.
+struct Outbound {
+    ring: Producer,
+    /// The word by which the other side says that it polls.
     direct: usize,
-    own_direct: usize,
-    generation: u16,
-    local: ProcId,
-    remote: ProcId,
-    /// The sequence that the next MSG has if nothing else is said, in either direction.
-    next_out: u64,
-    next_in: u64,
+    /// The sequence number of the next MSG, unless a SEQUENCE goes before it.
+    next: u64,
     rest: Option<Rest>,
-    /// Something was published since the other side was last told.
+    /// Frames were published, and the other side's doorbell was not rung since.
     untold: bool,
-    /// The other side has gone; what it has published is still to be read.
-    closed: bool,
-    death: Option<Death>,
-    told_death: bool,
+    /// `NoRoom` was answered since the last [`Event::Writable`].
     refused: bool,
+    /// No frames are taken: see [`Lane::quiesce`].
     quiet: bool,
+    /// Bytes in all, slots included.
     written: u64,
 }
 
+/// The direction from the other side to us.
+struct Inbound {
+    ring: Consumer,
+    /// The word by which we say that we poll.
+    direct: usize,
+    /// The sequence number of the next MSG, unless a SEQUENCE comes before it.
+    next: u64,
+}
+
+/// The fields that all headers of a lane have in common.
+struct Ends {
+    generation: u16,
+    local: ProcId,
+    remote: ProcId,
+}
+
+/// How far the lane's end has come.
+#[derive(Default)]
+struct Ending {
+    /// The connection has ended. Frames that the other side has published are still to be read.
+    closed: bool,
+    death: Option<Death>,
+    /// [`Event::Dead`] was returned.
+    told: bool,
+}
+
+/// A lane over shared memory.
+pub struct ShmLane {
+    parts: Parts,
+    ends: Ends,
+    out: Outbound,
+    inc: Inbound,
+    end: Ending,
+}
+
 impl ShmLane {
-    pub fn new(parts: Parts, local: ProcId, remote: ProcId, generation: u16) -> ShmLane {
+    pub(crate) fn new(parts: Parts, local: ProcId, remote: ProcId, generation: u16) -> ShmLane {
         let (there, back) = (plan(usize::from(!parts.dialled)), plan(usize::from(parts.dialled)));
-        ShmLane {
-            parts,
-            out: Producer::new(there.0),
-            inc: Consumer::new(back.0),
+        let out = Outbound {
+            ring: Producer::new(there.0),
             direct: there.1,
-            own_direct: back.1,
-            generation,
-            local,
-            remote,
-            next_out: 0,
-            next_in: 0,
+            next: 0,
             rest: None,
             untold: false,
-            closed: false,
-            death: None,
-            told_death: false,
             refused: false,
             quiet: false,
             written: 0,
-        }
+        };
+        let inc = Inbound { ring: Consumer::new(back.0), direct: back.1, next: 0 };
+        ShmLane { parts, ends: Ends { generation, local, remote }, out, inc, end: Ending::default() }
     }
 
-    /// Whether there is something to read: one word is looked at.
+    /// Whether a frame is there to be read. This looks at one word.
     #[inline]
     pub fn has_input(&self) -> bool {
-        self.inc.has_input(&self.parts.memory)
+        self.inc.ring.has_input(&self.parts.memory)
     }
 
-    /// Whether there was no room, and still is none.
+    /// Whether a frame found no room, and the other side has consumed nothing since.
     pub fn is_stuck(&self) -> bool {
-        self.out.is_stuck(&self.parts.memory)
+        self.out.ring.is_stuck(&self.parts.memory)
     }
 
-    /// Whether we look at this lane by ourselves, so that the other side need not say that something has come. To be
-    /// looked at once more after a no.
+    /// Says whether we poll this lane, so that the other side need not ring our doorbell for it. After a `false`, a frame may
+    /// just have come without it: the lane has to be looked at once more.
     pub fn set_direct(&self, yes: bool) {
-        board::set_direct(&self.parts.memory, self.own_direct, yes);
+        doorbells::set_direct(&self.parts.memory, self.inc.direct, yes);
     }
 
     /// The other side's process, if we can read its memory.
-    pub fn reader(&self) -> Option<Readable> {
+    pub(crate) fn reader(&self) -> Option<Readable> {
         self.parts.theirs.readable
     }
 
-    /// The number of the other side's process, if it has one for us.
+    /// The pid of the other side's process; `None` if it has none in our PID namespace.
     pub fn peer(&self) -> Option<i32> {
         self.parts.connection.peer().ok().filter(|pid| *pid > 0)
     }
@@ -134,19 +155,19 @@ impl ShmLane {
         self.parts.theirs.readable.is_some()
     }
 
-    /// Publishes a frame, if there is room.
+    /// Publishes a frame. Returns whether there was room.
     #[inline]
     fn put(&mut self, header: &Header, fill: impl FnOnce(&mut [u8])) -> bool {
         let memory = &self.parts.memory;
         let mut frame = Frame::new(header.kind as u8 | if header.ack_now { ACK_NOW } else { 0 });
         let fields = match header.kind {
             Kind::Msg => {
-                if header.a != self.next_out {
+                if header.a != self.out.next {
                     let news = Frame { tag: SEQUENCE, fields: [header.a, 0] };
-                    if !self.out.push(memory, news, 1, 0, |_| ()) {
+                    if !self.out.ring.push(memory, news, 1, 0, |_| ()) {
                         return false;
                     }
-                    self.next_out = header.a;
+                    self.out.next = header.a;
                 }
                 0
             }
@@ -164,23 +185,23 @@ impl ShmLane {
                 2
             }
         };
-        if !self.out.push(memory, frame, fields, header.len as usize, fill) {
+        if !self.out.ring.push(memory, frame, fields, header.len as usize, fill) {
             return false;
         }
         if header.kind == Kind::Msg {
-            self.next_out += 1;
+            self.out.next += 1;
         }
-        self.written += u64::from(header.len) + SLOT as u64;
-        self.untold = true;
+        self.out.written += u64::from(header.len) + SLOT as u64;
+        self.out.untold = true;
         true
     }
 
-    /// Goes on with bulk that was taken; whether nothing is left of it.
+    /// Goes on with bulk that was taken. Returns whether nothing is left of it.
     fn put_rest<M: Memory>(&mut self, mem: &M) -> bool {
-        while let Some(mut rest) = self.rest {
+        while let Some(mut rest) = self.out.rest {
             let n = rest.left.min(CHUNK);
             let piece = Header { len: n as u32, ..rest.header };
-            // Of memory that is gone, zeros: nobody reads them.
+            // If the user buffer is gone, the operation is over at the receiver too, which drops these zeros.
             let fill = |to: &mut [u8]| {
                 let n = mem.fill(rest.buf, rest.offset, to);
                 to[n..].fill(0);
@@ -191,33 +212,34 @@ impl ShmLane {
             rest.left -= n;
             rest.offset += n as u64;
             rest.header.b += n as u64;
-            self.rest = (rest.left > 0).then_some(rest);
+            self.out.rest = (rest.left > 0).then_some(rest);
         }
         true
     }
 
-    /// Tells the other side of what was published, if it would not see it by itself.
+    /// Rings the other side's doorbell if frames were published since it was last rung.
     #[inline]
     fn tell(&mut self) {
-        if std::mem::take(&mut self.untold) {
+        if std::mem::take(&mut self.out.untold) {
             self.ring();
         }
     }
 
     fn ring(&self) {
         let theirs = &self.parts.theirs;
-        if board::ring(&theirs.board, theirs.bit, &self.parts.memory, self.direct, theirs.fences) {
-            // No room in a counter: then it is awake. No other side: then nobody needs it.
-            let _ = nix::unistd::write(&theirs.bell, &1u64.to_ne_bytes());
+        if doorbells::ring(&theirs.doorbells, theirs.bit, &self.parts.memory, self.out.direct, theirs.fences) {
+            // A full counter means that the other side is awake, and any other error that it has ended.
+            let _ = nix::unistd::write(&theirs.eventfd, &1u64.to_ne_bytes());
         }
     }
 
-    /// Delivers what is there, about `budget` bytes; gives how many, and whether nothing was left.
+    /// Delivers frames of about `budget` bytes. Returns the number of bytes, and whether no frame is left.
     fn deliver(&mut self, sink: &mut dyn Sink, budget: usize) -> (usize, bool) {
         let mut read = 0;
         while read < budget {
-            let (generation, source, dest, next) = (self.generation, self.remote, self.local, &mut self.next_in);
-            let taken = self.inc.pop(&self.parts.memory, |frame, body| {
+            let Ends { generation, local: dest, remote: source } = self.ends;
+            let next = &mut self.inc.next;
+            let taken = self.inc.ring.pop(&self.parts.memory, |frame, body| {
                 let header = header_of(frame, body.len(), next)?.map(|h| Header { generation, source, dest, ..h });
                 match header {
                     None => (),
@@ -229,10 +251,10 @@ impl ShmLane {
             match taken {
                 Ok(Popped::Nothing) => return (read, true),
                 Ok(Popped::Frame(n)) => read += n,
-                // Now there is room.
+                // All frames before this one are consumed, so there is room now.
                 Ok(Popped::Asked) => self.ring(),
                 Err(Malformed) => {
-                    self.death = Some(Death::Malformed);
+                    self.end.death = Some(Death::Malformed);
                     return (read, false);
                 }
             }
@@ -241,12 +263,12 @@ impl ShmLane {
     }
 
     fn refuse(&mut self) -> Sent {
-        self.refused = true;
+        self.out.refused = true;
         Sent::NoRoom
     }
 
     fn takes(&self) -> bool {
-        self.death.is_none() && !self.quiet && self.rest.is_none()
+        self.end.death.is_none() && !self.out.quiet && self.out.rest.is_none()
     }
 
     fn done(&mut self, taken: bool) -> Sent {
@@ -254,7 +276,7 @@ impl ShmLane {
     }
 }
 
-/// What the lane left out of a header; `None`: the frame is for the lane alone.
+/// The header of a frame, without the fields of [`Ends`]. `None` if the frame is for the lane alone.
 fn header_of(frame: &Frame, len: usize, next: &mut u64) -> Result<Option<Header>, Malformed> {
     let [x, y] = frame.fields;
     let (kind, a, b) = match frame.tag & !ACK_NOW {
@@ -281,8 +303,8 @@ fn header_of(frame: &Frame, len: usize, next: &mut u64) -> Result<Option<Header>
 }
 
 impl Watched for ShmLane {
-    /// The connection that shows that the other side lives. Nothing is ever read from it.
-    fn signs(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
+    /// The connection, whose end shows that the other process has ended. No data come over it.
+    fn interests(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
         f(0, self.parts.connection.as_fd(), false);
     }
 }
@@ -293,7 +315,7 @@ impl<M: Memory> Lane<M> for ShmLane {
     }
 
     fn wants_write(&self) -> bool {
-        self.death.is_none() && (self.rest.is_some() || self.is_stuck())
+        self.end.death.is_none() && (self.out.rest.is_some() || self.is_stuck())
     }
 
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
@@ -306,10 +328,10 @@ impl<M: Memory> Lane<M> for ShmLane {
                 self.done(taken)
             }
             Payload::User { buf, offset } => {
-                let before = self.written;
-                self.rest = Some(Rest { header: *header, buf, offset, left: header.len as usize });
-                if !self.put_rest(mem) && self.written == before {
-                    self.rest = None;
+                let before = self.out.written;
+                self.out.rest = Some(Rest { header: *header, buf, offset, left: header.len as usize });
+                if !self.put_rest(mem) && self.out.written == before {
+                    self.out.rest = None;
                     return self.refuse();
                 }
                 Sent::Taken
@@ -326,57 +348,57 @@ impl<M: Memory> Lane<M> for ShmLane {
     }
 
     fn flush(&mut self, mem: &M) -> bool {
-        if self.death.is_some() {
+        if self.end.death.is_some() {
             return false;
         }
         let done = self.put_rest(mem);
-        if (!done || self.refused) && self.is_stuck() && self.out.ask(&self.parts.memory) {
-            self.untold = true;
+        if (!done || self.out.refused) && self.is_stuck() && self.out.ring.ask(&self.parts.memory) {
+            self.out.untold = true;
         }
         self.tell();
         done
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
-        if self.death.is_some() {
+        if self.end.death.is_some() {
             return 0;
         }
         let (mut read, mut all) = self.deliver(sink, budget);
-        if read == 0 && all && !self.closed {
-            // Called for something that is not there: the connection may have ended, but all that was published before is
-            // there now.
-            self.closed = !self.parts.connection.is_open();
-            if self.closed {
+        if read == 0 && all && !self.end.closed {
+            // No frame is there, so the poll may be for the end of the connection. If it has ended, all that the other side
+            // has ever published is there now.
+            self.end.closed = !self.parts.connection.is_open();
+            if self.end.closed {
                 (read, all) = self.deliver(sink, budget);
             }
         }
-        if self.closed && all && self.death.is_none() {
-            self.death = Some(Death::Closed);
+        if self.end.closed && all && self.end.death.is_none() {
+            self.end.death = Some(Death::Closed);
         }
         read
     }
 
     fn event(&mut self) -> Option<Event> {
-        if self.death.is_some() {
-            return (!std::mem::replace(&mut self.told_death, true)).then_some(Event::Dead);
+        if self.end.death.is_some() {
+            return (!std::mem::replace(&mut self.end.told, true)).then_some(Event::Dead);
         }
-        if self.refused && !self.quiet && self.rest.is_none() && !self.is_stuck() {
-            self.refused = false;
+        if self.out.refused && !self.out.quiet && self.out.rest.is_none() && !self.is_stuck() {
+            self.out.refused = false;
             return Some(Event::Writable);
         }
         None
     }
 
     fn quiesce(&mut self) {
-        self.quiet = true;
+        self.out.quiet = true;
     }
 
     fn resume(&mut self) {
-        self.quiet = false;
+        self.out.quiet = false;
     }
 
     fn death(&self) -> Option<&Death> {
-        self.death.as_ref()
+        self.end.death.as_ref()
     }
 
     fn cut(&mut self) {
@@ -384,35 +406,35 @@ impl<M: Memory> Lane<M> for ShmLane {
     }
 
     fn written(&self) -> u64 {
-        self.written
+        self.out.written
     }
 
-    /// Whether the other side's process lives and keeps the lane, as its kernel says.
+    /// Whether the connection is open, so that the other process lives and keeps the lane.
     fn is_open(&self) -> Option<bool> {
         Some(self.parts.connection.is_open())
     }
 
-    /// Whether the other side has read all that was published.
+    /// Whether the other side has consumed all frames.
     fn is_read(&self) -> bool {
-        self.out.is_read(&self.parts.memory)
+        self.out.ring.is_read(&self.parts.memory)
     }
 
     fn waiting(&self) -> u16 {
         self.is_stuck().into()
     }
 
-    /// The connection; and, of the other side, the descriptor that wakes it, and one for what comes while others are made.
+    /// The connection and the other side's eventfd; and one to spare, for descriptors that come with other handshakes.
     fn descriptors(&self) -> usize {
         3
     }
 
     fn unread(&mut self) -> Unread {
         let mut bodies = Vec::new();
-        self.out.unread(&self.parts.memory, |frame, body| {
+        self.out.ring.unread(&self.parts.memory, |frame, body| {
             if frame.tag & !ACK_NOW == Kind::Msg as u8 {
                 bodies.push(body.to_vec());
             }
         });
-        Unread { first: self.next_out - bodies.len() as u64, bodies }
+        Unread { first: self.out.next - bodies.len() as u64, bodies }
     }
 }

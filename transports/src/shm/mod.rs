@@ -1,20 +1,19 @@
 //! Shared memory: lanes between processes of one host.
 //!
-//! A process listens at an abstract socket named after its process number ([`Door`]). Who comes there says HELLO as over
-//! TCP, and brings what the other side needs to send to it: the board on which senders leave word, and the descriptor that
-//! wakes it. The answer brings the same, and the memory of both directions. When the dialling side has mapped that, it says
-//! so, and both have a [`ShmLane`]. The connection stays as the sign of life.
+//! A process listens at an abstract socket named after its process number ([`Listener`]). The dialling side says HELLO as over
+//! TCP, and sends what the other side needs to wake it: the descriptors of its doorbell bitmap and of its eventfd. The answer
+//! brings the same of the other side, and the descriptor of the memory of both directions. When the dialling side has mapped
+//! that memory, it says READY, and both sides have a [`ShmLane`]. The connection stays open: its end shows that the other
+//! process has died.
 //!
-//! `ground` is what shared memory looks like to the algorithms (`ring`, `room`, `board`), `segment` the mapped kind;
-//! `rights` are local connections that carry descriptors, `hello`, `dial` and `accept` the handshake; `peek` reads the
-//! other side's memory. When a process is killed, nothing of all this is left: neither memory nor name has a place in any
-//! folder.
+//! `view` is shared memory as the algorithms (`ring`, `payload`, `doorbells`) see it, `segment` is mapped memory; `rights` are
+//! local connections that carry descriptors; `hello`, `dial` and `accept` are the handshake; `peek` reads the other side's
+//! memory. A killed process leaves nothing behind, since neither the memory nor the socket has a name in a file system.
 
 mod accept;
-mod board;
 mod dial;
+mod doorbells;
 mod fence;
-mod ground;
 mod hello;
 #[cfg(test)]
 mod killed;
@@ -22,20 +21,22 @@ mod lane;
 #[cfg(test)]
 mod model;
 mod open;
+mod payload;
 mod peek;
 mod rights;
 mod ring;
-mod room;
 mod segment;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]
 mod tests;
+mod view;
 
-pub use board::BITS;
-pub use hello::Own;
-pub use lane::{CHUNK, ShmLane};
-pub use open::{ABOUT, Looked, Settings, open};
-pub use peek::Readable;
+pub(crate) use doorbells::BITS;
+pub use hello::Doorbells;
+pub(crate) use lane::ShmLane;
+pub use open::Polling;
+pub(crate) use open::{ABOUT, Settings, open};
+pub(crate) use peek::Readable;
 
-use rights::Door;
+use rights::Listener;

@@ -1,25 +1,25 @@
-//! The algorithms of shared memory in all orders in which two or three threads can run, and with all that a processor may
-//! do to the order of their reads and writes: by a model checker, over memory of its kind.
+//! The algorithms of shared memory under a model checker (loom), which tries all interleavings of two or three threads and all
+//! reorderings of their reads and writes that the memory model permits.
 //!
-//! Each model is small: a few messages through a few slots. That the checker finds what it is to find is tested with
-//! memory whose fences do nothing.
+//! Each model is small: a few messages through a few slots. Memory whose fences do nothing shows that the checker finds a
+//! missing fence.
 
-use super::board;
-use super::ground::Ground;
+use super::doorbells;
 use super::ring::{Consumer, Frame, Plan, Popped, Producer};
+use super::view::SegmentView;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
-/// Every word is one for atomics, and one for bytes: accesses of the latter kind at the same time are found out.
+/// Memory in which each word is an atomic and a cell of bytes. The checker reports accesses to a cell that are not ordered.
 struct Modelled {
     words: Vec<AtomicU64>,
     bytes: Vec<UnsafeCell<[u8; 8]>>,
     fences: bool,
 }
 
-// SAFETY: the checker sees every access to the cells, and ends the test at one that is not alone.
+// SAFETY: the checker sees every access to the cells, and ends the test at a data race.
 unsafe impl Sync for Modelled {}
 // SAFETY: as above.
 unsafe impl Send for Modelled {}
@@ -32,7 +32,7 @@ impl Modelled {
     }
 }
 
-impl Ground for Modelled {
+impl SegmentView for Modelled {
     fn load(&self, at: usize, order: Ordering) -> u64 {
         self.words[at / 8].load(order)
     }
@@ -60,7 +60,7 @@ impl Ground for Modelled {
         self.fence();
     }
 
-    // That the other side's reaches here comes to one of our own: the checker knows no other.
+    // The checker knows no fence in several threads at once, so it is one in each.
     fn light_fence(&self) {
         self.fence();
     }
@@ -68,7 +68,7 @@ impl Ground for Modelled {
     unsafe fn read<R>(&self, at: usize, len: usize, f: impl FnOnce(&[u8]) -> R) -> R {
         let mut all = Vec::new();
         for cell in &self.bytes[at / 8..(at + len).div_ceil(8)] {
-            // SAFETY: the checker makes sure that nobody writes.
+            // SAFETY: the checker makes sure that nothing writes.
             cell.with(|p| all.extend_from_slice(unsafe { &*p }));
         }
         f(&all[at % 8..][..len])
@@ -79,17 +79,17 @@ impl Ground for Modelled {
         let mut all = vec![0; len];
         let out = f(&mut all);
         for (cell, part) in self.bytes[at / 8..].iter().zip(all.chunks(8)) {
-            // SAFETY: the checker makes sure that nobody else touches it.
+            // SAFETY: the checker makes sure that nothing else touches it.
             cell.with_mut(|p| unsafe { (&mut *p)[..part.len()].copy_from_slice(part) });
         }
         out
     }
 }
 
-/// Where the receiver of a lane says that it looks by itself.
+/// The word by which the receiver of a lane says that it polls.
 const DIRECT: usize = 8;
 
-/// So many slots, of which one is the spare, and room for one long body.
+/// A direction of this number of slots, one of them spare, with room for one long body.
 fn plan(slots: u64) -> Plan {
     Plan { index: 0, slots_at: 16, slots, data_at: 16 + 64 * slots as usize, data: 128, low: 128 }
 }
@@ -98,7 +98,7 @@ fn new_lane(slots: u64, fences: bool) -> Arc<Modelled> {
     Modelled::new(16 + 64 * slots as usize + 128, fences)
 }
 
-/// In all orders in which a thread that could go on is interrupted at most so many times.
+/// Checks all interleavings with at most this number of preemptions.
 fn check(interrupted: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interrupted);
@@ -113,7 +113,7 @@ fn pop(consumer: &mut Consumer, lane: &Modelled) -> Popped<(u64, Vec<u8>)> {
     consumer.pop(lane, |frame, body| Ok((frame.fields[0], body.to_vec()))).expect("nothing is malformed")
 }
 
-/// What goes in comes out, also where slots and room are used again.
+/// Frames come out as they went in, also when slots and the payload ring are used again.
 #[test]
 fn bodies_are_whole_and_in_order() {
     check(4, || {
@@ -145,49 +145,50 @@ fn bodies_are_whole_and_in_order() {
     });
 }
 
-/// A process that sleeps: its board, and what wakes it.
+/// A process that sleeps: its doorbell bitmap and its eventfd.
 #[derive(Clone)]
 struct Process {
-    board: Arc<Modelled>,
-    bell: Arc<Notify>,
-    /// Its fences are the senders' too.
+    doorbells: Arc<Modelled>,
+    eventfd: Arc<Notify>,
+    /// Its fences serve the senders too.
     light: bool,
 }
 
 impl Process {
     fn new(fences: bool, light: bool) -> Process {
-        Process { board: Modelled::new(board::END, fences), bell: Arc::new(Notify::new()), light }
+        Process { doorbells: Modelled::new(doorbells::END, fences), eventfd: Arc::new(Notify::new()), light }
     }
 
-    /// Tells this process that something was published.
+    /// Rings for a frame that was published.
     fn tell(&self, bit: u32, lane: &Modelled) {
-        if board::ring(&*self.board, bit, lane, DIRECT, self.light) {
-            self.bell.notify();
+        if doorbells::ring(&*self.doorbells, bit, lane, DIRECT, self.light) {
+            self.eventfd.notify();
         }
     }
 
     fn was_told(&self, bit: u32) -> bool {
         let mut told = false;
-        board::take(&*self.board, |b| told |= b == bit);
+        doorbells::take(&*self.doorbells, |b| told |= b == bit);
         told
     }
 
-    /// Sleeps if nothing is there: for ever, if nobody wakes it. Then the checker says so.
+    /// Sleeps if nothing is there. If it is never woken, the checker reports a deadlock.
     fn sleep_unless(&self, something: impl FnOnce() -> bool) {
-        board::doze(&*self.board);
-        if !something() && !board::any(&*self.board) {
-            self.bell.wait();
+        doorbells::arm(&*self.doorbells);
+        if !something() && !doorbells::any(&*self.doorbells) {
+            self.eventfd.wait();
         }
     }
 }
 
-/// Two messages to one who sleeps until they come, and does not look where it was not told to.
+/// Two messages to a receiver that sleeps until they come. It polls the lane (`direct`), or looks at it only when its bit is
+/// set.
 fn to_a_sleeper(direct: bool, fences: bool, light: bool) {
     check(4, move || {
         let (lane, receiver) = (new_lane(4, fences), Process::new(fences, light));
         let mut consumer = Consumer::new(plan(4));
         if direct {
-            board::set_direct(&*lane, DIRECT, true);
+            doorbells::set_direct(&*lane, DIRECT, true);
         }
         let (there, to) = (lane.clone(), receiver.clone());
         let sender = thread::spawn(move || {
@@ -235,13 +236,13 @@ fn without_fences_one_who_must_be_told_sleeps_on() {
     to_a_sleeper(false, false, false);
 }
 
-/// One who looks by itself at one lane and is told of another.
+/// A receiver that polls one lane and is rung for another.
 #[test]
 fn of_two_who_send_neither_is_missed() {
     check(3, || {
         let receiver = Process::new(true, true);
         let lanes = [new_lane(2, true), new_lane(2, true)];
-        board::set_direct(&*lanes[0], DIRECT, true);
+        doorbells::set_direct(&*lanes[0], DIRECT, true);
         let senders = [0, 1].map(|n: u8| {
             let (lane, to) = (lanes[n as usize].clone(), receiver.clone());
             thread::spawn(move || {
@@ -265,18 +266,18 @@ fn of_two_who_send_neither_is_missed() {
     });
 }
 
-/// One who stops looking by itself looks once more, and is told of what comes later.
+/// A receiver that stops polling looks once more, and is rung for what comes later.
 fn a_changed_mind(fences: bool, light: bool) {
     check(4, move || {
         let (lane, receiver) = (new_lane(2, fences), Process::new(fences, light));
-        board::set_direct(&*lane, DIRECT, true);
+        doorbells::set_direct(&*lane, DIRECT, true);
         let (there, to) = (lane.clone(), receiver.clone());
         let sender = thread::spawn(move || {
             assert!(push(&mut Producer::new(plan(2)), &there, 1, 3));
             to.tell(7, &there);
         });
         let mut consumer = Consumer::new(plan(2));
-        board::set_direct(&*lane, DIRECT, false);
+        doorbells::set_direct(&*lane, DIRECT, false);
         while pop(&mut consumer, &lane) == Popped::Nothing {
             while !receiver.was_told(7) {
                 receiver.sleep_unless(|| false);
@@ -297,7 +298,7 @@ fn without_fences_a_change_of_mind_misses_something() {
     a_changed_mind(false, false);
 }
 
-/// A sender without room sleeps, and so does the receiver when it has read all.
+/// A sender sleeps when there is no room, and the receiver when it has read all.
 #[test]
 fn one_without_room_is_told_of_it() {
     check(2, || {
@@ -320,7 +321,7 @@ fn one_without_room_is_told_of_it() {
             }
         });
         let mut consumer = Consumer::new(plan(2));
-        // Nobody looks by itself at what the receiver would send.
+        // The sender does not poll the lane from the receiver.
         let back = new_lane(2, true);
         let mut next = 0;
         while next < MESSAGES {

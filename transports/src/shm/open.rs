@@ -1,8 +1,8 @@
-//! Shared memory as a transport: a door for processes of this host, and the board on which they leave word.
+//! Shared memory as a transport: a listener for processes of this host, and the doorbells that they ring.
 
 use super::dial::Dial;
-use super::{Door, Own, accept};
-use crate::transport::{About, Attempt, Env, Guest, OpenError, Scope, Target, Transport};
+use super::{Doorbells, Listener, accept};
+use crate::transport::{About, Attempt, Env, Incoming, OpenError, Scope, Target, Transport};
 use base::protocol::transport::SHM;
 use base::settings::{FAST_AFTER, FAST_MAX};
 use std::any::Any;
@@ -10,15 +10,16 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use wire::{Hello, Place, TransportId};
 
+/// What others know of this transport.
 pub const ABOUT: About =
     About { id: TransportId(SHM), word: "shm", title: "shared memory", scope: Scope::Host, limit: 1000 };
 
-/// Lanes that are looked at without being told.
+/// When a lane becomes direct: the receiver polls it, and its sender sets no bit.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `MPI_CONNECT_TUNE_SHM_FAST_AFTER`: after so many messages.
+    /// `MPI_CONNECT_TUNE_SHM_FAST_AFTER`: after this number of polls that found input.
     pub fast_after: u32,
-    /// `MPI_CONNECT_TUNE_SHM_FAST_MAX`: so many lanes.
+    /// `MPI_CONNECT_TUNE_SHM_FAST_MAX`: the most lanes that are direct at a time.
     pub fast_max: u32,
 }
 
@@ -29,7 +30,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    pub fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Settings, (&'static str, String)> {
+    pub(crate) fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Settings, (&'static str, String)> {
         let mut settings = Settings::default();
         for (name, to) in [(FAST_AFTER, &mut settings.fast_after), (FAST_MAX, &mut settings.fast_max)] {
             if let Some(v) = get(name) {
@@ -41,29 +42,30 @@ impl Settings {
     }
 }
 
-pub fn open(settings: &Settings, env: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
-    let opened = Own::new(env.doorbell).and_then(|own| Ok((own, Door::open(&env.process)?)));
-    let (own, door) = opened.map_err(OpenError::Without)?;
-    Ok(Box::new(Shm { own, door, settings: settings.clone() }))
+pub(crate) fn open(settings: &Settings, env: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
+    let opened = Doorbells::new(env.doorbell).and_then(|own| Ok((own, Listener::open(&env.process)?)));
+    let (own, listener) = opened.map_err(OpenError::Without)?;
+    Ok(Box::new(Shm { own, listener, settings: settings.clone() }))
 }
 
-/// A board, and which lanes need leave no word on it: those looked at by themselves.
-pub struct Looked {
-    pub board: Own,
-    /// A lane that has brought something so often is one of them,
+/// How the lanes of shared memory are polled.
+pub struct Polling {
+    /// The doorbells of this process.
+    pub doorbells: Doorbells,
+    /// A lane becomes direct after it has brought input this number of times.
     pub after: u32,
-    /// but no more than so many.
+    /// The most lanes that are direct at a time.
     pub most: usize,
 }
 
 struct Shm {
-    own: Own,
-    door: Door,
+    own: Doorbells,
+    listener: Listener,
     settings: Settings,
 }
 
 impl Transport for Shm {
-    /// The process number in the record is the address.
+    /// Empty, since the process number in the contact record is the address.
     fn entry(&self) -> Vec<u8> {
         Vec::new()
     }
@@ -80,20 +82,20 @@ impl Transport for Shm {
         Ok(Box::new(Dial::new(hello.clone(), process, key, &self.own)?))
     }
 
-    fn board(&self) -> Option<Box<dyn Any>> {
+    fn doorbells(&self) -> Option<Box<dyn Any>> {
         let Settings { fast_after, fast_max } = self.settings;
-        Some(Box::new(Looked { board: self.own.clone(), after: fast_after, most: fast_max as usize }))
+        Some(Box::new(Polling { doorbells: self.own.clone(), after: fast_after, most: fast_max as usize }))
     }
 
-    fn doors(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>)) {
-        f(0, self.door.as_fd());
+    fn listeners(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>)) {
+        f(0, self.listener.as_fd());
     }
 
-    fn accept(&mut self, _door: u32) -> io::Result<Box<dyn Guest>> {
-        match self.door.accept() {
-            Ok(connection) => Ok(Box::new(accept::Guest::new(connection, &self.own))),
+    fn accept(&mut self, _listener: u32) -> io::Result<Box<dyn Incoming>> {
+        match self.listener.accept() {
+            Ok(connection) => Ok(Box::new(accept::Accept::new(connection, &self.own))),
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                base::log_seldom!(Info, "another user's process has come to our door: refused");
+                base::log_seldom!(Info, "another user's process has come to our listener: refused");
                 Err(io::ErrorKind::ConnectionAborted.into())
             }
             Err(e) => Err(e),

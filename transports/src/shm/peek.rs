@@ -1,7 +1,7 @@
-//! Reading another process's memory, where the kernel lets us: one copy, and the other side need do nothing.
+//! Single copy: reading another process's memory by process_vm_readv(2), where the kernel permits it.
 //!
-//! Used by lanes. Invariant: nothing counts that was not read in one call with a word of known value: the process's number
-//! may be another's by now, but one call reads from one process alone.
+//! Used by lanes. Invariant: every call also reads a word whose value is known, and its result counts only if that word is
+//! right. The process's pid may be another process's by now, but one call reads from one process alone.
 
 use base::ident::random;
 use libc::{c_void, iovec, process_vm_readv};
@@ -11,15 +11,15 @@ use std::sync::OnceLock;
 
 const WORD: usize = 8;
 
-/// Where a word of ours lies, and its value.
+/// The address and the value of a word in a process's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     pub address: u64,
     pub value: u64,
 }
 
-/// This process's.
-pub fn own_token() -> Token {
+/// This process's token.
+pub(super) fn own_token() -> Token {
     static WORD: OnceLock<u64> = OnceLock::new();
     let word = WORD.get_or_init(|| u64::from_le_bytes(random()));
     Token { address: std::ptr::from_ref(word) as u64, value: *word }
@@ -33,23 +33,24 @@ pub struct Readable {
 }
 
 impl Readable {
-    pub fn find(pid: i32, token: Token) -> Option<Readable> {
+    /// The process with this pid, if its memory can be read and holds the token.
+    pub(crate) fn find(pid: i32, token: Token) -> Option<Readable> {
         let process = Readable { pid, token };
         (pid > 0 && process.read(&[], &mut []).is_ok()).then_some(process)
     }
 
-    /// Copies from (address, length) pieces of that process to memory of ours, in order; gives how many bytes, which is less
-    /// where a piece cannot be read. Of a process that is no more, nothing.
+    /// Copies (address, length) pieces of that process's memory to ours, in order. Returns the number of bytes, which is smaller
+    /// than asked for if a piece cannot be read. An error if the process has ended, or cannot be read any more.
     pub fn read(&self, from: &[(u64, u64)], to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let to: Vec<_> = to.iter_mut().map(|piece| (piece.as_mut_ptr(), piece.len())).collect();
         // SAFETY: exclusive slices.
         unsafe { self.read_into(from, &to) }
     }
 
-    /// The same into (address, length) pieces of ours, which the kernel writes.
+    /// As [`Readable::read`], into (address, length) pieces of our memory.
     ///
     /// # Safety
-    /// The memory is writable meanwhile, and what it holds counts for nobody.
+    /// The pieces are writable during the call, and nothing else reads or writes them.
     pub unsafe fn read_into(&self, from: &[(u64, u64)], to: &[(*mut u8, usize)]) -> io::Result<usize> {
         let mut word = [0u8; WORD];
         let theirs = |&(at, len): &(u64, u64)| iovec { iov_base: at as *mut c_void, iov_len: len as usize };
@@ -72,7 +73,7 @@ impl Readable {
     }
 
     /// # Safety
-    /// `ours` is writable memory.
+    /// `ours` is writable memory, which nothing else reads or writes during the call.
     unsafe fn readv(&self, ours: &[iovec], theirs: &[iovec]) -> isize {
         // SAFETY: the caller's promise.
         unsafe { process_vm_readv(self.pid, ours.as_ptr(), ours.len() as _, theirs.as_ptr(), theirs.len() as _, 0) }

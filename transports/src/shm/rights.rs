@@ -1,8 +1,7 @@
-//! Local connections: who is at the other end, and messages with descriptors.
+//! Local connections (unix(7), SOCK_SEQPACKET): messages with descriptors, and the user and pid of the other end.
 //!
 //! Used by both ends of the handshake. A connection keeps the bounds of messages, so a message is read whole or not at
-//! all. Invariant: descriptors that come are closed unless somebody takes them, and never leak into programs that are
-//! started.
+//! all. Invariant: a descriptor that comes is owned by a value from the start and closed on exec, so none leaks.
 
 use base::protocol::shared::SOCKET;
 use nix::errno::Errno;
@@ -14,14 +13,14 @@ use nix::unistd::geteuid;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Most descriptors in one message.
-pub const MOST: usize = 3;
+/// The most descriptors in one message.
+pub(super) const MOST: usize = 3;
 
 /// One end of a local connection. Nothing blocks.
 #[derive(Debug)]
-pub struct Connection(OwnedFd);
+pub(super) struct Connection(OwnedFd);
 
-/// The name of a process's socket. It is in no folder, so nothing is left of it when the process is gone.
+/// The name of a process's socket. It is abstract, so nothing is left of it when the process has ended.
 fn name_of(process: &[u8; 16]) -> nix::Result<UnixAddr> {
     let name = format!("{SOCKET}{:032x}", u128::from_be_bytes(*process));
     UnixAddr::new_abstract(name.as_bytes())
@@ -32,20 +31,20 @@ fn new_socket() -> nix::Result<OwnedFd> {
     socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)
 }
 
-/// Where processes of this host come to.
+/// The socket to which other processes of this host connect.
 #[derive(Debug)]
-pub struct Door(OwnedFd);
+pub(super) struct Listener(OwnedFd);
 
-impl Door {
-    pub fn open(process: &[u8; 16]) -> io::Result<Door> {
+impl Listener {
+    pub(super) fn open(process: &[u8; 16]) -> io::Result<Listener> {
         let fd = new_socket()?;
         bind(fd.as_raw_fd(), &name_of(process)?)?;
         listen(&fd, Backlog::MAXCONN)?;
-        Ok(Door(fd))
+        Ok(Listener(fd))
     }
 
-    /// A connection that waits. `Err(PermissionDenied)`: it was another user's, and is closed.
-    pub fn accept(&self) -> io::Result<Connection> {
+    /// Accepts a connection. `WouldBlock` if none waits; `PermissionDenied` if it was another user's, and is closed.
+    pub(super) fn accept(&self) -> io::Result<Connection> {
         let fd = accept4(self.0.as_raw_fd(), SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC)?;
         // SAFETY: the call has just made this descriptor, for us alone.
         let connection = Connection(unsafe { OwnedFd::from_raw_fd(fd) });
@@ -54,7 +53,7 @@ impl Door {
     }
 }
 
-impl AsFd for Door {
+impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -73,19 +72,19 @@ impl AsRawFd for Connection {
 }
 
 impl Connection {
-    /// Nobody yet: see [`Connection::reach`].
-    pub fn new() -> io::Result<Connection> {
+    /// An unconnected end: see [`Connection::reach`].
+    pub(super) fn new() -> io::Result<Connection> {
         Ok(Connection(new_socket()?))
     }
 
-    /// Connects to a process; `WouldBlock`: too many wait there just now.
-    pub fn reach(&self, process: &[u8; 16]) -> io::Result<()> {
+    /// Connects to a process. `WouldBlock` if its backlog is full.
+    pub(super) fn reach(&self, process: &[u8; 16]) -> io::Result<()> {
         connect(self.as_raw_fd(), &name_of(process)?)?;
         self.peer().map(drop)
     }
 
-    /// The process at the other end, as the kernel says; an error if it is another user's.
-    pub fn peer(&self) -> io::Result<i32> {
+    /// The pid of the process at the other end, as the kernel says; an error if it is another user's.
+    pub(super) fn peer(&self) -> io::Result<i32> {
         let peer = getsockopt(self, sockopt::PeerCredentials)?;
         if peer.uid() != geteuid().as_raw() {
             return Err(Errno::EPERM.into());
@@ -93,7 +92,7 @@ impl Connection {
         Ok(peer.pid())
     }
 
-    pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(super) fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let raw: Vec<RawFd> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
         let rights = [ControlMessage::ScmRights(&raw)];
         let rights = if raw.is_empty() { &[][..] } else { &rights[..] };
@@ -101,8 +100,8 @@ impl Connection {
         if n == bytes.len() { Ok(()) } else { Err(Errno::EMSGSIZE.into()) }
     }
 
-    /// Reads one message, with what came along. An error if it is longer than `to`, or brings too much.
-    pub fn receive(&self, to: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    /// Reads one message with its descriptors. An error if it is longer than `to` or has more than [`MOST`] descriptors.
+    pub(super) fn receive(&self, to: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut space = nix::cmsg_space!([RawFd; MOST]);
         let mut into = [IoSliceMut::new(to)];
         let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
@@ -120,8 +119,8 @@ impl Connection {
         Ok((got.bytes, fds))
     }
 
-    /// Whether the other end is there: nothing is ever said once the lane is up.
-    pub fn is_open(&self) -> bool {
+    /// Whether the other end is open. Nothing is sent any more once the lane is up, so anything but "no data" is the end.
+    pub(super) fn is_open(&self) -> bool {
         matches!(
             recv(self.as_raw_fd(), &mut [0], MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK),
             Err(Errno::EAGAIN | Errno::EINTR)
@@ -129,8 +128,8 @@ impl Connection {
     }
 
     /// Ends the connection both ways; both sides see it.
-    pub fn cut(&self) {
-        // Already gone is as good.
+    pub(super) fn cut(&self) {
+        // An error means that the connection has ended already.
         let _ = nix::sys::socket::shutdown(self.as_raw_fd(), nix::sys::socket::Shutdown::Both);
     }
 }

@@ -1,44 +1,44 @@
 //! One direction of a lane: a ring of slots, and beside it a ring of bytes for bodies that are longer than a slot.
 //!
-//! One process has the [`Producer`], the other the [`Consumer`]. A slot is 64 bytes; its first word says what is in it,
-//! and is written last. It also says in which lap it was written, so the consumer finds the next message by looking at
-//! one word, and no word that is looked at ever holds a program's data. The producer reads how far the consumer is only
-//! when there seems to be no room.
+//! One process has the [`Producer`], the other the [`Consumer`]. A slot is 64 bytes. Its first word describes the frame in
+//! it, and is written last. The word also says in which lap it was written, so the consumer finds the next frame by looking
+//! at one word, and a program's data never lie where a word is looked for. The producer reads the consumer's index only when
+//! there seems to be no room.
 //!
 //! Invariants: a slot's word is written once per lap, after the body; between then and the consumer's index passing the
-//! slot, neither side writes to slot or body; nothing that is read from the other side is used before it is checked.
+//! slot, neither side writes to slot or body; what is read from the other side is checked before it is used.
 
-use super::ground::Ground;
-use super::room::{Room, UNIT};
+use super::payload::{PayloadRing, UNIT};
+use super::view::SegmentView;
 use base::bytes::Malformed;
 use base::protocol::shared::{FAR, FIELDS, LAP, QUESTION as ASK, SLOT, START, TAG};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const WORD: usize = 8;
-/// What a slot holds beside its word.
+/// The bytes of a slot beside its word.
 const BODY: usize = SLOT - WORD;
 
 // The length is the lowest field of the word.
 const LEN_BITS: u32 = FIELDS;
 
-/// Of so many slots, one is kept for [`ASK`].
+/// The slots that are kept for [`ASK`].
 const SPARE: u64 = 1;
 
-/// So many slots before one is written, its line is asked for: not the next one, at which the consumer looks.
+/// How many slots ahead the producer fetches a cache line. It leaves out the next slot, at which the consumer looks.
 const AHEAD: u64 = 4;
 
-/// Where one direction lies.
+/// The layout of one direction in a lane's memory; positions and sizes in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Where the consumer says how many slots it has consumed.
+pub(super) struct Plan {
+    /// The word by which the consumer says how many slots it has consumed.
     pub index: usize,
     pub slots_at: usize,
-    /// A power of two.
+    /// The number of slots, a power of two.
     pub slots: u64,
     pub data_at: usize,
     pub data: usize,
-    /// Bodies stay in this much of it as long as they find room there.
+    /// The part of the data that is used first.
     pub low: usize,
 }
 
@@ -47,27 +47,28 @@ impl Plan {
         self.slots_at + (n & (self.slots - 1)) as usize * SLOT
     }
 
-    /// What a slot written with number `n` carries; memory that was never written has no lap.
+    /// The lap in the word of the slot with number `n`. It is not 0, so memory that was never written has no lap.
     fn lap(&self, n: u64) -> u64 {
-        (n / self.slots + 1) << LAP
+        // A division would take most of the time of a look that finds nothing.
+        ((n >> self.slots.trailing_zeros()) + 1) << LAP
     }
 }
 
-/// What a slot holds.
+/// What a slot holds besides the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub(super) struct Frame {
     pub tag: u8,
     pub fields: [u64; 2],
 }
 
 impl Frame {
-    pub fn new(tag: u8) -> Frame {
+    pub(super) fn new(tag: u8) -> Frame {
         Frame { tag, fields: [0; 2] }
     }
 }
 
-/// Reads what a published slot says, and where its body is.
-fn open<G: Ground>(ground: &G, plan: &Plan, slot: usize, word: u64) -> Result<(Frame, Range<usize>), Malformed> {
+/// Reads a published slot: its frame, and the range of its body.
+fn open<G: SegmentView>(view: &G, plan: &Plan, slot: usize, word: u64) -> Result<(Frame, Range<usize>), Malformed> {
     let len = (word & ((1 << LEN_BITS) - 1)) as usize;
     let fields = (word >> FIELDS & 3) as usize;
     let mut frame = Frame::new((word >> TAG) as u8);
@@ -75,7 +76,7 @@ fn open<G: Ground>(ground: &G, plan: &Plan, slot: usize, word: u64) -> Result<(F
         return Err(Malformed);
     }
     for (i, field) in frame.fields[..fields].iter_mut().enumerate() {
-        *field = ground.load(slot + WORD * (i + 1), Relaxed);
+        *field = view.load(slot + WORD * (i + 1), Relaxed);
     }
     let (at, room) = if word >> FAR & 1 == 1 {
         let start = (word >> START & 0xffff) as usize * UNIT;
@@ -86,34 +87,34 @@ fn open<G: Ground>(ground: &G, plan: &Plan, slot: usize, word: u64) -> Result<(F
     if len > room { Err(Malformed) } else { Ok((frame, at..at + len)) }
 }
 
-pub struct Producer {
+pub(super) struct Producer {
     plan: Plan,
     tail: u64,
-    /// As far as the consumer was when we last looked.
+    /// The consumer's index when it was last read.
     head: u64,
-    room: Room,
+    payload: PayloadRing,
     /// The number of the slot after our last [`ASK`].
     asked: u64,
-    /// The last push found no room.
+    /// Whether the last push found no room.
     stuck: bool,
 }
 
 impl Producer {
-    pub fn new(plan: Plan) -> Producer {
-        Producer { plan, tail: 0, head: 0, room: Room::new(plan.data, plan.low), asked: 0, stuck: false }
+    pub(super) fn new(plan: Plan) -> Producer {
+        Producer { plan, tail: 0, head: 0, payload: PayloadRing::new(plan.data, plan.low), asked: 0, stuck: false }
     }
 
-    /// Publishes one frame, whose body `fill` writes; whether there was room. The first `fields` of the frame's count.
-    pub fn push<G: Ground>(
+    /// Publishes one frame with the first `fields` of its fields and a body that `fill` writes. Returns whether there was room.
+    pub(super) fn push<G: SegmentView>(
         &mut self,
-        ground: &G,
+        view: &G,
         frame: Frame,
         fields: usize,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> bool {
         if self.tail - self.head >= self.plan.slots - SPARE {
-            self.look(ground);
+            self.look(view);
             if self.tail - self.head >= self.plan.slots - SPARE {
                 self.stuck = true;
                 return false;
@@ -124,135 +125,146 @@ impl Producer {
         let at = if len <= BODY - WORD * fields {
             slot + WORD * (fields + 1)
         } else {
-            let Some(start) = self.find(ground, len) else {
+            let Some(start) = self.find(view, len) else {
                 self.stuck = true;
                 return false;
             };
             word |= 1 << FAR | u64::from(start) << START;
-            self.room.take(self.tail, start, len);
+            self.payload.take(self.tail, start, len);
             self.plan.data_at + start as usize * UNIT
         };
         if len > 0 {
-            // SAFETY: the consumer has given back this slot and this piece of the room (its index has passed whoever had
-            // them), and learns of them by the word that is written below.
-            unsafe { ground.write(at, len, fill) };
+            // SAFETY: the consumer's index has passed the last frame that had this slot or this piece of the payload ring, and
+            // it learns of the new one by the word that is written below.
+            unsafe { view.write(at, len, fill) };
         }
-        self.publish(ground, slot, word, &frame, fields);
-        ground.expect_store(self.plan.slot(self.tail + AHEAD));
+        self.publish(view, slot, word, &frame, fields);
+        view.expect_store(self.plan.slot(self.tail + AHEAD));
+        if word >> FAR & 1 == 1 {
+            self.payload.next().for_each(|unit| view.expect_store(self.plan.data_at + unit as usize * UNIT));
+        }
         self.stuck = false;
         true
     }
 
-    fn find<G: Ground>(&mut self, ground: &G, len: usize) -> Option<u32> {
-        // Before it goes far, it looks what is free again nearby.
-        self.room.place(len).filter(|start| self.room.is_near(*start, len)).or_else(|| {
-            self.look(ground);
-            self.room.place(len)
+    fn find<G: SegmentView>(&mut self, view: &G, len: usize) -> Option<u32> {
+        // Before the far part of the ring is used, the consumer's index is read: the near part may be free again.
+        self.payload.place(len).filter(|start| self.payload.is_near(*start, len)).or_else(|| {
+            self.look(view);
+            self.payload.place(len)
         })
     }
 
-    fn publish<G: Ground>(&mut self, ground: &G, slot: usize, word: u64, frame: &Frame, fields: usize) {
+    fn publish<G: SegmentView>(&mut self, view: &G, slot: usize, word: u64, frame: &Frame, fields: usize) {
         for (i, field) in frame.fields[..fields].iter().enumerate() {
-            ground.store(slot + WORD * (i + 1), *field, Relaxed);
+            view.store(slot + WORD * (i + 1), *field, Relaxed);
         }
-        ground.store(slot, word | u64::from(frame.tag) << TAG | self.plan.lap(self.tail), Release);
+        view.store(slot, word | u64::from(frame.tag) << TAG | self.plan.lap(self.tail), Release);
         self.tail += 1;
     }
 
-    /// Finds out how far the consumer is.
-    fn look<G: Ground>(&mut self, ground: &G) {
-        let head = ground.load(self.plan.index, Acquire);
-        // One who counts nonsense is not believed.
+    /// Reads the consumer's index.
+    fn look<G: SegmentView>(&mut self, view: &G) {
+        let head = view.load(self.plan.index, Acquire);
+        // An index that cannot be is ignored.
         if (self.head..=self.tail).contains(&head) {
             self.head = head;
-            self.room.free(head);
+            self.payload.free(head);
         }
     }
 
     /// Whether the consumer has consumed all that was published.
-    pub fn is_read<G: Ground>(&self, ground: &G) -> bool {
-        ground.load(self.plan.index, Acquire) == self.tail
+    pub(super) fn is_read<G: SegmentView>(&self, view: &G) -> bool {
+        view.load(self.plan.index, Acquire) == self.tail
     }
 
-    /// Whether there was no room, and the consumer has taken nothing since.
-    pub fn is_stuck<G: Ground>(&self, ground: &G) -> bool {
-        self.stuck && ground.load(self.plan.index, Relaxed) == self.head
+    /// Whether the last push found no room, and the consumer has consumed nothing since.
+    pub(super) fn is_stuck<G: SegmentView>(&self, view: &G) -> bool {
+        self.stuck && view.load(self.plan.index, Relaxed) == self.head
     }
 
-    /// Has the consumer tell us when all that is there has been consumed. Whether that is a new question.
-    pub fn ask<G: Ground>(&mut self, ground: &G) -> bool {
-        self.look(ground);
+    /// Asks the consumer to ring our doorbell when it has consumed all frames. Returns false if that was asked already.
+    pub(super) fn ask<G: SegmentView>(&mut self, view: &G) -> bool {
+        self.look(view);
         if self.asked > self.head {
             return false;
         }
         let slot = self.plan.slot(self.tail);
-        self.publish(ground, slot, 0, &Frame::new(ASK), 0);
+        self.publish(view, slot, 0, &Frame::new(ASK), 0);
         self.asked = self.tail;
         true
     }
 
-    /// Shows what was published and is not known to be consumed, oldest first.
-    pub fn unread<G: Ground>(&mut self, ground: &G, mut f: impl FnMut(&Frame, &[u8])) {
-        self.look(ground);
+    /// Shows the frames that were published and that the consumer has not consumed, the oldest first.
+    pub(super) fn unread<G: SegmentView>(&mut self, view: &G, mut f: impl FnMut(&Frame, &[u8])) {
+        self.look(view);
         for n in self.head..self.tail {
             let slot = self.plan.slot(n);
-            let word = ground.load(slot, Acquire);
-            if let Ok((frame, body)) = open(ground, &self.plan, slot, word)
+            let word = view.load(slot, Acquire);
+            if let Ok((frame, body)) = open(view, &self.plan, slot, word)
                 && frame.tag != ASK
             {
-                // SAFETY: we are the only ones who would write there, and we do not.
-                unsafe { ground.read(body.start, body.len(), |bytes| f(&frame, bytes)) };
+                // SAFETY: only the producer writes there, and it does not do so here.
+                unsafe { view.read(body.start, body.len(), |bytes| f(&frame, bytes)) };
             }
         }
     }
 }
 
-/// What the consumer found in a slot.
+/// What the consumer has found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Popped<R> {
+pub(super) enum Popped<R> {
     Nothing,
     Frame(R),
-    /// The producer wants to be told that all before is consumed.
+    /// The producer asks for its doorbell to be rung, now that all frames before are consumed.
     Asked,
 }
 
-pub struct Consumer {
+pub(super) struct Consumer {
     plan: Plan,
     head: u64,
 }
 
 impl Consumer {
-    pub fn new(plan: Plan) -> Consumer {
+    pub(super) fn new(plan: Plan) -> Consumer {
         Consumer { plan, head: 0 }
     }
 
-    /// Whether something is there.
-    pub fn has_input<G: Ground>(&self, ground: &G) -> bool {
-        self.word(ground).is_some()
+    /// Whether a frame is there.
+    #[inline]
+    pub(super) fn has_input<G: SegmentView>(&self, view: &G) -> bool {
+        self.word(view).is_some()
     }
 
-    fn word<G: Ground>(&self, ground: &G) -> Option<u64> {
-        let word = ground.load(self.plan.slot(self.head), Acquire);
+    #[inline]
+    fn word<G: SegmentView>(&self, view: &G) -> Option<u64> {
+        let word = view.load(self.plan.slot(self.head), Acquire);
         ((word ^ self.plan.lap(self.head)) >> LAP == 0).then_some(word)
     }
 
-    /// Takes the next frame, whose body is only there while `f` looks at it. One to which `f` objects is not taken.
-    pub fn pop<G: Ground, R>(
+    /// Consumes the next frame. `f` sees it with its body, which is not valid longer; if `f` returns an error, the frame is not
+    /// consumed.
+    pub(super) fn pop<G: SegmentView, R>(
         &mut self,
-        ground: &G,
+        view: &G,
         f: impl FnOnce(&Frame, &[u8]) -> Result<R, Malformed>,
     ) -> Result<Popped<R>, Malformed> {
-        let Some(word) = self.word(ground) else { return Ok(Popped::Nothing) };
-        let (frame, body) = open(ground, &self.plan, self.plan.slot(self.head), word)?;
+        let Some(word) = self.word(view) else { return Ok(Popped::Nothing) };
+        let (frame, body) = open(view, &self.plan, self.plan.slot(self.head), word)?;
+        // The body is in the other processor's cache. The second of two lines is fetched together with the first. To fetch
+        // those of longer bodies has been measured to be slower: the producer may still write to them.
+        if (UNIT + 1..=2 * UNIT).contains(&body.len()) {
+            view.expect_load(body.start + UNIT);
+        }
         let out = if frame.tag == ASK {
             Popped::Asked
         } else {
-            // SAFETY: the producer does not write there before our index has passed this slot. One that does not keep to
-            // it runs as the same user as we, and can write to any memory of ours.
-            Popped::Frame(unsafe { ground.read(body.start, body.len(), |bytes| f(&frame, bytes)) }?)
+            // SAFETY: the producer does not write there before our index has passed this slot. A producer that breaks this
+            // runs as the same user as we do, and could write to any memory of ours.
+            Popped::Frame(unsafe { view.read(body.start, body.len(), |bytes| f(&frame, bytes)) }?)
         };
         self.head += 1;
-        ground.store(self.plan.index, self.head, Release);
+        view.store(self.plan.index, self.head, Release);
         Ok(out)
     }
 }
@@ -323,7 +335,7 @@ mod tests {
         let memory = memory();
         let (mut producer, mut consumer) = (Producer::new(PLAN), Consumer::new(PLAN));
         let mut laps = 0;
-        // Until the number of the lap has begun anew.
+        // The number of the lap wraps around meanwhile.
         while laps < 480_000 {
             while producer.push(&memory, Frame { tag: 3, fields: [laps, 5] }, 2, 100, |to| to.fill(laps as u8)) {
                 laps += 1;

@@ -1,9 +1,9 @@
-//! A piece of memory that two processes map, and nothing else has a name for: when both are gone, so is it.
+//! Memory that two processes map (memfd_create(2)). It has no name, so it is gone when both have ended.
 //!
 //! Made by one side of a lane and handed to the other as a descriptor. Invariant: as long as a [`Segment`] lives, all of
-//! its bytes are mapped; it can neither shrink nor grow, so touching it raises no signal.
+//! its bytes are mapped; it is sealed against shrinking and growing, so touching it never raises SIGBUS.
 
-use super::ground::Ground;
+use super::view::SegmentView;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -18,28 +18,29 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SEAL);
 
-pub struct Segment {
+pub(super) struct Segment {
     at: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the mapping belongs to no thread, and all access to it goes through `Ground`.
+// SAFETY: the mapping belongs to no thread, and all access to it goes through `SegmentView`.
 unsafe impl Send for Segment {}
-// SAFETY: words are atomic, and who touches bytes promises that nobody else does.
+// SAFETY: words are atomic, and callers of `read` and `write` promise that nothing else touches those bytes.
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// New memory, all zero, none of it in use before it is touched; and what makes it another process's too.
-    pub fn create(len: usize) -> io::Result<(Segment, OwnedFd)> {
+    /// New memory, all zeros, and the descriptor by which another process can map it. Its pages are provided when they are
+    /// touched.
+    pub(super) fn create(len: usize) -> io::Result<(Segment, OwnedFd)> {
         let fd = memfd_create("mpi_connect", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
         ftruncate(&fd, len as i64)?;
         fcntl(&fd, FcntlArg::F_ADD_SEALS(SEALS))?;
         Ok((Segment::map(&fd, len)?, fd))
     }
 
-    /// Memory that another process has made.
-    pub fn adopt(fd: OwnedFd, len: usize) -> io::Result<Segment> {
-        // Only memory files can be sealed at all.
+    /// Maps memory that another process has made. An error if it is not sealed, or of another length.
+    pub(super) fn adopt(fd: OwnedFd, len: usize) -> io::Result<Segment> {
+        // Only memory files can be sealed, so this refuses any other descriptor.
         let seals = SealFlag::from_bits_truncate(fcntl(&fd, FcntlArg::F_GET_SEALS)?);
         if !seals.contains(SEALS) || fstat(&fd)?.st_size != len as i64 {
             return Err(Errno::EBADMSG.into());
@@ -53,11 +54,12 @@ impl Segment {
         let at =
             unsafe { mmap(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, fd, 0)? };
         let segment = Segment { at: at.cast(), len };
-        // SAFETY: the mapping is ours. A forked child does not have it: there nothing of this library runs.
+        // SAFETY: the mapping is ours. A forked child does not get it, and nothing of this library runs there.
         unsafe { madvise(at, len, MmapAdvise::MADV_DONTFORK)? };
         Ok(segment)
     }
 
+    #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at < self.len && self.len - at >= 8);
         // SAFETY: mapped as long as `self` lives, aligned, and a word is only ever touched as one.
@@ -73,16 +75,18 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: mapped here, and nobody can have a reference into it any more.
+        // SAFETY: mapped by `map`, and references into it do not outlive `self`.
         let _ = unsafe { munmap(self.at.cast(), self.len) };
     }
 }
 
-impl Ground for Segment {
+impl SegmentView for Segment {
+    #[inline]
     fn load(&self, at: usize, order: Ordering) -> u64 {
         self.word(at).load(order)
     }
 
+    #[inline]
     fn store(&self, at: usize, value: u64, order: Ordering) {
         self.word(at).store(value, order);
     }
@@ -93,7 +97,7 @@ impl Ground for Segment {
 
     fn or_fenced(&self, at: usize, bits: u64) {
         self.word(at).fetch_or(bits, Ordering::SeqCst);
-        // There it is one already.
+        // On x86-64 the locked instruction is a full fence already.
         #[cfg(not(target_arch = "x86_64"))]
         fence(Ordering::SeqCst);
     }
@@ -114,17 +118,25 @@ impl Ground for Segment {
     #[cfg(target_arch = "x86_64")]
     #[inline]
     fn expect_store(&self, at: usize) {
-        // SAFETY: only a hint, for a word within the mapping; a processor that does not know it does nothing.
+        // SAFETY: only a hint, for a word within the mapping; a processor without this instruction ignores it.
         unsafe { std::arch::asm!("prefetchw [{}]", in(reg) self.word(at).as_ptr(), options(nostack, preserves_flags)) };
     }
 
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn expect_load(&self, at: usize) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: only a hint, for a word within the mapping.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(self.word(at).as_ptr().cast()) };
+    }
+
     unsafe fn read<R>(&self, at: usize, len: usize, f: impl FnOnce(&[u8]) -> R) -> R {
-        // SAFETY: mapped, and the caller promises that nobody writes there.
+        // SAFETY: mapped, and the caller promises that nothing writes there.
         f(unsafe { std::slice::from_raw_parts(self.bytes(at, len), len) })
     }
 
     unsafe fn write<R>(&self, at: usize, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
-        // SAFETY: mapped, and the caller promises that nobody else touches it.
+        // SAFETY: mapped, and the caller promises that nothing else touches it.
         f(unsafe { std::slice::from_raw_parts_mut(self.bytes(at, len), len) })
     }
 }

@@ -1,4 +1,4 @@
-//! Shared memory under the suite that all transports go through.
+//! The conformance suite for shared memory.
 
 use super::hello::{MAX_ACK, TAIL};
 use super::rights::Connection;
@@ -7,7 +7,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 
 crate::conformance::suite!(shm, |place| Stranger::reach(&place.address));
 
-/// Speaks without bringing memory of its own: what it says has the length of a HELLO, and no layout.
+/// A connection without doorbells: what it sends has the length of a HELLO, and a tail of no known layout.
 struct Stranger(Connection);
 
 impl Stranger {

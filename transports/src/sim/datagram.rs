@@ -8,28 +8,35 @@ use std::rc::Rc;
 use wire::frame::{HEADER, Header, Kind};
 use wire::lane::{Caps, Death, Event, Lane, Payload, Sent, Sink};
 
+/// The faults of a pair of lanes.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
+    /// How many of 100 frames are lost.
     pub loss_percent: u64,
+    /// How many of 100 frames arrive twice.
     pub double_percent: u64,
+    /// The longest time that a frame is under way, in milliseconds.
     pub max_delay: u64,
 }
 
-/// What was done to frames so far.
+/// The number of frames that were meddled with so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Injected {
+    /// Frames that were lost.
     pub lost: u64,
+    /// Frames that were sent twice.
     pub doubled: u64,
 }
 
 #[derive(Default)]
 struct Half {
-    /// By time of arrival, then by a running number.
+    /// The frames under way, by their time of arrival and then by a running number.
     frames: BTreeMap<(u64, u64), Vec<u8>>,
     count: u64,
     closed: bool,
 }
 
+/// One end of a pair of simulated lanes that lose, double and reorder frames.
 pub struct DatagramLane {
     tx: Rc<RefCell<Half>>,
     rx: Rc<RefCell<Half>>,
@@ -44,7 +51,7 @@ pub struct DatagramLane {
     told: bool,
 }
 
-/// Both ends. Each direction holds up to `capacity` frames.
+/// Both ends of a pair of lanes. Each direction holds up to `capacity` frames; `injected` counts the faults.
 pub fn pair(
     rng: &mut Rng,
     clock: &Clock,
@@ -69,11 +76,11 @@ pub fn pair(
     (end(&x, &y), end(&y, &x))
 }
 
-/// Breaks a pair whose lanes are in use elsewhere.
+/// Breaks a pair of lanes that are in use elsewhere.
 pub struct Knife([Rc<RefCell<Half>>; 2]);
 
 impl Knife {
-    /// Nothing that is under way arrives.
+    /// Ends the pair. Frames that are under way are lost.
     pub fn cut(&self) {
         for half in &self.0 {
             let mut half = half.borrow_mut();
@@ -84,6 +91,7 @@ impl Knife {
 }
 
 impl DatagramLane {
+    /// What breaks this pair later.
     pub fn knife(&self) -> Knife {
         Knife([self.tx.clone(), self.rx.clone()])
     }
@@ -205,7 +213,7 @@ impl<M: Memory> Lane<M> for DatagramLane {
         self.knife().cut();
     }
 
-    /// Frames, for want of bytes.
+    /// A number of frames, since there are no bytes to count.
     fn written(&self) -> u64 {
         self.tx.borrow().count
     }
@@ -244,7 +252,7 @@ mod tests {
 
     lanes!(faultless, Faultless(Rng::new(1)));
 
-    /// What keeps order and loses nothing is a lane like any other.
+    /// Lanes without faults, which have to pass what all lanes pass.
     struct Faultless(Rng);
 
     impl Factory for Faultless {

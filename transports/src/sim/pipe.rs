@@ -15,10 +15,11 @@ use wire::lane::InKernel;
 struct Half {
     bytes: VecDeque<u8>,
     closed: bool,
-    /// Nothing arrives, and nobody is told.
+    /// Nothing arrives, and neither end notices.
     dark: bool,
 }
 
+/// One end of a pair.
 pub struct PipeEnd {
     tx: Rc<RefCell<Half>>,
     rx: Rc<RefCell<Half>>,
@@ -26,7 +27,7 @@ pub struct PipeEnd {
     capacity: usize,
 }
 
-/// Both ends. Each direction holds up to `capacity` bytes.
+/// Both ends of a pair. Each direction holds up to `capacity` bytes.
 pub fn pair(rng: &mut Rng, capacity: usize) -> (PipeEnd, PipeEnd) {
     let (x, y) = (Rc::<RefCell<Half>>::default(), Rc::<RefCell<Half>>::default());
     let a = PipeEnd { tx: x.clone(), rx: y.clone(), rng: rng.fork(), capacity };
@@ -34,7 +35,7 @@ pub fn pair(rng: &mut Rng, capacity: usize) -> (PipeEnd, PipeEnd) {
     (a, b)
 }
 
-/// Breaks a pipe whose ends are in use elsewhere.
+/// Breaks a pair whose ends are in use elsewhere.
 pub struct Knife {
     halves: [Rc<RefCell<Half>>; 2],
     rng: Rng,
@@ -46,6 +47,7 @@ impl Knife {
         self.halves.iter().for_each(|half| half.borrow_mut().dark = true);
     }
 
+    /// Ends both directions. Of the bytes under way in each, a random number still arrives.
     pub fn cut(&mut self) {
         for half in &self.halves {
             let mut half = half.borrow_mut();
@@ -57,6 +59,7 @@ impl Knife {
 }
 
 impl PipeEnd {
+    /// What breaks this pair later.
     pub fn knife(&self, rng: &mut Rng) -> Knife {
         Knife { halves: [self.tx.clone(), self.rx.clone()], rng: rng.fork() }
     }
@@ -84,7 +87,7 @@ impl ByteStream for PipeEnd {
         self.knife(&mut rng).cut();
     }
 
-    /// What nobody has read is under way.
+    /// The bytes that have not been read.
     fn in_kernel(&self) -> Option<InKernel> {
         let bytes = self.tx.borrow().bytes.len() as u64;
         Some(InKernel { bytes, flying: bytes > 0 })
@@ -127,8 +130,8 @@ impl ByteStream for PipeEnd {
 
 #[cfg(test)]
 impl PipeEnd {
-    /// Past whatever lane is over it.
-    pub fn write_all(&mut self, mut bytes: &[u8]) -> bool {
+    /// Writes bytes of the test's own, without the lane that uses this end.
+    pub(crate) fn write_all(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let n = self.write_vectored(&[IoSlice::new(bytes)]).unwrap_or(0);
             bytes = &bytes[n..];
@@ -145,7 +148,7 @@ mod tests {
 
     lanes!(one_stream, Pipe(Rng::new(1)));
 
-    /// Writes and reads that take any part.
+    /// Lanes over such a pair.
     struct Pipe(Rng);
 
     impl Factory for Pipe {

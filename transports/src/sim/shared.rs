@@ -1,5 +1,5 @@
-//! A pair of lanes over simulated shared memory: what is taken is with the other side at once, and what that has not read
-//! when the lane ends can be had again.
+//! A pair of lanes over simulated shared memory: a frame that is taken is with the other side at once, and frames that the
+//! other side has not read when the lane ends can be taken back.
 
 use super::Rng;
 use base::Memory;
@@ -12,11 +12,12 @@ use wire::lane::{Caps, Death, Event, Lane, Payload, Sent, Sink, Unread};
 #[derive(Default)]
 struct Half {
     frames: VecDeque<(Header, Vec<u8>)>,
-    /// The sequence that the next MSG has.
+    /// The sequence number of the next MSG.
     next: u64,
     closed: bool,
 }
 
+/// One end of a pair of simulated lanes that need no retention.
 pub struct SharedLane {
     tx: Rc<RefCell<Half>>,
     rx: Rc<RefCell<Half>>,
@@ -29,7 +30,8 @@ pub struct SharedLane {
     written: u64,
 }
 
-/// Both ends. Each direction holds up to `capacity` frames; memory can be read either way if `get`.
+/// Both ends of a pair of lanes. Each direction holds up to `capacity` frames. Each side can read the other's memory if `get`
+/// is set.
 pub fn pair(capacity: usize, get: bool) -> (SharedLane, SharedLane) {
     let (x, y) = (Rc::<RefCell<Half>>::default(), Rc::<RefCell<Half>>::default());
     let caps = Caps { get, exposed: get, ..Caps::SHARED };
@@ -47,16 +49,18 @@ pub fn pair(capacity: usize, get: bool) -> (SharedLane, SharedLane) {
     (end(&x, &y), end(&y, &x))
 }
 
-/// Ends a pair whose lanes are in use elsewhere: what was put there can still be read.
+/// Ends a pair whose lanes are in use elsewhere.
 pub struct Knife([Rc<RefCell<Half>>; 2]);
 
 impl Knife {
+    /// Ends the pair. Frames that were sent can still be read.
     pub fn cut(&mut self) {
         self.0.iter().for_each(|half| half.borrow_mut().closed = true);
     }
 }
 
 impl SharedLane {
+    /// What ends this pair later.
     pub fn knife(&self, _: &mut Rng) -> Knife {
         Knife([self.tx.clone(), self.rx.clone()])
     }
@@ -181,7 +185,7 @@ impl<M: Memory> Lane<M> for SharedLane {
     }
 
     fn unread(&mut self) -> Unread {
-        // Whoever reads from now on finds the end.
+        // The other side finds the end behind the frames that are there.
         let mut tx = self.tx.borrow_mut();
         let bodies: Vec<_> =
             tx.frames.iter().filter(|(header, _)| header.kind == Kind::Msg).map(|(_, body)| body.clone()).collect();

@@ -5,25 +5,28 @@ use wire::lane::InKernel;
 
 const EFAULT: i32 = nix::errno::Errno::EFAULT as i32;
 
-/// Both directions of a connected stream. `WouldBlock` means "no room" or "nothing there"; reading 0 bytes, the end.
+/// Both directions of a connected stream. No call blocks.
 pub trait ByteStream {
+    /// Writes bytes of these buffers, in order, and returns how many. `WouldBlock` if there is no room.
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Reads bytes into these buffers, in order, and returns how many; 0 at the end of the stream. `WouldBlock` if there are
+    /// none.
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
-    /// Ends it both ways; both sides see it.
+    /// Ends both directions; both sides see the end.
     fn cut(&mut self);
-    /// What was written and the other side's kernel has not acknowledged, if a kernel is between the two.
+    /// The bytes that were written and that the other side's kernel has not acknowledged; `None` if no kernel is in between.
     fn in_kernel(&self) -> Option<InKernel> {
         None
     }
-    /// How many descriptors it takes.
+    /// The number of its descriptors.
     fn descriptors(&self) -> usize {
         1
     }
 }
 
-/// A buffer that the program gave is no memory of its: no lane can do better, so this ends as a program ends that
-/// touches such memory itself.
-pub fn stop_if_bad_memory(e: &io::Error, call: &str) {
+/// Panics on EFAULT: the program has given a buffer that is not in its memory. No other lane could do better, and a
+/// program that touches such memory itself ends too.
+pub(super) fn stop_if_bad_memory(e: &io::Error, call: &str) {
     if e.raw_os_error() == Some(EFAULT) {
         panic!("mpi_connect: the buffer of a {call} is not in this program's memory ({e})");
     }

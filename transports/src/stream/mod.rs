@@ -1,11 +1,10 @@
-//! Frames over a byte stream: a lane for TCP and for whatever else looks like it.
+//! Frames over a byte stream: a lane for TCP and its like.
 //!
-//! [`StreamLane`] is made by whoever has a connected [`ByteStream`] (the node, tests, the simulator). It keeps two
-//! things in step: what was taken is written whole, however little a write takes; what is read is cut into frames
-//! again, bulk data going straight between the stream and user memory.
+//! A [`StreamLane`] is made of any connected [`ByteStream`]. A frame that it has taken is written whole, however little one
+//! write takes; the bytes that it reads are cut into frames again. Bulk goes straight between the stream and user memory.
 
 mod bytes;
-pub mod greeting;
+pub(crate) mod greeting;
 mod rx;
 mod striped;
 #[cfg(test)]
@@ -14,13 +13,14 @@ mod tx;
 
 pub use bytes::ByteStream;
 use bytes::stop_if_bad_memory;
-pub use striped::StripedLane;
+pub(crate) use striped::StripedLane;
 
 use base::Memory;
 use std::io;
 use wire::frame::Header;
 use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
 
+/// A lane over one byte stream.
 pub struct StreamLane<S> {
     stream: S,
     tx: tx::Writer,
@@ -33,6 +33,7 @@ pub struct StreamLane<S> {
 }
 
 impl<S: ByteStream> StreamLane<S> {
+    /// A lane over this stream, on which the handshake is over.
     pub fn new(stream: S) -> StreamLane<S> {
         StreamLane {
             stream,
@@ -45,11 +46,12 @@ impl<S: ByteStream> StreamLane<S> {
         }
     }
 
+    /// The stream under the lane.
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream
     }
 
-    /// Bytes that the stream has taken in all.
+    /// Bytes written in all.
     pub fn written(&self) -> u64 {
         self.tx.total()
     }
@@ -59,12 +61,12 @@ impl<S: ByteStream> StreamLane<S> {
         self.death.as_ref()
     }
 
-    /// Whether there is more to write than could be written.
+    /// Whether frames that were taken are not all written.
     fn is_waiting(&self) -> bool {
         self.death.is_none() && self.tx.pending()
     }
 
-    /// Bits of the streams that the other side says are lost: see [`StripedLane`].
+    /// The stripes that the other side has said are lost since the last call, as bits: see [`StripedLane`].
     fn heard(&mut self) -> u16 {
         std::mem::take(&mut self.rx.heard)
     }
@@ -84,7 +86,7 @@ impl<S: ByteStream> StreamLane<S> {
 
     fn write_failed(&mut self, e: io::Error) {
         stop_if_bad_memory(&e, "send");
-        // What was received before the failure is still to be read: only reading ends a half-closed lane.
+        // Bytes that came before the failure are still to be read, so only reading ends a lane that the other side has closed.
         match Death::from_io(e) {
             Death::Closed => self.tx.break_off(),
             death => self.death = Some(death),

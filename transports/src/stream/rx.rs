@@ -1,36 +1,39 @@
 //! The receiving half: cuts the stream into frames.
 //!
 //! Used by [`super::StreamLane`]. Invariant: no byte is interpreted before the header in front of it was found good,
-//! and no more than one bounded payload is ever held. Bulk data goes to user memory with one copy when it came along
-//! with other things, with none when it did not.
+//! and no more than one bounded payload is ever held. Bulk is copied once if it comes in one read with other frames; else the
+//! kernel writes it to user memory.
 
 use super::bytes::{ByteStream, stop_if_bad_memory};
 use std::io::{self, ErrorKind, IoSliceMut};
 use wire::frame::{HEADER, Header, Kind, MAX_PAYLOAD};
 use wire::lane::{Death, Sink};
 
+/// The bytes of the buffer once the stream has filled its first size: most lanes bring little, and are made and gone quickly.
 const BUFFER: usize = 64 << 10;
-/// User memory in smaller bits than this is filled from the buffer, not by the kernel.
+const FIRST: usize = 4 << 10;
+/// User memory is filled by the kernel if this many bytes of it can be had at a time, and else from the buffer.
 const WORTH: usize = 16 << 10;
 
+/// What comes next in the stream.
 enum State {
     Header,
-    /// A whole payload is gathered first.
+    /// The payload of this frame, which is delivered when it is whole.
     Frame(Header),
-    /// So many bytes of the payload have been dealt with.
+    /// The payload of this bulk, behind the bytes that have been delivered.
     Bulk(Header, usize),
 }
 
-pub struct Reader {
+pub(super) struct Reader {
     buf: Vec<u8>,
     start: usize,
     end: usize,
-    /// A payload that is larger than the buffer.
+    /// The bytes so far of a payload that is larger than the buffer.
     large: Vec<u8>,
-    /// How long it may be.
+    /// The longest payload of a frame that is not bulk.
     pub most: usize,
     state: State,
-    /// Bits of what LOST has named.
+    /// The stripes that LOST has named, as bits.
     pub heard: u16,
 }
 
@@ -48,10 +51,12 @@ impl Default for Reader {
     }
 }
 
-/// What reading came to.
+/// The result of a read.
 enum Got {
     Bytes(usize),
+    /// No bytes are there.
     Nothing,
+    /// The stream has ended.
     End(Death),
 }
 
@@ -70,10 +75,15 @@ impl Got {
 }
 
 impl Reader {
-    /// Reads about `budget` bytes; gives how many, and why it was the last time, if it was.
-    pub fn poll(&mut self, stream: &mut impl ByteStream, sink: &mut dyn Sink, budget: usize) -> (usize, Option<Death>) {
+    /// Reads about `budget` bytes and delivers them. Returns the number of bytes, and why the lane is dead, if it is.
+    pub(super) fn poll(
+        &mut self,
+        stream: &mut impl ByteStream,
+        sink: &mut dyn Sink,
+        budget: usize,
+    ) -> (usize, Option<Death>) {
         if self.buf.is_empty() {
-            self.buf.resize(BUFFER, 0);
+            self.buf.resize(FIRST, 0);
         }
         let mut total = 0;
         loop {
@@ -91,7 +101,7 @@ impl Reader {
             match got {
                 Got::Bytes(n) => {
                     total += n;
-                    // A short read into the buffer alone means that nothing more is there: spare a call.
+                    // A short read into the buffer alone means that nothing more is there, so another call is spared.
                     if n < before && matches!(self.state, State::Header | State::Frame(_)) {
                         let end = self.digest(sink).is_err().then_some(Death::Malformed);
                         return (total, end);
@@ -104,7 +114,7 @@ impl Reader {
     }
 
     fn room(&self) -> usize {
-        BUFFER - self.end
+        self.buf.len() - self.end
     }
 
     fn fill(&mut self, stream: &mut impl ByteStream) -> Got {
@@ -113,14 +123,22 @@ impl Reader {
             self.end -= self.start;
             self.start = 0;
         }
+        self.grow_if_full();
         let got = Got::of(stream.read_vectored(&mut [IoSliceMut::new(&mut self.buf[self.end..])]));
         if let Got::Bytes(n) = got {
             self.end += n;
+            self.grow_if_full();
         }
         got
     }
 
-    /// Delivers what the buffer holds.
+    fn grow_if_full(&mut self) {
+        if self.end == self.buf.len() {
+            self.buf.resize(BUFFER, 0);
+        }
+    }
+
+    /// Delivers the frames in the buffer.
     fn digest(&mut self, sink: &mut dyn Sink) -> Result<(), base::bytes::Malformed> {
         loop {
             let there = &self.buf[self.start..self.end];
@@ -147,7 +165,7 @@ impl Reader {
                         if len > self.most {
                             return Err(base::bytes::Malformed);
                         }
-                        // Memory is taken as the bytes come, so that a header alone costs nothing.
+                        // Pages are touched only as the bytes come, so that a header alone costs no memory.
                         self.large.reserve_exact(len - self.large.len());
                         let n = there.len().min(len - self.large.len());
                         self.large.extend_from_slice(&there[..n]);
@@ -184,7 +202,7 @@ impl Reader {
         }
     }
 
-    /// Reads from the stream into user memory, and what follows into the (empty) buffer.
+    /// Reads from the stream into user memory, and what follows the frame into the buffer, which is empty.
     fn direct(&mut self, stream: &mut impl ByteStream, sink: &mut dyn Sink, header: Header, at: usize) -> Got {
         (self.start, self.end) = (0, 0);
         let left = header.len as usize - at;
@@ -200,10 +218,10 @@ impl Reader {
                 all.push(IoSliceMut::new(&mut piece[..n]));
             }
             if there < left && there < WORTH {
-                // Too fine: through the buffer.
+                // Too finely strided: through the buffer.
                 return Err(ErrorKind::Unsupported.into());
             }
-            // Only when the frame ends within these pieces is the next byte a header's.
+            // Only if the frame ends within these pieces, a header comes next.
             if there == left {
                 all.push(IoSliceMut::new(buf));
             }
@@ -218,7 +236,7 @@ impl Reader {
             got = Some((Got::of(result), in_place));
             failed.map_or(Ok(in_place), |kind| Err(kind.into()))
         };
-        // Unwanted, or too fine: through the buffer, where `digest` deals with it.
+        // Bulk that is unwanted or too finely strided is read into the buffer, where `digest` deals with it.
         let _ = sink.on_bulk(&header, at, &mut read);
         let Some((got, in_place)) = got else {
             return self.fill(stream);

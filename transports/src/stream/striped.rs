@@ -1,10 +1,9 @@
-//! Several streams to one process as one lane, for links on which one stream cannot be as fast as the link: every stream
-//! has a window of its own.
+//! Several streams to one process as one lane, for links that one stream cannot fill: every stream has a window of its own.
 //!
-//! The node makes it of connected streams, one by one; both sides know them by the same numbers. Invariant: what has an
-//! order goes on the first stream; bulk, which has none, goes on all in turn. With the first the lane dies; another that
-//! dies takes with it what bulk was on it. Whoever notices says so on the first stream before anything else (LOST): then
-//! the other side puts nothing more on that stream either, so what is asked for again is not lost again.
+//! The streams (stripes) are added one by one; both sides know them by the same numbers. Invariant: frames that have an order
+//! go on the first stripe; bulk, which has none, goes on all in turn. The lane dies with the first stripe. If another dies, the
+//! bulk on it is lost. The side that notices says so on the first stripe before anything else (LOST). The other side then puts
+//! no more bulk on that stripe, so bulk that is asked for again is not lost again.
 
 use super::{ByteStream, Death, StreamLane};
 use base::bytes::Malformed;
@@ -13,27 +12,28 @@ use std::io::{self, IoSliceMut};
 use wire::frame::{Header, Kind, MAX_STRIPES};
 use wire::lane::{Caps, Event, InKernel, Lane, Payload, Sent, Sink};
 
-pub struct StripedLane<S> {
+/// A lane of several streams.
+pub(crate) struct StripedLane<S> {
     first: StreamLane<S>,
-    /// With their numbers, 1 to 15, in no order.
+    /// The other stripes with their numbers, 1 to 15, in no order.
     more: Vec<(u16, StreamLane<S>)>,
-    /// Which of all takes the next bulk.
+    /// The stripe that takes the next bulk.
     turn: usize,
-    /// What LOST says of whose lane this is.
+    /// The header of LOST holds these three.
     local: ProcId,
     remote: ProcId,
     generation: u16,
-    /// Bits of those that were lost, and of those of which the other side is still to be told.
+    /// The stripes that were lost, as bits, and those of them that are still to be told to the other side.
     lost: u16,
     untold: u16,
-    /// Something was lost since the last event.
+    /// A stripe was lost since the last event.
     news: bool,
-    /// Lost, and to be closed.
+    /// Lost stripes that are to be closed.
     ended: Vec<StreamLane<S>>,
 }
 
 impl<S: ByteStream> StripedLane<S> {
-    pub fn new(stream: S, local: ProcId, remote: ProcId, generation: u16) -> StripedLane<S> {
+    pub(crate) fn new(stream: S, local: ProcId, remote: ProcId, generation: u16) -> StripedLane<S> {
         StripedLane {
             first: StreamLane::new(stream),
             more: Vec::new(),
@@ -48,8 +48,8 @@ impl<S: ByteStream> StripedLane<S> {
         }
     }
 
-    /// One more stream to the same process, by its number; given back if the other side has lost it already.
-    pub fn add(&mut self, number: u16, stream: S) -> Result<(), S> {
+    /// Adds a stripe. Gives the stream back if the other side has said already that it is lost.
+    pub(crate) fn add(&mut self, number: u16, stream: S) -> Result<(), S> {
         debug_assert!((1..MAX_STRIPES).contains(&number) && self.more.iter().all(|(n, _)| *n != number));
         if self.lost & 1 << number != 0 {
             return Err(stream);
@@ -66,27 +66,22 @@ impl<S: ByteStream> StripedLane<S> {
         std::iter::once((0, &mut self.first)).chain(self.more.iter_mut().map(|(n, lane)| (*n, lane)))
     }
 
-    pub fn first(&self) -> &S {
+    pub(crate) fn first(&self) -> &S {
         &self.first.stream
     }
 
-    /// With their numbers; the first has 0.
-    pub fn streams(&mut self) -> impl Iterator<Item = (u16, &mut S)> {
+    /// The streams with their numbers; the first has 0.
+    pub(crate) fn streams(&mut self) -> impl Iterator<Item = (u16, &mut S)> {
         self.lanes_mut().map(|(n, lane)| (n, lane.stream()))
     }
 
-    /// Bits of those that are there.
-    pub fn numbers(&self) -> u16 {
-        self.lanes().fold(0, |bits, (n, _)| bits | 1 << n)
-    }
-
     /// Why the lane died, once it has.
-    pub fn death(&self) -> Option<&Death> {
+    pub(crate) fn death(&self) -> Option<&Death> {
         self.first.death()
     }
 
-    /// Gives those that were lost to `end`, and forgets them.
-    pub fn drop_lost(&mut self, mut end: impl FnMut(&mut S)) {
+    /// Closes the stripes that were lost; `end` sees each before.
+    pub(crate) fn drop_lost(&mut self, mut end: impl FnMut(&mut S)) {
         self.ended.drain(..).for_each(|mut lane| end(lane.stream()));
     }
 
@@ -94,7 +89,7 @@ impl<S: ByteStream> StripedLane<S> {
         if n == 0 { &mut self.first } else { &mut self.more[n - 1].1 }
     }
 
-    /// Goes on without this one.
+    /// Goes on without this stripe.
     fn lose(&mut self, number: u16) {
         if self.lost & 1 << number == 0 {
             self.lost |= 1 << number;
@@ -105,7 +100,7 @@ impl<S: ByteStream> StripedLane<S> {
         }
     }
 
-    /// Goes on without those that have died.
+    /// Goes on without the stripes that have died.
     fn lose_dead(&mut self) {
         while let Some(&(number, _)) = self.more.iter().find(|(_, lane)| lane.death().is_some()) {
             self.untold |= 1 << number;
@@ -113,7 +108,7 @@ impl<S: ByteStream> StripedLane<S> {
         }
     }
 
-    /// Tells the other side what was lost; false if it could not all be said.
+    /// Tells the other side which stripes are lost. Returns whether all could be told.
     fn tell<M: Memory>(&mut self, mem: &M) -> bool {
         while self.untold != 0 {
             let number = self.untold.trailing_zeros();
@@ -136,7 +131,7 @@ impl<S: ByteStream> StripedLane<S> {
     }
 }
 
-/// What a further stream may bring.
+/// Delivers the frames of a further stripe, which may carry bulk only.
 struct BulkAlone<'a>(&'a mut dyn Sink);
 
 impl Sink for BulkAlone<'_> {
@@ -196,7 +191,7 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
     #[inline]
     fn flush(&mut self, mem: &M) -> bool {
         let told = self.tell(mem);
-        // Each gets its turn, whatever the others say.
+        // Every stripe is flushed, whether or not the others have room.
         self.lanes_mut().fold(told, |done, (_, lane)| lane.flush(mem) && done)
     }
 
@@ -245,7 +240,7 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
         self.first.stream().cut();
     }
 
-    /// Of the first stream: the others carry bulk alone.
+    /// This is of the first stripe, since the others carry bulk only.
     fn limit_frames(&mut self, most: usize) {
         self.first.rx.most = most;
     }
@@ -259,7 +254,7 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
         streams.reduce(|a, b| InKernel { bytes: a.bytes + b.bytes, flying: a.flying || b.flying })
     }
 
-    /// Bits of the streams that have more to write than they could, by their numbers.
+    /// The stripes that have more to write than they could, as bits by their numbers.
     fn waiting(&self) -> u16 {
         self.lanes().filter(|(_, lane)| lane.is_waiting()).fold(0, |bits, (n, _)| bits | 1 << n)
     }

@@ -1,4 +1,4 @@
-//! Several streams as one lane under the cases of all lanes, and what happens when one of them is lost.
+//! Striped lanes under the cases of all lanes, and the loss of a stripe.
 
 use super::{ByteStream, StripedLane};
 use crate::conformance::memory::*;
@@ -10,7 +10,7 @@ use wire::lane::{Event, Lane, Payload};
 
 lanes!(striped, Stripes(Rng::new(2)));
 
-/// Three streams that are one lane.
+/// Makes lanes of three stripes.
 struct Stripes(Rng);
 
 impl Factory for Stripes {
@@ -38,7 +38,7 @@ impl Factory for Stripes {
     }
 }
 
-/// One stream of several is lost: so is bulk that was on it, and no more.
+/// With a lost stripe the bulk on it is lost, and nothing else.
 #[test]
 fn a_lost_stripe_is_told_and_the_others_go_on() {
     let mut stripes = Stripes(Rng::new(3));
@@ -67,7 +67,7 @@ fn a_lost_stripe_is_told_and_the_others_go_on() {
     assert_eq!(Lane::<Mem>::event(&mut b), None);
 }
 
-/// A stream of which one side does not notice that it is broken: what it writes goes nowhere.
+/// A stream whose end one side (`true`) does not notice: the bytes that it writes are lost.
 struct Unnoticed(pipe::PipeEnd, bool);
 
 impl ByteStream for Unnoticed {
@@ -88,8 +88,8 @@ impl ByteStream for Unnoticed {
     }
 }
 
-/// Whoever notices the loss of a stripe asks again for what was on it; the other side has not noticed, but it has been
-/// told by then.
+/// The side that notices the loss of a stripe asks for the bulk on it again. The other side, which has not noticed the loss,
+/// has been told of it by then.
 #[test]
 fn what_is_sent_after_a_stripe_was_lost_is_not_lost() {
     let mut rng = Rng::new(4);
@@ -106,7 +106,7 @@ fn what_is_sent_after_a_stripe_was_lost_is_not_lost() {
     while Lane::<Mem>::event(&mut a) != Some(Event::BulkLost) {
         Lane::<Mem>::poll(&mut a, &mut at_a, 1 << 16);
     }
-    // As soon as it has what follows the loss, it may be asked.
+    // A message that is sent after the loss comes after LOST.
     send(&mut a, &mut b, &mem, &mut at_b, &header(Kind::Msg, 1, 0, 3), Payload::Bytes(b"cts"));
     until(&mut a, &mut b, &mem, &mut at_b, |_, seen| seen.frames.len() == 1);
     for i in 0..10 {
@@ -116,7 +116,7 @@ fn what_is_sent_after_a_stripe_was_lost_is_not_lost() {
     until(&mut b, &mut a, &mem, &mut at_a, |_, seen| seen.bulk_bytes == 100_000);
     assert!(at_a.mem.buffers[&9] == mem.buffers[&5]);
     assert_eq!(Lane::<Mem>::event(&mut b), Some(Event::BulkLost));
-    // A connection that comes too late for it is not taken.
+    // A connection for the lost stripe that comes now is not taken.
     let (x, _) = pipe::pair(&mut rng, 64 << 10);
     assert!(b.add(1, Unnoticed(x, false)).is_err());
 }

@@ -1,8 +1,8 @@
-//! The sending half: what was taken and not yet written.
+//! The sending half: frames that were taken and are not yet written.
 //!
-//! Used by [`super::StreamLane`]. Invariant: bytes leave in the order taken; at most one piece of user memory is
-//! outstanding, and it comes after all that is buffered. Small frames gather in the buffer, so that a burst of them
-//! costs one write.
+//! Used by [`super::StreamLane`]. Invariant: bytes leave in the order in which they were taken; at most one piece of user
+//! memory is outstanding, and it comes after all that is buffered. Small frames are gathered in the buffer, so that a burst of
+//! them costs one write.
 
 use super::bytes::ByteStream;
 use base::{BufId, Memory};
@@ -10,23 +10,23 @@ use std::io::{self, ErrorKind, IoSlice};
 use wire::frame::Header;
 use wire::lane::Payload;
 
-/// Above this much in the buffer, no more frames are taken.
+/// No more frames are taken while the buffer holds this many bytes.
 const FULL: usize = 64 << 10;
-/// Pieces of user memory per write.
+/// The most pieces of user memory in one write.
 const PIECES: usize = 64;
-/// User memory that comes in smaller bits than this per write is gathered in the buffer first.
+/// User memory is written from where it is if this many bytes of it fit in one write, and else gathered in the buffer first.
 const WORTH: usize = 16 << 10;
-/// A body of this size is written from where it is, if it can be written at once.
+/// A body of this many bytes is written from where it is, if it can be written at once.
 const LARGE: usize = 4 << 10;
 
 #[derive(Default)]
-pub struct Writer {
+pub(super) struct Writer {
     buf: Vec<u8>,
-    /// Bytes at the front of `buf` that are written.
+    /// The bytes at the front of `buf` that are written.
     written: usize,
     user: Option<User>,
     broken: bool,
-    /// The stream had no room for all that it was last given.
+    /// The stream had no room for all of the last write.
     full: bool,
     total: u64,
 }
@@ -38,31 +38,31 @@ struct User {
     left: usize,
 }
 
-/// What one look at the user's memory led to.
+/// The outcome of a look at user memory.
 enum Step {
     Wrote(io::Result<usize>),
-    /// Too finely strided: gather.
+    /// It is too finely strided, and has to be gathered.
     Fine,
-    /// The operation is over.
+    /// The operation is over, and the memory gone.
     Gone,
 }
 
 impl Writer {
-    pub fn pending(&self) -> bool {
+    pub(super) fn pending(&self) -> bool {
         !self.broken && (self.written < self.buf.len() || self.user.is_some())
     }
 
-    pub fn room(&self) -> bool {
+    pub(super) fn room(&self) -> bool {
         !self.broken && self.user.is_none() && self.buf.len() - self.written < FULL
     }
 
-    /// The other side takes nothing any more.
-    pub fn break_off(&mut self) {
+    /// Drops everything: the other side takes nothing any more.
+    pub(super) fn break_off(&mut self) {
         *self = Writer { broken: true, total: self.total, ..Writer::default() };
     }
 
     /// Takes a frame; there must be room.
-    pub fn add(&mut self, header: &Header, payload: Payload<'_>) {
+    pub(super) fn add(&mut self, header: &Header, payload: Payload<'_>) {
         self.add_header(header);
         match payload {
             Payload::Bytes(bytes) => self.buf.extend_from_slice(bytes),
@@ -70,8 +70,13 @@ impl Writer {
         }
     }
 
-    /// Takes a frame with such a body by writing it, and keeps what could not be written; there must be room.
-    pub fn write_through(&mut self, header: &Header, body: &[u8], stream: &mut impl ByteStream) -> io::Result<()> {
+    /// Takes a frame with a large body by writing it, and keeps the part that could not be written; there must be room.
+    pub(super) fn write_through(
+        &mut self,
+        header: &Header,
+        body: &[u8],
+        stream: &mut impl ByteStream,
+    ) -> io::Result<()> {
         self.add_header(header);
         let head = self.buf.len() - self.written;
         let wrote = stream.write_vectored(&[IoSlice::new(&self.buf[self.written..]), IoSlice::new(body)]);
@@ -86,13 +91,13 @@ impl Writer {
         failed
     }
 
-    /// Whether this is a body for [`Writer::write_through`].
-    pub fn worth_writing(&self, body: &[u8]) -> bool {
+    /// Whether [`Writer::write_through`] is better for this body than [`Writer::add`].
+    pub(super) fn worth_writing(&self, body: &[u8]) -> bool {
         body.len() >= LARGE && !self.full
     }
 
     /// Takes a frame whose body `fill` writes; there must be room.
-    pub fn add_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) {
+    pub(super) fn add_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) {
         self.add_header(header);
         let at = self.buf.len();
         self.buf.resize(at + header.len as usize, 0);
@@ -108,8 +113,8 @@ impl Writer {
         self.buf.extend_from_slice(&header.encode());
     }
 
-    /// Writes what it can; true when nothing is left.
-    pub fn flush<M: Memory>(&mut self, mem: &M, stream: &mut impl ByteStream) -> io::Result<bool> {
+    /// Writes as much as the stream takes. Returns whether nothing is left.
+    pub(super) fn flush<M: Memory>(&mut self, mem: &M, stream: &mut impl ByteStream) -> io::Result<bool> {
         while self.pending() {
             let step = match self.user {
                 None => Step::Wrote(stream.write_vectored(&[IoSlice::new(&self.buf[self.written..])])),
@@ -129,7 +134,7 @@ impl Writer {
                     continue;
                 }
                 Step::Gone => {
-                    // Nobody reads these, but the frame's length stands.
+                    // The frame's length is announced already, so zeros fill it, which the receiver drops.
                     self.gather(|_, _, _| ());
                     continue;
                 }
@@ -157,7 +162,7 @@ impl Writer {
         })
     }
 
-    /// Moves the next bytes of the user's memory to the buffer; zeros where `fill` gives less.
+    /// Moves the next bytes of user memory to the buffer; zeros where `fill` gives less.
     fn gather(&mut self, fill: impl FnOnce(User, usize, &mut Vec<u8>)) {
         let Some(mut u) = self.user else { return };
         let n = u.left.min(FULL);
@@ -170,7 +175,7 @@ impl Writer {
     }
 
     /// Bytes written in all.
-    pub fn total(&self) -> u64 {
+    pub(super) fn total(&self) -> u64 {
         self.total
     }
 
@@ -181,7 +186,7 @@ impl Writer {
         if self.written == self.buf.len() {
             self.buf.clear();
             self.written = 0;
-            // One large control message must not cost its size for ever.
+            // One large control message must not hold its memory for ever.
             self.buf.shrink_to(2 * FULL);
         }
         if let Some(u) = &mut self.user {
@@ -202,7 +207,7 @@ mod tests {
     use std::io::IoSliceMut;
     use wire::frame::{HEADER, Kind};
 
-    /// Takes so many bytes, then has no room; remembers of each write where the pieces lay.
+    /// Takes `room` bytes and no more; records the addresses of each write's pieces.
     struct Narrow {
         room: usize,
         bytes: Vec<u8>,
@@ -243,7 +248,7 @@ mod tests {
             b: 0,
         };
         let whole = [&header.encode()[..], &body].concat();
-        // No room, for part of the header, for it and part of the body, for all.
+        // Room for nothing, for part of the header, for the header, for it and part of the body, for all.
         for room in [0, 10, HEADER, HEADER + 100, usize::MAX] {
             let mut stream = Narrow { room, bytes: Vec::new(), writes: Vec::new() };
             let mut tx = Writer::default();
@@ -251,7 +256,7 @@ mod tests {
             tx.write_through(&header, &body, &mut stream).unwrap();
             assert_eq!((stream.writes.len(), stream.writes[0][1]), (1, body.as_ptr()));
             assert_eq!(tx.pending(), room < whole.len());
-            // One that is full is not tried with each.
+            // A stream without room is not tried for each body.
             assert_eq!(tx.worth_writing(&body), !tx.pending());
             stream.room = usize::MAX;
             assert!(tx.flush(&VecMemory::default(), &mut stream).unwrap());

@@ -1,10 +1,10 @@
 //! The answering side of the handshake.
 //!
-//! Invariant: nothing but one HELLO is read before somebody has looked at the cookie.
+//! Invariant: nothing but one HELLO is read before the cookie has been checked.
 
 use super::{Socket, TcpLane, place};
 use crate::stream::greeting::{self, Greeting};
-use crate::transport::{Guest, NewLane, Said};
+use crate::transport::{Incoming, NewLane, Said};
 use base::ProcId;
 use std::any::Any;
 use std::io::{self, ErrorKind};
@@ -13,15 +13,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use wire::hello::HelloError;
 use wire::{HelloAck, Place};
 
-/// A connection whose HELLO is awaited.
-pub struct Halfway {
+/// An accepted connection whose HELLO is awaited.
+pub(super) struct Accept {
     socket: Socket,
     heard: Greeting,
 }
 
-impl Halfway {
-    pub fn new(stream: TcpStream) -> io::Result<Halfway> {
-        Ok(Halfway { socket: Socket::new(stream)?, heard: Greeting::default() })
+impl Accept {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Accept> {
+        Ok(Accept { socket: Socket::new(stream)?, heard: Greeting::default() })
     }
 
     fn send(&mut self, ack: &HelloAck) -> bool {
@@ -29,7 +29,7 @@ impl Halfway {
     }
 }
 
-impl Guest for Halfway {
+impl Incoming for Accept {
     fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

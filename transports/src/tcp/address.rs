@@ -1,6 +1,7 @@
-//! What this transport is called, and addresses as bytes: in the entry of a contact record, and as places to be dialled.
+//! Addresses as bytes, in the entry of a contact record and in places to be dialled; and this transport's names.
 //!
-//! Pure. Invariant: an entry never holds more than [`MAX_ADDRESSES`]; what cannot be read of one is left out.
+//! Pure. Invariant: an entry never holds more than [`MAX_ADDRESSES`]; of a malformed entry, the addresses before the error
+//! count.
 
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::address::{V4, V6};
@@ -8,25 +9,26 @@ use base::protocol::transport::TCP;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use wire::{About, Place, Scope, TransportId};
 
+/// What others know of this transport.
 pub const ABOUT: About =
     About { id: TransportId(TCP), word: "tcp", title: "tcp", scope: Scope::Anywhere, limit: 10_000 };
 
-pub use base::protocol::address::MAX_ADDRESSES;
+pub(super) use base::protocol::address::MAX_ADDRESSES;
 
-/// The entry of a process that listens at these.
-pub fn entry(addresses: &[SocketAddr]) -> Vec<u8> {
+/// The entry of a process that listens at these addresses.
+pub(crate) fn entry(addresses: &[SocketAddr]) -> Vec<u8> {
     let mut out = Vec::new();
     addresses.iter().take(MAX_ADDRESSES).for_each(|address| put(&mut out, address));
     out
 }
 
-/// Where a process with this entry listens.
-pub fn addresses(entry: &[u8]) -> Vec<SocketAddr> {
+/// The addresses at which a process with this entry listens.
+pub(crate) fn addresses(entry: &[u8]) -> Vec<SocketAddr> {
     let mut from = Take(entry);
     std::iter::from_fn(|| take(&mut from).ok()).take(MAX_ADDRESSES).collect()
 }
 
-/// A family (4 or 6), its bytes, for 6 the scope u32, the port u16.
+/// Writes an address: the family (4 or 6), its bytes, for 6 the scope as u32, the port as u16.
 fn put(out: &mut Vec<u8>, address: &SocketAddr) {
     match address {
         SocketAddr::V4(a) => {
@@ -56,7 +58,7 @@ fn take(from: &mut Take<'_>) -> Result<SocketAddr, Malformed> {
     })
 }
 
-pub fn place(address: SocketAddr) -> Place {
+pub(super) fn place(address: SocketAddr) -> Place {
     let mut bytes = Vec::new();
     put(&mut bytes, &address);
     let host_part = if address.is_ipv4() { 5 } else { 17 };
@@ -64,7 +66,7 @@ pub fn place(address: SocketAddr) -> Place {
 }
 
 /// The address of a place of this transport.
-pub fn address(place: &Place) -> Option<SocketAddr> {
+pub(super) fn address(place: &Place) -> Option<SocketAddr> {
     take(&mut Take(&place.address)).ok()
 }
 

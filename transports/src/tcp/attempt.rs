@@ -1,4 +1,4 @@
-//! Dials and probes as the node sees them.
+//! Attempts and probes, as the node sees them.
 
 use super::dial::Dial;
 use super::{Socket, TcpLane, is_connected};
@@ -36,8 +36,8 @@ impl Attempt for Dial {
     }
 }
 
-/// Whether one gets through to a host.
-pub struct Touch(pub Socket);
+/// A connection that shows whether a host can be reached.
+pub(super) struct Touch(pub Socket);
 
 impl Probe for Touch {
     fn fd(&self) -> BorrowedFd<'_> {

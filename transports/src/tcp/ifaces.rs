@@ -1,6 +1,6 @@
-//! Which of this machine's addresses to listen on: `MPI_CONNECT_IFACE`.
+//! The network interfaces of this machine, and the choice of addresses to listen on: `MPI_CONNECT_IFACE`.
 //!
-//! Used at start, and for what this machine has. Invariant: without being told, only loopback.
+//! Used at start and before a race. Invariant: without a setting, only loopback addresses are chosen.
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
@@ -9,13 +9,19 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
+/// Why `MPI_CONNECT_IFACE` gives no address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IfaceError {
-    /// The system would not list its interfaces.
+    /// The system could not list its interfaces.
     System(String),
-    /// This word names no interface that is up, and no address of this machine; and what there is.
-    Nothing { word: String, there: String },
-    /// Everything that was named is excluded.
+    /// A word names no interface that is up, and no address of this machine.
+    Nothing {
+        /// The word of the setting.
+        word: String,
+        /// The interfaces of this machine and their addresses, for people.
+        there: String,
+    },
+    /// Every address that is named is excluded too.
     AllExcluded,
 }
 
@@ -31,30 +37,30 @@ impl fmt::Display for IfaceError {
     }
 }
 
-/// One address of an interface that is up; ports are 0.
+/// One address of an interface that is up; its port is 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Own {
+pub(super) struct Iface {
     pub name: String,
     pub address: SocketAddr,
-    /// Of its network's prefix.
+    /// The length of its network's prefix.
     pub bits: u8,
-    /// It has a carrier.
+    /// It has a carrier (IFF_RUNNING).
     pub running: bool,
-    /// Nothing that is sent there goes anywhere: `dummy0`.
+    /// It drops everything that is sent to it, as `dummy0` does.
     pub dummy: bool,
     /// A default route goes over it.
     pub leads_out: bool,
 }
 
-impl Own {
-    /// An ordinary one.
+impl Iface {
+    /// An ordinary interface.
     #[cfg(test)]
-    pub fn at(name: &str, address: SocketAddr) -> Own {
+    pub(crate) fn at(name: &str, address: SocketAddr) -> Iface {
         let bits = if address.is_ipv4() { 32 } else { 128 };
-        Own { name: name.into(), address, bits, running: true, dummy: false, leads_out: false }
+        Iface { name: name.into(), address, bits, running: true, dummy: false, leads_out: false }
     }
 
-    fn new(i: &InterfaceAddress) -> Option<Own> {
+    fn new(i: &InterfaceAddress) -> Option<Iface> {
         let address = to_address(i.address.as_ref()?)?;
         let mask = i.netmask.as_ref().and_then(to_address);
         let bits = match mask.map(|m| m.ip()) {
@@ -67,15 +73,15 @@ impl Own {
             && !has(InterfaceFlags::IFF_POINTOPOINT)
             && !has(InterfaceFlags::IFF_LOOPBACK);
         let (running, name) = (has(InterfaceFlags::IFF_RUNNING), i.interface_name.clone());
-        Some(Own { name, address, bits, running, dummy, leads_out: false })
+        Some(Iface { name, address, bits, running, dummy, leads_out: false })
     }
 
     /// Whether `ip` is in this address's own network.
-    pub fn is_neighbour(&self, ip: IpAddr) -> bool {
+    pub(super) fn is_neighbour(&self, ip: IpAddr) -> bool {
         same_prefix(self.address.ip(), ip, self.bits.into())
     }
 
-    /// Those that are more likely to lead to another host come first: only so many are made known.
+    /// Orders addresses by how likely they lead to another host, since a contact record holds only the first few.
     fn rank(&self) -> u8 {
         match self.address.ip() {
             ip if ip.is_loopback() => 6,
@@ -97,26 +103,26 @@ fn to_address(from: &SockaddrStorage) -> Option<SocketAddr> {
     }
 }
 
-/// The addresses to listen on, loopback last. `setting`: the value of `MPI_CONNECT_IFACE`.
+/// The addresses to listen on, loopback last, for this value of `MPI_CONNECT_IFACE`; their ports are 0.
 pub fn choose(setting: Option<&str>) -> Result<Vec<SocketAddr>, IfaceError> {
     pick(setting, &own()?)
 }
 
-/// Every address of every interface that is up.
-pub fn own() -> Result<Vec<Own>, IfaceError> {
+/// The addresses of all interfaces that are up.
+pub(super) fn own() -> Result<Vec<Iface>, IfaceError> {
     let all = getifaddrs().map_err(|e| {
         let e = io::Error::from(e);
         IfaceError::System(format!("{e}{}", base::mend(&e)))
     })?;
     let mut own: Vec<_> =
-        all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP)).filter_map(|i| Own::new(&i)).collect();
+        all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP)).filter_map(|i| Iface::new(&i)).collect();
     let read = |table| std::fs::read_to_string(table).unwrap_or_default();
     let out = ways_out(&read("/proc/self/net/route"), &read("/proc/self/net/ipv6_route"));
     own.iter_mut().for_each(|o| o.leads_out = out.contains(&o.name));
     Ok(own)
 }
 
-/// The interfaces that default routes go over, from the kernel's tables of routes.
+/// The names of the interfaces that default routes go over, from the kernel's routing tables.
 fn ways_out(v4: &str, v6: &str) -> Vec<String> {
     let of = |table: &str, is_default: fn(&[&str]) -> bool, name: usize| {
         let fields = |line: &str| {
@@ -126,12 +132,12 @@ fn ways_out(v4: &str, v6: &str) -> Vec<String> {
         table.lines().filter_map(fields).collect::<Vec<_>>()
     };
     let mut out = of(v4, |f| f.get(1) == Some(&"00000000") && f.get(7) == Some(&"00000000"), 0);
-    // Loopback has one that rejects.
+    // For IPv6, loopback has a default route that rejects.
     out.extend(of(v6, |f| f.get(1) == Some(&"00") && f.get(9) != Some(&"lo"), 9));
     out
 }
 
-fn pick(setting: Option<&str>, own: &[Own]) -> Result<Vec<SocketAddr>, IfaceError> {
+fn pick(setting: Option<&str>, own: &[Iface]) -> Result<Vec<SocketAddr>, IfaceError> {
     let words: Vec<_> = setting.unwrap_or("").split(',').map(str::trim).filter(|w| !w.is_empty()).collect();
     let (no, yes): (Vec<&str>, Vec<&str>) = words.into_iter().partition(|w| w.starts_with('!'));
     let yes = match (yes.is_empty(), no.is_empty()) {
@@ -139,8 +145,8 @@ fn pick(setting: Option<&str>, own: &[Own]) -> Result<Vec<SocketAddr>, IfaceErro
         (true, false) => vec!["all"],
         _ => yes,
     };
-    let excluded = |o: &Own| no.iter().any(|word| matches(word[1..].trim(), o));
-    let mut chosen: Vec<&Own> = Vec::new();
+    let excluded = |o: &Iface| no.iter().any(|word| matches(word[1..].trim(), o));
+    let mut chosen: Vec<&Iface> = Vec::new();
     for word in yes {
         let before = chosen.len();
         let hits = own.iter().filter(|o| matches(word, o));
@@ -163,7 +169,7 @@ fn pick(setting: Option<&str>, own: &[Own]) -> Result<Vec<SocketAddr>, IfaceErro
 }
 
 /// Whether a word of the setting means this address.
-fn matches(word: &str, o: &Own) -> bool {
+fn matches(word: &str, o: &Iface) -> bool {
     match word {
         "all" => true,
         "loopback" => [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)].contains(&o.address.ip()),
@@ -171,8 +177,8 @@ fn matches(word: &str, o: &Own) -> bool {
     }
 }
 
-/// Interfaces and their addresses, for people.
-fn list(own: &[Own]) -> String {
+/// The interfaces and their addresses, for people.
+fn list(own: &[Iface]) -> String {
     let mut out: Vec<(&str, String)> = Vec::new();
     for o in own {
         let ip = o.address.ip().to_string();
@@ -211,8 +217,8 @@ fn same_prefix(net: IpAddr, ip: IpAddr, bits: u32) -> bool {
     }
 }
 
-/// Whether an address means something on one link only.
-pub fn is_link_local(ip: IpAddr) -> bool {
+/// Whether an address is valid on one link only.
+pub(super) fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
@@ -223,9 +229,9 @@ pub fn is_link_local(ip: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn machine() -> Vec<Own> {
+    fn machine() -> Vec<Iface> {
         [("lo", "127.0.0.1"), ("lo", "::1"), ("eth0", "10.1.2.3"), ("eth0", "fd00::3"), ("ib0", "10.9.0.1")]
-            .map(|(name, ip)| Own::at(name, SocketAddr::new(ip.parse().unwrap(), 0)))
+            .map(|(name, ip)| Iface::at(name, SocketAddr::new(ip.parse().unwrap(), 0)))
             .to_vec()
     }
 
@@ -253,19 +259,19 @@ mod tests {
     fn what_has_an_exclamation_mark_is_left_out() {
         assert_eq!(picked(Some("all,!eth0,!lo")), ["10.9.0.1"]);
         assert_eq!(picked(Some("!10.0.0.0/8, !loopback")), ["fd00::3"]);
-        // What is not there need not be left out.
+        // An exclusion may name what is not there.
         assert_eq!(picked(Some("ib0,!docker0")), ["10.9.0.1"]);
         assert_eq!(pick(Some("ib0,!all"), &machine()), Err(IfaceError::AllExcluded));
     }
 
     #[test]
     fn those_that_may_lead_somewhere_come_first() {
-        let own = |name: &str, ip: &str| Own::at(name, SocketAddr::new(ip.parse().unwrap(), 0));
-        let mut all: Vec<_> = (0..40).map(|n| Own { dummy: true, ..own("dummy", &format!("10.{n}.0.1")) }).collect();
+        let own = |name: &str, ip: &str| Iface::at(name, SocketAddr::new(ip.parse().unwrap(), 0));
+        let mut all: Vec<_> = (0..40).map(|n| Iface { dummy: true, ..own("dummy", &format!("10.{n}.0.1")) }).collect();
         all.push(own("eth0", "fe80::1"));
-        all.push(Own { running: false, ..own("docker0", "172.17.0.1") });
+        all.push(Iface { running: false, ..own("docker0", "172.17.0.1") });
         all.push(own("eth0", "192.0.2.1"));
-        all.push(Own { leads_out: true, ..own("eth1", "198.51.100.1") });
+        all.push(Iface { leads_out: true, ..own("eth1", "198.51.100.1") });
         let picked: Vec<_> = pick(Some("all"), &all).unwrap().iter().map(|a| a.ip().to_string()).collect();
         assert_eq!(picked[..5], ["198.51.100.1", "192.0.2.1", "fe80::1", "172.17.0.1", "10.0.0.1"]);
     }

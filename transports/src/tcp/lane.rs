@@ -1,7 +1,7 @@
-//! A lane of one or several TCP connections, for links on which one cannot be as fast as the link.
+//! A lane of one or several TCP connections (stripes), for links that one connection cannot fill.
 //!
-//! Invariant: only the side that dialled a lane dials more for it, each number once; the other takes them for the very lane
-//! that is up. A lane is whole without them, so none of them is tried again.
+//! Invariant: only the side that dialled a lane dials further stripes for it, each number once; the other side accepts them
+//! for this very lane. The lane works without them, so none of them is tried again.
 
 use super::dial::Dial;
 use super::{Socket, place};
@@ -14,31 +14,32 @@ use wire::frame::{Header, MAX_STRIPES};
 use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
 use wire::{Hello, Place, Status};
 
+/// A lane over TCP.
 pub struct TcpLane {
     streams: StripedLane<Socket>,
     remote: ProcId,
-    /// Bits of the further connections that may not come: they are here, or were, or it is our side that dials them.
+    /// The stripes that are not accepted, as bits: they have come already, or our side dials them.
     taken: u16,
-    /// Those that we dial, with their numbers.
+    /// The stripes that are being dialled, with their numbers.
     dialling: Vec<(u16, Dial)>,
-    /// No longer of the lane, and to be closed when they are watched no more.
+    /// Sockets that are no longer of the lane. They are closed when they are watched no more.
     ended: Vec<Socket>,
-    /// What is to be watched has changed.
+    /// The set of descriptors to be watched has changed.
     changed: bool,
 }
 
 impl TcpLane {
-    pub fn answered(socket: Socket, local: ProcId, remote: ProcId, generation: u16) -> TcpLane {
+    pub(crate) fn answered(socket: Socket, local: ProcId, remote: ProcId, generation: u16) -> TcpLane {
         let streams = StripedLane::new(socket, local, remote, generation);
         TcpLane { streams, remote, taken: 1, dialling: Vec::new(), ended: Vec::new(), changed: false }
     }
 
-    pub fn dialled(socket: Socket, local: ProcId, remote: ProcId, generation: u16) -> TcpLane {
+    pub(crate) fn dialled(socket: Socket, local: ProcId, remote: ProcId, generation: u16) -> TcpLane {
         TcpLane { taken: u16::MAX, ..TcpLane::answered(socket, local, remote, generation) }
     }
 
-    /// Dials more connections, until the lane has so many.
-    pub fn dial_more(&mut self, address: SocketAddr, hello: &Hello, sockets: u16) {
+    /// Begins to dial further stripes, so that the lane will have this number of connections.
+    pub(crate) fn dial_more(&mut self, address: SocketAddr, hello: &Hello, sockets: u16) {
         for stripe in 1..sockets {
             match Dial::start(address, Hello { stripe, ..hello.clone() }, 1) {
                 Ok(dial) => self.dialling.push((stripe, dial)),
@@ -48,13 +49,13 @@ impl TcpLane {
         self.changed |= !self.dialling.is_empty();
     }
 
-    /// One more connection to the same process, by its number.
-    pub fn add(&mut self, number: u16, socket: Socket) {
+    /// Adds a stripe.
+    pub(crate) fn add(&mut self, number: u16, socket: Socket) {
         self.taken |= 1 << number;
         self.changed = true;
         match self.streams.add(number, socket) {
             Ok(()) => base::log!(Debug, "connection {number} to {} is there", self.remote),
-            // The other side has lost it already.
+            // The other side has said already that it is lost.
             Err(socket) => self.ended.push(socket),
         }
     }
@@ -82,7 +83,7 @@ impl TcpLane {
 }
 
 impl Watched for TcpLane {
-    fn signs(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
+    fn interests(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
         let waiting = Lane::<base::memory::VecMemory>::waiting(&self.streams);
         self.streams.streams().for_each(|(n, socket)| f(n, socket.as_fd(), waiting & 1 << n != 0));
         for (n, dial) in &self.dialling {

@@ -1,6 +1,6 @@
-//! The listening sockets of a process and the contact record that names them.
+//! The listening sockets of a process.
 //!
-//! Used by the node at start. Invariant: every address in the record is listened on as long as this lives.
+//! Opened at start. Invariant: every address in the contact record is listened on as long as the listeners live.
 
 use super::MAX_ADDRESSES;
 use socket2::{Domain, Socket, Type};
@@ -9,22 +9,22 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// `MPI_CONNECT_PORTRANGE`: the lowest and the highest port to listen on.
+/// `MPI_CONNECT_PORTRANGE`: the first and the last port to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortRange(pub u16, pub u16);
 
 impl PortRange {
-    /// `lo-hi`, or one port.
-    pub fn parse(s: &str) -> Option<PortRange> {
+    /// Parses `FIRST-LAST`, or one port.
+    pub(crate) fn parse(s: &str) -> Option<PortRange> {
         let (lo, hi) = s.split_once('-').unwrap_or((s, s));
         let (lo, hi) = (lo.trim().parse().ok()?, hi.trim().parse().ok()?);
         (0 < lo && lo <= hi).then_some(PortRange(lo, hi))
     }
 }
 
-/// Why there is nothing to listen on.
+/// Why this process cannot listen.
 #[derive(Debug)]
-pub enum ListenError {
+pub(super) enum ListenError {
     /// Every port of the range is taken, on each of these addresses.
     RangeTaken(PortRange, Vec<IpAddr>),
     System(io::Error),
@@ -47,13 +47,13 @@ impl fmt::Display for ListenError {
     }
 }
 
-/// By their numbers, which stay; one that was closed leaves its place.
-pub struct Listeners(Vec<Option<TcpListener>>);
+/// The listening sockets. Their indices are their numbers, which do not change; a closed one leaves a gap.
+pub(super) struct Listeners(Vec<Option<TcpListener>>);
 
 impl Listeners {
-    /// Listens on every address that can be had. An error if none can, or if no port of the range is left for those that
-    /// others could reach.
-    pub fn open(addresses: &[SocketAddr], ports: Option<PortRange>) -> Result<Listeners, ListenError> {
+    /// Listens on every address that is possible. An error if none is, or if no port of the range is left on the addresses that
+    /// other hosts could reach.
+    pub(super) fn open(addresses: &[SocketAddr], ports: Option<PortRange>) -> Result<Listeners, ListenError> {
         let mut out: Vec<TcpListener> = Vec::new();
         let mut taken = Vec::new();
         let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
@@ -84,8 +84,8 @@ impl Listeners {
         }
     }
 
-    /// Listens at one more address; which listener that is. Port 0 is any of `ports`.
-    pub fn add(&mut self, address: SocketAddr, ports: Option<PortRange>) -> io::Result<usize> {
+    /// Listens at one more address, and returns the listener's number. Port 0 is any of `ports`.
+    pub(super) fn add(&mut self, address: SocketAddr, ports: Option<PortRange>) -> io::Result<usize> {
         let ports = if address.port() == 0 { ports } else { Some(PortRange(address.port(), address.port())) };
         let new = Some(bind(address, ports)?);
         let free = self.0.iter().position(Option::is_none);
@@ -97,31 +97,26 @@ impl Listeners {
         Ok(at)
     }
 
-    pub fn get(&self, i: usize) -> Option<&TcpListener> {
+    pub(super) fn get(&self, i: usize) -> Option<&TcpListener> {
         self.0.get(i)?.as_ref()
     }
 
-    /// Listens there no more.
-    pub fn close(&mut self, i: usize) {
+    /// Closes a listener.
+    pub(super) fn close(&mut self, i: usize) {
         self.0[i] = None;
     }
 
-    /// Listens nowhere.
-    pub fn none() -> Listeners {
-        Listeners(Vec::new())
-    }
-
-    pub fn addresses(&self) -> Vec<SocketAddr> {
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         self.0.iter().flatten().filter_map(|l| l.local_addr().ok()).collect()
     }
 
-    /// With their numbers.
-    pub fn fds(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
+    /// The descriptors with the listeners' numbers.
+    pub(super) fn fds(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         self.0.iter().enumerate().filter_map(|(i, l)| Some((i, l.as_ref()?.as_fd())))
     }
 
-    /// A connection that waits at the `i`-th listener.
-    pub fn accept(&self, i: usize) -> io::Result<TcpStream> {
+    /// Accepts a connection at this listener. `WouldBlock` if none waits.
+    pub(super) fn accept(&self, i: usize) -> io::Result<TcpStream> {
         match self.get(i) {
             Some(l) => l.accept().map(|(stream, _)| stream),
             None => Err(ErrorKind::WouldBlock.into()),
@@ -132,7 +127,7 @@ impl Listeners {
 fn bind(mut address: SocketAddr, ports: Option<PortRange>) -> io::Result<TcpListener> {
     let mut last = io::Error::from(ErrorKind::AddrInUse);
     let PortRange(lo, hi) = ports.unwrap_or(PortRange(0, 0));
-    // Ranks of one host start at different places, so that they do not all try the same ports in turn.
+    // The ranks of a host begin at different ports, so that they do not all try the same ones in turn.
     let span = u32::from(hi - lo) + 1;
     let skip = std::process::id() % span;
     for i in 0..span {
@@ -148,7 +143,7 @@ fn bind(mut address: SocketAddr, ports: Option<PortRange>) -> io::Result<TcpList
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
-    // The port may have connections left from before.
+    // Connections of an earlier process may still be in TIME_WAIT at this port.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     // A whole job may dial at once.
@@ -171,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_range_is_kept_and_used_up() {
-        // A loopback address of this test's own: no passing connection has a port there.
+        // A loopback address of this test's own, at which no other connection has a port.
         let a = ["127.77.31.10:0".parse().unwrap()];
         let range = PortRange(23_110, 23_111);
         let held: Vec<_> = (0..2).map(|_| Listeners::open(&a, Some(range)).unwrap()).collect();

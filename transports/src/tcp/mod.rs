@@ -1,8 +1,7 @@
-//! TCP: which addresses a process listens on, how it says where it is, how two processes shake hands, and lanes of one or
-//! several connections.
+//! TCP: the addresses that a process listens on, its entry in the contact record, the handshake, and lanes of one or several
+//! connections.
 //!
-//! Everything outside comes in by [`open`] and the traits of the registry. Nonblocking throughout: the node owns the events
-//! of the descriptors.
+//! The registry calls [`open`], and then the traits of a transport. Nothing here blocks: the node watches the descriptors.
 
 mod accept;
 mod address;
@@ -15,18 +14,19 @@ mod open;
 mod order;
 mod socket;
 
-pub use address::{ABOUT, addresses, entry};
+pub(crate) use address::{ABOUT, addresses, entry};
 pub use ifaces::{IfaceError, choose};
-pub use lane::TcpLane;
-pub use listen::{ListenError, Listeners, PortRange};
-pub use open::{Settings, open};
-pub use socket::Socket;
+pub(crate) use lane::TcpLane;
+pub use listen::PortRange;
+pub(crate) use open::Settings;
+pub(crate) use open::open;
 
-use accept::Halfway;
+use accept::Accept;
 use address::{MAX_ADDRESSES, place};
-use ifaces::{Own, own};
+use ifaces::{Iface, own};
+use listen::{ListenError, Listeners};
 use order::ways;
-use socket::{is_connected, start_connect};
+use socket::{Socket, is_connected, start_connect};
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
-//! TCP as a transport: opened by its settings, dialled at addresses, listening at all that were chosen.
+//! TCP as a transport: it listens at the addresses that the settings choose, and dials addresses.
 
 use super::address::{self, MAX_ADDRESSES};
 use super::attempt::Touch;
 use super::dial::Dial;
-use super::{Halfway, ListenError, Listeners, Own, PortRange, choose, own, place, start_connect, ways};
-use crate::transport::{Attempt, Env, Guest, OpenError, Probe, Target, Transport};
+use super::{Accept, Iface, ListenError, Listeners, PortRange, choose, own, place, start_connect, ways};
+use crate::transport::{Attempt, Env, Incoming, OpenError, Probe, Target, Transport};
 use base::settings::{IFACE, PORTRANGE, TCP_SOCKETS};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -13,16 +13,17 @@ use std::time::{Duration, Instant};
 use wire::frame::MAX_STRIPES;
 use wire::{Hello, Place};
 
-/// So long what this machine has is not asked again.
+/// How long a list of this machine's interfaces is used.
 const SAME_OWN: Duration = Duration::from_secs(1);
 
+/// The settings of TCP.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `MPI_CONNECT_IFACE`
+    /// `MPI_CONNECT_IFACE`: the interfaces and addresses to listen on; `None` is loopback.
     pub iface: Option<String>,
-    /// `MPI_CONNECT_PORTRANGE`
+    /// `MPI_CONNECT_PORTRANGE`: the ports to listen on; `None` is any.
     pub ports: Option<PortRange>,
-    /// `MPI_CONNECT_TUNE_TCP_SOCKETS`: connections of a lane that we dial.
+    /// `MPI_CONNECT_TUNE_TCP_SOCKETS`: the number of connections of a lane that we dial.
     pub sockets: u16,
 }
 
@@ -33,7 +34,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    pub fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Settings, (&'static str, String)> {
+    pub(crate) fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Settings, (&'static str, String)> {
         let mut settings = Settings { iface: get(IFACE), ..Settings::default() };
         if let Some(v) = get(PORTRANGE) {
             let ports = PortRange::parse(&v);
@@ -48,7 +49,7 @@ impl Settings {
     }
 }
 
-pub fn open(settings: &Settings, _: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
+pub(crate) fn open(settings: &Settings, _: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
     let addresses = choose(settings.iface.as_deref()).map_err(|e| OpenError::Setting(IFACE, e.to_string()))?;
     let listeners =
         Listeners::open(&addresses, settings.ports).map_err(|e: ListenError| OpenError::System(e.to_string()))?;
@@ -61,15 +62,15 @@ pub fn open(settings: &Settings, _: &Env<'_>) -> Result<Box<dyn Transport>, Open
 struct Tcp {
     settings: Settings,
     listeners: Listeners,
-    /// Where others may come: at all listeners, those for ports last.
+    /// The addresses of all listeners, those of MPI ports last.
     addresses: Vec<SocketAddr>,
     extra: Vec<Extra>,
-    /// What this machine has, and since when that is known.
-    own: Vec<Own>,
+    /// This machine's interfaces, and when they were listed.
+    own: Vec<Iface>,
     own_since: Option<Instant>,
 }
 
-/// An address that some ports have asked for, the number of its listener, and how many ports.
+/// An address that MPI ports have asked for, the number of its listener, and the number of these ports.
 struct Extra {
     address: SocketAddr,
     listener: usize,
@@ -89,7 +90,7 @@ impl Tcp {
         let listener = self.listeners.add(SocketAddr::new(ip, port.unwrap_or(0)), self.settings.ports)?;
         let address = self.listeners.get(listener).expect("it was just added").local_addr()?;
         self.extra.push(Extra { address, listener, users: 1 });
-        // Others who join may come there too.
+        // Any process may connect there, so the address belongs in the contact record too.
         self.addresses.push(address);
         Ok(address)
     }
@@ -100,13 +101,9 @@ impl Transport for Tcp {
         address::entry(&self.addresses)
     }
 
-    fn own_places(&self) -> Vec<Place> {
-        self.addresses.iter().map(|a| place(*a)).collect()
-    }
-
     fn places(&mut self, target: &Target<'_>) -> Vec<Place> {
         if target.same_host != Some(true) && self.own_since.is_none_or(|t| t.elapsed() >= SAME_OWN) {
-            // Without it, nothing is left out.
+            // With an empty list, no address is left out.
             self.own = own().unwrap_or_default();
             self.own_since = Some(Instant::now());
         }
@@ -126,17 +123,17 @@ impl Transport for Tcp {
         if let (SocketAddr::V6(to), SocketAddr::V6(from)) = (&mut address, seen) {
             to.set_scope_id(from.scope_id());
         }
-        // That it fails says nothing.
+        // An error of our own says nothing about the other host.
         let socket = start_connect(address).ok()?;
         Some((place(address), Box::new(Touch(socket))))
     }
 
-    fn doors(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>)) {
+    fn listeners(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>)) {
         self.listeners.fds().for_each(|(n, fd)| f(n as u32, fd));
     }
 
-    fn accept(&mut self, door: u32) -> io::Result<Box<dyn Guest>> {
-        Ok(Box::new(Halfway::new(self.listeners.accept(door as usize)?)?))
+    fn accept(&mut self, listener: u32) -> io::Result<Box<dyn Incoming>> {
+        Ok(Box::new(Accept::new(self.listeners.accept(listener as usize)?)?))
     }
 
     fn listen_at(&mut self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
@@ -172,5 +169,5 @@ impl Transport for Tcp {
     }
 }
 
-// A record's entry is never too long for what is listened at.
+// The addresses of all listeners fit in an entry: 23 bytes each at most.
 const _: () = assert!(MAX_ADDRESSES * 23 <= wire::contact::MAX_ENTRY);

@@ -1,21 +1,26 @@
-//! At which of its addresses a process is dialled, and in which order.
+//! The addresses at which a process is dialled, and their order.
 //!
-//! Pure. Used by the node before each race. Invariant: what can only lead back to this machine is not dialled for a
-//! process of another one, if there is anything else.
+//! Pure. Used before each race. Invariant: an address that can only lead back to this machine is not dialled for a process of
+//! another one, if there is any other.
 
-use super::ifaces::{Own, is_link_local};
+use super::ifaces::{Iface, is_link_local};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// Addresses of one race; link-local ones are many where both sides have many links.
+/// The most addresses of one race; link-local ones are many where both sides have many links.
 const MOST: usize = 64;
 
-/// The addresses of a process as this machine dials them. `own`: what this machine has; `near`: whether the process is on
-/// this host.
+/// The addresses of a process as this machine dials them. `own` are this machine's interfaces; `near` says whether the process
+/// is on this host, if that is known.
 ///
-/// First where it answered last (`worked`); then loopback, for those on this host; what shares a network with us; all
-/// else; what is link-local. The scope in a link-local address is its owner's number for the link: here the link may be
-/// any of ours.
-pub fn ways(theirs: &[SocketAddr], near: Option<bool>, own: &[Own], worked: Option<SocketAddr>) -> Vec<SocketAddr> {
+/// The order is: the address at which it answered last (`worked`); loopback, if the process is on this host; addresses in a
+/// network of ours; all others; link-local ones. The scope of a link-local address is its owner's number for the link, and it
+/// may be any link of ours, so each is tried.
+pub(super) fn ways(
+    theirs: &[SocketAddr],
+    near: Option<bool>,
+    own: &[Iface],
+    worked: Option<SocketAddr>,
+) -> Vec<SocketAddr> {
     let (near, far) = (near == Some(true), near == Some(false));
     let leads_back =
         |ip: IpAddr| far && (ip.is_loopback() || own.iter().any(|o| o.address.ip() == ip && !is_link_local(ip)));
@@ -39,8 +44,8 @@ pub fn ways(theirs: &[SocketAddr], near: Option<bool>, own: &[Own], worked: Opti
     out.into_iter().map(|(_, address)| address).collect()
 }
 
-/// Links of ours on which there are link-local addresses; those that work first.
-fn links(own: &[Own]) -> impl Iterator<Item = u32> {
+/// The scopes of our links that have link-local addresses, those with a carrier first.
+fn links(own: &[Iface]) -> impl Iterator<Item = u32> {
     let mut scopes: Vec<(bool, u32)> = own
         .iter()
         .filter_map(|o| match o.address {
@@ -65,14 +70,14 @@ mod tests {
     const US: Option<bool> = Some(true);
     const THEM: Option<bool> = Some(false);
 
-    fn mine(text: &str, bits: u8) -> Own {
-        Own { bits, ..Own::at("eth0", text.parse().unwrap()) }
+    fn mine(text: &str, bits: u8) -> Iface {
+        Iface { bits, ..Iface::at("eth0", text.parse().unwrap()) }
     }
 
-    fn machine() -> Vec<Own> {
+    fn machine() -> Vec<Iface> {
         let mut all = vec![mine("127.0.0.1:0", 8), mine("172.17.0.1:0", 16), mine("10.1.0.7:0", 16)];
         all.push(mine("[fe80::7%3]:0", 64));
-        all.push(Own { name: "eth1".into(), ..mine("[fe80::8%5]:0", 64) });
+        all.push(Iface { name: "eth1".into(), ..mine("[fe80::8%5]:0", 64) });
         all
     }
 
@@ -87,9 +92,9 @@ mod tests {
         let all = ["172.17.0.1:5", "192.0.2.1:5", "10.1.0.9:5", "127.0.0.1:5", "[::1]:5"];
         assert_eq!(dialled(THEM, &all, None), ["10.1.0.9:5", "192.0.2.1:5"]);
         assert_eq!(dialled(THEM, &all, Some("192.0.2.1:5")), ["192.0.2.1:5", "10.1.0.9:5"]);
-        // It is this host: everything leads there.
+        // On this host, every address leads to it.
         assert_eq!(dialled(US, &all, None), ["127.0.0.1:5", "[::1]:5", "172.17.0.1:5", "10.1.0.9:5", "192.0.2.1:5"]);
-        // It may be this host.
+        // It may be on this host.
         assert_eq!(dialled(None, &["127.0.0.1:5", "192.0.2.1:5"], None), ["192.0.2.1:5", "127.0.0.1:5"]);
         assert_eq!(dialled(THEM, &["127.0.0.1:5"], None), ["127.0.0.1:5"]);
     }

@@ -10,21 +10,21 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 use wire::lane::InKernel;
 
-/// After 10 s of silence the kernel asks whether the other side is there, then each 5 s, and gives up when 6 questions
-/// were not answered.
+/// TCP keep-alive: the first probe after 10 s of silence, then one every 5 s; the connection is dead when 6 are not answered.
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(5)).with_retries(6);
-/// So long sent data may stay unacknowledged before the kernel calls the connection dead.
+/// How long sent data may stay unacknowledged before the connection is dead (TCP_USER_TIMEOUT).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(40);
-/// Linux's, which libc does not have: bytes in the queue that were not sent.
+/// An ioctl of Linux (tcp(7)) that libc does not define: the bytes in the send queue that were not sent yet.
 const SIOCOUTQNSD: libc::Ioctl = 0x894b;
 
+/// A connected socket, or one that is connecting.
 #[derive(Debug)]
 pub struct Socket(TcpStream);
 
 impl Socket {
-    /// A connection that was accepted or has been dialled.
-    pub fn new(stream: TcpStream) -> io::Result<Socket> {
+    /// Sets the options of a connection that was accepted or is being dialled.
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         let options = SockRef::from(&stream);
@@ -33,16 +33,16 @@ impl Socket {
         Ok(Socket(stream))
     }
 
-    pub fn peer(&self) -> Option<SocketAddr> {
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.0.peer_addr().ok()
     }
 
-    /// Bytes that were written and that the other side's kernel has not acknowledged.
-    pub fn under_way(&self) -> u64 {
+    /// The bytes that were written and that the other side's kernel has not acknowledged.
+    pub(crate) fn under_way(&self) -> u64 {
         self.count(libc::TIOCOUTQ)
     }
 
-    /// Those of them that have not left yet.
+    /// Those of them that have not left this host yet.
     fn not_sent(&self) -> u64 {
         self.count(SIOCOUTQNSD)
     }
@@ -62,7 +62,7 @@ impl Socket {
         }
     }
 
-    /// What became of a connect that was under way, once the descriptor is writable.
+    /// The error of a connect that was under way, once the descriptor is writable.
     pub(super) fn error(&self) -> Option<io::Error> {
         self.0.take_error().unwrap_or_else(Some)
     }
@@ -84,7 +84,7 @@ impl ByteStream for Socket {
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let socket = SockRef::from(&self.0);
         match bufs {
-            // The kernel has less to do for it.
+            // One buffer costs the kernel less than a vector of one.
             [one] => socket.send_with_flags(one, libc::MSG_NOSIGNAL),
             many => socket.send_vectored_with_flags(many, libc::MSG_NOSIGNAL),
         }
@@ -98,7 +98,7 @@ impl ByteStream for Socket {
     }
 
     fn cut(&mut self) {
-        // Already gone is as good.
+        // An error means that the connection has ended already.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 
@@ -108,8 +108,8 @@ impl ByteStream for Socket {
     }
 }
 
-/// Begins to connect; the answer comes when the descriptor is writable.
-pub fn start_connect(to: SocketAddr) -> io::Result<Socket> {
+/// Begins to connect. The result is known when the descriptor is writable.
+pub(super) fn start_connect(to: SocketAddr) -> io::Result<Socket> {
     let fd = socket2::Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), None)?;
     let socket = Socket::new(fd.into())?;
     match SockRef::from(&socket.0).connect(&to.into()) {
@@ -118,8 +118,8 @@ pub fn start_connect(to: SocketAddr) -> io::Result<Socket> {
     }
 }
 
-/// Whether a connect under way has succeeded; `WouldBlock` as long as it is under way.
-pub fn is_connected(socket: &Socket) -> io::Result<()> {
+/// Whether a connect has succeeded. `WouldBlock` as long as it is under way.
+pub(super) fn is_connected(socket: &Socket) -> io::Result<()> {
     if let Some(e) = socket.error() {
         return Err(e);
     }

@@ -1,4 +1,4 @@
-//! TCP under the suite that all transports go through, over one connection and over several.
+//! The conformance suite for TCP, with lanes of one connection and of several.
 
 use super::address::address;
 use super::start_connect;

@@ -1,9 +1,9 @@
 //! The transport, and both sides of its handshake.
 
-use super::{Door, Pipes, knock};
+use super::{Listener, Pipes, connect};
 use crate::stream::StreamLane;
 use crate::stream::greeting::{self, Greeting};
-use crate::transport::{About, Attempt, Env, Guest, NewLane, OpenError, Said, Scope, Step, Target, Transport};
+use crate::transport::{About, Attempt, Env, Incoming, NewLane, OpenError, Said, Scope, Step, Target, Transport};
 use base::ProcId;
 use base::protocol::transport::TOY;
 use std::io::{self, ErrorKind};
@@ -11,26 +11,27 @@ use std::os::fd::{AsFd, BorrowedFd};
 use wire::hello::HelloError;
 use wire::{Hello, HelloAck, Place, TransportId};
 
+/// What others know of this transport.
 pub const ABOUT: About = About { id: TransportId(TOY), word: "toy", title: "pipes", scope: Scope::Host, limit: 1000 };
 
-/// There is nothing to set.
+/// This transport has no settings.
 #[derive(Debug, Clone, Default)]
 pub struct Settings;
 
 impl Settings {
-    pub fn read(_: &dyn Fn(&str) -> Option<String>) -> Result<Settings, (&'static str, String)> {
+    pub(crate) fn read(_: &dyn Fn(&str) -> Option<String>) -> Result<Settings, (&'static str, String)> {
         Ok(Settings)
     }
 }
 
-pub fn open(_: &Settings, env: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
-    Ok(Box::new(Toy(Door::open(env.process).map_err(OpenError::Without)?)))
+pub(crate) fn open(_: &Settings, env: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
+    Ok(Box::new(Toy(Listener::open(env.process).map_err(OpenError::Without)?)))
 }
 
-struct Toy(Door);
+struct Toy(Listener);
 
 impl Transport for Toy {
-    /// The process number in the record is the address.
+    /// Empty, since the process number in the contact record is the address.
     fn entry(&self) -> Vec<u8> {
         Vec::new()
     }
@@ -42,17 +43,17 @@ impl Transport for Toy {
     }
 
     fn dial(&mut self, place: &Place, hello: &Hello, _key: u32) -> io::Result<Box<dyn Attempt>> {
-        let mut pipes = knock(&place.address)?;
+        let mut pipes = connect(&place.address)?;
         greeting::say(&mut pipes, &hello.encode())?;
         Ok(Box::new(Dial { pipes, heard: Greeting::default() }))
     }
 
-    fn doors(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>)) {
+    fn listeners(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>)) {
         f(0, self.0.as_fd());
     }
 
-    fn accept(&mut self, _door: u32) -> io::Result<Box<dyn Guest>> {
-        Ok(Box::new(Visitor { pipes: self.0.accept()?, heard: Greeting::default() }))
+    fn accept(&mut self, _listener: u32) -> io::Result<Box<dyn Incoming>> {
+        Ok(Box::new(Accept { pipes: self.0.accept()?, heard: Greeting::default() }))
     }
 }
 
@@ -83,12 +84,12 @@ impl Attempt for Dial {
     }
 }
 
-struct Visitor {
+struct Accept {
     pipes: Pipes,
     heard: Greeting,
 }
 
-impl Guest for Visitor {
+impl Incoming for Accept {
     fn fd(&self) -> BorrowedFd<'_> {
         self.pipes.as_fd()
     }

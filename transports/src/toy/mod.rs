@@ -1,17 +1,18 @@
-//! A transport for tests, and an example of what one takes: two pipes between nodes of one process.
+//! A transport for tests, and an example of the least that a transport has to do: two pipes between nodes of one process.
 //!
-//! Who dials leaves the other side's ends at its door, in a table of this process; all else is what every byte stream has.
-//! It is built with the feature `toy` alone, and used where `MPI_CONNECT_LANES` names it.
+//! The dialling side leaves the other side's ends of the pipes at its listener, in a table of this process. All else is that of
+//! any byte stream. It is built with the feature `toy`, and used if `MPI_CONNECT_LANES` names it.
 
 mod dial;
-mod door;
+mod listener;
 mod pipes;
 
-pub use dial::{ABOUT, Settings, open};
-pub use pipes::ToyLane;
+pub(crate) use dial::Settings;
+pub(crate) use dial::{ABOUT, open};
+pub(crate) use pipes::ToyLane;
 
-use door::{Door, knock};
+use listener::{Listener, connect};
 use pipes::Pipes;
 
 #[cfg(test)]
-crate::conformance::suite!(toy, |place| knock(&place.address));
+crate::conformance::suite!(toy, |place| connect(&place.address));

@@ -10,9 +10,10 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::lane::Lane;
 
-pub type ToyLane = StreamLane<Pipes>;
+/// A lane over two pipes.
+pub(crate) type ToyLane = StreamLane<Pipes>;
 
-/// The ends of one side. It does not block; SIGPIPE is ignored where it is used.
+/// The ends of one side. SIGPIPE has to be ignored in a process that uses it, as Rust's test programs do.
 pub struct Pipes {
     to: OwnedFd,
     from: OwnedFd,
@@ -20,22 +21,22 @@ pub struct Pipes {
 }
 
 impl Pipes {
-    /// Both sides.
-    pub fn pair() -> io::Result<[Pipes; 2]> {
+    /// The ends of both sides.
+    pub(crate) fn pair() -> io::Result<[Pipes; 2]> {
         let new = || pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC);
         let ((x, to_x), (y, to_y)) = (new()?, new()?);
         Ok([Pipes { to: to_y, from: x, is_cut: false }, Pipes { to: to_x, from: y, is_cut: false }])
     }
 
     /// Whether the other side has closed it, with nothing left to be read.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         let mut fds = [PollFd::new(self.from.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut fds, PollTimeout::ZERO);
         fds[0].revents() == Some(PollFlags::POLLHUP)
     }
 }
 
-/// What is to be read.
+/// The end to be read.
 impl AsFd for Pipes {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.from.as_fd()
@@ -51,8 +52,8 @@ impl ByteStream for Pipes {
         if self.is_cut { Ok(0) } else { Ok(readv(&self.from, bufs)?) }
     }
 
-    /// A pipe can only be closed. The descriptor stays one of this stream's, since it is watched: it becomes the end of a pipe
-    /// that has no other.
+    /// A pipe can only be closed. The number of the descriptor must stay in use, since it is watched, so it becomes the end of
+    /// another pipe, whose other end is closed.
     fn cut(&mut self) {
         let dead = pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).map(|(_, dead)| dead);
         let cut = dead.and_then(|dead| dup3(dead, &mut self.to, OFlag::O_CLOEXEC));
@@ -65,7 +66,7 @@ impl ByteStream for Pipes {
 }
 
 impl Watched for ToyLane {
-    fn signs(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
+    fn interests(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
         let is_full = Lane::<base::memory::VecMemory>::wants_write(self);
         f(0, self.stream().to.as_fd(), is_full);
         f(1, self.stream().from.as_fd(), false);

@@ -1,8 +1,8 @@
-//! Small facts by handle, read without a lock.
+//! A small cache by handle that is read without a lock.
 //!
-//! A table of few places in front of one that has everything: of two handles that share a place, the later one has it. So
-//! it says "this I know" or nothing, and whoever gets nothing asks the table behind. Invariant: a handle is put in under
-//! the lock of the table behind, while it is there, and forgotten before it leaves that table.
+//! The cache stands in front of a complete table. It has few places, and if two handles share one, the later handle has
+//! it. On a miss, the reader asks the table. Invariant: a handle is put into the cache under the lock of the table,
+//! while it is in the table, and is taken out of the cache before it leaves the table.
 
 use crate::forward::Handle;
 use std::collections::HashMap;
@@ -10,10 +10,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Handles count up (ints) or are aligned addresses: the product spreads both over the top bits.
+/// A factor for hashing. Handles are small numbers or aligned addresses, and the product spreads both over the top
+/// bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The table behind. Nobody chooses handles to make it slow.
+/// A complete table. Handles come from the MPI below, so a hash that an attacker cannot predict is not needed.
 pub type ByHandle<V> = HashMap<Handle, V, BuildHasherDefault<HandleHasher>>;
 
 #[derive(Default)]
@@ -27,7 +28,7 @@ impl Hasher for HandleHasher {
         bytes.iter().for_each(|byte| self.write_u64(self.0 ^ u64::from(*byte)));
     }
     fn write_u64(&mut self, handle: u64) {
-        // The table looks at both ends.
+        // The hash table uses the top bits and the bottom bits.
         self.0 = handle.wrapping_mul(SPREAD).swap_bytes();
     }
 }
@@ -39,29 +40,30 @@ const fn place_of(handle: Handle) -> usize {
     (handle.wrapping_mul(SPREAD) >> (u64::BITS - PLACES_LOG)) as usize
 }
 
-/// A number that has another place than 0, which stands for no handle in all other places.
+/// A free place holds the handle 0, but the place of 0 itself holds this number, whose place is another one.
 const ELSEWHERE: u64 = 1;
 const _: () = assert!(place_of(ELSEWHERE) != place_of(0));
 
-pub struct Facts<const WORDS: usize> {
+/// A cache with this number of words for each handle.
+pub struct HandleCache<const WORDS: usize> {
     places: [Place<WORDS>; 1 << PLACES_LOG],
 }
 
 #[repr(align(32))]
 struct Place<const WORDS: usize> {
-    /// Odd while the rest is written; another after each change. A reader who sees one even version before and after has
-    /// seen the words that belong together.
+    /// Odd while the place is being written, and different after each change (a sequence lock). If a reader sees the
+    /// same even version before and after, the words that it has read belong together.
     version: AtomicU32,
-    /// One that has another place: there is none.
+    /// The handle whose words these are. The place is free if the handle's own place is another one.
     handle: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
-impl<const WORDS: usize> Facts<WORDS> {
-    pub const fn new() -> Facts<WORDS> {
+impl<const WORDS: usize> HandleCache<WORDS> {
+    pub const fn new() -> HandleCache<WORDS> {
         let mut places = [const { Place::new() }; 1 << PLACES_LOG];
         places[place_of(0)].handle = AtomicU64::new(ELSEWHERE);
-        Facts { places }
+        HandleCache { places }
     }
 
     #[inline(always)]
@@ -105,7 +107,7 @@ impl<const WORDS: usize> Place<WORDS> {
         Place { version: AtomicU32::new(0), handle: AtomicU64::new(0), words }
     }
 
-    /// Writers are few and short: one waits for the other.
+    /// Writes to the place. Writers are rare and fast, so they spin for each other.
     fn write(&self, change: impl FnOnce()) {
         let mut version = self.version.load(Ordering::Relaxed);
         while version & 1 != 0
@@ -114,7 +116,7 @@ impl<const WORDS: usize> Place<WORDS> {
             spin_loop();
             version = self.version.load(Ordering::Relaxed);
         }
-        // No word is seen before the odd version.
+        // No reader sees a new word before it sees the odd version.
         fence(Ordering::Release);
         change();
         self.version.store(version.wrapping_add(2), Ordering::Release);
@@ -128,32 +130,32 @@ mod tests {
 
     #[test]
     fn a_place_has_the_last_handle_that_was_put_there() {
-        static FACTS: Facts<2> = Facts::new();
-        assert_eq!([0, ELSEWHERE, 7, u64::MAX].map(|handle| FACTS.get(handle)), [None; 4]);
+        static CACHE: HandleCache<2> = HandleCache::new();
+        assert_eq!([0, ELSEWHERE, 7, u64::MAX].map(|handle| CACHE.get(handle)), [None; 4]);
         for handle in 0..10_000 {
-            FACTS.put(handle, [handle, handle + 1]);
-            assert_eq!(FACTS.get(handle), Some([handle, handle + 1]));
+            CACHE.put(handle, [handle, handle + 1]);
+            assert_eq!(CACHE.get(handle), Some([handle, handle + 1]));
         }
-        let known = (0..10_000).filter(|handle| FACTS.get(*handle).is_some()).count();
+        let known = (0..10_000).filter(|handle| CACHE.get(*handle).is_some()).count();
         assert!((200..=256).contains(&known), "{known}");
-        assert!((0..10_000).all(|h| FACTS.get(h).is_none_or(|words| words == [h, h + 1])));
-        (0..10_000).for_each(|handle| FACTS.forget(handle));
-        assert!((0..10_000).all(|handle| FACTS.get(handle).is_none()));
+        assert!((0..10_000).all(|h| CACHE.get(h).is_none_or(|words| words == [h, h + 1])));
+        (0..10_000).for_each(|handle| CACHE.forget(handle));
+        assert!((0..10_000).all(|handle| CACHE.get(handle).is_none()));
     }
 
     /// Words of one handle are never seen as another's, nor half of them.
     #[test]
     fn readers_see_what_belongs_together() {
-        static FACTS: Facts<3> = Facts::new();
+        static CACHE: HandleCache<3> = HandleCache::new();
         static OVER: AtomicBool = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for writer in 0..2u64 {
                 scope.spawn(move || {
                     for n in 0..200_000 {
                         let handle = (n * 2 + writer) % 600;
-                        FACTS.put(handle, [handle, handle * 3, n]);
+                        CACHE.put(handle, [handle, handle * 3, n]);
                         if n % 5 == 0 {
-                            FACTS.forget(handle);
+                            CACHE.forget(handle);
                         }
                     }
                     OVER.store(true, Ordering::Relaxed);
@@ -162,7 +164,7 @@ mod tests {
             let mut seen = 0;
             while seen < 1000 || !OVER.load(Ordering::Relaxed) {
                 for handle in 0..600 {
-                    if let Some([first, second, _]) = FACTS.get(handle) {
+                    if let Some([first, second, _]) = CACHE.get(handle) {
                         assert_eq!((first, second), (handle, handle * 3));
                         seen += 1;
                     }

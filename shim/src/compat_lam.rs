@@ -1,6 +1,7 @@
-//! What LAM lacks of the functions that we call ourselves, done with what it has.
+//! Stand-ins for functions that LAM lacks and this library calls, made of functions that LAM has.
 //!
-//! `forward::own` asks here, for our own calls; a program is never offered what its MPI does not have.
+//! Only `forward::own` uses them, for the library's own calls. A program is never offered a function that its MPI
+//! lacks.
 
 use crate::abi;
 use crate::forward::{Handle, Library, Own, origin, types};
@@ -8,7 +9,7 @@ use base::Family;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// What serves as `PMPI_X` in this MPI, where its own does not.
+/// The function that stands in for `PMPI_X` if the MPI below is LAM and its own function is missing or wrong.
 pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
     if !Family::Lam.marks(|mark| library.symbol(mark).is_some()) {
         return None;
@@ -17,7 +18,8 @@ pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
         b"PMPI_Add_error_class" => add_error_class as types::Add_error_class as *const (),
         b"PMPI_Add_error_string" => add_error_string as types::Add_error_string as *const (),
         b"PMPI_Comm_call_errhandler" => comm_call_errhandler as types::Comm_call_errhandler as *const (),
-        // Its newer form gives a handler without a reference, which freeing would then take from the program.
+        // LAM's MPI_Comm_get_errhandler returns the handler without a reference, so freeing it would take the
+        // program's.
         b"PMPI_Comm_get_errhandler" => library.symbol(c"PMPI_Errhandler_get")?,
         b"PMPI_Errhandler_free" => errhandler_free as types::Errhandler_free as *const (),
         b"PMPI_Ibcast" => ibcast as types::Ibcast as *const (),
@@ -29,7 +31,7 @@ pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
     })
 }
 
-/// LAM's own function of this name and type, which it has: to be asked for in an `unsafe` block.
+/// LAM's function of this name and type, which has to exist. To be used in an `unsafe` block.
 macro_rules! lams {
     ($symbol:literal as $of:ty) => {{
         static OWN: Own = Own::new($symbol);
@@ -37,8 +39,8 @@ macro_rules! lams {
     }};
 }
 
-/// LAM's codes hold their class in the low byte, and handlers are given that byte alone: numbers that its own classes
-/// do not reach.
+/// Makes an error class. LAM's error codes hold their class in the low byte, and handlers get only that byte. So the
+/// classes are numbers of one byte above LAM's own.
 unsafe extern "C" fn add_error_class(class: *mut c_int) -> c_int {
     static NEXT: AtomicI32 = AtomicI32::new(100);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -50,16 +52,16 @@ unsafe extern "C" fn add_error_class(class: *mut c_int) -> c_int {
     0
 }
 
-/// `error` keeps the texts.
+/// Does nothing: `error` keeps the texts.
 unsafe extern "C" fn add_error_string(_code: c_int, _text: *const c_char) -> c_int {
     0
 }
 
-/// LAM's number for MPI_Comm_call_errhandler, a call that it announced and never made.
+/// LAM's number for MPI_Comm_call_errhandler, which it declares but does not implement.
 const CALL_ERRHANDLER: c_int = 161;
 
 unsafe extern "C" fn comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
-    // SAFETY: a live communicator. LAM calls handlers only within a call that has been announced to it.
+    // SAFETY: a live communicator. LAM calls handlers only within an MPI function whose number was set by lam_setfunc.
     unsafe {
         lams!(c"lam_setfunc" as unsafe extern "C" fn(c_int) -> c_int)(CALL_ERRHANDLER);
         lams!(c"lam_err_comm" as unsafe extern "C" fn(Handle, c_int, c_int, *const c_char) -> c_int)(
@@ -71,9 +73,10 @@ unsafe extern "C" fn comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
     }
 }
 
-/// LAM takes back references to handlers that a program made, but not to its own.
+/// Frees a handler that a program made. LAM does not count references to its own handlers.
 unsafe extern "C" fn errhandler_free(handler: *mut Handle) -> c_int {
-    // SAFETY: our own reference, given up once. Handlers of LAM's own are variables, all others are allocated.
+    // SAFETY: our own reference, given up once. LAM's own handlers are variables of the library; all others are
+    // allocated.
     unsafe {
         if origin(handler.read() as *const c_void).is_some() {
             return 0;
@@ -82,7 +85,8 @@ unsafe extern "C" fn errhandler_free(handler: *mut Handle) -> c_int {
     }
 }
 
-/// Linear: the root sends, the others have a receive to test. Only on communicators of our own, where no tag is taken.
+/// A linear broadcast: the root sends, and the others post a receive. It is used only on the library's own
+/// communicators, where no other message has this tag.
 unsafe extern "C" fn ibcast(
     buffer: *mut c_void,
     count: c_int,
@@ -108,7 +112,7 @@ unsafe extern "C" fn ibcast(
     }
 }
 
-/// LAM says of some predefined types how it builds them, and would let them be freed like any other.
+/// Says of each predefined type that it is named. LAM describes some of them as derived, and would let them be freed.
 unsafe extern "C" fn type_get_envelope(
     datatype: Handle,
     integers: *mut c_int,
@@ -116,7 +120,7 @@ unsafe extern "C" fn type_get_envelope(
     datatypes: *mut c_int,
     combiner: *mut c_int,
 ) -> c_int {
-    // Predefined ones are variables of the library, all others are allocated.
+    // Predefined types are variables of the library; all others are allocated.
     if origin(datatype as *const c_void).is_some() {
         // SAFETY: our own call, with places for the results.
         unsafe {
@@ -133,8 +137,8 @@ unsafe extern "C" fn type_get_envelope(
     }
 }
 
-/// LAM gives out the type in a hindexed one without a reference, which freeing would then take from that one: a duplicate
-/// is a reference.
+/// Gives the contents of a datatype. LAM returns the type within a hindexed type without a reference, so freeing it
+/// would take the reference of the hindexed type; a duplicate of it has a reference of its own.
 unsafe extern "C" fn type_get_contents(
     datatype: Handle,
     integers: c_int,
@@ -178,10 +182,10 @@ unsafe extern "C" fn type_get_extent_x(datatype: Handle, lb: *mut i64, extent: *
     unsafe { lams!(c"PMPI_Type_get_extent" as types::Type_get_extent)(datatype, lb.cast(), extent.cast()) }
 }
 
-/// Gives up the INTEGER that stands for a handle in LAM's Fortran.
+/// Frees the INTEGER that stands for a handle in LAM's Fortran layer.
 ///
 /// # Safety
-/// The INTEGER stands for a handle, and nobody uses it any more.
+/// The INTEGER stands for a handle, and is not used any more.
 pub unsafe fn free_integer(integer: c_int) {
     // SAFETY: the caller's promise.
     unsafe { lams!(c"lam_F_free_hdl" as unsafe extern "C" fn(c_int) -> c_int)(integer) };

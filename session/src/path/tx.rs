@@ -1,6 +1,6 @@
 //! The sending half of a path: numbers first-class bodies, keeps them until they are acknowledged, queues bulk.
 //!
-//! Only the path uses it. Invariant: `retained` holds exactly the sequences `acked + 1 ..= last()`, and
+//! Part of the path. Invariants: `retained` holds exactly the sequences `acked + 1 ..= last()`, and
 //! `acked < cursor <= last() + 1`.
 
 use base::BufId;
@@ -10,45 +10,56 @@ use std::collections::VecDeque;
 
 /// The wait for an acknowledgement grows to 64 times its first length.
 const MOST_DOUBLINGS: u32 = 6;
-/// Memory of bodies that is kept to be used again: as much as is under way before the other side acknowledges anyway.
+/// Memory of acknowledged bodies that is kept for the next: as much as is under way before the other side acknowledges
+/// unasked.
 const MOST_SPARE: usize = 128;
 const MOST_SPARE_BYTES: usize = 256 << 10;
-/// Less is not kept: few messages would find room in it.
+/// Smaller pieces of memory are not kept: few messages would fit.
 const LEAST_SPARE: usize = 64;
 
-/// A piece of a user buffer for the second class.
+/// A piece of bulk: a part of a user's buffer that goes to one receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BulkTx {
+    /// The number of the receive, as its process knows it.
     pub receiver_op: u64,
+    /// The user's buffer.
     pub buf: BufId,
+    /// Where the piece begins in the message, in packed bytes.
     pub offset: u64,
-    /// At most [`wire::frame::MAX_PAYLOAD`], not 0.
+    /// Its length in bytes: at least 1, at most [`wire::frame::MAX_PAYLOAD`].
     pub len: u32,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Outgoing {
+pub(super) struct TxHalf {
+    /// The sequence up to which the other side has acknowledged.
     pub acked: u64,
+    /// The bodies after that, in order.
     pub retained: VecDeque<Vec<u8>>,
+    /// Their bytes.
     pub bytes: usize,
+    /// Memory of acknowledged bodies, to be used again.
     #[serde(skip)]
     spare: Vec<Vec<u8>>,
     #[serde(skip)]
     spare_bytes: usize,
     /// The sequence that goes next.
     pub cursor: u64,
+    /// Pieces of bulk that wait for room on a lane.
     pub bulk: VecDeque<BulkTx>,
-    /// Somebody waits until all is acknowledged.
+    /// The other side is asked to acknowledge all that it gets.
     pub flush: bool,
-    /// An ACK that only asks for an ACK is due.
+    /// A frame that only asks for an acknowledgement is due.
     pub ask: bool,
-    /// What `on_tick` saw last: acknowledged up to, since when, and how often it has gone back since.
+    /// What `on_tick` saw last: the sequence acknowledged, since when in milliseconds, and how often bodies were sent again
+    /// since.
+    #[serde(skip)]
     tick: (u64, u64, u32),
 }
 
-impl Outgoing {
+impl TxHalf {
     pub fn new() -> Self {
-        Outgoing {
+        TxHalf {
             acked: 0,
             retained: VecDeque::new(),
             bytes: 0,
@@ -62,6 +73,7 @@ impl Outgoing {
         }
     }
 
+    /// The sequence of the last body; 0: there was none.
     pub fn last(&self) -> u64 {
         self.acked + self.retained.len() as u64
     }
@@ -71,7 +83,7 @@ impl Outgoing {
         self.retained.push_back(body);
     }
 
-    /// Memory for a body of `len` bytes, empty.
+    /// An empty vector with room for `len` bytes.
     pub fn take_spare(&mut self, len: usize) -> Vec<u8> {
         let mut body = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= body.capacity();
@@ -92,7 +104,7 @@ impl Outgoing {
         self.retained.get((self.cursor - self.acked - 1) as usize).map(Vec::as_slice)
     }
 
-    /// Frees what the other side has. An acknowledgement of what was never sent is nonsense; an old one says nothing.
+    /// Frees what the other side has. An old acknowledgement is ignored; one of what was never sent is an error.
     #[inline]
     pub fn acknowledged(&mut self, up_to: u64) -> Result<(), Malformed> {
         if up_to <= self.acked { Ok(()) } else { self.let_go(up_to) }
@@ -116,7 +128,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// A lane that loses nothing has the body at the cursor. If it is the oldest that is kept, it need not be.
+    /// A lane that needs no retention has taken the body at the cursor, which is freed if it is the oldest that is kept.
     pub fn handed_over(&mut self) {
         if self.cursor == self.acked + 1 {
             self.let_go(self.cursor).expect("the body at the cursor is kept");
@@ -125,14 +137,15 @@ impl Outgoing {
         }
     }
 
-    /// Such a lane has a body with this sequence that was never kept.
+    /// A lane that needs no retention has taken a body that was never kept.
     pub fn handed_over_directly(&mut self) {
         debug_assert!(self.retained.is_empty());
         self.acked += 1;
         self.cursor = self.acked + 1;
     }
 
-    /// Keeps again what such a lane had and the other side may not have: `bodies`, the first with this sequence.
+    /// Keeps again what such a lane had taken and the other side may not have: `bodies`, of consecutive sequences from
+    /// `first`.
     pub fn take_back(&mut self, first: u64, bodies: Vec<Vec<u8>>) {
         // What follows them is kept already.
         let n = (self.acked + 1).saturating_sub(first).min(bodies.len() as u64);
@@ -144,7 +157,7 @@ impl Outgoing {
         }
     }
 
-    /// Replaces bodies that are kept.
+    /// Replaces the kept bodies for which `rewrite` gives another one.
     pub fn rewrite(&mut self, rewrite: impl Fn(&[u8]) -> Option<Vec<u8>>) {
         for body in &mut self.retained {
             if let Some(other) = rewrite(body) {
@@ -154,12 +167,12 @@ impl Outgoing {
         }
     }
 
-    /// Everything that is not acknowledged goes once more.
+    /// Sends all that is not acknowledged once more.
     pub fn rewind(&mut self) {
         self.cursor = self.acked + 1;
     }
 
-    /// Goes back when something is under way and `timeout` has passed without any acknowledgement.
+    /// Sends all again when something is under way and `timeout` milliseconds have passed without an acknowledgement.
     pub fn on_tick(&mut self, now: u64, timeout: u64) {
         let (acked, since, tries) = self.tick;
         if acked != self.acked || self.retained.is_empty() {

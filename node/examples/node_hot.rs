@@ -1,6 +1,6 @@
 //! Small messages between two nodes of one process, in one thread: for counting instructions.
 //!
-//! `cargo build --release -p mpi-connect-node --example hot`, then `valgrind --tool=callgrind target/release/examples/hot N`
+//! `cargo build --release -p mpi-connect-node --example node_hot`, then `valgrind --tool=callgrind target/release/examples/node_hot N`
 //! for two numbers N of messages: the difference, divided by that of the numbers, is what one costs, sent and received.
 //! `MPI_CONNECT_LANES` chooses how they go.
 

@@ -1,8 +1,9 @@
-//! Where a firewall lets connections pass in one direction only, whoever cannot reach a port asks to be dialled from there:
-//! by a note in the naming service, if both use the same. Connecting itself never needs it, so no failure here is told to
-//! the program.
+//! Dial requests (reverse connections), for firewalls that let connections pass in one direction only.
 //!
-//! Whoever may write there may leave any number of notes that lead nowhere: few are dialled at a time, each in its turn.
+//! A process that cannot reach a port writes a note to the naming service, if both sides use the same one, and the
+//! port's process dials it. A connection never depends on that, so no failure here is reported to the program. Any
+//! process that may write to the naming service can leave notes that lead nowhere, so few are dialled at a time, in
+//! turns.
 
 use super::name::Address;
 use super::open::{Port, at};
@@ -17,7 +18,7 @@ use node::{Contact, Node, PathRef, ip_addresses};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How often somebody who accepts looks for notes; and after the naming service has failed.
+/// How often a process that accepts looks for notes; and how often after the naming service has failed.
 pub const LOOK: Duration = Duration::from_millis(700);
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
@@ -27,17 +28,17 @@ fn prefix(port: &Address) -> String {
     format!("{CALL}{:016x}:", port.incarnation())
 }
 
-/// Whether others than those on this host could come to a process.
+/// Whether processes of other hosts could connect to this process.
 fn is_far(contact: &Contact) -> bool {
     ip_addresses(contact).iter().any(|a| !a.ip().is_loopback())
 }
 
-/// Notes are of no run: whoever has a port's name, from wherever, may come.
+/// The naming service for notes. They belong to no run, since processes of any run may have the port's name.
 fn open_notes() -> Result<Box<dyn Naming>, Failure> {
     open_naming_of("")
 }
 
-/// Asks to be dialled; the note stands until the answer is dropped.
+/// Writes a note that asks to be dialled. It stays until the result is dropped. `None`: that is not possible.
 pub fn post(node: &Node, me: ProcId, cookie: [u8; 16], port: &Address) -> Option<Held> {
     let contact = node.contact();
     if !is_far(&contact) {
@@ -46,7 +47,7 @@ pub fn post(node: &Node, me: ProcId, cookie: [u8; 16], port: &Address) -> Option
     let posted = (|| {
         let name = format!("{}{:016x}", prefix(port), me.incarnation);
         let mut record = Record { incarnation: me.incarnation, cookie, ..claim::record(&name)? };
-        // For people: what is called.
+        // The port's name is for people.
         record.port = Some(name.clone());
         record.metadata = vec![(RANK.into(), me.rank.to_string())];
         contact.encode(&mut record.leader);
@@ -59,24 +60,24 @@ pub fn post(node: &Node, me: ProcId, cookie: [u8; 16], port: &Address) -> Option
     posted.ok()
 }
 
-/// The notes for one port.
-pub struct Calls<'a> {
+/// The dial requests for a port.
+pub struct DialRequests<'a> {
     port: &'a Port,
     naming: Option<Box<dyn Naming>>,
     next: Instant,
 }
 
-impl Calls<'_> {
-    pub fn new<'a>(node: &Node, port: &'a Port) -> Calls<'a> {
+impl DialRequests<'_> {
+    pub fn new<'a>(node: &Node, port: &'a Port) -> DialRequests<'a> {
         let naming = if is_far(&node.contact()) { open_notes().ok() } else { None };
-        Calls { port, naming, next: Instant::now() }
+        DialRequests { port, naming, next: Instant::now() }
     }
 
-    /// Dials those who have asked for it, as many as may be dialled at a time.
+    /// Dials the processes that have asked for it, as many as may be dialled at a time.
     pub fn answer(&mut self, node: &Node) {
         let now = Instant::now();
         let Some(naming) = self.naming.as_deref().filter(|_| now >= self.next) else { return };
-        // Another thread that accepts at this port looks already.
+        // If another thread accepts at this port, it answers the requests.
         let Ok(mut turns) = self.port.calling.try_lock() else { return };
         if let Err(e) = self.look(node, naming, &mut turns, now) {
             base::log!(Debug, "nobody can ask this port to dial: {e}");
@@ -103,10 +104,10 @@ impl Calls<'_> {
             let off = turns.look(&notes, core.time(now), |path| core.called(path));
             off.into_iter().for_each(|path| core.call_off(path));
         });
-        // Each costs a question to the naming service, also where nothing comes of it.
+        // Each note costs a question to the naming service, even if it leads nowhere.
         for _ in 0..MOST_CALLED {
             let Some(note) = turns.next_note() else { break };
-            // A list tells nothing that leads to a process.
+            // The list of names does not contain contact records.
             let record = names.get(&note).and_then(|name| naming.lookup(Kind::Port, name).ok().flatten());
             match record.as_ref().and_then(whose) {
                 Some((_, contact)) if !turns.has_room(ip_addresses(&contact).len()) => {
@@ -128,7 +129,7 @@ impl Calls<'_> {
     }
 }
 
-/// Who has written a note, and where it is.
+/// The process that has written a note, and its contact record.
 fn whose(record: &Record) -> Option<(ProcId, Contact)> {
     let (_, rank) = record.metadata.iter().find(|(key, _)| key == RANK)?;
     let contact = Contact::decode(&mut Take(&record.leader)).ok()?;

@@ -1,7 +1,7 @@
-//! A communicator of the library's own: this process alone, errors only returned, never freed.
+//! The progress communicator: a communicator of this process alone, which returns errors and is never freed.
 //!
-//! Everything that we ask the MPI below on our own account goes to it: the pokes that let it make progress, and
-//! questions about datatypes. So the program's communicators and their error handlers are left alone.
+//! The library's own calls of the MPI below use it: the pokes that let the MPI make progress, and questions about
+//! datatypes. So they touch neither the program's communicators nor their error handlers.
 
 use crate::abi;
 use crate::failure::{Class, Failure};
@@ -11,20 +11,20 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-struct House {
+struct Progress {
     comm: Handle,
-    /// A receive on it that never gets a message: testing it makes progress in every MPI, and finds nothing. An
-    /// MPI_Iprobe would not do: on a communicator of one process, MPICH answers it without a look around.
+    /// A receive that never gets a message. Testing it makes progress in every MPI. MPI_Iprobe does not: on a
+    /// communicator of one process, MPICH answers it without making progress.
     pending: Mutex<Handle>,
 }
 
-static HOUSE: OnceLock<House> = OnceLock::new();
+static PROGRESS: OnceLock<Progress> = OnceLock::new();
 
-/// Makes the communicator. Before the first inter-communicator, in every process.
+/// Makes the communicator. Every process calls this before its first inter-communicator.
 pub fn build() -> Result<(), Failure> {
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock().unwrap_or_else(|e| e.into_inner());
-    if HOUSE.get().is_some() {
+    if PROGRESS.get().is_some() {
         return Ok(());
     }
     let failed = || Failure::new(Class::Intern, "the MPI below gives no communicator");
@@ -35,14 +35,14 @@ pub fn build() -> Result<(), Failure> {
     if unsafe { pmpi::irecv(std::ptr::null_mut(), 0, abi.byte, 0, 0, comm, &mut pending) } != 0 {
         return Err(failed());
     }
-    let _ = HOUSE.set(House { comm, pending: Mutex::new(pending) });
+    let _ = PROGRESS.set(Progress { comm, pending: Mutex::new(pending) });
     Ok(())
 }
 
-/// Takes the receive back: MPI_Finalize wants nothing pending.
+/// Cancels the receive: nothing may be pending in MPI_Finalize.
 pub fn clear() {
-    if let Some(house) = HOUSE.get() {
-        let mut pending = house.pending.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(progress) = PROGRESS.get() {
+        let mut pending = progress.pending.lock().unwrap_or_else(|e| e.into_inner());
         let abi = abi::get();
         if *pending & abi.mask != abi.request_null {
             // SAFETY: our own request, ended once.
@@ -56,17 +56,17 @@ pub fn clear() {
 }
 
 thread_local! {
-    /// The last error on a communicator of ours that nobody has asked about.
+    /// The last error on a communicator of ours that [`outcome`] has not returned yet.
     static HEARD: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// Makes errors on a communicator of ours only return, by an error handler of ours: MPI_ERRORS_RETURN has no one value
-/// in the standard ABI. What a call returned is then asked of [`outcome`].
+/// Has errors on a communicator of ours returned, by an error handler of ours: MPI_ERRORS_RETURN has no single value in
+/// the standard ABI. [`outcome`] then gives the error of a call.
 ///
 /// # Safety
 /// `comm` is a live communicator.
 pub unsafe fn errors_return(comm: Handle) -> c_int {
-    /// MPI gives it further arguments, of its own.
+    /// The error handler. MPI passes further arguments, which are not used.
     unsafe extern "C" fn hear(_comm: *mut Handle, code: *mut c_int) {
         // SAFETY: MPI gives the code.
         HEARD.set(unsafe { *code });
@@ -83,7 +83,8 @@ pub unsafe fn errors_return(comm: Handle) -> c_int {
     }
 }
 
-/// How a call on a communicator of ours went: MPICH 5 returns success when an error handler has seen the error.
+/// The error of a call on a communicator of ours, given what it returned: MPICH 5 returns success if an error handler
+/// was called.
 pub fn outcome(returned: c_int) -> c_int {
     let heard = HEARD.take();
     if returned != 0 { returned } else { heard }
@@ -99,22 +100,23 @@ fn lone_comm() -> Option<Handle> {
     }
 }
 
-fn house() -> &'static House {
-    HOUSE.get().expect("built before the first inter-communicator")
+fn progress() -> &'static Progress {
+    PROGRESS.get().expect("built before the first inter-communicator")
 }
 
-/// A call that lasts longer has moved something; with cold caches one that finds nothing takes a few.
+/// A test that lasts longer than this has moved data. With cold caches, a test that finds nothing takes a few
+/// microseconds.
 const IDLE: Duration = Duration::from_micros(15);
-/// So soon the other process may have taken it, and make room for more.
+/// How long testing goes on after data has moved: by then the other process may have taken it, and sent more.
 const LINGER: Duration = Duration::from_micros(50);
-/// The caller has other work too.
+/// The longest time of one poke, since the caller has other work too.
 const ENOUGH: Duration = Duration::from_millis(1);
 
-/// Lets the MPI below make progress: a cheap native call, and more of them while they find work, of which Intel MPI does
-/// one small piece at a time. Says whether something moved.
+/// Lets the MPI below make progress by a cheap native call, which is repeated while it finds work: Intel MPI does one
+/// small piece of work at a time. Returns whether data has moved.
 pub fn poke() -> bool {
-    // Another thread that is at it does the same work.
-    let Ok(mut pending) = house().pending.try_lock() else { return false };
+    // If another thread pokes at this moment, this one need not.
+    let Ok(mut pending) = progress().pending.try_lock() else { return false };
     let abi = abi::get();
     let mut flag = 0;
     let begun = Instant::now();
@@ -136,17 +138,17 @@ pub fn poke() -> bool {
 
 /// Whether the MPI below would take this datatype in a send: valid and committed.
 pub fn accepts_datatype(datatype: Handle) -> bool {
-    // One element to a process that is there, since some check nothing for none, or for MPI_PROC_NULL.
+    // One element to an existing process: some MPIs check nothing for a count of 0, or for MPI_PROC_NULL.
     let (nothing, mut request) = (0u64, 0);
     HEARD.set(0);
     // SAFETY: nothing is read until it is started, which it never is.
     unsafe {
-        let code = pmpi::send_init((&raw const nothing).cast(), 1, datatype, 0, 0, house().comm, &mut request);
+        let code = pmpi::send_init((&raw const nothing).cast(), 1, datatype, 0, 0, progress().comm, &mut request);
         outcome(code) == 0 && pmpi::request_free(&mut request) == 0
     }
 }
 
-/// Calls an error handler whose communicator the program has freed, on a short-lived one in its place.
+/// Calls an error handler whose communicator the program has freed, on a temporary communicator.
 pub fn call_errhandler(handler: Handle, code: c_int) {
     if let Some(mut comm) = lone_comm() {
         // SAFETY: our own communicator, freed once.

@@ -1,35 +1,40 @@
 //! The receiving half of a path: first-class bodies come out once each, in order; acknowledgements fall due.
 //!
-//! Only the path uses it. Invariant: everything up to `received` has been delivered and nothing above; `held` has
-//! only sequences above `received + 1`, within the limits.
+//! Part of the path. Invariants: all sequences up to `received` were delivered, and none above. `held` has only
+//! sequences above `received + 1`, within the limits.
 
 use super::limits::Limits;
 use base::bytes::Malformed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A receiver acknowledges of its own accord after so many frames or bytes.
+/// A receiver acknowledges unasked after this many frames or bytes.
 const ACK_FRAMES: u32 = 64;
 const ACK_BYTES: usize = 256 * 1024;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Incoming {
+pub(super) struct RxHalf {
+    /// The sequence of the last body that was delivered.
     pub received: u64,
+    /// Bodies that came out of order, by sequence.
     held: BTreeMap<u64, Vec<u8>>,
     held_bytes: usize,
+    /// Frames delivered and not acknowledged yet.
     frames: u32,
+    /// Their bytes.
     bytes: usize,
     pub ack_due: bool,
+    /// Frames that came a second time.
     pub repeated: u64,
 }
 
-impl Incoming {
+impl RxHalf {
     pub fn new() -> Self {
-        Incoming { received: 0, held: BTreeMap::new(), held_bytes: 0, frames: 0, bytes: 0, ack_due: false, repeated: 0 }
+        RxHalf { received: 0, held: BTreeMap::new(), held_bytes: 0, frames: 0, bytes: 0, ack_due: false, repeated: 0 }
     }
 
-    /// A frame that came over a lossy lane may be dropped for want of room: it will come again. `owed`: the other side
-    /// keeps it until it is acknowledged.
+    /// Takes in a body: delivers it, or holds it until its turn. Without room, one of a lossy lane is dropped, since it
+    /// comes again; otherwise that is an error. `owed`: the other side keeps it until it is acknowledged.
     pub fn take(
         &mut self,
         sequence: u64,
@@ -60,7 +65,7 @@ impl Incoming {
         if self.held.is_empty() { Ok(()) } else { self.deliver_held(deliver) }
     }
 
-    /// Replaces bodies that are held.
+    /// Replaces the held bodies for which `rewrite` gives another one.
     pub fn rewrite(&mut self, rewrite: impl Fn(&[u8]) -> Option<Vec<u8>>) {
         for body in self.held.values_mut() {
             if let Some(other) = rewrite(body) {
@@ -98,7 +103,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// A frame that says how far we have received is on its way.
+    /// A lane has taken a frame that carries `received`.
     pub fn ack_sent(&mut self) {
         self.frames = 0;
         self.bytes = 0;

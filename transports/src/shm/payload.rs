@@ -1,31 +1,32 @@
-//! Where bodies that are too long for a slot lie: a ring of bytes, given out by the producer alone.
+//! The payload ring: a ring of bytes for bodies that are too long for a slot. The producer alone gives out its pieces.
 //!
-//! Used by [`super::ring::Producer`]. Invariant: what is given out is free, in one piece, and comes back in the order in
-//! which it was given. Which slot a piece belongs to says when it is free again, so the consumer need not say it twice.
+//! Used by [`super::ring::Producer`]. Invariant: a piece is contiguous, was free when it was given out, and comes back in the
+//! order in which pieces were given out. A piece is free again when its slot is consumed, so the consumer says nothing of it.
 
 use std::collections::VecDeque;
 
-/// All is counted in units of so many bytes.
-pub use base::protocol::shared::UNIT;
+/// The bytes of a unit. Positions and sizes in the ring are counted in units.
+pub(super) use base::protocol::shared::UNIT;
 
-pub struct Room {
-    /// Units in all.
+pub(super) struct PayloadRing {
+    /// The size of the ring.
     size: u32,
-    /// Beyond this only what finds no room before it, so that memory is warm and little of it is ever touched.
+    /// The part up to here is used first, and the rest only when there is no room in it: so little memory is ever touched, and
+    /// that is in the cache.
     low: u32,
-    /// Where the last piece ends.
+    /// The end of the last piece.
     at: u32,
-    /// (slot, start) of the pieces in use, oldest first.
+    /// The slot and the start of each piece in use, the oldest first.
     held: VecDeque<(u64, u32)>,
 }
 
-impl Room {
-    pub fn new(bytes: usize, low: usize) -> Room {
-        Room { size: (bytes / UNIT) as u32, low: (low / UNIT) as u32, at: 0, held: VecDeque::new() }
+impl PayloadRing {
+    pub(super) fn new(bytes: usize, low: usize) -> PayloadRing {
+        PayloadRing { size: (bytes / UNIT) as u32, low: (low / UNIT) as u32, at: 0, held: VecDeque::new() }
     }
 
-    /// Where so many bytes fit now.
-    pub fn place(&self, bytes: usize) -> Option<u32> {
+    /// Finds room for this number of bytes; `None` if there is none now.
+    pub(super) fn place(&self, bytes: usize) -> Option<u32> {
         let units = bytes.div_ceil(UNIT) as u32;
         let Some(&(_, first)) = self.held.front() else { return (units <= self.size).then_some(0) };
         if self.at <= first {
@@ -36,19 +37,24 @@ impl Room {
         if end > self.low && units <= first { Some(0) } else { (end <= self.size).then_some(self.at) }
     }
 
-    /// Whether a body there lies in the part that is used first.
-    pub fn is_near(&self, start: u32, bytes: usize) -> bool {
+    /// Whether a body at `start` lies in the part that is used first.
+    pub(super) fn is_near(&self, start: u32, bytes: usize) -> bool {
         start + bytes.div_ceil(UNIT) as u32 <= self.low
     }
 
-    /// Gives out what [`Room::place`] has found, for the body of `slot`.
-    pub fn take(&mut self, slot: u64, start: u32, bytes: usize) {
+    /// Gives out the room that [`PayloadRing::place`] has found, for the body of `slot`.
+    pub(super) fn take(&mut self, slot: u64, start: u32, bytes: usize) {
         self.held.push_back((slot, start));
         self.at = start + bytes.div_ceil(UNIT) as u32;
     }
 
-    /// All slots before this one are consumed.
-    pub fn free(&mut self, slot: u64) {
+    /// The units where the next small body will begin, as a rule.
+    pub(super) fn next(&self) -> std::ops::Range<u32> {
+        self.at..(self.at + 2).min(self.size)
+    }
+
+    /// Takes back the pieces of all slots before this one, which are consumed.
+    pub(super) fn free(&mut self, slot: u64) {
         while self.held.front().is_some_and(|(s, _)| *s < slot) {
             self.held.pop_front();
         }
@@ -61,7 +67,7 @@ mod tests {
 
     #[test]
     fn begins_anew_when_all_is_free() {
-        let mut room = Room::new(64 * UNIT, 16 * UNIT);
+        let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
         assert_eq!(room.place(UNIT), Some(0));
         room.take(5, 0, UNIT + 1);
         assert_eq!(room.place(1), Some(2));
@@ -73,7 +79,7 @@ mod tests {
 
     #[test]
     fn goes_far_only_when_it_must() {
-        let mut room = Room::new(64 * UNIT, 16 * UNIT);
+        let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
         for slot in 0..8 {
             assert_eq!(room.place(4 * UNIT), Some(slot as u32 * 4));
             room.take(slot, slot as u32 * 4, 4 * UNIT);
@@ -84,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_largest_fits_when_all_is_free() {
-        let mut room = Room::new(64 * UNIT, 16 * UNIT);
+        let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
         room.take(0, 0, UNIT);
         assert_eq!(room.place(64 * UNIT), None);
         room.free(1);
@@ -102,7 +108,7 @@ mod tests {
             seed ^= seed << 17;
             seed % below
         };
-        let mut room = Room::new(size as usize * UNIT, low as usize * UNIT);
+        let mut room = PayloadRing::new(size as usize * UNIT, low as usize * UNIT);
         let mut live: VecDeque<(u64, u32, u32)> = VecDeque::new();
         let (mut slot, mut refused, mut wrapped) = (0u64, 0, 0);
         for _ in 0..200_000 {

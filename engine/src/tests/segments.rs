@@ -1,22 +1,22 @@
-//! Data that the receiver reads in the sender's memory.
+//! Data that the receiver reads from the sender's memory.
 
 use super::*;
 use crate::wire::{Head, Message, Pieces};
 
-/// Two that can read each other's memory.
+/// Two sides that can read each other's memory.
 fn reach() -> (Side, Side) {
     let (mut a, mut b) = pair(Config { envelopes: 100, ..small() });
     for side in [&mut a, &mut b] {
-        side.engine.set_grips(side.peer, 3);
+        side.engine.set_max_segments(side.peer, 3);
         side.engine.set_pull(side.peer, true);
     }
     (a, b)
 }
 
-/// What is to be read: into which receive, from which pieces, their length.
+/// An `Output::Get`: the receive, the pieces, and their length together.
 type Get = (OpId, Vec<(u64, u64)>, u64);
 
-/// What `b` is to read first.
+/// The first `Output::Get` of `b`.
 fn first_get(b: &mut Side) -> Option<Get> {
     b.collect();
     match b.gets.pop_front()? {
@@ -28,7 +28,7 @@ fn first_get(b: &mut Side) -> Option<Get> {
     }
 }
 
-/// Reads `from..to` of a message as one that has access to all memory would.
+/// Reads `from..to` of a message, as a process that can read the other's memory does.
 fn read(b: &mut Side, a: &Side, (op, pieces): (OpId, &[(u64, u64)]), from: u64, to: u64) {
     let mut all = Vec::new();
     for (at, len) in pieces {
@@ -82,10 +82,10 @@ fn it_is_read_and_nothing_is_asked_for() {
 #[test]
 fn who_cannot_read_asks() {
     let set: [fn(&mut Side, &mut Side); 4] = [
-        |a, _| a.engine.set_grips(a.peer, 0),
+        |a, _| a.engine.set_max_segments(a.peer, 0),
         |_, b| b.engine.set_pull(b.peer, false),
         // 1200 bytes of test memory are three pieces.
-        |a, _| a.engine.set_grips(a.peer, 2),
+        |a, _| a.engine.set_max_segments(a.peer, 2),
         |_, _| {},
     ];
     for (i, set) in set.into_iter().enumerate() {
@@ -95,7 +95,7 @@ fn who_cannot_read_asks() {
         let partitioned = partitioned_tag(1, 0);
         let p = b.recv(Source::Rank(0), Tag::Is(partitioned), 1200);
         let s = if i < 3 { a.send(4, &data(1200), Mode::Synchronous) } else { r };
-        // Partitions are not ready when the envelope leaves.
+        // The data of a partitioned send is not described: it is not ready when the envelope leaves.
         let parted = a.send(partitioned, &data(1200), Mode::Partitioned(2));
         assert!(a.engine.ready(&a.mem, parted, &[(0, 2)]));
         settle(&mut a, &mut b);
@@ -118,12 +118,12 @@ fn what_cannot_be_read_is_asked_for() {
         let (_, pieces, _) = first_get(&mut b).unwrap();
         read(&mut b, &a, (r, &pieces), 0, so_far);
         b.engine.pull_failed(r);
-        // Somebody may read on meanwhile.
+        // A read that was under way may still complete.
         read(&mut b, &a, (r, &pieces), 30, 35);
         settle(&mut a, &mut b);
         assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(4, 40)));
         assert_eq!(b.data(r), data(40));
-        // Said too late, it means nothing.
+        // A failure after the end changes nothing.
         b.engine.pull_failed(r);
         assert!(b.engine.next_output().is_none());
     }
@@ -172,7 +172,7 @@ fn nothing_is_read_of_who_is_gone() {
     }
 }
 
-/// The receiver may be reading: the buffer is the send's until it says that it is not.
+/// The receiver may be reading. So the send keeps its buffer until the receiver has ended it.
 #[test]
 fn a_close_waits_for_who_may_be_reading() {
     type End = fn(&mut Side, &mut Side, OpId) -> Option<Outcome>;
@@ -191,7 +191,7 @@ fn a_close_waits_for_who_may_be_reading() {
             Some(Outcome::Sent)
         },
         |a, b, r| {
-            // What is being read is no less under way than what was asked for.
+            // A transfer that is being read goes on to its end, as one whose data was asked for.
             first_get(b).unwrap();
             b.engine.close(b.ctx);
             settle(a, b);
@@ -213,7 +213,7 @@ fn a_close_waits_for_who_may_be_reading() {
         let untaken = a.send(5, &data(40), Mode::Standard);
         b.take_all(&mut a);
         a.engine.close(a.ctx);
-        // Another takes its slot, and ends: that is none of this one's business.
+        // Another inter-communicator takes the slot and is closed. The send is not affected.
         a.ctx = a.engine.open(ContextId::root(2), 0, vec![a.peer]);
         let word = Message::Revoked { context: ContextId::root(2), op: 0 }.encode();
         a.engine.on_message(&mut a.mem, a.peer, &word).unwrap();
@@ -247,7 +247,7 @@ fn the_receiver_closes_while_it_reads() {
         sends[1..].iter().filter_map(|s| a.engine.outcome(*s)).collect::<Vec<_>>(),
         [Outcome::Failed(Fault::Revoked); 2]
     );
-    // What was claimed went with its sender's operation: there is nothing to read any more.
+    // The claimed message's send has ended, so there is nothing to read any more.
     let op = b.engine.next_op();
     b.mem.0.insert(op.0, vec![0; 40]);
     b.engine.recv_claimed(&mut b.mem, op, claim, 40);
@@ -257,7 +257,7 @@ fn the_receiver_closes_while_it_reads() {
 #[test]
 fn without_a_description_a_close_ends_it_at_once() {
     let (mut a, mut b) = reach();
-    a.engine.set_grips(a.peer, 0);
+    a.engine.set_max_segments(a.peer, 0);
     let s = a.send(4, &data(40), Mode::Standard);
     b.take_all(&mut a);
     a.engine.close(a.ctx);
