@@ -19,13 +19,9 @@ const MAY: [(&str, &str); 2] = [
 const COMPARING: [&str; 5] = ["matches", "assert_eq", "assert_ne", "debug_assert_eq", "debug_assert_ne"];
 /// Where `TransportId` is defined.
 const DEFINED: &str = "wire/src/transport.rs";
-/// Places that make a `TransportId`, take the number out of one, or compare a first field, and why: the file, the code, and the
-/// reason. No other code may, or it could tell a transport by its number.
-const NUMBERS: [(&str, &str, &str); 11] = [
-    ("wire/src/contact.rs", "bytes.put_u8(transport.0)", "writes a contact record"),
-    ("wire/src/contact.rs", "Ok((TransportId(transport), bytes))", "reads a contact record"),
-    ("session/src/state/hosts.rs", "out.put_u8(transport.0)", "writes the snapshot"),
-    ("session/src/state/hosts.rs", "TransportId(from.u8()?)", "reads the snapshot"),
+/// Places that compare a first field, and why: the file, the code, and the reason. No other code may, or it could tell a
+/// transport by its number. The number is private to `wire`; to make one is for the folders of transports alone.
+const NUMBERS: [(&str, &str, &str); 7] = [
     ("transports/src/sim/datagram.rs", "key.0 <= self.clock.get()", "a moment"),
     ("node/src/node.rs", "now.0 == 0", "a moment"),
     ("node/src/state/pulls.rs", "pull.peer.0 as usize != pair", "a process"),
@@ -150,6 +146,7 @@ fn found(text: &str, named: &Named) -> Vec<String> {
 }
 
 /// Code that goes from a number to a `TransportId` or back, or that compares a first field: `TransportId(n)`, in a pattern too,
+/// `TransportId::registered(n)`,
 /// `map(TransportId)`, another name for it, `transport.0`, `id.0 == NEAR`, `match id.0 {`.
 fn numbers(text: &str) -> Vec<String> {
     let code = code(text);
@@ -169,7 +166,8 @@ fn numbers(text: &str) -> Vec<String> {
                 first -= 3;
             }
             let is_alias = is(after(1), &["as"]) || is(first.checked_sub(1), &["="]) && is(after(1), &[";"]);
-            if makes || is_function || is_alias {
+            let registers = is(after(1), &[":"]) && is(after(2), &[":"]) && is(after(3), &["registered"]);
+            if makes || registers || is_function || is_alias {
                 found.push(shown(&all, at));
             }
         } else if token == "0" && is(before(1), &["."]) {
@@ -287,6 +285,8 @@ fn a_transport_is_told_by_its_number_nowhere() {
         "f(TransportId(3))",
         "f(TransportId(NEAR))",
         "f(wire::TransportId(n + 1))",
+        "f(TransportId::registered(2))",
+        "numbers.map(wire::TransportId::registered)",
         "let TransportId(n) = id;",
         "match id { TransportId(1) => 2, _ => 3 }",
         "let x = TransportId { 0: 1 };",

@@ -1,7 +1,7 @@
 //! The identity of processes: an incarnation and a rank, never an address and never a handle of the MPI below.
 
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -27,9 +27,9 @@ impl fmt::Debug for ProcId {
 impl fmt::Display for ProcId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-        match names.iter().rfind(|(incarnation, _)| *incarnation == self.incarnation) {
-            Some((_, Called::Job(name))) => write!(f, "rank {} of '{name}'", self.rank),
-            Some((_, Called::Port(port))) => write!(f, "port {port}"),
+        match names.called.get(&self.incarnation) {
+            Some(Called::Job(name)) => write!(f, "rank {} of '{name}'", self.rank),
+            Some(Called::Port(port)) => write!(f, "port {port}"),
             None => write!(f, "rank {} of a job not known by name", self.rank),
         }
     }
@@ -40,8 +40,15 @@ enum Called {
     Port(String),
 }
 
-/// The names of the groups that this process has met, the latest last.
-static NAMES: Mutex<VecDeque<(u64, Called)>> = Mutex::new(VecDeque::new());
+/// The names of groups, by incarnation.
+struct Names {
+    called: BTreeMap<u64, Called>,
+    /// The incarnations, the one that was first named longest ago first.
+    order: VecDeque<u64>,
+}
+
+/// The names of the groups that this process has met.
+static NAMES: Mutex<Names> = Mutex::new(Names { called: BTreeMap::new(), order: VecDeque::new() });
 
 /// The names that are kept. Beyond that, the oldest is forgotten.
 const MOST_NAMES: usize = 1024;
@@ -58,11 +65,15 @@ pub fn name_port(incarnation: u64, sign: &str) {
 
 fn call(incarnation: u64, called: Called) {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    names.retain(|(other, _)| *other != incarnation);
-    if names.len() == MOST_NAMES {
-        names.pop_front();
+    if names.called.insert(incarnation, called).is_some() {
+        return;
     }
-    names.push_back((incarnation, called));
+    names.order.push_back(incarnation);
+    if names.order.len() > MOST_NAMES
+        && let Some(oldest) = names.order.pop_front()
+    {
+        names.called.remove(&oldest);
+    }
 }
 
 /// The host's name, for messages; `unknown` if the kernel does not tell it. Control characters are replaced by `?`,

@@ -1,7 +1,7 @@
 //! A message that waits for a receive. Plain data.
 
 use crate::types::PeerId;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A message that has arrived.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -27,7 +27,23 @@ pub(crate) enum Body {
         pieces: Vec<(u64, u64)>,
     },
     /// A note, and a body of another kind.
-    Noted(Box<(Vec<u8>, Body)>),
+    Noted(#[serde(deserialize_with = "noted")] Box<(Vec<u8>, Body)>),
+}
+
+/// Reads a note and its body, which has no further note: else reading would go as deep as the input says.
+fn noted<'de, D: Deserializer<'de>>(from: D) -> Result<Box<(Vec<u8>, Body)>, D::Error> {
+    /// As the first kinds of [`Body`].
+    #[derive(Deserialize)]
+    enum Plain {
+        Eager { notify: bool, data: Vec<u8> },
+        Rts { size: u64, pieces: Vec<(u64, u64)> },
+    }
+    let (note, plain) = <(Vec<u8>, Plain)>::deserialize(from)?;
+    let body = match plain {
+        Plain::Eager { notify, data } => Body::Eager { notify, data },
+        Plain::Rts { size, pieces } => Body::Rts { size, pieces },
+    };
+    Ok(Box::new((note, body)))
 }
 
 impl Default for Body {

@@ -91,6 +91,11 @@ impl Closed {
         }
     }
 
+    /// Whether a record that was read from bytes keeps to its limits.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.order.len() <= MOST_LINEAGES && self.lineages.values().all(|numbers| numbers.is_sound(u64::MAX))
+    }
+
     pub(crate) fn contains(&self, context: ContextId) -> bool {
         self.lineages.get(&context.lineage).is_some_and(|numbers| numbers.contains(context.number))
     }

@@ -4,8 +4,14 @@
 //! Pairs of numbers are envelopes and bytes of eager data.
 
 use crate::Config;
+use crate::intervals::MOST;
 use base::bytes::Malformed;
 use serde::{Deserialize, Serialize};
+
+/// Whether none of these is near the end of its numbers.
+fn counts<const N: usize>(all: [(u64, u64); N]) -> bool {
+    all.iter().all(|(envelopes, bytes)| *envelopes < MOST && *bytes < MOST)
+}
 
 /// The credit of a sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -17,6 +23,11 @@ pub(crate) struct Spending {
 impl Spending {
     pub fn new(cfg: &Config) -> Self {
         Spending { spent: (0, 0), limit: (cfg.envelopes, cfg.eager_bytes) }
+    }
+
+    /// Whether counts that were read from bytes can be counted on.
+    pub fn is_sound(&self) -> bool {
+        counts([self.spent])
     }
 
     pub fn has_envelope(&self) -> bool {
@@ -60,6 +71,14 @@ impl Granting {
         let budget = (cfg.envelopes, cfg.eager_bytes);
         let batch = (budget.0.div_ceil(4).max(1), budget.1.div_ceil(4).max(1));
         Granting { granted: budget, due: budget, arrived: (0, 0), extra: 0, batch }
+    }
+
+    /// Whether counts that were read from bytes can be counted on: nothing is told that is not due.
+    pub fn is_sound(&self) -> bool {
+        let (granted, due) = (self.granted, self.due);
+        counts([due, self.arrived, (self.extra, 0)])
+            && (granted.0 <= due.0 && granted.1 <= due.1)
+            && (self.batch.0 > 0 && self.batch.1 > 0)
     }
 
     /// An envelope with this much eager data came. Returns whether it was the last that the sender had. [`Malformed`]

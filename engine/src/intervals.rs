@@ -5,6 +5,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// No count and no size that is read from a snapshot reaches this, so two of them can be added.
+pub(crate) const MOST: u64 = 1 << 62;
+
 /// A set of numbers: the start of each range, and its end (exclusive).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Intervals(BTreeMap<u64, u64>);
@@ -118,6 +121,12 @@ impl Intervals {
     /// Whether `start..end` can be added without making more than `most` ranges.
     pub fn takes(&self, start: u64, end: u64, most: usize) -> bool {
         self.0.len() < most || self.0.range(..=end).next_back().is_some_and(|(_, &e)| e >= start)
+    }
+
+    /// Whether the ranges of a set that was read from bytes keep the invariant, and all numbers are below `end`.
+    pub fn is_sound(&self, end: u64) -> bool {
+        let mut last = None;
+        self.0.iter().all(|(&s, &e)| s < e && e <= end && last.replace(e).is_none_or(|last| last < s))
     }
 
     pub fn is_empty(&self) -> bool {

@@ -23,6 +23,7 @@ mod parts;
 mod ready;
 mod receive;
 mod send;
+mod sound;
 mod spare;
 mod state;
 #[cfg(test)]

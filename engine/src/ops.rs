@@ -60,6 +60,20 @@ impl Ops {
         id
     }
 
+    /// Whether a table that was read from bytes keeps the invariant: each number leads to its slot, and the vacant slots
+    /// are those that are listed.
+    pub fn is_sound(&self) -> bool {
+        let mut listed = vec![false; self.slots.len()];
+        let once =
+            self.vacant.iter().all(|&at| listed.get_mut(at as usize).is_some_and(|l| !std::mem::replace(l, true)));
+        let fits = |(at, slot): (usize, &Slot)| match slot.id {
+            0 => listed[at] && matches!(slot.op.state, State::Reserved) && !slot.op.forgotten && slot.op.more.is_none(),
+            id => !listed[at] && OpId(id).slot() == at && id >> OpId::SLOT_BITS > 0,
+        };
+        let last = self.last <= u64::MAX >> OpId::SLOT_BITS;
+        last && once && self.slots.len() <= OpId::SLOTS && self.slots.iter().enumerate().all(fits)
+    }
+
     pub fn get(&self, id: u64) -> Option<&Op> {
         self.slots.get(OpId(id).slot()).filter(|s| s.is(id)).map(|s| &s.op)
     }

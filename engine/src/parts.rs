@@ -2,7 +2,7 @@
 //! Invariant: bytes that are asked for and not put out are either in `ranges` of the send (ready) or held here, never
 //! in both.
 
-use crate::intervals::Intervals;
+use crate::intervals::{Intervals, MOST};
 use serde::{Deserialize, Serialize};
 
 /// The most separate pieces in which ready partitions leave: half of those that a receiver keeps apart.
@@ -25,6 +25,17 @@ impl Parts {
         let count = u64::from(count);
         let each = size.checked_div(count).unwrap_or(0);
         Parts { count, each, ready: Intervals::default(), held: Intervals::default() }
+    }
+
+    /// Whether the partitions of a message of `size` bytes, read from bytes, are such as [`Parts::new`] makes.
+    pub fn is_sound(&self, size: Option<u64>) -> bool {
+        let (Ok(count), Some(bytes)) = (u32::try_from(self.count), self.count.checked_mul(self.each)) else {
+            return false;
+        };
+        size.is_none_or(|size| Parts::new(count, size).each == self.each)
+            && bytes < MOST
+            && self.ready.is_sound(self.count)
+            && self.held.is_sound(size.unwrap_or(bytes))
     }
 
     pub fn all_ready(&self) -> bool {

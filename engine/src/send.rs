@@ -163,9 +163,12 @@ impl Engine {
                 self.out.push_back(Output::Message { peer, bytes });
             } else {
                 let max_segments = if parted { 0 } else { p.max_segments };
-                let pieces = describe(mem, id, to.size, max_segments);
+                let mut pieces = std::mem::take(&mut self.spare.described);
+                pieces.clear();
+                describe(mem, id, to.size, max_segments, &mut pieces);
                 to.described = !pieces.is_empty();
                 self.say(peer, &Message::Rts { head, size: to.size, note: &note, pieces: Pieces::new(&pieces) });
+                self.spare.described = pieces;
             }
             if eager && !to.sync {
                 self.end(id, Outcome::Sent);
@@ -292,14 +295,15 @@ impl Engine {
     }
 }
 
-/// Where the data of a send lies, as an RTS describes it. Empty if it lies in more than `most` pieces.
-fn describe<M: Memory>(mem: &M, id: u64, size: u64, most: usize) -> Vec<u8> {
-    let Ok(len) = usize::try_from(size) else { return Vec::new() };
+/// Writes where the data of a send lies, as an RTS describes it. Nothing if it lies in more than `most` pieces.
+fn describe<M: Memory>(mem: &M, id: u64, size: u64, most: usize, out: &mut Vec<u8>) {
+    let Ok(len) = usize::try_from(size) else { return };
     if most == 0 || len == 0 {
-        return Vec::new();
+        return;
     }
     mem.with_slices(id, 0, len, most, |pieces| {
-        let whole = pieces.iter().map(|p| p.len()).sum::<usize>() == len;
-        if whole { Pieces::encode(pieces) } else { Vec::new() }
-    })
+        if pieces.iter().map(|p| p.len()).sum::<usize>() == len {
+            Pieces::encode(pieces, out);
+        }
+    });
 }

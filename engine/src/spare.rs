@@ -11,6 +11,8 @@ const MOST_PIECES: usize = 1024;
 pub(crate) struct Spare {
     pieces: Vec<Vec<u8>>,
     bytes: usize,
+    /// Where the next RTS gets its description from.
+    pub described: Vec<u8>,
 }
 
 impl Spare {

@@ -57,14 +57,12 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    /// The pieces as they are on the wire.
-    pub fn encode(pieces: &[IoSlice<'_>]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(pieces.len() * PIECE);
+    /// Appends the pieces as they are on the wire.
+    pub fn encode(pieces: &[IoSlice<'_>], out: &mut Vec<u8>) {
         for piece in pieces {
             out.put_u64(piece.as_ptr() as u64);
             out.put_u64(piece.len() as u64);
         }
-        out
     }
 
     pub fn new(bytes: &'a [u8]) -> Pieces<'a> {

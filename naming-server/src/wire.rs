@@ -122,11 +122,16 @@ pub(crate) fn hello(proof: &[u8]) -> Vec<u8> {
     said(GOOD, proof)
 }
 
-/// How long the proof behind this head is.
+/// How long the proof behind this head is. Of another version nothing behind the version is looked at, so 0 there.
 pub(crate) fn proof_length(head: &[u8; HELLO]) -> Result<usize, Malformed> {
-    let mut take = Take(&head[hello::PROOF..]);
-    let length = take.u32()? as usize;
-    if head[..MAGIC.len()] != MAGIC || length > MAX_PROOF { Err(Malformed) } else { Ok(length) }
+    if head[..MAGIC.len()] != MAGIC {
+        return Err(Malformed);
+    }
+    if read(head).0 != VERSION {
+        return Ok(0);
+    }
+    let length = Take(&head[hello::PROOF..]).u32()? as usize;
+    if length > MAX_PROOF { Err(Malformed) } else { Ok(length) }
 }
 
 /// How to answer a hello with this head, whose proof is here too.
@@ -291,10 +296,10 @@ mod tests {
         assert_eq!(judge_hello(&head), Welcome::Good);
         head[12] = 1;
         assert_eq!(judge_hello(&head), Welcome::UnknownFlags);
-        head[8] = 9;
-        assert_eq!(judge_hello(&head), Welcome::OtherVersion(9));
         head[hello::PROOF] += 1;
         assert_eq!(proof_length(&head), Err(Malformed));
+        head[8] = 9;
+        assert_eq!((proof_length(&head), judge_hello(&head)), (Ok(0), Welcome::OtherVersion(9)));
         assert_eq!(proof_length(hello(&[]).first_chunk().unwrap()), Ok(0));
         assert_eq!(proof_length(&[b'G'; HELLO]), Err(Malformed));
         assert_eq!(proof_length(&[0; HELLO]), Err(Malformed));

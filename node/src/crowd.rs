@@ -7,6 +7,20 @@ use crate::state::Core;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// The number of processors that are online. The C library reads a file for it, so it is asked once.
+static ONLINE: LazyLock<usize> = LazyLock::new(|| {
+    let online = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
+    online.and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
+});
+
+/// Processors have numbers below this one. A set of processors has room for many more than a machine has.
+static NUMBERS: LazyLock<usize> = LazyLock::new(|| {
+    let ranges = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = ranges.trim().rsplit([',', '-']).next().and_then(|n| n.parse::<usize>().ok());
+    last.map_or(CpuSet::count(), |last| CpuSet::count().min(last + 1))
+});
 
 impl Core {
     /// Decides again whether waiting threads may spin.
@@ -17,7 +31,7 @@ impl Core {
 
     fn is_crowded(&self) -> bool {
         let Some(own) = processors_of(0) else { return true };
-        let all = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().unwrap_or(1) as usize;
+        let all = *ONLINE;
         // A process that is bound to some processors was placed by a launcher, which placed the rest of the job on
         // others.
         let bound = own.len() < all;
@@ -45,5 +59,5 @@ impl Core {
 /// The processors on which a process may run; pid 0 is this process. `None`: the kernel does not say.
 fn processors_of(pid: i32) -> Option<Vec<usize>> {
     let set = sched_getaffinity(Pid::from_raw(pid)).ok()?;
-    Some((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
+    Some((0..*NUMBERS).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
 }

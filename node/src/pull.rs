@@ -29,7 +29,7 @@ const BUFFER: usize = 128 << 10;
 struct Slice {
     pull: Pull,
     reader: Reader,
-    scratch: Scratch,
+    scratch: Box<Scratch>,
     /// The number of bytes to read into the scratch's buffer. `None`: the slice is read into the user buffer directly.
     buffered: Option<usize>,
 }
@@ -58,7 +58,7 @@ impl Slice {
     /// Reads the slice; called without the lock. Returns the number of bytes.
     #[inline]
     fn read(&mut self) -> io::Result<usize> {
-        let Scratch { from, to, buffer } = &mut self.scratch;
+        let Scratch { from, to, buffer } = &mut *self.scratch;
         if let Some(len) = self.buffered {
             return self.reader.read(from, &mut [IoSliceMut::new(&mut buffer[..len])]);
         }
@@ -84,7 +84,7 @@ impl Core {
             self.session.engine.pull_failed(pull.op);
             return None;
         };
-        let mut scratch = std::mem::take(&mut self.pulls.spare);
+        let mut scratch = self.pulls.spare.take().unwrap_or_default();
         window(&pull.pieces, pull.done, len as u64, &mut scratch.from);
         scratch.to.clear();
         self.session.mem.with_slices_mut(pull.op.0, pull.done, len, PIECES, |pieces| {
@@ -126,7 +126,7 @@ impl Core {
                 self.session.engine.pull_failed(pull.op);
             }
         }
-        self.pulls.spare = scratch;
+        self.pulls.spare = Some(scratch);
     }
 }
 

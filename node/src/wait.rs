@@ -148,6 +148,9 @@ pub(crate) fn wait_until<T>(
                 if out.is_some() {
                     break;
                 }
+            } else {
+                // A look in each cycle would take the line from the sender that is writing to it.
+                std::hint::spin_loop();
             }
         }
         turn = turn.wrapping_add(1);

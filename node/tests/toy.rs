@@ -15,8 +15,9 @@ fn pair() -> (Job, Job) {
     over_toy();
     let (a, b) = (Job::new(), Job::new());
     for job in [&a, &b] {
-        let words: Vec<_> = job.node.contact().entries().map(|(transport, _)| transport.0).collect();
-        assert_eq!(words, [200], "and nothing else");
+        let used: Vec<_> = job.node.contact().entries().map(|(transport, _)| transport).collect();
+        let toy = transports::registry::ALL.iter().find(|about| about.word == "toy").expect("it is registered");
+        assert_eq!(used, [toy.id], "and nothing else");
     }
     (a, b)
 }
@@ -24,7 +25,7 @@ fn pair() -> (Job, Job) {
 #[test]
 fn nobody_uses_it_unasked() {
     over(Allowed::ALL);
-    assert!(Job::new().node.contact().entries().all(|(transport, _)| transport.0 != 200));
+    assert!(Job::new().node.contact().entries().all(|(transport, _)| !transport.is_on_trial()));
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         // The pair may have ended or got another lane since, or its process is known to be dead.
         let lane = pair.lane().map(|up| up.generation);
         let is_dead = pair.gone() == Some(engine::Gone::Dead);
-        let is_same = pair.serial == a.serial && !is_dead && (lane.is_none() || lane == a.instead_of);
+        let is_same = self.has_serial(a.pair, a.serial) && !is_dead && (lane.is_none() || lane == a.instead_of);
         let fits = is_same && pair.path.could_attach(a.generation, a.received);
         fits.then_some((a.pair, a.generation, a.received))
     }
@@ -240,7 +240,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     fn has_its_lane(&self, parked: &Parked) -> bool {
         let pair = &self.pairs[parked.pair];
-        pair.serial == parked.serial && pair.lane().is_some_and(|up| up.generation == parked.generation)
+        self.has_serial(parked.pair, parked.serial) && pair.lane().is_some_and(|up| up.generation == parked.generation)
     }
 
     /// Reports that a connection which has waited is still open: the answer to [`Action::Ask`], with its `mute`.

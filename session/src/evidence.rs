@@ -82,7 +82,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     fn is_nowhere(&self, i: usize, failed: &[(Place, Refusal)]) -> bool {
         use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
         let says_so = |why: &Refusal| matches!(why, Refused | NoSuchProcess | OtherVersion(_) | Foreign);
-        self.pairs[i].evidence.at_port && !failed.is_empty() && failed.iter().all(|(_, why)| says_so(why))
+        let evidence = &self.pairs[i].evidence;
+        evidence.at_port && !evidence.met && !failed.is_empty() && failed.iter().all(|(_, why)| says_so(why))
     }
 
     /// All transports have failed. `left`: the process itself says that it has left.

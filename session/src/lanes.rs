@@ -157,6 +157,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.look_soon(i);
     }
 
+    /// Gives a caller that has lost its lane its time to come again.
+    pub(crate) fn await_caller(&mut self, i: usize, now: Time) {
+        let pair = &mut self.pairs[i];
+        if pair.caller.is_some() {
+            pair.dial = Dial::Resting(now + RETURN_LIMIT);
+        }
+    }
+
     /// A stripe of a lane is lost: the engine asks again for the bulk that was on it, over the other stripes.
     pub(crate) fn bulk_lost(&mut self, i: usize) {
         let pair = &self.pairs[i];

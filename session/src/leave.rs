@@ -56,7 +56,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 let pair = &self.pairs[i];
                 // A BYE alone is no reason to dial: a process that dials us is told that we have left.
                 let owed = pair.path.unacknowledged() > usize::from(pair.bye_said);
-                let waits = if pair.lane().is_some() { pair.owes() } else { owed && pair.can_dial() };
+                // Nor is it dialled for an offer that was given up: a port forgets a caller that does not come again.
+                let comes_again = pair.can_dial() && !pair.evidence.at_port;
+                let waits = if pair.lane().is_some() { pair.owes() } else { owed && comes_again };
                 if waits {
                     return true;
                 }

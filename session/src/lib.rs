@@ -13,7 +13,7 @@
 //! (processes without a contact record) and `lanes`; `swap` moves it to another lane. A pair is judged by `evidence`
 //! (of death), `hosts` (which hosts can be reached), `life` (silence) and `wanted` (whom a call waits for). A pair ends
 //! in `leave`. `traffic` carries messages between engine, paths and lanes. `leaders` is how two jobs agree. `snapshot`
-//! writes and reads all of it.
+//! writes and reads all of it, and `sound` judges what was read.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
@@ -38,6 +38,7 @@ pub mod path;
 #[cfg(feature = "plant")]
 mod plant;
 mod snapshot;
+mod sound;
 mod state;
 mod strangers;
 mod swap;
@@ -48,8 +49,10 @@ pub use action::{Action, AttemptId, IncomingId, ProbeId};
 pub use agenda::TICK;
 pub use obstacle::Obstacle;
 #[cfg(feature = "plant")]
-pub use plant::Plant;
+pub use plant::{Forgotten, Plant};
 pub use snapshot::SnapshotError;
+#[cfg(feature = "plant")]
+pub use snapshot::forget;
 pub use state::evidence::Refusal;
 pub use state::groups::{Group, RemoteGroup};
 pub use state::hosts::Proofs;

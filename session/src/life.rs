@@ -18,15 +18,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const MOST_QUESTIONS: usize = 16;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Looks at the lanes of all pairs from which something is awaited, or which have not acknowledged all that was
+    /// Looks at the lanes of all pairs from which something is awaited, be it the answer to an offer, or which have not acknowledged all that was
     /// sent. The next look is due after `rest`, at least. Returns whether a look was due.
     pub(crate) fn look_after_lanes(&mut self, now: Time, rest: Duration) -> bool {
         if self.watch.next.is_some_and(|t| now < t) {
             return false;
         }
         self.watch.look += 1;
-        let owes = |(_, pair): &(usize, &Pair<L>)| pair.lane().is_some() && !pair.path.all_acknowledged();
-        let mut concerned: BTreeSet<usize> = self.pairs.iter().filter(owes).map(|(i, _)| i).collect();
+        let concerns = |(_, pair): &(usize, &Pair<L>)| {
+            let awaits = || pair.talk.as_ref().is_some_and(|talk| talk.negotiation.is_open());
+            pair.lane().is_some() && (!pair.path.all_acknowledged() || awaits())
+        };
+        let mut concerned: BTreeSet<usize> = self.pairs.iter().filter(concerns).map(|(i, _)| i).collect();
         concerned.extend(self.engine.watching().map(|peer| peer.0 as usize));
         let mut questions = MOST_QUESTIONS;
         for i in concerned {

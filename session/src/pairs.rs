@@ -120,7 +120,16 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// The number of the pair behind a path; `None`: it has ended.
     pub(crate) fn of_path(&self, path: PathRef) -> Option<usize> {
-        (self.pairs[path.slot].serial == path.serial).then_some(path.slot)
+        self.has_serial(path.slot, path.serial).then_some(path.slot)
+    }
+
+    /// Whether a slot has the pair of this serial number still.
+    pub(crate) fn has_serial(&self, i: usize, serial: u64) -> bool {
+        #[cfg(feature = "plant")]
+        if self.plant == crate::Plant::AnySerial {
+            return true;
+        }
+        self.pairs[i].serial == serial
     }
 
     /// The number of the pair behind a path; `None`: it has ended.

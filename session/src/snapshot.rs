@@ -9,9 +9,10 @@ use crate::state::Session;
 use crate::state::groups::Groups;
 use crate::state::hosts::Hosts;
 use crate::state::inters::Inters;
-use crate::state::pair::{Identity, Link, Lost, Pair};
+use crate::state::pair::{Caller, Dial, Identity, Link, Lost, Pair};
 use crate::state::pairs::Pairs;
-use crate::state::talk::Talk;
+use crate::state::talk::FrozenTalk;
+use crate::strangers::RETURN_LIMIT;
 use base::{Memory, ProcId, Time};
 use engine::{Engine, Gone, PeerId, without_addresses};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,9 @@ use wire::lane::Lane;
 use wire::{Contact, Place};
 
 /// The version of the format that this library writes and reads.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version, and the CRC-32 of all that follows.
+const HEAD: usize = 5;
 
 /// Why bytes could not be read as a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +72,7 @@ struct FrozenPair {
     /// Of a caller: how many bytes of its offer are still to come.
     caller: Option<Option<usize>>,
     inbox: Vec<Vec<u8>>,
-    talk: Option<Box<Talk>>,
+    talk: Option<Box<FrozenTalk>>,
     inters: usize,
     wanted: bool,
     bye_said: bool,
@@ -83,7 +86,7 @@ struct FrozenPair {
 }
 
 impl FrozenPair {
-    fn of<L>(pair: &Pair<L>) -> FrozenPair {
+    fn of<L>(pair: &Pair<L>, now: Time) -> FrozenPair {
         FrozenPair {
             serial: pair.serial,
             peer: pair.peer,
@@ -95,7 +98,7 @@ impl FrozenPair {
             is_stranger: pair.is_stranger(),
             caller: pair.caller.as_ref().map(|caller| caller.offer_missing),
             inbox: pair.inbox.messages.iter().cloned().collect(),
-            talk: pair.talk.clone(),
+            talk: pair.talk.as_ref().map(|talk| Box::new(talk.freeze(now))),
             inters: pair.inters,
             wanted: pair.wanted,
             bye_said: pair.bye_said,
@@ -107,13 +110,17 @@ impl FrozenPair {
         }
     }
 
-    fn thaw<L>(self, now: Time) -> Pair<L> {
+    /// `None`: it holds more than a pair may.
+    fn thaw<L>(self, now: Time) -> Option<Pair<L>> {
         let mut pair = Pair::new(self.path, self.peer, self.serial);
         // Whoever is missed has the whole time to come back, or to be found dead.
         pair.link = match self.gone {
             Some(how) => Link::Gone { how, last: None },
             None => Link::Apart { lost: self.lost.map(|hung_up| Lost { since: now, hung_up }) },
         };
+        if self.caller.is_some() && self.lost.is_some() {
+            pair.dial = Dial::Resting(now + RETURN_LIMIT);
+        }
         pair.who.cookie = self.cookie;
         pair.who.contact = self.contact;
         pair.who.identity = match self.process {
@@ -121,11 +128,11 @@ impl FrozenPair {
             Some(process) if self.is_stranger => Identity::Claimed { process, came: now },
             Some(process) => Identity::Known(process),
         };
-        pair.caller = self.caller.map(|offer_missing| crate::state::pair::Caller { offer_missing });
+        pair.caller = self.caller.map(|offer_missing| Caller { offer_missing });
         for message in self.inbox {
-            pair.inbox.put(message);
+            pair.inbox.put(message).then_some(())?;
         }
-        pair.talk = self.talk;
+        pair.talk = self.talk.map(|talk| Box::new(talk.thaw(now)));
         pair.inters = self.inters;
         pair.wanted = self.wanted;
         pair.bye_said = self.bye_said;
@@ -133,8 +140,74 @@ impl FrozenPair {
         pair.evidence.met = self.met;
         pair.evidence.at_port = self.at_port;
         pair.evidence.seen_at = self.seen_at;
-        pair
+        Some(pair)
     }
+
+    #[cfg(feature = "plant")]
+    fn forget(&mut self, what: crate::plant::Forgotten) {
+        use crate::plant::Forgotten;
+        match what {
+            Forgotten::Gone => self.gone = None,
+            Forgotten::Cookie => self.cookie = None,
+            Forgotten::Contact => self.contact = None,
+            Forgotten::Process => self.process = None,
+            Forgotten::IsStranger => self.is_stranger = false,
+            Forgotten::Caller => self.caller = None,
+            Forgotten::Inbox => self.inbox.clear(),
+            Forgotten::Talk => self.talk = None,
+            Forgotten::TalkLimit => self.talk.iter_mut().for_each(|talk| talk.limit = None),
+            Forgotten::InterCount => self.inters = 0,
+            Forgotten::Wanted => self.wanted = false,
+            Forgotten::ByeSaid => self.bye_said = false,
+            Forgotten::Backlogged => self.backlogged = false,
+            Forgotten::Met => self.met = false,
+            Forgotten::AtPort => self.at_port = false,
+            Forgotten::Lost => self.lost = None,
+            Forgotten::SeenAt => self.seen_at = None,
+            // Values of the session.
+            _ => {}
+        }
+    }
+}
+
+fn write(frozen: &Frozen<'_>) -> Vec<u8> {
+    let mut bytes = postcard::to_extend(frozen, vec![0; HEAD]).expect("plain data can be written");
+    let sum = crc32fast::hash(&bytes[HEAD..]);
+    bytes[0] = VERSION;
+    bytes[1..HEAD].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+fn read(bytes: &[u8]) -> Result<Frozen<'_>, SnapshotError> {
+    let (version, rest) = bytes.split_first().ok_or(SnapshotError::Damaged)?;
+    if *version != VERSION {
+        return Err(SnapshotError::Version(*version));
+    }
+    let (sum, rest) = rest.split_first_chunk().ok_or(SnapshotError::Damaged)?;
+    if crc32fast::hash(rest) != u32::from_le_bytes(*sum) {
+        return Err(SnapshotError::Damaged);
+    }
+    match postcard::take_from_bytes(rest) {
+        Ok((frozen, [])) => Ok(frozen),
+        _ => Err(SnapshotError::Damaged),
+    }
+}
+
+/// A snapshot in which one value is missing, as if [`Session::thaw`] forgot it.
+#[cfg(feature = "plant")]
+#[doc(hidden)]
+pub fn forget(bytes: &[u8], what: crate::plant::Forgotten) -> Result<Vec<u8>, SnapshotError> {
+    use crate::plant::Forgotten;
+    let mut frozen = read(bytes)?;
+    match what {
+        Forgotten::LastSerial => frozen.last_serial = 0,
+        Forgotten::Strangers => frozen.strangers.clear(),
+        Forgotten::Groups => frozen.groups = Groups::default(),
+        Forgotten::Inters => frozen.inters = Inters::default(),
+        Forgotten::Hosts => frozen.hosts = Hosts::default(),
+        _ => frozen.pairs.iter_mut().filter(|pair| pair.serial != 0).for_each(|pair| pair.forget(what)),
+    }
+    Ok(write(&frozen))
 }
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
@@ -168,21 +241,20 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// The state as bytes. Call [`Session::detach`] first.
-    pub fn freeze(&self) -> Vec<u8> {
+    /// The state as bytes. Call [`Session::detach`] first. Time limits are written as what is left of them at `now`.
+    pub fn freeze(&self, now: Time) -> Vec<u8> {
         let frozen = Frozen {
             process: self.own.process,
             host: self.own.host,
             engine: std::borrow::Cow::Borrowed(&self.engine),
-            pairs: self.pairs.iter().map(|(_, pair)| FrozenPair::of(pair)).collect(),
+            pairs: self.pairs.iter().map(|(_, pair)| FrozenPair::of(pair, now)).collect(),
             last_serial: self.pairs.last_serial(),
             strangers: self.pairs.strangers.clone(),
             groups: self.groups.clone(),
             inters: self.inters.clone(),
             hosts: self.hosts.clone(),
         };
-        let bytes = vec![VERSION];
-        postcard::to_extend(&frozen, bytes).expect("plain data can be written")
+        write(&frozen)
     }
 
     /// Reads the state of [`Session::freeze`] in another process, which has the memory `mem` and is described by `own`. The
@@ -191,16 +263,19 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     ///
     /// `Err`: see [`SnapshotError`].
     pub fn thaw(bytes: &[u8], own: Own, mem: M, now: Time) -> Result<Session<L, M>, SnapshotError> {
-        let (version, rest) = bytes.split_first().ok_or(SnapshotError::Damaged)?;
-        if *version != VERSION {
-            return Err(SnapshotError::Version(*version));
-        }
-        let (frozen, []) = postcard::take_from_bytes::<Frozen<'_>>(rest).map_err(|_| SnapshotError::Damaged)? else {
-            return Err(SnapshotError::Damaged);
-        };
+        let frozen = read(bytes)?;
+        Session::of(frozen, own, mem, now).ok_or(SnapshotError::Damaged)
+    }
+
+    /// `None`: the bytes have the right checksum, but what they say cannot be.
+    fn of(frozen: Frozen<'_>, own: Own, mem: M, now: Time) -> Option<Session<L, M>> {
         let mut session = Session::new(own, frozen.engine.into_owned(), mem);
-        let pairs = frozen.pairs.into_iter().map(|pair| pair.thaw(now));
-        session.pairs = Pairs::of(pairs.collect(), frozen.last_serial, frozen.strangers);
+        let pairs: Option<Vec<_>> = frozen.pairs.into_iter().map(|pair| pair.thaw(now)).collect();
+        session.pairs = Pairs::of(pairs?, frozen.last_serial, frozen.strangers);
+        let (pairs, engine) = (&session.pairs, &session.engine);
+        if !crate::sound::is_sound(engine, pairs, &frozen.groups, &frozen.inters, &frozen.hosts) {
+            return None;
+        }
         session.groups = frozen.groups;
         session.inters = frozen.inters;
         if session.own.host == frozen.host {
@@ -210,17 +285,24 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             session.look_soon(i);
             session.agenda.leaving.insert(i);
         }
-        Ok(session)
+        Some(session)
     }
 
     /// Reports that a process of another job was restored elsewhere, with this contact record. Its lanes are lost, and
     /// addresses in its memory mean nothing any more.
-    pub fn relocated(&mut self, remote: ProcId, contact: &Contact) {
+    pub fn relocated(&mut self, remote: ProcId, contact: &Contact, now: Time) {
         let its: Vec<usize> =
             self.pairs.iter().filter(|(_, pair)| pair.serial != 0 && pair.remote() == remote).map(|(i, _)| i).collect();
         for i in its {
             self.end_dial(i);
-            self.drop_lane(i);
+            let had_lane = self.drop_lane(i);
+            if let Link::Apart { lost } = &mut self.pairs[i].link
+                && (had_lane || lost.is_some())
+            {
+                // It has the whole time to come back.
+                *lost = Some(Lost { since: now, hung_up: false });
+                self.await_caller(i, now);
+            }
             if let Some(incoming) = self.pairs[i].answered.take()
                 && self.incoming.take(incoming).is_some()
             {
@@ -238,6 +320,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 continue;
             }
             self.engine.forget_memory(peer);
+            #[cfg(feature = "plant")]
+            if self.plant == crate::Plant::OldHeld {
+                self.look_soon(i);
+                continue;
+            }
             self.pairs[i].path.rewrite_held(without_addresses);
             self.look_soon(i);
         }

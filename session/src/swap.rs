@@ -1,7 +1,7 @@
 //! Swaps: a lane gives way to another while it lives, and what it still carries is read to its end.
 //!
-//! Part of the session. Invariant: a lane that is being left is kept until both sides have left it, and no longer than
-//! the pair has another.
+//! Part of the session. Invariant: a lane that is being left is kept until both sides have left it and have read all of
+//! it, and no longer than the pair has another.
 
 use crate::action::Action;
 use crate::state::Session;
@@ -79,8 +79,16 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             pair.path.pump(up.generation, &mut up.lane, &self.mem);
             up.lane.flush(&self.mem);
         }
-        while let Some(generation) = self.pairs[i].path.retired() {
+        loop {
             let pair = &mut self.pairs[i];
+            let leaving = &pair.leaving;
+            #[cfg(feature = "plant")]
+            let unread = self.plant == crate::Plant::ClosedUnread;
+            #[cfg(not(feature = "plant"))]
+            let unread = false;
+            let is_read =
+                |generation| unread || leaving.iter().all(|up| up.generation != generation || up.lane.is_read());
+            let Some(generation) = pair.path.retired(is_read) else { return };
             if let Some(at) = pair.leaving.iter().position(|up| up.generation == generation) {
                 let lane = pair.leaving.remove(at).lane;
                 self.act(Action::Dropped { pair: i, lane });
@@ -91,6 +99,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Gives up lanes that are being left and have long brought nothing. What they may have lost is sent again.
     pub(crate) fn step_leaving(&mut self, now: Time) {
         for i in self.agenda.left.iter().copied().collect::<Vec<_>>() {
+            // No event says that the other side has read the rest.
+            self.write_leaving(i);
             let mut at = 0;
             while let Some(up) = self.pairs[i].leaving.get_mut(at) {
                 if up.life.is_still(up.brought, now) {
@@ -109,7 +119,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     fn end_leaving(&mut self, i: usize, at: usize) {
         let pair = &mut self.pairs[i];
         let mut up = pair.leaving.remove(at);
-        pair.path.take_back(up.lane.unread());
+        let unread = up.lane.unread();
+        #[cfg(feature = "plant")]
+        let unread = if self.plant == crate::Plant::LeftNothingBack { Default::default() } else { unread };
+        pair.path.take_back(unread);
         pair.path.lane_lost(up.generation);
         self.mark(i);
         self.act(Action::Dropped { pair: i, lane: up.lane });

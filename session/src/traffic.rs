@@ -201,6 +201,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if !pair.inbox.put(bytes) {
             base::log_seldom!(Error, "a leader says more than anyone listens to: dropped");
         }
+        // The caller hands out what the engine puts out for this.
+        self.refuse_late(i);
     }
 
     /// Tells the engine if the path has become backlogged, or is so no more.

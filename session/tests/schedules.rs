@@ -3,18 +3,25 @@
 //! Each test has one session and plays the other side itself.
 
 use base::memory::VecMemory;
+use base::protocol::message::{ASK, RTS};
 use base::{ProcId, Time};
-use engine::{ContextId, Engine, Gone};
-use session::{Action, AttemptId, Group, IncomingId, InterId, NewLane, Own, PathRef, Refusal, RemoteGroup, Session};
+use engine::{ContextId, Engine, Gone, Source, Tag};
+use session::leaders::{Party, Turn};
+use session::{
+    Action, AttemptId, Group, IncomingId, InterId, NewLane, Own, PathRef, Plant, Refusal, RemoteGroup, Session,
+};
 use std::io::ErrorKind;
 use std::time::Duration;
 use transports::sim::{Rng, pipe, shared};
 use transports::stream::StreamLane;
-use wire::lane::Lane;
+use wire::frame::{Header, Kind};
+use wire::lane::{Lane, Payload, Sent};
 use wire::{About, Contact, Hello, HelloAck, Place, Scope, Status, TransportId};
 
-const NEAR: About = About { id: TransportId(1), word: "near", title: "near", scope: Scope::Host, limit: 1000 };
-const FAR: About = About { id: TransportId(2), word: "far", title: "far", scope: Scope::Anywhere, limit: 10_000 };
+const NEAR: About =
+    About { id: TransportId::registered(1), word: "near", title: "near", scope: Scope::Host, limit: 1000 };
+const FAR: About =
+    About { id: TransportId::registered(2), word: "far", title: "far", scope: Scope::Anywhere, limit: 10_000 };
 const COOKIE: [u8; 16] = [7; 16];
 const US: [u8; 16] = [1; 16];
 const THEM: [u8; 16] = [2; 16];
@@ -89,6 +96,12 @@ impl Lane<VecMemory> for Boxed {
     fn unread(&mut self) -> wire::lane::Unread {
         self.0.unread()
     }
+    fn is_read(&self) -> bool {
+        self.0.is_read()
+    }
+    fn in_kernel(&mut self) -> Option<wire::lane::InKernel> {
+        self.0.in_kernel()
+    }
 }
 
 /// Both ends of a lane for other hosts: ours, and what the other side reads and writes.
@@ -112,6 +125,15 @@ fn hello(source: ProcId, generation: u16) -> Hello {
 
 fn ack(status: Status, generation: u16, process: [u8; 16]) -> HelloAck {
     HelloAck { status, generation, process, received: 0, proof: Vec::new() }
+}
+
+/// An offer of this group.
+fn party(leader: ProcId) -> Party {
+    let mut records = Vec::new();
+    contact(US, HERE).encode(&mut records);
+    let (name, wanted) = (String::new(), String::new());
+    let ProcId { incarnation, .. } = leader;
+    Party { incarnation, cookie: COOKIE, size: 1, tag_ub: 1, representation: 1, name, wanted, records }
 }
 
 impl Desk {
@@ -203,6 +225,19 @@ impl Desk {
         });
         self.asked = asked;
         status
+    }
+
+    /// It goes on in another process.
+    fn restore(&mut self) {
+        self.session.detach();
+        self.asked();
+        let bytes = self.session.freeze(self.now);
+        self.read(&bytes);
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
+        let own = self.session.own().clone();
+        self.session = Session::thaw(bytes, own, VecMemory::default(), self.now).expect("a snapshot");
     }
 
     fn gone(&self, pair: usize) -> Option<Gone> {
@@ -511,7 +546,7 @@ fn a_caller_is_given_up_after_a_snapshot_too() {
     let path: PathRef = desk.session.next_caller(port).expect("a caller");
     desk.session.detach();
     desk.asked();
-    let bytes = desk.session.freeze();
+    let bytes = desk.session.freeze(desk.now);
     let own = desk.session.own().clone();
     desk.session = Session::thaw(&bytes, own, VecMemory::default(), desk.now).expect("read");
     for _ in 0..600 {
@@ -535,7 +570,7 @@ fn a_loss_is_known_after_a_snapshot() {
             drop(t);
             desk.session.detach();
             desk.asked();
-            let bytes = desk.session.freeze();
+            let bytes = desk.session.freeze(desk.now);
             let own = desk.session.own().clone();
             desk.session = Session::thaw(&bytes, own, VecMemory::default(), desk.now).expect("read");
         } else {
@@ -562,7 +597,7 @@ fn who_is_restored_elsewhere_is_no_stranger() {
     let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
     let _t = desk.lane(pair, 1, false);
     assert_eq!(desk.session.strangers(), 1);
-    desk.session.relocated(GREAT, &contact([3; 16], THERE));
+    desk.session.relocated(GREAT, &contact([3; 16], THERE), desk.now);
     assert!(!desk.session.pair(pair).is_stranger());
     assert_eq!(desk.session.strangers(), 0, "known, and still in the list of strangers");
 }
@@ -572,8 +607,319 @@ fn who_is_restored_elsewhere_is_no_stranger() {
 fn nothing_may_follow_a_snapshot() {
     let mut desk = Desk::new();
     desk.session.detach();
-    let mut bytes = desk.session.freeze();
+    let mut bytes = desk.session.freeze(desk.now);
     bytes.extend([1, 2, 3]);
     let own = desk.session.own().clone();
     assert!(Session::<Boxed, VecMemory>::thaw(&bytes, own, VecMemory::default(), desk.now).is_err(), "bytes behind it");
+}
+
+/// The tick after a restore gave up every caller: a caller that is missed has 5 s to come again, also then.
+#[test]
+fn a_caller_may_come_again_after_a_snapshot() {
+    let mut desk = Desk::new();
+    let port = ProcId { incarnation: 77, rank: 0 };
+    desk.session.add_port(port, COOKIE);
+    let (incoming, _) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
+    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let _theirs = desk.lane(pair, 1, false);
+    desk.restore();
+    let path: PathRef = desk.session.next_caller(port).expect("a caller");
+    desk.tick(4900);
+    assert_eq!(desk.session.path_gone(path), None, "it may come again");
+    desk.tick(200);
+    assert!(desk.session.path_gone(path).is_some());
+}
+
+/// A caller that is restored elsewhere and does not come again was awaited for ever.
+#[test]
+fn a_caller_that_is_restored_elsewhere_has_no_longer() {
+    let mut desk = Desk::new();
+    let port = ProcId { incarnation: 77, rank: 0 };
+    desk.session.add_port(port, COOKIE);
+    let (incoming, _) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
+    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let _theirs = desk.lane(pair, 1, false);
+    let path: PathRef = desk.session.next_caller(port).expect("a caller");
+    desk.session.relocated(GREAT, &contact([3; 16], THERE), desk.now);
+    desk.tick(4900);
+    assert_eq!(desk.session.path_gone(path), None, "it may come again");
+    desk.tick(200);
+    assert!(desk.session.path_gone(path).is_some());
+}
+
+/// What is left of an offer's time limit goes on after a restore, whatever the clock shows there.
+#[test]
+fn an_offer_ends_in_its_time_after_a_snapshot() {
+    for sooner in [false, true] {
+        let mut desk = Desk::new();
+        let (_, pair) = desk.open(GREAT, THERE);
+        let path = desk.session.open_control(ME, GREAT, COOKIE, &contact(THEM, THERE));
+        assert_eq!(desk.session.pair_of(path), Some(pair));
+        desk.session.offer(path, true, &party(ME), Some(desk.now + Duration::from_secs(10)));
+        desk.tick(4000);
+        desk.session.detach();
+        let bytes = desk.session.freeze(desk.now);
+        // The clock of the new process.
+        desk.now = if sooner { Time(5) } else { after(1_000_000) };
+        desk.read(&bytes);
+        desk.tick(5900);
+        assert_eq!(desk.session.talk(path, desk.now), Turn::Waiting);
+        desk.tick(200);
+        assert_eq!(desk.session.talk(path, desk.now), Turn::Waiting, "it is withdrawn now");
+        assert!(desk.session.is_withdrawn(path));
+        assert_eq!(desk.session.talk(path, desk.now), Turn::TimedOut);
+    }
+}
+
+/// The same of a name that leads nowhere.
+#[test]
+fn a_lost_name_is_lost_after_a_snapshot_too() {
+    let mut desk = Desk::new();
+    let path = desk.session.open_control(ME, GREAT, COOKIE, &contact(THEM, THERE));
+    desk.session.offer(path, true, &party(ME), None);
+    desk.session.is_found(path, false, desk.now);
+    desk.tick(1000);
+    desk.restore();
+    desk.tick(900);
+    assert_eq!(desk.session.talk(path, desk.now), Turn::Waiting);
+    desk.tick(200);
+    assert_eq!(desk.session.talk(path, desk.now), Turn::Gone);
+}
+
+/// A restored session writes what it has read.
+#[test]
+fn a_snapshot_of_a_snapshot_is_the_same() {
+    let mut desk = Desk::new();
+    for incarnation in 60..80 {
+        desk.session.add_group(Group { incarnation, cookie: COOKIE, rank: 0, size: 1 });
+        desk.open(ProcId { incarnation, rank: 0 }, THERE);
+    }
+    desk.session.detach();
+    let bytes = desk.session.freeze(desk.now);
+    for _ in 0..4 {
+        desk.read(&bytes);
+        assert_eq!(desk.session.freeze(desk.now), bytes);
+    }
+}
+
+/// The report that a caller was restored elsewhere ended the time that it had to come again.
+#[test]
+fn a_restored_port_awaits_a_restored_caller() {
+    let mut desk = Desk::new();
+    let port = ProcId { incarnation: 77, rank: 0 };
+    desk.session.add_port(port, COOKIE);
+    let (incoming, _) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
+    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let _theirs = desk.lane(pair, 1, false);
+    desk.restore();
+    desk.session.relocated(GREAT, &contact([3; 16], THERE), desk.now);
+    let path: PathRef = desk.session.next_caller(port).expect("a caller");
+    desk.tick(4900);
+    assert_eq!(desk.session.path_gone(path), None, "it may come again");
+    desk.tick(200);
+    assert!(desk.session.path_gone(path).is_some());
+}
+
+/// Calls a port as the shim does, and gets a lane there. Returns the pair and the path.
+fn call(desk: &mut Desk, limit: Duration) -> (usize, PathRef) {
+    let nobody = Contact::new([0; 16], [0; 16], [(FAR.id, &b"a1"[..])]);
+    let path = desk.session.open_control(ME, GREAT, COOKIE, &nobody);
+    desk.session.believe_refusals(path);
+    desk.session.offer(path, false, &party(ME), Some(desk.now + limit));
+    assert_eq!(desk.session.talk(path, desk.now), Turn::Waiting);
+    (desk.session.pair_of(path).expect("a pair"), path)
+}
+
+/// A caller whose offer had arrived did not notice that the way was dark: it had nothing to send.
+#[test]
+fn whoever_waits_for_an_answer_asks_for_a_sign_of_life() {
+    use transports::stream::ByteStream as _;
+    let mut desk = Desk::new();
+    let (pair, path) = call(&mut desk, Duration::from_secs(100));
+    drop(desk.lane(pair, 1, true));
+    desk.session.settle();
+    // The other side has the offer, and says nothing more.
+    let (lane, mut theirs) = far_lane(2);
+    let at = Some(place("a5"));
+    let new = NewLane { lane, generation: 2, received: 1, transport: FAR.id, at, dialled: true };
+    desk.session.attach(pair, new, desk.now);
+    assert_eq!(desk.session.unacknowledged(), 0);
+    let mut came = 0;
+    for _ in 0..100 {
+        desk.tick(100);
+        desk.session.watch_lingering(desk.now);
+        desk.session.settle();
+        assert_eq!(desk.session.talk(path, desk.now), Turn::Waiting);
+        came += theirs.read_vectored(&mut [std::io::IoSliceMut::new(&mut [0; 64])]).unwrap_or(0);
+    }
+    assert!(came > 0, "in ten seconds");
+}
+
+/// A port that had answered was given up at the first handshake that was cut off.
+#[test]
+fn a_port_that_answered_is_not_given_up_for_a_refusal() {
+    let mut desk = Desk::new();
+    let (pair, _) = call(&mut desk, Duration::from_secs(100));
+    drop(desk.lane(pair, 1, true));
+    assert!(desk.session.receive(pair).dead);
+    desk.session.lane_died(pair, desk.now);
+    for _ in 0..10 {
+        for (attempt, _) in desk.dial(pair, &["a1"]) {
+            desk.fail(attempt, ErrorKind::UnexpectedEof);
+        }
+        desk.tick(1000);
+        assert_eq!(desk.gone(pair), None);
+    }
+}
+
+/// A call to a port that no dial reaches has ended, and the port was dialled as long as the process lived.
+#[test]
+fn a_port_is_not_dialled_for_a_call_that_has_ended() {
+    let mut desk = Desk::new();
+    let (pair, path) = call(&mut desk, Duration::from_secs(5));
+    for turn in [Turn::Waiting, Turn::Waiting, Turn::TimedOut] {
+        for (attempt, _) in desk.dial(pair, &["a1"]) {
+            desk.fail(attempt, ErrorKind::TimedOut);
+        }
+        assert_eq!(desk.session.talk(path, desk.now), turn);
+        desk.tick(5100);
+    }
+    desk.session.remove_group(ME.incarnation);
+    desk.session.leave_all();
+    assert_eq!(desk.session.pairs_in_use(), 0);
+    desk.tick(10);
+    assert!(!desk.session.is_timed());
+}
+
+/// What the other side had not read of a lane in shared memory was lost, if it then lost its end: a snapshot, or the next
+/// lane's death.
+#[test]
+fn a_lane_is_left_when_all_of_it_was_read() {
+    use wire::frame::{Header, Kind};
+    struct Reader;
+    impl wire::lane::Sink for Reader {
+        fn on_frame(&mut self, _: &Header, _: &[u8]) -> Result<(), base::bytes::Malformed> {
+            Ok(())
+        }
+        fn on_bulk(
+            &mut self,
+            _: &Header,
+            _: usize,
+            _: &mut dyn FnMut(&mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize>,
+        ) -> Option<std::io::Result<usize>> {
+            None
+        }
+        fn on_bulk_bytes(&mut self, _: &Header, _: usize, _: &[u8]) {}
+    }
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    let (ours, mut theirs) = shared::pair(8, false);
+    let lane = Boxed(Box::new(ours));
+    let new = NewLane { lane, generation: 1, received: 0, transport: NEAR.id, at: None, dialled: true };
+    desk.session.attach(pair, new, desk.now);
+    let path = desk.session.open_control(ME, GREAT, COOKIE, &contact(THEM, HERE));
+    desk.session.send_control(path, b"a message");
+    let (lane, _other) = far_lane(77);
+    let new = NewLane { lane, generation: 2, received: 0, transport: FAR.id, at: Some(place("a5")), dialled: true };
+    assert!(desk.session.swap(pair, new, desk.now));
+    let (kind, source, dest) = (Kind::Switch, GREAT, ME);
+    let switch = Header { len: 0, kind, ack_now: false, generation: 1, source, dest, a: 2, b: 0 };
+    let payload = wire::lane::Payload::Bytes(&[]);
+    assert_eq!(theirs.try_send(&VecMemory::default(), &switch, payload), wire::lane::Sent::Taken);
+    let is_left = |desk: &mut Desk| {
+        for _ in 0..3 {
+            assert!(!desk.session.receive(pair).dead);
+            desk.session.mark(pair);
+            desk.session.settle();
+            desk.tick(10);
+        }
+        desk.asked().iter().any(|a| matches!(a, Action::Dropped { .. }))
+    };
+    assert!(!is_left(&mut desk), "the message was not read");
+    while Lane::<VecMemory>::poll(&mut theirs, &mut Reader, 1 << 20) > 0 {}
+    assert!(is_left(&mut desk));
+}
+
+/// A message that waits behind a missing one says where its data lies, and its process moves: the data is asked for. Found to
+/// be otherwise where the fault is planted.
+#[test]
+fn what_is_held_does_not_lead_into_the_memory_of_before() {
+    for (plant, reads) in [(Plant::None, false), (Plant::OldHeld, true)] {
+        let mut desk = Desk::new();
+        desk.session.plant(plant);
+        let (inter, pair) = desk.open(GREAT, HERE);
+        let ctx = desk.session.ctx(inter);
+        let op = desk.session.engine.next_op();
+        desk.session.mem.0.insert(op.0, vec![0; 8]);
+        desk.session.engine.recv(&mut desk.session.mem, op, ctx, Source::Any, Tag::Is(2), 8);
+        let near = |generation| {
+            let (lane, theirs) = shared::pair(64, true);
+            let (lane, transport) = (Boxed(Box::new(lane)), NEAR.id);
+            (NewLane { lane, generation, received: 0, transport, at: None, dialled: false }, theirs)
+        };
+        let say = |lane: &mut shared::SharedLane, generation, sequence, body: &[u8]| {
+            let (len, kind) = (body.len() as u32, Kind::Msg);
+            let (source, dest, a) = (GREAT, ME, sequence);
+            let header = Header { len, kind, ack_now: false, generation, source, dest, a, b: 0 };
+            assert_eq!(lane.try_send(&VecMemory::default(), &header, Payload::Bytes(body)), Sent::Taken);
+        };
+        // Tag 2, from rank 0, in the first context: 8 bytes, which lie at 4096.
+        let head = [&[RTS, 0, 2][..], &[0; 7], &[0; 4], &[0; 8], &[1], &[0; 7], &[5], &[0; 7]].concat();
+        let message: Vec<u8> = [head, [8u64, 4096, 8].into_iter().flat_map(u64::to_le_bytes).collect()].concat();
+
+        let (first, _t) = near(1);
+        desk.session.attach(pair, first, desk.now);
+        // Only behind a swap may a message come before its turn.
+        let (second, mut theirs) = near(2);
+        assert!(desk.session.swap(pair, second, desk.now));
+        say(&mut theirs, 2, 2, &message);
+        let _ = desk.session.receive(pair);
+        desk.session.relocated(GREAT, &contact([3; 16], HERE), desk.now);
+        let (third, mut theirs) = near(3);
+        desk.session.attach(pair, third, desk.now);
+        desk.asked();
+        say(&mut theirs, 3, 1, &[ASK]);
+        let _ = desk.session.receive(pair);
+        desk.session.settle();
+        let asked = desk.asked();
+        assert_eq!(asked.iter().any(|action| matches!(action, Action::Get { .. })), reads, "{plant:?}");
+        assert!(desk.session.engine.pending(op));
+    }
+}
+
+/// Whoever had agreed to an offer that was given up meanwhile sent in vain until the other side's next call.
+#[test]
+fn an_agreement_that_comes_too_late_is_refused() {
+    let mut desk = Desk::new();
+    let own = Own { process: THEM, ..desk.session.own().clone() };
+    let mut other = Session::<Boxed, VecMemory>::new(own, Engine::new(engine::Config::default()), VecMemory::default());
+    other.add_group(Group { incarnation: SMALL.incarnation, cookie: COOKIE, rank: 0, size: 1 });
+    let ours = desk.session.open_control(ME, SMALL, COOKIE, &contact(THEM, HERE));
+    let theirs = other.open_control(SMALL, ME, COOKIE, &contact(US, HERE));
+    let (a, b) = shared::pair(64, false);
+    let new = |lane, dialled| NewLane { lane, generation: 1, received: 0, transport: NEAR.id, at: None, dialled };
+    desk.session.attach(0, new(Boxed(Box::new(a)), true), desk.now);
+    other.attach(0, new(Boxed(Box::new(b)), false), desk.now);
+    desk.session.offer(ours, false, &party(ME), Some(desk.now + Duration::from_secs(1)));
+    assert_eq!(desk.session.talk(ours, desk.now), Turn::Waiting);
+    other.offer(theirs, true, &party(SMALL), None);
+    assert!(!other.receive(0).dead);
+    other.settle();
+    let Turn::Agreed(agreement) = other.talk(theirs, desk.now) else { panic!("both have offered") };
+    // Our side hears nothing of it in time.
+    desk.tick(1100);
+    assert_eq!(desk.session.talk(ours, desk.now), Turn::Waiting);
+    desk.tick(2100);
+    assert_eq!(desk.session.talk(ours, desk.now), Turn::TimedOut);
+    let remote = RemoteGroup { incarnation: ME.incarnation, cookie: COOKIE, contacts: vec![contact(US, HERE)] };
+    let inter = other.open(SMALL, &remote, ContextId::root(agreement.context));
+    let (op, ctx) = (other.engine.next_op(), other.ctx(inter));
+    other.mem.0.insert(op.0, vec![1; 8]);
+    other.engine.send(&other.mem, op, ctx, 0, 7, 8, engine::Mode::Synchronous);
+    for _ in 0..4 {
+        other.settle();
+        assert!(!desk.session.receive(0).dead && !other.receive(0).dead);
+        desk.session.settle();
+    }
+    assert_eq!(other.engine.finish(op), Some(engine::Outcome::Failed(engine::Fault::Revoked)));
 }

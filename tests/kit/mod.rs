@@ -1,7 +1,7 @@
 //! The command as the tests run it.
 
 use std::env;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_mpi-connect");
 
@@ -21,10 +21,14 @@ pub fn text(o: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&o.stdout), String::from_utf8_lossy(&o.stderr))
 }
 
-/// Its output, if it ended well.
+/// Its output, if it ended well. Its standard input stays open until then: MPICH's launcher passes an end on, and dies of
+/// SIGPIPE if the rank has ended before.
 pub fn good(mut c: Command) -> String {
-    let o = c.output().unwrap();
-    assert!(o.status.success(), "{c:?}: {}", text(&o));
+    let mut child = c.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let input = child.stdin.take();
+    let o = child.wait_with_output().unwrap();
+    drop(input);
+    assert!(o.status.success(), "{c:?}: {}: {}", o.status, text(&o));
     String::from_utf8(o.stdout).unwrap()
 }
 

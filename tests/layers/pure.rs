@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 const ROOMS: [(&str, &[&str]); 3] = [
     ("engine", &["mpi-connect-base", "serde"]),
     ("wire", &["mpi-connect-base", "serde"]),
-    ("session", &["mpi-connect-base", "mpi-connect-engine", "mpi-connect-wire", "postcard", "serde"]),
+    ("session", &["crc32fast", "mpi-connect-base", "mpi-connect-engine", "mpi-connect-wire", "postcard", "serde"]),
 ];
 
 /// What may be named of these two, with all below it. What is not here may not be named: among it are `std::net`,

@@ -6,7 +6,6 @@
 
 use crate::transport::{Env, Incoming, NewLane, OpenError, Transport, Watched};
 use crate::{shm, tcp};
-use base::protocol::transport::ON_TRIAL;
 use base::{Memory, settings};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +23,7 @@ impl Allowed {
     pub const ALL: Allowed = {
         let (mut bits, mut n) = (0, 0);
         while n < ALL.len() {
-            bits |= ((ALL[n].id.0 < ON_TRIAL) as u16) << n;
+            bits |= (!ALL[n].id.is_on_trial() as u16) << n;
             n += 1;
         }
         Allowed(bits)

@@ -5,7 +5,7 @@
 
 use crate::TransportId;
 use base::bytes::{Malformed, Put, Take};
-use base::protocol::contact::RECORD;
+use base::protocol::contact::{RECORD, entry as head_of_entry};
 use serde::{Deserialize, Serialize};
 
 pub use base::protocol::contact::{MAX_ENTRIES, MAX_ENTRY};
@@ -36,11 +36,17 @@ impl Contact {
         let mut bytes = Vec::new();
         for (n, (transport, entry)) in entries.into_iter().enumerate() {
             assert!(n < MAX_ENTRIES && entry.len() <= MAX_ENTRY, "a record holds what transports may say");
-            bytes.put_u8(transport.0);
+            transport.put(&mut bytes);
             bytes.put_u16(entry.len() as u16);
             bytes.extend_from_slice(entry);
         }
         Contact { process, host, entries: bytes.into() }
+    }
+
+    /// Whether the entries of a record that was read from bytes are whole and within the limits.
+    pub fn is_sound(&self) -> bool {
+        let read: usize = self.entries().map(|(_, bytes)| head_of_entry::BYTES + bytes.len()).sum();
+        read == self.entries.len() && self.entries().count() <= MAX_ENTRIES
     }
 
     /// The entry of each transport, in the order of the process's own preference.
@@ -83,13 +89,13 @@ impl Contact {
 
 /// Takes one entry off the front.
 fn entry<'a>(from: &mut Take<'a>) -> Result<(TransportId, &'a [u8]), Malformed> {
-    let (transport, len) = (from.u8()?, usize::from(from.u16()?));
+    let (transport, len) = (TransportId::take(from)?, usize::from(from.u16()?));
     if len > MAX_ENTRY {
         return Err(Malformed);
     }
     let (bytes, rest) = from.0.split_at_checked(len).ok_or(Malformed)?;
     from.0 = rest;
-    Ok((TransportId(transport), bytes))
+    Ok((transport, bytes))
 }
 
 #[cfg(test)]
@@ -98,7 +104,7 @@ mod tests {
     use base::protocol::contact::{entry, head};
 
     fn sample() -> Contact {
-        Contact::new([7; 16], [9; 16], [(TransportId(1), &b"abc"[..]), (TransportId(4), b"")])
+        Contact::new([7; 16], [9; 16], [(TransportId::registered(1), &b"abc"[..]), (TransportId::registered(4), b"")])
     }
 
     #[test]
@@ -112,9 +118,12 @@ mod tests {
         let mut take = Take(&bytes);
         assert_eq!(Contact::decode(&mut take), Ok(sample()));
         assert_eq!(take.0, [1]);
-        assert_eq!(sample().entries().collect::<Vec<_>>(), [(TransportId(1), &b"abc"[..]), (TransportId(4), b"")]);
-        assert_eq!(sample().entry(TransportId(4)), Some(&b""[..]));
-        assert_eq!(sample().entry(TransportId(2)), None);
+        assert_eq!(
+            sample().entries().collect::<Vec<_>>(),
+            [(TransportId::registered(1), &b"abc"[..]), (TransportId::registered(4), b"")]
+        );
+        assert_eq!(sample().entry(TransportId::registered(4)), Some(&b""[..]));
+        assert_eq!(sample().entry(TransportId::registered(2)), None);
     }
 
     #[test]

@@ -176,10 +176,14 @@ impl HelloAck {
         out
     }
 
-    /// The bytes of proof that follow this head, at most [`MAX_PROOF`]. [`Malformed`] if it is no HELLO-ACK.
+    /// The bytes of proof that follow this head, at most [`MAX_PROOF`]. [`Malformed`] if it is no HELLO-ACK. What a side of
+    /// another version says behind its version is not looked at.
     pub fn proof_len(head: &[u8; HELLO_ACK_LEN]) -> Result<usize, Malformed> {
         if head[..answered::STATUS] != MAGIC {
             return Err(Malformed);
+        }
+        if Take(&head[answered::STATUS..]).u16() == Ok(numbers::OTHER_VERSION) {
+            return Ok(0);
         }
         proof_len(&head[answered::PROOF..]).ok_or(Malformed)
     }
@@ -200,6 +204,9 @@ impl HelloAck {
             _ => return Err(Malformed),
         };
         let generation = t.u16()?;
+        if status == Status::OtherVersion {
+            return Ok(HelloAck { generation, ..HelloAck::other_version() });
+        }
         t.u32()?;
         let (process, received) = (t.array()?, t.u64()?);
         t.u32()?;
@@ -269,6 +276,26 @@ mod tests {
         bytes[8] = 9;
         assert_eq!(Hello::proof_len(bytes.first_chunk().unwrap()), Err(HelloError::OtherVersion));
         assert_eq!(Hello::decode(&bytes), Err(HelloError::OtherVersion));
+    }
+
+    /// A later version may have another length there, and other fields.
+    #[test]
+    fn of_another_version_nothing_but_that_is_looked_at() {
+        let mut bytes = hello().encode();
+        bytes[8] = 9;
+        bytes[said::PROOF..].fill(0xff);
+        assert_eq!(Hello::proof_len(bytes.first_chunk().unwrap()), Err(HelloError::OtherVersion));
+        for len in [said::RESERVED, HELLO_LEN - 1, bytes.len()] {
+            assert_eq!(Hello::decode(&bytes[..len]), Err(HelloError::OtherVersion), "{len}");
+        }
+        let right = HelloAck { generation: 9, ..HelloAck::other_version() };
+        let mut bytes = right.encode();
+        bytes[answered::RESERVED..].fill(0xff);
+        assert_eq!(HelloAck::proof_len(bytes.first_chunk().unwrap()), Ok(0));
+        bytes.resize(HELLO_ACK_LEN + 1000, 0xff);
+        for len in [answered::RESERVED, HELLO_ACK_LEN, bytes.len()] {
+            assert_eq!(HelloAck::decode(&bytes[..len]), Ok(right.clone()), "{len}");
+        }
     }
 
     #[test]

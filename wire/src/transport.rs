@@ -1,12 +1,37 @@
 //! What code that does not know a transport has to know of it: its number, its names, its scope, and the places that it
 //! dials.
 
+use base::bytes::{Malformed, Put, Take};
+use base::protocol::transport::ON_TRIAL;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The number of a transport on the wire ([`base::protocol::transport`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TransportId(pub u8);
+pub struct TransportId(u8);
+
+impl TransportId {
+    /// The transport with this number. For the constants of the registry's transports alone (`ABOUT` in each folder):
+    /// nobody else tells transports by their numbers.
+    pub const fn registered(number: u8) -> TransportId {
+        TransportId(number)
+    }
+
+    /// Whether it is used only where the user names it.
+    pub const fn is_on_trial(self) -> bool {
+        self.0 >= ON_TRIAL
+    }
+
+    /// Appends its number to `out`.
+    pub fn put(self, out: &mut Vec<u8>) {
+        out.put_u8(self.0);
+    }
+
+    /// Takes a number off the front.
+    pub fn take(from: &mut Take<'_>) -> Result<TransportId, Malformed> {
+        from.u8().map(TransportId)
+    }
+}
 
 /// Which processes a transport reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +74,11 @@ impl Place {
     /// Whether both are of one transport and lead to one host.
     pub fn is_same_host(&self, other: &Place) -> bool {
         self.transport == other.transport && self.host() == other.host()
+    }
+
+    /// Whether a place that was read from bytes has as long an address as it says.
+    pub fn is_sound(&self) -> bool {
+        usize::from(self.host_part) <= self.address.len()
     }
 
     /// The part of the address that all places of one host have in common.

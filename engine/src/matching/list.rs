@@ -3,13 +3,11 @@
 //!
 //! Invariant: a node that is in use is in the lists that its owner has put it in, and in no other.
 
-use serde::{Deserialize, Serialize};
-
 /// Stands for no node.
 const NONE: u32 = u32::MAX;
 
 /// The ends of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct List {
     head: u32,
     tail: u32,
@@ -28,7 +26,7 @@ impl List {
 }
 
 /// The neighbours of a node in one list.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     prev: u32,
     next: u32,
@@ -40,14 +38,14 @@ impl Default for Link {
     }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 struct Node<T, L> {
     value: T,
     links: L,
 }
 
 /// The nodes. `L` is an array of links, one for each list that a node may be in.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Nodes<T, L> {
     nodes: Vec<Node<T, L>>,
     /// The first vacant node. The others follow by their first link.

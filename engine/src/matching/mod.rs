@@ -7,7 +7,7 @@
 //! when what is looked for is not among the oldest entries.
 //!
 //! Invariant: the oldest of all matching entries is found. Nothing is allocated once the tables have reached their
-//! size.
+//! size. A snapshot has the entries alone, in order: they are few until the next one comes, however many there are.
 
 mod list;
 mod posted;
@@ -20,7 +20,6 @@ pub(crate) use unexpected::Unexpected;
 
 use crate::types::{Source, Tag};
 use list::List;
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -41,7 +40,7 @@ const ANY_SOURCE: usize = 1;
 const ANY_TAG: usize = 2;
 
 /// What a receive asks for: a source and a tag, each of which may be a wildcard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     /// The class in the upper half, and the source in the lower. 0 stands for any source.
     who: u64,
@@ -86,20 +85,6 @@ pub(crate) fn fits(source: Source, tag: Tag, from: u32, with: i64) -> bool {
 
 /// The lists that are not empty.
 type Lists = HashMap<Key, List, BuildHasherDefault<KeyHasher>>;
-
-/// Serialises lists as a sequence of pairs: serde without its `std` feature has no `HashMap`.
-mod pairs {
-    use super::{Key, List, Lists};
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(lists: &Lists, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(lists)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Lists, D::Error> {
-        Ok(Vec::<(Key, List)>::deserialize(from)?.into_iter().collect())
-    }
-}
 
 /// Hashes keys. Tags and ranks often count up, or in steps; the two halves of a product spread them.
 #[derive(Default)]

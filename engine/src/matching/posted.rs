@@ -3,7 +3,7 @@
 use super::list::{Link, List, Nodes};
 use super::{ANY_SOURCE, CLASSES, Key, Lists, OLDEST, fits};
 use crate::types::{Source, Tag};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::VecDeque;
 
 /// More receives than this are found by key. Up to this number they are searched in order: a program with a window of
@@ -26,7 +26,7 @@ pub(crate) struct Receive {
     pub capacity: u64,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     receive: Receive,
     /// The number of the entry, in the order of posting.
@@ -36,7 +36,8 @@ struct Entry {
 }
 
 /// The posted receives of one inter-communicator.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "VecDeque<Receive>")]
 pub(crate) struct Posted {
     /// All receives, while they are few.
     few: VecDeque<Receive>,
@@ -45,7 +46,6 @@ pub(crate) struct Posted {
     all: List,
     /// The first receive that is not in the list of its key. Those after it are not listed either.
     unlisted: Option<u32>,
-    #[serde(with = "super::pairs")]
     lists: Lists,
     /// The number of the last entry.
     last: u64,
@@ -53,6 +53,18 @@ pub(crate) struct Posted {
     of_class: [usize; CLASSES],
     /// The number of receives from each rank, while they are many.
     from: Vec<u32>,
+}
+
+impl Serialize for Posted {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.iter().collect::<Vec<_>>().serialize(to)
+    }
+}
+
+impl From<VecDeque<Receive>> for Posted {
+    fn from(few: VecDeque<Receive>) -> Posted {
+        Posted { few, ..Posted::default() }
+    }
 }
 
 impl Posted {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::PeerId;
 use crate::arrived::{Arrived, Body};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 struct Rng(u64);

@@ -4,7 +4,7 @@ use super::list::{Link, List, Nodes};
 use super::{CLASSES, FEW, Key, Lists, MANY, OLDEST, fits};
 use crate::arrived::Arrived;
 use crate::types::{Source, Tag};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The links of a message: one for its list in each class, and one for the list of all messages.
 const LINKS: usize = CLASSES + 1;
@@ -12,7 +12,8 @@ const LINKS: usize = CLASSES + 1;
 const ALL: usize = CLASSES;
 
 /// The unexpected messages of one inter-communicator.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "Vec<Arrived>")]
 pub(crate) struct Unexpected {
     /// All messages, while they are few.
     few: Vec<Arrived>,
@@ -21,8 +22,19 @@ pub(crate) struct Unexpected {
     all: List,
     /// The classes that have lists: those that were asked for while there were many messages.
     asked: [bool; CLASSES],
-    #[serde(with = "super::pairs")]
     lists: Lists,
+}
+
+impl Serialize for Unexpected {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.iter().collect::<Vec<_>>().serialize(to)
+    }
+}
+
+impl From<Vec<Arrived>> for Unexpected {
+    fn from(few: Vec<Arrived>) -> Unexpected {
+        Unexpected { few, ..Unexpected::default() }
+    }
 }
 
 impl Unexpected {
@@ -127,7 +139,6 @@ impl Unexpected {
     }
 
     /// All messages, in order.
-    #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = &Arrived> {
         self.few.iter().chain(self.nodes.iter(self.all, ALL).map(|(_, m)| m))
     }

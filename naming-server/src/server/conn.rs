@@ -185,7 +185,8 @@ impl Conn {
                 Welcome::OtherVersion(_) => self.closing = Some("it is of another version"),
                 _ => self.closing = Some("it asks for what is not known here"),
             }
-            HELLO + proof
+            // Of another version nothing more is read. What has come is dropped, so that closing does not take back the answer.
+            if matches!(welcome, Welcome::OtherVersion(_)) { self.input.len() } else { HELLO + proof }
         };
         self.input.drain(..used);
         if self.input.is_empty() {

@@ -21,8 +21,8 @@ pub(crate) struct Pulls {
     pub(crate) queue: VecDeque<Pull>,
     /// Operations into whose buffers a slice is read, or a message converted, without the lock at this moment.
     pub(crate) running: Vec<OpId>,
-    /// The scratch memory of the next slice.
-    pub(crate) spare: Scratch,
+    /// The scratch memory of the next slice. In a box, so that a slice is a few words to move.
+    pub(crate) spare: Option<Box<Scratch>>,
 }
 
 /// Scratch memory for one slice.

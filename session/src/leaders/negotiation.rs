@@ -6,6 +6,7 @@
 
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::control::{ACCEPT, LOOKING, OFFER, PART, WITHDRAW, WITHDRAWN};
+use base::protocol::frame::MAX_PAYLOAD;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -17,6 +18,8 @@ pub const MAX_RANKS: u32 = 1 << 18;
 const PART_BYTES: usize = 256 << 10;
 /// The most offers that another leader may have open here: it needs one, and a few that it is about to withdraw.
 const MAX_OPEN: usize = 16;
+/// No count that is read from a snapshot reaches this, so there is always a next number.
+const MOST: u64 = 1 << 62;
 
 /// What an offer says of its side of the inter-communicator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,6 +202,21 @@ impl Negotiation {
         Negotiation { most_open: 1, ..Negotiation::new(true) }
     }
 
+    /// Whether a negotiation that was read from bytes is within its limits.
+    pub(crate) fn is_sound(&self) -> bool {
+        let named = |name: &str| name.len() <= MAX_NAME && !name.chars().any(char::is_control);
+        let is_party = |party: &Party| named(&party.name) && named(&party.wanted) && party.records.len() <= MAX_RECORDS;
+        let is_theirs = |o: &Theirs| is_party(&o.party) && o.missing <= MAX_RECORDS - o.party.records.len();
+        let mine = if let Mine::Agreed(agreement) = &self.mine { is_party(&agreement.remote) } else { true };
+        (self.next_offer < MOST && self.next_context < MOST)
+            && mine
+            && self.most_open <= MAX_OPEN
+            && self.theirs.len() <= self.most_open
+            && self.theirs.iter().all(is_theirs)
+            && self.outbox.iter().all(|message| message.len() < MAX_PAYLOAD)
+            && self.looking.as_ref().is_none_or(|looking| named(&looking.wanted))
+    }
+
     /// Makes our offer. There is one at a time, since the calls of one group are collective.
     pub fn offer(&mut self, party: &Party) {
         debug_assert!(matches!(self.mine, Mine::None));
@@ -240,6 +258,11 @@ impl Negotiation {
     /// The job that the other side looks for now, if it is not ours.
     pub fn looking(&self) -> Option<&Looking> {
         self.looking.as_ref()
+    }
+
+    /// Whether our side waits for an answer.
+    pub fn is_open(&self) -> bool {
+        matches!(self.mine, Mine::Open(_) | Mine::Withdrawing(_))
     }
 
     /// How many bytes of records are kept for offers of the other side.

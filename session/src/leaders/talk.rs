@@ -6,6 +6,7 @@ use super::negotiation::{Looking, Negotiation, Party, Standing};
 use crate::state::Session;
 use crate::state::pair::PathRef;
 use crate::state::talk::{Talk, Turn};
+use base::protocol::control::ACCEPT;
 use base::{Memory, Time};
 use engine::ContextId;
 use std::time::Duration;
@@ -35,10 +36,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     pub fn talk(&mut self, path: PathRef, now: Time) -> Turn {
         let turn = self.step_talk(path, now);
         if let Some(i) = self.of_path(path) {
-            let orphans = self.pairs[i].talk.as_mut().map_or_else(Vec::new, |talk| talk.negotiation.take_orphans());
-            for context in orphans {
-                self.refuse_among(i, ContextId::root(context));
-            }
+            self.refuse_orphans(i);
+            self.settle();
             if matches!(turn, Turn::Gone | Turn::TimedOut | Turn::Nonsense) {
                 self.break_off(path);
             }
@@ -64,7 +63,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if is_gone {
             return if talk.withdrawn { Turn::TimedOut } else { Turn::Gone };
         }
-        if !talk.withdrawn && talk.missing.is_some_and(|since| now.since(since) > WITHDRAWAL) {
+        if !talk.withdrawn && talk.missing.is_some_and(|until| now > until) {
             return Turn::Gone;
         }
         if talk.limit.is_none_or(|limit| now < limit) {
@@ -77,6 +76,28 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         (talk.withdrawn, talk.limit) = (true, Some(now + WITHDRAWAL));
         self.speak(i);
         Turn::Waiting
+    }
+
+    /// Refuses what the other leader has agreed to for offers that our side had given up.
+    fn refuse_orphans(&mut self, i: usize) {
+        let pair = &mut self.pairs[i];
+        let (ours, theirs) = (pair.local().incarnation, pair.remote().incarnation);
+        let orphans = pair.talk.as_mut().map_or_else(Vec::new, |talk| talk.negotiation.take_orphans());
+        if let Some(between) = self.groups.between(ours, theirs) {
+            orphans.into_iter().for_each(|context| self.engine.refuse(between.number, ContextId::root(context)));
+        }
+    }
+
+    /// If the message that has just come agrees to an offer that our side has given up, and no call reads the messages of
+    /// that leader: refuses it now, so that the other side does not use it in vain until the next call.
+    pub(crate) fn refuse_late(&mut self, i: usize) {
+        let pair = &self.pairs[i];
+        let has_agreed = pair.inbox.messages.back().is_some_and(|bytes| bytes.first() == Some(&ACCEPT));
+        let is_given_up = pair.caller.is_none() && pair.talk.as_ref().is_some_and(|talk| !talk.negotiation.is_open());
+        // Nonsense among the messages that are read here concerns no offer of ours.
+        if has_agreed && is_given_up && self.hear(i) {
+            self.refuse_orphans(i);
+        }
     }
 
     /// Reads the messages of a leader. `false`: one violates the protocol.
@@ -103,7 +124,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// [`Session::talk`] says `Gone`.
     pub fn is_found(&mut self, path: PathRef, found: bool, now: Time) {
         if let Some(talk) = self.of_path(path).and_then(|i| self.pairs[i].talk.as_mut()) {
-            talk.missing = if found { None } else { talk.missing.or(Some(now)) };
+            talk.missing = if found { None } else { talk.missing.or(Some(now + WITHDRAWAL)) };
         }
     }
 

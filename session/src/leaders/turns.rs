@@ -102,6 +102,11 @@ impl<D: Copy> Turns<D> {
         self.done.insert(note);
     }
 
+    /// Whether no request is known; for tests.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.called.is_empty() && self.done.is_empty()
+    }
+
     /// Whether `places` more addresses may be dialled. A request alone may have any number.
     pub fn has_room(&self, places: usize) -> bool {
         self.called.is_empty() || self.called.iter().map(|call| call.places).sum::<usize>() + places <= MOST_PLACES

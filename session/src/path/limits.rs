@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// No count that is read from a snapshot reaches this, so there is always a next number.
+pub(super) const MOST: u64 = 1 << 62;
+
 /// How much a path may keep.
 ///
 /// Above `retained_bytes`, `retained_frames` or `bulk_queue` the path is backlogged: it takes more, but the engine

@@ -18,6 +18,7 @@ mod tx;
 use base::bytes::Malformed;
 use base::{Memory, ProcId};
 pub use limits::Limits;
+use limits::MOST;
 #[cfg(feature = "plant")]
 pub use limits::Plant;
 use rx::RxHalf;
@@ -185,6 +186,15 @@ impl Path {
         self.out.bulk.push_back(bulk);
     }
 
+    // ---- snapshots
+
+    /// Whether a path that was read from bytes is one that [`Path::detach`] can leave.
+    pub(crate) fn is_sound(&self) -> bool {
+        let lanes = self.active.is_some() || !self.leaving.is_empty() || !self.left.is_empty();
+        let asks = &self.keep_alive;
+        !lanes && self.out.is_sound() && self.inc.is_sound() && asks.open <= asks.last && asks.last < MOST
+    }
+
     // ---- lanes
 
     /// The generation to offer in a HELLO. Both sides use the newer of the two offers.
@@ -276,10 +286,12 @@ impl Path {
         self.inc.rewrite(rewrite);
     }
 
-    /// Takes out a lane that both sides have left, and that may be closed.
-    pub(crate) fn retired(&mut self) -> Option<u16> {
+    /// Takes out a lane that both sides have left, and that may be closed. `is_read`: the other side has read all that
+    /// this lane of ours has taken, which the acknowledgements do not say where nothing is retained.
+    pub(crate) fn retired(&mut self, is_read: impl Fn(u16) -> bool) -> Option<u16> {
         let acked = self.out.acked;
-        let done = |l: &Leaving| l.marked && (l.lossy || (self.left.contains(&l.generation) && acked >= l.last));
+        let is_over = |l: &Leaving| self.left.contains(&l.generation) && acked >= l.last && is_read(l.generation);
+        let done = |l: &Leaving| l.marked && (l.lossy || is_over(l));
         let at = self.leaving.iter().position(done)?;
         let generation = self.leaving.remove(at).generation;
         self.left.remove(&generation);

@@ -3,10 +3,11 @@
 //! Part of the path. Invariants: all sequences up to `received` were delivered, and none above. `held` has only
 //! sequences above `received + 1`, within the limits.
 
-use super::limits::Limits;
+use super::limits::{Limits, MOST};
 use base::bytes::Malformed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wire::frame::MAX_PAYLOAD;
 
 /// A receiver acknowledges unasked after this many frames or bytes.
 const ACK_FRAMES: u32 = 64;
@@ -31,6 +32,16 @@ pub(super) struct RxHalf {
 impl RxHalf {
     pub fn new() -> Self {
         RxHalf { received: 0, held: BTreeMap::new(), held_bytes: 0, frames: 0, bytes: 0, ack_due: false, repeated: 0 }
+    }
+
+    /// Whether what was read from bytes keeps the invariants.
+    pub fn is_sound(&self) -> bool {
+        let good = |(sequence, body): (&u64, &Vec<u8>)| *sequence > self.received + 1 && body.len() <= MAX_PAYLOAD;
+        (self.received < MOST && self.repeated < MOST)
+            && (self.frames as u64) < MOST >> 32
+            && (self.bytes as u64) < MOST
+            && self.held.iter().all(good)
+            && self.held_bytes == self.held.values().map(Vec::len).sum::<usize>()
     }
 
     /// Takes in a body: delivers it, or holds it until its turn. Without room, one of a lossy lane is dropped, since it

@@ -4,7 +4,7 @@ use crate::state::pair::PathRef;
 use base::ProcId;
 use engine::{Engine, Gone};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use wire::Contact;
 
 /// How many groups that have left are remembered for each group of ours. A call that could still name one of them is
@@ -61,13 +61,13 @@ pub(crate) struct Between {
     pub over: BTreeMap<u32, Gone>,
 }
 
-/// The table of groups.
+/// The table of groups. It is written in the order of its keys, so that equal states give equal snapshots.
 #[derive(Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Groups {
     /// Ours, by incarnation.
-    pub(crate) own: HashMap<u64, Registered>,
+    pub(crate) own: BTreeMap<u64, Registered>,
     /// By (our incarnation, theirs).
-    pub(crate) between: HashMap<(u64, u64), Between>,
+    pub(crate) between: BTreeMap<(u64, u64), Between>,
     /// The last number that was given to a [`Between`].
     pub(crate) last_number: u64,
 }

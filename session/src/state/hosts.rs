@@ -4,7 +4,7 @@ use crate::action::ProbeId;
 use crate::state::pair::PathRef;
 use base::bytes::{Malformed, Put, Take};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use wire::{Place, TransportId};
 
 /// Host number, transport, and the part of an address that all places of that host share.
@@ -17,10 +17,10 @@ const MAX_PART: usize = 256;
 #[derive(Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Hosts {
     /// The hosts that a dial has reached, and where.
-    pub(crate) proven: HashSet<Reached>,
+    pub(crate) proven: BTreeSet<Reached>,
     /// The hosts that were probed already.
     #[serde(skip)]
-    pub(crate) asked: HashSet<Reached>,
+    pub(crate) asked: BTreeSet<Reached>,
     /// The open probes, with the path that each is for.
     #[serde(skip)]
     pub(crate) probes: BTreeMap<ProbeId, PathRef>,
@@ -45,7 +45,7 @@ impl Proofs {
         out.put_u32(self.reached.len() as u32);
         for (host, transport, part) in &self.reached {
             out.extend_from_slice(host);
-            out.put_u8(transport.0);
+            transport.put(out);
             out.put_bytes(part);
         }
     }
@@ -54,7 +54,7 @@ impl Proofs {
     pub fn decode(from: &mut Take<'_>) -> Result<Proofs, Malformed> {
         let mut proofs = Proofs { from: from.array()?, reached: Vec::new() };
         for _ in 0..from.u32()? {
-            let (host, transport) = (from.array()?, TransportId(from.u8()?));
+            let (host, transport) = (from.array()?, TransportId::take(from)?);
             proofs.reached.push((host, transport, from.bytes(MAX_PART)?.into()));
         }
         Ok(proofs)
@@ -62,6 +62,11 @@ impl Proofs {
 }
 
 impl Hosts {
+    /// Whether what was read from bytes is within its limits.
+    pub fn is_sound(&self) -> bool {
+        self.proven.iter().all(|(_, _, part)| part.len() <= MAX_PART)
+    }
+
     pub fn is_probing(&self) -> bool {
         !self.probes.is_empty()
     }

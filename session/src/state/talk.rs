@@ -3,27 +3,56 @@
 use crate::leaders::negotiation::{Agreement, Negotiation};
 use base::Time;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// One negotiation, with its time limits.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Talk {
     pub negotiation: Negotiation,
     /// When our offer is withdrawn; afterwards, when the wait for the answer to the withdrawal ends. `None`: never.
-    #[serde(skip)]
     pub(crate) limit: Option<Time>,
     /// Our offer was withdrawn.
     pub(crate) withdrawn: bool,
-    /// Since when the name of the other leader leads nowhere.
-    #[serde(skip)]
+    /// The name of the other leader leads nowhere: when that leader counts as gone.
     pub(crate) missing: Option<Time>,
     /// Of a caller: since when its contact record is known.
-    #[serde(skip)]
     pub known: Option<Time>,
 }
 
 impl Talk {
     pub fn new(negotiation: Negotiation) -> Talk {
         Talk { negotiation, limit: None, withdrawn: false, missing: None, known: None }
+    }
+
+    pub fn freeze(&self, now: Time) -> FrozenTalk {
+        FrozenTalk {
+            negotiation: self.negotiation.clone(),
+            limit: self.limit.map(|limit| limit.since(now)),
+            withdrawn: self.withdrawn,
+            missing: self.missing.map(|until| until.since(now)),
+        }
+    }
+}
+
+/// What a snapshot holds of a [`Talk`]: of its time limits, how much is left. A probe of a caller's host is made anew, so the
+/// wait for it is left out.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct FrozenTalk {
+    negotiation: Negotiation,
+    pub limit: Option<Duration>,
+    withdrawn: bool,
+    missing: Option<Duration>,
+}
+
+impl FrozenTalk {
+    pub fn thaw(self, now: Time) -> Talk {
+        Talk {
+            negotiation: self.negotiation,
+            limit: self.limit.map(|left| now + left),
+            withdrawn: self.withdrawn,
+            missing: self.missing.map(|left| now + left),
+            known: None,
+        }
     }
 }
 

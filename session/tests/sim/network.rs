@@ -2,8 +2,10 @@
 //! refused, are never answered, or whose answer is lost.
 
 use crate::lanes::{Knife, SimLane};
+use base::ProcId;
 use session::{AttemptId, IncomingId};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use transports::sim::datagram::{self, Faults, Injected};
 use transports::sim::{Clock, Rng, pipe, shared};
@@ -11,9 +13,11 @@ use transports::stream::StreamLane;
 use wire::{About, Contact, Hello, HelloAck, Place, Scope, TransportId};
 
 /// A transport for processes of one host, whose kernel knows both ends of a lane.
-pub const NEAR: About = About { id: TransportId(1), word: "near", title: "near", scope: Scope::Host, limit: 1000 };
+pub const NEAR: About =
+    About { id: TransportId::registered(1), word: "near", title: "near", scope: Scope::Host, limit: 1000 };
 /// A transport for processes of all hosts.
-pub const FAR: About = About { id: TransportId(2), word: "far", title: "far", scope: Scope::Anywhere, limit: 10_000 };
+pub const FAR: About =
+    About { id: TransportId::registered(2), word: "far", title: "far", scope: Scope::Anywhere, limit: 10_000 };
 
 /// The number of no process.
 pub const NOBODY: usize = usize::MAX;
@@ -51,6 +55,8 @@ pub struct Connection {
     pub incoming: Option<IncomingId>,
     /// It was accepted because the lane in use was asked and did not answer.
     pub mute: bool,
+    /// It sends no HELLO.
+    pub silent: bool,
     /// The ends of the lane that it becomes: the dialling side's first.
     pub ends: [Option<SimLane>; 2],
 }
@@ -72,12 +78,20 @@ pub struct Network {
     pub firewall: Option<(u8, u8, bool)>,
     pub connections: Vec<Connection>,
     pub cables: Vec<Cable>,
+    /// Those between the same processes before, as far as they are dark.
+    pub dark: Vec<Cable>,
     /// Ends of lanes whose other end was never taken up and is not closed, with the process that holds each.
     pub half_open: Vec<(usize, SimLane)>,
     /// Incoming connections that have hung up, and at which process.
     pub hung_up: Vec<(usize, IncomingId)>,
+    /// How many descriptors each process may have open.
+    pub descriptors: usize,
     /// How many dials may still go wrong.
     pub trouble: u64,
+    /// Which process each name is of.
+    pub owners: HashMap<ProcId, usize>,
+    /// How often each process was frozen and thawed elsewhere.
+    pub lives: Vec<u8>,
     /// Whether lanes that lose frames are used.
     pub lossy: bool,
 }
@@ -103,11 +117,17 @@ impl Network {
 
     /// Both ends of a new lane.
     pub fn lane(&mut self, from: usize, to: usize, near: bool) -> [Option<SimLane>; 2] {
+        let lossy = self.lossy && self.rng.percent(50);
+        self.lane_that(from, to, near, lossy)
+    }
+
+    /// Both ends of a new lane, which loses frames if it is `lossy` and not `near`.
+    pub fn lane_that(&mut self, from: usize, to: usize, near: bool, lossy: bool) -> [Option<SimLane>; 2] {
         let rng = &mut self.rng;
         let (mut a, b) = if near {
             let (a, b) = shared::pair(1 + rng.below(40) as usize, rng.percent(60));
             (SimLane::Shared(a), SimLane::Shared(b))
-        } else if self.lossy && rng.percent(50) {
+        } else if lossy {
             let faults =
                 Faults { loss_percent: rng.below(25), double_percent: rng.below(25), max_delay: rng.below(30) };
             let capacity = 1 + rng.below(40) as usize;
@@ -120,9 +140,17 @@ impl Network {
         };
         let knife = a.knife(rng);
         let pair = (from.min(to), from.max(to));
-        self.cables.retain(|cable| cable.pair != pair);
+        let before = self.cables.extract_if(.., |cable| cable.pair == pair);
+        self.dark.extend(before.filter(|cable| cable.is_dark));
         self.cables.push(Cable { pair, knife, is_dark: false });
         [Some(a), Some(b)]
+    }
+
+    /// How many connections that a process has accepted have no lane yet.
+    pub fn incoming(&self, to: usize) -> usize {
+        // Those of other hosts have theirs when they are answered.
+        let waits = |c: &&Connection| c.incoming.is_some() && (c.near.is_some() || c.stage == Stage::Heard);
+        self.connections.iter().filter(|c| c.to == to).filter(waits).count()
     }
 
     /// Whether this dial goes wrong now.

@@ -9,7 +9,7 @@ use engine::{
     Awaited, Config, ContextId, Engine, Envelope, Fault, Gone, Mode, OpId, Outcome, PeerId, Probe, Source, Tag,
 };
 use session::path::Limits;
-use session::{Action, Group, InterId, NewLane, Own, Plant, RemoteGroup, Session};
+use session::{Action, Forgotten, Group, InterId, NewLane, Own, Plant, RemoteGroup, Session, SnapshotError};
 use std::collections::VecDeque;
 use transports::sim::Rng;
 use wire::Place;
@@ -32,9 +32,15 @@ pub struct Proc {
     pub me: ProcId,
     /// How often it was frozen and thawed elsewhere.
     pub life: u8,
+    /// What its clock is ahead of that of the run, in nanoseconds.
+    ahead: u64,
     pub session: Session<SimLane, VecMemory>,
     limits: Limits,
     pub plant: Plant,
+    /// A value that is forgotten when its snapshot is read.
+    pub forgets: Option<Forgotten>,
+    /// A restored session is not compared with its snapshot.
+    pub is_lenient: bool,
     pub inters: Vec<Option<InterId>>,
     /// The processes of the other group, by rank, and their names.
     pub others: Vec<usize>,
@@ -70,14 +76,15 @@ pub fn cookie(incarnation: u64) -> [u8; 16] {
     [incarnation as u8; 16]
 }
 
-fn own(process: [u8; 16], host: [u8; 16]) -> Own {
-    Own { process, host, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors: 1024 }
+fn own(process: [u8; 16], host: [u8; 16], descriptors: usize) -> Own {
+    Own { process, host, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors }
 }
 
 impl Proc {
     pub fn new(id: usize, cfg: Config, limits: &Limits, ids: &[ProcId], others: &[usize], net: &Network) -> Proc {
         let host = [net.hosts[id] + 1; 16];
-        let mut session = Session::new(own(number(id, 0), host), Engine::new(cfg), VecMemory::default());
+        let mut session =
+            Session::new(own(number(id, 0), host, net.descriptors), Engine::new(cfg), VecMemory::default());
         session.set_limits(limits.clone());
         let ProcId { incarnation, rank } = ids[id];
         let size = (ids.len() - others.len()) as u32;
@@ -86,9 +93,12 @@ impl Proc {
             id,
             me: ids[id],
             life: 0,
+            ahead: 0,
             session,
             limits: limits.clone(),
             plant: Plant::None,
+            forgets: None,
+            is_lenient: false,
             inters: vec![None; crate::program::CONTEXTS],
             others: others.to_vec(),
             ids: ids.to_vec(),
@@ -105,6 +115,11 @@ impl Proc {
         }
     }
 
+    /// The session of a process that knows none of the others.
+    pub fn stranger(process: [u8; 16], host: u8) -> Session<SimLane, VecMemory> {
+        Session::new(own(process, [host + 1; 16], 1024), Engine::new(Config::default()), VecMemory::default())
+    }
+
     /// `lives`: how often each process was restarted.
     pub fn open(&mut self, ctx: usize, net: &Network, lives: &[u8]) {
         if self.inters[ctx].is_none() {
@@ -115,15 +130,19 @@ impl Proc {
         }
     }
 
+    /// The time by its own clock.
+    pub fn now(&self, net: &Network) -> Time {
+        Time(net.clock.get() * 1_000_000 + self.ahead)
+    }
+
     /// The number of its pair with another process, once there is one.
     pub fn pair(&self, other: usize) -> Option<usize> {
         self.session.find_pair(self.me, self.ids[other])
     }
 
     /// Which process a pair's other side is.
-    pub fn other(&self, pair: usize) -> Option<usize> {
-        let remote = self.session.pair(pair).remote();
-        self.others.iter().copied().find(|o| self.ids[*o] == remote)
+    pub fn other(&self, pair: usize, net: &Network) -> Option<usize> {
+        net.owners.get(&self.session.pair(pair).remote()).copied()
     }
 
     /// Whether it has given up any process for dead.
@@ -404,7 +423,7 @@ impl Proc {
                     let mut places = Vec::new();
                     if transport == NEAR.id {
                         places.extend((same_host == Some(true)).then(|| near_place(process)));
-                    } else {
+                    } else if entry.len() == net.place(0).address.len() {
                         let place = Place { address: entry.into(), ..net.place(0) };
                         // An address may lead to another host here than on the other side.
                         let wrong = net.rng.below(net.hosts.len() as u64) as usize;
@@ -430,6 +449,7 @@ impl Proc {
                         ack: None,
                         incoming: None,
                         mute: false,
+                        silent: false,
                         ends: [None, None],
                     });
                 }
@@ -469,7 +489,7 @@ impl Proc {
                 }
                 Action::Died { pair } => self.session.lane_died(pair, now),
                 Action::Get { peer, op, pieces, .. } => {
-                    let from = self.other(peer.0 as usize).expect("a peer is a process");
+                    let from = self.other(peer.0 as usize, net).expect("a peer is a process");
                     self.pulls.push(Pull { from, peer, op, pieces: pieces.into(), done: 0 });
                 }
                 Action::Unused { .. }
@@ -496,7 +516,7 @@ impl Proc {
         // A lane that its kernel reports as closed need not be asked.
         let had_lane = self.session.pair(pair).lane().is_some_and(|up| Lane::<VecMemory>::is_open(&up.lane).is_none());
         let Some(c) = connection(net, self.id, incoming) else { return self.session.incoming_left(incoming) };
-        if c.hello.cookie != cookie(self.me.incarnation) {
+        if c.hello.cookie != cookie(c.hello.dest.incarnation) {
             return self.fail("cookie: somebody without it is let in".into());
         }
         let (from, near, unasked) = (c.from, c.near.is_some(), c.from == NOBODY && had_lane && !c.mute);
@@ -525,7 +545,7 @@ impl Proc {
         dialled: bool,
         now: Time,
     ) {
-        let (near, at) = match (&lane, self.other(pair)) {
+        let (near, at) = match (&lane, self.other(pair, net)) {
             (SimLane::Shared(_), _) | (_, None) => (true, None),
             (_, Some(other)) => (false, Some(net.place(other))),
         };
@@ -535,16 +555,48 @@ impl Proc {
 
     /// State to bytes and back, in a process of another number, with its buffers elsewhere.
     pub fn freeze_and_thaw(&mut self, net: &mut Network, now: Time) {
+        let bytes = self.freeze(net, now);
+        let read =
+            self.forgets.map_or_else(|| bytes.clone(), |what| session::forget(&bytes, what).expect("a snapshot"));
+        if !self.is_lenient {
+            let own = self.session.own().clone();
+            let same = Session::<SimLane, VecMemory>::thaw(&read, own, VecMemory::default(), now);
+            if !same.is_ok_and(|same| same.freeze(now) == bytes) {
+                self.fail("snapshot: what is read is not what was written".into());
+            }
+        }
+        if let Err(why) = self.thaw(&read, net) {
+            self.fail(format!("snapshot: {why}"));
+        }
+    }
+
+    /// Its state as bytes.
+    pub fn freeze(&mut self, net: &mut Network, now: Time) -> Vec<u8> {
         self.session.detach();
         self.act(net, now);
-        let bytes = self.session.freeze();
-        self.life += 1;
-        let own = own(number(self.id, self.life), self.session.own().host);
+        self.session.freeze(now)
+    }
+
+    /// It goes on with the state of these bytes, by another clock. `Err`: they are no snapshot, and it goes on as it was.
+    pub fn thaw(&mut self, bytes: &[u8], net: &mut Network) -> Result<(), SnapshotError> {
+        let before = self.session.own();
         let moved = VecMemory(self.session.mem.0.iter().map(|(buffer, bytes)| (*buffer, bytes.clone())).collect());
-        self.session = Session::thaw(&bytes, own, moved, now).expect("a session can be read");
+        let own = own(number(self.id, self.life + 1), before.host, before.descriptors);
+        let ahead = net.rng.below(1_000_000_000_000_000);
+        let old = std::mem::replace(&mut self.ahead, ahead);
+        match Session::thaw(bytes, own, moved, self.now(net)) {
+            Ok(session) => self.session = session,
+            Err(why) => {
+                self.ahead = old;
+                return Err(why);
+            }
+        }
+        self.life += 1;
+        net.lives[self.id] = self.life;
         self.session.set_limits(self.limits.clone());
         self.session.plant(self.plant);
         self.pulls.clear();
+        Ok(())
     }
 
     /// Nothing may wait for the dead.
@@ -568,7 +620,7 @@ impl Proc {
             "process {}: sent {}, receiving {} {:?}, {:?} open",
             self.id, self.next_send, self.next_recv, waits, self.inters
         );
-        for (i, pair) in self.session.pairs() {
+        for (i, pair) in self.session.pairs().filter(|(_, pair)| pair.remote().incarnation != 0) {
             let lane = pair.lane().map(|up| (up.generation, up.transport));
             let (gone, trouble) = (pair.gone(), self.session.describe_trouble(i));
             out += &format!("\n  to {}, lane {lane:?}, {gone:?}, {trouble:?}: {:?}", pair.remote(), pair.path());
@@ -584,6 +636,6 @@ fn connection(net: &mut Network, to: usize, incoming: session::IncomingId) -> Op
 
 /// Some contexts join the jobs, others are made from a parent.
 fn context(ctx: usize) -> ContextId {
-    let number = ctx as u64 / 2 + 1;
-    if ctx.is_multiple_of(2) { ContextId::root(number) } else { ContextId::root(1).child(number) }
+    let number = ctx as u64 / 2 + 1000;
+    if ctx.is_multiple_of(2) { ContextId::root(number) } else { ContextId::root(1000).child(number) }
 }

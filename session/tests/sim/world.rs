@@ -1,5 +1,7 @@
 //! A few processes, the network between them, and what goes wrong. One seed makes one run.
 
+use crate::lanes::SimLane;
+use crate::leaders::Leaders;
 use crate::network::{Connection, NOBODY, Network, Stage, number};
 use crate::proc::{Proc, cookie};
 use crate::program::{CONTEXTS, Program};
@@ -7,18 +9,21 @@ use base::memory::VecMemory;
 use base::{ProcId, Time};
 use engine::{Config, Gone};
 use session::path::Limits;
-use session::{AttemptId, NewLane};
+use session::{Action, AttemptId, NewLane, Pair, Session, SnapshotError};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::rc::Rc;
 use transports::sim::Rng;
 use wire::lane::Lane;
-use wire::{Hello, HelloAck, Status};
+use wire::{Hello, Status};
 
 /// Far more than a run that ends needs.
-const MOST_STEPS: u64 = 2_000_000;
+const MOST_STEPS: u64 = 6_000_000;
 /// After this many steps without progress, receives that took each other's messages are loosened.
 const STUCK: u64 = 12_000;
+/// How many runs of a hundred have leaders that negotiate.
+const LED: u64 = 25;
 /// How many milliseconds the others go on after a death: longer than a process may be silent that has closed its
 /// connection.
 const AFTERLIFE: u64 = 100_000;
@@ -36,6 +41,7 @@ pub struct Figures {
     pub simultaneous: u64,
     pub firewalls: u64,
     pub strangers: u64,
+    pub crowds: u64,
     pub cuts: u64,
     pub dark: u64,
     pub swaps: u64,
@@ -47,6 +53,14 @@ pub struct Figures {
     pub heirs: u64,
     pub pulls: u64,
     pub failed_pulls: u64,
+    pub joined: u64,
+    pub met_at_port: u64,
+    pub timed_out: u64,
+    pub gone: u64,
+    pub orphans: u64,
+    pub called_back: u64,
+    pub chilled: u64,
+    pub led: u64,
 }
 
 impl Figures {
@@ -56,7 +70,7 @@ impl Figures {
         }
     }
 
-    fn all_mut(&mut self) -> [&mut u64; 20] {
+    fn all_mut(&mut self) -> [&mut u64; 29] {
         let Figures {
             seeds,
             messages,
@@ -67,6 +81,7 @@ impl Figures {
             simultaneous,
             firewalls,
             strangers,
+            crowds,
             cuts,
             dark,
             swaps,
@@ -78,6 +93,14 @@ impl Figures {
             heirs,
             pulls,
             failed_pulls,
+            joined,
+            met_at_port,
+            timed_out,
+            gone,
+            orphans,
+            called_back,
+            chilled,
+            led,
         } = self;
         [
             seeds,
@@ -89,6 +112,7 @@ impl Figures {
             simultaneous,
             firewalls,
             strangers,
+            crowds,
             cuts,
             dark,
             swaps,
@@ -100,11 +124,19 @@ impl Figures {
             heirs,
             pulls,
             failed_pulls,
+            joined,
+            met_at_port,
+            timed_out,
+            gone,
+            orphans,
+            called_back,
+            chilled,
+            led,
         ]
     }
 
     /// All counters, in their order.
-    pub fn all(mut self) -> [u64; 20] {
+    pub fn all(mut self) -> [u64; 29] {
         self.all_mut().map(|n| *n)
     }
 }
@@ -119,6 +151,10 @@ pub enum Fault {
     Duplicate,
     /// One of the session.
     Session(session::Plant),
+    /// A restored session lacks a value.
+    Forgotten(session::Forgotten),
+    /// As before, and it is not compared with its snapshot.
+    Missed(session::Forgotten),
 }
 
 /// One run: the processes, the network between them, and what is still to go wrong.
@@ -139,7 +175,14 @@ pub struct World {
     /// Who is dead, and since when.
     dead: Option<(usize, u64)>,
     /// Another process listens where the dead one did.
-    heir: bool,
+    heir: Option<Session<SimLane, VecMemory>>,
+    leaders: Leaders,
+    /// Decides what leaders do.
+    whim: Rng,
+    /// After which step of leaders a process is frozen, whatever else happens.
+    snap: Option<u64>,
+    /// How often a process may still be frozen right after a step of a leader.
+    chill: u64,
     /// The processes that were connected to the dead one and must notice. A process that never reached its host cannot.
     bereaved: Vec<usize>,
 }
@@ -186,16 +229,20 @@ impl World {
             let from = rng.below(2) as u8;
             (from, 1 - from, rng.percent(50))
         });
-        let net = Network {
+        let mut net = Network {
             rng: rng.fork(),
             clock: Rc::new(Cell::new(1)),
             injected: Rc::default(),
             hosts,
+            owners: ids.iter().copied().zip(0..).collect(),
+            lives: vec![0; n],
             firewall,
             connections: Vec::new(),
             cables: Vec::new(),
+            dark: Vec::new(),
             half_open: Vec::new(),
             hung_up: Vec::new(),
+            descriptors: if rng.percent(20) { 24 } else { 1024 },
             trouble: rng.below(12),
             lossy: rng.percent(60),
         };
@@ -206,11 +253,24 @@ impl World {
                 p.plant = plant;
             }
         }
+        for p in &mut procs {
+            if let Fault::Forgotten(what) | Fault::Missed(what) = fault {
+                p.forgets = Some(what);
+            }
+            p.is_lenient = matches!(fault, Fault::Missed(_));
+        }
         let pairs: Vec<_> =
             (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).filter(|&(i, j)| group[i] != group[j]).collect();
         let trouble = rng.below(12);
         let doom = rng.percent(12).then(|| (rng.below(n as u64) as usize, 200 + rng.below(6000)));
         let frost = 50 + rng.below(1500);
+        // Beside the rest, so that the runs without leaders stay what they were.
+        let mut whim = Rng::new(seed ^ 0x6c65_6164);
+        let leaders = match whim.percent(LED) {
+            true => Leaders::random(&mut whim, &ids, &mut net, doom.is_some()),
+            false => Leaders::default(),
+        };
+        let chill = whim.below(4);
         let figures = Figures { firewalls: u64::from(net.firewall.is_some()), ..Figures::default() };
         World {
             rng,
@@ -224,13 +284,23 @@ impl World {
             doom,
             frost,
             dead: None,
-            heir: false,
+            heir: None,
+            leaders,
+            whim,
+            snap: None,
+            chill,
             bereaved: Vec::new(),
         }
     }
 
-    fn now(&self) -> Time {
-        Time(self.net.clock.get() * 1_000_000)
+    /// The time by the clock of a process.
+    fn now(&self, process: usize) -> Time {
+        self.procs[process].now(&self.net)
+    }
+
+    /// The same run, in which a process is frozen and thawed after this step of leaders.
+    pub fn frozen_after(seed: u64, step: u64) -> World {
+        World { snap: Some(step), ..World::new(seed, Fault::None) }
     }
 
     /// Runs to the end. Returns the figures of the run, or what was wrong.
@@ -246,20 +316,26 @@ impl World {
                 self.freeze(None);
             }
             if let Some(fault) = self.procs.iter_mut().find_map(|p| p.fault.take()) {
+                self.describe();
                 return Err(fault);
             }
             if step % 64 != 0 {
                 continue;
             }
             self.look_at_deaths()?;
+            self.look_at_crowds()?;
+            self.leaders.look(&self.procs, &self.net, self.dead.map(|(dead, _)| dead))?;
             if self.dead.is_some_and(|(_, since)| self.net.clock.get() > since + AFTERLIFE) {
                 self.judge(false)?;
+                self.leaders.judge(self.dead.map(|(dead, _)| dead))?;
                 self.count();
                 return Ok(self.figures);
             }
-            if self.dead.is_none() && step > self.frost && self.procs.iter().all(|p| p.done(&self.program)) {
+            let done = self.leaders.is_over() && self.procs.iter().all(|p| p.done(&self.program));
+            if self.dead.is_none() && step > self.frost && done {
                 self.doom = None;
                 self.judge(true)?;
+                self.leaders.judge(None)?;
                 self.count();
                 self.goodbye()?;
                 return Ok(self.figures);
@@ -284,6 +360,13 @@ impl World {
             for c in &self.net.connections {
                 println!("{} dials {}: {:?}, near {:?}, incoming {:?}", c.from, c.to, c.stage, c.near, c.incoming);
             }
+            for cable in &self.net.cables {
+                println!("a cable {:?}, dark {}", cable.pair, cable.is_dark);
+            }
+            for (holder, _) in &self.net.half_open {
+                println!("{holder} has half a lane");
+            }
+            println!("{}", self.leaders.describe(self.net.clock.get()));
             for p in &self.procs {
                 println!("{}", p.describe());
             }
@@ -299,11 +382,28 @@ impl World {
         for p in self.procs.iter().filter(|p| !self.is_dead(p.id)) {
             for (i, pair) in p.session.pairs() {
                 if pair.gone() == Some(Gone::Dead)
-                    && let Some(other) = p.other(i)
+                    && let Some(other) = p.other(i, &self.net)
                     && !self.is_dead(other)
+                    && !self.leaders.may_be_given_up((pair.local(), pair.remote()), &self.net)
                 {
                     return Err(format!("death: {} gives up {other}, which lives", p.id));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that those who are not known yet take no more than their part.
+    fn look_at_crowds(&self) -> Result<(), String> {
+        for p in self.procs.iter().filter(|p| !self.is_dead(p.id)) {
+            let incoming = self.net.incoming(p.id);
+            let mut strangers = BTreeMap::new();
+            for (_, pair) in p.session.pairs().filter(|(_, pair)| pair.is_stranger()) {
+                *strangers.entry(pair.local()).or_insert(0) += 1;
+            }
+            let most = |group: &ProcId| if *group == p.me { 64 } else { 256 };
+            if incoming > (self.net.descriptors / 8).min(64) || strangers.iter().any(|(group, n)| *n > most(group)) {
+                return Err(format!("crowd: {} keeps {incoming} connections and {strangers:?} strangers", p.id));
             }
         }
         Ok(())
@@ -316,6 +416,10 @@ impl World {
             self.figures.repeated += proc.session.pairs().map(|(_, pair)| pair.path().repeated()).sum::<u64>();
         }
         self.figures.seeds = 1;
+        let count = &self.leaders.count;
+        (self.figures.joined, self.figures.met_at_port) = (count.joined, count.met_at_port);
+        (self.figures.timed_out, self.figures.gone) = (count.timed_out, count.gone);
+        (self.figures.orphans, self.figures.called_back) = (count.orphans, count.called_back);
         self.figures.messages = self.program.messages.len() as u64;
     }
 
@@ -324,11 +428,12 @@ impl World {
         let Some((dead, _)) = self.doom else { return };
         self.dead = Some((dead, self.net.clock.get()));
         self.figures.deaths = 1;
-        self.heir = self.rng.percent(30);
-        self.figures.heirs = u64::from(self.heir);
+        self.heir = self.rng.percent(30).then(|| Proc::stranger([0xee; 16], self.net.hosts[dead]));
+        self.figures.heirs = u64::from(self.heir.is_some());
         let knew = |p: &&Proc| p.pair(dead).is_some_and(|i| p.session.pair(i).lane().is_some());
         // On a dark link a death is not heard either.
-        let dark = |p: &Proc| self.net.cables.iter().any(|c| c.is_dark && c.pair == (p.id.min(dead), p.id.max(dead)));
+        let cables = || self.net.cables.iter().chain(&self.net.dark);
+        let dark = |p: &Proc| cables().any(|c| c.is_dark && c.pair == (p.id.min(dead), p.id.max(dead)));
         self.bereaved = self
             .procs
             .iter()
@@ -338,7 +443,7 @@ impl World {
             .map(|p| p.id)
             .collect();
         self.procs[dead].session.shut();
-        let now = self.now();
+        let now = self.now(dead);
         self.procs[dead].act(&mut self.net, now);
         self.end_connections(dead);
         self.pairs.retain(|p| p.0 != dead && p.1 != dead);
@@ -363,10 +468,11 @@ impl World {
 
     fn step(&mut self) {
         let at = self.rng.below(self.procs.len() as u64) as usize;
-        let now = self.now();
         if self.is_dead(at) {
             return;
         }
+        self.lead(at);
+        let now = self.now(at);
         match self.rng.below(100) {
             0..10 => {
                 self.procs[at].send(&self.program, &self.rank, &mut self.rng);
@@ -381,7 +487,7 @@ impl World {
                 let long = self.rng.percent(2);
                 let ms = 1 + self.rng.below(if long { 1000 } else { 6 });
                 self.net.clock.set(self.net.clock.get() + ms);
-                let now = self.now();
+                let now = self.now(at);
                 self.procs[at].tick(&mut self.rng, now);
             }
             88..90 => {
@@ -395,9 +501,30 @@ impl World {
         self.act(at);
     }
 
+    /// A leader goes on, and may go on elsewhere.
+    fn lead(&mut self, at: usize) {
+        if self.leaders.is_idle() || !self.whim.percent(30) {
+            return;
+        }
+        let dead = self.dead.map(|(dead, _)| dead);
+        match self.leaders.step(&mut self.whim, at, &mut self.procs, &self.net, dead) {
+            Ok(false) => return,
+            Ok(true) => self.figures.led += 1,
+            Err(fault) => self.procs[at].fault = Some(fault),
+        }
+        self.act(at);
+        let is_chosen = self.snap.is_some_and(|at| at == self.figures.led);
+        if is_chosen || self.chill > 0 && self.whim.percent(10) {
+            self.chill = self.chill.saturating_sub(1);
+            self.figures.chilled += 1;
+            let one = self.whim.percent(70).then_some(at);
+            self.freeze(one);
+        }
+    }
+
     /// Does what a process asks for, and tells it of incoming connections that have hung up.
     fn act(&mut self, at: usize) {
-        let now = self.now();
+        let now = self.now(at);
         let before = self.net.connections.len();
         self.procs[at].act(&mut self.net, now);
         let new = self.net.connections.len().saturating_sub(before) as u64;
@@ -479,8 +606,8 @@ impl World {
 
     /// A dial has failed.
     fn fail(&mut self, c: Connection, why: ErrorKind) {
-        let now = self.now();
         if c.from != NOBODY && !self.is_dead(c.from) {
+            let now = self.now(c.from);
             self.procs[c.from].session.dial_failed(c.attempt, &why.into(), now);
         }
     }
@@ -490,7 +617,7 @@ impl World {
         let (from, to, near) = (c.from, c.to, c.near);
         let blocked = if from == NOBODY || near.is_some() { None } else { self.net.blocks(from, to) };
         let nobody = near.is_some_and(|first| first != self.procs[to].life + 1) || near.is_some() && self.is_dead(to);
-        if blocked == Some(true) || nobody || blocked.is_none() && self.is_dead(to) && !self.heir {
+        if blocked == Some(true) || nobody || blocked.is_none() && self.is_dead(to) && self.heir.is_none() {
             self.figures.refused += 1;
             let c = self.net.connections.remove(at);
             self.fail(c, ErrorKind::ConnectionRefused);
@@ -503,11 +630,11 @@ impl World {
     }
 
     fn deliver_hello(&mut self, at: usize) {
-        let now = self.now();
         let lost = self.net.goes_wrong(5);
         let c = &mut self.net.connections[at];
         let (from, to, attempt) = (c.from, c.to, c.attempt);
         if from != NOBODY {
+            let now = self.now(from);
             self.procs[from].session.dial_greeted(attempt, !lost, now);
         }
         if lost {
@@ -516,25 +643,36 @@ impl World {
             return;
         }
         if self.is_dead(to) {
-            // Another process listens there now.
-            let (status, process) = (Status::NoSuchProcess, [0xee; 16]);
-            let c = &mut self.net.connections[at];
-            c.ack = Some(HelloAck { status, generation: 0, process, received: 0, proof: Vec::new() });
-            c.stage = Stage::Answered;
+            let (Some(heir), c) = (&mut self.heir, &mut self.net.connections[at]) else { return };
+            let now = Time(self.net.clock.get() * 1_000_000);
+            let incoming = heir.arrived(now);
+            heir.hello(incoming, &c.hello, now);
+            let answer = std::iter::from_fn(|| heir.next_action()).find_map(|action| match action {
+                Action::Refuse { incoming: i, ack } if i == incoming => Some(ack),
+                _ => None,
+            });
+            c.stage = if answer.is_some() { Stage::Answered } else { Stage::Closed };
+            c.ack = answer;
             return;
         }
+        let now = self.now(to);
         let incoming = self.procs[to].session.arrived(now);
         let c = &mut self.net.connections[at];
         (c.incoming, c.stage) = (Some(incoming), Stage::Heard);
+        if c.silent {
+            return;
+        }
         let hello = c.hello.clone();
         self.procs[to].session.hello(incoming, &hello, now);
     }
 
     fn deliver_answer(&mut self, at: usize) {
-        let now = self.now();
         let c = self.net.connections.remove(at);
         if c.from == NOBODY {
-            // It says nothing more, and hangs up.
+            if c.near.is_some() && c.ack.as_ref().is_some_and(|ack| ack.status == Status::Good) {
+                self.net.connections.push(Connection { stage: Stage::Ready, ..c });
+            }
+            // Others say nothing more, and hang up.
             return;
         }
         if self.net.goes_wrong(6) {
@@ -546,6 +684,7 @@ impl World {
             return;
         }
         let Connection { from, to, attempt, mut ends, near, incoming, .. } = c;
+        let now = self.now(from);
         let ack = c.ack.expect("answered");
         let Some((pair, generation, received)) = self.procs[from].session.dial_answered(attempt, &ack, now) else {
             self.net.hung_up.extend(incoming.map(|incoming| (to, incoming)));
@@ -561,13 +700,13 @@ impl World {
         if near.is_some() {
             let (hello, ack) = (c.hello, Some(ack));
             let stage = Stage::Ready;
-            let c = Connection { from, attempt, to, near, stage, hello, ack, incoming, mute: c.mute, ends };
+            let c =
+                Connection { from, attempt, to, near, stage, hello, ack, incoming, mute: c.mute, silent: false, ends };
             self.net.connections.push(c);
         }
     }
 
     fn deliver_last_word(&mut self, at: usize) {
-        let now = self.now();
         let mut c = self.net.connections.remove(at);
         let (Some(incoming), to) = (c.incoming, c.to) else { return };
         if self.net.goes_wrong(10) {
@@ -575,7 +714,12 @@ impl World {
             self.net.hung_up.push((to, incoming));
             return;
         }
+        let now = self.now(to);
         if let Some((pair, generation, received)) = self.procs[to].session.incoming_ready(incoming) {
+            let known = self.procs[to].session.pair(pair).known_process();
+            if c.from == NOBODY && known.is_some_and(|known| known != c.hello.process) {
+                self.procs[to].fault.get_or_insert("slot: a lane for a pair that has ended".into());
+            }
             let lane = c.ends[1].take().expect("the other end");
             self.procs[to].take_up(&self.net, pair, lane, generation, received, false, now);
         }
@@ -590,36 +734,57 @@ impl World {
         }
         self.figures.strangers += 1;
         let knows = self.rng.percent(50);
-        let source = self.procs[other].me;
-        let mut secret = cookie(to.me.incarnation);
-        secret[3] ^= u8::from(!knows);
-        let hello = Hello {
-            source,
-            dest: to.me,
-            cookie: secret,
-            process: number(other, self.procs[other].life),
-            generation: 1 + self.rng.below(30) as u16,
-            stripe: 0,
-            received: 0,
-            proof: Vec::new(),
-        };
+        // One whom no record is known of may come with a number of its own, and get the place until the record comes.
+        let early = self.doom.is_none() && to.pair(other).is_none() && self.rng.percent(70);
+        let process = if early { [0x99; 16] } else { number(other, self.procs[other].life) };
+        let mut hello = self.hello_of(self.procs[other].me, at, process);
+        hello.cookie[3] ^= u8::from(!knows);
+        let to = &self.procs[at];
         // An impostor that knows everything comes only where the true process is connected: elsewhere the two look alike.
         let has_lane = to.pair(other).is_some_and(|i| to.session.pair(i).lane().is_some());
-        if knows && !has_lane {
+        if knows && !has_lane && !early {
             return;
         }
+        let near = early && self.rng.percent(70);
+        self.connect_stranger(at, hello, near, false);
+    }
+
+    /// A HELLO of some process for this one, with the right cookie.
+    fn hello_of(&mut self, source: ProcId, at: usize, process: [u8; 16]) -> Hello {
+        let dest = self.procs[at].me;
+        let generation = 1 + self.rng.below(30) as u16;
+        let (stripe, received, proof) = (0, 0, Vec::new());
+        let cookie = cookie(dest.incarnation);
+        Hello { source, dest, cookie, process, generation, stripe, received, proof }
+    }
+
+    fn connect_stranger(&mut self, to: usize, hello: Hello, near: bool, silent: bool) {
         self.net.connections.push(Connection {
             from: NOBODY,
             attempt: AttemptId(0),
-            to: at,
-            near: None,
+            to,
+            near: near.then(|| self.procs[to].life + 1),
             stage: Stage::Syn,
             hello,
             ack: None,
             incoming: None,
             mute: false,
+            silent,
             ends: [None, None],
         });
+    }
+
+    /// Many dial a process at once. Some say nothing, and the others are of groups that it may yet meet.
+    fn crowd(&mut self, at: usize) {
+        self.figures.crowds += 1;
+        let size = if self.rng.percent(20) { 60 + self.rng.below(40) } else { self.rng.below(12) };
+        let silent = self.rng.below(100);
+        for rank in 0..size as u32 {
+            let source = ProcId { incarnation: 7000 + self.figures.crowds, rank };
+            let hello = self.hello_of(source, at, [0x77; 16]);
+            let silent = self.rng.percent(silent);
+            self.connect_stranger(at, hello, false, silent);
+        }
     }
 
     // ---- harm
@@ -631,8 +796,9 @@ impl World {
         }
         self.trouble -= 1;
         let pair = self.pairs[self.rng.below(self.pairs.len() as u64) as usize];
-        match self.rng.below(6) {
-            0 => self.swap(pair),
+        match self.rng.below(8) {
+            0 | 7 => self.swap(pair),
+            6 => self.crowd(at),
             1 => self.send_stranger(at),
             2 | 3 => {
                 let dark = self.rng.percent(40);
@@ -657,11 +823,25 @@ impl World {
     fn freeze(&mut self, one: Option<usize>) {
         let moved: Vec<usize> =
             (0..self.procs.len()).filter(|i| one.is_none_or(|one| *i == one) && !self.is_dead(*i)).collect();
-        let now = self.now();
         for &i in &moved {
+            // It will not see that the other side has closed its lane, and where nothing gets through that was all.
+            if let Some((dead, _)) = self.dead
+                && self.net.blocks(i, dead).is_some()
+                && self.procs[i].pair(dead).is_some_and(|pair| self.procs[i].session.pair(pair).lane().is_some())
+            {
+                self.bereaved.retain(|other| *other != i);
+            }
+            let now = self.now(i);
             self.procs[i].freeze_and_thaw(&mut self.net, now);
-            self.end_connections(i);
             self.figures.snapshots += 1;
+        }
+        self.moved(&moved);
+    }
+
+    /// These processes have gone on elsewhere: all others are told.
+    fn moved(&mut self, moved: &[usize]) {
+        for &i in moved {
+            self.end_connections(i);
         }
         for i in 0..self.procs.len() {
             if self.is_dead(i) {
@@ -670,7 +850,10 @@ impl World {
             let others = self.procs[i].others.clone();
             for &other in moved.iter().filter(|m| others.contains(m)) {
                 let (id, contact) = (self.procs[other].me, self.net.contact(other, self.procs[other].life));
-                self.procs[i].session.relocated(id, &contact);
+                let now = self.now(i);
+                for id in self.leaders.names(other).into_iter().chain([id]) {
+                    self.procs[i].session.relocated(id, &contact, now);
+                }
             }
             self.act(i);
         }
@@ -684,28 +867,72 @@ impl World {
         let offered = |w: &World, x: usize, i: usize| w.procs[x].session.pair(i).path().offered_generation();
         let generation = offered(self, a, i).max(offered(self, b, j));
         self.figures.swaps += 1;
-        let now = self.now();
+        // Nobody reads meanwhile, so that much is left on the lane.
+        let unread = self.rng.percent(50);
+        if unread {
+            for _ in 0..self.rng.below(20) {
+                let x = if self.rng.percent(50) { a } else { b };
+                self.procs[x].send(&self.program, &self.rank, &mut self.rng);
+                self.procs[x].pump(&mut self.rng);
+            }
+        }
         let old = self.net.cables.iter().position(|c| c.pair == (a, b)).map(|at| self.net.cables.swap_remove(at));
-        let [x, y] = self.net.lane(a, b, false);
+        // What is left goes on before the rest where frames may overtake each other.
+        let lossy = self.net.lossy && (unread || self.rng.percent(50));
+        let [x, y] = self.net.lane_that(a, b, false, lossy);
         for (process, pair, lane) in [(a, i, x), (b, j, y)] {
             let lane = lane.expect("a new lane");
             let transport = crate::network::FAR.id;
             let new = NewLane { lane, generation, received: 0, transport, at: None, dialled: true };
+            let now = self.now(process);
             self.procs[process].session.swap(pair, new, now);
             // The other side may be late.
-            for _ in 0..self.rng.below(20) {
+            for _ in 0..if unread { 0 } else { self.rng.below(20) } {
+                let (now, then) = (self.now(a), self.now(b));
                 self.procs[a].poll(&mut self.rng, now);
-                self.procs[b].poll(&mut self.rng, now);
+                self.procs[b].poll(&mut self.rng, then);
             }
             self.act(a);
             self.act(b);
         }
         // The lane that is left may be cut while it is being left.
-        if self.rng.percent(30)
+        if self.rng.percent(if unread { 60 } else { 30 })
             && let Some(mut old) = old
         {
             old.knife.cut();
         }
+        // One side may read what has overtaken the rest, and the other may move before it has looked at that.
+        if unread && self.rng.percent(50) {
+            let (reads, moves) = if self.rng.percent(50) { (a, b) } else { (b, a) };
+            for _ in 0..self.rng.below(20) {
+                self.net.clock.set(self.net.clock.get() + 1);
+                self.procs[moves].pump(&mut self.rng);
+                let now = self.now(reads);
+                self.procs[reads].poll(&mut self.rng, now);
+            }
+            self.act(reads);
+            self.freeze(Some(moves));
+        }
+    }
+
+    /// Runs up to where all go on from a snapshot, and gives that of one process.
+    pub fn frozen(&mut self) -> (usize, Vec<u8>) {
+        self.doom = None;
+        self.steps(self.frost);
+        let at = self.rng.below(self.procs.len() as u64) as usize;
+        let now = self.now(at);
+        (at, self.procs[at].freeze(&mut self.net, now))
+    }
+
+    /// A process goes on with what `bytes` say of it. `Err`: they are no snapshot.
+    pub fn go_on(&mut self, at: usize, bytes: &[u8]) -> Result<(), SnapshotError> {
+        self.procs[at].thaw(bytes, &mut self.net)?;
+        self.moved(&[at]);
+        Ok(())
+    }
+
+    pub fn steps(&mut self, n: u64) {
+        (0..n).for_each(|_| self.step());
     }
 
     fn judge(&self, all: bool) -> Result<(), String> {
@@ -731,31 +958,47 @@ impl World {
     /// All say BYE and see that everything is with the other side; then nothing is left of any pair.
     fn goodbye(&mut self) -> Result<(), String> {
         (self.trouble, self.net.trouble) = (0, 0);
+        // Whoever dialled in vain closes its end.
+        self.net.half_open.clear();
+        if !self.leaders.is_idle() {
+            // One side of a negotiation may forget it first. Then the other side gets no acknowledgement unless it can
+            // dial and its kernel gives up lanes that are dark.
+            self.net.firewall = None;
+            let newest = self.net.cables.extract_if(.., |cable| cable.is_dark);
+            newest.chain(self.net.dark.drain(..)).for_each(|mut cable| cable.knife.cut());
+        }
         for proc in &mut self.procs {
             if proc.session.engine.watching().next().is_some() {
                 return Err("a peer is watched though nothing is pending".into());
             }
             proc.session.say_goodbye();
         }
-        self.until(|p| p.session.unacknowledged() == 0, "the end does not come")?;
+        // Who is no process of the program does not come again, and Finalize waits for it no longer than its limit.
+        let gone = |p: &Proc, net: &Network| {
+            let is_guest =
+                |(i, pair): &(usize, &Pair<_>)| pair.path().unacknowledged() > 0 && p.other(*i, net).is_none();
+            p.session.pairs().filter(is_guest).count()
+        };
+        self.until(|p, net| p.session.unacknowledged() <= gone(p, net), "the end does not come")?;
         for proc in &mut self.procs {
             for inter in proc.inters.iter_mut().filter_map(Option::take) {
                 proc.session.close(inter);
             }
             proc.session.remove_group(proc.me.incarnation);
         }
-        self.net.half_open.clear();
-        self.until(|p| p.session.pairs_in_use() == 0, "pairs are left at the end")
+        self.until(|p, _| p.session.pairs_in_use() == 0, "pairs are left at the end")?;
+        self.until(|p, _| !p.session.is_timed(), "something is timed at the end")?;
+        self.leaders.left_over(&mut self.procs, &self.net).map_or(Ok(()), Err)
     }
 
-    fn until(&mut self, done: impl Fn(&Proc) -> bool, otherwise: &str) -> Result<(), String> {
+    fn until(&mut self, done: impl Fn(&Proc, &Network) -> bool, otherwise: &str) -> Result<(), String> {
         for step in 0..MOST_STEPS / 4 {
             self.quiet_step();
             if step % 16 == 0 {
                 if let Some(fault) = self.procs.iter_mut().find_map(|p| p.fault.take()) {
                     return Err(fault);
                 }
-                if self.procs.iter().all(&done) {
+                if self.procs.iter().all(|p| done(p, &self.net)) {
                     return Ok(());
                 }
             }
@@ -767,14 +1010,14 @@ impl World {
     /// A step in which the program does nothing more.
     fn quiet_step(&mut self) {
         let at = self.rng.below(self.procs.len() as u64) as usize;
-        let now = self.now();
+        let now = self.now(at);
         match self.rng.below(10) {
             0..3 => self.procs[at].pump(&mut self.rng),
             3..7 => self.procs[at].poll(&mut self.rng, now),
             7 => {
                 let ms = 1 + self.rng.below(20);
                 self.net.clock.set(self.net.clock.get() + ms);
-                let now = self.now();
+                let now = self.now(at);
                 self.procs[at].tick(&mut self.rng, now);
             }
             _ => self.connect(),

@@ -36,7 +36,20 @@ impl Accept {
         Accept { connection, own: own.clone(), state: State::Silent }
     }
 
+    /// Looks at the beginning of a message that has more bytes than a HELLO of this version may have.
+    fn greet_too_long(&mut self, bytes: &[u8]) -> Said {
+        if Hello::decode(bytes) == Err(HelloError::OtherVersion) {
+            transport::Incoming::refuse(self, &HelloAck::other_version());
+        }
+        Said::Foreign
+    }
+
     fn greet(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Said {
+        // Another version may have a HELLO of another length.
+        if Hello::decode(bytes) == Err(HelloError::OtherVersion) {
+            transport::Incoming::refuse(self, &HelloAck::other_version());
+            return Said::Foreign;
+        }
         if bytes.len() < HELLO_LEN + TAIL {
             return Said::Foreign;
         }
@@ -46,7 +59,7 @@ impl Accept {
                 self.state = State::Greeted(tail, fds);
                 Said::Hello(Box::new(hello))
             }
-            (Err(HelloError::OtherVersion), _) | (Ok(_), Ok(None)) => {
+            (Ok(_), Ok(None)) => {
                 transport::Incoming::refuse(self, &HelloAck::other_version());
                 Said::Foreign
             }
@@ -65,6 +78,7 @@ impl transport::Incoming for Accept {
         let (n, fds) = match self.connection.receive(&mut bytes) {
             Ok(got) => got,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Said::Nothing,
+            Err(_) if matches!(self.state, State::Silent) => return self.greet_too_long(&bytes),
             Err(_) => return Said::Foreign,
         };
         match std::mem::replace(&mut self.state, State::Silent) {

@@ -12,7 +12,7 @@ use wire::{Hello, Place, TransportId};
 
 /// What others know of this transport.
 pub const ABOUT: About =
-    About { id: TransportId(SHM), word: "shm", title: "shared memory", scope: Scope::Host, limit: 1000 };
+    About { id: TransportId::registered(SHM), word: "shm", title: "shared memory", scope: Scope::Host, limit: 1000 };
 
 /// When a lane becomes direct: the receiver polls it, and its sender sets no bit.
 #[derive(Debug, Clone)]

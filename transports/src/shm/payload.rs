@@ -48,11 +48,6 @@ impl PayloadRing {
         self.at = start + bytes.div_ceil(UNIT) as u32;
     }
 
-    /// The units where the next small body will begin, as a rule.
-    pub(super) fn next(&self) -> std::ops::Range<u32> {
-        self.at..(self.at + 2).min(self.size)
-    }
-
     /// Takes back the pieces of all slots before this one, which are consumed.
     pub(super) fn free(&mut self, slot: u64) {
         while self.held.front().is_some_and(|(s, _)| *s < slot) {

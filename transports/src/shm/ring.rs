@@ -140,9 +140,6 @@ impl Producer {
         }
         self.publish(view, slot, word, &frame, fields);
         view.expect_store(self.plan.slot(self.tail + AHEAD));
-        if word >> FAR & 1 == 1 {
-            self.payload.next().for_each(|unit| view.expect_store(self.plan.data_at + unit as usize * UNIT));
-        }
         self.stuck = false;
         true
     }

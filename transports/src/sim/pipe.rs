@@ -47,13 +47,14 @@ impl Knife {
         self.halves.iter().for_each(|half| half.borrow_mut().dark = true);
     }
 
-    /// Ends both directions. Of the bytes under way in each, a random number still arrives.
+    /// Ends both directions, and both sides are told, also of one that was dark. Of the bytes under way in each, a random
+    /// number still arrives.
     pub fn cut(&mut self) {
         for half in &self.halves {
             let mut half = half.borrow_mut();
             let keep = self.rng.below(half.bytes.len() as u64 + 1) as usize;
             half.bytes.truncate(keep);
-            half.closed = true;
+            (half.closed, half.dark) = (true, false);
         }
     }
 }

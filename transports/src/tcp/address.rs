@@ -11,7 +11,7 @@ use wire::{About, Place, Scope, TransportId};
 
 /// What others know of this transport.
 pub const ABOUT: About =
-    About { id: TransportId(TCP), word: "tcp", title: "tcp", scope: Scope::Anywhere, limit: 10_000 };
+    About { id: TransportId::registered(TCP), word: "tcp", title: "tcp", scope: Scope::Anywhere, limit: 10_000 };
 
 pub(super) use base::protocol::address::MAX_ADDRESSES;
 

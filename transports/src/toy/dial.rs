@@ -12,7 +12,8 @@ use wire::hello::HelloError;
 use wire::{Hello, HelloAck, Place, TransportId};
 
 /// What others know of this transport.
-pub const ABOUT: About = About { id: TransportId(TOY), word: "toy", title: "pipes", scope: Scope::Host, limit: 1000 };
+pub const ABOUT: About =
+    About { id: TransportId::registered(TOY), word: "toy", title: "pipes", scope: Scope::Host, limit: 1000 };
 
 /// This transport has no settings.
 #[derive(Debug, Clone, Default)]

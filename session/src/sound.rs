@@ -1,0 +1,117 @@
+//! Whether what was read from a snapshot keeps the invariants that the session's code relies on.
+//!
+//! Part of the snapshot. Its checksum finds damage; this is for bytes that were made wrongly. Invariant: a session that
+//! was read does not panic, and takes no memory for a number that stands in the bytes.
+
+use crate::state::groups::Groups;
+use crate::state::hosts::Hosts;
+use crate::state::inters::Inters;
+use crate::state::pair::Pair;
+use crate::state::pairs::Pairs;
+use base::protocol::control::MAX_RECORDS;
+use engine::{Engine, Gone, PeerId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// No count reaches this, so there is always a next number.
+const MOST: u64 = 1 << 62;
+/// The same for numbers of 32 bits.
+const COUNTS_OF_32: u32 = 1 << 31;
+
+/// Whether all these fit together.
+pub(crate) fn is_sound<L>(engine: &Engine, pairs: &Pairs<L>, groups: &Groups, inters: &Inters, hosts: &Hosts) -> bool {
+    engine.is_sound()
+        && pairs_are_sound(engine, pairs)
+        && groups_are_sound(engine, pairs, groups)
+        && inters_are_sound(engine, pairs, inters)
+        && hosts.is_sound()
+        && hosts.last_probe < COUNTS_OF_32
+}
+
+/// The pairs in use.
+fn live<L>(pairs: &Pairs<L>) -> impl Iterator<Item = (usize, &Pair<L>)> {
+    pairs.iter().filter(|(_, pair)| pair.serial != 0)
+}
+
+fn pairs_are_sound<L>(engine: &Engine, pairs: &Pairs<L>) -> bool {
+    let used: Vec<bool> = pairs.iter().map(|(_, pair)| pair.serial != 0).collect();
+    let (mut serials, mut strangers) = (BTreeSet::new(), BTreeSet::new());
+    let fits = |(i, pair): (usize, &Pair<L>)| {
+        pair.peer == PeerId(i as u32)
+            && pair.gone() == engine.gone(pair.peer)
+            && pair.path.is_sound()
+            && match pair.serial {
+                0 => pair.gone() == Some(Gone::Finished) && pair.path.all_acknowledged(),
+                serial => serials.insert(serial) && serial <= pairs.last_serial && is_sound_pair(pair),
+            }
+    };
+    let mut is_stranger = |i: &usize| {
+        let pair = pairs.slots.get(*i);
+        pair.is_some_and(|pair| pair.serial != 0 && pair.is_stranger()) && strangers.insert(*i)
+    };
+    engine.peers_in_use() == used
+        && pairs.last_serial < MOST
+        && pairs.iter().all(fits)
+        && pairs.in_use() == serials.len()
+        && pairs.strangers.iter().all(&mut is_stranger)
+}
+
+fn is_sound_pair<L>(pair: &Pair<L>) -> bool {
+    let offer = pair.caller.as_ref().and_then(|caller| caller.offer_missing);
+    pair.who.contact.as_ref().is_none_or(|contact| contact.is_sound())
+        && pair.evidence.seen_at.as_ref().is_none_or(|place| place.is_sound())
+        && offer.is_none_or(|missing| missing <= MAX_RECORDS)
+        && pair.talk.as_ref().is_none_or(|talk| talk.negotiation.is_sound())
+}
+
+fn groups_are_sound<L>(engine: &Engine, pairs: &Pairs<L>, groups: &Groups) -> bool {
+    let (mut of_group, mut between) = (BTreeMap::<u64, usize>::new(), BTreeMap::<(u64, u64), usize>::new());
+    for (_, pair) in live(pairs) {
+        let (ours, theirs) = (pair.local().incarnation, pair.remote().incarnation);
+        *of_group.entry(ours).or_default() += 1;
+        *between.entry((ours, theirs)).or_default() += 1;
+    }
+    let owns = groups.own.iter().all(|(incarnation, known)| {
+        known.group.incarnation == *incarnation
+            && known.pairs == of_group.get(incarnation).copied().unwrap_or(0)
+            && known.callers.iter().flatten().all(|caller| caller.slot < pairs.len())
+    });
+    let meets = groups
+        .between
+        .iter()
+        .all(|(key, b)| b.number <= groups.last_number && b.pairs == between.get(key).copied().unwrap_or(0));
+    let numbers: BTreeSet<u64> = groups.between.values().map(|b| b.number).collect();
+    let of_pair = |(_, pair): (usize, &Pair<L>)| {
+        let between = groups.between(pair.local().incarnation, pair.remote().incarnation);
+        between.is_some_and(|b| engine.group_of(pair.peer) == Some(b.number))
+    };
+    owns && meets
+        && groups.last_number < MOST
+        && numbers.len() == groups.between.len()
+        && engine.groups().eq(numbers)
+        && of_group.keys().all(|incarnation| groups.own.contains_key(incarnation))
+        && live(pairs).all(of_pair)
+}
+
+fn inters_are_sound<L>(engine: &Engine, pairs: &Pairs<L>, inters: &Inters) -> bool {
+    let mut parts = vec![0; pairs.len()];
+    let mut of = Vec::new();
+    for inter in inters.slots.iter().flatten() {
+        for &i in inter.members.iter() {
+            match parts.get_mut(i) {
+                Some(n) => *n += 1,
+                None => return false,
+            }
+        }
+        of.push(inter.ctx);
+        let members = inter.members.iter().map(|i| PeerId(*i as u32));
+        if inter.serial > inters.last_serial
+            || !members.eq(engine.sources(inter.ctx, engine::Source::Any).iter().copied())
+        {
+            return false;
+        }
+    }
+    of.sort_unstable();
+    inters.last_serial < COUNTS_OF_32
+        && engine.opened_all().eq(of)
+        && pairs.iter().all(|(i, pair)| pair.inters == parts[i])
+}
