@@ -4,8 +4,10 @@
  * its victim itself, once that has reached STATE, and measures how long its call goes on after that. The victims are
  * jobs of one rank, since a launcher takes the other ranks along when some are killed. */
 #include "kit.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 enum call { RECV, RECV_ANY, SEND, SSEND, SENDRECV, PROBE, WAIT, WAITALL, WAITANY, WAITSOME, CALLS };
 static const char *const call_names[CALLS] = {"Recv",  "Recv any", "Send", "Ssend",   "Sendrecv",
@@ -20,6 +22,25 @@ static int me, handle;
 static MPI_Comm inter;
 static enum state state;
 static char *huge; /* its first byte tells that the transfer has begun */
+
+/* How the victim of OUTGOING fell, in memory that both sides have. */
+struct fall {
+    volatile double at;
+    volatile int whole, fell;
+};
+
+static struct fall *share_fall(void)
+{
+    int fd = open(kit_path("fall-%d", me), O_RDWR | O_CREAT, 0600);
+    void *page = MAP_FAILED;
+    if (fd < 0 || ftruncate(fd, sizeof(struct fall)) ||
+        (page = mmap(NULL, sizeof(struct fall), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED)
+        perror("fall");
+    CHECK(page != MAP_FAILED);
+    if (page == MAP_FAILED) MPI_Abort(MPI_COMM_WORLD, 1);
+    close(fd);
+    return page;
+}
 
 static void victim(void)
 {
@@ -42,13 +63,15 @@ static void victim(void)
         OK(MPI_Isend(huge, HUGE, MPI_BYTE, 0, BIG, inter, &request));
     }
     if (state == OUTGOING) {
-        char when[64];
+        struct fall *fall = share_fall();
         memset(huge, 0, HUGE);
         OK(MPI_Irecv(huge, HUGE, MPI_BYTE, 0, BIG, inter, &request));
         OK(MPI_Send(&word, 1, MPI_CHAR, 0, PING, inter));
         while (!*(volatile char *)huge) {}
-        snprintf(when, sizeof when, "%f", kit_ms());
-        kit_write(kit_path("died-%d", me), when);
+        /* Somebody else may have had the processor meanwhile, and the rest may be there too. */
+        fall->at = kit_ms();
+        fall->whole = ((volatile char *)huge)[HUGE - 1] == 1;
+        fall->fell = 1;
         raise(SIGKILL);
     }
     for (;;) pause();
@@ -58,19 +81,22 @@ static void victim(void)
 static pid_t prey;
 static volatile int armed, returned;
 static volatile double killed_at;
+static struct fall *fall;
 
 static void *killer(void *unused)
 {
     while (!armed) kit_sleep_ms(1);
     if (state == OUTGOING) {
         /* The victim falls by itself, when the first byte reaches it. */
-        const char *path = strdup(kit_path("died-%d", me));
-        kit_await(path);
-        FILE *f = fopen(path, "r");
-        double at = 0;
-        if (!f || fscanf(f, "%lf", &at) != 1) perror(path);
-        if (f) fclose(f);
-        killed_at = at;
+        for (int i = 0; !fall->fell; ++i) {
+            if (i > LIMIT_MS + 30000) {
+                printf("KILL %s %s: the victim stands\n", state_names[state], call_names[me]);
+                fflush(stdout);
+                _exit(3);
+            }
+            kit_sleep_ms(1);
+        }
+        killed_at = fall->at;
     } else {
         if (state == INCOMING)
             while (!*(volatile char *)huge) {}
@@ -123,6 +149,7 @@ static void survivor(void)
     prey = (pid_t)atoi(text);
     CHECK(prey > 1);
     if (prey <= 1) MPI_Abort(MPI_COMM_WORLD, 1);
+    if (state == OUTGOING) fall = share_fall();
     pthread_create(&thread, NULL, killer, NULL);
 
     if (state == INCOMING) {
@@ -170,6 +197,7 @@ static void survivor(void)
 
     /* A large transfer that was whole before the kill counts as done; any other success is a lie. */
     if (state == INCOMING) whole = huge[HUGE - 1] == 1;
+    if (state == OUTGOING) whole = fall->whole;
     double ms = back - killed_at;
     if (code == MPI_SUCCESS && !(whole && me >= WAIT))
         kit_fail(__FILE__, __LINE__, "%s, %s: success", state_names[state], call_names[me]);
@@ -187,7 +215,7 @@ static void survivor(void)
     double start = kit_ms();
     if (big != MPI_REQUEST_NULL) {
         code = MPI_Wait(&big, &status);
-        CHECK(code != MPI_SUCCESS || (state == INCOMING && huge[HUGE - 1] == 1), "the large one succeeded");
+        CHECK(code != MPI_SUCCESS || whole, "the large one succeeded");
     }
     for (int i = 1; i < 5; ++i)
         if (i != 3 && requests[i] != MPI_REQUEST_NULL) {

@@ -137,6 +137,20 @@ impl Other {
         let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(status.success());
     }
+
+    /// Stops it. The first thread of a process takes the signal when it gets a processor; the others run until then.
+    fn stop(&self) {
+        self.signal("-STOP");
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let start = Instant::now();
+        let is_stopped = |task: std::fs::DirEntry| {
+            std::fs::read_to_string(task.path().join("stat")).is_ok_and(|stat| stat.contains(") T "))
+        };
+        while !std::fs::read_dir(&tasks).unwrap().all(|task| is_stopped(task.unwrap())) {
+            assert!(start.elapsed() < LONG, "it does not stop");
+            std::thread::yield_now();
+        }
+    }
 }
 
 fn echo(job: &Job, inter: node::InterId) {
@@ -200,7 +214,7 @@ fn stopped_is_not_dead() {
     let other = Other::start(&job, "echoes");
     let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
     echo(&job, inter);
-    other.signal("-STOP");
+    other.stop();
     let id = ProcId { incarnation: THEIRS, rank: 0 };
     let mut space = vec![0; 3];
     let recv = job.recv(inter, 1, &mut space);
@@ -238,7 +252,7 @@ fn a_forked_child_is_told() {
 fn stopped_before_it_was_met() {
     let job = Job::new();
     let other = Other::start(&job, "echoes");
-    other.signal("-STOP");
+    other.stop();
     let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
     let mut space = vec![0; 3];
     let recv = job.recv(inter, 1, &mut space);

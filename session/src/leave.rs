@@ -44,6 +44,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             {
                 return false;
             }
+            // A claimed message of it may still be received.
+            Some(_) if self.engine.depends_on(pair.peer) => return true,
             Some(_) => {}
             None if !removed => return false,
             None => {

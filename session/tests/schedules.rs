@@ -3,7 +3,7 @@
 //! Each test has one session and plays the other side itself.
 
 use base::memory::VecMemory;
-use base::protocol::message::{ASK, RTS};
+use base::protocol::message::{ASK, BYE, EAGER, RTS};
 use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone, Source, Tag};
 use session::leaders::{Party, Turn};
@@ -922,4 +922,50 @@ fn an_agreement_that_comes_too_late_is_refused() {
         desk.session.settle();
     }
     assert_eq!(other.engine.finish(op), Some(engine::Outcome::Failed(engine::Fault::Revoked)));
+}
+
+/// A program may receive a message that it has claimed when its sender has gone and the inter-communicator is closed. Before
+/// that the pair ended, and its slot could serve another process.
+#[test]
+fn a_claimed_message_keeps_the_pair_of_its_sender() {
+    let mut desk = Desk::new();
+    let (inter, pair) = desk.open(GREAT, HERE);
+    let ctx = desk.session.ctx(inter);
+    let (lane, mut theirs) = shared::pair(64, true);
+    let (lane, transport) = (Boxed(Box::new(lane)), NEAR.id);
+    let new = NewLane { lane, generation: 1, received: 0, transport, at: None, dialled: false };
+    desk.session.attach(pair, new, desk.now);
+    let mut claimed = None;
+    // Tag 2, from rank 0, in the first context: three bytes.
+    let head = [&[EAGER, 0, 2][..], &[0; 7], &[0; 4], &[0; 8], &[1], &[0; 7], &[0; 8]].concat();
+    for (sequence, body) in [(1, [head, vec![7; 3]].concat()), (2, vec![BYE])] {
+        let (len, a) = (body.len() as u32, sequence);
+        let header = Header { len, kind: Kind::Msg, ack_now: false, generation: 1, source: GREAT, dest: ME, a, b: 0 };
+        assert_eq!(theirs.try_send(&VecMemory::default(), &header, Payload::Bytes(&body)), Sent::Taken);
+        let _ = desk.session.receive(pair);
+        desk.session.settle();
+        if sequence == 1 {
+            let claim = desk.session.engine.claim(ctx, Source::Any, Tag::Any).expect("it has come");
+            desk.session.close(inter);
+            claimed = Some(claim);
+        }
+    }
+    assert_eq!(desk.gone(pair), Some(Gone::Finished));
+    drop(theirs);
+    if desk.session.receive(pair).dead {
+        desk.session.lane_died(pair, desk.now);
+    }
+    desk.session.remove_group(ME.incarnation);
+    desk.tick(100);
+    desk.session.leave_all();
+    assert_eq!(desk.session.pairs_in_use(), 1, "the claim needs its sender's pair");
+    let op = desk.session.engine.next_op();
+    desk.session.mem.0.insert(op.0, vec![0; 3]);
+    let claim = claimed.expect("it was claimed");
+    desk.session.engine.recv_claimed(&mut desk.session.mem, op, claim, 3);
+    assert_eq!(desk.session.mem.0[&op.0], [7; 3]);
+    desk.session.engine.finish(op);
+    desk.tick(100);
+    desk.session.leave_all();
+    assert_eq!(desk.session.pairs_in_use(), 0);
 }

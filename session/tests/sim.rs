@@ -6,6 +6,8 @@
 
 #[path = "sim/damage.rs"]
 mod damage;
+#[path = "sim/elsewhere.rs"]
+mod elsewhere;
 #[path = "sim/lanes.rs"]
 mod lanes;
 #[path = "sim/leaders.rs"]
