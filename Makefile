@@ -129,6 +129,7 @@ INSTALLED = $(RELEASE)/mpi-connect=bin/mpi-connect $(RELEASE)/$(LIBRARY)=lib/$(L
     scripts/mpi_connect.pc.in=lib/pkgconfig/mpi_connect.pc \
     scripts/MPI_ConnectConfig.cmake.in=lib/cmake/MPI_Connect/MPI_ConnectConfig.cmake \
     scripts/MPI_ConnectConfigVersion.cmake.in=lib/cmake/MPI_Connect/MPI_ConnectConfigVersion.cmake \
+    packaging/mpi-connect.service.in=lib/systemd/system/mpi-connect.service \
     $(foreach page,coverage limits troubleshooting,docs/$(page).md=share/doc/mpi-connect/$(page).md) \
     $(foreach licence,$(wildcard LICENSE-*),$(licence)=share/doc/mpi-connect/$(licence))
 # Links beside what they lead to: LINK=FILE.

@@ -26,6 +26,7 @@ pub const SERVE: &str = "\
 Examples:
   mpi-connect serve
   mpi-connect serve --listen 10.1.0.7:7431
+  mpi-connect serve --store ~/mpi-connect.names --metrics
   MPI_CONNECT_NAMING=tcp://10.1.0.7:7431 mpi-connect run -- mpirun -n 4 ./air";
 
 pub const DOCTOR: &str = "\

@@ -2,17 +2,21 @@
 //!
 //! Invariant: the URL is printed only once clients can connect; who does not read what is told stops nobody.
 
+use crate::metrics;
+use crate::notify::notify;
 use crate::shown::printable;
 use crate::time::utc;
 use naming::ServeError;
-use naming::server::{self, Server};
+use naming::server::{self, LedgerError, Server};
 use std::fmt;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
+use store::{OpenError, Store};
 
 /// Lines that wait until somebody reads them.
 const MAX_LINES: usize = 1024;
@@ -27,6 +31,12 @@ pub struct Args {
     /// Seconds after which the name of a process that was killed is free
     #[arg(long, value_name = "SECONDS", default_value_t = server::DEFAULT_LEASE.as_secs_f64())]
     lease: f64,
+    /// Keep names in this file, which is made if need be: they outlive this server
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// Answer http://HOST:PORT/metrics with what is counted, for Prometheus; 127.0.0.1:7432 if none is named
+    #[arg(long, value_name = "HOST:PORT", num_args = 0..=1, default_missing_value = metrics::DEFAULT)]
+    metrics: Option<String>,
     /// Say nothing of who claims, leaves and is refused
     #[arg(short, long)]
     quiet: bool,
@@ -37,6 +47,10 @@ pub enum Error {
     Lease(f64),
     Signals(io::Error),
     Thread(io::Error),
+    Store(OpenError),
+    /// What a store has cannot be used.
+    Kept(PathBuf, LedgerError),
+    Metrics(String, io::Error),
     Serve(ServeError),
 }
 
@@ -46,6 +60,9 @@ impl fmt::Display for Error {
             Error::Lease(s) => write!(f, "{s} is no number of seconds"),
             Error::Signals(e) => write!(f, "waiting for signals: {e}"),
             Error::Thread(e) => write!(f, "no thread to tell from can be started: {e}"),
+            Error::Store(e) => e.fmt(f),
+            Error::Kept(path, e) => write!(f, "{} cannot be used: {e}", path.display()),
+            Error::Metrics(address, e) => write!(f, "listening for readers of metrics at {address}: {e}"),
             Error::Serve(e) => e.fmt(f),
         }
     }
@@ -54,17 +71,37 @@ impl fmt::Display for Error {
 impl Error {
     /// Whether the command line is wrong.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Error::Lease(_) | Error::Serve(ServeError::Address(_) | ServeError::Lease(_)))
+        match self {
+            Error::Lease(_) | Error::Serve(ServeError::Address(_) | ServeError::Lease(_)) => true,
+            Error::Metrics(_, e) => e.kind() == io::ErrorKind::InvalidInput,
+            _ => false,
+        }
     }
 }
 
 pub fn serve(args: &Args) -> Result<(), Error> {
     let lease = Duration::try_from_secs_f64(args.lease).map_err(|_| Error::Lease(args.lease))?;
     let stop = server::told_to_end().map_err(Error::Signals)?;
+    let store = args.store.as_deref().map(Store::open).transpose().map_err(Error::Store)?;
     let mut server = Server::listen(&args.listen, lease).map_err(Error::Serve)?;
+    if let (Some(store), Some(path)) = (store, &args.store) {
+        server = server.keeping(store).map_err(|e| Error::Kept(path.clone(), e))?;
+    }
+    let metrics = args
+        .metrics
+        .as_ref()
+        .map(|address| metrics::serve(address, server.metrics()).map_err(|e| Error::Metrics(address.clone(), e)));
+    let metrics = metrics.transpose()?;
     let mut told = None;
     if !args.quiet {
         let (lines, done) = Lines::start().map_err(Error::Thread)?;
+        if let Some(path) = &args.store {
+            let names = server.names();
+            lines.tell(format!("{} {} has {names} names", utc(naming::now()), printable(&path.display().to_string())));
+        }
+        if let Some(at) = metrics {
+            lines.tell(format!("{} metrics are at http://{at}/metrics", utc(naming::now())));
+        }
         server = server.telling(move |text| lines.tell(format!("{} {}", utc(naming::now()), printable(text))));
         told = Some(done);
     }
@@ -75,7 +112,12 @@ pub fn serve(args: &Args) -> Result<(), Error> {
         // Whoever started it may not care to read.
         let _ = writeln!(io::stdout(), "MPI_CONNECT_NAMING={url}").and_then(|()| io::stdout().flush());
     }
+    if let Some(at) = metrics.filter(|at| !at.ip().is_loopback()) {
+        eprintln!("mpi-connect: whoever reaches http://{at}/metrics may read how much this server is used");
+    }
+    notify("READY=1");
     let end = server.run(&stop).map_err(Error::Serve);
+    notify("STOPPING=1");
     // Nothing is ever sent: it ends with the thread. One whose lines nobody reads is not waited for.
     told.map(|done| done.recv_timeout(LAST_LINES));
     end

@@ -230,6 +230,7 @@ fn wrong_command_lines() {
         ["--listen", "a:b"],
         ["--listen", "::1"],
         ["--listen", "7431"],
+        ["--metrics", "a"],
     ] {
         let (code, said) = ended(command(&["serve", args[0], args[1]]));
         assert_eq!(code, 2, "{args:?}: {said}");
@@ -357,4 +358,97 @@ fn run_hands_on_the_url() {
     c.env("MPI_CONNECT_LIB", PROGRAM);
     let (_, said) = ended(c);
     assert!(said.contains("MPI_CONNECT_NAMING=tcp://node1:7431,[::1]:9"), "{said}");
+}
+
+/// A server that was killed has its names back, whoever asks; a second one is told of the first; without it there is no file.
+#[test]
+fn names_outlive_the_server() {
+    let dir = env::temp_dir().join(format!("serve-{:016x}", u64::from_le_bytes(base::ident::random())));
+    std::fs::create_dir(&dir).unwrap();
+    let file = dir.join("names").display().to_string();
+    let (mut server, url) = serve(&["--store", &file, "--quiet"]);
+    let held = claim(&url, &record("ocean", &[("grid", "t63")]));
+    let address = url.strip_prefix("tcp://").unwrap();
+    let (code, said) = ended(command(&["serve", "--listen", "127.0.0.1:0", "--store", &file]));
+    assert_eq!((code, said.contains(&format!("another server has {file} open; 'fuser -v"))), (1, true), "{said}");
+    server.end("-KILL");
+    let server = Running::start(&["serve", "--listen", address, "--store", &file]);
+    server.line();
+    assert!(good(&["names", "--naming", &url]).contains("grid=t63"), "before its holder has renewed it");
+    drop(held);
+    assert!(!good(&["names", "--naming", &url]).contains("ocean"));
+    drop(server);
+    let (_server, url) = serve(&[]);
+    drop(claim(&url, &record("ocean", &[])));
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
+    std::fs::write(&file, "notes").unwrap();
+    let (code, said) = ended(command(&["serve", "--store", &file]));
+    assert_eq!((code, said.contains("is no store of names")), (1, true), "{said}");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// What is read at this address.
+fn http(at: &str, request: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(at).unwrap();
+    // It may be refused before all is there.
+    let _ = std::io::Write::write_all(&mut stream, format!("{request}\r\nHost: {at}\r\n\r\n").as_bytes());
+    std::io::read_to_string(stream).unwrap_or_default()
+}
+
+/// A service: its manager is told when clients can connect, and what it counts can be read.
+#[test]
+fn it_is_a_service() {
+    let dir = env::temp_dir().join(format!("serve-{:016x}", u64::from_le_bytes(base::ident::random())));
+    std::fs::create_dir(&dir).unwrap();
+    let manager = std::os::unix::net::UnixDatagram::bind(dir.join("manager")).unwrap();
+    manager.set_read_timeout(Some(LIMIT)).unwrap();
+    let said = || {
+        let mut room = [0; 100];
+        let n = manager.recv(&mut room).unwrap();
+        String::from_utf8(room[..n].to_vec()).unwrap()
+    };
+    let file = dir.join("names").display().to_string();
+    let mut server =
+        command(&["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--store", &file, "--lease", "1"]);
+    server.env("NOTIFY_SOCKET", dir.join("manager"));
+    server.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut server = Running { child: server.spawn().unwrap(), lines: channel().1 };
+    let (mut line, mut output) = (String::new(), BufReader::new(server.child.stdout.take().unwrap()));
+    let mut log = BufReader::new(server.child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(said(), "READY=1");
+    output.read_line(&mut line).unwrap();
+    let url = line.trim().strip_prefix("MPI_CONNECT_NAMING=").unwrap();
+    let at = log.find_map(|line| line.split_once("metrics are at http://").map(|(_, at)| at.to_owned())).unwrap();
+    let at = at.strip_suffix("/metrics").unwrap();
+    let held = [claim(url, &record("air", &[])), claim(url, &port("door")), claim(url, &record("ocean", &[]))];
+    assert!(naming::open(url).unwrap().claim(&record("air", &[])).is_err());
+    let [_, _, ocean] = held;
+    drop(ocean);
+    let begun = Instant::now();
+    loop {
+        let read = http(at, "GET /metrics HTTP/1.1");
+        let (head, body) = read.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("text/plain; version=0.0.4"), "{head}");
+        let number = |name: &str| {
+            let line = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.unwrap_or_else(|| panic!("{name}: {body}")).parse::<f64>().unwrap()
+        };
+        let counts =
+            ["claims_total", "releases_total", "refusals_total", "names{kind=\"job\"}", "names{kind=\"port\"}"];
+        let is_all = counts.map(|name| number(&format!("mpi_connect_{name}"))) == [3.0, 1.0, 1.0, 1.0, 1.0];
+        let others = ["renewals_total", "connections", "commit_seconds_sum", "commit_seconds_count"];
+        if is_all && others.iter().all(|name| number(&format!("mpi_connect_{name}")) > 0.0) {
+            break;
+        }
+        assert!(begun.elapsed() < LIMIT, "{body}");
+        sleep(Duration::from_millis(20));
+    }
+    assert!(http(at, "GET / HTTP/1.1").starts_with("HTTP/1.1 404 "));
+    assert!(http(at, "POST /metrics HTTP/1.1").starts_with("HTTP/1.1 405 "));
+    assert_eq!(http(at, &"x".repeat(10_000)), "", "too much");
+    let (code, told) = ended(command(&["serve", "--listen", "127.0.0.1:0", "--metrics", at]));
+    assert!(code == 1 && told.contains("readers of metrics"), "{told}");
+    assert!(server.end("-TERM").success());
+    assert_eq!(said(), "STOPPING=1");
+    std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -486,13 +486,13 @@ pub mod naming {
     /// A hello, either way, begins with it.
     pub const MAGIC: [u8; 8] = *b"MPICNSRV";
     /// The version of the protocol between client and server. The head of a hello is the same in all versions from 3 on.
-    pub const VERSION: u16 = 3;
+    pub const VERSION: u16 = 4;
 
     layout! {
         /// The head of a hello.
         hello, 32, "the proof";
         0 MAGIC "8 bytes" "magic, `MPICNSRV`";
-        8 VERSION "u16" "version, 3";
+        8 VERSION "u16" "version, 4";
         10 STATUS "u16" "status; of a client's hello 0";
         12 FLAGS "u32" "flags: none is known yet, so 0";
         16 PROOF "u32" "length of the proof of identity that follows, at most 512; 0 in this version";

@@ -152,6 +152,12 @@ impl Record {
         Ok(rec)
     }
 
+    /// The written record for lists and messages, without what leads to its job. Only a look-up by name gives that.
+    pub(crate) fn without_secrets(&self) -> Option<Vec<u8>> {
+        let port = self.port.as_ref().map(|_| String::new());
+        Record { cookie: [0; 16], leader: Vec::new(), port, ..self.clone() }.encode().ok()
+    }
+
     fn check(&self) -> Result<(), RecordError> {
         for (what, len, max) in [
             ("the leader's contact record", self.leader.len(), MAX_LEADER),

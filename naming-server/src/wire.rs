@@ -29,8 +29,8 @@ pub(crate) type Token = [u8; 16];
 pub(crate) enum Request {
     /// Claims the name of this written record.
     Claim { token: Token, record: Vec<u8> },
-    /// Renews a claim. A server that does not know it learns it.
-    Renew { token: Token, record: Vec<u8> },
+    /// Renews a claim. A server that does not know it learns it. `number` is what this server granted it with last, or 0.
+    Renew { token: Token, number: u64, record: Vec<u8> },
     /// Ends a claim. Any later claim or renewal with this token is refused.
     Release { token: Token, key: Key },
     /// Asks for the record with this key.
@@ -44,9 +44,11 @@ pub(crate) enum Request {
 /// A server's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// The client has the name for `lease` milliseconds from now on.
+    /// The client has the name for `lease` milliseconds from now on. Every claim that this server grants has a larger number
+    /// than the ones before.
     Granted {
         lease: u32,
+        number: u64,
     },
     /// Another process has the name: its record, without secrets. It is `doubtful` if its connection has ended since its last
     /// renewal.
@@ -91,6 +93,12 @@ pub(crate) enum Refusal {
     Full,
     /// The claim with this token was ended.
     Ended,
+    /// Another claim was granted since this one, and is over.
+    Superseded,
+    /// The disk has no room, so nothing can be kept.
+    DiskFull,
+    /// The store could not be written.
+    Disk,
 }
 
 /// A refusal in words, behind "the naming server".
@@ -100,6 +108,9 @@ pub(crate) fn refusal(why: Refusal) -> &'static str {
         Refusal::RecordVersion(_) => "is of another version of MPI_Connect; both need the same",
         Refusal::Full => "has no room for another name of this user or host",
         Refusal::Ended => "knows this claim as given back",
+        Refusal::Superseded => "has given the name to another process since",
+        Refusal::DiskFull => "has no room on its disk to keep what it was asked; make room there",
+        Refusal::Disk => "cannot write to its store; it tells why on its host",
     }
 }
 
@@ -222,7 +233,7 @@ mod tests {
         let key = |kind| Key::of("case7", kind, "urn:site:ocean");
         vec![
             Request::Claim { token, record: record.clone() },
-            Request::Renew { token, record },
+            Request::Renew { token, number: 1 << 50, record },
             Request::Release { token, key: key(Kind::Port) },
             Request::Lookup { key: key(Kind::Job) },
             Request::List { after: Some(key(Kind::Job)) },
@@ -244,7 +255,7 @@ mod tests {
             assert_eq!(parse::<Request>(body(&frame)), Ok(request));
         }
         for answer in [
-            Answer::Granted { lease: 15000 },
+            Answer::Granted { lease: 15000, number: u64::MAX },
             Answer::Held { record: vec![1], doubtful: true },
             Answer::Released,
             Answer::Found { record: None },

@@ -61,8 +61,12 @@ pub(super) struct Conn {
     pub owner: Owner,
     /// It has claimed or renewed a name.
     pub has_claimed: bool,
+    /// It has asked for changes.
+    pub watches: bool,
     /// There may be more to do for it after the other clients had their turn.
     pub has_more: bool,
+    /// The answer to its last message is still to come: see [`Conn::put`].
+    waits: bool,
 }
 
 impl Conn {
@@ -85,7 +89,9 @@ impl Conn {
             begun: Some(now),
             owner,
             has_claimed: false,
+            watches: false,
             has_more: false,
+            waits: false,
         })
     }
 
@@ -111,8 +117,9 @@ impl Conn {
         self.begun.map_or(self.since + IDLE_LIMIT, |begun| begun + MESSAGE_LIMIT)
     }
 
-    /// Reads requests and writes answers as far as that goes without waiting.
-    pub(super) fn go_on(&mut self, now: Instant, mut answer: impl FnMut(Request) -> Answer) -> Result<(), End> {
+    /// Reads requests and writes answers as far as that goes without waiting. Without an `answer` nothing more is read until
+    /// [`Conn::put`] gives one.
+    pub(super) fn go_on(&mut self, now: Instant, mut answer: impl FnMut(Request) -> Option<Answer>) -> Result<(), End> {
         let mut room = [0; ROOM];
         let mut turn = TURN;
         self.has_more = false;
@@ -122,6 +129,9 @@ impl Conn {
             }
             if let Some(why) = self.closing {
                 return Err(End::Server(why));
+            }
+            if self.waits {
+                return Ok(());
             }
             if turn == 0 {
                 self.has_more = true;
@@ -145,6 +155,16 @@ impl Conn {
         }
     }
 
+    /// Gives the answer that was to come later.
+    pub(super) fn put(&mut self, answer: &Answer, now: Instant) -> Result<(), End> {
+        self.waits = false;
+        self.output = framed(answer)?;
+        self.flush(now)?;
+        // Bytes behind the message were read with it.
+        self.has_more = !self.input.is_empty();
+        Ok(())
+    }
+
     /// Writes output. Returns whether all is written.
     fn flush(&mut self, now: Instant) -> Result<bool, End> {
         while self.written < self.output.len() {
@@ -164,13 +184,15 @@ impl Conn {
     }
 
     /// Answers one whole message of the input. Returns whether there was one.
-    fn take_message(&mut self, now: Instant, answer: &mut impl FnMut(Request) -> Answer) -> Result<bool, End> {
+    fn take_message(&mut self, now: Instant, answer: &mut impl FnMut(Request) -> Option<Answer>) -> Result<bool, End> {
         let used = if self.greeted {
             let Some((header, rest)) = self.input.split_first_chunk::<HEADER>() else { return Ok(false) };
             let length = wire::body_length(header).map_err(|_| End::Server("its message has no good header"))?;
             let Some(body) = rest.get(..length) else { return Ok(false) };
-            let answer = wire::parse(body).map_or(Answer::Refused(Refusal::Malformed), answer);
-            self.output = wire::frame(&answer).map_err(|_| End::Server("an answer was too long"))?;
+            match wire::parse(body).map_or(Some(Answer::Refused(Refusal::Malformed)), answer) {
+                Some(answer) => self.output = framed(&answer)?,
+                None => self.waits = true,
+            }
             HEADER + length
         } else {
             let Some((head, rest)) = self.input.split_first_chunk::<HELLO>() else { return Ok(false) };
@@ -196,4 +218,8 @@ impl Conn {
         self.begun = Some(now);
         Ok(true)
     }
+}
+
+fn framed(answer: &Answer) -> Result<Vec<u8>, End> {
+    wire::frame(answer).map_err(|_| End::Server("an answer was too long"))
 }

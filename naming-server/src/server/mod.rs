@@ -6,6 +6,9 @@
 
 mod conn;
 mod journal;
+mod keeper;
+mod ledger;
+mod metrics;
 mod names;
 mod owner;
 mod teller;
@@ -14,10 +17,14 @@ use crate::error::ServeError;
 use crate::record::RecordError;
 use crate::record::{Record, check_name};
 use crate::tcp::Address;
-use crate::wire::{Answer, PAGE, Refusal, Request};
+use crate::wire::{Answer, PAGE, Refusal, Request, Token};
 use conn::{Conn, End};
 use journal::Journal;
-use names::{Names, News, Taken};
+use keeper::Keeper;
+pub use ledger::{Ledger, LedgerError, Row};
+pub use metrics::Metrics;
+use metrics::count;
+use names::{Fate, Names, News, Taken};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SigSet, Signal};
@@ -28,6 +35,8 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use teller::Teller;
@@ -55,7 +64,16 @@ pub struct Server {
     last: u64,
     teller: Teller,
     journal: Journal,
+    /// Keeps the names beyond this server's death, if it is asked to.
+    keeper: Option<Keeper>,
+    /// Requests of this round that are answered together, once the ledger has what they change.
+    waiting: Vec<Asked>,
+    /// Somebody reads what is counted.
+    metrics: Option<Arc<Metrics>>,
 }
+
+/// A request, and by which client of whom.
+type Asked = ((names::By, Owner), Request);
 
 impl Server {
     /// Listens at these addresses (`HOST`, `HOST:PORT`), or at the default port of 127.0.0.1 if there are none. Claims stand for
@@ -86,6 +104,9 @@ impl Server {
             last: 0,
             teller: Teller::default(),
             journal: Journal::default(),
+            keeper: None,
+            waiting: Vec::new(),
+            metrics: None,
         })
     }
 
@@ -93,6 +114,25 @@ impl Server {
     pub fn telling(mut self, out: impl Fn(&str) + Send + 'static) -> Server {
         self.teller.out = Some(Box::new(out));
         self
+    }
+
+    /// Keeps the names in this ledger: those that it has are there from now on, each with what its lease had left. What a client
+    /// is told is in the ledger before.
+    pub fn keeping(mut self, mut ledger: impl Ledger + 'static) -> Result<Server, LedgerError> {
+        let now = Instant::now();
+        self.names = names::restore(self.names.lease, &mut ledger, now)?;
+        self.keeper = Some(Keeper::new(Box::new(ledger), now));
+        Ok(self)
+    }
+
+    /// What it counts from now on.
+    pub fn metrics(&mut self) -> Arc<Metrics> {
+        self.metrics.get_or_insert_default().clone()
+    }
+
+    /// The number of names that it has.
+    pub fn names(&self) -> usize {
+        self.names.count()
     }
 
     /// For tests: bounds the number of clients at a time.
@@ -131,13 +171,18 @@ impl Server {
             let (ends, rest) = ready.split_at(1);
             if ends[0] {
                 base::log!(Info, "told to end; {} clients", self.clients.len());
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.end(&mut self.names, (&mut self.teller, &self.metrics), now);
+                }
                 return Ok(());
             }
             let (arrivals, moves) = rest.split_at(self.listeners.len());
             self.serve(moves, now);
-            self.accept(arrivals, now);
             self.names.sweep(now);
-            tell(self.names.news(), &mut self.journal, &mut self.teller, now);
+            self.settle(now);
+            self.accept(arrivals, now);
+            tell(self.names.news(), &mut self.journal, &mut self.teller, &self.metrics, now);
+            self.measure();
             self.teller.go_on(now);
         }
     }
@@ -157,40 +202,87 @@ impl Server {
         }
     }
 
+    /// What is counted now, not once for each.
+    fn measure(&self) {
+        let Some(metrics) = &self.metrics else { return };
+        metrics.connections.store(self.clients.len() as u64, Ordering::Relaxed);
+        let watchers = self.clients.iter().filter(|client| client.watches).count();
+        metrics.watchers.store(watchers as u64, Ordering::Relaxed);
+        for (number, now) in metrics.names.iter().zip(self.names.kinds()) {
+            number.store(now, Ordering::Relaxed);
+        }
+    }
+
     fn serve(&mut self, ready: &[bool], now: Instant) {
         let (names, teller, journal) = (&mut self.names, &mut self.teller, &mut self.journal);
+        let metrics = &self.metrics;
+        let (waiting, is_kept) = (&mut self.waiting, self.keeper.is_some());
         let mut ready = ready.iter();
         self.clients.retain_mut(|client| {
             let over = if ready.next() == Some(&true) || client.has_more {
-                let (id, owner) = (client.id, client.owner);
-                let mut has_claimed = client.has_claimed;
+                let by = (client.id, client.owner);
+                let (mut has_claimed, mut watches) = (client.has_claimed, client.watches);
                 let end = client.go_on(now, |request| {
-                    if let Request::Changes { after } = request {
-                        return journal.after(after, now);
-                    }
+                    let changes = match request {
+                        Request::Changes { after } => {
+                            watches = true;
+                            return Some(journal.after(after, now));
+                        }
+                        Request::Claim { .. } | Request::Renew { .. } | Request::Release { .. } => true,
+                        Request::Lookup { .. } | Request::List { .. } => false,
+                    };
                     has_claimed |= matches!(request, Request::Claim { .. } | Request::Renew { .. });
-                    let refusal = refused(&request);
-                    let answer = answer(names, request, (id, owner), now);
-                    tell(names.news(), journal, teller, now);
+                    if changes && is_kept {
+                        waiting.push((by, request));
+                        return None;
+                    }
+                    let (refusal, is_renewal) = (refused(&request), matches!(request, Request::Renew { .. }));
+                    let answer = answer(names, request, by, now);
+                    counted(metrics, is_renewal, &answer);
+                    tell(names.news(), journal, teller, metrics, now);
                     if let Some(why) = refusal.and_then(|refusal| refusal(&answer)) {
                         teller.refused(&why, now);
                     }
-                    answer
+                    Some(answer)
                 });
-                client.has_claimed = has_claimed;
+                (client.has_claimed, client.watches) = (has_claimed, watches);
                 end.err()
             } else {
                 None
             };
             let over = over.or_else(|| (client.limit() <= now).then_some(End::Server("it is too slow, or quiet")));
             let Some(end) = over else { return true };
-            base::log!(Debug, "client {} at {}: {end}", client.id, client.from());
-            if client.is_stranger() {
-                teller.refused(&format!("a client at {} is refused: {end}", client.from()), now);
-            }
-            if client.has_claimed && matches!(end, End::Client) {
-                names.doubt(client.id);
-            }
+            ended(client, &end, names, teller, now);
+            false
+        });
+    }
+
+    /// Answers what changes names, once the ledger has it: all of a round with one write, for which none of them waits twice.
+    fn settle(&mut self, now: Instant) {
+        let Some(keeper) = &mut self.keeper else { return };
+        let waiting = std::mem::take(&mut self.waiting);
+        let (names, teller, journal) = (&mut self.names, &mut self.teller, &mut self.journal);
+        let run = |names: &mut Names, (by, request): &Asked| answer(names, request.clone(), *by, now);
+        let answers = keeper.settle(names, (teller, &self.metrics), &waiting, run, now);
+        tell(names.news(), journal, teller, &self.metrics, now);
+        let mut answers: HashMap<names::By, Answer> = waiting
+            .iter()
+            .zip(answers)
+            .map(|((by, request), answer)| {
+                counted(&self.metrics, matches!(request, Request::Renew { .. }), &answer);
+                if let Some(why) = refused(request).and_then(|refusal| refusal(&answer)) {
+                    teller.refused(&why, now);
+                }
+                (by.0, answer)
+            })
+            .collect();
+        if answers.is_empty() {
+            return;
+        }
+        self.clients.retain_mut(|client| {
+            let Some(answer) = answers.remove(&client.id) else { return true };
+            let Err(end) = client.put(&answer, now) else { return true };
+            ended(client, &end, names, teller, now);
             false
         });
     }
@@ -251,9 +343,36 @@ pub fn told_to_end() -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
+/// A client's connection is over.
+fn ended(client: &Conn, end: &End, names: &mut Names, teller: &mut Teller, now: Instant) {
+    base::log!(Debug, "client {} at {}: {end}", client.id, client.from());
+    if client.is_stranger() {
+        teller.refused(&format!("a client at {} is refused: {end}", client.from()), now);
+    }
+    if client.has_claimed && matches!(end, End::Client) {
+        names.doubt(client.id);
+    }
+}
+
+/// Counts what an answer says; claims and releases are counted as news.
+fn counted(metrics: &Option<Arc<Metrics>>, is_renewal: bool, answer: &Answer) {
+    match (metrics, answer) {
+        (Some(metrics), Answer::Granted { .. }) if is_renewal => count(&metrics.renewals),
+        (Some(metrics), Answer::Held { .. } | Answer::Refused(_)) => count(&metrics.refusals),
+        _ => {}
+    }
+}
+
 /// Tells clients that watch and the person that runs the server of changes.
-fn tell(news: News, journal: &mut Journal, teller: &mut Teller, now: Instant) {
+fn tell(news: News, journal: &mut Journal, teller: &mut Teller, metrics: &Option<Arc<Metrics>>, now: Instant) {
     for (fate, shown) in news {
+        if let Some(metrics) = metrics {
+            count(match fate {
+                Fate::Claimed => &metrics.claims,
+                Fate::Released => &metrics.releases,
+                Fate::Over => &metrics.over,
+            });
+        }
         if let Ok(record) = Record::decode(&shown) {
             teller.news(fate, &record, now);
         }
@@ -286,7 +405,8 @@ fn refused(request: &Request) -> Option<impl FnOnce(&Answer) -> Option<String> +
 /// The answer to a request.
 fn answer(names: &mut Names, request: Request, by: (names::By, Owner), now: Instant) -> Answer {
     match request {
-        Request::Claim { token, record } | Request::Renew { token, record } => take(names, token, record, by, now),
+        Request::Claim { token, record } => take(names, (token, 0), record, by, now),
+        Request::Renew { token, number, record } => take(names, (token, number), record, by, now),
         Request::Release { token, key } => {
             names.release(token, &key, now);
             Answer::Released
@@ -299,19 +419,26 @@ fn answer(names: &mut Names, request: Request, by: (names::By, Owner), now: Inst
     }
 }
 
-fn take(names: &mut Names, token: [u8; 16], bytes: Vec<u8>, (by, owner): (names::By, Owner), now: Instant) -> Answer {
+fn take(
+    names: &mut Names,
+    claim: (Token, u64),
+    bytes: Vec<u8>,
+    (by, owner): (names::By, Owner),
+    now: Instant,
+) -> Answer {
     let record = match Record::decode(&bytes) {
         Ok(record) => record,
         Err(RecordError::OtherVersion(_)) => return Answer::Refused(Refusal::RecordVersion(crate::record::VERSION)),
         Err(_) => return Answer::Refused(Refusal::Malformed),
     };
     let lease = u32::try_from(names.lease.as_millis()).unwrap_or(u32::MAX);
-    let Some(shown) = without_secrets(&record) else { return Answer::Refused(Refusal::Malformed) };
-    match names.take(token, &record, (bytes, shown), by, owner, now) {
-        Taken::Granted => Answer::Granted { lease },
+    let Some(shown) = record.without_secrets() else { return Answer::Refused(Refusal::Malformed) };
+    match names.take(claim, &record, (bytes, shown), by, owner, now) {
+        Taken::Granted(number) => Answer::Granted { lease, number },
         Taken::Held { by, doubtful } => Answer::Held { record: by.to_vec(), doubtful },
         Taken::Ended => Answer::Refused(Refusal::Ended),
         Taken::Full => Answer::Refused(Refusal::Full),
+        Taken::Superseded => Answer::Refused(Refusal::Superseded),
     }
 }
 
@@ -327,10 +454,4 @@ fn page(names: &Names, after: Option<crate::Key>, now: Instant) -> Answer {
         records.push(record.to_vec());
     }
     Answer::Names { records, more: false }
-}
-
-/// A record for lists and messages, without what leads to its job. Only a look-up by name gives that.
-fn without_secrets(record: &Record) -> Option<Vec<u8>> {
-    let port = record.port.as_ref().map(|_| String::new());
-    Record { cookie: [0; 16], leader: Vec::new(), port, ..record.clone() }.encode().ok()
 }

@@ -95,6 +95,11 @@ impl Teller {
         });
     }
 
+    /// What happens to the ledger, which is seldom.
+    pub(super) fn kept(&self, text: &str) {
+        self.tell(text);
+    }
+
     pub(super) fn refused(&mut self, text: &str, now: Instant) {
         self.go_on(now);
         match self.refusals.has_room(now) {

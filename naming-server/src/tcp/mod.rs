@@ -62,7 +62,7 @@ impl TcpStore {
     fn claim_everywhere(&self, rec: &Record, bytes: &[u8]) -> Result<Outcome, StoreError> {
         let token: Token = random();
         let request = Request::Claim { token, record: bytes.to_vec() };
-        let (mut silent, mut lease) = (Vec::new(), None);
+        let (mut silent, mut lease, mut numbers) = (Vec::new(), None, vec![0; self.peers.len()]);
         // A server that did not answer may have heard the claim, so it is ended there too.
         let give_back = |peers: &[Arc<Peer>]| {
             let request = Request::Release { token, key: rec.key() };
@@ -72,7 +72,8 @@ impl TcpStore {
         };
         for (i, peer) in self.peers.iter().enumerate() {
             match peer.ask(&request, ANSWER) {
-                Ok(Answer::Granted { lease: ms }) => {
+                Ok(Answer::Granted { lease: ms, number }) => {
+                    numbers[i] = number;
                     let granted = Duration::from_millis(ms.into());
                     lease = Some(lease.map_or(granted, |l: Duration| l.min(granted)));
                 }
@@ -96,7 +97,8 @@ impl TcpStore {
         for (peer, e) in silent {
             base::log!(Info, "'{}' is not known to the naming server {} yet: {e}", rec.name, peer.address);
         }
-        Ok(Outcome::Granted(Held::new(rec.key(), token, bytes.to_vec(), self.peers.clone(), lease)))
+        let held = Held::new(rec.key(), token, bytes.to_vec(), self.peers.clone(), lease);
+        Ok(Outcome::Granted(held.numbered(numbers)))
     }
 
     fn list_at(&self, peer: &Peer) -> Result<Vec<Record>, PeerError> {

@@ -7,7 +7,7 @@ use super::peer::{ANSWER, Peer};
 use crate::error::RenewError;
 use crate::quiet;
 use crate::record::Key;
-use crate::wire::{Answer, Request, Token, refusal};
+use crate::wire::{Answer, Refusal, Request, Token, refusal};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -33,6 +33,8 @@ pub(super) struct Held {
 
 struct State {
     lease: Duration,
+    /// The number of the claim at each server; 0 where it was not granted yet.
+    numbers: Vec<u64>,
     released: bool,
     strikes: u32,
     alone: bool,
@@ -46,8 +48,15 @@ impl Held {
     /// A claim that was granted; `lease` is the shortest of all servers.
     pub(super) fn new(key: Key, token: Token, record: Vec<u8>, peers: Vec<Arc<Peer>>, lease: Duration) -> Held {
         let due = Instant::now() + lease / 3;
-        let state = Mutex::new(State { lease, released: false, strikes: 0, alone: false, untold: false, due });
+        let numbers = vec![0; peers.len()];
+        let state = Mutex::new(State { lease, numbers, released: false, strikes: 0, alone: false, untold: false, due });
         Held { key, token, record, peers, lost: AtomicBool::new(false), state }
+    }
+
+    /// The same claim, with the number that each server has granted it with.
+    pub(super) fn numbered(self, numbers: Vec<u64>) -> Held {
+        lock(&self.state).numbers = numbers;
+        self
     }
 
     /// The same claim, which was made at no server yet. Its first renewal makes it.
@@ -70,7 +79,7 @@ impl Held {
         let mut state = lock(&self.state);
         state.released = true;
         if state.untold && !self.peers.iter().all(|peer| peer.is_failing()) {
-            let request = Request::Renew { token: self.token, record: self.record.clone() };
+            let request = Request::Renew { token: self.token, number: 0, record: self.record.clone() };
             let _ = self.peers.iter().find_map(|peer| peer.ask(&request, ANSWER).ok());
         }
         self.give_back();
@@ -79,9 +88,12 @@ impl Held {
     fn give_back(&self) {
         let request = Request::Release { token: self.token, key: self.key.clone() };
         for peer in &self.peers {
-            if let Err(e) = peer.ask(&request, ANSWER) {
-                base::log!(Info, "'{}' stays at {} until its lease is over: {e}", self.key.name, peer.address);
-            }
+            let why = match peer.ask(&request, ANSWER) {
+                Ok(Answer::Refused(why)) => format!("the naming server {}", refusal(why)),
+                Ok(_) => continue,
+                Err(e) => e.to_string(),
+            };
+            base::log!(Info, "'{}' stays at {} until its lease is over: {why}", self.key.name, peer.address);
         }
     }
 
@@ -96,18 +108,20 @@ impl Held {
         let patience = (state.lease / 3).min(ANSWER);
         let mut order: Vec<usize> = (0..self.peers.len()).collect();
         order.sort_by_key(|i| self.peers[*i].is_failing());
-        let request = Request::Renew { token: self.token, record: self.record.clone() };
         let mut answers: Vec<Option<bool>> = vec![None; self.peers.len()];
         let mut lease: Option<Duration> = None;
         for i in order {
             let peer = &self.peers[i];
+            let number = state.numbers[i];
+            let request = Request::Renew { token: self.token, number, record: self.record.clone() };
             answers[i] = match peer.ask(&request, patience) {
-                Ok(Answer::Granted { lease: ms }) => {
+                Ok(Answer::Granted { lease: ms, number }) => {
+                    state.numbers[i] = number;
                     let granted = Duration::from_millis(ms.into());
                     lease = Some(lease.map_or(granted, |l| l.min(granted)));
                     Some(true)
                 }
-                Ok(Answer::Held { .. }) => Some(false),
+                Ok(Answer::Held { .. } | Answer::Refused(Refusal::Superseded)) => Some(false),
                 Ok(other) => {
                     let why = if let Answer::Refused(why) = other { refusal(why) } else { "answers nonsense" };
                     base::log_seldom!(

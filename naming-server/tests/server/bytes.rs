@@ -17,7 +17,7 @@ fn bad_hellos_are_refused() {
         bytes
     };
     let later = |at: usize| {
-        let mut bytes = flip(8, 4);
+        let mut bytes = flip(8, 5);
         bytes[at] = 3;
         bytes
     };
@@ -57,7 +57,7 @@ fn a_proof_is_read_with_its_hello() {
     assert_eq!(raw.welcome(), Some(0));
     assert_eq!(raw.ask(&lookup_body("ocean"))[0], 3, "what follows is a question");
     // A later version may have a longer one. It is told this one all the same.
-    bytes[8] = 4;
+    bytes[8] = 5;
     bytes[16..18].copy_from_slice(&4000u16.to_le_bytes());
     bytes.resize(HELLO + 4000, 7);
     let mut raw = Raw::connect(server.address());

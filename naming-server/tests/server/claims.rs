@@ -114,6 +114,19 @@ fn a_stopped_holder_loses_its_name_and_learns_it() {
     drop(held);
 }
 
+/// The name was another's while it was stopped, and is free again: that claim is over all the same.
+#[test]
+fn a_stopped_holder_does_not_take_up_a_claim_that_another_has_followed() {
+    let server = Local::start(SHORT, 100);
+    let holder = Process::start("holder", &[&server.url, "ocean"]);
+    assert_eq!(holder.hear(), "held");
+    holder.signal(Signal::SIGSTOP);
+    drop(wait_for("the end of its lease", || open(&server.url).claim(&record("ocean")).ok()));
+    holder.signal(Signal::SIGCONT);
+    assert_eq!(holder.hear(), "lost");
+    assert!(!is_there(&server.url, "ocean"));
+}
+
 /// A forked child neither gives the name back nor keeps it.
 #[test]
 fn a_forked_child_has_no_part_in_a_claim() {

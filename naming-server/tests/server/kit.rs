@@ -288,7 +288,7 @@ pub const HELLO: usize = 32;
 
 pub fn hello() -> Vec<u8> {
     let mut out = b"MPICNSRV".to_vec();
-    out.put_u16(3);
+    out.put_u16(4);
     out.resize(HELLO, 0);
     out
 }
@@ -322,7 +322,7 @@ impl Raw {
         self.0.read_exact(&mut bytes).ok()?;
         let mut take = Take(&bytes);
         assert_eq!(take.array(), Ok(*b"MPICNSRV"));
-        assert_eq!(take.u16(), Ok(3));
+        assert_eq!(take.u16(), Ok(4));
         take.u16().ok()
     }
 
