@@ -7,6 +7,7 @@ mod report;
 
 use crate::ask::{Linking, ask, version_line};
 use crate::elf::ElfError;
+use crate::key::{self, KeyOption};
 use crate::launcher::FindError;
 use crate::names::{self, columns};
 use crate::program::{Bound, Program, is_ours, obstacle};
@@ -19,8 +20,10 @@ use serde_json::{Value, json};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use transports::registry::listen_addresses;
+use trust::{Encrypt, FileError, Ring};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -33,6 +36,8 @@ pub struct Args {
     /// Also show what is in order
     #[arg(short, long)]
     verbose: bool,
+    #[command(flatten)]
+    key: KeyOption,
     /// A program: what it is bound to, and whether it can be served
     program: Option<OsString>,
 }
@@ -47,7 +52,8 @@ pub fn doctor(args: &Args) -> bool {
         program_section(&mut r, word);
     }
     library_section(&mut r);
-    naming_section(&mut r);
+    key_section(&mut r, &args.key);
+    naming_section(&mut r, &args.key);
     launcher_section(&mut r);
     mpi_section(&mut r, &args.prefix);
     interface_section(&mut r);
@@ -192,14 +198,64 @@ fn library_section(r: &mut Report) {
     }
 }
 
-fn naming_section(r: &mut Report) {
+fn key_section(r: &mut Report, option: &KeyOption) {
+    r.title("key");
+    let encrypt = match Encrypt::from_env() {
+        Encrypt::Always => "always",
+        Encrypt::Network => "network",
+        Encrypt::Never => "never",
+    };
+    let data = |path: Option<&Path>, ring: Option<&Ring>| {
+        let (own, others) = ring.map(key::identifiers).unzip();
+        json!({ "path": path, "identifier": own, "accepted_too": others, "encrypt": encrypt })
+    };
+    r.put("key", data(None, None));
+    let mend = "set MPI_CONNECT_KEY=file:PATH to a file of your own with mode 0600, or see `mpi-connect key --help`";
+    let file = match option.file() {
+        Ok(file) => file,
+        Err(e) => {
+            r.line(Grade::Broken, &e.to_string());
+            return r.mend(mend);
+        }
+    };
+    r.put("key", data(Some(file.path()), None));
+    match file.read() {
+        Ok(ring) => {
+            r.put("key", data(Some(file.path()), Some(&ring)));
+            r.line(Grade::Good, &format!("{}: {}", file.path().display(), key::told(&ring)));
+            r.line(Grade::Good, "both sides of a connection need a key in common");
+        }
+        Err(FileError::Io(_, path, e)) if e.kind() == ErrorKind::NotFound => {
+            r.line(Grade::Good, &format!("{}: none yet; the first job makes it", path.display()));
+        }
+        Err(e) => {
+            r.line(Grade::Broken, &e.to_string());
+            r.mend(match e {
+                FileError::Open(..) => {
+                    "take the rights of others away (chmod 600), and make a new one if they may have it"
+                }
+                _ => mend,
+            });
+        }
+    }
+    match encrypt {
+        "never" => r.line(Grade::Odd, "nothing is encrypted between hosts: MPI_CONNECT_ENCRYPT is never"),
+        "always" => r.line(Grade::Good, "TCP is encrypted, within a host too"),
+        _ => r.line(Grade::Good, "what leaves the host is encrypted"),
+    }
+}
+
+fn naming_section(r: &mut Report, option: &KeyOption) {
     r.title("naming");
     r.put("naming", Value::Null);
-    let store = match naming::default_url().and_then(|url| naming::open_run(&url, &naming::default_run()?)) {
+    let store = match naming::default_url()
+        .and_then(|url| naming::open_trusting(&url, &naming::default_run()?, || option.trust()))
+    {
         Ok(s) => s,
         Err(e) => {
             r.line(Grade::Broken, &e.to_string());
             return r.mend(match e {
+                OpenError::Key(..) => "mend the key: see above",
                 OpenError::Run(_) => "unset MPI_CONNECT_RUN, or set it to a name of 1 to 255 bytes",
                 _ => "unset MPI_CONNECT_NAMING, or set it to file:DIR or tcp://HOST:PORT",
             });
@@ -224,6 +280,7 @@ fn naming_section(r: &mut Report) {
         Err(e) => {
             r.line(Grade::Broken, &e.to_string());
             r.mend(match e {
+                StoreError::Untrusted(_) => "give both sides the same key, MPI_CONNECT_ENCRYPT and release",
                 StoreError::Unreachable(_) | StoreError::Refused(..) => {
                     "start 'mpi-connect serve' there, or set MPI_CONNECT_NAMING to a server that runs"
                 }

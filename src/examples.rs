@@ -29,6 +29,13 @@ Examples:
   mpi-connect serve --store ~/mpi-connect.names --metrics
   MPI_CONNECT_NAMING=tcp://10.1.0.7:7431 mpi-connect run -- mpirun -n 4 ./air";
 
+pub const KEY: &str = "\
+Examples:
+  mpi-connect key show
+  scp $(mpi-connect key path) node2:.config/mpi-connect/key
+  mpi-connect key new
+  mpi-connect key new --replace";
+
 pub const DOCTOR: &str = "\
 Examples:
   mpi-connect doctor

@@ -10,6 +10,7 @@ mod doctor;
 mod elf;
 mod elsewhere;
 mod examples;
+mod key;
 mod launcher;
 mod library;
 mod metrics;
@@ -28,6 +29,7 @@ mod watch;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
+use trust::FileError;
 
 #[derive(Parser)]
 #[command(name = "mpi-connect", version, about = "Joins MPI jobs that were started apart", after_help = examples::ALL)]
@@ -47,6 +49,9 @@ enum What {
     /// Keep names for jobs that reach this server: MPI_CONNECT_NAMING=tcp://HOST:PORT
     #[command(after_help = examples::SERVE)]
     Serve(serve::Args),
+    /// Make, exchange and show the key, which whoever joins has to have
+    #[command(after_help = examples::KEY)]
+    Key(key::Args),
     /// Look for what is wrong, and say how to mend it
     #[command(after_help = examples::DOCTOR)]
     Doctor(doctor::Args),
@@ -76,6 +81,13 @@ fn main() -> ExitCode {
             Err(e) => {
                 eprintln!("mpi-connect: {e}");
                 ExitCode::from(if e.is_usage() { 2 } else { 1 })
+            }
+        },
+        What::Key(args) => match key::key(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("mpi-connect: {e}");
+                ExitCode::from(if matches!(e, FileError::Setting(_)) { 2 } else { 1 })
             }
         },
         What::Pages(args) => match pages::pages(&args, Command::command()) {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: secrets of a record (cookie, contact) are never shown, and no byte of it reaches the terminal raw.
 
+use crate::key::KeyOption;
 use crate::rows::{Row, rows};
 use crate::select::{Pair, Selection};
 use crate::shown::{kind_word, object, pairs, printable, word};
@@ -16,6 +17,8 @@ pub struct Args {
     /// Where to look, instead of MPI_CONNECT_NAMING or the user's private folder
     #[arg(long, value_name = "URL")]
     naming: Option<String>,
+    #[command(flatten)]
+    key: KeyOption,
     /// Write JSON; with --watch, one object on each line
     #[arg(long)]
     json: bool,
@@ -49,7 +52,7 @@ impl fmt::Display for NamesError {
 
 pub fn names(args: &Args) -> Result<(), NamesError> {
     let url = args.naming.clone().map_or_else(naming::default_url, Ok).map_err(NamesError::Open)?;
-    let store = naming::open(&url).map_err(NamesError::Open)?;
+    let store = args.key.open(&url).map_err(NamesError::Open)?;
     let wanted = Selection::new(args.pattern.as_deref(), &args.pairs, args.run.as_deref());
     // Before the list, so that nothing is missed between the two.
     let changes = args.watch.then(|| store.watch());

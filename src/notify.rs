@@ -1,11 +1,13 @@
 //! Tells the service manager that has started this program, as sd_notify(3) does.
 
+use nix::time::{ClockId, clock_gettime};
 use std::env;
 use std::ffi::OsStr;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 /// Says this (`READY=1`) to the service manager, if one listens.
 pub fn notify(state: &str) {
@@ -13,6 +15,12 @@ pub fn notify(state: &str) {
         // Without an answer, it takes the service for one that never came up, and says so itself.
         let _ = send(&place, state);
     }
+}
+
+/// Says that the settings are read again, until the next READY=1.
+pub fn reloading() {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+    notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
 }
 
 fn send(place: &OsStr, state: &str) -> io::Result<()> {

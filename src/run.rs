@@ -5,10 +5,11 @@
 use crate::arguments::{BuildError, Built, PRELOAD, Wanted, build};
 use crate::elf::{Elf, ElfError};
 use crate::elsewhere;
+use crate::key::KeyOption;
 use crate::launcher::{self, FindError, Kind};
 use crate::library::{self, LibraryError};
 use crate::program::obstacle;
-use base::settings::{self, LIB, LOG, NAMING, PREFIX, RUN};
+use base::settings::{self, KEY, LIB, LOG, NAMING, PREFIX, RUN};
 use naming::{NameError, OpenError};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -17,12 +18,15 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fmt};
+use trust::FileError;
 
 #[derive(clap::Args)]
 pub struct Args {
     /// Where the jobs find each other, e.g. file:/shared/folder
     #[arg(long, value_name = "URL")]
     naming: Option<String>,
+    #[command(flatten)]
+    key: KeyOption,
     /// The run that the job belongs to, whose names are apart from those of other runs: a member of an ensemble, say
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
@@ -47,6 +51,7 @@ pub enum RunError {
     Build(BuildError),
     Naming(OpenError),
     Run(NameError),
+    Key(FileError),
     NotUtf8(String),
     NoMpi(LibraryError),
     Exec(PathBuf, io::Error),
@@ -60,6 +65,7 @@ impl fmt::Display for RunError {
             RunError::Build(e) => e.fmt(f),
             RunError::Naming(e) => e.fmt(f),
             RunError::Run(e) => write!(f, "the run of this job (--run, or {RUN}): {e}"),
+            RunError::Key(e) => write!(f, "--key: {e}"),
             RunError::NotUtf8(name) => write!(f, "the value of {name} is not valid UTF-8"),
             RunError::NoMpi(LibraryError::Told(p)) => write!(f, "--mpi-library: there is no file {}", p.display()),
             RunError::NoMpi(e) => write!(f, "--mpi-library: {e}"),
@@ -73,9 +79,13 @@ impl RunError {
         match self {
             RunError::Find(FindError::Missing(_)) => 127,
             RunError::Find(FindError::NotExecutable(_)) | RunError::Exec(..) => 126,
-            RunError::Build(_) | RunError::Naming(_) | RunError::Run(_) | RunError::NotUtf8(_) | RunError::NoMpi(_) => {
-                2
-            }
+            RunError::Naming(OpenError::Key(..)) => 1,
+            RunError::Build(_)
+            | RunError::Naming(_)
+            | RunError::Run(_)
+            | RunError::Key(_)
+            | RunError::NotUtf8(_)
+            | RunError::NoMpi(_) => 2,
             RunError::Library(_) => 1,
         }
     }
@@ -149,11 +159,12 @@ fn wanted(args: &Args, preload: &[PathBuf]) -> Result<Wanted, RunError> {
         }
     };
     set(NAMING, &args.naming);
+    set(KEY, &args.key.value().map_err(RunError::Key)?);
     set(RUN, &args.run);
     set(LOG, &args.log);
     // Opened here, so that a wrong URL fails now, and a relative folder is taken from where the user stands.
     for (_, url) in settings.iter_mut().filter(|(n, v)| n == NAMING && !v.is_empty()) {
-        *url = naming::open(url).map_err(RunError::Naming)?.url();
+        *url = args.key.open(url).map_err(RunError::Naming)?.url();
     }
     for (_, run) in settings.iter_mut().filter(|(n, _)| n == RUN) {
         *run = naming::run_of(run).map_err(RunError::Run)?.to_owned();

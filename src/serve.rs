@@ -2,12 +2,14 @@
 //!
 //! Invariant: the URL is printed only once clients can connect; who does not read what is told stops nobody.
 
+use crate::key::{KeyOption, told as told_keys};
 use crate::metrics;
-use crate::notify::notify;
+use crate::notify::{notify, reloading};
 use crate::shown::printable;
 use crate::time::utc;
 use naming::ServeError;
 use naming::server::{self, LedgerError, Server};
+use nix::sys::signal::{SigSet, Signal};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -17,6 +19,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel}
 use std::thread;
 use std::time::Duration;
 use store::{OpenError, Store};
+use trust::{Encrypt, FileError, Trust};
 
 /// Lines that wait until somebody reads them.
 const MAX_LINES: usize = 1024;
@@ -31,6 +34,8 @@ pub struct Args {
     /// Seconds after which the name of a process that was killed is free
     #[arg(long, value_name = "SECONDS", default_value_t = server::DEFAULT_LEASE.as_secs_f64())]
     lease: f64,
+    #[command(flatten)]
+    key: KeyOption,
     /// Keep names in this file, which is made if need be: they outlive this server
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
@@ -47,6 +52,7 @@ pub enum Error {
     Lease(f64),
     Signals(io::Error),
     Thread(io::Error),
+    Key(FileError),
     Store(OpenError),
     /// What a store has cannot be used.
     Kept(PathBuf, LedgerError),
@@ -60,6 +66,7 @@ impl fmt::Display for Error {
             Error::Lease(s) => write!(f, "{s} is no number of seconds"),
             Error::Signals(e) => write!(f, "waiting for signals: {e}"),
             Error::Thread(e) => write!(f, "no thread to tell from can be started: {e}"),
+            Error::Key(e) => e.fmt(f),
             Error::Store(e) => e.fmt(f),
             Error::Kept(path, e) => write!(f, "{} cannot be used: {e}", path.display()),
             Error::Metrics(address, e) => write!(f, "listening for readers of metrics at {address}: {e}"),
@@ -73,6 +80,7 @@ impl Error {
     pub fn is_usage(&self) -> bool {
         match self {
             Error::Lease(_) | Error::Serve(ServeError::Address(_) | ServeError::Lease(_)) => true,
+            Error::Key(FileError::Setting(_)) => true,
             Error::Metrics(_, e) => e.kind() == io::ErrorKind::InvalidInput,
             _ => false,
         }
@@ -82,8 +90,11 @@ impl Error {
 pub fn serve(args: &Args) -> Result<(), Error> {
     let lease = Duration::try_from_secs_f64(args.lease).map_err(|_| Error::Lease(args.lease))?;
     let stop = server::told_to_end().map_err(Error::Signals)?;
+    let hangup = SigSet::from(Signal::SIGHUP);
+    hangup.thread_block().map_err(|e| Error::Signals(e.into()))?;
+    let trust = args.key.trust().map_err(Error::Key)?;
     let store = args.store.as_deref().map(Store::open).transpose().map_err(Error::Store)?;
-    let mut server = Server::listen(&args.listen, lease).map_err(Error::Serve)?;
+    let mut server = Server::listen(&args.listen, lease, trust.clone()).map_err(Error::Serve)?;
     if let (Some(store), Some(path)) = (store, &args.store) {
         server = server.keeping(store).map_err(|e| Error::Kept(path.clone(), e))?;
     }
@@ -95,6 +106,7 @@ pub fn serve(args: &Args) -> Result<(), Error> {
     let mut told = None;
     if !args.quiet {
         let (lines, done) = Lines::start().map_err(Error::Thread)?;
+        lines.tell(format!("{} serves who has the key {}", utc(naming::now()), told_keys(&trust.ring())));
         if let Some(path) = &args.store {
             let names = server.names();
             lines.tell(format!("{} {} has {names} names", utc(naming::now()), printable(&path.display().to_string())));
@@ -106,8 +118,8 @@ pub fn serve(args: &Args) -> Result<(), Error> {
         told = Some(done);
     }
     for (url, is_loopback) in server.urls() {
-        if !is_loopback {
-            eprintln!("mpi-connect: whoever reaches {url} may look names up, and nothing is encrypted yet");
+        if !is_loopback && trust.encrypt() == Encrypt::Never {
+            eprintln!("mpi-connect: nothing that is said to {url} is encrypted, for MPI_CONNECT_ENCRYPT is never");
         }
         // Whoever started it may not care to read.
         let _ = writeln!(io::stdout(), "MPI_CONNECT_NAMING={url}").and_then(|()| io::stdout().flush());
@@ -115,12 +127,30 @@ pub fn serve(args: &Args) -> Result<(), Error> {
     if let Some(at) = metrics.filter(|at| !at.ip().is_loopback()) {
         eprintln!("mpi-connect: whoever reaches http://{at}/metrics may read how much this server is used");
     }
+    read_keys_again_on(hangup, trust).map_err(Error::Thread)?;
     notify("READY=1");
     let end = server.run(&stop).map_err(Error::Serve);
     notify("STOPPING=1");
     // Nothing is ever sent: it ends with the thread. One whose lines nobody reads is not waited for.
     told.map(|done| done.recv_timeout(LAST_LINES));
     end
+}
+
+/// From now on, SIGHUP has the keys read again. What is wrong with them is told, and those before stay.
+fn read_keys_again_on(hangup: SigSet, trust: Arc<Trust>) -> io::Result<()> {
+    let wait = move || {
+        while hangup.wait().is_ok() {
+            reloading();
+            let said = match trust.reload() {
+                Ok(()) => format!("the keys were read again: serves who has the key {}", told_keys(&trust.ring())),
+                Err(e) => format!("the keys stay as they are: {e}"),
+            };
+            // Whoever started it may not care to read.
+            let _ = writeln!(io::stderr(), "{} {}", utc(naming::now()), printable(&said));
+            notify("READY=1");
+        }
+    };
+    thread::Builder::new().name("keys".into()).spawn(wait).map(drop)
 }
 
 /// The way to the thread that writes to stderr. Dropping it ends the thread, once all is written.

@@ -2,7 +2,7 @@
 
 mod kit;
 
-use kit::{ended, good, text};
+use kit::{ended, good, open, text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -185,7 +185,7 @@ fn record(name: &str) -> naming::Record {
 fn runs_are_shown_and_checked() {
     let dir = Folder::new();
     let url = format!("file:{}", dir.0.join("names").display());
-    let _claims = ["case7", "case8"].map(|run| naming::open_run(&url, run).unwrap().claim(&record("ocean")).unwrap());
+    let _claims = ["case7", "case8"].map(|run| open(&url, run).claim(&record("ocean")).unwrap());
     let out = good(command(&["names", "--naming", &url]));
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines.len() == 3 && lines[0].starts_with("RUN    NAME "), "{out}");
@@ -217,7 +217,7 @@ fn names_are_listed() {
     let url = format!("file:{}", dir.0.join("names").display());
     assert!(good(command(&["names", "--naming", &url])).starts_with("no names in file:"));
     assert_eq!(good(command(&["names", "--naming", &url, "--json"])), "[]\n");
-    let _claim = naming::open(&url).unwrap().claim(&record("sea ice")).unwrap();
+    let _claim = open(&url, "").claim(&record("sea ice")).unwrap();
     let mut c = command(&["names"]);
     c.env("MPI_CONNECT_NAMING", &url);
     let out = good(c);
@@ -372,7 +372,7 @@ fn settings_that_mean_nothing_are_told_of() {
 fn other_versions_are_shown() {
     let dir = Folder::new();
     let url = format!("file:{}", dir.0.display());
-    let claim = naming::open(&url).unwrap().claim(&record("ocean")).unwrap();
+    let claim = open(&url, "").claim(&record("ocean")).unwrap();
     let mut bytes = fs::read(dir.0.join("ocean.job")).unwrap();
     drop(claim);
     bytes[8] = 1;
@@ -390,7 +390,7 @@ fn other_versions_are_shown() {
 fn couplings_are_shown() {
     let dir = Folder::new();
     let url = format!("file:{}", dir.0.display());
-    let store = naming::open(&url).unwrap();
+    let store = open(&url, "");
     let half = |name: &str, other: &str| {
         let half = naming::Record { coupled: Some(other.into()), ..record(name) };
         store.note(&half).unwrap()
@@ -444,4 +444,49 @@ fn doctor_looks_for_every_launcher() {
     for word in ["mpirun.openmpi", "mpirun.mpich", "mpiexec.mpich", "mpirun.lam"] {
         assert!(!is_here(word) || said.contains(&format!("/{word} ")), "{word}: {said}");
     }
+}
+
+/// A key is made, shown by its identifier, exchanged and found, and never written out.
+#[test]
+fn keys_are_shown_by_their_identifiers() {
+    let folder = Folder::new();
+    let path = folder.0.join("below/key");
+    let setting = format!("file:{}", path.display());
+    let key = |args: &[&str]| {
+        let mut c = command(&[&["key"], args].concat());
+        c.env("MPI_CONNECT_KEY", &setting);
+        ended(c)
+    };
+    assert_eq!(key(&["path"]), (0, format!("{}\n", path.display())));
+    let (code, said) = key(&["show"]);
+    assert!(code == 1 && said.contains(path.to_str().unwrap()), "there is none, and it makes none: {said}");
+    let (code, first) = key(&["new"]);
+    assert!(code == 0 && first.contains("key: ") && !first.contains("accepted too"), "{first}");
+    let (_, second) = key(&["new"]);
+    assert!(second.contains("accepted too: ") && second != first, "{second}");
+    assert_eq!(key(&["show"]).1, second);
+    let secrets = fs::read_to_string(&path).unwrap();
+    let secrets: Vec<&str> = secrets.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(secrets.len() == 2 && secrets.iter().all(|secret| !second.contains(secret)), "{second}");
+    let doctor = |more: &[&str]| {
+        let mut c = command(&[&["doctor", "-v"], more].concat());
+        c.env("MPI_CONNECT_KEY", &setting).env("MPI_CONNECT_NAMING", format!("file:{}", folder.0.join("n").display()));
+        ended(c).1
+    };
+    let identifier = second.lines().find_map(|line| line.strip_prefix("key: ")).unwrap();
+    let said = doctor(&[]);
+    assert!(said.contains(identifier) && said.contains("what leaves the host is encrypted"), "{said}");
+    let said: serde_json::Value = serde_json::from_str(&doctor(&["--json"])).unwrap();
+    assert_eq!(said["key"]["identifier"], identifier, "{said}");
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    let said = doctor(&[]);
+    assert!(said.contains(" ! key: ") && said.contains("chmod 600"), "{said}");
+    let (code, said) = key(&["show"]);
+    assert!(code == 1 && said.contains("chmod 600"), "{said}");
+    assert_eq!(ended(command(&["key", "show", "--key", "/no/such/form"])).0, 2);
+    // A job gets it by name, from wherever the user stands.
+    let mut c = command(&["run", "--print", "--key", "file:k", "--", "sh"]);
+    c.current_dir(&folder.0);
+    let (_, said) = ended(c);
+    assert!(said.contains("MPI_CONNECT_KEY=file:/") && said.contains("/k"), "{said}");
 }

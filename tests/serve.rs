@@ -2,7 +2,7 @@
 
 mod kit;
 
-use kit::{PROGRAM, command, ended};
+use kit::{PROGRAM, command, ended, open};
 use naming::{Claim, Record};
 use serde_json::Value;
 use std::env;
@@ -85,7 +85,7 @@ fn port(name: &str) -> Record {
 }
 
 fn claim(url: &str, record: &Record) -> Claim {
-    naming::open(url).unwrap().claim(record).unwrap()
+    open(url, "").claim(record).unwrap()
 }
 
 /// Watches a folder, then a server, where one name is already: `what` is called with the URL and the watcher.
@@ -123,7 +123,7 @@ fn watching_misses_nobody() {
 #[test]
 fn watching_misses_no_coupling() {
     while_watched(|url, watch| {
-        let store = naming::open(url).unwrap();
+        let store = open(url, "");
         for id in 1..=10 {
             let half = |name: &str, other: &str| {
                 let half = Record { coupled: Some(other.into()), incarnation: id, ..record(name, &[]) };
@@ -152,7 +152,7 @@ fn who_does_not_read_stops_nobody() {
     let url = line.trim().strip_prefix("MPI_CONNECT_NAMING=").unwrap();
     // A pipe holds 64 KiB; each of these claims is told in some 1 KiB.
     let long = Record { mpi: "M".repeat(1000), ..record("air", &[]) };
-    let store = naming::open(url).unwrap();
+    let store = open(url, "");
     for _ in 0..200 {
         drop(store.claim(&long).unwrap());
     }
@@ -172,7 +172,7 @@ fn it_tells_who_comes_and_goes() {
         let mut line = String::new();
         BufReader::new(server.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let url = line.trim().strip_prefix("MPI_CONNECT_NAMING=").unwrap();
-        let store = naming::open_run(url, "case7").unwrap();
+        let store = open(url, "case7");
         let held = store.claim(&record("air", &[])).unwrap();
         assert!(store.claim(&record("air", &[])).is_err());
         drop(held);
@@ -195,9 +195,11 @@ fn it_tells_who_comes_and_goes() {
             format!("'air' of run 'case7' is released by {me}"),
             format!("'door' is claimed by {me}, as a published port"),
             format!("'door' is released by {me}"),
-            "a client at 127.0.0.1:PORT is refused: it does not speak this protocol".into(),
+            "a client at 127.0.0.1:PORT is refused: what it says is not of this protocol".into(),
         ];
         let port = stranger.local_addr().unwrap().port().to_string();
+        let (first, said) = said.split_once('\n').unwrap();
+        assert!(first.contains("Z serves who has the key "), "{first}");
         let got: Vec<_> = said.lines().map(|l| l.split_once("Z ").expect("a time").1.replace(&port, "PORT")).collect();
         assert_eq!(got, expected, "{said}");
     }
@@ -387,6 +389,124 @@ fn names_outlive_the_server() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+/// A key, a folder of its own, and a server with that key whose log is read.
+struct Keyed {
+    dir: std::path::PathBuf,
+    server: Running,
+    url: String,
+    log: Receiver<String>,
+    manager: std::os::unix::net::UnixDatagram,
+}
+
+impl Keyed {
+    fn start() -> Keyed {
+        let dir = env::temp_dir().join(format!("keyed-{:016x}", u64::from_le_bytes(base::ident::random())));
+        std::fs::create_dir(&dir).unwrap();
+        let manager = std::os::unix::net::UnixDatagram::bind(dir.join("manager")).unwrap();
+        manager.set_read_timeout(Some(LIMIT)).unwrap();
+        let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--key", &setting(&dir, "key")]);
+        serve.env("NOTIFY_SOCKET", dir.join("manager"));
+        serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = serve.spawn().unwrap();
+        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let [lines, log] = [Box::new(out) as Box<dyn std::io::Read + Send>, Box::new(err)].map(|from| {
+            let (give, lines) = channel();
+            spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| give.send(line)));
+            lines
+        });
+        let server = Running { child, lines };
+        let url = server.line().strip_prefix("MPI_CONNECT_NAMING=").unwrap().to_owned();
+        let keyed = Keyed { dir, server, url, log, manager };
+        assert_eq!(keyed.notified(), "READY=1");
+        keyed
+    }
+
+    fn notified(&self) -> String {
+        let mut room = [0; 100];
+        let n = self.manager.recv(&mut room).unwrap();
+        String::from_utf8(room[..n].to_vec()).unwrap()
+    }
+
+    fn reload(&self) {
+        let id = self.server.child.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+        let said = self.notified();
+        assert!(said.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{said}");
+        assert_eq!(self.notified(), "READY=1");
+    }
+
+    /// Waits until it has told this.
+    fn tells(&self, part: &str) -> String {
+        loop {
+            let line = self.log.recv_timeout(LIMIT).expect(part);
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
+    fn key(&self, args: &[&str]) -> String {
+        good(&[&["key"], args, &["--key", &setting(&self.dir, "key")]].concat())
+    }
+
+    /// The names that are shown to who has this key, or what is said instead.
+    fn names(&self, key: &str) -> (i32, String) {
+        ended(command(&["names", "--naming", &self.url, "--key", &setting(&self.dir, key)]))
+    }
+}
+
+impl Drop for Keyed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn setting(dir: &std::path::Path, key: &str) -> String {
+    format!("file:{}", dir.join(key).display())
+}
+
+/// The identifier of the own key, as it is shown.
+fn identifier(shown: &str) -> String {
+    shown.lines().find_map(|line| line.strip_prefix("key: ")).expect("a key").to_owned()
+}
+
+/// A server has the new key after SIGHUP, the one before too, and none that was replaced.
+#[test]
+fn keys_are_exchanged_while_it_serves() {
+    let keyed = Keyed::start();
+    let first = identifier(&keyed.key(&["show"]));
+    assert!(keyed.tells("serves who has the key").contains(&first));
+    std::fs::copy(keyed.dir.join("key"), keyed.dir.join("old")).unwrap();
+    assert_eq!(keyed.names("old").0, 0);
+    // Another one, made here.
+    let (code, said) = keyed.names("other");
+    let other = identifier(&good(&["key", "show", "--key", &setting(&keyed.dir, "other")]));
+    assert!(code == 1 && said.contains(&first) && said.contains(&other), "{code} {said}");
+    let told = keyed.tells("is refused");
+    assert!(told.contains(&first) && told.contains(&other), "{told}");
+    let second = keyed.key(&["new"]);
+    assert!(second.contains(&format!("accepted too: {first}")), "{second}");
+    keyed.reload();
+    let told = keyed.tells("were read again");
+    assert!(told.contains(&identifier(&second)) && told.contains(&first), "{told}");
+    assert_eq!((keyed.names("old").0, keyed.names("key").0), (0, 0));
+    let third = keyed.key(&["new", "--replace"]);
+    assert!(!third.contains("accepted too"), "{third}");
+    keyed.reload();
+    assert!(!keyed.tells("were read again").contains(&identifier(&second)));
+    let (code, said) = keyed.names("old");
+    assert!(code == 1 && said.contains(&identifier(&third)) && said.contains(&first), "{said}");
+    assert_eq!(keyed.names("key").0, 0);
+    // What cannot be used leaves everything as it was.
+    let mode =
+        |mode| std::fs::set_permissions(keyed.dir.join("key"), std::os::unix::fs::PermissionsExt::from_mode(mode));
+    mode(0o644).unwrap();
+    keyed.reload();
+    assert!(keyed.tells("the keys stay as they are").contains("chmod 600"));
+    mode(0o600).unwrap();
+    assert_eq!(keyed.names("key").0, 0);
+}
+
 /// What is read at this address.
 fn http(at: &str, request: &str) -> String {
     let mut stream = std::net::TcpStream::connect(at).unwrap();
@@ -421,7 +541,7 @@ fn it_is_a_service() {
     let at = log.find_map(|line| line.split_once("metrics are at http://").map(|(_, at)| at.to_owned())).unwrap();
     let at = at.strip_suffix("/metrics").unwrap();
     let held = [claim(url, &record("air", &[])), claim(url, &port("door")), claim(url, &record("ocean", &[]))];
-    assert!(naming::open(url).unwrap().claim(&record("air", &[])).is_err());
+    assert!(open(url, "").claim(&record("air", &[])).is_err());
     let [_, _, ocean] = held;
     drop(ocean);
     let begun = Instant::now();

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-const ROOMS: [&str; 10] =
-    ["base", "engine", "wire", "session", "transports", "node", "naming-server", "store", "shim", "src"];
+const ROOMS: [&str; 11] =
+    ["base", "trust", "engine", "wire", "session", "transports", "node", "naming-server", "store", "shim", "src"];
 
 fn sources() -> BTreeMap<String, String> {
     rust::sources(&ROOMS)

@@ -49,20 +49,97 @@ macro_rules! layout {
     };
 }
 
+/// The greeting: the first bytes of either side on a new connection, before anything is trusted. Jobs and naming services
+/// have the same, each with its own magic and version.
+pub mod greeting {
+    /// The first bytes between processes of jobs.
+    pub const JOBS: [u8; 8] = *b"MPICONN1";
+    /// The first bytes between a client and a naming server.
+    pub const NAMING: [u8; 8] = *b"MPICNSRV";
+    /// The longest proof that follows a greeting, in bytes.
+    pub const MAX_PROOF: usize = 512;
+    /// Bytes of the proof of the dialling side: the first message of Noise.
+    pub const FIRST_PROOF: usize = 96;
+    /// Bytes of the proof of the answering side: the second message of Noise.
+    pub const SECOND_PROOF: usize = 100;
+    /// Bytes of the confirmation: the third message, a record without content.
+    pub const CONFIRMATION: usize = 16;
+
+    layout! {
+        /// A greeting, either way.
+        head, 32, "the proof";
+        0 MAGIC "8 bytes" "magic: `MPICONN1` between jobs, `MPICNSRV` between a client and a naming server";
+        8 VERSION "u16" "version of what the sender speaks";
+        10 STATUS "u16" "status; of the dialling side 0";
+        12 FLAGS "u32" "flags";
+        16 PROOF "u32" "length of the proof that follows: 96 of the dialling side; 100 in a good answer, else 0";
+        20 KEY "8 bytes" "identifier of the key that the proof is made with; in a refusal, that of the key of this side";
+        28 RESERVED "u32" "reserved, 0";
+    }
+
+    numbers! {
+        /// Flags of a greeting.
+        FLAGS: u32, ["flag", "name", "meaning"];
+        1 WANTS "the connection is to be encrypted";
+        2 REFUSES "it must not be encrypted";
+        4 AES "this machine computes AES-GCM in hardware";
+    }
+
+    numbers! {
+        /// The status of an answer. The answering side closes after each but 0 and 3.
+        STATUSES: u16, ["status", "name", "meaning"];
+        0 GOOD "good: the proof follows, and the dialling side's confirmation is awaited";
+        1 OTHER_VERSION "the greeting is of another version";
+        2 UNKNOWN_FLAGS "it has a flag that this side does not know";
+        3 OTHER_KEY "this side has no key with that identifier: one more greeting may follow";
+        4 WRONG_PROOF "the proof was not made with the key of that identifier";
+        5 ENCRYPTION "one side wants encryption, and the other refuses it";
+    }
+
+    layout! {
+        /// What the answering side has decided: the content of the second message of Noise.
+        decision, 4, "nothing more";
+        0 CIPHER "u8" "how the content of the connection is protected";
+        1 RESERVED "3 bytes" "reserved, 0";
+    }
+
+    numbers! {
+        /// How the content of a connection is protected.
+        CIPHERS: u8, ["number", "name", "meaning"];
+        0 PLAIN "it is not; the confirmation is a record of ChaCha20-Poly1305";
+        1 AES_256_GCM "by records of AES-256-GCM";
+        2 CHACHA20_POLY1305 "by records of ChaCha20-Poly1305";
+    }
+}
+
+/// Records: what an encrypted connection carries.
+pub mod record {
+    /// The most bytes of content of one record.
+    pub const MAX_CONTENT: usize = 64 << 10;
+    /// Bytes of the tag of a record.
+    pub const TAG: usize = 16;
+    /// After this number of records, a direction goes on with a new key.
+    pub const REKEY: u64 = 1 << 22;
+
+    layout! {
+        /// A record.
+        head, 4, "the content, encrypted, and its tag";
+        0 LEN "u32" "bytes that follow: 1 to 65,536 of content, and 16 of the tag";
+    }
+}
+
 /// HELLO and HELLO-ACK: the first message of either side on a new connection.
 pub mod hello {
     /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
     /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
-    pub const VERSION: u16 = 3;
-    /// The longest proof of identity, in bytes, in a HELLO or a HELLO-ACK.
-    pub const MAX_PROOF: usize = 512;
+    pub const VERSION: u16 = 4;
 
     layout! {
         /// The head of a HELLO.
-        said, 88, "the proof";
+        said, 84, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
-        8 VERSION "u16" "version, 3";
+        8 VERSION "u16" "version, 4";
         10 RESERVED "u16" "reserved, 0";
         12 RESERVED_TOO "u32" "reserved, 0";
         16 SOURCE "u64" "incarnation of the source";
@@ -70,24 +147,21 @@ pub mod hello {
         32 SOURCE_RANK "u32" "rank of the source";
         36 DEST_RANK "u32" "rank of the destination";
         40 COOKIE "16 bytes" "cookie of the destination's group";
-        56 PROCESS "16 bytes" "process number of the source: random, one per process";
+        56 PROCESS "16 bytes" "process number of the source: a hash of its public key";
         72 GENERATION "u16" "generation offered";
         74 STRIPE "u16" "stripe: 0, or the number of a further connection";
         76 RECEIVED "u64" "received up to";
-        84 PROOF "u32" "length of the proof of identity that follows, at most 512; 0 in this version";
     }
 
     layout! {
         /// The head of a HELLO-ACK.
-        answered, 48, "the proof";
+        answered, 40, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
         8 STATUS "u16" "status";
         10 GENERATION "u16" "generation; with status 3, the version that the answering side speaks";
         12 RESERVED "u32" "reserved, 0";
         16 PROCESS "16 bytes" "process number of the answering process";
         32 RECEIVED "u64" "received up to";
-        40 RESERVED_TOO "u32" "reserved, 0";
-        44 PROOF "u32" "length of the proof of identity that follows, at most 512; 0 in this version";
     }
 
     numbers! {
@@ -481,35 +555,10 @@ pub mod port {
     }
 }
 
-/// What a client and a naming server say first, either way. Requests and answers follow: docs/naming.md.
+/// What a client and a naming server say after the greeting is in docs/naming.md.
 pub mod naming {
-    /// A hello, either way, begins with it.
-    pub const MAGIC: [u8; 8] = *b"MPICNSRV";
-    /// The version of the protocol between client and server. The head of a hello is the same in all versions from 3 on.
-    pub const VERSION: u16 = 4;
-
-    layout! {
-        /// The head of a hello.
-        hello, 32, "the proof";
-        0 MAGIC "8 bytes" "magic, `MPICNSRV`";
-        8 VERSION "u16" "version, 4";
-        10 STATUS "u16" "status; of a client's hello 0";
-        12 FLAGS "u32" "flags: none is known yet, so 0";
-        16 PROOF "u32" "length of the proof of identity that follows, at most 512; 0 in this version";
-        20 RESERVED "12 bytes" "reserved, 0";
-    }
-
-    numbers! {
-        /// The status of a server's hello. The server closes after each but 0.
-        STATUSES: u16, ["status", "name", "meaning"];
-        0 GOOD "good";
-        1 OTHER_VERSION "the client's hello is of another version";
-        2 UNKNOWN_FLAGS "it has a flag that the server does not know";
-    }
-
-    /// The tables of docs/naming.md.
-    pub const TABLES: &[(&str, crate::protocol::Table)] =
-        &[("naming::hello", hello::TABLE), ("naming::STATUSES", STATUSES)];
+    /// The version of the protocol between client and server. The head of a greeting is the same in all versions from 5 on.
+    pub const VERSION: u16 = 5;
 }
 
 /// The data representation of a job: byte order, and the sizes of types that machines do not agree on.
@@ -546,6 +595,12 @@ pub mod representation {
 
 /// All tables, with their names in docs/protocol.md.
 pub const TABLES: &[(&str, Table)] = &[
+    ("greeting::head", greeting::head::TABLE),
+    ("greeting::FLAGS", greeting::FLAGS),
+    ("greeting::STATUSES", greeting::STATUSES),
+    ("greeting::decision", greeting::decision::TABLE),
+    ("greeting::CIPHERS", greeting::CIPHERS),
+    ("record::head", record::head::TABLE),
     ("hello::said", hello::said::TABLE),
     ("hello::answered", hello::answered::TABLE),
     ("hello::STATUSES", hello::STATUSES),

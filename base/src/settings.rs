@@ -39,6 +39,8 @@ pub enum Value {
     Range,
     /// A naming service. Only the scheme is checked here.
     Url,
+    /// A file.
+    File,
     /// `key=value`, with commas or semicolons between the pairs.
     Pairs,
 }
@@ -53,6 +55,10 @@ pub const METADATA: &str = "MPI_CONNECT_METADATA";
 pub const TIMEOUT: &str = "MPI_CONNECT_TIMEOUT";
 /// The network interfaces, addresses or prefixes to listen on.
 pub const IFACE: &str = "MPI_CONNECT_IFACE";
+/// The file of the key: who holds it may join.
+pub const KEY: &str = "MPI_CONNECT_KEY";
+/// When connections are encrypted.
+pub const ENCRYPT: &str = "MPI_CONNECT_ENCRYPT";
 /// The TCP ports to listen on.
 pub const PORTRANGE: &str = "MPI_CONNECT_PORTRANGE";
 /// The transports that may carry messages.
@@ -112,6 +118,18 @@ pub const ALL: &[Setting] = &[
         meaning: "where to listen: interfaces, addresses or prefixes (10.1.0.0/16), with commas between; loopback; all; !NAME: \
                   not there",
         default: "loopback",
+    },
+    Setting {
+        name: KEY,
+        value: Value::File,
+        meaning: "the key, as file:PATH: jobs and naming servers that have the same key trust each other; made on first use",
+        default: "file: .config/mpi-connect/key in the home directory",
+    },
+    Setting {
+        name: ENCRYPT,
+        value: Value::Word(&["always", "network", "never"]),
+        meaning: "when TCP connections are encrypted: always, network (between hosts), never; both sides prove the key in any case",
+        default: "network",
     },
     Setting {
         name: PORTRANGE,
@@ -271,6 +289,10 @@ impl Value {
                 let good = ["file:", "tcp://"].iter().any(|scheme| value.starts_with(scheme));
                 (!good).then(|| "file:DIR or tcp://HOST:PORT is expected".to_owned())
             }
+            Value::File => {
+                let good = value.strip_prefix("file:").is_some_and(|path| !path.is_empty());
+                (!good).then(|| "file:PATH is expected".to_owned())
+            }
             Value::Pairs => {
                 let good = |pair: &str| pair.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty());
                 let wrong = value.split([',', ';']).map(str::trim).find(|pair| !good(pair))?;
@@ -332,6 +354,8 @@ mod tests {
             (METADATA, "a=1,b", "'b' is not of the form key=value"),
             (TIMEOUT, "soon", "a number of seconds is expected"),
             (TIMEOUT, "-1", "a number of seconds is expected"),
+            (KEY, "/a/key", "file:PATH is expected"),
+            (ENCRYPT, "allways", "'always' was perhaps meant"),
             (PORTRANGE, "9-1", "FIRST-LAST, the lower one first"),
             (PORTRANGE, "0", "two ports are expected"),
             (LANES, "shmm,tcp", "'shmm' is none of its words; shm, tcp are expected"),
@@ -355,6 +379,8 @@ mod tests {
             (TIMEOUT, " "),
             (PORTRANGE, "4000-4010"),
             (PORTRANGE, "4000"),
+            (KEY, "file:/a/key"),
+            (ENCRYPT, "never"),
             (LANES, "tcp, shm"),
             (TCP_SOCKETS, "16"),
             (LOG, "quiet"),

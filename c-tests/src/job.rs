@@ -127,7 +127,18 @@ impl<'a> Launch<'a> {
         command
     }
 
-    pub(crate) fn spawn(self, naming: &str, mark: (&str, &str), temporary: &Path, [out, err]: [PathBuf; 2]) -> Job {
+    /// Whether it is a third user's.
+    pub(crate) fn is_strangers(&self) -> bool {
+        self.stranger
+    }
+
+    pub(crate) fn spawn(
+        self,
+        (naming, key): (&str, &Path),
+        mark: (&str, &str),
+        temporary: &Path,
+        [out, err]: [PathBuf; 2],
+    ) -> Job {
         // One of its own goes before the scene's, for `mpi-connect run` too.
         let own =
             self.environment.iter().rev().find(|(name, _)| name == "MPI_CONNECT_NAMING").map(|(_, url)| url.clone());
@@ -141,6 +152,7 @@ impl<'a> Launch<'a> {
             }
         }
         command.envs(user::environment()).env(mark.0, mark.1);
+        command.env("MPI_CONNECT_KEY", format!("file:{}", key.display()));
         command.envs(self.mpi.map_or(Vec::new(), Mpi::environment));
         if self.mpi.is_some_and(Mpi::keeps_files) {
             command.env("TMPDIR", temporary);

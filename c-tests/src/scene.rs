@@ -17,6 +17,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use trust::KeyFile;
 
 /// Scenes are beside each other, as many as there are threads of tests and more in [`Scene::at_once`]; but one at a time takes
 /// gigabytes.
@@ -24,6 +25,10 @@ static LARGE: Mutex<()> = Mutex::new(());
 
 /// The variable by which processes of a scene are known.
 const MARK: &str = "MPI_CONNECT_TEST_DIR";
+
+/// The key of a scene's jobs and servers, and that of a third user's.
+const KEY: &str = "key";
+const KEY_OF_STRANGER: &str = "key of another";
 
 /// The temporary folder of a scene's jobs.
 const TEMPORARY: &str = "tmp";
@@ -83,6 +88,12 @@ impl Scene {
         std::fs::create_dir_all(&folder).expect("a folder for the test");
         user::give(&folder);
         make_temporary(&folder.join(TEMPORARY));
+        // Made here, for whoever comes first may be root, and the others could not read it then.
+        for (key, give) in [(KEY, user::give as fn(&Path)), (KEY_OF_STRANGER, user::give_to_stranger)] {
+            let key = folder.join(key);
+            KeyFile::at(&key).read_or_make().expect("a key of the scene");
+            give(&key);
+        }
         Scene {
             folder,
             title,
@@ -100,6 +111,11 @@ impl Scene {
         format!("file:{}", self.folder.join("names").display())
     }
 
+    /// The file of the key of its jobs and servers.
+    pub fn key(&self) -> PathBuf {
+        self.path(KEY)
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -115,7 +131,8 @@ impl Scene {
         // Of its own: two of Open MPI's launchers that begin at once get in each other's way.
         let temporary = self.path(TEMPORARY).join(number.to_string());
         make_temporary(&temporary);
-        launch.spawn(&self.naming(), (MARK, &folder), &temporary, [out, err])
+        let key = if launch.is_strangers() { self.path(KEY_OF_STRANGER) } else { self.key() };
+        launch.spawn((&self.naming(), &key), (MARK, &folder), &temporary, [out, err])
     }
 
     /// A naming server with these arguments, run by the command `within`; with it, the address that it printed.
@@ -193,10 +210,16 @@ impl Scene {
 
     /// What `mpi-connect names` says of the scene's folder.
     pub fn names(&self) -> String {
+        self.names_at(&self.naming())
+    }
+
+    /// The same of another place, asked with the scene's key.
+    pub fn names_at(&self, url: &str) -> String {
         let mut words = user::prefix();
         words.push(command().display().to_string());
-        words.extend(["names", "--naming", &self.naming()].map(String::from));
-        let done = Command::new(&words[0]).args(&words[1..]).output().expect("mpi-connect");
+        words.extend(["names", "--naming", url].map(String::from));
+        let key = ("MPI_CONNECT_KEY", format!("file:{}", self.key().display()));
+        let done = Command::new(&words[0]).args(&words[1..]).env(key.0, key.1).output().expect("mpi-connect");
         String::from_utf8_lossy(&done.stdout).into_owned()
     }
 

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 const NAME: &str = "mpi-connect";
+/// The number of a third user.
+const STRANGER: u32 = 64_999;
 
 static USER: OnceLock<Option<User>> = OnceLock::new();
 
@@ -40,7 +42,8 @@ pub fn prefix() -> Vec<String> {
 /// The words that make a command a third user's, who owns nothing and has no name. For tests that run as root alone.
 pub fn prefix_of_stranger() -> Vec<String> {
     let user = user().expect("tests that run as root");
-    let mut words = ["setpriv", "--reuid=64999", "--regid=64999", "--clear-groups"].map(String::from).to_vec();
+    let (uid, gid) = (format!("--reuid={STRANGER}"), format!("--regid={STRANGER}"));
+    let mut words = vec!["setpriv".to_owned(), uid, gid, "--clear-groups".to_owned()];
     words.extend(rights(user));
     words
 }
@@ -74,7 +77,14 @@ pub fn environment() -> Vec<(&'static str, String)> {
     vec![("HOME", home), ("USER", NAME.into()), ("LOGNAME", NAME.into())]
 }
 
-/// Gives a folder to the user of the jobs.
+/// Gives this to the third user, where there is one.
+pub fn give_to_stranger(path: &Path) {
+    if user().is_some() {
+        chown(path, Some(Uid::from_raw(STRANGER)), None).expect("a file of ours");
+    }
+}
+
+/// Gives a folder or a file to the user of the jobs.
 pub fn give(path: &Path) {
     if let Some(user) = user() {
         chown(path, Some(user.uid), Some(user.gid)).expect("a folder of ours");

@@ -5,6 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 use std::io::{self, ErrorKind::*};
 use std::path::PathBuf;
 use std::time::Duration;
+use trust::FileError;
 
 /// Why a URL opens no store.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub enum OpenError {
     NoFolder,
     /// The value of `MPI_CONNECT_RUN` is no name.
     Run(NameError),
+    /// This URL is `tcp://…`, and there is no key for its servers.
+    Key(String, FileError),
     /// This URL has a relative folder, and the working directory is not known.
     Relative(String, io::Error),
 }
@@ -42,6 +45,7 @@ impl Display for OpenError {
                 write!(f, "'{url}' names a host; a folder that every host sees is written file:/DIR")
             }
             OpenError::Address(url, e) => write!(f, "'{url}': {e}; write tcp://HOST:PORT,HOST:PORT"),
+            OpenError::Key(url, e) => write!(f, "'{url}': {e}"),
             OpenError::Run(e) => write!(f, "MPI_CONNECT_RUN: {e}"),
             OpenError::NoFolder => f.write_str("'file:' names no folder; write file:DIR"),
             OpenError::Relative(url, e) => write!(f, "'{url}' is relative, and the working directory is unknown: {e}"),
@@ -132,6 +136,9 @@ pub enum StoreError {
     Collision(PathBuf, String),
     /// No naming server answers: their addresses, each with the reason.
     Unreachable(Vec<(String, String)>),
+    /// No naming server can be used, and not for want of an answer: some refuse the key of this process, or were refused by it.
+    /// Their addresses, each with the reason.
+    Untrusted(Vec<(String, String)>),
     /// The naming server at this address does not do what it was asked: what it does instead.
     Refused(String, &'static str),
     /// The thread that renews claims could not be started.
@@ -188,15 +195,25 @@ impl Display for StoreError {
             }
             StoreError::Unreachable(servers) => {
                 f.write_str("no naming server answers")?;
-                for (i, (server, why)) in servers.iter().enumerate() {
-                    write!(f, "{} {server}: {why}", if i == 0 { ":" } else { ";" })?;
-                }
+                reasons(f, servers)?;
                 f.write_str(" (it is started by 'mpi-connect serve')")
+            }
+            StoreError::Untrusted(servers) => {
+                f.write_str("no naming server can be used")?;
+                reasons(f, servers)
             }
             StoreError::Refused(server, why) => write!(f, "the naming server {server} {why}"),
             StoreError::Thread(e) => write!(f, "starting the thread that renews names: {e}"),
         }
     }
+}
+
+/// Each server with its reason.
+fn reasons(f: &mut Formatter<'_>, servers: &[(String, String)]) -> Result {
+    for (i, (server, why)) in servers.iter().enumerate() {
+        write!(f, "{} {server}: {why}", if i == 0 { ":" } else { ";" })?;
+    }
+    Ok(())
 }
 
 /// Why a name could not be taken.

@@ -10,6 +10,7 @@ mod claim;
 mod error;
 mod file;
 mod here;
+mod link;
 mod metadata;
 mod private;
 pub mod quiet;
@@ -27,7 +28,7 @@ pub use metadata::{MAX_PAIRS, MetadataError, check as check_metadata, from_env a
 pub use record::{
     Key, Kind, MAX_LEADER, MAX_PORT, MAX_RECORD, NameError, Record, RecordError, VERSION, check_name, run_of,
 };
-pub use url::{default_run, default_url, open, open_run};
+pub use url::{default_run, default_url, open, open_run, open_trusting};
 pub use wire::DEFAULT_PORT;
 
 use std::time::Duration;

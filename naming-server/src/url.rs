@@ -1,16 +1,19 @@
 //! URLs of stores, and the settings that give them.
 //!
-//! Invariant: opening a store touches nothing; folders are made and checked when they are used.
+//! Invariant: opening a store of names in a folder touches nothing; folders are made and checked when they are used. Opening one
+//! at servers reads the key, which is made if there is none.
 
 use crate::Naming;
 use crate::error::OpenError;
 use crate::file::FileStore;
 use crate::private;
 use crate::record::{NameError, check_run, run_of};
-use crate::tcp::TcpStore;
+use crate::tcp::{Address, TcpStore};
 use base::settings::{NAMING, RUN};
 use std::env;
 use std::path::PathBuf;
+use std::sync::Arc;
+use trust::{FileError, Trust};
 
 /// Opens `file:DIR` (also `file:///DIR`, or a DIR relative to the working directory), or `tcp://HOST:PORT` of one or several
 /// servers with commas between. Its names are of no run.
@@ -20,14 +23,24 @@ pub fn open(url: &str) -> Result<Box<dyn Naming>, OpenError> {
 
 /// As [`open`], for the names of one run; empty for none.
 pub fn open_run(url: &str, run: &str) -> Result<Box<dyn Naming>, OpenError> {
+    open_trusting(url, run, Trust::of_process)
+}
+
+/// As [`open_run`], with these keys instead of this process's. They are asked for only if the store needs them.
+pub fn open_trusting(
+    url: &str,
+    run: &str,
+    trust: impl FnOnce() -> Result<Arc<Trust>, FileError>,
+) -> Result<Box<dyn Naming>, OpenError> {
     check_run(run).map_err(OpenError::Run)?;
     let Some((scheme, rest)) = url.split_once(':') else { return Err(OpenError::Unknown(url.into())) };
     match scheme {
         "file" => Ok(Box::new(FileStore::new(folder(url, rest)?).of_run(run))),
-        "tcp" => match TcpStore::new(rest) {
-            Ok(store) => Ok(Box::new(store.of_run(run))),
-            Err(e) => Err(OpenError::Address(url.into(), e)),
-        },
+        "tcp" => {
+            let servers = Address::parse_url(rest).map_err(|e| OpenError::Address(url.into(), e))?;
+            let trust = trust().map_err(|e| OpenError::Key(url.into(), e))?;
+            Ok(Box::new(TcpStore::new(&servers, &trust).of_run(run)))
+        }
         "etcd" => Err(OpenError::NotYet(url.into())),
         _ => Err(OpenError::Unknown(url.into())),
     }

@@ -1,19 +1,15 @@
-//! The messages between client and server as bytes: see `docs/naming.md`. The client (`tcp`) and the server use it; nothing here
+//! The messages between client and server as bytes, once both have proved the key: see `docs/naming.md`. The client (`tcp`) and the server use it; nothing here
 //! knows a socket.
 //!
 //! Invariant: a length is bounded before anything of that length is allocated; a message that was parsed has no bytes left.
 
 use crate::record::{Key, MAX_RECORD};
-use base::bytes::{Malformed, Put, Take};
-use base::protocol::hello::MAX_PROOF;
-use base::protocol::naming::{GOOD, MAGIC, OTHER_VERSION, UNKNOWN_FLAGS, VERSION, hello};
+use base::bytes::{Malformed, Take};
 use serde::{Deserialize, Serialize};
 
 /// The TCP port of a server whose address names none.
 pub const DEFAULT_PORT: u16 = 7431;
 
-/// The head of a hello, of either side: the proof of identity follows.
-pub(crate) const HELLO: usize = hello::BYTES;
 /// The bytes before each body: its length as u32, and 4 zeros.
 pub(crate) const HEADER: usize = 8;
 /// The most bytes of a body: a record, and a little besides.
@@ -112,89 +108,6 @@ pub(crate) fn refusal(why: Refusal) -> &'static str {
         Refusal::DiskFull => "has no room on its disk to keep what it was asked; make room there",
         Refusal::Disk => "cannot write to its store; it tells why on its host",
     }
-}
-
-/// A server's answer to a hello.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Welcome {
-    Good,
-    OtherVersion(u16),
-    /// One side has set a flag that the other does not know.
-    UnknownFlags,
-    /// A status that the client does not know.
-    Unknown(u16),
-}
-
-/// No flags are defined yet.
-const FLAGS: u32 = 0;
-
-/// The client's hello, with its proof of identity: at most [`MAX_PROOF`] bytes, none in this version.
-pub(crate) fn hello(proof: &[u8]) -> Vec<u8> {
-    said(GOOD, proof)
-}
-
-/// How long the proof behind this head is. Of another version nothing behind the version is looked at, so 0 there.
-pub(crate) fn proof_length(head: &[u8; HELLO]) -> Result<usize, Malformed> {
-    if head[..MAGIC.len()] != MAGIC {
-        return Err(Malformed);
-    }
-    if read(head).0 != VERSION {
-        return Ok(0);
-    }
-    let length = Take(&head[hello::PROOF..]).u32()? as usize;
-    if length > MAX_PROOF { Err(Malformed) } else { Ok(length) }
-}
-
-/// How to answer a hello with this head, whose proof is here too.
-pub(crate) fn judge_hello(head: &[u8; HELLO]) -> Welcome {
-    let (version, _, flags) = read(head);
-    match (version, flags) {
-        (VERSION, FLAGS) => Welcome::Good,
-        (VERSION, _) => Welcome::UnknownFlags,
-        (other, _) => Welcome::OtherVersion(other),
-    }
-}
-
-/// The server's hello.
-pub(crate) fn welcome(answer: Welcome, proof: &[u8]) -> Vec<u8> {
-    let status = match answer {
-        Welcome::Good => GOOD,
-        Welcome::OtherVersion(_) => OTHER_VERSION,
-        Welcome::UnknownFlags => UNKNOWN_FLAGS,
-        Welcome::Unknown(status) => status,
-    };
-    said(status, proof)
-}
-
-/// What a server's hello with this head says.
-pub(crate) fn read_welcome(head: &[u8; HELLO]) -> Welcome {
-    let (version, status, flags) = read(head);
-    match (status, flags) {
-        _ if version != VERSION => Welcome::OtherVersion(version),
-        (GOOD, FLAGS) => Welcome::Good,
-        (GOOD | UNKNOWN_FLAGS, _) => Welcome::UnknownFlags,
-        (OTHER_VERSION, _) => Welcome::OtherVersion(version),
-        _ => Welcome::Unknown(status),
-    }
-}
-
-fn said(status: u16, proof: &[u8]) -> Vec<u8> {
-    debug_assert!(proof.len() <= MAX_PROOF);
-    let mut out = MAGIC.to_vec();
-    out.put_u16(VERSION);
-    out.put_u16(status);
-    out.put_u32(FLAGS);
-    out.put_u32(proof.len() as u32);
-    out.resize(HELLO, 0);
-    out.extend_from_slice(proof);
-    out
-}
-
-/// Version, status and flags of a head.
-fn read(head: &[u8; HELLO]) -> (u16, u16, u32) {
-    let number = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
-    let flags = u32::from(number(hello::FLAGS)) | u32::from(number(hello::FLAGS + 2)) << 16;
-    (number(hello::VERSION), number(hello::STATUS), flags)
 }
 
 /// The header and the body of a message.
@@ -297,28 +210,5 @@ mod tests {
         assert!(frame(&Request::Claim { token: [0; 16], record: vec![0; MAX_RECORD] }).is_ok());
         // A length in the body that goes beyond its end.
         assert_eq!(parse::<Answer>(&[3, 1, 0xff, 0xff, 0xff, 0xff, 0x0f]), Err(Malformed));
-    }
-
-    #[test]
-    fn hellos() {
-        let bytes = hello(&[7; MAX_PROOF]);
-        let mut head: [u8; HELLO] = *bytes.first_chunk().unwrap();
-        assert_eq!((bytes.len(), proof_length(&head)), (HELLO + MAX_PROOF, Ok(MAX_PROOF)));
-        assert_eq!(judge_hello(&head), Welcome::Good);
-        head[12] = 1;
-        assert_eq!(judge_hello(&head), Welcome::UnknownFlags);
-        head[hello::PROOF] += 1;
-        assert_eq!(proof_length(&head), Err(Malformed));
-        head[8] = 9;
-        assert_eq!((proof_length(&head), judge_hello(&head)), (Ok(0), Welcome::OtherVersion(9)));
-        assert_eq!(proof_length(hello(&[]).first_chunk().unwrap()), Ok(0));
-        assert_eq!(proof_length(&[b'G'; HELLO]), Err(Malformed));
-        assert_eq!(proof_length(&[0; HELLO]), Err(Malformed));
-
-        let read = |w| read_welcome(welcome(w, &[1; 9]).first_chunk().unwrap());
-        for w in [Welcome::Good, Welcome::UnknownFlags, Welcome::Unknown(77)] {
-            assert_eq!(read(w), w);
-        }
-        assert_eq!(read(Welcome::OtherVersion(9)), Welcome::OtherVersion(VERSION));
     }
 }

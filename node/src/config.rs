@@ -3,9 +3,11 @@
 use base::settings;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use transports::registry::Settings;
 use transports::transport::OpenError;
+use trust::{Encrypt, Ring, Trust};
 
 /// Why a node could not be started. [`fmt::Display`] gives the text for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,9 +50,30 @@ impl From<OpenError> for StartError {
     }
 }
 
+/// Whom a node trusts, and what it proves.
+#[derive(Debug, Clone)]
+pub enum Trusts {
+    /// What the environment says, with the one identity of this process.
+    OfProcess,
+    /// Whoever holds one of these keys, with an identity of the node's own: for several nodes in one process.
+    Keys(Ring, Encrypt),
+}
+
+impl Trusts {
+    /// The keys and the identity. [`StartError::Setting`]: the key file cannot be used.
+    pub(crate) fn open(&self) -> Result<Arc<Trust>, StartError> {
+        match self {
+            Trusts::OfProcess => Trust::of_process().map_err(|e| StartError::setting((settings::KEY, e.to_string()))),
+            Trusts::Keys(ring, encrypt) => Ok(Arc::new(Trust::new(ring.clone(), *encrypt))),
+        }
+    }
+}
+
 /// The configuration of a node.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// Whom it trusts.
+    pub trusts: Trusts,
     /// Which transports are opened, and the settings of each.
     pub transports: Settings,
     /// How long [`crate::Node::drain`] waits for processes that were never reached: `MPI_CONNECT_TIMEOUT`.
@@ -64,6 +87,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
+            trusts: Trusts::OfProcess,
             transports: Settings::default(),
             timeout: Duration::from_secs(settings::DEFAULT_TIMEOUT),
             notice: Duration::from_secs(60),

@@ -15,7 +15,6 @@ use crate::state::waits;
 use crate::sys::most_descriptors;
 use crate::watch::{Owner, Watch};
 use base::Time;
-use base::ident::random;
 use engine::Engine;
 use session::{Action, NewLane, Own, Session};
 use std::sync::Arc;
@@ -25,8 +24,9 @@ use transports::transport::Env;
 
 impl Core {
     pub(crate) fn new(config: &Config, watch: Arc<Watch>) -> Result<Core, StartError> {
-        let process = random();
-        let mut registry = Registry::open(&config.transports, &Env { process, doorbell: watch.doorbell() })?;
+        let trust = config.trusts.open()?;
+        let process = trust.identity().process();
+        let mut registry = Registry::open(&config.transports, &Env { trust: &trust, doorbell: watch.doorbell() })?;
         for (n, transport) in registry.opened() {
             transport.listeners(&mut |listener, fd| watch.set(fd, Owner::listener(n, listener), false));
         }
@@ -37,6 +37,7 @@ impl Core {
             session: Session::new(own, Engine::new(engine::Config::default()), Buffers::default()),
             polled: PolledLanes::new(registry.polling.take()),
             registry,
+            trust,
             handshakes: Handshakes::default(),
             pulls: Pulls::default(),
             operations: Operations::default(),
@@ -45,6 +46,11 @@ impl Core {
             watch,
             start: Instant::now(),
         })
+    }
+
+    /// From now on this group, ours or another job's, is reached by a key that is made of its cookie.
+    pub(crate) fn pass(&self, incarnation: u64, cookie: &[u8; 16]) {
+        self.trust.pass(incarnation, cookie, |group| self.session.knows_group(group));
     }
 
     /// An instant in the session's time: nanoseconds since the node started.

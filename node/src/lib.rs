@@ -40,7 +40,7 @@ mod waits;
 mod watch;
 
 pub use base::ProcId;
-pub use config::{Config, StartError};
+pub use config::{Config, StartError, Trusts};
 pub use convert::{Kind, Representation, Signature};
 pub use engine::{
     ContextId, Envelope, Fault, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag, partitioned_tag, user_tag,

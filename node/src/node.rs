@@ -125,6 +125,15 @@ impl Node {
         self.with(|core| core.session.add_group(group));
     }
 
+    /// As [`Node::add_group`], for a group that meets another one at a port or over a socket of the program: who knows its
+    /// cookie may connect to it, without the user's key.
+    pub fn add_open_group(&self, group: Group) {
+        self.with(|core| {
+            core.pass(group.incarnation, &group.cookie);
+            core.session.add_group(group);
+        });
+    }
+
     /// Listens at this IP address and TCP port too, for an MPI port. `None` is each address at which the process
     /// listens already, or any free TCP port. Returns the addresses at which it listens now, until
     /// [`Node::stop_listening`] was called as often as this. The error is the system's, or `Unsupported` if no open
@@ -149,10 +158,13 @@ impl Node {
         self.with(|core| core.session.learn(proofs));
     }
 
-    /// Opens an MPI port: leaders of any job with this cookie may connect to it, and [`Core::next_caller`] returns
+    /// Opens an MPI port: leaders of any job with this cookie may connect to it, without the user's key, and [`Core::next_caller`] returns
     /// them. A port is removed by [`Node::remove_group`].
     pub fn add_port(&self, port: ProcId, cookie: [u8; 16]) {
-        self.with(|core| core.session.add_port(port, cookie));
+        self.with(|core| {
+            core.pass(port.incarnation, &cookie);
+            core.session.add_port(port, cookie);
+        });
     }
 
     /// Removes a group or a port: no new process may connect to it, and existing connections go on.
@@ -174,6 +186,7 @@ impl Node {
     /// connection means that the process is gone.
     pub fn open_control_to_port(&self, local: ProcId, port: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
         self.with(|core| {
+            core.pass(port.incarnation, &cookie);
             let path = core.session.open_control(local, port, cookie, contact);
             core.session.believe_refusals(path);
             path
@@ -213,7 +226,13 @@ impl Node {
     /// Opens an inter-communicator with the context that the leaders agreed on. Two processes are connected when the
     /// first message is sent or awaited between them.
     pub fn open(&self, local: ProcId, remote: &RemoteGroup, context: ContextId) -> InterId {
-        self.with(|core| core.session.open(local, remote, context))
+        self.with(|core| {
+            // Both groups have met in the same way.
+            if core.trust.has_pass(local.incarnation) {
+                core.pass(remote.incarnation, &remote.cookie);
+            }
+            core.session.open(local, remote, context)
+        })
     }
 
     /// Opens an inter-communicator that was made from `parent`, by `MPI_Comm_dup` or `MPI_Comm_split` for example.

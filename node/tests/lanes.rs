@@ -9,8 +9,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use trust::GREETING;
 use wire::frame::Kind;
-use wire::hello::HELLO_LEN;
 
 fn cut_at_random_times_with_nothing_lost() {
     for seed in [11, 12, 13] {
@@ -323,7 +323,7 @@ fn of_two_dials_that_of_the_smaller_stands() {
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         b.node.open_control(b.id(), it, [0; 16], &Raw::contact(&[port.local_addr().unwrap()]));
         let mut theirs = port.accept().unwrap().0;
-        theirs.read_exact(&mut [0; HELLO_LEN]).unwrap();
+        theirs.read_exact(&mut [0; GREETING]).unwrap();
         assert_eq!(Raw::dial(&b, it, 1, 0).0, Some(expected), "{it:?}");
     }
 }
@@ -395,7 +395,7 @@ fn a_refusal_where_it_came_from_is_a_death() {
     for host in [[9; 16], [0; 16]] {
         let b = Job::new();
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let contact = node::at_addresses(Raw::PROCESS, host, &[port.local_addr().unwrap()]);
+        let contact = node::at_addresses(Raw::process(), host, &[port.local_addr().unwrap()]);
         let there = RemoteGroup { incarnation: LOW.incarnation, cookie: [0; 16], contacts: vec![contact] };
         let inter = b.node.open(b.id(), &there, ContextId::root(1));
         let (_, raw) = Raw::dial(&b, LOW, 1, 0);

@@ -4,7 +4,7 @@
 mod common;
 use common::raw::*;
 use common::*;
-use node::{Mode, Outcome};
+use node::Outcome;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -113,7 +113,7 @@ fn a_forged_hello_is_refused() {
     let process = a.node.contact().process;
     for generation in [2, 2, 3, 100] {
         let (status, mut forger) = Raw::dial_as(&b, a.id(), process, generation, 0, 0);
-        assert_eq!(status, BETTER);
+        assert_eq!(status, None, "it has not the key of that process");
         // What it says all the same, BYE, is read by nobody.
         let bye = |forger: &mut Raw, sequence: u64| {
             forger.sent = sequence;
@@ -130,30 +130,37 @@ fn a_forged_hello_is_refused() {
 #[test]
 fn a_further_connection_brings_bulk_alone() {
     over(TCP);
-    let (a, b) = (Job::new(), Job::new());
-    let (to_b, to_a) = couple(&a, &b);
+    let b = Job::new();
+    let inter = Raw::known_to(&b, LOW, &[dark()]);
+    let (status, mut raw) = Raw::dial(&b, LOW, 1, 0);
+    assert_eq!(status, GOOD);
+    raw.envelope(1, 1, b"abc");
     let mut space = [0; 3];
-    let recv = b.recv(to_a, 1, &mut space);
-    a.wait(a.send(to_b, 1, b"abc"));
-    assert_eq!(b.wait(recv), got(3, 1));
-    // The side that has not dialled takes further connections.
-    let forged = [(&a, &b), (&b, &a)].map(|(from, to)| {
-        let (status, mut forger) = Raw::dial_as(to, from.id(), from.node.contact().process, 1, 1, 0);
-        for sequence in 1..20 {
-            let header = forger.header(Kind::Msg, sequence, 0, 1);
-            let _ = forger.stream.write_all(&header).and_then(|()| forger.stream.write_all(&[8]));
-        }
-        if status == GOOD {
-            // Until it is closed.
-            let _ = forger.stream.read_to_end(&mut Vec::new());
-        }
-        status
-    });
-    assert!(forged.contains(&GOOD), "{forged:?}");
-    let send = a.node.isend(to_b, 0, 2, view(b"def"), Mode::Synchronous);
-    let recv = b.recv(to_a, 2, &mut space);
+    let recv = b.recv(inter, 1, &mut space);
+    assert_eq!(b.wait_for(recv, NOTICED), Some(got(3, 1)));
+    // What it says there, BYE, is not heard, and the connection is closed.
+    let (status, mut further) = Raw::dial_as(&b, LOW, Raw::process(), 1, 1, 0);
+    assert_eq!(status, GOOD);
+    for sequence in 2..20 {
+        let header = further.header(Kind::Msg, sequence, 0, 1);
+        let _ = further.stream.write_all(&header).and_then(|()| further.stream.write_all(&[8]));
+    }
+    let _ = further.stream.read_to_end(&mut Vec::new());
+    raw.envelope(1, 2, b"def");
+    let recv = b.recv(inter, 2, &mut space);
     assert_eq!(b.wait_for(recv, NOTICED), Some(got(3, 2)));
-    assert_eq!(a.wait_for(send, NOTICED), Some(Outcome::Sent));
+    // Nobody else brings one for this lane.
+    let (a, c) = (Job::new(), Job::new());
+    let (to_c, to_a) = couple(&a, &c);
+    let recv = c.recv(to_a, 1, &mut space);
+    a.wait(a.send(to_c, 1, b"abc"));
+    assert_eq!(c.wait(recv), got(3, 1));
+    for (from, to) in [(&a, &c), (&c, &a)] {
+        let (status, _) = Raw::dial_as(to, from.id(), from.node.contact().process, 1, 1, 0);
+        assert_eq!(status, None);
+        let (status, _) = Raw::dial_as(to, from.id(), Raw::process(), 1, 1, 0);
+        assert_eq!(status, Some(2), "another process has that lane");
+    }
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! What no waiting mends between two leaders is known at once.
 
 mod common;
+use base::protocol::greeting::head;
 use common::*;
-use node::{Allowed, Obstacle, PathRef, ProcId};
+use node::{Allowed, Config, Obstacle, PathRef, ProcId, Trusts};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
-use wire::hello::{HELLO_LEN, HelloAck, Status, VERSION};
+use trust::{Encrypt, GREETING, Key, Refused, Ring};
+use wire::hello::VERSION;
 
 const AT_ONCE: Duration = Duration::from_secs(20);
 const OTHER: ProcId = ProcId { incarnation: 1 << 60, rank: 0 };
@@ -24,16 +26,32 @@ fn another_version_is_known_by_its_number() {
     let addresses = vec![listener.local_addr().unwrap()];
     let answers = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        stream.read_exact(&mut [0; HELLO_LEN]).unwrap();
-        assert_eq!(HelloAck::other_version().generation, VERSION);
-        let ack =
-            HelloAck { status: Status::OtherVersion, generation: 77, process: [0; 16], received: 0, proof: Vec::new() };
-        stream.write_all(&ack.encode()).unwrap();
+        let mut greeting = [0; GREETING];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(greeting[head::VERSION], VERSION as u8);
+        greeting[head::VERSION] = 77;
+        stream.write_all(&greeting).unwrap();
     });
     let contact = node::at_addresses([9; 16], [9; 16], &addresses);
     let path = job.node.open_control(job.id(), OTHER, [0; 16], &contact);
     assert_eq!(obstacle(&job, path, AT_ONCE), Some(Obstacle::Version { theirs: 77, ours: VERSION }));
     answers.join().unwrap();
+}
+
+/// Both keys are named, and what a user can do.
+#[test]
+fn keys_that_differ_are_known_at_once() {
+    for lanes in [TCP, SHM] {
+        over(lanes);
+        let (here, there) = (Key::new(), Key::new());
+        let with = |key: &Key| {
+            Job::with(Config { trusts: Trusts::Keys(Ring::new(key.clone(), []), Encrypt::Network), ..config() })
+        };
+        let (a, b) = (with(&here), with(&there));
+        let path = a.node.open_control(a.id(), b.id(), b.group.cookie, &b.node.contact());
+        let Some(Obstacle::Untrusted { why }) = obstacle(&a, path, AT_ONCE) else { panic!("no obstacle is known") };
+        assert_eq!(why, Refused::OtherKey { ours: here.id(), theirs: there.id() }.to_string());
+    }
 }
 
 #[test]

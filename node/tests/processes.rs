@@ -1,6 +1,7 @@
 //! The other job is a process of its own: killed, stopped, replaced, forked.
 
 mod common;
+use base::protocol::greeting::FIRST_PROOF;
 use common::*;
 use node::{Contact, ContextId, Fault, Group, Mode, Node, Outcome, ProcId, RemoteGroup, Source, StartError, Tag};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -8,6 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use trust::GREETING;
 
 const CHILD: &str = "NODE_TEST_CHILD";
 const NOTICED: Duration = Duration::from_secs(5);
@@ -105,6 +107,7 @@ impl Other {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "other_process", "--nocapture"])
             .env(CHILD, what)
+            .env("MPI_CONNECT_KEY", key_setting())
             .env("MPI_CONNECT_LANES", if lanes() == SHM { "shm,tcp" } else { "tcp" })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -302,7 +305,7 @@ fn a_forked_child_holds_nothing_open() {
     let nobody = ProcId { incarnation: 0, rank: 0 };
     job.node.open_control(job.id(), nobody, [0; 16], &contact);
     let (mut dialled, _) = silent.accept().unwrap();
-    dialled.read_exact(&mut [0; 88]).unwrap();
+    dialled.read_exact(&mut [0; GREETING + FIRST_PROOF]).unwrap();
     let mut half = TcpStream::connect(addresses(&job.node)[0]).unwrap();
     half.write_all(b"MPICONN1").unwrap();
     job.node.wait_until(&mut || false, |_| None::<()>, Some(Instant::now() + Duration::from_millis(100)));

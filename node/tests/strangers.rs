@@ -37,17 +37,14 @@ struct Forger {
 
 impl Forger {
     fn come(at: SocketAddr, source: ProcId, dest: ProcId, cookie: [u8; 16], process: u8) -> (Option<u8>, Forger) {
-        let hello = Hello {
-            source,
-            dest,
-            cookie,
-            process: [process; 16],
-            generation: 1,
-            stripe: 0,
-            received: 0,
-            proof: Vec::new(),
+        let member = member(process);
+        let process = member.identity().process();
+        let hello = Hello { source, dest, cookie, process, generation: 1, stripe: 0, received: 0 };
+        let mut stream = match proved(at, &member) {
+            Ok(stream) => stream,
+            // It was shown out to make room for others.
+            Err(_) => return (None, Forger { stream: TcpStream::connect(at).unwrap(), source, dest, sent: 0 }),
         };
-        let mut stream = TcpStream::connect(at).unwrap();
         stream.set_read_timeout(Some(NOTICED)).unwrap();
         stream.set_write_timeout(Some(NOTICED)).unwrap();
         stream.write_all(&hello.encode()).unwrap();

@@ -8,6 +8,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use trust::Trust;
 use wire::hello::{HELLO_ACK_LEN, Hello};
 
 const STRIPES: u16 = 4;
@@ -100,8 +101,8 @@ fn the_end_of_the_first_is_the_end_of_all() {
 }
 
 /// A process that is not one, which asks to be let in.
-fn ask(b: &Job, hello: &Hello) -> (u8, TcpStream) {
-    let mut stream = TcpStream::connect(addresses(&b.node)[0]).unwrap();
+fn ask(b: &Job, process: &Arc<Trust>, hello: &Hello) -> (u8, TcpStream) {
+    let mut stream = proved(addresses(&b.node)[0], process).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(&hello.encode()).unwrap();
     let mut ack = [0; HELLO_ACK_LEN];
@@ -117,46 +118,47 @@ fn only_what_belongs_to_the_lane_is_let_in() {
     over(TCP);
     let b = Job::new();
     let source = node::ProcId { incarnation: u64::MAX, rank: 0 };
+    let (process, other) = (member(9), member(8));
     let good = Hello {
         source,
         dest: b.id(),
         cookie: b.group.cookie,
-        process: [9; 16],
+        process: process.identity().process(),
         generation: 3,
         stripe: 1,
         received: 0,
-        proof: Vec::new(),
     };
     // No pair; then no lane.
-    assert_eq!(ask(&b, &good).0, NO_SUCH);
-    let contact = node::at_addresses([9; 16], [9; 16], &["192.0.2.7:9".parse().unwrap()]);
+    assert_eq!(ask(&b, &process, &good).0, NO_SUCH);
+    let contact = node::at_addresses(good.process, [9; 16], &["192.0.2.7:9".parse().unwrap()]);
     let there = RemoteGroup { incarnation: source.incarnation, cookie: [0; 16], contacts: vec![contact] };
     b.node.open(b.id(), &there, ContextId::root(1));
-    assert_eq!(ask(&b, &good).0, BETTER);
-    let (status, _lane) = ask(&b, &Hello { stripe: 0, ..good.clone() });
+    assert_eq!(ask(&b, &process, &good).0, BETTER);
+    let (status, _lane) = ask(&b, &process, &Hello { stripe: 0, ..good.clone() });
     assert_eq!(status, 0);
     let wrong = [
         (Hello { generation: 2, ..good.clone() }, BETTER),
         (Hello { generation: 4, ..good.clone() }, BETTER),
         (Hello { stripe: 16, ..good.clone() }, BETTER),
         (Hello { stripe: u16::MAX, ..good.clone() }, BETTER),
-        (Hello { process: [8; 16], ..good.clone() }, NO_SUCH),
         (Hello { cookie: [8; 16], ..good.clone() }, BAD_COOKIE),
         (Hello { source: node::ProcId { incarnation: 5, rank: 5 }, ..good.clone() }, NO_SUCH),
     ];
     for (hello, expected) in wrong {
-        assert_eq!(ask(&b, &hello).0, expected, "{hello:?}");
+        assert_eq!(ask(&b, &process, &hello).0, expected, "{hello:?}");
     }
+    let hello = Hello { process: other.identity().process(), ..good.clone() };
+    assert_eq!(ask(&b, &other, &hello).0, NO_SUCH, "another process");
     assert_eq!(b.node.inspect(|core| core.streams(b.id(), source)), 1);
-    let (status, stripe) = ask(&b, &good);
+    let (status, stripe) = ask(&b, &process, &good);
     assert_eq!((status, b.node.inspect(|core| core.streams(b.id(), source))), (0, 2));
     // Each number once, also when it has ended.
-    assert_eq!(ask(&b, &good).0, BETTER);
+    assert_eq!(ask(&b, &process, &good).0, BETTER);
     drop(stripe);
     let deadline = Some(Instant::now() + LONG);
     let ended = |core: &mut node::Core| (core.streams(b.id(), source) == 1).then_some(());
     assert!(b.node.wait_until(&mut || false, ended, deadline).is_some());
-    assert_eq!(ask(&b, &good).0, BETTER);
+    assert_eq!(ask(&b, &process, &good).0, BETTER);
 }
 
 /// A long way: what it takes is on the way for a while, and nothing else of that connection meanwhile.

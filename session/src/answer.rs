@@ -29,7 +29,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     fn ack(&self, status: Status, generation: u16) -> HelloAck {
-        HelloAck { status, generation, process: self.own.process, received: 0, proof: Vec::new() }
+        HelloAck { status, generation, process: self.own.process, received: 0 }
     }
 
     /// Answers a HELLO for a lane. `mute`: the lane that its pair has was asked and did not answer.

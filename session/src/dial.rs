@@ -68,7 +68,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             generation,
             stripe: 0,
             received: pair.path.received(),
-            proof: Vec::new(),
         };
         let mut without = String::new();
         let mut usable = Vec::new();
@@ -261,6 +260,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let evidence = &mut self.pairs[i].evidence;
         evidence.other_version = failed.iter().find_map(|(_, why)| match why {
             Refusal::OtherVersion(v) => Some(*v),
+            _ => None,
+        });
+        evidence.untrusted = failed.iter().find_map(|(_, why)| match why {
+            Refusal::Untrusted(why) => Some(why.clone()),
             _ => None,
         });
         if on_host {

@@ -73,6 +73,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
+    /// Whether this group is one of ours, or one that another group of ours is or was connected with.
+    pub fn knows_group(&self, incarnation: u64) -> bool {
+        self.groups.own.contains_key(&incarnation)
+            || self.groups.between.keys().any(|(ours, theirs)| *ours == incarnation || *theirs == incarnation)
+    }
+
     /// How many pairs of groups, one of ours and one remote, are remembered.
     pub fn groups_known(&self) -> usize {
         self.groups.between.len()

@@ -18,6 +18,11 @@ pub enum Obstacle {
         /// Our version.
         ours: u16,
     },
+    /// One does not trust the other: mostly their keys differ.
+    Untrusted {
+        /// The reason, and what a user can do about it.
+        why: String,
+    },
     /// They have no transport in common.
     NoneInCommon {
         /// The transports of the other leader.
@@ -49,6 +54,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         if pair.evidence.met {
             return None;
+        }
+        if let Some(why) = &pair.evidence.untrusted {
+            return Some(Obstacle::Untrusted { why: why.clone() });
         }
         let words = |is_one: &dyn Fn(&About) -> bool| {
             let all = self.own.transports.iter().map(|(about, _)| about).filter(|about| is_one(about));

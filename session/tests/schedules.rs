@@ -119,12 +119,12 @@ fn contact(process: [u8; 16], host: [u8; 16]) -> Contact {
 }
 
 fn hello(source: ProcId, generation: u16) -> Hello {
-    let (cookie, process, proof) = (COOKIE, THEM, Vec::new());
-    Hello { source, dest: ME, cookie, process, generation, stripe: 0, received: 0, proof }
+    let (cookie, process) = (COOKIE, THEM);
+    Hello { source, dest: ME, cookie, process, generation, stripe: 0, received: 0 }
 }
 
 fn ack(status: Status, generation: u16, process: [u8; 16]) -> HelloAck {
-    HelloAck { status, generation, process, received: 0, proof: Vec::new() }
+    HelloAck { status, generation, process, received: 0 }
 }
 
 /// An offer of this group.

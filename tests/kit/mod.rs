@@ -1,7 +1,11 @@
 //! The command as the tests run it.
 
+use naming::Naming;
 use std::env;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, OnceLock};
+use trust::{Encrypt, KeyFile, Trust};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_mpi-connect");
 
@@ -13,8 +17,21 @@ pub fn command(args: &[&str]) -> Command {
             c.env_remove(name);
         }
     }
+    c.env("HOME", HOME);
     c.args(args);
     c
+}
+
+/// Where the user of these tests is at home: with a key, made by whoever comes first.
+const HOME: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/home");
+
+/// Opens a store of names as a process with that key.
+pub fn open(url: &str, run: &str) -> Box<dyn Naming> {
+    static TRUST: OnceLock<Arc<Trust>> = OnceLock::new();
+    let trust = || {
+        Trust::from_file(KeyFile::at(Path::new(HOME).join(".config/mpi-connect/key")), Encrypt::Network).map(Arc::new)
+    };
+    naming::open_trusting(url, run, || Ok(TRUST.get_or_init(|| trust().expect("a key")).clone())).unwrap()
 }
 
 pub fn text(o: &Output) -> String {

@@ -72,7 +72,12 @@ impl Registry {
     /// Opens the transports that the settings allow. A transport that others can replace is left out with a message in the log;
     /// any other failure is returned.
     pub fn open(settings: &Settings, env: &Env<'_>) -> Result<Registry, OpenError> {
-        let mut registry = Registry { all: Vec::new(), polling: None, host: crate::host::id(), process: env.process };
+        let mut registry = Registry {
+            all: Vec::new(),
+            polling: None,
+            host: crate::host::id(),
+            process: env.trust.identity().process(),
+        };
         for (n, about) in ALL.iter().enumerate() {
             let opened = match settings.allowed.has(n) {
                 false => Err(NOT_ALLOWED),

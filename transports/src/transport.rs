@@ -9,6 +9,8 @@ use std::any::Any;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use trust::Trust;
 pub use wire::{About, Scope};
 use wire::{Hello, HelloAck, Place};
 
@@ -84,7 +86,7 @@ pub trait Attempt: Send {
     fn fd(&self) -> Option<(BorrowedFd<'_>, bool)>;
     /// Goes on as far as it can without waiting.
     fn step(&mut self) -> Step;
-    /// Whether the HELLO has been sent.
+    /// Whether the greeting has been sent.
     fn is_greeted(&self) -> bool;
     /// Whether the other host has acknowledged all that was sent to it.
     fn is_heard(&self) -> bool {
@@ -175,8 +177,8 @@ pub enum OpenError {
 
 /// What a transport needs to open besides its settings.
 pub struct Env<'a> {
-    /// Our process number.
-    pub process: [u8; 16],
+    /// What this process trusts and proves; its process number too.
+    pub trust: &'a Arc<Trust>,
     /// An eventfd that ends the sleep of this process when it is written to.
     pub doorbell: BorrowedFd<'a>,
 }

@@ -1,18 +1,17 @@
-//! HELLO and HELLO-ACK, as bytes: a head of fixed length, and behind it a proof of identity.
+//! HELLO and HELLO-ACK, as bytes. Both have a fixed length.
 //!
-//! Both ends of a transport's handshake use them. Invariant: the head tells the length of the proof, at most
-//! [`MAX_PROOF`]. The session gets a HELLO only when all of it has arrived.
+//! Both ends of a transport's handshake use them. Invariant: the session gets a HELLO only when all of it has arrived.
 
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::hello::{self as numbers, MAGIC, answered, said};
 use std::fmt;
 
-pub use base::protocol::hello::{MAX_PROOF, VERSION};
+pub use base::protocol::hello::VERSION;
 
-/// Bytes of the head of a HELLO, without its proof.
+/// Bytes of a HELLO.
 pub const HELLO_LEN: usize = said::BYTES;
-/// Bytes of the head of a HELLO-ACK, without its proof.
+/// Bytes of a HELLO-ACK.
 pub const HELLO_ACK_LEN: usize = answered::BYTES;
 
 /// The first message of the dialling side on a new connection.
@@ -32,8 +31,6 @@ pub struct Hello {
     pub stripe: u16,
     /// The sequence up to which the source has received what the destination sent on this path.
     pub received: u64,
-    /// Proves the identity of the source. Empty in this version of the protocol.
-    pub proof: Vec<u8>,
 }
 
 /// The answer to a HELLO. All but [`Status::Good`] refuse the connection.
@@ -79,8 +76,6 @@ pub struct HelloAck {
     pub process: [u8; 16],
     /// The sequence up to which the answering process has received what the other sent on this path.
     pub received: u64,
-    /// Proves the identity of the answering process. Empty in this version of the protocol.
-    pub proof: Vec<u8>,
 }
 
 /// Why bytes are no HELLO of ours.
@@ -93,10 +88,9 @@ pub enum HelloError {
 }
 
 impl Hello {
-    /// The head and the proof, as they are on the wire.
+    /// The HELLO as it is on the wire.
     pub fn encode(&self) -> Vec<u8> {
-        debug_assert!(self.proof.len() <= MAX_PROOF);
-        let mut out = Vec::with_capacity(HELLO_LEN + self.proof.len());
+        let mut out = Vec::with_capacity(HELLO_LEN);
         out.extend_from_slice(&MAGIC);
         out.put_u16(VERSION);
         out.put_u16(0);
@@ -110,24 +104,10 @@ impl Hello {
         out.put_u16(self.generation);
         out.put_u16(self.stripe);
         out.put_u64(self.received);
-        out.put_u32(self.proof.len() as u32);
-        out.extend_from_slice(&self.proof);
         out
     }
 
-    /// The bytes of proof that follow this head, at most [`MAX_PROOF`].
-    pub fn proof_len(head: &[u8; HELLO_LEN]) -> Result<usize, HelloError> {
-        let mut t = Take(head);
-        if t.array() != Ok(MAGIC) {
-            return Err(HelloError::Foreign);
-        }
-        if t.u16() != Ok(VERSION) {
-            return Err(HelloError::OtherVersion);
-        }
-        proof_len(&head[said::PROOF..]).ok_or(HelloError::Foreign)
-    }
-
-    /// The HELLO that these bytes are: its head and all of its proof, and nothing behind.
+    /// The HELLO that these bytes are: all of it, and nothing behind.
     pub fn decode(bytes: &[u8]) -> Result<Hello, HelloError> {
         let mut t = Take(bytes);
         Self::fields(&mut t).unwrap_or(Err(HelloError::Foreign))
@@ -149,46 +129,31 @@ impl Hello {
         let (cookie, process) = (t.array()?, t.array()?);
         let (generation, stripe) = (t.u16()?, t.u16()?);
         let received = t.u64()?;
-        let proof = proof(t)?;
-        Ok(Ok(Hello { source, dest, cookie, process, generation, stripe, received, proof }))
+        t.end()?;
+        Ok(Ok(Hello { source, dest, cookie, process, generation, stripe, received }))
     }
 }
 
 impl HelloAck {
     /// The answer to a HELLO of another version. Our version stands in place of the generation.
     pub fn other_version() -> HelloAck {
-        HelloAck { status: Status::OtherVersion, generation: VERSION, process: [0; 16], received: 0, proof: Vec::new() }
+        HelloAck { status: Status::OtherVersion, generation: VERSION, process: [0; 16], received: 0 }
     }
 
-    /// The head and the proof, as they are on the wire.
+    /// The HELLO-ACK as it is on the wire.
     pub fn encode(&self) -> Vec<u8> {
-        debug_assert!(self.proof.len() <= MAX_PROOF);
-        let mut out = Vec::with_capacity(HELLO_ACK_LEN + self.proof.len());
+        let mut out = Vec::with_capacity(HELLO_ACK_LEN);
         out.extend_from_slice(&MAGIC);
         out.put_u16(self.status as u16);
         out.put_u16(self.generation);
         out.put_u32(0);
         out.extend_from_slice(&self.process);
         out.put_u64(self.received);
-        out.put_u32(0);
-        out.put_u32(self.proof.len() as u32);
-        out.extend_from_slice(&self.proof);
         out
     }
 
-    /// The bytes of proof that follow this head, at most [`MAX_PROOF`]. [`Malformed`] if it is no HELLO-ACK. What a side of
-    /// another version says behind its version is not looked at.
-    pub fn proof_len(head: &[u8; HELLO_ACK_LEN]) -> Result<usize, Malformed> {
-        if head[..answered::STATUS] != MAGIC {
-            return Err(Malformed);
-        }
-        if Take(&head[answered::STATUS..]).u16() == Ok(numbers::OTHER_VERSION) {
-            return Ok(0);
-        }
-        proof_len(&head[answered::PROOF..]).ok_or(Malformed)
-    }
-
-    /// The HELLO-ACK that these bytes are: its head and all of its proof, and nothing behind.
+    /// The HELLO-ACK that these bytes are: all of it, and nothing behind. What a side of another version says behind its
+    /// version is not looked at.
     pub fn decode(bytes: &[u8]) -> Result<HelloAck, Malformed> {
         let mut t = Take(bytes);
         if t.array()? != MAGIC {
@@ -209,21 +174,9 @@ impl HelloAck {
         }
         t.u32()?;
         let (process, received) = (t.array()?, t.u64()?);
-        t.u32()?;
-        Ok(HelloAck { status, generation, process, received, proof: proof(&mut t)? })
+        t.end()?;
+        Ok(HelloAck { status, generation, process, received })
     }
-}
-
-/// The length of a proof, if it is allowed.
-fn proof_len(field: &[u8]) -> Option<usize> {
-    let len = Take(field).u32().ok()? as usize;
-    (len <= MAX_PROOF).then_some(len)
-}
-
-/// Takes the length of a proof and the proof. Nothing may follow.
-fn proof(t: &mut Take<'_>) -> Result<Vec<u8>, Malformed> {
-    let len = t.u32()? as usize;
-    if len > MAX_PROOF || t.0.len() != len { Err(Malformed) } else { Ok(t.rest().to_vec()) }
 }
 
 #[cfg(test)]
@@ -235,22 +188,20 @@ mod tests {
     }
 
     fn hello() -> Hello {
-        let (source, dest, proof) = (id(1, 2), id(3, 4), vec![7; 300]);
-        Hello { source, dest, cookie: [5; 16], process: [6; 16], generation: 7, stripe: 9, received: 8, proof }
+        let (source, dest) = (id(1, 2), id(3, 4));
+        Hello { source, dest, cookie: [5; 16], process: [6; 16], generation: 7, stripe: 9, received: 8 }
+    }
+
+    fn ack() -> HelloAck {
+        HelloAck { status: Status::Later, generation: 1, process: [3; 16], received: 4 }
     }
 
     #[test]
     fn both_have_their_documented_length_and_come_back() {
         let bytes = hello().encode();
-        assert_eq!(bytes.len(), HELLO_LEN + 300);
-        assert_eq!(Hello::proof_len(bytes.first_chunk().unwrap()), Ok(300));
-        assert_eq!(Hello::decode(&bytes), Ok(hello()));
-        let (status, proof) = (Status::BetterConnection, vec![1; MAX_PROOF]);
-        let a = HelloAck { status, generation: 1, process: [3; 16], received: 4, proof };
-        let bytes = a.encode();
-        assert_eq!(bytes.len(), HELLO_ACK_LEN + MAX_PROOF);
-        assert_eq!(HelloAck::proof_len(bytes.first_chunk().unwrap()), Ok(MAX_PROOF));
-        assert_eq!(HelloAck::decode(&bytes), Ok(a));
+        assert_eq!((bytes.len(), Hello::decode(&bytes)), (HELLO_LEN, Ok(hello())));
+        let bytes = ack().encode();
+        assert_eq!((bytes.len(), HelloAck::decode(&bytes)), (HELLO_ACK_LEN, Ok(ack())));
     }
 
     /// docs/protocol.md has its offsets from the same tables.
@@ -261,37 +212,33 @@ mod tests {
         let places = [said::SOURCE, said::DEST, said::SOURCE_RANK, said::DEST_RANK, said::COOKIE, said::PROCESS];
         assert_eq!(places.map(|at| bytes[at]), [1, 3, 2, 4, 5, 6]);
         assert_eq!([said::VERSION, said::GENERATION, said::STRIPE].map(number), [(VERSION as u8, 0), (7, 0), (9, 0)]);
-        assert_eq!([said::RECEIVED, said::PROOF].map(number), [(8, 0), (300u16 as u8, 1)]);
-        let status = Status::Later;
-        let ack = HelloAck { status, generation: 1, process: [3; 16], received: 4, proof: vec![7; 9] }.encode();
-        let places = [answered::STATUS, answered::GENERATION, answered::PROCESS, answered::RECEIVED, answered::PROOF];
-        assert_eq!(places.map(|at| ack[at]), [numbers::LATER as u8, 1, 3, 4, 9]);
+        assert_eq!(number(said::RECEIVED), (8, 0));
+        let bytes = ack().encode();
+        let places = [answered::STATUS, answered::GENERATION, answered::PROCESS, answered::RECEIVED];
+        assert_eq!(places.map(|at| bytes[at]), [numbers::LATER as u8, 1, 3, 4]);
     }
 
     #[test]
     fn strangers_and_other_versions_are_told_apart() {
-        assert_eq!(Hello::proof_len(&[b'G'; HELLO_LEN]), Err(HelloError::Foreign));
         assert_eq!(Hello::decode(&[b'G'; HELLO_LEN]), Err(HelloError::Foreign));
         let mut bytes = hello().encode();
         bytes[8] = 9;
-        assert_eq!(Hello::proof_len(bytes.first_chunk().unwrap()), Err(HelloError::OtherVersion));
         assert_eq!(Hello::decode(&bytes), Err(HelloError::OtherVersion));
     }
 
-    /// A later version may have another length there, and other fields.
+    /// A later version may have another length, and other fields.
     #[test]
     fn of_another_version_nothing_but_that_is_looked_at() {
         let mut bytes = hello().encode();
         bytes[8] = 9;
-        bytes[said::PROOF..].fill(0xff);
-        assert_eq!(Hello::proof_len(bytes.first_chunk().unwrap()), Err(HelloError::OtherVersion));
-        for len in [said::RESERVED, HELLO_LEN - 1, bytes.len()] {
+        bytes[said::RESERVED..].fill(0xff);
+        bytes.resize(HELLO_LEN + 100, 0xff);
+        for len in [said::RESERVED, HELLO_LEN - 1, HELLO_LEN, bytes.len()] {
             assert_eq!(Hello::decode(&bytes[..len]), Err(HelloError::OtherVersion), "{len}");
         }
         let right = HelloAck { generation: 9, ..HelloAck::other_version() };
         let mut bytes = right.encode();
         bytes[answered::RESERVED..].fill(0xff);
-        assert_eq!(HelloAck::proof_len(bytes.first_chunk().unwrap()), Ok(0));
         bytes.resize(HELLO_ACK_LEN + 1000, 0xff);
         for len in [answered::RESERVED, HELLO_ACK_LEN, bytes.len()] {
             assert_eq!(HelloAck::decode(&bytes[..len]), Ok(right.clone()), "{len}");
@@ -299,13 +246,15 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_is_as_long_as_its_head_says() {
+    fn neither_is_shorter_or_longer() {
         let mut bytes = hello().encode();
         assert_eq!(Hello::decode(&bytes[..bytes.len() - 1]), Err(HelloError::Foreign));
         bytes.push(0);
         assert_eq!(Hello::decode(&bytes), Err(HelloError::Foreign));
-        bytes[HELLO_LEN - 3] = 3;
-        assert_eq!(Hello::proof_len(bytes.first_chunk().unwrap()), Err(HelloError::Foreign));
+        let mut bytes = ack().encode();
+        assert_eq!(HelloAck::decode(&bytes[..bytes.len() - 1]), Err(Malformed));
+        bytes.push(0);
+        assert_eq!(HelloAck::decode(&bytes), Err(Malformed));
         assert_eq!(HelloAck::decode(&[0; HELLO_ACK_LEN]), Err(Malformed));
     }
 }

@@ -85,6 +85,7 @@ impl Death {
         use io::ErrorKind::*;
         match e.kind() {
             ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof | NotConnected => Death::Closed,
+            InvalidData => Death::Malformed,
             _ => Death::Io(e),
         }
     }

@@ -49,9 +49,13 @@ fn words_say_the_numbers() {
     };
     says(hello::said::TABLE, format!("version, {}", hello::VERSION));
     says(hello::said::TABLE, format!("magic, `{}`", std::str::from_utf8(&hello::MAGIC).unwrap()));
-    for table in [hello::said::TABLE, hello::answered::TABLE] {
-        says(table, format!("at most {}; 0", hello::MAX_PROOF));
+    for magic in [greeting::JOBS, greeting::NAMING] {
+        says(greeting::head::TABLE, format!("`{}`", std::str::from_utf8(&magic).unwrap()));
     }
+    let (first, second) = (greeting::FIRST_PROOF, greeting::SECOND_PROOF);
+    says(greeting::head::TABLE, format!("{first} of the dialling side; {second} in a good answer"));
+    assert_eq!(record::MAX_CONTENT, 65_536);
+    says(record::head::TABLE, format!("1 to 65,536 of content, and {} of the tag", record::TAG));
     says(frame::header::TABLE, format!("at most {} MiB", frame::MAX_PAYLOAD >> 20));
     says(contact::head::TABLE, format!("version of the record, {}", contact::RECORD));
     says(contact::head::TABLE, format!("follow, at most {}", contact::MAX_ENTRIES));

@@ -1,6 +1,6 @@
 //! `mpi-connect names` shows who is joined with whom, from the joining to the end of either side.
 
-use c_tests::{Job, Launch, Mpi, Scene, command, wait_until};
+use c_tests::{Job, Launch, Mpi, Scene, wait_until};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::time::Duration;
@@ -9,11 +9,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// What there is at a server or, as its user sees it, in the folder of the scene.
 fn listed(scene: &Scene, url: &str) -> String {
-    if url == scene.naming() {
-        return scene.names();
-    }
-    let done = std::process::Command::new(command()).args(["names", "--naming", url]).output().expect("mpi-connect");
-    String::from_utf8_lossy(&done.stdout).into_owned()
+    scene.names_at(url)
 }
 
 fn is_listed(scene: &Scene, url: &str) -> bool {

@@ -200,6 +200,7 @@ fn counting(scene: &Scene, mpi: &Mpi, program: &Path, out: &Path, preload: Optio
     command
         .env("MPI_CONNECT_TEST_DIR", &scene.folder)
         .env("MPI_CONNECT_NAMING", scene.naming())
+        .env("MPI_CONNECT_KEY", format!("file:{}", scene.key().display()))
         .env("MPI_CONNECT_TIMEOUT", "60");
     command.env_remove("LD_PRELOAD").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("valgrind")
 }

@@ -7,7 +7,9 @@ use base::ident::random;
 use c_tests::{Launch, Mpi, Scene, wait_until};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
+use trust::{Encrypt, KeyFile, Protocol, Ring, Trust};
 use wire::hello::{HELLO_ACK_LEN, Hello};
 
 const LIMIT: Duration = Duration::from_secs(90);
@@ -37,16 +39,19 @@ fn read(name: &str) -> (SocketAddr, ProcId, [u8; 16]) {
     ((Ipv4Addr::from(ip), port).into(), ProcId { incarnation: fnv128(token) as u64, rank: 0 }, cookie)
 }
 
-/// One who says a good HELLO and no more; and how it was answered.
-fn come(name: &str) -> (TcpStream, Option<u8>) {
+/// One who has the key, says a good HELLO and no more; and how it was answered.
+fn come(name: &str, ring: &Ring) -> (TcpStream, Option<u8>) {
     let (at, dest, cookie) = read(name);
     let source = ProcId { incarnation: u64::from_le_bytes(random()), rank: 0 };
-    let hello =
-        Hello { source, dest, cookie, process: random(), generation: 1, stripe: 0, received: 0, proof: Vec::new() };
+    let trust = Arc::new(Trust::new(ring.clone(), Encrypt::Network));
+    let process = trust.identity().process();
+    let hello = Hello { source, dest, cookie, process, generation: 1, stripe: 0, received: 0 };
     let mut stream = TcpStream::connect(at).expect("the port is open");
     stream.set_read_timeout(Some(SOON)).expect("a limit");
     let mut ack = [0; HELLO_ACK_LEN];
-    let answered = stream.write_all(&hello.encode()).and_then(|()| stream.read_exact(&mut ack));
+    let proved = trust::dial(&mut stream, &trust, Protocol::Jobs, true);
+    let said = proved.and_then(|_| stream.write_all(&hello.encode()));
+    let answered = said.and_then(|()| stream.read_exact(&mut ack));
     (stream, answered.is_ok().then_some(ack[8]))
 }
 
@@ -69,7 +74,8 @@ fn flood_at(scene: &Scene, server: &Mpi, client: &Mpi) {
     let name = || std::fs::read_to_string(&path).ok().filter(|name| name.starts_with("mpic:"));
     scene.require(wait_until(LIMIT, || name().is_some()), "the server tells its port");
     let name = name().expect("it was there");
-    let flood: Vec<_> = (0..FLOOD).map(|_| come(&name)).collect();
+    let ring = KeyFile::at(scene.key()).read().expect("the server has made it");
+    let flood: Vec<_> = (0..FLOOD).map(|_| come(&name, &ring)).collect();
     let good = flood.iter().filter(|(_, status)| *status == Some(0)).count();
     let is_open = |stream: &TcpStream| {
         stream.set_nonblocking(true).is_ok()

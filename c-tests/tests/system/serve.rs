@@ -21,16 +21,14 @@ fn half<'a>(mpi: &'a Mpi, ranks: usize, side: usize, url: &str) -> Launch<'a> {
         .env("MPI_CONNECT_METADATA", "grid=t63,run=7")
 }
 
-/// What `mpi-connect names` says of the servers.
-fn names(url: &str) -> String {
-    let done = std::process::Command::new(command()).args(["names", "--naming", url]).output().expect("mpi-connect");
-    String::from_utf8_lossy(&done.stdout).into_owned()
-}
-
 fn wait_for_name(scene: &Scene, url: &str, name: &str) {
-    let held =
-        || names(url).lines().any(|l| l.starts_with(name) && l.contains(" live ") && l.contains("grid=t63, run=7"));
-    scene.require(wait_until(LIMIT, held), &format!("{name} is known at {url}:\n{}", names(url)));
+    let held = || {
+        scene
+            .names_at(url)
+            .lines()
+            .any(|l| l.starts_with(name) && l.contains(" live ") && l.contains("grid=t63, run=7"))
+    };
+    scene.require(wait_until(LIMIT, held), &format!("{name} is known at {url}:\n{}", scene.names_at(url)));
 }
 
 /// Told to end, it does, and all is well with it.
@@ -43,7 +41,7 @@ fn end(scene: &Scene, server: Job) -> Done {
 
 /// Every name that was claimed there has been given back.
 fn gave_back(scene: &Scene, url: &str) {
-    let names = names(url);
+    let names = scene.names_at(url);
     scene.require(names == format!("no names in {url}\n"), &format!("names are left: {names}"));
 }
 
@@ -149,7 +147,7 @@ fn jobs_on_two_hosts_meet_by_a_server() {
         };
         scene.pass([start(a, 1, 0), start(b, 1, 1)], LIMIT);
         let done = end(&scene, server);
-        scene.require(done.stderr.contains("whoever reaches tcp://"), "a server that others reach says so");
+        scene.require(done.stderr.contains("serves who has the key "), "a server says whom it serves");
         for name in NAMES {
             scene.require(done.stderr.contains(&format!("'{name}' is released")), "each name is given back");
         }

@@ -186,10 +186,7 @@ fn a_naming_server_that_is_away_is_waited_for() {
                 Launch::new(mpi, 1, "half", arguments).envs(&settings)
             };
             let air = scene.start(half(a, &["air", "ocean", "0"]));
-            let known = || {
-                let names = std::process::Command::new(command()).args(["names", "--naming", &url]).output();
-                String::from_utf8_lossy(&names.expect("mpi-connect").stdout).contains("air ")
-            };
+            let known = || scene.names_at(&url).contains("air ");
             scene.require(wait_until(LIMIT, known), "air is known");
             server.signal(Signal::SIGTERM);
             scene.wait([server], LIMIT);

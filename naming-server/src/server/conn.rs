@@ -1,20 +1,24 @@
 //! One client's connection, which never blocks. The server's loop alone calls this.
 //!
-//! Invariant: at most one message each way is held for a client, and the bytes that one read brings behind it; only a whole
-//! message counts as a sign of life.
+//! Invariant: no request is looked at before the client has proved the key; at most one message each way is held for a client,
+//! and the bytes that one read brings behind it; only a whole message counts as a sign of life.
 
 use super::owner::Owner;
-use crate::wire::{self, Answer, HEADER, HELLO, Refusal, Request, Welcome};
+use super::room::Seat;
+use crate::link::{self, Link};
+use crate::wire::{self, Answer, HEADER, Refusal, Request};
 use nix::poll::PollFlags;
 use std::fmt::{Display, Formatter, Result as Formatted};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use trust::{Answering, KeyId, Progress, Protocol, Refused, Trust};
 
 /// The most bytes of one read.
 const ROOM: usize = 16 << 10;
-/// How long a message may take, either way, from its first byte; the first message, from the begin of the connection.
+/// How long a message may take, either way, from its first byte; the proof of the key, from the begin of the connection.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(5);
 /// How long a client may send nothing.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
@@ -28,6 +32,8 @@ pub(super) enum End {
     Client,
     /// The server ends it: the client is too slow, too quiet, or malformed.
     Server(&'static str),
+    /// The client has not proved the key.
+    Refused(Refused),
 }
 
 impl Display for End {
@@ -35,8 +41,17 @@ impl Display for End {
         f.write_str(match self {
             End::Client => "it has gone",
             End::Server(why) => why,
+            End::Refused(why) => return why.fmt(f),
         })
     }
+}
+
+/// How far a connection is.
+enum Stage {
+    /// The client proves the key. `answered`: it was asked for its last word, so it has known the key, or repeats who has.
+    Greeting { proof: Box<Answering>, answered: bool },
+    /// It has proved this key.
+    Proved(Link, KeyId),
 }
 
 /// The connection of one client.
@@ -48,12 +63,12 @@ pub(super) struct Conn {
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
-    greeted: bool,
+    stage: Stage,
     /// Some bytes have come.
     heard: bool,
-    /// Nothing more is read, and it ends when the output is written, for this reason.
-    closing: Option<&'static str>,
-    /// The time of the last whole message, or of the connection.
+    /// It ends for this reason once the client has read why.
+    closing: Option<Refused>,
+    /// The time of the last whole message, or of the proof, or of the connection.
     pub since: Instant,
     /// The time when the message under way began.
     begun: Option<Instant>,
@@ -70,11 +85,18 @@ pub(super) struct Conn {
 }
 
 impl Conn {
-    pub(super) fn new(id: u64, stream: TcpStream, from: SocketAddr, now: Instant) -> io::Result<Conn> {
+    pub(super) fn new(
+        id: u64,
+        (stream, from): (TcpStream, SocketAddr),
+        trust: &Arc<Trust>,
+        now: Instant,
+    ) -> io::Result<Conn> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        let to = stream.local_addr()?;
         // The owner is asked for at once, since the kernel does not know that of a closed connection.
-        let owner = Owner::of(from, stream.local_addr()?);
+        let owner = Owner::of(from, to);
+        let proof = Box::new(Answering::begin(trust, Protocol::Naming, link::is_near(from, to)));
         Ok(Conn {
             id,
             stream,
@@ -82,11 +104,11 @@ impl Conn {
             input: Vec::new(),
             output: Vec::new(),
             written: 0,
-            greeted: false,
+            stage: Stage::Greeting { proof, answered: false },
             heard: false,
             closing: None,
             since: now,
-            begun: Some(now),
+            begun: None,
             owner,
             has_claimed: false,
             watches: false,
@@ -99,9 +121,22 @@ impl Conn {
         self.stream.as_fd()
     }
 
-    /// Whether it ends because it is of another version, or speaks another protocol.
-    pub(super) fn is_stranger(&self) -> bool {
-        self.closing.is_some() || !self.greeted && self.heard
+    /// The key that the client has proved.
+    pub(super) fn key(&self) -> Option<KeyId> {
+        if let Stage::Proved(_, key) = self.stage { Some(key) } else { None }
+    }
+
+    /// What counts when there is no room for all.
+    pub(super) fn seat(&self) -> Seat {
+        let answered = matches!(self.stage, Stage::Greeting { answered: true, .. });
+        Seat { owner: self.owner, proved: self.key().is_some(), answered, since: (self.since, self.id) }
+    }
+
+    /// Why it is refused, if it ends so before it has proved the key. One that has said nothing is none of the people that ask.
+    pub(super) fn refusal(&self, end: &End) -> Option<String> {
+        let Stage::Greeting { proof, .. } = &self.stage else { return None };
+        let why = self.closing.or_else(|| proof.refused());
+        self.heard.then(|| why.map_or_else(|| end.to_string(), |why| why.to_string()))
     }
 
     pub(super) fn from(&self) -> SocketAddr {
@@ -114,7 +149,11 @@ impl Conn {
 
     /// The time when it is to be ended.
     pub(super) fn limit(&self) -> Instant {
-        self.begun.map_or(self.since + IDLE_LIMIT, |begun| begun + MESSAGE_LIMIT)
+        match self.begun {
+            _ if self.key().is_none() => self.since + MESSAGE_LIMIT,
+            Some(begun) => begun + MESSAGE_LIMIT,
+            None => self.since + IDLE_LIMIT,
+        }
     }
 
     /// Reads requests and writes answers as far as that goes without waiting. Without an `answer` nothing more is read until
@@ -128,7 +167,7 @@ impl Conn {
                 return Ok(());
             }
             if let Some(why) = self.closing {
-                return Err(End::Server(why));
+                return self.linger(why);
             }
             if self.waits {
                 return Ok(());
@@ -141,27 +180,62 @@ impl Conn {
                 turn -= 1;
                 continue;
             }
-            match self.stream.read(&mut room) {
-                Ok(0) => return Err(End::Client),
-                Ok(n) => {
-                    self.heard = true;
-                    self.begun.get_or_insert(now);
-                    self.input.extend_from_slice(&room[..n]);
-                }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(End::Client),
+            if !self.read(&mut room, now)? {
+                return Ok(());
             }
         }
+    }
+
+    /// Reads once. Returns false if nothing has come.
+    fn read(&mut self, room: &mut [u8], now: Instant) -> Result<bool, End> {
+        let read = match &mut self.stage {
+            // No more than the proof: what follows it may be a record.
+            Stage::Greeting { proof, .. } => {
+                let left = proof.wants().saturating_sub(self.input.len()).min(room.len());
+                self.stream.read(&mut room[..left]).map(Some)
+            }
+            Stage::Proved(link, _) => link.read(&mut self.stream, room),
+        };
+        let came = match read {
+            Ok(Some(0)) => return Err(End::Client),
+            Ok(Some(n)) => &room[..n],
+            Ok(None) => &[],
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(e) if e.kind() == ErrorKind::Interrupted => return Ok(true),
+            Err(e) if e.kind() == ErrorKind::InvalidData => {
+                return Err(End::Server("its record was changed on the way"));
+            }
+            Err(_) => return Err(End::Client),
+        };
+        self.heard = true;
+        self.begun.get_or_insert(now);
+        self.input.extend_from_slice(came);
+        Ok(true)
+    }
+
+    /// The client has been told why it is refused. What it says is dropped until it closes, since closing with something unread
+    /// would take back what it was told.
+    fn linger(&mut self, why: Refused) -> Result<(), End> {
+        let mut room = [0; ROOM];
+        for _ in 0..TURN {
+            match self.stream.read(&mut room) {
+                Ok(n) if n > 0 => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                _ => return Err(End::Refused(why)),
+            }
+        }
+        Ok(())
     }
 
     /// Gives the answer that was to come later.
     pub(super) fn put(&mut self, answer: &Answer, now: Instant) -> Result<(), End> {
         self.waits = false;
-        self.output = framed(answer)?;
-        self.flush(now)?;
+        let Stage::Proved(link, _) = &mut self.stage else { return Ok(()) };
+        self.output = link.seal(framed(answer)?);
         // Bytes behind the message were read with it.
-        self.has_more = !self.input.is_empty();
+        self.has_more = !self.input.is_empty() || link.has_content();
+        self.flush(now)?;
         Ok(())
     }
 
@@ -185,38 +259,53 @@ impl Conn {
 
     /// Answers one whole message of the input. Returns whether there was one.
     fn take_message(&mut self, now: Instant, answer: &mut impl FnMut(Request) -> Option<Answer>) -> Result<bool, End> {
-        let used = if self.greeted {
-            let Some((header, rest)) = self.input.split_first_chunk::<HEADER>() else { return Ok(false) };
-            let length = wire::body_length(header).map_err(|_| End::Server("its message has no good header"))?;
-            let Some(body) = rest.get(..length) else { return Ok(false) };
-            match wire::parse(body).map_or(Some(Answer::Refused(Refusal::Malformed)), answer) {
-                Some(answer) => self.output = framed(&answer)?,
-                None => self.waits = true,
-            }
-            HEADER + length
-        } else {
-            let Some((head, rest)) = self.input.split_first_chunk::<HELLO>() else { return Ok(false) };
-            let proof = wire::proof_length(head).map_err(|_| End::Server("it does not speak this protocol"))?;
-            if rest.len() < proof {
-                return Ok(false);
-            }
-            let welcome = wire::judge_hello(head);
-            self.output = wire::welcome(welcome, &[]);
-            match welcome {
-                Welcome::Good => self.greeted = true,
-                Welcome::OtherVersion(_) => self.closing = Some("it is of another version"),
-                _ => self.closing = Some("it asks for what is not known here"),
-            }
-            // Of another version nothing more is read. What has come is dropped, so that closing does not take back the answer.
-            if matches!(welcome, Welcome::OtherVersion(_)) { self.input.len() } else { HELLO + proof }
+        let link = match &mut self.stage {
+            Stage::Greeting { proof, .. } if self.input.len() < proof.wants() => return Ok(false),
+            Stage::Greeting { .. } => return self.take_proof(now).map(|()| true),
+            Stage::Proved(link, _) => link,
         };
-        self.input.drain(..used);
+        let Some((header, rest)) = self.input.split_first_chunk::<HEADER>() else { return Ok(false) };
+        let length = wire::body_length(header).map_err(|_| End::Server("its message has no good header"))?;
+        let Some(body) = rest.get(..length) else { return Ok(false) };
+        match wire::parse(body).map_or(Some(Answer::Refused(Refusal::Malformed)), answer) {
+            Some(answer) => self.output = link.seal(framed(&answer)?),
+            None => self.waits = true,
+        }
+        self.input.drain(..HEADER + length);
         if self.input.is_empty() {
             self.input = Vec::new();
         }
         self.since = now;
         self.begun = Some(now);
         Ok(true)
+    }
+
+    /// Goes on with the handshake, for which as much is here as it wants.
+    fn take_proof(&mut self, now: Instant) -> Result<(), End> {
+        let Stage::Greeting { proof, answered } = &mut self.stage else { return Ok(()) };
+        let progress = proof.hear(&std::mem::take(&mut self.input));
+        match progress {
+            Ok(Progress::More) => {}
+            Ok(Progress::Say(bytes)) => {
+                *answered = proof.refused().is_none();
+                self.output = bytes;
+            }
+            Ok(Progress::Done(bytes)) => {
+                self.output = bytes;
+                let before = std::mem::replace(&mut self.stage, Stage::Proved(Link::Plain, KeyId([0; 8])));
+                let Stage::Greeting { proof, .. } = before else { return Ok(()) };
+                let channel = proof.finish().ok_or(End::Refused(Refused::WrongProof))?;
+                let key = channel.key;
+                self.stage = Stage::Proved(channel.into(), key);
+                (self.since, self.begun) = (now, None);
+            }
+            Err(refusal) if refusal.say.is_empty() => {
+                self.closing = Some(refusal.why);
+                return Err(End::Refused(refusal.why));
+            }
+            Err(refusal) => (self.output, self.closing) = (refusal.say, Some(refusal.why)),
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,8 @@
 //! own.
 //!
 //! Invariant: one thread and one loop, which never waits for a client. A client costs a bounded amount of memory; beyond a
-//! number of clients, the one that was quiet for longest gives way to a new one.
+//! number of clients, the one that was quiet for longest gives way to a new one. Who has not proved the key is told nothing, and
+//! pushes out nobody who has.
 
 mod conn;
 mod journal;
@@ -11,6 +12,7 @@ mod ledger;
 mod metrics;
 mod names;
 mod owner;
+mod room;
 mod teller;
 
 use crate::error::ServeError;
@@ -26,11 +28,11 @@ pub use metrics::Metrics;
 use metrics::count;
 use names::{Fate, Names, News, Taken};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::socket::{Backlog, listen};
 use owner::Owner;
-use std::cmp::Reverse;
+use room::Room;
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -40,17 +42,18 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use teller::Teller;
+use trust::{Ring, Trust};
 
 /// The default of how long a claim stands without being renewed.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(24 * 3600);
 
-const MAX_CONNECTIONS: usize = 1000;
-/// Descriptors that are kept for listeners, standard streams and all else.
-const SPARE_DESCRIPTORS: u64 = 32;
 /// The loop runs at least this often.
 const ROUND: Duration = Duration::from_secs(1);
-/// The pause while no client can be accepted, and none is there to give way.
+/// The most clients that are accepted before the others are looked at again: fewer than may wait for their proof, so that who is
+/// quick with it is not pushed out by who comes with it.
+const MOST_AT_ONCE: usize = 50;
+/// The pause while no client can be accepted.
 const NAP: Duration = Duration::from_millis(50);
 /// A round that is late by this much shows that the process was stopped, or had no processor.
 const STOOD_STILL: Duration = Duration::from_secs(1);
@@ -60,7 +63,10 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     names: Names,
     clients: Vec<Conn>,
-    most: usize,
+    trust: Arc<Trust>,
+    /// The keys of the last round.
+    ring: Arc<Ring>,
+    room: Room,
     last: u64,
     teller: Teller,
     journal: Journal,
@@ -77,8 +83,8 @@ type Asked = ((names::By, Owner), Request);
 
 impl Server {
     /// Listens at these addresses (`HOST`, `HOST:PORT`), or at the default port of 127.0.0.1 if there are none. Claims stand for
-    /// `lease` without being renewed; it lasts from half a second to a day.
-    pub fn listen(addresses: &[String], lease: Duration) -> Result<Server, ServeError> {
+    /// `lease` without being renewed; it lasts from half a second to a day. Clients have to prove a key of `trust`.
+    pub fn listen(addresses: &[String], lease: Duration, trust: Arc<Trust>) -> Result<Server, ServeError> {
         if !LEASES.contains(&lease) {
             return Err(ServeError::Lease(lease));
         }
@@ -92,15 +98,17 @@ impl Server {
             let places = (address.host.as_str(), address.port).to_socket_addrs().map_err(failed)?;
             let listener = TcpListener::bind(&*places.collect::<Vec<SocketAddr>>()).map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
+            // As many may wait to be accepted as the system allows, so that a flood of them leaves room for others.
+            listen(&listener, Backlog::MAXALLOWABLE).map_err(|e| failed(e.into()))?;
             listeners.push(listener);
         }
-        let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
-        let most = descriptors.saturating_sub(SPARE_DESCRIPTORS).clamp(8, MAX_CONNECTIONS as u64) as usize;
         Ok(Server {
             listeners,
             names: Names::new(lease),
             clients: Vec::new(),
-            most,
+            ring: trust.ring(),
+            trust,
+            room: Room::of_process(),
             last: 0,
             teller: Teller::default(),
             journal: Journal::default(),
@@ -135,9 +143,9 @@ impl Server {
         self.names.count()
     }
 
-    /// For tests: bounds the number of clients at a time.
+    /// For tests: bounds the number of clients at a time that have proved the key, and of those that have not.
     pub fn at_most(mut self, clients: usize) -> Server {
-        self.most = clients;
+        self.room = Room::of(clients);
         self
     }
 
@@ -178,6 +186,9 @@ impl Server {
             }
             let (arrivals, moves) = rest.split_at(self.listeners.len());
             self.serve(moves, now);
+            self.look_at_keys();
+            // Some may have proved the key just now.
+            self.make_room();
             self.names.sweep(now);
             self.settle(now);
             self.accept(arrivals, now);
@@ -290,23 +301,20 @@ impl Server {
     fn accept(&mut self, ready: &[bool], now: Instant) {
         for i in (0..self.listeners.len()).filter(|i| ready[*i]) {
             // A bounded number, so that `now` is not too old for the last of them.
-            for _ in 0..self.most {
+            for _ in 0..MOST_AT_ONCE {
                 match self.listeners[i].accept() {
                     Ok((stream, from)) => {
-                        self.make_room();
                         self.last += 1;
-                        match Conn::new(self.last, stream, from, now) {
-                            Ok(client) => self.clients.push(client),
+                        match Conn::new(self.last, (stream, from), &self.trust, now) {
+                            Ok(client) => self.let_in(client),
                             Err(e) => base::log!(Info, "a client at {from} could not be served: {e}"),
                         }
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                     Err(e) => {
                         base::log!(Error, "a client could not be let in: {e}");
-                        // Mostly for want of descriptors or memory, so a quiet client is dropped.
-                        if !self.drop_oldest() {
-                            sleep(NAP);
-                        }
+                        // Mostly for want of descriptors or memory.
+                        sleep(NAP);
                         break;
                     }
                 }
@@ -314,25 +322,30 @@ impl Server {
         }
     }
 
-    /// Makes room for one more client.
-    fn make_room(&mut self) {
-        while self.clients.len() >= self.most && self.drop_oldest() {}
+    fn let_in(&mut self, client: Conn) {
+        let owner = client.owner;
+        self.clients.push(client);
+        while let Some(i) = self.room.surplus_of_strangers(self.clients.iter().map(Conn::seat), owner) {
+            let client = self.clients.swap_remove(i);
+            base::log_seldom!(Info, "client {} at {} has not proved the key and gives way", client.id, client.from());
+        }
     }
 
-    /// Drops a client: of the owner that has most, the one that was quiet for longest. Returns false if there is none.
-    fn drop_oldest(&mut self) -> bool {
-        let mut of_owner: HashMap<_, usize> = HashMap::new();
-        for client in &self.clients {
-            *of_owner.entry(client.owner).or_default() += 1;
+    /// Drops clients until no more have proved the key than there is room for.
+    fn make_room(&mut self) {
+        while let Some(i) = self.room.surplus(self.clients.iter().map(Conn::seat)) {
+            let client = self.clients.swap_remove(i);
+            base::log!(Info, "client {} at {} gives way to another", client.id, client.from());
         }
-        let key = |i: &usize| {
-            let client = &self.clients[*i];
-            (Reverse(of_owner.get(&client.owner).copied()), client.since)
-        };
-        let Some(oldest) = (0..self.clients.len()).min_by_key(key) else { return false };
-        let client = self.clients.swap_remove(oldest);
-        base::log!(Info, "client {} at {} gives way to another", client.id, client.from());
-        true
+    }
+
+    /// Who has proved a key that is not accepted any more has to come again, with one that is.
+    fn look_at_keys(&mut self) {
+        let ring = self.trust.ring();
+        if !Arc::ptr_eq(&ring, &self.ring) {
+            self.clients.retain(|client| client.key().is_none_or(|key| ring.find(key).is_some()));
+            self.ring = ring;
+        }
     }
 }
 
@@ -346,8 +359,8 @@ pub fn told_to_end() -> io::Result<SignalFd> {
 /// A client's connection is over.
 fn ended(client: &Conn, end: &End, names: &mut Names, teller: &mut Teller, now: Instant) {
     base::log!(Debug, "client {} at {}: {end}", client.id, client.from());
-    if client.is_stranger() {
-        teller.refused(&format!("a client at {} is refused: {end}", client.from()), now);
+    if let Some(why) = client.refusal(end) {
+        teller.refused(&format!("a client at {} is refused: {why}", client.from()), now);
     }
     if client.has_claimed && matches!(end, End::Client) {
         names.doubt(client.id);

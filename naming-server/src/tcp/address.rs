@@ -49,8 +49,13 @@ impl Address {
         Ok(Address { host: host.into(), port })
     }
 
+    /// Parses what follows `tcp:` in a URL.
+    pub(crate) fn parse_url(rest: &str) -> Result<Vec<Address>, AddressError> {
+        Address::parse_all(rest.strip_prefix("//").ok_or(AddressError::NoHost)?)
+    }
+
     /// Parses several addresses with commas or semicolons between. Repeated ones are dropped.
-    pub(crate) fn parse_all(text: &str) -> Result<Vec<Address>, AddressError> {
+    fn parse_all(text: &str) -> Result<Vec<Address>, AddressError> {
         let mut all = Vec::new();
         for part in text.split(LIST) {
             let address = Address::parse(part.trim())?;

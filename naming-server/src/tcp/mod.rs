@@ -8,7 +8,7 @@ mod peer;
 mod renewer;
 
 use crate::claim::Holding;
-use crate::error::{AddressError, ClaimError, LookupError, RenewError, StoreError};
+use crate::error::{ClaimError, LookupError, RenewError, StoreError};
 use crate::record::{Key, Kind, Record, check_name};
 use crate::wire::{Answer, Request, Token, refusal};
 use crate::{Change, Claim, Naming, State, Watch};
@@ -23,6 +23,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use trust::{Encrypt, Trust};
 
 /// How often a claim is tried again while the name's holder may be dead, and for how long at most.
 const DOUBT_AGAIN: Duration = Duration::from_millis(50);
@@ -45,11 +46,10 @@ enum Outcome {
 }
 
 impl TcpStore {
-    /// The store at these servers, for names of no run; `rest` follows `tcp:` in the URL. This connects to none of them.
-    pub(crate) fn new(rest: &str) -> Result<TcpStore, AddressError> {
-        let servers = rest.strip_prefix("//").ok_or(AddressError::NoHost)?;
-        let peers = Address::parse_all(servers)?.iter().map(Peer::at).collect();
-        Ok(TcpStore { peers, run: String::new() })
+    /// The store at these servers, for names of no run. This connects to none of them.
+    pub(crate) fn new(servers: &[Address], trust: &Arc<Trust>) -> TcpStore {
+        let peers = servers.iter().map(|server| Peer::at(server, trust)).collect();
+        TcpStore { peers, run: String::new() }
     }
 
     /// The same store, for the names of a run that has been checked; empty for none.
@@ -252,9 +252,10 @@ impl Naming for TcpStore {
                 }
             }
             let _ = peer.ask(&Request::Release { token, key: probe.key() }, ANSWER);
-            if !peer.address.is_loopback() {
+            if peer.encrypts() == Encrypt::Never && !peer.address.is_loopback() {
                 notes.push(format!(
-                    "what is said to {} is not encrypted, and whoever reaches it may ask it",
+                    "what is said to {} is not encrypted, for MPI_CONNECT_ENCRYPT is never: whoever is on the way can read and \
+                     change it",
                     peer.address
                 ));
             }
@@ -346,5 +347,7 @@ fn nonsense(peer: &Peer) -> StoreError {
 }
 
 fn unreachable(silent: Vec<(&Arc<Peer>, PeerError)>) -> StoreError {
-    StoreError::Unreachable(silent.into_iter().map(|(peer, e)| (peer.address.to_string(), e.to_string())).collect())
+    let is_refused = silent.iter().any(|(_, e)| e.refused().is_some());
+    let servers = silent.into_iter().map(|(peer, e)| (peer.address.to_string(), e.to_string())).collect();
+    if is_refused { StoreError::Untrusted(servers) } else { StoreError::Unreachable(servers) }
 }

@@ -14,11 +14,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
+use trust::{Dialling, Encrypt, GREETING, Key, Progress, Protocol, Ring, Trust};
 
 const ROLE: &str = "NAMING_TEST_ROLE";
 const ARGUMENTS: &str = "NAMING_TEST_ARGUMENTS";
+/// The key of this test, for its children.
+const KEY: &str = "NAMING_TEST_KEY";
 /// The longest wait of a test.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
@@ -31,7 +35,7 @@ fn child() {
     match (role.as_str(), &*arguments) {
         ("server", [address, lease]) => {
             let lease = Duration::from_millis(lease.parse().unwrap());
-            let server = Server::listen(&[address.to_string()], lease).unwrap();
+            let server = Server::listen(&[address.to_string()], lease, trust()).unwrap();
             say(&server.urls()[0].0);
             server.run(&naming::server::told_to_end().unwrap()).unwrap();
         }
@@ -52,7 +56,7 @@ pub fn say(line: &str) {
 }
 
 fn holder(url: &str, name: &str) {
-    let claim = naming::open(url).unwrap().claim(&record(name)).unwrap();
+    let claim = open(url).claim(&record(name)).unwrap();
     say("held");
     loop {
         if let Err(RenewError::Lost(_)) = claim.renew() {
@@ -65,7 +69,7 @@ fn holder(url: &str, name: &str) {
 
 /// Holds a name, and has a child that drops its copy and lives on.
 fn forks(url: &str, name: &str) {
-    let store = naming::open(url).unwrap();
+    let store = open(url);
     let claim = store.claim(&record(name)).unwrap();
     // SAFETY: the child only makes calls that take no lock: it drops a claim, makes a look-up that fails, writes, and sleeps.
     if let ForkResult::Child = unsafe { fork() }.unwrap() {
@@ -78,7 +82,7 @@ fn forks(url: &str, name: &str) {
 
 /// Claims each name that it reads, writes the outcome, and gives the name back when it reads the next line.
 fn racer(url: &str) {
-    let store = naming::open(url).unwrap();
+    let store = open(url);
     say("ready");
     let mut held = None;
     for line in io::stdin().lines() {
@@ -109,6 +113,7 @@ impl Process {
             .args(["--exact", "kit::child", "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(ARGUMENTS, arguments.join("|"))
+            .env(KEY, &*trust().ring().own().text())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -216,17 +221,41 @@ pub fn url_of(servers: &[&Remote]) -> String {
 /// A server in this process, for this number of clients.
 pub struct Local {
     pub url: String,
+    /// What it tells.
+    pub told: Receiver<String>,
     stop: UnixStream,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Local {
     pub fn start(lease: Duration, clients: usize) -> Local {
-        let server = Server::listen(&["127.0.0.1:0".into()], lease).unwrap().at_most(clients);
+        Local::run(Server::listen(&["127.0.0.1:0".into()], lease, trust()).unwrap().at_most(clients))
+    }
+
+    /// One that trusts others.
+    pub fn trusting(trust: &Arc<Trust>) -> Local {
+        Local::run(Server::listen(&["127.0.0.1:0".into()], LIMIT * 3, trust.clone()).unwrap())
+    }
+
+    fn run(server: Server) -> Local {
+        let (tell, told) = channel();
+        let server = server.telling(move |text| drop(tell.send(text.to_owned())));
         let url = server.urls()[0].0.clone();
-        let (stop, told) = UnixStream::pair().unwrap();
-        let thread = Some(spawn(move || server.run(&told).unwrap()));
-        Local { url, stop, thread }
+        let (stop, stopped) = UnixStream::pair().unwrap();
+        let thread = Some(spawn(move || server.run(&stopped).unwrap()));
+        Local { url, told, stop, thread }
+    }
+
+    /// Waits until it has told this.
+    #[track_caller]
+    pub fn tells(&self, part: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let line = self.told.recv_timeout(LIMIT.saturating_sub(begun.elapsed())).expect(part);
+            if line.contains(part) {
+                return line;
+            }
+        }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -253,7 +282,30 @@ pub fn record(name: &str) -> Record {
 }
 
 pub fn open(url: &str) -> Box<dyn Naming> {
-    naming::open(url).unwrap()
+    open_as(url, &trust())
+}
+
+pub fn open_as(url: &str, trust: &Arc<Trust>) -> Box<dyn Naming> {
+    naming::open_trusting(url, "", || Ok(trust.clone())).unwrap()
+}
+
+/// What this process and its children trust: one key, and an identity of each process.
+pub fn trust() -> Arc<Trust> {
+    static TRUST: OnceLock<Arc<Trust>> = OnceLock::new();
+    let make = || {
+        let key = std::env::var(KEY).map_or_else(|_| Key::new(), |text| Key::parse(&text).unwrap());
+        of_keys(&key, &[])
+    };
+    TRUST.get_or_init(make).clone()
+}
+
+/// A process with these keys.
+pub fn of_keys(own: &Key, others: &[Key]) -> Arc<Trust> {
+    with_keys(own, others, Encrypt::Network)
+}
+
+pub fn with_keys(own: &Key, others: &[Key], encrypt: Encrypt) -> Arc<Trust> {
+    Arc::new(Trust::new(Ring::new(own.clone(), others.iter().cloned()), encrypt))
 }
 
 pub fn claim(url: &str, name: &str) -> Claim {
@@ -284,13 +336,9 @@ pub fn wait_until(what: &str, mut f: impl FnMut() -> bool) {
 /// A client that sends any bytes, right or wrong.
 pub struct Raw(pub TcpStream);
 
-pub const HELLO: usize = 32;
-
+/// The first words of a client: its greeting and the proof behind it.
 pub fn hello() -> Vec<u8> {
-    let mut out = b"MPICNSRV".to_vec();
-    out.put_u16(4);
-    out.resize(HELLO, 0);
-    out
+    Dialling::begin(&trust(), Protocol::Naming, true).1
 }
 
 impl Raw {
@@ -310,19 +358,34 @@ impl Raw {
     }
 
     pub fn greeted(to: SocketAddr) -> Raw {
-        let mut raw = Raw::connect(to);
-        raw.0.write_all(&hello()).unwrap();
-        assert_eq!(raw.welcome(), Some(0));
-        raw
+        Raw::connect(to).proved()
     }
 
-    /// The status of the answer to a hello; `None` if there is none.
-    pub fn welcome(&mut self) -> Option<u16> {
-        let mut bytes = [0; HELLO];
+    /// The same client, once both sides have proved the key. Nothing is encrypted between the two.
+    pub fn proved(mut self) -> Raw {
+        let (mut dialling, first) = Dialling::begin(&trust(), Protocol::Naming, true);
+        self.0.write_all(&first).unwrap();
+        loop {
+            let mut heard = vec![0; dialling.wants()];
+            self.0.read_exact(&mut heard).unwrap();
+            match dialling.hear(&heard).unwrap() {
+                Progress::More => {}
+                Progress::Say(bytes) => self.0.write_all(&bytes).unwrap(),
+                Progress::Done(bytes) => {
+                    self.0.write_all(&bytes).unwrap();
+                    assert!(!dialling.finish().unwrap().is_encrypted());
+                    return self;
+                }
+            }
+        }
+    }
+
+    /// The status of the answer to a greeting; `None` if there is none.
+    pub fn status(&mut self) -> Option<u16> {
+        let mut bytes = [0; GREETING];
         self.0.read_exact(&mut bytes).ok()?;
         let mut take = Take(&bytes);
-        assert_eq!(take.array(), Ok(*b"MPICNSRV"));
-        assert_eq!(take.u16(), Ok(4));
+        assert_eq!((take.array(), take.u16()), (Ok(*b"MPICNSRV"), Ok(5)));
         take.u16().ok()
     }
 

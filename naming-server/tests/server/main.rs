@@ -4,5 +4,6 @@ mod bytes;
 mod claims;
 mod crowds;
 mod failover;
+mod keys;
 mod kit;
 mod storm;

@@ -18,11 +18,13 @@ use session::Session;
 use std::sync::Arc;
 use std::time::Instant;
 use transports::registry::{AnyLane, Registry};
+use trust::Trust;
 
 /// The state of one process under the node's lock: its session, its transports and lanes, and its operations.
 pub struct Core {
     pub(crate) session: Session<AnyLane, Buffers>,
     pub(crate) registry: Registry,
+    pub(crate) trust: Arc<Trust>,
     pub(crate) handshakes: Handshakes,
     pub(crate) polled: PolledLanes,
     pub(crate) pulls: Pulls,

@@ -5,13 +5,17 @@ pub mod raw;
 
 use node::{
     Allowed, Config, Contact, ContextId, Envelope, Group, InterId, Layout, Mode, Node, OpId, Outcome, ProcId,
-    RemoteGroup, Source, Tag,
+    RemoteGroup, Source, Tag, Trusts,
 };
 use std::cell::Cell;
-use std::net::SocketAddr;
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use trust::{Answering, Encrypt, Identity, Key, Progress, Protocol, Ring, Trust};
 
 pub const LONG: Duration = Duration::from_secs(60);
 
@@ -50,8 +54,55 @@ pub fn place(contact: &mut Contact, addresses: &[SocketAddr]) {
     *contact = node::at_addresses(contact.process, contact.host, addresses);
 }
 
+/// The key of all nodes of this test.
+fn key() -> Key {
+    Key::from_bytes([7; 32])
+}
+
+fn ring() -> Ring {
+    Ring::new(key(), [])
+}
+
+/// The value of MPI_CONNECT_KEY for another program of this test. The file is left behind: all tests have the same.
+pub fn key_setting() -> String {
+    let path = std::env::temp_dir().join(format!("mpi-connect-node-tests-{}.key", nix::unistd::geteuid()));
+    let beside = path.with_extension(format!("{}-{:?}", std::process::id(), std::thread::current().id()));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside).unwrap();
+    file.write_all(key().text().as_bytes()).unwrap();
+    std::fs::rename(beside, &path).unwrap();
+    format!("file:{}", path.display())
+}
+
+/// What a process that is played by hand trusts and proves; the number chooses its identity.
+pub fn member(number: u8) -> Arc<Trust> {
+    let identity = Identity::from_secret([number; 32]);
+    Arc::new(Trust::new(ring(), Encrypt::Network).with_identity(identity))
+}
+
+/// A connection of that process: both sides have proved themselves, and what follows is plain.
+pub fn proved(at: SocketAddr, member: &Arc<Trust>) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(at)?;
+    let channel = trust::dial(&mut stream, member, Protocol::Jobs, true)?;
+    assert!(!channel.is_encrypted());
+    Ok(stream)
+}
+
+/// The handshake of one who is dialled and played by hand.
+pub fn answered(stream: &mut TcpStream, member: &Arc<Trust>) {
+    let mut answering = Answering::begin(member, Protocol::Jobs, true);
+    loop {
+        let mut bytes = vec![0; answering.wants()];
+        stream.read_exact(&mut bytes).unwrap();
+        match answering.hear(&bytes).unwrap() {
+            Progress::More => (),
+            Progress::Say(bytes) => stream.write_all(&bytes).unwrap(),
+            Progress::Done(_) => return,
+        }
+    }
+}
+
 pub fn config() -> Config {
-    let mut config = Config::default();
+    let mut config = Config { trusts: Trusts::Keys(ring(), Encrypt::Network), ..Config::default() };
     config.transports.allowed = lanes();
     config
 }

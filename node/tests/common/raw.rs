@@ -1,6 +1,6 @@
 //! A process that is not one, played frame by frame over TCP.
 
-use super::Job;
+use super::{Job, member, proved};
 use node::{Contact, ContextId, ProcId, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,14 +22,20 @@ pub struct Raw {
 pub type Frame = (Header, Vec<u8>);
 
 impl Raw {
-    pub const PROCESS: [u8; 16] = [9; 16];
+    /// The number by which [`member`] knows it.
+    const MEMBER: u8 = 9;
+
+    /// Its process number.
+    pub fn process() -> [u8; 16] {
+        member(Raw::MEMBER).identity().process()
+    }
 
     /// The status of the answer; `None` if there was none.
     pub fn dial(b: &Job, me: ProcId, generation: u16, received: u64) -> (Option<u8>, Raw) {
-        Raw::dial_as(b, me, Raw::PROCESS, generation, 0, received)
+        Raw::dial_as(b, me, Raw::process(), generation, 0, received)
     }
 
-    /// In the name of some process, for a lane or a further connection of one.
+    /// In the name of some process, for a lane or a further connection of one. What it proves is its own identity.
     pub fn dial_as(
         b: &Job,
         me: ProcId,
@@ -39,8 +45,8 @@ impl Raw {
         received: u64,
     ) -> (Option<u8>, Raw) {
         let (dest, cookie) = (b.id(), b.group.cookie);
-        let hello = Hello { source: me, dest, cookie, process, generation, stripe, received, proof: Vec::new() };
-        let mut stream = TcpStream::connect(node::ip_addresses(&b.node.contact())[0]).unwrap();
+        let hello = Hello { source: me, dest, cookie, process, generation, stripe, received };
+        let mut stream = proved(node::ip_addresses(&b.node.contact())[0], &member(Raw::MEMBER)).unwrap();
         stream.set_read_timeout(Some(NOTICED)).unwrap();
         stream.write_all(&hello.encode()).unwrap();
         let mut ack = [0; HELLO_ACK_LEN];
@@ -49,7 +55,7 @@ impl Raw {
     }
 
     pub fn contact(addresses: &[SocketAddr]) -> Contact {
-        node::at_addresses(Raw::PROCESS, [9; 16], addresses)
+        node::at_addresses(Raw::process(), [9; 16], addresses)
     }
 
     /// `b` knows it as a job of one, at these addresses.

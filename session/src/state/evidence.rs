@@ -24,6 +24,8 @@ pub enum Refusal {
     Later,
     /// The answer was not of this protocol, or the connection was closed before it.
     Foreign,
+    /// One side does not trust the other, for this reason.
+    Untrusted(String),
     /// No answer came in time.
     TimedOut,
     /// Any other error, in the system's words.
@@ -36,6 +38,8 @@ impl Refusal {
             ErrorKind::ConnectionRefused => Refusal::Refused,
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => Refusal::Foreign,
             ErrorKind::TimedOut => Refusal::TimedOut,
+            // A refusal of the system has no reason of ours in it.
+            ErrorKind::PermissionDenied if e.get_ref().is_some() => Refusal::Untrusted(e.to_string()),
             _ => Refusal::System(e.to_string()),
         }
     }
@@ -72,7 +76,7 @@ impl fmt::Display for Refusal {
             Refusal::Later => f.write_str("has no place for those whom it does not know yet"),
             Refusal::Foreign => f.write_str("does not speak this protocol"),
             Refusal::TimedOut => f.write_str("no answer in time"),
-            Refusal::System(e) => f.write_str(e),
+            Refusal::Untrusted(e) | Refusal::System(e) => f.write_str(e),
         }
     }
 }
@@ -101,6 +105,8 @@ pub(crate) struct Evidence {
     pub refused: Option<Time>,
     /// The version of the protocol that it speaks, if that is not ours.
     pub other_version: Option<u16>,
+    /// Why one side does not trust the other, if that is so.
+    pub untrusted: Option<String>,
     /// No process listens at its place for processes of this host.
     pub not_on_host: bool,
     /// It has had a lane.

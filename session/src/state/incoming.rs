@@ -83,7 +83,9 @@ impl Handshaking {
     /// Removes those whose time is up, and returns their numbers.
     pub fn expired(&mut self, now: Time) -> Vec<IncomingId> {
         let late: Vec<_> = self.table.iter().filter(|(_, v)| now.since(v.since) >= LIMIT).map(|(id, _)| *id).collect();
-        late.iter().for_each(|id| drop(self.table.remove(id)));
+        for id in &late {
+            self.table.remove(id);
+        }
         late
     }
 

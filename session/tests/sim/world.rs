@@ -753,9 +753,9 @@ impl World {
     fn hello_of(&mut self, source: ProcId, at: usize, process: [u8; 16]) -> Hello {
         let dest = self.procs[at].me;
         let generation = 1 + self.rng.below(30) as u16;
-        let (stripe, received, proof) = (0, 0, Vec::new());
+        let (stripe, received) = (0, 0);
         let cookie = cookie(dest.incarnation);
-        Hello { source, dest, cookie, process, generation, stripe, received, proof }
+        Hello { source, dest, cookie, process, generation, stripe, received }
     }
 
     fn connect_stranger(&mut self, to: usize, hello: Hello, near: bool, silent: bool) {

@@ -194,6 +194,7 @@ pub fn in_words(obstacle: Obstacle) -> String {
         Obstacle::Version { theirs, ours } => format!(
             "it speaks version {theirs} of the protocol, and this job version {ours}: both need the same version of MPI_Connect"
         ),
+        Obstacle::Untrusted { why } => why,
         Obstacle::NoneInCommon { theirs, ours } => {
             format!(
                 "it has MPI_CONNECT_LANES={theirs}, and this job MPI_CONNECT_LANES={ours}: they have none in common"

@@ -34,7 +34,7 @@ pub fn join(fd: c_int) -> Result<Inter, Failure> {
     let abi = abi::get();
     let team = split(abi, abi.comm_self, 0)?;
     let group = Group { incarnation: u64::from_le_bytes(random()), cookie: random(), rank: 0, size: 1 };
-    node.add_group(group);
+    node.add_open_group(group);
     let made = or_free(abi, team.comm, meet(node, &team, &group, fd));
     node.remove_group(group.incarnation);
     let inter = made?;

@@ -182,7 +182,7 @@ fn together(
     let (incarnation, cookie) = (told.u64().map_err(damaged)?, told.array().map_err(damaged)?);
     let group = Group { incarnation, cookie, rank, size };
     ident::name_job(incarnation, &own_name());
-    node.add_group(group);
+    node.add_open_group(group);
     let made = join(abi, node, team, &group, records, planned);
     // All processes that may connect are known now, or none is to connect.
     node.remove_group(incarnation);

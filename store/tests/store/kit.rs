@@ -10,17 +10,30 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use store::{OpenError, Step, Store, Watch};
+use trust::{Dialling, Encrypt, Key, Progress, Protocol, Ring, Trust};
 
 const ROLE: &str = "STORE_TEST_SERVER";
+/// The key of this test, for its servers.
+const KEY: &str = "STORE_TEST_KEY";
 /// The longest wait of a test.
 pub const LIMIT: Duration = Duration::from_secs(20);
 pub const LONG: Duration = Duration::from_secs(600);
 /// No step.
 pub const NEVER: u64 = u64::MAX;
+
+/// What this process and its servers trust.
+pub fn trust() -> Arc<Trust> {
+    static TRUST: OnceLock<Arc<Trust>> = OnceLock::new();
+    let make = || {
+        let key = std::env::var(KEY).map_or_else(|_| Key::new(), |text| Key::parse(&text).unwrap());
+        Arc::new(Trust::new(Ring::new(key, []), Encrypt::Network))
+    };
+    TRUST.get_or_init(make).clone()
+}
 
 /// Ends the process at a step; with a file of this name, no room is left.
 #[derive(Debug)]
@@ -77,7 +90,7 @@ fn server() {
         full: format!("{file}.full").into(),
     });
     let lease = Duration::from_millis(lease.parse().unwrap());
-    let server = Server::listen(&[address.into()], lease).unwrap();
+    let server = Server::listen(&[address.into()], lease, trust()).unwrap();
     let kept = match Store::open_watched(Path::new(file), Some(reaper.clone())) {
         Ok(store) => server.keeping(Told(store, reaper.clone())).map_err(|e| e.to_string()),
         Err(e) => Err(e.to_string()),
@@ -120,6 +133,7 @@ impl Remote {
     fn started(mut command: Command, address: &str, file: &Path, lease: Duration, last: u64) -> Remote {
         let mut child = command
             .args(["--exact", "kit::server", "--nocapture", "--test-threads=1"])
+            .env(KEY, &*trust().ring().own().text())
             .env(ROLE, format!("{}|{}|{last}|{address}", file.display(), lease.as_millis()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -216,12 +230,20 @@ impl Client {
         let mut stream = TcpStream::connect(address).ok()?;
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut hello = b"MPICNSRV".to_vec();
-        hello.put_u16(4);
-        hello.resize(32, 0);
-        stream.write_all(&hello).ok()?;
-        stream.read_exact(&mut [0; 32]).ok()?;
-        Some(Client(stream))
+        let (mut dialling, first) = Dialling::begin(&trust(), Protocol::Naming, true);
+        stream.write_all(&first).ok()?;
+        loop {
+            let mut heard = vec![0; dialling.wants()];
+            stream.read_exact(&mut heard).ok()?;
+            match dialling.hear(&heard).expect("the server has the same key") {
+                Progress::More => {}
+                Progress::Say(bytes) => stream.write_all(&bytes).ok()?,
+                Progress::Done(bytes) => {
+                    stream.write_all(&bytes).ok()?;
+                    return Some(Client(stream));
+                }
+            }
+        }
     }
 
     pub fn send(&mut self, body: &[u8]) -> Option<()> {

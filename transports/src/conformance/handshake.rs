@@ -2,14 +2,16 @@
 
 use super::Factory;
 use super::memory::*;
-use super::rig::{GENERATION, KEYS, Rig, hello, interests, wakes};
+use super::rig::{GENERATION, KEYS, Rig, interests, trusting, wakes};
 use crate::registry::AnyLane;
 use crate::stream::ByteStream;
 use crate::transport::{Attempt, Incoming, Said, Step};
+use base::protocol::greeting::{WRONG_PROOF, head};
 use nix::sys::socket::{SockType, getsockopt, sockopt};
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::time::Instant;
+use trust::{Dialling, Encrypt, GREETING, Key, Progress, Protocol, Refused};
 use wire::contact::MAX_ENTRY;
 use wire::frame::Kind;
 use wire::hello::VERSION;
@@ -28,11 +30,19 @@ fn said(incoming: &mut dyn Incoming) -> Said {
     }
 }
 
-/// The HELLO of an incoming connection.
-pub fn heard(incoming: &mut dyn Incoming) -> Hello {
-    match said(incoming) {
-        Said::Hello(hello) => *hello,
-        _ => panic!("no HELLO"),
+/// The HELLO of an incoming connection, to which this attempt leads.
+pub fn heard(attempt: &mut dyn Attempt, incoming: &mut dyn Incoming) -> Hello {
+    let start = Instant::now();
+    loop {
+        match incoming.step() {
+            Said::Nothing => assert!(start.elapsed() < LIMIT, "nothing is said"),
+            Said::Hello(hello) => return *hello,
+            _ => panic!("no HELLO"),
+        }
+        assert!(matches!(attempt.step(), Step::NotYet), "nobody has answered");
+        let mut fds = vec![(incoming.fd().as_raw_fd(), false)];
+        fds.extend(attempt.fd().map(|(fd, write)| (fd.as_raw_fd(), write)));
+        wakes(&fds, 1000);
     }
 }
 
@@ -92,7 +102,7 @@ pub fn a_record_leads_to_places(rig: &mut Rig) {
     }
 }
 
-/// HELLO and HELLO-ACK arrive as they were sent, with their proofs, and the frames on the lane are of these two processes.
+/// HELLO and HELLO-ACK arrive as they were sent, and the frames on the lane are of these two processes.
 pub fn a_good_answer(rig: &mut Rig) {
     assert!(rig.sides[1].visitor().is_none() && !rig.has_incoming(0), "nobody is there yet");
     let (mut a, mut b) = rig.pair();
@@ -142,63 +152,127 @@ fn write(to: &mut dyn ByteStream, mut bytes: &[u8]) {
     }
 }
 
-/// The bytes that come until the connection is closed or reset.
-fn read(from: &mut dyn ByteStream) -> Vec<u8> {
-    let (mut all, start) = (Vec::new(), Instant::now());
+/// The next bytes that come; none if the connection is closed or reset.
+fn next(from: &mut dyn ByteStream) -> Vec<u8> {
+    let start = Instant::now();
     let mut some = [0; 1000];
     loop {
         match from.read_vectored(&mut [IoSliceMut::new(&mut some)]) {
-            Ok(0) => return all,
-            Ok(n) => all.extend_from_slice(&some[..n]),
+            Ok(n) => return some[..n].to_vec(),
             Err(e) if e.kind() == ErrorKind::WouldBlock => assert!(start.elapsed() < LIMIT, "it is not closed"),
-            Err(_) => return all,
+            Err(_) => return Vec::new(),
         }
     }
 }
 
-/// A connection of another version is told ours.
-pub fn another_version_is_told_ours(rig: &mut Rig) {
-    for (longer, length) in [(0, 300), (0, u32::MAX), (100, 300), (2000, 2300)] {
-        let mut bytes = wire::Hello { proof: vec![7; 300], ..hello() }.encode();
-        bytes[8] ^= 0x40;
-        // What a later version has there is not known.
-        let at = wire::hello::HELLO_LEN - 4;
-        bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(length));
-        bytes.resize(bytes.len() + longer, 7);
-        let mut stranger = rig.connect();
-        write(&mut *stranger, &bytes);
-        let mut incoming = rig.incoming();
-        assert!(matches!(said(&mut *incoming), Said::Foreign));
-        drop(incoming);
-        let ack = HelloAck::decode(&read(&mut *stranger)).unwrap();
-        assert_eq!((ack.status, ack.generation), (Status::OtherVersion, VERSION));
+/// The bytes that come until the connection is closed or reset.
+fn read(from: &mut dyn ByteStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let some = next(from);
+        if some.is_empty() {
+            return all;
+        }
+        all.extend_from_slice(&some);
     }
 }
 
-/// A connection of another protocol is closed without an answer, and so is one with less than a HELLO, or with a proof that is
-/// too long.
-pub fn foreign_bytes_get_no_answer(rig: &mut Rig) {
-    let mut too_much = hello().encode();
-    let at = wire::hello::HELLO_LEN - 4;
-    too_much[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-    for bytes in [b"GET / HTTP/1.1\r\n\r\n".repeat(8), vec![0; 200], vec![0xff; 2000], too_much] {
-        let mut stranger = rig.connect();
-        write(&mut *stranger, &bytes);
-        let mut incoming = rig.incoming();
-        assert!(matches!(said(&mut *incoming), Said::Foreign), "{bytes:?}");
-        drop(incoming);
-        assert_eq!(read(&mut *stranger), b"");
-    }
-    let mut stranger = rig.connect();
-    write(&mut *stranger, &hello().encode()[..40]);
-    let mut incoming = rig.incoming();
-    drop(stranger);
+/// Steps a connection that says nothing good until it is to be dropped, and drops it.
+fn shown_out(mut incoming: Box<dyn Incoming>) {
     assert!(matches!(said(&mut *incoming), Said::Foreign));
 }
 
-/// Over a stream, a HELLO may come in pieces. A connection that keeps the bounds of messages brings it whole, or it is none.
+/// A connection of another version is told ours.
+pub fn another_version_is_told_ours(rig: &mut Rig) {
+    let (mut dialling, mut bytes) = rig.begun();
+    bytes[8] ^= 0x40;
+    let mut stranger = rig.connect();
+    write(&mut *stranger, &bytes[..GREETING]);
+    shown_out(rig.incoming());
+    let answer = read(&mut *stranger);
+    assert_eq!(dialling.hear(&answer), Err(Refused::OtherVersion(VERSION)));
+}
+
+/// A connection of another protocol is closed without an answer, and so is one with less than a greeting, or with a proof that
+/// is too long.
+pub fn foreign_bytes_get_no_answer(rig: &mut Rig) {
+    let mut too_much = rig.begun().1;
+    too_much[head::PROOF..head::KEY].copy_from_slice(&u32::MAX.to_le_bytes());
+    for bytes in [b"GET / HTTP/1.1\r\n\r\n".repeat(8), vec![0; 200], vec![0xff; 500], too_much, rig.hello().encode()] {
+        let mut stranger = rig.connect();
+        write(&mut *stranger, &bytes);
+        shown_out(rig.incoming());
+        assert_eq!(read(&mut *stranger), b"", "{bytes:?}");
+    }
+    let mut stranger = rig.connect();
+    write(&mut *stranger, &rig.begun().1[..20]);
+    let incoming = rig.incoming();
+    drop(stranger);
+    shown_out(incoming);
+}
+
+/// Without the key, nothing is learnt but the identifier of the right one, and nothing is heard.
+pub fn without_the_key_nothing_is_heard(rig: &mut Rig) {
+    let (key, right) = (Key::new(), rig.sides[1].trust.ring().own().id());
+    let (mut dialling, bytes) = Dialling::begin(&trusting(&key, Encrypt::Network), Protocol::Jobs, true);
+    let mut stranger = rig.connect();
+    write(&mut *stranger, &bytes);
+    let mut incoming = rig.incoming();
+    assert!(matches!(incoming.step(), Said::Nothing), "one more greeting may follow");
+    let answer = next(&mut *stranger);
+    assert_eq!(dialling.hear(&answer), Err(Refused::OtherKey { ours: key.id(), theirs: right }));
+    // With the identifier of the right key, and a proof of the wrong one.
+    let mut forged = bytes;
+    forged[head::KEY..head::RESERVED].copy_from_slice(&right.0);
+    write(&mut *stranger, &forged);
+    shown_out(incoming);
+    let answer = read(&mut *stranger);
+    assert_eq!((answer.len(), answer[head::STATUS]), (GREETING, WRONG_PROOF as u8));
+}
+
+/// All that one has said who was let in, said once more.
+pub fn what_was_recorded_gets_nobody_in(rig: &mut Rig) {
+    let (mut dialling, greeting) = rig.begun();
+    let mut friend = rig.connect();
+    write(&mut *friend, &greeting);
+    let mut incoming = rig.incoming();
+    assert!(matches!(incoming.step(), Said::Nothing));
+    let answer = next(&mut *friend);
+    let (head, proof) = answer.split_at(dialling.wants());
+    assert_eq!(dialling.hear(head), Ok(Progress::More));
+    let Ok(Progress::Done(confirmation)) = dialling.hear(proof) else { panic!("it is not let in") };
+
+    let mut stranger = rig.connect();
+    write(&mut *stranger, &greeting);
+    let mut incoming = rig.incoming();
+    assert!(matches!(incoming.step(), Said::Nothing));
+    assert_ne!(next(&mut *stranger), answer, "an answer is never given twice");
+    write(&mut *stranger, &[&confirmation[..], &rig.hello().encode()].concat());
+    shown_out(incoming);
+    assert_eq!(read(&mut *stranger), b"");
+}
+
+/// A member cannot come as another process.
+pub fn a_name_needs_its_key(rig: &mut Rig) {
+    let hello = Hello { process: [9; 16], ..rig.hello() };
+    let mut attempt = rig.dial(&hello);
+    let mut incoming = rig.incoming();
+    let start = Instant::now();
+    loop {
+        match incoming.step() {
+            Said::Nothing => assert!(start.elapsed() < LIMIT, "nothing is said"),
+            Said::Foreign => break,
+            _ => panic!("it is believed"),
+        }
+        assert!(matches!(attempt.step(), Step::NotYet), "nobody has answered");
+    }
+    drop(incoming);
+    closed(attempt);
+}
+
+/// Over a stream, a greeting may come in pieces. A connection that keeps the bounds of messages brings it whole, or it is none.
 pub fn a_greeting_in_pieces(rig: &mut Rig) {
-    let bytes = hello().encode();
+    let (mut dialling, bytes) = rig.begun();
     let mut one = rig.connect();
     let mut incoming = rig.incoming();
     assert!(matches!(incoming.step(), Said::Nothing));
@@ -208,22 +282,58 @@ pub fn a_greeting_in_pieces(rig: &mut Rig) {
     if keeps_bounds {
         return assert!(matches!(said(&mut *incoming), Said::Foreign));
     }
-    for byte in &bytes[1..] {
-        wakes(&[(incoming.fd().as_raw_fd(), false)], 1000);
-        assert!(matches!(incoming.step(), Said::Nothing));
-        write(&mut *one, &[*byte]);
+    let pieces = |one: &mut dyn ByteStream, incoming: &mut dyn Incoming, bytes: &[u8]| {
+        for byte in bytes {
+            assert!(matches!(incoming.step(), Said::Nothing));
+            write(one, &[*byte]);
+            wakes(&[(incoming.fd().as_raw_fd(), false)], 1000);
+        }
+    };
+    pieces(&mut *one, &mut *incoming, &bytes[1..]);
+    assert!(matches!(incoming.step(), Said::Nothing));
+    let answer = next(&mut *one);
+    let (head, proof) = answer.split_at(dialling.wants());
+    assert_eq!(dialling.hear(head), Ok(Progress::More));
+    let Ok(Progress::Done(confirmation)) = dialling.hear(proof) else { panic!("it is not let in") };
+    pieces(&mut *one, &mut *incoming, &confirmation);
+    assert!(matches!(incoming.step(), Said::Nothing));
+    let mut bytes = rig.hello().encode();
+    let channel = dialling.finish().expect("it is done");
+    let records = channel.into_records();
+    let mut inbox = None;
+    if let Some((mut outbox, theirs)) = records {
+        outbox.add(&[IoSlice::new(&bytes)]);
+        (bytes, inbox) = (outbox.waiting().to_vec(), Some(theirs));
     }
-    assert_eq!(heard(&mut *incoming), hello());
+    let (last, first) = bytes.split_last().expect("it is not empty");
+    pieces(&mut *one, &mut *incoming, first);
+    write(&mut *one, &[*last]);
+    let Said::Hello(hello) = said(&mut *incoming) else { panic!("no HELLO") };
+    assert_eq!(*hello, rig.hello());
     incoming.answer(&rig.ack(Status::Good), KEYS[1]).unwrap();
     incoming.finish(YOU, ME, GENERATION).unwrap();
-    assert_eq!(HelloAck::decode(&read(&mut *one)), Ok(rig.ack(Status::Good)));
+    let mut answer = read(&mut *one);
+    if let Some(mut inbox) = inbox {
+        let mut bytes = &answer[..];
+        while !bytes.is_empty() {
+            let space = inbox.space().unwrap();
+            let n = space.len();
+            space.copy_from_slice(&bytes[..n]);
+            inbox.filled(n);
+            bytes = &bytes[n..];
+        }
+        let mut content = [0; 100];
+        let n = inbox.take(&mut [IoSliceMut::new(&mut content)]).unwrap();
+        answer = content[..n].to_vec();
+    }
+    assert_eq!(HelloAck::decode(&answer), Ok(rig.ack(Status::Good)));
 }
 
 /// A place without a listener refuses the dial. So a death can be told from silence.
 pub fn nobody_there(rig: &mut Rig) {
-    let place = rig.place();
+    let (place, hello) = (rig.place(), rig.hello());
     rig.sides[1].registry.close();
-    let why = match rig.sides[0].transport().dial(&place, &hello(), KEYS[0]) {
+    let why = match rig.sides[0].transport().dial(&place, &hello, KEYS[0]) {
         Err(e) => e,
         Ok(mut attempt) => match outcome(&mut *attempt) {
             Step::Failed(e) => e,
@@ -264,10 +374,10 @@ pub fn one_who_gives_up(rig: &mut Rig) {
 /// An incoming connection is closed without an answer. The dial fails, but not as refused, which would mean that nothing listens.
 pub fn one_who_is_given_up(rig: &mut Rig) {
     for is_heard in [false, true] {
-        let attempt = rig.dial(&hello());
+        let mut attempt = rig.dial(&rig.hello());
         let mut incoming = rig.incoming();
         if is_heard {
-            heard(&mut *incoming);
+            heard(&mut *attempt, &mut *incoming);
         }
         drop(incoming);
         closed(attempt);
@@ -295,12 +405,12 @@ pub fn foreign_bytes_for_an_answer(rig: &mut Rig) {
 
 /// Connections are accepted in the order in which they were dialled, and each gets its own answer.
 pub fn many_at_once(rig: &mut Rig) {
-    let greetings: Vec<_> = (1..=20).map(|generation| Hello { generation, ..hello() }).collect();
+    let greetings: Vec<_> = (1..=20).map(|generation| Hello { generation, ..rig.hello() }).collect();
     let mut attempts: Vec<_> = greetings.iter().map(|hello| rig.dial(hello)).collect();
     let mut pending: Vec<_> = (0..20).map(|_| rig.incoming()).collect();
     assert!(rig.sides[1].visitor().is_none() && !rig.has_incoming(0), "all are in");
-    for incoming in &mut pending {
-        let generation = heard(&mut **incoming).generation;
+    for (incoming, attempt) in pending.iter_mut().zip(&mut attempts) {
+        let generation = heard(&mut **attempt, &mut **incoming).generation;
         let ack = HelloAck { generation, ..rig.ack(Status::Later) };
         incoming.refuse(&ack);
     }

@@ -58,19 +58,23 @@ macro_rules! suite {
         $crate::conformance::suite!(conformance, $folder, $connect, |_| ());
     };
     ($name:ident, $folder:ident, $connect:expr, $set:expr) => {
+        $crate::conformance::suite!($name, $folder, $connect, $set, trust::Encrypt::Network);
+    };
+    ($name:ident, $folder:ident, $connect:expr, $set:expr, $encrypt:expr) => {
         mod $name {
             #[allow(unused_imports)]
             use super::*;
 
             fn rig() -> $crate::conformance::Rig {
-                $crate::conformance::Rig::open(&$crate::$folder::ABOUT, $set, $connect)
+                $crate::conformance::Rig::open(&$crate::$folder::ABOUT, $set, $encrypt, $connect)
             }
 
             $crate::conformance::lanes!(lanes, rig());
             $crate::conformance::cases!(rig(), handshake: [
                 a_record_leads_to_places, a_good_answer, no_is_said_with_its_reason, another_version_is_told_ours,
-                foreign_bytes_get_no_answer, a_greeting_in_pieces, nobody_there, one_who_gives_up,
-                one_who_is_given_up, foreign_bytes_for_an_answer, many_at_once, a_probe_gets_through,
+                foreign_bytes_get_no_answer, without_the_key_nothing_is_heard, what_was_recorded_gets_nobody_in,
+                a_name_needs_its_key, a_greeting_in_pieces, nobody_there, one_who_gives_up, one_who_is_given_up,
+                foreign_bytes_for_an_answer, many_at_once, a_probe_gets_through,
             ]);
             $crate::conformance::cases!(rig(), polled: [
                 a_sleeper_is_woken_once, last_words_are_heard_however_close,

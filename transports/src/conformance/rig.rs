@@ -5,12 +5,13 @@ use super::{Factory, handshake};
 use crate::registry::{Allowed, AnyLane, Registry, Settings};
 use crate::stream::ByteStream;
 use crate::transport::{About, Attempt, Env, Incoming, Said, Step, Target, Transport};
-use base::ident::random;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
 use std::time::Instant;
+use trust::{Dialling, Encrypt, Key, Protocol, Ring, Trust};
 use wire::lane::Lane;
 use wire::{Hello, HelloAck, Place, Status};
 
@@ -22,20 +23,22 @@ pub const GENERATION: u16 = 1;
 pub struct Side {
     pub registry: Registry,
     pub process: [u8; 16],
+    pub trust: Arc<Trust>,
     pub eventfd: EventFd,
     about: &'static About,
 }
 
 impl Side {
-    fn open(about: &'static About, set: &dyn Fn(&mut Settings)) -> Side {
+    fn open(about: &'static About, set: &dyn Fn(&mut Settings), key: &Key, encrypt: Encrypt) -> Side {
         let allowed = Allowed::parse(about.word).expect("it is registered");
         let mut settings = Settings { allowed, ..Settings::default() };
         set(&mut settings);
-        let process = random();
+        let trust = trusting(key, encrypt);
+        let process = trust.identity().process();
         let eventfd = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).unwrap();
-        let registry = Registry::open(&settings, &Env { process, doorbell: eventfd.as_fd() }).unwrap();
+        let registry = Registry::open(&settings, &Env { trust: &trust, doorbell: eventfd.as_fd() }).unwrap();
         assert_eq!(registry.opened().count(), 1, "it cannot be had here");
-        Side { registry, process, eventfd, about }
+        Side { registry, process, trust, eventfd, about }
     }
 
     pub fn transport(&mut self) -> &mut dyn Transport {
@@ -59,6 +62,11 @@ impl Side {
         }
         None
     }
+}
+
+/// What a process trusts that has this key.
+pub fn trusting(key: &Key, encrypt: Encrypt) -> Arc<Trust> {
+    Arc::new(Trust::new(Ring::new(key.clone(), []), encrypt))
 }
 
 type Connect = Box<dyn Fn(&Place) -> io::Result<Box<dyn ByteStream>>>;
@@ -86,24 +94,31 @@ pub fn interests(lane: &mut AnyLane) -> Vec<(RawFd, bool)> {
     all
 }
 
-pub fn hello() -> Hello {
-    let (cookie, process, proof) = ([3; 16], [4; 16], (0..300).map(|i| i as u8).collect());
-    Hello { source: ME, dest: YOU, cookie, process, generation: GENERATION, stripe: 0, received: 5, proof }
-}
-
 impl Rig {
     pub fn open<S: ByteStream + 'static>(
         about: &'static About,
         set: impl Fn(&mut Settings),
+        encrypt: Encrypt,
         connect: impl Fn(&Place) -> io::Result<S> + 'static,
     ) -> Rig {
-        let sides = [Side::open(about, &set), Side::open(about, &set)];
+        let key = Key::new();
+        let sides = [0; 2].map(|_| Side::open(about, &set, &key, encrypt));
         Rig { sides, about, connect: Box::new(move |place| Ok(Box::new(connect(place)?))) }
     }
 
+    /// The HELLO of the first side.
+    pub fn hello(&self) -> Hello {
+        let (cookie, process) = ([3; 16], self.sides[0].process);
+        Hello { source: ME, dest: YOU, cookie, process, generation: GENERATION, stripe: 0, received: 5 }
+    }
+
+    /// A handshake that the first side has begun, and its greeting, to be carried by hand.
+    pub fn begun(&self) -> (Dialling, Vec<u8>) {
+        Dialling::begin(&self.sides[0].trust, Protocol::Jobs, true)
+    }
+
     pub fn ack(&self, status: Status) -> HelloAck {
-        let proof = (0..400).map(|i| i as u8 ^ 0x55).collect();
-        HelloAck { status, generation: GENERATION, process: self.sides[1].process, received: 7, proof }
+        HelloAck { status, generation: GENERATION, process: self.sides[1].process, received: 7 }
     }
 
     /// The places at which the first side can dial the second.
@@ -118,7 +133,7 @@ impl Rig {
         self.places(Some(true), None).into_iter().next().expect("it can be dialled")
     }
 
-    /// Dials until the HELLO has been sent.
+    /// Dials until the greeting has been sent.
     pub fn dial(&mut self, hello: &Hello) -> Box<dyn Attempt> {
         let place = self.place();
         let mut attempt = self.sides[0].transport().dial(&place, hello, KEYS[0]).unwrap();
@@ -152,9 +167,9 @@ impl Rig {
 
     /// Both ends once the HELLO is read.
     pub fn greeted(&mut self) -> (Box<dyn Attempt>, Box<dyn Incoming>) {
-        let attempt = self.dial(&hello());
+        let mut attempt = self.dial(&self.hello());
         let mut incoming = self.incoming();
-        assert_eq!(handshake::heard(&mut *incoming), hello());
+        assert_eq!(handshake::heard(&mut *attempt, &mut *incoming), self.hello());
         assert!(matches!(incoming.step(), Said::Nothing), "a HELLO is said once");
         (attempt, incoming)
     }

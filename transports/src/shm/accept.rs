@@ -1,15 +1,19 @@
 //! The answering side of a local handshake.
 //!
-//! Invariant: no memory is made for a connection before its cookie has been checked.
+//! Invariant: no memory is made for a connection before the other side has proved the key and its cookie has been checked.
 
-use super::hello::{Doorbells, MAX_HELLO, Parts, READY, READY_READS, TAIL, Tail, Theirs};
+use super::hello::{Doorbells, MAX_MESSAGE, Parts, READY, READY_READS, TAIL, Tail, Theirs, in_parts};
 use super::lane::{MEMORY, ShmLane};
 use super::rights::Connection;
 use super::segment::Segment;
+use crate::stream::handshake::{is_proved, tell_of_refusal};
 use crate::transport::{self, NewLane, Said};
 use base::ProcId;
+use base::protocol::greeting::CONFIRMATION;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use trust::{Answering, KeyId, Progress, Protocol, Trust};
 use wire::hello::{HELLO_LEN, HelloError};
 use wire::{Hello, HelloAck, Place};
 
@@ -17,12 +21,17 @@ use wire::{Hello, HelloAck, Place};
 pub(super) struct Accept {
     connection: Connection,
     own: Doorbells,
+    trust: Arc<Trust>,
+    /// The process that has proved itself, and by which key.
+    proved: Option<([u8; 16], KeyId)>,
     state: State,
 }
 
 enum State {
-    /// HELLO has not come.
-    Silent,
+    /// Neither side has proved itself.
+    Silent(Answering),
+    /// Nothing more is expected.
+    Over,
     /// HELLO has come, with its tail and descriptors.
     Greeted(Tail, Vec<OwnedFd>),
     /// A good answer has been sent; READY has not come.
@@ -32,34 +41,58 @@ enum State {
 }
 
 impl Accept {
-    pub(super) fn new(connection: Connection, own: &Doorbells) -> Accept {
-        Accept { connection, own: own.clone(), state: State::Silent }
+    pub(super) fn new(connection: Connection, own: &Doorbells, trust: &Arc<Trust>) -> Accept {
+        let state = State::Silent(Answering::begin(trust, Protocol::Jobs, true));
+        Accept { connection, own: own.clone(), trust: trust.clone(), proved: None, state }
     }
 
-    /// Looks at the beginning of a message that has more bytes than a HELLO of this version may have.
-    fn greet_too_long(&mut self, bytes: &[u8]) -> Said {
-        if Hello::decode(bytes) == Err(HelloError::OtherVersion) {
-            transport::Incoming::refuse(self, &HelloAck::other_version());
+    /// The other side has closed the connection, or sent what cannot be read.
+    fn left(&self) -> Said {
+        // It had its second try, or did not want it.
+        if let State::Silent(answering) = &self.state
+            && let Some(why) = answering.refused()
+        {
+            tell_of_refusal(&"this host", why);
         }
         Said::Foreign
     }
 
+    /// One message of the proof. The last brings the HELLO too.
+    fn prove(&mut self, mut answering: Answering, bytes: &[u8], fds: Vec<OwnedFd>) -> Said {
+        let (proof, rest) = match answering.wants() {
+            CONFIRMATION => bytes.split_at(CONFIRMATION.min(bytes.len())),
+            _ => (bytes, &[][..]),
+        };
+        match in_parts(proof, &mut answering, Answering::wants, Answering::hear) {
+            Ok(Ok(Progress::Say(answer))) if self.connection.send(&answer, &[]).is_ok() => {
+                self.state = State::Silent(answering);
+                Said::Nothing
+            }
+            Ok(Ok(Progress::Done(_))) => {
+                let Some(channel) = answering.finish() else { return Said::Foreign };
+                self.proved = Some((channel.process, channel.key));
+                self.greet(rest, fds)
+            }
+            Ok(Err(refusal)) => {
+                tell_of_refusal(&"this host", refusal.why);
+                let _ = self.connection.send(&refusal.say, &[]);
+                Said::Foreign
+            }
+            _ => Said::Foreign,
+        }
+    }
+
     fn greet(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Said {
-        // Another version may have a HELLO of another length.
-        if Hello::decode(bytes) == Err(HelloError::OtherVersion) {
-            transport::Incoming::refuse(self, &HelloAck::other_version());
+        if bytes.len() != HELLO_LEN + TAIL {
             return Said::Foreign;
         }
-        if bytes.len() < HELLO_LEN + TAIL {
-            return Said::Foreign;
-        }
-        let (hello, tail) = bytes.split_at(bytes.len() - TAIL);
+        let (hello, tail) = bytes.split_at(HELLO_LEN);
         match (Hello::decode(hello), Tail::decode(tail)) {
-            (Ok(hello), Ok(Some(tail))) => {
+            (Ok(hello), Ok(Some(tail))) if is_proved(&self.trust, self.proved, &hello) => {
                 self.state = State::Greeted(tail, fds);
                 Said::Hello(Box::new(hello))
             }
-            (Ok(_), Ok(None)) => {
+            (Ok(_), Ok(None)) | (Err(HelloError::OtherVersion), _) => {
                 transport::Incoming::refuse(self, &HelloAck::other_version());
                 Said::Foreign
             }
@@ -74,20 +107,29 @@ impl transport::Incoming for Accept {
     }
 
     fn step(&mut self) -> Said {
-        let mut bytes = [0; MAX_HELLO];
-        let (n, fds) = match self.connection.receive(&mut bytes) {
-            Ok(got) => got,
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Said::Nothing,
-            Err(_) if matches!(self.state, State::Silent) => return self.greet_too_long(&bytes),
-            Err(_) => return Said::Foreign,
-        };
-        match std::mem::replace(&mut self.state, State::Silent) {
-            State::Silent => self.greet(&bytes[..n], fds),
-            State::Answered(memory, theirs) if n == 1 && bytes[0] & !READY_READS == READY => {
-                self.state = State::Ready(memory, theirs, bytes[0] & READY_READS != 0);
-                Said::Ready
+        loop {
+            let mut bytes = [0; MAX_MESSAGE];
+            let (n, fds) = match self.connection.receive(&mut bytes) {
+                Ok(got) => got,
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Said::Nothing,
+                Err(_) => return self.left(),
+            };
+            let said = match std::mem::replace(&mut self.state, State::Over) {
+                State::Silent(answering) if n == 0 => {
+                    self.state = State::Silent(answering);
+                    return self.left();
+                }
+                State::Silent(answering) => self.prove(answering, &bytes[..n], fds),
+                State::Answered(memory, theirs) if n == 1 && bytes[0] & !READY_READS == READY => {
+                    self.state = State::Ready(memory, theirs, bytes[0] & READY_READS != 0);
+                    Said::Ready
+                }
+                _ => Said::Foreign,
+            };
+            match said {
+                Said::Nothing => (),
+                said => return said,
             }
-            _ => Said::Foreign,
         }
     }
 
@@ -107,7 +149,7 @@ impl transport::Incoming for Accept {
 
     /// The lane cannot be made at once: the other side says READY when it has mapped the memory.
     fn answer(&mut self, ack: &HelloAck, key: u32) -> io::Result<bool> {
-        let State::Greeted(tail, fds) = std::mem::replace(&mut self.state, State::Silent) else {
+        let State::Greeted(tail, fds) = std::mem::replace(&mut self.state, State::Over) else {
             return Err(ErrorKind::InvalidInput.into());
         };
         let [doorbells, eventfd] = <[_; 2]>::try_from(fds).map_err(|_| ErrorKind::InvalidData)?;

@@ -7,17 +7,41 @@ use super::rights::Connection;
 use super::segment::Segment;
 use super::{doorbells, fence};
 use base::bytes::{Malformed, Put, Take};
+use base::protocol::greeting::{CONFIRMATION, MAX_PROOF};
 use base::protocol::shared::{FENCES, LAYOUT, READS, tail};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use wire::hello::{HELLO_ACK_LEN, HELLO_LEN, MAX_PROOF};
+use trust::{GREETING, Progress};
+use wire::hello::{HELLO_ACK_LEN, HELLO_LEN};
 
-/// The bytes of a tail, and of the longest HELLO and HELLO-ACK with theirs.
+/// The bytes of a tail.
 pub(super) const TAIL: usize = tail::BYTES;
-pub(super) const MAX_HELLO: usize = HELLO_LEN + MAX_PROOF + TAIL;
-pub(super) const MAX_ACK: usize = HELLO_ACK_LEN + MAX_PROOF + TAIL;
+/// The bytes of the longest message of a handshake: a greeting with its proof.
+pub(super) const MAX_MESSAGE: usize = 544;
+const _: () = assert!(MAX_MESSAGE == GREETING + MAX_PROOF);
+// So HELLO and HELLO-ACK fit too.
+const _: () = assert!(HELLO_LEN + HELLO_ACK_LEN + TAIL + CONFIRMATION < MAX_MESSAGE);
+
+/// Hands the parts of one message of the proof to `side`, which wants them one by one. An error if the message is longer than
+/// that.
+pub(super) fn in_parts<S, E>(
+    mut bytes: &[u8],
+    side: &mut S,
+    wants: impl Fn(&S) -> usize,
+    mut hear: impl FnMut(&mut S, &[u8]) -> Result<Progress, E>,
+) -> io::Result<Result<Progress, E>> {
+    loop {
+        let (part, rest) = bytes.split_at_checked(wants(side)).ok_or(io::ErrorKind::InvalidData)?;
+        bytes = rest;
+        match hear(side, part) {
+            Ok(Progress::More) if !rest.is_empty() => (),
+            Ok(_) if !rest.is_empty() => return Err(io::ErrorKind::InvalidData.into()),
+            done => return Ok(done),
+        }
+    }
+}
 /// The last message of the handshake, and the flag in it that says that its sender can read the receiver's memory.
 pub(super) use base::protocol::shared::{READY, READY_READS};
 

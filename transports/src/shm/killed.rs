@@ -18,8 +18,10 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use trust::{Encrypt, Identity, Key, Ring, Trust};
 use wire::frame::{Header, Kind, MAX_PAYLOAD};
 use wire::lane::{Event, Lane, Sent, Sink};
 use wire::{Hello, HelloAck, Status};
@@ -115,8 +117,9 @@ impl Sink for Check<'_> {
     }
 }
 
-fn process(round: u64) -> [u8; 16] {
-    (u128::from(std::process::id()) << 64 | u128::from(round)).to_be_bytes()
+/// What both processes of a round know.
+fn secret(half: u128) -> [u8; 32] {
+    [half.to_be_bytes(); 2].concat().try_into().expect("32 bytes")
 }
 
 fn descriptors() -> usize {
@@ -128,14 +131,18 @@ fn descriptors() -> usize {
 fn one_of_two() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let words: Vec<&str> = role.split(' ').collect();
-    let (side, number, path) =
+    let (side, half, path) =
         (words[0].parse::<usize>().unwrap(), u128::from_str_radix(words[1], 16).unwrap(), words[2]);
     let page = Page::map(Path::new(path));
-    let process = number.to_be_bytes();
+    let listens = Identity::from_secret(secret(half));
+    let to = listens.process();
+    let identity = if side == 0 { listens } else { Identity::new() };
+    let ring = Ring::new(Key::from_bytes(secret(half)), []);
+    let trust = Arc::new(Trust::new(ring, Encrypt::Network).with_identity(identity));
     let eventfd = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).unwrap();
     let own = Doorbells::new(eventfd.as_fd()).unwrap();
     let before = descriptors();
-    let lane = if side == 0 { listen(&page, &own, &process) } else { dial(&page, &own, &process) };
+    let lane = if side == 0 { listen(&page, &own, &trust) } else { dial(&page, &own, &to, &trust) };
     if let Some(lane) = lane {
         talk(&page, side, &own, &eventfd, lane);
     }
@@ -148,8 +155,8 @@ fn sleep_on(fds: &[BorrowedFd<'_>], millis: u16) -> bool {
 }
 
 /// The listening side's lane; `None` if the other process was killed before there was one.
-fn listen(page: &Page, own: &Doorbells, process: &[u8; 16]) -> Option<ShmLane> {
-    let listener = Listener::open(process).unwrap();
+fn listen(page: &Page, own: &Doorbells, trust: &Arc<Trust>) -> Option<ShmLane> {
+    let listener = Listener::open(&trust.identity().process()).unwrap();
     let mut incoming: Option<Box<Accept>> = None;
     let start = Instant::now();
     loop {
@@ -158,15 +165,15 @@ fn listen(page: &Page, own: &Doorbells, process: &[u8; 16]) -> Option<ShmLane> {
             if !sleep_on(&[listener.as_fd()], 20) && page.get(KILLED) != 0 {
                 return None;
             }
-            incoming = listener.accept().ok().map(|connection| Box::new(Accept::new(connection, own)));
+            incoming = listener.accept().ok().map(|connection| Box::new(Accept::new(connection, own, trust)));
             continue;
         };
         match g.step() {
             Said::Nothing => drop(sleep_on(&[g.fd()], 1000)),
             Said::Hello(hello) => {
                 assert_eq!((hello.source, hello.dest), (IDS[1], IDS[0]));
-                let (status, proof) = (Status::Good, Vec::new());
-                let ack = HelloAck { status, generation: 1, process: *process, received: 0, proof };
+                let process = trust.identity().process();
+                let ack = HelloAck { status: Status::Good, generation: 1, process, received: 0 };
                 if g.answer(&ack, 3).is_err() {
                     return None;
                 }
@@ -181,14 +188,14 @@ fn shared(lane: NewLane) -> ShmLane {
     *lane.0.downcast().expect("it is of this folder")
 }
 
-fn dial(page: &Page, own: &Doorbells, process: &[u8; 16]) -> Option<ShmLane> {
+fn dial(page: &Page, own: &Doorbells, to: &[u8; 16], trust: &Arc<Trust>) -> Option<ShmLane> {
     let (source, dest) = (IDS[1], IDS[0]);
-    let (cookie, proof) = ([3; 16], Vec::new());
-    let hello = Hello { source, dest, cookie, process: [4; 16], generation: 1, received: 0, stripe: 0, proof };
+    let process = trust.identity().process();
+    let hello = Hello { source, dest, cookie: [3; 16], process, generation: 1, received: 0, stripe: 0 };
     let start = Instant::now();
     loop {
         assert!(start.elapsed() < LIMIT, "nobody answers");
-        let mut attempt = Box::new(Dial::new(hello.clone(), *process, 5, own).unwrap());
+        let mut attempt = Box::new(Dial::new(hello.clone(), *to, 5, own, trust).unwrap());
         loop {
             match attempt.step() {
                 Step::NotYet => drop(attempt.fd().map(|(fd, _)| sleep_on(&[fd], 1000))),
@@ -319,16 +326,17 @@ fn nothing_is_lost_or_left_by_a_kill() {
     let mut rng = Rng::new(seed);
     let page_path = std::env::temp_dir().join(format!("shm_killed-{}", std::process::id()));
     let start = Instant::now();
-    let (mut rounds, mut messages, mut early) = (0, 0, 0);
+    let (mut rounds, mut messages, mut early) = (0u32, 0, 0);
     while start.elapsed() < FOR {
         rounds += 1;
         let _ = std::fs::remove_file(&page_path);
         let page = Page::map(&page_path);
-        let name = format!("{:032x}", u128::from_be_bytes(process(rounds)));
+        let half = u128::from(std::process::id()) << 64 | u128::from(rounds);
+        let name = format!("{:032x}", u128::from_be_bytes(Identity::from_secret(secret(half)).process()));
         let spawn = |side: usize| {
             Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", concat!(module_path!(), "::one_of_two").split_once("::").unwrap().1, "--nocapture"])
-                .env(ROLE, format!("{side} {name} {}", page_path.display()))
+                .env(ROLE, format!("{side} {half:032x} {}", page_path.display()))
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())
                 .spawn()

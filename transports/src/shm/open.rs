@@ -8,6 +8,8 @@ use base::settings::{FAST_AFTER, FAST_MAX};
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use trust::Trust;
 use wire::{Hello, Place, TransportId};
 
 /// What others know of this transport.
@@ -43,9 +45,10 @@ impl Settings {
 }
 
 pub(crate) fn open(settings: &Settings, env: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
-    let opened = Doorbells::new(env.doorbell).and_then(|own| Ok((own, Listener::open(&env.process)?)));
+    let process = env.trust.identity().process();
+    let opened = Doorbells::new(env.doorbell).and_then(|own| Ok((own, Listener::open(&process)?)));
     let (own, listener) = opened.map_err(OpenError::Without)?;
-    Ok(Box::new(Shm { own, listener, settings: settings.clone() }))
+    Ok(Box::new(Shm { own, listener, trust: env.trust.clone(), settings: settings.clone() }))
 }
 
 /// How the lanes of shared memory are polled.
@@ -61,6 +64,7 @@ pub struct Polling {
 struct Shm {
     own: Doorbells,
     listener: Listener,
+    trust: Arc<Trust>,
     settings: Settings,
 }
 
@@ -79,7 +83,7 @@ impl Transport for Shm {
 
     fn dial(&mut self, place: &Place, hello: &Hello, key: u32) -> io::Result<Box<dyn Attempt>> {
         let process = <[u8; 16]>::try_from(&*place.address).map_err(|_| io::ErrorKind::InvalidInput)?;
-        Ok(Box::new(Dial::new(hello.clone(), process, key, &self.own)?))
+        Ok(Box::new(Dial::new(hello.clone(), process, key, &self.own, &self.trust)?))
     }
 
     fn doorbells(&self) -> Option<Box<dyn Any>> {
@@ -93,7 +97,7 @@ impl Transport for Shm {
 
     fn accept(&mut self, _listener: u32) -> io::Result<Box<dyn Incoming>> {
         match self.listener.accept() {
-            Ok(connection) => Ok(Box::new(accept::Accept::new(connection, &self.own))),
+            Ok(connection) => Ok(Box::new(accept::Accept::new(connection, &self.own, &self.trust))),
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                 base::log_seldom!(Info, "another user's process has come to our listener: refused");
                 Err(io::ErrorKind::ConnectionAborted.into())

@@ -10,6 +10,8 @@ use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
+use trust::{Encrypt, Key, Ring, Trust};
 use wire::Hello;
 
 const LISTENER: &str = "SHM_TEST_LISTENER";
@@ -23,9 +25,11 @@ fn stranger() {
     let id = ProcId { incarnation: 1, rank: 0 };
     let eventfd = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).unwrap();
     let own = Doorbells::new(eventfd.as_fd()).unwrap();
-    let (cookie, proof) = ([3; 16], Vec::new());
-    let hello = Hello { source: id, dest: id, cookie, process: [4; 16], generation: 1, stripe: 0, received: 0, proof };
-    let mut attempt = Dial::new(hello, process, 0, &own).unwrap();
+    let trust = Arc::new(Trust::new(Ring::new(Key::new(), []), Encrypt::Network));
+    let own_number = trust.identity().process();
+    let hello =
+        Hello { source: id, dest: id, cookie: [3; 16], process: own_number, generation: 1, stripe: 0, received: 0 };
+    let mut attempt = Dial::new(hello, process, 0, &own, &trust).unwrap();
     let Step::Failed(why) = attempt.step() else { panic!("it goes on") };
     assert_eq!(why.to_string(), "another user's");
     assert!(!attempt.is_greeted(), "nothing was said");

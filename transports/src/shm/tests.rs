@@ -1,13 +1,13 @@
 //! The conformance suite for shared memory.
 
-use super::hello::{MAX_ACK, TAIL};
+use super::hello::MAX_MESSAGE;
 use super::rights::Connection;
 use crate::stream::ByteStream;
 use std::io::{self, IoSlice, IoSliceMut};
 
 crate::conformance::suite!(shm, |place| Stranger::reach(&place.address));
 
-/// A connection without doorbells: what it sends has the length of a HELLO, and a tail of no known layout.
+/// A connection without doorbells.
 struct Stranger(Connection);
 
 impl Stranger {
@@ -20,16 +20,13 @@ impl Stranger {
 
 impl ByteStream for Stranger {
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut bytes: Vec<u8> = bufs.iter().flat_map(|b| b.iter().copied()).collect();
-        let n = bytes.len();
-        bytes.resize(n + TAIL, 0);
-        self.0.send(&bytes, &[]).map(|()| n)
+        let bytes: Vec<u8> = bufs.iter().flat_map(|b| b.iter().copied()).collect();
+        self.0.send(&bytes, &[]).map(|()| bytes.len())
     }
 
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let mut bytes = [0; MAX_ACK];
+        let mut bytes = [0; MAX_MESSAGE];
         let (n, _) = self.0.receive(&mut bytes)?;
-        let n = n.saturating_sub(TAIL);
         bufs[0][..n].copy_from_slice(&bytes[..n]);
         Ok(n)
     }

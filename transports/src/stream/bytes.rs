@@ -9,9 +9,28 @@ const EFAULT: i32 = nix::errno::Errno::EFAULT as i32;
 pub trait ByteStream {
     /// Writes bytes of these buffers, in order, and returns how many. `WouldBlock` if there is no room.
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Writes all of a short message, which may travel with what is written next.
+    fn write_more(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let n = self.write_vectored(&[IoSlice::new(bytes)])?;
+        if n == bytes.len() { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
     /// Reads bytes into these buffers, in order, and returns how many; 0 at the end of the stream. `WouldBlock` if there are
     /// none.
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
+    /// Writes what it has taken and kept. Returns whether nothing is left.
+    fn flush(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+    /// Whether it has taken bytes that are not written yet.
+    fn has_output(&self) -> bool {
+        false
+    }
+    /// From now on the reader looks at [`ByteStream::has_input`] before it waits, so more may be read at once than is asked for.
+    fn read_ahead(&mut self) {}
+    /// Whether it has bytes to be read of which its descriptor does not tell.
+    fn has_input(&self) -> bool {
+        false
+    }
     /// Ends both directions; both sides see the end.
     fn cut(&mut self);
     /// The bytes that were written and that the other side's kernel has not acknowledged; `None` if no kernel is in between.

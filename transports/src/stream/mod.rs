@@ -4,7 +4,8 @@
 //! write takes; the bytes that it reads are cut into frames again. Bulk goes straight between the stream and user memory.
 
 mod bytes;
-pub(crate) mod greeting;
+pub(crate) mod handshake;
+pub(crate) mod link;
 mod rx;
 mod striped;
 #[cfg(test)]
@@ -34,7 +35,8 @@ pub struct StreamLane<S> {
 
 impl<S: ByteStream> StreamLane<S> {
     /// A lane over this stream, on which the handshake is over.
-    pub fn new(stream: S) -> StreamLane<S> {
+    pub fn new(mut stream: S) -> StreamLane<S> {
+        stream.read_ahead();
         StreamLane {
             stream,
             tx: tx::Writer::default(),
@@ -63,7 +65,7 @@ impl<S: ByteStream> StreamLane<S> {
 
     /// Whether frames that were taken are not all written.
     fn is_waiting(&self) -> bool {
-        self.death.is_none() && self.tx.pending()
+        self.death.is_none() && (self.tx.pending() || self.stream.has_output())
     }
 
     /// The stripes that the other side has said are lost since the last call, as bits: see [`StripedLane`].
@@ -75,7 +77,11 @@ impl<S: ByteStream> StreamLane<S> {
         if self.death.is_some() {
             return false;
         }
-        match self.tx.flush(mem, &mut self.stream) {
+        let written = match self.tx.flush(mem, &mut self.stream) {
+            Ok(true) if self.stream.has_output() => self.stream.flush(),
+            written => written,
+        };
+        match written {
             Ok(done) => done,
             Err(e) => {
                 self.write_failed(e);

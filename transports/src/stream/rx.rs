@@ -90,7 +90,8 @@ impl Reader {
             if self.digest(sink).is_err() {
                 return (total, Some(Death::Malformed));
             }
-            if total >= budget {
+            // No descriptor would tell of what the stream itself holds, which is less than a record.
+            if total >= budget && !stream.has_input() {
                 return (total, None);
             }
             let before = self.room();
@@ -102,7 +103,7 @@ impl Reader {
                 Got::Bytes(n) => {
                     total += n;
                     // A short read into the buffer alone means that nothing more is there, so another call is spared.
-                    if n < before && matches!(self.state, State::Header | State::Frame(_)) {
+                    if n < before && matches!(self.state, State::Header | State::Frame(_)) && !stream.has_input() {
                         let end = self.digest(sink).is_err().then_some(Death::Malformed);
                         return (total, end);
                     }

@@ -1,75 +1,64 @@
 //! The answering side of the handshake.
 //!
-//! Invariant: nothing but one HELLO is read before the cookie has been checked.
+//! Invariant: nothing but the bytes of a proof is read before the other side has proved the key.
 
 use super::{Socket, TcpLane, place};
-use crate::stream::greeting::{self, Greeting};
+use crate::stream::handshake::Accepted;
 use crate::transport::{Incoming, NewLane, Said};
 use base::ProcId;
 use std::any::Any;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use wire::hello::HelloError;
+use std::sync::Arc;
+use trust::Trust;
 use wire::{HelloAck, Place};
 
 /// An accepted connection whose HELLO is awaited.
-pub(super) struct Accept {
-    socket: Socket,
-    heard: Greeting,
-}
+pub(super) struct Accept(Accepted<Socket>);
 
 impl Accept {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Accept> {
-        Ok(Accept { socket: Socket::new(stream)?, heard: Greeting::default() })
-    }
-
-    fn send(&mut self, ack: &HelloAck) -> bool {
-        greeting::say(&mut self.socket, &ack.encode()).is_ok()
+    pub(super) fn new(stream: TcpStream, trust: &Arc<Trust>) -> io::Result<Accept> {
+        let socket = Socket::new(stream)?;
+        let near = socket.is_near();
+        Ok(Accept(Accepted::begin(socket, trust, near)))
     }
 }
 
 impl Incoming for Accept {
     fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.0.stream().as_fd()
     }
 
     fn step(&mut self) -> Said {
-        match self.heard.hello(&mut self.socket) {
-            Ok(Ok(hello)) => Said::Hello(Box::new(hello)),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Said::Nothing,
-            Ok(Err(HelloError::OtherVersion)) => {
-                self.send(&HelloAck::other_version());
-                Said::Foreign
-            }
-            Ok(Err(HelloError::Foreign)) | Err(_) => Said::Foreign,
-        }
+        let from = self.0.stream().peer();
+        self.0.step(&|| from.map_or("an address that is not known".into(), |from| from.to_string()))
     }
 
     fn has_hung_up(&self) -> bool {
-        self.socket.is_closed()
+        self.0.stream().is_closed()
     }
 
     fn from(&self) -> Option<Place> {
-        self.socket.peer().map(place)
+        self.0.stream().peer().map(place)
     }
 
     fn refuse(&mut self, ack: &HelloAck) {
-        self.send(ack);
+        let _ = self.0.answer(ack);
     }
 
     fn answer(&mut self, ack: &HelloAck, _key: u32) -> io::Result<bool> {
-        if self.send(ack) { Ok(true) } else { Err(ErrorKind::BrokenPipe.into()) }
+        self.0.answer(ack).map(|()| true)
     }
 
     fn finish(self: Box<Self>, local: ProcId, remote: ProcId, generation: u16) -> io::Result<NewLane> {
-        Ok(NewLane::new(TcpLane::answered(self.socket, local, remote, generation)))
+        Ok(NewLane::new(TcpLane::answered(self.0.into_link(), local, remote, generation)))
     }
 
     fn join(mut self: Box<Self>, ack: &HelloAck, number: u16, lane: &mut dyn Any) -> bool {
         let Some(lane) = lane.downcast_mut::<TcpLane>() else { return false };
-        self.send(ack) && {
-            lane.add(number, self.socket);
+        self.0.answer(ack).is_ok() && {
+            lane.add(number, self.0.into_link());
             true
         }
     }

@@ -9,7 +9,7 @@ use wire::Hello;
 
 impl Attempt for Dial {
     fn fd(&self) -> Option<(BorrowedFd<'_>, bool)> {
-        Some((self.socket.as_fd(), !self.greeted))
+        Some((self.socket()?.as_fd(), !self.has_greeted()))
     }
 
     fn step(&mut self) -> Step {
@@ -21,17 +21,18 @@ impl Attempt for Dial {
     }
 
     fn is_greeted(&self) -> bool {
-        self.greeted
+        self.has_greeted()
     }
 
     fn is_heard(&self) -> bool {
-        self.greeted && self.socket.under_way() == 0
+        self.has_greeted() && self.socket().is_some_and(|socket| socket.under_way() == 0)
     }
 
     fn finish(self: Box<Self>, generation: u16) -> io::Result<NewLane> {
-        let Dial { address, socket, hello, sockets, .. } = *self;
-        let mut lane = TcpLane::dialled(socket, hello.source, hello.dest, generation);
-        lane.dial_more(address, &Hello { generation, received: 0, ..hello }, sockets);
+        let (address, sockets, trust) = (self.address, self.sockets, self.trust.clone());
+        let (link, hello) = self.into_link().ok_or(ErrorKind::NotConnected)?;
+        let mut lane = TcpLane::dialled(link, hello.source, hello.dest, generation);
+        lane.dial_more(address, &trust, &Hello { generation, received: 0, ..hello }, sockets);
         Ok(NewLane::new(lane))
     }
 }

@@ -6,42 +6,45 @@
 use super::dial::Dial;
 use super::{Socket, place};
 use crate::stream::StripedLane;
+use crate::stream::link::Link;
 use crate::transport::{Attempt, Step, Watched};
 use base::{Memory, ProcId};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use trust::Trust;
 use wire::frame::{Header, MAX_STRIPES};
 use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
 use wire::{Hello, Place, Status};
 
 /// A lane over TCP.
 pub struct TcpLane {
-    streams: StripedLane<Socket>,
+    streams: StripedLane<Link<Socket>>,
     remote: ProcId,
     /// The stripes that are not accepted, as bits: they have come already, or our side dials them.
     taken: u16,
     /// The stripes that are being dialled, with their numbers.
     dialling: Vec<(u16, Dial)>,
     /// Sockets that are no longer of the lane. They are closed when they are watched no more.
-    ended: Vec<Socket>,
+    ended: Vec<Link<Socket>>,
     /// The set of descriptors to be watched has changed.
     changed: bool,
 }
 
 impl TcpLane {
-    pub(crate) fn answered(socket: Socket, local: ProcId, remote: ProcId, generation: u16) -> TcpLane {
-        let streams = StripedLane::new(socket, local, remote, generation);
+    pub(crate) fn answered(link: Link<Socket>, local: ProcId, remote: ProcId, generation: u16) -> TcpLane {
+        let streams = StripedLane::new(link, local, remote, generation);
         TcpLane { streams, remote, taken: 1, dialling: Vec::new(), ended: Vec::new(), changed: false }
     }
 
-    pub(crate) fn dialled(socket: Socket, local: ProcId, remote: ProcId, generation: u16) -> TcpLane {
-        TcpLane { taken: u16::MAX, ..TcpLane::answered(socket, local, remote, generation) }
+    pub(crate) fn dialled(link: Link<Socket>, local: ProcId, remote: ProcId, generation: u16) -> TcpLane {
+        TcpLane { taken: u16::MAX, ..TcpLane::answered(link, local, remote, generation) }
     }
 
     /// Begins to dial further stripes, so that the lane will have this number of connections.
-    pub(crate) fn dial_more(&mut self, address: SocketAddr, hello: &Hello, sockets: u16) {
+    pub(crate) fn dial_more(&mut self, address: SocketAddr, trust: &Arc<Trust>, hello: &Hello, sockets: u16) {
         for stripe in 1..sockets {
-            match Dial::start(address, Hello { stripe, ..hello.clone() }, 1) {
+            match Dial::start(address, trust, Hello { stripe, ..hello.clone() }, 1) {
                 Ok(dial) => self.dialling.push((stripe, dial)),
                 Err(e) => base::log!(Info, "no further connection to {} at {address}: {e}", self.remote),
             }
@@ -50,13 +53,13 @@ impl TcpLane {
     }
 
     /// Adds a stripe.
-    pub(crate) fn add(&mut self, number: u16, socket: Socket) {
+    pub(crate) fn add(&mut self, number: u16, link: Link<Socket>) {
         self.taken |= 1 << number;
         self.changed = true;
-        match self.streams.add(number, socket) {
+        match self.streams.add(number, link) {
             Ok(()) => base::log!(Debug, "connection {number} to {} is there", self.remote),
             // The other side has said already that it is lost.
-            Err(socket) => self.ended.push(socket),
+            Err(link) => self.ended.push(link),
         }
     }
 
@@ -67,14 +70,16 @@ impl TcpLane {
                     self.dialling.push((number, dial));
                     continue;
                 }
-                Step::Answered(ack) if ack.status == Status::Good => self.add(number, dial.into_socket()),
+                Step::Answered(ack) if ack.status == Status::Good => {
+                    dial.into_link().into_iter().for_each(|(link, _)| self.add(number, link));
+                }
                 Step::Answered(ack) => {
                     base::log!(Info, "no further connection to {}: {}", self.remote, ack.status);
-                    self.ended.push(dial.into_socket());
+                    self.ended.extend(dial.into_socket());
                 }
                 Step::Failed(e) => {
                     base::log!(Info, "no further connection to {}: {e}", self.remote);
-                    self.ended.push(dial.into_socket());
+                    self.ended.extend(dial.into_socket());
                 }
             }
         }
@@ -85,7 +90,7 @@ impl TcpLane {
 impl Watched for TcpLane {
     fn interests(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
         let waiting = Lane::<base::memory::VecMemory>::waiting(&self.streams);
-        self.streams.streams().for_each(|(n, socket)| f(n, socket.as_fd(), waiting & 1 << n != 0));
+        self.streams.streams().for_each(|(n, link)| f(n, link.stream().as_fd(), waiting & 1 << n != 0));
         for (n, dial) in &self.dialling {
             dial.fd().into_iter().for_each(|(fd, write)| f(*n, fd, write));
         }
@@ -95,19 +100,19 @@ impl Watched for TcpLane {
         if !self.changed {
             return false;
         }
-        self.streams.drop_lost(|socket| closing(socket.as_fd()));
-        self.ended.drain(..).for_each(|socket| closing(socket.as_fd()));
+        self.streams.drop_lost(|link| closing(link.stream().as_fd()));
+        self.ended.drain(..).for_each(|link| closing(link.stream().as_fd()));
         std::mem::take(&mut self.changed)
     }
 
     fn peer_place(&self) -> Option<Place> {
-        self.streams.first().peer().map(place)
+        self.streams.first().stream().peer().map(place)
     }
 
     fn cut_stream(&mut self, number: u16) -> bool {
         use crate::stream::ByteStream as _;
         let mut streams = self.streams.streams();
-        streams.find(|(n, _)| *n == number).map(|(_, socket)| socket.cut()).is_some()
+        streams.find(|(n, _)| *n == number).map(|(_, link)| link.cut()).is_some()
     }
 
     fn streams(&self) -> usize {

@@ -9,7 +9,9 @@ use base::settings::{IFACE, PORTRANGE, TCP_SOCKETS};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use trust::Trust;
 use wire::frame::MAX_STRIPES;
 use wire::{Hello, Place};
 
@@ -49,18 +51,19 @@ impl Settings {
     }
 }
 
-pub(crate) fn open(settings: &Settings, _: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
+pub(crate) fn open(settings: &Settings, env: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
     let addresses = choose(settings.iface.as_deref()).map_err(|e| OpenError::Setting(IFACE, e.to_string()))?;
     let listeners =
         Listeners::open(&addresses, settings.ports).map_err(|e: ListenError| OpenError::System(e.to_string()))?;
     let addresses = listeners.addresses();
     base::log!(Info, "listening on {}", base::log::list(&addresses, "no address"));
-    let settings = settings.clone();
-    Ok(Box::new(Tcp { settings, listeners, addresses, extra: Vec::new(), own: Vec::new(), own_since: None }))
+    let (settings, trust) = (settings.clone(), env.trust.clone());
+    Ok(Box::new(Tcp { settings, trust, listeners, addresses, extra: Vec::new(), own: Vec::new(), own_since: None }))
 }
 
 struct Tcp {
     settings: Settings,
+    trust: Arc<Trust>,
     listeners: Listeners,
     /// The addresses of all listeners, those of MPI ports last.
     addresses: Vec<SocketAddr>,
@@ -114,7 +117,7 @@ impl Transport for Tcp {
 
     fn dial(&mut self, place: &Place, hello: &Hello, _key: u32) -> io::Result<Box<dyn Attempt>> {
         let address = address::address(place).ok_or(ErrorKind::InvalidInput)?;
-        Ok(Box::new(Dial::start(address, hello.clone(), self.settings.sockets)?))
+        Ok(Box::new(Dial::start(address, &self.trust, hello.clone(), self.settings.sockets)?))
     }
 
     fn probe(&mut self, entry: &[u8], seen: &Place) -> Option<(Place, Box<dyn Probe>)> {
@@ -133,7 +136,7 @@ impl Transport for Tcp {
     }
 
     fn accept(&mut self, listener: u32) -> io::Result<Box<dyn Incoming>> {
-        Ok(Box::new(Accept::new(self.listeners.accept(listener as usize)?)?))
+        Ok(Box::new(Accept::new(self.listeners.accept(listener as usize)?, &self.trust)?))
     }
 
     fn listen_at(&mut self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {

@@ -37,6 +37,12 @@ impl Socket {
         self.0.peer_addr().ok()
     }
 
+    /// Whether it does not leave this host: the other end has a loopback address, or the same address as this end.
+    pub(crate) fn is_near(&self) -> bool {
+        let (Ok(there), Ok(here)) = (self.0.peer_addr(), self.0.local_addr()) else { return false };
+        there.ip().to_canonical().is_loopback() || there.ip() == here.ip()
+    }
+
     /// The bytes that were written and that the other side's kernel has not acknowledged.
     pub(crate) fn under_way(&self) -> u64 {
         self.count(libc::TIOCOUTQ)
@@ -88,6 +94,11 @@ impl ByteStream for Socket {
             [one] => socket.send_with_flags(one, libc::MSG_NOSIGNAL),
             many => socket.send_vectored_with_flags(many, libc::MSG_NOSIGNAL),
         }
+    }
+
+    fn write_more(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let n = SockRef::from(&self.0).send_with_flags(bytes, libc::MSG_NOSIGNAL | libc::MSG_MORE)?;
+        if n == bytes.len() { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
     }
 
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {

@@ -1,7 +1,21 @@
-//! The conformance suite for TCP, with lanes of one connection and of several.
+//! The conformance suite for TCP, with lanes of one connection and of several, plain and encrypted.
 
 use super::address::address;
 use super::start_connect;
 
 crate::conformance::suite!(tcp, |place| start_connect(address(place).unwrap()));
 crate::conformance::suite!(striped, tcp, |place| start_connect(address(place).unwrap()), |s| s.tcp.sockets = 3);
+crate::conformance::suite!(
+    encrypted,
+    tcp,
+    |place| start_connect(address(place).unwrap()),
+    |_| (),
+    trust::Encrypt::Always
+);
+crate::conformance::suite!(
+    encrypted_and_striped,
+    tcp,
+    |place| start_connect(address(place).unwrap()),
+    |s| s.tcp.sockets = 3,
+    trust::Encrypt::Always
+);

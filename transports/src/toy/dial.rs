@@ -2,13 +2,14 @@
 
 use super::{Listener, Pipes, connect};
 use crate::stream::StreamLane;
-use crate::stream::greeting::{self, Greeting};
+use crate::stream::handshake::{Accepted, Dialled};
 use crate::transport::{About, Attempt, Env, Incoming, NewLane, OpenError, Said, Scope, Step, Target, Transport};
 use base::ProcId;
 use base::protocol::transport::TOY;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use wire::hello::HelloError;
+use std::sync::Arc;
+use trust::Trust;
 use wire::{Hello, HelloAck, Place, TransportId};
 
 /// What others know of this transport.
@@ -26,10 +27,14 @@ impl Settings {
 }
 
 pub(crate) fn open(_: &Settings, env: &Env<'_>) -> Result<Box<dyn Transport>, OpenError> {
-    Ok(Box::new(Toy(Listener::open(env.process).map_err(OpenError::Without)?)))
+    let listener = Listener::open(env.trust.identity().process()).map_err(OpenError::Without)?;
+    Ok(Box::new(Toy { listener, trust: env.trust.clone() }))
 }
 
-struct Toy(Listener);
+struct Toy {
+    listener: Listener,
+    trust: Arc<Trust>,
+}
 
 impl Transport for Toy {
     /// Empty, since the process number in the contact record is the address.
@@ -44,32 +49,28 @@ impl Transport for Toy {
     }
 
     fn dial(&mut self, place: &Place, hello: &Hello, _key: u32) -> io::Result<Box<dyn Attempt>> {
-        let mut pipes = connect(&place.address)?;
-        greeting::say(&mut pipes, &hello.encode())?;
-        Ok(Box::new(Dial { pipes, heard: Greeting::default() }))
+        let dialled = Dialled::begin(connect(&place.address)?, &self.trust, true, hello.clone())?;
+        Ok(Box::new(Dial(dialled)))
     }
 
     fn listeners(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>)) {
-        f(0, self.0.as_fd());
+        f(0, self.listener.as_fd());
     }
 
     fn accept(&mut self, _listener: u32) -> io::Result<Box<dyn Incoming>> {
-        Ok(Box::new(Accept { pipes: self.0.accept()?, heard: Greeting::default() }))
+        Ok(Box::new(Accept(Accepted::begin(self.listener.accept()?, &self.trust, true))))
     }
 }
 
-struct Dial {
-    pipes: Pipes,
-    heard: Greeting,
-}
+struct Dial(Dialled<Pipes>);
 
 impl Attempt for Dial {
     fn fd(&self) -> Option<(BorrowedFd<'_>, bool)> {
-        Some((self.pipes.as_fd(), false))
+        Some((self.0.stream().as_fd(), false))
     }
 
     fn step(&mut self) -> Step {
-        match self.heard.ack(&mut self.pipes) {
+        match self.0.talk() {
             Ok(ack) => Step::Answered(ack),
             Err(e) if e.kind() == ErrorKind::WouldBlock => Step::NotYet,
             Err(e) => Step::Failed(e),
@@ -81,34 +82,23 @@ impl Attempt for Dial {
     }
 
     fn finish(self: Box<Self>, _generation: u16) -> io::Result<NewLane> {
-        Ok(NewLane::new(StreamLane::new(self.pipes)))
+        Ok(NewLane::new(StreamLane::new(self.0.into_link())))
     }
 }
 
-struct Accept {
-    pipes: Pipes,
-    heard: Greeting,
-}
+struct Accept(Accepted<Pipes>);
 
 impl Incoming for Accept {
     fn fd(&self) -> BorrowedFd<'_> {
-        self.pipes.as_fd()
+        self.0.stream().as_fd()
     }
 
     fn step(&mut self) -> Said {
-        match self.heard.hello(&mut self.pipes) {
-            Ok(Ok(hello)) => Said::Hello(Box::new(hello)),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Said::Nothing,
-            Ok(Err(HelloError::OtherVersion)) => {
-                self.refuse(&HelloAck::other_version());
-                Said::Foreign
-            }
-            Ok(Err(HelloError::Foreign)) | Err(_) => Said::Foreign,
-        }
+        self.0.step(&|| "this process".into())
     }
 
     fn has_hung_up(&self) -> bool {
-        self.pipes.is_closed()
+        self.0.stream().is_closed()
     }
 
     fn from(&self) -> Option<Place> {
@@ -116,14 +106,14 @@ impl Incoming for Accept {
     }
 
     fn refuse(&mut self, ack: &HelloAck) {
-        let _ = greeting::say(&mut self.pipes, &ack.encode());
+        let _ = self.0.answer(ack);
     }
 
     fn answer(&mut self, ack: &HelloAck, _key: u32) -> io::Result<bool> {
-        greeting::say(&mut self.pipes, &ack.encode()).map(|()| true)
+        self.0.answer(ack).map(|()| true)
     }
 
     fn finish(self: Box<Self>, _: ProcId, _: ProcId, _generation: u16) -> io::Result<NewLane> {
-        Ok(NewLane::new(StreamLane::new(self.pipes)))
+        Ok(NewLane::new(StreamLane::new(self.0.into_link())))
     }
 }

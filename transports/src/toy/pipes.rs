@@ -1,5 +1,6 @@
 //! Two pipes as one byte stream, and the lane over it.
 
+use crate::stream::link::Link;
 use crate::stream::{ByteStream, StreamLane};
 use crate::transport::Watched;
 use nix::fcntl::OFlag;
@@ -11,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::lane::Lane;
 
 /// A lane over two pipes.
-pub(crate) type ToyLane = StreamLane<Pipes>;
+pub(crate) type ToyLane = StreamLane<Link<Pipes>>;
 
 /// The ends of one side. SIGPIPE has to be ignored in a process that uses it, as Rust's test programs do.
 pub struct Pipes {
@@ -68,7 +69,8 @@ impl ByteStream for Pipes {
 impl Watched for ToyLane {
     fn interests(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
         let is_full = Lane::<base::memory::VecMemory>::wants_write(self);
-        f(0, self.stream().to.as_fd(), is_full);
-        f(1, self.stream().from.as_fd(), false);
+        let pipes = self.stream().stream();
+        f(0, pipes.to.as_fd(), is_full);
+        f(1, pipes.from.as_fd(), false);
     }
 }

@@ -1,0 +1,95 @@
+//! `mpi-connect key`: makes, exchanges and shows the key; and the option `--key` of the commands that use one.
+//!
+//! Invariant: no key is ever written to a terminal, only identifiers of keys.
+
+use base::settings::KEY;
+use naming::{Naming, OpenError};
+use std::env;
+use std::io::{self, Write};
+use std::sync::Arc;
+use trust::{Encrypt, FileError, KeyFile, Ring, Trust};
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    key: KeyOption,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Make a new key; the one before it is accepted too, until the next
+    New {
+        /// Forget the key before it: who has only that is refused
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Show where the key is, and the identifiers of all keys that are accepted
+    Show,
+    /// Show where the key is
+    Path,
+}
+
+/// The key that a command uses.
+#[derive(clap::Args, Debug, Default)]
+pub struct KeyOption {
+    /// The key, instead of MPI_CONNECT_KEY or the user's own
+    #[arg(long = "key", value_name = "file:PATH", global = true)]
+    setting: Option<String>,
+}
+
+impl KeyOption {
+    /// Where the key is.
+    pub fn file(&self) -> Result<KeyFile, FileError> {
+        KeyFile::find(self.setting.clone().or_else(|| env::var(KEY).ok()).as_deref())
+    }
+
+    /// The value of `MPI_CONNECT_KEY` that stands for the option, if it is given.
+    pub fn value(&self) -> Result<Option<String>, FileError> {
+        let Some(setting) = &self.setting else { return Ok(None) };
+        Ok(Some(format!("file:{}", KeyFile::find(Some(setting))?.path().display())))
+    }
+
+    /// The keys, which are made if there are none.
+    pub fn trust(&self) -> Result<Arc<Trust>, FileError> {
+        match &self.setting {
+            Some(_) => Trust::from_file(self.file()?, Encrypt::from_env()).map(Arc::new),
+            None => Trust::of_process(),
+        }
+    }
+
+    /// Opens a store of names, of no run.
+    pub fn open(&self, url: &str) -> Result<Box<dyn Naming>, OpenError> {
+        naming::open_trusting(url, "", || self.trust())
+    }
+}
+
+/// The identifiers of keys, the own one first.
+pub fn identifiers(ring: &Ring) -> (String, Vec<String>) {
+    (ring.own().id().to_string(), ring.others().map(|key| key.id().to_string()).collect())
+}
+
+/// The same in words.
+pub fn told(ring: &Ring) -> String {
+    let (own, others) = identifiers(ring);
+    if others.is_empty() { own } else { format!("{own}, and also {}", others.join(", ")) }
+}
+
+pub fn key(args: &Args) -> Result<(), FileError> {
+    let file = args.key.file()?;
+    let text = match args.what {
+        What::New { replace } => shown(&file, &file.renew(!replace)?),
+        What::Show => shown(&file, &file.read()?),
+        What::Path => format!("{}\n", file.path().display()),
+    };
+    // Whoever reads no more has seen enough.
+    let _ = io::stdout().write_all(text.as_bytes());
+    Ok(())
+}
+
+fn shown(file: &KeyFile, ring: &Ring) -> String {
+    let (own, others) = identifiers(ring);
+    let others = others.iter().map(|id| format!("accepted too: {id}\n")).collect::<String>();
+    format!("file: {}\nkey: {own}\n{others}", file.path().display())
+}

@@ -1,0 +1,213 @@
+//! The handshake over a byte stream, which may come in pieces: the proof of the key and of both identities, then HELLO and
+//! HELLO-ACK.
+//!
+//! Used by both ends of the transports over streams. Invariants: no byte behind a message is read, and no more is held than the
+//! longest message has; a HELLO is handed on only if it is of the process that has proved itself.
+
+use super::ByteStream;
+use super::link::Link;
+use crate::transport::Said;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::sync::Arc;
+use trust::{Answering, Dialling, KeyId, Progress, Protocol, Refused, Trust};
+use wire::hello::{HELLO_ACK_LEN, HELLO_LEN, HelloError};
+use wire::{Hello, HelloAck, Status};
+
+/// The bytes of a message that have come so far.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    /// A message of this length. `WouldBlock` if it is not whole yet.
+    fn read(&mut self, stream: &mut impl ByteStream, len: usize) -> io::Result<Vec<u8>> {
+        let mut have = self.0.len();
+        self.0.resize(len.max(have), 0);
+        while have < len {
+            match stream.read_vectored(&mut [IoSliceMut::new(&mut self.0[have..len])]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(n) => have += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => (),
+                Err(e) => {
+                    self.0.truncate(have);
+                    return Err(e);
+                }
+            }
+        }
+        Ok(std::mem::take(&mut self.0))
+    }
+}
+
+/// Writes a message. A new stream has room for it, so a partial write is an error.
+fn say(stream: &mut impl ByteStream, bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let n = stream.write_vectored(&[IoSlice::new(bytes)])?;
+    if n == bytes.len() && stream.flush()? { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
+}
+
+/// The error of a dial that was refused before anything was trusted, or its answer if that says which version is spoken.
+pub(crate) fn refused(why: Refused) -> io::Result<HelloAck> {
+    match why {
+        Refused::OtherVersion(generation) => Ok(HelloAck { generation, ..HelloAck::other_version() }),
+        Refused::Foreign => Err(ErrorKind::InvalidData.into()),
+        why => Err(io::Error::new(ErrorKind::PermissionDenied, why)),
+    }
+}
+
+/// Tells that a connection was refused before anything was trusted. Whoever reaches a listener can cause it.
+pub(crate) fn tell_of_refusal(from: &dyn std::fmt::Display, why: Refused) {
+    match why {
+        Refused::Foreign => base::log_seldom!(Debug, "a connection from {from} that is not one of ours was closed"),
+        why => base::log_seldom!(Error, "a connection from {from} was refused: {why}"),
+    }
+}
+
+/// Whether this HELLO is of the process that has proved itself, and the key that was proved is good for its destination.
+pub(crate) fn is_proved(trust: &Trust, proved: Option<([u8; 16], KeyId)>, hello: &Hello) -> bool {
+    let is_process = proved.is_some_and(|(process, _)| process == hello.process);
+    if !is_process {
+        base::log_seldom!(Error, "{} came as a process whose key it has not: refused", hello.source);
+        return false;
+    }
+    let is_allowed = proved.is_some_and(|(_, key)| trust.allows(key, hello.dest.incarnation));
+    if !is_allowed {
+        base::log_seldom!(Error, "{} came with a key that is not for {}: refused", hello.source, hello.dest);
+    }
+    is_allowed
+}
+
+/// The dialling side, from the connected stream to the answer.
+pub(crate) struct Dialled<S> {
+    link: Link<S>,
+    hello: Hello,
+    /// Until both sides have proved themselves.
+    proof: Option<Dialling>,
+    heard: Message,
+    /// The process that has proved itself.
+    process: [u8; 16],
+}
+
+impl<S: ByteStream> Dialled<S> {
+    /// Begins, and sends the greeting. `near`: the stream does not leave this host.
+    pub(crate) fn begin(mut stream: S, trust: &Arc<Trust>, near: bool, hello: Hello) -> io::Result<Dialled<S>> {
+        let (dialling, greeting) = Dialling::begin_to(trust, Protocol::Jobs, near, Some(hello.dest.incarnation));
+        say(&mut stream, &greeting)?;
+        let (link, heard) = (Link::plain(stream), Message::default());
+        Ok(Dialled { link, hello, proof: Some(dialling), heard, process: [0; 16] })
+    }
+
+    /// The answer to the HELLO. `WouldBlock` if it has not come yet.
+    pub(crate) fn talk(&mut self) -> io::Result<HelloAck> {
+        while let Some(proof) = &mut self.proof {
+            let bytes = self.heard.read(self.link.stream_mut(), proof.wants())?;
+            match proof.hear(&bytes) {
+                Ok(Progress::More) => (),
+                Ok(Progress::Say(bytes)) => say(self.link.stream_mut(), &bytes)?,
+                Ok(Progress::Done(bytes)) => {
+                    let channel = self.proof.take().and_then(Dialling::finish).ok_or(ErrorKind::InvalidData)?;
+                    self.process = channel.process;
+                    self.link.stream_mut().write_more(&bytes)?;
+                    self.link.protect(channel);
+                    say(&mut self.link, &self.hello.encode())?;
+                }
+                Err(why) => return refused(why),
+            }
+        }
+        let bytes = self.heard.read(&mut self.link, HELLO_ACK_LEN)?;
+        let ack = HelloAck::decode(&bytes).map_err(|_| ErrorKind::InvalidData)?;
+        let is_its_own = ack.process == self.process || ack.status == Status::OtherVersion;
+        if is_its_own { Ok(ack) } else { Err(ErrorKind::InvalidData.into()) }
+    }
+
+    pub(crate) fn stream(&self) -> &S {
+        self.link.stream()
+    }
+
+    pub(crate) fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    pub(crate) fn into_link(self) -> Link<S> {
+        self.link
+    }
+}
+
+/// The answering side, from the accepted stream to the HELLO.
+pub(crate) struct Accepted<S> {
+    link: Link<S>,
+    /// Until both sides have proved themselves.
+    proof: Option<Answering>,
+    heard: Message,
+    trust: Arc<Trust>,
+    /// The process that has proved itself, and by which key.
+    proved: Option<([u8; 16], KeyId)>,
+}
+
+impl<S: ByteStream> Accepted<S> {
+    /// `near`: the stream does not leave this host.
+    pub(crate) fn begin(stream: S, trust: &Arc<Trust>, near: bool) -> Accepted<S> {
+        let proof = Some(Answering::begin(trust, Protocol::Jobs, near));
+        Accepted { link: Link::plain(stream), proof, heard: Message::default(), trust: trust.clone(), proved: None }
+    }
+
+    /// Reads what is there. `from` is the other side, for messages.
+    pub(crate) fn step(&mut self, from: &dyn Fn() -> String) -> Said {
+        match self.hear(from) {
+            Ok(said) => said,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Said::Nothing,
+            Err(_) => {
+                // It had its second try, or did not want it.
+                if let Some(why) = self.proof.as_ref().and_then(Answering::refused) {
+                    tell_of_refusal(&from(), why);
+                }
+                Said::Foreign
+            }
+        }
+    }
+
+    fn hear(&mut self, from: &dyn Fn() -> String) -> io::Result<Said> {
+        while let Some(proof) = &mut self.proof {
+            let bytes = self.heard.read(self.link.stream_mut(), proof.wants())?;
+            match proof.hear(&bytes) {
+                Ok(Progress::More) => (),
+                Ok(Progress::Say(bytes)) => say(self.link.stream_mut(), &bytes)?,
+                Ok(Progress::Done(_)) => {
+                    let channel = self.proof.take().and_then(Answering::finish).ok_or(ErrorKind::InvalidData)?;
+                    self.proved = Some((channel.process, channel.key));
+                    self.link.protect(channel);
+                }
+                Err(refusal) => {
+                    tell_of_refusal(&from(), refusal.why);
+                    // An error means that the other side has gone already.
+                    let _ = say(self.link.stream_mut(), &refusal.say);
+                    self.proof = None;
+                    return Ok(Said::Foreign);
+                }
+            }
+        }
+        let bytes = self.heard.read(&mut self.link, HELLO_LEN)?;
+        match Hello::decode(&bytes) {
+            Ok(hello) if is_proved(&self.trust, self.proved, &hello) => Ok(Said::Hello(Box::new(hello))),
+            Ok(_) => Ok(Said::Foreign),
+            Err(HelloError::OtherVersion) => {
+                self.answer(&HelloAck::other_version())?;
+                Ok(Said::Foreign)
+            }
+            Err(HelloError::Foreign) => Ok(Said::Foreign),
+        }
+    }
+
+    /// Sends an answer to the HELLO.
+    pub(crate) fn answer(&mut self, ack: &HelloAck) -> io::Result<()> {
+        say(&mut self.link, &ack.encode())
+    }
+
+    pub(crate) fn stream(&self) -> &S {
+        self.link.stream()
+    }
+
+    pub(crate) fn into_link(self) -> Link<S> {
+        self.link
+    }
+}

@@ -1,0 +1,226 @@
+//! The key file: where it lies, how it is made, read, and exchanged.
+//!
+//! Invariants: a key file is whole or not there, whoever makes it at the same time; it is used only if no other user can
+//! read or change it; an exchange leaves it to the user that it belongs to.
+
+use crate::key::Key;
+use crate::ring::Ring;
+use nix::unistd::{AccessFlags, Uid, User, access, geteuid};
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// The most bytes of a key file, and the most keys in it.
+const MOST_BYTES: u64 = 64 << 10;
+const MOST_KEYS: usize = 16;
+/// How every key file begins.
+const TITLE: &str = "# A key of MPI_Connect: whoever holds it may join. Keep it secret (mode 0600).\n";
+
+/// Where the keys of this user are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyFile(PathBuf);
+
+/// Why there is no key. Each text says what a user can do about it.
+#[derive(Debug)]
+pub enum FileError {
+    /// The setting is not `file:PATH`.
+    Setting(String),
+    /// There is no home directory in which the key could lie.
+    NoHome,
+    /// The system refused an operation on this file.
+    Io(&'static str, PathBuf, io::Error),
+    /// Other users can read or change it.
+    Open(PathBuf, u32),
+    /// It belongs to another user.
+    Owner(PathBuf, u32),
+    /// This line of it is no key.
+    Line(PathBuf, usize),
+    /// It has no key, or too many.
+    Number(PathBuf),
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileError::Setting(value) => write!(f, "'{value}' is not file:PATH"),
+            FileError::NoHome => f.write_str(
+                "there is no home directory for the key: set MPI_CONNECT_KEY=file:PATH, on all hosts of the job",
+            ),
+            FileError::Io(doing, path, e) => write!(f, "{doing} the key file {}: {e}{}", path.display(), base::mend(e)),
+            FileError::Open(path, mode) => write!(
+                f,
+                "the key file {path} has mode {mode:03o}, so others can use it: chmod 600 {path}, and make a new key by \
+                 `mpi-connect key new` if they may have",
+                path = path.display()
+            ),
+            FileError::Owner(path, uid) => {
+                write!(f, "the key file {} belongs to the user with number {uid}: name one of your own", path.display())
+            }
+            FileError::Line(path, line) => {
+                write!(f, "line {line} of the key file {} is no key: 64 hexadecimal digits", path.display())
+            }
+            FileError::Number(path) => {
+                write!(f, "the key file {} has to have 1 to {MOST_KEYS} keys", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl KeyFile {
+    /// The file that `MPI_CONNECT_KEY` names. If the setting is `None`, `.config/mpi-connect/key` in the user's home directory,
+    /// or, for a user who has none to write to, `key` in the user's private folder of this host.
+    pub fn find(setting: Option<&str>) -> Result<KeyFile, FileError> {
+        if let Some(value) = setting.map(str::trim).filter(|value| !value.is_empty()) {
+            let path = value.strip_prefix("file:").filter(|path| !path.is_empty());
+            let path = path.ok_or_else(|| FileError::Setting(value.into()))?;
+            let whole = std::path::absolute(path).map_err(|e| FileError::Io("finding", path.into(), e))?;
+            return Ok(KeyFile(whole));
+        }
+        let of_environment = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        let of_system = || User::from_uid(geteuid()).ok().flatten().map(|user| user.dir);
+        let home = of_environment.or_else(of_system).ok_or(FileError::NoHome)?;
+        let path = home.join(".config/mpi-connect/key");
+        // A read-only home may have a key that was made elsewhere.
+        if path.exists() || access(&home, AccessFlags::W_OK).is_ok() {
+            return Ok(KeyFile(path));
+        }
+        private_folder().map(|folder| KeyFile(folder.join("key")))
+    }
+
+    /// The file at this path.
+    pub fn at(path: impl Into<PathBuf>) -> KeyFile {
+        KeyFile(path.into())
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The keys in it, the own one first.
+    pub fn read(&self) -> Result<Ring, FileError> {
+        let path = &self.0;
+        let failed = |e| FileError::Io("reading", path.clone(), e);
+        let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path).map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        if !about.is_file() {
+            return Err(failed(io::Error::from(ErrorKind::InvalidInput)));
+        }
+        // Root reads what it names: it manages the keys of services, which have users of their own.
+        let owner = Uid::from_raw(about.uid());
+        if owner != geteuid() && !owner.is_root() && !geteuid().is_root() {
+            return Err(FileError::Owner(path.clone(), about.uid()));
+        }
+        if about.mode() & 0o077 != 0 {
+            return Err(FileError::Open(path.clone(), about.mode() & 0o777));
+        }
+        // It grows to its size at once: a copy that is left behind by growth is not erased.
+        let mut text = Zeroizing::new(String::with_capacity(about.len().min(MOST_BYTES) as usize + 1));
+        file.take(MOST_BYTES).read_to_string(&mut text).map_err(failed)?;
+        let mut keys = Vec::new();
+        for (n, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if !line.is_empty() && !line.starts_with('#') {
+                keys.push(Key::parse(line).map_err(|_| FileError::Line(path.clone(), n + 1))?);
+            }
+        }
+        if keys.is_empty() || keys.len() > MOST_KEYS {
+            return Err(FileError::Number(path.clone()));
+        }
+        let mut keys = keys.into_iter();
+        let own = keys.next().expect("there is one");
+        Ok(Ring::new(own, keys))
+    }
+
+    /// The keys in it. A file that is not there is made, with a new key; of several processes that make it at the same time,
+    /// one does, and all read that.
+    pub fn read_or_make(&self) -> Result<Ring, FileError> {
+        match self.read() {
+            Err(FileError::Io(_, _, e)) if e.kind() == ErrorKind::NotFound => {
+                self.make(&Ring::new(Key::new(), []), false)?;
+                self.read()
+            }
+            read => read,
+        }
+    }
+
+    /// Writes a new key as the first. Of those before it, the newest stays accepted if `keep` is set. Returns the keys.
+    pub fn renew(&self, keep: bool) -> Result<Ring, FileError> {
+        let before = match self.read() {
+            Ok(ring) => Some(ring),
+            Err(FileError::Io(_, _, e)) if e.kind() == ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        let others = before.filter(|_| keep).map(|ring| ring.own().clone());
+        self.make(&Ring::new(Key::new(), others), true)?;
+        self.read()
+    }
+
+    /// Writes a whole file beside its place and gives it its name. `replace`: instead of one that is there.
+    fn make(&self, ring: &Ring, replace: bool) -> Result<(), FileError> {
+        let path = &self.0;
+        let failed = |e| FileError::Io("making", path.clone(), e);
+        let folder = path.parent().ok_or_else(|| failed(ErrorKind::InvalidInput.into()))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        let beside = folder.join(format!(".key-{:016x}", u64::from_le_bytes(base::ident::random())));
+        let named = || -> io::Result<()> {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+            file.write_all(TITLE.as_bytes())?;
+            for (n, key) in std::iter::once(ring.own()).chain(ring.others()).enumerate() {
+                if n == 1 {
+                    file.write_all(b"# Accepted too, while some still have it:\n")?;
+                }
+                file.write_all(key.text().as_bytes())?;
+                file.write_all(b"\n")?;
+            }
+            if replace
+                && let Ok(before) = fs::metadata(path)
+                && before.uid() != geteuid().as_raw()
+            {
+                fchown(&file, Some(before.uid()), Some(before.gid()))?;
+            }
+            file.sync_all()?;
+            if replace {
+                return fs::rename(&beside, path);
+            }
+            match fs::hard_link(&beside, path) {
+                // Another process was faster: its key counts.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+                linked => linked,
+            }
+        };
+        let done = named();
+        let _ = fs::remove_file(&beside);
+        done.map_err(failed)?;
+        // The name of a file lasts once its folder is written; some file systems have no way to.
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        Ok(())
+    }
+}
+
+/// The folder of this user on this host, where names lie too. It is used if nobody else can have put anything there.
+fn private_folder() -> Result<PathBuf, FileError> {
+    let folder = PathBuf::from(format!("/tmp/mpi-connect-{}", geteuid()));
+    let failed = |e| FileError::Io("making a folder for", folder.clone(), e);
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(failed(e)),
+        _ => (),
+    }
+    let about = fs::symlink_metadata(&folder).map_err(failed)?;
+    if about.uid() != geteuid().as_raw() {
+        return Err(FileError::Owner(folder, about.uid()));
+    }
+    if !about.is_dir() || about.mode() & 0o022 != 0 {
+        return Err(FileError::Open(folder, about.mode() & 0o777));
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,0 +1,29 @@
+//! Who may connect: the keys of a user, the identity of a process, the handshake that proves both, and the records that
+//! protect what follows it (docs/security.md).
+//!
+//! The transports and the naming service use this crate, and it knows neither. It opens no socket: bytes go in and come out.
+//! The one file that it touches is the key file. Invariants: a process that does not prove the key learns nothing but the
+//! identifier of ours, and costs no public-key operation; no nonce is used twice under one key; a record that was changed,
+//! repeated, reordered or left out ends the connection, and nothing of it is delivered.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod crypto;
+mod file;
+mod greeting;
+mod handshake;
+mod identity;
+mod key;
+mod process;
+mod records;
+mod ring;
+
+pub use file::{FileError, KeyFile};
+pub use greeting::{Encrypt, GREETING, MOST_PROOF, Protocol, Refused};
+pub use handshake::{Answering, Channel, Dialling, Progress, Refusal, dial};
+pub use identity::Identity;
+pub use key::{Key, KeyId, ParseError};
+pub use process::Trust;
+pub use records::{Broken, Inbox, MOST_RECORD, Outbox};
+pub use ring::Ring;

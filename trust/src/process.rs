@@ -1,0 +1,172 @@
+//! What a process trusts: its keys, its identity, and its wish for encryption: all that a handshake needs.
+//!
+//! Invariant: a handshake sees one set of keys from its beginning to its end, even if they are exchanged meanwhile.
+
+use crate::file::{FileError, KeyFile};
+use crate::greeting::Encrypt;
+use crate::identity::Identity;
+use crate::key::{Key, KeyId};
+use crate::ring::Ring;
+use base::settings;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often the key file is looked at again because somebody has come with a key that is not known.
+const AGAIN: Duration = Duration::from_secs(1);
+/// So many keys of groups are kept before it is asked which are still needed; then twice as many as were.
+const MOST_PASSES: usize = 64;
+
+/// What this process trusts, and what it proves.
+pub struct Trust {
+    identity: Identity,
+    encrypt: Encrypt,
+    keys: Mutex<Keys>,
+    passes: Mutex<Passes>,
+}
+
+/// Keys that are each good for one group alone, by identifier, and the identifiers by group.
+#[derive(Default)]
+struct Passes {
+    keys: HashMap<KeyId, (Key, u64)>,
+    groups: HashMap<u64, KeyId>,
+    /// So many are kept before it is asked which of them are still needed.
+    most: usize,
+}
+
+struct Keys {
+    ring: Arc<Ring>,
+    /// Where they come from, and when it was looked there last.
+    file: Option<(KeyFile, Instant)>,
+}
+
+static OF_PROCESS: OnceLock<Arc<Trust>> = OnceLock::new();
+
+impl Trust {
+    /// What this process trusts, as its environment says: one identity for all of its connections. The first call makes it; if
+    /// that fails, the next call tries again.
+    pub fn of_process() -> Result<Arc<Trust>, FileError> {
+        static MAKE: Mutex<()> = Mutex::new(());
+        let _alone = MAKE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(trust) = OF_PROCESS.get() {
+            return Ok(trust.clone());
+        }
+        let file = KeyFile::find(std::env::var(settings::KEY).ok().as_deref())?;
+        let trust = Arc::new(Trust::from_file(file, Encrypt::from_env())?);
+        Ok(OF_PROCESS.get_or_init(|| trust).clone())
+    }
+
+    /// Trusts whoever holds one of these keys.
+    pub fn new(ring: Ring, encrypt: Encrypt) -> Trust {
+        let keys = Mutex::new(Keys { ring: Arc::new(ring), file: None });
+        Trust { identity: Identity::new(), encrypt, keys, passes: Mutex::default() }
+    }
+
+    /// Trusts whoever holds a key of this file, which is made if it is not there.
+    pub fn from_file(file: KeyFile, encrypt: Encrypt) -> Result<Trust, FileError> {
+        let ring = Arc::new(file.read_or_make()?);
+        let keys = Mutex::new(Keys { ring, file: Some((file, Instant::now())) });
+        Ok(Trust { identity: Identity::new(), encrypt, keys, passes: Mutex::default() })
+    }
+
+    /// With this identity instead of a new one.
+    pub fn with_identity(self, identity: Identity) -> Trust {
+        Trust { identity, ..self }
+    }
+
+    /// From now on, the group with this incarnation is reached by a key that is made of its cookie, which is secret: a process
+    /// of ours that is in it accepts that key for it, and nothing else, and dials by it if the group is another job's.
+    /// `is_needed` says of a group whether it is still known.
+    pub fn pass(&self, incarnation: u64, cookie: &[u8; 16], is_needed: impl Fn(u64) -> bool) {
+        let key = Key::derived("mpi-connect pass", cookie);
+        let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        if passes.groups.len() >= passes.most.max(MOST_PASSES) {
+            passes.groups.retain(|group, _| is_needed(*group));
+            passes.keys.retain(|_, (_, group)| is_needed(*group));
+            passes.most = 2 * passes.groups.len();
+        }
+        let id = key.id();
+        if let Some(before) = passes.groups.insert(incarnation, id) {
+            passes.keys.remove(&before);
+        }
+        passes.keys.insert(id, (key, incarnation));
+    }
+
+    /// Whether the group with this incarnation is reached by a key of its own.
+    pub fn has_pass(&self, incarnation: u64) -> bool {
+        self.passes.lock().unwrap_or_else(PoisonError::into_inner).groups.contains_key(&incarnation)
+    }
+
+    /// Whether who has proved this key may connect to the group with this incarnation: with the user's key to any, with that of
+    /// one group to that alone.
+    pub fn allows(&self, key: KeyId, incarnation: u64) -> bool {
+        let passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        match passes.keys.get(&key) {
+            Some((_, good_for)) => *good_for == incarnation,
+            None => {
+                drop(passes);
+                self.ring().find(key).is_some()
+            }
+        }
+    }
+
+    /// The number of groups that have a key of their own.
+    #[cfg(test)]
+    pub(crate) fn passes(&self) -> usize {
+        self.passes.lock().unwrap_or_else(PoisonError::into_inner).keys.len()
+    }
+
+    /// The key to dial this group with.
+    pub(crate) fn key_for(&self, incarnation: Option<u64>) -> Option<Key> {
+        let passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = passes.groups.get(&incarnation?)?;
+        passes.keys.get(id).map(|(key, _)| key.clone())
+    }
+
+    /// The key with this identifier, if it is that of one group.
+    pub(crate) fn pass_with(&self, id: KeyId) -> Option<Key> {
+        self.passes.lock().unwrap_or_else(PoisonError::into_inner).keys.get(&id).map(|(key, _)| key.clone())
+    }
+
+    /// The identity of this process.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// When this process wants encryption.
+    pub fn encrypt(&self) -> Encrypt {
+        self.encrypt
+    }
+
+    /// The keys.
+    pub fn ring(&self) -> Arc<Ring> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).ring.clone()
+    }
+
+    /// The keys. If this one is not among them, the file is read again, at most once a second: the user may have added it.
+    pub(crate) fn ring_with(&self, id: KeyId) -> Arc<Ring> {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if keys.ring.find(id).is_none()
+            && let Some((file, looked)) = &mut keys.file
+            && looked.elapsed() >= AGAIN
+        {
+            *looked = Instant::now();
+            match file.read() {
+                Ok(ring) => keys.ring = Arc::new(ring),
+                Err(e) => base::log_seldom!(Error, "the keys stay as they are: {e}"),
+            }
+        }
+        keys.ring.clone()
+    }
+
+    /// Reads the file again.
+    pub fn reload(&self) -> Result<(), FileError> {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((file, looked)) = &mut keys.file {
+            *looked = Instant::now();
+            let ring = file.read()?;
+            keys.ring = Arc::new(ring);
+        }
+        Ok(())
+    }
+}
