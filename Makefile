@@ -164,7 +164,6 @@ PAGES := \
     bash-completion/completions/mpi-connect \
     fish/vendor_completions.d/mpi-connect.fish \
     man/man1/mpi-connect-doctor.1 \
-    man/man1/mpi-connect-key.1 \
     man/man1/mpi-connect-names.1 \
     man/man1/mpi-connect-run.1 \
     man/man1/mpi-connect-serve.1 \

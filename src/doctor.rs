@@ -281,7 +281,7 @@ fn naming_section(r: &mut Report, option: &KeyOption) {
             r.line(Grade::Broken, &e.to_string());
             r.mend(match e {
                 StoreError::Untrusted(_) => "give both sides the same key, MPI_CONNECT_ENCRYPT and release",
-                StoreError::Unreachable(_) | StoreError::Refused(..) => {
+                StoreError::Unreachable(_) | StoreError::StoreAway(_) | StoreError::Refused(..) => {
                     "start 'mpi-connect serve' there, or set MPI_CONNECT_NAMING to a server that runs"
                 }
                 _ => "set MPI_CONNECT_NAMING=file:DIR to a folder of yours that both jobs see",

@@ -7,8 +7,9 @@ use crate::metrics;
 use crate::notify::{notify, reloading};
 use crate::shown::printable;
 use crate::time::utc;
+use etcd::{Etcd, Options};
 use naming::ServeError;
-use naming::server::{self, LedgerError, Server};
+use naming::server::{self, LedgerError, Server, SharedError};
 use nix::sys::signal::{SigSet, Signal};
 use std::fmt;
 use std::io::{self, Write};
@@ -36,9 +37,22 @@ pub struct Args {
     lease: f64,
     #[command(flatten)]
     key: KeyOption,
-    /// Keep names in this file, which is made if need be: they outlive this server
-    #[arg(long, value_name = "FILE")]
+    /// Keep names in this file, which is made if need be: they outlive this server. Or in an etcd, where several servers have the
+    /// same names: etcd://HOST:PORT,…, or etcds://… for TLS
+    #[arg(long, value_name = "FILE|URL")]
     store: Option<PathBuf>,
+    /// For etcds://: the authorities of the nodes' certificates, in PEM; without it, the public ones
+    #[arg(long, value_name = "FILE", requires = "store")]
+    store_ca: Option<PathBuf>,
+    /// For etcds://: this server's own certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "store_key")]
+    store_cert: Option<PathBuf>,
+    /// For etcds://: the key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "store_cert")]
+    store_key: Option<PathBuf>,
+    /// For etcd: a file with a user's name on its first line and the password on its second, which nobody else may read
+    #[arg(long, value_name = "FILE", requires = "store")]
+    store_user: Option<PathBuf>,
     /// Answer http://HOST:PORT/metrics with what is counted, for Prometheus; 127.0.0.1:7432 if none is named
     #[arg(long, value_name = "HOST:PORT", num_args = 0..=1, default_missing_value = metrics::DEFAULT)]
     metrics: Option<String>,
@@ -56,6 +70,11 @@ pub enum Error {
     Store(OpenError),
     /// What a store has cannot be used.
     Kept(PathBuf, LedgerError),
+    Etcd(etcd::OpenError),
+    /// The etcd at this URL cannot be used now.
+    Shared(String, SharedError),
+    /// This option is for an etcd.
+    NoEtcd(&'static str),
     Metrics(String, io::Error),
     Serve(ServeError),
 }
@@ -69,6 +88,9 @@ impl fmt::Display for Error {
             Error::Key(e) => e.fmt(f),
             Error::Store(e) => e.fmt(f),
             Error::Kept(path, e) => write!(f, "{} cannot be used: {e}", path.display()),
+            Error::Etcd(e) => e.fmt(f),
+            Error::Shared(url, e) => write!(f, "{url} cannot be used: {e}"),
+            Error::NoEtcd(option) => write!(f, "{option} is for --store etcd://… or etcds://…"),
             Error::Metrics(address, e) => write!(f, "listening for readers of metrics at {address}: {e}"),
             Error::Serve(e) => e.fmt(f),
         }
@@ -80,9 +102,35 @@ impl Error {
     pub fn is_usage(&self) -> bool {
         match self {
             Error::Lease(_) | Error::Serve(ServeError::Address(_) | ServeError::Lease(_)) => true,
+            Error::NoEtcd(_) | Error::Etcd(etcd::OpenError::Url(..) | etcd::OpenError::Plain(_)) => true,
             Error::Key(FileError::Setting(_)) => true,
             Error::Metrics(_, e) => e.kind() == io::ErrorKind::InvalidInput,
             _ => false,
+        }
+    }
+}
+
+/// Where names are kept beyond the server.
+enum Place {
+    Nowhere,
+    File(PathBuf),
+    Etcd(Options),
+}
+
+impl Args {
+    fn place(&self) -> Result<Place, Error> {
+        let url = self.store.as_deref().and_then(|store| store.to_str()).filter(|text| Options::is_url(text));
+        let certificate = self.store_cert.clone().zip(self.store_key.clone());
+        match (url, &self.store) {
+            (Some(url), _) => {
+                let (url, ca, user) = (url.to_owned(), self.store_ca.clone(), self.store_user.clone());
+                Ok(Place::Etcd(Options { url, ca, certificate, user }))
+            }
+            _ if self.store_ca.is_some() => Err(Error::NoEtcd("--store-ca")),
+            _ if certificate.is_some() => Err(Error::NoEtcd("--store-cert")),
+            _ if self.store_user.is_some() => Err(Error::NoEtcd("--store-user")),
+            (None, Some(path)) => Ok(Place::File(path.clone())),
+            (None, None) => Ok(Place::Nowhere),
         }
     }
 }
@@ -92,11 +140,19 @@ pub fn serve(args: &Args) -> Result<(), Error> {
     let stop = server::told_to_end().map_err(Error::Signals)?;
     let hangup = SigSet::from(Signal::SIGHUP);
     hangup.thread_block().map_err(|e| Error::Signals(e.into()))?;
+    let place = args.place()?;
     let trust = args.key.trust().map_err(Error::Key)?;
-    let store = args.store.as_deref().map(Store::open).transpose().map_err(Error::Store)?;
+    let store = match &place {
+        Place::File(path) => Some(Store::open(path).map_err(Error::Store)?),
+        _ => None,
+    };
     let mut server = Server::listen(&args.listen, lease, trust.clone()).map_err(Error::Serve)?;
-    if let (Some(store), Some(path)) = (store, &args.store) {
+    if let (Some(store), Place::File(path)) = (store, &place) {
         server = server.keeping(store).map_err(|e| Error::Kept(path.clone(), e))?;
+    }
+    if let Place::Etcd(options) = &place {
+        let etcd = Etcd::open(options).map_err(Error::Etcd)?;
+        server = server.sharing(etcd).map_err(|e| Error::Shared(options.url.clone(), e))?;
     }
     let metrics = args
         .metrics

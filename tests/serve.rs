@@ -237,6 +237,17 @@ fn wrong_command_lines() {
         let (code, said) = ended(command(&["serve", args[0], args[1]]));
         assert_eq!(code, 2, "{args:?}: {said}");
     }
+    for (args, exit, says) in [
+        (&["--store", "etcd://"][..], 2, "etcd://HOST:PORT"),
+        (&["--store", "etcd://a", "--store-ca", "/nowhere"], 2, "etcds://"),
+        (&["--store", "names", "--store-user", "/nowhere"], 2, "--store-user is for --store etcd://"),
+        (&["--store", "etcds://a", "--store-cert", "/nowhere"], 2, "--store-key"),
+        (&["--store", "etcds://a", "--store-ca", "/nowhere"], 1, "reading /nowhere"),
+        (&["--store", "etcd://127.0.0.1:1"], 1, "etcd://127.0.0.1:1 cannot be used: it is not reached"),
+    ] {
+        let (code, said) = ended(command(&[&["serve", "--listen", "127.0.0.1:0"], args].concat()));
+        assert!(code == exit && said.contains(says), "{args:?}: {code} {said}");
+    }
     let (_server, url) = serve(&[]);
     let taken = url.strip_prefix("tcp://").unwrap();
     let (code, said) = ended(command(&["serve", "--listen", taken]));

@@ -10,6 +10,9 @@ use std::os::fd::RawFd;
 pub(crate) trait Holding: Send {
     fn renew(&self) -> Result<(), RenewError>;
     fn fd(&self) -> Option<RawFd>;
+    fn fence(&self) -> Option<u64> {
+        None
+    }
     /// Gives the name back. Called once, in the process that claimed.
     fn release(&mut self);
     /// Forgets the claim in a forked child and leaves its descriptor alone: the child may have closed it already.
@@ -35,6 +38,14 @@ impl Claim {
     /// claims there, and this returns their state. [`RenewError::Lost`] is final: the name is free, or another process has it.
     pub fn renew(&self) -> Result<(), RenewError> {
         self.holding.renew()
+    }
+
+    /// The fencing token: a number that is larger for each later holder of the name, also after a claim was lost. Whoever keeps
+    /// something for the holder of a name refuses a number that is smaller than the largest that it has seen: a holder that was
+    /// stopped for longer than its lease does not know yet that another has the name. `None` where no one decides for all: in a
+    /// folder, and at several servers without a common store.
+    pub fn fence(&self) -> Option<u64> {
+        self.holding.fence()
     }
 
     /// The descriptor of the locked file, for a claim in a folder. A forked child holds it too, and would keep the name after

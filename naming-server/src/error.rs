@@ -14,7 +14,7 @@ pub enum OpenError {
     NotUtf8,
     /// This URL is of no kind that is known.
     Unknown(String),
-    /// This URL is of a kind that this version does not have.
+    /// This URL is of a store that only servers use.
     NotYet(String),
     /// This URL is `file://HOST/…`: a folder has no host.
     Host(String),
@@ -38,7 +38,8 @@ impl Display for OpenError {
             OpenError::NotYet(url) => {
                 write!(
                     f,
-                    "'{url}': this version has no such naming service; available are file:DIR and tcp://HOST:PORT"
+                    "'{url}': programs do not speak with etcd themselves; available are file:DIR and tcp://HOST:PORT, of \
+                     servers that 'mpi-connect serve --store {url}' starts"
                 )
             }
             OpenError::Host(url) => {
@@ -136,6 +137,8 @@ pub enum StoreError {
     Collision(PathBuf, String),
     /// No naming server answers: their addresses, each with the reason.
     Unreachable(Vec<(String, String)>),
+    /// Naming servers answer, but do not reach the store that they share: their addresses, each with the reason.
+    StoreAway(Vec<(String, String)>),
     /// No naming server can be used, and not for want of an answer: some refuse the key of this process, or were refused by it.
     /// Their addresses, each with the reason.
     Untrusted(Vec<(String, String)>),
@@ -197,6 +200,10 @@ impl Display for StoreError {
                 f.write_str("no naming server answers")?;
                 reasons(f, servers)?;
                 f.write_str(" (it is started by 'mpi-connect serve')")
+            }
+            StoreError::StoreAway(servers) => {
+                f.write_str("no naming server reaches the store that they share")?;
+                reasons(f, servers)
             }
             StoreError::Untrusted(servers) => {
                 f.write_str("no naming server can be used")?;

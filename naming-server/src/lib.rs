@@ -28,6 +28,7 @@ pub use metadata::{MAX_PAIRS, MetadataError, check as check_metadata, from_env a
 pub use record::{
     Key, Kind, MAX_LEADER, MAX_PORT, MAX_RECORD, NameError, Record, RecordError, VERSION, check_name, run_of,
 };
+pub use tcp::{Probe, Said};
 pub use url::{default_run, default_url, open, open_run, open_trusting};
 pub use wire::DEFAULT_PORT;
 
@@ -81,6 +82,10 @@ pub trait Naming: Send + Sync {
     fn note(&self, rec: &Record) -> Result<Claim, ClaimError>;
     /// The record of the live holder of `name`, among the names of this run and kind; `None` if there is none.
     fn lookup(&self, kind: Kind, name: &str) -> Result<Option<Record>, LookupError>;
+    /// As [`Naming::lookup`], with the fencing token of the claim: see [`Claim::fence`].
+    fn lookup_fenced(&self, kind: Kind, name: &str) -> Result<Option<(Record, Option<u64>)>, LookupError> {
+        Ok(self.lookup(kind, name)?.map(|record| (record, None)))
+    }
     /// The records of all runs and kinds, sorted by run and name. The cookie, the contact record and a port's name may be left
     /// empty: only [`Naming::lookup`] gives them.
     fn list(&self) -> Result<Vec<(Record, State)>, StoreError>;

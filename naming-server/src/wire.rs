@@ -41,10 +41,11 @@ pub(crate) enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
     /// The client has the name for `lease` milliseconds from now on. Every claim that this server grants has a larger number
-    /// than the ones before.
+    /// than the ones before. With `common`, here and below, it speaks for all servers before its store.
     Granted {
         lease: u32,
         number: u64,
+        common: bool,
     },
     /// Another process has the name: its record, without secrets. It is `doubtful` if its connection has ended since its last
     /// renewal.
@@ -54,20 +55,24 @@ pub(crate) enum Answer {
     },
     /// The claim is ended.
     Released,
-    /// The record that was looked up.
+    /// The record that was looked up, and the number of its claim.
     Found {
         record: Option<Vec<u8>>,
+        number: u64,
+        common: bool,
     },
     /// Records without secrets, and whether there may be more behind them.
     Names {
         records: Vec<Vec<u8>>,
         more: bool,
+        common: bool,
     },
     Refused(Refusal),
     /// The changes that are still known, as many as an answer holds, and the number from which to ask on.
     Changes {
         next: u64,
         changes: Vec<Change>,
+        common: bool,
     },
 }
 
@@ -95,6 +100,8 @@ pub(crate) enum Refusal {
     DiskFull,
     /// The store could not be written.
     Disk,
+    /// The store that this server shares with others is not reached.
+    StoreAway,
 }
 
 /// A refusal in words, behind "the naming server".
@@ -107,6 +114,9 @@ pub(crate) fn refusal(why: Refusal) -> &'static str {
         Refusal::Superseded => "has given the name to another process since",
         Refusal::DiskFull => "has no room on its disk to keep what it was asked; make room there",
         Refusal::Disk => "cannot write to its store; it tells why on its host",
+        Refusal::StoreAway => {
+            "does not reach the store that it shares, or too few of its nodes; it tells why on its host"
+        }
     }
 }
 
@@ -168,13 +178,14 @@ mod tests {
             assert_eq!(parse::<Request>(body(&frame)), Ok(request));
         }
         for answer in [
-            Answer::Granted { lease: 15000, number: u64::MAX },
+            Answer::Granted { lease: 15000, number: u64::MAX, common: true },
             Answer::Held { record: vec![1], doubtful: true },
             Answer::Released,
-            Answer::Found { record: None },
-            Answer::Names { records: vec![vec![1], vec![]], more: true },
+            Answer::Found { record: None, number: 0, common: false },
+            Answer::Refused(Refusal::StoreAway),
+            Answer::Names { records: vec![vec![1], vec![]], more: true, common: false },
             Answer::Refused(Refusal::RecordVersion(2)),
-            Answer::Changes { next: 7, changes: vec![Change { came: true, age: 5, record: vec![1] }] },
+            Answer::Changes { next: 7, changes: vec![Change { came: true, age: 5, record: vec![1] }], common: true },
         ] {
             assert_eq!(parse::<Answer>(body(&frame(&answer).unwrap())), Ok(answer));
         }
@@ -206,7 +217,7 @@ mod tests {
         assert_eq!(length(MAX_BODY as u32 + 1, 0), Err(Malformed));
         assert_eq!(length(u32::MAX, 0), Err(Malformed));
         assert_eq!(length(1, 1), Err(Malformed));
-        assert!(frame(&Answer::Found { record: Some(vec![0; MAX_BODY]) }).is_err());
+        assert!(frame(&Answer::Found { record: Some(vec![0; MAX_BODY]), number: 0, common: false }).is_err());
         assert!(frame(&Request::Claim { token: [0; 16], record: vec![0; MAX_RECORD] }).is_ok());
         // A length in the body that goes beyond its end.
         assert_eq!(parse::<Answer>(&[3, 1, 0xff, 0xff, 0xff, 0xff, 0x0f]), Err(Malformed));

@@ -16,15 +16,31 @@ pub(super) struct Journal {
     /// The number of the next change.
     next: u64,
     bytes: usize,
-    lately: VecDeque<(Instant, bool, Box<[u8]>)>,
+    /// Each with its number; these may have gaps.
+    lately: VecDeque<(u64, Instant, bool, Box<[u8]>)>,
+    /// The numbers are those of all servers before one store, and another may be ahead.
+    common: bool,
 }
 
 impl Journal {
+    /// One whose numbers are given with the changes. The next is this one at least.
+    pub(super) fn common(next: u64) -> Journal {
+        Journal { next, common: true, ..Journal::default() }
+    }
+
     /// Adds a change; `shown` is the record without secrets.
     pub(super) fn note(&mut self, fate: Fate, shown: Box<[u8]>, now: Instant) {
-        self.next += 1;
+        self.note_as(self.next, fate, shown, now);
+    }
+
+    /// As [`Journal::note`], with the number that the change has. One that is not larger than the last is known already.
+    pub(super) fn note_as(&mut self, number: u64, fate: Fate, shown: Box<[u8]>, now: Instant) {
+        if self.lately.back().is_some_and(|(last, ..)| number <= *last) {
+            return;
+        }
+        self.next = self.next.max(number + 1);
         self.bytes += shown.len();
-        self.lately.push_back((now, fate == Fate::Claimed, shown));
+        self.lately.push_back((number, now, fate == Fate::Claimed, shown));
         while self.lately.len() > MAX_JOURNAL || self.bytes > MAX_JOURNAL_BYTES {
             self.bytes -= self.lately.pop_front().map_or(0, |(.., record)| record.len());
         }
@@ -32,20 +48,23 @@ impl Journal {
 
     /// The changes from this number on, as many as an answer holds.
     pub(super) fn after(&self, after: Option<u64>, now: Instant) -> Answer {
-        let first = self.next - self.lately.len() as u64;
-        // A larger number comes from an earlier server at this address, and means nothing here.
-        let mut next = after.filter(|after| *after <= self.next).unwrap_or(self.next).max(first);
+        // A larger number comes from an earlier server at this address, and means nothing here; or from another server before the
+        // same store, which is ahead.
+        let known = after.filter(|after| self.common || *after <= self.next);
+        let first = self.lately.front().map_or(self.next, |(number, ..)| *number);
+        let mut next = known.unwrap_or(self.next).max(first);
+        let from = self.lately.partition_point(|(number, ..)| *number < next);
         let (mut changes, mut size) = (Vec::new(), 0);
-        for (at, came, record) in self.lately.range((next - first) as usize..) {
+        for (number, at, came, record) in self.lately.range(from..) {
             size += record.len() + 16;
             if size > PAGE {
                 break;
             }
             let age = now.saturating_duration_since(*at).as_millis() as u64;
             changes.push(Change { came: *came, age, record: record.to_vec() });
-            next += 1;
+            next = number + 1;
         }
-        Answer::Changes { next, changes }
+        Answer::Changes { next, changes, common: self.common }
     }
 }
 
@@ -57,7 +76,7 @@ mod tests {
     fn what_came_and_went_is_told_once_and_bounded() {
         let (mut journal, now) = (Journal::default(), Instant::now());
         let after = |journal: &Journal, from| match journal.after(from, now) {
-            Answer::Changes { next, changes } => (next, changes.iter().map(|c| c.came).collect::<Vec<_>>()),
+            Answer::Changes { next, changes, .. } => (next, changes.iter().map(|c| c.came).collect::<Vec<_>>()),
             other => panic!("{other:?}"),
         };
         assert_eq!(after(&journal, None), (0, vec![]));

@@ -81,7 +81,7 @@ impl Stage {
         let take = |names: &mut Names, claim, record: &Record| {
             let (bytes, shown) = (record.encode().unwrap(), record.without_secrets().unwrap());
             match names.take(claim, record, (bytes, shown), 1, Owner::User(7), now) {
-                Taken::Granted(number) => Answer::Granted { lease: 15, number },
+                Taken::Granted(number) => Answer::Granted { lease: 15, number, common: false },
                 Taken::Held { doubtful, .. } => Answer::Held { record: vec![], doubtful },
                 Taken::Superseded => Answer::Refused(Refusal::Superseded),
                 Taken::Ended => Answer::Refused(Refusal::Ended),
@@ -109,7 +109,7 @@ impl Stage {
         self.names.lookup(&key(name), self.now).is_some()
     }
     fn record(&self, name: &str) -> Box<Record> {
-        Box::new(Record::decode(self.names.lookup(&key(name), self.now).unwrap()).unwrap())
+        Box::new(Record::decode(self.names.lookup(&key(name), self.now).unwrap().0).unwrap())
     }
 }
 

@@ -5,6 +5,7 @@
 //! number of clients, the one that was quiet for longest gives way to a new one. Who has not proved the key is told nothing, and
 //! pushes out nobody who has.
 
+mod alone;
 mod conn;
 mod journal;
 mod keeper;
@@ -13,26 +14,29 @@ mod metrics;
 mod names;
 mod owner;
 mod room;
+mod shared;
 mod teller;
 
 use crate::error::ServeError;
-use crate::record::RecordError;
-use crate::record::{Record, check_name};
+use crate::record::Record;
 use crate::tcp::Address;
-use crate::wire::{Answer, PAGE, Refusal, Request, Token};
+use crate::wire::{Answer, Request};
+use alone::answer;
 use conn::{Conn, End};
 use journal::Journal;
 use keeper::Keeper;
 pub use ledger::{Ledger, LedgerError, Row};
 pub use metrics::Metrics;
 use metrics::count;
-use names::{Fate, Names, News, Taken};
+use names::{Fate, Names, News};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::{Backlog, listen};
 use owner::Owner;
 use room::Room;
+use shared::Shared;
+pub use shared::{Cell, Compare, Event, Op, Outcome, SharedError, SharedStore, SharedWatch, Txn};
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -72,6 +76,8 @@ pub struct Server {
     journal: Journal,
     /// Keeps the names beyond this server's death, if it is asked to.
     keeper: Option<Keeper>,
+    /// The names are there, instead of here.
+    shared: Option<Shared>,
     /// Requests of this round that are answered together, once the ledger has what they change.
     waiting: Vec<Asked>,
     /// Somebody reads what is counted.
@@ -113,6 +119,7 @@ impl Server {
             teller: Teller::default(),
             journal: Journal::default(),
             keeper: None,
+            shared: None,
             waiting: Vec::new(),
             metrics: None,
         })
@@ -133,6 +140,14 @@ impl Server {
         Ok(self)
     }
 
+    /// Has its names in a store that other servers have theirs in too.
+    pub fn sharing(mut self, store: impl SharedStore + 'static) -> Result<Server, SharedError> {
+        let (shared, next) = Shared::start(Box::new(store), self.names.lease)?;
+        self.journal = Journal::common(next);
+        self.shared = Some(shared);
+        Ok(self)
+    }
+
     /// What it counts from now on.
     pub fn metrics(&mut self) -> Arc<Metrics> {
         self.metrics.get_or_insert_default().clone()
@@ -140,7 +155,7 @@ impl Server {
 
     /// The number of names that it has.
     pub fn names(&self) -> usize {
-        self.names.count()
+        self.shared.as_ref().map_or(self.names.count(), |shared| shared.names() as usize)
     }
 
     /// For tests: bounds the number of clients at a time that have proved the key, and of those that have not.
@@ -184,8 +199,10 @@ impl Server {
                 }
                 return Ok(());
             }
-            let (arrivals, moves) = rest.split_at(self.listeners.len());
+            let (arrivals, rest) = rest.split_at(self.listeners.len());
+            let (_, moves) = rest.split_at(self.shared.is_some().into());
             self.serve(moves, now);
+            self.share(now);
             self.look_at_keys();
             // Some may have proved the key just now.
             self.make_room();
@@ -198,10 +215,11 @@ impl Server {
         }
     }
 
-    /// Waits. Returns which descriptors are ready: the stop, the listeners, the clients.
+    /// Waits. Returns which descriptors are ready: the stop, the listeners, the shared names, the clients.
     fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<Vec<bool>, ServeError> {
         let mut all = vec![PollFd::new(stop, PollFlags::POLLIN)];
         all.extend(self.listeners.iter().map(|l| PollFd::new(l.as_fd(), PollFlags::POLLIN)));
+        all.extend(self.shared.iter().map(|s| PollFd::new(s.fd(), PollFlags::POLLIN)));
         all.extend(self.clients.iter().map(|c| PollFd::new(c.fd(), c.interest())));
         // Rounded up, since poll() counts milliseconds and would return too early.
         let limit = if limit.is_zero() { limit } else { limit + Duration::from_millis(1) };
@@ -219,7 +237,8 @@ impl Server {
         metrics.connections.store(self.clients.len() as u64, Ordering::Relaxed);
         let watchers = self.clients.iter().filter(|client| client.watches).count();
         metrics.watchers.store(watchers as u64, Ordering::Relaxed);
-        for (number, now) in metrics.names.iter().zip(self.names.kinds()) {
+        let kinds = self.shared.as_ref().map_or_else(|| self.names.kinds(), |shared| shared.kinds);
+        for (number, now) in metrics.names.iter().zip(kinds) {
             number.store(now, Ordering::Relaxed);
         }
     }
@@ -228,6 +247,7 @@ impl Server {
         let (names, teller, journal) = (&mut self.names, &mut self.teller, &mut self.journal);
         let metrics = &self.metrics;
         let (waiting, is_kept) = (&mut self.waiting, self.keeper.is_some());
+        let shared = &self.shared;
         let mut ready = ready.iter();
         self.clients.retain_mut(|client| {
             let over = if ready.next() == Some(&true) || client.has_more {
@@ -248,7 +268,16 @@ impl Server {
                         return None;
                     }
                     let (refusal, is_renewal) = (refused(&request), matches!(request, Request::Renew { .. }));
-                    let answer = answer(names, request, by, now);
+                    let answer = match shared {
+                        Some(shared) => match shared.ask(by.0, by.1, request.clone()) {
+                            Some(answer) => answer,
+                            None => {
+                                waiting.push((by, request));
+                                return None;
+                            }
+                        },
+                        None => answer(names, request, by, now),
+                    };
                     counted(metrics, is_renewal, &answer);
                     tell(names.news(), journal, teller, metrics, now);
                     if let Some(why) = refusal.and_then(|refusal| refusal(&answer)) {
@@ -263,7 +292,7 @@ impl Server {
             };
             let over = over.or_else(|| (client.limit() <= now).then_some(End::Server("it is too slow, or quiet")));
             let Some(end) = over else { return true };
-            ended(client, &end, names, teller, now);
+            ended(client, &end, (names, shared), teller, now);
             false
         });
     }
@@ -276,12 +305,37 @@ impl Server {
         let run = |names: &mut Names, (by, request): &Asked| answer(names, request.clone(), *by, now);
         let answers = keeper.settle(names, (teller, &self.metrics), &waiting, run, now);
         tell(names.news(), journal, teller, &self.metrics, now);
-        let mut answers: HashMap<names::By, Answer> = waiting
-            .iter()
-            .zip(answers)
+        let answers = waiting.into_iter().zip(answers).collect();
+        self.hand_out(answers, now);
+    }
+
+    /// Takes what the shared store has answered and told.
+    fn share(&mut self, now: Instant) {
+        let Some(shared) = &mut self.shared else { return };
+        let done = shared.take();
+        done.notes.iter().for_each(|text| self.teller.kept(text));
+        for (number, fate, shown) in done.news {
+            told(fate, &shown, &mut self.teller, &self.metrics, now);
+            self.journal.note_as(number, fate, shown, now);
+        }
+        let mut answers = Vec::new();
+        for (by, answer) in done.answers {
+            // A client that has gone may still be among them.
+            if let Some(at) = self.waiting.iter().position(|((id, _), _)| *id == by) {
+                answers.push((self.waiting.swap_remove(at), answer));
+            }
+        }
+        self.hand_out(answers, now);
+    }
+
+    /// Gives clients the answers that they wait for.
+    fn hand_out(&mut self, answers: Vec<(Asked, Answer)>, now: Instant) {
+        let (names, teller) = (&mut self.names, &mut self.teller);
+        let mut answers: HashMap<names::By, Answer> = answers
+            .into_iter()
             .map(|((by, request), answer)| {
                 counted(&self.metrics, matches!(request, Request::Renew { .. }), &answer);
-                if let Some(why) = refused(request).and_then(|refusal| refusal(&answer)) {
+                if let Some(why) = refused(&request).and_then(|refusal| refusal(&answer)) {
                     teller.refused(&why, now);
                 }
                 (by.0, answer)
@@ -293,7 +347,7 @@ impl Server {
         self.clients.retain_mut(|client| {
             let Some(answer) = answers.remove(&client.id) else { return true };
             let Err(end) = client.put(&answer, now) else { return true };
-            ended(client, &end, names, teller, now);
+            ended(client, &end, (names, &self.shared), teller, now);
             false
         });
     }
@@ -357,13 +411,14 @@ pub fn told_to_end() -> io::Result<SignalFd> {
 }
 
 /// A client's connection is over.
-fn ended(client: &Conn, end: &End, names: &mut Names, teller: &mut Teller, now: Instant) {
+fn ended(client: &Conn, end: &End, (names, shared): (&mut Names, &Option<Shared>), teller: &mut Teller, now: Instant) {
     base::log!(Debug, "client {} at {}: {end}", client.id, client.from());
     if let Some(why) = client.refusal(end) {
         teller.refused(&format!("a client at {} is refused: {why}", client.from()), now);
     }
     if client.has_claimed && matches!(end, End::Client) {
         names.doubt(client.id);
+        shared.iter().for_each(|shared| shared.gone(client.id));
     }
 }
 
@@ -379,17 +434,21 @@ fn counted(metrics: &Option<Arc<Metrics>>, is_renewal: bool, answer: &Answer) {
 /// Tells clients that watch and the person that runs the server of changes.
 fn tell(news: News, journal: &mut Journal, teller: &mut Teller, metrics: &Option<Arc<Metrics>>, now: Instant) {
     for (fate, shown) in news {
-        if let Some(metrics) = metrics {
-            count(match fate {
-                Fate::Claimed => &metrics.claims,
-                Fate::Released => &metrics.releases,
-                Fate::Over => &metrics.over,
-            });
-        }
-        if let Ok(record) = Record::decode(&shown) {
-            teller.news(fate, &record, now);
-        }
+        told(fate, &shown, teller, metrics, now);
         journal.note(fate, shown, now);
+    }
+}
+
+fn told(fate: Fate, shown: &[u8], teller: &mut Teller, metrics: &Option<Arc<Metrics>>, now: Instant) {
+    if let Some(metrics) = metrics {
+        count(match fate {
+            Fate::Claimed => &metrics.claims,
+            Fate::Released => &metrics.releases,
+            Fate::Over => &metrics.over,
+        });
+    }
+    if let Ok(record) = Record::decode(shown) {
+        teller.news(fate, &record, now);
     }
 }
 
@@ -413,58 +472,4 @@ fn refused(request: &Request) -> Option<impl FnOnce(&Answer) -> Option<String> +
             Err(e) => format!("a claim is refused: {e}"),
         })
     })
-}
-
-/// The answer to a request.
-fn answer(names: &mut Names, request: Request, by: (names::By, Owner), now: Instant) -> Answer {
-    match request {
-        Request::Claim { token, record } => take(names, (token, 0), record, by, now),
-        Request::Renew { token, number, record } => take(names, (token, number), record, by, now),
-        Request::Release { token, key } => {
-            names.release(token, &key, now);
-            Answer::Released
-        }
-        Request::Lookup { key } if check_name(&key.name).is_err() => Answer::Refused(Refusal::Malformed),
-        Request::Lookup { key } => Answer::Found { record: names.lookup(&key, now).map(<[u8]>::to_vec) },
-        Request::List { after } => page(names, after, now),
-        // The caller has answered it from the journal.
-        Request::Changes { .. } => Answer::Refused(Refusal::Malformed),
-    }
-}
-
-fn take(
-    names: &mut Names,
-    claim: (Token, u64),
-    bytes: Vec<u8>,
-    (by, owner): (names::By, Owner),
-    now: Instant,
-) -> Answer {
-    let record = match Record::decode(&bytes) {
-        Ok(record) => record,
-        Err(RecordError::OtherVersion(_)) => return Answer::Refused(Refusal::RecordVersion(crate::record::VERSION)),
-        Err(_) => return Answer::Refused(Refusal::Malformed),
-    };
-    let lease = u32::try_from(names.lease.as_millis()).unwrap_or(u32::MAX);
-    let Some(shown) = record.without_secrets() else { return Answer::Refused(Refusal::Malformed) };
-    match names.take(claim, &record, (bytes, shown), by, owner, now) {
-        Taken::Granted(number) => Answer::Granted { lease, number },
-        Taken::Held { by, doubtful } => Answer::Held { record: by.to_vec(), doubtful },
-        Taken::Ended => Answer::Refused(Refusal::Ended),
-        Taken::Full => Answer::Refused(Refusal::Full),
-        Taken::Superseded => Answer::Refused(Refusal::Superseded),
-    }
-}
-
-/// The records behind a key, as many as an answer holds.
-fn page(names: &Names, after: Option<crate::Key>, now: Instant) -> Answer {
-    let (mut records, mut size) = (Vec::new(), 0);
-    for record in names.list(after, now) {
-        // Each record is sent with its length.
-        size += record.len() + 4;
-        if size > PAGE {
-            return Answer::Names { records, more: true };
-        }
-        records.push(record.to_vec());
-    }
-    Answer::Names { records, more: false }
 }

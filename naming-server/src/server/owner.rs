@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 
+/// The most memory of all names together, in bytes.
+pub(super) const MAX_BYTES: usize = 128 << 20;
+
 /// The owner of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) enum Owner {

@@ -4,7 +4,9 @@
 //! first server that both reach. No call waits longer than seconds, but for a name whose holder seems dead.
 
 mod address;
+mod asked;
 mod peer;
+mod probe;
 mod renewer;
 
 use crate::claim::Holding;
@@ -13,10 +15,12 @@ use crate::record::{Key, Kind, Record, check_name};
 use crate::wire::{Answer, Request, Token, refusal};
 use crate::{Change, Claim, Naming, State, Watch};
 pub(crate) use address::Address;
+use asked::{AskError, ask, patience};
 use base::ident::random;
 use base::log::Patience;
 use base::settings;
-use peer::{ANSWER, Peer, PeerError};
+use peer::{Peer, PeerError};
+pub use probe::{Probe, Said};
 use renewer::Held;
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
@@ -28,6 +32,8 @@ use trust::{Encrypt, Trust};
 /// How often a claim is tried again while the name's holder may be dead, and for how long at most.
 const DOUBT_AGAIN: Duration = Duration::from_millis(50);
 const DOUBT_LIMIT: Duration = Duration::from_secs(20);
+/// For how long a claim is tried again while the servers do not reach the store that they share.
+const STORE_LIMIT: Duration = Duration::from_secs(5);
 /// The lease of a note, until a server grants one.
 const NOTED: Duration = Duration::from_secs(6);
 /// More pages than this of one list are nonsense.
@@ -41,7 +47,7 @@ pub(crate) struct TcpStore {
 
 /// The answer of all servers together to a claim.
 enum Outcome {
-    Granted(Held),
+    Granted(Box<Held>),
     Held(Box<Record>, bool),
 }
 
@@ -59,23 +65,27 @@ impl TcpStore {
     }
 
     /// Claims at all servers, or at none.
-    fn claim_everywhere(&self, rec: &Record, bytes: &[u8]) -> Result<Outcome, StoreError> {
-        let token: Token = random();
+    fn claim_everywhere(&self, token: Token, rec: &Record, bytes: &[u8]) -> Result<Outcome, StoreError> {
         let request = Request::Claim { token, record: bytes.to_vec() };
         let (mut silent, mut lease, mut numbers) = (Vec::new(), None, vec![0; self.peers.len()]);
+        let mut of_all = false;
         // A server that did not answer may have heard the claim, so it is ended there too.
         let give_back = |peers: &[Arc<Peer>]| {
             let request = Request::Release { token, key: rec.key() };
             for peer in peers {
-                let _ = peer.ask(&request, ANSWER);
+                let _ = ask(peer, &request, patience(&self.peers));
             }
         };
         for (i, peer) in self.peers.iter().enumerate() {
-            match peer.ask(&request, ANSWER) {
-                Ok(Answer::Granted { lease: ms, number }) => {
+            match ask(peer, &request, patience(&self.peers)) {
+                Ok(Answer::Granted { lease: ms, number, common }) => {
                     numbers[i] = number;
                     let granted = Duration::from_millis(ms.into());
                     lease = Some(lease.map_or(granted, |l: Duration| l.min(granted)));
+                    if common {
+                        (numbers, of_all) = (vec![number; self.peers.len()], true);
+                        break;
+                    }
                 }
                 Ok(Answer::Held { record, doubtful }) => {
                     give_back(&self.peers[..i]);
@@ -98,15 +108,17 @@ impl TcpStore {
             base::log!(Info, "'{}' is not known to the naming server {} yet: {e}", rec.name, peer.address);
         }
         let held = Held::new(rec.key(), token, bytes.to_vec(), self.peers.clone(), lease);
-        Ok(Outcome::Granted(held.numbered(numbers)))
+        Ok(Outcome::Granted(Box::new(held.numbered(numbers, of_all))))
     }
 
-    fn list_at(&self, peer: &Peer) -> Result<Vec<Record>, PeerError> {
-        let odd = || PeerError::Failed("it answers nonsense".into());
+    /// The names that a server knows, and whether it speaks for all.
+    fn list_at(&self, peer: &Peer) -> Result<(Vec<Record>, bool), AskError> {
+        let odd = || AskError::Peer(PeerError::Failed("it answers nonsense".into()));
         let mut all: Vec<Record> = Vec::new();
         for _ in 0..MAX_PAGES {
             let after = all.last().map(Record::key);
-            let Answer::Names { records, more } = peer.ask(&Request::List { after }, ANSWER)? else {
+            let Answer::Names { records, more, common } = ask(peer, &Request::List { after }, patience(&self.peers))?
+            else {
                 return Err(odd());
             };
             if records.is_empty() && more {
@@ -116,7 +128,7 @@ impl TcpStore {
                 all.push(Record::decode(&bytes).map_err(|_| odd())?);
             }
             if !more {
-                return Ok(all);
+                return Ok((all, common));
             }
         }
         Err(odd())
@@ -133,8 +145,15 @@ impl Naming for TcpStore {
         let mut patience = Patience::new(begun);
         // Whether a server has answered, and since when no server answers.
         let (mut waits, mut unreachable) = (false, None);
-        let held = loop {
-            let outcome = match self.claim_everywhere(rec, &bytes) {
+        let mut token: Token = random();
+        let held: Arc<Held> = loop {
+            let outcome = match self.claim_everywhere(token, rec, &bytes) {
+                // A store whose nodes are choosing a new leader is away for a moment. It may have the claim all the same, so that is made
+                // again as it was.
+                Err(StoreError::StoreAway(_)) if begun.elapsed() < STORE_LIMIT => {
+                    sleep(DOUBT_AGAIN);
+                    continue;
+                }
                 // Servers that do not answer now may come back. One that was restarted does not know the dead holder.
                 Err(e @ StoreError::Unreachable(_)) if waits && begun.elapsed() < patience_of_set_up() => {
                     let since = *unreachable.get_or_insert_with(Instant::now);
@@ -143,14 +162,17 @@ impl Naming for TcpStore {
                         base::log!(Notice, "waiting for {seconds} s for the name '{}': since {away} s {e}", rec.name);
                     }
                     sleep(DOUBT_AGAIN);
+                    token = random();
                     limit = Instant::now() + DOUBT_LIMIT;
                     continue;
                 }
                 outcome => outcome?,
             };
             unreachable = None;
+            // It may have been given back.
+            token = random();
             match outcome {
-                Outcome::Granted(held) => break Arc::new(held),
+                Outcome::Granted(held) => break Arc::from(held),
                 Outcome::Held(by, doubtful) if !doubtful || Instant::now() >= limit => {
                     return Err(ClaimError::Held { by });
                 }
@@ -190,15 +212,22 @@ impl Naming for TcpStore {
     }
 
     fn lookup(&self, kind: Kind, name: &str) -> Result<Option<Record>, LookupError> {
+        Ok(self.lookup_fenced(kind, name)?.map(|(record, _)| record))
+    }
+
+    fn lookup_fenced(&self, kind: Kind, name: &str) -> Result<Option<(Record, Option<u64>)>, LookupError> {
         check_name(name).map_err(LookupError::Name)?;
         let key = Key::of(&self.run, kind, name);
         let request = Request::Lookup { key: key.clone() };
         let mut silent = Vec::new();
         for peer in &self.peers {
-            match peer.ask(&request, ANSWER) {
-                Ok(Answer::Found { record: None }) => {}
-                Ok(Answer::Found { record: Some(bytes) }) => match Record::decode(&bytes) {
-                    Ok(rec) if rec.key() == key => return Ok(Some(rec)),
+            match ask(peer, &request, patience(&self.peers)) {
+                Ok(Answer::Found { record: None, common: true, .. }) => return Ok(None),
+                Ok(Answer::Found { record: None, .. }) => {}
+                Ok(Answer::Found { record: Some(bytes), number, common }) => match Record::decode(&bytes) {
+                    Ok(rec) if rec.key() == key => {
+                        return Ok(Some((rec, (common || self.peers.len() == 1).then_some(number))));
+                    }
                     _ => return Err(nonsense(peer).into()),
                 },
                 Ok(Answer::Refused(why)) => {
@@ -216,9 +245,14 @@ impl Naming for TcpStore {
         for peer in &self.peers {
             match self.list_at(peer) {
                 // If two servers have a name, the first counts, as in a look-up.
-                Ok(records) => records.into_iter().for_each(|r| {
-                    all.entry(r.key()).or_insert((r, State::Live));
-                }),
+                Ok((records, of_all)) => {
+                    for record in records {
+                        all.entry(record.key()).or_insert((record, State::Live));
+                    }
+                    if of_all {
+                        return Ok(all.into_values().collect());
+                    }
+                }
                 Err(e) => silent.push((peer, e)),
             }
         }
@@ -226,7 +260,7 @@ impl Naming for TcpStore {
     }
 
     fn watch(&self) -> Box<dyn Watch + '_> {
-        let mut watch = TcpWatch { peers: &self.peers, from: vec![None; self.peers.len()] };
+        let mut watch = TcpWatch { peers: &self.peers, from: vec![None; self.peers.len()], of_all: None };
         watch.look();
         Box::new(watch)
     }
@@ -242,7 +276,7 @@ impl Naming for TcpStore {
         let (mut notes, mut silent) = (Vec::new(), Vec::new());
         for peer in &self.peers {
             let token: Token = random();
-            match peer.ask(&Request::Claim { token, record: bytes.clone() }, ANSWER) {
+            match ask(peer, &Request::Claim { token, record: bytes.clone() }, patience(&self.peers)) {
                 Ok(Answer::Granted { .. }) => {}
                 Ok(Answer::Refused(why)) => return Err(StoreError::Refused(peer.address.to_string(), refusal(why))),
                 Ok(_) => return Err(nonsense(peer)),
@@ -251,7 +285,7 @@ impl Naming for TcpStore {
                     continue;
                 }
             }
-            let _ = peer.ask(&Request::Release { token, key: probe.key() }, ANSWER);
+            let _ = ask(peer, &Request::Release { token, key: probe.key() }, patience(&self.peers));
             if peer.encrypts() == Encrypt::Never && !peer.address.is_loopback() {
                 notes.push(format!(
                     "what is said to {} is not encrypted, for MPI_CONNECT_ENCRYPT is never: whoever is on the way can read and \
@@ -282,6 +316,8 @@ struct TcpWatch<'a> {
     peers: &'a [Arc<Peer>],
     /// The number from which to ask on, for each server; `None` if it is not known yet.
     from: Vec<Option<u64>>,
+    /// The same for servers before one store, whose numbers are the same: the first that answers tells of all.
+    of_all: Option<u64>,
 }
 
 impl TcpWatch<'_> {
@@ -290,9 +326,21 @@ impl TcpWatch<'_> {
         for (peer, from) in self.peers.iter().zip(&mut self.from) {
             // A restarted server counts from 0 again. It tells of names that it learns by renewals as of new ones; the caller
             // knows them already.
-            while let Ok(Answer::Changes { next, changes }) = peer.ask(&Request::Changes { after: *from }, ANSWER) {
+            let mut is_common = false;
+            loop {
+                let after = self.of_all.or(*from);
+                let Ok(Answer::Changes { next, changes, common }) =
+                    ask(peer, &Request::Changes { after }, patience(self.peers))
+                else {
+                    break;
+                };
                 let is_last = changes.is_empty();
-                *from = Some(next);
+                is_common = common;
+                if common {
+                    self.of_all = Some(next);
+                } else {
+                    (*from, self.of_all) = (Some(next), None);
+                }
                 all.extend(changes.into_iter().filter_map(|change| {
                     let record = Record::decode(&change.record).ok()?;
                     Some(Change { came: change.came, at: now.saturating_sub(change.age / 1000), record })
@@ -300,6 +348,9 @@ impl TcpWatch<'_> {
                 if is_last {
                     break;
                 }
+            }
+            if is_common {
+                break;
             }
         }
         all
@@ -327,6 +378,10 @@ impl Holding for TcpHolding {
         None
     }
 
+    fn fence(&self) -> Option<u64> {
+        self.held.fence()
+    }
+
     fn release(&mut self) {
         renewer::remove(&self.held);
         self.held.release();
@@ -346,8 +401,14 @@ fn nonsense(peer: &Peer) -> StoreError {
     StoreError::Refused(peer.address.to_string(), "answers nonsense")
 }
 
-fn unreachable(silent: Vec<(&Arc<Peer>, PeerError)>) -> StoreError {
+fn unreachable(silent: Vec<(&Arc<Peer>, AskError)>) -> StoreError {
+    let is_away = silent.iter().any(|(_, e)| *e == AskError::StoreAway);
     let is_refused = silent.iter().any(|(_, e)| e.refused().is_some());
-    let servers = silent.into_iter().map(|(peer, e)| (peer.address.to_string(), e.to_string())).collect();
-    if is_refused { StoreError::Untrusted(servers) } else { StoreError::Unreachable(servers) }
+    let said = silent.into_iter().map(|(peer, e)| (peer.address.to_string(), e.to_string())).collect();
+    // A server that trusts this process may reach its store again.
+    match (is_away, is_refused) {
+        (true, _) => StoreError::StoreAway(said),
+        (_, true) => StoreError::Untrusted(said),
+        _ => StoreError::Unreachable(said),
+    }
 }

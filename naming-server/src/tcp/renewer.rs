@@ -3,18 +3,22 @@
 //! Invariant: the thread runs while there are claims, and only in the process that made them. A release waits at most for a
 //! renewal of the same claim that is under way, and a released claim is never renewed.
 
-use super::peer::{ANSWER, Peer};
+use super::asked::{AskError, ask, patience};
+use super::peer::Peer;
 use crate::error::RenewError;
 use crate::quiet;
 use crate::record::Key;
 use crate::wire::{Answer, Refusal, Request, Token, refusal};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often a claim is renewed again while no server answers.
 const AGAIN: Duration = Duration::from_secs(1);
+/// For how long a release is tried again while the servers do not reach the store that they share.
+const GIVE_BACK: Duration = Duration::from_secs(2);
+const AWAY: Duration = Duration::from_millis(50);
 /// A claim is lost when the first server that answers has said this often in a row that another process has the name, while
 /// a later server says that we have it. Once is not enough, since the other claim may be about to be given back.
 const STRIKES: u32 = 2;
@@ -28,6 +32,8 @@ pub(super) struct Held {
     /// The servers, in the order of the URL.
     pub peers: Vec<Arc<Peer>>,
     lost: AtomicBool,
+    /// The largest number that it was granted with, if one server speaks for all; else 0.
+    fence: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -35,6 +41,8 @@ struct State {
     lease: Duration,
     /// The number of the claim at each server; 0 where it was not granted yet.
     numbers: Vec<u64>,
+    /// The servers stand before one store: one is asked for all.
+    of_all: bool,
     released: bool,
     strikes: u32,
     alone: bool,
@@ -49,13 +57,20 @@ impl Held {
     pub(super) fn new(key: Key, token: Token, record: Vec<u8>, peers: Vec<Arc<Peer>>, lease: Duration) -> Held {
         let due = Instant::now() + lease / 3;
         let numbers = vec![0; peers.len()];
-        let state = Mutex::new(State { lease, numbers, released: false, strikes: 0, alone: false, untold: false, due });
-        Held { key, token, record, peers, lost: AtomicBool::new(false), state }
+        let (released, alone, untold, of_all) = (false, false, false, false);
+        let state = Mutex::new(State { lease, numbers, of_all, released, strikes: 0, alone, untold, due });
+        Held { key, token, record, peers, lost: AtomicBool::new(false), fence: AtomicU64::new(0), state }
     }
 
-    /// The same claim, with the number that each server has granted it with.
-    pub(super) fn numbered(self, numbers: Vec<u64>) -> Held {
-        lock(&self.state).numbers = numbers;
+    /// The same claim, with the number that each server has granted it with, and whether one server speaks for all.
+    pub(super) fn numbered(self, numbers: Vec<u64>, of_all: bool) -> Held {
+        if of_all || numbers.len() == 1 {
+            self.fence.store(numbers.iter().copied().max().unwrap_or(0), Ordering::Relaxed);
+        }
+        {
+            let mut state = lock(&self.state);
+            (state.numbers, state.of_all) = (numbers, of_all);
+        }
         self
     }
 
@@ -73,6 +88,11 @@ impl Held {
         if self.lost.load(Ordering::Relaxed) { Err(RenewError::Lost(format!("'{}'", self.key.name))) } else { Ok(()) }
     }
 
+    /// See [`crate::Claim::fence`].
+    pub(super) fn fence(&self) -> Option<u64> {
+        Some(self.fence.load(Ordering::Relaxed)).filter(|number| *number != 0)
+    }
+
     /// Gives the name back at all servers. A claim that no server knows yet is made at one first, so that clients that watch see
     /// it.
     pub(super) fn release(&self) {
@@ -80,16 +100,33 @@ impl Held {
         state.released = true;
         if state.untold && !self.peers.iter().all(|peer| peer.is_failing()) {
             let request = Request::Renew { token: self.token, number: 0, record: self.record.clone() };
-            let _ = self.peers.iter().find_map(|peer| peer.ask(&request, ANSWER).ok());
+            let _ = self.peers.iter().find_map(|peer| ask(peer, &request, patience(&self.peers)).ok());
         }
-        self.give_back();
+        self.give_back(state.of_all);
     }
 
-    fn give_back(&self) {
+    fn give_back(&self, of_all: bool) {
         let request = Request::Release { token: self.token, key: self.key.clone() };
+        let again = Instant::now() + GIVE_BACK;
+        // A store that the servers share may be away only for a moment.
+        while of_all && Instant::now() < again {
+            let mut is_away = false;
+            for peer in &self.peers {
+                match ask(peer, &request, patience(&self.peers)) {
+                    Ok(Answer::Released) => return,
+                    Err(AskError::StoreAway) => is_away = true,
+                    _ => {}
+                }
+            }
+            if !is_away {
+                break;
+            }
+            std::thread::sleep(AWAY);
+        }
         for peer in &self.peers {
-            let why = match peer.ask(&request, ANSWER) {
+            let why = match ask(peer, &request, patience(&self.peers)) {
                 Ok(Answer::Refused(why)) => format!("the naming server {}", refusal(why)),
+                Ok(_) if of_all => return,
                 Ok(_) => continue,
                 Err(e) => e.to_string(),
             };
@@ -105,7 +142,7 @@ impl Held {
             return begun + Duration::from_secs(3600);
         }
         // A server that does not answer must not cost the claim its lease at the others.
-        let patience = (state.lease / 3).min(ANSWER);
+        let patience = (state.lease / 3).min(patience(&self.peers));
         let mut order: Vec<usize> = (0..self.peers.len()).collect();
         order.sort_by_key(|i| self.peers[*i].is_failing());
         let mut answers: Vec<Option<bool>> = vec![None; self.peers.len()];
@@ -114,9 +151,16 @@ impl Held {
             let peer = &self.peers[i];
             let number = state.numbers[i];
             let request = Request::Renew { token: self.token, number, record: self.record.clone() };
-            answers[i] = match peer.ask(&request, patience) {
-                Ok(Answer::Granted { lease: ms, number }) => {
+            answers[i] = match ask(peer, &request, patience) {
+                Ok(Answer::Granted { lease: ms, number, common }) => {
                     state.numbers[i] = number;
+                    if common {
+                        state.numbers.fill(number);
+                    }
+                    state.of_all = common;
+                    if common || self.peers.len() == 1 {
+                        self.fence.fetch_max(number, Ordering::Relaxed);
+                    }
                     let granted = Duration::from_millis(ms.into());
                     lease = Some(lease.map_or(granted, |l| l.min(granted)));
                     Some(true)
@@ -137,6 +181,9 @@ impl Held {
                     None
                 }
             };
+            if state.of_all && answers[i].is_some() {
+                break;
+            }
         }
         let mut told = answers.iter().flatten();
         let first = told.next().copied();
@@ -145,7 +192,7 @@ impl Held {
         if first == Some(false) && (!ours || state.strikes >= STRIKES) {
             self.lost.store(true, Ordering::Relaxed);
             base::log!(Error, "the name '{}' is another's by now: this process was taken for dead", self.key.name);
-            self.give_back();
+            self.give_back(state.of_all);
             return begun + Duration::from_secs(3600);
         }
         if ours == state.alone {

@@ -186,3 +186,21 @@ pub fn threads(url: &str) {
     println!("a claim and its release: {:?}", begun.elapsed() / 500);
     wait_until("threads and descriptors as before", || [count("task"), count("fd")] == before);
 }
+
+/// A fencing token is given where one server decides, and grows from holder to holder.
+#[test]
+fn a_claim_has_a_fencing_token_where_one_server_decides() {
+    let (one, two) = (Local::start(LONG, 100), Local::start(LONG, 100));
+    let fence = |url: &str| {
+        let held = claim(url, "ocean");
+        let (_, looked_up) = open(url).lookup_fenced(Kind::Job, "ocean").unwrap().unwrap();
+        assert_eq!(held.fence(), looked_up);
+        looked_up
+    };
+    let first = fence(&one.url).unwrap();
+    assert!(fence(&one.url).unwrap() > first);
+    assert_eq!(fence(&format!("{},{}", one.url, two.address())), None);
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fence-{}", std::process::id()));
+    assert_eq!(fence(&format!("file:{}", folder.display())), None);
+    fs::remove_dir_all(folder).unwrap();
+}

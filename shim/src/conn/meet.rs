@@ -111,7 +111,7 @@ fn find(
     loop {
         let found = match lead.naming.lookup(Kind::Job, wanted) {
             // Our own name is registered, so the servers have answered before, and may answer again.
-            Err(LookupError::Store(e @ StoreError::Unreachable(_))) => {
+            Err(LookupError::Store(e @ (StoreError::Unreachable(_) | StoreError::StoreAway(_)))) => {
                 waiting.asked(Some(e.to_string()));
                 None
             }

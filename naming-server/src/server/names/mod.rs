@@ -12,7 +12,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use super::owner::Owner;
+use super::owner::{MAX_BYTES, Owner};
 use crate::record::{Key, Record};
 use crate::wire::Token;
 use batch::Batch;
@@ -26,8 +26,6 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-/// The most memory of all names together, in bytes.
-const MAX_BYTES: usize = 128 << 20;
 /// The most released tokens that are remembered.
 const MAX_ENDED: usize = 1 << 16;
 /// How often names whose lease is over are removed.
@@ -169,10 +167,10 @@ impl Names {
         false
     }
 
-    /// The written record of a live name.
-    pub(super) fn lookup(&self, key: &Key, now: Instant) -> Option<&[u8]> {
+    /// The written record of a live name, and the number of its claim.
+    pub(super) fn lookup(&self, key: &Key, now: Instant) -> Option<(&[u8], u64)> {
         let entry = self.all.get(key)?;
-        (entry.until > now).then_some(&entry.bytes)
+        (entry.until > now).then_some((&entry.bytes, entry.number))
     }
 
     /// The live records behind `after`, without secrets, in order.
