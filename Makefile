@@ -8,17 +8,19 @@ DESTDIR ?=
 LEFT ?= openmpi
 RIGHT ?= mpich
 
-TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
-RELEASE := $(TARGET)/release
+BUILT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+RELEASE := $(BUILT)/release
 HEADERS := include/mpi_connect.h include/mpif_connect.h include/mpi_connect.f90 include/mpi_connect_f08.f90
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 # How long `make soak` goes on, in minutes.
 MINUTES ?= 30
+# How long `make fuzz` gives each target, in seconds, unless RUNS= says how many inputs.
+SECONDS ?= 10
 # How many tests are run beside each other: much of what they do is wait.
 SEQUENCES ?= 4
 
-.PHONY: all headers demo test test-all built tests-built soak bench ports-table pure system figures check deny install uninstall provision packages test-packages tsan clean
+.PHONY: all headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak bench ports-table pure system figures check deny install uninstall provision packages test-packages tsan clean
 
 # The headers, docs/coverage.md and the tables of docs/protocol.md are committed; `make headers` writes them, `make check`
 # compares them with the source.
@@ -43,7 +45,7 @@ demo:
 	@echo "building the library and the demo"; \
 	$(CARGO) build -q --profile quick -p mpi-connect-shim -p mpi-connect -p mpi-connect-demo & build=$$!; \
 	scripts/provision $(LEFT) $(RIGHT) || { kill $$build; exit 1; }; \
-	wait $$build && $(TARGET)/quick/plate $(LEFT) $(RIGHT)
+	wait $$build && $(BUILT)/quick/plate $(LEFT) $(RIGHT)
 
 test: provision
 	@rm -rf target/figures; mkdir -p target/figures; passed=yes; \
@@ -58,6 +60,7 @@ test: provision
 # Everything at full width, a round of what is random, and the packages: what `make test` leaves to it, its figures say.
 test-all:
 	MPI_CONNECT_TEST_WIDTH=all $(MAKE) test
+	$(MAKE) fuzz
 	$(MAKE) soak MINUTES=1
 	$(MAKE) test-packages
 
@@ -68,6 +71,19 @@ built:
 tests-built:
 	$(CARGO) test -q --workspace --no-run
 	$(CARGO) test -q --workspace --test system --no-run
+
+fuzz-built:
+	@CARGO="$(CARGO)" scripts/fuzz build
+
+# Inputs that nobody would send, for all that reads bytes of others, guided by the branches that they take (docs/fuzzing.md).
+# TARGET= picks some, with commas between; ASAN=1 builds them with AddressSanitizer.
+fuzz:
+	@export CARGO="$(CARGO)" FUZZ_SECONDS="$(SECONDS)" FUZZ_RUNS="$(RUNS)" FUZZ_TARGET="$(TARGET)" FUZZ_ASAN="$(ASAN)"; \
+	    scripts/fuzz build && scripts/fuzz run
+
+# Brings what `make fuzz` has found into fuzz/corpus, as few inputs as show all of it.
+fuzz-corpus: fuzz-built
+	@FUZZ_TARGET="$(TARGET)" scripts/fuzz corpus
 
 # The tests that draw their cases at random, over and over with new seeds. Ends at the first failure, which says how to
 # repeat it.
@@ -105,20 +121,33 @@ tsan:
 	$(CARGO) test -q --target-dir target/tsan --target x86_64-unknown-linux-gnu \
 	    -p mpi-connect-engine -p mpi-connect-wire -p mpi-connect-session -p mpi-connect-transports --lib --tests -- --skip shm::model
 
+# AddressSanitizer over the unit tests of all layers with unsafe code, and of those that read bytes of others.
+asan:
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" \
+	$(CARGO) test -q --target-dir $(BUILT)/asan --target $(shell rustc -vV | sed -n 's/^host: //p') \
+	    -p mpi-connect-base -p mpi-connect-engine -p mpi-connect-wire -p mpi-connect-transports -p mpi-connect-node \
+	    -p mpi-connect-naming -p mpi-connect-shim --lib -- --skip shm::model
+
 figures:
 	@echo; echo "FIGURES"; for f in target/figures/*.txt; do echo; cat "$$f"; done
 
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) test -q -p mpi-connect --test headers --test protocol --test sources --test glossary --test dependencies --test transports --test layers
-	@if cargo-deny --version >/dev/null 2>&1; then cargo-deny --workspace check licenses bans sources; \
+	$(CARGO) test -q -p mpi-connect --test headers --test protocol --test sources --test glossary --test dependencies --test transports --test layers --test fuzzing
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	@if c++ --version >/dev/null 2>&1; then \
+	    $(CARGO) clippy -q --manifest-path fuzz/Cargo.toml --target-dir $(BUILT)/fuzz --all-targets -- -D warnings; \
+	else echo "check: fuzz/ NOT looked over by clippy: no C++ compiler here (\`make provision\` installs it)"; fi
+	@if cargo-deny --version >/dev/null 2>&1; then cargo-deny --workspace check licenses bans sources && \
+	    cargo-deny --manifest-path fuzz/Cargo.toml --config deny.toml check licenses bans sources; \
 	else echo "check: licences, bans and sources NOT checked: no cargo-deny here (\`make deny\` builds it, about 2 minutes)"; fi
 
 # Advisories need a database from the network, so they are not part of it.
 deny:
 	@[ -x target/tools/bin/cargo-deny ] || $(CARGO) install --locked --root target/tools cargo-deny
 	target/tools/bin/cargo-deny --workspace check licenses bans sources
+	target/tools/bin/cargo-deny --manifest-path fuzz/Cargo.toml --config deny.toml check licenses bans sources
 
 # What `make install` puts where below PREFIX, and `make uninstall` removes: SOURCE=PLACE. In a source that ends in `.in`
 # words between @ are filled in.
@@ -164,6 +193,7 @@ PAGES := \
     bash-completion/completions/mpi-connect \
     fish/vendor_completions.d/mpi-connect.fish \
     man/man1/mpi-connect-doctor.1 \
+    man/man1/mpi-connect-key.1 \
     man/man1/mpi-connect-names.1 \
     man/man1/mpi-connect-run.1 \
     man/man1/mpi-connect-serve.1 \

@@ -7,7 +7,7 @@ use object::{Endianness, Object, ObjectSymbol, ReadCache};
 use std::ffi::CStr;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
 /// An executable or a library.
@@ -59,7 +59,11 @@ impl fmt::Display for ElfError {
 
 impl Elf {
     pub fn read(path: &Path) -> Result<Elf, ElfError> {
-        let mut file = File::open(path).map_err(ElfError::Io)?;
+        Elf::of(File::open(path).map_err(ElfError::Io)?)
+    }
+
+    /// What this file says, from its begin on.
+    pub fn of(mut file: impl Read + Seek) -> Result<Elf, ElfError> {
         let mut head = [0; 256];
         let n = file.read(&mut head).map_err(ElfError::Io)?;
         match &head[..n] {

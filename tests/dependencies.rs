@@ -17,13 +17,14 @@ fn read(file: impl Into<PathBuf>) -> String {
     fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
-/// The rooms with a manifest: the command's, which is at the root, and those it lists.
+/// The rooms with a manifest: the command's, which is at the root, those it lists, and the one that is no member.
 fn rooms() -> Vec<(String, String)> {
     let root = read("Cargo.toml");
     let members = root.lines().find_map(|line| line.strip_prefix("members = ")).expect("a workspace");
     let names = members.trim_matches(['[', ']']).split(", ").map(|name| name.trim_matches('"').to_owned());
     let others = names.map(|name| (read(format!("{name}/Cargo.toml")), name)).map(|(text, name)| (name, text));
-    others.chain([("src".to_owned(), root.clone())]).collect()
+    let fuzz = ("fuzz".to_owned(), read("fuzz/Cargo.toml"));
+    others.chain([("src".to_owned(), root.clone()), fuzz]).collect()
 }
 
 /// The crates of others in a section of the manifests, which begins with its name alone on a line.
@@ -63,7 +64,7 @@ fn name(cell: &str) -> String {
 #[test]
 fn the_table_of_crates_is_true() {
     let mut listed = Uses::new();
-    let locked = read("Cargo.lock");
+    let locked = read("Cargo.lock") + &read("fuzz/Cargo.lock");
     for row in table("| crate | in |") {
         let [crate_, rooms, does, by_hand, release] = &row[..] else { panic!("not of five columns: {row:?}") };
         assert!(!does.is_empty() && !by_hand.is_empty(), "{row:?}");

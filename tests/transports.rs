@@ -10,9 +10,10 @@ const ROOMS: [&str; 5] = ["wire", "session", "transports", "node", "shim"];
 const REGISTRY: &str = "transports/src/registry.rs";
 /// Files that may name a transport, and why. `base` is none of the rooms: it lists what the environment may say, and the numbers
 /// on the wire; nor is `naming-server`, which has servers of its own over TCP.
-const MAY: [(&str, &str); 2] = [
+const MAY: [(&str, &str); 3] = [
     ("transports/src/lib.rs", "declares the folders"),
     ("shim/src/port/open.rs", "tells people how a port without an address is reached"),
+    ("transports/src/fuzzing.rs", "the doors of each folder to its decoders, for fuzz targets and tests alone"),
 ];
 
 /// Macros that compare.

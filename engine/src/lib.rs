@@ -15,6 +15,8 @@ mod arrived;
 mod context;
 mod credit;
 mod detach;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod intervals;
 mod loss;
 mod matching;

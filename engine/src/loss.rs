@@ -29,7 +29,7 @@ impl Engine {
         self.at_end += usize::from(p.granting.at_end());
         self.withdrawn.retain(|_, (to, _)| *to != peer);
         // An envelope whose data will never come must not match.
-        let lost = |m: &Arrived| m.peer == peer && matches!(m.body, Body::Rts { .. });
+        let lost = |m: &Arrived| m.peer == peer && matches!(m.body.plain(), Body::Rts { .. });
         for context in self.contexts.iter_mut().flatten() {
             context.unexpected.drop_where(lost);
         }

@@ -9,6 +9,8 @@
 mod claim;
 mod error;
 mod file;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod here;
 mod link;
 mod metadata;

@@ -95,7 +95,8 @@ pub fn from_env() -> Result<Vec<(String, String)>, MetadataError> {
     }
 }
 
-fn parse(text: &str) -> Result<Vec<(String, String)>, MetadataError> {
+/// The pairs of a setting.
+pub(crate) fn parse(text: &str) -> Result<Vec<(String, String)>, MetadataError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }

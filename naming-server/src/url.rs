@@ -55,7 +55,9 @@ fn folder(url: &str, rest: &str) -> Result<PathBuf, OpenError> {
     if dir.is_empty() {
         return Err(OpenError::NoFolder);
     }
-    std::path::absolute(dir).map_err(|e| OpenError::Relative(url.into(), e))
+    // By its parts, since a path may begin with two slashes, and a URL of it would name a host.
+    let dir = std::path::absolute(dir).map_err(|e| OpenError::Relative(url.into(), e))?;
+    Ok(dir.components().collect())
 }
 
 /// The value of `MPI_CONNECT_NAMING`, or the URL of the user's private folder if that is empty or not set.
@@ -91,6 +93,9 @@ mod tests {
         let cwd = env::current_dir().unwrap();
         assert_eq!(described("file:x"), format!("file:{}/x", cwd.display()));
         assert_eq!(described("file:./x"), format!("file:{}/x", cwd.display()));
+        // Of two slashes at the begin of a path, a URL would make a host.
+        assert_eq!(described("file:////a//b/"), "file:/a/b");
+        assert_eq!(described("file:////"), "file:/");
     }
 
     #[test]

@@ -18,6 +18,8 @@ mod copy;
 mod core;
 mod crowd;
 mod entered;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod handshakes;
 mod hooks;
 mod judge;

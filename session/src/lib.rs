@@ -23,6 +23,8 @@ mod agenda;
 mod answer;
 mod dial;
 mod evidence;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod groups;
 mod hosts;
 mod incoming;

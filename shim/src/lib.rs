@@ -21,6 +21,8 @@ mod failure;
 mod flush;
 mod forward;
 mod functions;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod group;
 mod handle_cache;
 mod heap;

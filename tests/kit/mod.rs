@@ -17,6 +17,8 @@ pub fn command(args: &[&str]) -> Command {
             c.env_remove(name);
         }
     }
+    // One that is not there has no key: then it is in the user's private folder.
+    std::fs::create_dir_all(HOME).unwrap();
     c.env("HOME", HOME);
     c.args(args);
     c
@@ -29,6 +31,7 @@ const HOME: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/home");
 pub fn open(url: &str, run: &str) -> Box<dyn Naming> {
     static TRUST: OnceLock<Arc<Trust>> = OnceLock::new();
     let trust = || {
+        std::fs::create_dir_all(HOME).unwrap();
         Trust::from_file(KeyFile::at(Path::new(HOME).join(".config/mpi-connect/key")), Encrypt::Network).map(Arc::new)
     };
     naming::open_trusting(url, run, || Ok(TRUST.get_or_init(|| trust().expect("a key")).clone())).unwrap()

@@ -42,6 +42,8 @@ impl Member {
         let names = members.trim_matches(['[', ']']).split(", ").map(|name| name.trim_matches('"').to_owned());
         let rooms = names.map(|name| Member { manifest: read(format!("{name}/Cargo.toml")), name });
         let mut all: Vec<Member> = rooms.collect();
+        // No member: it is built otherwise.
+        all.push(Member { name: "fuzz".to_owned(), manifest: read("fuzz/Cargo.toml") });
         all.push(Member { name: "src".to_owned(), manifest });
         all
     }

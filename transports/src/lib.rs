@@ -6,6 +6,8 @@
 
 #[cfg(test)]
 mod conformance;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod host;
 pub mod registry;
 mod shm;

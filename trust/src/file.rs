@@ -71,6 +71,32 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
+/// Why a text is none of a key file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// This line of it is no key; the first is 1.
+    Line(usize),
+    /// It has no key, or too many.
+    Number,
+}
+
+/// The keys in the text of a key file, the own one first.
+pub(crate) fn parse(text: &str) -> Result<Ring, Wrong> {
+    let mut keys = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            keys.push(Key::parse(line).map_err(|_| Wrong::Line(n + 1))?);
+        }
+    }
+    if keys.is_empty() || keys.len() > MOST_KEYS {
+        return Err(Wrong::Number);
+    }
+    let mut keys = keys.into_iter();
+    let own = keys.next().expect("there is one");
+    Ok(Ring::new(own, keys))
+}
+
 impl KeyFile {
     /// The file that `MPI_CONNECT_KEY` names. If the setting is `None`, `.config/mpi-connect/key` in the user's home directory,
     /// or, for a user who has none to write to, `key` in the user's private folder of this host.
@@ -122,19 +148,10 @@ impl KeyFile {
         // It grows to its size at once: a copy that is left behind by growth is not erased.
         let mut text = Zeroizing::new(String::with_capacity(about.len().min(MOST_BYTES) as usize + 1));
         file.take(MOST_BYTES).read_to_string(&mut text).map_err(failed)?;
-        let mut keys = Vec::new();
-        for (n, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if !line.is_empty() && !line.starts_with('#') {
-                keys.push(Key::parse(line).map_err(|_| FileError::Line(path.clone(), n + 1))?);
-            }
-        }
-        if keys.is_empty() || keys.len() > MOST_KEYS {
-            return Err(FileError::Number(path.clone()));
-        }
-        let mut keys = keys.into_iter();
-        let own = keys.next().expect("there is one");
-        Ok(Ring::new(own, keys))
+        parse(&text).map_err(|wrong| match wrong {
+            Wrong::Line(line) => FileError::Line(path.clone(), line),
+            Wrong::Number => FileError::Number(path.clone()),
+        })
     }
 
     /// The keys in it. A file that is not there is made, with a new key; of several processes that make it at the same time,

@@ -11,6 +11,8 @@
 
 mod crypto;
 mod file;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod greeting;
 mod handshake;
 mod identity;

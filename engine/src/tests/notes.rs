@@ -75,3 +75,25 @@ fn a_message_with_a_note_waits_for_credit_and_for_its_inter_communicator() {
     settle(&mut a, &mut b);
     assert_eq!((b.engine.finish(r), b.notes.last()), (got(1, 40), Some(&(r, b"early".to_vec()))));
 }
+
+/// Its data will never come, so it must not match.
+#[test]
+fn an_announced_message_with_a_note_is_lost_with_its_sender() {
+    for early in [false, true] {
+        for gone in [Gone::Dead, Gone::Finished] {
+            let (mut a, mut b) = pair(small());
+            if early {
+                a.ctx = a.engine.open(ContextId::root(2), 0, vec![a.peer]);
+            }
+            send(&mut a, 1, &[9; 40], Mode::Standard, b"types");
+            settle(&mut a, &mut b);
+            b.engine.on_gone(b.peer, gone);
+            if early {
+                b.ctx = b.engine.open(ContextId::root(2), 0, vec![b.peer]);
+            }
+            let r = b.recv(ANY.0, ANY.1, 40);
+            let fault = if gone == Gone::Dead { Fault::PeerDead } else { Fault::PeerFinished };
+            assert_eq!(b.engine.outcome(r), failed(fault), "{early}");
+        }
+    }
+}

@@ -5,7 +5,7 @@
 mod entry;
 mod folder;
 mod holding;
-mod names;
+pub(crate) mod names;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;

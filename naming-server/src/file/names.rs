@@ -16,7 +16,7 @@ const MAX_ENCODED: usize = 200;
 const CUT: usize = 100;
 
 /// The name of the file that holds the record with this key: the encoded name; behind the run and '@', if there is a run.
-pub(super) fn file_name(key: &Key) -> String {
+pub(crate) fn file_name(key: &Key) -> String {
     let mut out = String::new();
     let whole = if key.run.is_empty() { key.name.clone() } else { format!("{}@{}", key.run, key.name) };
     // An '@' in a run or a name is encoded, so a plain one is only between the two.
@@ -41,7 +41,7 @@ pub(super) fn file_name(key: &Key) -> String {
     }
 }
 
-pub(super) fn is_record(file: &str) -> bool {
+pub(crate) fn is_record(file: &str) -> bool {
     (file.ends_with(JOB) || file.ends_with(PORT) || is_coupling(file)) && !file.starts_with('.')
 }
 
@@ -50,7 +50,7 @@ pub(super) fn is_coupling(file: &str) -> bool {
 }
 
 /// The key in a record's file name. If the name was cut, the key holds the part that is left.
-pub(super) fn key(file: &str) -> Key {
+pub(crate) fn key(file: &str) -> Key {
     let (text, kind, id) = match (file.strip_suffix(JOB), file.strip_suffix(PORT), file.strip_suffix(COUPLING)) {
         (Some(text), ..) => (text, Kind::Job, 0),
         (_, Some(text), _) => (text, Kind::Port, 0),

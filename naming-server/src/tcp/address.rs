@@ -55,7 +55,7 @@ impl Address {
     }
 
     /// Parses several addresses with commas or semicolons between. Repeated ones are dropped.
-    fn parse_all(text: &str) -> Result<Vec<Address>, AddressError> {
+    pub(crate) fn parse_all(text: &str) -> Result<Vec<Address>, AddressError> {
         let mut all = Vec::new();
         for part in text.split(LIST) {
             let address = Address::parse(part.trim())?;

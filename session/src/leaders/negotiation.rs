@@ -117,7 +117,7 @@ pub fn still_missing(before: Option<usize>, message: &[u8]) -> Option<usize> {
         (Ok(OFFER), Ok(_)) => {
             read_offer(&mut t).ok()?;
             let whole = t.u32().ok()? as usize;
-            whole.checked_sub(t.rest().len())
+            if whole > MAX_RECORDS { None } else { whole.checked_sub(t.rest().len()) }
         }
         (Ok(PART), Ok(_)) => before?.checked_sub(t.rest().len()),
         (Ok(WITHDRAW), Ok(_)) => None,
@@ -585,5 +585,7 @@ mod tests {
         big.put_bytes(b"y");
         big.put_u32(u32::MAX);
         assert_eq!(a.on_message(&big), Err(Malformed));
+        // Before anybody reads it, it counts for none: a snapshot holds what is still to come.
+        assert_eq!(still_missing(None, &big), None);
     }
 }

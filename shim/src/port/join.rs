@@ -81,14 +81,7 @@ fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
         let mut piece = vec![0; wanted - got.len()];
         let n = some(receive(fd, &mut piece))?;
         got.extend_from_slice(&piece[..n]);
-        if let Some(length) = got.get(MAGIC.len()..).and_then(<[u8]>::first_chunk) {
-            let length = u32::from_le_bytes(*length) as usize;
-            if got[..MAGIC.len()] != MAGIC || length > MOST {
-                let text = "the other side does not join by this library: both sides need it";
-                return Err(Failure::new(Class::Other, text));
-            }
-            wanted = at::CONTEXT + length;
-        }
+        wanted = whole(&got)?;
         if sent == out.len() && got.len() == wanted && wanted > at::CONTEXT {
             return Ok(got.split_off(at::CONTEXT));
         }
@@ -107,6 +100,17 @@ fn swap(node: &Node, fd: c_int, own: &[u8]) -> Result<Vec<u8>, Failure> {
             wait_until(node, Some(Instant::now() + AGAIN), |_| None::<()>);
         }
     }
+}
+
+/// The bytes of the other side's whole message, as far as those that have come tell: at least its head.
+pub(crate) fn whole(got: &[u8]) -> Result<usize, Failure> {
+    let Some((head, _)) = got.split_first_chunk::<{ at::CONTEXT }>() else { return Ok(at::CONTEXT) };
+    let length = u32::from_le_bytes([head[at::LEN], head[at::LEN + 1], head[at::LEN + 2], head[at::LEN + 3]]) as usize;
+    if head[..at::LEN] != MAGIC || length > MOST {
+        let text = "the other side does not join by this library: both sides need it";
+        return Err(Failure::new(Class::Other, text));
+    }
+    Ok(at::CONTEXT + length)
 }
 
 /// The number of bytes that were moved. 0: the call would block.

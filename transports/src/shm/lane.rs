@@ -26,6 +26,8 @@ pub(super) const CHUNK: usize = 32 << 10;
 
 /// The bytes of a payload ring that are used first.
 const LOW: usize = 256 << 10;
+/// No more bytes of bodies are in one direction at a time.
+const HELD: usize = DATA + SLOTS as usize * SLOT;
 /// The bytes of a lane's memory: a little over 2 MiB, of which the kernel provides only pages that are touched.
 pub(super) const MEMORY: usize = LANE_END;
 
@@ -61,6 +63,8 @@ struct Outbound {
     direct: usize,
     /// The sequence number of the next MSG, unless a SEQUENCE goes before it.
     next: u64,
+    /// The sequence number of the first of the MSGs that come one after the other up to `next`; 0: there was none.
+    first: u64,
     rest: Option<Rest>,
     /// Frames were published, and the other side's doorbell was not rung since.
     untold: bool,
@@ -114,6 +118,7 @@ impl ShmLane {
             ring: Producer::new(there.0),
             direct: there.1,
             next: 0,
+            first: 0,
             rest: None,
             untold: false,
             refused: false,
@@ -122,6 +127,12 @@ impl ShmLane {
         };
         let inc = Inbound { ring: Consumer::new(back.0), direct: back.1, next: 0 };
         ShmLane { parts, ends: Ends { generation, local, remote }, out, inc, end: Ending::default() }
+    }
+
+    /// What the lane is made of, for another.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn into_parts(self) -> Parts {
+        self.parts
     }
 
     /// Whether a frame is there to be read. This looks at one word.
@@ -167,7 +178,7 @@ impl ShmLane {
                     if !self.out.ring.push(memory, news, 1, 0, |_| ()) {
                         return false;
                     }
-                    self.out.next = header.a;
+                    (self.out.next, self.out.first) = (header.a, header.a);
                 }
                 0
             }
@@ -428,13 +439,22 @@ impl<M: Memory> Lane<M> for ShmLane {
         3
     }
 
+    /// Nothing, if the other side has changed what it was sent so that it cannot be: it can write to all of the memory.
     fn unread(&mut self) -> Unread {
-        let mut bodies = Vec::new();
+        let (mut bodies, mut bytes) = (Vec::new(), 0);
         self.out.ring.unread(&self.parts.memory, |frame, body| {
             if frame.tag & !ACK_NOW == Kind::Msg as u8 {
-                bodies.push(body.to_vec());
+                bytes += body.len();
+                if bytes <= HELD && !body.is_empty() {
+                    bodies.push(body.to_vec());
+                } else {
+                    bytes = HELD + 1;
+                }
             }
         });
-        Unread { first: self.out.next - bodies.len() as u64, bodies }
+        match self.out.next.checked_sub(bodies.len() as u64) {
+            Some(first) if first >= self.out.first && bytes <= HELD => Unread { first, bodies },
+            _ => Unread::default(),
+        }
     }
 }

@@ -14,6 +14,8 @@ mod accept;
 mod dial;
 mod doorbells;
 mod fence;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod hello;
 #[cfg(test)]
 mod killed;

@@ -72,6 +72,14 @@ impl AsRawFd for Connection {
 }
 
 impl Connection {
+    /// One end of a connection within this process, and the descriptor of the other.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn pair() -> io::Result<(Connection, OwnedFd)> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let (one, other) = nix::sys::socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
+        Ok((Connection(one), other))
+    }
+
     /// An unconnected end: see [`Connection::reach`].
     pub(super) fn new() -> io::Result<Connection> {
         Ok(Connection(new_socket()?))

@@ -58,7 +58,7 @@ fn take(from: &mut Take<'_>) -> Result<SocketAddr, Malformed> {
     })
 }
 
-pub(super) fn place(address: SocketAddr) -> Place {
+pub(crate) fn place(address: SocketAddr) -> Place {
     let mut bytes = Vec::new();
     put(&mut bytes, &address);
     let host_part = if address.is_ipv4() { 5 } else { 17 };
@@ -66,7 +66,7 @@ pub(super) fn place(address: SocketAddr) -> Place {
 }
 
 /// The address of a place of this transport.
-pub(super) fn address(place: &Place) -> Option<SocketAddr> {
+pub(crate) fn address(place: &Place) -> Option<SocketAddr> {
     take(&mut Take(&place.address)).ok()
 }
 

@@ -15,6 +15,8 @@ mod order;
 mod socket;
 
 pub(crate) use address::{ABOUT, addresses, entry};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use address::{address, place as place_of};
 pub use ifaces::{IfaceError, choose};
 pub(crate) use lane::TcpLane;
 pub use listen::PortRange;

@@ -1,0 +1,4 @@
+//! See `fuzz::streams::ADDRESSES`.
+#![no_main]
+
+fuzz::program!(fuzz::streams::ADDRESSES);

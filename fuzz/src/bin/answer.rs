@@ -1,0 +1,4 @@
+//! See `fuzz::naming::ANSWER`.
+#![no_main]
+
+fuzz::program!(fuzz::naming::ANSWER);

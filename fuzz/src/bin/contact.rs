@@ -1,0 +1,4 @@
+//! See `fuzz::wire::CONTACT`.
+#![no_main]
+
+fuzz::program!(fuzz::wire::CONTACT);

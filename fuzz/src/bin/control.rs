@@ -1,0 +1,4 @@
+//! See `fuzz::session::CONTROL`.
+#![no_main]
+
+fuzz::program!(fuzz::session::CONTROL);

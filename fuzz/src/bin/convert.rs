@@ -1,0 +1,4 @@
+//! See `fuzz::node::CONVERT`.
+#![no_main]
+
+fuzz::program!(fuzz::node::CONVERT);

@@ -1,0 +1,4 @@
+//! See `fuzz::text::ELF`.
+#![no_main]
+
+fuzz::program!(fuzz::text::ELF);

@@ -1,0 +1,4 @@
+//! See `fuzz::engine::HOSTILE`.
+#![no_main]
+
+fuzz::program!(fuzz::engine::HOSTILE);

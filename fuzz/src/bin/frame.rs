@@ -1,0 +1,4 @@
+//! See `fuzz::wire::FRAME`.
+#![no_main]
+
+fuzz::program!(fuzz::wire::FRAME);

@@ -1,0 +1,4 @@
+//! See `fuzz::streams::GREETING`.
+#![no_main]
+
+fuzz::program!(fuzz::streams::GREETING);

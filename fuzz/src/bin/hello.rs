@@ -1,0 +1,4 @@
+//! See `fuzz::wire::HELLO`.
+#![no_main]
+
+fuzz::program!(fuzz::wire::HELLO);

@@ -1,0 +1,4 @@
+//! See `fuzz::text::JOIN`.
+#![no_main]
+
+fuzz::program!(fuzz::text::JOIN);

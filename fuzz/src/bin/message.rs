@@ -1,0 +1,4 @@
+//! See `fuzz::engine::MESSAGE`.
+#![no_main]
+
+fuzz::program!(fuzz::engine::MESSAGE);

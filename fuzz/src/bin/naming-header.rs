@@ -1,0 +1,4 @@
+//! See `fuzz::naming::NAMING_HEADER`.
+#![no_main]
+
+fuzz::program!(fuzz::naming::NAMING_HEADER);

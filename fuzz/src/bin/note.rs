@@ -1,0 +1,4 @@
+//! See `fuzz::node::NOTE`.
+#![no_main]
+
+fuzz::program!(fuzz::node::NOTE);

@@ -1,0 +1,4 @@
+//! See `fuzz::naming::RECORD`.
+#![no_main]
+
+fuzz::program!(fuzz::naming::RECORD);

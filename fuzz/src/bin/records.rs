@@ -1,0 +1,4 @@
+//! See `fuzz::trust::RECORDS`.
+#![no_main]
+
+fuzz::program!(fuzz::trust::RECORDS);

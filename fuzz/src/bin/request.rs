@@ -1,0 +1,4 @@
+//! See `fuzz::naming::REQUEST`.
+#![no_main]
+
+fuzz::program!(fuzz::naming::REQUEST);

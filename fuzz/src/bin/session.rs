@@ -1,0 +1,4 @@
+//! See `fuzz::session::HOSTILE`.
+#![no_main]
+
+fuzz::program!(fuzz::session::HOSTILE);

@@ -1,0 +1,4 @@
+//! See `fuzz::naming::SETTINGS`.
+#![no_main]
+
+fuzz::program!(fuzz::naming::SETTINGS);

@@ -1,0 +1,4 @@
+//! See `fuzz::shared::SHARED_LANE`.
+#![no_main]
+
+fuzz::program!(fuzz::shared::SHARED_LANE);

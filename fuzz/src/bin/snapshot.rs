@@ -1,0 +1,4 @@
+//! See `fuzz::session::SNAPSHOT`.
+#![no_main]
+
+fuzz::program!(fuzz::session::SNAPSHOT);

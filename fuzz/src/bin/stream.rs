@@ -1,0 +1,4 @@
+//! See `fuzz::streams::STREAM`.
+#![no_main]
+
+fuzz::program!(fuzz::streams::STREAM);

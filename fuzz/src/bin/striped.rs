@@ -1,0 +1,4 @@
+//! See `fuzz::streams::STRIPED`.
+#![no_main]
+
+fuzz::program!(fuzz::streams::STRIPED);
