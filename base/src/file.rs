@@ -1,8 +1,15 @@
-//! Extended attributes of files, for which the nix crate has no call.
+//! Extended attributes of files, for which the nix crate has no call, and where the files of a user lie on this host.
 
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The folder of this user on this host, for names and keys without a setting. It is not in XDG_RUNTIME_DIR, which is removed at
+/// logout while jobs still run, and which a login shell has and a batch job has not.
+pub fn private_folder() -> PathBuf {
+    // SAFETY: it reads a number of this process, and cannot fail.
+    PathBuf::from(format!("/tmp/mpi-connect-{}", unsafe { libc::geteuid() }))
+}
 
 /// Reads the extended attribute `name` of a file into `to`, and returns its length in bytes. `None` if the file has
 /// no such attribute, or if the attribute is longer than `to`.

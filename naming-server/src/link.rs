@@ -4,7 +4,6 @@
 //! Invariant: nothing of a record that was changed on the way is handed on.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
-use std::net::SocketAddr;
 use trust::{Broken, Channel, Inbox, Outbox};
 
 /// How bytes travel on one connection.
@@ -60,23 +59,4 @@ impl Link {
 
 fn changed(Broken: Broken) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "what it said was changed on the way")
-}
-
-/// Whether a connection between these addresses does not leave this host.
-pub(crate) fn is_near(there: SocketAddr, here: SocketAddr) -> bool {
-    let [there, here] = [there, here].map(|address| address.ip().to_canonical());
-    there.is_loopback() || there == here
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_leaves_the_host_is_told_by_addresses() {
-        let near = |there: &str, here: &str| is_near(there.parse().unwrap(), here.parse().unwrap());
-        assert!(near("127.0.0.1:1", "127.0.0.1:2") && near("[::1]:1", "[::1]:2") && near("127.9.9.9:1", "10.0.0.1:2"));
-        assert!(near("10.0.0.1:1", "10.0.0.1:2") && near("[::ffff:10.0.0.1]:1", "10.0.0.1:2"));
-        assert!(!near("10.0.0.2:1", "10.0.0.1:2") && !near("[2001:db8::1]:1", "[2001:db8::2]:1"));
-    }
 }

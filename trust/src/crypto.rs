@@ -10,7 +10,7 @@ use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
 use snow::resolvers::CryptoResolver;
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 /// The protocol: a pre-shared key before anything else; then each side's ephemeral and static key (docs/security.md).
 const PATTERN: &str = "Noise_IXpsk0_25519_ChaChaPoly_SHA256";
@@ -192,11 +192,9 @@ impl Cipher for ChaChaPoly {
 
     fn decrypt(&self, n: u64, authtext: &[u8], sealed: &[u8], out: &mut [u8]) -> Result<usize, snow::Error> {
         let len = sealed.len().checked_sub(TAG).ok_or(snow::Error::Decrypt)?;
-        let mut both = Zeroizing::new(sealed.to_vec());
-        let opened = self.key.open_in_place(nonce(n), Aad::from(authtext), &mut both);
-        out[..len].copy_from_slice(opened.map_err(|_| snow::Error::Decrypt)?);
-        both.zeroize();
-        Ok(len)
+        let (text, tag) = sealed.split_at(len);
+        let opened = self.key.open_separate_gather(nonce(n), Aad::from(authtext), text, tag, &mut out[..len]);
+        opened.map(|()| len).map_err(|_| snow::Error::Decrypt)
     }
 }
 

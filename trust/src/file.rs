@@ -222,7 +222,7 @@ impl KeyFile {
 
 /// The folder of this user on this host, where names lie too. It is used if nobody else can have put anything there.
 fn private_folder() -> Result<PathBuf, FileError> {
-    let folder = PathBuf::from(format!("/tmp/mpi-connect-{}", geteuid()));
+    let folder = base::file::private_folder();
     let failed = |e| FileError::Io("making a folder for", folder.clone(), e);
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(failed(e)),

@@ -7,6 +7,7 @@ use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{self as numbers, head};
 use base::protocol::{hello, naming};
 use std::fmt;
+use std::net::SocketAddr;
 
 /// Bytes of a greeting, without its proof.
 pub const GREETING: usize = head::BYTES;
@@ -79,6 +80,12 @@ impl Encrypt {
     }
 }
 
+/// Whether a connection between these addresses does not leave this host.
+pub fn is_near(there: SocketAddr, here: SocketAddr) -> bool {
+    let [there, here] = [there, here].map(|address| address.ip().to_canonical());
+    there.is_loopback() || there == here
+}
+
 /// What one side wishes for one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
@@ -148,7 +155,6 @@ impl std::error::Error for Refused {}
 /// A greeting of either side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Greeting {
-    pub(crate) version: u16,
     pub(crate) status: u16,
     flags: u32,
     pub(crate) proof: usize,
@@ -156,20 +162,20 @@ pub(crate) struct Greeting {
 }
 
 impl Greeting {
-    pub(crate) fn new(protocol: Protocol, status: u16, wish: Wish, proof: usize, key: KeyId) -> Greeting {
+    pub(crate) fn new(status: u16, wish: Wish, proof: usize, key: KeyId) -> Greeting {
         let wish = match wish {
             Wish::Encrypted => numbers::WANTS,
             Wish::Either => 0,
             Wish::Plain => numbers::REFUSES,
         };
         let flags = wish | if crate::records::is_aes_fast() { numbers::AES } else { 0 };
-        Greeting { version: protocol.version(), status, flags, proof, key }
+        Greeting { status, flags, proof, key }
     }
 
     pub(crate) fn encode(&self, protocol: Protocol) -> Vec<u8> {
         let mut out = Vec::with_capacity(GREETING + self.proof);
         out.extend_from_slice(&protocol.magic());
-        out.put_u16(self.version);
+        out.put_u16(protocol.version());
         out.put_u16(self.status);
         out.put_u32(self.flags);
         out.put_u32(self.proof as u32);
@@ -178,7 +184,7 @@ impl Greeting {
         out
     }
 
-    /// The greeting of these bytes. Of another version, all but the version is left out.
+    /// The greeting of these bytes, if it is of this version.
     pub(crate) fn decode(bytes: &[u8; GREETING], protocol: Protocol) -> Result<Greeting, Refused> {
         let fields = || -> Result<Result<Greeting, Refused>, Malformed> {
             let mut t = Take(bytes);
@@ -193,7 +199,7 @@ impl Greeting {
             if proof > MOST_PROOF {
                 return Ok(Err(Refused::Foreign));
             }
-            Ok(Ok(Greeting { version, status, flags, proof, key }))
+            Ok(Ok(Greeting { status, flags, proof, key }))
         };
         fields().unwrap_or(Err(Refused::Foreign))
     }
@@ -222,7 +228,7 @@ mod tests {
     fn a_greeting_survives_the_way() {
         let key = KeyId([1, 2, 3, 4, 5, 6, 7, 8]);
         for wish in [Wish::Encrypted, Wish::Either, Wish::Plain] {
-            let greeting = Greeting::new(Protocol::Jobs, numbers::GOOD, wish, 96, key);
+            let greeting = Greeting::new(numbers::GOOD, wish, 96, key);
             let bytes = greeting.encode(Protocol::Jobs);
             assert_eq!((bytes.len(), bytes[head::VERSION], bytes[head::PROOF]), (GREETING, hello::VERSION as u8, 96));
             assert_eq!(bytes[head::KEY..head::RESERVED], key.0);
@@ -241,6 +247,14 @@ mod tests {
         assert_eq!(Greeting::decode(&bytes, Protocol::Naming), Err(Refused::OtherVersion(0xffff)));
         bytes[8..10].copy_from_slice(&naming::VERSION.to_le_bytes());
         assert_eq!(Greeting::decode(&bytes, Protocol::Naming), Err(Refused::Foreign), "too long a proof");
+    }
+
+    #[test]
+    fn what_leaves_the_host_is_told_by_addresses() {
+        let near = |there: &str, here: &str| is_near(there.parse().unwrap(), here.parse().unwrap());
+        assert!(near("127.0.0.1:1", "127.0.0.1:2") && near("[::1]:1", "[::1]:2") && near("127.9.9.9:1", "10.0.0.1:2"));
+        assert!(near("10.0.0.1:1", "10.0.0.1:2") && near("[::ffff:10.0.0.1]:1", "10.0.0.1:2"));
+        assert!(!near("10.0.0.2:1", "10.0.0.1:2") && !near("[2001:db8::1]:1", "[2001:db8::2]:1"));
     }
 
     #[test]

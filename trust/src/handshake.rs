@@ -89,7 +89,7 @@ impl Dialling {
     }
 
     fn greet(&mut self) -> Vec<u8> {
-        let greeting = Greeting::new(self.protocol, numbers::GOOD, self.wish, FIRST_PROOF, self.key.id());
+        let greeting = Greeting::new(numbers::GOOD, self.wish, FIRST_PROOF, self.key.id());
         let mut bytes = greeting.encode(self.protocol);
         let mut noise = crypto::handshake(true, &self.key, self.trust.identity().secret(), &bytes);
         write(&mut noise, &[], &mut bytes, FIRST_PROOF);
@@ -129,7 +129,7 @@ impl Dialling {
                 }
                 _ => Err(Refused::OtherKey { ours: self.ring.own().id(), theirs: answer.key }),
             },
-            numbers::OTHER_VERSION => Err(Refused::OtherVersion(answer.version)),
+            numbers::OTHER_VERSION => Err(Refused::OtherVersion(self.protocol.version())),
             numbers::UNKNOWN_FLAGS => Err(Refused::UnknownFlags),
             numbers::WRONG_PROOF => Err(Refused::WrongProof),
             numbers::ENCRYPTION => Err(Refused::Encryption),
@@ -266,7 +266,7 @@ impl Answering {
     }
 
     fn say(&self, status: u16, proof: usize, key: KeyId) -> Vec<u8> {
-        Greeting::new(self.protocol, status, self.wish, proof, key).encode(self.protocol)
+        Greeting::new(status, self.wish, proof, key).encode(self.protocol)
     }
 
     fn proved(&mut self, head: &[u8; GREETING], greeting: Greeting, proof: &[u8]) -> Result<Progress, Refusal> {

@@ -22,7 +22,7 @@ mod records;
 mod ring;
 
 pub use file::{FileError, KeyFile};
-pub use greeting::{Encrypt, GREETING, MOST_PROOF, Protocol, Refused};
+pub use greeting::{Encrypt, GREETING, MOST_PROOF, Protocol, Refused, is_near};
 pub use handshake::{Answering, Channel, Dialling, Progress, Refusal, dial};
 pub use identity::Identity;
 pub use key::{Key, KeyId, ParseError};

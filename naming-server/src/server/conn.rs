@@ -5,7 +5,7 @@
 
 use super::owner::Owner;
 use super::room::Seat;
-use crate::link::{self, Link};
+use crate::link::Link;
 use crate::wire::{self, Answer, HEADER, Refusal, Request};
 use nix::poll::PollFlags;
 use std::fmt::{Display, Formatter, Result as Formatted};
@@ -96,7 +96,7 @@ impl Conn {
         let to = stream.local_addr()?;
         // The owner is asked for at once, since the kernel does not know that of a closed connection.
         let owner = Owner::of(from, to);
-        let proof = Box::new(Answering::begin(trust, Protocol::Naming, link::is_near(from, to)));
+        let proof = Box::new(Answering::begin(trust, Protocol::Naming, trust::is_near(from, to)));
         Ok(Conn {
             id,
             stream,

@@ -5,7 +5,7 @@
 //! a server that has not proved the key; a forked child does not use it.
 
 use super::address::Address;
-use crate::link::{self, Link};
+use crate::link::Link;
 use crate::quiet;
 use crate::wire::{self, Answer, HEADER, Request};
 use std::fmt::{Display, Formatter, Result as Formatted};
@@ -277,7 +277,7 @@ impl Connection {
     /// Proves the key, and has the server prove it.
     fn greet(stream: TcpStream, trust: &Arc<Trust>, end: Instant) -> Result<Connection, Failure> {
         stream.set_nodelay(true)?;
-        let is_near = link::is_near(stream.peer_addr()?, stream.local_addr()?);
+        let is_near = trust::is_near(stream.peer_addr()?, stream.local_addr()?);
         let mut connection = Connection { stream, link: Link::Plain };
         let (mut dialling, first) = Dialling::begin(trust, Protocol::Naming, is_near);
         connection.write(&first, end)?;

@@ -9,13 +9,13 @@ use node::{
 };
 use std::cell::Cell;
 use std::fs::OpenOptions;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use trust::{Answering, Encrypt, Identity, Key, Progress, Protocol, Ring, Trust};
+use trust::{Encrypt, Identity, Key, Protocol, Ring, Trust};
 
 pub const LONG: Duration = Duration::from_secs(60);
 
@@ -85,20 +85,6 @@ pub fn proved(at: SocketAddr, member: &Arc<Trust>) -> io::Result<TcpStream> {
     let channel = trust::dial(&mut stream, member, Protocol::Jobs, true)?;
     assert!(!channel.is_encrypted());
     Ok(stream)
-}
-
-/// The handshake of one who is dialled and played by hand.
-pub fn answered(stream: &mut TcpStream, member: &Arc<Trust>) {
-    let mut answering = Answering::begin(member, Protocol::Jobs, true);
-    loop {
-        let mut bytes = vec![0; answering.wants()];
-        stream.read_exact(&mut bytes).unwrap();
-        match answering.hear(&bytes).unwrap() {
-            Progress::More => (),
-            Progress::Say(bytes) => stream.write_all(&bytes).unwrap(),
-            Progress::Done(_) => return,
-        }
-    }
 }
 
 pub fn config() -> Config {

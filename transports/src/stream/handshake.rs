@@ -124,12 +124,9 @@ impl<S: ByteStream> Dialled<S> {
         self.link.stream()
     }
 
-    pub(crate) fn hello(&self) -> &Hello {
-        &self.hello
-    }
-
-    pub(crate) fn into_link(self) -> Link<S> {
-        self.link
+    /// The link and the HELLO.
+    pub(crate) fn into_parts(self) -> (Link<S>, Hello) {
+        (self.link, self.hello)
     }
 }
 

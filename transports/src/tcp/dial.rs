@@ -63,10 +63,7 @@ impl Dial {
     /// The link and the HELLO, after an answer.
     pub(super) fn into_link(self) -> Option<(Link<Socket>, Hello)> {
         match self.state {
-            State::Greeted(dialled) => {
-                let hello = dialled.hello().clone();
-                Some((dialled.into_link(), hello))
-            }
+            State::Greeted(dialled) => Some(dialled.into_parts()),
             State::Connecting(..) | State::Over => None,
         }
     }
@@ -75,7 +72,7 @@ impl Dial {
     pub(super) fn into_socket(self) -> Option<Link<Socket>> {
         match self.state {
             State::Connecting(socket, _) => Some(Link::plain(socket)),
-            State::Greeted(dialled) => Some(dialled.into_link()),
+            State::Greeted(dialled) => Some(dialled.into_parts().0),
             State::Over => None,
         }
     }

@@ -37,10 +37,10 @@ impl Socket {
         self.0.peer_addr().ok()
     }
 
-    /// Whether it does not leave this host: the other end has a loopback address, or the same address as this end.
+    /// Whether it does not leave this host.
     pub(crate) fn is_near(&self) -> bool {
         let (Ok(there), Ok(here)) = (self.0.peer_addr(), self.0.local_addr()) else { return false };
-        there.ip().to_canonical().is_loopback() || there.ip() == here.ip()
+        trust::is_near(there, here)
     }
 
     /// The bytes that were written and that the other side's kernel has not acknowledged.

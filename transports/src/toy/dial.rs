@@ -82,7 +82,7 @@ impl Attempt for Dial {
     }
 
     fn finish(self: Box<Self>, _generation: u16) -> io::Result<NewLane> {
-        Ok(NewLane::new(StreamLane::new(self.0.into_link())))
+        Ok(NewLane::new(StreamLane::new(self.0.into_parts().0)))
     }
 }
 
