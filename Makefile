@@ -20,7 +20,7 @@ SECONDS ?= 10
 # How many tests are run beside each other: much of what they do is wait.
 SEQUENCES ?= 4
 
-.PHONY: all headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak bench ports-table pure system figures check deny install uninstall provision packages test-packages tsan clean
+.PHONY: all headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench ports-table pure system figures check deny install uninstall provision packages test-packages tsan clean
 
 # The headers, docs/coverage.md and the tables of docs/protocol.md are committed; `make headers` writes them, `make check`
 # compares them with the source.
@@ -89,6 +89,12 @@ fuzz-corpus: fuzz-built
 # repeat it.
 soak: provision all
 	@MINUTES="$(MINUTES)" CARGO="$(CARGO)" scripts/soak
+
+# Faults at random under full traffic, as root: FAULTS= of them (1,000), SEED=, LONGEST= of their times in seconds (20),
+# AT_ONCE= of pairs (8), ACT= to repeat one of them alone. RECORD=1 writes docs/reliability.md. Some 10 minutes, most of them waiting.
+faults: provision all
+	@FAULTS="$(FAULTS)" SEED="$(SEED)" LONGEST="$(LONGEST)" AT_ONCE="$(AT_ONCE)" ACT="$(ACT)" RECORD="$(RECORD)" \
+	    $(CARGO) run -q -p mpi-connect-c-tests --bin faults
 
 # How fast it is, beside the MPIs' own messages: about 20 minutes on a quiet machine, QUICK=1 some 3. ROWS=, MPIS=, PAIR=
 # and ROUNDS= choose (bench/src/settings.rs); RECORD=1 writes docs/performance.md.

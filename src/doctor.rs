@@ -384,19 +384,20 @@ fn interface_section(r: &mut Report) {
     let setting = env::var(IFACE).ok().filter(|v| !v.trim().is_empty());
     match listen_addresses(setting.as_deref()) {
         Ok(all) => {
+            let loopback_alone = all.iter().all(|a| a.ip().is_loopback());
             let all: Vec<String> = all.iter().map(|a| a.ip().to_string()).collect();
             r.put("interfaces", json!({ "setting": setting, "addresses": all }));
             r.line(Grade::Good, &format!("ranks listen on {}", all.join(", ")));
+            if loopback_alone {
+                let why = if setting.is_some() { IFACE } else { "no interface of this host leads to another" };
+                r.line(Grade::Good, &format!("so only jobs on this host can join ({why})"));
+            }
         }
         Err(e) => {
             r.put("interfaces", json!({ "setting": setting, "addresses": [] }));
             r.line(Grade::Broken, &format!("{IFACE}: {e}"));
             r.mend(&format!("set {IFACE} to one of the interfaces that 'ip address' shows, or to all"));
         }
-    }
-    if setting.is_none() {
-        r.line(Grade::Good, &format!("so only jobs on this host can join; for other hosts set {IFACE},"));
-        r.line(Grade::Good, "to an interface (ib0), a network (10.1.0.0/16), or all, on both sides");
     }
 }
 

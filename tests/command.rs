@@ -272,7 +272,8 @@ fn doctor_ends_with_the_problems_and_the_verdict() {
     assert_eq!((code, &json["verdict"]), (1, &"broken".into()));
     assert_eq!((&json["library"]["path"], &json["library"]["preloadable"]), (&library().into(), &true.into()));
     assert_eq!((&json["naming"]["usable"], &json["naming"]["live"]), (&true.into(), &0.into()));
-    assert_eq!(json["interfaces"]["addresses"][0], "127.0.0.1");
+    let addresses = json["interfaces"]["addresses"].as_array().unwrap();
+    assert!(addresses.contains(&"127.0.0.1".into()), "{addresses:?}");
     let settings = json["settings"].as_array().unwrap();
     assert!(
         settings.iter().any(|s| s["name"] == "MPI_CONNECT_TIMEOUT" && s["value"] == "soon" && s["default"] == "600")

@@ -10,8 +10,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-const ROOMS: [&str; 11] =
-    ["base", "trust", "engine", "wire", "session", "transports", "node", "naming-server", "store", "shim", "src"];
+const ROOMS: [&str; 12] = [
+    "base",
+    "trust",
+    "engine",
+    "wire",
+    "session",
+    "transports",
+    "node",
+    "naming-server",
+    "store",
+    "etcd",
+    "shim",
+    "src",
+];
 
 fn sources() -> BTreeMap<String, String> {
     rust::sources(&ROOMS)

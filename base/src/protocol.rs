@@ -525,20 +525,19 @@ pub mod port {
     pub const CALL: &str = "call:";
 
     layout! {
-        /// The short form of a port's name, before it is encoded as text.
+        /// The short form of a port's name, before it is encoded as text; the long form begins with it.
         short, 22, "nothing more";
         0 TOKEN "14 bytes" "token: random";
-        14 ADDRESS "4 bytes" "IPv4 address";
+        14 ADDRESS "4 bytes" "IPv4 address; in the long form zeros if there is none";
         18 PORT "u16" "port";
-        20 CHECK "u16" "check";
+        20 CHECK "u16" "check; inverted in the long form";
     }
 
     layout! {
-        /// The head of the long form of a port's name.
-        long, 46, "addresses, then the check u16";
-        0 TOKEN "14 bytes" "token: random";
-        14 PROCESS "16 bytes" "process number";
-        30 HOST "16 bytes" "host number";
+        /// What the long form of a port's name has behind the short one, encoded by itself.
+        long, 32, "addresses, then the check u16";
+        0 PROCESS "16 bytes" "process number";
+        16 HOST "16 bytes" "host number";
     }
 
     /// The first bytes that each side writes to the socket of MPI_Comm_join.

@@ -115,9 +115,9 @@ pub const ALL: &[Setting] = &[
     Setting {
         name: IFACE,
         value: Value::Free,
-        meaning: "where to listen: interfaces, addresses or prefixes (10.1.0.0/16), with commas between; loopback; all; !NAME: \
-                  not there",
-        default: "loopback",
+        meaning: "where to listen: interfaces, addresses or prefixes (10.1.0.0/16), with commas between; loopback; all; \
+                  default; !NAME: not there",
+        default: "default: loopback, and what leads to other hosts",
     },
     Setting {
         name: KEY,

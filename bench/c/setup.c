@@ -118,10 +118,30 @@ static double talk(MPI_Comm joined, int rank, int ranks)
     return ranks > 1 ? (resident() - before) / (ranks - 1) : 0;
 }
 
+/* Seconds until a word has come from each rank of the other side: every pair is connected then. */
+static double words_of_all(MPI_Comm joined, int ranks)
+{
+    enum { MOST_RANKS = 256 };
+    static MPI_Request requests[2 * MOST_RANKS];
+    static int64_t words[MOST_RANKS];
+    int64_t word = 1;
+    if (ranks > MOST_RANKS) fail("too many ranks");
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = now();
+    for (int peer = 0; peer < ranks; ++peer) {
+        MPI_Irecv(&words[peer], sizeof word, MPI_BYTE, peer, 2, joined, &requests[peer]);
+        MPI_Isend(&word, sizeof word, MPI_BYTE, peer, 2, joined, &requests[ranks + peer]);
+    }
+    MPI_Waitall(2 * ranks, requests, MPI_STATUSES_IGNORE);
+    double took = now() - start, longest;
+    MPI_Allreduce(&took, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return longest;
+}
+
 int main(int argc, char **argv)
 {
     enum { REGISTER, CREATE, TIMES };
-    double times[TIMES][MOST_SAMPLES], figures[COUNTS][MOST_SAMPLES], kib[MOST_SAMPLES];
+    double times[TIMES][MOST_SAMPLES], figures[COUNTS][MOST_SAMPLES], kib[MOST_SAMPLES], words[MOST_SAMPLES];
     int ranks, rank;
     if (argc != 5) fail("arguments: joined OWN OTHER SAMPLES");
     samples = atoi(argv[4]);
@@ -154,6 +174,7 @@ int main(int argc, char **argv)
             for (int t = 0; t < TIMES; ++t) times[t][s] = longest[t] * 1e3;
         }
         kib[s] = talk(joined, rank, ranks);
+        words[s] = words_of_all(joined, ranks) * 1e3;
         MPI_Conn_remove(handle);
         MPI_Comm_free(&joined);
     }
@@ -163,6 +184,7 @@ int main(int argc, char **argv)
         report("setup: connections", ranks, "connections", figures[CONNECTIONS], samples);
         report("setup: messages on sockets", ranks, "messages", figures[MESSAGES], samples);
         report("setup: bytes on sockets", ranks, "B", figures[BYTES], samples);
+        report("setup: a first word between all pairs, ms", ranks, "ms", words, samples);
         if (ranks > 1) report("setup: memory for one more peer after a word each way, KiB", ranks, "KiB", kib, samples);
         print_lines();
     }

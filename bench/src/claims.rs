@@ -1,7 +1,7 @@
 //! What the library means to reach, and whether it did in this run.
 
 use crate::calls::Calls;
-use crate::contestant::{Contestant, SHM, SHM_AGAIN, TCP, TCP_AGAIN};
+use crate::contestant::{Contestant, ENCRYPTED, ENCRYPTED_AGAIN, SHM, SHM_AGAIN, TCP, TCP_AGAIN, TLS};
 use crate::imb;
 use crate::results::{Figure, Results, is_rate};
 use crate::table::{Table, bytes, number};
@@ -84,7 +84,8 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
     let natives_tcp: Vec<_> = who.iter().filter(|c| c.is_native() && c.name.contains("TCP")).collect();
     let named = |names: &[&str]| who.iter().filter(|c| names.contains(&c.name.as_str())).collect::<Vec<_>>();
     let (readv, polling, sockets) = (named(&["readv"]), named(&["polling"]), named(&["polling", "blocking"]));
-    let (shm, tcp) = ((SHM, SHM_AGAIN), (TCP, TCP_AGAIN));
+    let tls = named(&[TLS]);
+    let (shm, tcp, encrypted) = ((SHM, SHM_AGAIN), (TCP, TCP_AGAIN), (ENCRYPTED, ENCRYPTED_AGAIN));
     use Wanted::{AtLeast, AtMost};
 
     let mut all = Vec::new();
@@ -104,6 +105,11 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
     add("TCP: half round trip, 8 B".into(), trip(8), false, tcp, &polling, AtMost(1.15));
     add("TCP: half round trip, 8 B".into(), trip(8), false, tcp, &natives_tcp, AtMost(1.0));
     add("TCP: bandwidth, 4 MiB".into(), trip(4 << 20), true, tcp, &sockets, AtLeast(0.95));
+    for size in [64 << 10, 4 << 20] {
+        add(format!("encrypted TCP: bandwidth, {}", bytes(size)), trip(size), true, encrypted, &tls, AtLeast(0.9));
+    }
+    all.push(encryption_adds(results));
+    all.extend(["register", "intercomm_create", "a first word between all pairs"].map(|step| secured(results, step)));
     all.extend(["receiver", "sender"].map(|who| beside_work(results, who)));
     all.extend(["posted", "unexpected"].map(|kind| deep(results, kind)));
     let calls = [
@@ -128,6 +134,39 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
         chance: Some(c.again),
     }));
     all
+}
+
+/// Microseconds that encryption adds to a half round trip of 8 B.
+fn encryption_adds(results: &Results) -> Claim {
+    let added = |pick: fn(Figure) -> f64| {
+        let [plain, encrypted] = [TCP, ENCRYPTED].map(|who| results.get("pingpong", 8, who).map(pick));
+        Some(encrypted? - plain?)
+    };
+    Claim {
+        what: "encrypted TCP: half round trip, 8 B, µs more".into(),
+        with: TCP.into(),
+        ratio: added(|f| f.median),
+        best: added(|f| f.best),
+        wanted: Wanted::AtMost(2.0),
+        chance: None,
+    }
+}
+
+/// A step of joining 32 and 32 ranks, encrypted against not.
+fn secured(results: &Results, step: &str) -> Claim {
+    let row = format!("setup: {step}, ms");
+    let ratio = |pick: fn(Figure) -> f64| {
+        let [plain, encrypted] = [TCP, ENCRYPTED].map(|who| results.get(&row, 32, who).map(pick));
+        Some(encrypted? / plain?)
+    };
+    Claim {
+        what: format!("encrypted TCP: 32 and 32 ranks: {step}"),
+        with: TCP.into(),
+        ratio: ratio(|f| f.median),
+        best: ratio(|f| f.best),
+        wanted: Wanted::AtMost(1.5),
+        chance: None,
+    }
 }
 
 /// A transfer beside work against the longer of the two, the work.

@@ -26,6 +26,7 @@ enum Kind {
     Native(&'static Mpi),
     Pvm,
     Limit(&'static str),
+    Tls,
 }
 
 /// What a program says of one value; without samples the unit is the reason.
@@ -41,6 +42,9 @@ pub const SHM: &str = "ours";
 pub const SHM_AGAIN: &str = "ours again";
 pub const TCP: &str = "ours, TCP";
 pub const TCP_AGAIN: &str = "ours, TCP, again";
+pub const ENCRYPTED: &str = "ours, TCP, encrypted";
+pub const ENCRYPTED_AGAIN: &str = "ours, TCP, encrypted, again";
+pub const TLS: &str = "rustls";
 
 /// What an MPI needs to be at its best within a host, beyond what it does by itself.
 fn best(mpi: &Mpi) -> Vec<(&'static str, &'static str)> {
@@ -64,6 +68,14 @@ impl Contestant {
             // What the ranks tell would be carried to the screen beside the measurement.
             environment: vec![("MPI_CONNECT_LANES", lanes), ("MPI_CONNECT_LOG", "off")],
         }
+    }
+
+    /// The same over TCP, encrypted within the host too.
+    pub fn encrypted(name: &str, pair: [&'static Mpi; 2]) -> Contestant {
+        let mut all = Contestant::ours(name, pair, "tcp");
+        all.what += ", MPI_CONNECT_ENCRYPT=always";
+        all.environment.push(("MPI_CONNECT_ENCRYPT", "always"));
+        all
     }
 
     pub fn native(mpi: &'static Mpi) -> Contestant {
@@ -92,6 +104,12 @@ impl Contestant {
         Contestant { name: "pvm".into(), what, kind: Kind::Pvm, environment: Vec::new() }
     }
 
+    /// What encrypted TCP is compared with.
+    pub fn tls() -> Contestant {
+        let what = "rustls over loopback, TLS 1.3 with AES-256-GCM by aws-lc, nonblocking calls in a loop".into();
+        Contestant { name: TLS.into(), what, kind: Kind::Tls, environment: Vec::new() }
+    }
+
     /// What the machine gives without any MPI.
     pub fn limits() -> Vec<Contestant> {
         let all = [
@@ -114,6 +132,10 @@ impl Contestant {
         matches!(self.kind, Kind::Joined(_) | Kind::Native(_))
     }
 
+    pub fn is_tls(&self) -> bool {
+        matches!(self.kind, Kind::Tls)
+    }
+
     pub fn is_native(&self) -> bool {
         matches!(self.kind, Kind::Native(_))
     }
@@ -125,6 +147,7 @@ impl Contestant {
             Kind::Native(mpi) => program(mpi, "mpi", false).map(drop),
             Kind::Pvm => plain("pvm", &["-lpvm3"]).map(drop),
             Kind::Limit(_) => plain("limits", &[]).map(drop),
+            Kind::Tls => tls().map(drop),
         }
     }
 
@@ -151,6 +174,7 @@ impl Contestant {
                 let words = [&[which], &effort[..]].concat();
                 Vec::from(wait(scene, [start(Launch::alone(&plain("limits", &[])?, &words))], LIMIT)?)
             }
+            Kind::Tls => Vec::from(wait(scene, [start(Launch::alone(&tls()?, &effort))], LIMIT)?),
         };
         lines(&done)
     }
@@ -201,6 +225,18 @@ fn plain(name: &str, libraries: &[&str]) -> Result<PathBuf, String> {
     let source = root().join("bench/c").join(format!("{name}.c"));
     let compiler = [vec!["gcc".into()], libraries.iter().map(|l| l.to_string()).collect()];
     try_build(compiler, &source, &output, &["-O2".into()], &[]).map_err(|said| format!("{name}.c:\n{said}"))
+}
+
+/// The other program of this crate, as well optimised as the library is.
+fn tls() -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let words = ["build", "-q", "--release", "-p", env!("CARGO_PKG_NAME"), "--bin", "tls"];
+    let built = std::process::Command::new(cargo).current_dir(root()).args(words).output();
+    let built = built.map_err(|e| format!("cargo: {e}"))?;
+    if !built.status.success() {
+        return Err(String::from_utf8_lossy(&built.stderr).into_owned());
+    }
+    Ok(c_tests::release().join("tls"))
 }
 
 /// Waits for all jobs of a launch; whatever goes wrong, nothing of it is left.

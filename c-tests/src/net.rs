@@ -1,18 +1,29 @@
 //! Two network namespaces that stand for two hosts, and what can be wrong between them: links that lead nowhere, firewalls,
 //! addresses of other kinds. Removed when dropped, with all that was made in them.
 
+use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, setsockopt, socket, sockopt};
+use nix::sys::time::TimeVal;
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::Write;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc;
 
-/// Two hosts, as far as the network goes.
+/// Two hosts, as far as the network goes; and a third one, where a test wants it.
 pub struct TwoHosts {
-    names: [String; 2],
+    names: [String; 3],
 }
 
 /// The addresses by which they reach each other.
 pub const ADDRESSES: [&str; 2] = ["10.77.31.1", "10.77.31.2"];
 pub const ADDRESSES_6: [&str; 2] = ["fd77:31::1", "fd77:31::2"];
+/// Where the third host reaches the first one.
+pub const ADDRESS_TO_THIRD: &str = "10.77.32.1";
 
 /// What a firewall does with what it does not let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,12 +76,33 @@ impl TwoHosts {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let id = format!("mpic{}n{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         // From here on dropping cleans up, however far it went.
-        let hosts = TwoHosts { names: [format!("{id}a"), format!("{id}b")] };
-        for (host, name) in hosts.names.iter().enumerate() {
-            ip(&format!("netns add {name}"))?;
-            hosts.ip(host, "link set lo up")?;
-        }
+        let hosts = TwoHosts { names: ["a", "b", "c"].map(|host| format!("{id}{host}")) };
+        (0..2).try_for_each(|host| hosts.add(host))?;
         Ok(hosts)
+    }
+
+    fn add(&self, host: usize) -> Result<(), String> {
+        ip(&format!("netns add {}", self.names[host]))?;
+        self.ip(host, "link set lo up")
+    }
+
+    /// A host 2, joined to host 0 alone by a link `third0`, where host 0 has [`ADDRESS_TO_THIRD`].
+    pub fn third(&self) -> Result<(), String> {
+        self.add(2)?;
+        self.join_two("third0", [0, 2])?;
+        self.ip(0, &format!("addr add {ADDRESS_TO_THIRD}/24 dev third0"))?;
+        self.ip(2, "addr add 10.77.32.3/24 dev third0")
+    }
+
+    /// `docker0` as it is where containers run: a bridge that has a carrier, and whose only port leads to a guest.
+    pub fn guests(&self, host: usize, address: &str) -> Result<(), String> {
+        self.ip(host, "link add guest0 type veth peer name guest0-end")?;
+        self.ip(host, "link add docker0 type bridge")?;
+        self.ip(host, "link set guest0 master docker0")?;
+        for link in ["guest0", "guest0-end", "docker0"] {
+            self.ip(host, &format!("link set {link} up"))?;
+        }
+        self.ip(host, &format!("addr add {address} dev docker0"))
     }
 
     /// Joined by a link `live0` without addresses.
@@ -112,9 +144,13 @@ impl TwoHosts {
 
     /// A link between the two: up, without addresses, also without those that the kernel would give it.
     pub fn join(&self, link: &str) -> Result<(), String> {
-        let [a, b] = &self.names;
+        self.join_two(link, [0, 1])
+    }
+
+    fn join_two(&self, link: &str, hosts: [usize; 2]) -> Result<(), String> {
+        let [a, b] = hosts.map(|host| &self.names[host]);
         ip(&format!("link add {link} netns {a} type veth peer name {link} netns {b}"))?;
-        for host in 0..2 {
+        for host in hosts {
             self.ip(host, &format!("link set {link} addrgenmode none"))?;
             self.ip(host, &format!("link set {link} up"))?;
         }
@@ -153,7 +189,7 @@ impl TwoHosts {
         for n in 0..count {
             let last = host + 1;
             lines += &format!("link add pad{n} type veth peer name pad{n}-end\nlink set pad{n}-end up\n");
-            lines += &format!("link set pad{n} up arp {arp}\naddr add 10.{n}.0.{last}/24 dev pad{n}\n");
+            lines += &format!("link set pad{n} up arp {arp} multicast {arp}\naddr add 10.{n}.0.{last}/24 dev pad{n}\n");
         }
         self.ip_batch(host, &lines)
     }
@@ -199,9 +235,63 @@ impl TwoHosts {
         run(Command::new(&words[0]).args(&words[1..]).args(["nft", "-f", "-"]), rules)
     }
 
+    /// The file of the namespace of host 0 or 1.
+    pub fn namespace(&self, host: usize) -> PathBuf {
+        Path::new("/run/netns").join(&self.names[host])
+    }
+
     /// The command that runs something on host 0 or 1.
     pub fn on(&self, host: usize) -> Vec<String> {
         ["ip", "netns", "exec", &self.names[host]].map(String::from).to_vec()
+    }
+
+    /// Does something on one of the hosts, in a thread of its own.
+    pub fn within<R: Send>(&self, host: usize, what: impl FnOnce() -> R + Send) -> R {
+        let namespace = File::open(format!("/run/netns/{}", self.names[host])).expect("the host's namespace");
+        let enter = || {
+            setns(namespace, CloneFlags::CLONE_NEWNET).expect("to enter the namespace");
+            what()
+        };
+        std::thread::scope(|threads| threads.spawn(enter).join().expect("no panic on the host"))
+    }
+
+    /// Reads everything that comes to or leaves a host meanwhile, as somebody does who has its cables. The IPv4 addresses to
+    /// which packets went in which `text` could be read.
+    pub fn overhear<R>(&self, host: usize, text: &str, meanwhile: impl FnOnce() -> R) -> (R, BTreeSet<Ipv4Addr>) {
+        let over = AtomicBool::new(false);
+        let (ready, is_ready) = mpsc::channel();
+        std::thread::scope(|threads| {
+            let listener = threads.spawn(|| {
+                let ready = ready;
+                self.within(host, || listen(text.as_bytes(), &over, &ready))
+            });
+            is_ready.recv().expect("somebody listens");
+            let result = meanwhile();
+            over.store(true, Ordering::Release);
+            (result, listener.join().expect("it has listened"))
+        })
+    }
+}
+
+/// Reads all packets of this namespace until it is over, and none is left.
+fn listen(text: &[u8], over: &AtomicBool, ready: &mpsc::Sender<()>) -> BTreeSet<Ipv4Addr> {
+    const ETHERNET: usize = 14;
+    let all = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), SockProtocol::EthAll).expect("a socket");
+    setsockopt(&all, sockopt::RcvBufForce, &(64 << 20)).expect("room for packets");
+    setsockopt(&all, sockopt::ReceiveTimeout, &TimeVal::new(0, 50_000)).expect("a limit");
+    ready.send(()).expect("somebody waits");
+    let mut packet = vec![0; 1 << 17];
+    let mut read = BTreeSet::new();
+    loop {
+        match recv(all.as_raw_fd(), &mut packet, MsgFlags::empty()) {
+            Ok(n) if packet[..n].windows(text.len()).any(|part| part == text) => {
+                let to: [u8; 4] = packet[ETHERNET + 16..ETHERNET + 20].try_into().expect("four");
+                read.insert(to.into());
+            }
+            Ok(_) => (),
+            Err(_) if over.load(Ordering::Acquire) => return read,
+            Err(_) => (),
+        }
     }
 }
 
@@ -224,12 +314,17 @@ const CANNOT: [&str; 6] = [
     "not supported",
 ];
 
+/// Whether this says that there are no rights, or no such thing in the kernel.
+pub fn cannot(why: &str) -> bool {
+    CANNOT.iter().any(|cannot| why.contains(cannot))
+}
+
 /// The hosts, or a printed reason why there are none.
 #[track_caller]
 pub fn or_skip(made: Result<TwoHosts, String>) -> Option<TwoHosts> {
     match made {
         Ok(hosts) => Some(hosts),
-        Err(why) if CANNOT.iter().any(|cannot| why.contains(cannot)) => {
+        Err(why) if cannot(&why) => {
             println!("SKIPPED: no such network here: {why}");
             None
         }

@@ -199,6 +199,7 @@ impl Core {
     pub(crate) fn on_incoming(&mut self, id: IncomingId) {
         let Some(incoming) = self.handshakes.pending.get_mut(&id) else { return };
         match incoming.step() {
+            Said::Nothing if incoming.is_answered() => self.session.incoming_answered(id),
             Said::Nothing => (),
             Said::Foreign => {
                 base::log_seldom!(Debug, "a connection that is not one of ours was closed");

@@ -7,18 +7,25 @@ use common::*;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
 use node::Outcome;
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use trust::{Dialling, Encrypt, GREETING, Key, Protocol, Ring, Trust};
-use wire::hello::Hello;
+use trust::{Dialling, Encrypt, GREETING, Key, Progress, Protocol, Ring, Trust};
+use wire::hello::{HELLO_ACK_LEN, Hello};
 
 /// So many of them stand open at a time, on their own side.
 const OPEN: usize = 200;
 const CALM: usize = 2_000;
+
+/// These count the descriptors of the process: one at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn connections() -> u32 {
     if std::env::var("MPI_CONNECT_TEST_WIDTH").is_ok_and(|width| width == "all") { 100_000 } else { 10_000 }
@@ -104,6 +111,7 @@ fn round_trips(
 
 #[test]
 fn nobody_without_the_key_gets_in_or_stops_those_who_have_it() {
+    let _turn = turn();
     over(TCP);
     let (a, b) = (Job::new(), Job::new());
     let inters = couple(&a, &b);
@@ -150,4 +158,41 @@ fn nobody_without_the_key_gets_in_or_stops_those_who_have_it() {
         at(&stormy, 0.99),
         stormy.len()
     );
+}
+
+/// On a slow link a handshake takes a while, and meanwhile many come that say nothing.
+#[test]
+fn those_who_say_nothing_take_no_place_of_one_who_has_the_key() {
+    let _turn = turn();
+    over(TCP);
+    let b = Job::new();
+    let at = addresses(&b.node)[0];
+    let friend = member(9);
+    let mut slow = TcpStream::connect(at).unwrap();
+    slow.set_read_timeout(Some(LONG)).unwrap();
+    let (mut dialling, greeting) = Dialling::begin(&friend, Protocol::Jobs, true);
+    slow.write_all(&greeting).unwrap();
+    let mut answer = vec![0; dialling.wants()];
+    slow.read_exact(&mut answer).unwrap();
+    assert_eq!(dialling.hear(&answer), Ok(Progress::More));
+    let silent: Vec<_> = (0..OPEN as u32).map(|number| come(at, number).expect("it comes")).collect();
+    // The first of them has given way to the last: all were accepted.
+    silent[0].set_read_timeout(Some(LONG)).unwrap();
+    assert!(matches!((&silent[0]).read(&mut [0; 1]), Ok(0)), "it is shown out");
+    let mut proof = vec![0; dialling.wants()];
+    slow.read_exact(&mut proof).unwrap();
+    let Ok(Progress::Done(confirmation)) = dialling.hear(&proof) else { panic!("both have the key") };
+    let hello = Hello {
+        source: common::raw::HIGH,
+        dest: b.id(),
+        cookie: b.group.cookie,
+        process: friend.identity().process(),
+        generation: 1,
+        stripe: 0,
+        received: 0,
+    };
+    slow.write_all(&[confirmation, hello.encode()].concat()).unwrap();
+    let mut ack = [0; HELLO_ACK_LEN];
+    slow.read_exact(&mut ack).expect("it has kept its place");
+    assert_eq!(ack[8], 0, "and is let in");
 }

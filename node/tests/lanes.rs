@@ -389,6 +389,25 @@ fn a_way_that_is_dark_is_not_a_death() {
     assert_eq!(b.wait_for(recv, NOTICED), Some(got(3, 5)));
 }
 
+/// Its kernel acknowledges and it never answers: something between has lost a part of a frame, of which it awaits the rest.
+#[test]
+fn a_lane_that_is_mute_is_dialled_beside() {
+    let b = Job::new();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    port.set_nonblocking(true).unwrap();
+    let inter = Raw::known_to(&b, LOW, &[port.local_addr().unwrap()]);
+    let (status, _mute) = Raw::dial(&b, LOW, 1, 0);
+    assert_eq!(status, Some(0));
+    let mut space = vec![0; 3];
+    let recv = b.recv(inter, 5, &mut space);
+    let since = Instant::now();
+    // It may have dialled at once, before it was dialled itself, but not again while it has a lane that it trusts.
+    while port.accept().is_err() || since.elapsed() < Duration::from_secs(4) {
+        assert!(since.elapsed() < Duration::from_secs(20), "nobody dials");
+        assert_eq!(b.wait_for(recv, Duration::from_millis(100)), None, "silence is no death");
+    }
+}
+
 #[test]
 fn a_refusal_where_it_came_from_is_a_death() {
     // Another host, or an unknown one, and never dialled: but it came from the address that it gave.

@@ -49,7 +49,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Refusal::NoMember | Refusal::BadCookie => Verdict::Certain,
             Refusal::Refused if proven => Verdict::Certain,
             Refusal::Refused if came_from => Verdict::Refused,
-            // A firewall does not answer so.
+            // A firewall does not answer so. The version is told before a key is proved, so somebody on the way may have done it; a
+            // process that was met has the right one.
+            Refusal::OtherVersion(_) if evidence.met => {
+                if came_from || proven {
+                    Verdict::Refused
+                } else {
+                    Verdict::None
+                }
+            }
             Refusal::NoSuchProcess | Refusal::OtherVersion(_) if proven || came_from => Verdict::Certain,
             _ => Verdict::None,
         }

@@ -1,6 +1,7 @@
 //! Incoming connections: accepted, and without a lane yet.
 //!
-//! Part of the session. Invariant: all of them together take no more than their part of the program's descriptors.
+//! Part of the session. Invariants: all of them together take no more than their part of the program's descriptors; none that
+//! has said nothing of the key takes the place of one that has.
 
 use crate::action::Action;
 use crate::action::IncomingId;
@@ -15,7 +16,8 @@ const MOST: usize = 64;
 const PART: usize = 8;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Reports an accepted connection, and returns its number. If there are too many, the oldest is dismissed.
+    /// Reports an accepted connection, and returns its number. If there are too many, the oldest of those that have said nothing
+    /// of the key is dismissed, or else the oldest.
     pub fn arrived(&mut self, now: Time) -> IncomingId {
         let most = (self.own.descriptors / PART).clamp(1, MOST);
         #[cfg(feature = "plant")]
@@ -25,13 +27,23 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         self.incoming.last = self.incoming.last.wrapping_add(1);
         let id = IncomingId(self.incoming.last);
-        self.incoming.table.insert(id, Incoming { since: now, state: State::Silent });
+        self.incoming.table.insert(id, Incoming { since: now, answered: false, state: State::Silent });
         id
     }
 
-    /// Dismisses the oldest incoming connection, to free its descriptor; `false`: there is none.
+    /// Reports that the other side has known the key, or repeats who has.
+    pub fn incoming_answered(&mut self, incoming: IncomingId) {
+        if let Some(known) = self.incoming.get_mut(incoming) {
+            known.answered = true;
+        }
+    }
+
+    /// Dismisses an incoming connection as [`Session::arrived`] does, to free its descriptor; `false`: there is none.
     pub fn drop_oldest_incoming(&mut self) -> bool {
-        let Some((incoming, _)) = self.incoming.table.pop_first() else { return false };
+        // Numbers grow, but for one wrap in 2^32 connections.
+        let oldest = self.incoming.table.iter().min_by_key(|(id, known)| (known.is_answered(), **id));
+        let Some(incoming) = oldest.map(|(id, _)| *id) else { return false };
+        self.incoming.take(incoming);
         self.act(Action::Dismiss { incoming });
         true
     }

@@ -1,4 +1,4 @@
-//! Signs of life: a silent lane is asked for one, a dark lane is dialled beside, and a lane that answers keeps its place.
+//! Signs of life: a silent lane is asked for one, a dark or mute lane is dialled beside, and a lane that answers keeps its place.
 //!
 //! Part of the session. Invariants: a lane on which bytes move is left alone, and silence alone ends no lane. Lanes
 //! without a kernel between the two sides are not looked at. Lanes are looked at now and then, so messages cost nothing
@@ -63,10 +63,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             (life.acked, life.moved) = (acked, now);
         }
         let silent = now.since(life.heard) >= SILENCE && !is_asking;
-        let is_dark = now.since(life.moved) >= SILENCE;
+        let is_mute = is_asking && life.is_mute(now);
+        let no_way = now.since(life.moved) >= SILENCE;
+        let is_dark = no_way || is_mute;
         let was_dark = std::mem::replace(&mut life.dark, is_dark);
         if is_dark && !was_dark {
-            base::log!(Info, "the way to {remote} is dark: a new connection is tried beside the old one");
+            let why = if no_way { "the way to it is dark" } else { "it does not answer" };
+            base::log!(Info, "{remote}: {why}: a new connection is tried beside the old one");
         }
         if is_dark {
             self.look_soon(i);
@@ -87,7 +90,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// Whether the pair's lane is dark: something is awaited from it, and what was sent does not reach the other side's
-    /// kernel. A process that is merely stopped has a kernel that acknowledges.
+    /// kernel, or no answer comes for long. A process that is merely stopped has a kernel that acknowledges, so it is
+    /// dialled rarely.
     pub(crate) fn is_dark(&self, i: usize) -> bool {
         self.pairs[i].lane().is_some_and(|up| up.life.dark && up.life.look + 1 >= self.watch.look)
     }

@@ -286,6 +286,28 @@ fn a_refusal_counts_only_where_a_dial_got_through_to_that_host() {
     assert_eq!(desk.gone(pair), Some(Gone::Dead));
 }
 
+/// The version is told before a key is proved: somebody on the way may tell another one.
+#[test]
+fn another_version_than_before_is_no_death_yet() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    let dials = desk.dial(pair, &["a1"]);
+    assert!(desk.session.dial_answered(dials[0].0, &ack(Status::Good, 1, THEM), desk.now).is_some());
+    drop(desk.lane(pair, 1, true));
+    assert!(desk.session.receive(pair).dead);
+    desk.session.lane_died(pair, desk.now);
+    let mut waited = 0;
+    while desk.gone(pair).is_none() {
+        for (attempt, _) in desk.dial(pair, &["a1"]) {
+            desk.session.dial_answered(attempt, &ack(Status::OtherVersion, 9, THEM), desk.now);
+        }
+        desk.tick(500);
+        waited += 500;
+        assert!(waited < 30_000, "another program has its address for long");
+    }
+    assert!(waited >= 20_000, "{waited} ms");
+}
+
 #[test]
 fn another_process_at_a_misleading_address_is_no_death() {
     let mut desk = Desk::new();

@@ -122,6 +122,8 @@ pub trait Incoming: Send {
     fn fd(&self) -> BorrowedFd<'_>;
     /// Reads what is there.
     fn step(&mut self) -> Said;
+    /// Whether the other side has known the key, or repeats who has: its handshake was answered.
+    fn is_answered(&self) -> bool;
     /// Whether the other side has closed the connection.
     fn has_hung_up(&self) -> bool;
     /// The place where it comes from; `None` if that is this host.

@@ -302,6 +302,11 @@ impl Answering {
         Ok(Progress::Say(said))
     }
 
+    /// Whether the last word of the other side is awaited, or has come: so it has known the key, or repeats who has.
+    pub fn is_answered(&self) -> bool {
+        matches!(self.state, Answered::Said(_) | Answered::Done(_))
+    }
+
     /// That the other side has tried a key that is not known here, if it has and nothing better has come since.
     pub fn refused(&self) -> Option<Refused> {
         self.other_key.filter(|_| matches!(self.state, Answered::Silent))

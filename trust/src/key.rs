@@ -99,6 +99,11 @@ impl fmt::Debug for KeyId {
     }
 }
 
+/// A number that everybody may know, from which `secret` cannot be told.
+pub fn public_number(purpose: &str, secret: &[u8]) -> u64 {
+    u64::from_le_bytes(*hash(purpose, secret).first_chunk().expect("it is longer"))
+}
+
 /// SHA-256 of a purpose and bytes. The length of the purpose comes first, so no two pairs give the same input.
 pub(crate) fn hash(purpose: &str, bytes: &[u8]) -> [u8; LEN] {
     let mut context = digest::Context::new(&digest::SHA256);

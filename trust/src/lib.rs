@@ -25,7 +25,7 @@ pub use file::{FileError, KeyFile};
 pub use greeting::{Encrypt, GREETING, MOST_PROOF, Protocol, Refused, is_near};
 pub use handshake::{Answering, Channel, Dialling, Progress, Refusal, dial};
 pub use identity::Identity;
-pub use key::{Key, KeyId, ParseError};
+pub use key::{Key, KeyId, ParseError, public_number};
 pub use process::Trust;
 pub use records::{Broken, Inbox, MOST_RECORD, Outbox};
 pub use ring::Ring;

@@ -30,16 +30,19 @@ fn wrong_interfaces_ompi_6240() {
     }
 }
 
-/// Unasked, nothing leaves the host: across two hosts that means a clear error, not a hang.
+/// When it is so set, nothing leaves the host: across two hosts that means a clear error, not a hang.
 #[test]
-fn loopback_only_unless_asked() {
+fn loopback_only_when_asked() {
     let Some(hosts) = or_skip(TwoHosts::misled()) else { return };
     let play = |scene: &Scene, (a, b): &(&'static Mpi, &'static Mpi)| {
         let start = |host: usize, mpi, names: [&str; 2]| {
             let launch = Launch::new(mpi, 1, "bad", &["orphan", names[0], names[1], "3"]);
-            scene.start(launch.env("MPI_CONNECT_TIMEOUT", "3").within(&hosts.on(host)))
+            let launch = launch.env("MPI_CONNECT_TIMEOUT", "3").env("MPI_CONNECT_IFACE", "loopback");
+            scene.start(launch.within(&hosts.on(host)))
         };
-        scene.pass([start(0, a, ["air", "ocean"]), start(1, b, ["ocean", "air"])], LIMIT)
+        let done = scene.pass([start(0, a, ["air", "ocean"]), start(1, b, ["ocean", "air"])], LIMIT);
+        let why = "it listens on loopback alone, on another host: see its MPI_CONNECT_IFACE";
+        scene.require(done.iter().all(|d| d.stderr.contains(why)), "both are told why");
     };
     let couples: Vec<_> = Mpi::couples().collect();
     Scene::at_once(&couples, |(a, b)| format!("loopback only, {} and {}", a.name, b.name), play);

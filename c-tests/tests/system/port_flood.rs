@@ -2,7 +2,6 @@
 //! that may open few descriptors. It lives on, and serves those who mean well.
 
 use base::ProcId;
-use base::hash::fnv128;
 use base::ident::random;
 use c_tests::{Launch, Mpi, Scene, wait_until};
 use std::io::{Read, Write};
@@ -36,7 +35,11 @@ fn read(name: &str) -> (SocketAddr, ProcId, [u8; 16]) {
     let port = u16::from_le_bytes([bytes[18], bytes[19]]);
     let mut cookie = [0; 16];
     cookie[..14].copy_from_slice(token);
-    ((Ipv4Addr::from(ip), port).into(), ProcId { incarnation: fnv128(token) as u64, rank: 0 }, cookie)
+    (
+        (Ipv4Addr::from(ip), port).into(),
+        ProcId { incarnation: trust::public_number("mpi-connect port", token), rank: 0 },
+        cookie,
+    )
 }
 
 /// One who has the key, says a good HELLO and no more; and how it was answered.

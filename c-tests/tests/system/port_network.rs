@@ -30,6 +30,25 @@ fn several_addresses_in_a_port_name_ompi_6377() {
     }
 }
 
+/// Where an MPI has room for one address in a port's name, it is the one by the default route, of several that look as good.
+/// A client on the same host gets there too.
+#[test]
+fn one_address_by_the_default_route() {
+    let Some((a, b)) = Mpi::couples().find(|(a, b)| [a.name, b.name].contains(&"lam")) else {
+        return println!("SKIPPED: no MPI with short names of ports");
+    };
+    let (server, client) = if a.name == "lam" { (a, b) } else { (b, a) };
+    for at in [1, 0] {
+        let Some(hosts) = or_skip(TwoHosts::misled()) else { return };
+        hosts.ip(0, &format!("route add default via {} dev live0", ADDRESSES[1])).expect("a route");
+        let scene = Scene::new(format!("a short name, the client on host {at}, {} and {}", server.name, client.name));
+        let mut host = [0, at].into_iter();
+        let jobs = ports::pair(&scene, server, client, By::File, Library::Preloaded)
+            .map(|launch| scene.start(launch.within(&hosts.on(host.next().expect("two")))));
+        scene.pass(jobs, LIMIT);
+    }
+}
+
 /// Whichever side lets nobody in, and however it says so.
 #[test]
 fn one_side_lets_nobody_in() {

@@ -14,7 +14,7 @@ use crate::record::RecordError;
 use crate::record::{MAX_RECORD, Record};
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
-use std::fs::{self, File, FileType, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -44,14 +44,12 @@ pub(super) fn open(path: &Path, write: bool) -> Result<Option<File>, StoreError>
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(io("looking at")(e)),
     };
-    judge_type(path, meta.file_type())?;
-    if meta.uid() != geteuid().as_raw() {
-        return Err(StoreError::Foreign(path.into(), meta.uid()));
-    }
+    judge(path, &meta)?;
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     match OpenOptions::new().read(true).write(write).custom_flags(flags.bits()).open(path) {
         Ok(file) => {
-            judge_type(path, file.metadata().map_err(io("looking at"))?.file_type())?;
+            // Another one may have got the name meanwhile.
+            judge(path, &file.metadata().map_err(io("looking at"))?)?;
             Ok(Some(file))
         }
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -67,8 +65,12 @@ pub(super) fn seen(path: &Path, boot: &[u8; 16], clock: &Clock<'_>) -> Result<Op
     }
 }
 
-fn judge_type(path: &Path, t: FileType) -> Result<(), StoreError> {
-    let what = match t {
+/// Only a regular file of this user's is used.
+fn judge(path: &Path, meta: &Metadata) -> Result<(), StoreError> {
+    let what = match meta.file_type() {
+        t if t.is_file() && meta.uid() != geteuid().as_raw() => {
+            return Err(StoreError::Foreign(path.into(), meta.uid()));
+        }
         t if t.is_file() => return Ok(()),
         t if t.is_dir() => "a folder",
         t if t.is_symlink() => "a symbolic link",

@@ -379,3 +379,33 @@ fn temporary_files_of_killed_claimers_are_swept() {
     left.sort();
     assert_eq!(left, [".tmp-locked", ".tmp-young", "ocean.job", "other"]);
 }
+
+/// Another user who may write to the folder exchanges files while they are opened.
+#[test]
+fn a_file_that_another_user_slips_in_is_not_opened() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("NOT TESTED: only root can be two users");
+    }
+    const OTHER: u32 = 65534;
+    let dir = Folder::new();
+    let path = dir.left_over(&sample("ocean"));
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let beside = dir.0.join("beside");
+            let mut owners = [0, OTHER].into_iter().cycle();
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                fs::write(&beside, "").unwrap();
+                std::os::unix::fs::chown(&beside, owners.next(), None).unwrap();
+                fs::rename(&beside, &path).unwrap();
+            }
+        });
+        let slipped_in = (0..20_000).filter(|_| {
+            let file = entry::open(&path, false).ok().flatten();
+            file.is_some_and(|file| file.metadata().unwrap().uid() == OTHER)
+        });
+        let slipped_in = slipped_in.count();
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(slipped_in, 0);
+    });
+}

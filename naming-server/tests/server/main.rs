@@ -4,6 +4,7 @@ mod bytes;
 mod claims;
 mod crowds;
 mod failover;
+mod flood;
 mod keys;
 mod kit;
 mod storm;

@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 /// No count that is read from a snapshot reaches this, so there is always a next number.
 pub(super) const MOST: u64 = 1 << 62;
 
+/// Bodies that are kept for a side that goes on talking and acknowledges none of them. What is sent of this side's own accord is
+/// held back long before, so these are answers.
+pub(super) const MOST_RETAINED: usize = 1 << 20;
+
 /// How much a path may keep.
 ///
 /// Above `retained_bytes`, `retained_frames` or `bulk_queue` the path is backlogged: it takes more, but the engine

@@ -18,9 +18,9 @@ mod tx;
 use base::bytes::Malformed;
 use base::{Memory, ProcId};
 pub use limits::Limits;
-use limits::MOST;
 #[cfg(feature = "plant")]
 pub use limits::Plant;
+use limits::{MOST, MOST_RETAINED};
 use rx::RxHalf;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -554,6 +554,9 @@ impl Path {
             }
             Kind::Msg => {
                 self.out.acknowledged(header.b)?;
+                if self.out.retained.len() > MOST_RETAINED {
+                    return Err(Malformed);
+                }
                 let next = self.inc.received + 1;
                 let in_order = !self.lossy && !self.switched && self.active() == Some(header.generation);
                 if in_order && header.a > next {

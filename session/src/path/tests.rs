@@ -412,3 +412,24 @@ fn what_is_acknowledged_is_not_taken_back() {
     out.take_back(4, vec![vec![4], vec![5]]);
     assert_eq!((out.acked, out.retained.len()), (3, 2));
 }
+
+/// A process of another job talks and talks, each message of it is answered, and it acknowledges nothing.
+#[test]
+fn who_never_acknowledges_is_not_answered_without_end() {
+    let (mut a, mut b) = pair();
+    b.send(vec![1]);
+    let (mut header, payload) = drain(&mut b, 1).remove(0);
+    let refused = (1..=2 * MOST_RETAINED as u64).find(|sequence| {
+        (header.a, header.b) = (*sequence, 0);
+        let seen = a.on_frame(&header, &payload, |_| Ok(()));
+        a.send(vec![2; 33]);
+        while a.next_tx(1).is_some() {
+            a.taken(1);
+        }
+        seen.is_err()
+    });
+    assert_eq!(refused, Some(MOST_RETAINED as u64 + 2));
+    // Whoever acknowledges may go on.
+    (header.a, header.b) = (MOST_RETAINED as u64 + 2, 1000);
+    assert!(a.on_frame(&header, &payload, |_| Ok(())).is_ok());
+}

@@ -13,7 +13,16 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(crate) struct Incoming {
     /// When it was accepted.
     pub(crate) since: Time,
+    /// Its other side has known the key, or repeats who has.
+    pub(crate) answered: bool,
     pub state: State,
+}
+
+impl Incoming {
+    /// Whether it goes before those that have said nothing of the key.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answered || !matches!(self.state, State::Silent)
+    }
 }
 
 /// How far its handshake is.

@@ -1,6 +1,7 @@
 //! The names that this process holds in the naming service: those of jobs, of published ports and of couplings.
 //!
-//! Invariant: a held name is renewed until it is dropped, and a forked child does not keep it.
+//! Invariant: a held name is renewed until it is dropped, and a forked child does not keep it. Where its record in a folder was
+//! removed, it is claimed again, unless another process has the name by now.
 
 use super::fork;
 use crate::abi;
@@ -42,6 +43,10 @@ pub struct Held(Arc<Name>);
 struct Name {
     name: String,
     is_coupling: bool,
+    /// What was claimed, and where, so that it can be claimed again.
+    record: Record,
+    url: String,
+    run: String,
     /// `None` once it has been given back.
     claim: Mutex<Option<Claim>>,
     /// Another process has taken the name; this is reported once.
@@ -51,6 +56,51 @@ struct Name {
 impl Name {
     fn claim(&self) -> MutexGuard<'_, Option<Claim>> {
         self.claim.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Renews the lease.
+    fn renew(&self) {
+        if self.lost.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut claim = self.claim();
+        let Some(old) = &*claim else { return };
+        let Err(e) = old.renew() else { return };
+        let again = match (&e, old.fd()) {
+            // Whoever emptied the folder meant no name that is in use.
+            (RenewError::Lost(_), Some(fd)) => self.claim_again().map(|new| (fd, new)),
+            (RenewError::Lost(_), None) => Err(true),
+            (RenewError::Io(..), _) => Err(false),
+        };
+        match again {
+            Ok((fd, new)) => {
+                base::log!(Info, "the record of '{}' in {} was removed; there is a new one", self.name, self.url);
+                fork::forget(fd);
+                new.fd().into_iter().for_each(fork::remember);
+                *claim = Some(new);
+            }
+            Err(lost) => {
+                base::log!(Error, "the lease of '{}' could not be renewed: {e}", self.name);
+                self.lost.store(lost, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Claims the name again in its folder; if not, whether another process has it.
+    fn claim_again(&self) -> Result<Claim, bool> {
+        let naming = naming::open_run(&self.url, &self.run).map_err(|_| false)?;
+        let claimed = if self.is_coupling { naming.note(&self.record) } else { naming.claim(&self.record) };
+        claimed.map_err(|e| {
+            base::log!(Info, "claiming '{}' again: {e}", self.name);
+            matches!(e, ClaimError::Held { .. })
+        })
+    }
+}
+
+impl Held {
+    /// Renews it now, before the time at which that is done anyway.
+    pub fn renew(&self) {
+        self.0.renew();
     }
 }
 
@@ -78,7 +128,7 @@ fn held() -> MutexGuard<'static, Vec<Weak<Name>>> {
 
 /// Claims a name, and renews it until the result is dropped.
 pub fn hold(node: &Node, naming: &dyn Naming, record: &Record) -> Result<Held, ClaimError> {
-    Ok(keep(node, naming.claim(record)?, record))
+    Ok(keep(node, naming, naming.claim(record)?, record))
 }
 
 /// Records in the naming service, for people, that this job, as `name`, is joined with another one; `id` is the same on
@@ -91,7 +141,7 @@ pub fn note_coupling(node: &Node, naming: &dyn Naming, name: &str, other: &str, 
     let noted = record(name).and_then(|record| {
         let record = Record { coupled: Some(other.to_owned()), incarnation: id, size, ..record };
         let claim = naming.note(&record).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
-        Ok(keep(node, claim, &record))
+        Ok(keep(node, naming, claim, &record))
     });
     noted.inspect_err(|e| base::log!(Info, "'mpi-connect names' will not show this coupling: {}", e.text)).ok()
 }
@@ -107,12 +157,20 @@ pub fn give_back_all() {
     live.into_iter().map(Held).for_each(drop);
 }
 
-fn keep(node: &Node, claim: Claim, record: &Record) -> Held {
+fn keep(node: &Node, naming: &dyn Naming, claim: Claim, record: &Record) -> Held {
     if let Some(fd) = claim.fd() {
         fork::remember(fd);
     }
     let (claim, lost) = (Mutex::new(Some(claim)), AtomicBool::new(false));
-    let name = Arc::new(Name { name: record.name.clone(), is_coupling: record.coupled.is_some(), claim, lost });
+    let name = Arc::new(Name {
+        name: record.name.clone(),
+        is_coupling: record.coupled.is_some(),
+        record: record.clone(),
+        url: naming.url(),
+        run: naming.run().to_owned(),
+        claim,
+        lost,
+    });
     let mut held = held();
     held.retain(|other| other.strong_count() > 0);
     held.push(Arc::downgrade(&name));
@@ -123,12 +181,7 @@ fn keep(node: &Node, claim: Claim, record: &Record) -> Held {
 /// Renews the leases. Called by the node's background thread.
 fn renew() {
     let live: Vec<_> = held().iter().filter_map(Weak::upgrade).collect();
-    for name in live.iter().filter(|name| !name.lost.load(Ordering::Relaxed)) {
-        if let Some(Err(e)) = name.claim().as_ref().map(Claim::renew) {
-            base::log!(Error, "the lease of '{}' could not be renewed: {e}", name.name);
-            name.lost.store(matches!(e, RenewError::Lost(_)), Ordering::Relaxed);
-        }
-    }
+    live.iter().for_each(|name| name.renew());
 }
 
 #[cfg(test)]
@@ -139,7 +192,8 @@ mod tests {
     fn couplings_take_few_descriptors() {
         let name = |is_coupling| {
             let (claim, lost) = (Mutex::new(None), AtomicBool::new(false));
-            Arc::new(Name { name: "air".into(), is_coupling, claim, lost })
+            let (record, url, run) = (Record::new("air"), String::new(), String::new());
+            Arc::new(Name { name: "air".into(), is_coupling, record, url, run, claim, lost })
         };
         let mut names: Vec<_> = (0..MAX_COUPLINGS - 1).map(|_| name(true)).chain([name(false)]).collect();
         let may = |names: &[Arc<Name>]| may_tell(&names.iter().map(Arc::downgrade).collect::<Vec<_>>());

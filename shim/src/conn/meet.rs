@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 /// register.
 const LOOK_SOON: Duration = Duration::from_millis(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// A job that waits for another one looks after its own name so often: if somebody has emptied the folder, neither finds the
+/// other.
+const RENEW: Duration = Duration::from_millis(500);
 /// A job that gives up at once, because of what it sees of the other one, keeps its name for this time. The other job,
 /// which looks every [`LOOK_AGAIN`], then sees the same, and does not wait for a name that is gone.
 const TO_BE_SEEN: Duration = Duration::from_secs(2);
@@ -37,9 +40,10 @@ pub fn meet(
     let _alone = lead.alone.lock().unwrap_or_else(|e| e.into_inner());
     let mut waiting = Waiting::new(node, registration, lead, wanted);
     let mut seen = Seen::Never;
+    let mut own = Own { lead, next: Instant::now() + RENEW };
     let _told = Waits::begin(node, "MPI_Conn_intercomm_create", format!("for job '{wanted}'"));
     loop {
-        let Some(record) = find(node, lead, wanted, deadline, &mut waiting)? else {
+        let Some(record) = find(node, &mut own, wanted, deadline, &mut waiting)? else {
             return Err(too_late(&waiting, wanted, timeout, seen));
         };
         base::ident::name_job(record.incarnation, wanted);
@@ -68,6 +72,7 @@ pub fn meet(
         let stands = || lead.naming.is_alive(&record).unwrap_or(true);
         let meanwhile = |looking: Option<&Looking>| {
             waiting.for_a_job(path, looking);
+            own.look_after();
             let obstacle = node.with(|core| core.path_obstacle(path));
             match obstacle.and_then(|obstacle| hopeless(obstacle, wanted, &record)) {
                 Some(why) => {
@@ -101,11 +106,12 @@ pub fn meet(
 /// Waits for the name to appear.
 fn find(
     node: &Node,
-    lead: &Lead,
+    own: &mut Own<'_>,
     wanted: &str,
     deadline: Instant,
     waiting: &mut Waiting<'_>,
 ) -> Result<Option<Record>, Failure> {
+    let lead = own.lead;
     let mut told = false;
     let mut rest = LOOK_SOON;
     loop {
@@ -128,8 +134,26 @@ fn find(
             told = true;
         }
         waiting.for_a_name();
+        own.look_after();
         pause(node, deadline.min(Instant::now() + rest));
         rest = LOOK_AGAIN.min(rest * 2);
+    }
+}
+
+/// The name of the job that waits.
+struct Own<'a> {
+    lead: &'a Lead,
+    /// When it is renewed next.
+    next: Instant,
+}
+
+impl Own<'_> {
+    fn look_after(&mut self) {
+        let now = Instant::now();
+        if now >= self.next {
+            self.next = now + RENEW;
+            self.lead.renew();
+        }
     }
 }
 

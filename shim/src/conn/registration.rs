@@ -49,6 +49,13 @@ impl Lead {
         self.held.lock().unwrap_or_else(|e| e.into_inner()).take();
     }
 
+    /// Renews the name, which has to be there for whoever is to come.
+    pub fn renew(&self) {
+        if let Some(held) = &*self.held.lock().unwrap_or_else(|e| e.into_inner()) {
+            held.renew();
+        }
+    }
+
     pub fn has_member(&self, contact: &Contact) -> bool {
         self.members.iter().any(|m| m.process == contact.process)
     }

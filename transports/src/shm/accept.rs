@@ -133,6 +133,13 @@ impl transport::Incoming for Accept {
         }
     }
 
+    fn is_answered(&self) -> bool {
+        match &self.state {
+            State::Silent(answering) => answering.is_answered(),
+            _ => self.proved.is_some(),
+        }
+    }
+
     fn has_hung_up(&self) -> bool {
         !self.connection.is_open()
     }

@@ -9,7 +9,9 @@ use super::{doorbells, fence};
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{CONFIRMATION, MAX_PROOF};
 use base::protocol::shared::{FENCES, LAYOUT, READS, tail};
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::stat::{SFlag, fstat};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -155,7 +157,11 @@ impl Theirs {
         doorbells: OwnedFd,
         eventfd: OwnedFd,
     ) -> io::Result<Theirs> {
-        // It may be any descriptor, and writing to it must not block.
+        // Writing to a pipe or a socket that nobody reads, or to a file that is too long, would send a signal.
+        if SFlag::from_bits_truncate(fstat(&eventfd)?.st_mode) & SFlag::S_IFMT != SFlag::empty() {
+            return Err(Errno::EBADMSG.into());
+        }
+        // It may still be any that has no file, and writing to it must not block.
         fcntl(&eventfd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pid = connection.peer()?;
         let readable = Readable::find(pid, tail.token);
@@ -178,6 +184,27 @@ pub(crate) struct Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::eventfd::{EfdFlags, EventFd};
+
+    /// A write to the other end of a pipe that nobody reads would end the program.
+    #[test]
+    fn a_bell_that_raises_a_signal_is_refused() {
+        let theirs = |bell: OwnedFd| {
+            let (connection, _other) = Connection::pair().unwrap();
+            let (_, doorbells) = Segment::create(doorbells::BYTES).unwrap();
+            let tail = Tail { bit: 0, token: own_token(), reads: false, fences: false };
+            Theirs::new(&connection, &tail, doorbells, bell).map(drop)
+        };
+        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).unwrap();
+        theirs(bell.into()).expect("an eventfd");
+        let (_, pipe) = nix::unistd::pipe().unwrap();
+        let (_, socket) = Connection::pair().unwrap();
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        for other in [pipe, socket, file.into()] {
+            let mode = fstat(&other).unwrap().st_mode;
+            assert!(theirs(other).is_err(), "{mode:o}");
+        }
+    }
 
     #[test]
     fn a_tail_survives_the_way() {

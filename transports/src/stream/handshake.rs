@@ -195,6 +195,11 @@ impl<S: ByteStream> Accepted<S> {
         }
     }
 
+    /// Whether the other side has known the key, or repeats who has.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.proved.is_some() || self.proof.as_ref().is_some_and(Answering::is_answered)
+    }
+
     /// Sends an answer to the HELLO.
     pub(crate) fn answer(&mut self, ack: &HelloAck) -> io::Result<()> {
         say(&mut self.link, &ack.encode())

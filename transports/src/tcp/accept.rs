@@ -35,6 +35,10 @@ impl Incoming for Accept {
         self.0.step(&|| from.map_or("an address that is not known".into(), |from| from.to_string()))
     }
 
+    fn is_answered(&self) -> bool {
+        self.0.is_answered()
+    }
+
     fn has_hung_up(&self) -> bool {
         self.0.stream().is_closed()
     }

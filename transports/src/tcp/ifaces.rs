@@ -1,13 +1,16 @@
 //! The network interfaces of this machine, and the choice of addresses to listen on: `MPI_CONNECT_IFACE`.
 //!
-//! Used at start and before a race. Invariant: without a setting, only loopback addresses are chosen.
+//! Used at start and before a race. Invariant: without a setting, an address is chosen only if it is loopback, or may lead
+//! here from another host.
 
+use super::reach::{SYS, is_for_guests, ways_out};
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::path::Path;
 
 /// Why `MPI_CONNECT_IFACE` gives no address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,9 +49,10 @@ pub(super) struct Iface {
     pub bits: u8,
     /// It has a carrier (IFF_RUNNING).
     pub running: bool,
-    /// It drops everything that is sent to it, as `dummy0` does.
-    pub dummy: bool,
-    /// A default route goes over it.
+    /// It leads to no other host: it drops everything that is sent to it, as `dummy0` does, or it is there for guests of this
+    /// host, as `docker0` is.
+    pub nowhere: bool,
+    /// A default route of this address's kind goes over it.
     pub leads_out: bool,
 }
 
@@ -57,7 +61,7 @@ impl Iface {
     #[cfg(test)]
     pub(crate) fn at(name: &str, address: SocketAddr) -> Iface {
         let bits = if address.is_ipv4() { 32 } else { 128 };
-        Iface { name: name.into(), address, bits, running: true, dummy: false, leads_out: false }
+        Iface { name: name.into(), address, bits, running: true, nowhere: false, leads_out: false }
     }
 
     fn new(i: &InterfaceAddress) -> Option<Iface> {
@@ -69,11 +73,13 @@ impl Iface {
             None => u8::MAX,
         };
         let has = |flags| i.flags.contains(flags);
-        let dummy = has(InterfaceFlags::IFF_NOARP)
+        // Interfaces without ARP that do lead somewhere are point to point, or have multicast.
+        let nowhere = has(InterfaceFlags::IFF_NOARP)
             && !has(InterfaceFlags::IFF_POINTOPOINT)
+            && !has(InterfaceFlags::IFF_MULTICAST)
             && !has(InterfaceFlags::IFF_LOOPBACK);
         let (running, name) = (has(InterfaceFlags::IFF_RUNNING), i.interface_name.clone());
-        Some(Iface { name, address, bits, running, dummy, leads_out: false })
+        Some(Iface { name, address, bits, running, nowhere, leads_out: false })
     }
 
     /// Whether `ip` is in this address's own network.
@@ -81,11 +87,16 @@ impl Iface {
         same_prefix(self.address.ip(), ip, self.bits.into())
     }
 
+    /// Whether another host may reach this address.
+    fn may_be_reached(&self) -> bool {
+        self.running && !self.nowhere && !self.address.ip().is_loopback()
+    }
+
     /// Orders addresses by how likely they lead to another host, since a contact record holds only the first few.
     fn rank(&self) -> u8 {
         match self.address.ip() {
             ip if ip.is_loopback() => 6,
-            _ if self.dummy => 5,
+            _ if self.nowhere => 5,
             _ if !self.running => 4,
             ip => u8::from(!self.leads_out) + 2 * u8::from(is_link_local(ip)),
         }
@@ -116,40 +127,24 @@ pub(super) fn own() -> Result<Vec<Iface>, IfaceError> {
     })?;
     let mut own: Vec<_> =
         all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP)).filter_map(|i| Iface::new(&i)).collect();
-    let read = |table| std::fs::read_to_string(table).unwrap_or_default();
-    let out = ways_out(&read("/proc/self/net/route"), &read("/proc/self/net/ipv6_route"));
-    own.iter_mut().for_each(|o| o.leads_out = out.contains(&o.name));
+    let out = ways_out();
+    for o in &mut own {
+        let over: Vec<bool> = out.iter().filter(|(name, _)| *name == o.name).map(|(_, is_v6)| *is_v6).collect();
+        o.leads_out = over.contains(&o.address.is_ipv6());
+        o.nowhere |= over.is_empty() && is_for_guests(Path::new(SYS), &o.name);
+    }
     Ok(own)
-}
-
-/// The names of the interfaces that default routes go over, from the kernel's routing tables.
-fn ways_out(v4: &str, v6: &str) -> Vec<String> {
-    let of = |table: &str, is_default: fn(&[&str]) -> bool, name: usize| {
-        let fields = |line: &str| {
-            let fields: Vec<_> = line.split_whitespace().collect();
-            is_default(&fields).then(|| fields.get(name).map(|n| n.to_string()))?
-        };
-        table.lines().filter_map(fields).collect::<Vec<_>>()
-    };
-    let mut out = of(v4, |f| f.get(1) == Some(&"00000000") && f.get(7) == Some(&"00000000"), 0);
-    // For IPv6, loopback has a default route that rejects.
-    out.extend(of(v6, |f| f.get(1) == Some(&"00") && f.get(9) != Some(&"lo"), 9));
-    out
 }
 
 fn pick(setting: Option<&str>, own: &[Iface]) -> Result<Vec<SocketAddr>, IfaceError> {
     let words: Vec<_> = setting.unwrap_or("").split(',').map(str::trim).filter(|w| !w.is_empty()).collect();
     let (no, yes): (Vec<&str>, Vec<&str>) = words.into_iter().partition(|w| w.starts_with('!'));
-    let yes = match (yes.is_empty(), no.is_empty()) {
-        (true, true) => vec!["loopback"],
-        (true, false) => vec!["all"],
-        _ => yes,
-    };
-    let excluded = |o: &Iface| no.iter().any(|word| matches(word[1..].trim(), o));
+    let yes = if yes.is_empty() { vec!["default"] } else { yes };
+    let excluded = |o: &Iface| no.iter().any(|word| matches(word[1..].trim(), o, own));
     let mut chosen: Vec<&Iface> = Vec::new();
     for word in yes {
         let before = chosen.len();
-        let hits = own.iter().filter(|o| matches(word, o));
+        let hits = own.iter().filter(|o| matches(word, o, own));
         let any = hits.clone().next().is_some();
         if !any {
             return Err(IfaceError::Nothing { word: word.into(), there: list(own) });
@@ -168,13 +163,21 @@ fn pick(setting: Option<&str>, own: &[Iface]) -> Result<Vec<SocketAddr>, IfaceEr
     Ok(chosen.iter().map(|o| o.address).collect())
 }
 
-/// Whether a word of the setting means this address.
-fn matches(word: &str, o: &Iface) -> bool {
+/// Whether a word of the setting means this address, one of all of `own`.
+fn matches(word: &str, o: &Iface, own: &[Iface]) -> bool {
     match word {
         "all" => true,
+        "default" => {
+            matches("loopback", o, own) || o.may_be_reached() && (!is_link_local(o.address.ip()) || only_links(own))
+        }
         "loopback" => [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)].contains(&o.address.ip()),
         _ => o.name == word || in_prefix(word, o.address.ip()),
     }
+}
+
+/// Whether other hosts may reach this machine at link-local addresses alone.
+fn only_links(own: &[Iface]) -> bool {
+    !own.iter().any(|o| o.may_be_reached() && !is_link_local(o.address.ip()))
 }
 
 /// The interfaces and their addresses, for people.
@@ -187,7 +190,7 @@ fn list(own: &[Iface]) -> String {
             None => out.push((&o.name, ip)),
         }
     }
-    out.iter().map(|(name, ips)| format!("{name} ({ips})")).collect::<Vec<_>>().join(", ")
+    base::log::list(out.iter().map(|(name, ips)| format!("{name} ({ips})")), "none")
 }
 
 /// Whether `word` is this address, or a prefix (`10.1.0.0/16`) that holds it.
@@ -240,9 +243,38 @@ mod tests {
     }
 
     #[test]
-    fn loopback_alone_unless_told_otherwise() {
-        assert_eq!(picked(None), ["127.0.0.1", "::1"]);
-        assert_eq!(picked(Some(" ")), ["127.0.0.1", "::1"]);
+    fn by_default_all_that_may_be_reached_and_loopback() {
+        let all = ["10.1.2.3", "fd00::3", "10.9.0.1", "127.0.0.1", "::1"];
+        assert_eq!(picked(None), all);
+        assert_eq!(picked(Some(" ")), all);
+        assert_eq!(picked(Some("default")), all);
+        assert_eq!(picked(Some("loopback")), ["127.0.0.1", "::1"]);
+        assert_eq!(picked(Some("default,!10.0.0.0/8")), ["fd00::3", "127.0.0.1", "::1"]);
+        assert_eq!(picked(Some("!eth0,!ib0")), ["127.0.0.1", "::1"]);
+    }
+
+    #[test]
+    fn by_default_nothing_that_leads_nowhere() {
+        let own = |name: &str, ip: &str| Iface::at(name, SocketAddr::new(ip.parse().unwrap(), 0));
+        let default =
+            |own: &[Iface]| -> Vec<String> { pick(None, own).unwrap().iter().map(|a| a.ip().to_string()).collect() };
+        let mut all = vec![
+            own("lo", "127.0.0.1"),
+            own("lo", "127.0.0.9"),
+            Iface { nowhere: true, ..own("docker0", "172.17.0.1") },
+            Iface { running: false, ..own("eth1", "10.3.0.1") },
+        ];
+        assert_eq!(default(&all), ["127.0.0.1"]);
+        // A link-local address is better than none.
+        all.push(own("eth0", "fe80::1"));
+        all.push(Iface { nowhere: true, ..own("veth1", "fe80::2") });
+        assert_eq!(default(&all), ["fe80::1", "127.0.0.1"]);
+        // The machine's own address, where its links have none.
+        all.push(own("lo", "10.4.0.1"));
+        assert_eq!(default(&all), ["10.4.0.1", "127.0.0.1"]);
+        assert_eq!(default(&all[..1]), ["127.0.0.1"]);
+        let said = pick(None, &[]).unwrap_err().to_string();
+        assert!(said.contains("'default'") && said.ends_with("there are none"), "{said}");
     }
 
     #[test]
@@ -267,27 +299,14 @@ mod tests {
     #[test]
     fn those_that_may_lead_somewhere_come_first() {
         let own = |name: &str, ip: &str| Iface::at(name, SocketAddr::new(ip.parse().unwrap(), 0));
-        let mut all: Vec<_> = (0..40).map(|n| Iface { dummy: true, ..own("dummy", &format!("10.{n}.0.1")) }).collect();
+        let mut all: Vec<_> =
+            (0..40).map(|n| Iface { nowhere: true, ..own("dummy", &format!("10.{n}.0.1")) }).collect();
         all.push(own("eth0", "fe80::1"));
         all.push(Iface { running: false, ..own("docker0", "172.17.0.1") });
         all.push(own("eth0", "192.0.2.1"));
         all.push(Iface { leads_out: true, ..own("eth1", "198.51.100.1") });
         let picked: Vec<_> = pick(Some("all"), &all).unwrap().iter().map(|a| a.ip().to_string()).collect();
         assert_eq!(picked[..5], ["198.51.100.1", "192.0.2.1", "fe80::1", "172.17.0.1", "10.0.0.1"]);
-    }
-
-    #[test]
-    fn default_routes_are_read() {
-        let v4 = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
-                  eth0\t00000000\t0104000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
-                  docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
-        let zero = "0".repeat(32);
-        let v6 = format!(
-            "{zero} 00 {zero} 00 {zero} 00000400 1 0 00000003 eth1\n{zero} 00 {zero} 00 {zero} ffffffff 1 0 00200200 lo\n\
-             fd{} 40 {zero} 00 {zero} 00000100 1 0 00000001 eth2\n",
-            &zero[2..]
-        );
-        assert_eq!(ways_out(v4, &v6), ["eth0", "eth1"]);
     }
 
     #[test]
@@ -298,7 +317,10 @@ mod tests {
 
     #[test]
     fn this_machine_has_loopback() {
-        assert!(choose(None).unwrap().iter().any(|a| a.ip() == IpAddr::from(Ipv4Addr::LOCALHOST)));
-        assert!(own().unwrap().iter().any(|o| o.name == "lo" && o.bits == 8 && o.running && !o.dummy));
+        for setting in [None, Some("loopback")] {
+            let chosen = choose(setting).unwrap();
+            assert!(chosen.iter().any(|a| a.ip() == IpAddr::from(Ipv4Addr::LOCALHOST)));
+        }
+        assert!(own().unwrap().iter().any(|o| o.name == "lo" && o.bits == 8 && o.running && !o.nowhere));
     }
 }

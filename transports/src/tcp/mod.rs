@@ -12,6 +12,7 @@ mod lane;
 mod listen;
 mod open;
 mod order;
+mod reach;
 mod socket;
 
 pub(crate) use address::{ABOUT, addresses, entry};

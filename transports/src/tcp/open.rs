@@ -21,7 +21,8 @@ const SAME_OWN: Duration = Duration::from_secs(1);
 /// The settings of TCP.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `MPI_CONNECT_IFACE`: the interfaces and addresses to listen on; `None` is loopback.
+    /// `MPI_CONNECT_IFACE`: the interfaces and addresses to listen on; `None` is loopback and
+    /// what may lead to other hosts.
     pub iface: Option<String>,
     /// `MPI_CONNECT_PORTRANGE`: the ports to listen on; `None` is any.
     pub ports: Option<PortRange>,

@@ -97,6 +97,10 @@ impl Incoming for Accept {
         self.0.step(&|| "this process".into())
     }
 
+    fn is_answered(&self) -> bool {
+        self.0.is_answered()
+    }
+
     fn has_hung_up(&self) -> bool {
         self.0.stream().is_closed()
     }
