@@ -200,11 +200,16 @@ fn library_section(r: &mut Report) {
 
 fn key_section(r: &mut Report, option: &KeyOption) {
     r.title("key");
-    let encrypt = match Encrypt::from_env() {
+    let wish = Encrypt::from_env();
+    let encrypt = wish.as_ref().ok().map(|wish| match wish {
         Encrypt::Always => "always",
         Encrypt::Network => "network",
         Encrypt::Never => "never",
-    };
+    });
+    if let Err(e) = wish {
+        r.line(Grade::Broken, &format!("{e}; jobs and servers do not start so"));
+        r.mend("set MPI_CONNECT_ENCRYPT to one of its words, or unset it");
+    }
     let data = |path: Option<&Path>, ring: Option<&Ring>| {
         let (own, others) = ring.map(key::identifiers).unzip();
         json!({ "path": path, "identifier": own, "accepted_too": others, "encrypt": encrypt })
@@ -239,9 +244,10 @@ fn key_section(r: &mut Report, option: &KeyOption) {
         }
     }
     match encrypt {
-        "never" => r.line(Grade::Odd, "nothing is encrypted between hosts: MPI_CONNECT_ENCRYPT is never"),
-        "always" => r.line(Grade::Good, "TCP is encrypted, within a host too"),
-        _ => r.line(Grade::Good, "what leaves the host is encrypted"),
+        Some("never") => r.line(Grade::Odd, "nothing is encrypted between hosts: MPI_CONNECT_ENCRYPT is never"),
+        Some("always") => r.line(Grade::Good, "TCP is encrypted, within a host too"),
+        Some(_) => r.line(Grade::Good, "what leaves the host is encrypted"),
+        None => {}
     }
 }
 

@@ -5,7 +5,9 @@
 use base::settings::KEY;
 use naming::{Naming, OpenError};
 use std::env;
+use std::fmt;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use trust::{Encrypt, FileError, KeyFile, Ring, Trust};
 
@@ -54,7 +56,7 @@ impl KeyOption {
     /// The keys, which are made if there are none.
     pub fn trust(&self) -> Result<Arc<Trust>, FileError> {
         match &self.setting {
-            Some(_) => Trust::from_file(self.file()?, Encrypt::from_env()).map(Arc::new),
+            Some(_) => Trust::from_file(self.file()?, Encrypt::from_env()?).map(Arc::new),
             None => Trust::of_process(),
         }
     }
@@ -76,10 +78,47 @@ pub fn told(ring: &Ring) -> String {
     if others.is_empty() { own } else { format!("{own}, and also {}", others.join(", ")) }
 }
 
-pub fn key(args: &Args) -> Result<(), FileError> {
+/// Why nothing can be shown, or made.
+#[derive(Debug)]
+pub enum Error {
+    /// There is no key yet.
+    None(PathBuf),
+    File(FileError),
+}
+
+impl Error {
+    /// Whether a setting is wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Error::File(e) if e.is_setting())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::None(path) => write!(
+                f,
+                "there is no key at {} yet: the first job or naming server makes it, or `mpi-connect key new`",
+                path.display()
+            ),
+            Error::File(e) => e.fmt(f),
+        }
+    }
+}
+
+impl From<FileError> for Error {
+    fn from(e: FileError) -> Error {
+        match e {
+            FileError::Io(_, path, e) if e.kind() == io::ErrorKind::NotFound => Error::None(path),
+            e => Error::File(e),
+        }
+    }
+}
+
+pub fn key(args: &Args) -> Result<(), Error> {
     let file = args.key.file()?;
     let text = match args.what {
-        What::New { replace } => shown(&file, &file.renew(!replace)?),
+        What::New { replace } => shown(&file, &file.renew(!replace).map_err(Error::File)?),
         What::Show => shown(&file, &file.read()?),
         What::Path => format!("{}\n", file.path().display()),
     };

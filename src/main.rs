@@ -29,7 +29,6 @@ mod watch;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
-use trust::FileError;
 
 #[derive(Parser)]
 #[command(name = "mpi-connect", version, about = "Joins MPI jobs that were started apart", after_help = examples::ALL)]
@@ -87,7 +86,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
                 eprintln!("mpi-connect: {e}");
-                ExitCode::from(if matches!(e, FileError::Setting(_)) { 2 } else { 1 })
+                ExitCode::from(if e.is_usage() { 2 } else { 1 })
             }
         },
         What::Pages(args) => match pages::pages(&args, Command::command()) {

@@ -103,7 +103,7 @@ impl Error {
         match self {
             Error::Lease(_) | Error::Serve(ServeError::Address(_) | ServeError::Lease(_)) => true,
             Error::NoEtcd(_) | Error::Etcd(etcd::OpenError::Url(..) | etcd::OpenError::Plain(_)) => true,
-            Error::Key(FileError::Setting(_)) => true,
+            Error::Key(e) => e.is_setting(),
             Error::Metrics(_, e) => e.kind() == io::ErrorKind::InvalidInput,
             _ => false,
         }

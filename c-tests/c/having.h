@@ -99,14 +99,37 @@ UNUSED static void say(int round, const struct having *h)
     fflush(stdout);
 }
 
+UNUSED static int has_more(const struct having *now, const struct having *most)
+{
+    return now->descriptors > most->descriptors || now->threads > most->threads;
+}
+
+/* The names of all threads. */
+UNUSED static const char *thread_names(void)
+{
+    static char names[1000];
+    names[0] = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *e; tasks && (e = readdir(tasks));) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
+        FILE *comm = e->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (comm && fscanf(comm, "%31s", name) == 1 && strlen(names) + sizeof name < sizeof names)
+            strcat(strcat(names, " "), name);
+        if (comm) fclose(comm);
+    }
+    if (tasks) closedir(tasks);
+    return names;
+}
+
 /* What the process has now, while the inter-communicator of this round stands and both sides are there, as `meet` sees to.
- * What is about to be closed may still be open: it is given some time when that is more than there may be. */
-UNUSED static struct having look_together(void (*meet)(void), int round, long most_descriptors)
+ * What is about to be closed or to end may still be there: it is given some time when there is more than there may be. */
+UNUSED static struct having look_together(void (*meet)(void), int round, const struct having *most)
 {
     meet();
     OK(MPI_Barrier(MPI_COMM_WORLD));
     struct having now = look();
-    for (double start = kit_ms(); now.descriptors > most_descriptors && kit_ms() - start < 10e3;) now = look();
+    for (double start = kit_ms(); most && has_more(&now, most) && kit_ms() - start < 10e3;) now = look();
     say(round, &now);
     OK(MPI_Barrier(MPI_COMM_WORLD));
     meet();

@@ -6,7 +6,6 @@
  * gets, those of the program and those of the library. What grows there is the MPI's own. */
 #define _GNU_SOURCE
 #include "having.h"
-#include <limits.h>
 #include <sys/prctl.h>
 
 #ifdef KIT_NATIVE
@@ -340,8 +339,8 @@ int main(int argc, char **argv)
         round_seed = (uint64_t)round;
         make(round);
         use();
-        if (round == first) then = look_together(meet, round, LONG_MAX);
-        if (round == rounds) now = look_together(meet, round, then.descriptors);
+        if (round == first) then = look_together(meet, round, NULL);
+        if (round == rounds) now = look_together(meet, round, &then);
         freed();
     }
     CHECK(now.descriptors <= then.descriptors, "%ld descriptors, not %ld", now.descriptors, then.descriptors);

@@ -63,7 +63,7 @@ impl Trusts {
     /// The keys and the identity. [`StartError::Setting`]: the key file cannot be used.
     pub(crate) fn open(&self) -> Result<Arc<Trust>, StartError> {
         match self {
-            Trusts::OfProcess => Trust::of_process().map_err(|e| StartError::setting((settings::KEY, e.to_string()))),
+            Trusts::OfProcess => Trust::of_process().map_err(|e| StartError::setting((e.name(), e.to_string()))),
             Trusts::Keys(ring, encrypt) => Ok(Arc::new(Trust::new(ring.clone(), *encrypt))),
         }
     }

@@ -16,6 +16,8 @@ use zeroize::Zeroizing;
 /// The most bytes of a key file, and the most keys in it.
 const MOST_BYTES: u64 = 64 << 10;
 const MOST_KEYS: usize = 16;
+/// What is being done when a file cannot be made.
+const MAKING: &str = "making";
 /// How every key file begins.
 const TITLE: &str = "# A key of MPI_Connect: whoever holds it may join. Keep it secret (mode 0600).\n";
 
@@ -28,6 +30,8 @@ pub struct KeyFile(PathBuf);
 pub enum FileError {
     /// The setting is not `file:PATH`.
     Setting(String),
+    /// `MPI_CONNECT_ENCRYPT` is none of its words.
+    Encrypt(String),
     /// There is no home directory in which the key could lie.
     NoHome,
     /// The system refused an operation on this file.
@@ -40,16 +44,37 @@ pub enum FileError {
     Line(PathBuf, usize),
     /// It has no key, or too many.
     Number(PathBuf),
+    /// It is no regular file.
+    Kind(PathBuf),
+}
+
+impl FileError {
+    /// Whether a setting is wrong, and not the file.
+    pub fn is_setting(&self) -> bool {
+        matches!(self, FileError::Setting(_) | FileError::Encrypt(_))
+    }
+
+    /// The setting that names what is wrong.
+    pub fn name(&self) -> &'static str {
+        if let FileError::Encrypt(_) = self { base::settings::ENCRYPT } else { base::settings::KEY }
+    }
 }
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FileError::Setting(value) => write!(f, "'{value}' is not file:PATH"),
+            FileError::Encrypt(word) => {
+                write!(f, "'{word}' is no word of MPI_CONNECT_ENCRYPT: one of always, network, never is expected")
+            }
             FileError::NoHome => f.write_str(
                 "there is no home directory for the key: set MPI_CONNECT_KEY=file:PATH, on all hosts of the job",
             ),
-            FileError::Io(doing, path, e) => write!(f, "{doing} the key file {}: {e}{}", path.display(), base::mend(e)),
+            FileError::Io(doing, path, e) => {
+                write!(f, "{doing} the key file {}: {e}{}", path.display(), base::mend(e))?;
+                let place = if *doing == MAKING { "; another place is set by MPI_CONNECT_KEY=file:PATH" } else { "" };
+                f.write_str(place)
+            }
             FileError::Open(path, mode) => write!(
                 f,
                 "the key file {path} has mode {mode:03o}, so others can use it: chmod 600 {path}, and make a new key by \
@@ -63,8 +88,14 @@ impl fmt::Display for FileError {
                 write!(f, "line {line} of the key file {} is no key: 64 hexadecimal digits", path.display())
             }
             FileError::Number(path) => {
-                write!(f, "the key file {} has to have 1 to {MOST_KEYS} keys", path.display())
+                write!(
+                    f,
+                    "the key file {} has to have 1 to {MOST_KEYS} keys: copy it again from where it is whole, or remove it, and \
+                     the next who needs a key makes one",
+                    path.display()
+                )
             }
+            FileError::Kind(path) => write!(f, "the key file {} is a folder, or no regular file", path.display()),
         }
     }
 }
@@ -135,7 +166,7 @@ impl KeyFile {
         let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
         if !about.is_file() {
-            return Err(failed(io::Error::from(ErrorKind::InvalidInput)));
+            return Err(FileError::Kind(path.clone()));
         }
         // Root reads what it names: it manages the keys of services, which have users of their own.
         let owner = Uid::from_raw(about.uid());
@@ -180,8 +211,10 @@ impl KeyFile {
 
     /// Writes a whole file beside its place and gives it its name. `replace`: instead of one that is there.
     fn make(&self, ring: &Ring, replace: bool) -> Result<(), FileError> {
-        let path = &self.0;
-        let failed = |e| FileError::Io("making", path.clone(), e);
+        // What a link leads to is exchanged, not the link: others may use it too.
+        let target = fs::canonicalize(&self.0).ok().filter(|_| replace);
+        let path = target.as_ref().unwrap_or(&self.0);
+        let failed = |e| FileError::Io(MAKING, path.clone(), e);
         let folder = path.parent().ok_or_else(|| failed(ErrorKind::InvalidInput.into()))?;
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let beside = folder.join(format!(".key-{:016x}", u64::from_le_bytes(base::ident::random())));

@@ -85,7 +85,20 @@ fn what_is_no_key_is_told_with_its_line() {
     assert!(matches!(file.read(), Err(FileError::Number(_))));
     fs::write(file.path(), [0xff, 0xfe]).unwrap();
     assert!(matches!(file.read(), Err(FileError::Io(..))));
-    assert!(matches!(KeyFile::at(folder.0.clone()).read(), Err(FileError::Io(..))), "a folder");
+    assert!(matches!(KeyFile::at(folder.0.clone()).read(), Err(FileError::Kind(_))), "a folder");
+}
+
+#[test]
+fn a_link_stays_and_what_it_leads_to_is_exchanged() {
+    let folder = Folder::new();
+    let file = folder.key();
+    let first = file.read_or_make().unwrap();
+    let link = KeyFile::at(folder.0.join("link"));
+    std::os::unix::fs::symlink(file.path(), link.path()).unwrap();
+    let second = link.renew(true).unwrap();
+    assert_eq!(second.others().next(), Some(first.own()));
+    assert_eq!(file.read().unwrap(), second);
+    assert!(fs::symlink_metadata(link.path()).unwrap().is_symlink());
 }
 
 /// The key of a service with a user of its own, in the hands of root.

@@ -2,6 +2,7 @@
 //!
 //! Pure. Used by the handshake, before anything is trusted. Invariant: decoding takes 32 bytes and allocates nothing.
 
+use crate::file::FileError;
 use crate::key::KeyId;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{self as numbers, head};
@@ -63,10 +64,17 @@ impl Encrypt {
         }
     }
 
-    /// The setting of the environment. A word that means nothing counts as none: [`base::settings::complaints`] tells of it.
-    pub fn from_env() -> Encrypt {
-        let word = std::env::var(base::settings::ENCRYPT).ok();
-        word.and_then(|word| Encrypt::parse(word.trim())).unwrap_or_default()
+    /// The setting of the environment. A word that means nothing is an error: the default might protect less than was wanted.
+    pub fn from_env() -> Result<Encrypt, FileError> {
+        let value = std::env::var_os(base::settings::ENCRYPT).unwrap_or_default();
+        Encrypt::of_setting(&value.to_string_lossy())
+    }
+
+    pub(crate) fn of_setting(value: &str) -> Result<Encrypt, FileError> {
+        match value.trim() {
+            "" => Ok(Encrypt::default()),
+            word => Encrypt::parse(word).ok_or_else(|| FileError::Encrypt(word.into())),
+        }
     }
 
     /// What this side wishes for a connection. `near`: it does not leave this host.

@@ -122,13 +122,19 @@ impl Dialling {
                 self.state = Dialled::Answered(noise);
                 Ok(Progress::More)
             }
-            numbers::OTHER_KEY => match self.ring.find(answer.key) {
-                Some(key) if !self.again && answer.key != self.key.id() => {
-                    (self.key, self.again) = (key.clone(), true);
-                    Ok(Progress::Say(self.greet()))
+            numbers::OTHER_KEY => {
+                // The key may have been exchanged since this process read its file.
+                if !self.again && self.ring.find(answer.key).is_none() {
+                    self.ring = self.trust.ring_with(answer.key);
                 }
-                _ => Err(Refused::OtherKey { ours: self.ring.own().id(), theirs: answer.key }),
-            },
+                match self.ring.find(answer.key) {
+                    Some(key) if !self.again && answer.key != self.key.id() => {
+                        (self.key, self.again) = (key.clone(), true);
+                        Ok(Progress::Say(self.greet()))
+                    }
+                    _ => Err(Refused::OtherKey { ours: self.ring.own().id(), theirs: answer.key }),
+                }
+            }
             numbers::OTHER_VERSION => Err(Refused::OtherVersion(self.protocol.version())),
             numbers::UNKNOWN_FLAGS => Err(Refused::UnknownFlags),
             numbers::WRONG_PROOF => Err(Refused::WrongProof),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::file::KeyFile;
 use crate::greeting::Encrypt;
 use std::collections::HashSet;
 use std::io::{IoSlice, IoSliceMut};
@@ -139,6 +140,38 @@ fn without_a_key_in_common_both_are_told_both_identifiers() {
     let told = Refused::OtherKey { ours, theirs }.to_string();
     assert!(told.contains(&ours.to_string()) && told.contains(&theirs.to_string()), "{told}");
     assert!(told.contains("mpi-connect key path"), "{told}");
+}
+
+#[test]
+fn a_wish_that_means_nothing_is_an_error() {
+    assert_eq!(Encrypt::of_setting(" always ").unwrap(), Encrypt::Always);
+    assert_eq!(Encrypt::of_setting(" ").unwrap(), Encrypt::Network);
+    for word in ["Always", "allways", "1"] {
+        let error = Encrypt::of_setting(word).unwrap_err();
+        assert!(error.is_setting() && error.name() == "MPI_CONNECT_ENCRYPT", "{error}");
+    }
+}
+
+/// The old key was replaced in the file that both sides read, and the dialling side has not seen it yet.
+#[test]
+fn a_dialling_process_with_a_replaced_key_reads_its_file_again() {
+    let dir = std::env::temp_dir().join(format!("again-{:016x}", u64::from_le_bytes(base::ident::random())));
+    let file = KeyFile::at(dir.join("key"));
+    let old = Arc::new(Trust::from_file(file.clone(), Encrypt::Network).unwrap());
+    file.renew(false).unwrap();
+    let new = Arc::new(Trust::from_file(file.clone(), Encrypt::Network).unwrap());
+    // It reads once a second at most.
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let (dialled, answered) = loop {
+        if let (Ok(dialled), Ok(answered)) = undisturbed(&old, &new, false) {
+            break (dialled, answered);
+        }
+        assert!(std::time::Instant::now() < limit, "the file was not read again");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    let own = new.ring().own().id();
+    assert_eq!((dialled.key, answered.key), (own, own));
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 /// While a key is exchanged, each side may have the old one, the new one, or both.

@@ -1,6 +1,6 @@
 //! What a process trusts: its keys, its identity, and its wish for encryption: all that a handshake needs.
 //!
-//! Invariant: a handshake sees one set of keys from its beginning to its end, even if they are exchanged meanwhile.
+//! Invariant: each try of a handshake sees one set of keys, even if they are exchanged meanwhile.
 
 use crate::file::{FileError, KeyFile};
 use crate::greeting::Encrypt;
@@ -52,7 +52,7 @@ impl Trust {
             return Ok(trust.clone());
         }
         let file = KeyFile::find(std::env::var(settings::KEY).ok().as_deref())?;
-        let trust = Arc::new(Trust::from_file(file, Encrypt::from_env())?);
+        let trust = Arc::new(Trust::from_file(file, Encrypt::from_env()?)?);
         Ok(OF_PROCESS.get_or_init(|| trust).clone())
     }
 

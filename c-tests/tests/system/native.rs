@@ -246,6 +246,56 @@ fn passed(mpi: &Mpi, language: &str, call: &str) -> i64 {
     }
 }
 
+/// How often a program is measured again because a native communicator shares a place of the filter with one of ours,
+/// which takes each call to the table behind. Ten of its 4,096 places are taken, and a handle that is an address falls
+/// on another one in each process: one process in 400.
+const MOST_UNLUCKY: usize = 1;
+
+/// The instructions that the library adds to one native call.
+struct Added {
+    native: i64,
+    /// With no inter-communicator.
+    none: i64,
+    /// With ten.
+    ten: i64,
+    /// How many entries the call passes.
+    entries: i64,
+    /// The room for looking at an array.
+    looking: i64,
+}
+
+impl Added {
+    fn most(&self) -> i64 {
+        ADDED * self.entries
+    }
+    fn most_joined(&self) -> i64 {
+        ADDED_JOINED * self.entries + self.looking
+    }
+}
+
+/// Counts each of these calls in a program with and without the library.
+fn each_call(mpi: &'static Mpi, language: &str, program: &Path, calls: &[&str]) -> Vec<Added> {
+    let scene = Scene::new(format!("instructions, {} {language}", mpi.name));
+    let partner = scene.start(Launch::new(mpi, 1, "cost", &["partner"]));
+    // At the same time, which instructions do not tell.
+    let [with, without] = [Some(library()), None]
+        .map(|preload| {
+            let out = scene.path(if preload.is_some() { "with" } else { "without" });
+            (counting(&scene, mpi, program, &out, preload), out)
+        })
+        .map(|(counting, out)| costs(&scene, &out, counting));
+    scene.pass([partner], LIMIT);
+    let count = |call: &&str| {
+        let of = |costs: &Costs, joined: &str| costs[&(call.to_string(), joined.to_owned())];
+        let [none, ten] = ["none", "ten"].map(|joined| of(&with, joined) - of(&without, joined));
+        let entries = passed(mpi, language, call);
+        // Of the 65 entries in Open MPI's Fortran one looks at the array.
+        let looking = if *call == "Waitall" { LOOKING * entries.min(3) } else { 0 };
+        Added { native: of(&without, "none"), none, ten, entries, looking }
+    };
+    calls.iter().map(count).collect()
+}
+
 /// What the library adds to a native call: a jump while no inter-communicator exists; with ten, a look at each argument
 /// that might be ours.
 #[test]
@@ -268,33 +318,31 @@ fn instructions_added_per_call() {
             (way.name, compile_fortran(mpi, way, "cost", Library::None).unwrap_or_else(|said| panic!("{said}")))
         });
         for (language, program) in c.into_iter().chain(fortran) {
-            let scene = Scene::new(format!("instructions, {} {language}", mpi.name));
-            let partner = scene.start(Launch::new(mpi, 1, "cost", &["partner"]));
-            // At the same time, which instructions do not tell.
-            let [with, without] = [Some(library()), None]
-                .map(|preload| {
-                    let out = scene.path(if preload.is_some() { "with" } else { "without" });
-                    (counting(&scene, mpi, &program, &out, preload), out)
-                })
-                .map(|(counting, out)| costs(&scene, &out, counting));
-            scene.pass([partner], LIMIT);
+            let mut unlucky = 0;
+            let added = loop {
+                let added = each_call(mpi, language, &program, &CALLS);
+                let shares_a_place = |a: &Added| a.ten > a.most_joined() && a.none <= a.most();
+                if unlucky == MOST_UNLUCKY || !added.iter().any(shares_a_place) {
+                    break added;
+                }
+                unlucky += 1;
+            };
+            if unlucky > 0 {
+                figure.line(format!("{} {language}: measured {} times", mpi.name, unlucky + 1));
+            }
             let mut row = vec![format!("{} {language}", mpi.name)];
-            for call in CALLS {
-                let of = |costs: &Costs, joined: &str| costs[&(call.to_owned(), joined.to_owned())];
-                let [none, ten] = ["none", "ten"].map(|joined| of(&with, joined) - of(&without, joined));
-                let entries = passed(mpi, language, call);
-                // Of the 65 entries in Open MPI's Fortran one looks at the array.
-                let looking = if call == "Waitall" { LOOKING * entries.min(3) } else { 0 };
+            for (call, cost) in CALLS.iter().zip(&added) {
+                let Added { native, none, ten, entries, looking } = *cost;
                 if looking == 0 {
                     let each = |added: i64| (added + entries - 1) / entries;
                     most = [most[0].max(each(none)), most[1].max(each(ten))];
                 } else if entries == 1 {
                     most_looking = most_looking.max(ten);
                 }
-                if none > ADDED * entries || ten > ADDED_JOINED * entries + looking {
+                if none > cost.most() || ten > cost.most_joined() {
                     beyond.push(format!("{} {language} MPI_{call}: {none:+}, {ten:+}", mpi.name));
                 }
-                row.push(format!("{} {none:+} {ten:+}", of(&without, "none")));
+                row.push(format!("{native} {none:+} {ten:+}"));
             }
             rows.push(row);
         }
