@@ -20,12 +20,28 @@ SECONDS ?= 10
 # How many tests are run beside each other: much of what they do is wait.
 SEQUENCES ?= 4
 
-.PHONY: all headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench ports-table pure system figures check deny install uninstall provision packages test-packages tsan clean
+.PHONY: all verbs test-verbs test-image switches headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench ports-table pure system figures check deny install uninstall provision packages test-packages tsan clean
 
 # The headers, docs/coverage.md and the tables of docs/protocol.md are committed; `make headers` writes them, `make check`
 # compares them with the source.
 all: $(HEADERS)
 	$(CARGO) build --release -p mpi-connect-shim -p mpi-connect
+
+# The plug-in for RDMA devices. It needs nothing of the verbs to be built.
+verbs:
+	$(CARGO) build --release -p mpi-connect-verbs
+
+# Verbs over the RDMA devices of this host, or where RDMA_RUN=COMMAND runs a command. TEST= picks some of the programs of jobs.
+test-verbs: all verbs
+	@CARGO="$(CARGO)" RDMA_RUN="$(RDMA_RUN)" TEST="$(TEST)" scripts/verbs
+
+# A process is held, written to an image by CRIU, killed, restored and resumed, as root; IMAGE_RUN=COMMAND runs that elsewhere.
+test-image: all
+	@IMAGE_RUN="$(IMAGE_RUN)" scripts/image
+
+# How long moves between transports take, under load: MOVES= of them, over LANES= (shm tcp), then breaks and unloading.
+switches:
+	$(CARGO) run -q --release -p mpi-connect-node --example switches -- $(or $(MOVES),1000) $(LANES)
 
 $(RELEASE)/mpi-connect $(RELEASE)/libmpi_connect.so:
 	$(MAKE) all
@@ -48,14 +64,14 @@ demo:
 	wait $$build && $(BUILT)/quick/plate $(LEFT) $(RIGHT)
 
 test: provision
-	@rm -rf target/figures; mkdir -p target/figures; passed=yes; \
+	@rm -rf target/figures target/failed; mkdir -p target/figures; passed=yes; \
 	parts=target/figures/02-parts.txt; echo "seconds of make test, part by part" >$$parts; \
 	for part in built pure system; do \
 	    since=$$(date +%s); $(MAKE) --no-print-directory $$part || passed=no; \
 	    echo "  $$part: $$(($$(date +%s) - since))" >>$$parts; \
 	    [ -x $(RELEASE)/mpi-connect ] || break; \
 	done; \
-	$(MAKE) --no-print-directory figures; [ $$passed = yes ]
+	$(MAKE) --no-print-directory figures; [ $$passed = yes ] || { scripts/failed; false; }
 
 # Everything at full width, a round of what is random, and the packages: what `make test` leaves to it, its figures say.
 test-all:
@@ -67,6 +83,7 @@ test-all:
 # The library and the tests, at the same time.
 built:
 	@$(MAKE) --no-print-directory -j2 all tests-built
+	@$(MAKE) --no-print-directory verbs
 
 tests-built:
 	$(CARGO) test -q --workspace --no-run
@@ -115,8 +132,7 @@ pure:
 # Whole jobs under real MPIs. TEST= picks some by name, MPIS= some MPIs, with commas between; SEQUENCES= of tests run
 # beside each other.
 system:
-	MPI_CONNECT_TEST_MPIS="$(MPIS)" $(CARGO) test -q --workspace --test system -- \
-	    --test-threads=$(SEQUENCES) --nocapture $(TEST)
+	@CARGO="$(CARGO)" SEQUENCES="$(SEQUENCES)" MPI_CONNECT_TEST_MPIS="$(MPIS)" scripts/system $(TEST)
 
 # ThreadSanitizer over the layers without threads of their own: engine, wire, session with its simulator, transports. Not over
 # the node: Rust's own locks, of which the sanitizer sees only the half that is compiled here, would be reported as races. What the test
@@ -198,16 +214,20 @@ uninstall:
 PAGES := \
     bash-completion/completions/mpi-connect \
     fish/vendor_completions.d/mpi-connect.fish \
+    man/man1/mpi-connect-ctl.1 \
     man/man1/mpi-connect-doctor.1 \
     man/man1/mpi-connect-key.1 \
     man/man1/mpi-connect-names.1 \
     man/man1/mpi-connect-run.1 \
     man/man1/mpi-connect-serve.1 \
+    man/man1/mpi-connect-top.1 \
     man/man1/mpi-connect.1 \
     man/man3/MPI_Conn_error_class.3 \
+    man/man3/MPI_Conn_hold.3 \
     man/man3/MPI_Conn_intercomm_create.3 \
     man/man3/MPI_Conn_register.3 \
     man/man3/MPI_Conn_remove.3 \
+    man/man3/MPI_Conn_resume.3 \
     zsh/site-functions/_mpi-connect
 
 INSTALLED += $(foreach page,$(PAGES),$(RELEASE)/share/$(page)=share/$(page))

@@ -21,6 +21,12 @@ module mpi_connect
       integer, intent(in) :: handle
       integer, intent(out) :: ierror
     end subroutine mpi_conn_remove
+    subroutine mpi_conn_hold(ierror)
+      integer, intent(out) :: ierror
+    end subroutine mpi_conn_hold
+    subroutine mpi_conn_resume(ierror)
+      integer, intent(out) :: ierror
+    end subroutine mpi_conn_resume
     subroutine mpi_conn_error_class(which, errorclass, ierror)
       integer, intent(in) :: which
       integer, intent(out) :: errorclass

@@ -60,6 +60,22 @@ int MPI_Conn_intercomm_create(int handle,
 int MPI_Conn_remove(int handle);
 
 /*
+ Gives up all connections of this process to other jobs, until MPI_Conn_resume: for whoever moves its virtual machine,
+ makes an image of the process, or takes a device away.
+
+ Local. Returns when no connection, shared memory or queue pair of another job is left, which takes 10 s at most. Sends
+ and receives may be called meanwhile: nothing fails, and what needs the other job waits. The other processes are told,
+ and wait too, for an hour at most. A process that calls MPI_Finalize comes back first. MPI_ERR_OTHER when the
+ library cannot be started.
+ */
+int MPI_Conn_hold(void);
+
+/*
+ Connects again after MPI_Conn_hold, also if this process has another address now. Local; returns at once.
+ */
+int MPI_Conn_resume(void);
+
+/*
  The MPI error class of one of our own kinds of error, to compare with what MPI_Error_class gives. Local. The
  classes are made at run time, so they may differ between processes.
  */

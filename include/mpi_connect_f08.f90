@@ -6,6 +6,8 @@ module mpi_connect_f08
   use mpi_connect, int_conn_register => mpi_conn_register, &
     int_conn_intercomm_create => mpi_conn_intercomm_create, &
     int_conn_remove => mpi_conn_remove, &
+    int_conn_hold => mpi_conn_hold, &
+    int_conn_resume => mpi_conn_resume, &
     int_conn_error_class => mpi_conn_error_class
   implicit none
   private
@@ -13,6 +15,8 @@ module mpi_connect_f08
   public :: mpi_conn_register, &
     mpi_conn_intercomm_create, &
     mpi_conn_remove, &
+    mpi_conn_hold, &
+    mpi_conn_resume, &
     mpi_conn_error_class
   interface mpi_conn_register
     module procedure mpi_conn_register_typed, mpi_conn_register_plain
@@ -22,6 +26,12 @@ module mpi_connect_f08
   end interface
   interface mpi_conn_remove
     module procedure mpi_conn_remove_plain
+  end interface
+  interface mpi_conn_hold
+    module procedure mpi_conn_hold_plain
+  end interface
+  interface mpi_conn_resume
+    module procedure mpi_conn_resume_plain
   end interface
   interface mpi_conn_error_class
     module procedure mpi_conn_error_class_plain
@@ -70,6 +80,18 @@ contains
       call int_conn_remove(handle, code)
       if (present(ierror)) ierror = code
     end subroutine mpi_conn_remove_plain
+    subroutine mpi_conn_hold_plain(ierror)
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_hold(code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_hold_plain
+    subroutine mpi_conn_resume_plain(ierror)
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_resume(code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_resume_plain
     subroutine mpi_conn_error_class_plain(which, errorclass, ierror)
       integer, intent(in) :: which
       integer, intent(out) :: errorclass

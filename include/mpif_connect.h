@@ -3,6 +3,8 @@
       external mpi_conn_register
       external mpi_conn_intercomm_create
       external mpi_conn_remove
+      external mpi_conn_hold
+      external mpi_conn_resume
       external mpi_conn_error_class
       integer MPI_CONN_ERR_PEER_GONE
       parameter (MPI_CONN_ERR_PEER_GONE = 1)

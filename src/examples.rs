@@ -29,6 +29,20 @@ Examples:
   mpi-connect serve --store ~/mpi-connect.names --metrics
   MPI_CONNECT_NAMING=tcp://10.1.0.7:7431 mpi-connect run -- mpirun -n 4 ./air";
 
+pub const CTL: &str = "\
+Examples:
+  mpi-connect ctl air lanes
+  mpi-connect ctl air lanes --json | jq '.processes[].pairs[] | .transport'
+  mpi-connect ctl air lanes --watch
+  mpi-connect ctl air switch tcp --peer ocean
+  mpi-connect ctl air hold";
+
+pub const TOP: &str = "\
+Examples:
+  mpi-connect top air
+  mpi-connect top air --every 5
+  mpi-connect top air --once";
+
 pub const KEY: &str = "\
 Examples:
   mpi-connect key show

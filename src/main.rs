@@ -1,11 +1,13 @@
 //! The command `mpi-connect`: starts jobs with the library in place, keeps and shows names, finds what is wrong.
 //!
 //! One file per subcommand; what `run` and `doctor` share lies beside them. Only this file decides exit codes of
-//! errors: 2 for a wrong command line, 126 and 127 as a shell has them, 1 for the rest.
+//! errors: 2 for a wrong command line, 126 and 127 as a shell has them, 3 where only some processes have done what
+//! `ctl` was told, 1 for the rest.
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod ask;
+mod ctl;
 mod doctor;
 mod elf;
 mod elsewhere;
@@ -45,6 +47,12 @@ enum What {
     /// Show the names that jobs have registered or published
     #[command(after_help = examples::NAMES)]
     Names(names::Args),
+    /// Look at a running job's connections to other jobs, and change them
+    #[command(after_help = examples::CTL)]
+    Ctl(ctl::Args),
+    /// Watch a running job's connections: what carries them, how fast, and who waits for whom
+    #[command(after_help = examples::TOP)]
+    Top(ctl::top::Args),
     /// Keep names for jobs that reach this server: MPI_CONNECT_NAMING=tcp://HOST:PORT
     #[command(after_help = examples::SERVE)]
     Serve(serve::Args),
@@ -73,6 +81,20 @@ fn main() -> ExitCode {
             Err(e) => {
                 eprintln!("mpi-connect: {e}");
                 ExitCode::FAILURE
+            }
+        },
+        What::Ctl(args) => match ctl::ctl(&args) {
+            Ok(verdict) => ExitCode::from(verdict.exit_code()),
+            Err(e) => {
+                eprintln!("mpi-connect: {e}");
+                ExitCode::from(if e.is_usage() { 2 } else { 1 })
+            }
+        },
+        What::Top(args) => match ctl::top::top(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("mpi-connect: {e}");
+                ExitCode::from(if e.is_usage() { 2 } else { 1 })
             }
         },
         What::Serve(args) => match serve::serve(&args) {

@@ -65,10 +65,12 @@ impl Arg {
 }
 
 /// The calls as Fortran has them: `ierror` comes last in each.
-const CALLS: [(&str, &[Arg]); 4] = [
+const CALLS: [(&str, &[Arg]); 6] = [
     ("mpi_conn_register", &[Arg::Name("name"), Arg::CommIn("local_comm"), Arg::Out("handle")]),
     ("mpi_conn_intercomm_create", &[Arg::In("handle"), Arg::Name("remote_name"), Arg::CommOut("newintercomm")]),
     ("mpi_conn_remove", &[Arg::In("handle")]),
+    ("mpi_conn_hold", &[]),
+    ("mpi_conn_resume", &[]),
     ("mpi_conn_error_class", &[Arg::In("which"), Arg::Out("errorclass")]),
 ];
 
@@ -91,8 +93,8 @@ fn fortran_include_file() {
 
 /// A subroutine with these arguments: its first line and its declarations.
 fn subroutine(name: &str, args: &[Arg], comm: &str, ierror: &str) -> String {
-    let names: Vec<_> = args.iter().map(Arg::name).collect();
-    let mut text = format!("    subroutine {name}({}, ierror)\n", names.join(", "));
+    let names: Vec<_> = args.iter().map(Arg::name).chain(["ierror"]).collect();
+    let mut text = format!("    subroutine {name}({})\n", names.join(", "));
     for arg in args {
         text += &format!("      {}\n", arg.declaration(comm));
     }
@@ -147,10 +149,10 @@ fn fortran_2008_module() {
             let comm = if *form == "typed" { "type(MPI_Comm)" } else { "integer" };
             let name = format!("{call}_{form}");
             let body = subroutine(&name, args, comm, "optional, intent(out)");
-            let passed: Vec<_> =
-                args.iter().map(|a| if *form == "typed" { a.as_integer() } else { a.name().to_owned() }).collect();
+            let as_passed = |a: &Arg| if *form == "typed" { a.as_integer() } else { a.name().to_owned() };
+            let passed: Vec<_> = args.iter().map(as_passed).chain(["code".to_owned()]).collect();
             text += &format!(
-                "{body}      integer :: code\n      call {}({}, code)\n      if (present(ierror)) ierror = code\n    end subroutine {name}\n",
+                "{body}      integer :: code\n      call {}({})\n      if (present(ierror)) ierror = code\n    end subroutine {name}\n",
                 call.replace("mpi_", "int_"),
                 passed.join(", ")
             );

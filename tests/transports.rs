@@ -10,7 +10,9 @@ const ROOMS: [&str; 5] = ["wire", "session", "transports", "node", "shim"];
 const REGISTRY: &str = "transports/src/registry.rs";
 /// Files that may name a transport, and why. `base` is none of the rooms: it lists what the environment may say, and the numbers
 /// on the wire; nor is `naming-server`, which has servers of its own over TCP.
-const MAY: [(&str, &str); 3] = [
+const MAY: [(&str, &str); 5] = [
+    ("transports/src/ip/listen.rs", "the system's own names for listeners, which several transports have"),
+    ("transports/src/ip/socket.rs", "the system's own names for sockets and their options"),
     ("transports/src/lib.rs", "declares the folders"),
     ("shim/src/port/open.rs", "tells people how a port without an address is reached"),
     ("transports/src/fuzzing.rs", "the doors of each folder to its decoders, for fuzz targets and tests alone"),

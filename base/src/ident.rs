@@ -63,6 +63,15 @@ pub fn name_port(incarnation: u64, sign: &str) {
     call(incarnation, Called::Port(sign.to_owned()));
 }
 
+/// The name that [`name_job`] has given the group of this incarnation, if it is remembered.
+pub fn name_of_job(incarnation: u64) -> Option<String> {
+    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    match names.called.get(&incarnation) {
+        Some(Called::Job(name)) => Some(name.clone()),
+        _ => None,
+    }
+}
+
 fn call(incarnation: u64, called: Called) {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if names.called.insert(incarnation, called).is_some() {

@@ -12,6 +12,7 @@ pub mod ident;
 pub mod log;
 pub mod memory;
 pub mod protocol;
+pub mod rdma;
 pub mod settings;
 pub mod spelling;
 pub mod time;

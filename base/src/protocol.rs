@@ -56,6 +56,8 @@ pub mod greeting {
     pub const JOBS: [u8; 8] = *b"MPICONN1";
     /// The first bytes between a client and a naming server.
     pub const NAMING: [u8; 8] = *b"MPICNSRV";
+    /// The first bytes between an operator and a process of a job, and between processes of that job that pass commands on.
+    pub const CONTROL: [u8; 8] = *b"MPICNCTL";
     /// The longest proof that follows a greeting, in bytes.
     pub const MAX_PROOF: usize = 512;
     /// Bytes of the proof of the dialling side: the first message of Noise.
@@ -68,7 +70,7 @@ pub mod greeting {
     layout! {
         /// A greeting, either way.
         head, 32, "the proof";
-        0 MAGIC "8 bytes" "magic: `MPICONN1` between jobs, `MPICNSRV` between a client and a naming server";
+        0 MAGIC "8 bytes" "magic: `MPICONN1` between jobs, `MPICNSRV` between a client and a naming server, `MPICNCTL` for an operator's commands";
         8 VERSION "u16" "version of what the sender speaks";
         10 STATUS "u16" "status; of the dialling side 0";
         12 FLAGS "u32" "flags";
@@ -133,15 +135,16 @@ pub mod hello {
     /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
     /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
-    pub const VERSION: u16 = 4;
+    pub const VERSION: u16 = 5;
 
     layout! {
         /// The head of a HELLO.
         said, 84, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
-        8 VERSION "u16" "version, 4";
-        10 RESERVED "u16" "reserved, 0";
-        12 RESERVED_TOO "u32" "reserved, 0";
+        8 VERSION "u16" "version, 5";
+        10 MOVES "u16" "0, or why the pair moves to this lane from one that lives";
+        12 LEAVES "u16" "generation of the lane that the pair leaves; 0 if it moves from none";
+        14 RESERVED "u16" "reserved, 0";
         16 SOURCE "u64" "incarnation of the source";
         24 DEST "u64" "incarnation of the destination";
         32 SOURCE_RANK "u32" "rank of the source";
@@ -165,6 +168,14 @@ pub mod hello {
     }
 
     numbers! {
+        /// Why a pair moves from one lane to another.
+        MOVES: u16, ["number", "name", "meaning"];
+        1 BETTER "the new lane's transport is better than the one in use";
+        2 ORDERED "an operator wants this transport for the pair";
+        3 FREED "an operator wants the best transport for the pair again";
+    }
+
+    numbers! {
         /// The answers to a HELLO.
         STATUSES: u16, ["status", "name", "meaning"];
         0 GOOD "good";
@@ -180,6 +191,10 @@ pub mod hello {
 pub mod frame {
     /// The longest payload of a frame, in bytes.
     pub const MAX_PAYLOAD: usize = 1 << 20;
+    /// `a` of the SWITCH of a process that gives up its lanes and comes back by itself: no generation follows.
+    pub const AWAY: u64 = 1 << 16;
+    /// `a` of the SWITCH that answers it.
+    pub const HEARD: u64 = AWAY + 1;
     /// The most connections of one lane. Their numbers are below this.
     pub const MAX_STRIPES: u16 = 16;
 
@@ -210,7 +225,7 @@ pub mod frame {
         1 MSG "sequence, from 1" "acknowledged up to" "one message (first class)";
         2 ACK "0" "acknowledged up to" "nothing";
         3 BULK "receiver's operation" "offset" "data (second class)";
-        4 SWITCH "first generation that follows" "0" "nothing: the last frame on this lane";
+        4 SWITCH "generation of the next lane, or of this one; 65,536; 65,537" "0" "nothing: the last frame on this lane; with this lane's own generation, the end of a move";
         6 LOST "number of a further connection" "0" "nothing; of TCP lanes alone, see there";
         7 PING "number of the question, from 1" "acknowledged up to" "nothing";
         8 PONG "number of the question" "acknowledged up to" "nothing";
@@ -253,7 +268,83 @@ pub mod transport {
         TRANSPORTS: u8, ["number", "name", "its entry"];
         1 SHM "nothing: the process number is the address";
         2 TCP "addresses, at most 32";
+        3 VERBS "a number (u8) of ports of RDMA devices, at most 8, these ports (below), then the addresses of the set-up, at most 32";
         200 TOY "nothing; of pipes within one process, for tests alone";
+    }
+}
+
+/// RDMA devices: how two processes set up a queue pair, and the messages on it. Frames travel as a stream of bytes in messages.
+pub mod rdma {
+    /// The version of the set-up and of the messages.
+    pub const RDMA: u8 = 1;
+    /// The most ports in an entry.
+    pub const MAX_PORTS: usize = 8;
+    /// The longest message, with its head, in bytes.
+    pub const SLOT: usize = 8 << 10;
+    /// What the dialling side says when its queue pair stands too.
+    pub const STANDS: u8 = 1;
+    /// The most pieces of memory that one READ_THIS tells of.
+    pub const MAX_PIECES: usize = 4;
+    /// The most READ_THIS of one direction that are not answered by READ_DONE.
+    pub const MAX_READS: usize = 8;
+    /// How many GIVE_BACK may be under way in one direction beside what credits allow.
+    pub const RESERVE: u16 = 4;
+
+    layout! {
+        /// A port of an RDMA device, in an entry.
+        port, 19, "the next port, or the addresses";
+        0 KIND "u8" "how it is addressed";
+        1 LID "u16" "LID, or 0";
+        3 GID "16 bytes" "GID";
+    }
+
+    numbers! {
+        /// How a port is addressed.
+        KINDS: u8, ["number", "name", "meaning"];
+        1 BY_LID "by its LID: InfiniBand";
+        2 BY_GID "by its GID: Ethernet (`RoCE`)";
+    }
+
+    layout! {
+        /// The queue pair of one side.
+        pair, 40, "nothing more; of the dialling side one byte, 1, once it has connected its queue pair";
+        0 RDMA "u8" "version, 1";
+        1 PORT "u8" "of the dialling side: the number of the port of the other's entry that it means; else 0";
+        2 LID "u16" "LID of the sender's port, or 0";
+        4 NUMBER "u32" "number of the queue pair";
+        8 SEQUENCE "u32" "number of its first packet, below 2^24";
+        12 CREDITS "u16" "messages that the other side may send before any is given back";
+        14 READS "u8" "RDMA reads that it answers at a time";
+        15 MTU "u8" "the longest packet of the port: 1 to 5, for 256 to 4096 bytes";
+        16 SLOT "u32" "bytes of the longest message, 8192";
+        20 RESERVED "u32" "reserved, 0";
+        24 GID "16 bytes" "GID of the sender's port";
+    }
+
+    layout! {
+        /// The head of each message.
+        message, 8, "what the kind says";
+        0 KIND "u8" "kind";
+        1 RESERVED "u8" "reserved, 0";
+        2 GIVEN "u16" "messages of the receiver's that were consumed: it may send as many more";
+        4 NUMBER "u32" "READ_THIS: its number; else 0";
+    }
+
+    numbers! {
+        /// Kinds of messages.
+        MESSAGES: u8, ["kind", "name", "what follows", "meaning"];
+        1 BYTES "bytes" "the next bytes of the stream of frames";
+        2 GIVE_BACK "nothing" "the number of the head alone; it needs no credit itself";
+        3 READ_THIS "the header of a BULK frame, then 1 to 4 pieces" "read the frame's data from my memory";
+        4 READ_DONE "numbers, u32 each" "these READ_THIS are read";
+    }
+
+    layout! {
+        /// A piece of memory.
+        piece, 16, "the next piece";
+        0 ADDRESS "u64" "address";
+        8 LEN "u32" "bytes";
+        12 KEY "u32" "remote key";
     }
 }
 
@@ -420,6 +511,7 @@ pub mod control {
         4 WITHDRAWN "offer u64" "the decider has not accepted it, and will not";
         5 PART "offer u64, bytes" "a continuation of the records of an offer";
         6 LOOKING "u8 (1 if somebody has registered the name, else 0), name (length u32, at most 255 bytes)" "the sender holds an offer of the other side, and waits for this other job at present";
+        7 MOVED "contact record" "the sender is reached so from now on; between any two processes";
     }
 
     layout! {
@@ -554,6 +646,122 @@ pub mod port {
     }
 }
 
+/// An operator's commands to the processes of a job, and their answers.
+pub mod operator {
+    /// The version of this protocol.
+    pub const VERSION: u16 = 1;
+    /// The longest request, in bytes: it may have the contact records of the largest group, and a little.
+    pub const MAX_REQUEST: usize = 68 << 20;
+    /// The longest answer, in bytes.
+    pub const MAX_ANSWER: usize = 16 << 20;
+    /// The longest word for a transport, in bytes.
+    pub const MAX_WORD: usize = 16;
+    /// The longest text for people, in bytes.
+    pub const MAX_WORDS: usize = 512;
+    /// The most pairs in the report of one process.
+    pub const MAX_LINES: usize = 256;
+    /// The most other jobs in the report of one process.
+    pub const MAX_JOBS: usize = 64;
+    /// The most waits in the report of one process, and the most processes that one wait is for.
+    pub const MAX_WAITS: usize = 8;
+    /// A rank or a round trip that is not given.
+    pub const NONE: u32 = u32::MAX;
+
+    layout! {
+        /// A request or an answer.
+        message, 4, "as many bytes";
+        0 LEN "u32" "length: of a request at most 68 MiB, of an answer 16 MiB";
+    }
+
+    layout! {
+        /// The head of a request.
+        request, 28, "the addressee, the command, then the processes that it is passed on to: how many u32, and of each its rank u32 and its contact record";
+        0 ID "16 bytes" "the number of the command, random: it is done once, however often it comes";
+        16 SERIAL "u64" "the order in which the leader gives commands that change something, from 1; of an operator 0";
+        24 LIMIT "u32" "milliseconds within which the answer is wanted";
+    }
+
+    numbers! {
+        /// Who is addressed.
+        ADDRESSEES: u8, ["number", "name", "fields behind the number", "meaning"];
+        0 NAMED "name (length u32, at most 255 bytes)" "the leader of the job with this name, who passes the command on to all";
+        1 MEMBER "incarnation u64, rank u32" "one process of the job";
+    }
+
+    numbers! {
+        /// What is to be done. A word is a transport's, with its length u32, at most 16 bytes.
+        COMMANDS: u8, ["number", "name", "fields behind the number", "meaning"];
+        0 LANES "" "report all figures";
+        1 SWITCH "word, name of the other job (length u32; empty: all), rank u32, rank u32 there (all bits set: all)" "move pairs to this transport";
+        2 HOLD "" "leave no connection to other jobs";
+        3 RESUME "" "connect again";
+        4 STOP_USING "word" "use this transport no more, and unload it";
+        5 USE "word" "use this transport again";
+        6 SUM "rank u32, report" "the figures of a process that finalizes, for the leader";
+    }
+
+    numbers! {
+        /// Answers.
+        ANSWERS: u8, ["number", "name", "fields behind the number", "meaning"];
+        0 OUTCOMES "u8 (1 if the command had been given before), how many u32, and of each process its rank u32 and its outcome" "what became of the command";
+        1 NO_SUCH_JOB "" "this process leads no job of that name, or is not that process";
+        2 BUSY "" "another command that changes something is under way, and took too long";
+        3 MALFORMED "" "the request cannot be read";
+    }
+
+    numbers! {
+        /// The outcome of one process. A text has its length u32 in front, at most 512 bytes.
+        RESULTS: u8, ["number", "name", "fields behind the number", "meaning"];
+        0 DONE "text" "it has done that, and perhaps says how";
+        1 REPORT "report" "its figures";
+        2 REFUSED "text" "it has not done that, and says why";
+        3 NOT_ANSWERING "" "it has not answered in time; of a command that changes something it may still be done";
+        4 DEAD "text" "there is no such process any more";
+        5 OVERTAKEN "" "a later command came first, so this one is not done";
+        6 UNDER_WAY "" "it has begun that, and goes on with it";
+    }
+
+    layout! {
+        /// The head of a report.
+        report, 20, "host (length u32, at most 255 bytes), waits, jobs and pairs (each: how many u32, then these), and the number of pairs that are left off, u32";
+        0 PID "u32" "number of the process on its host";
+        4 AT "u64" "microseconds since the process began to use the library";
+        12 WAITED "u64" "microseconds that its calls have waited for other jobs";
+    }
+
+    layout! {
+        /// A call that waits.
+        wait, 8, "call, and what it waits for (texts), and for whom: how many u32, incarnation u64 and rank u32 of each";
+        0 SINCE "u64" "microseconds since it began";
+    }
+
+    layout! {
+        /// Another job, in a report.
+        job, 16, "name (length u32, at most 255 bytes), and how many transports u32; of each word, pairs that use it now u32, and two flows";
+        0 INCARNATION "u64" "its incarnation";
+        8 WAITED "u64" "microseconds that calls have waited for it";
+    }
+
+    layout! {
+        /// A pair, in a report.
+        pair, 36, "two flows, the transport's word (empty: not connected), and why no better one is used (text)";
+        0 INCARNATION "u64" "incarnation of the other job";
+        8 RANK "u32" "rank there";
+        12 UNEXPECTED "u32" "messages that no receive has matched";
+        16 POSTED "u32" "receives that wait for a message from it";
+        20 FROM_ANY "u32" "receives that wait for a message from anyone, in inter-communicators of which it is the first process";
+        24 ROUND_TRIP "u32" "round trip in microseconds; all bits set: not known";
+        28 WAITED "u64" "microseconds that calls have waited for it alone";
+    }
+
+    layout! {
+        /// A flow: what went in one direction, first from the process, then to it.
+        flow, 16, "the next field";
+        0 MESSAGES "u64" "messages";
+        8 DATA "u64" "bytes of their data";
+    }
+}
+
 /// What a client and a naming server say after the greeting is in docs/naming.md.
 pub mod naming {
     /// The version of the protocol between client and server. The head of a greeting is the same in all versions from 5 on.
@@ -602,6 +810,7 @@ pub const TABLES: &[(&str, Table)] = &[
     ("record::head", record::head::TABLE),
     ("hello::said", hello::said::TABLE),
     ("hello::answered", hello::answered::TABLE),
+    ("hello::MOVES", hello::MOVES),
     ("hello::STATUSES", hello::STATUSES),
     ("frame::header", frame::header::TABLE),
     ("frame::FLAGS", frame::FLAGS),
@@ -609,6 +818,12 @@ pub const TABLES: &[(&str, Table)] = &[
     ("contact::head", contact::head::TABLE),
     ("contact::entry", contact::entry::TABLE),
     ("transport::TRANSPORTS", transport::TRANSPORTS),
+    ("rdma::port", rdma::port::TABLE),
+    ("rdma::KINDS", rdma::KINDS),
+    ("rdma::pair", rdma::pair::TABLE),
+    ("rdma::message", rdma::message::TABLE),
+    ("rdma::MESSAGES", rdma::MESSAGES),
+    ("rdma::piece", rdma::piece::TABLE),
     ("address::FAMILIES", address::FAMILIES),
     ("message::TYPES", message::TYPES),
     ("message::CREDIT_AT_FIRST", message::CREDIT_AT_FIRST),
@@ -632,6 +847,17 @@ pub const TABLES: &[(&str, Table)] = &[
     ("port::short", port::short::TABLE),
     ("port::long", port::long::TABLE),
     ("port::join", port::join::TABLE),
+    ("operator::message", operator::message::TABLE),
+    ("operator::request", operator::request::TABLE),
+    ("operator::ADDRESSEES", operator::ADDRESSEES),
+    ("operator::COMMANDS", operator::COMMANDS),
+    ("operator::ANSWERS", operator::ANSWERS),
+    ("operator::RESULTS", operator::RESULTS),
+    ("operator::report", operator::report::TABLE),
+    ("operator::wait", operator::wait::TABLE),
+    ("operator::job", operator::job::TABLE),
+    ("operator::pair", operator::pair::TABLE),
+    ("operator::flow", operator::flow::TABLE),
     ("representation::FLAGS", representation::FLAGS),
     ("representation::FIELDS", representation::FIELDS),
     ("representation::FORMATS", representation::FORMATS),

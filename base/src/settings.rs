@@ -69,10 +69,18 @@ pub const FAST_AFTER: &str = "MPI_CONNECT_TUNE_SHM_FAST_AFTER";
 pub const FAST_MAX: &str = "MPI_CONNECT_TUNE_SHM_FAST_MAX";
 /// The TCP connections per peer that this process dials.
 pub const TCP_SOCKETS: &str = "MPI_CONNECT_TUNE_TCP_SOCKETS";
+/// The file of the plug-in for RDMA devices.
+pub const VERBS: &str = "MPI_CONNECT_VERBS";
 /// The level of the log: see [`crate::log::Level`].
 pub const LOG: &str = "MPI_CONNECT_LOG";
 /// Whether inter-communicators within one job are carried by this library too.
 pub const ADOPT: &str = "MPI_CONNECT_ADOPT";
+/// The signal that has a process give up its connections, and come back.
+pub const HOLD_ON: &str = "MPI_CONNECT_HOLD_ON";
+/// The signals that it may name: those that are left to programs.
+const SIGNALS: [&str; 2] = ["SIGUSR1", "SIGUSR2"];
+/// Whether the leader prints in `MPI_Finalize` what went between its job and others.
+pub const SUMMARY: &str = "MPI_CONNECT_SUMMARY";
 /// Whether the types of messages are compared.
 pub const CHECK: &str = "MPI_CONNECT_CHECK";
 /// Whether MPI's own ports are left to the MPI below.
@@ -139,9 +147,15 @@ pub const ALL: &[Setting] = &[
     },
     Setting {
         name: LANES,
-        value: Value::Words(&["shm", "tcp"]),
-        meaning: "what may carry messages, with commas between: shm (memory shared on one host), tcp",
-        default: "shm,tcp",
+        value: Value::Words(&["shm", "verbs", "tcp"]),
+        meaning: "what may carry messages, with commas between: shm (memory shared on one host), verbs (RDMA devices), tcp",
+        default: "shm,verbs,tcp",
+    },
+    Setting {
+        name: VERBS,
+        value: Value::Free,
+        meaning: "the plug-in for RDMA devices, which is loaded only where there is one",
+        default: "libmpi_connect_verbs.so beside the library",
     },
     Setting {
         name: FAST_AFTER,
@@ -173,6 +187,18 @@ pub const ALL: &[Setting] = &[
         meaning: "types: the types of each message travel with it, and a receive with other types is an error; checked where \
                   both jobs have it set",
         default: "nothing is checked",
+    },
+    Setting {
+        name: HOLD_ON,
+        value: Value::Word(&SIGNALS),
+        meaning: "a signal at which a process gives up its connections to other jobs (hold), and at the next one comes back",
+        default: "none",
+    },
+    Setting {
+        name: SUMMARY,
+        value: Value::Word(&["0", "1"]),
+        meaning: "1: in MPI_Finalize rank 0 prints what went to and from each other job over what, and how long its job waited",
+        default: "0",
     },
     Setting {
         name: ADOPT,
@@ -229,6 +255,17 @@ pub fn check_types() -> bool {
 /// Whether inter-communicators within one job are carried by this library too: see [`ADOPT`].
 pub fn adopt() -> bool {
     std::env::var(ADOPT).is_ok_and(|v| v.trim() == "1")
+}
+
+/// The signal that holds this process, and ends the hold: see [`HOLD_ON`].
+pub fn hold_on() -> Option<String> {
+    let name = std::env::var(HOLD_ON).ok()?.trim().to_owned();
+    SIGNALS.contains(&&*name).then_some(name)
+}
+
+/// Whether the leader prints a summary: see [`SUMMARY`].
+pub fn summary() -> bool {
+    std::env::var(SUMMARY).is_ok_and(|v| v.trim() == "1")
 }
 
 /// Variables of this project's own tests.
@@ -358,7 +395,7 @@ mod tests {
             (ENCRYPT, "allways", "'always' was perhaps meant"),
             (PORTRANGE, "9-1", "FIRST-LAST, the lower one first"),
             (PORTRANGE, "0", "two ports are expected"),
-            (LANES, "shmm,tcp", "'shmm' is none of its words; shm, tcp are expected"),
+            (LANES, "shmm,tcp", "'shmm' is none of its words; shm, verbs, tcp are expected"),
             (LANES, "shmm", "'shm' was perhaps meant"),
             (LANES, "shm;tcp", "is none of its words"),
             (FAST_AFTER, "-1", "a number from 0 to 4294967295"),

@@ -12,6 +12,8 @@
 #pragma weak MPI_Conn_intercomm_create
 #pragma weak MPI_Conn_remove
 #pragma weak MPI_Conn_error_class
+#pragma weak MPI_Conn_hold
+#pragma weak MPI_Conn_resume
 #endif
 #endif
 

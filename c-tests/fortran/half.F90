@@ -39,6 +39,10 @@ program half
   call probes()
   call errors()
 
+  call mpi_conn_hold(code)
+  call okay('mpi_conn_hold')
+  call mpi_conn_resume(code)
+  call okay('mpi_conn_resume')
   call mpi_conn_error_class(MPI_CONN_ERR_PEER_GONE, class, code)
   call okay('mpi_conn_error_class')
   call mpi_conn_error_class(77, class, code)

@@ -30,6 +30,11 @@ impl Spending {
         counts([self.spent])
     }
 
+    /// Envelopes, and bytes of eager data, that were sent since the path began.
+    pub fn spent(&self) -> (u64, u64) {
+        self.spent
+    }
+
     pub fn has_envelope(&self) -> bool {
         self.spent.0 < self.limit.0
     }
@@ -79,6 +84,11 @@ impl Granting {
         counts([due, self.arrived, (self.extra, 0)])
             && (granted.0 <= due.0 && granted.1 <= due.1)
             && (self.batch.0 > 0 && self.batch.1 > 0)
+    }
+
+    /// Envelopes, and bytes of eager data, that have come since the path began.
+    pub fn arrived(&self) -> (u64, u64) {
+        self.arrived
     }
 
     /// An envelope with this much eager data came. Returns whether it was the last that the sender had. [`Malformed`]

@@ -15,6 +15,7 @@ mod arrived;
 mod context;
 mod credit;
 mod detach;
+mod figures;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod intervals;
@@ -35,6 +36,7 @@ mod wire;
 
 pub use context::ContextId;
 pub use detach::without_addresses;
+pub use figures::{Flow, Queues, Traffic};
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 

@@ -25,6 +25,8 @@ impl Engine {
         self.troubled = true;
         // It sends nothing more, so it is not counted as one that lacks credit.
         self.at_end -= usize::from(p.granting.at_end());
+        let (envelopes, bytes) = p.granting.arrived();
+        p.arrived_before = (p.arrived_before.0 + envelopes, p.arrived_before.1 + bytes);
         p.granting = Granting::new(&self.cfg);
         self.at_end += usize::from(p.granting.at_end());
         self.withdrawn.retain(|_, (to, _)| *to != peer);

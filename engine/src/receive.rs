@@ -203,7 +203,10 @@ impl Engine {
         (note, pieces): (&[u8], Pieces<'_>),
         body: &[u8],
     ) -> Result<(), Malformed> {
-        match self.arrived(peer, head, 0)? {
+        let matched = self.arrived(peer, head, 0)?;
+        let announced = &mut self.peers[peer.0 as usize].announced.1;
+        *announced = announced.saturating_add(size);
+        match matched {
             // `arrived` has set `latest` to the inter-communicator of this message.
             Some(receive) => {
                 self.noted(peer, receive.0, note);

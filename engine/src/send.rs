@@ -162,6 +162,7 @@ impl Engine {
                 }
                 self.out.push_back(Output::Message { peer, bytes });
             } else {
+                p.announced.0 += to.size;
                 let max_segments = if parted { 0 } else { p.max_segments };
                 let mut pieces = std::mem::take(&mut self.spare.described);
                 pieces.clear();

@@ -38,6 +38,12 @@ pub(crate) struct Peer {
     pub bulk: VecDeque<u64>,
     /// Whether the peer is in `Engine::turns`.
     pub in_turn: bool,
+    /// Bytes of messages that went, and came, by rendezvous: figures for people, which no snapshot needs.
+    #[serde(skip)]
+    pub announced: (u64, u64),
+    /// Envelopes and bytes that had arrived when the peer was gone, and credit began anew.
+    #[serde(skip)]
+    pub arrived_before: (u64, u64),
 }
 
 impl Peer {
@@ -57,6 +63,8 @@ impl Peer {
             waiting: VecDeque::new(),
             bulk: VecDeque::new(),
             in_turn: false,
+            announced: (0, 0),
+            arrived_before: (0, 0),
         }
     }
 }

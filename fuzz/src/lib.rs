@@ -9,6 +9,7 @@ pub mod input;
 pub mod memory;
 pub mod naming;
 pub mod node;
+pub mod rdma;
 pub mod session;
 pub mod shared;
 pub mod streams;

@@ -11,13 +11,13 @@ use engine::fuzzing::samples;
 use engine::{Config, ContextId, Engine, Source, Tag};
 use session::fuzzing::{Negotiation, Standing, still_missing};
 use session::leaders::{Looking, looking, who_offers};
-use session::{Action, Group, IncomingId, NewLane, Own, Proofs, RemoteGroup, Session, SnapshotError};
+use session::{Action, Agreed, Group, IncomingId, NewLane, Own, Proofs, RemoteGroup, Session, SnapshotError};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use wire::frame::Header;
 use wire::lane::{Caps, Death, Event, Lane, Payload, Sent, Sink};
-use wire::{About, Contact, Hello, Place, Scope, TransportId};
+use wire::{About, Contact, Hello, Move, Place, Scope, TransportId, Why};
 
 /// The messages of a script that is nothing else.
 fn messages(mut s: Script<'_>) -> Vec<&[u8]> {
@@ -257,6 +257,10 @@ fn dials(s: &mut Script<'_>) -> Hello {
     if what & 1 != 0 {
         hello.process = [what; 16];
     }
+    if what & 8 != 0 {
+        let why = [Why::Better, Why::Ordered, Why::Freed, Why::Ordered][usize::from(what >> 6)];
+        hello.moves = Some(Move { leaves: u16::from(what >> 4 & 3), why });
+    }
     if what & 2 != 0 {
         hello.cookie[usize::from(what >> 4)] ^= 1;
     }
@@ -297,7 +301,7 @@ impl Driver {
                 Action::Probe { probe, .. } => self.session.probed(probe, None),
                 Action::Get { op, .. } => self.session.engine.pull_failed(op),
                 Action::Asked { peer } => self.session.engine.tell(peer, b"fuzz"),
-                Action::Dropped { .. } | Action::Unused { .. } => {}
+                Action::Dropped { .. } | Action::Left { .. } | Action::Unused { .. } => {}
                 _ => {}
             }
         }
@@ -305,7 +309,8 @@ impl Driver {
 
     /// The lane of an answered connection.
     fn made(&mut self, incoming: IncomingId, s: &mut Script<'_>) {
-        let Some((pair, generation, received)) = self.session.incoming_ready(incoming) else { return };
+        let Some(agreed) = self.session.incoming_ready(incoming) else { return };
+        let Agreed { pair, generation, received, moves } = agreed;
         let caps = match s.byte() & 3 {
             0 => Caps::SHARED,
             1 => Caps::DATAGRAM,
@@ -315,7 +320,7 @@ impl Driver {
         let remote = self.session.pair(pair).remote();
         self.lanes.push((remote, saying.clone(), generation));
         let at = Some(Place { transport: ABOUT.id, address: [4; 5].into(), host_part: 3, text: "there".into() });
-        let lane = NewLane { lane: Said(saying), generation, received, transport: ABOUT.id, at, dialled: false };
+        let lane = NewLane { lane: Said(saying), generation, received, transport: ABOUT.id, at, dialled: false, moves };
         self.session.attach(pair, lane, self.now);
     }
 

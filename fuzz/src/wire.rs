@@ -1,11 +1,14 @@
-//! What `wire` reads: headers of frames, HELLO and HELLO-ACK, contact records.
+//! What `wire` reads: headers of frames, HELLO and HELLO-ACK, contact records, commands of operators and their answers.
 
 use crate::Target;
 use base::ProcId;
 use base::bytes::Take;
+use wire::control::{
+    Addressee, Answer, Carried, Command, Flow, Job, MAX_ANSWER, Member, Outcome, Pair, Report, Request, Wait, What,
+};
 use wire::frame::{Header, Kind, MAX_PAYLOAD};
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN, HelloError};
-use wire::{Contact, Hello, HelloAck, Status, TransportId};
+use wire::{Contact, Hello, HelloAck, Move, Status, TransportId, Why};
 
 /// Both ends, for seeds.
 pub const FROM: ProcId = ProcId { incarnation: 0x0123_4567_89ab_cdef, rank: 1 };
@@ -56,13 +59,21 @@ fn hello(input: &[u8]) {
 
 /// A HELLO of this process.
 pub fn said(process: [u8; 16]) -> Hello {
-    Hello { source: FROM, dest: TO, cookie: [5; 16], process, generation: 1, stripe: 0, received: 0 }
+    Hello { source: FROM, dest: TO, cookie: [5; 16], process, generation: 1, stripe: 0, received: 0, moves: None }
 }
 
 /// `wire::Hello::decode`.
 pub const HELLO: Target = Target {
     run: hello,
-    seeds: || vec![said([6; 16]).encode(), Hello { stripe: 2, received: u64::MAX, ..said([0; 16]) }.encode()],
+    seeds: || {
+        let moves = Some(Move { leaves: 1, why: Why::Ordered });
+        let all = [
+            said([6; 16]),
+            Hello { stripe: 2, received: u64::MAX, ..said([0; 16]) },
+            Hello { generation: 2, moves, ..said([6; 16]) },
+        ];
+        all.map(|hello| hello.encode()).to_vec()
+    },
     longest: HELLO_LEN + 8,
     memory: 4 * HELLO_LEN,
 };
@@ -137,4 +148,75 @@ pub const CONTACT: Target = Target {
     },
     longest: 512,
     memory: 16 << 10,
+};
+
+/// What a process tells of itself.
+fn report() -> Report {
+    let flow = Flow { messages: 3, bytes: 24 };
+    let carried = vec![Carried { transport: "shm".into(), pairs: 1, sent: flow, received: flow }];
+    let wait = Wait { since: 5, call: "MPI_Recv".into(), what: "for a message".into(), peers: vec![(7, 0)] };
+    let pair = Pair { incarnation: 7, rank: 1, round_trip: Some(9), transport: "tcp".into(), ..Pair::default() };
+    Report {
+        pid: 1,
+        host: "node1".into(),
+        waits: vec![wait],
+        jobs: vec![Job { incarnation: 7, waited: 4, name: "ocean".into(), carried }],
+        pairs: vec![pair.clone(), Pair { why: "no shm: other host".into(), ..pair }],
+        ..Report::default()
+    }
+}
+
+fn control_request(input: &[u8]) {
+    if let Ok(request) = Request::decode(input) {
+        assert_eq!(Request::decode(&request.encode()), Ok(request));
+    }
+}
+
+/// `wire::control::Request::decode`.
+pub const CONTROL_REQUEST: Target = Target {
+    run: control_request,
+    seeds: || {
+        let switch =
+            Command::Switch { transport: "tcp".into(), peer: Some("ocean".into()), rank: None, peer_rank: Some(1) };
+        let commands =
+            [Command::Lanes, switch, Command::Hold, Command::Use("shm".into()), Command::Sum(1, report().into())];
+        let to = [Addressee::Named("air".into()), Addressee::Member(7, 3)];
+        let members = vec![Member { rank: 1, contact: record() }, Member { rank: 2, contact: record() }];
+        let all = commands.into_iter().zip(to.into_iter().cycle());
+        all.map(|(command, to)| {
+            Request { id: [1; 16], serial: 2, limit: 3, to, command, members: members.clone() }.encode()
+        })
+        .collect()
+    },
+    longest: 2048,
+    memory: 256 << 10,
+};
+
+fn control_answer(input: &[u8]) {
+    if let Ok(answer) = Answer::decode(input) {
+        let again = answer.encode();
+        assert_eq!(Answer::decode(&again), Ok(answer));
+        assert!(again.len() <= MAX_ANSWER);
+    }
+}
+
+/// `wire::control::Answer::decode`.
+pub const CONTROL_ANSWER: Target = Target {
+    run: control_answer,
+    seeds: || {
+        let what = [
+            What::Done("two of 3 pairs".into()),
+            What::UnderWay,
+            What::Report(report().into()),
+            What::Refused("no device".into()),
+            What::NotAnswering,
+            What::Dead("refused".into()),
+            What::Overtaken,
+        ];
+        let outcomes = (0..).zip(what).map(|(rank, what)| Outcome { rank, what }).collect();
+        let all = [Answer::Outcomes { repeated: true, outcomes }, Answer::NoSuchJob, Answer::Busy, Answer::Malformed];
+        all.map(|answer| answer.encode()).into()
+    },
+    longest: 2048,
+    memory: 256 << 10,
 };

@@ -84,6 +84,8 @@ pub trait Naming: Send + Sync {
     fn note(&self, rec: &Record) -> Result<Claim, ClaimError>;
     /// The record of the live holder of `name`, among the names of this run and kind; `None` if there is none.
     fn lookup(&self, kind: Kind, name: &str) -> Result<Option<Record>, LookupError>;
+    /// The record of the live holder of this key, as [`Naming::list`] has shown it: of a coupling too.
+    fn lookup_key(&self, key: &Key) -> Result<Option<Record>, LookupError>;
     /// As [`Naming::lookup`], with the fencing token of the claim: see [`Claim::fence`].
     fn lookup_fenced(&self, kind: Kind, name: &str) -> Result<Option<(Record, Option<u64>)>, LookupError> {
         Ok(self.lookup(kind, name)?.map(|record| (record, None)))

@@ -44,7 +44,7 @@ impl From<OpenError> for StartError {
     fn from(e: OpenError) -> StartError {
         match e {
             OpenError::Setting(name, why) => StartError::setting((name, why)),
-            OpenError::System(why) => StartError::System(why),
+            OpenError::System(why) | OpenError::NotHere(why) => StartError::System(why),
             OpenError::Without(e) => StartError::System(e.to_string()),
         }
     }

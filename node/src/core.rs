@@ -8,6 +8,7 @@ use crate::memory::Buffers;
 use crate::state::Core;
 use crate::state::handshakes::Handshakes;
 use crate::state::operations::Operations;
+use crate::state::operators::Operators;
 use crate::state::pace::Pace;
 use crate::state::polled::PolledLanes;
 use crate::state::pulls::Pulls;
@@ -16,7 +17,7 @@ use crate::sys::most_descriptors;
 use crate::watch::{Owner, Watch};
 use base::Time;
 use engine::Engine;
-use session::{Action, NewLane, Own, Session};
+use session::{Action, Agreed, NewLane, Own, Session};
 use std::sync::Arc;
 use std::time::Instant;
 use transports::registry::{AnyLane, Registry};
@@ -41,9 +42,11 @@ impl Core {
             handshakes: Handshakes::default(),
             pulls: Pulls::default(),
             operations: Operations::default(),
+            operators: Operators::default(),
             waits: waits::Table::new(config.notice),
             pace: Pace::default(),
             watch,
+            leaving: Vec::new(),
             start: Instant::now(),
         })
     }
@@ -92,10 +95,26 @@ impl Core {
                 }
                 self.judge_spinning();
             }
-            Action::Dropped { pair, mut lane } => {
+            Action::Left { pair } => {
                 self.pace.busy.retain(|b| *b != pair);
-                self.polled.remove(pair);
                 self.pulls.end(pair);
+                // What it brings is told by the doorbell from now on.
+                self.session
+                    .pair_mut(pair)
+                    .left_mut()
+                    .filter_map(|lane| lane.polled())
+                    .for_each(|lane| lane.set_direct(false));
+                self.polled.leave(pair);
+            }
+            Action::Dropped { pair, mut lane, left } => {
+                if !left {
+                    self.pace.busy.retain(|b| *b != pair);
+                    self.pulls.end(pair);
+                    self.polled.leave(pair);
+                }
+                if lane.polled().is_some() {
+                    self.polled.remove(pair);
+                }
                 let watch = &self.watch;
                 lane.changed(&mut |fd| watch.unset(fd));
                 lane.interests(&mut |_, fd, _| watch.unset(fd));
@@ -126,10 +145,11 @@ impl Core {
     }
 
     /// Gives the session the lane that a handshake has made.
-    pub(crate) fn attach(&mut self, pair: usize, lane: AnyLane, generation: u16, received: u64, dialled: bool) {
+    pub(crate) fn attach(&mut self, agreed: Agreed, lane: AnyLane, dialled: bool) {
         let (transport, at) = (lane.about().id, lane.peer_place());
+        let Agreed { pair, generation, received, moves } = agreed;
         let now = self.now();
-        self.session.attach(pair, NewLane { lane, generation, received, transport, at, dialled }, now);
+        self.session.attach(pair, NewLane { lane, generation, received, transport, at, dialled, moves }, now);
     }
 
     /// Closes every descriptor.

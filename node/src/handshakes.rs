@@ -51,6 +51,10 @@ impl Core {
         let now = self.time(instant);
         self.session.tick(now);
         self.act();
+        if !self.leaving.is_empty() {
+            self.step_leaving(instant);
+            self.act();
+        }
     }
 
     // ---- dials and probes
@@ -121,10 +125,10 @@ impl Core {
             Step::NotYet => (),
             Step::Failed(e) => self.session.dial_failed(attempt, &e, now),
             Step::Answered(ack) => {
-                if let Some((pair, generation, received)) = self.session.dial_answered(attempt, &ack, now) {
-                    match dialled.finish(generation).map(AnyLane::from) {
-                        Ok(lane) => self.attach(pair, lane, generation, received, true),
-                        Err(e) => self.session.lane_not_made(pair, &e, now),
+                if let Some(agreed) = self.session.dial_answered(attempt, &ack, now) {
+                    match dialled.finish(agreed.generation).map(AnyLane::from) {
+                        Ok(lane) => self.attach(agreed, lane, true),
+                        Err(e) => self.session.lane_not_made(agreed.pair, &e, now),
                     }
                 }
             }
@@ -211,15 +215,21 @@ impl Core {
                 self.session.hello(id, &hello, now);
             }
             Said::Ready => self.finish_incoming(id),
+            Said::Control => {
+                let stream = self.take_incoming(id).and_then(|incoming| incoming.into_control());
+                self.session.incoming_left(id);
+                stream.into_iter().for_each(|stream| self.operators.take(stream));
+            }
         }
     }
 
     fn finish_incoming(&mut self, id: IncomingId) {
         let Some(incoming) = self.take_incoming(id) else { return };
-        let Some((pair, generation, received)) = self.session.incoming_ready(id) else { return };
-        let (local, remote) = (self.session.pair(pair).local(), self.session.pair(pair).remote());
-        match incoming.finish(local, remote, generation).map(AnyLane::from) {
-            Ok(lane) => self.attach(pair, lane, generation, received, false),
+        let Some(agreed) = self.session.incoming_ready(id) else { return };
+        let pair = self.session.pair(agreed.pair);
+        let (local, remote) = (pair.local(), pair.remote());
+        match incoming.finish(local, remote, agreed.generation).map(AnyLane::from) {
+            Ok(lane) => self.attach(agreed, lane, false),
             Err(e) => base::log!(Info, "no lane for {remote}: {e}"),
         }
     }

@@ -17,6 +17,11 @@ impl Core {
         self.find(local, remote).map_or(0, |i| self.session.pair(i).path().offered_generation() - 1)
     }
 
+    /// Whether two processes move to another lane, or still read one that they have left.
+    pub fn is_moving(&self, local: ProcId, remote: ProcId) -> bool {
+        self.find(local, remote).is_some_and(|i| self.session.is_moving(i))
+    }
+
     /// Cuts the lane between two processes as a broken network would. False: there is no lane.
     pub fn cut(&mut self, local: ProcId, remote: ProcId) -> bool {
         let Some(i) = self.find(local, remote) else { return false };
@@ -72,7 +77,7 @@ impl Core {
         self.session.strangers_control()
     }
 
-    fn find(&self, local: ProcId, remote: ProcId) -> Option<usize> {
+    pub(crate) fn find(&self, local: ProcId, remote: ProcId) -> Option<usize> {
         self.session.find_pair(local, remote)
     }
 }

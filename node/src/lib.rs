@@ -8,11 +8,12 @@
 //! connections that are being made, `polled` the lanes in shared memory, `pull` the transfers by single copy.
 //! `operations` has the calls for messages, and `paths` those for the path to another leader. `pace`, `wait` and
 //! `thread` decide which thread makes progress when. `memory`, `shape`, `copy`, `convert`, `types` and `judge` handle
-//! user data, and `waits` reports long waits.
+//! user data, and `waits` reports long waits. `control` serves operators, in threads of its own.
 
 #![warn(missing_docs)]
 
 mod config;
+mod control;
 mod convert;
 mod copy;
 mod core;
@@ -33,7 +34,9 @@ mod pull;
 mod round;
 mod shape;
 mod shared;
+mod signal;
 mod state;
+mod switching;
 mod sys;
 mod thread;
 mod types;
@@ -50,13 +53,17 @@ pub use engine::{
 pub use entered::Waits;
 pub use memory::Layout;
 pub use node::Node;
+pub use session::Hold;
 pub use session::leaders;
-pub use session::{Called, Group, InterId, Obstacle, PathRef, Proofs, RemoteGroup};
+pub use session::{Called, CannotMove, Group, InterId, Obstacle, PathRef, Proofs, RemoteGroup};
 pub use shape::Shape;
+pub use signal::hold_on_signal;
 pub use state::Core;
 pub use state::waits::About;
+pub use switching::{CannotUse, Moved, NoTransport};
 pub use transports::registry::{Allowed, Settings, at_addresses, ip_addresses};
 pub use trust::public_number;
 pub use types::{Element, F90_COMPLEX, F90_INTEGER, F90_REAL, Signed, Types, Wrong};
 pub use waits::with_tag;
 pub use wire::Contact;
+pub use wire::control as figures;

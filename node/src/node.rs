@@ -4,6 +4,8 @@
 //! the child with a message. So each entry of the shim asks [`Node::get`] first: in a child it returns
 //! [`StartError::Forked`], and it costs one load.
 
+use crate::control::{self, Desk};
+use crate::signal;
 use crate::state::Core;
 use crate::state::waits::About;
 use crate::sys::{forked, watch_forks};
@@ -12,11 +14,13 @@ use crate::watch::Watch;
 use crate::{Config, Contact, Group, InterId, Layout, PathRef, Proofs, RemoteGroup, StartError};
 use base::ProcId;
 use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Source, Tag};
+use session::Hold;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use wire::control::Report;
 
 use crate::shared::Shared;
 
@@ -28,6 +32,7 @@ static START: Mutex<()> = Mutex::new(());
 pub struct Node {
     pub(crate) shared: Arc<Shared>,
     background: Mutex<Option<Background>>,
+    operators: Arc<Desk>,
     timeout: Duration,
 }
 
@@ -46,6 +51,7 @@ impl Node {
             return Ok(node);
         }
         let node = Node::start(Config::from_env()?)?;
+        signal::wakes(&node.shared.watch);
         Ok(NODE.get_or_init(|| node))
     }
 
@@ -85,7 +91,8 @@ impl Node {
             true => Some(Background::start(shared.clone()).map_err(|e| StartError::system("no thread", e))?),
             false => None,
         };
-        Ok(Node { shared, background: Mutex::new(background), timeout })
+        let operators = control::open(&shared);
+        Ok(Node { shared, background: Mutex::new(background), operators, timeout })
     }
 
     /// Says how many processes of this job are on this host, this one included. Waiting threads spin only if there are
@@ -106,13 +113,7 @@ impl Node {
     /// Runs `f` under the lock, for several steps that belong together.
     #[inline(always)]
     pub fn with<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
-        let mut core = self.shared.lock();
-        let out = f(&mut core);
-        if core.session.has_actions() {
-            core.act();
-        }
-        self.shared.wake_if_needed(&core);
-        out
+        self.shared.with(f)
     }
 
     /// The contact record of this process: the other job's processes dial by it.
@@ -172,6 +173,34 @@ impl Node {
         if !forked() {
             self.with(|core| core.session.remove_group(incarnation));
         }
+    }
+
+    // ---- operators
+
+    /// This process leads a registered job: an operator's commands to the job of this name come here, and are passed on to the
+    /// members, given by rank.
+    pub fn lead(&self, incarnation: u64, name: &str, members: Vec<Contact>) {
+        let known = self.with(|core| {
+            let knows = |incarnation: &u64| core.session.knows_group(*incarnation);
+            self.operators.led().into_iter().filter(knows).collect::<Vec<_>>()
+        });
+        self.operators.lead(incarnation, name, members, &known);
+    }
+
+    /// The figures of this process in a group of its own, as an operator gets them.
+    pub fn report(&self, incarnation: u64) -> Report {
+        self.with(|core| core.report(incarnation))
+    }
+
+    /// Tells the leader of a group, before `until`, this process's figures in it. Whether the leader has got them.
+    pub fn tell_leader(&self, group: ProcId, leader: &Contact, until: Instant) -> bool {
+        !forked() && control::tell_leader(&self.shared, group, leader, until)
+    }
+
+    /// The figures that the other members of a group have told their leader. Waits until all `size - 1` have, or none has for
+    /// `limit`.
+    pub fn told_by_members(&self, incarnation: u64, size: u32, limit: Duration) -> Vec<(u32, Report)> {
+        if forked() { Vec::new() } else { self.operators.sums(incarnation, size, limit) }
     }
 
     // ---- the paths between leaders
@@ -341,6 +370,8 @@ impl Node {
         if forked() {
             return 0;
         }
+        // What a held process has not sent is sent now.
+        self.with(Core::resume);
         let last = Instant::now() + self.timeout;
         self.with(Core::forget_all);
         self.settle_down(limit, last, |core| {
@@ -352,10 +383,34 @@ impl Node {
         if left > 0 {
             base::log!(Info, "{left} processes have not taken all that was sent to them");
         }
+        self.end();
+        left
+    }
+
+    /// Gives up all connections to other jobs, until [`Node::resume`], and waits until none is left. Returns how many processes
+    /// could not be told.
+    pub fn hold(&self) -> usize {
+        self.with(Core::hold);
+        let closed = |core: &mut Core| match core.is_held() {
+            Hold::Closing => None,
+            Hold::Held { untold } => Some(untold),
+            // Another thread, or an operator, was faster.
+            Hold::No => Some(0),
+        };
+        self.wait_until(&mut || false, closed, None).unwrap_or(0)
+    }
+
+    /// Ends a hold.
+    pub fn resume(&self) {
+        self.with(Core::resume);
+    }
+
+    /// Ends the threads, then all connections.
+    fn end(&self) {
+        self.operators.close();
         let thread = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(thread);
         self.with(Core::shut);
-        left
     }
 
     /// Waits until `left` is 0, or nothing has moved for `limit`. If a process that was never reached is waited for,
@@ -390,8 +445,13 @@ impl Node {
     /// For tests: closes all connections without BYE, as if the process had been killed.
     #[doc(hidden)]
     pub fn kill(&self) {
-        let thread = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(thread);
-        self.with(Core::shut);
+        self.end();
+    }
+}
+
+/// Its threads end with it.
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.operators.close();
     }
 }

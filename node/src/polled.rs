@@ -65,7 +65,7 @@ impl Core {
         let mut found = false;
         for bit in bits.drain(..) {
             for i in (bit as usize..self.session.pairs_made()).step_by(DOORBELLS as usize) {
-                if self.has_input(i) && self.read(i) {
+                if (self.has_input(i) || self.session.pair(i).is_leaving()) && self.read(i) {
                     found = true;
                     self.promote(i);
                 }

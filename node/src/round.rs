@@ -120,7 +120,7 @@ impl Core {
 
     /// Whether a time limit runs, so that [`Core::tick`] has to be called.
     pub(crate) fn is_timed(&self) -> bool {
-        self.session.is_timed() || self.handshakes.is_timed()
+        self.session.is_timed() || self.handshakes.is_timed() || !self.leaving.is_empty()
     }
 
     // ---- busy lanes: the lanes with the latest messages are read without asking epoll first

@@ -57,6 +57,20 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Runs `f` under the lock, and carries out what it leads to.
+    #[inline(always)]
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
+        let mut core = self.lock();
+        let out = f(&mut core);
+        if core.session.has_actions() {
+            core.act();
+        }
+        self.wake_if_needed(&core);
+        out
+    }
+}
+
 /// Counts under the lock, so that no atomic read-modify-write is needed.
 fn add(count: &AtomicU64, _lock: &Core) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);

@@ -4,6 +4,7 @@
 
 use crate::round::unlocked_work;
 use crate::shared::Shared;
+use crate::signal;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use session::TICK;
 use std::io;
@@ -29,12 +30,18 @@ pub(crate) struct Background {
 impl Background {
     pub(crate) fn start(shared: Arc<Shared>) -> io::Result<Background> {
         let for_thread = shared.clone();
-        // A new thread inherits the mask, so that there is no moment at which a signal could be delivered to it.
-        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-        let thread = std::thread::Builder::new().name("mpi_connect".into()).spawn(move || run(&for_thread));
-        before.thread_set_mask()?;
-        Ok(Background { shared, thread: Some(thread?) })
+        let thread = begin("mpi_connect", move || run(&for_thread))?;
+        Ok(Background { shared, thread: Some(thread) })
     }
+}
+
+/// Begins a thread that blocks every signal.
+pub(crate) fn begin(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    // A new thread inherits the mask, so that there is no moment at which a signal could be delivered to it.
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let thread = std::thread::Builder::new().name(name.into()).spawn(run);
+    before.thread_set_mask()?;
+    thread
 }
 
 impl Drop for Background {
@@ -56,6 +63,7 @@ fn run(shared: &Shared) {
     let _ = shared.thread.set(std::thread::current());
     let mut chores_done = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
+        signal::obey(shared);
         if let Some((every, chore)) = shared.chore.get()
             && chores_done.elapsed() >= *every
         {

@@ -7,7 +7,7 @@
 use crate::round::unlocked_work;
 use crate::shared::Shared;
 use crate::state::Core;
-use crate::state::waits::About;
+use crate::state::waits::{About, Whom};
 use crate::waits::Notices;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::sync::atomic::Ordering;
@@ -39,7 +39,10 @@ const WATCH_AFTER: Duration = crate::waits::PUBLISH_AFTER;
 
 /// The times of one wait, as of its last round.
 struct Clock {
+    start: Instant,
     now: Instant,
+    /// For whom it waits; asked when it first sleeps, or has lasted for [`WATCH_AFTER`].
+    whom: Option<Whom>,
     /// When something last moved in this library.
     idle: Instant,
     /// When something last moved in the MPI below.
@@ -63,7 +66,7 @@ impl Clock {
     fn new(core: &Core) -> Clock {
         let now = Instant::now();
         let (next_watch, notices) = (now + WATCH_AFTER, Notices::new(now, core.waits.notice));
-        Clock { now, idle: now, below: now, poked: now, next_watch, notices }
+        Clock { start: now, now, whom: None, idle: now, below: now, poked: now, next_watch, notices }
     }
 
     /// Makes a round, and all that is due at this time. `moved` says that something has moved since the last round; so
@@ -77,12 +80,20 @@ impl Clock {
         if self.now >= self.next_watch {
             core.session.watch_awaited();
             core.act();
+            self.ask_for_whom(core, about);
             if let Some(text) = self.notices.step(core, self.now, about) {
                 base::log!(Notice, "{text}");
             }
             self.next_watch = self.now + WATCH_AFTER;
         }
         moved
+    }
+
+    /// Asks for whom the call waits, if that is not known: a wait that gets long is counted for that process.
+    fn ask_for_whom(&mut self, core: &mut Core, about: &dyn Fn(&mut Core) -> Option<About>) {
+        if self.whom.is_none() {
+            self.whom = Some(about(core).map_or(Whom::default(), |about| core.whom(&about)));
+        }
     }
 
     fn phase(&self, may_spin: bool) -> Phase {
@@ -170,6 +181,11 @@ pub(crate) fn wait_until<T>(
         }
         if over {
             clock.notices.end(&mut core);
+            match clock.whom {
+                None => core.waits.short += clock.now - clock.start,
+                // The last round may have been before the last sleep.
+                Some(whom) => core.count_wait(whom, clock.start.elapsed()),
+            }
             shared.leave(&core);
             shared.wake_if_needed(&core);
             return out;
@@ -179,6 +195,7 @@ pub(crate) fn wait_until<T>(
             phase = clock.phase(core.pace.may_spin);
         }
         if phase == Phase::Sleep {
+            clock.ask_for_whom(&mut core, about);
             core.forget_busy();
         }
         let seen = shared.found(&core);

@@ -5,7 +5,7 @@
 //! here.
 
 use crate::state::Core;
-use crate::state::waits::About;
+use crate::state::waits::{About, Whom};
 use engine::{Awaited, MAX_TOLD, PeerId, Tag, user_tag};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ const MOST_PEERS: usize = 3;
 const MOST_CALLS: usize = 2;
 /// The shortest time between two answers to one process.
 const ANSWER_APART: Duration = Duration::from_millis(20);
+/// Processes and jobs for which waits are counted apart.
+const MOST_AWAITED: usize = 128;
 
 /// The notices of one wait. The time between two of them doubles, up to [`MOST_APART`].
 pub(crate) struct Notices {
@@ -91,8 +93,47 @@ impl Core {
         self.waits.next
     }
 
+    /// For whom a wait is.
+    pub(crate) fn whom(&self, about: &About) -> Whom {
+        let all: BTreeSet<_> =
+            self.awaited_by(about).into_iter().map(|peer| self.session.pair(peer.0 as usize).remote()).collect();
+        let Some(first) = all.first() else { return Whom::default() };
+        let job = all.iter().all(|one| one.incarnation == first.incarnation).then_some(first.incarnation);
+        Whom { job, one: (all.len() == 1).then_some(*first) }
+    }
+
+    /// Counts a wait that is over.
+    pub(crate) fn count_wait(&mut self, whom: Whom, time: Duration) {
+        if self.waits.waited.len() >= MOST_AWAITED && !self.waits.waited.contains_key(&whom) {
+            self.forget_waits();
+        }
+        let waited = &mut self.waits.waited;
+        let whom = if waited.len() < MOST_AWAITED || waited.contains_key(&whom) { whom } else { Whom::default() };
+        *waited.entry(whom).or_default() += time;
+    }
+
+    /// Counts the waits for jobs that are not known any more together.
+    fn forget_waits(&mut self) {
+        let known: BTreeSet<_> = self.session.pairs().map(|(_, pair)| Some(pair.remote().incarnation)).collect();
+        let all = std::mem::take(&mut self.waits.waited);
+        for (whom, time) in all {
+            let whom = if known.contains(&whom.job) { whom } else { Whom::default() };
+            *self.waits.waited.entry(whom).or_default() += time;
+        }
+    }
+
+    /// How long calls have waited for whoever `is` says, those that wait now with them.
+    pub(crate) fn waited(&self, now: Instant, is: impl Fn(&Whom) -> bool) -> Duration {
+        let over: Duration = self.waits.waited.iter().filter(|(whom, _)| is(whom)).map(|(_, time)| *time).sum();
+        // A wait for something else than messages is not counted when it is over.
+        let for_messages = |about: &&(About, Instant)| about.0.else_for.is_none();
+        let going_on = self.waits.entered.values().filter(for_messages).filter(|(about, _)| is(&self.whom(about)));
+        let short = if is(&Whom::default()) { self.waits.short } else { Duration::ZERO };
+        over + short + going_on.map(|(_, since)| now.saturating_duration_since(*since)).sum::<Duration>()
+    }
+
     /// The peers that a wait is for.
-    fn awaited_by(&self, about: &About) -> BTreeSet<PeerId> {
+    pub(crate) fn awaited_by(&self, about: &About) -> BTreeSet<PeerId> {
         let mut peers = BTreeSet::new();
         for op in &about.ops {
             match self.session.engine.awaited(*op) {
@@ -165,6 +206,11 @@ impl Core {
 
     /// Describes a wait: `MPI_Recv has waited 60 s for ...`
     fn say_wait(&self, about: &About, since: Instant, now: Instant) -> String {
+        format!("{} has waited {} s {}", about.call, (now - since).as_secs(), self.say_things(about))
+    }
+
+    /// Describes what a call waits for: `for ...`
+    pub(crate) fn say_things(&self, about: &About) -> String {
         let mut things: Vec<_> =
             about.ops.iter().filter_map(|op| self.say_awaited(self.session.engine.awaited(*op)?)).collect();
         if let Some((inter, source, tag)) = about.probe {
@@ -177,8 +223,7 @@ impl Core {
         if more > 0 {
             things.push(format!("and for {more} more"));
         }
-        let what = if things.is_empty() { "for its own MPI".into() } else { things.join(", ") };
-        format!("{} has waited {} s {what}", about.call, (now - since).as_secs())
+        if things.is_empty() { "for its own MPI".into() } else { things.join(", ") }
     }
 
     /// Describes what an operation waits for: `for a message from ...`

@@ -69,6 +69,7 @@ fn sayings(b: &Job) -> Vec<Vec<u8>> {
         generation: 1,
         stripe: 0,
         received: 0,
+        moves: None,
     };
     let stolen = [replayed.clone(), vec![0; 16], hello.encode()].concat();
     vec![
@@ -190,6 +191,7 @@ fn those_who_say_nothing_take_no_place_of_one_who_has_the_key() {
         generation: 1,
         stripe: 0,
         received: 0,
+        moves: None,
     };
     slow.write_all(&[confirmation, hello.encode()].concat()).unwrap();
     let mut ack = [0; HELLO_ACK_LEN];

@@ -3,7 +3,7 @@
 mod common;
 use common::raw::*;
 use common::*;
-use node::{Allowed, ContextId, Fault, Gone, Outcome, RemoteGroup};
+use node::{ContextId, Fault, Gone, Outcome, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -196,7 +196,7 @@ fn over_every_address_of_this_machine() {
 
 #[test]
 fn shared_memory_where_both_sides_have_it() {
-    let only_shm = Allowed::only(0);
+    let only_shm = "shm";
     for (one, other, shared) in
         [(SHM, SHM, true), (SHM, TCP, false), (TCP, SHM, false), (SHM, only_shm, true), (only_shm, only_shm, true)]
     {

@@ -3,7 +3,7 @@
 mod common;
 use base::protocol::greeting::head;
 use common::*;
-use node::{Allowed, Config, Obstacle, PathRef, ProcId, Trusts};
+use node::{Config, Obstacle, PathRef, ProcId, Trusts};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -60,7 +60,7 @@ fn lanes_with_none_in_common_are_known_on_both_sides() {
         over(allowed);
         Job::new()
     };
-    let (shared, tcp) = (with(Allowed::only(0)), with(TCP));
+    let (shared, tcp) = (with("shm"), with(TCP));
     let to = |from: &Job, to: &Job| from.node.open_control(from.id(), to.id(), to.group.cookie, &to.node.contact());
     let none = |theirs: &str, ours: &str| Obstacle::NoneInCommon { theirs: theirs.into(), ours: ours.into() };
     let path = to(&tcp, &shared);

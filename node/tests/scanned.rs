@@ -57,7 +57,7 @@ fn who_has_no_key_learns_next_to_nothing() {
     old[head::VERSION] = 1;
     let process = member(9).identity().process();
     let (source, dest, cookie) = (common::raw::HIGH, b.id(), b.group.cookie);
-    let hello = Hello { source, dest, cookie, process, generation: 1, stripe: 0, received: 0 }.encode();
+    let hello = Hello { source, dest, cookie, process, generation: 1, stripe: 0, received: 0, moves: None }.encode();
     let repeated = [&replayed[..], &[0; 16], &hello].concat();
     let mut naming = replayed.clone();
     naming[..8].copy_from_slice(b"MPICNSRV");

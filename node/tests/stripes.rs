@@ -15,7 +15,7 @@ const STRIPES: u16 = 4;
 
 fn of(sockets: u16) -> Config {
     let mut config = Config::default();
-    config.transports.allowed = TCP;
+    config.transports.allowed = node::Allowed::parse(TCP).expect("a transport");
     config.transports.tcp.sockets = sockets;
     config
 }
@@ -127,6 +127,7 @@ fn only_what_belongs_to_the_lane_is_let_in() {
         generation: 3,
         stripe: 1,
         received: 0,
+        moves: None,
     };
     // No pair; then no lane.
     assert_eq!(ask(&b, &process, &good).0, NO_SUCH);

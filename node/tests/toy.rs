@@ -2,13 +2,13 @@
 
 mod common;
 use common::*;
-use node::{Allowed, Fault, Gone, Outcome};
+use node::{Config, Fault, Gone, Node, Outcome, Settings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 fn over_toy() {
-    over(Allowed::parse("toy").expect("it is built for tests"));
+    over("toy");
 }
 
 fn pair() -> (Job, Job) {
@@ -24,8 +24,13 @@ fn pair() -> (Job, Job) {
 
 #[test]
 fn nobody_uses_it_unasked() {
-    over(Allowed::ALL);
-    assert!(Job::new().node.contact().entries().all(|(transport, _)| !transport.is_on_trial()));
+    assert!(
+        Node::start(Config { transports: Settings::default(), ..config() })
+            .unwrap()
+            .contact()
+            .entries()
+            .all(|(transport, _)| !transport.is_on_trial())
+    );
 }
 
 #[test]

@@ -42,9 +42,11 @@ __all__ = [
     "error_class",
     "get_include",
     "get_library",
+    "hold",
     "intercomm_create",
     "register",
     "remove",
+    "resume",
 ]
 
 #: A process of the other job has died, or has finalized: for :func:`error_class`.
@@ -67,6 +69,8 @@ def _arguments(name: str) -> list[type]:
         "MPI_Conn_register": [text, comm, ctypes.POINTER(number)],
         "MPI_Conn_intercomm_create": [number, text, ctypes.POINTER(comm)],
         "MPI_Conn_remove": [number],
+        "MPI_Conn_hold": [],
+        "MPI_Conn_resume": [],
         "MPI_Conn_error_class": [number, ctypes.POINTER(number)],
     }[name]
 
@@ -161,6 +165,21 @@ def remove(handle: Handle) -> None:
     _check("handle", handle, Handle)
     handle._registered = False
     _call("MPI_Conn_remove", handle._number)
+
+
+def hold() -> None:
+    """Gives up all connections of this process to other jobs, until :func:`resume`: for whoever moves its virtual machine or
+    makes an image of the process.
+
+    Local. Returns when none is left, after 10 s at most. Sends and receives may be called meanwhile: nothing fails, and
+    what needs the other job waits.
+    """
+    _call("MPI_Conn_hold")
+
+
+def resume() -> None:
+    """Connects again after :func:`hold`, also if this process has another address now. Local; returns at once."""
+    _call("MPI_Conn_resume")
 
 
 def error_class(kind: int) -> int:

@@ -125,12 +125,20 @@ pub enum Action<L> {
         /// The pair's number.
         pair: usize,
     },
-    /// A pair has lost or left a lane: stop watching it, and close it.
+    /// A pair has left its lane for another one. Of the lane that it has left only what comes is read, until it is dropped:
+    /// end the pulls that go over it.
+    Left {
+        /// The pair's number.
+        pair: usize,
+    },
+    /// A pair has lost its lane, or a lane that it has left is read to its end: stop watching it, and close it.
     Dropped {
         /// The pair's number.
         pair: usize,
         /// The lane.
         lane: L,
+        /// The pair had left it: [`Action::Left`] came before.
+        left: bool,
     },
     /// Watch a pair's lane anew, since [`crate::Up::waiting`] has changed.
     Rearm {

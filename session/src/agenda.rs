@@ -4,6 +4,7 @@
 //! exactly if its own flag `dirty` is set.
 
 use crate::action::Action;
+use crate::hold::Hold;
 use crate::state::Session;
 use base::{Memory, Time};
 use std::time::Duration;
@@ -27,6 +28,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             || !self.agenda.left.is_empty()
             || !self.incoming.is_empty()
             || self.hosts.is_probing()
+            || self.is_held() == Hold::Closing
     }
 
     /// Advances all that depends on time: dials, rests, handshakes, lossy lanes. Cheap if less than [`TICK`] has passed.
@@ -40,8 +42,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             self.act(Action::Dismiss { incoming });
         }
         self.step_parked(now);
+        self.step_hold(now);
         self.step_lossy(now);
         self.step_leaving(now);
+        self.try_better(now);
         for i in self.agenda.timed.clone() {
             self.tick_pair(i, now);
         }

@@ -3,18 +3,19 @@
 //! Part of the session. Invariants: no connection gets a pair without the cookie of its group. A lane that works is not
 //! given up for a connection that claims what cannot be.
 
+use crate::Up;
 use crate::action::Action;
 use crate::action::IncomingId;
 use crate::state::Session;
 use crate::state::groups::Registered;
 use crate::state::incoming::{Answered, Parked, State};
-use crate::state::pair::Identity;
+use crate::state::pair::{Agreed, Identity};
 use base::{Memory, ProcId, Time};
 use engine::Gone;
 use std::time::Duration;
 use wire::frame::older;
 use wire::lane::Lane;
-use wire::{Hello, HelloAck, Status};
+use wire::{Hello, HelloAck, Status, Why};
 
 /// How long a HELLO of ours makes theirs give way, where ours goes first.
 const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
@@ -44,7 +45,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 self.pairs[i].answered = Some(incoming);
                 let instead_of = self.pairs[i].lane().map(|up| up.generation);
                 if let Some(v) = self.incoming.get_mut(incoming) {
-                    v.state = State::Answered(Answered { pair: i, serial, generation, received, instead_of });
+                    v.state = State::Answered(Answered {
+                        pair: i,
+                        serial,
+                        generation,
+                        received,
+                        instead_of,
+                        moves: hello.moves,
+                    });
                 }
                 self.act(Action::Answer { incoming, pair: i, ack });
             }
@@ -58,10 +66,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Reports that the lane of an answered connection can be made. Returns for which pair, with which generation, and
-    /// how many bodies the other side has received: all for [`Session::attach`]. `None`: the lane is not needed any
-    /// more.
-    pub fn incoming_ready(&mut self, incoming: IncomingId) -> Option<(usize, u16, u64)> {
+    /// Reports that the lane of an answered connection can be made. Returns what [`Session::attach`] needs of it. `None`:
+    /// the lane is not needed any more.
+    pub fn incoming_ready(&mut self, incoming: IncomingId) -> Option<Agreed> {
         let State::Answered(a) = self.incoming.take(incoming)?.state else { return None };
         let pair = &self.pairs[a.pair];
         // The pair may have ended or got another lane since, or its process is known to be dead.
@@ -69,7 +76,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let is_dead = pair.gone() == Some(engine::Gone::Dead);
         let is_same = self.has_serial(a.pair, a.serial) && !is_dead && (lane.is_none() || lane == a.instead_of);
         let fits = is_same && pair.path.could_attach(a.generation, a.received);
-        fits.then_some((a.pair, a.generation, a.received))
+        fits.then_some(Agreed { pair: a.pair, generation: a.generation, received: a.received, moves: a.moves })
     }
 
     /// Whether an incoming connection for this pair was answered, and its last word is awaited.
@@ -104,8 +111,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// Which pair may have a lane. `Err`: the status and the generation of the refusal.
     fn judge(&mut self, hello: &Hello, now: Time) -> Result<usize, (Status, u16)> {
+        if self.held.as_ref().is_some_and(|holding| holding.closed || hello.moves.is_some()) {
+            return Err((Status::Later, 0));
+        }
         let removed = self.admit(hello)?.removed;
         let none = Err((Status::NoSuchProcess, 0));
+        if self.held.is_some() && !self.find_pair(hello.dest, hello.source).is_some_and(|i| self.pairs[i].is_to_hear) {
+            // It has heard that this process goes away, or need not hear it.
+            return Err((Status::Later, 0));
+        }
         let i = match self.find_pair(hello.dest, hello.source) {
             Some(i) => i,
             None if removed || !self.may_be(hello.dest, hello.source) => return none,
@@ -124,7 +138,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return none;
         }
         let better = Err((Status::BetterConnection, pair.path.offered_generation().wrapping_sub(1)));
-        if let Some(up) = pair.lane()
+        if let Some(moves) = hello.moves {
+            let is_left = |up: &Up<L>| up.generation == moves.leaves && older(up.generation, hello.generation);
+            let stays = moves.why == Why::Better && pair.moves.pinned.is_some();
+            if pair.gone().is_some() || pair.caller.is_some() || stays || !pair.lane().is_some_and(is_left) {
+                return better;
+            }
+        } else if let Some(up) = pair.lane()
             // A lane of which no kernel says whether it is open is asked first.
             && (!older(up.generation, hello.generation) || up.lane.is_open() == Some(true))
         {
@@ -198,7 +218,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Makes a connection wait while the pair's lane is asked for a sign of life. `false`: it need not wait.
     fn ask_first(&mut self, i: usize, incoming: IncomingId, hello: &Hello, now: Time) -> bool {
         let pair = &self.pairs[i];
-        let Some(up) = pair.lane().filter(|up| up.lane.is_open().is_none()) else { return false };
+        let Some(up) = pair.lane().filter(|up| up.lane.is_open().is_none() && hello.moves.is_none()) else {
+            return false;
+        };
         #[cfg(feature = "plant")]
         if self.plant == crate::Plant::Unasked {
             return false;

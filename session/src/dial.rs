@@ -7,7 +7,7 @@ use crate::action::Action;
 use crate::action::AttemptId;
 use crate::state::Session;
 use crate::state::evidence::Refusal;
-use crate::state::pair::Dial;
+use crate::state::pair::{Agreed, Dial};
 use crate::state::race::{Next, Race};
 use base::{Memory, Time};
 use engine::Gone;
@@ -15,18 +15,24 @@ use std::io;
 use std::time::Duration;
 use wire::frame::older;
 use wire::lane::Lane;
-use wire::{About, Hello, HelloAck, Place, Scope};
+use wire::{About, Hello, HelloAck, Move, Place, Scope, TransportId};
 
 /// How long our side waits for the other side's dial, when ours gives way.
-const GIVE_WAY: Duration = Duration::from_millis(50);
+pub(crate) const GIVE_WAY: Duration = Duration::from_millis(50);
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Advances the dial of a pair, or begins one if it needs a lane.
     pub(crate) fn tick_pair(&mut self, i: usize, now: Time) {
+        if self.held.is_some() && !self.tells(i) {
+            self.agenda.timed.remove(&i);
+            return;
+        }
         let is_dark = self.is_dark(i);
+        let is_away = self.is_away(i, now);
         let pair = &self.pairs[i];
         if pair.caller.is_some()
             && let Some(_) = pair.lost()
+            && !is_away
         {
             if !matches!(pair.dial, Dial::Resting(until) if now < until) {
                 self.give_up(i, Gone::Dead, "it has not come again");
@@ -34,7 +40,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return;
         }
         let has_lane = pair.lane().is_some();
-        let needs = if has_lane { is_dark && pair.gone().is_none() } else { pair.needs_lane() };
+        let moves = pair.moves.underway.is_some();
+        let needs =
+            if has_lane { (is_dark || moves) && pair.gone().is_none() } else { pair.needs_lane() || pair.is_to_hear };
         if !needs || !pair.can_dial() {
             if has_lane {
                 // The lane works again.
@@ -47,20 +55,36 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Dial::Underway(_) => self.step_dial(i, now),
             Dial::Resting(until) if now < until => (),
             Dial::Resting(_) | Dial::Idle if self.is_coming(i) => (),
+            Dial::Resting(_) | Dial::Idle if has_lane && !is_dark => self.step_move(i, now),
             Dial::Resting(_) | Dial::Idle => self.start_dial(i, now),
         }
     }
 
     /// Begins to dial by the best transport that may reach the process.
     fn start_dial(&mut self, i: usize, now: Time) {
+        let Some(hello) = self.next_hello(i, None) else { return };
+        let usable: Vec<_> = self.usable(i).collect();
+        let untried = |about: &About| Some((about.title, self.why_not(i, about)?));
+        let better =
+            self.own.transports.iter().map(|(about, _)| about).take_while(|about| usable.first() != Some(&about.id));
+        let without: String = better.filter_map(untried).map(|(title, why)| format!("; no {title}: {why}")).collect();
+        if usable.is_empty() {
+            let why = without.trim_start_matches("; ").to_owned();
+            return self.dial_came_to_nothing(i, crate::state::evidence::Verdict::None, false, &why, now);
+        }
+        self.race_for(i, hello, usable, without);
+    }
+
+    /// The HELLO of the next dial of a pair; `None`: our side cannot dial.
+    pub(crate) fn next_hello(&self, i: usize, moves: Option<Move>) -> Option<Hello> {
         let pair = &self.pairs[i];
-        let (Some(_), Some(cookie)) = (&pair.who.contact, pair.who.cookie) else { return };
+        let (Some(_), Some(cookie)) = (&pair.who.contact, pair.who.cookie) else { return None };
         let mut generation = pair.path.offered_generation();
         let seen = pair.evidence.seen_generation;
         if !older(seen, generation) {
             generation = seen.wrapping_add(1);
         }
-        let hello = Hello {
+        Some(Hello {
             source: pair.local(),
             dest: pair.remote(),
             cookie,
@@ -68,28 +92,21 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             generation,
             stripe: 0,
             received: pair.path.received(),
-        };
-        let mut without = String::new();
-        let mut usable = Vec::new();
-        for (about, _) in &self.own.transports {
-            match self.why_not(i, about) {
-                None => usable.push(about.id),
-                Some(why) if usable.is_empty() => without += &format!("; no {}: {why}", about.title),
-                Some(_) => (),
-            }
-        }
-        usable.reverse();
-        let Some(first) = usable.pop() else {
-            let why = without.trim_start_matches("; ").to_owned();
-            return self.dial_came_to_nothing(i, crate::state::evidence::Verdict::None, false, &why, now);
-        };
-        let mut race = Race::new(hello, pair.known_process(), first, self.limit_of(first));
-        (race.later, race.without) = (usable, without);
+            moves,
+        })
+    }
+
+    /// Begins to dial by the first of these transports. `without`: why better ones are not tried, for people.
+    pub(crate) fn race_for(&mut self, i: usize, hello: Hello, mut transports: Vec<TransportId>, without: String) {
+        transports.reverse();
+        let Some(first) = transports.pop() else { return };
+        let mut race = Race::new(hello, self.pairs[i].known_process(), first, self.limit_of(first));
+        (race.later, race.without) = (transports, without);
         self.enter_race(i, race);
     }
 
     /// How long one attempt by this transport may take.
-    fn limit_of(&self, transport: wire::TransportId) -> Duration {
+    fn limit_of(&self, transport: TransportId) -> Duration {
         let about = self.own.transports.iter().find(|(about, _)| about.id == transport);
         Duration::from_millis(about.map_or(0, |(about, _)| about.limit))
     }
@@ -113,7 +130,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// For the log: why each transport better than the one in use is not used.
-    pub(crate) fn without(&self, i: usize, used: wire::TransportId) -> String {
+    pub(crate) fn without(&self, i: usize, used: TransportId) -> String {
         let better = self.own.transports.iter().map(|(about, _)| about).take_while(|about| about.id != used);
         better.filter_map(|about| Some(format!("; no {}: {}", about.title, self.why_not(i, about)?))).collect()
     }
@@ -131,7 +148,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// Reports where a transport dials the process of a pair, the best place first: the answer to [`Action::Resolve`].
-    pub fn places(&mut self, i: usize, transport: wire::TransportId, mut places: Vec<Place>, now: Time) {
+    pub fn places(&mut self, i: usize, transport: TransportId, mut places: Vec<Place>, now: Time) {
         let pair = &self.pairs[i];
         let Dial::Underway(race) = &pair.dial else { return };
         if race.resolved || race.transport != transport {
@@ -201,19 +218,19 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Reports the answer to an attempt. If a lane is to be made of it, returns for which pair, with which generation,
-    /// and how many bodies the other side has received: all for [`Session::attach`]. `None`: close it.
-    pub fn dial_answered(&mut self, attempt: AttemptId, ack: &HelloAck, now: Time) -> Option<(usize, u16, u64)> {
+    /// Reports the answer to an attempt. If a lane is to be made of it, returns what [`Session::attach`] needs of it. `None`:
+    /// close it.
+    pub fn dial_answered(&mut self, attempt: AttemptId, ack: &HelloAck, now: Time) -> Option<Agreed> {
         let (i, race) = self.race_of(attempt)?;
         if let Some(why) = Refusal::of_answer(ack, race.process) {
             self.on_refusal(i, attempt, why, now);
             return None;
         }
-        let place = race.take(attempt)?;
+        let (place, moves) = (race.take(attempt)?, race.hello.moves);
         self.dials.pairs.remove(&attempt);
         self.pairs[i].know_process(ack.process);
         self.prove(i, &place);
-        Some((i, ack.generation, ack.received))
+        Some(Agreed { pair: i, generation: ack.generation, received: ack.received, moves })
     }
 
     /// Reports that an attempt has failed, and the error.
@@ -253,6 +270,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let failed = std::mem::take(&mut race.failed);
         base::log!(Debug, "{}: {said}", self.pairs[i].remote());
+        let theirs = failed.iter().find_map(|(_, why)| match why {
+            Refusal::Better(generation) => Some(*generation),
+            _ => None,
+        });
+        if race.hello.moves.is_some() {
+            let failed: Vec<_> = failed.into_iter().map(|(_, why)| why).collect();
+            return self.move_failed(i, theirs, &failed, now);
+        }
         let about = self.own.transports.iter().find(|(about, _)| about.id == race.transport).map(|(about, _)| *about);
         let on_host = about.is_some_and(|about| about.scope == Scope::Host);
         let last = race.later.is_empty();
@@ -269,10 +294,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if on_host {
             evidence.not_on_host = failed.iter().any(|(_, why)| *why == Refusal::Refused);
         }
-        let theirs = failed.iter().find_map(|(_, why)| match why {
-            Refusal::Better(generation) => Some(*generation),
-            _ => None,
-        });
         if let Some(generation) = theirs {
             return self.yield_to(i, generation, now);
         }

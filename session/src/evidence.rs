@@ -7,6 +7,7 @@
 //! that no dial ever reached and that does not dial again (the limits are below); a port that is refused at all its
 //! addresses; and a process that keeps violating the protocol.
 
+use crate::hold::AWAY_REST;
 use crate::state::Session;
 use crate::state::evidence::{Refusal, Verdict};
 use crate::state::pair::Dial;
@@ -96,6 +97,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// All transports have failed. `left`: the process itself says that it has left.
     pub(crate) fn dial_came_to_nothing(&mut self, i: usize, verdict: Verdict, left: bool, why: &str, now: Time) {
+        if self.is_away(i, now) {
+            // Perhaps nothing is there at present.
+            let pair = &mut self.pairs[i];
+            pair.evidence.trouble = why.into();
+            pair.dial = Dial::Resting(now + AWAY_REST);
+            return;
+        }
         let pair = &mut self.pairs[i];
         let has_lane = pair.lane().is_some();
         let mut rest = {

@@ -4,6 +4,8 @@
 //! may not have read.
 
 use crate::action::Action;
+use crate::hold::AWAY_REST;
+use crate::path::LastWord;
 use crate::state::Session;
 use crate::state::life::Life;
 use crate::state::pair::NewLane;
@@ -26,10 +28,13 @@ const WRONG_RESTS: Duration = Duration::from_millis(250);
 const MOST_SEGMENTS: usize = 64;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Gives a pair a new lane in place of the one it had. A lane whose handshake claims what cannot be is handed back by
+    /// Gives a pair a new lane in place of the one it had, or has it move to the new one from the one that it has. A lane whose handshake claims what cannot be is handed back by
     /// [`Action::Unused`], and the pair keeps what it has.
     pub fn attach(&mut self, i: usize, new: NewLane<L>, now: Time) {
-        let NewLane { mut lane, generation, received, transport, at, dialled } = new;
+        if let Some(moves) = new.moves {
+            return self.arrive(i, new, moves, now);
+        }
+        let NewLane { mut lane, generation, received, transport, at, dialled, moves: _ } = new;
         let how = match (&self.pairs[i].dial, dialled) {
             (Dial::Underway(race), true) => format!("dialled{}", race.without),
             (_, true) => "dialled".into(),
@@ -64,15 +69,21 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Link::Gone { last, .. } => *last = Some(up),
             link => *link = Link::Up(up),
         }
-        pair.evidence.refused = None;
+        (pair.evidence.refused, pair.evidence.away) = (None, false);
         pair.evidence.met_on_host |= scope == Some(Scope::Host);
         let again = std::mem::replace(&mut pair.evidence.met, true);
         let peer = pair.peer;
         self.adopt_caps(i, caps);
+        self.pairs[i].moves.underway = None;
         self.probe_host(i);
+        self.judge_lane(i, now);
         self.mark(i);
         self.agenda.timed.remove(&i);
         self.act(Action::Attached { pair: i });
+        if self.held.is_some() {
+            self.pairs[i].path.leave_with(LastWord::Away);
+        }
+        self.tell_contact(i);
         if again {
             // The engine asks once per new lane, so that what is missing comes once.
             self.engine.on_lane_lost(peer);
@@ -94,6 +105,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.end_all_leaving(i);
         let pair = &mut self.pairs[i];
         let Some(mut up) = pair.take_lane() else { return false };
+        self.attribute(i, up.transport);
+        let pair = &mut self.pairs[i];
         let caps = up.lane.caps();
         let unread = up.lane.unread();
         #[cfg(feature = "plant")]
@@ -109,7 +122,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             self.engine.set_max_segments(peer, 0);
             self.engine.set_pull(peer, false);
         }
-        self.act(Action::Dropped { pair: i, lane: up.lane });
+        self.act(Action::Dropped { pair: i, lane: up.lane, left: false });
         true
     }
 
@@ -140,11 +153,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             }
         }
         *lost = Some(Lost { since: now, hung_up });
+        pair.moves.underway = None;
         base::log!(Info, "the lane to {} is lost: {why}", pair.remote());
         // After lanes that died without input, the next one has to wait.
         let next = match pair.evidence.tries {
             _ if pair.caller.is_some() => Dial::Resting(now + RETURN_LIMIT),
             _ if nonsense => Dial::Resting(now + NONSENSE_RESTS),
+            // It comes back by itself.
+            _ if pair.evidence.away => Dial::Resting(now + AWAY_REST),
             0 => Dial::Idle,
             _ => Dial::Resting(now + pair.rest()),
         };

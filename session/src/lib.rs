@@ -10,8 +10,9 @@
 //!
 //! Modules: `state` holds the data, and the others act on it. A pair gets its lane by `dial` (our side; `state::race`
 //! tries several places at once), `answer` (the other side's HELLO), `incoming` (pending handshakes), `strangers`
-//! (processes without a contact record) and `lanes`; `swap` moves it to another lane. A pair is judged by `evidence`
-//! (of death), `hosts` (which hosts can be reached), `life` (silence) and `wanted` (whom a call waits for). A pair ends
+//! (processes without a contact record) and `lanes`; `moves` has it go over to another transport, and `swap` to the
+//! lane of that. A pair is judged by `evidence`
+//! (of death), `hosts` (which hosts can be reached), `life` (silence), `hold` (those that are away) and `wanted` (whom a call waits for). A pair ends
 //! in `leave`. `traffic` carries messages between engine, paths and lanes. `leaders` is how two jobs agree. `snapshot`
 //! writes and reads all of it, and `sound` judges what was read.
 
@@ -23,9 +24,11 @@ mod agenda;
 mod answer;
 mod dial;
 mod evidence;
+mod figures;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod groups;
+mod hold;
 mod hosts;
 mod incoming;
 mod inters;
@@ -34,6 +37,7 @@ pub mod leaders;
 mod leave;
 mod life;
 mod lossy;
+mod moves;
 mod obstacle;
 mod pairs;
 pub mod path;
@@ -49,6 +53,8 @@ mod wanted;
 
 pub use action::{Action, AttemptId, IncomingId, ProbeId};
 pub use agenda::TICK;
+pub use hold::Hold;
+pub use moves::CannotMove;
 pub use obstacle::Obstacle;
 #[cfg(feature = "plant")]
 pub use plant::{Forgotten, Plant};
@@ -56,10 +62,11 @@ pub use snapshot::SnapshotError;
 #[cfg(feature = "plant")]
 pub use snapshot::forget;
 pub use state::evidence::Refusal;
+pub use state::figures::Sum;
 pub use state::groups::{Group, RemoteGroup};
 pub use state::hosts::Proofs;
 pub use state::inters::InterId;
-pub use state::pair::{Asks, NewLane, Pair, PathRef, Up};
+pub use state::pair::{Agreed, Asks, NewLane, Pair, PathRef, Up};
 pub use state::talk::Called;
 pub use state::{Own, Session};
 pub use traffic::Received;

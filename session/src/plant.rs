@@ -31,6 +31,8 @@ pub enum Plant {
     ManyIncoming,
     /// Any number of strangers is kept.
     ManyStrangers,
+    /// A process that goes away is judged as any other that has lost its lane.
+    NeverAway,
     /// A handshake and a path serve whatever pair has the slot now.
     AnySerial,
 }
@@ -64,11 +66,13 @@ pub enum Forgotten {
     AtPort,
     Lost,
     SeenAt,
+    Away,
+    Pinned,
 }
 
 impl Forgotten {
     #[doc(hidden)]
-    pub const ALL: [Forgotten; 22] = [
+    pub const ALL: [Forgotten; 24] = [
         Forgotten::LastSerial,
         Forgotten::Strangers,
         Forgotten::Groups,
@@ -91,5 +95,7 @@ impl Forgotten {
         Forgotten::AtPort,
         Forgotten::Lost,
         Forgotten::SeenAt,
+        Forgotten::Away,
+        Forgotten::Pinned,
     ];
 }

@@ -18,10 +18,10 @@ use engine::{Engine, Gone, PeerId, without_addresses};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use wire::lane::Lane;
-use wire::{Contact, Place};
+use wire::{Contact, Place, TransportId};
 
 /// The version of the format that this library writes and reads.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// The version, and the CRC-32 of all that follows.
 const HEAD: usize = 5;
 
@@ -83,6 +83,10 @@ struct FrozenPair {
     lost: Option<bool>,
     /// Where the other side was reached: a refusal there proves its death.
     seen_at: Option<Place>,
+    /// The other side is away, and comes back by itself.
+    away: bool,
+    /// The transport that an operator wants.
+    pinned: Option<TransportId>,
 }
 
 impl FrozenPair {
@@ -107,6 +111,8 @@ impl FrozenPair {
             at_port: pair.evidence.at_port,
             lost: pair.lost().map(|lost| lost.hung_up),
             seen_at: pair.evidence.seen_at.clone(),
+            away: pair.evidence.away,
+            pinned: pair.moves.pinned,
         }
     }
 
@@ -140,6 +146,8 @@ impl FrozenPair {
         pair.evidence.met = self.met;
         pair.evidence.at_port = self.at_port;
         pair.evidence.seen_at = self.seen_at;
+        pair.evidence.away = self.away;
+        pair.moves.pinned = self.pinned;
         Some(pair)
     }
 
@@ -164,6 +172,8 @@ impl FrozenPair {
             Forgotten::AtPort => self.at_port = false,
             Forgotten::Lost => self.lost = None,
             Forgotten::SeenAt => self.seen_at = None,
+            Forgotten::Away => self.away = false,
+            Forgotten::Pinned => self.pinned = None,
             // Values of the session.
             _ => {}
         }

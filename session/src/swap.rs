@@ -8,19 +8,20 @@ use crate::state::Session;
 use crate::state::life::Life;
 use crate::state::pair::NewLane;
 use crate::state::pair::{Link, Up};
+use crate::traffic::BUDGET;
 use base::{Memory, Time};
 use wire::lane::{Event, Lane};
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Moves a pair to another lane. The one that it has gets SWITCH as its last frame and is read to its end. `false`:
-    /// the pair has no lane, or the generation is an old one; the new lane is handed back by [`Action::Unused`], and
-    /// nothing has changed.
+    /// Moves a pair to another lane. The one that it has, if it has not been lost meanwhile, gets SWITCH as its last frame
+    /// and is read to its end. `false`: the process is gone, or the generation is an old one; the new lane is handed back by
+    /// [`Action::Unused`], and nothing has changed.
     pub fn swap(&mut self, i: usize, new: NewLane<L>, now: Time) -> bool {
         let NewLane { lane, generation, transport, .. } = new;
         let caps = lane.caps();
         let pair = &mut self.pairs[i];
         let peer = pair.peer;
-        if !matches!(pair.link, Link::Up(_)) || pair.path.switch(generation, caps).is_err() {
+        if matches!(pair.link, Link::Gone { .. }) || pair.path.switch(generation, caps).is_err() {
             self.act(Action::Unused { lane });
             return false;
         }
@@ -30,7 +31,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             if let Link::Up(up) = &mut pair.link {
                 up.life.asked = old.life.asked.map(|_| now);
             }
+            let before = old.transport;
             pair.leaving.push(old);
+            self.act(Action::Left { pair: i });
+            self.attribute(i, before);
         }
         self.agenda.left.insert(i);
         self.adopt_caps(i, caps);
@@ -91,7 +95,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             let Some(generation) = pair.path.retired(is_read) else { return };
             if let Some(at) = pair.leaving.iter().position(|up| up.generation == generation) {
                 let lane = pair.leaving.remove(at).lane;
-                self.act(Action::Dropped { pair: i, lane });
+                self.act(Action::Dropped { pair: i, lane, left: true });
             }
         }
     }
@@ -99,7 +103,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Gives up lanes that are being left and have long brought nothing. What they may have lost is sent again.
     pub(crate) fn step_leaving(&mut self, now: Time) {
         for i in self.agenda.left.iter().copied().collect::<Vec<_>>() {
-            // No event says that the other side has read the rest.
+            // No event says that the other side has read the rest, and none has to come of what it wrote last.
+            self.receive_leaving(i, BUDGET);
             self.write_leaving(i);
             let mut at = 0;
             while let Some(up) = self.pairs[i].leaving.get_mut(at) {
@@ -125,7 +130,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         pair.path.take_back(unread);
         pair.path.lane_lost(up.generation);
         self.mark(i);
-        self.act(Action::Dropped { pair: i, lane: up.lane });
+        self.act(Action::Dropped { pair: i, lane: up.lane, left: true });
     }
 
     /// All lanes that are being left are gone.

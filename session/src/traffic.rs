@@ -5,7 +5,7 @@
 
 use crate::action::Action;
 use crate::leaders::still_missing;
-use crate::path::{BulkTx, Path};
+use crate::path::{BulkTx, Path, Seen};
 use crate::state::Session;
 use crate::state::pair::{Link, Up};
 use base::Memory;
@@ -16,7 +16,7 @@ use wire::frame::Header;
 use wire::lane::{Event, Lane, Sink};
 
 /// The bytes that are read from one lane before the next one gets its turn.
-const BUDGET: usize = 1 << 20;
+pub(crate) const BUDGET: usize = 1 << 20;
 /// The most pieces of user memory in one read.
 const PIECES: usize = 256;
 /// How many turns all pairs get to write before lanes are read again.
@@ -46,24 +46,41 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let (Link::Up(up) | Link::Gone { last: Some(up), .. }) = &mut pair.link else { return nothing };
         let generation = up.generation;
-        let mut sink = Upward { engine: &mut self.engine, mem: &mut self.mem, path: &mut pair.path, peer: pair.peer };
+        let mut sink = Upward {
+            engine: &mut self.engine,
+            mem: &mut self.mem,
+            path: &mut pair.path,
+            peer: pair.peer,
+            words: Words::default(),
+        };
         let bytes = up.lane.poll(&mut sink, BUDGET) + left;
+        let words = sink.words;
         self.bytes_in += bytes as u64;
         if bytes > 0 {
             up.brought = up.brought.saturating_add(1);
             pair.evidence.tries = 0;
         }
         let event = up.lane.event();
-        let dead = event == Some(Event::Dead);
+        // Where both sides go away at a time, the other one has still to hear that it was heard.
+        let dead = event == Some(Event::Dead) || words.heard && !words.away && !pair.path.has_word();
         if !dead && bytes > 0 && (pair.backlogged || pair.path.has_tx(generation) || !pair.leaving.is_empty()) {
             // An acknowledgement may be due, or may have made room.
             self.mark(i);
         }
+        if words.away {
+            self.goes_away(i);
+        }
+        if words.heard {
+            self.has_heard(i);
+        }
         if self.engine.has_trouble() {
             self.look_for_bye(i);
         }
-        if event == Some(Event::BulkLost) {
-            self.bulk_lost(i);
+        match event {
+            Some(Event::BulkLost) => self.bulk_lost(i),
+            // No descriptor may tell of it.
+            Some(Event::Writable) => self.mark(i),
+            _ => (),
         }
         Received { bytes, dead }
     }
@@ -71,7 +88,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Reads one lane of a pair. Returns how many bytes came.
     pub(crate) fn read_lane(&mut self, i: usize, up: &mut Up<L>, budget: usize) -> usize {
         let pair = &mut self.pairs[i];
-        let mut sink = Upward { engine: &mut self.engine, mem: &mut self.mem, path: &mut pair.path, peer: pair.peer };
+        let mut sink = Upward {
+            engine: &mut self.engine,
+            mem: &mut self.mem,
+            path: &mut pair.path,
+            peer: pair.peer,
+            words: Words::default(),
+        };
         up.lane.poll(&mut sink, budget)
     }
 
@@ -190,6 +213,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Puts a CONTROL message of a leader into its inbox.
     fn put_control(&mut self, peer: PeerId, bytes: Vec<u8>) {
         let i = peer.0 as usize;
+        if self.hear_contact(i, &bytes) {
+            return;
+        }
         if !self.has_control_room(i, bytes.len()) {
             base::log_seldom!(Info, "{} says more than there is room for, and is sent away", self.pairs[i].remote());
             return self.forget_stranger(i);
@@ -292,12 +318,26 @@ struct Upward<'a, M> {
     mem: &'a mut M,
     path: &'a mut Path,
     peer: PeerId,
+    words: Words,
+}
+
+/// The last words of the other side on a lane.
+#[derive(Clone, Copy, Default)]
+struct Words {
+    /// It goes away.
+    away: bool,
+    /// It has heard that this side does.
+    heard: bool,
 }
 
 impl<M: Memory> Sink for Upward<'_, M> {
     fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
         let (engine, mem, peer) = (&mut *self.engine, &mut *self.mem, self.peer);
-        self.path.on_frame(header, payload, |body| engine.on_message(mem, peer, body))?;
+        match self.path.on_frame(header, payload, |body| engine.on_message(mem, peer, body))? {
+            Seen::Away => self.words.away = true,
+            Seen::Heard => self.words.heard = true,
+            _ => (),
+        }
         Ok(())
     }
 

@@ -50,6 +50,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         self.wanted.expected = expected;
         self.look_after_lanes(now, self.wanted.rest);
+        self.try_better(now);
         true
     }
 

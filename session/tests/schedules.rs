@@ -8,7 +8,7 @@ use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone, Source, Tag};
 use session::leaders::{Party, Turn};
 use session::{
-    Action, AttemptId, Group, IncomingId, InterId, NewLane, Own, PathRef, Plant, Refusal, RemoteGroup, Session,
+    Action, Agreed, AttemptId, Group, IncomingId, InterId, NewLane, Own, PathRef, Plant, Refusal, RemoteGroup, Session,
 };
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use transports::sim::{Rng, pipe, shared};
 use transports::stream::StreamLane;
 use wire::frame::{Header, Kind};
 use wire::lane::{Lane, Payload, Sent};
-use wire::{About, Contact, Hello, HelloAck, Place, Scope, Status, TransportId};
+use wire::{About, Contact, Hello, HelloAck, Move, Place, Scope, Status, TransportId, Why};
 
 const NEAR: About =
     About { id: TransportId::registered(1), word: "near", title: "near", scope: Scope::Host, limit: 1000 };
@@ -120,7 +120,7 @@ fn contact(process: [u8; 16], host: [u8; 16]) -> Contact {
 
 fn hello(source: ProcId, generation: u16) -> Hello {
     let (cookie, process) = (COOKIE, THEM);
-    Hello { source, dest: ME, cookie, process, generation, stripe: 0, received: 0 }
+    Hello { source, dest: ME, cookie, process, generation, stripe: 0, received: 0, moves: None }
 }
 
 fn ack(status: Status, generation: u16, process: [u8; 16]) -> HelloAck {
@@ -203,7 +203,7 @@ impl Desk {
     fn lane(&mut self, pair: usize, generation: u16, dialled: bool) -> pipe::PipeEnd {
         let (lane, theirs) = far_lane(u64::from(generation));
         let at = Some(place("a5"));
-        let new = NewLane { lane, generation, received: 0, transport: FAR.id, at, dialled };
+        let new = NewLane { lane, generation, received: 0, transport: FAR.id, at, dialled, moves: None };
         self.session.attach(pair, new, self.now);
         theirs
     }
@@ -275,7 +275,7 @@ fn a_refusal_counts_only_where_a_dial_got_through_to_that_host() {
     // It has answered there once.
     let dials = desk.dial(pair, &["a1"]);
     let good = desk.session.dial_answered(dials[0].0, &ack(Status::Good, 1, THEM), desk.now);
-    assert_eq!(good, Some((pair, 1, 0)));
+    assert_eq!(good, Some(Agreed { pair, generation: 1, received: 0, moves: None }));
     drop(desk.lane(pair, 1, true));
     assert!(desk.session.receive(pair).dead);
     desk.session.lane_died(pair, desk.now);
@@ -373,7 +373,7 @@ fn a_lane_is_asked_before_it_gives_way() {
     assert!(mute, "nothing came for a second");
     desk.session.incoming_stands(incoming, true, desk.now);
     assert_eq!(desk.answer_to(incoming), Some(Status::Good));
-    assert_eq!(desk.session.incoming_ready(incoming), Some((pair, 9, 0)));
+    assert_eq!(desk.session.incoming_ready(incoming), Some(Agreed { pair, generation: 9, received: 0, moves: None }));
 }
 
 /// Two connections came while the lane was asked, and it was lost: the second would have taken the place of the first
@@ -386,7 +386,7 @@ fn of_two_that_were_answered_the_first_has_the_lane() {
     assert_eq!(status, Some(Status::Good));
     let (second, status) = desk.come(&hello(GREAT, 4));
     assert_eq!(status, Some(Status::Good));
-    assert_eq!(desk.session.incoming_ready(first), Some((pair, 3, 0)));
+    assert_eq!(desk.session.incoming_ready(first), Some(Agreed { pair, generation: 3, received: 0, moves: None }));
     let _theirs = desk.lane(pair, 3, false);
     assert_eq!(desk.session.incoming_ready(second), None);
 }
@@ -430,7 +430,8 @@ fn nobody_at_the_door_of_one_that_was_here_is_a_death() {
         if met {
             let (ours, theirs) = shared::pair(8, false);
             let lane = Boxed(Box::new(ours));
-            let new = NewLane { lane, generation: 1, received: 0, transport: NEAR.id, at: None, dialled: true };
+            let new =
+                NewLane { lane, generation: 1, received: 0, transport: NEAR.id, at: None, dialled: true, moves: None };
             desk.session.attach(pair, new, desk.now);
             drop(theirs);
             assert!(desk.session.receive(pair).dead);
@@ -462,7 +463,7 @@ fn a_caller_that_does_not_come_again_is_forgotten() {
     desk.session.add_port(port, COOKIE);
     let (incoming, status) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
     assert_eq!(status, Some(Status::Good));
-    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let Agreed { pair, .. } = desk.session.incoming_ready(incoming).expect("a lane");
     drop(desk.lane(pair, 1, false));
     let path: PathRef = desk.session.next_caller(port).expect("a caller");
     assert!(desk.session.receive(pair).dead);
@@ -516,7 +517,15 @@ fn a_lane_that_replaces_an_asked_one_is_asked_too() {
     desk.tick(500);
     desk.asked();
     let (lane, _other) = far_lane(77);
-    let new = NewLane { lane, generation: 2, received: 0, transport: FAR.id, at: Some(place("a5")), dialled: true };
+    let new = NewLane {
+        lane,
+        generation: 2,
+        received: 0,
+        transport: FAR.id,
+        at: Some(place("a5")),
+        dialled: true,
+        moves: None,
+    };
     assert!(desk.session.swap(pair, new, desk.now));
     desk.tick(5);
     for a in desk.asked() {
@@ -543,6 +552,7 @@ fn an_answered_connection_is_no_lane_of_the_dead() {
         transport: NEAR.id,
         at: None,
         dialled: true,
+        moves: None,
     };
     desk.session.attach(pair, new, desk.now);
     drop(theirs);
@@ -563,7 +573,7 @@ fn a_caller_is_given_up_after_a_snapshot_too() {
     let port = ProcId { incarnation: 77, rank: 0 };
     desk.session.add_port(port, COOKIE);
     let (incoming, _) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
-    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let Agreed { pair, .. } = desk.session.incoming_ready(incoming).expect("a lane");
     let _theirs = desk.lane(pair, 1, false);
     let path: PathRef = desk.session.next_caller(port).expect("a caller");
     desk.session.detach();
@@ -616,7 +626,7 @@ fn who_is_restored_elsewhere_is_no_stranger() {
     let mut desk = Desk::new();
     let (incoming, status) = desk.come(&hello(GREAT, 1));
     assert_eq!(status, Some(Status::Good));
-    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let Agreed { pair, .. } = desk.session.incoming_ready(incoming).expect("a lane");
     let _t = desk.lane(pair, 1, false);
     assert_eq!(desk.session.strangers(), 1);
     desk.session.relocated(GREAT, &contact([3; 16], THERE), desk.now);
@@ -642,7 +652,7 @@ fn a_caller_may_come_again_after_a_snapshot() {
     let port = ProcId { incarnation: 77, rank: 0 };
     desk.session.add_port(port, COOKIE);
     let (incoming, _) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
-    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let Agreed { pair, .. } = desk.session.incoming_ready(incoming).expect("a lane");
     let _theirs = desk.lane(pair, 1, false);
     desk.restore();
     let path: PathRef = desk.session.next_caller(port).expect("a caller");
@@ -659,7 +669,7 @@ fn a_caller_that_is_restored_elsewhere_has_no_longer() {
     let port = ProcId { incarnation: 77, rank: 0 };
     desk.session.add_port(port, COOKIE);
     let (incoming, _) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
-    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let Agreed { pair, .. } = desk.session.incoming_ready(incoming).expect("a lane");
     let _theirs = desk.lane(pair, 1, false);
     let path: PathRef = desk.session.next_caller(port).expect("a caller");
     desk.session.relocated(GREAT, &contact([3; 16], THERE), desk.now);
@@ -731,7 +741,7 @@ fn a_restored_port_awaits_a_restored_caller() {
     let port = ProcId { incarnation: 77, rank: 0 };
     desk.session.add_port(port, COOKIE);
     let (incoming, _) = desk.come(&Hello { dest: port, ..hello(GREAT, 1) });
-    let (pair, ..) = desk.session.incoming_ready(incoming).expect("a lane");
+    let Agreed { pair, .. } = desk.session.incoming_ready(incoming).expect("a lane");
     let _theirs = desk.lane(pair, 1, false);
     desk.restore();
     desk.session.relocated(GREAT, &contact([3; 16], THERE), desk.now);
@@ -763,7 +773,7 @@ fn whoever_waits_for_an_answer_asks_for_a_sign_of_life() {
     // The other side has the offer, and says nothing more.
     let (lane, mut theirs) = far_lane(2);
     let at = Some(place("a5"));
-    let new = NewLane { lane, generation: 2, received: 1, transport: FAR.id, at, dialled: true };
+    let new = NewLane { lane, generation: 2, received: 1, transport: FAR.id, at, dialled: true, moves: None };
     desk.session.attach(pair, new, desk.now);
     assert_eq!(desk.session.unacknowledged(), 0);
     let mut came = 0;
@@ -837,12 +847,20 @@ fn a_lane_is_left_when_all_of_it_was_read() {
     let (_, pair) = desk.open(GREAT, HERE);
     let (ours, mut theirs) = shared::pair(8, false);
     let lane = Boxed(Box::new(ours));
-    let new = NewLane { lane, generation: 1, received: 0, transport: NEAR.id, at: None, dialled: true };
+    let new = NewLane { lane, generation: 1, received: 0, transport: NEAR.id, at: None, dialled: true, moves: None };
     desk.session.attach(pair, new, desk.now);
     let path = desk.session.open_control(ME, GREAT, COOKIE, &contact(THEM, HERE));
     desk.session.send_control(path, b"a message");
     let (lane, _other) = far_lane(77);
-    let new = NewLane { lane, generation: 2, received: 0, transport: FAR.id, at: Some(place("a5")), dialled: true };
+    let new = NewLane {
+        lane,
+        generation: 2,
+        received: 0,
+        transport: FAR.id,
+        at: Some(place("a5")),
+        dialled: true,
+        moves: None,
+    };
     assert!(desk.session.swap(pair, new, desk.now));
     let (kind, source, dest) = (Kind::Switch, GREAT, ME);
     let switch = Header { len: 0, kind, ack_now: false, generation: 1, source, dest, a: 2, b: 0 };
@@ -877,7 +895,7 @@ fn what_is_held_does_not_lead_into_the_memory_of_before() {
         let near = |generation| {
             let (lane, theirs) = shared::pair(64, true);
             let (lane, transport) = (Boxed(Box::new(lane)), NEAR.id);
-            (NewLane { lane, generation, received: 0, transport, at: None, dialled: false }, theirs)
+            (NewLane { lane, generation, received: 0, transport, at: None, dialled: false, moves: None }, theirs)
         };
         let say = |lane: &mut shared::SharedLane, generation, sequence, body: &[u8]| {
             let (len, kind) = (body.len() as u32, Kind::Msg);
@@ -919,7 +937,15 @@ fn an_agreement_that_comes_too_late_is_refused() {
     let ours = desk.session.open_control(ME, SMALL, COOKIE, &contact(THEM, HERE));
     let theirs = other.open_control(SMALL, ME, COOKIE, &contact(US, HERE));
     let (a, b) = shared::pair(64, false);
-    let new = |lane, dialled| NewLane { lane, generation: 1, received: 0, transport: NEAR.id, at: None, dialled };
+    let new = |lane, dialled| NewLane {
+        lane,
+        generation: 1,
+        received: 0,
+        transport: NEAR.id,
+        at: None,
+        dialled,
+        moves: None,
+    };
     desk.session.attach(0, new(Boxed(Box::new(a)), true), desk.now);
     other.attach(0, new(Boxed(Box::new(b)), false), desk.now);
     desk.session.offer(ours, false, &party(ME), Some(desk.now + Duration::from_secs(1)));
@@ -955,7 +981,7 @@ fn a_claimed_message_keeps_the_pair_of_its_sender() {
     let ctx = desk.session.ctx(inter);
     let (lane, mut theirs) = shared::pair(64, true);
     let (lane, transport) = (Boxed(Box::new(lane)), NEAR.id);
-    let new = NewLane { lane, generation: 1, received: 0, transport, at: None, dialled: false };
+    let new = NewLane { lane, generation: 1, received: 0, transport, at: None, dialled: false, moves: None };
     desk.session.attach(pair, new, desk.now);
     let mut claimed = None;
     // Tag 2, from rank 0, in the first context: three bytes.
@@ -990,4 +1016,81 @@ fn a_claimed_message_keeps_the_pair_of_its_sender() {
     desk.tick(100);
     desk.session.leave_all();
     assert_eq!(desk.session.pairs_in_use(), 0);
+}
+
+// ---- moves
+
+#[test]
+fn a_hello_that_moves_a_pair_names_the_lane_that_it_leaves() {
+    let moving = |generation, leaves, why| Hello { moves: Some(Move { leaves, why }), ..hello(GREAT, generation) };
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    let (_, status) = desk.come(&moving(1, 0, Why::Ordered));
+    assert_eq!(status, Some(Status::BetterConnection), "there is no lane to leave");
+    let _first = desk.lane(pair, 3, true);
+    desk.asked();
+    for (generation, leaves) in [(4, 2), (4, 4), (3, 3)] {
+        let (_, status) = desk.come(&moving(generation, leaves, Why::Ordered));
+        assert_eq!(status, Some(Status::BetterConnection), "{generation} for {leaves}");
+    }
+    let (_, status) = desk.come(&Hello { process: [9; 16], ..moving(4, 3, Why::Ordered) });
+    assert_eq!(status, Some(Status::NoSuchProcess), "another process");
+    // The lane is not asked first: it lives on.
+    let (incoming, status) = desk.come(&moving(4, 3, Why::Ordered));
+    assert_eq!(status, Some(Status::Good));
+    let Agreed { pair: i, generation, received, moves } = desk.session.incoming_ready(incoming).unwrap();
+    let (ours, _theirs) = shared::pair(8, false);
+    let (lane, transport) = (Boxed(Box::new(ours)), NEAR.id);
+    desk.session.attach(
+        i,
+        NewLane { lane, generation, received, transport, at: None, dialled: false, moves },
+        desk.now,
+    );
+    let up = desk.session.pair(pair).lane().unwrap();
+    assert_eq!((up.generation, up.transport, desk.session.pair(pair).is_leaving()), (4, NEAR.id, true));
+    // An operator there wants this transport: a move to a better one is refused, another order is not.
+    let (_, status) = desk.come(&moving(5, 4, Why::Better));
+    assert_eq!(status, Some(Status::BetterConnection));
+    let (_, status) = desk.come(&moving(5, 4, Why::Freed));
+    assert_eq!(status, Some(Status::Good));
+}
+
+#[test]
+fn a_move_that_is_refused_leaves_all_as_it_was() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    let _theirs = desk.lane(pair, 1, true);
+    assert_eq!(desk.session.move_to(pair, Some(NEAR.id), desk.now), Ok(true));
+    let dials = desk.dial(pair, &["a1"]);
+    assert_eq!((dials.len(), dials[0].1.transport), (1, NEAR.id));
+    // Nobody is at the door of a process that was met: without a lane, that would be its death.
+    desk.fail(dials[0].0, ErrorKind::ConnectionRefused);
+    assert_eq!((desk.gone(pair), desk.session.is_moving(pair)), (None, false));
+    assert_eq!(desk.session.move_trouble(pair), Some("refused"));
+    assert_eq!(desk.session.pair(pair).lane().unwrap().generation, 1);
+    desk.tick(5);
+    assert!(desk.dial(pair, &["a1"]).is_empty(), "it is left alone at first");
+}
+
+#[test]
+fn a_pair_returns_to_a_better_transport_now_and_then() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    let _theirs = desk.lane(pair, 1, true);
+    let mut tries = Vec::new();
+    for second in 0..200 {
+        desk.tick(1000);
+        desk.session.watch_lingering(desk.now);
+        for (attempt, place) in desk.dial(pair, &["a1"]) {
+            assert_eq!(place.transport, NEAR.id);
+            desk.fail(attempt, ErrorKind::ConnectionRefused);
+            tries.push(second);
+        }
+    }
+    let rests: Vec<u64> = tries.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(
+        (9..=11).contains(&tries[0]) && rests.iter().zip([20, 40, 80]).all(|(rest, least)| *rest >= least),
+        "{tries:?}"
+    );
+    assert_eq!((tries.len(), desk.gone(pair)), (4, None));
 }

@@ -1,7 +1,7 @@
 //! MPI_Init and MPI_Finalize: whether MPI_Init came through this library, and the hook by which this library ends its
 //! transfers in MPI_Finalize, after all that the program does there.
 
-use crate::conn::claim;
+use crate::conn::{claim, summary};
 use crate::forward as pmpi;
 use crate::{abi, attr, inter, progress};
 use node::Node;
@@ -36,6 +36,9 @@ pub fn watch_finalize() {
 
 /// The delete callback: ends this library in MPI_Finalize.
 unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
+    if let Some(node) = Node::running() {
+        summary::print(node);
+    }
     for end in &ENDS {
         if let Some(end) = end.get() {
             end();
@@ -71,5 +74,7 @@ pub fn end_with(part: Part, end: fn()) {
 
 /// Says that MPI_Init has come through this library.
 pub fn note_passed() {
-    PASSED.store(true, Ordering::Relaxed);
+    if !PASSED.swap(true, Ordering::Relaxed) {
+        node::hold_on_signal();
+    }
 }

@@ -4,6 +4,7 @@
 pub use crate::shm::fuzzing as shared;
 use crate::stream::{ByteStream, StripedLane, handshake};
 use crate::transport::Said;
+pub use crate::verbs::fuzzing as rdma;
 use base::ProcId;
 use base::bytes::Malformed;
 use std::io;

@@ -1,4 +1,5 @@
-//! Transports, which carry frames between processes: one folder for each, and `stream`, lanes over any byte stream.
+//! Transports, which carry frames between processes: one folder for each; `ip`, what those have in common whose handshake goes
+//! over IP; and `stream`, lanes over any byte stream.
 //!
 //! The node uses this crate by way of the [`registry`]. Nothing here knows of matching, paths or sessions. [`sim`] holds
 //! simulated lanes for tests.
@@ -6,9 +7,11 @@
 
 #[cfg(test)]
 mod conformance;
+pub mod control;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod host;
+mod ip;
 pub mod registry;
 mod shm;
 pub mod sim;
@@ -17,3 +20,4 @@ mod tcp;
 #[cfg(feature = "toy")]
 mod toy;
 pub mod transport;
+mod verbs;

@@ -10,6 +10,9 @@ use base::{Memory, settings};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use trust::Trust;
 use wire::frame::Header;
 use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink, Unread};
 use wire::{About, Contact, HelloAck, Place, TransportId};
@@ -29,11 +32,6 @@ impl Allowed {
         Allowed(bits)
     };
 
-    /// The transport at this index in [`ALL`] alone.
-    pub const fn only(n: usize) -> Allowed {
-        Allowed(1 << n)
-    }
-
     /// Parses a value of `MPI_CONNECT_LANES`: one or more words of [`ALL`] with commas between. `None` if a word is unknown.
     pub fn parse(s: &str) -> Option<Allowed> {
         let mut bits = 0;
@@ -48,12 +46,19 @@ impl Allowed {
     }
 }
 
+/// The words of all transports that are not on trial, the best first.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    ALL.iter().filter(|about| !about.id.is_on_trial()).map(|about| about.word)
+}
+
 /// A transport of the registry.
 pub struct Entry {
     /// Its identifier, its names and its reach.
     pub about: About,
     /// The open transport, or the reason why it is not used.
     pub opened: Result<Box<dyn Transport>, &'static str>,
+    /// It is being taken out of use: others are not told of it any more.
+    pub withdrawn: bool,
 }
 
 /// The transports of this process, the best first.
@@ -61,12 +66,15 @@ pub struct Registry {
     all: Vec<Entry>,
     /// The doorbells of the transport whose lanes are polled, if it is open.
     pub polling: Option<Polling>,
+    settings: Settings,
     host: [u8; 16],
     process: [u8; 16],
 }
 
 const NOT_ALLOWED: &str = "not allowed by MPI_CONNECT_LANES";
 const NOT_HERE: &str = "not to be had here";
+/// Why a transport is not used that an operator has taken out of use.
+pub const TAKEN_OUT: &str = "taken out of use";
 
 impl Registry {
     /// Opens the transports that the settings allow. A transport that others can replace is left out with a message in the log;
@@ -75,6 +83,7 @@ impl Registry {
         let mut registry = Registry {
             all: Vec::new(),
             polling: None,
+            settings: settings.clone(),
             host: crate::host::id(),
             process: env.trust.identity().process(),
         };
@@ -92,10 +101,14 @@ impl Registry {
                         base::log!(Error, "no {}: {e}", about.title);
                         Err(NOT_HERE)
                     }
+                    Err(OpenError::NotHere(why)) => {
+                        base::log!(Debug, "no {}: {why}", about.title);
+                        Err(NOT_HERE)
+                    }
                     Err(e) => return Err(e),
                 },
             };
-            registry.all.push(Entry { about: **about, opened });
+            registry.all.push(Entry { about: **about, opened, withdrawn: false });
         }
         Ok(registry)
     }
@@ -120,14 +133,45 @@ impl Registry {
         self.all.get_mut(n)?.opened.as_deref_mut().ok()
     }
 
+    /// Opens the transport at this index in [`ALL`], also if `MPI_CONNECT_LANES` does not have it. Nothing happens if it is open.
+    pub fn open_again(&mut self, n: usize, env: &Env<'_>) -> Result<(), OpenError> {
+        if self.all[n].opened.is_err() {
+            let transport = open(n, &self.settings, env)?;
+            if let Some(doorbells) = transport.doorbells() {
+                self.polling = doorbells.downcast().ok().map(|polling| *polling);
+            }
+            self.all[n].opened = Ok(transport);
+        }
+        self.all[n].withdrawn = false;
+        Ok(())
+    }
+
+    /// Tells others no more of the transport at this index in [`ALL`].
+    pub fn withdraw(&mut self, n: usize) {
+        self.all[n].withdrawn = true;
+    }
+
+    /// Closes the transport at this index in [`ALL`]. Its lanes stay.
+    pub fn close_one(&mut self, n: usize) {
+        self.all[n].opened = Err(TAKEN_OUT);
+    }
+
     /// Closes all transports: nothing is dialled or accepted any more. Lanes stay.
     pub fn close(&mut self) {
         self.all.iter_mut().for_each(|e| e.opened = Err(NOT_HERE));
     }
 
+    /// This process may be on another host now, or its host may have other addresses. Returns the number of the host.
+    pub fn rebind(&mut self) -> [u8; 16] {
+        self.all.iter_mut().filter_map(|e| e.opened.as_mut().ok()).for_each(|transport| transport.rebind());
+        self.host = crate::host::id();
+        self.host
+    }
+
     /// This process's contact record.
     pub fn contact(&self) -> Contact {
-        let entries = self.all.iter().filter_map(|e| Some((e.about.id, e.opened.as_ref().ok()?.entry())));
+        let told = self.all.iter().filter(|e| !e.withdrawn);
+        let entries = told.filter_map(|e| Some((e.about.id, e.opened.as_ref().ok()?.entry())));
         let entries: Vec<_> = entries.collect();
         Contact::new(self.process, self.host, entries.iter().map(|(id, entry)| (*id, &entry[..])))
     }
@@ -162,8 +206,9 @@ pub use shm::Doorbells;
 pub type Polled = shm::ShmLane;
 /// A process whose memory can be read, as long as it lives.
 pub type Reader = shm::Readable;
+pub use crate::ip::{IfaceError, PortRange, choose as listen_addresses};
 pub use shm::Polling;
-pub use tcp::{IfaceError, PortRange, choose as listen_addresses};
+pub use tcp::{Commanding, Heard, Unheard};
 
 /// The number of bits of a doorbell bitmap. Lanes whose keys are equal modulo this number share a bit.
 pub const DOORBELLS: u32 = shm::BITS;
@@ -171,6 +216,18 @@ pub const DOORBELLS: u32 = shm::BITS;
 /// The IP addresses at which a process listens, as its contact record says: what the name of an MPI port may hold.
 pub fn ip_addresses(contact: &Contact) -> Vec<SocketAddr> {
     contact.entry(tcp::ABOUT.id).map(tcp::addresses).unwrap_or_default()
+}
+
+/// Begins to connect to the process of this contact record, to give it a command. `host` is this process's host number, zeros if
+/// it is not known.
+pub fn command(contact: &Contact, host: [u8; 16], trust: &Arc<Trust>) -> Commanding {
+    let near = (host != [0; 16] && contact.host != [0; 16]).then_some(host == contact.host);
+    Commanding::new(contact.process, contact.entry(tcp::ABOUT.id).unwrap_or_default(), near, trust)
+}
+
+/// The number of this host, as in contact records.
+pub fn host() -> [u8; 16] {
+    crate::host::id()
 }
 
 /// A contact record of a process of which no more is known than the addresses of its port; `process` is zeros if its number
@@ -265,6 +322,7 @@ macro_rules! transports {
 
 transports! {
     Shm(ShmLane), shm;
+    Verbs(VerbsLane), verbs;
     Tcp(TcpLane), tcp;
     #[cfg(feature = "toy")]
     Toy(ToyLane), toy;
@@ -308,6 +366,11 @@ impl AnyLane {
     /// See [`Watched::cut_stream`].
     pub fn cut_stream(&mut self, number: u16) -> bool {
         each!(self, lane => lane.cut_stream(number))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_set_up(&self) -> bool {
+        each!(self, lane => lane.is_set_up())
     }
 
     /// See [`Watched::streams`].
@@ -385,6 +448,10 @@ impl<M: Memory> Lane<M> for AnyLane {
 
     fn in_kernel(&mut self) -> Option<InKernel> {
         each!(self, lane => Lane::<M>::in_kernel(lane))
+    }
+
+    fn round_trip(&mut self) -> Option<Duration> {
+        each!(self, lane => Lane::<M>::round_trip(lane))
     }
 
     #[inline(always)]

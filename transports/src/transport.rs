@@ -4,6 +4,7 @@
 //! node. Invariant: nothing here or below blocks. What is not there yet is said by [`io::ErrorKind::WouldBlock`] or by a
 //! variant of its own, and the node comes back when a descriptor is ready.
 
+use crate::control::ControlStream;
 use base::ProcId;
 use std::any::Any;
 use std::io;
@@ -34,6 +35,8 @@ pub trait Transport: Send {
     fn entry(&self) -> Vec<u8>;
     /// The places at which a process can be dialled from here, the best first. Empty if it cannot be reached this way.
     fn places(&mut self, target: &Target<'_>) -> Vec<Place>;
+    /// The addresses of this host may be others than before: listens where the settings say now, and no longer where it cannot.
+    fn rebind(&mut self) {}
     /// Begins to dial. `key` is a number of the pair, below 2^32; a transport with doorbells has the other side ring the bell
     /// of this number.
     fn dial(&mut self, place: &Place, hello: &Hello, key: u32) -> io::Result<Box<dyn Attempt>>;
@@ -112,6 +115,8 @@ pub enum Said {
     Hello(Box<Hello>),
     /// After a good answer: the other side has its end of the lane.
     Ready,
+    /// The other side has proved a key of the user, and has a command: see [`Incoming::into_control`].
+    Control,
     /// Something that cannot be answered, or the end of the connection. It is to be dropped.
     Foreign,
 }
@@ -135,6 +140,10 @@ pub trait Incoming: Send {
     fn answer(&mut self, ack: &HelloAck, key: u32) -> io::Result<bool>;
     /// Makes the lane between these two processes, of the generation that was answered.
     fn finish(self: Box<Self>, local: ProcId, remote: ProcId, generation: u16) -> io::Result<NewLane>;
+    /// The connection of who has a command, after [`Said::Control`].
+    fn into_control(self: Box<Self>) -> Option<ControlStream> {
+        None
+    }
     /// Answers, and becomes the stripe `number` of a lane that stands. Returns false, and drops the connection, if `lane` is
     /// not of this transport or the answer cannot be sent.
     fn join(self: Box<Self>, _ack: &HelloAck, _number: u16, _lane: &mut dyn Any) -> bool {
@@ -160,6 +169,11 @@ pub trait Watched {
     fn cut_stream(&mut self, _number: u16) -> bool {
         false
     }
+    /// For tests: whether all is arranged that the two ends arrange once the lane stands.
+    #[cfg(test)]
+    fn is_set_up(&self) -> bool {
+        true
+    }
     /// For tests: how many stripes it has; 0 if it has no streams.
     fn streams(&self) -> usize {
         0
@@ -175,6 +189,8 @@ pub enum OpenError {
     System(String),
     /// The system refused something, and other transports can do without this one.
     Without(io::Error),
+    /// This host has nothing that it would use, as most hosts: the reason.
+    NotHere(String),
 }
 
 /// What a transport needs to open besides its settings.

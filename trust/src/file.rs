@@ -23,7 +23,11 @@ const TITLE: &str = "# A key of MPI_Connect: whoever holds it may join. Keep it 
 
 /// Where the keys of this user are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyFile(PathBuf);
+pub struct KeyFile {
+    path: PathBuf,
+    /// A setting names it.
+    named: bool,
+}
 
 /// Why there is no key. Each text says what a user can do about it.
 #[derive(Debug)]
@@ -136,7 +140,7 @@ impl KeyFile {
             let path = value.strip_prefix("file:").filter(|path| !path.is_empty());
             let path = path.ok_or_else(|| FileError::Setting(value.into()))?;
             let whole = std::path::absolute(path).map_err(|e| FileError::Io("finding", path.into(), e))?;
-            return Ok(KeyFile(whole));
+            return Ok(KeyFile { path: whole, named: true });
         }
         let of_environment = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         let of_system = || User::from_uid(geteuid()).ok().flatten().map(|user| user.dir);
@@ -144,24 +148,24 @@ impl KeyFile {
         let path = home.join(".config/mpi-connect/key");
         // A read-only home may have a key that was made elsewhere.
         if path.exists() || access(&home, AccessFlags::W_OK).is_ok() {
-            return Ok(KeyFile(path));
+            return Ok(KeyFile::at(path));
         }
-        private_folder().map(|folder| KeyFile(folder.join("key")))
+        private_folder().map(|folder| KeyFile::at(folder.join("key")))
     }
 
     /// The file at this path.
     pub fn at(path: impl Into<PathBuf>) -> KeyFile {
-        KeyFile(path.into())
+        KeyFile { path: path.into(), named: false }
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// The keys in it, the own one first.
     pub fn read(&self) -> Result<Ring, FileError> {
-        let path = &self.0;
+        let path = &self.path;
         let failed = |e| FileError::Io("reading", path.clone(), e);
         let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
@@ -191,7 +195,13 @@ impl KeyFile {
         match self.read() {
             Err(FileError::Io(_, _, e)) if e.kind() == ErrorKind::NotFound => {
                 self.make(&Ring::new(Key::new(), []), false)?;
-                self.read()
+                let ring = self.read()?;
+                if self.named {
+                    // Perhaps another file was meant.
+                    let (path, key) = (self.path.display(), ring.own().id());
+                    base::log::say(&format!("there was no key at {path}: a new one was made, {key}"));
+                }
+                Ok(ring)
             }
             read => read,
         }
@@ -202,6 +212,7 @@ impl KeyFile {
         let before = match self.read() {
             Ok(ring) => Some(ring),
             Err(FileError::Io(_, _, e)) if e.kind() == ErrorKind::NotFound => None,
+            Err(FileError::Line(..) | FileError::Number(_)) if !keep => None,
             Err(e) => return Err(e),
         };
         let others = before.filter(|_| keep).map(|ring| ring.own().clone());
@@ -212,8 +223,8 @@ impl KeyFile {
     /// Writes a whole file beside its place and gives it its name. `replace`: instead of one that is there.
     fn make(&self, ring: &Ring, replace: bool) -> Result<(), FileError> {
         // What a link leads to is exchanged, not the link: others may use it too.
-        let target = fs::canonicalize(&self.0).ok().filter(|_| replace);
-        let path = target.as_ref().unwrap_or(&self.0);
+        let target = fs::canonicalize(&self.path).ok().filter(|_| replace);
+        let path = target.as_ref().unwrap_or(&self.path);
         let failed = |e| FileError::Io(MAKING, path.clone(), e);
         let folder = path.parent().ok_or_else(|| failed(ErrorKind::InvalidInput.into()))?;
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;

@@ -130,3 +130,15 @@ fn the_setting_names_a_file() {
     assert!(default.path().ends_with(".config/mpi-connect/key"), "{default:?}");
     assert_eq!(KeyFile::find(Some(" ")).unwrap(), default);
 }
+
+#[test]
+fn what_is_no_key_can_be_replaced() {
+    let folder = Folder::new();
+    let file = folder.key();
+    file.read_or_make().unwrap();
+    for text in ["", "nonsense\n"] {
+        fs::write(file.path(), text).unwrap();
+        assert!(file.renew(true).is_err(), "nothing is lost unasked");
+        assert_eq!(file.renew(false).unwrap(), file.read().unwrap());
+    }
+}

@@ -6,7 +6,7 @@ use crate::file::FileError;
 use crate::key::KeyId;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{self as numbers, head};
-use base::protocol::{hello, naming};
+use base::protocol::{hello, naming, operator};
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -22,6 +22,8 @@ pub enum Protocol {
     Jobs,
     /// Requests and answers of the naming service.
     Naming,
+    /// Commands of an operator to the processes of a job, and their answers.
+    Control,
 }
 
 impl Protocol {
@@ -29,7 +31,13 @@ impl Protocol {
         match self {
             Protocol::Jobs => numbers::JOBS,
             Protocol::Naming => numbers::NAMING,
+            Protocol::Control => numbers::CONTROL,
         }
+    }
+
+    /// Whether a greeting begins as one of this protocol does.
+    pub(crate) fn begins(self, greeting: &[u8; GREETING]) -> bool {
+        greeting.starts_with(&self.magic())
     }
 
     /// The version that this side speaks.
@@ -37,6 +45,7 @@ impl Protocol {
         match self {
             Protocol::Jobs => hello::VERSION,
             Protocol::Naming => naming::VERSION,
+            Protocol::Control => operator::VERSION,
         }
     }
 }

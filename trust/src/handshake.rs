@@ -33,6 +33,8 @@ pub struct Channel {
     pub process: [u8; 16],
     /// The identifier of the key that both have proved.
     pub key: KeyId,
+    /// What is spoken on it.
+    pub protocol: Protocol,
     protection: Protection,
     outgoing: Direction,
     incoming: Direction,
@@ -153,7 +155,7 @@ impl Dialling {
             return Err(Refused::Encryption);
         }
         let (ours, theirs) = noise.dangerously_get_raw_split();
-        let mut channel = channel(&noise, self.key.id(), protection, &ours, &theirs);
+        let mut channel = channel(&noise, (self.key.id(), self.protocol), protection, &ours, &theirs);
         let confirmation = channel.outgoing.confirm();
         self.state = Dialled::Done(Box::new(channel));
         Ok(Progress::Done(confirmation.into()))
@@ -192,7 +194,9 @@ pub fn dial(
 /// The side that was dialled.
 pub struct Answering {
     trust: Arc<Trust>,
+    /// What the greeting has chosen of what is accepted here; before it, the first of these.
     protocol: Protocol,
+    accepted: [Protocol; 2],
     wish: Wish,
     /// The greeting before had a key that is not known here.
     other_key: Option<Refused>,
@@ -223,7 +227,14 @@ impl Answering {
     /// Awaits a handshake. `near`: the connection does not leave this host.
     pub fn begin(trust: &Arc<Trust>, protocol: Protocol, near: bool) -> Answering {
         let wish = trust.encrypt().wish(near);
-        Answering { trust: trust.clone(), protocol, wish, other_key: None, state: Answered::Silent }
+        let accepted = [protocol; 2];
+        Answering { trust: trust.clone(), protocol, accepted, wish, other_key: None, state: Answered::Silent }
+    }
+
+    /// Accepts a greeting of this protocol too: [`Channel::protocol`] says which one it was.
+    pub fn or(mut self, protocol: Protocol) -> Answering {
+        self.accepted[1] = protocol;
+        self
     }
 
     /// As [`Dialling::wants`].
@@ -255,6 +266,7 @@ impl Answering {
     fn greeted(&mut self, bytes: &[u8]) -> Result<Progress, Refusal> {
         let foreign = || Refusal { why: Refused::Foreign, say: Vec::new() };
         let head: [u8; GREETING] = bytes.try_into().map_err(|_| foreign())?;
+        self.protocol = self.accepted.into_iter().find(|one| one.begins(&head)).unwrap_or(self.accepted[0]);
         match Greeting::decode(&head, self.protocol) {
             // The proof is read even if it cannot be right: a connection that is closed with something unread takes back what
             // was said last.
@@ -279,7 +291,9 @@ impl Answering {
         let Some(wish) = greeting.wish() else {
             return Err(self.refuse(Refused::UnknownFlags, numbers::UNKNOWN_FLAGS));
         };
-        let pass = self.trust.pass_with(greeting.key);
+        // A key that is good for one group lets nobody command the process.
+        let may_pass = self.protocol != Protocol::Control;
+        let pass = may_pass.then(|| self.trust.pass_with(greeting.key)).flatten();
         let ring = if pass.is_some() { self.trust.ring() } else { self.trust.ring_with(greeting.key) };
         let Some(key) = pass.as_ref().or_else(|| ring.find(greeting.key)) else {
             let why = Refused::OtherKey { ours: ring.own().id(), theirs: greeting.key };
@@ -303,7 +317,7 @@ impl Answering {
         content[decision::CIPHER] = protection.number();
         write(&mut noise, &content, &mut said, SECOND_PROOF);
         let (theirs, ours) = noise.dangerously_get_raw_split();
-        let channel = channel(&noise, key.id(), protection, &ours, &theirs);
+        let channel = channel(&noise, (key.id(), self.protocol), protection, &ours, &theirs);
         self.state = Answered::Said(Box::new(channel));
         Ok(Progress::Say(said))
     }
@@ -332,11 +346,17 @@ fn write(noise: &mut HandshakeState, content: &[u8], out: &mut Vec<u8>, len: usi
     debug_assert!(matches!(wrote, Ok(n) if n == len), "{wrote:?}");
 }
 
-fn channel(noise: &HandshakeState, key: KeyId, protection: Protection, ours: &[u8; 32], theirs: &[u8; 32]) -> Channel {
+fn channel(
+    noise: &HandshakeState,
+    (key, protocol): (KeyId, Protocol),
+    protection: Protection,
+    ours: &[u8; 32],
+    theirs: &[u8; 32],
+) -> Channel {
     let public = noise.get_remote_static().and_then(|bytes| <&[u8; 32]>::try_from(bytes).ok());
     let process = process_number(public.expect("the pattern has sent it"));
     let (outgoing, incoming) = (Direction::new(protection, ours), Direction::new(protection, theirs));
-    Channel { process, key, protection, outgoing, incoming }
+    Channel { process, key, protocol, protection, outgoing, incoming }
 }
 
 #[cfg(test)]

@@ -13,9 +13,18 @@ fn trust(keys: &[&Key], encrypt: Encrypt) -> Arc<Trust> {
 type Outcome = (Result<Channel, Refused>, Result<Channel, Refused>);
 
 /// Runs a handshake to its end. `meddle` sees each message, with its number, and may change it.
-fn meet(dials: &Arc<Trust>, answers: &Arc<Trust>, near: bool, mut meddle: impl FnMut(usize, &mut Vec<u8>)) -> Outcome {
-    let (mut dialling, mut to_answerer) = Dialling::begin(dials, Protocol::Jobs, near);
-    let mut answering = Answering::begin(answers, Protocol::Jobs, near);
+fn meet(dials: &Arc<Trust>, answers: &Arc<Trust>, near: bool, meddle: impl FnMut(usize, &mut Vec<u8>)) -> Outcome {
+    meet_for(Protocol::Jobs, dials, Answering::begin(answers, Protocol::Jobs, near), near, meddle)
+}
+
+fn meet_for(
+    protocol: Protocol,
+    dials: &Arc<Trust>,
+    mut answering: Answering,
+    near: bool,
+    mut meddle: impl FnMut(usize, &mut Vec<u8>),
+) -> Outcome {
+    let (mut dialling, mut to_answerer) = Dialling::begin(dials, protocol, near);
     let (mut messages, mut to_dialler) = (0, Vec::new());
     let (mut dialled, mut answered) = (None, None);
     loop {
@@ -337,4 +346,31 @@ fn keys_of_groups_that_are_gone_do_not_pile_up() {
         assert!(a.has_pass(group) && a.passes() <= 128, "{}", a.passes());
     }
     assert!(!a.has_pass(0));
+}
+
+/// A listener may take two protocols, and the greeting chooses. A key that is good for one group proves nothing to a listener
+/// of commands, however right its proof is.
+#[test]
+fn commands_are_for_keys_of_the_user_alone() {
+    let (key, cookie) = (Key::new(), [7; 16]);
+    let (user, answers) = (trust(&[&key], Encrypt::Network), trust(&[&key], Encrypt::Network));
+    answers.pass(1, &cookie, |_| true);
+    let caller = trust(&[&Key::derived("mpi-connect pass", &cookie)], Encrypt::Network);
+    let try_as = |protocol, dials: &Arc<Trust>| {
+        let answering = Answering::begin(&answers, Protocol::Jobs, false).or(Protocol::Control);
+        meet_for(protocol, dials, answering, false, |_, _| ())
+    };
+    for protocol in [Protocol::Jobs, Protocol::Control] {
+        let (dialled, answered) = try_as(protocol, &user);
+        let (dialled, answered) = (dialled.unwrap(), answered.unwrap());
+        assert_eq!((dialled.protocol, answered.protocol), (protocol, protocol));
+        assert!(dialled.is_encrypted() && carry(dialled, answered) == b"hello");
+    }
+    assert!(try_as(Protocol::Jobs, &caller).1.is_ok(), "to its group");
+    let (dialled, answered) = try_as(Protocol::Control, &caller);
+    assert!(matches!(dialled, Err(Refused::OtherKey { .. })) && matches!(answered, Err(Refused::OtherKey { .. })));
+    assert!(matches!(try_as(Protocol::Naming, &user), (Err(_), Err(Refused::Foreign))), "and no third one");
+    let (dialled, answered) =
+        meet_for(Protocol::Control, &user, Answering::begin(&answers, Protocol::Jobs, false), false, |_, _| ());
+    assert!(dialled.is_err() && answered.is_err(), "a listener without commands takes none");
 }

@@ -7,7 +7,7 @@ use base::ProcId;
 use base::bytes::{Malformed, Take};
 use base::protocol::frame::{ACK, ACK_NOW, BULK, LOST, MSG, PING, PONG, SWITCH, header as at};
 
-pub use base::protocol::frame::{MAX_PAYLOAD, MAX_STRIPES};
+pub use base::protocol::frame::{AWAY, HEARD, MAX_PAYLOAD, MAX_STRIPES};
 
 /// Bytes of a header.
 pub const HEADER: usize = at::BYTES;
@@ -48,7 +48,7 @@ pub struct Header {
     pub source: ProcId,
     /// The process that the frame is for.
     pub dest: ProcId,
-    /// MSG: sequence, from 1. BULK: the receiver's operation. SWITCH: the generation of the next lane. LOST: the number
+    /// MSG: sequence, from 1. BULK: the receiver's operation. SWITCH: the generation of the next lane, [`AWAY`] or [`HEARD`]. LOST: the number
     /// of the stream. PING, PONG: the number of the question, from 1. ACK: 0.
     pub a: u64,
     /// MSG, ACK, PING, PONG: the highest sequence up to which all have arrived. BULK: offset in the packed message, in
@@ -118,7 +118,7 @@ impl Header {
             Kind::Bulk => len > 0 && b.checked_add(u64::from(len)).is_some(),
             Kind::Lost => (1..u64::from(MAX_STRIPES)).contains(&a) && b == 0 && len == 0,
             Kind::Ping | Kind::Pong => a > 0 && len == 0,
-            Kind::Switch => a <= u64::from(u16::MAX) && b == 0 && len == 0,
+            Kind::Switch => a <= HEARD && b == 0 && len == 0,
         };
         fields_good && len as usize <= MAX_PAYLOAD
     }

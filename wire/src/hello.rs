@@ -4,7 +4,7 @@
 
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
-use base::protocol::hello::{self as numbers, MAGIC, answered, said};
+use base::protocol::hello::{self as numbers, BETTER, FREED, MAGIC, ORDERED, answered, said};
 use std::fmt;
 
 pub use base::protocol::hello::VERSION;
@@ -31,6 +31,29 @@ pub struct Hello {
     pub stripe: u16,
     /// The sequence up to which the source has received what the destination sent on this path.
     pub received: u64,
+    /// The pair has a lane that lives, and moves from that one to this.
+    pub moves: Option<Move>,
+}
+
+/// A move of a pair from a lane that lives to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    /// The generation of the lane that the pair leaves.
+    pub leaves: u16,
+    /// Why it is left.
+    pub why: Why,
+}
+
+/// Why a pair moves to another lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Why {
+    /// The transport is better than the one in use.
+    Better = BETTER,
+    /// An operator wants this transport for the pair, as long as it works.
+    Ordered = ORDERED,
+    /// An operator wants the best transport for the pair again.
+    Freed = FREED,
 }
 
 /// The answer to a HELLO. All but [`Status::Good`] refuse the connection.
@@ -93,8 +116,9 @@ impl Hello {
         let mut out = Vec::with_capacity(HELLO_LEN);
         out.extend_from_slice(&MAGIC);
         out.put_u16(VERSION);
+        out.put_u16(self.moves.map_or(0, |m| m.why as u16));
+        out.put_u16(self.moves.map_or(0, |m| m.leaves));
         out.put_u16(0);
-        out.put_u32(0);
         out.put_u64(self.source.incarnation);
         out.put_u64(self.dest.incarnation);
         out.put_u32(self.source.rank);
@@ -121,8 +145,8 @@ impl Hello {
         if t.u16()? != VERSION {
             return Ok(Err(HelloError::OtherVersion));
         }
+        let (moves, leaves) = (t.u16()?, t.u16()?);
         t.u16()?;
-        t.u32()?;
         let (from, to) = (t.u64()?, t.u64()?);
         let source = ProcId { incarnation: from, rank: t.u32()? };
         let dest = ProcId { incarnation: to, rank: t.u32()? };
@@ -130,7 +154,14 @@ impl Hello {
         let (generation, stripe) = (t.u16()?, t.u16()?);
         let received = t.u64()?;
         t.end()?;
-        Ok(Ok(Hello { source, dest, cookie, process, generation, stripe, received }))
+        let moves = match moves {
+            0 => None,
+            BETTER => Some(Move { leaves, why: Why::Better }),
+            ORDERED => Some(Move { leaves, why: Why::Ordered }),
+            FREED => Some(Move { leaves, why: Why::Freed }),
+            _ => return Ok(Err(HelloError::Foreign)),
+        };
+        Ok(Ok(Hello { source, dest, cookie, process, generation, stripe, received, moves }))
     }
 }
 
@@ -189,7 +220,7 @@ mod tests {
 
     fn hello() -> Hello {
         let (source, dest) = (id(1, 2), id(3, 4));
-        Hello { source, dest, cookie: [5; 16], process: [6; 16], generation: 7, stripe: 9, received: 8 }
+        Hello { source, dest, cookie: [5; 16], process: [6; 16], generation: 7, stripe: 9, received: 8, moves: None }
     }
 
     fn ack() -> HelloAck {
@@ -213,6 +244,12 @@ mod tests {
         assert_eq!(places.map(|at| bytes[at]), [1, 3, 2, 4, 5, 6]);
         assert_eq!([said::VERSION, said::GENERATION, said::STRIPE].map(number), [(VERSION as u8, 0), (7, 0), (9, 0)]);
         assert_eq!(number(said::RECEIVED), (8, 0));
+        for why in [Why::Better, Why::Ordered, Why::Freed] {
+            let moves = Hello { moves: Some(Move { leaves: 10, why }), ..hello() };
+            let bytes = moves.encode();
+            assert_eq!([said::MOVES, said::LEAVES].map(|at| bytes[at]), [why as u8, 10]);
+            assert_eq!(Hello::decode(&bytes), Ok(moves));
+        }
         let bytes = ack().encode();
         let places = [answered::STATUS, answered::GENERATION, answered::PROCESS, answered::RECEIVED];
         assert_eq!(places.map(|at| bytes[at]), [numbers::LATER as u8, 1, 3, 4]);
@@ -222,6 +259,8 @@ mod tests {
     fn strangers_and_other_versions_are_told_apart() {
         assert_eq!(Hello::decode(&[b'G'; HELLO_LEN]), Err(HelloError::Foreign));
         let mut bytes = hello().encode();
+        bytes[said::MOVES] = 4;
+        assert_eq!(Hello::decode(&bytes), Err(HelloError::Foreign), "no reason that is known");
         bytes[8] = 9;
         assert_eq!(Hello::decode(&bytes), Err(HelloError::OtherVersion));
     }
@@ -231,9 +270,9 @@ mod tests {
     fn of_another_version_nothing_but_that_is_looked_at() {
         let mut bytes = hello().encode();
         bytes[8] = 9;
-        bytes[said::RESERVED..].fill(0xff);
+        bytes[said::MOVES..].fill(0xff);
         bytes.resize(HELLO_LEN + 100, 0xff);
-        for len in [said::RESERVED, HELLO_LEN - 1, HELLO_LEN, bytes.len()] {
+        for len in [said::MOVES, HELLO_LEN - 1, HELLO_LEN, bytes.len()] {
             assert_eq!(Hello::decode(&bytes[..len]), Err(HelloError::OtherVersion), "{len}");
         }
         let right = HelloAck { generation: 9, ..HelloAck::other_version() };

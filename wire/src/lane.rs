@@ -10,6 +10,7 @@ use base::{BufId, Memory};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, IoSliceMut};
+use std::time::Duration;
 
 /// What a lane guarantees and what it can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,6 +214,10 @@ pub trait Lane<M: Memory> {
     }
     /// The bytes that were written and not acknowledged by the other side's kernel. `None` if no kernel carries them.
     fn in_kernel(&mut self) -> Option<InKernel> {
+        None
+    }
+    /// The round trip to the other side's kernel, as this host's kernel measures it. `None` if it does not.
+    fn round_trip(&mut self) -> Option<Duration> {
         None
     }
     /// A bit for each stream of the lane that has no room for what is to be written.

@@ -8,11 +8,12 @@
 #![warn(missing_docs)]
 
 pub mod contact;
+pub mod control;
 pub mod frame;
 pub mod hello;
 pub mod lane;
 pub mod transport;
 
 pub use contact::Contact;
-pub use hello::{Hello, HelloAck, Status};
+pub use hello::{Hello, HelloAck, Move, Status, Why};
 pub use transport::{About, Place, Scope, TransportId};

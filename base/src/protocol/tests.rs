@@ -62,6 +62,11 @@ fn words_say_the_numbers() {
     assert_eq!(contact::MAX_ENTRY, 1_024);
     says(contact::entry::TABLE, "at most 1,024".into());
     says(transport::TRANSPORTS, format!("at most {}", address::MAX_ADDRESSES));
+    says(transport::TRANSPORTS, format!("at most {}, these ports", rdma::MAX_PORTS));
+    says(rdma::pair::TABLE, format!("version, {}", rdma::RDMA));
+    says(rdma::pair::TABLE, format!("longest message, {}", rdma::SLOT));
+    says(rdma::pair::TABLE, format!("one byte, {}, once", rdma::STANDS));
+    says(rdma::MESSAGES, format!("1 to {} pieces", rdma::MAX_PIECES));
     says(message::FLAGS, format!("1 to {}", message::MAX_NOTE));
     says(message::TYPES, format!("at most {} bytes", message::MAX_TOLD));
     says(control::KINDS, format!("at most {} bytes", control::MAX_NAME));

@@ -171,7 +171,7 @@ fn both_are_told_what_was_tried_ompi_12508() {
             let own = format!("nor did it come to {}:{}", ADDRESSES[host], ports[0]);
             let launch = Launch::new(mpi, 1, "bad", &["told", names[0], names[1], &tried, &own]);
             let launch = launch.env("MPI_CONNECT_IFACE", "live0").env("MPI_CONNECT_PORTRANGE", ports[0]);
-            scene.start(launch.env("MPI_CONNECT_TIMEOUT", "3").within(&hosts.on(host)))
+            scene.start(launch.env("MPI_CONNECT_TIMEOUT", "8").within(&hosts.on(host)))
         };
         let jobs = [start(0, a, ["air", "ocean"], ["4001", "4002"]), start(1, b, ["ocean", "air"], ["4002", "4001"])];
         scene.pass(jobs, LIMIT);

@@ -36,8 +36,8 @@ fn loopback_only_when_asked() {
     let Some(hosts) = or_skip(TwoHosts::misled()) else { return };
     let play = |scene: &Scene, (a, b): &(&'static Mpi, &'static Mpi)| {
         let start = |host: usize, mpi, names: [&str; 2]| {
-            let launch = Launch::new(mpi, 1, "bad", &["orphan", names[0], names[1], "3"]);
-            let launch = launch.env("MPI_CONNECT_TIMEOUT", "3").env("MPI_CONNECT_IFACE", "loopback");
+            let launch = Launch::new(mpi, 1, "bad", &["orphan", names[0], names[1], "8"]);
+            let launch = launch.env("MPI_CONNECT_TIMEOUT", "8").env("MPI_CONNECT_IFACE", "loopback");
             scene.start(launch.within(&hosts.on(host)))
         };
         let done = scene.pass([start(0, a, ["air", "ocean"]), start(1, b, ["ocean", "air"])], LIMIT);

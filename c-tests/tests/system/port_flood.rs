@@ -48,7 +48,7 @@ fn come(name: &str, ring: &Ring) -> (TcpStream, Option<u8>) {
     let source = ProcId { incarnation: u64::from_le_bytes(random()), rank: 0 };
     let trust = Arc::new(Trust::new(ring.clone(), Encrypt::Network));
     let process = trust.identity().process();
-    let hello = Hello { source, dest, cookie, process, generation: 1, stripe: 0, received: 0 };
+    let hello = Hello { source, dest, cookie, process, generation: 1, stripe: 0, received: 0, moves: None };
     let mut stream = TcpStream::connect(at).expect("the port is open");
     stream.set_read_timeout(Some(SOON)).expect("a limit");
     let mut ack = [0; HELLO_ACK_LEN];

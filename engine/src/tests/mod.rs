@@ -4,6 +4,7 @@ mod claims;
 mod credit;
 mod direct;
 mod ends;
+mod figures;
 mod matching;
 mod notes;
 mod partitions;

@@ -134,13 +134,16 @@ impl Naming for FileStore {
 
     fn lookup(&self, kind: Kind, name: &str) -> Result<Option<Record>, LookupError> {
         check_name(name).map_err(LookupError::Name)?;
+        self.lookup_key(&Key::of(&self.run, kind, name))
+    }
+
+    fn lookup_key(&self, key: &Key) -> Result<Option<Record>, LookupError> {
         if folder::seen(&self.dir, self.private)?.is_none() {
             return Ok(None);
         }
-        let key = Key::of(&self.run, kind, name);
-        let path = self.path(&key);
+        let path = self.path(key);
         match self.seen(&path, &Clock::new(&self.dir))? {
-            Some(Seen::Live(rec)) if rec.key() == key => Ok(Some(rec)),
+            Some(Seen::Live(rec)) if rec.key() == *key => Ok(Some(rec)),
             Some(Seen::LeftOver(_)) => {
                 base::log!(Debug, "{} was left by a dead job", path.display());
                 Ok(None)

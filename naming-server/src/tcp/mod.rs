@@ -133,6 +133,29 @@ impl TcpStore {
         }
         Err(odd())
     }
+
+    fn look_up(&self, key: &Key) -> Result<Option<(Record, Option<u64>)>, LookupError> {
+        let request = Request::Lookup { key: key.clone() };
+        let mut silent = Vec::new();
+        for peer in &self.peers {
+            match ask(peer, &request, patience(&self.peers)) {
+                Ok(Answer::Found { record: None, common: true, .. }) => return Ok(None),
+                Ok(Answer::Found { record: None, .. }) => {}
+                Ok(Answer::Found { record: Some(bytes), number, common }) => match Record::decode(&bytes) {
+                    Ok(rec) if rec.key() == *key => {
+                        return Ok(Some((rec, (common || self.peers.len() == 1).then_some(number))));
+                    }
+                    _ => return Err(nonsense(peer).into()),
+                },
+                Ok(Answer::Refused(why)) => {
+                    return Err(StoreError::Refused(peer.address.to_string(), refusal(why)).into());
+                }
+                Ok(_) => return Err(nonsense(peer).into()),
+                Err(e) => silent.push((peer, e)),
+            }
+        }
+        if silent.len() == self.peers.len() { Err(unreachable(silent).into()) } else { Ok(None) }
+    }
 }
 
 impl Naming for TcpStore {
@@ -215,29 +238,13 @@ impl Naming for TcpStore {
         Ok(self.lookup_fenced(kind, name)?.map(|(record, _)| record))
     }
 
+    fn lookup_key(&self, key: &Key) -> Result<Option<Record>, LookupError> {
+        Ok(self.look_up(key)?.map(|(record, _)| record))
+    }
+
     fn lookup_fenced(&self, kind: Kind, name: &str) -> Result<Option<(Record, Option<u64>)>, LookupError> {
         check_name(name).map_err(LookupError::Name)?;
-        let key = Key::of(&self.run, kind, name);
-        let request = Request::Lookup { key: key.clone() };
-        let mut silent = Vec::new();
-        for peer in &self.peers {
-            match ask(peer, &request, patience(&self.peers)) {
-                Ok(Answer::Found { record: None, common: true, .. }) => return Ok(None),
-                Ok(Answer::Found { record: None, .. }) => {}
-                Ok(Answer::Found { record: Some(bytes), number, common }) => match Record::decode(&bytes) {
-                    Ok(rec) if rec.key() == key => {
-                        return Ok(Some((rec, (common || self.peers.len() == 1).then_some(number))));
-                    }
-                    _ => return Err(nonsense(peer).into()),
-                },
-                Ok(Answer::Refused(why)) => {
-                    return Err(StoreError::Refused(peer.address.to_string(), refusal(why)).into());
-                }
-                Ok(_) => return Err(nonsense(peer).into()),
-                Err(e) => silent.push((peer, e)),
-            }
-        }
-        if silent.len() == self.peers.len() { Err(unreachable(silent).into()) } else { Ok(None) }
+        self.look_up(&Key::of(&self.run, kind, name))
     }
 
     fn list(&self) -> Result<Vec<(Record, State)>, StoreError> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod handshakes;
 pub(crate) mod operations;
+pub(crate) mod operators;
 pub(crate) mod pace;
 pub(crate) mod polled;
 pub(crate) mod pulls;
@@ -10,6 +11,7 @@ pub(crate) mod waits;
 use crate::memory::Buffers;
 use crate::state::handshakes::Handshakes;
 use crate::state::operations::Operations;
+use crate::state::operators::Operators;
 use crate::state::pace::Pace;
 use crate::state::polled::PolledLanes;
 use crate::state::pulls::Pulls;
@@ -29,9 +31,12 @@ pub struct Core {
     pub(crate) polled: PolledLanes,
     pub(crate) pulls: Pulls,
     pub(crate) operations: Operations,
+    pub(crate) operators: Operators,
     pub(crate) waits: waits::Table,
     pub(crate) pace: Pace,
     pub(crate) watch: Arc<Watch>,
+    /// Transports that are being taken out of use, by their indices, and when their last lanes are cut.
+    pub(crate) leaving: Vec<(usize, Instant)>,
     /// The zero of the session's time.
     pub(crate) start: Instant,
 }

@@ -6,7 +6,7 @@ use transports::registry::{DOORBELLS, Polling};
 pub(crate) struct PolledLanes {
     /// The doorbell bitmap of this process. `None`: no open transport has polled lanes.
     pub(crate) polling: Option<Polling>,
-    /// Pairs that have a polled lane.
+    /// The pair of each polled lane, of those that were left too.
     pub(crate) lanes: Vec<usize>,
     /// The pairs among them whose lane is direct: it is read at each look, and its sender does not ring.
     pub(crate) direct: Vec<usize>,
@@ -50,16 +50,21 @@ impl PolledLanes {
 
     /// A pair has got a polled lane.
     pub(crate) fn add(&mut self, i: usize) {
-        if !self.lanes.contains(&i) {
-            self.lanes.push(i);
-        }
+        self.lanes.push(i);
         // Messages may have come before the lane was listed here.
         self.ring(i);
     }
 
-    /// A pair has lost its polled lane.
+    /// One of a pair's polled lanes is closed.
     pub(crate) fn remove(&mut self, i: usize) {
-        self.lanes.retain(|k| *k != i);
+        if let Some(at) = self.lanes.iter().position(|k| *k == i) {
+            self.lanes.swap_remove(at);
+        }
+    }
+
+    /// A pair has left its lane, or has lost it: what is known of the lane holds no longer.
+    pub(crate) fn leave(&mut self, i: usize) {
+        self.ring(i);
         self.direct.retain(|k| *k != i);
         self.stuck.retain(|k| *k != i);
     }

@@ -1,5 +1,6 @@
 //! The waits of this process: which calls wait, and what for.
 
+use base::ProcId;
 use engine::{OpId, Source, Tag};
 use session::InterId;
 use std::collections::BTreeMap;
@@ -35,8 +36,19 @@ impl About {
     }
 }
 
+/// For whom a call waits, as far as that is one job, or one process of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Whom {
+    pub(crate) job: Option<u64>,
+    pub(crate) one: Option<ProcId>,
+}
+
 /// The waits of this process.
 pub(crate) struct Table {
+    /// How long calls have waited that did not sleep and were over soon: it is not asked for whom.
+    pub(crate) short: Duration,
+    /// How long the others have waited, by whom they waited for.
+    pub(crate) waited: BTreeMap<Whom, Duration>,
     /// By number: each wait and its beginning.
     pub(crate) entered: BTreeMap<u64, (About, Instant)>,
     /// The number of the last wait that was entered.
@@ -47,6 +59,6 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(notice: Duration) -> Table {
-        Table { entered: BTreeMap::new(), next: 0, notice }
+        Table { short: Duration::ZERO, waited: BTreeMap::new(), entered: BTreeMap::new(), next: 0, notice }
     }
 }

@@ -27,20 +27,20 @@ pub struct Job {
     pub group: Group,
 }
 
-pub const TCP: Allowed = Allowed::only(1);
+pub const TCP: &str = "tcp";
 /// With TCP beside it, which tells of deaths.
-pub const SHM: Allowed = Allowed::ALL;
+pub const SHM: &str = "shm,tcp";
 
 thread_local! {
-    static LANES: Cell<Allowed> = const { Cell::new(Allowed::ALL) };
+    static LANES: Cell<&'static str> = const { Cell::new(SHM) };
 }
 
-/// What the jobs that this test starts from now on talk over.
-pub fn over(lanes: Allowed) {
+/// What the jobs that this test starts from now on talk over, as in `MPI_CONNECT_LANES`.
+pub fn over(lanes: &'static str) {
     LANES.set(lanes);
 }
 
-pub fn lanes() -> Allowed {
+pub fn lanes() -> &'static str {
     LANES.get()
 }
 
@@ -89,7 +89,7 @@ pub fn proved(at: SocketAddr, member: &Arc<Trust>) -> io::Result<TcpStream> {
 
 pub fn config() -> Config {
     let mut config = Config { trusts: Trusts::Keys(ring(), Encrypt::Network), ..Config::default() };
-    config.transports.allowed = lanes();
+    config.transports.allowed = Allowed::parse(lanes()).expect("words of transports");
     // What these tests forge comes from there.
     config.transports.tcp.iface = Some("loopback".into());
     config

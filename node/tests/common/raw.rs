@@ -45,7 +45,7 @@ impl Raw {
         received: u64,
     ) -> (Option<u8>, Raw) {
         let (dest, cookie) = (b.id(), b.group.cookie);
-        let hello = Hello { source: me, dest, cookie, process, generation, stripe, received };
+        let hello = Hello { source: me, dest, cookie, process, generation, stripe, received, moves: None };
         let mut stream = proved(node::ip_addresses(&b.node.contact())[0], &member(Raw::MEMBER)).unwrap();
         stream.set_read_timeout(Some(NOTICED)).unwrap();
         stream.write_all(&hello.encode()).unwrap();

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 pub(crate) use tx::BulkTx;
 use tx::TxHalf;
-use wire::frame::{Header, Kind, older};
+use wire::frame::{AWAY, HEARD, Header, Kind, older};
 use wire::lane::{Caps, Lane, Payload, Sent, Unread};
 
 /// The next frame for a lane.
@@ -47,6 +47,10 @@ pub(crate) enum Seen {
     Bulk,
     /// The other side has left the lane that this came on: see [`Path::retired`].
     Left,
+    /// The other side goes away, and comes back by itself.
+    Away,
+    /// The other side has heard that this one goes away.
+    Heard,
 }
 
 /// The lane that carries what is sent.
@@ -60,8 +64,8 @@ struct Active {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Leaving {
     generation: u16,
-    /// The generation of the lane that takes its place.
-    next: u16,
+    /// What its last frame says.
+    word: LastWord,
     lossy: bool,
     /// It has its SWITCH.
     marked: bool,
@@ -69,10 +73,33 @@ struct Leaving {
     last: u64,
 }
 
+/// What the last frame on a lane says: SWITCH, by its `a`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LastWord {
+    /// The generation of the lane that takes its place.
+    Next(u16),
+    /// This side gives up its lanes, and comes back by itself.
+    Away,
+    /// This side has heard that the other goes away.
+    Heard,
+}
+
+impl LastWord {
+    fn number(self) -> u64 {
+        match self {
+            LastWord::Next(generation) => generation.into(),
+            LastWord::Away => AWAY,
+            LastWord::Heard => HEARD,
+        }
+    }
+}
+
 /// The kind of frame that goes next.
 #[derive(Clone, Copy)]
 enum Choice {
-    Switch(u16),
+    Switch(LastWord),
+    /// A SWITCH that names its own lane: the move is over.
+    Moved,
     Msg,
     Ack,
     Ping,
@@ -99,8 +126,11 @@ pub struct Path {
     left: BTreeSet<u16>,
     /// Some lane of this path, now or before, could lose frames.
     lossy: bool,
-    /// There was a [`Path::switch`] since the last [`Path::attach`], so frames may overtake each other.
-    switched: bool,
+    /// There was a [`Path::switch`], and all bodies are kept until they are acknowledged: those on different lanes may
+    /// overtake each other. It ends once the other side has all.
+    keeps_all: bool,
+    /// The same of the other side, as far as it is known: its bodies are acknowledged, and taken out of order.
+    other_keeps_all: bool,
     keep_alive: KeepAlive,
 }
 
@@ -148,7 +178,8 @@ impl Path {
             floor: 0,
             left: BTreeSet::new(),
             lossy: false,
-            switched: false,
+            keeps_all: false,
+            other_keeps_all: false,
             keep_alive: KeepAlive::default(),
         }
     }
@@ -228,7 +259,7 @@ impl Path {
         }
         self.drop_lanes();
         self.floor = generation;
-        self.switched = false;
+        (self.keeps_all, self.other_keeps_all) = (false, false);
         self.activate(generation, caps);
         Ok(())
     }
@@ -242,20 +273,52 @@ impl Path {
             return Err(Malformed);
         }
         // Also without an old lane here: the other side may have left one that still carried something.
-        self.switched = true;
+        (self.keeps_all, self.other_keeps_all) = (true, true);
         if let Some(old) = self.active.take() {
             let lossy = !old.caps.reliable;
             let last = self.out.cursor - 1;
-            self.leaving.push(Leaving { generation: old.generation, next: generation, lossy, marked: false, last });
+            self.leaving.push(Leaving {
+                generation: old.generation,
+                word: LastWord::Next(generation),
+                lossy,
+                marked: false,
+                last,
+            });
             if lossy {
                 // Nothing shows what it loses from here on.
                 self.rewind();
             }
         }
+        // Its answer is the end of the move.
+        self.flush();
         // An open question is asked on the new lane.
         self.keep_alive.ask |= self.keep_alive.open != 0;
         self.activate(generation, caps);
         Ok(())
+    }
+
+    /// Gives up the active lane, with this as its last word; or says the same again. What it may have lost goes again over the
+    /// next one.
+    pub(crate) fn leave_with(&mut self, word: LastWord) {
+        self.leaving.iter_mut().filter(|l| l.word == word).for_each(|l| l.marked = false);
+        if let Some(old) = self.active.take() {
+            let last = self.out.cursor - 1;
+            let lossy = !old.caps.reliable;
+            self.leaving.push(Leaving { generation: old.generation, word, lossy, marked: false, last });
+            self.rewind();
+            self.out.bulk.clear();
+            self.keep_alive.drop();
+        } else if let Some(left) = self.leaving.last().copied()
+            && (left.word, word) == (LastWord::Away, LastWord::Heard)
+        {
+            // Both sides go away at a time: each hears of the other.
+            self.leaving.push(Leaving { word, marked: false, ..left });
+        }
+    }
+
+    /// Whether a last word is still to be said on a lane.
+    pub(crate) fn has_word(&self) -> bool {
+        self.leaving.iter().any(|l| !l.marked)
     }
 
     /// A lane is gone. What it may have lost goes again, over the active lane or over the next one.
@@ -266,8 +329,8 @@ impl Path {
             self.rewind();
             self.out.bulk.clear();
             self.keep_alive.drop();
-        } else if let Some(at) = self.leaving.iter().position(|l| l.generation == generation) {
-            let left = self.leaving.remove(at);
+        } else if let Some(left) = self.leaving.iter().find(|l| l.generation == generation).copied() {
+            self.leaving.retain(|l| l.generation != generation);
             if self.out.acked < left.last {
                 self.rewind();
             }
@@ -291,7 +354,7 @@ impl Path {
     pub(crate) fn retired(&mut self, is_read: impl Fn(u16) -> bool) -> Option<u16> {
         let acked = self.out.acked;
         let is_over = |l: &Leaving| self.left.contains(&l.generation) && acked >= l.last && is_read(l.generation);
-        let done = |l: &Leaving| l.marked && (l.lossy || is_over(l));
+        let done = |l: &Leaving| l.marked && matches!(l.word, LastWord::Next(_)) && (l.lossy || is_over(l));
         let at = self.leaving.iter().position(done)?;
         let generation = self.leaving.remove(at).generation;
         self.left.remove(&generation);
@@ -351,10 +414,15 @@ impl Path {
         };
         let choice = self.choose(generation)?;
         let payload = match choice {
-            Choice::Switch(next) => {
+            Choice::Switch(word) => {
                 header.kind = Kind::Switch;
                 header.ack_now = true;
-                header.a = u64::from(next);
+                header.a = word.number();
+                Payload::Bytes(&[])
+            }
+            Choice::Moved => {
+                header.kind = Kind::Switch;
+                header.a = u64::from(generation);
                 Payload::Bytes(&[])
             }
             Choice::Msg => {
@@ -405,6 +473,7 @@ impl Path {
                 let left = self.leaving.iter_mut().find(|l| l.generation == generation && !l.marked);
                 left.expect("chosen because it is there").marked = true;
             }
+            Some(Choice::Moved) => self.keeps_all = false,
             Some(Choice::Msg) => {
                 if self.keeps(generation) {
                     self.out.cursor += 1;
@@ -432,10 +501,15 @@ impl Path {
         }
     }
 
-    /// Whether bodies that go on this lane are kept until they are acknowledged. After a [`Path::switch`] all are, since a
+    /// Whether bodies that go on this lane are kept until they are acknowledged. While a move is under way all are, since a
     /// body must not be freed before those that went on the lane that was left.
     fn keeps(&self, generation: u16) -> bool {
-        self.switched || !self.active.is_some_and(|a| a.generation == generation && !a.caps.needs_retention)
+        self.keeps_all || self.needs_retention(generation)
+    }
+
+    /// Whether this lane may lose with it what it has taken: any lane but an active one that gives it back.
+    fn needs_retention(&self, generation: u16) -> bool {
+        !self.active.is_some_and(|a| a.generation == generation && !a.caps.needs_retention)
     }
 
     /// Sends a first-class body of `len` bytes at once, if no other waits and the active lane needs no retention: `fill`
@@ -496,13 +570,21 @@ impl Path {
                 Some(if self.keep_alive.answer != 0 { Choice::Pong } else { Choice::Ping })
             } else if !self.out.bulk.is_empty() {
                 Some(Choice::Bulk)
+            } else if self.keeps_all && self.has_moved(generation) {
+                Some(Choice::Moved)
             } else {
                 None
             }
         } else {
             let left = self.leaving.iter().find(|l| l.generation == generation && !l.marked)?;
-            Some(Choice::Switch(left.next))
+            Some(Choice::Switch(left.word))
         }
+    }
+
+    /// Whether nothing of earlier lanes is left to be done, and the active one needs no retention.
+    #[cold]
+    fn has_moved(&self, generation: u16) -> bool {
+        self.leaving.is_empty() && self.all_acknowledged() && !self.needs_retention(generation)
     }
 
     // ---- receiving
@@ -528,8 +610,15 @@ impl Path {
             Kind::Bulk => return Ok(Seen::Bulk),
             // A lane never hands it up.
             Kind::Lost => return Err(Malformed),
+            Kind::Switch if header.a == AWAY => return Ok(Seen::Away),
+            Kind::Switch if header.a == HEARD => return Ok(Seen::Heard),
             Kind::Switch => {
                 let next = header.a as u16;
+                if next == header.generation {
+                    // Nothing is under way on an older lane, so on this one all comes in order from here on.
+                    self.other_keeps_all &= self.active() != Some(next);
+                    return Ok(Seen::Taken);
+                }
                 if !older(header.generation, next) {
                     return Err(Malformed);
                 }
@@ -558,11 +647,11 @@ impl Path {
                     return Err(Malformed);
                 }
                 let next = self.inc.received + 1;
-                let in_order = !self.lossy && !self.switched && self.active() == Some(header.generation);
+                let in_order = !self.lossy && !self.other_keeps_all && self.active() == Some(header.generation);
                 if in_order && header.a > next {
                     return Err(Malformed);
                 }
-                let owed = self.keeps(header.generation);
+                let owed = self.other_keeps_all || self.needs_retention(header.generation);
                 self.inc.take(header.a, payload, self.lossy, owed, &self.limits, &mut deliver)?;
             }
         }

@@ -215,8 +215,8 @@ fn nonsense_is_malformed() {
     assert_eq!(feed(&mut b, &[(ack, vec![])]), Err(Malformed), "acknowledges what was never sent");
     assert_eq!(b.attach(1, Caps::STREAM, 0), Err(Malformed), "an old generation");
     assert_eq!(b.attach(2, Caps::STREAM, 1), Err(Malformed), "received what was never sent");
-    let back = Header { kind: Kind::Switch, len: 0, a: 1, b: 0, ..frame.0 };
-    assert_eq!(feed(&mut b, &[(back, vec![])]), Err(Malformed), "a switch to itself");
+    let back = Header { kind: Kind::Switch, len: 0, a: 0, b: 0, ..frame.0 };
+    assert_eq!(feed(&mut b, &[(back, vec![])]), Err(Malformed), "a switch to an older lane");
     let limits = Limits { held_frames: 1, ..Limits::default() };
     let mut c = Path::with_limits(B, A, limits);
     c.attach(1, Caps::STREAM, 0).unwrap();

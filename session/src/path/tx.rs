@@ -163,6 +163,10 @@ impl TxHalf {
             // The other side has acknowledged more: it had them from an earlier lane.
             return;
         }
+        if first == 0 {
+            // Some of them went twice, so that their numbers are not known; then all are kept already.
+            return;
+        }
         // What follows them is kept already.
         let n = (self.acked + 1).saturating_sub(first).min(bodies.len() as u64);
         // What comes between them and what is kept was acknowledged before it was sent: so says a process that lies.

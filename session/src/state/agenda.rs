@@ -19,6 +19,8 @@ pub(crate) struct Agenda {
     pub(crate) next_tick: Time,
     /// The next tick is due at once.
     pub due: bool,
+    /// Pairs with a lane of another transport than they should use.
+    pub worse: BTreeSet<usize>,
     /// Pairs with lanes that are being left.
     pub left: BTreeSet<usize>,
     /// Pairs that have had a lane which may lose frames.

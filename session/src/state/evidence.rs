@@ -123,6 +123,10 @@ pub(crate) struct Evidence {
     pub got_through: u64,
     /// The greatest generation that the other side has named in a refusal.
     pub seen_generation: u16,
+    /// It has said that it goes away, and comes back by itself.
+    pub away: bool,
+    /// Since when it was missed first after that.
+    pub away_since: Option<Time>,
     /// It has a port open, so a refusal at each of its addresses says that it is gone, until it has had a lane.
     pub at_port: bool,
 }

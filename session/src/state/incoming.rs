@@ -4,7 +4,7 @@ use crate::action::IncomingId;
 use base::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::Hello;
+use wire::{Hello, Move};
 
 /// How long either side of a handshake may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -58,6 +58,8 @@ pub(crate) struct Answered {
     pub received: u64,
     /// The generation of the lane that the pair had when its HELLO was answered.
     pub instead_of: Option<u16>,
+    /// The pair moves to it from that lane.
+    pub moves: Option<Move>,
 }
 
 /// The table of pending handshakes.
@@ -100,6 +102,16 @@ impl Handshaking {
 
     pub fn drain(&mut self) -> Vec<IncomingId> {
         std::mem::take(&mut self.table).into_keys().collect()
+    }
+
+    /// Removes those that have said which process they come from, and returns their numbers.
+    pub fn drain_known(&mut self) -> Vec<IncomingId> {
+        let is_known = |v: &Incoming| !matches!(v.state, State::Silent);
+        let known: Vec<_> = self.table.iter().filter(|(_, v)| is_known(v)).map(|(id, _)| *id).collect();
+        for id in &known {
+            self.table.remove(id);
+        }
+        known
     }
 
     pub fn parked(&self) -> Vec<(IncomingId, Parked)> {

@@ -3,12 +3,15 @@
 pub mod agenda;
 pub mod dials;
 pub mod evidence;
+pub mod figures;
 pub mod groups;
+pub mod hold;
 pub mod hosts;
 pub mod incoming;
 pub mod inters;
 pub mod life;
 pub mod lossy;
+pub mod moves;
 pub mod pair;
 pub mod pairs;
 pub mod race;
@@ -23,7 +26,9 @@ use agenda::Agenda;
 use base::Memory;
 use dials::Dials;
 use engine::Engine;
+use figures::Tally;
 use groups::Groups;
+use hold::Holding;
 use hosts::Hosts;
 use incoming::Handshaking;
 use inters::Inters;
@@ -67,12 +72,20 @@ pub struct Session<L, M> {
     pub(crate) wanted: Wanted,
     pub(crate) watch: DeathWatch,
     pub(crate) agenda: Agenda,
+    /// The process is held.
+    pub(crate) held: Option<Holding>,
+    /// The message that tells how this process is reached, if that has changed.
+    pub(crate) moved: Option<Vec<u8>>,
+    /// How often it has changed.
+    pub(crate) contact_serial: u32,
     /// What the driver is to do, in order.
     pub(crate) actions: VecDeque<Action<L>>,
     /// Bytes that lanes have brought, in all.
     pub(crate) bytes_in: u64,
     /// Bytes that lanes have taken, in all.
     pub(crate) bytes_out: u64,
+    /// What went over which transport, as far as lanes were left.
+    pub(crate) tally: Tally,
     /// The limits of paths that are made from now on.
     pub(crate) limits: Limits,
     #[cfg(feature = "plant")]
@@ -95,9 +108,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             wanted: Wanted::default(),
             watch: DeathWatch::default(),
             agenda: Agenda::default(),
+            held: None,
+            moved: None,
+            contact_serial: 0,
             actions: VecDeque::new(),
             bytes_in: 0,
             bytes_out: 0,
+            tally: Tally::new(),
             limits: Limits::default(),
             #[cfg(feature = "plant")]
             plant: Plant::None,

@@ -5,6 +5,7 @@ use crate::action::IncomingId;
 use crate::path::Path;
 use crate::state::evidence::Evidence;
 use crate::state::life::Life;
+use crate::state::moves::Moves;
 use crate::state::race::Race;
 use crate::state::talk::Talk;
 use base::{Memory, ProcId, Time};
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 use wire::lane::Lane;
-use wire::{Contact, Place, TransportId};
+use wire::{Contact, Move, Place, TransportId};
 
 /// The most messages of a leader that are kept until they are read, and the most bytes of them: one offer of the largest
 /// group, and a little.
@@ -57,6 +58,21 @@ pub struct NewLane<L> {
     pub at: Option<Place>,
     /// Our side has dialled.
     pub dialled: bool,
+    /// The pair moves to it from a lane that lives.
+    pub moves: Option<Move>,
+}
+
+/// What both sides have agreed of a lane, before it is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agreed {
+    /// The number of the pair that gets it.
+    pub pair: usize,
+    /// Its generation.
+    pub generation: u16,
+    /// How many first-class bodies the other side has received.
+    pub received: u64,
+    /// The pair moves to it from a lane that lives.
+    pub moves: Option<Move>,
 }
 
 /// How two processes are connected.
@@ -148,6 +164,8 @@ pub struct Pair<L> {
     /// Lanes that were swapped for the one in use and are read to their end.
     pub(crate) leaving: Vec<Up<L>>,
     pub(crate) dial: Dial,
+    /// Its moves to other transports.
+    pub(crate) moves: Moves,
     /// The incoming connection whose HELLO was answered: until its last word comes, our side need not dial.
     pub(crate) answered: Option<IncomingId>,
     pub(crate) who: Who,
@@ -158,6 +176,8 @@ pub struct Pair<L> {
     pub(crate) talk: Option<Box<Talk>>,
     /// What the two sides have told each other of what they wait for.
     pub asks: Asks,
+    /// What it has carried that was attributed to a transport.
+    pub(crate) attributed: engine::Traffic,
     /// How many open inter-communicators it is part of.
     pub(crate) inters: usize,
     /// A call waits for that process, so it is to be connected though there is nothing to send.
@@ -166,6 +186,10 @@ pub struct Pair<L> {
     pub(crate) bye_said: bool,
     /// The engine was told to hold back.
     pub(crate) backlogged: bool,
+    /// This process is held, and the other side is to hear that it comes back.
+    pub(crate) is_to_hear: bool,
+    /// The last change of our contact record that the other side was told.
+    pub(crate) told_contact: u32,
     /// It is in the agenda's list of pairs that may have something to write.
     pub(crate) dirty: bool,
 }
@@ -179,6 +203,7 @@ impl<L> Pair<L> {
             link: Link::Apart { lost: None },
             leaving: Vec::new(),
             dial: Dial::Idle,
+            moves: Moves::default(),
             answered: None,
             who: Who { cookie: None, contact: None, identity: Identity::Unknown },
             evidence: Evidence::default(),
@@ -186,10 +211,13 @@ impl<L> Pair<L> {
             inbox: Inbox::default(),
             talk: None,
             asks: Asks::default(),
+            attributed: Default::default(),
             inters: 0,
             wanted: false,
             bye_said: false,
             backlogged: false,
+            is_to_hear: false,
+            told_contact: 0,
             dirty: false,
         }
     }
@@ -229,6 +257,17 @@ impl<L> Pair<L> {
         }
     }
 
+    /// Whether it has left a lane that is still read.
+    #[inline]
+    pub fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// The lanes that it has left and that are still read.
+    pub fn left_mut(&mut self) -> impl Iterator<Item = &mut L> {
+        self.leaving.iter_mut().map(|up| &mut up.lane)
+    }
+
     /// As [`Pair::lane`].
     #[inline]
     pub fn lane_mut(&mut self) -> Option<&mut Up<L>> {
@@ -255,6 +294,11 @@ impl<L> Pair<L> {
             Link::Gone { how, .. } => Some(how),
             _ => None,
         }
+    }
+
+    /// Whether the other side has said that it goes away, and has not come back.
+    pub fn is_away(&self) -> bool {
+        self.evidence.away
     }
 
     pub(crate) fn set_gone(&mut self, how: Gone) {

@@ -74,6 +74,8 @@ pub struct Network {
     pub injected: Rc<RefCell<Injected>>,
     /// The host of each process.
     pub hosts: Vec<u8>,
+    /// The process that is held, of which nothing is there at present.
+    pub absent: Option<usize>,
     /// From which host to which nothing gets through, and whether dials are refused rather than lost.
     pub firewall: Option<(u8, u8, bool)>,
     pub connections: Vec<Connection>,

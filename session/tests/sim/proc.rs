@@ -9,7 +9,7 @@ use engine::{
     Awaited, Config, ContextId, Engine, Envelope, Fault, Gone, Mode, OpId, Outcome, PeerId, Probe, Source, Tag,
 };
 use session::path::Limits;
-use session::{Action, Forgotten, Group, InterId, NewLane, Own, Plant, RemoteGroup, Session, SnapshotError};
+use session::{Action, Agreed, Forgotten, Group, InterId, NewLane, Own, Plant, RemoteGroup, Session, SnapshotError};
 use std::collections::VecDeque;
 use transports::sim::Rng;
 use wire::Place;
@@ -483,9 +483,8 @@ impl Proc {
                     let through = net.blocks(self.id, to).is_none().then(|| net.place(to));
                     self.session.probed(probe, through);
                 }
-                Action::Dropped { pair, lane } => {
+                Action::Left { pair } | Action::Dropped { pair, left: false, .. } => {
                     self.pulls.retain(|pull| pull.peer.0 as usize != pair);
-                    drop(lane);
                 }
                 Action::Died { pair } => self.session.lane_died(pair, now),
                 Action::Get { peer, op, pieces, .. } => {
@@ -493,6 +492,7 @@ impl Proc {
                     self.pulls.push(Pull { from, peer, op, pieces: pieces.into(), done: 0 });
                 }
                 Action::Unused { .. }
+                | Action::Dropped { .. }
                 | Action::Join { .. }
                 | Action::Pause { .. }
                 | Action::Attached { .. }
@@ -521,12 +521,12 @@ impl Proc {
         }
         let (from, near, unasked) = (c.from, c.near.is_some(), c.from == NOBODY && had_lane && !c.mute);
         let mut ends = net.lane(if from == NOBODY { self.id } else { from }, self.id, near);
-        if !near && let Some((pair, generation, received)) = self.session.incoming_ready(incoming) {
+        if !near && let Some(agreed) = self.session.incoming_ready(incoming) {
             if unasked {
                 return self.fail("impostor: it takes the place of a lane that was not asked".into());
             }
             let lane = ends[1].take().expect("a new lane");
-            self.take_up(net, pair, lane, generation, received, false, now);
+            self.take_up(net, agreed, lane, false, now);
         }
         if let Some(c) = connection(net, self.id, incoming) {
             (c.ack, c.stage, c.ends) = (Some(ack), Stage::Answered, ends);
@@ -534,23 +534,14 @@ impl Proc {
     }
 
     /// A handshake has made a lane.
-    #[allow(clippy::too_many_arguments)]
-    pub fn take_up(
-        &mut self,
-        net: &Network,
-        pair: usize,
-        lane: SimLane,
-        generation: u16,
-        received: u64,
-        dialled: bool,
-        now: Time,
-    ) {
+    pub fn take_up(&mut self, net: &Network, agreed: Agreed, lane: SimLane, dialled: bool, now: Time) {
+        let Agreed { pair, generation, received, moves } = agreed;
         let (near, at) = match (&lane, self.other(pair, net)) {
             (SimLane::Shared(_), _) | (_, None) => (true, None),
             (_, Some(other)) => (false, Some(net.place(other))),
         };
         let transport = if near { NEAR.id } else { FAR.id };
-        self.session.attach(pair, NewLane { lane, generation, received, transport, at, dialled }, now);
+        self.session.attach(pair, NewLane { lane, generation, received, transport, at, dialled, moves }, now);
     }
 
     /// State to bytes and back, in a process of another number, with its buffers elsewhere.

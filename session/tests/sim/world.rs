@@ -9,7 +9,7 @@ use base::memory::VecMemory;
 use base::{ProcId, Time};
 use engine::{Config, Gone};
 use session::path::Limits;
-use session::{Action, AttemptId, NewLane, Pair, Session, SnapshotError};
+use session::{Action, AttemptId, Hold, NewLane, Pair, Session, SnapshotError};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -30,115 +30,29 @@ const AFTERLIFE: u64 = 100_000;
 
 /// How often each thing has happened in a run, or in all runs. It is one list of counters, so that a test can ask that
 /// each of them is reached.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Figures {
-    pub seeds: u64,
-    pub messages: u64,
-    pub dials: u64,
-    pub refused: u64,
-    pub never_answered: u64,
-    pub half_open: u64,
-    pub simultaneous: u64,
-    pub firewalls: u64,
-    pub strangers: u64,
-    pub crowds: u64,
-    pub cuts: u64,
-    pub dark: u64,
-    pub swaps: u64,
-    pub snapshots: u64,
-    pub lost: u64,
-    pub doubled: u64,
-    pub repeated: u64,
-    pub deaths: u64,
-    pub heirs: u64,
-    pub pulls: u64,
-    pub failed_pulls: u64,
-    pub joined: u64,
-    pub met_at_port: u64,
-    pub timed_out: u64,
-    pub gone: u64,
-    pub orphans: u64,
-    pub called_back: u64,
-    pub chilled: u64,
-    pub led: u64,
+macro_rules! figures {
+    ($($name:ident)*) => {
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct Figures {
+            $(pub $name: u64,)*
+        }
+
+        impl Figures {
+            pub fn add(&mut self, f: Figures) {
+                $(self.$name += f.$name;)*
+            }
+
+            pub fn all(&self) -> Vec<u64> {
+                vec![$(self.$name),*]
+            }
+        }
+    };
 }
 
-impl Figures {
-    pub fn add(&mut self, f: Figures) {
-        for (sum, n) in self.all_mut().into_iter().zip(f.all()) {
-            *sum += n;
-        }
-    }
-
-    fn all_mut(&mut self) -> [&mut u64; 29] {
-        let Figures {
-            seeds,
-            messages,
-            dials,
-            refused,
-            never_answered,
-            half_open,
-            simultaneous,
-            firewalls,
-            strangers,
-            crowds,
-            cuts,
-            dark,
-            swaps,
-            snapshots,
-            lost,
-            doubled,
-            repeated,
-            deaths,
-            heirs,
-            pulls,
-            failed_pulls,
-            joined,
-            met_at_port,
-            timed_out,
-            gone,
-            orphans,
-            called_back,
-            chilled,
-            led,
-        } = self;
-        [
-            seeds,
-            messages,
-            dials,
-            refused,
-            never_answered,
-            half_open,
-            simultaneous,
-            firewalls,
-            strangers,
-            crowds,
-            cuts,
-            dark,
-            swaps,
-            snapshots,
-            lost,
-            doubled,
-            repeated,
-            deaths,
-            heirs,
-            pulls,
-            failed_pulls,
-            joined,
-            met_at_port,
-            timed_out,
-            gone,
-            orphans,
-            called_back,
-            chilled,
-            led,
-        ]
-    }
-
-    /// All counters, in their order.
-    pub fn all(mut self) -> [u64; 29] {
-        self.all_mut().map(|n| *n)
-    }
+figures! {
+    seeds messages dials refused never_answered half_open simultaneous firewalls strangers crowds
+    cuts dark swaps ordered moved held absent snapshots lost doubled repeated deaths
+    heirs pulls failed_pulls joined met_at_port timed_out gone orphans called_back chilled led
 }
 
 /// The fault that a test has planted.
@@ -179,6 +93,10 @@ pub struct World {
     leaders: Leaders,
     /// Decides what leaders do.
     whim: Rng,
+    /// An operator that orders moves all the time.
+    operator: Option<Rng>,
+    /// The process that is held, until when, and whether it is gone meanwhile, as one that is frozen and restored.
+    held: Option<(usize, u64, bool)>,
     /// After which step of leaders a process is frozen, whatever else happens.
     snap: Option<u64>,
     /// How often a process may still be frozen right after a step of a leader.
@@ -230,6 +148,7 @@ impl World {
             (from, 1 - from, rng.percent(50))
         });
         let mut net = Network {
+            absent: None,
             rng: rng.fork(),
             clock: Rc::new(Cell::new(1)),
             injected: Rc::default(),
@@ -271,6 +190,8 @@ impl World {
             false => Leaders::default(),
         };
         let chill = whim.below(4);
+        let mut operator = Rng::new(seed ^ 0x6d6f_7665);
+        let operator = operator.percent(15).then_some(operator);
         let figures = Figures { firewalls: u64::from(net.firewall.is_some()), ..Figures::default() };
         World {
             rng,
@@ -287,6 +208,8 @@ impl World {
             heir: None,
             leaders,
             whim,
+            operator,
+            held: None,
             snap: None,
             chill,
             bereaved: Vec::new(),
@@ -472,6 +395,9 @@ impl World {
             return;
         }
         self.lead(at);
+        if self.stays_held(at) {
+            return;
+        }
         let now = self.now(at);
         match self.rng.below(100) {
             0..10 => {
@@ -617,6 +543,7 @@ impl World {
         let (from, to, near) = (c.from, c.to, c.near);
         let blocked = if from == NOBODY || near.is_some() { None } else { self.net.blocks(from, to) };
         let nobody = near.is_some_and(|first| first != self.procs[to].life + 1) || near.is_some() && self.is_dead(to);
+        let nobody = nobody || self.net.absent == Some(to) && self.all_know(to);
         if blocked == Some(true) || nobody || blocked.is_none() && self.is_dead(to) && self.heir.is_none() {
             self.figures.refused += 1;
             let c = self.net.connections.remove(at);
@@ -686,17 +613,18 @@ impl World {
         let Connection { from, to, attempt, mut ends, near, incoming, .. } = c;
         let now = self.now(from);
         let ack = c.ack.expect("answered");
-        let Some((pair, generation, received)) = self.procs[from].session.dial_answered(attempt, &ack, now) else {
+        let Some(agreed) = self.procs[from].session.dial_answered(attempt, &ack, now) else {
             self.net.hung_up.extend(incoming.map(|incoming| (to, incoming)));
             return;
         };
         let lane = ends[0].take().expect("a good answer comes with a lane");
         if near.is_some() && self.net.goes_wrong(10) {
-            self.procs[from].session.lane_not_made(pair, &ErrorKind::OutOfMemory.into(), now);
+            self.procs[from].session.lane_not_made(agreed.pair, &ErrorKind::OutOfMemory.into(), now);
             self.net.hung_up.extend(incoming.map(|incoming| (to, incoming)));
             return;
         }
-        self.procs[from].take_up(&self.net, pair, lane, generation, received, true, now);
+        self.figures.moved += u64::from(agreed.moves.is_some());
+        self.procs[from].take_up(&self.net, agreed, lane, true, now);
         if near.is_some() {
             let (hello, ack) = (c.hello, Some(ack));
             let stage = Stage::Ready;
@@ -715,13 +643,13 @@ impl World {
             return;
         }
         let now = self.now(to);
-        if let Some((pair, generation, received)) = self.procs[to].session.incoming_ready(incoming) {
-            let known = self.procs[to].session.pair(pair).known_process();
+        if let Some(agreed) = self.procs[to].session.incoming_ready(incoming) {
+            let known = self.procs[to].session.pair(agreed.pair).known_process();
             if c.from == NOBODY && known.is_some_and(|known| known != c.hello.process) {
                 self.procs[to].fault.get_or_insert("slot: a lane for a pair that has ended".into());
             }
             let lane = c.ends[1].take().expect("the other end");
-            self.procs[to].take_up(&self.net, pair, lane, generation, received, false, now);
+            self.procs[to].take_up(&self.net, agreed, lane, false, now);
         }
     }
 
@@ -755,7 +683,7 @@ impl World {
         let generation = 1 + self.rng.below(30) as u16;
         let (stripe, received) = (0, 0);
         let cookie = cookie(dest.incarnation);
-        Hello { source, dest, cookie, process, generation, stripe, received }
+        Hello { source, dest, cookie, process, generation, stripe, received, moves: None }
     }
 
     fn connect_stranger(&mut self, to: usize, hello: Hello, near: bool, silent: bool) {
@@ -791,13 +719,23 @@ impl World {
 
     /// Something goes wrong, or a lane is swapped.
     fn harm(&mut self, at: usize) {
+        if self.trouble > 0
+            && let Some(rng) = &mut self.operator
+            && !self.pairs.is_empty()
+            && rng.percent(60)
+        {
+            let pair = self.pairs[rng.below(self.pairs.len() as u64) as usize];
+            return self.order_move(pair);
+        }
         if self.trouble == 0 || self.pairs.is_empty() || self.rng.percent(70) {
             return;
         }
         self.trouble -= 1;
         let pair = self.pairs[self.rng.below(self.pairs.len() as u64) as usize];
-        match self.rng.below(8) {
+        match self.rng.below(12) {
             0 | 7 => self.swap(pair),
+            11 => self.hold(at),
+            8.. => self.order_move(pair),
             6 => self.crowd(at),
             1 => self.send_stranger(at),
             2 | 3 => {
@@ -859,6 +797,71 @@ impl World {
         }
     }
 
+    /// A process gives up all its lanes for a while.
+    fn hold(&mut self, at: usize) {
+        // Who is held is found dead later, and who negotiates runs out of time.
+        if self.held.is_some() || self.doom.is_some() || !self.leaders.is_idle() {
+            return;
+        }
+        self.figures.held += 1;
+        let now = self.now(at);
+        self.procs[at].session.hold(now);
+        let until = self.net.clock.get() + 1 + self.rng.below(3000);
+        self.held = Some((at, until, self.rng.percent(50)));
+    }
+
+    /// Whether this process is held and gone at present. It comes back when its time is over.
+    fn stays_held(&mut self, at: usize) -> bool {
+        let Some((held, until, goes)) = self.held.filter(|(held, ..)| *held == at) else { return false };
+        if self.net.clock.get() >= until {
+            self.come_back();
+            return false;
+        }
+        let is_held = self.procs[held].session.is_held() == (Hold::Held { untold: 0 });
+        let is_gone = goes && is_held && self.all_know(held);
+        if is_gone && self.net.absent.is_none() {
+            self.figures.absent += 1;
+        }
+        self.net.absent = is_gone.then_some(held);
+        is_gone
+    }
+
+    /// Whether all that have met this process know that it comes back. Who meets it only now does not.
+    fn all_know(&self, held: usize) -> bool {
+        let know = |p: &Proc| {
+            let with_it = p.session.pairs().filter(|(i, _)| p.other(*i, &self.net) == Some(held));
+            with_it.into_iter().all(|(_, pair)| pair.is_away() || pair.gone().is_some())
+        };
+        self.procs.iter().all(know)
+    }
+
+    fn come_back(&mut self) {
+        if let Some((held, ..)) = self.held.take() {
+            self.net.absent = None;
+            let now = self.now(held);
+            self.procs[held].session.resume(now);
+            self.act(held);
+        }
+    }
+
+    /// An operator wants a transport for a pair, of one side or of both.
+    fn order_move(&mut self, (a, b): (usize, usize)) {
+        let both = self.rng.percent(20);
+        for (x, y) in [(a, b), (b, a)].into_iter().take(if both { 2 } else { 1 }) {
+            let Some(i) = self.procs[x].pair(y) else { continue };
+            let to = match self.rng.below(3) {
+                0 => Some(crate::network::NEAR.id),
+                1 => Some(crate::network::FAR.id),
+                _ => None,
+            };
+            let now = self.now(x);
+            if self.procs[x].session.move_to(i, to, now) == Ok(true) {
+                self.figures.ordered += 1;
+            }
+            self.act(x);
+        }
+    }
+
     /// Both sides of a pair move to another lane, each in its own time.
     fn swap(&mut self, (a, b): (usize, usize)) {
         let up =
@@ -883,7 +886,7 @@ impl World {
         for (process, pair, lane) in [(a, i, x), (b, j, y)] {
             let lane = lane.expect("a new lane");
             let transport = crate::network::FAR.id;
-            let new = NewLane { lane, generation, received: 0, transport, at: None, dialled: true };
+            let new = NewLane { lane, generation, received: 0, transport, at: None, dialled: true, moves: None };
             let now = self.now(process);
             self.procs[process].session.swap(pair, new, now);
             // The other side may be late.
@@ -957,6 +960,7 @@ impl World {
 
     /// All say BYE and see that everything is with the other side; then nothing is left of any pair.
     fn goodbye(&mut self) -> Result<(), String> {
+        self.come_back();
         (self.trouble, self.net.trouble) = (0, 0);
         // Whoever dialled in vain closes its end.
         self.net.half_open.clear();

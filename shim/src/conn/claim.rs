@@ -139,7 +139,10 @@ pub fn note_coupling(node: &Node, naming: &dyn Naming, name: &str, other: &str, 
         return None;
     }
     let noted = record(name).and_then(|record| {
-        let record = Record { coupled: Some(other.to_owned()), incarnation: id, size, ..record };
+        // Operators find the leader by it, also when the job has given its name back.
+        let mut leader = Vec::new();
+        node.contact().encode(&mut leader);
+        let record = Record { coupled: Some(other.to_owned()), incarnation: id, size, leader, ..record };
         let claim = naming.note(&record).map_err(|e| Failure::new(Class::Name, e.to_string()))?;
         Ok(keep(node, naming, claim, &record))
     });

@@ -17,6 +17,7 @@ mod fork;
 pub mod joined;
 mod meet;
 pub mod registration;
+pub mod summary;
 pub mod talk;
 pub mod waiting;
 
@@ -39,7 +40,7 @@ use expected::Expected;
 use joined::contacts;
 use naming::{ClaimError, Record};
 use node::leaders::MAX_NAME;
-use node::{Group, Node};
+use node::{Contact, Group, Node, ProcId};
 use registration::{Lead, Registration};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -120,6 +121,43 @@ pub extern "C" fn MPI_Conn_remove(handle: c_int) -> c_int {
     let mut private = registration.private;
     // SAFETY: our own communicator, freed once, by all of its members.
     unsafe { pmpi::comm_free(&mut private) }
+}
+
+/// Gives up all connections of this process to other jobs, until MPI_Conn_resume: for whoever moves its virtual machine,
+/// makes an image of the process, or takes a device away.
+///
+/// Local. Returns when no connection, shared memory or queue pair of another job is left, which takes 10 s at most. Sends
+/// and receives may be called meanwhile: nothing fails, and what needs the other job waits. The other processes are told,
+/// and wait too, for an hour at most. A process that calls MPI_Finalize comes back first. MPI_ERR_OTHER when the
+/// library cannot be started.
+#[unsafe(no_mangle)]
+pub extern "C" fn MPI_Conn_hold() -> c_int {
+    let call = "MPI_Conn_hold";
+    running(call);
+    match node() {
+        Ok(node) => {
+            let untold = node.hold();
+            if untold > 0 {
+                base::log!(Error, "{call}: {untold} processes of other jobs could not be told");
+            }
+            0
+        }
+        Err(failure) => raise(Place::world(), &failure.of(call)),
+    }
+}
+
+/// Connects again after MPI_Conn_hold, also if this process has another address now. Local; returns at once.
+#[unsafe(no_mangle)]
+pub extern "C" fn MPI_Conn_resume() -> c_int {
+    let call = "MPI_Conn_resume";
+    running(call);
+    match node() {
+        Ok(node) => {
+            node.resume();
+            0
+        }
+        Err(failure) => raise(Place::world(), &failure.of(call)),
+    }
 }
 
 /// The other process has died, or has finalized: a kind for MPI_Conn_error_class.
@@ -295,6 +333,7 @@ fn enroll(abi: &Abi, name: &str, team: &Team) -> Result<(Group, Option<Lead>), F
         let mut told = Vec::new();
         told.put_u64(group.incarnation);
         told.extend_from_slice(&group.cookie);
+        node.contact().encode(&mut told);
         lead = Some(claimed);
         Ok(told)
     });
@@ -303,9 +342,11 @@ fn enroll(abi: &Abi, name: &str, team: &Team) -> Result<(Group, Option<Lead>), F
     let damaged = |_| Failure::new(Class::Intern, "the leader's verdict is damaged");
     let incarnation = told.u64().map_err(damaged)?;
     let cookie = told.array().map_err(damaged)?;
+    let contact = Contact::decode(&mut told).map_err(damaged)?;
     let group = Group { incarnation, cookie, rank, size };
     ident::name_job(incarnation, name);
     base::log::registered(name, rank);
+    summary::note(name, ProcId { incarnation, rank }, size, &contact);
     if rank != 0 {
         node.add_group(group);
     }
@@ -338,6 +379,7 @@ fn claim_name(node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Resul
         Failure::new(Class::Name, format!("{e}{hint}"))
     })?;
     base::log!(Info, "registered '{name}' in {}", naming.describe());
+    node.lead(group.incarnation, name, members.clone());
     Ok(Lead::new(naming, records, members, held))
 }
 

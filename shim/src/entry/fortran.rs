@@ -3,7 +3,10 @@
 //! conversions of handles among them.
 #![allow(clippy::missing_safety_doc)]
 
-use crate::conn::{MPI_Comm, MPI_Conn_error_class, MPI_Conn_intercomm_create, MPI_Conn_register, MPI_Conn_remove};
+use crate::conn::{
+    MPI_Comm, MPI_Conn_error_class, MPI_Conn_hold, MPI_Conn_intercomm_create, MPI_Conn_register, MPI_Conn_remove,
+    MPI_Conn_resume,
+};
 use crate::forward::{comm_from_fortran, comm_to_fortran};
 use crate::{group, message, request};
 use node::leaders::MAX_NAME;
@@ -84,4 +87,16 @@ unsafe extern "C" fn mpi_conn_remove_(handle: *const c_int, ierror: *mut c_int) 
 unsafe extern "C" fn mpi_conn_error_class_(which: *const c_int, errorclass: *mut c_int, ierror: *mut c_int) {
     // SAFETY: a Fortran caller passes addresses of its variables.
     unsafe { ierror.write(MPI_Conn_error_class(which.read(), errorclass)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_hold_(ierror: *mut c_int) {
+    // SAFETY: a Fortran caller passes the address of its variable.
+    unsafe { ierror.write(MPI_Conn_hold()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_resume_(ierror: *mut c_int) {
+    // SAFETY: a Fortran caller passes the address of its variable.
+    unsafe { ierror.write(MPI_Conn_resume()) }
 }

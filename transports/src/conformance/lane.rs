@@ -196,7 +196,12 @@ pub fn pollable<F: Factory>(f: &mut F) {
     assert!(a.flush(&mem));
     assert_eq!(f.readable(&mut b, 2000), Some(true));
     until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.frames.len() == 1);
-    assert_eq!(f.readable(&mut b, 0), Some(false));
+    // A lane may go on telling for some looks, since most often more comes at once.
+    let start = Instant::now();
+    while f.readable(&mut b, 0) != Some(false) {
+        assert!(start.elapsed() < LIMIT, "it tells of nothing, without end");
+        b.poll(&mut seen, 1 << 16);
+    }
     drop(a);
     assert_eq!(f.readable(&mut b, 2000), Some(true));
 }

@@ -11,7 +11,7 @@ pub mod handshake;
 pub mod lane;
 pub mod memory;
 pub mod polled;
-mod rig;
+pub mod rig;
 
 pub use memory::Mem;
 pub use rig::Rig;

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 use trust::{Dialling, Encrypt, Key, Protocol, Ring, Trust};
-use wire::lane::Lane;
+use wire::lane::{Event, Lane};
 use wire::{Hello, HelloAck, Place, Status};
 
 /// The keys of the two sides' pairs.
@@ -109,7 +109,7 @@ impl Rig {
     /// The HELLO of the first side.
     pub fn hello(&self) -> Hello {
         let (cookie, process) = ([3; 16], self.sides[0].process);
-        Hello { source: ME, dest: YOU, cookie, process, generation: GENERATION, stripe: 0, received: 5 }
+        Hello { source: ME, dest: YOU, cookie, process, generation: GENERATION, stripe: 0, received: 5, moves: None }
     }
 
     /// A handshake that the first side has begun, and its greeting, to be carried by hand.
@@ -213,6 +213,17 @@ impl Factory for Rig {
         while a.changed(&mut |_| ()) || b.changed(&mut |_| ()) {
             assert!(start.elapsed() < LIMIT, "its streams do not come");
             Lane::<Mem>::poll(&mut a, &mut seen, 1 << 16);
+        }
+        while !a.is_set_up() || !b.is_set_up() {
+            assert!(start.elapsed() < LIMIT, "they do not get ready");
+            for lane in [&mut a, &mut b] {
+                assert_eq!(Lane::<Mem>::poll(lane, &mut seen, 1 << 16), 0);
+                assert_ne!(Lane::<Mem>::event(lane), Some(Event::Dead), "{:?}", Lane::<Mem>::death(lane));
+            }
+        }
+        // What was waiting for that may go on.
+        for lane in [&mut a, &mut b] {
+            lane.changed(&mut |_| ());
         }
         assert_eq!((a.streams(), interests(&mut a).len()), (b.streams(), interests(&mut b).len()));
         (a, b)

@@ -179,7 +179,7 @@ fn listen(page: &Page, own: &Doorbells, trust: &Arc<Trust>) -> Option<ShmLane> {
                 }
             }
             Said::Ready => return incoming.take()?.finish(IDS[0], IDS[1], 1).ok().map(shared),
-            Said::Foreign => return None,
+            Said::Control | Said::Foreign => return None,
         }
     }
 }
@@ -191,7 +191,7 @@ fn shared(lane: NewLane) -> ShmLane {
 fn dial(page: &Page, own: &Doorbells, to: &[u8; 16], trust: &Arc<Trust>) -> Option<ShmLane> {
     let (source, dest) = (IDS[1], IDS[0]);
     let process = trust.identity().process();
-    let hello = Hello { source, dest, cookie: [3; 16], process, generation: 1, received: 0, stripe: 0 };
+    let hello = Hello { source, dest, cookie: [3; 16], process, generation: 1, received: 0, stripe: 0, moves: None };
     let start = Instant::now();
     loop {
         assert!(start.elapsed() < LIMIT, "nobody answers");

@@ -27,8 +27,16 @@ fn stranger() {
     let own = Doorbells::new(eventfd.as_fd()).unwrap();
     let trust = Arc::new(Trust::new(Ring::new(Key::new(), []), Encrypt::Network));
     let own_number = trust.identity().process();
-    let hello =
-        Hello { source: id, dest: id, cookie: [3; 16], process: own_number, generation: 1, stripe: 0, received: 0 };
+    let hello = Hello {
+        source: id,
+        dest: id,
+        cookie: [3; 16],
+        process: own_number,
+        generation: 1,
+        stripe: 0,
+        received: 0,
+        moves: None,
+    };
     let mut attempt = Dial::new(hello, process, 0, &own, &trust).unwrap();
     let Step::Failed(why) = attempt.step() else { panic!("it goes on") };
     assert_eq!(why.to_string(), "another user's");

@@ -1,6 +1,7 @@
 //! A connected stream of bytes.
 
 use std::io::{self, IoSlice, IoSliceMut};
+use std::time::Duration;
 use wire::lane::InKernel;
 
 const EFAULT: i32 = nix::errno::Errno::EFAULT as i32;
@@ -35,6 +36,10 @@ pub trait ByteStream {
     fn cut(&mut self);
     /// The bytes that were written and that the other side's kernel has not acknowledged; `None` if no kernel is in between.
     fn in_kernel(&self) -> Option<InKernel> {
+        None
+    }
+    /// The round trip to the other side's kernel, as this host's measures it; `None` if no kernel is in between.
+    fn round_trip(&self) -> Option<Duration> {
         None
     }
     /// The number of its descriptors.

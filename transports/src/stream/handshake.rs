@@ -9,17 +9,17 @@ use super::link::Link;
 use crate::transport::Said;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
-use trust::{Answering, Dialling, KeyId, Progress, Protocol, Refused, Trust};
+use trust::{Answering, Channel, Dialling, KeyId, Progress, Protocol, Refused, Trust};
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN, HelloError};
 use wire::{Hello, HelloAck, Status};
 
 /// The bytes of a message that have come so far.
 #[derive(Default)]
-struct Message(Vec<u8>);
+pub(crate) struct Message(Vec<u8>);
 
 impl Message {
     /// A message of this length. `WouldBlock` if it is not whole yet.
-    fn read(&mut self, stream: &mut impl ByteStream, len: usize) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&mut self, stream: &mut impl ByteStream, len: usize) -> io::Result<Vec<u8>> {
         let mut have = self.0.len();
         self.0.resize(len.max(have), 0);
         while have < len {
@@ -38,12 +38,34 @@ impl Message {
 }
 
 /// Writes a message. A new stream has room for it, so a partial write is an error.
-fn say(stream: &mut impl ByteStream, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn say(stream: &mut impl ByteStream, bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
     let n = stream.write_vectored(&[IoSlice::new(bytes)])?;
     if n == bytes.len() && stream.flush()? { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
+}
+
+/// Goes on with the proof of the side that has dialled. At its end, the channel, and the confirmation that is to be written in
+/// front of what the caller says next. `WouldBlock` as long as the other side has not answered.
+fn prove<S: ByteStream>(
+    link: &mut Link<S>,
+    proof: &mut Option<Dialling>,
+    heard: &mut Message,
+) -> io::Result<Result<(Channel, Vec<u8>), Refused>> {
+    while let Some(dialling) = proof {
+        let bytes = heard.read(link.stream_mut(), dialling.wants())?;
+        match dialling.hear(&bytes) {
+            Ok(Progress::More) => (),
+            Ok(Progress::Say(bytes)) => say(link.stream_mut(), &bytes)?,
+            Ok(Progress::Done(bytes)) => {
+                let channel = proof.take().and_then(Dialling::finish).ok_or(ErrorKind::InvalidData)?;
+                return Ok(Ok((channel, bytes)));
+            }
+            Err(why) => return Ok(Err(why)),
+        }
+    }
+    Err(ErrorKind::InvalidData.into())
 }
 
 /// The error of a dial that was refused before anything was trusted, or its answer if that says which version is spoken.
@@ -99,15 +121,11 @@ impl<S: ByteStream> Dialled<S> {
 
     /// The answer to the HELLO. `WouldBlock` if it has not come yet.
     pub(crate) fn talk(&mut self) -> io::Result<HelloAck> {
-        while let Some(proof) = &mut self.proof {
-            let bytes = self.heard.read(self.link.stream_mut(), proof.wants())?;
-            match proof.hear(&bytes) {
-                Ok(Progress::More) => (),
-                Ok(Progress::Say(bytes)) => say(self.link.stream_mut(), &bytes)?,
-                Ok(Progress::Done(bytes)) => {
-                    let channel = self.proof.take().and_then(Dialling::finish).ok_or(ErrorKind::InvalidData)?;
+        if self.proof.is_some() {
+            match prove(&mut self.link, &mut self.proof, &mut self.heard)? {
+                Ok((channel, confirmation)) => {
                     self.process = channel.process;
-                    self.link.stream_mut().write_more(&bytes)?;
+                    self.link.stream_mut().write_more(&confirmation)?;
                     self.link.protect(channel);
                     say(&mut self.link, &self.hello.encode())?;
                 }
@@ -130,7 +148,44 @@ impl<S: ByteStream> Dialled<S> {
     }
 }
 
-/// The answering side, from the accepted stream to the HELLO.
+/// The side that has dialled to give a command, from the connected stream to the proof of both.
+pub(crate) struct Commanding<S> {
+    link: Link<S>,
+    proof: Option<Dialling>,
+    heard: Message,
+}
+
+impl<S: ByteStream> Commanding<S> {
+    /// Begins, and sends the greeting. `near`: the stream does not leave this host.
+    pub(crate) fn begin(mut stream: S, trust: &Arc<Trust>, near: bool) -> io::Result<Commanding<S>> {
+        let (dialling, greeting) = Dialling::begin(trust, Protocol::Control, near);
+        say(&mut stream, &greeting)?;
+        Ok(Commanding { link: Link::plain(stream), proof: Some(dialling), heard: Message::default() })
+    }
+
+    /// The process that has proved itself. `WouldBlock` if it has not yet.
+    pub(crate) fn prove(&mut self) -> io::Result<Result<[u8; 16], Refused>> {
+        Ok(match prove(&mut self.link, &mut self.proof, &mut self.heard)? {
+            Ok((channel, confirmation)) => {
+                let process = channel.process;
+                say(self.link.stream_mut(), &confirmation)?;
+                self.link.protect(channel);
+                Ok(process)
+            }
+            Err(why) => Err(why),
+        })
+    }
+
+    pub(crate) fn stream(&self) -> &S {
+        self.link.stream()
+    }
+
+    pub(crate) fn into_link(self) -> Link<S> {
+        self.link
+    }
+}
+
+/// The answering side, from the accepted stream to the HELLO, or to the proof of who has a command.
 pub(crate) struct Accepted<S> {
     link: Link<S>,
     /// Until both sides have proved themselves.
@@ -146,6 +201,12 @@ impl<S: ByteStream> Accepted<S> {
     pub(crate) fn begin(stream: S, trust: &Arc<Trust>, near: bool) -> Accepted<S> {
         let proof = Some(Answering::begin(trust, Protocol::Jobs, near));
         Accepted { link: Link::plain(stream), proof, heard: Message::default(), trust: trust.clone(), proved: None }
+    }
+
+    /// Accepts who has a command too: see [`Said::Control`].
+    pub(crate) fn or_control(mut self) -> Accepted<S> {
+        self.proof = self.proof.map(|proof| proof.or(Protocol::Control));
+        self
     }
 
     /// Reads what is there. `from` is the other side, for messages.
@@ -172,7 +233,11 @@ impl<S: ByteStream> Accepted<S> {
                 Ok(Progress::Done(_)) => {
                     let channel = self.proof.take().and_then(Answering::finish).ok_or(ErrorKind::InvalidData)?;
                     self.proved = Some((channel.process, channel.key));
+                    let protocol = channel.protocol;
                     self.link.protect(channel);
+                    if protocol == Protocol::Control {
+                        return Ok(Said::Control);
+                    }
                 }
                 Err(refusal) => {
                     tell_of_refusal(&from(), refusal.why);

@@ -6,6 +6,8 @@
 
 use super::ByteStream;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 use trust::{Channel, Inbox, Outbox};
 use wire::lane::InKernel;
 
@@ -34,6 +36,12 @@ impl<S: ByteStream> Link<S> {
     /// From here on, what is written and read is protected as both sides have agreed.
     pub(crate) fn protect(&mut self, channel: Channel) {
         self.records = channel.into_records().map(Box::new);
+    }
+}
+
+impl<S: AsFd> AsFd for Link<S> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 
@@ -116,6 +124,10 @@ impl<S: ByteStream> ByteStream for Link<S> {
 
     fn in_kernel(&self) -> Option<InKernel> {
         self.stream.in_kernel()
+    }
+
+    fn round_trip(&self) -> Option<Duration> {
+        self.stream.round_trip()
     }
 
     fn descriptors(&self) -> usize {

@@ -18,6 +18,7 @@ pub(crate) use striped::StripedLane;
 
 use base::Memory;
 use std::io;
+use std::time::Duration;
 use wire::frame::Header;
 use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
 
@@ -51,6 +52,11 @@ impl<S: ByteStream> StreamLane<S> {
     /// The stream under the lane.
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream
+    }
+
+    /// As [`StreamLane::stream`], to be looked at alone.
+    pub(crate) fn stream_ref(&self) -> &S {
+        &self.stream
     }
 
     /// Bytes written in all.
@@ -190,6 +196,10 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
 
     fn in_kernel(&mut self) -> Option<InKernel> {
         self.stream.in_kernel()
+    }
+
+    fn round_trip(&mut self) -> Option<Duration> {
+        self.stream.round_trip()
     }
 
     fn waiting(&self) -> u16 {

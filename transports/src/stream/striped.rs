@@ -9,6 +9,7 @@ use super::{ByteStream, Death, StreamLane};
 use base::bytes::Malformed;
 use base::{Memory, ProcId};
 use std::io::{self, IoSliceMut};
+use std::time::Duration;
 use wire::frame::{Header, Kind, MAX_STRIPES};
 use wire::lane::{Caps, Event, InKernel, Lane, Payload, Sent, Sink};
 
@@ -252,6 +253,10 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
     fn in_kernel(&mut self) -> Option<InKernel> {
         let streams = self.lanes_mut().filter_map(|(_, lane)| lane.stream().in_kernel());
         streams.reduce(|a, b| InKernel { bytes: a.bytes + b.bytes, flying: a.flying || b.flying })
+    }
+
+    fn round_trip(&mut self) -> Option<Duration> {
+        self.first.stream().round_trip()
     }
 
     /// The stripes that have more to write than they could, as bits by their numbers.

@@ -2,13 +2,14 @@
 //!
 //! Invariant: nothing but the bytes of a proof is read before the other side has proved the key.
 
-use super::{Socket, TcpLane, place};
+use super::{TcpLane, place};
+use crate::control::ControlStream;
+use crate::ip::Socket;
 use crate::stream::handshake::Accepted;
 use crate::transport::{Incoming, NewLane, Said};
 use base::ProcId;
 use std::any::Any;
 use std::io;
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use trust::Trust;
@@ -18,10 +19,9 @@ use wire::{HelloAck, Place};
 pub(super) struct Accept(Accepted<Socket>);
 
 impl Accept {
-    pub(super) fn new(stream: TcpStream, trust: &Arc<Trust>) -> io::Result<Accept> {
-        let socket = Socket::new(stream)?;
+    pub(super) fn new(socket: Socket, trust: &Arc<Trust>) -> Accept {
         let near = socket.is_near();
-        Ok(Accept(Accepted::begin(socket, trust, near)))
+        Accept(Accepted::begin(socket, trust, near).or_control())
     }
 }
 
@@ -57,6 +57,10 @@ impl Incoming for Accept {
 
     fn finish(self: Box<Self>, local: ProcId, remote: ProcId, generation: u16) -> io::Result<NewLane> {
         Ok(NewLane::new(TcpLane::answered(self.0.into_link(), local, remote, generation)))
+    }
+
+    fn into_control(self: Box<Self>) -> Option<ControlStream> {
+        Some(ControlStream::new(self.0.into_link()))
     }
 
     fn join(mut self: Box<Self>, ack: &HelloAck, number: u16, lane: &mut dyn Any) -> bool {

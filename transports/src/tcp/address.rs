@@ -1,68 +1,34 @@
-//! Addresses as bytes, in the entry of a contact record and in places to be dialled; and this transport's names.
+//! This transport's entry in the contact record, its places to be dialled, and its names.
 //!
-//! Pure. Invariant: an entry never holds more than [`MAX_ADDRESSES`]; of a malformed entry, the addresses before the error
-//! count.
+//! Pure.
 
-use base::bytes::{Malformed, Put, Take};
-use base::protocol::address::{V4, V6};
+use crate::ip::{host_part, put, put_all, take, take_all};
+use base::bytes::Take;
 use base::protocol::transport::TCP;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use wire::{About, Place, Scope, TransportId};
 
 /// What others know of this transport.
 pub const ABOUT: About =
     About { id: TransportId::registered(TCP), word: "tcp", title: "tcp", scope: Scope::Anywhere, limit: 10_000 };
 
-pub(super) use base::protocol::address::MAX_ADDRESSES;
-
 /// The entry of a process that listens at these addresses.
 pub(crate) fn entry(addresses: &[SocketAddr]) -> Vec<u8> {
     let mut out = Vec::new();
-    addresses.iter().take(MAX_ADDRESSES).for_each(|address| put(&mut out, address));
+    put_all(&mut out, addresses);
     out
 }
 
 /// The addresses at which a process with this entry listens.
 pub(crate) fn addresses(entry: &[u8]) -> Vec<SocketAddr> {
-    let mut from = Take(entry);
-    std::iter::from_fn(|| take(&mut from).ok()).take(MAX_ADDRESSES).collect()
-}
-
-/// Writes an address: the family (4 or 6), its bytes, for 6 the scope as u32, the port as u16.
-fn put(out: &mut Vec<u8>, address: &SocketAddr) {
-    match address {
-        SocketAddr::V4(a) => {
-            out.put_u8(V4);
-            out.extend_from_slice(&a.ip().octets());
-        }
-        SocketAddr::V6(a) => {
-            out.put_u8(V6);
-            out.extend_from_slice(&a.ip().octets());
-            out.put_u32(a.scope_id());
-        }
-    }
-    out.put_u16(address.port());
-}
-
-fn take(from: &mut Take<'_>) -> Result<SocketAddr, Malformed> {
-    Ok(match from.u8()? {
-        V4 => {
-            let ip: IpAddr = Ipv4Addr::from(from.array::<4>()?).into();
-            (ip, from.u16()?).into()
-        }
-        V6 => {
-            let (ip, scope) = (Ipv6Addr::from(from.array::<16>()?), from.u32()?);
-            SocketAddrV6::new(ip, from.u16()?, 0, scope).into()
-        }
-        _ => return Err(Malformed),
-    })
+    take_all(entry)
 }
 
 pub(crate) fn place(address: SocketAddr) -> Place {
     let mut bytes = Vec::new();
     put(&mut bytes, &address);
-    let host_part = if address.is_ipv4() { 5 } else { 17 };
-    Place { transport: ABOUT.id, address: bytes.into(), host_part, text: address.to_string().into() }
+    let text = address.to_string().into();
+    Place { transport: ABOUT.id, address: bytes.into(), host_part: host_part(&address), text }
 }
 
 /// The address of a place of this transport.
@@ -73,6 +39,8 @@ pub(crate) fn address(place: &Place) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ip::MAX_ADDRESSES;
+    use std::net::SocketAddrV6;
 
     fn sample() -> [SocketAddr; 2] {
         ["127.0.0.1:80".parse().unwrap(), SocketAddrV6::new("fe80::1".parse().unwrap(), 9, 0, 3).into()]

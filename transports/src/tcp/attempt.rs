@@ -1,51 +1,42 @@
-//! Attempts and probes, as the node sees them.
+//! Attempts, as the node sees them.
 
-use super::dial::Dial;
-use super::{Socket, TcpLane, is_connected};
-use crate::transport::{Attempt, NewLane, Probe, Step};
+use super::TcpLane;
+use crate::ip::Dial;
+use crate::transport::{Attempt, NewLane, Step};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use wire::Hello;
 
-impl Attempt for Dial {
+/// One address being dialled.
+pub(super) struct Dialling {
+    pub dial: Dial,
+    /// The number of connections that the lane is to have.
+    pub sockets: u16,
+}
+
+impl Attempt for Dialling {
     fn fd(&self) -> Option<(BorrowedFd<'_>, bool)> {
-        Some((self.socket()?.as_fd(), !self.has_greeted()))
+        self.dial.fd()
     }
 
     fn step(&mut self) -> Step {
-        match self.talk() {
-            Ok(ack) => Step::Answered(ack),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Step::NotYet,
-            Err(e) => Step::Failed(e),
-        }
+        self.dial.step()
     }
 
     fn is_greeted(&self) -> bool {
-        self.has_greeted()
+        self.dial.has_greeted()
     }
 
     fn is_heard(&self) -> bool {
-        self.has_greeted() && self.socket().is_some_and(|socket| socket.under_way() == 0)
+        self.dial.is_heard()
     }
 
     fn finish(self: Box<Self>, generation: u16) -> io::Result<NewLane> {
-        let (address, sockets, trust) = (self.address, self.sockets, self.trust.clone());
-        let (link, hello) = self.into_link().ok_or(ErrorKind::NotConnected)?;
+        let Dialling { dial, sockets } = *self;
+        let (address, trust) = (dial.address, dial.trust.clone());
+        let (link, hello) = dial.into_link().ok_or(ErrorKind::NotConnected)?;
         let mut lane = TcpLane::dialled(link, hello.source, hello.dest, generation);
-        lane.dial_more(address, &trust, &Hello { generation, received: 0, ..hello }, sockets);
+        lane.dial_more(address, &trust, &Hello { generation, received: 0, moves: None, ..hello }, sockets);
         Ok(NewLane::new(lane))
-    }
-}
-
-/// A connection that shows whether a host can be reached.
-pub(super) struct Touch(pub Socket);
-
-impl Probe for Touch {
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-
-    fn result(&self) -> io::Result<()> {
-        is_connected(&self.0)
     }
 }

@@ -3,15 +3,16 @@
 //! Invariant: only the side that dialled a lane dials further stripes for it, each number once; the other side accepts them
 //! for this very lane. The lane works without them, so none of them is tried again.
 
-use super::dial::Dial;
-use super::{Socket, place};
+use super::place;
+use crate::ip::{Dial, Socket};
 use crate::stream::StripedLane;
 use crate::stream::link::Link;
-use crate::transport::{Attempt, Step, Watched};
+use crate::transport::{Step, Watched};
 use base::{Memory, ProcId};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use trust::Trust;
 use wire::frame::{Header, MAX_STRIPES};
 use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
@@ -44,7 +45,7 @@ impl TcpLane {
     /// Begins to dial further stripes, so that the lane will have this number of connections.
     pub(crate) fn dial_more(&mut self, address: SocketAddr, trust: &Arc<Trust>, hello: &Hello, sockets: u16) {
         for stripe in 1..sockets {
-            match Dial::start(address, trust, Hello { stripe, ..hello.clone() }, 1) {
+            match Dial::start(address, trust, Hello { stripe, ..hello.clone() }) {
                 Ok(dial) => self.dialling.push((stripe, dial)),
                 Err(e) => base::log!(Info, "no further connection to {} at {address}: {e}", self.remote),
             }
@@ -184,6 +185,10 @@ impl<M: Memory> Lane<M> for TcpLane {
 
     fn in_kernel(&mut self) -> Option<InKernel> {
         Lane::<M>::in_kernel(&mut self.streams)
+    }
+
+    fn round_trip(&mut self) -> Option<Duration> {
+        Lane::<M>::round_trip(&mut self.streams)
     }
 
     fn waiting(&self) -> u16 {

@@ -1,22 +1,17 @@
 //! TCP as a transport: it listens at the addresses that the settings choose, and dials addresses.
 
-use super::address::{self, MAX_ADDRESSES};
-use super::attempt::Touch;
-use super::dial::Dial;
-use super::{Accept, Iface, ListenError, Listeners, PortRange, choose, own, place, start_connect, ways};
+use super::attempt::Dialling;
+use super::{Accept, address, place};
+use crate::ip::{Dial, ListenError, Listeners, MAX_ADDRESSES, PortRange, Touch, Ways, choose};
 use crate::transport::{Attempt, Env, Incoming, OpenError, Probe, Target, Transport};
 use base::settings::{IFACE, PORTRANGE, TCP_SOCKETS};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use trust::Trust;
 use wire::frame::MAX_STRIPES;
 use wire::{Hello, Place};
-
-/// How long a list of this machine's interfaces is used.
-const SAME_OWN: Duration = Duration::from_secs(1);
 
 /// The settings of TCP.
 #[derive(Debug, Clone)]
@@ -59,7 +54,7 @@ pub(crate) fn open(settings: &Settings, env: &Env<'_>) -> Result<Box<dyn Transpo
     let addresses = listeners.addresses();
     base::log!(Info, "listening on {}", base::log::list(&addresses, "no address"));
     let (settings, trust) = (settings.clone(), env.trust.clone());
-    Ok(Box::new(Tcp { settings, trust, listeners, addresses, extra: Vec::new(), own: Vec::new(), own_since: None }))
+    Ok(Box::new(Tcp { settings, trust, listeners, addresses, extra: Vec::new(), ways: Ways::default() }))
 }
 
 struct Tcp {
@@ -69,9 +64,7 @@ struct Tcp {
     /// The addresses of all listeners, those of MPI ports last.
     addresses: Vec<SocketAddr>,
     extra: Vec<Extra>,
-    /// This machine's interfaces, and when they were listed.
-    own: Vec<Iface>,
-    own_since: Option<Instant>,
+    ways: Ways,
 }
 
 /// An address that MPI ports have asked for, the number of its listener, and the number of these ports.
@@ -106,30 +99,28 @@ impl Transport for Tcp {
     }
 
     fn places(&mut self, target: &Target<'_>) -> Vec<Place> {
-        if target.same_host != Some(true) && self.own_since.is_none_or(|t| t.elapsed() >= SAME_OWN) {
-            // With an empty list, no address is left out.
-            self.own = own().unwrap_or_default();
-            self.own_since = Some(Instant::now());
-        }
         let worked = target.worked.and_then(address::address);
         let all = address::addresses(target.entry);
-        ways(&all, target.same_host, &self.own, worked).into_iter().map(place).collect()
+        self.ways.to(&all, target.same_host, worked).into_iter().map(place).collect()
+    }
+
+    fn rebind(&mut self) {
+        let Ok(addresses) = choose(self.settings.iface.as_deref()) else { return };
+        let extra: Vec<_> = self.extra.iter().map(|e| e.address).collect();
+        self.listeners.follow(&addresses, self.settings.ports, &extra);
+        self.addresses = self.listeners.addresses();
+        self.ways = Ways::default();
     }
 
     fn dial(&mut self, place: &Place, hello: &Hello, _key: u32) -> io::Result<Box<dyn Attempt>> {
         let address = address::address(place).ok_or(ErrorKind::InvalidInput)?;
-        Ok(Box::new(Dial::start(address, &self.trust, hello.clone(), self.settings.sockets)?))
+        let dial = Dial::start(address, &self.trust, hello.clone())?;
+        Ok(Box::new(Dialling { dial, sockets: self.settings.sockets }))
     }
 
     fn probe(&mut self, entry: &[u8], seen: &Place) -> Option<(Place, Box<dyn Probe>)> {
-        let seen = address::address(seen)?;
-        let mut address = address::addresses(entry).into_iter().find(|a| a.ip() == seen.ip())?;
-        if let (SocketAddr::V6(to), SocketAddr::V6(from)) = (&mut address, seen) {
-            to.set_scope_id(from.scope_id());
-        }
-        // An error of our own says nothing about the other host.
-        let socket = start_connect(address).ok()?;
-        Some((place(address), Box::new(Touch(socket))))
+        let (address, touch) = Touch::begin(&address::addresses(entry), address::address(seen)?)?;
+        Some((place(address), Box::new(touch)))
     }
 
     fn listeners(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>)) {
@@ -137,7 +128,7 @@ impl Transport for Tcp {
     }
 
     fn accept(&mut self, listener: u32) -> io::Result<Box<dyn Incoming>> {
-        Ok(Box::new(Accept::new(self.listeners.accept(listener as usize)?, &self.trust)?))
+        Ok(Box::new(Accept::new(self.listeners.accept(listener as usize)?, &self.trust)))
     }
 
     fn listen_at(&mut self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {

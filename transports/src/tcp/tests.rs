@@ -1,7 +1,7 @@
 //! The conformance suite for TCP, with lanes of one connection and of several, plain and encrypted.
 
 use super::address::address;
-use super::start_connect;
+use crate::ip::start_connect;
 
 crate::conformance::suite!(tcp, |place| start_connect(address(place).unwrap()));
 crate::conformance::suite!(striped, tcp, |place| start_connect(address(place).unwrap()), |s| s.tcp.sockets = 3);

@@ -2,11 +2,11 @@
 //!
 //! Opened at start. Invariant: every address in the contact record is listened on as long as the listeners live.
 
-use super::MAX_ADDRESSES;
-use socket2::{Domain, Socket, Type};
+use super::{MAX_ADDRESSES, Socket};
+use socket2::{Domain, Type};
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// `MPI_CONNECT_PORTRANGE`: the first and the last port to listen on.
@@ -24,7 +24,7 @@ impl PortRange {
 
 /// Why this process cannot listen.
 #[derive(Debug)]
-pub(super) enum ListenError {
+pub(crate) enum ListenError {
     /// Every port of the range is taken, on each of these addresses.
     RangeTaken(PortRange, Vec<IpAddr>),
     System(io::Error),
@@ -48,12 +48,12 @@ impl fmt::Display for ListenError {
 }
 
 /// The listening sockets. Their indices are their numbers, which do not change; a closed one leaves a gap.
-pub(super) struct Listeners(Vec<Option<TcpListener>>);
+pub(crate) struct Listeners(Vec<Option<TcpListener>>);
 
 impl Listeners {
     /// Listens on every address that is possible. An error if none is, or if no port of the range is left on the addresses that
     /// other hosts could reach.
-    pub(super) fn open(addresses: &[SocketAddr], ports: Option<PortRange>) -> Result<Listeners, ListenError> {
+    pub(crate) fn open(addresses: &[SocketAddr], ports: Option<PortRange>) -> Result<Listeners, ListenError> {
         let mut out: Vec<TcpListener> = Vec::new();
         let mut taken = Vec::new();
         let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
@@ -85,7 +85,7 @@ impl Listeners {
     }
 
     /// Listens at one more address, and returns the listener's number. Port 0 is any of `ports`.
-    pub(super) fn add(&mut self, address: SocketAddr, ports: Option<PortRange>) -> io::Result<usize> {
+    pub(crate) fn add(&mut self, address: SocketAddr, ports: Option<PortRange>) -> io::Result<usize> {
         let ports = if address.port() == 0 { ports } else { Some(PortRange(address.port(), address.port())) };
         let new = Some(bind(address, ports)?);
         let free = self.0.iter().position(Option::is_none);
@@ -97,28 +97,45 @@ impl Listeners {
         Ok(at)
     }
 
-    pub(super) fn get(&self, i: usize) -> Option<&TcpListener> {
+    /// Listens at these addresses from now on, and no more at those that are gone. `kept` stay as long as this host has them.
+    pub(crate) fn follow(&mut self, addresses: &[SocketAddr], ports: Option<PortRange>, kept: &[SocketAddr]) {
+        let wanted = |ip: IpAddr| addresses.iter().chain(kept).any(|a| a.ip() == ip);
+        for listener in &mut self.0 {
+            listener.take_if(|l| !l.local_addr().is_ok_and(|a| wanted(a.ip())));
+        }
+        let have: Vec<IpAddr> = self.addresses().iter().map(SocketAddr::ip).collect();
+        for new in addresses.iter().filter(|a| !have.contains(&a.ip())) {
+            if self.addresses().len() == MAX_ADDRESSES {
+                break;
+            }
+            if let Err(e) = self.add(*new, ports) {
+                base::log!(Info, "cannot listen on {}: {e}", new.ip());
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, i: usize) -> Option<&TcpListener> {
         self.0.get(i)?.as_ref()
     }
 
     /// Closes a listener.
-    pub(super) fn close(&mut self, i: usize) {
+    pub(crate) fn close(&mut self, i: usize) {
         self.0[i] = None;
     }
 
-    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.0.iter().flatten().filter_map(|l| l.local_addr().ok()).collect()
     }
 
     /// The descriptors with the listeners' numbers.
-    pub(super) fn fds(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
+    pub(crate) fn fds(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         self.0.iter().enumerate().filter_map(|(i, l)| Some((i, l.as_ref()?.as_fd())))
     }
 
     /// Accepts a connection at this listener. `WouldBlock` if none waits.
-    pub(super) fn accept(&self, i: usize) -> io::Result<TcpStream> {
+    pub(crate) fn accept(&self, i: usize) -> io::Result<Socket> {
         match self.get(i) {
-            Some(l) => l.accept().map(|(stream, _)| stream),
+            Some(l) => l.accept().and_then(|(stream, _)| Socket::new(stream)),
             None => Err(ErrorKind::WouldBlock.into()),
         }
     }
@@ -142,7 +159,7 @@ fn bind(mut address: SocketAddr, ports: Option<PortRange>) -> io::Result<TcpList
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
     // Connections of an earlier process may still be in TIME_WAIT at this port.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
@@ -162,6 +179,20 @@ mod tests {
         for bad in ["", "0-5", "9-3", "a-b", "1-70000"] {
             assert_eq!(PortRange::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn listeners_follow_the_addresses_of_the_host() {
+        let at = |all: &[&str]| all.iter().map(|a| format!("{a}:0").parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let mut listeners = Listeners::open(&at(&["127.77.32.1", "127.77.32.2"]), None).unwrap();
+        let before = listeners.addresses();
+        listeners.follow(&at(&["127.77.32.2", "127.77.32.3"]), None, &[]);
+        let after = listeners.addresses();
+        assert_eq!(after.len(), 2);
+        assert!(after.contains(&before[1]) && !after.contains(&before[0]), "{before:?} {after:?}");
+        assert!(after.iter().any(|a| a.ip().to_string() == "127.77.32.3"));
+        listeners.follow(&at(&["127.77.32.3"]), None, &before[1..]);
+        assert!(listeners.addresses().contains(&before[1]), "it is kept");
     }
 
     #[test]

@@ -61,15 +61,20 @@ impl Socket {
     }
 
     /// Whether the other side has closed it, with nothing left to be read.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         match self.0.peek(&mut [0]) {
             Ok(n) => n == 0,
             Err(e) => !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         }
     }
 
+    /// How many bytes wait, one at most; 0 at the end of the stream.
+    pub(crate) fn look(&self) -> io::Result<usize> {
+        self.0.peek(&mut [0])
+    }
+
     /// The error of a connect that was under way, once the descriptor is writable.
-    pub(super) fn error(&self) -> Option<io::Error> {
+    pub(crate) fn error(&self) -> Option<io::Error> {
         self.0.take_error().unwrap_or_else(Some)
     }
 }
@@ -113,6 +118,17 @@ impl ByteStream for Socket {
         let _ = self.0.shutdown(Shutdown::Both);
     }
 
+    fn round_trip(&self) -> Option<Duration> {
+        // SAFETY: all bits zero are a value of this structure of numbers.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+        // SAFETY: the descriptor is open while it is borrowed, and the kernel writes at most `len` bytes.
+        let done = unsafe {
+            libc::getsockopt(self.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &mut len)
+        };
+        (done == 0 && info.tcpi_rtt > 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
+    }
+
     fn in_kernel(&self) -> Option<InKernel> {
         let bytes = self.under_way();
         Some(InKernel { bytes, flying: bytes > self.not_sent() })
@@ -120,7 +136,7 @@ impl ByteStream for Socket {
 }
 
 /// Begins to connect. The result is known when the descriptor is writable.
-pub(super) fn start_connect(to: SocketAddr) -> io::Result<Socket> {
+pub(crate) fn start_connect(to: SocketAddr) -> io::Result<Socket> {
     let fd = socket2::Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), None)?;
     let socket = Socket::new(fd.into())?;
     match SockRef::from(&socket.0).connect(&to.into()) {
@@ -130,7 +146,7 @@ pub(super) fn start_connect(to: SocketAddr) -> io::Result<Socket> {
 }
 
 /// Whether a connect has succeeded. `WouldBlock` as long as it is under way.
-pub(super) fn is_connected(socket: &Socket) -> io::Result<()> {
+pub(crate) fn is_connected(socket: &Socket) -> io::Result<()> {
     if let Some(e) = socket.error() {
         return Err(e);
     }

@@ -1,13 +1,41 @@
 //! The addresses at which a process is dialled, and their order.
 //!
-//! Pure. Used before each race. Invariant: an address that can only lead back to this machine is not dialled for a process of
+//! Used before each race. Invariant: an address that can only lead back to this machine is not dialled for a process of
 //! another one, if there is any other.
 
-use super::ifaces::{Iface, is_link_local};
+use super::ifaces::{Iface, is_link_local, own};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::{Duration, Instant};
 
 /// The most addresses of one race; link-local ones are many where both sides have many links.
 const MOST: usize = 64;
+
+/// How long a list of this machine's interfaces is used.
+const SAME_OWN: Duration = Duration::from_secs(1);
+
+/// This machine's interfaces, and when they were listed.
+#[derive(Default)]
+pub(crate) struct Ways {
+    own: Vec<Iface>,
+    since: Option<Instant>,
+}
+
+impl Ways {
+    /// The addresses at which this machine dials a process that listens at `theirs`, in their order.
+    pub(crate) fn to(
+        &mut self,
+        theirs: &[SocketAddr],
+        near: Option<bool>,
+        worked: Option<SocketAddr>,
+    ) -> Vec<SocketAddr> {
+        if near != Some(true) && self.since.is_none_or(|t| t.elapsed() >= SAME_OWN) {
+            // With an empty list, no address is left out.
+            self.own = own().unwrap_or_default();
+            self.since = Some(Instant::now());
+        }
+        ways(theirs, near, &self.own, worked)
+    }
+}
 
 /// The addresses of a process as this machine dials them. `own` are this machine's interfaces; `near` says whether the process
 /// is on this host, if that is known.
@@ -15,12 +43,7 @@ const MOST: usize = 64;
 /// The order is: the address at which it answered last (`worked`); loopback, if the process is on this host; addresses in a
 /// network of ours; all others; link-local ones. The scope of a link-local address is its owner's number for the link, and it
 /// may be any link of ours, so each is tried.
-pub(super) fn ways(
-    theirs: &[SocketAddr],
-    near: Option<bool>,
-    own: &[Iface],
-    worked: Option<SocketAddr>,
-) -> Vec<SocketAddr> {
+fn ways(theirs: &[SocketAddr], near: Option<bool>, own: &[Iface], worked: Option<SocketAddr>) -> Vec<SocketAddr> {
     let (near, far) = (near == Some(true), near == Some(false));
     let leads_back =
         |ip: IpAddr| far && (ip.is_loopback() || own.iter().any(|o| o.address.ip() == ip && !is_link_local(ip)));

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 
 /// Where the kernel lists the interfaces of this network namespace.
-pub(super) const SYS: &str = "/sys/class/net";
+pub(crate) const SYS: &str = "/sys/class/net";
 
 /// The default routes of this machine: the interface that each goes over, and whether it is one of IPv6.
-pub(super) fn ways_out() -> Vec<(String, bool)> {
+pub(crate) fn ways_out() -> Vec<(String, bool)> {
     let read = |table| fs::read_to_string(table).unwrap_or_default();
     routes(&read("/proc/self/net/route"), &read("/proc/self/net/ipv6_route"))
 }
@@ -31,7 +31,7 @@ fn routes(v4: &str, v6: &str) -> Vec<(String, bool)> {
 /// Whether an interface is there for guests of this host, such as containers and virtual machines: a bridge none of whose ports
 /// stands on hardware, as `docker0` and `virbr0` have none, or itself a port of a bridge, whose own addresses nobody uses.
 /// `sys` is [`SYS`].
-pub(super) fn is_for_guests(sys: &Path, name: &str) -> bool {
+pub(crate) fn is_for_guests(sys: &Path, name: &str) -> bool {
     let is = |name: &Path, what: &str| sys.join(name).join(what).exists();
     if is(name.as_ref(), "brport") {
         return true;

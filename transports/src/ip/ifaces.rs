@@ -42,7 +42,7 @@ impl fmt::Display for IfaceError {
 
 /// One address of an interface that is up; its port is 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Iface {
+pub(crate) struct Iface {
     pub name: String,
     pub address: SocketAddr,
     /// The length of its network's prefix.
@@ -83,7 +83,7 @@ impl Iface {
     }
 
     /// Whether `ip` is in this address's own network.
-    pub(super) fn is_neighbour(&self, ip: IpAddr) -> bool {
+    pub(crate) fn is_neighbour(&self, ip: IpAddr) -> bool {
         same_prefix(self.address.ip(), ip, self.bits.into())
     }
 
@@ -120,7 +120,7 @@ pub fn choose(setting: Option<&str>) -> Result<Vec<SocketAddr>, IfaceError> {
 }
 
 /// The addresses of all interfaces that are up.
-pub(super) fn own() -> Result<Vec<Iface>, IfaceError> {
+pub(crate) fn own() -> Result<Vec<Iface>, IfaceError> {
     let all = getifaddrs().map_err(|e| {
         let e = io::Error::from(e);
         IfaceError::System(format!("{e}{}", base::mend(&e)))
@@ -221,7 +221,7 @@ fn same_prefix(net: IpAddr, ip: IpAddr, bits: u32) -> bool {
 }
 
 /// Whether an address is valid on one link only.
-pub(super) fn is_link_local(ip: IpAddr) -> bool {
+pub(crate) fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),

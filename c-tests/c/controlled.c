@@ -1,0 +1,52 @@
+/* Jobs that an operator looks at while messages flow, and while some of their processes call nothing.
+ *
+ *     controlled MINE THEIRS BUSY END
+ *
+ * Rank 0 exchanges messages with rank 0 of the other job until END is there, and both end together. The others have sent one
+ * message, then compute: they call neither MPI nor the kernel's sleep until END is there. Rank 0 writes BUSY once messages flow.
+ */
+#include "kit.h"
+
+static int ends(const char *sign) { return kit_is_there(sign); }
+
+static void compute(void)
+{
+    volatile double x = 1;
+    for (int i = 0; i < 1000000; ++i) x = x * 1.0000001 + 1e-9;
+}
+
+int main(int argc, char **argv)
+{
+    int handle = -1, size, there, go_on[2] = {1, 1};
+    char data[1000] = "";
+    MPI_Comm other;
+    MPI_Status status;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &kit_rank);
+    if (argc != 5) MPI_Abort(MPI_COMM_WORLD, 2);
+    kit_label = argv[1];
+    OK(MPI_Conn_register(argv[1], MPI_COMM_WORLD, &handle));
+    OK(MPI_Conn_intercomm_create(handle, argv[2], &other));
+    OK(MPI_Conn_remove(handle));
+    OK(MPI_Comm_size(other, &size));
+    OK(MPI_Comm_remote_size(other, &there));
+    if (kit_rank < there) {
+        OK(MPI_Sendrecv(&size, 1, MPI_INT, kit_rank, 1, &there, 1, MPI_INT, kit_rank, 1, other, &status));
+    }
+    if (kit_rank > 0) {
+        while (!ends(argv[4])) compute();
+    } else {
+        /* Both go on until both have seen the sign. */
+        for (long turn = 0; go_on[0] || go_on[1]; ++turn) {
+            go_on[0] = !ends(argv[4]);
+            OK(MPI_Sendrecv(&go_on[0], 1, MPI_INT, 0, 2, &go_on[1], 1, MPI_INT, 0, 2, other, &status));
+            OK(MPI_Sendrecv_replace(data, sizeof data, MPI_BYTE, 0, 3, 0, 3, other, &status));
+            if (turn == 100) kit_write(argv[3], "busy");
+        }
+    }
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    OK(MPI_Comm_free(&other));
+    int failed = kit_end();
+    MPI_Finalize();
+    return failed;
+}

@@ -1,0 +1,116 @@
+//! An operator looks at running jobs of two MPIs and gives them commands, while messages flow and other processes compute.
+
+use c_tests::{Job, Launch, Mpi, Scene, command, user, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Two jobs, of three ranks and of two, that are joined and exchange messages. They have given their names back.
+pub fn joined(scene: &Scene, a: &Mpi, b: &Mpi, settings: &[(&str, &str)]) -> [Job; 2] {
+    let place = |name: &str| scene.path(name).to_str().expect("plain text").to_owned();
+    let start = |mpi, ranks, mine: &str, theirs: &str| {
+        let signs = [place(&format!("{mine}-busy")), place("end")];
+        let launch = Launch::new(mpi, ranks, "controlled", &[mine, theirs, &signs[0], &signs[1]]);
+        scene.start(launch.envs(settings))
+    };
+    let jobs = [start(a, 3, "air", "ocean"), start(b, 2, "ocean", "air")];
+    let busy = || ["air-busy", "ocean-busy"].iter().all(|sign| scene.path(sign).exists());
+    scene.require(wait_until(LIMIT, busy), "messages flow");
+    jobs
+}
+
+/// `mpi-connect ctl` with these words, as the jobs' user.
+pub fn ctl(scene: &Scene, key: Option<&str>, words: &[&str]) -> Output {
+    let mut all = user::prefix();
+    all.push(command().display().to_string());
+    all.extend(["ctl", words[0], "--naming", &scene.naming()].map(String::from));
+    all.extend(words[1..].iter().map(|word| word.to_string()));
+    let key = key.map_or_else(|| format!("file:{}", scene.key().display()), str::to_owned);
+    Command::new(&all[0]).args(&all[1..]).env("MPI_CONNECT_KEY", key).output().expect("mpi-connect")
+}
+
+pub fn json(scene: &Scene, name: &str) -> (Value, i32) {
+    let done = ctl(scene, None, &[name, "lanes", "--json"]);
+    let text = String::from_utf8_lossy(&done.stdout);
+    let value = serde_json::from_str(&text);
+    let value = value.unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&done.stderr)));
+    (value, done.status.code().unwrap_or(-1))
+}
+
+pub fn messages(all: &Value) -> u64 {
+    let pairs = all["processes"][0]["pairs"].as_array().into_iter().flatten();
+    pairs.filter_map(|pair| pair["sent"]["messages"].as_u64()).sum()
+}
+
+fn stopped(all: &Value) -> usize {
+    let processes = all["processes"].as_array().into_iter().flatten();
+    processes.filter(|process| process["state"] == "not answering").count()
+}
+
+#[test]
+fn an_operator_sees_every_process_and_commands_reach_those_that_compute() {
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("an operator of {} and {}", a.name, b.name));
+        let jobs = joined(&scene, a, b, &[("MPI_CONNECT_SUMMARY", "1")]);
+        let (all, code) = json(&scene, "air");
+        let processes = all["processes"].as_array().expect("processes");
+        scene.require(code == 0 && processes.len() == 3, &format!("each of three answers: {all:#}"));
+        scene.require(processes.iter().all(|one| one["state"] == "running"), &format!("also who computes: {all:#}"));
+        let pair = &processes[0]["pairs"][0];
+        scene.require(pair["job"] == "ocean" && pair["transport"] == "shm", &format!("who, and over what: {all:#}"));
+        let before = messages(&all);
+        scene.require(
+            before > 100 && wait_until(LIMIT, || messages(&json(&scene, "air").0) > before),
+            "messages are counted while they flow",
+        );
+        // Who has another key is refused, and told why.
+        let other = format!("file:{}", scene.path("other-key").display());
+        let done = ctl(&scene, Some(&other), &["air", "lanes"]);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        scene.require(done.status.code() == Some(1) && said.contains("its key is"), &said);
+        let done = ctl(&scene, None, &["ice", "lanes"]);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        scene.require(done.status.code() == Some(1) && said.contains("no job 'ice'"), &said);
+        fs::write(scene.path("end"), "").expect("a sign");
+        let [air, ocean] = scene.pass(jobs, LIMIT);
+        for (done, text) in
+            [(&air, "summary: 'air' to 'ocean' over shm: "), (&ocean, "summary: 'ocean' to 'air' over shm: ")]
+        {
+            let told = done.stderr.lines().filter(|line| line.contains(text)).count();
+            scene.require(told == 1, &format!("the summary comes once, not {told} times:\n{}", done.stderr));
+            let counts = |line: &str| -> Vec<u64> {
+                let words = line.split_whitespace().collect::<Vec<_>>();
+                let counts = words.windows(2).filter(|two| two[1].starts_with("message"));
+                counts.map(|two| two[0].parse().unwrap_or(0)).collect()
+            };
+            let line = done.stderr.lines().find(|line| line.contains(text)).unwrap_or_default();
+            let both = counts(line).len() == 2 && counts(line).iter().all(|n| *n > 100);
+            scene.require(both, &format!("both ways are counted: {line}"));
+            scene.require(!done.stderr.contains("said nothing"), &format!("all ranks are in it:\n{}", done.stderr));
+        }
+    }
+}
+
+/// A process that is stopped is told as that, keeps nobody else from answering, and answers when it goes on.
+#[test]
+fn a_stopped_process_is_told() {
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("a stopped process of {} and {}", a.name, b.name));
+        let jobs = joined(&scene, a, b, &[]);
+        let (all, _) = json(&scene, "air");
+        let pid = all["processes"][2]["pid"].as_i64().expect("a pid") as i32;
+        kill(Pid::from_raw(pid), Signal::SIGSTOP).expect("it is there");
+        let (all, code) = json(&scene, "air");
+        let told = stopped(&all) == 1 && all["processes"][2]["state"] == "not answering" && code == 3;
+        kill(Pid::from_raw(pid), Signal::SIGCONT).expect("it is there");
+        scene.require(told, &format!("{code}: {all:#}"));
+        scene.require(wait_until(LIMIT, || stopped(&json(&scene, "air").0) == 0), "it answers again");
+        fs::write(scene.path("end"), "").expect("a sign");
+        scene.pass(jobs, LIMIT);
+    }
+}

@@ -1,0 +1,105 @@
+//! An operator changes what carries the messages of two jobs while they flow; and processes give up their connections for a while.
+
+use crate::control::{LIMIT, ctl, joined, json, messages};
+use c_tests::{Launch, Mpi, Scene, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+
+/// The transport of the pair of the two ranks 0, empty if they are not connected.
+fn over(all: &Value) -> String {
+    let pairs = all["processes"][0]["pairs"].as_array().cloned().unwrap_or_default();
+    let first = pairs.iter().find(|pair| pair["rank"] == 0);
+    first.and_then(|pair| pair["transport"].as_str()).unwrap_or_default().to_owned()
+}
+
+/// Gives a command to a job, each process of which must do it. Returns what they say.
+fn order(scene: &Scene, words: &[&str]) -> Value {
+    let done = ctl(scene, None, &[words, &["--timeout", "30", "--json"]].concat());
+    let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    scene.require(done.status.success(), &format!("{words:?}: {said}"));
+    serde_json::from_slice(&done.stdout).expect("JSON")
+}
+
+fn flows(scene: &Scene) {
+    let before = messages(&json(scene, "air").0);
+    scene.require(wait_until(LIMIT, || messages(&json(scene, "air").0) > before), "messages flow");
+}
+
+/// Shared memory of the library that the processes of a job have mapped.
+fn mapped(scene: &Scene, name: &str) -> usize {
+    let (all, _) = json(scene, name);
+    let processes = all["processes"].as_array().cloned().unwrap_or_default();
+    let maps = processes.iter().map(|one| fs::read_to_string(format!("/proc/{}/maps", one["pid"])).unwrap_or_default());
+    maps.map(|maps| maps.lines().filter(|line| line.contains("memfd:mpi_connect")).count()).sum()
+}
+
+#[test]
+fn an_operator_changes_what_carries_the_messages() {
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("{} and {} are switched", a.name, b.name));
+        let jobs = joined(&scene, a, b, &[("MPI_CONNECT_HOLD_ON", "SIGUSR1")]);
+        let is_over = |word: &str| {
+            let (all, _) = json(&scene, "air");
+            scene.require(over(&all) == word, &format!("over {word}: {all:#}"));
+            flows(&scene);
+        };
+        for word in ["tcp", "shm", "tcp", "best"] {
+            order(&scene, &["air", "switch", word]);
+            is_over(if word == "best" { "shm" } else { word });
+        }
+        order(&scene, &["ocean", "switch", "tcp", "--peer", "air", "--rank", "0", "--peer-rank", "0"]);
+        is_over("tcp");
+        let none = order(&scene, &["ocean", "switch", "tcp", "--peer", "ice"]);
+        scene.require(none["processes"][0]["why"] == "it has no such pair", &format!("{none:#}"));
+        order(&scene, &["air", "stop-using", "shm"]);
+        scene.require(mapped(&scene, "air") == 0, "no shared memory is left");
+        is_over("tcp");
+        order(&scene, &["ocean", "switch", "best"]);
+        is_over("tcp");
+        let done = ctl(&scene, None, &["air", "stop-using", "tcp"]);
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        scene.require(done.status.code() == Some(1) && said.contains("no other transport"), &said);
+        order(&scene, &["air", "use", "shm"]);
+        is_over("shm");
+        for name in ["air", "ocean"] {
+            order(&scene, &[name, "hold"]);
+            let before = json(&scene, "air").0;
+            scene.require(over(&before).is_empty(), &format!("nothing is connected: {before:#}"));
+            scene.require(messages(&json(&scene, "air").0) == messages(&before), "nothing flows");
+            order(&scene, &[name, "resume"]);
+            flows(&scene);
+            is_over("shm");
+        }
+        // A tool that knows only signals does the same.
+        let pid = json(&scene, "air").0["processes"][0]["pid"].as_i64().expect("a pid") as i32;
+        let signal = || kill(Pid::from_raw(pid), Signal::SIGUSR1).expect("it is there");
+        signal();
+        scene.require(wait_until(LIMIT, || over(&json(&scene, "air").0).is_empty()), "it gives up its connections");
+        signal();
+        scene.require(wait_until(LIMIT, || over(&json(&scene, "air").0) == "shm"), "it comes back");
+        flows(&scene);
+        fs::write(scene.path("end"), "").expect("a sign");
+        scene.pass(jobs, LIMIT);
+    }
+}
+
+#[test]
+fn a_program_holds_itself() {
+    for (a, b) in Mpi::couples() {
+        for (how, lanes) in [("call", "tcp"), ("call", ""), ("signal", "")] {
+            let scene = Scene::new(format!("{} and {} hold themselves by {how}, lanes '{lanes}'", a.name, b.name));
+            let start = |mpi, names: [&str; 2], side| {
+                let launch = Launch::new(mpi, 2, "held", &[names[0], names[1], side, how]);
+                scene.start(
+                    launch
+                        .env("MPI_CONNECT_LOG", "debug")
+                        .env("MPI_CONNECT_LANES", lanes)
+                        .env("MPI_CONNECT_HOLD_ON", "SIGUSR1"),
+                )
+            };
+            scene.pass([start(a, ["air", "ocean"], "0"), start(b, ["ocean", "air"], "1")], LIMIT);
+        }
+    }
+}

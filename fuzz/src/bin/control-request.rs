@@ -1,0 +1,4 @@
+//! See `fuzz::wire::CONTROL_REQUEST`.
+#![no_main]
+
+fuzz::program!(fuzz::wire::CONTROL_REQUEST);

@@ -1,0 +1,4 @@
+//! See `fuzz::rdma::RDMA`.
+#![no_main]
+
+fuzz::program!(fuzz::rdma::RDMA);

@@ -1,0 +1,244 @@
+//! Two processes' nodes move from one transport to another, again and again, while messages of all kinds flow both ways; then their lanes
+//! break, and a transport is taken out of use and back. What comes is checked, and the pauses are measured.
+//!
+//!     cargo run --release -p mpi-connect-node --example switches -- [moves [word ...]]
+//!
+//! Words of transports: `shm tcp` unless told. A pause is the longest round trip of 8 bytes from the order to its end, less the
+//! median round trip.
+
+#[path = "../tests/common/mod.rs"]
+#[allow(unused_macros, unused_imports)]
+mod common;
+
+use common::*;
+use node::InterId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What the threads that exchange messages tell.
+#[derive(Default)]
+struct Told {
+    stop: AtomicBool,
+    /// The longest round trip since somebody looked, and the last one, in nanoseconds.
+    longest: AtomicU64,
+    last: AtomicU64,
+    trips: AtomicU64,
+    bulk: AtomicU64,
+}
+
+/// Small messages there and back, numbered.
+fn ping(job: &Job, inter: InterId, told: &Told) {
+    for n in 0u64.. {
+        let (begun, stop) = (Instant::now(), told.stop.load(Ordering::Relaxed));
+        let word = if stop { u64::MAX } else { n };
+        let (out, mut back) = (word.to_le_bytes(), [0; 8]);
+        let recv = job.recv(inter, 1, &mut back);
+        let send = job.send(inter, 1, &out);
+        assert_eq!(job.wait(recv), got(8, 1));
+        assert_eq!(job.wait(send), node::Outcome::Sent);
+        assert_eq!(back, out, "in order, once");
+        if stop {
+            return;
+        }
+        let took = begun.elapsed().as_nanos() as u64;
+        told.longest.fetch_max(took, Ordering::Relaxed);
+        told.last.store(took, Ordering::Relaxed);
+        told.trips.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn echo(job: &Job, inter: InterId) {
+    loop {
+        let mut space = [0; 8];
+        let recv = job.recv(inter, 1, &mut space);
+        assert_eq!(job.wait(recv), got(8, 1));
+        let send = job.send(inter, 1, &space);
+        assert_eq!(job.wait(send), node::Outcome::Sent);
+        if space == u64::MAX.to_le_bytes() {
+            return;
+        }
+    }
+}
+
+/// Messages of many sizes, one way; an empty one ends it.
+fn pour(job: &Job, inter: InterId, seed: u64, told: &Told) {
+    let mut rng = Rng(seed);
+    for n in 0.. {
+        let most = if rng.roll(8) == 0 { 4 << 20 } else { 20_000 };
+        let len = if told.stop.load(Ordering::Relaxed) { 0 } else { 1 + rng.roll(most) as usize };
+        let data = pattern(len, n);
+        assert_eq!(job.wait(job.send(inter, 2, &data)), node::Outcome::Sent);
+        told.bulk.fetch_add(len as u64, Ordering::Relaxed);
+        if len == 0 {
+            return;
+        }
+    }
+}
+
+fn drink(job: &Job, inter: InterId) {
+    let mut space = vec![0; 4 << 20];
+    for n in 0.. {
+        let node::Outcome::Received(got) = job.wait(job.recv(inter, 2, &mut space)) else {
+            panic!("it is not received")
+        };
+        let len = got.size as usize;
+        assert!((0..len).step_by(61).all(|i| space[i] == at(i as u64, n)), "message {n} of {len} bytes");
+        if len == 0 {
+            return;
+        }
+    }
+}
+
+struct Pauses(Vec<u64>);
+
+impl Pauses {
+    fn say(&mut self, what: &str) {
+        self.0.sort_unstable();
+        let n = self.0.len();
+        let at = |part: usize| self.0[(n * part / 1000).min(n - 1)] as f64 / 1e6;
+        println!(
+            "  {what}: {n} times; pause {:.2} ms (median), {:.2} (99 of 100), {:.2} (longest)",
+            at(500),
+            at(990),
+            at(1000)
+        );
+    }
+}
+
+/// Waits until this holds, looking often.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + LONG;
+    while !holds() {
+        assert!(Instant::now() < end, "{what} in time");
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// Descriptors, mappings, and pages of memory of this process.
+fn level() -> [usize; 3] {
+    let fds = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    [fds, maps, pages.split(' ').nth(1).unwrap().parse().unwrap()]
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let moves: usize = args.next().map_or(1000, |n| n.parse().expect("a number"));
+    let words: Vec<String> = args.collect();
+    let words: Vec<&str> = if words.is_empty() { vec!["shm", "tcp"] } else { words.iter().map(|w| &**w).collect() };
+    over("shm,verbs,tcp");
+    let (a, b) = (Arc::new(Job::new()), Arc::new(Job::new()));
+    let small = couple(&a, &b);
+    let large = (a.open(&b, 2), b.open(&a, 2));
+    let told = Arc::new(Told::default());
+    let mut threads = Vec::new();
+    let mut run = |f: Box<dyn FnOnce() + Send>| threads.push(std::thread::spawn(f));
+    let of = || (a.clone(), b.clone(), told.clone());
+    let (x, _, t) = of();
+    run(Box::new(move || ping(&x, small.0, &t)));
+    let (_, y, _) = of();
+    run(Box::new(move || echo(&y, small.1)));
+    for seed in [1, 2] {
+        let (x, y, t) = of();
+        let (from, to) = if seed == 1 { ((x, large.0), (y, large.1)) } else { ((y, large.1), (x, large.0)) };
+        run(Box::new(move || pour(&from.0, from.1, seed, &t)));
+        run(Box::new(move || drink(&to.0, to.1)));
+    }
+    let settled = || [(&a, &b), (&b, &a)].iter().all(|(x, y)| x.node.inspect(|core| !core.is_moving(x.id(), y.id())));
+    let trips = |more| {
+        let before = told.trips.load(Ordering::Relaxed);
+        until("messages flow", || told.trips.load(Ordering::Relaxed) >= before + more);
+    };
+    trips(200);
+    let mut usual: Vec<u64> = Vec::new();
+    for _ in 0..200 {
+        trips(1);
+        usual.push(told.last.load(Ordering::Relaxed));
+    }
+    usual.sort_unstable();
+    let usual = usual[100];
+    println!(
+        "{moves} moves over {}; the median round trip beside the large messages takes {:.2} ms",
+        words.join(", "),
+        usual as f64 / 1e6
+    );
+    let mut rng = Rng(7);
+    let mut pause = |act: &mut dyn FnMut(&mut Rng)| {
+        trips(1);
+        told.longest.store(0, Ordering::Relaxed);
+        act(&mut rng);
+        until("it is settled", settled);
+        trips(2);
+        told.longest.load(Ordering::Relaxed).saturating_sub(usual)
+    };
+    let now = |word: &str| a.node.inspect(|core| core.switch(|_, _| true, word)).expect("a transport");
+    now(words[0]);
+    until("it is settled", settled);
+    let mut pauses: BTreeMap<(&str, &str), Pauses> = BTreeMap::new();
+    let mut at = words[0];
+    for n in 0..moves {
+        let next =
+            words[(words.iter().position(|w| *w == at).unwrap() + 1 + n / words.len() % (words.len() - 1).max(1))
+                % words.len()];
+        let took = pause(&mut |rng| {
+            let by = if rng.roll(2) == 0 { &a } else { &b };
+            let moved = by.node.inspect(|core| core.switch(|_, _| true, next)).expect("a transport");
+            assert_eq!((moved.begun.len(), moved.refused.len()), (1, 0), "{at} to {next}: {moved:?}");
+        });
+        pauses.entry((at, next)).or_insert(Pauses(Vec::new())).0.push(took);
+        at = next;
+    }
+    for ((from, to), of) in &mut pauses {
+        of.say(&format!("{from} to {to}"));
+    }
+    let breaks = moves / 10;
+    let mut of = Pauses(
+        (0..breaks)
+            .map(|n| {
+                now(words[n % words.len()]);
+                until("it is settled", settled);
+                pause(&mut |rng| {
+                    std::thread::sleep(Duration::from_micros(rng.roll(3000)));
+                    let had = a.node.inspect(|core| core.lanes_had(a.id(), b.id()));
+                    a.node.inspect(|core| core.cut(a.id(), b.id()));
+                    until("another lane", || a.node.inspect(|core| core.lanes_had(a.id(), b.id())) > had);
+                })
+            })
+            .collect(),
+    );
+    if breaks > 0 {
+        of.say("lanes that broke");
+    }
+    let mut before = level();
+    for n in 0..breaks {
+        for (word, used) in [(words[0], false), (words[0], true)] {
+            for job in [&a, &b] {
+                job.node
+                    .inspect(|core| if used { core.use_again(word) } else { core.stop_using(word) })
+                    .expect("it is not the last");
+            }
+            until("all is closed", || used || [&a, &b].iter().all(|job| job.node.inspect(|core| !core.uses(word))));
+            until("it is settled", settled);
+            trips(1);
+        }
+        if n == breaks / 4 {
+            before = level();
+        }
+    }
+    let after = level();
+    println!(
+        "  {breaks} times {} taken out of use and back: descriptors, mappings, pages {before:?} after a quarter of them, {after:?} after all",
+        words[0]
+    );
+    told.stop.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().expect("a thread"));
+    println!(
+        "  in all {} round trips and {:.1} GB in messages of up to 4 MiB, none lost, doubled or out of order",
+        told.trips.load(Ordering::Relaxed),
+        told.bulk.load(Ordering::Relaxed) as f64 / 1e9
+    );
+    assert_eq!(a.node.drain(LONG) + b.node.drain(LONG), 0);
+}

@@ -1,0 +1,120 @@
+//! Commands for processes that did not answer: they are brought when these go on, in the order in which they were given.
+//!
+//! One thread does that, as long as there are any. Invariant: a process gets one command at a time, the oldest first.
+
+use super::desk::{Desk, Late, SLICE};
+use crate::thread::begin;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use transports::control::ControlStream;
+use transports::registry::{Commanding, Heard, command};
+use trust::Trust;
+use wire::control::{Addressee, MAX_ANSWER, Member, Request};
+
+/// A process that has not answered for this long is given up.
+const LATEST: Duration = Duration::from_secs(3600);
+/// How long it may take for one command once it has it.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long to rest after a dial that came to nothing.
+const REST: Duration = Duration::from_millis(200);
+
+/// Has a request brought to a process when it answers again.
+pub(crate) fn bring(
+    desk: &Arc<Desk>,
+    trust: &Arc<Trust>,
+    host: [u8; 16],
+    to: (u64, u32),
+    member: &Member,
+    request: &Request,
+) {
+    let limit = LIMIT.as_millis() as u32;
+    let request = Request { to: Addressee::Member(to.0, to.1), limit, members: Vec::new(), ..request.clone() };
+    if desk.bring_later(to, &member.contact, request.encode()) {
+        let (for_thread, trust) = (desk.clone(), trust.clone());
+        match begin("mpi_connect late", move || bring_all(&for_thread, &trust, host)) {
+            Ok(thread) => desk.keep(thread),
+            Err(e) => {
+                base::log_seldom!(Error, "no thread for commands that come late: {e}");
+                desk.brought(to, true);
+                // Without processes to bring something to, this says that no thread does.
+                desk.late();
+            }
+        }
+    }
+}
+
+enum State {
+    Resting(Instant),
+    Dialling(Commanding),
+    /// It has the request, until then.
+    Asked(ControlStream, Instant),
+}
+
+fn bring_all(desk: &Desk, trust: &Arc<Trust>, host: [u8; 16]) {
+    let mut states: BTreeMap<(u64, u32), State> = BTreeMap::new();
+    while let Some(late) = desk.late() {
+        states.retain(|to, _| late.iter().any(|(one, _)| one == to));
+        for (to, late) in &late {
+            let state = states.remove(to).unwrap_or(State::Resting(Instant::now()));
+            if let Some(next) = step(desk, *to, late, state, trust, host) {
+                states.insert(*to, next);
+            }
+        }
+        rest(&states);
+    }
+}
+
+/// Goes on with one process. `None`: it has what it was to get, or is given up.
+fn step(desk: &Desk, to: (u64, u32), late: &Late, state: State, trust: &Arc<Trust>, host: [u8; 16]) -> Option<State> {
+    if late.since.elapsed() >= LATEST {
+        desk.brought(to, true);
+        return None;
+    }
+    match state {
+        State::Resting(at) if Instant::now() < at => Some(State::Resting(at)),
+        State::Resting(_) => Some(State::Dialling(command(&late.contact, host, trust))),
+        State::Dialling(mut dial) => match dial.step() {
+            Heard::NotYet => Some(State::Dialling(dial)),
+            Heard::Proved(mut stream) => {
+                stream.say(late.requests.front()?);
+                Some(State::Asked(stream, Instant::now() + LIMIT))
+            }
+            Heard::Unheard(why) if why.is_dead() => {
+                desk.brought(to, true);
+                None
+            }
+            Heard::Unheard(_) => Some(State::Resting(Instant::now() + REST)),
+        },
+        State::Asked(mut stream, until) => match stream.flush().and_then(|_| stream.hear(MAX_ANSWER)) {
+            Ok(None) if Instant::now() < until => Some(State::Asked(stream, until)),
+            Ok(_) => {
+                desk.brought(to, false);
+                None
+            }
+            Err(_) => Some(State::Resting(Instant::now() + REST)),
+        },
+    }
+}
+
+fn rest(states: &BTreeMap<(u64, u32), State>) {
+    let mut fds: Vec<PollFd<'_>> = Vec::new();
+    for state in states.values() {
+        match state {
+            State::Dialling(dial) => {
+                let flags = |write| if write { PollFlags::POLLOUT } else { PollFlags::POLLIN };
+                fds.extend(dial.fd().map(|(fd, write)| PollFd::new(fd, flags(write))));
+            }
+            State::Asked(stream, _) => {
+                let mut flags = PollFlags::POLLIN;
+                flags.set(PollFlags::POLLOUT, stream.has_output());
+                fds.push(PollFd::new(stream.as_fd(), flags));
+            }
+            State::Resting(_) => (),
+        }
+    }
+    // An error, such as a signal, only ends the sleep.
+    let _ = poll(&mut fds, PollTimeout::from(SLICE.as_millis() as u16));
+}

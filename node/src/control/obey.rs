@@ -1,0 +1,107 @@
+//! An operator's command, done by this process.
+
+use crate::state::Core;
+use crate::switching::Moved;
+use base::ProcId;
+use session::Hold;
+use wire::control::{Command, What};
+
+/// A command that has begun here.
+pub(crate) enum Begun {
+    /// These pairs move.
+    Moves(Moved),
+    /// The process gives up its connections.
+    Hold,
+    /// This transport is taken out of use.
+    StopUsing(String),
+}
+
+impl Core {
+    /// Begins a command for this process in a group. `Ok`: it is over. Otherwise [`Core::go_on`] says when it is.
+    pub(crate) fn obey(&mut self, incarnation: u64, command: &Command) -> Result<What, Begun> {
+        if command.changes() {
+            base::log!(Info, "an operator's command: {}", describe(command));
+        }
+        match command {
+            Command::Lanes => Ok(What::Report(Box::new(self.report(incarnation)))),
+            Command::Switch { transport, peer, rank, peer_rank } => {
+                let is_meant = |local: ProcId, remote: ProcId| {
+                    local.incarnation == incarnation
+                        && rank.is_none_or(|rank| rank == local.rank)
+                        && peer_rank.is_none_or(|rank| rank == remote.rank)
+                        && (peer.is_none() || *peer == base::ident::name_of_job(remote.incarnation))
+                };
+                match self.switch(is_meant, transport) {
+                    Ok(moved) => Err(Begun::Moves(moved)),
+                    Err(e) => Ok(What::Refused(e.to_string())),
+                }
+            }
+            Command::Hold => {
+                self.hold();
+                Err(Begun::Hold)
+            }
+            Command::Resume => {
+                self.resume();
+                Ok(What::Done(String::new()))
+            }
+            Command::StopUsing(transport) => match self.stop_using(transport) {
+                Ok(()) => Err(Begun::StopUsing(transport.clone())),
+                Err(e) => Ok(What::Refused(e.to_string())),
+            },
+            Command::Use(transport) => match self.use_again(transport) {
+                Ok(()) => Err(Begun::Moves(Moved { begun: self.moving(), ..Moved::default() })),
+                Err(e) => Ok(What::Refused(e.to_string())),
+            },
+            Command::Sum(..) => Ok(What::Refused("it is for the leader".into())),
+        }
+    }
+
+    /// What has become of a command that has begun here; `None`: it is not over.
+    pub(crate) fn go_on(&self, begun: &Begun) -> Option<What> {
+        match begun {
+            Begun::Moves(moved) => self.all_moved(moved),
+            Begun::Hold => match self.is_held() {
+                Hold::Closing => None,
+                Hold::Held { untold: 0 } => Some(What::Done(String::new())),
+                Hold::Held { untold } => Some(What::Done(format!(
+                    "{untold} {} not be told, and may take this one for dead if it ends or moves",
+                    if untold == 1 { "process could" } else { "processes could" }
+                ))),
+                Hold::No => Some(What::Overtaken),
+            },
+            Begun::StopUsing(transport) => (!self.uses(transport)).then(|| What::Done(String::new())),
+        }
+    }
+
+    fn all_moved(&self, moved: &Moved) -> Option<What> {
+        let mut stay: Vec<String> = Vec::new();
+        for pair in &moved.begun {
+            if let Err(why) = self.moved(*pair)? {
+                stay.push(format!("{}: {why}", pair.1));
+            }
+        }
+        let arrived = moved.begun.len() - stay.len();
+        stay.extend(moved.refused.iter().map(|(remote, why)| format!("{remote}: {why}")));
+        let all = arrived + moved.there + stay.len();
+        Some(match stay.first() {
+            None if all == 0 => What::Done("it has no such pair".into()),
+            None => What::Done(format!("{arrived} of {all} pairs moved, {} had nothing to leave", moved.there)),
+            Some(first) => What::Refused(format!("{} of {all} pairs stay where they are; {first}", stay.len())),
+        })
+    }
+}
+
+/// A command in words, for the log.
+fn describe(command: &Command) -> String {
+    match command {
+        Command::Lanes => "lanes".into(),
+        Command::Switch { transport, peer, .. } => {
+            format!("switch to {transport}{}", peer.as_ref().map_or(String::new(), |peer| format!(", for '{peer}'")))
+        }
+        Command::Hold => "hold".into(),
+        Command::Resume => "resume".into(),
+        Command::StopUsing(transport) => format!("stop using {transport}"),
+        Command::Use(transport) => format!("use {transport}"),
+        Command::Sum(rank, _) => format!("figures of rank {rank}"),
+    }
+}

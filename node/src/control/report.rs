@@ -1,0 +1,117 @@
+//! What this process tells of itself: its pairs and what they carry, its queues, and what it waits for.
+//!
+//! Computed under the lock when somebody asks. Invariant: nothing is counted for it while messages move.
+
+use crate::state::Core;
+use base::protocol::operator::{MAX_JOBS, MAX_LINES, MAX_WAITS};
+use session::Sum;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use transports::registry::AnyLane;
+use wire::control::{Carried, Flow, Job, Pair, Report, Wait};
+use wire::lane::Lane;
+
+fn flow(of: engine::Flow) -> Flow {
+    Flow { messages: of.messages, bytes: of.bytes }
+}
+
+fn micros(time: Duration) -> u64 {
+    time.as_micros().try_into().unwrap_or(u64::MAX)
+}
+
+impl Core {
+    /// The figures of this process in the group of this incarnation.
+    pub(crate) fn report(&mut self, incarnation: u64) -> Report {
+        let now = Instant::now();
+        let mut pairs = self.report_pairs(incarnation, now);
+        pairs.sort_by_key(|pair| {
+            (std::cmp::Reverse(pair.sent.bytes + pair.received.bytes), pair.incarnation, pair.rank)
+        });
+        let left_off = pairs.len().saturating_sub(MAX_LINES) as u32;
+        pairs.truncate(MAX_LINES);
+        Report {
+            pid: std::process::id(),
+            host: base::ident::host().into(),
+            at: micros(now - self.start),
+            waited: micros(self.waited(now, |_| true)),
+            waits: self.report_waits(now),
+            jobs: self.report_jobs(incarnation, now),
+            pairs,
+            left_off,
+        }
+    }
+
+    fn report_pairs(&mut self, incarnation: u64, now: Instant) -> Vec<Pair> {
+        let lanes = self.session.pairs_mut().map(|pair| pair.lane_mut().and_then(|up| round_trip(&mut up.lane)));
+        let round_trips: Vec<Option<Duration>> = lanes.collect();
+        let session = &self.session;
+        let queues = session.engine.queues();
+        let of_group =
+            session.pairs().filter(|(i, pair)| session.is_pair(*i) && pair.local().incarnation == incarnation);
+        of_group
+            .map(|(i, pair)| {
+                let (peer, remote) = (pair.peer(), pair.remote());
+                let traffic = session.engine.traffic(peer);
+                let (unexpected, posted) = queues.of.get(&peer).copied().unwrap_or_default();
+                let up = pair.lane();
+                let trouble = || self.describe_trouble(i).unwrap_or_default();
+                Pair {
+                    incarnation: remote.incarnation,
+                    rank: remote.rank,
+                    unexpected,
+                    posted,
+                    from_any: queues.from_any.get(&peer).copied().unwrap_or_default(),
+                    round_trip: round_trips[i].map(|t| micros(t).min(u32::MAX as u64 - 1) as u32),
+                    waited: micros(self.waited(now, |whom| whom.one == Some(remote))),
+                    sent: flow(traffic.sent),
+                    received: flow(traffic.received),
+                    transport: up.map_or("", |up| session.word(up.transport)).into(),
+                    why: if up.is_some() { session.why_not_better(i) } else { trouble() },
+                }
+            })
+            .collect()
+    }
+
+    fn report_waits(&self, now: Instant) -> Vec<Wait> {
+        let mut waits: Vec<_> = self.waits.entered.values().collect();
+        waits.sort_by_key(|(_, since)| *since);
+        let wait = |(about, since): &&(crate::state::waits::About, Instant)| {
+            let peers = self.awaited_by(about);
+            let peers = peers.iter().map(|peer| self.session.pair(peer.0 as usize).remote());
+            Wait {
+                since: micros(now - *since),
+                call: about.call.into(),
+                what: self.say_things(about),
+                peers: peers.map(|of| (of.incarnation, of.rank)).take(MAX_WAITS).collect(),
+            }
+        };
+        waits.iter().take(MAX_WAITS).map(wait).collect()
+    }
+
+    fn report_jobs(&self, incarnation: u64, now: Instant) -> Vec<Job> {
+        let mut jobs: BTreeMap<u64, Job> = BTreeMap::new();
+        let name = |theirs| base::ident::name_of_job(theirs).unwrap_or_default();
+        let sums = self.session.sums();
+        for ((_, theirs, transport), Sum { pairs, traffic }) in
+            sums.iter().filter(|((ours, ..), _)| *ours == incarnation)
+        {
+            let job = jobs.entry(*theirs).or_insert_with(|| Job {
+                incarnation: *theirs,
+                waited: micros(self.waited(now, |whom| whom.job == Some(*theirs))),
+                name: name(*theirs),
+                carried: Vec::new(),
+            });
+            job.carried.push(Carried {
+                transport: self.session.word(*transport).into(),
+                pairs: *pairs,
+                sent: flow(traffic.sent),
+                received: flow(traffic.received),
+            });
+        }
+        jobs.into_values().take(MAX_JOBS).collect()
+    }
+}
+
+fn round_trip(lane: &mut AnyLane) -> Option<Duration> {
+    Lane::<crate::memory::Buffers>::round_trip(lane)
+}

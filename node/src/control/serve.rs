@@ -1,0 +1,251 @@
+//! One connection of an operator: its request is read, done and passed on, and answered.
+//!
+//! Runs in threads of their own. Invariants: a thread holds the node's lock for moments only; it ends when the node does.
+
+use super::desk::{Desk, Given, Passed, SLICE};
+use super::tree::{self, Reach};
+use crate::shared::Shared;
+use crate::thread::begin;
+use base::ProcId;
+use base::ident::random;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use transports::control::ControlStream;
+use transports::registry::{Commanding, Heard, Unheard, command};
+use wire::Contact;
+use wire::control::{Addressee, Answer, Command, MAX_ANSWER, MAX_REQUEST, Member, Outcome, Request, What};
+
+/// How long a request may take to come, and an answer to leave.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest time that an operator waits for an answer.
+const LONGEST: Duration = Duration::from_secs(600);
+/// How long to rest before a leader that has sent us away is dialled again.
+const REST: Duration = Duration::from_millis(20);
+
+/// Has the connections of operators served from now on.
+pub(crate) fn open(shared: &Arc<Shared>) -> Arc<Desk> {
+    let desk = Arc::new(Desk::default());
+    let (of_core, weak) = (desk.clone(), Arc::downgrade(shared));
+    let take = move |stream| {
+        let Some(first) = of_core.arrive(stream) else { return };
+        let (desk, weak) = (of_core.clone(), weak.clone());
+        let serve_all = move || {
+            let mut next = Some(first);
+            while let Some(stream) = next {
+                if let Some(shared) = weak.upgrade() {
+                    serve(&shared, &desk, stream);
+                }
+                next = desk.next();
+            }
+        };
+        match begin("mpi_connect op", serve_all) {
+            Ok(thread) => of_core.keep(thread),
+            Err(e) => {
+                base::log_seldom!(Error, "no thread for an operator: {e}");
+                // Whoever waits for this one's turn is served by the next thread.
+                drop(of_core.next());
+            }
+        }
+    };
+    shared.lock().operators.0 = Some(Box::new(take));
+    desk
+}
+
+fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, mut stream: ControlStream) {
+    let Ok(body) = hear(desk, &mut stream, MAX_REQUEST, Instant::now() + PATIENCE) else { return };
+    let answer = match Request::decode(&body) {
+        Ok(request) => {
+            drop(body);
+            answer(shared, desk, request)
+        }
+        Err(_) => Answer::Malformed,
+    };
+    stream.say(&answer.encode());
+    // An error means that nobody waits for it any more.
+    let _ = flush(desk, &mut stream, Instant::now() + PATIENCE);
+}
+
+/// Sleeps until the stream is ready, for a moment at most.
+fn rest(stream: &ControlStream) {
+    let mut flags = PollFlags::POLLIN;
+    flags.set(PollFlags::POLLOUT, stream.has_output());
+    // An error, such as a signal, only ends the sleep.
+    let _ = poll(&mut [PollFd::new(stream.as_fd(), flags)], PollTimeout::from(SLICE.as_millis() as u16));
+}
+
+fn go_on(desk: &Desk, until: Instant) -> io::Result<()> {
+    if Instant::now() >= until || desk.is_closing() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+}
+
+fn hear(desk: &Desk, stream: &mut ControlStream, most: usize, until: Instant) -> io::Result<Vec<u8>> {
+    loop {
+        if let Some(body) = stream.hear(most)? {
+            return Ok(body);
+        }
+        go_on(desk, until)?;
+        rest(stream);
+    }
+}
+
+fn flush(desk: &Desk, stream: &mut ControlStream, until: Instant) -> io::Result<()> {
+    while !stream.flush()? {
+        go_on(desk, until)?;
+        rest(stream);
+    }
+    Ok(())
+}
+
+fn answer(shared: &Arc<Shared>, desk: &Arc<Desk>, request: Request) -> Answer {
+    let until = Instant::now() + Duration::from_millis(request.limit.into()).min(LONGEST);
+    match request.to.clone() {
+        Addressee::Named(name) => {
+            let known = |(incarnation, _): &(u64, _)| shared.lock().session.own_group(*incarnation).is_some();
+            match desk.led_as(&name).into_iter().rfind(known) {
+                Some((incarnation, members)) => lead(shared, desk, request, incarnation, &members, until),
+                None => Answer::NoSuchJob,
+            }
+        }
+        Addressee::Member(incarnation, rank) => {
+            if let Command::Sum(of, report) = &request.command {
+                let told = desk.sum(incarnation, *of, report);
+                let outcome = Outcome { rank, what: What::Done(String::new()) };
+                return if told {
+                    Answer::Outcomes { repeated: false, outcomes: vec![outcome] }
+                } else {
+                    Answer::NoSuchJob
+                };
+            }
+            match shared.lock().session.own_group(incarnation) {
+                Some(group) if group.rank == rank => (),
+                _ => return Answer::NoSuchJob,
+            }
+            let (repeated, outcomes) = pass_on(shared, desk, request, (incarnation, rank), until);
+            Answer::Outcomes { repeated, outcomes }
+        }
+    }
+}
+
+/// The leader of a job has got a command for all of it.
+fn lead(
+    shared: &Arc<Shared>,
+    desk: &Arc<Desk>,
+    request: Request,
+    incarnation: u64,
+    contacts: &[Contact],
+    until: Instant,
+) -> Answer {
+    let own = shared.lock().session.own_group(incarnation).map_or(0, |group| group.rank);
+    let all = (0u32..).zip(contacts).filter(|(rank, _)| *rank != own);
+    let members = all.map(|(rank, contact)| Member { rank, contact: contact.clone() }).collect();
+    let (id, changes) = (request.id, request.command.changes());
+    let serial = match changes.then(|| desk.give(incarnation, id, until)) {
+        None => 0,
+        Some(Given::Next(serial)) => serial,
+        Some(Given::Busy) => return Answer::Busy,
+        Some(Given::Before(Answer::Outcomes { outcomes, .. })) => return Answer::Outcomes { repeated: true, outcomes },
+        Some(Given::Before(answer)) => return answer,
+    };
+    let to = Addressee::Member(incarnation, own);
+    let request = Request { serial, to, members, ..request };
+    let (_, mut outcomes) = pass_on(shared, desk, request, (incarnation, own), until);
+    outcomes.sort_by_key(|outcome| outcome.rank);
+    let answer = Answer::Outcomes { repeated: false, outcomes };
+    if changes {
+        desk.given(incarnation, id, &answer);
+    }
+    answer
+}
+
+/// Does a command here, and passes it on to the members in it. Returns whether it had been done here before, and all outcomes.
+fn pass_on(
+    shared: &Arc<Shared>,
+    desk: &Arc<Desk>,
+    mut request: Request,
+    (incarnation, rank): (u64, u32),
+    until: Instant,
+) -> (bool, Vec<Outcome>) {
+    let members = std::mem::take(&mut request.members);
+    let changes = request.command.changes();
+    let mut own = match changes.then(|| desk.pass(incarnation, request.id, request.serial, until)) {
+        Some(Passed::Before(what)) => Some(what),
+        Some(Passed::Next) | None => None,
+    };
+    let (repeated, mut begun) = (own.is_some(), None);
+    let mut obey = || {
+        if own.is_none() {
+            own = shared.with(|core| match &begun {
+                Some(begun) => core.go_on(begun),
+                None => match core.obey(incarnation, &request.command) {
+                    Ok(what) => Some(what),
+                    Err(what) => core.go_on(begun.insert(what)),
+                },
+            });
+        }
+        own.is_some()
+    };
+    let reach = Reach::new(shared, desk, incarnation);
+    let mut outcomes = tree::reach(&reach, &request, members, until, &mut obey);
+    let what = own.unwrap_or(What::UnderWay);
+    if changes && !repeated {
+        desk.passed(incarnation, request.id, &what);
+    }
+    outcomes.push(Outcome { rank, what });
+    (repeated, outcomes)
+}
+
+/// See [`crate::Node::tell_leader`].
+pub(crate) fn tell_leader(shared: &Arc<Shared>, group: ProcId, leader: &Contact, until: Instant) -> bool {
+    let (report, trust, host) = shared.with(|core| {
+        let report = core.report(group.incarnation);
+        (report, core.trust.clone(), core.session.own().host)
+    });
+    let request = Request {
+        id: random(),
+        serial: 0,
+        limit: 1000,
+        to: Addressee::Member(group.incarnation, 0),
+        command: Command::Sum(group.rank, Box::new(report)),
+        members: Vec::new(),
+    };
+    let body = request.encode();
+    let desk = Desk::default();
+    while go_on(&desk, until).is_ok() {
+        let mut dial = command(leader, host, &trust);
+        match told(&desk, &mut dial, &body, until) {
+            Ok(answer) => return matches!(answer, Answer::Outcomes { .. }),
+            Err(Untold::ForGood) => return false,
+            // A leader that serves many others at this moment sends some of them away.
+            Err(Untold::ForNow) => std::thread::park_timeout(REST),
+        }
+    }
+    false
+}
+
+/// Why a leader was not told.
+enum Untold {
+    ForNow,
+    ForGood,
+}
+
+fn told(desk: &Desk, dial: &mut Commanding, body: &[u8], until: Instant) -> Result<Answer, Untold> {
+    let mut stream = loop {
+        match dial.step() {
+            Heard::Proved(stream) => break stream,
+            Heard::Unheard(Unheard::Unreachable(_)) => return Err(Untold::ForNow),
+            Heard::Unheard(_) => return Err(Untold::ForGood),
+            Heard::NotYet => {
+                go_on(desk, until).map_err(|_| Untold::ForGood)?;
+                let Some((fd, write)) = dial.fd() else { continue };
+                let flags = if write { PollFlags::POLLOUT } else { PollFlags::POLLIN };
+                // An error, such as a signal, only ends the sleep.
+                let _ = poll(&mut [PollFd::new(fd, flags)], PollTimeout::from(SLICE.as_millis() as u16));
+            }
+        }
+    };
+    stream.say(body);
+    let answer = flush(desk, &mut stream, until).and_then(|()| hear(desk, &mut stream, MAX_ANSWER, until));
+    Answer::decode(&answer.map_err(|_| Untold::ForNow)?).map_err(|_| Untold::ForGood)
+}

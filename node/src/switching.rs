@@ -1,0 +1,243 @@
+//! What an operator changes in a process that runs: which transport carries its pairs, which transports it uses, and whether
+//! it is connected at all.
+//!
+//! Part of the core; control commands come here, and tests. Invariant: an operation of the program never fails because of
+//! what is done here.
+
+use crate::memory::Buffers;
+use crate::state::Core;
+use crate::watch::Owner;
+use base::ProcId;
+use session::{CannotMove, Hold};
+use std::fmt;
+use std::time::{Duration, Instant};
+use transports::registry::{Entry, TAKEN_OUT};
+use transports::transport::Env;
+use wire::lane::Lane;
+use wire::{About, Scope, TransportId};
+
+/// How long pairs may take to leave a transport that is taken out of use. Then their lanes are cut.
+const LEAVE_LIMIT: Duration = Duration::from_secs(10);
+
+/// What became of the order to move pairs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Pairs that have begun to move: our process and theirs.
+    pub begun: Vec<(ProcId, ProcId)>,
+    /// Pairs that use the transport already, or will when they are connected.
+    pub there: usize,
+    /// Pairs that cannot be moved, and why.
+    pub refused: Vec<(ProcId, CannotMove)>,
+}
+
+/// There is no such transport.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoTransport(pub String);
+
+impl fmt::Display for NoTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<_> = transports::registry::words().collect();
+        write!(f, "'{}' is no transport: one of best, {} is expected", self.0, all.join(", "))
+    }
+}
+
+/// Why a transport cannot be taken out of use, or used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CannotUse {
+    /// There is none of that name.
+    Unknown(NoTransport),
+    /// No other one reaches processes of other hosts, and connections are made by it.
+    Last,
+    /// It could not be opened.
+    System(String),
+}
+
+impl fmt::Display for CannotUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CannotUse::Unknown(e) => e.fmt(f),
+            CannotUse::Last => f.write_str("no other transport reaches other hosts, so this one stays"),
+            CannotUse::System(e) => f.write_str(e),
+        }
+    }
+}
+
+impl Core {
+    /// Has the pairs of which `which` is true, of our process and theirs, use the transport of this word from now on; `best`
+    /// gives the choice back to the library. [`Core::moved`] says what becomes of those that have begun.
+    pub fn switch(&mut self, which: impl Fn(ProcId, ProcId) -> bool, word: &str) -> Result<Moved, NoTransport> {
+        let transport = match word {
+            "best" => None,
+            _ => Some(self.transport(word).ok_or_else(|| NoTransport(word.into()))?),
+        };
+        let now = self.now();
+        let pairs = self.session.pairs().filter(|(i, pair)| self.session.is_pair(*i) && pair.gone().is_none());
+        let pairs: Vec<_> = pairs.map(|(i, pair)| (i, pair.local(), pair.remote())).collect();
+        let mut moved = Moved::default();
+        for (i, local, remote) in pairs.into_iter().filter(|(_, local, remote)| which(*local, *remote)) {
+            match self.session.move_to(i, transport, now) {
+                Ok(true) => moved.begun.push((local, remote)),
+                Ok(false) => moved.there += 1,
+                Err(why) => moved.refused.push((remote, why)),
+            }
+        }
+        Ok(moved)
+    }
+
+    /// What has become of a pair that has begun to move. `None`: it is not over yet. `Err`: why it stays where it is.
+    pub fn moved(&self, (local, remote): (ProcId, ProcId)) -> Option<Result<(), String>> {
+        let Some(i) = self.find(local, remote) else { return Some(Err("its process is gone".into())) };
+        if self.session.is_moving(i) {
+            return None;
+        }
+        Some(self.session.move_trouble(i).map_or(Ok(()), |why| Err(why.to_owned())))
+    }
+
+    /// The pairs that are on their way to another transport.
+    pub(crate) fn moving(&self) -> Vec<(ProcId, ProcId)> {
+        let pairs = self.session.pairs().filter(|(i, _)| self.session.is_pair(*i) && self.session.is_moving(*i));
+        pairs.map(|(_, pair)| (pair.local(), pair.remote())).collect()
+    }
+
+    /// Takes a transport out of use: its pairs move to others, and when its last lane is closed nothing of it is left.
+    /// [`Core::uses`] says when.
+    pub fn stop_using(&mut self, word: &str) -> Result<(), CannotUse> {
+        let (n, about) = self.named(word)?;
+        let reaches = |e: &&Entry| e.opened.is_ok() && !e.withdrawn && e.about.scope == Scope::Anywhere;
+        if self.registry.entries().filter(reaches).all(|e| e.about.id == about.id) && about.scope == Scope::Anywhere {
+            return Err(CannotUse::Last);
+        }
+        if !self.uses(word) {
+            return Ok(());
+        }
+        self.registry.withdraw(n);
+        self.session.set_transport(about.id, Err(TAKEN_OUT));
+        self.tell_contact();
+        self.leaving.push((n, Instant::now() + LEAVE_LIMIT));
+        self.move_from(Some(about.id));
+        Ok(())
+    }
+
+    /// Uses a transport from now on, one that was taken out of use or that was not there before. Pairs for which it is best
+    /// move to it.
+    pub fn use_again(&mut self, word: &str) -> Result<(), CannotUse> {
+        let (n, about) = self.named(word)?;
+        self.leaving.retain(|(leaving, _)| *leaving != n);
+        let env = Env { trust: &self.trust, doorbell: self.watch.doorbell() };
+        self.registry.open_again(n, &env).map_err(|e| CannotUse::System(crate::StartError::from(e).to_string()))?;
+        if let Some(polling) = self.registry.polling.take() {
+            self.polled.polling = Some(polling);
+        }
+        let watch = &self.watch;
+        if let Some(transport) = self.registry.at(n) {
+            transport.listeners(&mut |listener, fd| watch.set(fd, Owner::listener(n, listener), false));
+        }
+        self.session.set_transport(about.id, Ok(()));
+        self.tell_contact();
+        self.move_from(None);
+        Ok(())
+    }
+
+    /// Whether anything of a transport is left: a listener or a lane.
+    pub fn uses(&self, word: &str) -> bool {
+        let entry = self.registry.entries().find(|entry| entry.about.word == word);
+        entry.is_some_and(|entry| entry.opened.is_ok() || self.session.lanes_of(entry.about.id) > 0)
+    }
+
+    /// The transport of this word, and its place in the registry.
+    fn named(&self, word: &str) -> Result<(usize, About), CannotUse> {
+        let found = self.registry.entries().map(|entry| entry.about).enumerate().find(|(_, about)| about.word == word);
+        found.ok_or_else(|| CannotUse::Unknown(NoTransport(word.into())))
+    }
+
+    /// The others are told how this process is reached now.
+    fn tell_contact(&mut self) {
+        let contact = self.registry.contact();
+        self.session.set_contact(&contact);
+    }
+
+    /// Pairs whose lane is of this transport, or of any, move to the best that is left.
+    fn move_from(&mut self, transport: Option<TransportId>) {
+        let now = self.now();
+        let concerned = |up: &session::Up<_>| transport.is_none_or(|from| up.transport == from);
+        let pairs = self.session.pairs().filter(|(_, pair)| pair.lane().is_some_and(concerned));
+        for i in pairs.map(|(i, _)| i).collect::<Vec<_>>() {
+            // One that only the other side can move is cut at the end.
+            let _ = self.session.move_to(i, None, now);
+        }
+    }
+
+    /// Closes transports that no lane uses any more. Called at each tick.
+    pub(crate) fn step_leaving(&mut self, instant: Instant) {
+        for (n, until) in self.leaving.clone() {
+            let Some(id) = self.registry.entries().nth(n).map(|entry| entry.about.id) else { continue };
+            if self.session.lanes_of(id) == 0 {
+                self.close_transport(n);
+            } else if instant >= until {
+                let is_left = |up: &session::Up<_>| up.transport == id;
+                let pairs = self.session.pairs().filter(|(_, pair)| pair.lane().is_some_and(is_left));
+                for i in pairs.map(|(i, _)| i).collect::<Vec<_>>() {
+                    if let Some(up) = self.session.pair_mut(i).lane_mut() {
+                        Lane::<Buffers>::cut(&mut up.lane);
+                    }
+                    let now = self.now();
+                    self.session.lane_died(i, now);
+                }
+            }
+        }
+    }
+
+    fn close_transport(&mut self, n: usize) {
+        self.leaving.retain(|(leaving, _)| *leaving != n);
+        let watch = &self.watch;
+        if let Some(transport) = self.registry.at(n) {
+            transport.listeners(&mut |_, fd| watch.unset(fd));
+            if transport.doorbells().is_some() {
+                self.polled.polling = None;
+            }
+        }
+        self.registry.close_one(n);
+    }
+
+    // ---- hold and resume
+
+    /// Gives up all connections to other jobs, until [`Core::resume`]: calls wait meanwhile.
+    pub fn hold(&mut self) {
+        let now = self.now();
+        self.session.hold(now);
+    }
+
+    /// How far that is.
+    pub fn is_held(&self) -> Hold {
+        self.session.is_held()
+    }
+
+    /// Connects again, also if this process is reached at other addresses now.
+    pub fn resume(&mut self) {
+        if self.is_held() != Hold::No {
+            self.rebind();
+        }
+        let now = self.now();
+        self.session.resume(now);
+    }
+
+    /// Listens where this process can be reached now, and tells the others if that has changed.
+    fn rebind(&mut self) {
+        let before = self.registry.contact();
+        let watch = &self.watch;
+        self.registry.opened().for_each(|(_, t)| t.listeners(&mut |_, fd| watch.unset(fd)));
+        let host = self.registry.rebind();
+        for (n, transport) in self.registry.opened() {
+            transport.listeners(&mut |listener, fd| watch.set(fd, Owner::listener(n, listener), false));
+        }
+        self.session.set_host(host);
+        if self.registry.contact() != before {
+            base::log!(Info, "this process is reached in another way from now on");
+            self.tell_contact();
+        }
+    }
+
+    fn transport(&self, word: &str) -> Option<TransportId> {
+        self.registry.entries().map(|entry| entry.about).find(|about| about.word == word).map(|about| about.id)
+    }
+}

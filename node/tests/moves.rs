@@ -1,0 +1,236 @@
+//! Pairs move from one transport to another while messages flow, and back: nothing is lost, doubled or out of order.
+
+mod common;
+use common::*;
+use node::ProcId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Waits until both sides have left all earlier lanes, and the lane is of this kind.
+fn settled(ends: [(&Job, &Job); 2], shared: bool) {
+    let until = Instant::now() + LONG;
+    let is_there = |(a, b): &(&Job, &Job)| {
+        a.node.inspect(|core| core.is_shared(a.id(), b.id()) == shared && !core.is_moving(a.id(), b.id()))
+    };
+    while !ends.iter().all(is_there) {
+        assert!(Instant::now() < until, "the pair has not moved in time");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// One message each way.
+fn exchange(ends: [(&Job, node::InterId); 2], data: &[u8]) {
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut space = vec![0; data.len()];
+        let recv = ends[to].0.recv(ends[to].1, 1, &mut space);
+        let send = ends[from].0.send(ends[from].1, 1, data);
+        assert_eq!(ends[to].0.wait(recv), got(data.len(), 1));
+        assert_eq!(ends[from].0.wait(send), node::Outcome::Sent);
+        assert!(space == data);
+    }
+}
+
+#[test]
+fn a_pair_moves_there_and_back_as_often_as_wanted() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let ends = [(&a, to_b), (&b, to_a)];
+    let data = pattern(300_000, 1);
+    exchange(ends, &data);
+    settled([(&a, &b), (&b, &a)], true);
+    for round in 0..100 {
+        let by = if round % 3 == 0 { &b } else { &a };
+        let word = if round % 2 == 0 { "tcp" } else { ["shm", "best"][round / 2 % 2] };
+        let moved = by.node.inspect(|core| core.switch(|_, _| true, word)).unwrap();
+        assert_eq!((moved.begun.len(), moved.refused.len()), (1, 0), "round {round}");
+        exchange(ends, &data[..1 + round * 2_000]);
+        settled([(&a, &b), (&b, &a)], round % 2 == 1);
+        // What was learnt of the move is over: small messages go at once again.
+        exchange(ends, &data[..8]);
+        let again = by.node.inspect(|core| core.switch(|_, _| true, word)).unwrap();
+        assert_eq!((again.begun.len(), again.there), (0, 1));
+    }
+    assert_eq!(a.node.inspect(|core| core.lanes_had(a.id(), b.id())), 101);
+    for job in [a, b] {
+        assert_eq!(job.node.drain(LONG), 0);
+    }
+}
+
+#[test]
+fn moves_at_random_times_with_nothing_lost() {
+    for seed in [21, 22, 23] {
+        let (a, b) = (Job::new(), Job::new());
+        let (to_b, to_a) = couple(&a, &b);
+        let (ends, nodes) = ([a.id(), b.id()], [a.node.clone(), b.node.clone()]);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let operators = std::thread::spawn(move || {
+            let mut rng = Rng(seed);
+            let mut begun = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_micros(200 + rng.roll(10_000)));
+                let word = ["tcp", "shm", "best", "tcp"][rng.roll(4) as usize];
+                // Now and then both sides order something at once.
+                let first = rng.roll(2) as usize;
+                for side in [first, 1 - first].into_iter().take(1 + rng.roll(8) as usize / 7) {
+                    begun += nodes[side].inspect(|core| core.switch(|_, _| true, word)).unwrap().begun.len();
+                }
+                // And now and then the lane breaks meanwhile.
+                if rng.roll(10) == 0 {
+                    nodes[first].inspect(|core| core.cut(ends[first], ends[1 - first]));
+                }
+            }
+            begun
+        });
+        let mut rng = Rng(seed + 100);
+        let data: Vec<Vec<u8>> = (0..600)
+            .map(|i| {
+                let most = if rng.roll(20) == 0 { 8 << 20 } else { 30_000 };
+                pattern(rng.roll(most) as usize, i)
+            })
+            .collect();
+        let jobs = swap([(a, to_b), (b, to_a)], &data);
+        stop.store(true, Ordering::Relaxed);
+        let begun = operators.join().unwrap();
+        let had = jobs[0].node.inspect(|core| core.lanes_had(jobs[0].id(), jobs[1].id()));
+        println!("seed {seed}: {begun} moves begun, {had} lanes");
+        assert!(begun > 3);
+        assert_eq!(jobs.iter().map(|j| j.node.drain(LONG)).sum::<usize>(), 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told() {
+    let (a, b) = (Job::new(), {
+        over(TCP);
+        Job::new()
+    });
+    let (to_b, to_a) = couple(&a, &b);
+    exchange([(&a, to_b), (&b, to_a)], b"over the only transport that both have");
+    let order = |job: &Job, word: &str| job.node.inspect(|core| core.switch(|_, _| true, word));
+    let none = order(&a, "carrier pigeon").unwrap_err();
+    assert!(none.to_string().contains("best, shm, verbs, tcp"), "{none}");
+    let refused = order(&a, "shm").unwrap().refused;
+    assert_eq!(refused.len(), 1);
+    assert_eq!((refused[0].0, refused[0].1.to_string()), (b.id(), "it offers none".into()));
+    let refused = order(&b, "shm").unwrap().refused;
+    assert_eq!(refused[0].1.to_string(), "not allowed by MPI_CONNECT_LANES");
+    let nobody = a.node.inspect(|core| core.switch(|_, remote: ProcId| remote.incarnation == 999, "tcp")).unwrap();
+    assert_eq!(nobody, node::Moved::default());
+    exchange([(&a, to_b), (&b, to_a)], b"and nothing has changed");
+    assert_eq!(a.node.inspect(|core| core.lanes_had(a.id(), b.id())), 1);
+}
+
+/// What this process holds that a transport over shared memory needs: mappings of nameless files, and sockets.
+fn held_here() -> (usize, usize) {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mapped = maps.lines().filter(|line| line.contains("memfd:")).count();
+    (mapped, std::fs::read_dir("/proc/self/fd").unwrap().count())
+}
+
+#[test]
+fn a_transport_is_taken_out_of_use_and_used_again() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let ends = [(&a, to_b), (&b, to_a)];
+    let data = pattern(100_000, 3);
+    exchange(ends, &data);
+    let both = [(&a, &b), (&b, &a)];
+    settled(both, true);
+    let mut level = None;
+    for round in 0..50 {
+        for job in [&a, &b] {
+            job.node.inspect(|core| core.stop_using("shm")).unwrap();
+        }
+        exchange(ends, &data);
+        settled(both, false);
+        let until = Instant::now() + LONG;
+        while [&a, &b].iter().any(|job| job.node.inspect(|core| core.uses("shm"))) {
+            assert!(Instant::now() < until, "round {round}: something is left");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let refused = a.node.inspect(|core| core.switch(|_, _| true, "shm")).unwrap().refused;
+        assert_eq!(refused[0].1.to_string(), "taken out of use");
+        // Other tests of this program run beside this one, so only one that runs alone can count.
+        if std::env::args().any(|arg| arg == "--exact") {
+            let held = held_here();
+            assert_eq!(held.0, 0, "mappings are left");
+            assert!(*level.get_or_insert(held.1) >= held.1, "descriptors grow: {level:?}, {held:?}");
+        }
+        for job in [&b, &a] {
+            job.node.inspect(|core| core.use_again("shm")).unwrap();
+        }
+        exchange(ends, &data);
+        settled(both, true);
+    }
+    assert_eq!(a.node.inspect(|core| core.stop_using("tcp")), Err(node::CannotUse::Last));
+    exchange(ends, &data);
+}
+
+fn held_and_resumed() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let ends = [(&a, to_b), (&b, to_a)];
+    exchange(ends, b"before");
+    for round in 0..20 {
+        let (holder, other) = if round % 2 == 0 { (&ends[0], &ends[1]) } else { (&ends[1], &ends[0]) };
+        // Both ways, of all kinds: one that is complete at once, and ones that are announced.
+        let sizes = [8, 70_000, 3 << 20];
+        let data: Vec<Vec<u8>> = sizes.iter().map(|size| pattern(*size, round)).collect();
+        let sent: Vec<_> =
+            data.iter().flat_map(|d| [holder.0.send(holder.1, 7, d), other.0.send(other.1, 7, d)]).collect();
+        holder.0.node.inspect(|core| core.hold());
+        let until = Instant::now() + LONG;
+        while holder.0.node.inspect(|core| core.is_held()) != (node::Hold::Held { untold: 0 }) {
+            assert!(Instant::now() < until, "it is not held in time");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!holder.0.node.inspect(|core| core.cut(holder.0.id(), other.0.id())), "a lane is left");
+        let mut spaces: Vec<Vec<u8>> = sizes.iter().flat_map(|size| [vec![0; *size], vec![0; *size]]).collect();
+        let received: Vec<_> = spaces
+            .iter_mut()
+            .enumerate()
+            .map(|(i, space)| {
+                let end = if i % 2 == 0 { other } else { holder };
+                (end, end.0.recv(end.1, 7, space))
+            })
+            .collect();
+        // The other side is not taken for dead, and nothing fails.
+        let (end, last) = &received[5];
+        assert_eq!(end.0.wait_for(*last, Duration::from_millis(100)), None);
+        holder.0.node.inspect(|core| core.resume());
+        for (i, (end, op)) in received.into_iter().enumerate() {
+            assert_eq!(end.0.wait(op), got(sizes[i / 2], 7), "round {round}, message {i}");
+        }
+        for (i, op) in sent.into_iter().enumerate() {
+            let end = if i % 2 == 0 { holder } else { other };
+            assert_eq!(end.0.wait(op), node::Outcome::Sent);
+        }
+        assert!(spaces.iter().enumerate().all(|(i, space)| *space == data[i / 2]));
+    }
+    assert_eq!(a.node.drain(LONG) + b.node.drain(LONG), 0);
+}
+
+/// Both hear of the other, so neither waits for long.
+fn both_held_at_a_time() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let ends = [(&a, to_b), (&b, to_a)];
+    exchange(ends, b"before");
+    for round in 0..50 {
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            for job in [&a, &b] {
+                scope.spawn(|| assert_eq!(job.node.hold(), 0, "the other was told"));
+            }
+        });
+        assert!(begun.elapsed() < Duration::from_secs(5), "round {round}: {:?}", begun.elapsed());
+        for job in [&a, &b] {
+            job.node.resume();
+        }
+        exchange(ends, b"again");
+    }
+}
+
+over_both!(held_and_resumed, both_held_at_a_time);

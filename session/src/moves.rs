@@ -1,0 +1,238 @@
+//! Moves: a pair whose lane lives goes over to another transport, by a dial beside that lane.
+//!
+//! Part of the session. Invariants: the pair keeps its lane until the new one is there. A move that fails says nothing of
+//! the other side's life. A transport that has failed is left alone for ever longer, so no pair goes to and fro.
+
+use crate::Up;
+use crate::dial::GIVE_WAY;
+use crate::state::Session;
+use crate::state::evidence::Refusal;
+use crate::state::moves::Moving;
+use crate::state::pair::{Dial, NewLane};
+use base::{Memory, Time};
+use std::fmt;
+use std::time::Duration;
+use wire::lane::Lane;
+use wire::{Move, Scope, TransportId, Why};
+
+/// How long a move that an operator has ordered may take, with all its tries.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Why a pair cannot be moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CannotMove {
+    /// Its process is gone.
+    Gone,
+    /// It has no contact record here: only the other side can dial.
+    OnlyTheOtherSide,
+    /// The transport does not reach its process, for this reason.
+    Transport(&'static str),
+}
+
+impl fmt::Display for CannotMove {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CannotMove::Gone => "its process is gone",
+            CannotMove::OnlyTheOtherSide => "only the other side can dial",
+            CannotMove::Transport(why) => why,
+        })
+    }
+}
+
+impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// An operator wants this transport for a pair from now on; `None`: the best one. Returns whether the pair moves now:
+    /// not if it is there already, or has no lane that it could leave.
+    pub fn move_to(&mut self, i: usize, transport: Option<TransportId>, now: Time) -> Result<bool, CannotMove> {
+        if self.pairs[i].gone().is_some() {
+            return Err(CannotMove::Gone);
+        }
+        if let Some(wanted) = transport {
+            let about = self.own.transports.iter().map(|(about, _)| *about).find(|about| about.id == wanted);
+            match about.map(|about| self.why_not(i, &about)) {
+                None => return Err(CannotMove::Transport("it is not known here")),
+                Some(Some(why)) => return Err(CannotMove::Transport(why)),
+                Some(None) => (),
+            }
+        }
+        let pair = &mut self.pairs[i];
+        pair.moves.pinned = transport;
+        (pair.moves.underway, pair.moves.trouble) = (None, None);
+        let Some(to) = self.preferred(i) else { return Ok(false) };
+        let pair = &mut self.pairs[i];
+        if pair.lane().is_none_or(|up| up.transport == to) {
+            return Ok(false);
+        }
+        if !pair.can_dial() || pair.caller.is_some() {
+            return Err(CannotMove::OnlyTheOtherSide);
+        }
+        let why = if transport.is_some() { Why::Ordered } else { Why::Freed };
+        self.begin_move(i, to, why, now);
+        Ok(true)
+    }
+
+    /// The transport that this pair should use: the one that an operator wants, or else the best that may reach the process.
+    pub(crate) fn preferred(&self, i: usize) -> Option<TransportId> {
+        self.usable(i).next()
+    }
+
+    /// The transports that may reach the process of a pair, in the order in which they are tried.
+    pub(crate) fn usable(&self, i: usize) -> impl Iterator<Item = TransportId> {
+        let pinned = self.pairs[i].moves.pinned;
+        let all = || self.own.transports.iter().map(|(about, _)| about);
+        let first = all().filter(move |about| Some(about.id) == pinned);
+        let rest = all().filter(move |about| Some(about.id) != pinned);
+        first.chain(rest).filter(move |about| self.why_not(i, about).is_none()).map(|about| about.id)
+    }
+
+    fn begin_move(&mut self, i: usize, to: TransportId, why: Why, now: Time) {
+        self.end_dial(i);
+        self.pairs[i].moves.underway = Some(Moving { to, why, until: now + LIMIT });
+        self.look_soon(i);
+    }
+
+    /// Dials for the move of a pair, which has a lane.
+    pub(crate) fn step_move(&mut self, i: usize, now: Time) {
+        let pair = &self.pairs[i];
+        let (Some(moving), Some(up)) = (pair.moves.underway, pair.lane()) else { return };
+        if up.transport == moving.to {
+            // The other side has moved it.
+            return self.end_move(i, None, now);
+        }
+        if now >= moving.until {
+            return self.end_move(i, Some("no lane in time".into()), now);
+        }
+        let leaves = Move { leaves: up.generation, why: moving.why };
+        if let Dial::Idle | Dial::Resting(_) = pair.dial
+            && let Some(hello) = self.next_hello(i, Some(leaves))
+        {
+            self.race_for(i, hello, vec![moving.to], String::new());
+        }
+    }
+
+    /// The dial of a move has failed.
+    pub(crate) fn move_failed(&mut self, i: usize, theirs: Option<u16>, failed: &[Refusal], now: Time) {
+        let pair = &mut self.pairs[i];
+        pair.dial = Dial::Idle;
+        let is_ordered = pair.moves.underway.is_some_and(|moving| moving.why != Why::Better);
+        if is_ordered && matches!(failed.last(), Some(Refusal::TimedOut | Refusal::Later)) {
+            // The other side may only be slow. The limit of the move ends this.
+            pair.dial = Dial::Resting(now + GIVE_WAY);
+            return self.look_soon(i);
+        }
+        match theirs {
+            // The other side dials too, or has another lane than we by now.
+            Some(generation) => {
+                pair.evidence.seen_generation = generation;
+                pair.dial = Dial::Resting(now + GIVE_WAY);
+                self.look_soon(i);
+            }
+            None => {
+                let why = failed.last().map_or("it has told no address".into(), ToString::to_string);
+                self.end_move(i, Some(why), now);
+            }
+        }
+    }
+
+    /// A move is over. `trouble`: it has failed.
+    fn end_move(&mut self, i: usize, trouble: Option<String>, now: Time) {
+        self.end_dial(i);
+        let pair = &mut self.pairs[i];
+        if let (Some(moving), Some(why)) = (pair.moves.underway, &trouble) {
+            base::log!(Debug, "{} stays on its lane, transport {:?} failed: {why}", pair.remote(), moving.to);
+        }
+        pair.moves.underway = None;
+        if trouble.is_some() {
+            pair.moves.again.failed(now);
+        }
+        pair.moves.trouble = trouble.map(String::into_boxed_str);
+    }
+
+    /// A new lane takes the place of one that lives.
+    pub(crate) fn arrive(&mut self, i: usize, new: NewLane<L>, moves: Move, now: Time) {
+        self.end_dial(i);
+        let (generation, transport, dialled) = (new.generation, new.transport, new.dialled);
+        let at = new.at.clone();
+        let pair = &mut self.pairs[i];
+        (pair.moves.underway, pair.moves.trouble) = (None, None);
+        if !self.swap(i, new, now) {
+            return;
+        }
+        let scope = self.scope(transport);
+        let title = self.own.transports.iter().find(|(about, _)| about.id == transport).map_or("", |(a, _)| a.title);
+        let pair = &mut self.pairs[i];
+        if !dialled {
+            match moves.why {
+                Why::Better => (),
+                Why::Ordered => pair.moves.pinned = Some(transport),
+                Why::Freed => pair.moves.pinned = None,
+            }
+        }
+        let over = at.as_ref().map_or(title.into(), |at| format!("{title}, {at}"));
+        let how = if dialled { "dialled" } else { "answered" };
+        base::log!(Info, "{} moves to {over} ({how}; generation {generation})", pair.remote());
+        if scope != Some(Scope::Host) {
+            pair.evidence.seen_at = at;
+        }
+        pair.evidence.met_on_host |= scope == Some(Scope::Host);
+        pair.evidence.refused = None;
+        self.probe_host(i);
+        self.judge_lane(i, now);
+    }
+
+    /// Notes whether the lane that a pair has got is of the transport that it should use.
+    pub(crate) fn judge_lane(&mut self, i: usize, now: Time) {
+        let preferred = self.preferred(i);
+        let pair = &mut self.pairs[i];
+        let Some(up) = pair.lane() else { return };
+        if preferred.is_none_or(|best| best == up.transport) || !pair.can_dial() || pair.caller.is_some() {
+            pair.moves.again.arrived(now);
+            self.agenda.worse.remove(&i);
+        } else {
+            pair.moves.again.left(now);
+            self.agenda.worse.insert(i);
+        }
+    }
+
+    /// Tries again to move pairs to the transport that they should use. Called now and then.
+    pub(crate) fn try_better(&mut self, now: Time) {
+        for i in self.agenda.worse.clone() {
+            let pair = &self.pairs[i];
+            let is_up = pair.gone().is_none() && pair.lane().is_some();
+            if !is_up {
+                self.agenda.worse.remove(&i);
+            } else if pair.moves.underway.is_none() && matches!(pair.dial, Dial::Idle) && pair.moves.again.is_due(now) {
+                let transport = pair.lane().map(|up| up.transport);
+                match self.preferred(i) {
+                    Some(best) if Some(best) != transport => self.begin_move(i, best, Why::Better, now),
+                    _ => {
+                        self.agenda.worse.remove(&i);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Why the last move of a pair has failed; `None` if it has not.
+    pub fn move_trouble(&self, i: usize) -> Option<&str> {
+        self.pairs[i].moves.trouble.as_deref()
+    }
+
+    /// Whether a pair is being moved to another transport, or still reads a lane that it has left.
+    pub fn is_moving(&self, i: usize) -> bool {
+        let pair = &self.pairs[i];
+        pair.moves.underway.is_some() || !pair.leaving.is_empty()
+    }
+
+    /// How many lanes of this transport there are, those that pairs have left too.
+    pub fn lanes_of(&self, transport: TransportId) -> usize {
+        let of = |up: &&Up<L>| up.transport == transport;
+        self.pairs.iter().map(|(_, pair)| pair.lane().into_iter().chain(&pair.leaving).filter(of).count()).sum()
+    }
+
+    /// Reports that a transport can be used from now on, or, with a reason, that it cannot.
+    pub fn set_transport(&mut self, transport: TransportId, state: Result<(), &'static str>) {
+        if let Some((_, known)) = self.own.transports.iter_mut().find(|(about, _)| about.id == transport) {
+            *known = state;
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The way to a job: its leader is found by the job's name, and is given commands.
+//!
+//! Invariant: a command is sent again under the same number when its connection is lost, so it is done once.
+
+use super::figures::Sample;
+use crate::key::KeyOption;
+use base::bytes::Take;
+use base::ident::random;
+use naming::{Kind, LookupError, Naming, OpenError, Record, State, StoreError};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use transports::control::ControlStream;
+use transports::registry::{Commanding, Heard, Unheard, command, host};
+use trust::{FileError, Trust};
+use wire::Contact;
+use wire::control::{Addressee, Answer, Command, MAX_ANSWER, Outcome, Request};
+
+/// How much longer than the job's processes the leader itself may take.
+const LEADER: Duration = Duration::from_secs(2);
+/// How long to rest before a leader that has closed the connection is dialled again.
+const REST: Duration = Duration::from_millis(100);
+
+/// Which job, and how it is found.
+#[derive(clap::Args)]
+pub struct Job {
+    /// The name of the job
+    name: String,
+    /// Where its name is, instead of MPI_CONNECT_NAMING or the user's private folder
+    #[arg(long, value_name = "URL", global = true)]
+    naming: Option<String>,
+    #[command(flatten)]
+    key: KeyOption,
+    /// The run of the job, instead of MPI_CONNECT_RUN
+    #[arg(long, value_name = "NAME", global = true)]
+    run: Option<String>,
+    /// How long to wait for the job's processes
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds, global = true)]
+    timeout: f64,
+}
+
+/// A number of seconds, as an argument.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let time = text.parse::<f64>().ok().filter(|s| (0.1..=3600.0).contains(s));
+    time.ok_or_else(|| "a number of seconds is expected, from 0.1 to 3600".into())
+}
+
+/// Why a command cannot be given.
+#[derive(Debug)]
+pub enum CtlError {
+    Open(OpenError),
+    Lookup(LookupError),
+    Store(StoreError),
+    Key(FileError),
+    /// Nobody has this name, at this place.
+    Nobody(String, String),
+    /// The record of the name leads to no process.
+    NoContact(String),
+    /// The leader cannot be reached.
+    Unheard(String, Box<Record>, Unheard),
+    /// It has closed the connection, or has not answered in time.
+    Lost(String, io::Error),
+    NotAnswering(String, f64),
+    /// It leads no such job any more.
+    NoSuchJob(String),
+    Busy(String),
+    OtherRelease(String),
+    Terminal(io::Error),
+}
+
+impl CtlError {
+    /// Whether a setting is wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, CtlError::Key(e) if e.is_setting())
+    }
+}
+
+impl fmt::Display for CtlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CtlError::Open(e) => e.fmt(f),
+            CtlError::Lookup(e) => e.fmt(f),
+            CtlError::Store(e) => e.fmt(f),
+            CtlError::Key(e) => e.fmt(f),
+            CtlError::Nobody(name, place) => {
+                write!(f, "no job '{name}' in {place}: `mpi-connect names` shows those that are there")
+            }
+            CtlError::NoContact(name) => {
+                write!(f, "the record of '{name}' leads to no process: its library is older than this command")
+            }
+            CtlError::Unheard(name, record, why) => {
+                let (pid, host) = (record.pid, &record.host);
+                write!(f, "the leader of '{name}', process {pid} on {host}, cannot be given commands: {why}")
+            }
+            CtlError::Lost(name, e) => {
+                write!(
+                    f,
+                    "the leader of '{name}' has closed the connection ({e}): its library may be older than this command"
+                )
+            }
+            CtlError::NotAnswering(name, seconds) => write!(
+                f,
+                "the leader of '{name}' has not answered for {seconds} s: it may be stopped; nobody else can pass the command on"
+            ),
+            CtlError::NoSuchJob(name) => write!(f, "'{name}' has just ended"),
+            CtlError::Busy(name) => {
+                write!(f, "another operator's command to '{name}' is under way; nothing was changed: try again")
+            }
+            CtlError::OtherRelease(name) => {
+                write!(f, "'{name}' is of another release of mpi-connect than this command")
+            }
+            CtlError::Terminal(e) => write!(f, "no screen: {e}; --once writes a text"),
+        }
+    }
+}
+
+/// A job's leader.
+pub struct Client {
+    name: String,
+    record: Record,
+    contact: Contact,
+    trust: Arc<Trust>,
+    timeout: Duration,
+}
+
+impl Client {
+    /// Finds the job.
+    pub fn new(job: &Job) -> Result<Client, CtlError> {
+        let trust = job.key.trust().map_err(CtlError::Key)?;
+        let timeout = Duration::from_secs_f64(job.timeout);
+        Client::find(open(job)?.as_ref(), &job.name, trust, timeout)
+    }
+
+    /// Another job, found where this one was.
+    pub fn other(&self, job: &Job, name: &str) -> Result<Client, CtlError> {
+        Client::find(open(job)?.as_ref(), name, self.trust.clone(), self.timeout)
+    }
+
+    fn find(store: &dyn Naming, name: &str, trust: Arc<Trust>, timeout: Duration) -> Result<Client, CtlError> {
+        let record = find(store, name)?.ok_or_else(|| CtlError::Nobody(name.into(), store.describe()))?;
+        let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| CtlError::NoContact(name.into()))?;
+        Ok(Client { name: name.into(), record, contact, trust, timeout })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The figures of all processes.
+    pub fn lanes(&self) -> Result<Sample, CtlError> {
+        let (_, outcomes) = self.give(Command::Lanes)?;
+        Ok(Sample::new(&self.name, outcomes))
+    }
+
+    /// Gives a command to all processes. Returns whether it had been given before, and each outcome.
+    pub fn give(&self, command: Command) -> Result<(bool, Vec<Outcome>), CtlError> {
+        let request = Request {
+            id: random(),
+            serial: 0,
+            limit: self.timeout.as_millis() as u32,
+            to: Addressee::Named(self.name.clone()),
+            command,
+            members: Vec::new(),
+        };
+        let (body, until) = (request.encode(), Instant::now() + self.timeout + LEADER);
+        loop {
+            let last = match self.try_once(&body, until) {
+                Ok(answer) => return self.read(answer),
+                Err(Tried::ForGood(e)) => return Err(e),
+                Err(Tried::Again(e)) => e,
+            };
+            if Instant::now() + REST >= until {
+                return Err(last);
+            }
+            std::thread::sleep(REST);
+        }
+    }
+
+    fn read(&self, answer: Answer) -> Result<(bool, Vec<Outcome>), CtlError> {
+        match answer {
+            Answer::Outcomes { repeated, outcomes } => Ok((repeated, outcomes)),
+            Answer::NoSuchJob => Err(CtlError::NoSuchJob(self.name.clone())),
+            Answer::Busy => Err(CtlError::Busy(self.name.clone())),
+            Answer::Malformed => Err(CtlError::OtherRelease(self.name.clone())),
+        }
+    }
+
+    fn try_once(&self, body: &[u8], until: Instant) -> Result<Answer, Tried> {
+        let silent = || Tried::ForGood(CtlError::NotAnswering(self.name.clone(), self.timeout.as_secs_f64()));
+        let mut dial: Commanding = command(&self.contact, host(), &self.trust);
+        let mut stream: ControlStream = loop {
+            match dial.step() {
+                Heard::Proved(stream) => break stream,
+                Heard::Unheard(Unheard::Unreachable(e)) if e.kind() != io::ErrorKind::TimedOut => {
+                    return Err(Tried::Again(CtlError::Lost(self.name.clone(), e)));
+                }
+                Heard::Unheard(why) => {
+                    let (name, record) = (self.name.clone(), Box::new(self.record.clone()));
+                    return Err(Tried::ForGood(CtlError::Unheard(name, record, why)));
+                }
+                Heard::NotYet if Instant::now() >= until => return Err(silent()),
+                Heard::NotYet => {
+                    if let Some((fd, write)) = dial.fd() {
+                        rest(fd, write, !write);
+                    }
+                }
+            }
+        };
+        stream.say(body);
+        loop {
+            match stream.flush().and_then(|_| stream.hear(MAX_ANSWER)) {
+                Ok(Some(body)) => {
+                    let answer = Answer::decode(&body);
+                    return answer.map_err(|_| Tried::ForGood(CtlError::OtherRelease(self.name.clone())));
+                }
+                Ok(None) if Instant::now() >= until => return Err(silent()),
+                Ok(None) => rest(stream.as_fd(), stream.has_output(), true),
+                // It serves too many others, or it has ended.
+                Err(e) => return Err(Tried::Again(CtlError::Lost(self.name.clone(), e))),
+            }
+        }
+    }
+}
+
+/// Why a command was not given.
+enum Tried {
+    Again(CtlError),
+    ForGood(CtlError),
+}
+
+/// Sleeps until the descriptor is ready, for a moment at most.
+fn rest(fd: BorrowedFd<'_>, write: bool, read: bool) {
+    let mut flags = PollFlags::empty();
+    flags.set(PollFlags::POLLOUT, write);
+    flags.set(PollFlags::POLLIN, read);
+    // An error, such as a signal, only ends the sleep.
+    let _ = poll(&mut [PollFd::new(fd, flags)], PollTimeout::from(50u8));
+}
+
+fn open(job: &Job) -> Result<Box<dyn Naming>, CtlError> {
+    let url = job.naming.clone().map_or_else(naming::default_url, Ok).map_err(CtlError::Open)?;
+    let run = job.run.clone().map_or_else(naming::default_run, Ok).map_err(CtlError::Open)?;
+    naming::open_trusting(&url, run.trim(), || job.key.trust()).map_err(CtlError::Open)
+}
+
+/// The record of a job or, if it has given its name back, that of one of its couplings.
+fn find(store: &dyn Naming, name: &str) -> Result<Option<Record>, CtlError> {
+    if let Some(record) = store.lookup(Kind::Job, name).map_err(CtlError::Lookup)? {
+        return Ok(Some(record));
+    }
+    let is_its = |record: &Record| record.kind() == Kind::Coupling && record.name == name && record.run == store.run();
+    let all = store.list().map_err(CtlError::Store)?;
+    let halves = all.into_iter().filter(|(record, state)| *state == State::Live && is_its(record));
+    for (half, _) in halves {
+        if let Some(record) = store.lookup_key(&half.key()).map_err(CtlError::Lookup)? {
+            return Ok(Some(record));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,226 @@
+//! `mpi-connect ctl`: an operator's commands to a running job, and what became of them.
+//!
+//! `client` finds the job and speaks with its leader; `figures` makes rates of two samples; `lanes` shows them as a table or as
+//! JSON; `top` is the screen; `words` says what became of a command. Invariant: a command that changes something has one number, however often it has to be sent.
+
+mod client;
+mod figures;
+mod lanes;
+pub mod top;
+mod words;
+
+use crate::shown::printable;
+use clap::Subcommand;
+use client::{Client, CtlError, Job, seconds};
+use figures::Sample;
+use serde_json::json;
+use std::io::{self, Write};
+use std::time::Duration;
+use transports::registry::ALL;
+use wire::control::{Command, Outcome, What};
+use words::{ranks_in_words, together, word};
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    job: Job,
+    /// Write JSON; with --watch, one object on each line
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    what: Told,
+}
+
+#[derive(Subcommand)]
+enum Told {
+    /// Show each pair of processes: its transport and why, what it carries, and who waits for whom
+    Lanes {
+        /// Go on, with rates, until interrupted
+        #[arg(long)]
+        watch: bool,
+        /// The time between two looks, with --watch
+        #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+        every: f64,
+    },
+    /// Move pairs to another transport, while messages flow
+    Switch {
+        /// One of those of MPI_CONNECT_LANES, or best: the library chooses again
+        #[arg(value_parser = transport_or_best)]
+        transport: String,
+        /// Only pairs with this other job
+        #[arg(long, value_name = "NAME")]
+        peer: Option<String>,
+        /// Only pairs of this rank of the job
+        #[arg(long, value_name = "N")]
+        rank: Option<u32>,
+        /// Only pairs with this rank of the other job
+        #[arg(long, value_name = "N", requires = "peer")]
+        peer_rank: Option<u32>,
+    },
+    /// Close all connections to other jobs; sends and receives wait
+    Hold,
+    /// Connect again, after hold
+    Resume,
+    /// Leave a transport, and unload it
+    StopUsing {
+        #[arg(value_parser = transport)]
+        transport: String,
+    },
+    /// Use a transport again, or one that has come since the job began
+    Use {
+        #[arg(value_parser = transport)]
+        transport: String,
+    },
+}
+
+impl Told {
+    fn command(&self) -> Command {
+        match self {
+            Told::Lanes { .. } => Command::Lanes,
+            Told::Switch { transport, peer, rank, peer_rank } => {
+                Command::Switch { transport: transport.clone(), peer: peer.clone(), rank: *rank, peer_rank: *peer_rank }
+            }
+            Told::Hold => Command::Hold,
+            Told::Resume => Command::Resume,
+            Told::StopUsing { transport } => Command::StopUsing(transport.clone()),
+            Told::Use { transport } => Command::Use(transport.clone()),
+        }
+    }
+}
+
+fn transport(text: &str) -> Result<String, String> {
+    let words: Vec<_> = ALL.iter().map(|about| about.word).collect();
+    let is_one = words.contains(&text);
+    is_one.then(|| text.to_owned()).ok_or_else(|| format!("one of {} is expected", words.join(", ")))
+}
+
+fn transport_or_best(text: &str) -> Result<String, String> {
+    if text == "best" { Ok(text.into()) } else { transport(text).map_err(|e| e.replace("one of ", "one of best, ")) }
+}
+
+/// What has become of a command in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Each process has done it.
+    All,
+    /// Some have, and others have not answered, have died, or have refused.
+    Some,
+    /// None has.
+    None,
+}
+
+impl Verdict {
+    fn of(outcomes: &[Outcome]) -> Verdict {
+        let done = outcomes.iter().filter(|o| matches!(o.what, What::Done(_) | What::Report(_))).count();
+        match done {
+            0 => Verdict::None,
+            n if n == outcomes.len() => Verdict::All,
+            _ => Verdict::Some,
+        }
+    }
+
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Verdict::All => 0,
+            Verdict::None => 1,
+            Verdict::Some => 3,
+        }
+    }
+}
+
+pub fn ctl(args: &Args) -> Result<Verdict, CtlError> {
+    let client = Client::new(&args.job)?;
+    let mut out = io::stdout();
+    // Whoever reads no more has seen enough.
+    match &args.what {
+        Told::Lanes { watch: true, every } => {
+            let mut before: Option<Sample> = None;
+            loop {
+                let sample = client.lanes()?;
+                let text = match args.json {
+                    true => format!("{}\n", lanes::json(&sample, before.as_ref())),
+                    false => lanes::table(&sample, before.as_ref()) + "\n",
+                };
+                if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+                    return Ok(Verdict::of(&sample.outcomes));
+                }
+                before = Some(sample);
+                std::thread::sleep(Duration::from_secs_f64(*every));
+            }
+        }
+        Told::Lanes { .. } => {
+            let sample = client.lanes()?;
+            let text = match args.json {
+                true => format!("{:#}\n", lanes::json(&sample, None)),
+                false => lanes::table(&sample, None),
+            };
+            let _ = out.write_all(text.as_bytes());
+            Ok(Verdict::of(&sample.outcomes))
+        }
+        told => {
+            let (repeated, outcomes) = client.give(told.command())?;
+            let verdict = Verdict::of(&outcomes);
+            let text = if args.json { as_json(client.name(), repeated, &outcomes) } else { said(&outcomes) };
+            let _ = out.write_all(text.as_bytes());
+            Ok(verdict)
+        }
+    }
+}
+
+/// The outcomes for people: equal ones together.
+fn said(outcomes: &[Outcome]) -> String {
+    let all = outcomes.iter().map(|outcome| (outcome.rank, &outcome.what));
+    let line = |((word, why), ranks): &words::Kind<'_>| {
+        let why = if why.is_empty() { String::new() } else { format!(": {}", printable(why)) };
+        let later = if *word == "not answering" { " (it is done there when they go on)" } else { "" };
+        format!("{}: {word}{later}{why}\n", ranks_in_words(ranks))
+    };
+    together(all).iter().map(line).collect()
+}
+
+fn as_json(name: &str, repeated: bool, outcomes: &[Outcome]) -> String {
+    let one = |outcome: &Outcome| {
+        let (word, why) = word(&outcome.what);
+        json!({ "rank": outcome.rank, "outcome": word, "why": why })
+    };
+    let all: Vec<_> = outcomes.iter().map(one).collect();
+    format!("{:#}\n", json!({ "job": name, "repeated": repeated, "processes": all }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(rank: u32, what: What) -> Outcome {
+        Outcome { rank, what }
+    }
+
+    #[test]
+    fn equal_outcomes_are_told_together() {
+        let all = [
+            outcome(0, What::Done(String::new())),
+            outcome(1, What::Done(String::new())),
+            outcome(2, What::NotAnswering),
+            outcome(3, What::Done(String::new())),
+            outcome(4, What::Refused("no\u{1b}device".into())),
+        ];
+        assert_eq!(
+            said(&all),
+            "ranks 0-1, 3: done\nrank 2: not answering (it is done there when they go on)\nrank 4: refused: no?device\n"
+        );
+        assert_eq!(
+            (Verdict::of(&all), Verdict::of(&all[..2]), Verdict::of(&all[2..3])),
+            (Verdict::Some, Verdict::All, Verdict::None)
+        );
+        assert_eq!([Verdict::All, Verdict::None, Verdict::Some].map(Verdict::exit_code), [0, 1, 3]);
+        let json: serde_json::Value = serde_json::from_str(&as_json("air", true, &all)).unwrap();
+        assert_eq!((&json["processes"][2]["outcome"], &json["repeated"]), (&"not answering".into(), &true.into()));
+    }
+
+    #[test]
+    fn transports_and_times_are_checked() {
+        assert_eq!(transport("tcp").as_deref(), Ok("tcp"));
+        assert!(transport("ethernet").unwrap_err().contains("shm, verbs, tcp"));
+        assert!(seconds("0").is_err() && seconds("x").is_err() && seconds("0.5") == Ok(0.5));
+    }
+}

@@ -1,0 +1,436 @@
+//! `mpi-connect top`: a live screen of a job's connections.
+//!
+//! One thread asks the job, and those that it is joined with; this one draws, and reads keys. `Screen` is drawn on any backend of
+//! ratatui, so it is tested, and written as text, without a terminal. Invariant: text of others is drawn cell by cell, without
+//! control characters.
+
+use super::client::{Client, CtlError, Job, seconds};
+use super::figures::{Rate, Sample, bytes, count, time};
+use super::lanes::{silent, waits};
+use crate::shown::printable;
+use crate::time::utc;
+use ratatui::Frame;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Row, Table};
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    job: Job,
+    /// The time between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    every: f64,
+    /// Write the screen as text, after two looks, and end
+    #[arg(long)]
+    once: bool,
+}
+
+/// How often keys are looked at.
+const KEYS: Duration = Duration::from_millis(50);
+/// The screen as text is so wide, unless COLUMNS says otherwise.
+const WIDTH: u16 = 132;
+
+pub fn top(args: &Args) -> Result<(), CtlError> {
+    let client = Client::new(&args.job)?;
+    let every = Duration::from_secs_f64(args.every);
+    if args.once {
+        let mut asks = Asks::new(client, &args.job);
+        let first = asks.look()?;
+        std::thread::sleep(every);
+        let screen = Screen { looks: Some((asks.look()?, Some(first))), ..Screen::new(args.every) };
+        let width = std::env::var("COLUMNS").ok().and_then(|w| w.parse().ok()).unwrap_or(WIDTH);
+        // Whoever reads no more has seen enough.
+        let _ = io::stdout().write_all(screen.text(width).as_bytes());
+        return Ok(());
+    }
+    if !io::stdout().is_terminal() {
+        return Err(CtlError::Terminal(io::Error::other("the output is no terminal")));
+    }
+    let mut asks = Asks::new(client, &args.job);
+    let mut screen = Screen::new(args.every);
+    // Before the screen is taken, so that errors are seen.
+    screen.come(asks.look());
+    let (give, take) = channel();
+    let (end, ended) = channel();
+    let thread = std::thread::scope(|threads| {
+        threads.spawn(move || asks.go_on(every, &give, &ended));
+        let shown = show(&mut screen, &take);
+        drop(end);
+        shown
+    });
+    thread.map_err(CtlError::Terminal)
+}
+
+fn show(screen: &mut Screen, take: &Receiver<Result<Look, CtlError>>) -> io::Result<()> {
+    let mut terminal = ratatui::try_init()?;
+    let shown = loop {
+        if let Err(e) = terminal.draw(|frame| screen.draw(frame)) {
+            break Err(e);
+        }
+        match event::poll(KEYS).and_then(|some| if some { event::read().map(Some) } else { Ok(None) }) {
+            Ok(Some(event)) if screen.key(&event) => break Ok(()),
+            Ok(_) => (),
+            Err(e) => break Err(e),
+        }
+        while let Ok(look) = take.try_recv() {
+            screen.come(look);
+        }
+    };
+    ratatui::try_restore()?;
+    shown
+}
+
+/// What was seen at one moment: of the job, and of those that it is joined with.
+struct Look {
+    job: Sample,
+    others: BTreeMap<String, Sample>,
+    at: u64,
+}
+
+/// Asks the jobs.
+struct Asks<'a> {
+    client: Client,
+    job: &'a Job,
+    /// The other jobs; `None`: they cannot be asked.
+    others: BTreeMap<String, Option<Client>>,
+}
+
+impl<'a> Asks<'a> {
+    fn new(client: Client, job: &'a Job) -> Asks<'a> {
+        Asks { client, job, others: BTreeMap::new() }
+    }
+
+    fn look(&mut self) -> Result<Look, CtlError> {
+        let job = self.client.lanes()?;
+        let mut others = BTreeMap::new();
+        for name in job.names().into_values() {
+            let known = self.others.entry(name.clone()).or_insert_with(|| self.client.other(self.job, &name).ok());
+            let sample = known.as_ref().and_then(|client| client.lanes().ok());
+            match sample {
+                Some(sample) => drop(others.insert(name, sample)),
+                // It may have been started anew under its name.
+                None => drop(self.others.remove(&name)),
+            }
+        }
+        Ok(Look { job, others, at: naming::now() })
+    }
+
+    /// Looks again and again, until nobody wants it any more.
+    fn go_on(mut self, every: Duration, give: &Sender<Result<Look, CtlError>>, ended: &Receiver<()>) {
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every) {
+            let mut look = self.look();
+            if look.is_err() {
+                // It may have been started anew under its name.
+                if let Ok(client) = Client::new(self.job) {
+                    self.client = client;
+                    look = self.look();
+                }
+            }
+            if give.send(look).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What is drawn.
+struct Screen {
+    every: f64,
+    /// The last look, and the one before.
+    looks: Option<(Look, Option<Look>)>,
+    /// Why the last look failed.
+    trouble: Option<String>,
+    /// The first pair that is drawn.
+    from: usize,
+}
+
+/// One line of the table of jobs.
+struct Joined {
+    name: String,
+    over: BTreeMap<String, usize>,
+    rates: [Rate; 2],
+}
+
+impl Screen {
+    fn new(every: f64) -> Screen {
+        Screen { every, looks: None, trouble: None, from: 0 }
+    }
+
+    fn come(&mut self, look: Result<Look, CtlError>) {
+        match look {
+            Ok(look) => {
+                let before = self.looks.take().map(|(last, _)| last);
+                (self.looks, self.trouble) = (Some((look, before)), None);
+            }
+            Err(e) => self.trouble = Some(e.to_string()),
+        }
+    }
+
+    /// Handles a key. True: to end.
+    fn key(&mut self, event: &Event) -> bool {
+        let Event::Key(key) = event else { return false };
+        if key.kind != KeyEventKind::Press {
+            return false;
+        }
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return true,
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
+            KeyCode::Down | KeyCode::Char('j') => self.from += 1,
+            KeyCode::Up | KeyCode::Char('k') => self.from = self.from.saturating_sub(1),
+            KeyCode::PageDown => self.from += 10,
+            KeyCode::PageUp => self.from = self.from.saturating_sub(10),
+            KeyCode::Home => self.from = 0,
+            _ => (),
+        }
+        false
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>) {
+        let Some((look, before)) = &self.looks else {
+            let text = self.trouble.as_deref().unwrap_or("waiting for the job to answer");
+            return frame.render_widget(Paragraph::new(printable(text)), frame.area());
+        };
+        let (jobs, notes) = (self.jobs(look, before.as_ref()), self.notes(look));
+        let heights = [
+            Constraint::Length(2),
+            Constraint::Length(jobs.len() as u16 + 2),
+            Constraint::Min(3),
+            Constraint::Length(notes.len().min(12) as u16),
+        ];
+        let [head, of_jobs, of_pairs, of_notes] = Layout::vertical(heights).areas(frame.area());
+        frame.render_widget(self.head(look), head);
+        frame.render_widget(jobs_table(jobs), of_jobs);
+        let pairs = self.pairs(look, before.as_ref());
+        let from = self.from.min(pairs.len().saturating_sub(1));
+        frame.render_widget(pairs_table(pairs.into_iter().skip(from)), of_pairs);
+        frame.render_widget(Paragraph::new(notes), of_notes);
+    }
+
+    fn head(&self, look: &Look) -> Paragraph<'static> {
+        let (all, here) = (look.job.outcomes.len(), look.job.reports().count());
+        let hosts: std::collections::BTreeSet<_> = look.job.reports().map(|(_, report)| report.host.clone()).collect();
+        let plural = |n: usize, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
+        let answering = if all == here { String::new() } else { format!(", {here} of them answer") };
+        let line = Line::from(vec![
+            Span::styled(printable(&look.job.job), BOLD),
+            Span::raw(format!(
+                "  {} on {}{answering}  {}  every {} s  q: quit, arrows: scroll",
+                plural(all, "rank"),
+                plural(hosts.len(), "host"),
+                utc(look.at),
+                self.every
+            )),
+        ]);
+        let trouble = self.trouble.as_ref().map(|why| Line::styled(printable(why), Style::new().fg(Color::Red)));
+        Paragraph::new(vec![line, trouble.unwrap_or_default()])
+    }
+
+    /// The part of the time that calls of a job have waited, over all of its ranks.
+    fn waited(now: &Sample, before: Option<&Sample>) -> Option<f64> {
+        let all: Vec<f64> = now.reports().filter_map(|(rank, _)| Some(now.since(before, rank)?.waited(None))).collect();
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    }
+
+    fn jobs(&self, look: &Look, before: Option<&Look>) -> Vec<Row<'static>> {
+        let names = look.job.names();
+        let mut joined: BTreeMap<u64, Joined> = BTreeMap::new();
+        for (rank, report) in look.job.reports() {
+            let since = look.job.since(before.map(|b| &b.job), rank);
+            for pair in &report.pairs {
+                let name = || names.get(&pair.incarnation).cloned().unwrap_or_else(|| "?".into());
+                let new = || Joined { name: name(), over: BTreeMap::new(), rates: Default::default() };
+                let job = joined.entry(pair.incarnation).or_insert_with(new);
+                *job.over.entry(over(&pair.transport).into()).or_default() += 1;
+                if let Some(since) = &since {
+                    for (sum, rate) in job.rates.iter_mut().zip(since.of(pair)) {
+                        sum.messages += rate.messages;
+                        sum.bytes += rate.bytes;
+                    }
+                }
+            }
+        }
+        let here = percent(Self::waited(&look.job, before.map(|b| &b.job)));
+        let row = |job: Joined| {
+            let there = look.others.get(&job.name);
+            let before = before.and_then(|b| b.others.get(&job.name));
+            let there = percent(there.and_then(|now| Self::waited(now, before)));
+            let over: Vec<_> = job.over.iter().map(|(word, n)| format!("{n} {}", printable(word))).collect();
+            let [sent, received] = job.rates.map(|rate| format!("{}/s {}/s", count(rate.messages), bytes(rate.bytes)));
+            Row::new([printable(&job.name), over.join(", "), sent, received, here.clone(), there])
+        };
+        joined.into_values().map(row).collect()
+    }
+
+    fn pairs(&self, look: &Look, before: Option<&Look>) -> Vec<Row<'static>> {
+        let names = look.job.names();
+        let mut rows = Vec::new();
+        for (rank, report) in look.job.reports() {
+            let since = look.job.since(before.map(|b| &b.job), rank);
+            for pair in &report.pairs {
+                let [sent, received] = since.as_ref().map(|since| since.of(pair)).unwrap_or_default();
+                let rate = |rate: Rate| format!("{}/s {}/s", count(rate.messages), bytes(rate.bytes));
+                let name = names.get(&pair.incarnation).map_or("?", String::as_str);
+                let queue = |n: u32| if n == 0 { "-".into() } else { n.to_string() };
+                let row = Row::new([
+                    rank.to_string(),
+                    format!("{} {}", printable(name), pair.rank),
+                    printable(over(&pair.transport)),
+                    rate(sent),
+                    rate(received),
+                    queue(pair.unexpected),
+                    queue(pair.posted + pair.from_any),
+                    pair.round_trip.map_or("-".into(), |us| time(us.into())),
+                    percent(since.as_ref().map(|since| since.waited(Some(pair)))),
+                    printable(&pair.why),
+                ]);
+                rows.push(if pair.transport.is_empty() { row.style(Style::new().fg(Color::Red)) } else { row });
+            }
+        }
+        rows
+    }
+
+    /// Who waits for whom, on both sides, and who does not answer.
+    fn notes(&self, look: &Look) -> Vec<Line<'static>> {
+        let mut lines = Vec::new();
+        for sample in std::iter::once(&look.job).chain(look.others.values()) {
+            let job = printable(&sample.job);
+            for (rank, report) in sample.reports() {
+                lines.extend(report.waits.iter().map(|wait| Line::raw(format!("{job}: {}", waits(rank, wait)))));
+            }
+            lines.extend(silent(sample).into_iter().map(|line| Line::styled(line, Style::new().fg(Color::Red))));
+        }
+        lines
+    }
+
+    /// The screen as text, as high as it has lines.
+    fn text(&self, width: u16) -> String {
+        let lines = self.looks.as_ref().map_or(1, |(look, before)| {
+            6 + self.jobs(look, before.as_ref()).len()
+                + self.pairs(look, before.as_ref()).len()
+                + self.notes(look).len()
+        });
+        let size = TestBackend::new(width.max(40), lines.min(1000) as u16);
+        let Ok(mut terminal) = ratatui::Terminal::new(size);
+        let Ok(drawn) = terminal.draw(|frame| self.draw(frame));
+        text(drawn.buffer)
+    }
+}
+
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+
+fn over(transport: &str) -> &str {
+    if transport.is_empty() { "none" } else { transport }
+}
+
+fn percent(part: Option<f64>) -> String {
+    part.map_or("-".into(), |part| format!("{:.0} %", 100.0 * part))
+}
+
+fn jobs_table(rows: Vec<Row<'static>>) -> Table<'static> {
+    let widths = [Constraint::Fill(2), Constraint::Fill(2), Constraint::Fill(2), Constraint::Fill(2)]
+        .into_iter()
+        .chain([Constraint::Length(11); 2]);
+    let head = Row::new(["JOINED WITH", "PAIRS OVER", "SENT", "RECEIVED", "WAITS HERE", "WAITS THERE"]).style(BOLD);
+    Table::new(rows, widths).header(head)
+}
+
+fn pairs_table(rows: impl Iterator<Item = Row<'static>>) -> Table<'static> {
+    use Constraint::{Fill, Length};
+    let widths =
+        [Length(5), Fill(2), Length(5), Length(17), Length(17), Length(5), Length(6), Length(6), Length(6), Fill(5)];
+    let head = ["RANK", "PEER", "OVER", "SENT", "RECEIVED", "UNEXP", "POSTED", "TRIP", "WAITED", "WHY"];
+    Table::new(rows, widths).header(Row::new(head).style(BOLD))
+}
+
+/// What a buffer shows, without blanks at the ends of lines.
+fn text(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width);
+    let mut out = String::new();
+    for line in buffer.content.chunks(width) {
+        let line: String = line.iter().map(|cell| cell.symbol()).collect();
+        out += line.trim_end();
+        out.push('\n');
+    }
+    format!("{}\n", out.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::tests::sample;
+    use super::*;
+    use ratatui::crossterm::event::KeyEvent;
+    use wire::control::What;
+
+    fn look(seconds: u64) -> Look {
+        let mut there = sample(seconds);
+        there.job = "ocean".into();
+        Look { job: sample(seconds), others: BTreeMap::from([("ocean".into(), there)]), at: 0 }
+    }
+
+    #[test]
+    fn the_screen_shows_jobs_pairs_and_who_waits() {
+        let mut screen = Screen::new(2.0);
+        assert_eq!(screen.text(80), "waiting for the job to answer\n");
+        screen.come(Ok(look(10)));
+        screen.come(Ok(look(12)));
+        let text = screen.text(132);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(
+            lines[0].starts_with(&["air", "3", "ranks", "on", "1", "host,", "1", "of", "them", "answer"]),
+            "{text}"
+        );
+        let ocean =
+            ["ocean", "1", "shm,", "1", "tcp", "2.0k/s", "2.0", "MiB/s", "20/s", "160", "B/s", "50", "%", "50", "%"];
+        assert_eq!(lines[3], ocean, "{text}");
+        let pair =
+            ["0", "ocean", "1", "tcp", "1.0k/s", "1.0", "MiB/s", "10/s", "80", "B/s", "1", "1", "90", "µs", "25", "%"];
+        assert!(lines.iter().any(|line| line.starts_with(&pair) && line.ends_with(&["other", "host"])), "{text}");
+        assert!(
+            text.contains("air: rank 0 waits in MPI_Recv for 3.2 s: for a message from rank 1 of 'ocean'"),
+            "{text}"
+        );
+        assert!(text.contains("ocean: rank 0 waits") && text.contains("rank 1 of 'air': not answering"), "{text}");
+    }
+
+    #[test]
+    fn a_job_that_does_not_answer_any_more_is_told_beside_what_was_seen() {
+        let mut screen = Screen::new(1.0);
+        screen.come(Ok(look(10)));
+        screen.come(Err(CtlError::NoSuchJob("air".into())));
+        let text = screen.text(132);
+        assert!(text.contains("'air' has just ended") && text.contains("ocean 1"), "{text}");
+    }
+
+    #[test]
+    fn no_byte_of_others_reaches_the_terminal() {
+        let mut screen = Screen::new(1.0);
+        let mut bad = look(10);
+        if let What::Report(report) = &mut bad.job.outcomes[0].what {
+            report.jobs[0].name = "o\u{1b}[2Jcean\n".into();
+            report.pairs[0].why = "\u{7}".into();
+        }
+        screen.come(Ok(bad));
+        assert!(screen.text(132).chars().all(|c| !c.is_control() || c == '\n'));
+    }
+
+    #[test]
+    fn keys_scroll_and_end() {
+        let mut screen = Screen::new(1.0);
+        let press = |code| Event::Key(KeyEvent::new(code, KeyModifiers::NONE));
+        assert!(!screen.key(&press(KeyCode::Down)) && screen.from == 1);
+        assert!(!screen.key(&press(KeyCode::PageUp)) && screen.from == 0);
+        assert!(screen.key(&press(KeyCode::Char('q'))));
+        screen.come(Ok(look(10)));
+        screen.from = 1000;
+        assert!(screen.text(100).contains("ocean 1"), "the last pair stays");
+    }
+}

@@ -1,0 +1,98 @@
+//! Connections that carry an operator's commands: messages with their length in front, over a stream that is trusted.
+//!
+//! Used by the threads of a node that serve operators, by what passes commands on, and by the command. No call here blocks:
+//! whoever uses a stream polls its descriptor. Invariant: memory is taken for bytes that have come, never for a length.
+
+use crate::stream::ByteStream;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd};
+use wire::control::{length, message};
+
+/// The bytes of a length.
+const HEAD: usize = base::protocol::operator::message::BYTES;
+/// The most bytes of one read: as one record of an encrypted stream has.
+const READ: usize = 64 << 10;
+
+/// A stream of bytes with a descriptor.
+trait Stream: ByteStream + AsFd + Send {}
+impl<T: ByteStream + AsFd + Send> Stream for T {}
+
+/// A connection on which both sides have proved themselves.
+pub struct ControlStream {
+    stream: Box<dyn Stream>,
+    /// What has come of a message.
+    came: Vec<u8>,
+    /// What is to be written, and how much of it was.
+    out: Vec<u8>,
+    written: usize,
+}
+
+impl ControlStream {
+    pub(crate) fn new(stream: impl ByteStream + AsFd + Send + 'static) -> ControlStream {
+        ControlStream { stream: Box::new(stream), came: Vec::new(), out: Vec::new(), written: 0 }
+    }
+
+    /// Puts a message behind those that are to be written.
+    pub fn say(&mut self, body: &[u8]) {
+        if self.written == self.out.len() {
+            (self.out, self.written) = (message(body), 0);
+        } else {
+            self.out.extend(message(body));
+        }
+    }
+
+    /// Writes as much as there is room for. Returns whether all is written.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        while self.written < self.out.len() {
+            match self.stream.write_vectored(&[IoSlice::new(&self.out[self.written..])]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => self.written += n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == ErrorKind::Interrupted => (),
+                Err(e) => return Err(e),
+            }
+        }
+        match self.stream.flush() {
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(false),
+            done => done,
+        }
+    }
+
+    /// Whether something is still to be written, so that the descriptor is to be polled for that.
+    pub fn has_output(&self) -> bool {
+        self.written < self.out.len() || self.stream.has_output()
+    }
+
+    /// The next message, of at most so many bytes, if it is whole. An error if the other side has closed the connection, or says
+    /// what it must not.
+    pub fn hear(&mut self, most: usize) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            let wanted = match self.came.first_chunk::<HEAD>() {
+                None => HEAD,
+                Some(head) => HEAD + length(*head, most).map_err(|_| io::Error::from(ErrorKind::InvalidData))?,
+            };
+            let have = self.came.len();
+            if have >= HEAD && have == wanted {
+                let mut body = std::mem::take(&mut self.came);
+                body.drain(..HEAD);
+                return Ok(Some(body));
+            }
+            self.came.resize(wanted.min(have + READ), 0);
+            let read = self.stream.read_vectored(&mut [IoSliceMut::new(&mut self.came[have..])]);
+            self.came.truncate(have + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(_) => (),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if e.kind() == ErrorKind::Interrupted => (),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+impl AsFd for ControlStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

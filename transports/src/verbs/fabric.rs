@@ -1,0 +1,80 @@
+//! The ports of this host's devices, the devices that are open, and the places that were of no use.
+//!
+//! Shared by the transport and its lanes. Invariant: a device is open as long as a lane uses it.
+
+use super::device::{Device, name};
+use super::messages::Link;
+use super::plugin::Plugin;
+use super::pool::Pool;
+use base::protocol::rdma::MAX_PORTS;
+use base::rdma::Port;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use wire::Place;
+
+/// How long a place is not dialled again whose queue pairs could not be set up, or carried nothing.
+const AGAIN: Duration = Duration::from_secs(60);
+/// The most places that are remembered so.
+const MOST: usize = 1024;
+
+pub(super) struct Fabric {
+    plugin: Plugin,
+    /// The ports that are up, as this process's contact record has them.
+    pub ports: Vec<Port>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the names of the devices that are open.
+    pools: BTreeMap<String, Weak<Pool>>,
+    useless: BTreeMap<Box<[u8]>, Instant>,
+}
+
+impl Fabric {
+    pub(super) fn new(plugin: Plugin) -> Fabric {
+        let nothing = Port { device: [0; 64], gid: [0; 16], lid: 0, port: 0, gid_index: 0, kind: 0, mtu: 0 };
+        let mut ports = vec![nothing; MAX_PORTS];
+        // SAFETY: this number of ports can be written.
+        let n = unsafe { (plugin.list)(ports.as_mut_ptr(), MAX_PORTS as i32) };
+        ports.truncate(n.max(0) as usize);
+        Fabric { plugin, ports, state: Mutex::default() }
+    }
+
+    /// A queue pair at the port of this number.
+    pub(super) fn link(&self, port: u8) -> io::Result<Link> {
+        let port = *self.ports.get(usize::from(port)).ok_or(ErrorKind::InvalidData)?;
+        Link::new(&self.pool(&port)?, port)
+    }
+
+    fn pool(&self, port: &Port) -> io::Result<Arc<Pool>> {
+        let mut state = self.state();
+        let name = name(port);
+        if let Some(pool) = state.pools.get(&name).and_then(Weak::upgrade) {
+            return Ok(pool);
+        }
+        let pool = Arc::new(Pool::new(Device::open(&self.plugin, port)?)?);
+        state.pools.insert(name, Arc::downgrade(&pool));
+        Ok(pool)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// No data got through to this place: another transport is to be tried.
+    pub(super) fn is_useless(&self, place: &[u8]) -> bool {
+        let mut state = self.state();
+        state.useless.retain(|_, since| since.elapsed() < AGAIN);
+        state.useless.contains_key(place)
+    }
+
+    pub(super) fn set_useless(&self, place: &Place) {
+        let mut state = self.state();
+        if state.useless.len() < MOST {
+            state.useless.insert(place.address.clone(), Instant::now());
+        }
+    }
+}

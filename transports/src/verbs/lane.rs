@@ -1,0 +1,256 @@
+//! A lane over a queue pair.
+//!
+//! Frames are a stream of bytes in messages, but for bulk that lies in few large pieces: the other side reads that from where it
+//! is. Invariant: SWITCH, the last frame of a lane, goes out when the other side has read all that it was told to read.
+
+use super::fabric::Fabric;
+use super::ring::Ring;
+use super::setup::Setup;
+use super::{READ_FROM, Socket};
+use crate::stream::StreamLane;
+use crate::transport::Watched;
+use base::Memory;
+use base::memory::VecMemory;
+use base::protocol::rdma::MAX_PIECES;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use wire::Place;
+use wire::frame::{Header, Kind};
+use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
+
+/// A lane over a queue pair.
+pub struct VerbsLane {
+    stream: StreamLane<Ring>,
+    fabric: Arc<Fabric>,
+    /// The place of the other side.
+    place: Option<Place>,
+    dialled: bool,
+    /// Bytes that the other side was told to read.
+    lent: u64,
+    /// `NoRoom` was answered for something else than the stream.
+    refused: bool,
+    quiet: bool,
+    /// The death was looked at.
+    judged: bool,
+}
+
+impl VerbsLane {
+    pub(super) fn new(socket: Socket, setup: Setup, fabric: &Arc<Fabric>, place: Option<Place>, dialled: bool) -> Self {
+        let stream = StreamLane::new(Ring::new(socket, setup));
+        let fabric = fabric.clone();
+        VerbsLane { stream, fabric, place, dialled, lent: 0, refused: false, quiet: false, judged: false }
+    }
+
+    /// Bytes that the other side was told to read.
+    #[cfg(test)]
+    pub(super) fn lent(&self) -> u64 {
+        self.lent
+    }
+
+    fn refuse(&mut self) -> Sent {
+        self.refused = true;
+        Sent::NoRoom
+    }
+
+    /// Has the other side read a user buffer from where it is. `None`: it goes over the stream.
+    fn lend<M: Memory>(&mut self, mem: &M, header: &Header, buf: u64, offset: u64) -> Option<Sent> {
+        let len = header.len as usize;
+        if len < READ_FROM || self.stream.death().is_some() {
+            return None;
+        }
+        let wire = self.stream.stream().wire()?;
+        if !wire.reads.is_possible() {
+            return None;
+        }
+        if !wire.lending.has_room() || !wire.can_send() {
+            wire.pump();
+        }
+        let device = wire.pair().device.clone();
+        // One more piece than may be told of shows that they are too many.
+        let said = mem.with_slices(buf, offset, len, MAX_PIECES, |pieces| {
+            let there: usize = pieces.iter().map(|piece| piece.len()).sum();
+            if there < len || pieces.iter().any(|piece| piece.is_empty()) {
+                return None;
+            }
+            if !wire.lending.has_room() || !wire.can_send() {
+                return Some(None);
+            }
+            // The device may refuse memory of some kinds.
+            wire.lending.lend(&device, header, pieces).ok().map(Some)
+        })?;
+        let Some((kind, number, content)) = said else { return Some(self.refuse()) };
+        if !wire.say(kind, number, &content) {
+            wire.lending.take_back();
+            return Some(self.refuse());
+        }
+        self.lent += u64::from(header.len);
+        Some(Sent::Taken)
+    }
+
+    /// Whether what was refused may be taken now.
+    fn has_room(&mut self) -> bool {
+        let Some(wire) = self.stream.stream().wire() else { return false };
+        wire.lending.has_room() && wire.can_send()
+    }
+
+    fn is_lending(&self) -> bool {
+        self.stream.stream_ref().wire_ref().is_some_and(|wire| !wire.lending.is_empty())
+    }
+
+    /// Remembers a place over which nothing came.
+    fn judge(&mut self) {
+        if self.judged || self.stream.death().is_none() {
+            return;
+        }
+        self.judged = true;
+        let is_proved = self.stream.stream_ref().wire_ref().is_some_and(|wire| wire.proved);
+        if let (true, false, Some(place)) = (self.dialled, is_proved, &self.place) {
+            let why = self.stream.death().map(Death::to_string).unwrap_or_default();
+            base::log!(Info, "no packet got through to {place}: {why}; it is not tried again for a while");
+            self.fabric.set_useless(place);
+        }
+    }
+}
+
+impl Watched for VerbsLane {
+    fn interests(&mut self, f: &mut dyn FnMut(u16, BorrowedFd<'_>, bool)) {
+        let ring = self.stream.stream();
+        f(0, ring.as_fd(), false);
+        if let Some(wire) = ring.wire_ref() {
+            f(1, wire.pair().as_fd(), false);
+        }
+    }
+
+    fn changed(&mut self, _closing: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        std::mem::take(&mut self.stream.stream().changed)
+    }
+
+    fn peer_place(&self) -> Option<Place> {
+        self.place.clone()
+    }
+
+    #[cfg(test)]
+    fn is_set_up(&self) -> bool {
+        self.stream.stream_ref().wire_ref().is_some_and(|wire| wire.proved)
+    }
+}
+
+impl<M: Memory> Lane<M> for VerbsLane {
+    fn caps(&self) -> Caps {
+        Caps::STREAM
+    }
+
+    fn wants_write(&self) -> bool {
+        Lane::<M>::wants_write(&self.stream) || self.stream.death().is_none() && self.is_lending()
+    }
+
+    #[inline]
+    fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
+        if self.quiet {
+            return self.refuse();
+        }
+        if header.kind == Kind::Switch && self.is_lending() {
+            return self.refuse();
+        }
+        if let Payload::User { buf, offset } = payload
+            && let Some(sent) = self.lend(mem, header, buf, offset)
+        {
+            return sent;
+        }
+        self.stream.try_send(mem, header, payload)
+    }
+
+    #[inline]
+    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+        if self.quiet {
+            return self.refuse();
+        }
+        Lane::<M>::try_send_with(&mut self.stream, header, fill)
+    }
+
+    #[inline]
+    fn flush(&mut self, mem: &M) -> bool {
+        let done = self.stream.flush(mem);
+        if self.refused
+            && let Some(wire) = self.stream.stream().wire()
+        {
+            wire.pump();
+        }
+        done
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        let mut read = 0;
+        while self.stream.death().is_none() {
+            let before = read;
+            read += Lane::<M>::poll(&mut self.stream, sink, budget);
+            let Some(wire) = self.stream.stream().wire() else { break };
+            read += wire.deliver(sink);
+            // The descriptor goes on telling of what is left.
+            if wire.settle() || wire.failed() && read == before || read >= budget {
+                break;
+            }
+        }
+        read
+    }
+
+    fn event(&mut self) -> Option<Event> {
+        self.judge();
+        if let Some(event) = Lane::<M>::event(&mut self.stream) {
+            return Some(event);
+        }
+        if self.stream.death().is_some() || self.quiet {
+            return None;
+        }
+        if self.refused && self.has_room() && !self.is_lending() {
+            self.refused = false;
+            return Some(Event::Writable);
+        }
+        let wire = self.stream.stream().wire()?;
+        (wire.stuck && wire.can_send()).then(|| {
+            wire.stuck = false;
+            Event::Writable
+        })
+    }
+
+    fn quiesce(&mut self) {
+        self.quiet = true;
+    }
+
+    fn resume(&mut self) {
+        self.quiet = false;
+    }
+
+    fn death(&self) -> Option<&Death> {
+        self.stream.death()
+    }
+
+    fn cut(&mut self) {
+        Lane::<M>::cut(&mut self.stream);
+    }
+
+    fn limit_frames(&mut self, most: usize) {
+        Lane::<M>::limit_frames(&mut self.stream, most);
+    }
+
+    fn written(&self) -> u64 {
+        self.stream.written() + self.lent
+    }
+
+    /// What the other side's device has not acknowledged, or not read.
+    fn in_kernel(&mut self) -> Option<InKernel> {
+        let wire = self.stream.stream().wire()?;
+        wire.pump();
+        let bytes = wire.bytes_under_way() + wire.lending.bytes();
+        Some(InKernel { bytes, flying: bytes > 0 })
+    }
+
+    fn waiting(&self) -> u16 {
+        let stuck = self.stream.stream_ref().wire_ref().is_some_and(|wire| wire.stuck);
+        u16::from(self.refused || stuck || Lane::<VecMemory>::wants_write(&self.stream))
+    }
+
+    fn descriptors(&self) -> usize {
+        2
+    }
+}

@@ -1,0 +1,538 @@
+//! A connected queue pair: messages under credits, each in one slot, and the reads of the other side's memory.
+//!
+//! Used by [`super::ring`] and the lane. Invariants: no more messages are under way than the other side has given credit for,
+//! and of messages without credit no more than [`RESERVE`](super::RESERVE); a slot is given back when its bytes are consumed; what the other side
+//! says is checked before it is believed. A message is copied once on each side.
+
+use super::device::{Device, Memory, QueuePair, Sizes, Which};
+use super::lend::Lending;
+use super::pool::{BLOCK, Pool};
+use super::reads::Reads;
+use super::{CREDITS, INLINE, READS, WORK};
+use base::bytes::{Malformed, Put, Take};
+use base::protocol::rdma::{BYTES, GIVE_BACK, READ_DONE, READ_THIS, SLOT, message};
+use base::rdma::{Done, Port, READ, Work};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The content of a message at most.
+const CONTENT: usize = SLOT - message::BYTES;
+/// Numbers of sends that have no slot begin here.
+const NO_SLOT: u64 = 1 << 32;
+/// How long a wire that ends waits for what it has sent to arrive.
+const LINGER: Duration = Duration::from_millis(50);
+/// Looks that find nothing before the queues are armed again.
+const PATIENCE: u32 = 256;
+/// Completions that are taken at a time.
+const AT_ONCE: usize = 16;
+
+/// A queue pair with its memory, connected or not.
+pub(super) struct Link {
+    /// Ended before the memory that it may write.
+    pub pair: QueuePair,
+    /// Slots for messages that are too long to be sent inline.
+    sends: Memory,
+    pub port: Port,
+    reads: u8,
+    /// The place in the pool of the device, given back last.
+    member: Member,
+}
+
+/// A lane's part of the shared slots.
+struct Member(Arc<Pool>);
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl Link {
+    /// A new queue pair at a port of the pool's device.
+    pub(super) fn new(pool: &Arc<Pool>, port: Port) -> io::Result<Link> {
+        pool.join()?;
+        let member = Member(pool.clone());
+        let device = &pool.device;
+        let sizes = Sizes { work: WORK, receives: BLOCK as u32 + 1, inline: INLINE };
+        let pair = QueuePair::new(device, pool.shared, port.port, sizes)?;
+        let sends = Memory::new(device, usize::from(CREDITS) * SLOT)?;
+        let reads = device.limits.reads.min(READS.into()) as u8;
+        Ok(Link { pair, sends, port, reads, member })
+    }
+
+    /// RDMA reads that are answered at a time.
+    pub(super) fn reads(&self) -> u8 {
+        self.reads
+    }
+}
+
+/// A message that came, and is not consumed.
+struct Held {
+    slot: u32,
+    at: usize,
+    end: usize,
+}
+
+/// Whether the descriptor is readable, or will be at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// The queues are armed, and nothing has come since.
+    No,
+    /// Something came when they were being armed, or they were never.
+    Perhaps,
+    /// Something came since they were armed.
+    Yes,
+}
+
+pub(super) struct Messages {
+    link: Link,
+    /// What the other side reads of our memory.
+    pub lending: Lending,
+    /// What we read of its memory.
+    pub reads: Reads,
+    /// Slots of `sends` that are free.
+    free: Vec<u16>,
+    /// The bytes of sends under way, the oldest first.
+    under_way: VecDeque<u32>,
+    /// Messages that the other side has room for, and how many it ever had room for at a time.
+    credit: u16,
+    most_credit: u16,
+    /// Messages that were consumed and not given back.
+    owed: u16,
+    inbox: VecDeque<Held>,
+    /// READ_THIS that were read, and whose READ_DONE is not sent.
+    read: Vec<u32>,
+    /// Whether the descriptor tells of a completion that was seen since the queues were armed.
+    told: Told,
+    /// Looks that found nothing since something was seen.
+    idle: u32,
+    /// The queue of sends is armed.
+    sends_armed: bool,
+    /// Something has come over it.
+    pub proved: bool,
+    /// Why nothing more is sent or received.
+    failure: Option<io::Error>,
+    /// A send found no room.
+    pub stuck: bool,
+}
+
+impl Messages {
+    /// Over a pair that is connected. The other side has given this credit, and answers this number of reads.
+    pub(super) fn new(link: Link, credit: u16, reads: u8) -> Messages {
+        Messages {
+            lending: Lending::default(),
+            reads: Reads::new(reads),
+            free: (0..CREDITS).collect(),
+            under_way: VecDeque::new(),
+            credit,
+            most_credit: credit,
+            owed: 0,
+            inbox: VecDeque::new(),
+            read: Vec::new(),
+            told: Told::Perhaps,
+            idle: 0,
+            sends_armed: false,
+            proved: false,
+            failure: None,
+            stuck: false,
+            link,
+        }
+    }
+
+    /// Shows the other side, whose queue pair stands, that packets get through.
+    pub(super) fn greet(&mut self) {
+        self.say(GIVE_BACK, 0, &[]);
+    }
+
+    pub(super) fn pair(&self) -> &QueuePair {
+        &self.link.pair
+    }
+
+    fn device(&self) -> &Arc<Device> {
+        &self.link.pair.device
+    }
+
+    fn pool(&self) -> &Pool {
+        &self.link.member.0
+    }
+
+    /// Whether it has failed, or the other side has broken the protocol.
+    pub(super) fn failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Why it has failed: said once.
+    pub(super) fn take_failure(&mut self) -> io::Error {
+        let again = io::Error::other("the queue pair has failed");
+        self.failure.replace(again).unwrap_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    pub(super) fn fail(&mut self, why: io::Error) {
+        if self.failure.is_none() {
+            self.link.pair.fail();
+            self.failure = Some(why);
+        }
+    }
+
+    /// The bytes of messages that the other side's device has not acknowledged.
+    pub(super) fn bytes_under_way(&self) -> u64 {
+        self.under_way.iter().map(|n| u64::from(*n)).sum()
+    }
+
+    // ---- out
+
+    /// Whether one more piece of work can be posted.
+    fn has_work_room(&self) -> bool {
+        self.under_way.len() + self.reads.under_way() < WORK as usize
+    }
+
+    /// Whether a message can be sent now.
+    pub(super) fn can_send(&self) -> bool {
+        self.credit > 0 && self.has_work_room() && !self.free.is_empty() && self.failure.is_none()
+    }
+
+    /// Sends bytes of the stream: how many. 0 if there is no room.
+    pub(super) fn send(&mut self, bufs: &[IoSlice<'_>]) -> usize {
+        let mut rest = bufs.iter().map(|buf| &**buf).filter(|buf| !buf.is_empty()).collect::<Vec<_>>();
+        let mut sent = 0;
+        while !rest.is_empty() {
+            if !self.can_send() {
+                self.pump();
+                if !self.can_send() {
+                    self.stuck = true;
+                    break;
+                }
+            }
+            let mut content = [&[][..]; 8];
+            let (mut n, mut used) = (0, 0);
+            for (to, buf) in content.iter_mut().zip(&mut rest) {
+                let (now, later) = buf.split_at(buf.len().min(CONTENT - n));
+                (*to, *buf, n) = (now, later, n + now.len());
+                if !later.is_empty() {
+                    break;
+                }
+                used += 1;
+            }
+            rest.drain(..used);
+            self.post(BYTES, 0, &content, n);
+            self.credit -= 1;
+            sent += n;
+        }
+        sent
+    }
+
+    /// Sends another message, of less than a slot. Returns whether there was room.
+    pub(super) fn say(&mut self, kind: u8, number: u32, content: &[u8]) -> bool {
+        let is_free = kind == GIVE_BACK;
+        if !self.has_work_room() || !is_free && !self.can_send() || self.failure.is_some() {
+            return false;
+        }
+        self.post(kind, number, &[content], content.len());
+        self.credit -= u16::from(!is_free);
+        true
+    }
+
+    /// Posts a message whose content are these `n` bytes. There is room, and a slot unless it is short.
+    fn post(&mut self, kind: u8, number: u32, content: &[&[u8]], n: usize) {
+        let len = message::BYTES + n;
+        let mut head = Vec::with_capacity(message::BYTES);
+        head.put_u8(kind);
+        head.put_u8(0);
+        head.put_u16(std::mem::take(&mut self.owed));
+        head.put_u32(number);
+        let posted = if len <= self.link.pair.inline().min(INLINE as usize) {
+            let mut bytes = [0; INLINE as usize];
+            gather(&mut bytes, &head, content);
+            self.link.pair.send_inline(NO_SLOT, &bytes[..len])
+        } else {
+            let Some(slot) = self.free.pop() else { return self.fail(io::ErrorKind::InvalidInput.into()) };
+            let (at, key) = (self.link.sends.at(usize::from(slot) * SLOT), self.link.sends.region.local);
+            // SAFETY: the slot is ours alone until its send has completed, and as long as this.
+            gather(unsafe { std::slice::from_raw_parts_mut(at, SLOT) }, &head, content);
+            let (id, address) = (slot.into(), at as u64);
+            let work =
+                Work { id, kind: base::rdma::SEND, inline: 0, address, len: len as u32, key, remote: 0, remote_key: 0 };
+            self.link.pair.post(&work)
+        };
+        match posted {
+            Ok(()) => self.under_way.push_back(len as u32),
+            Err(e) => self.fail(e),
+        }
+    }
+
+    /// Gives back what was consumed if it is much, and says which reads are done.
+    fn answer(&mut self) {
+        while !self.read.is_empty() {
+            let mut content = Vec::new();
+            self.read.iter().for_each(|number| content.put_u32(*number));
+            if !self.say(READ_DONE, 0, &content) {
+                break;
+            }
+            self.read.clear();
+        }
+        if self.owed >= CREDITS / 2 {
+            self.say(GIVE_BACK, 0, &[]);
+        }
+    }
+
+    // ---- in
+
+    /// Takes all completions.
+    pub(super) fn pump(&mut self) {
+        loop {
+            if self.failure.is_some() {
+                return;
+            }
+            let mut full = false;
+            for which in [Which::Sends, Which::Receives] {
+                let mut some = [Done::default(); AT_ONCE];
+                let n = match self.link.pair.poll(which, &mut some) {
+                    Ok(done) => done.len(),
+                    Err(e) => return self.fail(e),
+                };
+                full |= n == AT_ONCE;
+                if n > 0 && (self.sends_armed || matches!(which, Which::Receives)) {
+                    self.idle = 0;
+                    if self.told == Told::No {
+                        self.told = Told::Yes;
+                    }
+                }
+                for done in &some[..n] {
+                    if done.status != 0 {
+                        return self.fail(broken(done.status));
+                    }
+                    match which {
+                        Which::Sends => self.on_sent(done),
+                        Which::Receives => self.on_message(done.id as u32, done.bytes as usize),
+                    }
+                }
+            }
+            if !full {
+                break;
+            }
+        }
+        self.read_more();
+        self.answer();
+    }
+
+    fn on_sent(&mut self, done: &Done) {
+        if done.kind == READ {
+            return self.reads.came(done.id);
+        }
+        self.under_way.pop_front();
+        if done.id < NO_SLOT {
+            self.free.push(done.id as u16);
+        }
+    }
+
+    fn on_message(&mut self, slot: u32, len: usize) {
+        self.proved = true;
+        let at = self.pool().slot(slot);
+        if at.is_null() || !(message::BYTES..=SLOT).contains(&len) {
+            return self.fail(io::ErrorKind::InvalidData.into());
+        }
+        // SAFETY: the slot has been filled, and is the device's again only when it is posted again.
+        let bytes = unsafe { std::slice::from_raw_parts(at, len) };
+        let kept = self.take(slot, bytes);
+        if !matches!(kept, Ok(true)) {
+            self.repost(slot);
+        }
+        if kept.is_err() {
+            self.fail(io::ErrorKind::InvalidData.into());
+        }
+    }
+
+    /// Takes a message. Returns whether its slot is kept.
+    fn take(&mut self, slot: u32, bytes: &[u8]) -> Result<bool, Malformed> {
+        let mut t = Take(bytes);
+        let (kind, _, given, number) = (t.u8()?, t.u8()?, t.u16()?, t.u32()?);
+        let credit = self.credit.checked_add(given).filter(|credit| *credit <= self.most_credit);
+        self.credit = credit.ok_or(Malformed)?;
+        if kind == GIVE_BACK {
+            t.end()?;
+            return Ok(false);
+        }
+        if self.inbox.len() + usize::from(self.owed) >= usize::from(CREDITS) {
+            // More than it was given room for.
+            return Err(Malformed);
+        }
+        match kind {
+            BYTES => {
+                self.inbox.push_back(Held { slot, at: message::BYTES, end: bytes.len() });
+                return Ok(true);
+            }
+            READ_THIS => self.reads.add(number, t)?,
+            READ_DONE => self.lending.done(t)?,
+            _ => return Err(Malformed),
+        }
+        self.owed += 1;
+        Ok(false)
+    }
+
+    fn repost(&mut self, slot: u32) {
+        if let Err(e) = self.pool().post(slot) {
+            self.fail(e);
+        }
+    }
+
+    /// Begins reads of the other side's memory.
+    fn read_more(&mut self) {
+        while self.has_work_room() && self.failure.is_none() {
+            let device = self.device().clone();
+            match self.reads.next(&device) {
+                Ok(Some(work)) => {
+                    if let Err(e) = self.link.pair.post(&work) {
+                        self.fail(e);
+                    }
+                }
+                Ok(None) => return,
+                Err(e) => self.fail(e),
+            }
+        }
+    }
+
+    /// Whether bytes of the stream are there.
+    pub(super) fn has_bytes(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    /// Moves bytes of the stream: how many.
+    pub(super) fn receive(&mut self, bufs: &mut [IoSliceMut<'_>]) -> usize {
+        let mut moved = 0;
+        for buf in bufs {
+            let mut to = &mut buf[..];
+            while !to.is_empty()
+                && let Some(held) = self.inbox.front_mut()
+            {
+                let at = self.link.member.0.slot(held.slot);
+                let n = to.len().min(held.end - held.at);
+                // SAFETY: the slot is ours until it is posted again, and filled up to `end`.
+                let from = unsafe { std::slice::from_raw_parts(at.add(held.at), n) };
+                let (now, later) = to.split_at_mut(n);
+                now.copy_from_slice(from);
+                (to, held.at, moved) = (later, held.at + n, moved + n);
+                if held.at == held.end {
+                    let slot = held.slot;
+                    self.inbox.pop_front();
+                    self.repost(slot);
+                    self.owed += 1;
+                }
+            }
+        }
+        self.answer();
+        moved
+    }
+
+    /// Delivers what was read of the other side's memory: how many bytes.
+    pub(super) fn deliver(&mut self, sink: &mut dyn wire::lane::Sink) -> usize {
+        let delivered = self.reads.deliver(sink, &mut self.read);
+        if delivered > 0 {
+            self.read_more();
+            self.answer();
+        }
+        delivered
+    }
+
+    // ---- sleep
+
+    /// Makes sure that the descriptor tells of what comes next. Returns false if something is there already.
+    ///
+    /// To arm the queues takes system calls. So a descriptor that is readable is left so for a while: it tells of all that
+    /// comes, and whoever waits for the next message finds that sooner.
+    pub(super) fn settle(&mut self) -> bool {
+        loop {
+            self.pump();
+            if self.failure.is_some() || self.has_bytes() || self.reads.has_some() {
+                return false;
+            }
+            let wants_sends = !self.proved || self.stuck || self.reads.under_way() > 0;
+            match self.told {
+                Told::No if self.sends_armed || !wants_sends => return true,
+                Told::Yes if self.idle < PATIENCE => {
+                    self.idle += 1;
+                    return true;
+                }
+                Told::No => (),
+                Told::Yes | Told::Perhaps => {
+                    self.link.pair.silence();
+                    self.sends_armed = false;
+                }
+            }
+            let mut armed = self.link.pair.arm(Which::Receives);
+            if wants_sends && armed.is_ok() {
+                armed = self.link.pair.arm(Which::Sends);
+                self.sends_armed = true;
+            }
+            if let Err(e) = armed {
+                self.fail(e);
+            }
+            // What came until now may have been too early to be told of.
+            self.told = Told::Perhaps;
+            if !self.finds_something() {
+                self.told = Told::No;
+            }
+        }
+    }
+
+    /// Takes all completions. Returns whether there was any, of a queue that is armed.
+    fn finds_something(&mut self) -> bool {
+        self.idle = 1;
+        self.pump();
+        self.idle == 0
+    }
+
+    /// Takes what tells of nothing any more.
+    pub(super) fn silence(&mut self) {
+        self.told = Told::Perhaps;
+        while let Some(event) = self.device().trouble() {
+            base::log!(Debug, "an RDMA device reports its event {event}");
+        }
+    }
+}
+
+/// Waits a moment for what was sent to arrive: ended, the queue pair sends nothing more. Then all slots are posted again.
+impl Drop for Messages {
+    fn drop(&mut self) {
+        let start = Instant::now();
+        while self.failure.is_none() && !self.under_way.is_empty() && start.elapsed() < LINGER {
+            self.pump();
+            std::thread::yield_now();
+        }
+        self.pump();
+        self.fail(io::ErrorKind::NotConnected.into());
+        while let Some(held) = self.inbox.pop_front() {
+            self.repost(held.slot);
+        }
+        let mut some = [Done::default(); AT_ONCE];
+        while let Ok([first, rest @ ..]) =
+            self.link.pair.poll(Which::Receives, &mut some).map(<[Done]>::to_vec).as_deref()
+        {
+            self.repost(first.id as u32);
+            rest.iter().for_each(|done| self.repost(done.id as u32));
+        }
+    }
+}
+
+/// Writes a message to a slot.
+fn gather(to: &mut [u8], head: &[u8], content: &[&[u8]]) {
+    let mut at = 0;
+    for part in std::iter::once(&head).chain(content) {
+        to[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+}
+
+/// What a completion that has failed says (`enum ibv_wc_status`).
+fn broken(status: u32) -> io::Error {
+    let why = match status {
+        5 => "work was flushed from the queue pair",
+        9 => "the other side's device refuses a request",
+        10 => "the other side's memory cannot be read",
+        12 => return io::Error::new(io::ErrorKind::TimedOut, "the other side's device does not answer"),
+        13 => return io::Error::new(io::ErrorKind::TimedOut, "the other side has posted no receive"),
+        _ => return io::Error::other(format!("the queue pair has failed (status {status})")),
+    };
+    io::Error::other(why)
+}

@@ -1,0 +1,231 @@
+//! The conformance suite over a fake of a device, or over a real one if `MPI_CONNECT_TEST_RDMA` is set; and what only a fake
+//! can do: calls that fail, work that completes late, queue pairs that break.
+
+use super::address::unplace;
+use super::fake;
+use crate::conformance::handshake::agree;
+use crate::conformance::memory::{LIMIT, Mem, Seen, bytes, header};
+use crate::conformance::{Factory, Rig, lane};
+use crate::ip::start_connect;
+use crate::registry::AnyLane;
+use std::time::Instant;
+use trust::Encrypt;
+use wire::frame::{Kind, MAX_PAYLOAD};
+use wire::lane::{Death, Event, Lane, Payload, Sent};
+
+/// Where a device is, it is tested by the same cases.
+fn settings() -> super::Settings {
+    let is_real = std::env::var_os("MPI_CONNECT_TEST_RDMA").is_some();
+    let plugin = std::env::var(base::settings::VERBS).ok();
+    super::Settings { plugin, table: (!is_real).then_some(&fake::TABLE), ..Default::default() }
+}
+
+crate::conformance::suite!(verbs, verbs, |place| start_connect(unplace(place).unwrap().0), |s| s.verbs = settings());
+
+#[test]
+fn the_seeds_of_the_fuzz_target_are_read() {
+    use super::fuzzing::{holds, seeds};
+    for seed in seeds() {
+        assert!((0..=seed.len()).all(|end| holds(&seed[..end])), "{seed:?}");
+    }
+}
+
+/// Two sides over the fake.
+fn rig() -> Rig {
+    let faked = super::Settings { table: Some(&fake::TABLE), ..Default::default() };
+    Rig::open(
+        &super::ABOUT,
+        move |s| s.verbs = faked.clone(),
+        Encrypt::Network,
+        |place| start_connect(unplace(place).unwrap().0),
+    )
+}
+
+fn is_dead(lane: &AnyLane) -> bool {
+    Lane::<Mem>::death(lane).is_some()
+}
+
+fn lent(lane: &AnyLane) -> u64 {
+    match lane {
+        AnyLane::Verbs(lane) => lane.lent(),
+        _ => unreachable!("all are of this transport"),
+    }
+}
+
+/// Sends messages and bulk from one to the other. Returns whether all came; otherwise a lane is dead.
+fn carries(a: &mut AnyLane, b: &mut AnyLane) -> bool {
+    let (mut mem, mut seen) = (Mem::new(1 << 30), Seen::new(1 << 30));
+    mem.buffers.insert(5, bytes(MAX_PAYLOAD, 5));
+    seen.mem.buffers.insert(9, vec![0; MAX_PAYLOAD]);
+    let small = bytes(3000, 1);
+    let mut left: Vec<_> = (1..=40).rev().map(|i| (header(Kind::Msg, i, 0, small.len()), None)).collect();
+    left.insert(20, (header(Kind::Bulk, 9, 0, MAX_PAYLOAD), Some(5)));
+    let (start, mut at_a) = (Instant::now(), Seen::new(1));
+    while seen.frames.len() < 40 || seen.bulk_bytes < MAX_PAYLOAD {
+        assert!(start.elapsed() < LIMIT, "nothing moves");
+        if let Some((header, buf)) = left.last() {
+            let payload = buf.map_or(Payload::Bytes(&small), |buf| Payload::User { buf, offset: 0 });
+            if a.try_send(&mem, header, payload) == Sent::Taken {
+                left.pop();
+            }
+        }
+        a.flush(&mem);
+        Lane::<Mem>::poll(a, &mut at_a, 1 << 16);
+        Lane::<Mem>::poll(b, &mut seen, 1 << 16);
+        for lane in [&mut *a, b] {
+            Lane::<Mem>::event(lane);
+            if is_dead(lane) {
+                return false;
+            }
+        }
+    }
+    assert!(seen.mem.buffers[&9] == mem.buffers[&5] && seen.frames.iter().all(|(_, body)| *body == small));
+    true
+}
+
+/// Whichever call fails, and when: a lane ends with a reason, or works; none hangs, and nothing is left behind.
+#[test]
+fn any_call_may_fail() {
+    let calls = [
+        "open", "domain", "shared", "channel", "queue", "pair", "begin", "connect", "register", "receive", "arm",
+        "poll", "post",
+    ];
+    let mut died = 0;
+    for call in calls {
+        for after in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89] {
+            let mut rig = rig();
+            let (attempt, incoming) = rig.greeted();
+            let (mut a, mut b) = agree(&rig, attempt, incoming);
+            fake::fail(call, after);
+            let worked = carries(&mut a, &mut b);
+            let met = fake::has_failed();
+            // What cannot be registered goes over the stream.
+            assert!(worked || met, "{call} {after}: it has not failed");
+            died += u32::from(!worked);
+            fake::fail("nothing", 0);
+            drop((a, b));
+            // Both can go on with another lane.
+            let (mut a, mut b) = rig.pair();
+            assert!(carries(&mut a, &mut b), "{call} {after}");
+            drop((a, b, rig));
+            assert_eq!(fake::left(), 0, "{call} {after}");
+        }
+    }
+    assert!(died > 40, "{died}");
+}
+
+/// Work is done late, and completions of different queues come in any order.
+#[test]
+fn late_work_changes_nothing() {
+    for seed in 1..=10 {
+        fake::shuffle(seed * 0x9e37_79b9);
+        lane::order_and_sizes(&mut rig());
+        lane::bulk_among_frames(&mut rig());
+        lane::unwanted_and_vanished(&mut rig());
+        lane::no_room_then_writable(&mut rig());
+        lane::last_words(&mut rig());
+        assert_eq!(fake::left(), 0);
+    }
+}
+
+/// A queue pair that breaks ends its lane on both sides, whenever it is; no slot is lost by that.
+#[test]
+fn a_broken_queue_pair_ends_its_lane() {
+    let mut rig = rig();
+    for round in 0..60 {
+        let (mut a, mut b) = rig.pair();
+        let (mut mem, mut seen, mut at_a) = (Mem::new(1 << 30), Seen::new(1 << 30), Seen::new(1));
+        mem.buffers.insert(5, bytes(MAX_PAYLOAD, 5));
+        seen.mem.buffers.insert(9, vec![0; MAX_PAYLOAD]);
+        for i in 0..round {
+            let user = Payload::User { buf: 5, offset: 0 };
+            let _ = a.try_send(&mem, &header(Kind::Bulk, 9, 0, MAX_PAYLOAD), user);
+            let _ = a.try_send(&mem, &header(Kind::Msg, i + 1, 0, 3), Payload::Bytes(b"abc"));
+            if round % 3 == 0 {
+                Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
+            }
+        }
+        fake::break_pairs();
+        let start = Instant::now();
+        while !is_dead(&a) || !is_dead(&b) {
+            assert!(start.elapsed() < LIMIT, "the death is not seen");
+            a.flush(&mem);
+            Lane::<Mem>::poll(&mut a, &mut at_a, 1 << 16);
+            Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
+        }
+        assert!(matches!(Lane::<Mem>::death(&a), Some(Death::Io(_) | Death::Closed)), "the path replays what was lost");
+        assert_eq!(Lane::<Mem>::event(&mut a), Some(Event::Dead));
+    }
+    let (mut a, mut b) = rig.pair();
+    assert!(carries(&mut a, &mut b));
+}
+
+/// Large bulk in one piece is read from where it lies; what lies in many pieces goes over the stream. SWITCH waits for reads.
+#[test]
+fn large_bulk_is_read_from_where_it_lies() {
+    for (block, is_read) in [(1 << 30, true), (MAX_PAYLOAD / 4, true), (1000, false)] {
+        let (mut a, mut b) = rig().pair();
+        let (mut mem, mut seen) = (Mem::new(block), Seen::new(1 << 30));
+        mem.buffers.insert(5, bytes(MAX_PAYLOAD, 5));
+        seen.mem.buffers.insert(9, vec![0; MAX_PAYLOAD]);
+        let user = Payload::User { buf: 5, offset: 0 };
+        assert_eq!(a.try_send(&mem, &header(Kind::Bulk, 9, 0, MAX_PAYLOAD), user), Sent::Taken);
+        assert_eq!(lent(&a), if is_read { MAX_PAYLOAD as u64 } else { 0 });
+        let switch = header(Kind::Switch, 2, 0, 0);
+        let early = a.try_send(&mem, &switch, Payload::Bytes(b""));
+        assert_eq!(early, Sent::NoRoom);
+        assert_eq!(Lane::<Mem>::waiting(&a), 1);
+        let (start, mut at_a) = (Instant::now(), Seen::new(1));
+        let mut sent = false;
+        while !sent {
+            assert!(start.elapsed() < LIMIT);
+            a.flush(&mem);
+            Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
+            Lane::<Mem>::poll(&mut a, &mut at_a, 1 << 16);
+            sent = Lane::<Mem>::event(&mut a) == Some(Event::Writable)
+                && a.try_send(&mem, &switch, Payload::Bytes(b"")) == Sent::Taken;
+        }
+        if is_read {
+            assert_eq!(seen.bulk_bytes, MAX_PAYLOAD, "the other side has all when there is room for SWITCH");
+        }
+        while seen.frames.is_empty() {
+            assert!(start.elapsed() < LIMIT);
+            a.flush(&mem);
+            Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
+        }
+        assert_eq!((seen.frames[0].0.kind, seen.bulk_bytes), (Kind::Switch, MAX_PAYLOAD));
+        assert!(seen.mem.buffers[&9] == mem.buffers[&5]);
+    }
+}
+
+/// A place over which no packet came is not dialled again for a while, so that another transport has its turn.
+#[test]
+fn a_place_of_no_use_is_not_tried_again() {
+    let mut rig = rig();
+    let place = rig.place();
+    let (attempt, incoming) = rig.greeted();
+    let (mut a, mut b) = agree(&rig, attempt, incoming);
+    fake::fail("connect", 1);
+    assert!(!carries(&mut a, &mut b));
+    Lane::<Mem>::event(&mut a);
+    assert!(!rig.places(Some(true), None).contains(&place), "it leads nowhere");
+}
+
+/// Encryption that is demanded cannot be had, so the transport is not used.
+#[test]
+fn it_is_not_used_where_encryption_is_demanded() {
+    use crate::conformance::rig::trusting;
+    use crate::registry::{Allowed, Registry, Settings};
+    use crate::transport::Env;
+    use nix::sys::eventfd::EventFd;
+    use std::os::fd::AsFd;
+    let doorbell = EventFd::new().unwrap();
+    for (encrypt, opened) in [(Encrypt::Always, 0), (Encrypt::Network, 1), (Encrypt::Never, 1)] {
+        let trust = trusting(&trust::Key::new(), encrypt);
+        let allowed = Allowed::parse(super::ABOUT.word).unwrap();
+        let verbs = super::Settings { table: Some(&fake::TABLE), ..Default::default() };
+        let settings = Settings { allowed, verbs, ..Settings::default() };
+        let registry = Registry::open(&settings, &Env { trust: &trust, doorbell: doorbell.as_fd() }).unwrap();
+        assert_eq!(registry.opened().count(), opened, "{encrypt:?}");
+    }
+}
