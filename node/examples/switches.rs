@@ -161,9 +161,9 @@ fn main() {
     usual.sort_unstable();
     let usual = usual[100];
     println!(
-        "{moves} moves over {}; the median round trip beside the large messages takes {:.2} ms",
+        "{moves} moves over {}; the median round trip beside the large messages takes {:.1} us",
         words.join(", "),
-        usual as f64 / 1e6
+        usual as f64 / 1e3
     );
     let mut rng = Rng(7);
     let mut pause = |act: &mut dyn FnMut(&mut Rng)| {
