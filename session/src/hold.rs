@@ -50,7 +50,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.hosts.drop_probes();
         for i in 0..self.pairs.len() {
             let pair = &mut self.pairs[i];
-            pair.moves.underway = None;
+            if pair.moves.underway.is_some() {
+                pair.moves.underway = None;
+            }
             // Who is away itself learns nothing of it before it is back.
             let hears =
                 !pair.is_away() && (pair.inters > 0 || pair.wanted || pair.lane().is_some() || pair.lost().is_some());

@@ -1,6 +1,7 @@
 //! What is known of a pair's moves from one transport to another.
 
 use base::Time;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 use wire::{TransportId, Why};
 
@@ -9,9 +10,27 @@ const FIRST_REST: Duration = Duration::from_secs(10);
 /// The longest such rest.
 const LONGEST_REST: Duration = Duration::from_secs(600);
 
-/// The moves of one pair.
+/// The moves of one pair. Memory is taken when something of them is first noted: most pairs never have a lane.
 #[derive(Default)]
-pub(crate) struct Moves {
+pub(crate) struct Moves(Option<Box<Noted>>);
+
+impl Deref for Moves {
+    type Target = Noted;
+
+    fn deref(&self) -> &Noted {
+        const NOTHING: &Noted = &Noted::NOTHING;
+        self.0.as_deref().unwrap_or(NOTHING)
+    }
+}
+
+impl DerefMut for Moves {
+    fn deref_mut(&mut self) -> &mut Noted {
+        self.0.get_or_insert_with(|| Box::new(Noted::NOTHING))
+    }
+}
+
+/// What is noted of them.
+pub(crate) struct Noted {
     /// The transport that an operator wants.
     pub pinned: Option<TransportId>,
     /// The move that is under way.
@@ -19,6 +38,15 @@ pub(crate) struct Moves {
     /// Why the last one has failed.
     pub trouble: Option<Box<str>>,
     pub again: Again,
+}
+
+impl Noted {
+    const NOTHING: Noted = Noted {
+        pinned: None,
+        underway: None,
+        trouble: None,
+        again: Again { rest: Duration::ZERO, next: None, since: None },
+    };
 }
 
 /// A move that is under way.
