@@ -28,9 +28,7 @@ impl Core {
         let trust = config.trusts.open()?;
         let process = trust.identity().process();
         let mut registry = Registry::open(&config.transports, &Env { trust: &trust, doorbell: watch.doorbell() })?;
-        for (n, transport) in registry.opened() {
-            transport.listeners(&mut |listener, fd| watch.set(fd, Owner::listener(n, listener), false));
-        }
+        watch.set_listeners(&registry);
         let transports =
             registry.entries().map(|e| (e.about, e.opened.as_ref().map(drop).map_err(|why| *why))).collect();
         let own = Own { process, host: registry.contact().host, transports, descriptors: most_descriptors() };

@@ -26,10 +26,7 @@ impl Core {
     pub(crate) fn tick(&mut self, instant: Instant) {
         if self.handshakes.accept_again.is_some_and(|t| instant >= t) {
             self.handshakes.accept_again = None;
-            let watch = &self.watch;
-            for (n, transport) in self.registry.opened() {
-                transport.listeners(&mut |listener, fd| watch.set(fd, Owner::listener(n, listener), false));
-            }
+            self.watch.set_listeners(&self.registry);
         }
         // Epoll tells of those that have a descriptor; the others are continued whenever there is time.
         let is_due = self.handshakes.next_look.is_none_or(|t| instant >= t);
@@ -294,10 +291,7 @@ impl Core {
     /// See [`crate::Node::listen_at`].
     pub(crate) fn listen_at(&mut self, ip: Option<IpAddr>, port: Option<u16>) -> io::Result<Vec<SocketAddr>> {
         let addresses = self.registry.listen_at(ip, port)?;
-        let watch = &self.watch;
-        for (n, transport) in self.registry.opened() {
-            transport.listeners(&mut |listener, fd| watch.set(fd, Owner::listener(n, listener), false));
-        }
+        self.watch.set_listeners(&self.registry);
         Ok(addresses)
     }
 

@@ -6,7 +6,6 @@
 
 use crate::memory::Buffers;
 use crate::state::Core;
-use crate::watch::Owner;
 use base::ProcId;
 use session::{CannotMove, Hold};
 use std::fmt;
@@ -68,7 +67,7 @@ impl Core {
     pub fn switch(&mut self, which: impl Fn(ProcId, ProcId) -> bool, word: &str) -> Result<Moved, NoTransport> {
         let transport = match word {
             "best" => None,
-            _ => Some(self.transport(word).ok_or_else(|| NoTransport(word.into()))?),
+            _ => Some(self.named(word)?.1.id),
         };
         let now = self.now();
         let pairs = self.session.pairs().filter(|(i, pair)| self.session.is_pair(*i) && pair.gone().is_none());
@@ -102,7 +101,7 @@ impl Core {
     /// Takes a transport out of use: its pairs move to others, and when its last lane is closed nothing of it is left.
     /// [`Core::uses`] says when.
     pub fn stop_using(&mut self, word: &str) -> Result<(), CannotUse> {
-        let (n, about) = self.named(word)?;
+        let (n, about) = self.named(word).map_err(CannotUse::Unknown)?;
         let reaches = |e: &&Entry| e.opened.is_ok() && !e.withdrawn && e.about.scope == Scope::Anywhere;
         if self.registry.entries().filter(reaches).all(|e| e.about.id == about.id) && about.scope == Scope::Anywhere {
             return Err(CannotUse::Last);
@@ -121,17 +120,14 @@ impl Core {
     /// Uses a transport from now on, one that was taken out of use or that was not there before. Pairs for which it is best
     /// move to it.
     pub fn use_again(&mut self, word: &str) -> Result<(), CannotUse> {
-        let (n, about) = self.named(word)?;
+        let (n, about) = self.named(word).map_err(CannotUse::Unknown)?;
         self.leaving.retain(|(leaving, _)| *leaving != n);
         let env = Env { trust: &self.trust, doorbell: self.watch.doorbell() };
         self.registry.open_again(n, &env).map_err(|e| CannotUse::System(crate::StartError::from(e).to_string()))?;
         if let Some(polling) = self.registry.polling.take() {
             self.polled.polling = Some(polling);
         }
-        let watch = &self.watch;
-        if let Some(transport) = self.registry.at(n) {
-            transport.listeners(&mut |listener, fd| watch.set(fd, Owner::listener(n, listener), false));
-        }
+        self.watch.set_listeners(&self.registry);
         self.session.set_transport(about.id, Ok(()));
         self.tell_contact();
         self.move_from(None);
@@ -145,9 +141,9 @@ impl Core {
     }
 
     /// The transport of this word, and its place in the registry.
-    fn named(&self, word: &str) -> Result<(usize, About), CannotUse> {
+    fn named(&self, word: &str) -> Result<(usize, About), NoTransport> {
         let found = self.registry.entries().map(|entry| entry.about).enumerate().find(|(_, about)| about.word == word);
-        found.ok_or_else(|| CannotUse::Unknown(NoTransport(word.into())))
+        found.ok_or_else(|| NoTransport(word.into()))
     }
 
     /// The others are told how this process is reached now.
@@ -227,17 +223,11 @@ impl Core {
         let watch = &self.watch;
         self.registry.opened().for_each(|(_, t)| t.listeners(&mut |_, fd| watch.unset(fd)));
         let host = self.registry.rebind();
-        for (n, transport) in self.registry.opened() {
-            transport.listeners(&mut |listener, fd| watch.set(fd, Owner::listener(n, listener), false));
-        }
+        self.watch.set_listeners(&self.registry);
         self.session.set_host(host);
         if self.registry.contact() != before {
             base::log!(Info, "this process is reached in another way from now on");
             self.tell_contact();
         }
-    }
-
-    fn transport(&self, word: &str) -> Option<TransportId> {
-        self.registry.entries().map(|entry| entry.about).find(|about| about.word == word).map(|about| about.id)
     }
 }

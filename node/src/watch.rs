@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsFd, BorrowedFd};
+use transports::registry::Registry;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -87,6 +88,13 @@ impl Watch {
         };
         if let Err(e) = done {
             base::log!(Error, "epoll: {e}");
+        }
+    }
+
+    /// Watches the listeners of all open transports, those that are watched already too.
+    pub(crate) fn set_listeners(&self, registry: &Registry) {
+        for (n, transport) in registry.opened() {
+            transport.listeners(&mut |listener, fd| self.set(fd, Owner::listener(n, listener), false));
         }
     }
 

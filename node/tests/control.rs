@@ -4,15 +4,15 @@ mod common;
 
 use base::ProcId;
 use common::{Job, LONG, addresses, config, got, member, over, proved};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use node::figures::{Addressee, Answer, Command, MAX_ANSWER, Outcome, Report, Request, What};
 use node::{Contact, Group, Node};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use transports::control::ControlStream;
+use transports::control::{ControlStream, sleep};
 use transports::registry::{Heard, Unheard, command, host};
+
+const SLICE: Duration = Duration::from_millis(100);
 
 /// A job of several nodes, of which the first leads.
 struct Team {
@@ -59,9 +59,7 @@ fn connect(at: &Contact) -> Result<ControlStream, Unheard> {
             Heard::Unheard(why) => return Err(why),
             Heard::NotYet => assert!(Instant::now() < end, "the handshake ends"),
         }
-        let Some((fd, write)) = dial.fd() else { continue };
-        let flags = if write { PollFlags::POLLOUT } else { PollFlags::POLLIN };
-        let _ = poll(&mut [PollFd::new(fd, flags)], PollTimeout::from(100u8));
+        dial.awaited().into_iter().for_each(|dialled| sleep(&mut [dialled], SLICE));
     }
 }
 
@@ -74,7 +72,7 @@ fn hear(stream: &mut ControlStream) -> Answer {
             return Answer::decode(&body).unwrap();
         }
         assert!(Instant::now() < end, "an answer comes");
-        let _ = poll(&mut [PollFd::new(stream.as_fd(), PollFlags::POLLIN)], PollTimeout::from(100u8));
+        sleep(&mut [stream.awaited()], SLICE);
     }
 }
 

@@ -84,12 +84,7 @@ fn moves_at_random_times_with_nothing_lost() {
             begun
         });
         let mut rng = Rng(seed + 100);
-        let data: Vec<Vec<u8>> = (0..600)
-            .map(|i| {
-                let most = if rng.roll(20) == 0 { 8 << 20 } else { 30_000 };
-                pattern(rng.roll(most) as usize, i)
-            })
-            .collect();
+        let data = rng.messages(600);
         let jobs = swap([(a, to_b), (b, to_a)], &data);
         stop.store(true, Ordering::Relaxed);
         let begun = operators.join().unwrap();

@@ -46,13 +46,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let (Link::Up(up) | Link::Gone { last: Some(up), .. }) = &mut pair.link else { return nothing };
         let generation = up.generation;
-        let mut sink = Upward {
-            engine: &mut self.engine,
-            mem: &mut self.mem,
-            path: &mut pair.path,
-            peer: pair.peer,
-            words: Words::default(),
-        };
+        let mut sink = Upward::new(&mut self.engine, &mut self.mem, &mut pair.path, pair.peer);
         let bytes = up.lane.poll(&mut sink, BUDGET) + left;
         let words = sink.words;
         self.bytes_in += bytes as u64;
@@ -88,13 +82,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Reads one lane of a pair. Returns how many bytes came.
     pub(crate) fn read_lane(&mut self, i: usize, up: &mut Up<L>, budget: usize) -> usize {
         let pair = &mut self.pairs[i];
-        let mut sink = Upward {
-            engine: &mut self.engine,
-            mem: &mut self.mem,
-            path: &mut pair.path,
-            peer: pair.peer,
-            words: Words::default(),
-        };
+        let mut sink = Upward::new(&mut self.engine, &mut self.mem, &mut pair.path, pair.peer);
         up.lane.poll(&mut sink, budget)
     }
 
@@ -328,6 +316,12 @@ struct Words {
     away: bool,
     /// It has heard that this side does.
     heard: bool,
+}
+
+impl<'a, M> Upward<'a, M> {
+    fn new(engine: &'a mut Engine, mem: &'a mut M, path: &'a mut Path, peer: PeerId) -> Upward<'a, M> {
+        Upward { engine, mem, path, peer, words: Words::default() }
+    }
 }
 
 impl<M: Memory> Sink for Upward<'_, M> {

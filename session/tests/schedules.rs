@@ -110,6 +110,13 @@ fn far_lane(seed: u64) -> (Boxed, pipe::PipeEnd) {
     (Boxed(Box::new(StreamLane::new(ours))), theirs)
 }
 
+/// A lane that takes the place of the first one.
+fn replacement() -> (NewLane<Boxed>, pipe::PipeEnd) {
+    let (lane, theirs) = far_lane(77);
+    let at = Some(place("a5"));
+    (NewLane { lane, generation: 2, received: 0, transport: FAR.id, at, dialled: true, moves: None }, theirs)
+}
+
 fn place(address: &str) -> Place {
     Place { transport: FAR.id, address: address.as_bytes().into(), host_part: 1, text: address.into() }
 }
@@ -516,16 +523,7 @@ fn a_lane_that_replaces_an_asked_one_is_asked_too() {
     assert_eq!(status, None, "it waits");
     desk.tick(500);
     desk.asked();
-    let (lane, _other) = far_lane(77);
-    let new = NewLane {
-        lane,
-        generation: 2,
-        received: 0,
-        transport: FAR.id,
-        at: Some(place("a5")),
-        dialled: true,
-        moves: None,
-    };
+    let (new, _other) = replacement();
     assert!(desk.session.swap(pair, new, desk.now));
     desk.tick(5);
     for a in desk.asked() {
@@ -851,16 +849,7 @@ fn a_lane_is_left_when_all_of_it_was_read() {
     desk.session.attach(pair, new, desk.now);
     let path = desk.session.open_control(ME, GREAT, COOKIE, &contact(THEM, HERE));
     desk.session.send_control(path, b"a message");
-    let (lane, _other) = far_lane(77);
-    let new = NewLane {
-        lane,
-        generation: 2,
-        received: 0,
-        transport: FAR.id,
-        at: Some(place("a5")),
-        dialled: true,
-        moves: None,
-    };
+    let (new, _other) = replacement();
     assert!(desk.session.swap(pair, new, desk.now));
     let (kind, source, dest) = (Kind::Switch, GREAT, ME);
     let switch = Header { len: 0, kind, ack_now: false, generation: 1, source, dest, a: 2, b: 0 };

@@ -7,13 +7,11 @@ use crate::key::KeyOption;
 use base::bytes::Take;
 use base::ident::random;
 use naming::{Kind, LookupError, Naming, OpenError, Record, State, StoreError};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transports::control::ControlStream;
+use transports::control::{ControlStream, sleep};
 use transports::registry::{Commanding, Heard, Unheard, command, host};
 use trust::{FileError, Trust};
 use wire::Contact;
@@ -23,6 +21,9 @@ use wire::control::{Addressee, Answer, Command, MAX_ANSWER, Outcome, Request};
 const LEADER: Duration = Duration::from_secs(2);
 /// How long to rest before a leader that has closed the connection is dialled again.
 const REST: Duration = Duration::from_millis(100);
+
+/// The longest that the command sleeps before it looks at the time.
+const SLICE: Duration = Duration::from_millis(50);
 
 /// Which job, and how it is found.
 #[derive(clap::Args)]
@@ -203,9 +204,7 @@ impl Client {
                 }
                 Heard::NotYet if Instant::now() >= until => return Err(silent()),
                 Heard::NotYet => {
-                    if let Some((fd, write)) = dial.fd() {
-                        rest(fd, write, !write);
-                    }
+                    dial.awaited().into_iter().for_each(|dialled| sleep(&mut [dialled], SLICE));
                 }
             }
         };
@@ -217,7 +216,7 @@ impl Client {
                     return answer.map_err(|_| Tried::ForGood(CtlError::OtherRelease(self.name.clone())));
                 }
                 Ok(None) if Instant::now() >= until => return Err(silent()),
-                Ok(None) => rest(stream.as_fd(), stream.has_output(), true),
+                Ok(None) => sleep(&mut [stream.awaited()], SLICE),
                 // It serves too many others, or it has ended.
                 Err(e) => return Err(Tried::Again(CtlError::Lost(self.name.clone(), e))),
             }
@@ -229,15 +228,6 @@ impl Client {
 enum Tried {
     Again(CtlError),
     ForGood(CtlError),
-}
-
-/// Sleeps until the descriptor is ready, for a moment at most.
-fn rest(fd: BorrowedFd<'_>, write: bool, read: bool) {
-    let mut flags = PollFlags::empty();
-    flags.set(PollFlags::POLLOUT, write);
-    flags.set(PollFlags::POLLIN, read);
-    // An error, such as a signal, only ends the sleep.
-    let _ = poll(&mut [PollFd::new(fd, flags)], PollTimeout::from(50u8));
 }
 
 fn open(job: &Job) -> Result<Box<dyn Naming>, CtlError> {

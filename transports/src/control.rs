@@ -4,8 +4,10 @@
 //! whoever uses a stream polls its descriptor. Invariant: memory is taken for bytes that have come, never for a length.
 
 use crate::stream::ByteStream;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 use wire::control::{length, message};
 
 /// The bytes of a length.
@@ -63,6 +65,13 @@ impl ControlStream {
         self.written < self.out.len() || self.stream.has_output()
     }
 
+    /// What is awaited: bytes, and room for what is to be written.
+    pub fn awaited(&self) -> PollFd<'_> {
+        let mut flags = PollFlags::POLLIN;
+        flags.set(PollFlags::POLLOUT, self.has_output());
+        PollFd::new(self.as_fd(), flags)
+    }
+
     /// The next message, of at most so many bytes, if it is whole. An error if the other side has closed the connection, or says
     /// what it must not.
     pub fn hear(&mut self, most: usize) -> io::Result<Option<Vec<u8>>> {
@@ -89,6 +98,12 @@ impl ControlStream {
             }
         }
     }
+}
+
+/// Sleeps until one of these is ready, for this long at most.
+pub fn sleep(awaited: &mut [PollFd<'_>], longest: Duration) {
+    // An error, such as a signal, only ends the sleep.
+    let _ = poll(awaited, PollTimeout::from(longest.as_millis() as u16));
 }
 
 impl AsFd for ControlStream {

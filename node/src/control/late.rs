@@ -4,12 +4,10 @@
 
 use super::desk::{Desk, Late, SLICE};
 use crate::thread::begin;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transports::control::ControlStream;
+use transports::control::{ControlStream, sleep};
 use transports::registry::{Commanding, Heard, command};
 use trust::Trust;
 use wire::control::{Addressee, MAX_ANSWER, Member, Request};
@@ -100,21 +98,10 @@ fn step(desk: &Desk, to: (u64, u32), late: &Late, state: State, trust: &Arc<Trus
 }
 
 fn rest(states: &BTreeMap<(u64, u32), State>) {
-    let mut fds: Vec<PollFd<'_>> = Vec::new();
-    for state in states.values() {
-        match state {
-            State::Dialling(dial) => {
-                let flags = |write| if write { PollFlags::POLLOUT } else { PollFlags::POLLIN };
-                fds.extend(dial.fd().map(|(fd, write)| PollFd::new(fd, flags(write))));
-            }
-            State::Asked(stream, _) => {
-                let mut flags = PollFlags::POLLIN;
-                flags.set(PollFlags::POLLOUT, stream.has_output());
-                fds.push(PollFd::new(stream.as_fd(), flags));
-            }
-            State::Resting(_) => (),
-        }
-    }
-    // An error, such as a signal, only ends the sleep.
-    let _ = poll(&mut fds, PollTimeout::from(SLICE.as_millis() as u16));
+    let awaited = states.values().filter_map(|state| match state {
+        State::Dialling(dial) => dial.awaited(),
+        State::Asked(stream, _) => Some(stream.awaited()),
+        State::Resting(_) => None,
+    });
+    sleep(&mut awaited.collect::<Vec<_>>(), SLICE);
 }

@@ -8,12 +8,10 @@ use crate::shared::Shared;
 use crate::thread::begin;
 use base::ProcId;
 use base::ident::random;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transports::control::ControlStream;
+use transports::control::{ControlStream, sleep};
 use transports::registry::{Commanding, Heard, Unheard, command};
 use wire::Contact;
 use wire::control::{Addressee, Answer, Command, MAX_ANSWER, MAX_REQUEST, Member, Outcome, Request, What};
@@ -68,14 +66,6 @@ fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, mut stream: ControlStream) {
     let _ = flush(desk, &mut stream, Instant::now() + PATIENCE);
 }
 
-/// Sleeps until the stream is ready, for a moment at most.
-fn rest(stream: &ControlStream) {
-    let mut flags = PollFlags::POLLIN;
-    flags.set(PollFlags::POLLOUT, stream.has_output());
-    // An error, such as a signal, only ends the sleep.
-    let _ = poll(&mut [PollFd::new(stream.as_fd(), flags)], PollTimeout::from(SLICE.as_millis() as u16));
-}
-
 fn go_on(desk: &Desk, until: Instant) -> io::Result<()> {
     if Instant::now() >= until || desk.is_closing() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
 }
@@ -86,14 +76,14 @@ fn hear(desk: &Desk, stream: &mut ControlStream, most: usize, until: Instant) ->
             return Ok(body);
         }
         go_on(desk, until)?;
-        rest(stream);
+        sleep(&mut [stream.awaited()], SLICE);
     }
 }
 
 fn flush(desk: &Desk, stream: &mut ControlStream, until: Instant) -> io::Result<()> {
     while !stream.flush()? {
         go_on(desk, until)?;
-        rest(stream);
+        sleep(&mut [stream.awaited()], SLICE);
     }
     Ok(())
 }
@@ -238,10 +228,7 @@ fn told(desk: &Desk, dial: &mut Commanding, body: &[u8], until: Instant) -> Resu
             Heard::Unheard(_) => return Err(Untold::ForGood),
             Heard::NotYet => {
                 go_on(desk, until).map_err(|_| Untold::ForGood)?;
-                let Some((fd, write)) = dial.fd() else { continue };
-                let flags = if write { PollFlags::POLLOUT } else { PollFlags::POLLIN };
-                // An error, such as a signal, only ends the sleep.
-                let _ = poll(&mut [PollFd::new(fd, flags)], PollTimeout::from(SLICE.as_millis() as u16));
+                dial.awaited().into_iter().for_each(|dialled| sleep(&mut [dialled], SLICE));
             }
         }
     };

@@ -6,13 +6,11 @@
 use super::desk::{Desk, SLICE};
 use super::late;
 use crate::shared::Shared;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transports::control::ControlStream;
+use transports::control::{ControlStream, sleep};
 use transports::registry::{Commanding, Heard, Unheard, command};
 use trust::Trust;
 use wire::control::{Addressee, Answer, MAX_ANSWER, Member, Outcome, Request, What};
@@ -163,25 +161,14 @@ pub(crate) fn reach(
 
 /// Sleeps until one of the children has something to say, for this long at most.
 fn rest(children: &[Child], longest: Duration) {
-    let mut fds: Vec<PollFd<'_>> = Vec::new();
-    for child in children {
-        let (fd, write, read) = match &child.state {
-            State::Dialling(dial) => match dial.fd() {
-                Some((fd, write)) => (fd, write, !write),
-                None => continue,
-            },
-            State::Asked(stream) => (stream.as_fd(), stream.has_output(), true),
-            State::Resting(_) => continue,
-        };
-        let mut flags = PollFlags::empty();
-        flags.set(PollFlags::POLLOUT, write);
-        flags.set(PollFlags::POLLIN, read);
-        fds.push(PollFd::new(fd, flags));
-    }
+    let awaited = children.iter().filter_map(|child| match &child.state {
+        State::Dialling(dial) => dial.awaited(),
+        State::Asked(stream) => Some(stream.awaited()),
+        State::Resting(_) => None,
+    });
     let rests = children.iter().any(|child| matches!(child.state, State::Resting(_)));
     let longest = if rests { longest.min(REST) } else { longest };
-    // An error, such as a signal, only ends the sleep.
-    let _ = poll(&mut fds, PollTimeout::from(longest.as_millis() as u16));
+    sleep(&mut awaited.collect::<Vec<_>>(), longest);
 }
 
 impl Reach<'_> {

@@ -206,6 +206,15 @@ pub fn at(i: u64, seed: u64) -> u8 {
 pub struct Rng(pub u64);
 
 impl Rng {
+    /// So many messages: most of them short, some of many megabytes.
+    pub fn messages(&mut self, count: u64) -> Vec<Vec<u8>> {
+        let mut one = |n| {
+            let most = if self.roll(20) == 0 { 8 << 20 } else { 30_000 };
+            pattern(self.roll(most) as usize, n)
+        };
+        (0..count).map(&mut one).collect()
+    }
+
     pub fn roll(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

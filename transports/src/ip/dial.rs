@@ -5,7 +5,7 @@
 use super::{Socket, is_connected, start_connect};
 use crate::stream::handshake::Dialled;
 use crate::stream::link::Link;
-use crate::transport::{Probe, Step};
+use crate::transport::{Attempt, NewLane, Probe, Step};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -96,6 +96,34 @@ impl Dial {
             State::Greeted(dialled) => Some(dialled.into_parts().0),
             State::Over => None,
         }
+    }
+}
+
+/// A dial as the node sees it. `make` makes a lane of it, of this generation, after a good answer.
+pub(crate) struct Dialling<F> {
+    pub(crate) dial: Dial,
+    pub(crate) make: F,
+}
+
+impl<F: FnOnce(Dial, u16) -> io::Result<NewLane> + Send> Attempt for Dialling<F> {
+    fn fd(&self) -> Option<(BorrowedFd<'_>, bool)> {
+        self.dial.fd()
+    }
+
+    fn step(&mut self) -> Step {
+        self.dial.step()
+    }
+
+    fn is_greeted(&self) -> bool {
+        self.dial.has_greeted()
+    }
+
+    fn is_heard(&self) -> bool {
+        self.dial.is_heard()
+    }
+
+    fn finish(self: Box<Self>, generation: u16) -> io::Result<NewLane> {
+        (self.make)(self.dial, generation)
     }
 }
 

@@ -12,7 +12,7 @@ mod reach;
 mod socket;
 
 pub(crate) use address::{MAX_ADDRESSES, host_part, put, put_all, take, take_all};
-pub(crate) use dial::{Dial, Touch};
+pub(crate) use dial::{Dial, Dialling, Touch};
 pub use ifaces::{IfaceError, choose};
 pub use listen::PortRange;
 pub(crate) use listen::{ListenError, Listeners};

@@ -7,11 +7,12 @@ use super::address;
 use crate::control::ControlStream;
 use crate::ip::{Socket, Ways, is_connected, start_connect};
 use crate::stream::handshake::Commanding as Proving;
+use nix::poll::{PollFd, PollFlags};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trust::{Refused, Trust};
@@ -88,12 +89,12 @@ impl Commanding {
         Commanding { process, trust: trust.clone(), addresses, state: State::Idle, last: Unheard::NoAddress }
     }
 
-    /// The descriptor that is to be polled, and whether for writing. `None` before the first step.
-    pub fn fd(&self) -> Option<(BorrowedFd<'_>, bool)> {
+    /// What is awaited. `None` before the first step.
+    pub fn awaited(&self) -> Option<PollFd<'_>> {
         match &self.state {
             State::Idle => None,
-            State::Connecting(socket, _) => Some((socket.as_fd(), true)),
-            State::Proving(proving) => Some((proving.stream().as_fd(), false)),
+            State::Connecting(socket, _) => Some(PollFd::new(socket.as_fd(), PollFlags::POLLOUT)),
+            State::Proving(proving) => Some(PollFd::new(proving.stream().as_fd(), PollFlags::POLLIN)),
         }
     }
 

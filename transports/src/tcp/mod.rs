@@ -4,7 +4,6 @@
 
 mod accept;
 mod address;
-mod attempt;
 mod command;
 mod lane;
 mod open;

@@ -1,9 +1,8 @@
 //! TCP as a transport: it listens at the addresses that the settings choose, and dials addresses.
 
-use super::attempt::Dialling;
-use super::{Accept, address, place};
-use crate::ip::{Dial, ListenError, Listeners, MAX_ADDRESSES, PortRange, Touch, Ways, choose};
-use crate::transport::{Attempt, Env, Incoming, OpenError, Probe, Target, Transport};
+use super::{Accept, TcpLane, address, place};
+use crate::ip::{Dial, Dialling, ListenError, Listeners, MAX_ADDRESSES, PortRange, Touch, Ways, choose};
+use crate::transport::{Attempt, Env, Incoming, NewLane, OpenError, Probe, Target, Transport};
 use base::settings::{IFACE, PORTRANGE, TCP_SOCKETS};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -115,7 +114,15 @@ impl Transport for Tcp {
     fn dial(&mut self, place: &Place, hello: &Hello, _key: u32) -> io::Result<Box<dyn Attempt>> {
         let address = address::address(place).ok_or(ErrorKind::InvalidInput)?;
         let dial = Dial::start(address, &self.trust, hello.clone())?;
-        Ok(Box::new(Dialling { dial, sockets: self.settings.sockets }))
+        let sockets = self.settings.sockets;
+        let make = move |dial: Dial, generation| {
+            let (address, trust) = (dial.address, dial.trust.clone());
+            let (link, hello) = dial.into_link().ok_or(ErrorKind::NotConnected)?;
+            let mut lane = TcpLane::dialled(link, hello.source, hello.dest, generation);
+            lane.dial_more(address, &trust, &Hello { generation, received: 0, moves: None, ..hello }, sockets);
+            Ok(NewLane::new(lane))
+        };
+        Ok(Box::new(Dialling { dial, make }))
     }
 
     fn probe(&mut self, entry: &[u8], seen: &Place) -> Option<(Place, Box<dyn Probe>)> {

@@ -5,9 +5,9 @@ use super::fabric::Fabric;
 use super::lane::VerbsLane;
 use super::plugin::Plugin;
 use super::setup::Setup;
-use crate::ip::{Dial, Listeners, PortRange, Socket, Touch, Ways, choose};
+use crate::ip::{Dial, Dialling, Listeners, PortRange, Socket, Touch, Ways, choose};
 use crate::stream::handshake::Accepted;
-use crate::transport::{Attempt, Env, Incoming, NewLane, OpenError, Probe, Said, Step, Target, Transport};
+use crate::transport::{Attempt, Env, Incoming, NewLane, OpenError, Probe, Said, Target, Transport};
 use base::ProcId;
 use base::settings::{IFACE, PORTRANGE, VERBS};
 use std::io::{self, ErrorKind};
@@ -116,7 +116,13 @@ impl Transport for Verbs {
     fn dial(&mut self, place: &Place, hello: &Hello, _key: u32) -> io::Result<Box<dyn Attempt>> {
         let (address, route) = unplace(place).ok_or(ErrorKind::InvalidInput)?;
         let dial = Dial::start(address, &self.trust, hello.clone())?;
-        Ok(Box::new(Dialling { dial, route, place: place.clone(), fabric: self.fabric.clone() }))
+        let (place, fabric) = (place.clone(), self.fabric.clone());
+        let make = move |dial: Dial, _generation| {
+            let (link, _) = dial.into_link().ok_or(ErrorKind::NotConnected)?;
+            let setup = Setup::dialled(&fabric, route);
+            Ok(NewLane::new(VerbsLane::new(link, setup, &fabric, Some(place), true)))
+        };
+        Ok(Box::new(Dialling { dial, make }))
     }
 
     fn probe(&mut self, entry: &[u8], seen: &Place) -> Option<(Place, Box<dyn Probe>)> {
@@ -134,39 +140,6 @@ impl Transport for Verbs {
         let near = socket.is_near();
         let accepted = Accepted::begin(socket, &self.trust, near);
         Ok(Box::new(Answering { accepted, fabric: self.fabric.clone() }))
-    }
-}
-
-/// One address being dialled.
-struct Dialling {
-    dial: Dial,
-    route: (u8, u8),
-    place: Place,
-    fabric: Arc<Fabric>,
-}
-
-impl Attempt for Dialling {
-    fn fd(&self) -> Option<(BorrowedFd<'_>, bool)> {
-        self.dial.fd()
-    }
-
-    fn step(&mut self) -> Step {
-        self.dial.step()
-    }
-
-    fn is_greeted(&self) -> bool {
-        self.dial.has_greeted()
-    }
-
-    fn is_heard(&self) -> bool {
-        self.dial.is_heard()
-    }
-
-    fn finish(self: Box<Self>, _generation: u16) -> io::Result<NewLane> {
-        let Dialling { dial, route, place, fabric } = *self;
-        let (link, _) = dial.into_link().ok_or(ErrorKind::NotConnected)?;
-        let setup = Setup::dialled(&fabric, route);
-        Ok(NewLane::new(VerbsLane::new(link, setup, &fabric, Some(place), true)))
     }
 }
 
