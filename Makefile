@@ -20,7 +20,7 @@ SECONDS ?= 10
 # How many tests are run beside each other: much of what they do is wait.
 SEQUENCES ?= 4
 
-.PHONY: all verbs test-verbs test-image switches headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench ports-table pure system figures check deny install uninstall provision packages test-packages tsan clean
+.PHONY: all library verbs test-verbs test-image switches top-picture headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench ports-table pure system figures check deny install install-verbs uninstall provision packages test-packages tsan clean
 
 # The headers, docs/coverage.md and the tables of docs/protocol.md are committed; `make headers` writes them, `make check`
 # compares them with the source.
@@ -42,6 +42,10 @@ test-image: all
 # How long moves between transports take, under load: MOVES= of them, over LANES= (shm tcp), then breaks and unloading.
 switches:
 	$(CARGO) run -q --release -p mpi-connect-node --example switches -- $(or $(MOVES),1000) $(LANES)
+
+# The picture in docs/operating.md, of two jobs under Open MPI and MPICH.
+top-picture: all
+	@scripts/top-picture
 
 $(RELEASE)/mpi-connect $(RELEASE)/libmpi_connect.so:
 	$(MAKE) all
@@ -69,7 +73,7 @@ test: provision
 	for part in built pure system; do \
 	    since=$$(date +%s); $(MAKE) --no-print-directory $$part || passed=no; \
 	    echo "  $$part: $$(($$(date +%s) - since))" >>$$parts; \
-	    [ -x $(RELEASE)/mpi-connect ] || break; \
+	    [ -e $(RELEASE)/$(LIBRARY) ] || break; \
 	done; \
 	$(MAKE) --no-print-directory figures; [ $$passed = yes ] || { scripts/failed; false; }
 
@@ -80,10 +84,13 @@ test-all:
 	$(MAKE) soak MINUTES=1
 	$(MAKE) test-packages
 
-# The library and the tests, at the same time.
-built:
-	@$(MAKE) --no-print-directory -j2 all tests-built
+# The library and the tests, at the same time; at full width also the command as it is installed, which takes a minute.
+built: $(HEADERS)
+	@$(MAKE) --no-print-directory -j2 $(if $(MPI_CONNECT_TEST_WIDTH),all,library) tests-built
 	@$(MAKE) --no-print-directory verbs
+
+library:
+	$(CARGO) build --release -p mpi-connect-shim
 
 tests-built:
 	$(CARGO) test -q --workspace --no-run
@@ -186,6 +193,15 @@ INSTALLED = $(RELEASE)/mpi-connect=bin/mpi-connect $(RELEASE)/$(LIBRARY)=lib/$(L
 # Links beside what they lead to: LINK=FILE.
 LINKED = lib/$(LIBRARY).$(SOVERSION)=$(LIBRARY).$(VERSION) lib/$(LIBRARY)=$(LIBRARY).$(SOVERSION)
 PLACES = $(foreach pair,$(INSTALLED),$(lastword $(subst =, ,$(pair)))) $(foreach pair,$(LINKED),$(firstword $(subst =, ,$(pair))))
+
+# The plug-in for RDMA devices comes by a target of its own: few hosts can use it.
+PLUGIN := libmpi_connect_verbs.so
+PLACES += lib/$(PLUGIN)
+$(RELEASE)/$(PLUGIN):
+	$(MAKE) verbs
+install-verbs: $(RELEASE)/$(PLUGIN)
+	@install -D -m 755 $< "$(DESTDIR)$(PREFIX)/lib/$(PLUGIN)"
+	@echo "installed below $(DESTDIR)$(PREFIX): beside libmpi_connect.so, which loads it where libibverbs and a device are"
 
 # Installs what `make` has built: root may have no cargo.
 install: $(RELEASE)/mpi-connect $(RELEASE)/$(LIBRARY) $(HEADERS)

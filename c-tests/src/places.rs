@@ -17,8 +17,11 @@ pub fn figures() -> PathBuf {
     target().join("figures")
 }
 
-/// Where `make` puts the library and the command.
+/// The folder with the library, its plug-ins and the command: where `make` puts them, unless MPI_CONNECT_TEST_BUILDS names another.
 pub fn release() -> PathBuf {
+    if let Some(folder) = std::env::var_os("MPI_CONNECT_TEST_BUILDS") {
+        return root().join(folder);
+    }
     let built = std::env::var_os("CARGO_TARGET_DIR").map_or_else(target, |d| root().join(d));
     built.join("release")
 }
@@ -47,7 +50,12 @@ fn built(path: PathBuf) -> PathBuf {
 pub fn make(words: &[&str]) {
     let mut make = Command::new("make");
     // Of a `make` that runs the tests.
-    make.current_dir(root()).args(["-s", "CARGO=false"]).args(words).env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+    let builds = format!("RELEASE={}", release().display());
+    make.current_dir(root())
+        .args(["-s", "CARGO=false", &builds])
+        .args(words)
+        .env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL");
     let done = make.output().expect("make");
     assert!(done.status.success(), "{make:?}: {}", String::from_utf8_lossy(&done.stderr));
 }

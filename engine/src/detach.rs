@@ -5,7 +5,7 @@
 use crate::arrived::{Arrived, Body};
 use crate::state::State;
 use crate::wire::{Message, Pieces};
-use crate::{Engine, Output, PeerId};
+use crate::{Engine, OpId, Output, PeerId};
 
 impl Engine {
     /// Forgets all lanes and all addresses, of this process and of others, for a snapshot. Transfers that are under way
@@ -23,11 +23,17 @@ impl Engine {
             (self.peers[peer].max_segments, self.peers[peer].pull) = (0, false);
             self.forget_memory(PeerId(peer as u32));
         }
-        for (_, op) in self.ops.iter_mut() {
+        let mut read = Vec::new();
+        for (id, op) in self.ops.iter_mut() {
             if let State::Pulling(pulling) = &mut op.state {
                 pulling.reads = None;
+                if pulling.is_read {
+                    read.push(OpId(id));
+                }
             }
         }
+        // Who goes on from the snapshot reads nothing.
+        read.into_iter().for_each(|op| self.end_read(op));
     }
 
     /// Forgets where data lies in the memory of this peer, which goes on in another process.

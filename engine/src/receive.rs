@@ -401,7 +401,8 @@ impl Engine {
         let reads = (!pieces.is_empty()).then_some(ctx);
         let op = self.ops.get_mut(id).expect("a receive is an operation");
         let got = Intervals::default();
-        op.state = State::Pulling(Box::new(Pulling { peer, reads, sender_op, got, envelope, whole: size }));
+        op.state =
+            State::Pulling(Box::new(Pulling { peer, reads, sender_op, got, envelope, whole: size, is_read: false }));
         if reads.is_some() {
             self.out.push_back(Output::Get { peer, sender_op, op: OpId(id), pieces, size: want });
         } else {
@@ -448,15 +449,39 @@ impl Engine {
         let State::Pulling(pulling) = &mut op.state else {
             return;
         };
-        let Pulling { sender_op, got, envelope, whole: size, .. } = &mut **pulling;
         // A message that comes in one piece needs no record of its pieces.
-        let whole = len == envelope.size;
+        let whole = len == pulling.envelope.size && !pulling.is_read;
         if !whole {
-            got.insert(offset, offset + len);
+            pulling.got.insert(offset, offset + len);
         }
-        if whole || got.covers(0, envelope.size) {
-            let (sender_op, outcome) = (*sender_op, received(*envelope, *size));
-            self.end(receiver_op, outcome);
+        if whole || pulling.is_whole() {
+            self.end_pulling(receiver_op);
+        }
+    }
+
+    /// From now on the sender's memory is read into the buffer of this receive, until [`Engine::end_read`]. Even if all bytes come
+    /// by a lane meanwhile, the sender is not told before: it would use its memory for something else, and that would be read.
+    pub fn begin_read(&mut self, op: OpId) {
+        if let Some(State::Pulling(pulling)) = self.ops.get_mut(op.0).map(|op| &mut op.state) {
+            pulling.is_read = true;
+        }
+    }
+
+    /// Nobody reads the sender's memory for this receive any more.
+    pub fn end_read(&mut self, op: OpId) {
+        if let Some(State::Pulling(pulling)) = self.ops.get_mut(op.0).map(|op| &mut op.state) {
+            pulling.is_read = false;
+            if pulling.is_whole() {
+                self.end_pulling(op.0);
+            }
+        }
+    }
+
+    /// All bytes of a transfer are there: the receive is over, and the sender is told.
+    fn end_pulling(&mut self, receiver_op: u64) {
+        if let Some(State::Pulling(pulling)) = self.ops.get(receiver_op).map(|op| &op.state) {
+            let Pulling { peer, sender_op, envelope, whole, .. } = **pulling;
+            self.end(receiver_op, received(envelope, whole));
             self.say(peer, &Message::Done { op: sender_op });
         }
     }
@@ -499,6 +524,11 @@ impl Engine {
 }
 
 impl Pulling {
+    /// Whether all bytes are there, and nobody reads them once more.
+    fn is_whole(&self) -> bool {
+        !self.is_read && self.got.covers(0, self.envelope.size)
+    }
+
     /// The questions (CTS) for what is missing.
     fn ask(&mut self, receiver_op: u64) -> Vec<Message<'static>> {
         self.reads = None;

@@ -134,6 +134,9 @@ pub(crate) struct Pulling {
     pub envelope: Envelope,
     /// Bytes of the whole message.
     pub whole: u64,
+    /// Somebody reads the sender's memory now ([`Engine::begin_read`](crate::Engine::begin_read)).
+    #[serde(skip)]
+    pub is_read: bool,
 }
 
 /// The state of an operation.

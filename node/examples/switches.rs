@@ -1,18 +1,21 @@
-//! Two processes' nodes move from one transport to another, again and again, while messages of all kinds flow both ways; then their lanes
-//! break, and a transport is taken out of use and back. What comes is checked, and the pauses are measured.
+//! Two nodes move from one transport to another, again and again, while messages of all kinds flow both ways; then their lanes
+//! break in several ways, and a transport is taken out of use and back. What comes is checked, and the pauses are measured.
 //!
 //!     cargo run --release -p mpi-connect-node --example switches -- [moves [word ...]]
 //!
 //! Words of transports: `shm tcp` unless told. A pause is the longest round trip of 8 bytes from the order to its end, less the
-//! median round trip.
+//! median round trip. TCP is encrypted, so that bytes that nobody has sent are found, unless verbs take part, which are not used then.
+//! For verbs, `MPI_CONNECT_VERBS` names the plug-in.
 
 #[path = "../tests/common/mod.rs"]
 #[allow(unused_macros, unused_imports)]
 mod common;
 
 use common::*;
+use nix::sys::socket::{MsgFlags, Shutdown, SockaddrStorage, getpeername, send, shutdown};
 use node::InterId;
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -84,7 +87,14 @@ fn drink(job: &Job, inter: InterId) {
             panic!("it is not received")
         };
         let len = got.size as usize;
-        assert!((0..len).step_by(61).all(|i| space[i] == at(i as u64, n)), "message {n} of {len} bytes");
+        let wrong = || (0..len).filter(|i| space[*i] != at(*i as u64, n));
+        assert!(
+            (0..len).step_by(61).all(|i| space[i] == at(i as u64, n)),
+            "message {n} of {len} bytes: {} are wrong, from {:?} to {:?}",
+            wrong().count(),
+            wrong().next(),
+            wrong().next_back()
+        );
         if len == 0 {
             return;
         }
@@ -116,6 +126,28 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// How a lane breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Break {
+    /// As by a network that goes.
+    Cut,
+    /// One side of a connection hears that the other sends no more.
+    HalfClosed,
+    /// Bytes that nobody has sent come over a connection.
+    Corrupted,
+}
+
+/// The connections of this process's lanes, over IP or between processes of one host.
+fn connections(over_ip: bool) -> Vec<RawFd> {
+    let all = std::fs::read_dir("/proc/self/fd").unwrap();
+    let fds = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_one = |fd: &RawFd| match getpeername::<SockaddrStorage>(*fd) {
+        Ok(peer) => peer.as_sockaddr_in().is_some() == over_ip,
+        Err(_) => false,
+    };
+    fds.filter(is_one).collect()
+}
+
 /// Descriptors, mappings, and pages of memory of this process.
 fn level() -> [usize; 3] {
     let fds = std::fs::read_dir("/proc/self/fd").unwrap().count();
@@ -130,7 +162,16 @@ fn main() {
     let words: Vec<String> = args.collect();
     let words: Vec<&str> = if words.is_empty() { vec!["shm", "tcp"] } else { words.iter().map(|w| &**w).collect() };
     over("shm,verbs,tcp");
-    let (a, b) = (Arc::new(Job::new()), Arc::new(Job::new()));
+    let with_verbs = words.contains(&"verbs");
+    let settings = || {
+        let mut config = config();
+        config.transports.verbs.plugin = std::env::var("MPI_CONNECT_VERBS").ok();
+        if !with_verbs {
+            config.trusts = always_encrypted();
+        }
+        config
+    };
+    let (a, b) = (Arc::new(Job::with(settings())), Arc::new(Job::with(settings())));
     let small = couple(&a, &b);
     let large = (a.open(&b, 2), b.open(&a, 2));
     let told = Arc::new(Told::default());
@@ -195,23 +236,37 @@ fn main() {
         of.say(&format!("{from} to {to}"));
     }
     let breaks = moves / 10;
-    let mut of = Pauses(
-        (0..breaks)
-            .map(|n| {
-                now(words[n % words.len()]);
-                until("it is settled", settled);
-                pause(&mut |rng| {
-                    std::thread::sleep(Duration::from_micros(rng.roll(3000)));
-                    let had = a.node.inspect(|core| core.lanes_had(a.id(), b.id()));
-                    a.node.inspect(|core| core.cut(a.id(), b.id()));
-                    until("another lane", || a.node.inspect(|core| core.lanes_had(a.id(), b.id())) > had);
-                })
-            })
-            .collect(),
-    );
-    if breaks > 0 {
-        of.say("lanes that broke");
+    let mut by_kind: BTreeMap<(&str, Break), Pauses> = BTreeMap::new();
+    let mut count = 0;
+    for n in 0..breaks {
+        let word = words[n % words.len()];
+        let kinds: &[Break] = match word {
+            "tcp" if with_verbs => &[Break::Cut, Break::HalfClosed],
+            "tcp" => &[Break::Cut, Break::HalfClosed, Break::Corrupted],
+            _ => &[Break::Cut, Break::HalfClosed],
+        };
+        let kind = kinds[n / words.len() % kinds.len()];
+        now(word);
+        until("it is settled", settled);
+        let took = pause(&mut |rng| {
+            std::thread::sleep(Duration::from_micros(rng.roll(3000)));
+            let had = a.node.inspect(|core| core.lanes_had(a.id(), b.id()));
+            let fds = connections(word != "shm");
+            let one = fds[rng.roll(fds.len() as u64) as usize];
+            match kind {
+                Break::Cut => drop(a.node.inspect(|core| core.cut(a.id(), b.id()))),
+                Break::HalfClosed => shutdown(one, Shutdown::Write).expect("a connection"),
+                Break::Corrupted => until("there is room", || send(one, &[0x5a; 100], MsgFlags::MSG_DONTWAIT).is_ok()),
+            }
+            until("another lane", || a.node.inspect(|core| core.lanes_had(a.id(), b.id())) > had);
+        });
+        by_kind.entry((word, kind)).or_insert(Pauses(Vec::new())).0.push(took);
+        count += 1;
     }
+    for ((word, kind), of) in &mut by_kind {
+        of.say(&format!("{word}, {kind:?}"));
+    }
+    println!("  {count} lanes broken");
     let mut before = level();
     for n in 0..breaks {
         for (word, used) in [(words[0], false), (words[0], true)] {

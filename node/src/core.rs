@@ -87,7 +87,12 @@ impl Core {
                 if let Some(up) = self.session.pair_mut(pair).lane_mut() {
                     if up.lane.polled().is_some() {
                         self.polled.add(pair);
+                    } else {
+                        // A lane may have to say something first, and its connection may have brought the first words already.
+                        self.read(pair);
                     }
+                }
+                if let Some(up) = self.session.pair_mut(pair).lane_mut() {
                     let watch = &self.watch;
                     up.lane.interests(&mut |_, fd, write| watch.set(fd, Owner::Lane(pair as u32), write));
                 }

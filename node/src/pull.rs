@@ -2,8 +2,8 @@
 //!
 //! Part of the core. Transfers take turns, slice by slice, so that a large one does not delay the others. A slice is
 //! read without the lock. Invariants: a slice counts only if the sender was alive after it was read; if memory cannot
-//! be read, the data is asked for through the lane (CTS); while a slice is read, its operation is not reported as
-//! complete, so that its buffer stays valid.
+//! be read, the data is asked for through the lane (CTS); while a slice is read, its operation is not complete, so that both
+//! buffers stay valid: the lane may have changed, and the new one may bring the same bytes.
 
 use crate::shared::Shared;
 use crate::state::Core;
@@ -44,9 +44,11 @@ pub(crate) fn pull_some<'a>(shared: &'a Shared, mut core: MutexGuard<'a, Core>) 
         let read = if slice.pull.size - slice.pull.done <= SMALL {
             slice.read()
         } else {
+            core.session.engine.begin_read(slice.pull.op);
             drop(core);
             let read = slice.read();
             core = shared.lock();
+            core.session.engine.end_read(slice.pull.op);
             read
         };
         core.end_pull(slice, read);
@@ -63,8 +65,8 @@ impl Slice {
             return self.reader.read(from, &mut [IoSliceMut::new(&mut buffer[..len])]);
         }
         // SAFETY: these are pieces of the operation's buffer, which stays valid while the operation is listed as
-        // running, and which is not read before the operation has completed. If the same bytes come through the lane
-        // too, they are equal.
+        // running, and which is not read before the operation has completed. If the same bytes come through a lane too, they
+        // are equal: the sender keeps its buffer until the operation has completed.
         unsafe { self.reader.read_into(from, to) }
     }
 }

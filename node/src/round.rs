@@ -37,6 +37,8 @@ impl Core {
         events.clear();
         // The doorbell wakes threads that sleep: it stays readable until none of them is asleep.
         self.watch.look(&mut events, self.pace.sleepers == 0);
+        // A descriptor may tell of what was seen already: a lane has found something only if it says so.
+        let mut found = events.iter().any(|e| !matches!(e.owner, Owner::Lane(_)) || e.writable);
         for e in &events {
             match e.owner {
                 Owner::Wake => (),
@@ -51,6 +53,7 @@ impl Core {
                     }
                     if e.readable && self.read(i) {
                         self.mark_busy(i);
+                        found = true;
                     }
                     if i < self.session.pairs_made() {
                         self.update_watched(i);
@@ -59,7 +62,7 @@ impl Core {
             }
             self.act();
         }
-        let busy = !events.is_empty() | self.read_polled();
+        found |= self.read_polled();
         self.pace.events = events;
         if self.is_timed() {
             self.tick(instant);
@@ -69,7 +72,7 @@ impl Core {
             self.session.look_took(instant.elapsed());
         }
         self.follow_up(self.session.bytes_in() != before);
-        busy || self.is_dirty()
+        found || self.is_dirty()
     }
 
     /// Carries out what reading has led to. `came`: the lanes, or a pull, have brought bytes.
@@ -133,6 +136,7 @@ impl Core {
         for k in 0..self.pace.busy.len() {
             if let Some(&i) = self.pace.busy.get(k) {
                 found |= self.read(i);
+                self.update_watched(i);
             }
         }
         // A message that came may have given credit, so that others can be sent now.

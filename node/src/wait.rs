@@ -21,8 +21,6 @@ const YIELD: Duration = Duration::from_millis(4);
 const YIELD_ONLY: Duration = Duration::from_micros(200);
 /// Turns of reading only the busy lanes between two rounds.
 const PATIENCE: u32 = 20;
-/// The time between two pokes while a thread does not sleep.
-const POKE_AFTER: Duration = Duration::from_micros(10);
 /// A wait that ends at once makes no round, but each 256th one makes one all the same: only a round connects processes,
 /// hears of deaths, and lets the MPI below make progress.
 const ROUND_AFTER: u32 = 256;
@@ -47,8 +45,6 @@ struct Clock {
     idle: Instant,
     /// When something last moved in the MPI below.
     below: Instant,
-    /// When the MPI below was last poked.
-    poked: Instant,
     /// When the processes that are waited for are looked at next.
     next_watch: Instant,
     notices: Notices,
@@ -66,7 +62,7 @@ impl Clock {
     fn new(core: &Core) -> Clock {
         let now = Instant::now();
         let (next_watch, notices) = (now + WATCH_AFTER, Notices::new(now, core.waits.notice));
-        Clock { start: now, now, whom: None, idle: now, below: now, poked: now, next_watch, notices }
+        Clock { start: now, now, whom: None, idle: now, below: now, next_watch, notices }
     }
 
     /// Makes a round, and all that is due at this time. `moved` says that something has moved since the last round; so
@@ -103,15 +99,6 @@ impl Clock {
             rest if rest < spin + give_way => Phase::Yield,
             _ => Phase::Sleep,
         }
-    }
-
-    /// Whether the MPI below was not poked for a while. Then the caller has to poke it.
-    fn poke_is_due(&mut self) -> bool {
-        let due = self.now - self.poked >= POKE_AFTER;
-        if due {
-            self.poked = self.now;
-        }
-        due
     }
 }
 
@@ -203,7 +190,9 @@ pub(crate) fn wait_until<T>(
         // Only one thread polls the descriptors. It may read what another one waits for, and nothing would wake that
         // one if it polled too; so the others wait for `Shared::tell`.
         let polls = sleeps && !shared.polling.swap(true, Ordering::Relaxed);
+        let pokes = whole && phase != Phase::Sleep && core.pace.poke_is_due(clock.start, clock.now);
         drop(core);
+        let mut poked = None;
         match phase {
             Phase::Sleep => {
                 let quiet = clock.now.saturating_duration_since(clock.below);
@@ -214,13 +203,17 @@ pub(crate) fn wait_until<T>(
                     clock.below = Instant::now();
                 }
             }
-            Phase::Yield | Phase::Spin if whole && clock.poke_is_due() => {
-                poke();
+            Phase::Yield | Phase::Spin if pokes => {
+                let (from, moved) = (Instant::now(), poke());
+                poked = Some((from, Instant::now(), moved));
             }
             Phase::Yield => std::thread::yield_now(),
             Phase::Spin => {}
         }
         core = shared.lock();
+        if let Some((from, to, moved)) = poked {
+            core.pace.note_poke(from, to, moved);
+        }
         if sleeps {
             core.end_sleep();
         }

@@ -1,6 +1,6 @@
 //! Inter-communicators within one job, carried by the library.
 
-use c_tests::{Figure, Launch, Library, MPIS, Scene, library, python};
+use c_tests::{Figure, Launch, Library, MPIS, Scene, library, python, width};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -36,7 +36,8 @@ const MAY_FAIL: [(&str, &str, &str); 1] = [(
 #[test]
 fn tests_of_mpi4py() {
     let mut figure = Figure::new("86-adopt-mpi4py", "mpi4py's tests of inter-communicators, 4 ranks, these being ours");
-    for name in ["mpich5", "openmpi5"] {
+    let names = ["openmpi5", "mpich5"];
+    for &name in width::otherwise(&names[..1], &names[..], "mpi4py's tests of inter-communicators under MPICH 5 too") {
         let Some(&mpi) = MPIS.iter().find(|m| m.name == name) else { continue };
         let scene = Scene::new(format!("mpi4py's tests of inter-communicators, {name}"));
         let modules = python::tests_that_mention(&["Create_intercomm"]);

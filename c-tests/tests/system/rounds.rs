@@ -68,13 +68,14 @@ fn nothing_is_left_of_many_rounds() {
     let title = "memory after N/10 and N rounds of create, use, free; no more descriptors; equal: threads, communicators, files";
     let mut figure = Figure::new("18-rounds", title);
     // The first couple goes all the way; so many rounds show the same of the others.
-    let first = width::otherwise(1_500, 10_000, "10,000 rounds of the first couple, not 1,500");
-    let others = width::otherwise(800, 1_500, "1,500 rounds of the others, not 800");
+    let first = width::otherwise(1_000, 10_000, "10,000 rounds of the first couple, not 1,000");
+    let others = width::otherwise(500, 1_500, "1,500 rounds of the others, not 500");
+    let on_two = width::otherwise(300, 1_000, "1,000 rounds on two ranks, not 300");
     for (i, (a, b)) in Mpi::couples().enumerate() {
         couple(&mut figure, a, b, rounds(if i == 0 { first } else { others }), 1);
     }
     for (a, b) in Mpi::couples().take(1) {
-        couple(&mut figure, a, b, rounds(1_000), 2);
+        couple(&mut figure, a, b, rounds(on_two), 2);
     }
 }
 

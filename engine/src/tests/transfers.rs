@@ -255,3 +255,33 @@ fn any_tag_finds_none_of_the_librarys_own() {
     assert_eq!(b.engine.finish(user), got(7, 4));
     assert_eq!(b.engine.finish(own), got(-7, 3));
 }
+
+#[test]
+fn while_memory_is_read_the_sender_keeps_it() {
+    for parts in [&[(0, 40)][..], &[(0, 10), (10, 30)]] {
+        let mut e = Engine::new(small());
+        let mut mem = VecMemory::default();
+        let p = e.add_peer(1);
+        e.set_pull(p, true);
+        let ctx = e.open(ContextId::root(1), 0, vec![p]);
+        let op = e.next_op();
+        e.recv(&mut mem, op, ctx, Source::Any, Tag::Any, 40);
+        let head = wire::Head { tag: 1, source: 0, context: ContextId::root(1), op: 9 };
+        let rts = Message::Rts { head, size: 40, note: b"", pieces: Default::default() }.encode();
+        e.on_message(&mut mem, p, &rts).unwrap();
+        let says_done = |e: &mut Engine| {
+            std::iter::from_fn(|| e.out.pop_front())
+                .any(|out| matches!(out, Output::Message { bytes, .. } if bytes == Message::Done { op: 9 }.encode()))
+        };
+        // A slice is being read when the lane changes, and the new one brings all bytes.
+        e.begin_read(op);
+        e.on_lane_lost(p);
+        parts.iter().for_each(|(at, len)| e.on_bulk(p, op.0, *at, *len));
+        assert!(e.outcome(op).is_none() && !says_done(&mut e));
+        // The same bytes once more change nothing.
+        e.on_bulk(p, op.0, 0, 40);
+        assert!(e.outcome(op).is_none() && !says_done(&mut e));
+        e.end_read(op);
+        assert!(e.outcome(op).is_some() && says_done(&mut e));
+    }
+}

@@ -95,15 +95,20 @@ pub fn config() -> Config {
     config
 }
 
+/// As `config` has it, but for encryption.
+pub fn always_encrypted() -> Trusts {
+    Trusts::Keys(ring(), Encrypt::Always)
+}
+
 /// Tests that are the same over TCP and over shared memory.
 #[macro_export]
 macro_rules! over_both {
     ($($name:ident),* $(,)?) => {
         mod tcp {
-            $(#[test] fn $name() { super::common::over(super::common::TCP); super::$name(); })*
+            $(#[test] fn $name() { $crate::common::over($crate::common::TCP); super::$name(); })*
         }
         mod shm {
-            $(#[test] fn $name() { super::common::over(super::common::SHM); super::$name(); })*
+            $(#[test] fn $name() { $crate::common::over($crate::common::SHM); super::$name(); })*
         }
     };
 }

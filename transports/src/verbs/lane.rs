@@ -186,8 +186,9 @@ impl<M: Memory> Lane<M> for VerbsLane {
             read += Lane::<M>::poll(&mut self.stream, sink, budget);
             let Some(wire) = self.stream.stream().wire() else { break };
             read += wire.deliver(sink);
-            // The descriptor goes on telling of what is left.
-            if wire.settle() || wire.failed() && read == before || read >= budget {
+            // The descriptor tells of what is left.
+            let is_enough = wire.failed() && read == before || read >= budget && wire.tells();
+            if is_enough || wire.settle() {
                 break;
             }
         }

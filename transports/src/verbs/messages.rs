@@ -25,8 +25,12 @@ const NO_SLOT: u64 = 1 << 32;
 const LINGER: Duration = Duration::from_millis(50);
 /// Looks that find nothing before the queues are armed again.
 const PATIENCE: u32 = 256;
+/// The same while nothing was found since they were armed: then the descriptor tells of what was found when they were.
+const FALSE_ALARMS: u32 = 4096;
 /// Completions that are taken at a time.
 const AT_ONCE: usize = 16;
+/// Looks of which one also takes the completions of sends.
+const SENDS_EACH: u32 = 16;
 
 /// A queue pair with its memory, connected or not.
 pub(super) struct Link {
@@ -75,15 +79,15 @@ struct Held {
     end: usize,
 }
 
-/// Whether the descriptor is readable, or will be at once.
+/// What the descriptor tells of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// The queues are armed, and nothing has come since.
-    No,
-    /// Something came when they were being armed, or they were never.
-    Perhaps,
-    /// Something came since they were armed.
-    Yes,
+    /// Nothing: the queues were never armed, or what told of something was silenced.
+    Nothing,
+    /// All that comes: the queues are armed, and nothing was found since.
+    All,
+    /// All that comes: something was found since the queues were armed, and it is perhaps still told of.
+    Some,
 }
 
 pub(super) struct Messages {
@@ -104,10 +108,12 @@ pub(super) struct Messages {
     inbox: VecDeque<Held>,
     /// READ_THIS that were read, and whose READ_DONE is not sent.
     read: Vec<u32>,
-    /// Whether the descriptor tells of a completion that was seen since the queues were armed.
+    /// What the descriptor tells of.
     told: Told,
     /// Looks that found nothing since something was seen.
     idle: u32,
+    /// Looks in all.
+    looks: u32,
     /// The queue of sends is armed.
     sends_armed: bool,
     /// Something has come over it.
@@ -131,8 +137,9 @@ impl Messages {
             owed: 0,
             inbox: VecDeque::new(),
             read: Vec::new(),
-            told: Told::Perhaps,
+            told: Told::Nothing,
             idle: 0,
+            looks: 0,
             sends_armed: false,
             proved: false,
             failure: None,
@@ -195,9 +202,14 @@ impl Messages {
 
     /// Sends bytes of the stream: how many. 0 if there is no room.
     pub(super) fn send(&mut self, bufs: &[IoSlice<'_>]) -> usize {
-        let mut rest = bufs.iter().map(|buf| &**buf).filter(|buf| !buf.is_empty()).collect::<Vec<_>>();
-        let mut sent = 0;
-        while !rest.is_empty() {
+        let (mut sent, mut buf, mut at) = (0, 0, 0);
+        loop {
+            while bufs.get(buf).is_some_and(|b| at == b.len()) {
+                (buf, at) = (buf + 1, 0);
+            }
+            if buf == bufs.len() {
+                break;
+            }
             if !self.can_send() {
                 self.pump();
                 if !self.can_send() {
@@ -206,16 +218,16 @@ impl Messages {
                 }
             }
             let mut content = [&[][..]; 8];
-            let (mut n, mut used) = (0, 0);
-            for (to, buf) in content.iter_mut().zip(&mut rest) {
-                let (now, later) = buf.split_at(buf.len().min(CONTENT - n));
-                (*to, *buf, n) = (now, later, n + now.len());
-                if !later.is_empty() {
+            let mut n = 0;
+            for to in &mut content {
+                let Some(from) = bufs.get(buf) else { break };
+                *to = &from[at..from.len().min(at + CONTENT - n)];
+                (at, n) = (at + to.len(), n + to.len());
+                if at < from.len() {
                     break;
                 }
-                used += 1;
+                (buf, at) = (buf + 1, 0);
             }
-            rest.drain(..used);
             self.post(BYTES, 0, &content, n);
             self.credit -= 1;
             sent += n;
@@ -237,11 +249,9 @@ impl Messages {
     /// Posts a message whose content are these `n` bytes. There is room, and a slot unless it is short.
     fn post(&mut self, kind: u8, number: u32, content: &[&[u8]], n: usize) {
         let len = message::BYTES + n;
-        let mut head = Vec::with_capacity(message::BYTES);
-        head.put_u8(kind);
-        head.put_u8(0);
-        head.put_u16(std::mem::take(&mut self.owed));
-        head.put_u32(number);
+        let [low, high] = std::mem::take(&mut self.owed).to_le_bytes();
+        let [a, b, c, d] = number.to_le_bytes();
+        let head: [u8; message::BYTES] = [kind, 0, low, high, a, b, c, d];
         let posted = if len <= self.link.pair.inline().min(INLINE as usize) {
             let mut bytes = [0; INLINE as usize];
             gather(&mut bytes, &head, content);
@@ -279,14 +289,28 @@ impl Messages {
 
     // ---- in
 
+    /// Takes what has come; of sends, only now and then what has completed, while nobody waits for that.
+    pub(super) fn look(&mut self) {
+        self.looks = self.looks.wrapping_add(1);
+        if self.sends_armed || self.awaits_sends() || self.looks.is_multiple_of(SENDS_EACH) {
+            self.pump()
+        } else {
+            self.take_done(&[Which::Receives])
+        }
+    }
+
     /// Takes all completions.
     pub(super) fn pump(&mut self) {
+        self.take_done(&[Which::Sends, Which::Receives]);
+    }
+
+    fn take_done(&mut self, queues: &[Which]) {
         loop {
             if self.failure.is_some() {
                 return;
             }
             let mut full = false;
-            for which in [Which::Sends, Which::Receives] {
+            for &which in queues {
                 let mut some = [Done::default(); AT_ONCE];
                 let n = match self.link.pair.poll(which, &mut some) {
                     Ok(done) => done.len(),
@@ -295,8 +319,8 @@ impl Messages {
                 full |= n == AT_ONCE;
                 if n > 0 && (self.sends_armed || matches!(which, Which::Receives)) {
                     self.idle = 0;
-                    if self.told == Told::No {
-                        self.told = Told::Yes;
+                    if self.told == Told::All {
+                        self.told = Told::Some;
                     }
                 }
                 for done in &some[..n] {
@@ -437,55 +461,61 @@ impl Messages {
 
     // ---- sleep
 
-    /// Makes sure that the descriptor tells of what comes next. Returns false if something is there already.
+    /// Makes sure that the descriptor tells of what comes next, after a look. Returns false if something is there already.
     ///
     /// To arm the queues takes system calls. So a descriptor that is readable is left so for a while: it tells of all that
     /// comes, and whoever waits for the next message finds that sooner.
     pub(super) fn settle(&mut self) -> bool {
         loop {
-            self.pump();
             if self.failure.is_some() || self.has_bytes() || self.reads.has_some() {
                 return false;
             }
-            let wants_sends = !self.proved || self.stuck || self.reads.under_way() > 0;
-            match self.told {
-                Told::No if self.sends_armed || !wants_sends => return true,
-                Told::Yes if self.idle < PATIENCE => {
-                    self.idle += 1;
-                    return true;
-                }
-                Told::No => (),
-                Told::Yes | Told::Perhaps => {
-                    self.link.pair.silence();
-                    self.sends_armed = false;
-                }
+            let rest = match self.told {
+                Told::Nothing => 0,
+                Told::Some => PATIENCE,
+                Told::All => FALSE_ALARMS,
+            };
+            if self.tells() && self.idle < rest {
+                self.idle += 1;
+                return true;
             }
-            let mut armed = self.link.pair.arm(Which::Receives);
-            if wants_sends && armed.is_ok() {
-                armed = self.link.pair.arm(Which::Sends);
-                self.sends_armed = true;
-            }
-            if let Err(e) = armed {
+            if let Err(e) = self.arm() {
                 self.fail(e);
             }
-            // What came until now may have been too early to be told of.
-            self.told = Told::Perhaps;
-            if !self.finds_something() {
-                self.told = Told::No;
-            }
+            self.idle = 0;
+            // What came before is not told of.
+            self.pump();
         }
     }
 
-    /// Takes all completions. Returns whether there was any, of a queue that is armed.
-    fn finds_something(&mut self) -> bool {
-        self.idle = 1;
-        self.pump();
-        self.idle == 0
+    /// Whether the descriptor tells of all that comes from now on.
+    pub(super) fn tells(&self) -> bool {
+        self.told != Told::Nothing && (self.sends_armed || !self.awaits_sends())
+    }
+
+    fn arm(&mut self) -> io::Result<()> {
+        let awaits_sends = self.awaits_sends();
+        if self.told == Told::Nothing || self.sends_armed || !awaits_sends {
+            self.link.pair.silence();
+            self.sends_armed = false;
+            self.link.pair.arm(Which::Receives)?;
+            self.told = Told::All;
+        }
+        if awaits_sends {
+            self.link.pair.arm(Which::Sends)?;
+            self.sends_armed = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the completion of a send or a read is of interest at once.
+    fn awaits_sends(&self) -> bool {
+        self.stuck || !self.proved || self.reads.under_way() > 0
     }
 
     /// Takes what tells of nothing any more.
     pub(super) fn silence(&mut self) {
-        self.told = Told::Perhaps;
+        self.told = Told::Nothing;
         while let Some(event) = self.device().trouble() {
             base::log!(Debug, "an RDMA device reports its event {event}");
         }

@@ -92,7 +92,8 @@ impl Ring {
 
 impl ByteStream for Ring {
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let wire = self.up()?;
+        // Set up only when it is read: then its descriptor is watched, and the queue pair's completions are told of.
+        let wire = self.wire().ok_or(ErrorKind::WouldBlock)?;
         match wire.send(bufs) {
             // A failure shows when all that has come is read.
             0 => Err(ErrorKind::WouldBlock.into()),
@@ -103,7 +104,7 @@ impl ByteStream for Ring {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let wire = self.up()?;
         if !wire.has_bytes() {
-            wire.pump();
+            wire.look();
         }
         let n = wire.receive(bufs);
         if n > 0 {

@@ -1,7 +1,6 @@
 //! Lanes of several TCP connections.
 
-mod common;
-use common::*;
+use crate::common::*;
 use node::{Config, ContextId, InterId, Outcome, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,7 +1,6 @@
 //! Ports: strangers come, are heard in order, and leave nothing behind.
 
-mod common;
-use common::*;
+use crate::common::*;
 use node::{PathRef, ProcId};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,9 +1,8 @@
 //! What a process of a joined pair lets somebody without the key see: each way to knock, the answer, and how long the connection
 //! stands. docs/security.md has the table.
 
-mod common;
+use crate::common::*;
 use base::protocol::greeting::{GOOD, OTHER_KEY, OTHER_VERSION, SECOND_PROOF, WRONG_PROOF, head};
-use common::*;
 use node::Outcome;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -56,7 +55,7 @@ fn who_has_no_key_learns_next_to_nothing() {
     let mut old = replayed.clone();
     old[head::VERSION] = 1;
     let process = member(9).identity().process();
-    let (source, dest, cookie) = (common::raw::HIGH, b.id(), b.group.cookie);
+    let (source, dest, cookie) = (crate::common::raw::HIGH, b.id(), b.group.cookie);
     let hello = Hello { source, dest, cookie, process, generation: 1, stripe: 0, received: 0, moves: None }.encode();
     let repeated = [&replayed[..], &[0; 16], &hello].concat();
     let mut naming = replayed.clone();

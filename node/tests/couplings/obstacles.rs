@@ -1,8 +1,7 @@
 //! What no waiting mends between two leaders is known at once.
 
-mod common;
+use crate::common::*;
 use base::protocol::greeting::head;
-use common::*;
 use node::{Config, Obstacle, PathRef, ProcId, Trusts};
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -1,9 +1,7 @@
 //! Operators: commands reach each process of a job, whatever the others do, and have one outcome.
 
-mod common;
-
+use crate::common::{Job, LONG, addresses, config, got, member, over, proved};
 use base::ProcId;
-use common::{Job, LONG, addresses, config, got, member, over, proved};
 use node::figures::{Addressee, Answer, Command, MAX_ANSWER, Outcome, Report, Request, What};
 use node::{Contact, Group, Node};
 use std::sync::Arc;
@@ -111,12 +109,12 @@ fn every_process_reports() {
 
 #[test]
 fn figures_are_those_of_the_messages() {
-    over(common::TCP);
+    over(crate::common::TCP);
     let (a, b) = (Job::new(), Job::new());
     base::ident::name_job(a.group.incarnation, "air");
     base::ident::name_job(b.group.incarnation, "ocean");
     a.node.lead(a.group.incarnation, "air", vec![a.node.contact()]);
-    let (to_b, to_a) = common::couple(&a, &b);
+    let (to_b, to_a) = crate::common::couple(&a, &b);
     let large = vec![1; 1 << 20];
     let mut room = vec![0; 1 << 20];
     let mut small = [0; 8];
@@ -142,9 +140,9 @@ fn figures_are_those_of_the_messages() {
 /// What was carried before a lane was lost is counted once, and a transport keeps what it has carried.
 #[test]
 fn sums_outlive_lanes() {
-    over(common::TCP);
+    over(crate::common::TCP);
     let (a, b) = (Job::new(), Job::new());
-    let (to_b, to_a) = common::couple(&a, &b);
+    let (to_b, to_a) = crate::common::couple(&a, &b);
     let mut room = [0; 8];
     for round in 1..=3 {
         let op = b.recv(to_a, 1, &mut room);
@@ -161,7 +159,7 @@ fn sums_outlive_lanes() {
 fn a_wait_is_told_while_it_lasts_and_counted_for_whom_it_was() {
     let (a, b) = (Job::new(), Job::new());
     a.node.lead(a.group.incarnation, "waits", vec![a.node.contact()]);
-    let (to_b, to_a) = common::couple(&a, &b);
+    let (to_b, to_a) = crate::common::couple(&a, &b);
     let leader = a.node.contact();
     let waiting = std::thread::spawn(move || {
         let mut room = [0; 8];

@@ -1,9 +1,8 @@
 //! Whether a lane is alive: who waits asks, nobody takes the place of one who answers, and nonsense is forgiven where
 //! something gets through.
 
-mod common;
-use common::raw::*;
-use common::*;
+use crate::common::raw::*;
+use crate::common::*;
 use node::Outcome;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;

@@ -1,7 +1,6 @@
 //! Messages of all sizes and shapes arrive as they were sent.
 
-mod common;
-use common::*;
+use crate::common::*;
 use node::{ContextId, Envelope, Kind, Layout, Mode, Outcome, Probe, Representation, Shape, Signature, Source, Tag};
 use std::time::Instant;
 
@@ -29,7 +28,7 @@ fn posted_first_and_synchronous() {
     for size in [0, 100, 1 << 20] {
         let data = pattern(size, 3);
         let mut space = vec![0; size];
-        let recv = b.node.irecv(to_a, Source::Any, Tag::Any, common::space(&mut space));
+        let recv = b.node.irecv(to_a, Source::Any, Tag::Any, crate::common::space(&mut space));
         let send = a.node.isend(to_b, 0, 5, view(&data), Mode::Synchronous);
         assert_eq!(b.wait(recv), got(size, 5));
         assert_eq!(a.wait(send), Outcome::Sent);

@@ -1,7 +1,6 @@
 //! Deaths are noticed in time by whoever waits, and only deaths.
 
-mod common;
-use common::*;
+use crate::common::*;
 use node::{Config, ContextId, Fault, Mode, Outcome, Source, Tag};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -29,7 +28,7 @@ fn killed_while_connected() {
     let recv = b.recv(to_a, 1, &mut space);
     b.wait(recv);
     a.wait(send);
-    let pending = a.node.irecv(to_b, Source::Any, Tag::Any, common::space(&mut space));
+    let pending = a.node.irecv(to_b, Source::Any, Tag::Any, crate::common::space(&mut space));
     b.node.kill();
     let start = Instant::now();
     assert_eq!(a.wait_for(pending, NOTICED), Some(Outcome::Failed(Fault::PeerDead)));

@@ -1,7 +1,6 @@
 //! A transport that neither the node nor the session has heard of carries what any other does: see `transports/src/toy`.
 
-mod common;
-use common::*;
+use crate::common::*;
 use node::{Config, Fault, Gone, Node, Outcome, Settings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,7 @@
 //! Connections: cut, raced, refused, abused. Nothing is lost and nobody gets in unasked.
 
-mod common;
-use common::raw::*;
-use common::*;
+use crate::common::raw::*;
+use crate::common::*;
 use node::{ContextId, Fault, Gone, Outcome, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
