@@ -85,11 +85,11 @@ test-all:
 	$(MAKE) test-packages
 
 # The library and the tests, at the same time; at full width also the command as it is installed, which takes a minute.
-built: $(HEADERS)
+built:
 	@$(MAKE) --no-print-directory -j2 $(if $(MPI_CONNECT_TEST_WIDTH),all,library) tests-built
 	@$(MAKE) --no-print-directory verbs
 
-library:
+library: $(HEADERS)
 	$(CARGO) build --release -p mpi-connect-shim
 
 tests-built:

@@ -237,12 +237,10 @@ fn main() {
     }
     let breaks = moves / 10;
     let mut by_kind: BTreeMap<(&str, Break), Pauses> = BTreeMap::new();
-    let mut count = 0;
     for n in 0..breaks {
         let word = words[n % words.len()];
         let kinds: &[Break] = match word {
-            "tcp" if with_verbs => &[Break::Cut, Break::HalfClosed],
-            "tcp" => &[Break::Cut, Break::HalfClosed, Break::Corrupted],
+            "tcp" if !with_verbs => &[Break::Cut, Break::HalfClosed, Break::Corrupted],
             _ => &[Break::Cut, Break::HalfClosed],
         };
         let kind = kinds[n / words.len() % kinds.len()];
@@ -261,12 +259,11 @@ fn main() {
             until("another lane", || a.node.inspect(|core| core.lanes_had(a.id(), b.id())) > had);
         });
         by_kind.entry((word, kind)).or_insert(Pauses(Vec::new())).0.push(took);
-        count += 1;
     }
     for ((word, kind), of) in &mut by_kind {
         of.say(&format!("{word}, {kind:?}"));
     }
-    println!("  {count} lanes broken");
+    println!("  {breaks} lanes broken");
     let mut before = level();
     for n in 0..breaks {
         for (word, used) in [(words[0], false), (words[0], true)] {

@@ -84,18 +84,13 @@ impl Core {
             | Action::Pause { .. }
             | Action::Ask { .. } => self.receive_incoming(action),
             Action::Attached { pair } => {
-                if let Some(up) = self.session.pair_mut(pair).lane_mut() {
-                    if up.lane.polled().is_some() {
-                        self.polled.add(pair);
-                    } else {
-                        // A lane may have to say something first, and its connection may have brought the first words already.
-                        self.read(pair);
-                    }
+                if self.polled_lane(pair).is_some() {
+                    self.polled.add(pair);
+                } else {
+                    // A lane may have to say something first, and its connection may have brought the first words already.
+                    self.read(pair);
                 }
-                if let Some(up) = self.session.pair_mut(pair).lane_mut() {
-                    let watch = &self.watch;
-                    up.lane.interests(&mut |_, fd, write| watch.set(fd, Owner::Lane(pair as u32), write));
-                }
+                self.watch_lane(pair);
                 self.judge_spinning();
             }
             Action::Left { pair } => {
@@ -143,6 +138,12 @@ impl Core {
             // No descriptor says that such a lane has room again: the lane itself shows it, or the receiver rings.
             return self.polled.set_stuck(pair, up.waiting != 0);
         }
+        self.watch_lane(pair);
+    }
+
+    /// Watches a lane's descriptors for what it waits for now.
+    pub(crate) fn watch_lane(&mut self, pair: usize) {
+        let Some(up) = self.session.pair_mut(pair).lane_mut() else { return };
         let watch = &self.watch;
         up.lane.interests(&mut |_, fd, write| watch.set(fd, Owner::Lane(pair as u32), write));
     }

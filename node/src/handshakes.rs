@@ -282,7 +282,7 @@ impl Core {
         let watch = &self.watch;
         let Some(up) = self.session.pair_mut(pair).lane_mut() else { return };
         if up.lane.changed(&mut |fd| watch.unset(fd)) {
-            up.lane.interests(&mut |_, fd, write| watch.set(fd, Owner::Lane(pair as u32), write));
+            self.watch_lane(pair);
         }
     }
 

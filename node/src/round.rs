@@ -37,9 +37,10 @@ impl Core {
         events.clear();
         // The doorbell wakes threads that sleep: it stays readable until none of them is asleep.
         self.watch.look(&mut events, self.pace.sleepers == 0);
-        // A descriptor may tell of what was seen already: a lane has found something only if it says so.
-        let mut found = events.iter().any(|e| !matches!(e.owner, Owner::Lane(_)) || e.writable);
+        let mut found = false;
         for e in &events {
+            // A lane's descriptor may tell of what was seen already, so the lane has to say that something came.
+            found |= e.writable || !matches!(e.owner, Owner::Lane(_));
             match e.owner {
                 Owner::Wake => (),
                 Owner::Listener(transport, listener) => self.on_listener(transport.into(), listener.into(), instant),

@@ -190,7 +190,7 @@ pub(crate) fn wait_until<T>(
         // Only one thread polls the descriptors. It may read what another one waits for, and nothing would wake that
         // one if it polled too; so the others wait for `Shared::tell`.
         let polls = sleeps && !shared.polling.swap(true, Ordering::Relaxed);
-        let pokes = whole && phase != Phase::Sleep && core.pace.poke_is_due(clock.start, clock.now);
+        let pokes = whole && core.pace.poke_is_due(clock.start, clock.now);
         drop(core);
         let mut poked = None;
         match phase {

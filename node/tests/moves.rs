@@ -3,8 +3,6 @@
 mod common;
 use common::*;
 use node::ProcId;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Waits until both sides have left all earlier lanes, and the lane is of this kind.
@@ -63,31 +61,24 @@ fn moves_at_random_times_with_nothing_lost() {
         let (a, b) = (Job::new(), Job::new());
         let (to_b, to_a) = couple(&a, &b);
         let (ends, nodes) = ([a.id(), b.id()], [a.node.clone(), b.node.clone()]);
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let operators = std::thread::spawn(move || {
-            let mut rng = Rng(seed);
+        let data = Rng(seed + 100).messages(600);
+        let mut rng = Rng(seed);
+        let operators = move || {
             let mut begun = 0;
-            while !stopped.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_micros(200 + rng.roll(10_000)));
-                let word = ["tcp", "shm", "best", "tcp"][rng.roll(4) as usize];
-                // Now and then both sides order something at once.
-                let first = rng.roll(2) as usize;
-                for side in [first, 1 - first].into_iter().take(1 + rng.roll(8) as usize / 7) {
-                    begun += nodes[side].inspect(|core| core.switch(|_, _| true, word)).unwrap().begun.len();
-                }
-                // And now and then the lane breaks meanwhile.
-                if rng.roll(10) == 0 {
-                    nodes[first].inspect(|core| core.cut(ends[first], ends[1 - first]));
-                }
+            std::thread::sleep(Duration::from_micros(200 + rng.roll(10_000)));
+            let word = ["tcp", "shm", "best", "tcp"][rng.roll(4) as usize];
+            // Now and then both sides order something at once.
+            let first = rng.roll(2) as usize;
+            for side in [first, 1 - first].into_iter().take(1 + rng.roll(8) as usize / 7) {
+                begun += nodes[side].inspect(|core| core.switch(|_, _| true, word)).unwrap().begun.len();
+            }
+            // And now and then the lane breaks meanwhile.
+            if rng.roll(10) == 0 {
+                nodes[first].inspect(|core| core.cut(ends[first], ends[1 - first]));
             }
             begun
-        });
-        let mut rng = Rng(seed + 100);
-        let data = rng.messages(600);
-        let jobs = swap([(a, to_b), (b, to_a)], &data);
-        stop.store(true, Ordering::Relaxed);
-        let begun = operators.join().unwrap();
+        };
+        let (jobs, begun) = swap_beside([(a, to_b), (b, to_a)], &data, operators);
         let had = jobs[0].node.inspect(|core| core.lanes_had(jobs[0].id(), jobs[1].id()));
         println!("seed {seed}: {begun} moves begun, {had} lanes");
         assert!(begun > 3);

@@ -8,7 +8,7 @@ use crate::action::Action;
 use crate::path::LastWord;
 use crate::state::Session;
 use crate::state::hold::Holding;
-use crate::state::pair::{Link, Lost, Pair};
+use crate::state::pair::{Link, Lost};
 use base::bytes::Take;
 use base::protocol::control::MOVED;
 use base::{Memory, Time};
@@ -84,11 +84,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// How many processes are still to hear that this one goes away. Not one that goes away itself, and is not connected any more:
-    /// it has nobody who would hear.
+    /// How many processes are still to hear that this one goes away.
     fn untold(&self) -> usize {
-        let is_there = |pair: &Pair<L>| pair.lane().is_some() || !pair.is_away();
-        self.pairs.iter().filter(|(_, pair)| pair.is_to_hear && pair.gone().is_none() && is_there(pair)).count()
+        self.pairs.iter().filter(|(_, pair)| pair.can_hear() && pair.gone().is_none()).count()
     }
 
     /// Whether another process that goes away has not closed its lane yet: it waits for the word that it was heard.
@@ -128,10 +126,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Whether a held process dials this pair: one that is to hear of it, and has no lane.
     pub(crate) fn tells(&self, i: usize) -> bool {
         let pair = &self.pairs[i];
-        self.held.as_ref().is_some_and(|holding| !holding.closed)
-            && pair.is_to_hear
-            && !pair.is_away()
-            && pair.lane().is_none()
+        self.held.as_ref().is_some_and(|holding| !holding.closed) && pair.can_hear() && pair.lane().is_none()
     }
 
     /// Ends a hold: all that had a lane, or need one, are dialled.

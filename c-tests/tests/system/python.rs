@@ -102,8 +102,8 @@ fn tests_of_mpi4py_end_the_same() {
     let what = format!("all modules of mpi4py's tests, not those {} that mention {}", ours.len() / 2, OURS.join(", "));
     let (options, most) = width::otherwise((ours, 1000), (all, 1500), &what);
     let names = ["mpich5", "openmpi5"];
-    for name in width::otherwise(&names[..1], &names[..], "mpi4py's own tests under Open MPI too") {
-        let Some(&mpi) = MPIS.iter().find(|m| m.name == *name) else { continue };
+    for &name in width::otherwise(&names[..1], &names[..], "mpi4py's own tests under Open MPI too") {
+        let Some(&mpi) = MPIS.iter().find(|m| m.name == name) else { continue };
         let scene = Scene::new(format!("mpi4py's own tests, {name}"));
         let run = |preload, title| {
             python::run_mpi4py_tests(mpi, 2, &scene, title, &options, |launch| launch.preloading(preload), SUITE_LIMIT)

@@ -1,4 +1,4 @@
-//! The state that decides how often lanes are read while a thread waits.
+//! The state that decides how often lanes are read, and the MPI below is poked, while a thread waits.
 
 use crate::watch::Happened;
 use std::time::{Duration, Instant};

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use trust::{Encrypt, Identity, Key, Protocol, Ring, Trust};
 
@@ -182,6 +182,40 @@ pub fn swap(ends: [(Job, InterId); 2], data: &[Vec<u8>]) -> Vec<Job> {
         })
     });
     threads.map(|t| t.join().unwrap()).into()
+}
+
+/// As `swap`, while a thread does this again and again. Also the sum of what it has returned.
+pub fn swap_beside(
+    ends: [(Job, InterId); 2],
+    data: &[Vec<u8>],
+    mut act: impl FnMut() -> usize + Send + 'static,
+) -> (Vec<Job>, usize) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let thread = std::thread::spawn(move || {
+        let mut sum = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            sum += act();
+        }
+        sum
+    });
+    let jobs = swap(ends, data);
+    stop.store(true, Ordering::Relaxed);
+    (jobs, thread.join().unwrap())
+}
+
+/// As `swap`, while either side cuts the lane at random times. Nothing is left to be sent.
+pub fn swap_while_cut(ends: [(Job, InterId); 2], data: &[Vec<u8>], seed: u64) {
+    let (ids, nodes) = (ends.each_ref().map(|(job, _)| job.id()), ends.each_ref().map(|(job, _)| job.node.clone()));
+    let mut rng = Rng(seed);
+    let (jobs, cuts) = swap_beside(ends, data, move || {
+        std::thread::sleep(Duration::from_micros(500 + rng.roll(15_000)));
+        let side = rng.roll(2) as usize;
+        nodes[side].inspect(|core| core.cut(ids[side], ids[1 - side])).into()
+    });
+    println!("seed {seed}: {cuts} cuts");
+    assert!(cuts > 3);
+    assert_eq!(jobs.iter().map(|j| j.node.drain(LONG)).sum::<usize>(), 0);
 }
 
 pub fn view(data: &[u8]) -> Layout {

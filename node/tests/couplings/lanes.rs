@@ -5,8 +5,6 @@ use crate::common::*;
 use node::{ContextId, Fault, Gone, Outcome, RemoteGroup};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use trust::GREETING;
 use wire::frame::Kind;
@@ -15,29 +13,8 @@ fn cut_at_random_times_with_nothing_lost() {
     for seed in [11, 12, 13] {
         let (a, b) = (Job::new(), Job::new());
         let (to_b, to_a) = couple(&a, &b);
-        let (ends, nodes) = ((a.id(), b.id()), (a.node.clone(), b.node.clone()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let cutter = std::thread::spawn(move || {
-            let mut rng = Rng(seed);
-            let mut cuts = 0;
-            while !stopped.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_micros(500 + rng.roll(15_000)));
-                cuts += u32::from(match rng.roll(2) {
-                    0 => nodes.0.inspect(|core| core.cut(ends.0, ends.1)),
-                    _ => nodes.1.inspect(|core| core.cut(ends.1, ends.0)),
-                });
-            }
-            cuts
-        });
-        let mut rng = Rng(seed + 100);
-        let data = rng.messages(400);
-        let jobs = swap([(a, to_b), (b, to_a)], &data);
-        stop.store(true, Ordering::Relaxed);
-        let cuts = cutter.join().unwrap();
-        println!("seed {seed}: {cuts} cuts");
-        assert!(cuts > 3);
-        assert_eq!(jobs.iter().map(|j| j.node.drain(LONG)).sum::<usize>(), 0);
+        let data = Rng(seed + 100).messages(400);
+        swap_while_cut([(a, to_b), (b, to_a)], &data, seed);
     }
 }
 

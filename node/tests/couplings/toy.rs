@@ -2,9 +2,7 @@
 
 use crate::common::*;
 use node::{Config, Fault, Gone, Node, Outcome, Settings};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 fn over_toy() {
     over("toy");
@@ -72,32 +70,13 @@ fn a_lane_that_is_cut_comes_again() {
 fn cut_at_random_times_with_nothing_lost() {
     let (a, b) = pair();
     let (to_b, to_a) = couple(&a, &b);
-    let (ends, nodes) = ((a.id(), b.id()), (a.node.clone(), b.node.clone()));
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = stop.clone();
-    let cutter = std::thread::spawn(move || {
-        let (mut rng, mut cuts) = (Rng(21), 0);
-        while !stopped.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_micros(500 + rng.roll(15_000)));
-            cuts += u32::from(match rng.roll(2) {
-                0 => nodes.0.inspect(|core| core.cut(ends.0, ends.1)),
-                _ => nodes.1.inspect(|core| core.cut(ends.1, ends.0)),
-            });
-        }
-        cuts
-    });
     let mut rng = Rng(121);
     let size = |rng: &mut Rng| {
         let most = if rng.roll(20) == 0 { 4 << 20 } else { 30_000 };
         8 + rng.roll(most) as usize
     };
     let data: Vec<_> = (0..400).map(|i| pattern(size(&mut rng), i)).collect();
-    let jobs = swap([(a, to_b), (b, to_a)], &data);
-    stop.store(true, Ordering::Relaxed);
-    let cuts = cutter.join().unwrap();
-    println!("{cuts} cuts");
-    assert!(cuts > 3);
-    assert_eq!(jobs.iter().map(|j| j.node.drain(LONG)).sum::<usize>(), 0);
+    swap_while_cut([(a, to_b), (b, to_a)], &data, 21);
 }
 
 #[test]

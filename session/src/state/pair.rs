@@ -301,6 +301,12 @@ impl<L> Pair<L> {
         self.evidence.away
     }
 
+    /// Whether the other side is still to hear that this process goes away. One that goes away itself, and is not connected any
+    /// more, does not hear.
+    pub(crate) fn can_hear(&self) -> bool {
+        self.is_to_hear && (self.lane().is_some() || !self.is_away())
+    }
+
     pub(crate) fn set_gone(&mut self, how: Gone) {
         let last = self.take_lane();
         self.link = Link::Gone { how, last };

@@ -493,15 +493,15 @@ impl Messages {
         self.told != Told::Nothing && (self.sends_armed || !self.awaits_sends())
     }
 
+    /// Arms the queues anew; only that of the sends, if nothing else is missing.
     fn arm(&mut self) -> io::Result<()> {
-        let awaits_sends = self.awaits_sends();
-        if self.told == Told::Nothing || self.sends_armed || !awaits_sends {
+        if self.told == Told::Nothing || self.tells() {
             self.link.pair.silence();
             self.sends_armed = false;
             self.link.pair.arm(Which::Receives)?;
             self.told = Told::All;
         }
-        if awaits_sends {
+        if self.awaits_sends() {
             self.link.pair.arm(Which::Sends)?;
             self.sends_armed = true;
         }
