@@ -3,6 +3,7 @@
 use crate::places::{root, script};
 use crate::{user, width};
 use base::Family;
+use std::panic::Location;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -223,6 +224,16 @@ impl Mpi {
     /// As few pairs as have each MPI in one of them.
     pub fn couples() -> impl Iterator<Item = (&'static Mpi, &'static Mpi)> {
         Self::ring().step_by(2)
+    }
+
+    /// Half of the couples, for what depends little on the MPI. The place of the call decides which half, so that over all tests each
+    /// MPI has its share. At full width all.
+    #[track_caller]
+    pub fn some_couples() -> impl Iterator<Item = (&'static Mpi, &'static Mpi)> {
+        let all: Vec<_> = Self::couples().collect();
+        let half = all.iter().copied().skip(Location::caller().line() as usize % 2).step_by(2).collect::<Vec<_>>();
+        let half = if half.is_empty() { all.clone() } else { half };
+        width::otherwise(half, all, "the other half of the couples, of what depends little on the MPI").into_iter()
     }
 
     /// Where `scripts/provision` puts what comes as wheels.

@@ -13,9 +13,10 @@ mod common;
 
 use common::*;
 use nix::sys::socket::{MsgFlags, Shutdown, SockaddrStorage, getpeername, send, shutdown};
+use nix::unistd::write;
 use node::InterId;
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -135,6 +136,8 @@ enum Break {
     HalfClosed,
     /// Bytes that nobody has sent come over a connection.
     Corrupted,
+    /// The kernel is told, by another hand, that the queue pair is in error.
+    Killed,
 }
 
 /// The connections of this process's lanes, over IP or between processes of one host.
@@ -146,6 +149,41 @@ fn connections(over_ip: bool) -> Vec<RawFd> {
         Err(_) => false,
     };
     fds.filter(is_one).collect()
+}
+
+/// Puts all queue pairs of this process in error, by the command of the kernel's interface of verbs that libibverbs gives as well.
+/// Queue pairs have numbers among those of all objects; the kernel refuses the command for the others.
+fn kill_queue_pairs() {
+    /// Of `rdma/ib_user_verbs.h`: the number of the command, and `struct ib_uverbs_modify_qp`, in which the places of the
+    /// object's number, of the mask and of the state are these.
+    const MODIFY_QP: u32 = 26;
+    const LENGTH: usize = 112;
+    const HANDLE: usize = 64;
+    const MASK: usize = 68;
+    const STATE: usize = 96;
+    /// Of `infiniband/verbs.h`: IBV_QP_STATE and IBV_QPS_ERR.
+    const ONLY_STATE: u32 = 1;
+    const ERROR: u8 = 6;
+    let all = std::fs::read_dir("/proc/self/fd").unwrap();
+    let is_device =
+        |entry: &std::fs::DirEntry| std::fs::read_link(entry.path()).is_ok_and(|to| to.starts_with("/dev/infiniband"));
+    let mut killed = 0;
+    for entry in all.flatten().filter(is_device) {
+        let fd: RawFd = entry.file_name().to_str().unwrap().parse().unwrap();
+        for handle in 0..64u32 {
+            let mut command = vec![0; 8 + LENGTH];
+            command[..4].copy_from_slice(&MODIFY_QP.to_ne_bytes());
+            command[4..6].copy_from_slice(&((8 + LENGTH) as u16 / 4).to_ne_bytes());
+            let body = &mut command[8..];
+            body[HANDLE..HANDLE + 4].copy_from_slice(&handle.to_ne_bytes());
+            body[MASK..MASK + 4].copy_from_slice(&ONLY_STATE.to_ne_bytes());
+            body[STATE] = ERROR;
+            // SAFETY: the descriptor was found open just now, and the transport keeps the device open while it is used.
+            let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+            killed += usize::from(write(fd, &command).is_ok());
+        }
+    }
+    assert!(killed > 0, "a queue pair to put in error");
 }
 
 /// Descriptors, mappings, and pages of memory of this process.
@@ -241,6 +279,7 @@ fn main() {
         let word = words[n % words.len()];
         let kinds: &[Break] = match word {
             "tcp" if !with_verbs => &[Break::Cut, Break::HalfClosed, Break::Corrupted],
+            "verbs" => &[Break::Cut, Break::HalfClosed, Break::Killed],
             _ => &[Break::Cut, Break::HalfClosed],
         };
         let kind = kinds[n / words.len() % kinds.len()];
@@ -254,6 +293,7 @@ fn main() {
             match kind {
                 Break::Cut => drop(a.node.inspect(|core| core.cut(a.id(), b.id()))),
                 Break::HalfClosed => shutdown(one, Shutdown::Write).expect("a connection"),
+                Break::Killed => kill_queue_pairs(),
                 Break::Corrupted => until("there is room", || send(one, &[0x5a; 100], MsgFlags::MSG_DONTWAIT).is_ok()),
             }
             until("another lane", || a.node.inspect(|core| core.lanes_had(a.id(), b.id())) > had);

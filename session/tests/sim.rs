@@ -2,7 +2,7 @@
 //! oracle, and leaders that join jobs by name and at ports meanwhile.
 //!
 //! `MPI_CONNECT_SIM_SEED=n` runs one seed, `MPI_CONNECT_SIM_SEEDS=n` another number of them,
-//! `MPI_CONNECT_SIM_FIRST=n` from another one on.
+//! `MPI_CONNECT_SIM_FIRST=n` from another one on. With a seed, `MPI_CONNECT_SIM_STEP=n` freezes leaders after that step.
 
 #[path = "sim/damage.rs"]
 mod damage;
@@ -90,6 +90,9 @@ fn random_programs() {
 /// A negotiation goes on from a snapshot, wherever it was.
 #[test]
 fn leaders_are_frozen_at_every_step() {
+    if let (Some(seed), Some(step)) = (number("MPI_CONNECT_SIM_SEED"), number("MPI_CONNECT_SIM_STEP")) {
+        return World::frozen_after(seed, step).run().map(|_| ()).unwrap();
+    }
     let mut runs = 0;
     for seed in 0..80 {
         let steps = World::new(seed, Fault::None).run().unwrap().led;

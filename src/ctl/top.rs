@@ -292,7 +292,12 @@ impl Screen {
                     percent(since.as_ref().map(|since| since.waited(Some(pair)))),
                     printable(&pair.why),
                 ]);
-                rows.push(if pair.transport.is_empty() { row.style(Style::new().fg(Color::Red)) } else { row });
+                rows.push(match (&*pair.transport, &*pair.why) {
+                    // Nothing has gone to it yet, or it is idle.
+                    ("", "") => row.style(Style::new().add_modifier(Modifier::DIM)),
+                    ("", _) => row.style(Style::new().fg(Color::Red)),
+                    _ => row,
+                });
             }
         }
         rows

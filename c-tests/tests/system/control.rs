@@ -5,7 +5,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -24,13 +26,23 @@ pub fn joined(scene: &Scene, a: &Mpi, b: &Mpi, settings: &[(&str, &str)]) -> [Jo
     jobs
 }
 
-/// `mpi-connect ctl` with these words, as the jobs' user.
-pub fn ctl(scene: &Scene, key: Option<&str>, words: &[&str]) -> Output {
+/// `mpi-connect` with these words, of which the second is a job's name, as the jobs' user.
+fn operator(scene: &Scene, words: &[&str]) -> Vec<String> {
     let mut all = user::prefix();
     all.push(command().display().to_string());
-    all.extend(["ctl", words[0], "--naming", &scene.naming()].map(String::from));
-    all.extend(words[1..].iter().map(|word| word.to_string()));
-    let key = key.map_or_else(|| format!("file:{}", scene.key().display()), str::to_owned);
+    all.extend([words[0], words[1], "--naming", &scene.naming()].map(String::from));
+    all.extend(words[2..].iter().map(|word| word.to_string()));
+    all
+}
+
+fn of_key(scene: &Scene) -> String {
+    format!("file:{}", scene.key().display())
+}
+
+/// `mpi-connect ctl` with these words.
+pub fn ctl(scene: &Scene, key: Option<&str>, words: &[&str]) -> Output {
+    let all = operator(scene, &[&["ctl"], words].concat());
+    let key = key.map_or_else(|| of_key(scene), str::to_owned);
     Command::new(&all[0]).args(&all[1..]).env("MPI_CONNECT_KEY", key).output().expect("mpi-connect")
 }
 
@@ -54,7 +66,7 @@ fn stopped(all: &Value) -> usize {
 
 #[test]
 fn an_operator_sees_every_process_and_commands_reach_those_that_compute() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("an operator of {} and {}", a.name, b.name));
         let jobs = joined(&scene, a, b, &[("MPI_CONNECT_SUMMARY", "1")]);
         let (all, code) = json(&scene, "air");
@@ -96,10 +108,65 @@ fn an_operator_sees_every_process_and_commands_reach_those_that_compute() {
     }
 }
 
+/// `lanes --watch` writes look after look until nobody reads; `top` draws on a terminal until a key ends it, and once as text.
+#[test]
+fn an_operator_watches() {
+    for (a, b) in Mpi::some_couples() {
+        let scene = Scene::new(format!("an operator watches {} and {}", a.name, b.name));
+        let jobs = joined(&scene, a, b, &[]);
+        let words = operator(&scene, &["ctl", "air", "lanes", "--watch", "--every", "0.2", "--json"]);
+        let mut watching = Command::new(&words[0]);
+        watching.args(&words[1..]).env("MPI_CONNECT_KEY", of_key(&scene)).stdout(Stdio::piped());
+        let mut watching = watching.spawn().expect("mpi-connect");
+        let lines = BufReader::new(watching.stdout.take().expect("piped")).lines().take(3);
+        let looks: Vec<u64> =
+            lines.map(|line| messages(&serde_json::from_str(&line.expect("text")).expect("JSON"))).collect();
+        scene.require(
+            looks[0] < looks[1] && looks[1] < looks[2],
+            &format!("messages flow from look to look: {looks:?}"),
+        );
+        let mut ended = || watching.try_wait().expect("a child").is_some();
+        scene.require(wait_until(LIMIT, &mut ended), "it ends when nobody reads any more");
+
+        let top = |words: &[&str]| operator(&scene, &[&["top", "air", "--every", "0.2"], words].concat());
+        let words = top(&["--once"]);
+        let done = Command::new(&words[0]).args(&words[1..]).env("MPI_CONNECT_KEY", of_key(&scene)).output();
+        let said = String::from_utf8(done.expect("mpi-connect").stdout).expect("text");
+        scene.require(said.contains("ocean 0") && said.contains("shm"), &said);
+        // `script` gives it a terminal, which has no size yet.
+        let words = top(&[]).iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+        let mut screen = Command::new("script");
+        screen.args(["-qec", &format!("stty rows 40 cols 132; {words}"), "/dev/null"]);
+        screen.env("MPI_CONNECT_KEY", of_key(&scene)).env("TERM", "xterm");
+        let mut screen = screen.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script");
+        let mut drawn = screen.stdout.take().expect("piped");
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let drawing = shown.clone();
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(n @ 1..) = drawn.read(&mut piece) {
+                drawing.lock().expect("no panic").extend(&piece[..n]);
+            }
+        });
+        let seen = || String::from_utf8_lossy(&shown.lock().expect("no panic")).into_owned();
+        scene.require(wait_until(LIMIT, || seen().contains("ocean")), &seen());
+        screen.stdin.take().expect("piped").write_all(b"q").expect("a key");
+        let mut over = None;
+        let mut ended = || {
+            over = screen.try_wait().expect("a child");
+            over.is_some()
+        };
+        scene.require(wait_until(LIMIT, &mut ended), "a key ends it");
+        scene.require(over.is_some_and(|status| status.success()), &format!("{over:?}"));
+        fs::write(scene.path("end"), "").expect("a sign");
+        scene.pass(jobs, LIMIT);
+    }
+}
+
 /// A process that is stopped is told as that, keeps nobody else from answering, and answers when it goes on.
 #[test]
 fn a_stopped_process_is_told() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("a stopped process of {} and {}", a.name, b.name));
         let jobs = joined(&scene, a, b, &[]);
         let (all, _) = json(&scene, "air");

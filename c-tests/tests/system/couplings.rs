@@ -49,7 +49,7 @@ fn until_freed(scene: &Scene, a: &Mpi, b: &Mpi, url: &str) {
 
 #[test]
 fn a_coupling_is_listed_until_it_is_freed() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} and {} are seen joined in a folder", a.name, b.name));
         until_freed(&scene, a, b, &scene.naming());
     }
@@ -57,7 +57,7 @@ fn a_coupling_is_listed_until_it_is_freed() {
 
 #[test]
 fn a_coupling_is_listed_by_a_server() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} and {} are seen joined at a server", a.name, b.name));
         let (server, address) = scene.serve(&["--listen", "127.0.0.1:0", "--lease", "3"], &[]);
         until_freed(&scene, a, b, &format!("tcp://{address}"));
@@ -68,7 +68,7 @@ fn a_coupling_is_listed_by_a_server() {
 
 #[test]
 fn a_coupling_ends_with_its_jobs() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} and {} are seen joined until they are killed", a.name, b.name));
         let url = scene.naming();
         let jobs = joined(&scene, a, b, &url);
@@ -82,7 +82,7 @@ fn a_coupling_ends_with_its_jobs() {
 /// Told once, by rank 0 alone.
 #[test]
 fn settings_that_mean_nothing_are_told_by_the_library() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} with settings that mean nothing", a.name));
         let start = |mpi, mine, theirs, side| {
             let launch = Launch::new(mpi, 2, "half", &[mine, theirs, side]);

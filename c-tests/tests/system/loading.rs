@@ -255,7 +255,7 @@ fn installed_and_linked_by_pkg_config() {
     config.args(["--cflags", "--libs", "mpi_connect"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     let flags = good(&mut config);
     let flags: Vec<&str> = flags.split_whitespace().collect();
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let [air, ocean] = [a, b].map(|mpi| {
             let source = root().join("c-tests/c/loading.c");
             let program = compile_by_hand(mpi, &source, &scene.path(mpi.name), &flags);
@@ -272,7 +272,7 @@ fn installed_and_linked_by_pkg_config() {
 /// A program that finds the library only where it is preloaded is served there.
 #[test]
 fn found_by_run_only() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("found by run only, {} and {}", a.name, b.name));
         let [air, ocean] = [a, b].map(|mpi| {
             let program = without_path(mpi);

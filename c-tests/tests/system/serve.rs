@@ -67,7 +67,7 @@ fn two_jobs_meet_by_a_server() {
 /// The first server is dead, or is killed or stopped between one job's coming and the other's.
 #[test]
 fn two_jobs_meet_by_the_second_server() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         for what in ["dead", "killed", "stopped"] {
             let scene = Scene::new(format!("{} and {}; the first naming server is {what}", a.name, b.name));
             let (first, one) = serve(&scene, "3");
@@ -96,7 +96,7 @@ fn two_jobs_meet_by_the_second_server() {
 /// The only server is started anew, and knows nothing, while one job waits for the other.
 #[test]
 fn a_server_that_has_forgotten_learns_from_whoever_waits() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} and {}; the naming server is started anew", a.name, b.name));
         let (first, address) = serve(&scene, "3");
         let url = format!("tcp://{address}");
@@ -116,7 +116,7 @@ fn a_server_that_has_forgotten_learns_from_whoever_waits() {
 /// A job that was killed stands in nobody's way for longer than its lease.
 #[test]
 fn a_killed_job_is_followed() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} is killed, and comes again for {}", a.name, b.name));
         let (server, address) = serve(&scene, "2");
         let url = format!("tcp://{address}");
@@ -135,7 +135,7 @@ fn a_killed_job_is_followed() {
 #[test]
 fn jobs_on_two_hosts_meet_by_a_server() {
     let Some(hosts) = or_skip(TwoHosts::linked()) else { return };
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} and {} on two hosts by a naming server", a.name, b.name));
         let (server, address) = scene.serve(&["--listen", &format!("{}:0", ADDRESSES[0])], &hosts.on(0));
         // Nobody has the first address, on a network that both have.
@@ -157,7 +157,7 @@ fn jobs_on_two_hosts_meet_by_a_server() {
 /// MPI's own ports, published by several ranks and looked up by several.
 #[test]
 fn published_ports_are_found() {
-    for (a, b) in Mpi::couples() {
+    for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("ports of {} published for {} by two naming servers", a.name, b.name));
         let (first, one) = serve(&scene, "3");
         let (second, other) = serve(&scene, "3");
@@ -175,7 +175,7 @@ fn published_ports_are_found() {
 /// A bad value is told of by the call that uses it.
 #[test]
 fn bad_metadata_is_an_error() {
-    for (a, _) in Mpi::couples() {
+    for (a, _) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} with bad metadata", a.name));
         let launch = Launch::new(a, 1, "half", &[NAMES[0], NAMES[1], "0"]).env("MPI_CONNECT_METADATA", "grid");
         let [done] = scene.wait([scene.start(launch)], LIMIT);
@@ -187,7 +187,7 @@ fn bad_metadata_is_an_error() {
 /// Without any server, the call that needs one fails, and says why.
 #[test]
 fn without_a_server_there_is_an_error() {
-    for (a, _) in Mpi::couples() {
+    for (a, _) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} without a naming server", a.name));
         let [done] = scene.wait([scene.start(half(a, 1, 0, "tcp://127.0.0.1:1"))], LIMIT);
         let said = format!("{}{}", done.stdout, done.stderr);
