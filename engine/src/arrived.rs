@@ -11,6 +11,10 @@ pub(crate) struct Arrived {
     pub tag: i64,
     /// The sender's operation.
     pub op: u64,
+    /// Which of the sender's messages to this process it is.
+    pub number: u64,
+    /// It has cost no credit: an image gave it back.
+    pub free: bool,
     pub body: Body,
 }
 

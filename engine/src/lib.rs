@@ -6,7 +6,8 @@
 //! other processes never makes the engine panic: it is [`Malformed`], and takes no more memory than credit allows.
 //!
 //! `types` has the types of the interface. `state` has the data, with `arrived` for messages and `parts` for
-//! partitioned sends. `send`, `ready` (partitioned sends), `receive` and `loss` have what happens to them.
+//! partitioned sends. `send`, `ready` (partitioned sends), `receive` and `loss` have what happens to them, `detach` and `cut` what
+//! is written of them.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -14,11 +15,13 @@
 mod arrived;
 mod context;
 mod credit;
+mod cut;
 mod detach;
 mod figures;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod intervals;
+mod kept;
 mod loss;
 mod matching;
 mod ops;
@@ -37,6 +40,7 @@ mod wire;
 pub use context::ContextId;
 pub use detach::without_addresses;
 pub use figures::{Flow, Queues, Traffic};
+pub use kept::{CutOf, Kept, Leaving, Line, Resume};
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
@@ -47,7 +51,7 @@ use matching::{Posted, Unexpected};
 use ops::Ops;
 use serde::{Deserialize, Serialize};
 use spare::Spare;
-use state::{Claimed, Context, Group, Peer, State};
+use state::{Claimed, Context, Group, Peer, State, Tracking};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{Eager, Message};
 
@@ -65,6 +69,8 @@ pub struct Engine {
     groups: BTreeMap<u64, Group>,
     contexts: Vec<Option<Context>>,
     ops: Ops,
+    /// What is noted for cuts.
+    tracking: Option<Box<Tracking>>,
     last_claim: u64,
     /// Messages that matched probes have taken, by [`MessageId`].
     claimed: BTreeMap<u64, Claimed>,
@@ -91,6 +97,7 @@ impl Engine {
             groups: BTreeMap::new(),
             contexts: Vec::new(),
             ops: Ops::default(),
+            tracking: None,
             last_claim: 0,
             claimed: BTreeMap::new(),
             withdrawn: BTreeMap::new(),
@@ -200,7 +207,7 @@ impl Engine {
             posted: Posted::default(),
         });
         for arrived in bad {
-            self.give_back(arrived.peer, &arrived.body);
+            self.give_back(&arrived);
         }
         ctx
     }
@@ -261,7 +268,7 @@ impl Engine {
     /// Gives the credit of these messages back, and tells senders that wait for a match.
     fn drop_unexpected(&mut self, context: ContextId, messages: impl IntoIterator<Item = Arrived>) {
         for arrived in messages {
-            self.give_back(arrived.peer, &arrived.body);
+            self.give_back(&arrived);
             if arrived.body.awaited() {
                 self.say_revoked(arrived.peer, context);
             }
@@ -514,8 +521,10 @@ impl Engine {
     }
 
     /// Gives the credit of a message back: the user has received it, or it was dropped.
-    fn give_back(&mut self, peer: PeerId, body: &Body) {
-        self.free_credit(peer, body.eager_bytes());
+    fn give_back(&mut self, message: &Arrived) {
+        if !message.free {
+            self.free_credit(message.peer, message.body.eager_bytes());
+        }
     }
 
     #[inline]

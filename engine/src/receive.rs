@@ -246,7 +246,11 @@ impl Engine {
         if data.len() as u64 > self.cfg.eager_max {
             return Err(Malformed);
         }
-        match self.arrived(peer, &head, data.len() as u64)? {
+        let matched = self.arrived(peer, &head, data.len() as u64)?;
+        if self.tracking.is_some() && self.is_logging() {
+            self.log_eager(peer, body);
+        }
+        match matched {
             Some(receive) => {
                 self.noted(peer, receive.0, note);
                 self.take_whole(mem, &Match::new(receive, peer, &head), notify, data);
@@ -274,13 +278,22 @@ impl Engine {
             Some(Some(context)) if context.context == head.context && context.group == p.group => context,
             _ => match self.opened(peer, head.context) {
                 Some(context) => context,
-                None => return Ok(None),
+                None => {
+                    if self.tracking.is_some() {
+                        self.note_arrival(peer, None, head.context);
+                    }
+                    return Ok(None);
+                }
             },
         };
         if context.peers.get(head.source as usize) != Some(&peer) {
             return Err(Malformed);
         }
-        Ok(context.posted.take(head.source, head.tag))
+        let taken = context.posted.take(head.source, head.tag);
+        if self.tracking.is_some() {
+            self.note_arrival(peer, taken.map(|(op, _)| op), head.context);
+        }
+        Ok(taken)
     }
 
     /// The open inter-communicator with this id. It is remembered for the peer, since the next message is probably for
@@ -305,7 +318,9 @@ impl Engine {
             }
             _ => return Err(Malformed),
         };
-        let message = Arrived { peer, source: head.source, tag: head.tag, op: head.op, body };
+        let number = self.last_number();
+        let message = Arrived { peer, source: head.source, tag: head.tag, op: head.op, number, free: false, body };
+        let Some(message) = self.await_others(peer, head.context, message) else { return Ok(()) };
         if let Some(context) = self.opened(peer, head.context) {
             context.unexpected.push(message);
             self.still_looking(peer);
@@ -316,13 +331,22 @@ impl Engine {
         }
         let group = self.groups.get_mut(&self.peers[peer.0 as usize].group).expect("add_peer made it");
         if group.closed.contains(head.context) {
-            self.give_back(peer, &message.body);
+            self.give_back(&message);
             self.say_revoked(peer, head.context);
         } else {
             group.early.entry(head.context).or_default().push_back(message);
             self.still_looking(peer);
         }
         Ok(())
+    }
+
+    /// Lets receives find a message that an image gave back.
+    pub(crate) fn put_unexpected(&mut self, group: u64, context: ContextId, message: Arrived) {
+        let Some(group) = self.groups.get_mut(&group) else { return };
+        match group.open.get(&context).and_then(|ctx| self.contexts[ctx.0 as usize].as_mut()) {
+            Some(open) => open.unexpected.push(message),
+            None => group.early.entry(context).or_default().push_back(message),
+        }
     }
 
     /// A message from this peer matched no receive. If it was the last that credit allowed, and a receive waits for a
@@ -342,16 +366,28 @@ impl Engine {
 
     /// Receives a message that has waited.
     fn deliver<M: Memory>(&mut self, mem: &mut M, ctx: Ctx, op: u64, capacity: u64, message: Arrived) {
-        let Arrived { peer, source, tag, op: sender_op, body } = message;
+        if self.tracking.is_some()
+            && let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref)
+        {
+            let context = context.context;
+            self.note_got(op, message.peer, message.number, context);
+        }
+        let Arrived { peer, source, tag, op: sender_op, number, free, body } = message;
         let met = Match { op, capacity, peer, source, tag, sender_op };
         match body {
+            Body::Eager { data, .. } if free => self.take_free(mem, &met, &data),
             Body::Eager { notify, data } => {
                 self.take_whole(mem, &met, notify, &data);
                 self.spare.give(data);
             }
             Body::Rts { size, pieces } => self.take_announced(ctx, &met, size, pieces.into_iter()),
             body @ Body::Noted(_) => {
-                self.deliver_noted(mem, ctx, (op, capacity), Arrived { peer, source, tag, op: sender_op, body });
+                self.deliver_noted(
+                    mem,
+                    ctx,
+                    (op, capacity),
+                    Arrived { peer, source, tag, op: sender_op, number, free, body },
+                );
             }
         }
     }
@@ -364,6 +400,17 @@ impl Engine {
             self.noted(message.peer, op, &note);
             self.deliver(mem, ctx, op, capacity, Arrived { body, ..message });
         }
+    }
+
+    /// Receives a message that an image gave back: its sender waits for nothing.
+    #[cold]
+    fn take_free<M: Memory>(&mut self, mem: &mut M, met: &Match, data: &[u8]) {
+        let len = data.len() as u64;
+        let size = met.capacity.min(len);
+        if size > 0 {
+            mem.write(met.op, 0, &data[..size as usize]);
+        }
+        self.end(met.op, received(met.envelope(size), len));
     }
 
     /// Receives an eager message.
@@ -393,6 +440,7 @@ impl Engine {
         self.free_credit(met.peer, 0);
         if want == 0 {
             self.end(met.op, received(envelope, size));
+            self.log_whole(met.peer, met.op);
             self.say(met.peer, &Message::Done { op: met.sender_op });
             return;
         }
@@ -482,6 +530,7 @@ impl Engine {
         if let Some(State::Pulling(pulling)) = self.ops.get(receiver_op).map(|op| &op.state) {
             let Pulling { peer, sender_op, envelope, whole, .. } = **pulling;
             self.end(receiver_op, received(envelope, whole));
+            self.log_whole(peer, receiver_op);
             self.say(peer, &Message::Done { op: sender_op });
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::intervals::Intervals;
 use crate::parts::Parts;
-use crate::state::{More, Op, Sending, State, To};
+use crate::state::{Hold, More, Op, Sending, State, To};
 use crate::wire::{EagerHead, Head, MAX_NOTE, MOST_DESCRIBED, Message, Pieces};
 use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
@@ -93,7 +93,7 @@ impl Engine {
         let peer = *context.peers.get(dest as usize)?;
         // It must not overtake outputs that were not fetched yet, or sends that wait.
         let p = &mut self.peers[peer.0 as usize];
-        let free = self.out.is_empty() && !p.backlogged && p.waiting.is_empty();
+        let free = self.out.is_empty() && p.hold.is_free() && p.waiting.is_empty();
         if mode != Mode::Standard || !free || size > self.cfg.eager_max || !p.spending.has_room(size) {
             return None;
         }
@@ -107,13 +107,17 @@ impl Engine {
 
     /// Lets a send wait for its turn.
     pub(crate) fn line_up<M: Memory>(&mut self, mem: &M, peer: PeerId, id: u64) {
+        let p = &mut self.peers[peer.0 as usize];
+        if p.hold.has(Hold::SKIPPING) && self.skip(peer, id) {
+            return;
+        }
         self.peers[peer.0 as usize].waiting.push_back(id);
         self.drain(mem, peer);
     }
 
     /// Whether the path to a peer is backlogged. While it is, sends to the peer wait, and no bulk for it is put out.
     pub fn set_backlogged<M: Memory>(&mut self, mem: &M, peer: PeerId, backlogged: bool) {
-        self.peers[peer.0 as usize].backlogged = backlogged;
+        self.peers[peer.0 as usize].hold.set(Hold::BACKLOGGED, backlogged);
         if !backlogged {
             self.drain(mem, peer);
         }
@@ -134,7 +138,7 @@ impl Engine {
     pub(crate) fn drain<M: Memory>(&mut self, mem: &M, peer: PeerId) {
         loop {
             let p = &mut self.peers[peer.0 as usize];
-            if p.backlogged || !p.spending.has_envelope() {
+            if p.hold.has(Hold::BACKLOGGED) || !p.spending.has_envelope() {
                 return;
             }
             let Some(id) = p.waiting.pop_front() else {
@@ -176,6 +180,9 @@ impl Engine {
             } else {
                 let op = self.ops.get_mut(id).expect("seen above");
                 op.state = if eager { State::Awaiting(to) } else { State::Announced(to) };
+                if self.tracking.is_some() {
+                    self.note_left(id, peer);
+                }
             }
         }
     }
@@ -203,17 +210,21 @@ impl Engine {
             return Ok(());
         };
         let end = offset.checked_add(len).ok_or(Malformed)?;
+        let at = match op.state {
+            State::Announced(to) => self.contexts[to.ctx.0 as usize].as_ref().map(|open| (open.context, to.tag)),
+            _ => None,
+        };
         if let State::Announced(To { peer: to, size, .. }) | State::Exposed { peer: to, size, .. } = op.state {
             // Checked before anything changes: a malformed CTS must not count as a match.
             if to != peer || end > size || len == 0 {
                 return Err(Malformed);
             }
             let ranges = Intervals::default();
-            op.state = State::Sending(Box::new(Sending { peer, size, receiver_op: asker, ranges, queued: false }));
+            op.state = State::Sending(Box::new(Sending { peer, at, size, receiver_op: asker, ranges, queued: false }));
         }
         match &mut op.state {
             State::Sending(sending) => {
-                let Sending { peer: to, size, receiver_op, ranges, queued } = &mut **sending;
+                let Sending { peer: to, size, receiver_op, ranges, queued, .. } = &mut **sending;
                 if *to != peer || *receiver_op != asker || end > *size || len == 0 {
                     return Err(Malformed);
                 }
@@ -268,7 +279,7 @@ impl Engine {
         for _ in 0..self.turns.len() {
             let peer = self.turns.pop_front()?;
             let p = &mut self.peers[peer.0 as usize];
-            if p.backlogged {
+            if p.hold.has(Hold::BACKLOGGED) {
                 self.turns.push_back(peer);
                 continue;
             }

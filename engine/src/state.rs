@@ -6,18 +6,47 @@ use crate::arrived::Arrived;
 use crate::context::{Closed, ContextId};
 use crate::credit::{Granting, Spending};
 use crate::intervals::Intervals;
+use crate::kept::Line;
 use crate::matching::{Posted, Unexpected};
 use crate::parts::Parts;
 use crate::types::{Ctx, Envelope, Gone, Outcome, PeerId, Source, Tag};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// Why sends to a peer do not leave at once: bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hold(u8);
+
+impl Hold {
+    /// The path is backlogged.
+    pub const BACKLOGGED: u8 = 1;
+    /// Some sends are not sent again, after a restart.
+    pub const SKIPPING: u8 = 2;
+
+    pub fn has(self, why: u8) -> bool {
+        self.0 & why != 0
+    }
+
+    pub fn is_free(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn set(&mut self, why: u8, on: bool) {
+        self.0 = if on { self.0 | why } else { self.0 & !why };
+    }
+
+    pub fn is_sound(self) -> bool {
+        self.0 <= Hold::BACKLOGGED | Hold::SKIPPING
+    }
+}
+
 /// What is known of one remote process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Peer {
     pub group: u64,
     pub gone: Option<Gone>,
-    pub backlogged: bool,
+    /// Why sends to it do not leave at once.
+    pub hold: Hold,
     /// The inter-communicator that its last message was for.
     pub latest: Ctx,
     /// The longest BULK frame, in bytes.
@@ -38,6 +67,10 @@ pub(crate) struct Peer {
     pub bulk: VecDeque<u64>,
     /// Whether the peer is in `Engine::turns`.
     pub in_turn: bool,
+    /// Messages that were sent to it, and that came from it, before credit began to count them.
+    pub numbered: (u64, u64),
+    /// What is still to be done of a restart.
+    pub resume: Option<Box<Resuming>>,
     /// Bytes of messages that went, and came, by rendezvous: figures for people, which no snapshot needs.
     #[serde(skip)]
     pub announced: (u64, u64),
@@ -51,7 +84,7 @@ impl Peer {
         Peer {
             group,
             gone: None,
-            backlogged: false,
+            hold: Hold::default(),
             latest: Ctx(0),
             chunk: cfg.chunk,
             max_segments: 0,
@@ -63,6 +96,8 @@ impl Peer {
             waiting: VecDeque::new(),
             bulk: VecDeque::new(),
             in_turn: false,
+            numbered: (0, 0),
+            resume: None,
             announced: (0, 0),
             arrived_before: (0, 0),
         }
@@ -115,6 +150,8 @@ pub(crate) struct To {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sending {
     pub peer: PeerId,
+    /// The inter-communicator, which may be closed, and the tag.
+    pub at: Option<(ContextId, i64)>,
     pub size: u64,
     pub receiver_op: u64,
     pub ranges: Intervals,
@@ -207,5 +244,56 @@ impl Op {
 
     pub fn parts(&self) -> Option<&Parts> {
         self.more.as_ref()?.parts.as_ref()
+    }
+}
+
+/// Which message a receive has got.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Got {
+    pub peer: PeerId,
+    pub number: u64,
+    pub context: ContextId,
+}
+
+/// What is noted of operations while cuts may be made.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Tracking {
+    /// Receives that have a message. Those whose outcome was fetched are left out at the next cut.
+    pub got: BTreeMap<u64, Got>,
+    /// The messages of sends that have left without being complete.
+    pub left: BTreeMap<u64, u64>,
+    /// Entries after which those of operations that are no more are dropped.
+    pub prune_at: usize,
+    /// The number of the message that came last.
+    pub number: u64,
+    /// Messages that come are put out as [`Output::Logged`].
+    pub is_logging: bool,
+}
+
+/// What is still to be done of a restart, at one peer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Resuming {
+    /// The number of the program's next send, and that of the last one which may have reached the peer already.
+    pub skipping: Option<(u64, u64)>,
+    /// Those of them that have not reached it.
+    pub lacking: BTreeSet<u64>,
+    /// The highest number of a message that has come, or was late.
+    pub arrived: u64,
+    /// What comes, and is expected before messages with higher numbers: late ones that the peer's image has, then early ones that
+    /// are sent again. And what the own image has.
+    pub line: Line,
+    /// Late messages that have come.
+    pub came: Vec<(ContextId, Arrived)>,
+}
+
+impl Resuming {
+    /// Whether messages are still to come that have older numbers.
+    pub fn is_expecting(&self) -> bool {
+        !self.line.wanted.is_empty() || !self.line.lacking.is_empty()
+    }
+
+    /// The number of the message that comes next. `None`: the one after the highest.
+    pub fn next_number(&mut self) -> Option<u64> {
+        self.line.wanted.pop_front().or_else(|| self.line.lacking.pop_first())
     }
 }

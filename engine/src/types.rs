@@ -1,5 +1,6 @@
 //! The types of the engine's interface.
 
+use crate::kept::Kept;
 use base::protocol::message::{EAGER_BYTES, ENVELOPES};
 use base::protocol::tag::{FIRST_PARTITIONED, LAST_OF_USER as USER_TAGS, USER_BITS};
 use serde::{Deserialize, Serialize};
@@ -270,6 +271,21 @@ pub enum Output {
         /// The note, as the sender gave it.
         note: Vec<u8>,
     },
+    /// A message has come whole while messages are logged ([`crate::Engine::log`]).
+    Logged {
+        /// The sender.
+        peer: PeerId,
+        /// The message.
+        kept: Box<Kept>,
+    },
+    /// As [`Output::Logged`]; the message is in the buffer of a receive ([`crate::Engine::whole`]), before the program has
+    /// it.
+    Whole {
+        /// The sender.
+        peer: PeerId,
+        /// The receive.
+        op: OpId,
+    },
     /// The peer asks whether this process is alive and what it waits for. The answer is [`crate::Engine::tell`].
     Asked {
         /// The peer that asks.
@@ -299,6 +315,8 @@ impl Output {
             | Output::Bulk { peer, .. }
             | Output::Get { peer, .. }
             | Output::Noted { peer, .. }
+            | Output::Logged { peer, .. }
+            | Output::Whole { peer, .. }
             | Output::Asked { peer }
             | Output::Told { peer, .. }
             | Output::Control { peer, .. } => *peer,

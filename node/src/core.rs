@@ -125,6 +125,8 @@ impl Core {
             Action::Rearm { pair } => self.rearm(pair),
             Action::Get { peer, op, pieces, size } => self.pulls.start(peer, op, pieces, size),
             Action::Note { op, note } => self.note(op, note),
+            // No checkpoint has begun: nothing of the node calls `Engine::log` yet.
+            Action::Log { .. } => {}
             Action::Asked { peer } => self.tell_waits(peer),
             Action::Told { peer, bytes } => self.told(peer, &bytes),
             Action::Neighbours => self.judge_spinning(),

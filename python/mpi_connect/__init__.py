@@ -168,8 +168,8 @@ def remove(handle: Handle) -> None:
 
 
 def hold() -> None:
-    """Gives up all connections of this process to other jobs, until :func:`resume`: for whoever moves its virtual machine or
-    makes an image of the process.
+    """Gives up all connections of this process to other jobs, until :func:`resume`: for whoever moves its virtual
+    machine or makes an image of the process.
 
     Local. Returns when none is left, after 10 s at most. Sends and receives may be called meanwhile: nothing fails, and
     what needs the other job waits.

@@ -1,6 +1,6 @@
 //! The actions that a session asks its driver to take.
 
-use engine::{OpId, PeerId};
+use engine::{Kept, OpId, PeerId};
 use wire::{Hello, HelloAck, Place, TransportId};
 
 /// The number of one attempt to dial one place. It is never used again.
@@ -162,6 +162,13 @@ pub enum Action<L> {
         op: OpId,
         /// The types as the sender describes them.
         note: Vec<u8>,
+    },
+    /// Write a message to the image of a checkpoint, before the program has it.
+    Log {
+        /// The pair that it came from.
+        pair: usize,
+        /// The message.
+        kept: Box<Kept>,
     },
     /// Tell a peer what this process waits for: the peer has asked.
     Asked {

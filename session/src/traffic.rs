@@ -176,6 +176,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Output::Asked { peer } => return self.act(Action::Asked { peer }),
             Output::Told { peer, bytes } => return self.act(Action::Told { peer, bytes }),
             Output::Noted { op, note, .. } => return self.act(Action::Note { op, note }),
+            Output::Logged { peer, kept } => return self.act(Action::Log { pair: peer.0 as usize, kept }),
+            Output::Whole { op, .. } => {
+                if let Some((peer, kept)) = self.engine.whole(&self.mem, op) {
+                    self.act(Action::Log { pair: peer.0 as usize, kept: Box::new(kept) });
+                }
+                return;
+            }
             Output::Get { peer, op, pieces, size, .. } => {
                 let can = self.pairs[peer.0 as usize].lane().is_some_and(|up| up.lane.caps().get);
                 return if can {

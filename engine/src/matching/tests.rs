@@ -1,7 +1,6 @@
 //! The queues are compared with plain lists that are searched in order.
 
 use super::*;
-use crate::PeerId;
 use crate::arrived::{Arrived, Body};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -101,7 +100,7 @@ fn a_receive_meets_the_oldest_message() {
             if (rng.below(10) < 7) == up {
                 let (Source::Rank(source), tag) = (rng.source(0), rng.tag(tags)) else { unreachable!() };
                 let body = Body::Rts { size: op, pieces: Vec::new() };
-                unexpected.push(Arrived { peer: PeerId(0), source, tag, op, body });
+                unexpected.push(Arrived { source, tag, op, body, ..Arrived::default() });
                 plain.push((op, source, tag));
             } else {
                 let (source, tag) = rng.pattern(wild, tags);

@@ -2,6 +2,7 @@
 
 mod claims;
 mod credit;
+mod cuts;
 mod direct;
 mod ends;
 mod figures;

@@ -498,6 +498,7 @@ impl Proc {
                 | Action::Attached { .. }
                 | Action::Rearm { .. }
                 | Action::Note { .. }
+                | Action::Log { .. }
                 | Action::Asked { .. }
                 | Action::Told { .. }
                 | Action::Neighbours => {}

@@ -1,0 +1,373 @@
+//! What of the messages belongs to a cut: the state of one process at its checkpoint. Part of the engine.
+//!
+//! Messages to a peer are numbered from 1, in the order in which they leave; both sides count the same without a word
+//! between them. A cut has how many have left and how many have come, the sends that are pending, and the messages that have come
+//! and that the program has not. Any two cuts of two processes make a line: what was sent before the one and did not reach the
+//! program before the other is late, and comes from the images; what reached the program before it was sent is early, and is
+//! not sent again ([`Engine::resume`]).
+//!
+//! Invariant: nothing is noted, and no message costs more, before [`Engine::track`].
+
+use crate::arrived::{Arrived, Body};
+use crate::kept::{CutOf, Kept, Leaving, Resume};
+use crate::state::{Got, Hold, Resuming, State, Tracking};
+use crate::wire::Message;
+use crate::{ContextId, Ctx, Engine, Mode, OpId, Outcome, Output, PeerId, Source};
+use base::Memory;
+use std::collections::BTreeMap;
+
+/// How much is noted before what is over is dropped, in operations.
+const FIRST_PRUNE: usize = 1024;
+
+impl Engine {
+    /// From now on it is noted which message an operation has, so that [`Engine::cut`] can be called later.
+    pub fn track(&mut self) {
+        self.tracking.get_or_insert_with(|| Box::new(Tracking { prune_at: FIRST_PRUNE, ..Tracking::default() }));
+    }
+
+    /// The numbers of the last message that was sent to a peer, and of the last that came from it.
+    fn counts(&self, peer: PeerId) -> (u64, u64) {
+        let p = &self.peers[peer.0 as usize];
+        let (skipping, expecting) = p.resume.as_ref().map_or((None, None), |resume| {
+            (resume.skipping.map(|(next, _)| next - 1), resume.is_expecting().then_some(resume.arrived))
+        });
+        let sent = skipping.unwrap_or_else(|| p.numbered.0.wrapping_add(p.spending.spent().0));
+        (sent, expecting.unwrap_or_else(|| p.numbered.1.wrapping_add(p.granting.arrived().0)))
+    }
+
+    /// A message has just come from a peer; `got` is the receive that it has matched.
+    #[cold]
+    pub(crate) fn note_arrival(&mut self, peer: PeerId, got: Option<u64>, context: ContextId) {
+        let resume = self.peers[peer.0 as usize].resume.as_mut();
+        let number = resume.and_then(|resume| resume.next_number()).unwrap_or_else(|| self.counts(peer).1);
+        if let Some(tracking) = &mut self.tracking {
+            tracking.number = number;
+        }
+        if let Some(op) = got {
+            self.note_got(op, peer, number, context);
+        }
+        self.drop_resume(peer);
+    }
+
+    /// The number of the message that came last, from any peer.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.tracking.as_ref().map_or(0, |tracking| tracking.number)
+    }
+
+    /// A receive has got the message of this number.
+    #[cold]
+    pub(crate) fn note_got(&mut self, op: u64, peer: PeerId, number: u64, context: ContextId) {
+        if let Some(tracking) = &mut self.tracking {
+            tracking.got.insert(op, Got { peer, number, context });
+            self.prune_if_many();
+        }
+    }
+
+    /// The last message that was sent to a peer is that of a send which is not complete.
+    #[cold]
+    pub(crate) fn note_left(&mut self, op: u64, peer: PeerId) {
+        let number = self.counts(peer).0;
+        if let Some(tracking) = &mut self.tracking {
+            // One that is sent again has its number already.
+            tracking.left.entry(op).or_insert(number);
+            self.prune_if_many();
+        }
+    }
+
+    fn prune_if_many(&mut self) {
+        if self.tracking.as_ref().is_some_and(|tracking| tracking.got.len() + tracking.left.len() > tracking.prune_at) {
+            self.prune();
+        }
+    }
+
+    /// Drops what is noted of operations that are no more.
+    fn prune(&mut self) {
+        let Some(tracking) = &mut self.tracking else { return };
+        let ops = &self.ops;
+        tracking.got.retain(|op, _| ops.get(*op).is_some_and(|op| !op.forgotten));
+        tracking
+            .left
+            .retain(|op, _| ops.get(*op).is_some_and(|op| op.state.is_out() || matches!(op.state, State::Queued(_))));
+        tracking.prune_at = FIRST_PRUNE.max(2 * (tracking.got.len() + tracking.left.len()));
+    }
+
+    /// The cut of this moment, by peer. [`Engine::track`] was called before any message.
+    ///
+    /// A receive whose outcome was not fetched counts as not posted, and its message as not received; a pending send counts as
+    /// sent.
+    pub fn cut<M: Memory>(&mut self, mem: &M) -> BTreeMap<PeerId, CutOf> {
+        self.prune();
+        let mut cut: BTreeMap<PeerId, CutOf> = BTreeMap::new();
+        for (at, live) in self.peers_in_use().into_iter().enumerate() {
+            let peer = PeerId(at as u32);
+            if live && !self.peers[at].only_control {
+                let (sent, arrived) = self.counts(peer);
+                cut.insert(peer, CutOf { sent, arrived, ..CutOf::default() });
+            }
+        }
+        let mut keep = |peer: PeerId, number: u64, kept: Option<Kept>| {
+            if let Some(of) = cut.get_mut(&peer) {
+                match kept {
+                    Some(kept) => of.kept.push(kept),
+                    None => drop(of.lacking.insert(number)),
+                }
+            }
+        };
+        for (context, message) in self.unexpected() {
+            keep(message.peer, message.number, kept(context, message));
+        }
+        for (op, got) in self.tracking.iter().flat_map(|tracking| &tracking.got) {
+            match self.ops.get(*op).map(|op| &op.state) {
+                Some(State::Pulling(_)) => keep(got.peer, got.number, None),
+                Some(State::Over(_)) => {
+                    if let Some(kept) = self.kept_of(mem, *op, got) {
+                        keep(got.peer, got.number, Some(kept));
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (peer, of) in &mut cut {
+            if let Some(resume) = &self.peers[peer.0 as usize].resume {
+                debug_assert!(resume.line.wanted.is_empty(), "a program goes on when its messages are there");
+                of.lacking.extend(&resume.line.lacking);
+            }
+            of.kept.sort_by_key(|kept| kept.number);
+        }
+        let left = self.tracking.iter().flat_map(|tracking| &tracking.left);
+        for (op, number) in left.map(|(op, number)| (*op, *number)) {
+            self.leave(mem, op, number, &mut cut);
+        }
+        for (at, peer) in self.peers.iter().enumerate() {
+            let peer_id = PeerId(at as u32);
+            let queued = peer.waiting.iter().filter(|op| {
+                let state = self.ops.get(**op).map(|op| &op.state);
+                matches!(state, Some(State::Queued(_)))
+            });
+            let noted = |op| self.tracking.as_ref().is_some_and(|tracking| tracking.left.contains_key(op));
+            for (number, op) in (self.counts(peer_id).0 + 1..).zip(queued).filter(|(_, op)| !noted(*op)) {
+                if let Some(of) = cut.get_mut(&peer_id) {
+                    of.sent = number;
+                }
+                self.leave(mem, *op, number, &mut cut);
+            }
+        }
+        cut.values_mut().for_each(|of| of.leaving.sort_by_key(|leaving| leaving.number));
+        cut
+    }
+
+    /// All messages that no receive has got, with their inter-communicators.
+    fn unexpected(&self) -> impl Iterator<Item = (ContextId, &Arrived)> {
+        let open = self.contexts.iter().flatten();
+        let open = open.flat_map(|open| open.unexpected.iter().map(|message| (open.context, message)));
+        let early = self.groups.values().flat_map(|group| &group.early);
+        let early = early.flat_map(|(context, messages)| messages.iter().map(|message| (*context, message)));
+        // A claim's inter-communicator may be closed, and then no receive at a restart can ask for its message.
+        let claimed = self.claimed.values().filter_map(|claimed| {
+            let open = self.contexts.get(claimed.ctx.0 as usize)?.as_ref()?;
+            Some((open.context, &claimed.message))
+        });
+        open.chain(early).chain(claimed)
+    }
+
+    /// The message of a receive that is complete, and whose outcome was not fetched.
+    fn kept_of<M: Memory>(&self, mem: &M, op: u64, got: &Got) -> Option<Kept> {
+        let (source, tag, size, whole) = match self.ops.get(op)?.state {
+            State::Over(Outcome::Received(envelope)) => (envelope.source, envelope.tag, envelope.size, envelope.size),
+            State::Over(Outcome::Truncated { source, tag, size, whole }) => (source, tag, size, whole),
+            _ => return None,
+        };
+        let mut data = Vec::with_capacity(whole as usize);
+        if size > 0 {
+            mem.read(op, 0, size as usize, &mut data);
+        }
+        // What no buffer had room for is not there; that the message was longer is.
+        data.resize(whole as usize, 0);
+        Some(Kept { number: got.number, context: got.context, source, tag, note: Vec::new(), data })
+    }
+
+    /// Adds a pending send to the cut.
+    fn leave<M: Memory>(&self, mem: &M, id: u64, number: u64, cut: &mut BTreeMap<PeerId, CutOf>) {
+        let Some(op) = self.ops.get(id) else { return };
+        let Some((to, of)) = op.state.needs().and_then(|peer| Some((peer, cut.get_mut(&peer)?))) else { return };
+        let at = match &op.state {
+            State::Queued(to) | State::Announced(to) => Some((to.ctx, to.tag, to.size)),
+            State::Sending(sending) => sending.at.and_then(|(context, tag)| {
+                let group = self.groups.get(&self.peers[to.0 as usize].group)?;
+                Some((*group.open.get(&context)?, tag, sending.size))
+            }),
+            // An eager message has left whole; and no message can be sent to an inter-communicator that is closed.
+            _ => None,
+        };
+        let Some((ctx, tag, size)) = at else { return };
+        let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) else { return };
+        let mut data = Vec::with_capacity(size as usize);
+        if size > 0 {
+            mem.read(id, 0, size as usize, &mut data);
+        }
+        let note = op.more.as_ref().map_or(Vec::new(), |more| more.note.clone());
+        of.leaving.push(Leaving { number, context: context.context, source: context.rank, tag, note, data });
+    }
+
+    // ---- the log
+
+    /// From now on, or no longer, each message that comes is put out as [`Output::Logged`] when it is whole.
+    pub fn log(&mut self, on: bool) {
+        if let Some(tracking) = &mut self.tracking {
+            tracking.is_logging = on;
+        }
+    }
+
+    pub(crate) fn is_logging(&self) -> bool {
+        self.tracking.as_ref().is_some_and(|tracking| tracking.is_logging)
+    }
+
+    /// Logs an eager message that came last from a peer.
+    #[cold]
+    pub(crate) fn log_eager(&mut self, peer: PeerId, body: &[u8]) {
+        let number = self.last_number();
+        let (note, head, data) = match Message::decode(body) {
+            Ok(Message::Eager(eager)) => (Vec::new(), eager.head, eager.data),
+            Ok(Message::NotedEager { note, eager }) => (note.to_vec(), eager.head, eager.data),
+            _ => return,
+        };
+        let (context, source, tag) = (head.context, head.source, head.tag);
+        let kept = Kept { number, context, source, tag, note, data: data.to_vec() };
+        self.out.push_back(Output::Logged { peer, kept: Box::new(kept) });
+    }
+
+    /// The message of a receive has become whole just now: its data is in the buffer.
+    #[inline]
+    pub(crate) fn log_whole(&mut self, peer: PeerId, op: u64) {
+        if self.tracking.is_some() && self.is_logging() {
+            self.out.push_back(Output::Whole { peer, op: OpId(op) });
+        }
+    }
+
+    /// The message of an [`Output::Whole`], with its sender. `None`: its receive is no more.
+    pub fn whole<M: Memory>(&self, mem: &M, op: OpId) -> Option<(PeerId, Kept)> {
+        let got = self.tracking.as_ref()?.got.get(&op.0)?;
+        Some((got.peer, self.kept_of(mem, op.0, got)?))
+    }
+
+    // ---- the restart
+
+    /// Begins where a cut was, at a peer with which nothing was exchanged. Its inter-communicators may be open already, or be
+    /// opened later. The messages of the images can be received when [`Engine::is_resumed`], and not before.
+    pub fn resume(&mut self, peer: PeerId, resume: Resume) {
+        let Resume { sent, again: (lacking, late), arrived, line } = resume;
+        let p = &mut self.peers[peer.0 as usize];
+        p.numbered = (
+            sent.0.max(sent.1).wrapping_sub(lacking.len() as u64 + late),
+            arrived.0.max(arrived.1).wrapping_sub((line.wanted.len() + line.lacking.len()) as u64),
+        );
+        let skipping = (sent.0 < sent.1).then_some((sent.0 + 1, sent.1));
+        p.hold.set(Hold::SKIPPING, skipping.is_some());
+        let arrived = arrived.0.max(arrived.1);
+        if !line.wanted.is_empty() {
+            // No receive makes room for them before all have come.
+            p.granting.lend(line.wanted.len() as u64);
+            self.tell_credit(peer);
+        }
+        let p = &mut self.peers[peer.0 as usize];
+        p.resume = Some(Box::new(Resuming { skipping, lacking, arrived, line, came: Vec::new() }));
+        self.give_kept(peer);
+    }
+
+    /// Sends a message of the own image that the peer wants, from the buffer of `op`. Call it for one after the other by number,
+    /// before the program goes on.
+    pub fn send_again<M: Memory>(&mut self, mem: &M, op: OpId, ctx: Ctx, dest: u32, leaving: &Leaving) {
+        if let Some(tracking) = &mut self.tracking {
+            tracking.left.insert(op.0, leaving.number);
+        }
+        let Some(peer) = self.sources(ctx, Source::Rank(dest)).first().copied() else { return };
+        // These come before those that the program sends, and are not skipped.
+        let p = &mut self.peers[peer.0 as usize];
+        let skipping = p.hold.has(Hold::SKIPPING);
+        p.hold.set(Hold::SKIPPING, false);
+        let (tag, size) = (leaving.tag, leaving.data.len() as u64);
+        self.send_noted(mem, op, ctx, dest, tag, size, (Mode::Standard, leaving.note.clone()));
+        self.peers[peer.0 as usize].hold.set(Hold::SKIPPING, skipping);
+    }
+
+    /// Whether all messages that the image of a peer gives have come.
+    pub fn is_resumed(&self, peer: PeerId) -> bool {
+        self.peers[peer.0 as usize].resume.as_ref().is_none_or(|resume| resume.line.wanted.is_empty())
+    }
+
+    /// A message came that no receive has got. At a restart it waits with those of the images, whose numbers are about its own.
+    pub(crate) fn await_others(&mut self, peer: PeerId, context: ContextId, message: Arrived) -> Option<Arrived> {
+        let Some(resume) = &mut self.peers[peer.0 as usize].resume else { return Some(message) };
+        if resume.line.kept.is_empty() && resume.came.is_empty() && message.number > resume.arrived {
+            return Some(message);
+        }
+        resume.came.push((context, message));
+        self.give_kept(peer);
+        None
+    }
+
+    /// Lets receives find the messages of the images, once all are there.
+    fn give_kept(&mut self, peer: PeerId) {
+        let p = &mut self.peers[peer.0 as usize];
+        let Some(resume) = p.resume.as_mut().filter(|resume| resume.line.wanted.is_empty()) else { return };
+        let kept = std::mem::take(&mut resume.line.kept).into_iter().map(|kept| arrived(kept, peer));
+        let mut all: Vec<_> = kept.chain(std::mem::take(&mut resume.came)).collect();
+        let group = p.group;
+        all.sort_by_key(|(_, message)| message.number);
+        for (context, message) in all {
+            self.put_unexpected(group, context, message);
+        }
+        self.drop_resume(peer);
+    }
+
+    /// Forgets a restart of which nothing is left to be done.
+    fn drop_resume(&mut self, peer: PeerId) {
+        let resume = &mut self.peers[peer.0 as usize].resume;
+        let is_over = |resume: &Resuming| {
+            let all_given = resume.line.kept.is_empty() && resume.came.is_empty();
+            resume.skipping.is_none() && !resume.is_expecting() && all_given
+        };
+        if resume.as_ref().is_some_and(|resume| is_over(resume)) {
+            *resume = None;
+        }
+    }
+
+    /// Whether a send that is about to leave has reached the other side's program already. If so, it is over.
+    #[cold]
+    pub(crate) fn skip(&mut self, peer: PeerId, id: u64) -> bool {
+        let p = &mut self.peers[peer.0 as usize];
+        let Some(resume) = &mut p.resume else { return false };
+        let Some((number, last)) = resume.skipping else { return false };
+        resume.skipping = (number < last).then_some((number + 1, last));
+        p.hold.set(Hold::SKIPPING, number < last);
+        if resume.lacking.remove(&number) {
+            if let Some(tracking) = &mut self.tracking {
+                tracking.left.insert(id, number);
+            }
+            return false;
+        }
+        self.drop_resume(peer);
+        if self.ops.get(id).is_some_and(|op| op.parts().is_none_or(crate::parts::Parts::all_ready)) {
+            self.end(id, Outcome::Sent);
+        } else if let Some(op) = self.ops.get_mut(id) {
+            op.state = State::Delivered;
+        }
+        true
+    }
+}
+
+/// A message that has come. `None`: its data has not.
+fn kept(context: ContextId, message: &Arrived) -> Option<Kept> {
+    let Body::Eager { data, .. } = message.body.plain() else { return None };
+    let note = if let Body::Noted(noted) = &message.body { noted.0.clone() } else { Vec::new() };
+    let (source, tag, data) = (message.source, message.tag, data.clone());
+    Some(Kept { number: message.number, context, source, tag, note, data })
+}
+
+/// A message of an image, as one that has come from a peer.
+fn arrived(kept: Kept, peer: PeerId) -> (ContextId, Arrived) {
+    let Kept { number, context, source, tag, note, data } = kept;
+    let body = Body::Eager { notify: false, data };
+    let body = if note.is_empty() { body } else { Body::Noted(Box::new((note, body))) };
+    (context, Arrived { peer, source, tag, op: 0, number, free: true, body })
+}
