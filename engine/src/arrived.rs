@@ -79,6 +79,11 @@ impl Body {
         !matches!(self.plain(), Body::Eager { notify: false, .. })
     }
 
+    /// The body with a note, unless that is empty.
+    pub fn with_note(self, note: &[u8]) -> Body {
+        if note.is_empty() { self } else { Body::Noted(Box::new((note.to_vec(), self))) }
+    }
+
     /// The body without its note.
     pub fn plain(&self) -> &Body {
         if let Body::Noted(noted) = self { &noted.1 } else { self }

@@ -9,9 +9,9 @@
 //! Invariant: nothing is noted, and no message costs more, before [`Engine::track`].
 
 use crate::arrived::{Arrived, Body};
-use crate::kept::{CutOf, Kept, Leaving, Resume};
+use crate::kept::{CutOf, Kept, Resume};
 use crate::state::{Got, Hold, Resuming, State, Tracking};
-use crate::wire::Message;
+use crate::wire::Head;
 use crate::{ContextId, Ctx, Engine, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
 use std::collections::BTreeMap;
@@ -134,22 +134,19 @@ impl Engine {
             }
             of.kept.sort_by_key(|kept| kept.number);
         }
-        let left = self.tracking.iter().flat_map(|tracking| &tracking.left);
-        for (op, number) in left.map(|(op, number)| (*op, *number)) {
-            self.leave(mem, op, number, &mut cut);
+        for (op, number) in self.tracking.iter().flat_map(|tracking| &tracking.left) {
+            let peer = self.ops.get(*op).and_then(|op| op.state.needs());
+            if let Some(of) = peer.and_then(|peer| cut.get_mut(&peer)) {
+                of.leaving.extend(self.leaving(mem, *op, *number));
+            }
         }
-        for (at, peer) in self.peers.iter().enumerate() {
-            let peer_id = PeerId(at as u32);
-            let queued = peer.waiting.iter().filter(|op| {
-                let state = self.ops.get(**op).map(|op| &op.state);
-                matches!(state, Some(State::Queued(_)))
-            });
-            let noted = |op| self.tracking.as_ref().is_some_and(|tracking| tracking.left.contains_key(op));
-            for (number, op) in (self.counts(peer_id).0 + 1..).zip(queued).filter(|(_, op)| !noted(*op)) {
-                if let Some(of) = cut.get_mut(&peer_id) {
-                    of.sent = number;
-                }
-                self.leave(mem, *op, number, &mut cut);
+        let noted = |op| self.tracking.as_ref().is_some_and(|tracking| tracking.left.contains_key(op));
+        for (peer, of) in &mut cut {
+            let is_queued = |op: &&u64| matches!(self.ops.get(**op).map(|op| &op.state), Some(State::Queued(_)));
+            let queued = self.peers[peer.0 as usize].waiting.iter().filter(is_queued);
+            for (number, op) in (of.sent + 1..).zip(queued).filter(|(_, op)| !noted(*op)) {
+                of.sent = number;
+                of.leaving.extend(self.leaving(mem, *op, number));
             }
         }
         cut.values_mut().for_each(|of| of.leaving.sort_by_key(|leaving| leaving.number));
@@ -177,36 +174,28 @@ impl Engine {
             State::Over(Outcome::Truncated { source, tag, size, whole }) => (source, tag, size, whole),
             _ => return None,
         };
-        let mut data = Vec::with_capacity(whole as usize);
-        if size > 0 {
-            mem.read(op, 0, size as usize, &mut data);
-        }
+        let mut data = packed(mem, op, size);
         // What no buffer had room for is not there; that the message was longer is.
         data.resize(whole as usize, 0);
         Some(Kept { number: got.number, context: got.context, source, tag, note: Vec::new(), data })
     }
 
-    /// Adds a pending send to the cut.
-    fn leave<M: Memory>(&self, mem: &M, id: u64, number: u64, cut: &mut BTreeMap<PeerId, CutOf>) {
-        let Some(op) = self.ops.get(id) else { return };
-        let Some((to, of)) = op.state.needs().and_then(|peer| Some((peer, cut.get_mut(&peer)?))) else { return };
-        let at = match &op.state {
-            State::Queued(to) | State::Announced(to) => Some((to.ctx, to.tag, to.size)),
-            State::Sending(sending) => sending.at.and_then(|(context, tag)| {
-                let group = self.groups.get(&self.peers[to.0 as usize].group)?;
-                Some((*group.open.get(&context)?, tag, sending.size))
-            }),
+    /// The message of a pending send.
+    fn leaving<M: Memory>(&self, mem: &M, id: u64, number: u64) -> Option<Kept> {
+        let op = self.ops.get(id)?;
+        let (ctx, tag, size) = match &op.state {
+            State::Queued(to) | State::Announced(to) => (to.ctx, to.tag, to.size),
+            State::Sending(sending) => {
+                let (context, tag) = sending.at?;
+                let group = self.groups.get(&self.peers[sending.peer.0 as usize].group)?;
+                (*group.open.get(&context)?, tag, sending.size)
+            }
             // An eager message has left whole; and no message can be sent to an inter-communicator that is closed.
-            _ => None,
+            _ => return None,
         };
-        let Some((ctx, tag, size)) = at else { return };
-        let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) else { return };
-        let mut data = Vec::with_capacity(size as usize);
-        if size > 0 {
-            mem.read(id, 0, size as usize, &mut data);
-        }
+        let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
         let note = op.more.as_ref().map_or(Vec::new(), |more| more.note.clone());
-        of.leaving.push(Leaving { number, context: context.context, source: context.rank, tag, note, data });
+        Some(Kept { number, context: context.context, source: context.rank, tag, note, data: packed(mem, id, size) })
     }
 
     // ---- the log
@@ -224,30 +213,24 @@ impl Engine {
 
     /// Logs an eager message that came last from a peer.
     #[cold]
-    pub(crate) fn log_eager(&mut self, peer: PeerId, body: &[u8]) {
-        let number = self.last_number();
-        let (note, head, data) = match Message::decode(body) {
-            Ok(Message::Eager(eager)) => (Vec::new(), eager.head, eager.data),
-            Ok(Message::NotedEager { note, eager }) => (note.to_vec(), eager.head, eager.data),
-            _ => return,
-        };
-        let (context, source, tag) = (head.context, head.source, head.tag);
-        let kept = Kept { number, context, source, tag, note, data: data.to_vec() };
+    pub(crate) fn log_eager(&mut self, peer: PeerId, note: &[u8], head: &Head, data: &[u8]) {
+        let (number, note, data) = (self.last_number(), note.to_vec(), data.to_vec());
+        let kept = Kept { number, context: head.context, source: head.source, tag: head.tag, note, data };
         self.out.push_back(Output::Logged { peer, kept: Box::new(kept) });
     }
 
     /// The message of a receive has become whole just now: its data is in the buffer.
     #[inline]
     pub(crate) fn log_whole(&mut self, peer: PeerId, op: u64) {
-        if self.tracking.is_some() && self.is_logging() {
+        if self.is_logging() {
             self.out.push_back(Output::Whole { peer, op: OpId(op) });
         }
     }
 
-    /// The message of an [`Output::Whole`], with its sender. `None`: its receive is no more.
-    pub fn whole<M: Memory>(&self, mem: &M, op: OpId) -> Option<(PeerId, Kept)> {
+    /// The message of an [`Output::Whole`]. `None`: its receive is no more.
+    pub fn whole<M: Memory>(&self, mem: &M, op: OpId) -> Option<Kept> {
         let got = self.tracking.as_ref()?.got.get(&op.0)?;
-        Some((got.peer, self.kept_of(mem, op.0, got)?))
+        self.kept_of(mem, op.0, got)
     }
 
     // ---- the restart
@@ -256,27 +239,24 @@ impl Engine {
     /// opened later. The messages of the images can be received when [`Engine::is_resumed`], and not before.
     pub fn resume(&mut self, peer: PeerId, resume: Resume) {
         let Resume { sent, again: (lacking, late), arrived, line } = resume;
+        let (skipping, wanted) = ((sent.0 < sent.1).then_some((sent.0 + 1, sent.1)), line.wanted.len() as u64);
+        let (sent, arrived) = (sent.0.max(sent.1), arrived.0.max(arrived.1));
         let p = &mut self.peers[peer.0 as usize];
-        p.numbered = (
-            sent.0.max(sent.1).wrapping_sub(lacking.len() as u64 + late),
-            arrived.0.max(arrived.1).wrapping_sub((line.wanted.len() + line.lacking.len()) as u64),
-        );
-        let skipping = (sent.0 < sent.1).then_some((sent.0 + 1, sent.1));
+        p.numbered =
+            (sent.wrapping_sub(lacking.len() as u64 + late), arrived.wrapping_sub(wanted + line.lacking.len() as u64));
         p.hold.set(Hold::SKIPPING, skipping.is_some());
-        let arrived = arrived.0.max(arrived.1);
-        if !line.wanted.is_empty() {
+        p.resume = Some(Box::new(Resuming { skipping, lacking, arrived, line, came: Vec::new() }));
+        if wanted > 0 {
             // No receive makes room for them before all have come.
-            p.granting.lend(line.wanted.len() as u64);
+            p.granting.lend(wanted);
             self.tell_credit(peer);
         }
-        let p = &mut self.peers[peer.0 as usize];
-        p.resume = Some(Box::new(Resuming { skipping, lacking, arrived, line, came: Vec::new() }));
         self.give_kept(peer);
     }
 
     /// Sends a message of the own image that the peer wants, from the buffer of `op`. Call it for one after the other by number,
     /// before the program goes on.
-    pub fn send_again<M: Memory>(&mut self, mem: &M, op: OpId, ctx: Ctx, dest: u32, leaving: &Leaving) {
+    pub fn send_again<M: Memory>(&mut self, mem: &M, op: OpId, ctx: Ctx, dest: u32, leaving: &Kept) {
         if let Some(tracking) = &mut self.tracking {
             tracking.left.insert(op.0, leaving.number);
         }
@@ -295,15 +275,21 @@ impl Engine {
         self.peers[peer.0 as usize].resume.as_ref().is_none_or(|resume| resume.line.wanted.is_empty())
     }
 
-    /// A message came that no receive has got. At a restart it waits with those of the images, whose numbers are about its own.
-    pub(crate) fn await_others(&mut self, peer: PeerId, context: ContextId, message: Arrived) -> Option<Arrived> {
-        let Some(resume) = &mut self.peers[peer.0 as usize].resume else { return Some(message) };
-        if resume.line.kept.is_empty() && resume.came.is_empty() && message.number > resume.arrived {
-            return Some(message);
+    /// Whether a message that no receive has got waits, at a restart, for those of the images, whose numbers are about its own.
+    pub(crate) fn awaits_others(&self, peer: PeerId, number: u64) -> bool {
+        self.peers[peer.0 as usize]
+            .resume
+            .as_ref()
+            .is_some_and(|resume| !resume.line.kept.is_empty() || !resume.came.is_empty() || number <= resume.arrived)
+    }
+
+    /// Puts such a message with those that have come before.
+    #[cold]
+    pub(crate) fn put_with_others(&mut self, peer: PeerId, context: ContextId, message: Arrived) {
+        if let Some(resume) = &mut self.peers[peer.0 as usize].resume {
+            resume.came.push((context, message));
+            self.give_kept(peer);
         }
-        resume.came.push((context, message));
-        self.give_kept(peer);
-        None
     }
 
     /// Lets receives find the messages of the images, once all are there.
@@ -323,11 +309,7 @@ impl Engine {
     /// Forgets a restart of which nothing is left to be done.
     fn drop_resume(&mut self, peer: PeerId) {
         let resume = &mut self.peers[peer.0 as usize].resume;
-        let is_over = |resume: &Resuming| {
-            let all_given = resume.line.kept.is_empty() && resume.came.is_empty();
-            resume.skipping.is_none() && !resume.is_expecting() && all_given
-        };
-        if resume.as_ref().is_some_and(|resume| is_over(resume)) {
+        if resume.as_ref().is_some_and(|resume| resume.is_over()) {
             *resume = None;
         }
     }
@@ -347,13 +329,18 @@ impl Engine {
             return false;
         }
         self.drop_resume(peer);
-        if self.ops.get(id).is_some_and(|op| op.parts().is_none_or(crate::parts::Parts::all_ready)) {
-            self.end(id, Outcome::Sent);
-        } else if let Some(op) = self.ops.get_mut(id) {
-            op.state = State::Delivered;
-        }
+        self.delivered(id);
         true
     }
+}
+
+/// The first packed bytes of the buffer of an operation.
+fn packed<M: Memory>(mem: &M, op: u64, size: u64) -> Vec<u8> {
+    let mut data = Vec::with_capacity(size as usize);
+    if size > 0 {
+        mem.read(op, 0, size as usize, &mut data);
+    }
+    data
 }
 
 /// A message that has come. `None`: its data has not.
@@ -367,7 +354,6 @@ fn kept(context: ContextId, message: &Arrived) -> Option<Kept> {
 /// A message of an image, as one that has come from a peer.
 fn arrived(kept: Kept, peer: PeerId) -> (ContextId, Arrived) {
     let Kept { number, context, source, tag, note, data } = kept;
-    let body = Body::Eager { notify: false, data };
-    let body = if note.is_empty() { body } else { Body::Noted(Box::new((note, body))) };
+    let body = Body::Eager { notify: false, data }.with_note(&note);
     (context, Arrived { peer, source, tag, op: 0, number, free: true, body })
 }

@@ -5,31 +5,14 @@ use crate::context::ContextId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A message that came to a process and that its program has not.
+/// A message of an image: one that came to the process and that its program has not, or that of a send that was pending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// Its number.
     pub number: u64,
     /// The inter-communicator.
     pub context: ContextId,
-    /// The rank of the sender in the remote group.
-    pub source: u32,
-    /// The tag.
-    pub tag: i64,
-    /// The note that came with it. Empty if there is none.
-    pub note: Vec<u8>,
-    /// Packed bytes.
-    pub data: Vec<u8>,
-}
-
-/// A send that was pending.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leaving {
-    /// The number of its message.
-    pub number: u64,
-    /// The inter-communicator.
-    pub context: ContextId,
-    /// The rank of this process in the local group.
+    /// The rank of the sender in its group.
     pub source: u32,
     /// The tag.
     pub tag: i64,
@@ -51,7 +34,7 @@ pub struct CutOf {
     /// Those of them that have not come whole.
     pub lacking: BTreeSet<u64>,
     /// The sends to it that were pending.
-    pub leaving: Vec<Leaving>,
+    pub leaving: Vec<Kept>,
 }
 
 /// What a process does at a restart with one peer: how its own cut and the peer's fit together.

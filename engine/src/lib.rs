@@ -40,7 +40,7 @@ mod wire;
 pub use context::ContextId;
 pub use detach::without_addresses;
 pub use figures::{Flow, Queues, Traffic};
-pub use kept::{CutOf, Kept, Leaving, Line, Resume};
+pub use kept::{CutOf, Kept, Line, Resume};
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 

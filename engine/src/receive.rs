@@ -247,8 +247,8 @@ impl Engine {
             return Err(Malformed);
         }
         let matched = self.arrived(peer, &head, data.len() as u64)?;
-        if self.tracking.is_some() && self.is_logging() {
-            self.log_eager(peer, body);
+        if self.is_logging() {
+            self.log_eager(peer, note, &head, data);
         }
         match matched {
             Some(receive) => {
@@ -275,21 +275,14 @@ impl Engine {
         let p = &mut self.peers[peer.0 as usize];
         self.at_end += usize::from(p.granting.arrive(bytes)?);
         let context = match self.contexts.get_mut(p.latest.0 as usize) {
-            Some(Some(context)) if context.context == head.context && context.group == p.group => context,
-            _ => match self.opened(peer, head.context) {
-                Some(context) => context,
-                None => {
-                    if self.tracking.is_some() {
-                        self.note_arrival(peer, None, head.context);
-                    }
-                    return Ok(None);
-                }
-            },
+            Some(Some(context)) if context.context == head.context && context.group == p.group => Some(context),
+            _ => self.opened(peer, head.context),
         };
-        if context.peers.get(head.source as usize) != Some(&peer) {
-            return Err(Malformed);
-        }
-        let taken = context.posted.take(head.source, head.tag);
+        let taken = match context {
+            Some(context) if context.peers.get(head.source as usize) != Some(&peer) => return Err(Malformed),
+            Some(context) => context.posted.take(head.source, head.tag),
+            None => None,
+        };
         if self.tracking.is_some() {
             self.note_arrival(peer, taken.map(|(op, _)| op), head.context);
         }
@@ -311,16 +304,19 @@ impl Engine {
         let (head, body) = match Message::decode(body)? {
             Message::Eager(Eager { notify, head, data }) => (head, Body::Eager { notify, data: self.spare.copy(data) }),
             Message::NotedEager { note, eager: Eager { notify, head, data } } => {
-                (head, with_note(note, Body::Eager { notify, data: self.spare.copy(data) }))
+                (head, Body::Eager { notify, data: self.spare.copy(data) }.with_note(note))
             }
             Message::Rts { head, size, note, pieces } => {
-                (head, with_note(note, Body::Rts { size, pieces: pieces.iter().collect() }))
+                (head, Body::Rts { size, pieces: pieces.iter().collect() }.with_note(note))
             }
             _ => return Err(Malformed),
         };
         let number = self.last_number();
         let message = Arrived { peer, source: head.source, tag: head.tag, op: head.op, number, free: false, body };
-        let Some(message) = self.await_others(peer, head.context, message) else { return Ok(()) };
+        if self.awaits_others(peer, number) {
+            self.put_with_others(peer, head.context, message);
+            return Ok(());
+        }
         if let Some(context) = self.opened(peer, head.context) {
             context.unexpected.push(message);
             self.still_looking(peer);
@@ -375,7 +371,8 @@ impl Engine {
         let Arrived { peer, source, tag, op: sender_op, number, free, body } = message;
         let met = Match { op, capacity, peer, source, tag, sender_op };
         match body {
-            Body::Eager { data, .. } if free => self.take_free(mem, &met, &data),
+            // Its sender waits for nothing.
+            Body::Eager { data, .. } if free => self.fill(mem, &met, &data),
             Body::Eager { notify, data } => {
                 self.take_whole(mem, &met, notify, &data);
                 self.spare.give(data);
@@ -402,9 +399,9 @@ impl Engine {
         }
     }
 
-    /// Receives a message that an image gave back: its sender waits for nothing.
-    #[cold]
-    fn take_free<M: Memory>(&mut self, mem: &mut M, met: &Match, data: &[u8]) {
+    /// Writes a message that is here into the buffer of its receive, which is over.
+    #[inline(always)]
+    fn fill<M: Memory>(&mut self, mem: &mut M, met: &Match, data: &[u8]) {
         let len = data.len() as u64;
         let size = met.capacity.min(len);
         if size > 0 {
@@ -416,13 +413,8 @@ impl Engine {
     /// Receives an eager message.
     #[inline(always)]
     fn take_whole<M: Memory>(&mut self, mem: &mut M, met: &Match, notify: bool, data: &[u8]) {
-        let len = data.len() as u64;
-        let size = met.capacity.min(len);
-        if size > 0 {
-            mem.write(met.op, 0, &data[..size as usize]);
-        }
-        self.end(met.op, received(met.envelope(size), len));
-        self.free_credit(met.peer, len);
+        self.fill(mem, met, data);
+        self.free_credit(met.peer, data.len() as u64);
         if notify {
             self.say_done(met.peer, met.sender_op);
         }
@@ -607,8 +599,4 @@ fn first_bytes(pieces: impl Iterator<Item = (u64, u64)>, size: u64) -> Vec<(u64,
 fn received(envelope: Envelope, whole: u64) -> Outcome {
     let Envelope { source, tag, size } = envelope;
     if size < whole { Outcome::Truncated { source, tag, size, whole } } else { Outcome::Received(envelope) }
-}
-
-fn with_note(note: &[u8], body: Body) -> Body {
-    if note.is_empty() { body } else { Body::Noted(Box::new((note.to_vec(), body))) }
 }

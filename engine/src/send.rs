@@ -107,8 +107,7 @@ impl Engine {
 
     /// Lets a send wait for its turn.
     pub(crate) fn line_up<M: Memory>(&mut self, mem: &M, peer: PeerId, id: u64) {
-        let p = &mut self.peers[peer.0 as usize];
-        if p.hold.has(Hold::SKIPPING) && self.skip(peer, id) {
+        if self.peers[peer.0 as usize].hold.has(Hold::SKIPPING) && self.skip(peer, id) {
             return;
         }
         self.peers[peer.0 as usize].waiting.push_back(id);
@@ -210,15 +209,15 @@ impl Engine {
             return Ok(());
         };
         let end = offset.checked_add(len).ok_or(Malformed)?;
-        let at = match op.state {
-            State::Announced(to) => self.contexts[to.ctx.0 as usize].as_ref().map(|open| (open.context, to.tag)),
-            _ => None,
-        };
         if let State::Announced(To { peer: to, size, .. }) | State::Exposed { peer: to, size, .. } = op.state {
             // Checked before anything changes: a malformed CTS must not count as a match.
             if to != peer || end > size || len == 0 {
                 return Err(Malformed);
             }
+            let at = match op.state {
+                State::Announced(to) => self.contexts[to.ctx.0 as usize].as_ref().map(|open| (open.context, to.tag)),
+                _ => None,
+            };
             let ranges = Intervals::default();
             op.state = State::Sending(Box::new(Sending { peer, at, size, receiver_op: asker, ranges, queued: false }));
         }
@@ -257,16 +256,18 @@ impl Engine {
         }
     }
 
+    /// The peer has, or needs, nothing more of a send, which is over when the program has marked all its partitions.
+    pub(crate) fn delivered(&mut self, id: u64) {
+        match self.ops.get_mut(id) {
+            Some(op) if !op.parts().is_none_or(Parts::all_ready) => op.state = State::Delivered,
+            _ => self.end(id, Outcome::Sent),
+        }
+    }
+
     /// The peer has got all that it wants of a send.
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
         match self.ops.get_mut(id) {
-            Some(op) if op.state.is_out() && op.state.needs() == Some(peer) => {
-                if op.parts().is_none_or(Parts::all_ready) {
-                    self.end(id, Outcome::Sent);
-                } else {
-                    op.state = State::Delivered;
-                }
-            }
+            Some(op) if op.state.is_out() && op.state.needs() == Some(peer) => self.delivered(id),
             _ => {
                 self.withdrawn.remove(&id);
             }

@@ -5,7 +5,7 @@
 
 use crate::arrived::{Arrived, Body};
 use crate::intervals::MOST;
-use crate::state::{Context, Hold, Op, Peer, Resuming, State, To};
+use crate::state::{Context, Hold, Op, Resuming, State, To};
 use crate::wire::{MAX_NOTE, MOST_DESCRIBED};
 use crate::{Config, Ctx, Engine, PeerId};
 use base::protocol::frame::MAX_PAYLOAD;
@@ -99,8 +99,7 @@ impl Look<'_> {
                 (p.spending.is_sound() && p.granting.is_sound() && p.told_closed.is_sound())
                     && is_chunk(p.chunk)
                     && (p.max_segments == 0 && !p.pull)
-                    && (p.hold.is_sound()
-                        && p.resume.as_ref().is_none_or(|resume| self.is_sound_restart(id, p, resume)))
+                    && (p.hold.is_sound() && p.resume.as_ref().is_none_or(|resume| self.is_sound_restart(id, resume)))
                     && p.hold.has(Hold::SKIPPING) == p.resume.as_ref().is_some_and(|resume| resume.skipping.is_some())
                     && p.in_turn == turns.contains(&id)
                     && (self.engine.troubled || p.gone.is_none() || is_vacant)
@@ -109,7 +108,7 @@ impl Look<'_> {
     }
 
     /// A restart that is under way: its numbers can be counted on, and there is always something left to be done.
-    fn is_sound_restart(&self, id: PeerId, peer: &Peer, resume: &Resuming) -> bool {
+    fn is_sound_restart(&self, id: PeerId, resume: &Resuming) -> bool {
         let Resuming { skipping, lacking, arrived, line, came } = resume;
         let numbers = lacking.iter().chain(&line.lacking).chain(&line.wanted).chain([arrived]);
         let kept = line.kept.iter().all(|kept| kept.number < MOST && kept.note.len() <= MAX_NOTE);
@@ -117,8 +116,7 @@ impl Look<'_> {
             && kept
             && skipping.is_none_or(|(next, last)| 0 < next && next <= last && last < MOST)
             && came.iter().all(|(_, message)| message.peer == id && self.is_sound_message(message))
-            && (skipping.is_some() || resume.is_expecting() || !line.kept.is_empty() || !came.is_empty())
-            && (self.engine.groups.contains_key(&peer.group) || self.engine.vacant.contains(&id))
+            && !resume.is_over()
     }
 
     fn groups_are_sound(&self) -> bool {

@@ -292,6 +292,12 @@ impl Resuming {
         !self.line.wanted.is_empty() || !self.line.lacking.is_empty()
     }
 
+    /// Whether nothing is left to be done.
+    pub fn is_over(&self) -> bool {
+        let all_given = self.line.kept.is_empty() && self.came.is_empty();
+        self.skipping.is_none() && !self.is_expecting() && all_given
+    }
+
     /// The number of the message that comes next. `None`: the one after the highest.
     pub fn next_number(&mut self) -> Option<u64> {
         self.line.wanted.pop_front().or_else(|| self.line.lacking.pop_first())

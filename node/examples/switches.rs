@@ -140,15 +140,19 @@ enum Break {
     Killed,
 }
 
+/// The open descriptors of this process.
+fn descriptors() -> impl Iterator<Item = RawFd> {
+    let all = std::fs::read_dir("/proc/self/fd").unwrap();
+    all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
 /// The connections of this process's lanes, over IP or between processes of one host.
 fn connections(over_ip: bool) -> Vec<RawFd> {
-    let all = std::fs::read_dir("/proc/self/fd").unwrap();
-    let fds = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let is_one = |fd: &RawFd| match getpeername::<SockaddrStorage>(*fd) {
         Ok(peer) => peer.as_sockaddr_in().is_some() == over_ip,
         Err(_) => false,
     };
-    fds.filter(is_one).collect()
+    descriptors().filter(is_one).collect()
 }
 
 /// Puts all queue pairs of this process in error, by the command of the kernel's interface of verbs that libibverbs gives as well.
@@ -164,22 +168,21 @@ fn kill_queue_pairs() {
     /// Of `infiniband/verbs.h`: IBV_QP_STATE and IBV_QPS_ERR.
     const ONLY_STATE: u32 = 1;
     const ERROR: u8 = 6;
-    let all = std::fs::read_dir("/proc/self/fd").unwrap();
-    let is_device =
-        |entry: &std::fs::DirEntry| std::fs::read_link(entry.path()).is_ok_and(|to| to.starts_with("/dev/infiniband"));
+    let is_device = |fd: &RawFd| {
+        std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|to| to.starts_with("/dev/infiniband"))
+    };
+    let mut command = vec![0; 8 + LENGTH];
+    command[..4].copy_from_slice(&MODIFY_QP.to_ne_bytes());
+    command[4..6].copy_from_slice(&((8 + LENGTH) as u16 / 4).to_ne_bytes());
+    let body = 8;
+    command[body + MASK..][..4].copy_from_slice(&ONLY_STATE.to_ne_bytes());
+    command[body + STATE] = ERROR;
     let mut killed = 0;
-    for entry in all.flatten().filter(is_device) {
-        let fd: RawFd = entry.file_name().to_str().unwrap().parse().unwrap();
+    for fd in descriptors().filter(is_device) {
+        // SAFETY: the descriptor was found open just now, and the transport keeps the device open while it is used.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         for handle in 0..64u32 {
-            let mut command = vec![0; 8 + LENGTH];
-            command[..4].copy_from_slice(&MODIFY_QP.to_ne_bytes());
-            command[4..6].copy_from_slice(&((8 + LENGTH) as u16 / 4).to_ne_bytes());
-            let body = &mut command[8..];
-            body[HANDLE..HANDLE + 4].copy_from_slice(&handle.to_ne_bytes());
-            body[MASK..MASK + 4].copy_from_slice(&ONLY_STATE.to_ne_bytes());
-            body[STATE] = ERROR;
-            // SAFETY: the descriptor was found open just now, and the transport keeps the device open while it is used.
-            let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+            command[body + HANDLE..][..4].copy_from_slice(&handle.to_ne_bytes());
             killed += usize::from(write(fd, &command).is_ok());
         }
     }
@@ -188,7 +191,7 @@ fn kill_queue_pairs() {
 
 /// Descriptors, mappings, and pages of memory of this process.
 fn level() -> [usize; 3] {
-    let fds = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let fds = descriptors().count();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     [fds, maps, pages.split(' ').nth(1).unwrap().parse().unwrap()]

@@ -177,8 +177,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Output::Told { peer, bytes } => return self.act(Action::Told { peer, bytes }),
             Output::Noted { op, note, .. } => return self.act(Action::Note { op, note }),
             Output::Logged { peer, kept } => return self.act(Action::Log { pair: peer.0 as usize, kept }),
-            Output::Whole { op, .. } => {
-                if let Some((peer, kept)) = self.engine.whole(&self.mem, op) {
+            Output::Whole { peer, op } => {
+                if let Some(kept) = self.engine.whole(&self.mem, op) {
                     self.act(Action::Log { pair: peer.0 as usize, kept: Box::new(kept) });
                 }
                 return;

@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,24 +26,31 @@ pub fn joined(scene: &Scene, a: &Mpi, b: &Mpi, settings: &[(&str, &str)]) -> [Jo
     jobs
 }
 
-/// `mpi-connect` with these words, of which the second is a job's name, as the jobs' user.
-fn operator(scene: &Scene, words: &[&str]) -> Vec<String> {
+/// `mpi-connect` with these words, of which the second is a job's name, as the jobs' user and with their key or another one.
+fn operator(scene: &Scene, key: Option<&str>, words: &[&str]) -> Command {
     let mut all = user::prefix();
     all.push(command().display().to_string());
     all.extend([words[0], words[1], "--naming", &scene.naming()].map(String::from));
     all.extend(words[2..].iter().map(|word| word.to_string()));
-    all
-}
-
-fn of_key(scene: &Scene) -> String {
-    format!("file:{}", scene.key().display())
+    let key = key.map_or_else(|| format!("file:{}", scene.key().display()), str::to_owned);
+    let mut operator = Command::new(&all[0]);
+    operator.args(&all[1..]).env("MPI_CONNECT_KEY", key);
+    operator
 }
 
 /// `mpi-connect ctl` with these words.
 pub fn ctl(scene: &Scene, key: Option<&str>, words: &[&str]) -> Output {
-    let all = operator(scene, &[&["ctl"], words].concat());
-    let key = key.map_or_else(|| of_key(scene), str::to_owned);
-    Command::new(&all[0]).args(&all[1..]).env("MPI_CONNECT_KEY", key).output().expect("mpi-connect")
+    operator(scene, key, &[&["ctl"], words].concat()).output().expect("mpi-connect")
+}
+
+/// How a process ends, if it does in time.
+fn ended(child: &mut Child) -> Option<ExitStatus> {
+    let mut status = None;
+    wait_until(LIMIT, || {
+        status = child.try_wait().expect("a child");
+        status.is_some()
+    });
+    status
 }
 
 pub fn json(scene: &Scene, name: &str) -> (Value, i32) {
@@ -114,10 +121,8 @@ fn an_operator_watches() {
     for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("an operator watches {} and {}", a.name, b.name));
         let jobs = joined(&scene, a, b, &[]);
-        let words = operator(&scene, &["ctl", "air", "lanes", "--watch", "--every", "0.2", "--json"]);
-        let mut watching = Command::new(&words[0]);
-        watching.args(&words[1..]).env("MPI_CONNECT_KEY", of_key(&scene)).stdout(Stdio::piped());
-        let mut watching = watching.spawn().expect("mpi-connect");
+        let mut watching = operator(&scene, None, &["ctl", "air", "lanes", "--watch", "--every", "0.2", "--json"]);
+        let mut watching = watching.stdout(Stdio::piped()).spawn().expect("mpi-connect");
         let lines = BufReader::new(watching.stdout.take().expect("piped")).lines().take(3);
         let looks: Vec<u64> =
             lines.map(|line| messages(&serde_json::from_str(&line.expect("text")).expect("JSON"))).collect();
@@ -125,19 +130,18 @@ fn an_operator_watches() {
             looks[0] < looks[1] && looks[1] < looks[2],
             &format!("messages flow from look to look: {looks:?}"),
         );
-        let mut ended = || watching.try_wait().expect("a child").is_some();
-        scene.require(wait_until(LIMIT, &mut ended), "it ends when nobody reads any more");
+        scene.require(ended(&mut watching).is_some(), "it ends when nobody reads any more");
 
-        let top = |words: &[&str]| operator(&scene, &[&["top", "air", "--every", "0.2"], words].concat());
-        let words = top(&["--once"]);
-        let done = Command::new(&words[0]).args(&words[1..]).env("MPI_CONNECT_KEY", of_key(&scene)).output();
-        let said = String::from_utf8(done.expect("mpi-connect").stdout).expect("text");
+        let top = |words: &[&str]| operator(&scene, None, &[&["top", "air", "--every", "0.2"], words].concat());
+        let said = String::from_utf8(top(&["--once"]).output().expect("mpi-connect").stdout).expect("text");
         scene.require(said.contains("ocean 0") && said.contains("shm"), &said);
         // `script` gives it a terminal, which has no size yet.
-        let words = top(&[]).iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+        let top = top(&[]);
+        let words = std::iter::once(top.get_program()).chain(top.get_args());
+        let words = words.map(|word| format!("'{}'", word.display())).collect::<Vec<_>>().join(" ");
         let mut screen = Command::new("script");
-        screen.args(["-qec", &format!("stty rows 40 cols 132; {words}"), "/dev/null"]);
-        screen.env("MPI_CONNECT_KEY", of_key(&scene)).env("TERM", "xterm");
+        screen.args(["-qec", &format!("stty rows 40 cols 132; {words}"), "/dev/null"]).env("TERM", "xterm");
+        screen.envs(top.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let mut screen = screen.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script");
         let mut drawn = screen.stdout.take().expect("piped");
         let shown = Arc::new(Mutex::new(Vec::new()));
@@ -151,12 +155,8 @@ fn an_operator_watches() {
         let seen = || String::from_utf8_lossy(&shown.lock().expect("no panic")).into_owned();
         scene.require(wait_until(LIMIT, || seen().contains("ocean")), &seen());
         screen.stdin.take().expect("piped").write_all(b"q").expect("a key");
-        let mut over = None;
-        let mut ended = || {
-            over = screen.try_wait().expect("a child");
-            over.is_some()
-        };
-        scene.require(wait_until(LIMIT, &mut ended), "a key ends it");
+        let over = ended(&mut screen);
+        scene.require(over.is_some(), "a key ends it");
         scene.require(over.is_some_and(|status| status.success()), &format!("{over:?}"));
         fs::write(scene.path("end"), "").expect("a sign");
         scene.pass(jobs, LIMIT);

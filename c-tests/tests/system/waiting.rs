@@ -15,6 +15,7 @@ fn bad<'a>(mpi: &'a Mpi, ranks: usize, arguments: &[&str], settings: &[(&str, &s
     Launch::new(mpi, ranks, "bad", arguments).envs(settings)
 }
 
+#[track_caller]
 fn couples() -> Vec<(&'static Mpi, &'static Mpi)> {
     Mpi::some_couples().collect()
 }

@@ -150,7 +150,7 @@ impl Run {
         while let Some(output) = side.engine.next_output() {
             let kept = match output {
                 Output::Logged { kept, .. } => *kept,
-                Output::Whole { op, .. } => side.engine.whole(&side.mem, op).expect("its buffer is there").1,
+                Output::Whole { op, .. } => side.engine.whole(&side.mem, op).expect("its buffer is there"),
                 other => {
                     side.wire.push_back(other);
                     continue;
