@@ -255,7 +255,7 @@ fn naming_section(r: &mut Report, option: &KeyOption) {
     r.title("naming");
     r.put("naming", Value::Null);
     let store = match naming::default_url()
-        .and_then(|url| naming::open_trusting(&url, &naming::default_run()?, || option.trust()))
+        .and_then(|url| naming::open_trusting(&url, &naming::default_run()?, || option.trust_known()))
     {
         Ok(s) => s,
         Err(e) => {

@@ -61,9 +61,17 @@ impl KeyOption {
         }
     }
 
+    /// The keys, for a command that speaks with what runs already: a file that the option names is there, or it is mistyped.
+    pub fn trust_known(&self) -> Result<Arc<Trust>, FileError> {
+        if self.setting.is_some() {
+            self.file()?.read()?;
+        }
+        self.trust()
+    }
+
     /// Opens a store of names, of no run.
     pub fn open(&self, url: &str) -> Result<Box<dyn Naming>, OpenError> {
-        naming::open_trusting(url, "", || self.trust())
+        naming::open_trusting(url, "", || self.trust_known())
     }
 }
 

@@ -489,9 +489,11 @@ fn keys_are_exchanged_while_it_serves() {
     assert!(keyed.tells("serves who has the key").contains(&first));
     std::fs::copy(keyed.dir.join("key"), keyed.dir.join("old")).unwrap();
     assert_eq!(keyed.names("old").0, 0);
-    // Another one, made here.
+    // Another one, which nobody has made yet.
     let (code, said) = keyed.names("other");
-    let other = identifier(&good(&["key", "show", "--key", &setting(&keyed.dir, "other")]));
+    assert!(code == 1 && said.contains("other: No such file") && !keyed.dir.join("other").exists(), "{code} {said}");
+    let other = identifier(&good(&["key", "new", "--key", &setting(&keyed.dir, "other")]));
+    let (code, said) = keyed.names("other");
     assert!(code == 1 && said.contains(&first) && said.contains(&other), "{code} {said}");
     let told = keyed.tells("is refused");
     assert!(told.contains(&first) && told.contains(&other), "{told}");

@@ -649,7 +649,7 @@ pub mod port {
 /// An operator's commands to the processes of a job, and their answers.
 pub mod operator {
     /// The version of this protocol.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
     /// The longest request, in bytes: it may have the contact records of the largest group, and a little.
     pub const MAX_REQUEST: usize = 68 << 20;
     /// The longest answer, in bytes.
@@ -719,14 +719,16 @@ pub mod operator {
         4 DEAD "text" "there is no such process any more";
         5 OVERTAKEN "" "a later command came first, so this one is not done";
         6 UNDER_WAY "" "it has begun that, and goes on with it";
+        7 NO_PAIR "" "it has no pair of those that were to be moved";
     }
 
     layout! {
         /// The head of a report.
-        report, 20, "host (length u32, at most 255 bytes), waits, jobs and pairs (each: how many u32, then these), and the number of pairs that are left off, u32";
+        report, 21, "host (length u32, at most 255 bytes), waits, jobs and pairs (each: how many u32, then these), and the number of pairs that are left off, u32";
         0 PID "u32" "number of the process on its host";
         4 AT "u64" "microseconds since the process began to use the library";
         12 WAITED "u64" "microseconds that its calls have waited for other jobs";
+        20 HELD "u8" "1: it is held, or about to be; otherwise 0";
     }
 
     layout! {

@@ -9,12 +9,13 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::Permissions;
+use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use trust::KeyFile;
@@ -146,6 +147,21 @@ impl Scene {
         };
         self.require(wait_until(Duration::from_secs(20), printed), "the server prints its URL");
         (server, address.expect("an address"))
+    }
+
+    /// An address of loopback for a server that is started more than once: its port is not among those that the kernel gives
+    /// to others meanwhile.
+    pub fn lasting_address() -> String {
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        // The tests of one machine run in several processes.
+        let first = std::process::id() as u16;
+        loop {
+            let port = 10_240 + first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+            let address = format!("127.0.0.1:{port}");
+            if TcpListener::bind(&address).is_ok() {
+                return address;
+            }
+        }
     }
 
     /// Waits until all have ended. At the time limit everything is killed and shown.

@@ -371,7 +371,7 @@ impl Node {
             return 0;
         }
         // What a held process has not sent is sent now.
-        self.with(Core::resume);
+        self.resume();
         let last = Instant::now() + self.timeout;
         self.with(Core::forget_all);
         self.settle_down(limit, last, |core| {
@@ -390,7 +390,10 @@ impl Node {
     /// Gives up all connections to other jobs, until [`Node::resume`], and waits until none is left. Returns how many processes
     /// could not be told.
     pub fn hold(&self) -> usize {
-        self.with(Core::hold);
+        self.with(|core| {
+            signal::obey(core);
+            core.hold();
+        });
         let closed = |core: &mut Core| match core.is_held() {
             Hold::Closing => None,
             Hold::Held { untold } => Some(untold),
@@ -402,7 +405,10 @@ impl Node {
 
     /// Ends a hold.
     pub fn resume(&self) {
-        self.with(Core::resume);
+        self.with(|core| {
+            signal::obey(core);
+            core.resume();
+        });
     }
 
     /// Ends the threads, then all connections.

@@ -3,7 +3,7 @@
 //! Called once, from MPI_Init. Invariant: the handler does only what signal-safety(7) allows, and keeps `errno`; a handler that was
 //! there before, as MPICH's for SIGUSR1, is called too.
 
-use crate::shared::Shared;
+use crate::state::Core;
 use crate::sys::forked;
 use crate::watch::Watch;
 use base::settings::{self, HOLD_ON};
@@ -56,13 +56,19 @@ pub fn hold_on_signal() {
     }
 }
 
-/// Does what the signals that have come ask for. Called by the background thread.
-pub(crate) fn obey(shared: &Shared) {
+/// Whether signals have come that nobody has obeyed yet.
+pub(crate) fn has_come() -> bool {
+    CAME.load(Ordering::Relaxed) > 0
+}
+
+/// Does what the signals that have come ask for. Called by the background thread, and before any other order to hold or resume:
+/// what came first is done first.
+pub(crate) fn obey(core: &mut Core) {
     // Without a write as long as nothing has come.
-    if CAME.load(Ordering::Relaxed) > 0 && CAME.swap(0, Ordering::Relaxed) % 2 == 1 {
-        shared.with(|core| match core.is_held() {
+    if has_come() && CAME.swap(0, Ordering::Relaxed) % 2 == 1 {
+        match core.is_held() {
             Hold::No => core.hold(),
             Hold::Closing | Hold::Held { .. } => core.resume(),
-        });
+        }
     }
 }

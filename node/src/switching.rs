@@ -159,7 +159,7 @@ impl Core {
         let pairs = self.session.pairs().filter(|(_, pair)| pair.lane().is_some_and(concerned));
         for i in pairs.map(|(i, _)| i).collect::<Vec<_>>() {
             // One that only the other side can move is cut at the end.
-            let _ = self.session.move_to(i, None, now);
+            let _ = self.session.move_to_preferred(i, now);
         }
     }
 

@@ -63,7 +63,9 @@ fn run(shared: &Shared) {
     let _ = shared.thread.set(std::thread::current());
     let mut chores_done = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
-        signal::obey(shared);
+        if signal::has_come() {
+            shared.with(signal::obey);
+        }
         if let Some((every, chore)) = shared.chore.get()
             && chores_done.elapsed() >= *every
         {

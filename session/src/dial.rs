@@ -336,6 +336,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if pair.lane().is_some() {
             return None;
         }
+        if self.held.is_some() {
+            return Some("this process is held".into());
+        }
+        if pair.is_away() {
+            return Some("it is held, and comes back by itself".into());
+        }
         Some(match &pair.dial {
             Dial::Underway(race) => race.describe(),
             _ => pair.evidence.trouble.clone(),

@@ -65,10 +65,17 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.tally.retain(|(ours, ..), _| known.contains(ours));
     }
 
-    /// Why the transports that are better than the one of a pair's lane do not carry it; empty if there is none or no lane.
+    /// Why the transports that are better than the one of a pair's lane do not carry it, or that an operator has ordered this one;
+    /// empty if there is no better one or no lane.
     pub fn why_not_better(&self, i: usize) -> String {
-        let without = self.pairs[i].lane().map_or(String::new(), |up| self.without(i, up.transport));
-        without.trim_start_matches("; ").to_owned()
+        let pair = &self.pairs[i];
+        let Some(up) = pair.lane() else { return String::new() };
+        let ordered = match pair.moves.pinned {
+            Some(pinned) if pinned == up.transport => return "ordered".into(),
+            Some(pinned) => format!("; {} is ordered", self.word(pinned)),
+            None => String::new(),
+        };
+        (ordered + &self.without(i, up.transport)).trim_start_matches("; ").to_owned()
     }
 
     /// Whether this slot has a pair.

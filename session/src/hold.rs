@@ -11,7 +11,7 @@ use crate::state::hold::Holding;
 use crate::state::pair::{Link, Lost};
 use base::bytes::Take;
 use base::protocol::control::MOVED;
-use base::{Memory, Time};
+use base::{Memory, ProcId, Time};
 use std::time::Duration;
 use wire::Contact;
 use wire::lane::Lane;
@@ -73,7 +73,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if says_again {
             holding.again = now + SAY_AGAIN;
         }
-        if is_late || self.untold() == 0 && !self.is_parting() {
+        if is_late || self.untold().next().is_none() && !self.is_parting() {
             return self.close_all(now);
         }
         if says_again {
@@ -84,9 +84,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// How many processes are still to hear that this one goes away.
-    fn untold(&self) -> usize {
-        self.pairs.iter().filter(|(_, pair)| pair.can_hear() && pair.gone().is_none()).count()
+    /// The processes that have not heard yet that this one goes away.
+    pub fn untold(&self) -> impl Iterator<Item = ProcId> {
+        let untold = self.pairs.iter().filter(|(_, pair)| pair.can_hear() && pair.gone().is_none());
+        untold.map(|(_, pair)| pair.remote())
     }
 
     /// Whether another process that goes away has not closed its lane yet: it waits for the word that it was heard.
@@ -119,7 +120,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         match &self.held {
             None => Hold::No,
             Some(holding) if !holding.closed => Hold::Closing,
-            Some(_) => Hold::Held { untold: self.untold() },
+            Some(_) => Hold::Held { untold: self.untold().count() },
         }
     }
 

@@ -54,8 +54,17 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 Some(None) => (),
             }
         }
+        self.pairs[i].moves.pinned = transport;
+        self.move_to_preferred(i, now)
+    }
+
+    /// A pair moves to the transport that it should use, now that others are there than before: the one that an operator has
+    /// ordered, or else the best. Returns whether it moves.
+    pub fn move_to_preferred(&mut self, i: usize, now: Time) -> Result<bool, CannotMove> {
+        if self.pairs[i].gone().is_some() {
+            return Err(CannotMove::Gone);
+        }
         let pair = &mut self.pairs[i];
-        pair.moves.pinned = transport;
         (pair.moves.underway, pair.moves.trouble) = (None, None);
         let Some(to) = self.preferred(i) else { return Ok(false) };
         let pair = &mut self.pairs[i];
@@ -65,7 +74,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if !pair.can_dial() || pair.caller.is_some() {
             return Err(CannotMove::OnlyTheOtherSide);
         }
-        let why = if transport.is_some() { Why::Ordered } else { Why::Freed };
+        let why = if pair.moves.pinned == Some(to) { Why::Ordered } else { Why::Freed };
         self.begin_move(i, to, why, now);
         Ok(true)
     }

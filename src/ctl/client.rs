@@ -17,8 +17,11 @@ use trust::{FileError, Trust};
 use wire::Contact;
 use wire::control::{Addressee, Answer, Command, MAX_ANSWER, Outcome, Request};
 
-/// How much longer than the job's processes the leader itself may take.
-const LEADER: Duration = Duration::from_secs(2);
+/// How long to wait if the user does not say it: a hold and a move may take 10 s.
+const TO_LOOK: Duration = Duration::from_secs(5);
+const TO_CHANGE: Duration = Duration::from_secs(15);
+/// The part of the time that is left for the leader's answer to come.
+const MARGIN: Duration = Duration::from_millis(500);
 /// How long to rest before a leader that has closed the connection is dialled again.
 const REST: Duration = Duration::from_millis(100);
 
@@ -29,6 +32,7 @@ const SLICE: Duration = Duration::from_millis(50);
 #[derive(clap::Args)]
 pub struct Job {
     /// The name of the job
+    #[arg(value_parser = job_name)]
     name: String,
     /// Where its name is, instead of MPI_CONNECT_NAMING or the user's private folder
     #[arg(long, value_name = "URL", global = true)]
@@ -38,9 +42,14 @@ pub struct Job {
     /// The run of the job, instead of MPI_CONNECT_RUN
     #[arg(long, value_name = "NAME", global = true)]
     run: Option<String>,
-    /// How long to wait for the job's processes
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds, global = true)]
-    timeout: f64,
+    /// How long to wait for the job's processes [default: 15 for a command that changes something, 5 to look]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, global = true)]
+    timeout: Option<f64>,
+}
+
+/// The name of a job, as an argument.
+fn job_name(text: &str) -> Result<String, String> {
+    naming::check_name(text).map(|()| text.to_owned()).map_err(|e| e.to_string())
 }
 
 /// A number of seconds, as an argument.
@@ -67,6 +76,8 @@ pub enum CtlError {
     NotAnswering(String, f64),
     /// It leads no such job any more.
     NoSuchJob(String),
+    /// It had got the command, and has ended since.
+    Ended(String),
     Busy(String),
     OtherRelease(String),
     Terminal(io::Error),
@@ -107,8 +118,11 @@ impl fmt::Display for CtlError {
                 "the leader of '{name}' has not answered for {seconds} s: it may be stopped; nobody else can pass the command on"
             ),
             CtlError::NoSuchJob(name) => write!(f, "'{name}' has just ended"),
+            CtlError::Ended(name) => {
+                write!(f, "the leader of '{name}' has got the command, and has ended before it told the outcome")
+            }
             CtlError::Busy(name) => {
-                write!(f, "another operator's command to '{name}' is under way; nothing was changed: try again")
+                write!(f, "commands of other operators to '{name}' are under way; nothing was changed: try again")
             }
             CtlError::OtherRelease(name) => {
                 write!(f, "'{name}' is of another release of mpi-connect than this command")
@@ -124,14 +138,14 @@ pub struct Client {
     record: Record,
     contact: Contact,
     trust: Arc<Trust>,
-    timeout: Duration,
+    timeout: Option<Duration>,
 }
 
 impl Client {
     /// Finds the job.
     pub fn new(job: &Job) -> Result<Client, CtlError> {
-        let trust = job.key.trust().map_err(CtlError::Key)?;
-        let timeout = Duration::from_secs_f64(job.timeout);
+        let trust = job.key.trust_known().map_err(CtlError::Key)?;
+        let timeout = job.timeout.map(Duration::from_secs_f64);
         Client::find(open(job)?.as_ref(), &job.name, trust, timeout)
     }
 
@@ -140,7 +154,7 @@ impl Client {
         Client::find(open(job)?.as_ref(), name, self.trust.clone(), self.timeout)
     }
 
-    fn find(store: &dyn Naming, name: &str, trust: Arc<Trust>, timeout: Duration) -> Result<Client, CtlError> {
+    fn find(store: &dyn Naming, name: &str, trust: Arc<Trust>, timeout: Option<Duration>) -> Result<Client, CtlError> {
         let record = find(store, name)?.ok_or_else(|| CtlError::Nobody(name.into(), store.describe()))?;
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| CtlError::NoContact(name.into()))?;
         Ok(Client { name: name.into(), record, contact, trust, timeout })
@@ -158,18 +172,23 @@ impl Client {
 
     /// Gives a command to all processes. Returns whether it had been given before, and each outcome.
     pub fn give(&self, command: Command) -> Result<(bool, Vec<Outcome>), CtlError> {
+        let timeout = self.timeout.unwrap_or(if command.changes() { TO_CHANGE } else { TO_LOOK });
         let request = Request {
             id: random(),
             serial: 0,
-            limit: self.timeout.as_millis() as u32,
+            limit: timeout.saturating_sub(MARGIN).max(timeout / 2).as_millis() as u32,
             to: Addressee::Named(self.name.clone()),
             command,
             members: Vec::new(),
         };
-        let (body, until) = (request.encode(), Instant::now() + self.timeout + LEADER);
+        let (body, until) = (request.encode(), Instant::now() + timeout);
+        let mut was_given = false;
         loop {
-            let last = match self.try_once(&body, until) {
+            let last = match self.try_once(&body, timeout, until, &mut was_given) {
                 Ok(answer) => return self.read(answer),
+                Err(Tried::ForGood(CtlError::Unheard(name, _, why))) if was_given && why.is_dead() => {
+                    return Err(CtlError::Ended(name));
+                }
                 Err(Tried::ForGood(e)) => return Err(e),
                 Err(Tried::Again(e)) => e,
             };
@@ -189,8 +208,9 @@ impl Client {
         }
     }
 
-    fn try_once(&self, body: &[u8], until: Instant) -> Result<Answer, Tried> {
-        let silent = || Tried::ForGood(CtlError::NotAnswering(self.name.clone(), self.timeout.as_secs_f64()));
+    /// `was_given`: set once the leader may have got the command.
+    fn try_once(&self, body: &[u8], timeout: Duration, until: Instant, was_given: &mut bool) -> Result<Answer, Tried> {
+        let silent = || Tried::ForGood(CtlError::NotAnswering(self.name.clone(), timeout.as_secs_f64()));
         let mut dial: Commanding = command(&self.contact, host(), &self.trust);
         let mut stream: ControlStream = loop {
             match dial.step() {
@@ -209,6 +229,7 @@ impl Client {
             }
         };
         stream.say(body);
+        *was_given = true;
         loop {
             match stream.flush().and_then(|_| stream.hear(MAX_ANSWER)) {
                 Ok(Some(body)) => {
@@ -233,7 +254,7 @@ enum Tried {
 fn open(job: &Job) -> Result<Box<dyn Naming>, CtlError> {
     let url = job.naming.clone().map_or_else(naming::default_url, Ok).map_err(CtlError::Open)?;
     let run = job.run.clone().map_or_else(naming::default_run, Ok).map_err(CtlError::Open)?;
-    naming::open_trusting(&url, run.trim(), || job.key.trust()).map_err(CtlError::Open)
+    naming::open_trusting(&url, run.trim(), || job.key.trust_known()).map_err(CtlError::Open)
 }
 
 /// The record of a job or, if it has given its name back, that of one of its couplings.

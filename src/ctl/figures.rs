@@ -159,6 +159,7 @@ pub mod tests {
             host: "node1".into(),
             at: seconds * 1_000_000,
             waited: seconds * 500_000,
+            held: false,
             waits: vec![Wait {
                 since: 3_200_000,
                 call: "MPI_Recv".into(),

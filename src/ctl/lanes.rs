@@ -26,14 +26,17 @@ pub fn waits(rank: u32, wait: &Wait) -> String {
     format!("rank {rank} waits in {} for {}: {}", printable(&wait.call), time(wait.since), printable(&wait.what))
 }
 
-/// What is told of the processes that have not reported, with equal ones together.
-pub fn silent(sample: &Sample) -> Vec<String> {
+/// What is told of the processes that are held and of those that have not reported, with equal ones together.
+pub fn notes(sample: &Sample) -> Vec<String> {
     let line = |((word, why), ranks): &Kind<'_>| {
         let hint = if *word == "not answering" { " (stopped, or its host is not reachable)" } else { "" };
         let why = if why.is_empty() { String::new() } else { format!(": {}", printable(why)) };
         format!("{} of '{}': {word}{hint}{why}", ranks_in_words(ranks), printable(&sample.job))
     };
-    together(sample.others()).iter().map(line).collect()
+    let held: Vec<u32> = sample.reports().filter(|(_, report)| report.held).map(|(rank, _)| rank).collect();
+    let of_held = format!("{} of '{}': held: it waits for resume", ranks_in_words(&held), printable(&sample.job));
+    let held = (!held.is_empty()).then_some(of_held);
+    held.into_iter().chain(together(sample.others()).iter().map(line)).collect()
 }
 
 /// For people. With a sample before, what goes in a second instead of what has gone in all.
@@ -70,7 +73,7 @@ pub fn table(sample: &Sample, before: Option<&Sample>) -> String {
             out += &format!("rank {rank}: {} more pairs, with less traffic, are left off\n", report.left_off);
         }
     }
-    silent(sample).iter().for_each(|line| out += &format!("{line}\n"));
+    notes(sample).iter().for_each(|line| out += &format!("{line}\n"));
     out
 }
 
@@ -135,7 +138,7 @@ fn process(
     });
     let mut one = json!({
         "rank": rank,
-        "state": "running",
+        "state": if report.held { "held" } else { "running" },
         "host": report.host,
         "pid": report.pid,
         "age": report.at,
@@ -188,6 +191,16 @@ mod tests {
         let later = json(&sample(12), Some(&sample(10)));
         assert_eq!(later["processes"][0]["pairs"][1]["rate"]["sent"]["messages"], 1000.0);
         assert_eq!(later["processes"][0]["rate"]["waited"], 0.5);
+    }
+
+    #[test]
+    fn a_held_process_is_told_as_that() {
+        let mut all = sample(10);
+        if let What::Report(report) = &mut all.outcomes[0].what {
+            report.held = true;
+        }
+        assert_eq!(json(&all, None)["processes"][0]["state"], "held");
+        assert!(table(&all, None).contains("\nrank 0 of 'air': held: it waits for resume\n"), "{}", table(&all, None));
     }
 
     #[test]

@@ -105,16 +105,18 @@ pub enum Verdict {
     All,
     /// Some have, and others have not answered, have died, or have refused.
     Some,
-    /// None has.
+    /// None has, or none had anything to do.
     None,
 }
 
 impl Verdict {
     fn of(outcomes: &[Outcome]) -> Verdict {
         let done = outcomes.iter().filter(|o| matches!(o.what, What::Done(_) | What::Report(_))).count();
+        // A process without such a pair has nothing to do; if none has one, the pairs were not those that were meant.
+        let idle = outcomes.iter().filter(|o| o.what == What::NoPair).count();
         match done {
             0 => Verdict::None,
-            n if n == outcomes.len() => Verdict::All,
+            n if n + idle == outcomes.len() => Verdict::All,
             _ => Verdict::Some,
         }
     }
@@ -129,6 +131,15 @@ impl Verdict {
 }
 
 pub fn ctl(args: &Args) -> Result<Verdict, CtlError> {
+    let done = give(args);
+    if let (Err(e), true) = (&done, args.json) {
+        // Whoever reads no more has seen enough.
+        let _ = writeln!(io::stdout(), "{}", json!({ "error": e.to_string() }));
+    }
+    done
+}
+
+fn give(args: &Args) -> Result<Verdict, CtlError> {
     let client = Client::new(&args.job)?;
     let mut out = io::stdout();
     // Whoever reads no more has seen enough.
@@ -212,6 +223,9 @@ mod tests {
             (Verdict::of(&all), Verdict::of(&all[..2]), Verdict::of(&all[2..3])),
             (Verdict::Some, Verdict::All, Verdict::None)
         );
+        let none = [outcome(0, What::NoPair), outcome(1, What::NoPair)];
+        assert_eq!(Verdict::of(&none), Verdict::None, "another name was meant");
+        assert_eq!(Verdict::of(&[all[0].clone(), none[1].clone()]), Verdict::All);
         assert_eq!([Verdict::All, Verdict::None, Verdict::Some].map(Verdict::exit_code), [0, 1, 3]);
         let json: serde_json::Value = serde_json::from_str(&as_json("air", true, &all)).unwrap();
         assert_eq!((&json["processes"][2]["outcome"], &json["repeated"]), (&"not answering".into(), &true.into()));

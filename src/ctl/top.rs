@@ -6,7 +6,7 @@
 
 use super::client::{Client, CtlError, Job, seconds};
 use super::figures::{Rate, Sample, bytes, count, time};
-use super::lanes::{silent, waits};
+use super::lanes::{notes, waits};
 use crate::shown::printable;
 use crate::time::utc;
 use ratatui::Frame;
@@ -311,7 +311,7 @@ impl Screen {
             for (rank, report) in sample.reports() {
                 lines.extend(report.waits.iter().map(|wait| Line::raw(format!("{job}: {}", waits(rank, wait)))));
             }
-            lines.extend(silent(sample).into_iter().map(|line| Line::styled(line, Style::new().fg(Color::Red))));
+            lines.extend(notes(sample).into_iter().map(|line| Line::styled(line, Style::new().fg(Color::Red))));
         }
         lines
     }

@@ -81,6 +81,20 @@ impl Command {
     pub fn changes(&self) -> bool {
         !matches!(self, Command::Lanes | Command::Sum(..))
     }
+
+    /// Whether nothing is left of an earlier command once this one is done.
+    pub fn replaces(&self, earlier: &Command) -> bool {
+        use Command::{Hold, Resume, StopUsing, Switch, Use};
+        match (self, earlier) {
+            (Hold | Resume, Hold | Resume) => true,
+            (StopUsing(this) | Use(this), StopUsing(that) | Use(that)) => this == that,
+            (
+                Switch { peer, rank, peer_rank, .. },
+                Switch { peer: of_peer, rank: of_rank, peer_rank: of_peer_rank, .. },
+            ) => (peer, rank, peer_rank) == (of_peer, of_rank, of_peer_rank),
+            _ => false,
+        }
+    }
 }
 
 /// An answer.
@@ -127,6 +141,8 @@ pub enum What {
     Overtaken,
     /// It has begun, and goes on.
     UnderWay,
+    /// The process has no pair of those that were to be moved.
+    NoPair,
 }
 
 /// The figures of one process.
@@ -140,6 +156,8 @@ pub struct Report {
     pub at: u64,
     /// Microseconds that its calls have waited for other jobs.
     pub waited: u64,
+    /// Whether it is held, or about to be.
+    pub held: bool,
     /// The calls that wait.
     pub waits: Vec<Wait>,
     /// The other jobs.
@@ -244,6 +262,14 @@ pub fn message(body: &[u8]) -> Vec<u8> {
 fn put_text(out: &mut Vec<u8>, text: &str, most: usize) {
     let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     out.put_bytes(&text.as_bytes()[..end.unwrap_or(0)]);
+}
+
+fn flag(from: &mut Take<'_>) -> Result<bool, Malformed> {
+    match from.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed),
+    }
 }
 
 fn text(from: &mut Take<'_>, most: usize) -> Result<String, Malformed> {
@@ -435,14 +461,9 @@ impl Answer {
     pub fn decode(body: &[u8]) -> Result<Answer, Malformed> {
         whole(body, |from| {
             Ok(match from.u8()? {
-                numbers::OUTCOMES => Answer::Outcomes {
-                    repeated: match from.u8()? {
-                        0 => false,
-                        1 => true,
-                        _ => return Err(Malformed),
-                    },
-                    outcomes: list(from, MAX_ANSWER, Outcome::decode)?,
-                },
+                numbers::OUTCOMES => {
+                    Answer::Outcomes { repeated: flag(from)?, outcomes: list(from, MAX_ANSWER, Outcome::decode)? }
+                }
                 numbers::NO_SUCH_JOB => Answer::NoSuchJob,
                 numbers::BUSY => Answer::Busy,
                 numbers::MALFORMED => Answer::Malformed,
@@ -475,6 +496,7 @@ impl Outcome {
             }
             What::Overtaken => out.put_u8(numbers::OVERTAKEN),
             What::UnderWay => out.put_u8(numbers::UNDER_WAY),
+            What::NoPair => out.put_u8(numbers::NO_PAIR),
         }
     }
 
@@ -488,6 +510,7 @@ impl Outcome {
             numbers::DEAD => What::Dead(text(from, MAX_WORDS)?),
             numbers::OVERTAKEN => What::Overtaken,
             numbers::UNDER_WAY => What::UnderWay,
+            numbers::NO_PAIR => What::NoPair,
             _ => return Err(Malformed),
         };
         Ok(Outcome { rank, what })
@@ -501,6 +524,7 @@ impl Report {
         out.put_u32(self.pid);
         out.put_u64(self.at);
         out.put_u64(self.waited);
+        out.put_u8(self.held.into());
         put_text(out, &self.host, MAX_NAME);
         put_list(out, &self.waits, MAX_WAITS, |out, wait| wait.encode(out));
         put_list(out, &self.jobs, MAX_JOBS, |out, job| job.encode(out));
@@ -513,6 +537,7 @@ impl Report {
             pid: from.u32()?,
             at: from.u64()?,
             waited: from.u64()?,
+            held: flag(from)?,
             host: text(from, MAX_NAME)?,
             waits: list(from, MAX_WAITS, Wait::decode)?,
             jobs: list(from, MAX_JOBS, Job::decode)?,

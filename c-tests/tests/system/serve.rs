@@ -11,7 +11,7 @@ const NAMES: [&str; 2] = ["urn:site:air", "urn:site:ocean"];
 
 /// A server of the scene, and the address that it printed.
 fn serve(scene: &Scene, lease: &str) -> (Job, String) {
-    scene.serve(&["--listen", "127.0.0.1:0", "--lease", lease], &[])
+    scene.serve(&["--listen", &Scene::lasting_address(), "--lease", lease], &[])
 }
 
 fn half<'a>(mpi: &'a Mpi, ranks: usize, side: usize, url: &str) -> Launch<'a> {

@@ -51,8 +51,9 @@ fn an_operator_changes_what_carries_the_messages() {
         }
         order(&scene, &["ocean", "switch", "tcp", "--peer", "air", "--rank", "0", "--peer-rank", "0"]);
         is_over("tcp");
-        let none = order(&scene, &["ocean", "switch", "tcp", "--peer", "ice"]);
-        scene.require(none["processes"][0]["why"] == "it has no such pair", &format!("{none:#}"));
+        let none = ctl(&scene, None, &["ocean", "switch", "tcp", "--peer", "ice"]);
+        let said = String::from_utf8_lossy(&none.stdout).into_owned();
+        scene.require(none.status.code() == Some(1) && said.contains("ranks 0-1: no pair"), &said);
         order(&scene, &["air", "stop-using", "shm"]);
         scene.require(mapped(&scene, "air") == 0, "no shared memory is left");
         is_over("tcp");
@@ -62,11 +63,23 @@ fn an_operator_changes_what_carries_the_messages() {
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
         scene.require(done.status.code() == Some(1) && said.contains("no other transport"), &said);
         order(&scene, &["air", "use", "shm"]);
+        is_over("tcp");
+        let why = json(&scene, "air").0["processes"][0]["pairs"].to_string();
+        scene.require(why.contains("\"why\":\"ordered\""), &format!("an order stands until another: {why}"));
+        order(&scene, &["air", "switch", "best"]);
         is_over("shm");
         for name in ["air", "ocean"] {
             order(&scene, &[name, "hold"]);
             let before = json(&scene, "air").0;
             scene.require(over(&before).is_empty(), &format!("nothing is connected: {before:#}"));
+            let other = if name == "air" { "ocean" } else { "air" };
+            for (whose, state, told) in
+                [(name, "held", "this process is held"), (other, "running", "it is held, and comes back by itself")]
+            {
+                let one = &json(&scene, whose).0["processes"][0];
+                let is_told = one["state"] == state && one["pairs"][0]["why"] == told;
+                scene.require(is_told, &format!("{whose}: {one:#}"));
+            }
             scene.require(messages(&json(&scene, "air").0) == messages(&before), "nothing flows");
             order(&scene, &[name, "resume"]);
             flows(&scene);
@@ -79,6 +92,13 @@ fn an_operator_changes_what_carries_the_messages() {
         scene.require(wait_until(LIMIT, || over(&json(&scene, "air").0).is_empty()), "it gives up its connections");
         signal();
         scene.require(wait_until(LIMIT, || over(&json(&scene, "air").0) == "shm"), "it comes back");
+        flows(&scene);
+        // What is ordered after a signal is done after it.
+        for _ in 0..10 {
+            signal();
+            order(&scene, &["air", "resume"]);
+        }
+        scene.require(wait_until(LIMIT, || over(&json(&scene, "air").0) == "shm"), "it comes back for good");
         flows(&scene);
         fs::write(scene.path("end"), "").expect("a sign");
         scene.pass(jobs, LIMIT);

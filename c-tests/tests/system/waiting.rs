@@ -180,7 +180,7 @@ fn a_naming_server_that_is_away_is_waited_for() {
         &couples(),
         |(a, b)| format!("the naming server goes away, {} and {}", a.name, b.name),
         |scene, (a, b)| {
-            let (server, address) = scene.serve(&["--listen", "127.0.0.1:0", "--lease", "2"], &[]);
+            let (server, address) = scene.serve(&["--listen", &Scene::lasting_address(), "--lease", "2"], &[]);
             let url = format!("tcp://{address}");
             let half = |mpi, arguments: &[&str]| {
                 let settings = [BY_DEFAULT, ("MPI_CONNECT_NAMING", &url), ("MPI_CONNECT_TIMEOUT", "50")];
@@ -217,7 +217,7 @@ fn a_naming_server_goes_away_while_a_lease_is_waited_for() {
         &Mpi::couples().take(2).collect::<Vec<_>>(),
         |(a, b)| format!("a lease, and the naming server goes away, {} and {}", a.name, b.name),
         |scene, (a, b)| {
-            let (server, address) = scene.serve(&["--listen", "127.0.0.1:0", "--lease", "15"], &[]);
+            let (server, address) = scene.serve(&["--listen", &Scene::lasting_address(), "--lease", "15"], &[]);
             let url = format!("tcp://{address}");
             let hold = |mpi| bad(mpi, 1, &["hold", "air"], &[BY_DEFAULT, ("MPI_CONNECT_NAMING", &url)]);
             let _killed = scene.start(hold(a));

@@ -4,17 +4,21 @@
 //! at a time; every table is bounded.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use transports::control::ControlStream;
 use wire::Contact;
-use wire::control::{Answer, Id, Report, What};
+use wire::control::{Answer, Id, Report, Request, What};
 
 /// Connections that are served at a time, and those that wait for their turn. Whoever comes beyond is sent away.
-pub(crate) const MOST_SERVED: usize = 4;
+pub(crate) const MOST_SERVED: usize = 16;
 const MOST_WAITING: usize = 64;
+/// Commands that wait for their turn at a leader. Whoever gives one beyond is told that others are under way, so that threads are
+/// left to those that only look.
+const MOST_TURNS: usize = 8;
 /// Commands whose outcomes are remembered.
 const MOST_GIVEN: usize = 64;
 /// Processes to which commands are brought later, and the commands for one of them.
@@ -56,6 +60,8 @@ struct Led {
     /// The number of the last command that changes something, and whether it is under way.
     serial: u64,
     changing: bool,
+    /// Those that wait for their turn, in the order in which they came.
+    turns: VecDeque<Id>,
 }
 
 /// Commands for a process that has not answered.
@@ -63,7 +69,8 @@ struct Led {
 pub(crate) struct Late {
     pub(crate) contact: Contact,
     pub(crate) since: Instant,
-    pub(crate) requests: VecDeque<Vec<u8>>,
+    /// In the order in which they were given. None is replaced by one behind it.
+    pub(crate) requests: VecDeque<Request>,
 }
 
 /// What a leader does with a command.
@@ -74,6 +81,29 @@ pub(crate) enum Given {
     Next(u64),
     /// Another one is under way for too long.
     Busy,
+}
+
+/// Why a command is not kept for a process that does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotKept {
+    /// Too many processes do not answer.
+    Processes,
+    /// Too many commands wait for this one.
+    Commands,
+    /// No thread could be started that brings it.
+    NoThread,
+}
+
+impl fmt::Display for NotKept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it does not answer, and ")?;
+        match self {
+            NotKept::Processes => write!(f, "commands are kept for {MOST_LATE} others already")?,
+            NotKept::Commands => write!(f, "{MOST_LATE_EACH} commands wait for it already")?,
+            NotKept::NoThread => f.write_str("no thread could be started that brings the command later")?,
+        }
+        f.write_str(": give the command again when it goes on")
+    }
 }
 
 /// What a process does with a command.
@@ -162,7 +192,8 @@ impl Desk {
     pub(crate) fn lead(&self, incarnation: u64, name: &str, members: Vec<Contact>, known: &[u64]) {
         let mut state = self.lock();
         state.led.retain(|incarnation, _| known.contains(incarnation));
-        let led = Led { name: name.to_owned(), members: members.into(), serial: 0, changing: false };
+        let led =
+            Led { name: name.to_owned(), members: members.into(), serial: 0, changing: false, turns: VecDeque::new() };
         state.led.insert(incarnation, led);
     }
 
@@ -175,16 +206,34 @@ impl Desk {
     /// A command that changes something has come to the leader of this job.
     pub(crate) fn give(&self, incarnation: u64, id: Id, until: Instant) -> Given {
         let mut state = self.lock();
+        let waits = |led: &Led| led.turns.iter().position(|one| *one == id);
         loop {
             let before = state.given.iter().find(|(one, _)| *one == id).map(|(_, answer)| answer.clone());
-            let changing = state.led.get(&incarnation).is_some_and(|led| led.changing);
+            let Some(led) = state.led.get_mut(&incarnation) else { return Given::Busy };
             match before {
                 Some(Some(answer)) => return Given::Before(answer),
-                None if !changing => break,
-                _ => match self.wait(state, until) {
-                    Some(again) => state = again,
-                    None => return Given::Busy,
-                },
+                Some(None) => (),
+                None => {
+                    let is_full = led.turns.len() >= MOST_TURNS;
+                    match waits(led) {
+                        None if is_full => return Given::Busy,
+                        None => led.turns.push_back(id),
+                        Some(_) => (),
+                    }
+                    if !led.changing && waits(led) == Some(0) {
+                        break;
+                    }
+                }
+            }
+            match self.wait(state, until) {
+                Some(again) => state = again,
+                None => {
+                    if let Some(led) = self.lock().led.get_mut(&incarnation) {
+                        led.turns.retain(|one| *one != id);
+                    }
+                    self.changed.notify_all();
+                    return Given::Busy;
+                }
             }
         }
         if state.given.len() == MOST_GIVEN {
@@ -192,6 +241,7 @@ impl Desk {
         }
         state.given.push_back((id, None));
         let Some(led) = state.led.get_mut(&incarnation) else { return Given::Busy };
+        led.turns.pop_front();
         led.changing = true;
         led.serial += 1;
         Given::Next(led.serial)
@@ -247,18 +297,21 @@ impl Desk {
 
     // ---- processes that did not answer
 
-    /// Brings this request to a process when it answers again. Returns whether a thread is to begin with that.
-    pub(crate) fn bring_later(&self, to: (u64, u32), contact: &Contact, request: Vec<u8>) -> bool {
+    /// Brings this request to a process when it answers again, instead of those that it replaces. Returns whether a thread is to
+    /// begin with that.
+    pub(crate) fn bring_later(&self, to: (u64, u32), contact: &Contact, request: Request) -> Result<bool, NotKept> {
         let mut state = self.lock();
         if state.late.len() >= MOST_LATE && !state.late.contains_key(&to) || self.is_closing() {
-            return false;
+            return Err(NotKept::Processes);
         }
         let new = || Late { contact: contact.clone(), since: Instant::now(), requests: VecDeque::new() };
         let late = state.late.entry(to).or_insert_with(new);
-        if late.requests.len() < MOST_LATE_EACH {
-            late.requests.push_back(request);
+        late.requests.retain(|earlier| !request.command.replaces(&earlier.command));
+        if late.requests.len() >= MOST_LATE_EACH {
+            return Err(NotKept::Commands);
         }
-        !std::mem::replace(&mut state.brings, true)
+        late.requests.push_back(request);
+        Ok(!std::mem::replace(&mut state.brings, true))
     }
 
     /// Whether requests wait for this process: a further one comes behind them.
@@ -276,14 +329,19 @@ impl Desk {
         Some(state.late.iter().map(|(to, late)| (*to, late.clone())).collect())
     }
 
-    /// A process has got the first request that waited for it, or (`all`) is given up.
-    pub(crate) fn brought(&self, to: (u64, u32), all: bool) {
+    /// A process has got this request.
+    pub(crate) fn brought(&self, to: (u64, u32), id: Id) {
         let mut state = self.lock();
         let Some(late) = state.late.get_mut(&to) else { return };
-        late.requests.pop_front();
-        if all || late.requests.is_empty() {
+        late.requests.retain(|request| request.id != id);
+        if late.requests.is_empty() {
             state.late.remove(&to);
         }
+    }
+
+    /// Nothing is brought to this process any more.
+    pub(crate) fn give_up(&self, to: (u64, u32)) {
+        self.lock().late.remove(&to);
     }
 
     // ---- sums
@@ -326,6 +384,7 @@ impl Desk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::control::{Addressee, Command};
 
     const LONG: Duration = Duration::from_secs(30);
 
@@ -383,12 +442,78 @@ mod tests {
             assert!(matches!(desk.give(7, [n; 16], later(LONG)), Given::Next(_)));
             desk.given(7, [n; 16], &Answer::Malformed);
             assert!(matches!(desk.pass(7, [n; 16], u64::from(n) + 1, later(LONG)), Passed::Next));
-            desk.bring_later((7, n.into()), &contact(), Vec::new());
-            desk.bring_later((7, 0), &contact(), Vec::new());
+            let _ = desk.bring_later((7, n.into()), &contact(), request(n, Command::Hold));
+            let _ = desk.bring_later((7, 0), &contact(), switch(n));
         }
         let state = desk.lock();
         assert_eq!((state.given.len(), state.obeyed.len(), state.late.len()), (MOST_GIVEN, MOST_GIVEN, MOST_LATE));
         assert_eq!(state.late[&(7, 0)].requests.len(), MOST_LATE_EACH);
+    }
+
+    fn request(n: u8, command: Command) -> Request {
+        Request { id: [n; 16], serial: n.into(), limit: 1, to: Addressee::Member(7, 0), command, members: Vec::new() }
+    }
+
+    /// An order for one rank: another one does not replace it.
+    fn switch(n: u8) -> Request {
+        let command = Command::Switch { transport: "tcp".into(), peer: None, rank: Some(n.into()), peer_rank: None };
+        request(n, command)
+    }
+
+    #[test]
+    fn the_last_command_for_a_stopped_process_is_kept_or_refused() {
+        let desk = desk();
+        for n in 0..200u8 {
+            let command = if n % 2 == 0 { Command::Hold } else { Command::Resume };
+            assert_eq!(desk.bring_later((7, 1), &contact(), request(n, command)), Ok(n == 0), "{n}");
+        }
+        let kept = |desk: &Desk| desk.late().unwrap()[0].1.requests.iter().map(|one| one.id[0]).collect::<Vec<_>>();
+        assert_eq!(kept(&desk), [199]);
+        for n in 0..15 {
+            assert_eq!(desk.bring_later((7, 1), &contact(), switch(n)), Ok(false));
+        }
+        assert_eq!(desk.bring_later((7, 1), &contact(), switch(15)), Err(NotKept::Commands));
+        assert_eq!(
+            desk.bring_later((7, 1), &contact(), request(16, Command::Hold)),
+            Ok(false),
+            "it replaces the resume"
+        );
+        assert_eq!(kept(&desk).len(), MOST_LATE_EACH);
+        // One that is replaced on its way is not there any more when it arrives.
+        desk.brought((7, 1), [199; 16]);
+        assert_eq!((kept(&desk).len(), kept(&desk).last()), (MOST_LATE_EACH, Some(&16)));
+        desk.brought((7, 1), [0; 16]);
+        assert_eq!(kept(&desk)[0], 1);
+    }
+
+    #[test]
+    fn operators_have_their_turns_in_order_and_few_wait() {
+        let desk = Arc::new(desk());
+        assert!(matches!(desk.give(7, [100; 16], later(LONG)), Given::Next(1)));
+        let waiting = |desk: &Desk| desk.lock().led[&7].turns.len();
+        let threads: Vec<_> = (0..MOST_TURNS)
+            .map(|n| {
+                let turn = desk.clone();
+                let thread = std::thread::spawn(move || {
+                    let Given::Next(serial) = turn.give(7, [n as u8; 16], later(LONG)) else {
+                        panic!("its turn comes")
+                    };
+                    turn.given(7, [n as u8; 16], &Answer::Malformed);
+                    serial
+                });
+                while waiting(&desk) <= n {
+                    std::thread::yield_now();
+                }
+                thread
+            })
+            .collect();
+        assert!(matches!(desk.give(7, [101; 16], later(LONG)), Given::Busy), "too many wait");
+        desk.given(7, [100; 16], &Answer::Malformed);
+        let serials: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(serials, (2..2 + MOST_TURNS as u64).collect::<Vec<_>>());
+        assert!(matches!(desk.give(7, [102; 16], Instant::now()), Given::Next(_)));
+        assert!(matches!(desk.give(7, [103; 16], Instant::now()), Given::Busy));
+        assert_eq!(waiting(&desk), 0, "whoever goes away waits no more");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! One thread does that, as long as there are any. Invariant: a process gets one command at a time, the oldest first.
 
-use super::desk::{Desk, Late, SLICE};
+use super::desk::{Desk, Late, NotKept, SLICE};
 use crate::thread::begin;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use transports::control::{ControlStream, sleep};
 use transports::registry::{Commanding, Heard, command};
 use trust::Trust;
-use wire::control::{Addressee, MAX_ANSWER, Member, Request};
+use wire::control::{Addressee, Id, MAX_ANSWER, Member, Request};
 
 /// A process that has not answered for this long is given up.
 const LATEST: Duration = Duration::from_secs(3600);
@@ -27,28 +27,30 @@ pub(crate) fn bring(
     to: (u64, u32),
     member: &Member,
     request: &Request,
-) {
+) -> Result<(), NotKept> {
     let limit = LIMIT.as_millis() as u32;
     let request = Request { to: Addressee::Member(to.0, to.1), limit, members: Vec::new(), ..request.clone() };
-    if desk.bring_later(to, &member.contact, request.encode()) {
+    if desk.bring_later(to, &member.contact, request)? {
         let (for_thread, trust) = (desk.clone(), trust.clone());
         match begin("mpi_connect late", move || bring_all(&for_thread, &trust, host)) {
             Ok(thread) => desk.keep(thread),
             Err(e) => {
                 base::log_seldom!(Error, "no thread for commands that come late: {e}");
-                desk.brought(to, true);
+                desk.give_up(to);
                 // Without processes to bring something to, this says that no thread does.
                 desk.late();
+                return Err(NotKept::NoThread);
             }
         }
     }
+    Ok(())
 }
 
 enum State {
     Resting(Instant),
     Dialling(Commanding),
-    /// It has the request, until then.
-    Asked(ControlStream, Instant),
+    /// It has this request, until then.
+    Asked(ControlStream, Id, Instant),
 }
 
 fn bring_all(desk: &Desk, trust: &Arc<Trust>, host: [u8; 16]) {
@@ -68,7 +70,7 @@ fn bring_all(desk: &Desk, trust: &Arc<Trust>, host: [u8; 16]) {
 /// Goes on with one process. `None`: it has what it was to get, or is given up.
 fn step(desk: &Desk, to: (u64, u32), late: &Late, state: State, trust: &Arc<Trust>, host: [u8; 16]) -> Option<State> {
     if late.since.elapsed() >= LATEST {
-        desk.brought(to, true);
+        desk.give_up(to);
         return None;
     }
     match state {
@@ -77,19 +79,20 @@ fn step(desk: &Desk, to: (u64, u32), late: &Late, state: State, trust: &Arc<Trus
         State::Dialling(mut dial) => match dial.step() {
             Heard::NotYet => Some(State::Dialling(dial)),
             Heard::Proved(mut stream) => {
-                stream.say(late.requests.front()?);
-                Some(State::Asked(stream, Instant::now() + LIMIT))
+                let request = late.requests.front()?;
+                stream.say(&request.encode());
+                Some(State::Asked(stream, request.id, Instant::now() + LIMIT))
             }
             Heard::Unheard(why) if why.is_dead() => {
-                desk.brought(to, true);
+                desk.give_up(to);
                 None
             }
             Heard::Unheard(_) => Some(State::Resting(Instant::now() + REST)),
         },
-        State::Asked(mut stream, until) => match stream.flush().and_then(|_| stream.hear(MAX_ANSWER)) {
-            Ok(None) if Instant::now() < until => Some(State::Asked(stream, until)),
+        State::Asked(mut stream, id, until) => match stream.flush().and_then(|_| stream.hear(MAX_ANSWER)) {
+            Ok(None) if Instant::now() < until => Some(State::Asked(stream, id, until)),
             Ok(_) => {
-                desk.brought(to, false);
+                desk.brought(to, id);
                 None
             }
             Err(_) => Some(State::Resting(Instant::now() + REST)),
@@ -100,7 +103,7 @@ fn step(desk: &Desk, to: (u64, u32), late: &Late, state: State, trust: &Arc<Trus
 fn rest(states: &BTreeMap<(u64, u32), State>) {
     let awaited = states.values().filter_map(|state| match state {
         State::Dialling(dial) => dial.awaited(),
-        State::Asked(stream, _) => Some(stream.awaited()),
+        State::Asked(stream, ..) => Some(stream.awaited()),
         State::Resting(_) => None,
     });
     sleep(&mut awaited.collect::<Vec<_>>(), SLICE);

@@ -1,15 +1,21 @@
 //! An operator's command, done by this process.
 
+use crate::signal;
 use crate::state::Core;
 use crate::switching::Moved;
 use base::ProcId;
 use session::Hold;
 use wire::control::{Command, What};
 
+/// Processes that an answer names.
+const MOST_NAMED: usize = 3;
+
 /// A command that has begun here.
 pub(crate) enum Begun {
     /// These pairs move.
     Moves(Moved),
+    /// A transport is in use again, and these pairs move to it.
+    Uses(Moved),
     /// The process gives up its connections.
     Hold,
     /// This transport is taken out of use.
@@ -21,6 +27,7 @@ impl Core {
     pub(crate) fn obey(&mut self, incarnation: u64, command: &Command) -> Result<What, Begun> {
         if command.changes() {
             base::log!(Info, "an operator's command: {}", describe(command));
+            signal::obey(self);
         }
         match command {
             Command::Lanes => Ok(What::Report(Box::new(self.report(incarnation)))),
@@ -49,7 +56,7 @@ impl Core {
                 Err(e) => Ok(What::Refused(e.to_string())),
             },
             Command::Use(transport) => match self.use_again(transport) {
-                Ok(()) => Err(Begun::Moves(Moved { begun: self.moving(), ..Moved::default() })),
+                Ok(()) => Err(Begun::Uses(Moved { begun: self.moving(), ..Moved::default() })),
                 Err(e) => Ok(What::Refused(e.to_string())),
             },
             Command::Sum(..) => Ok(What::Refused("it is for the leader".into())),
@@ -60,17 +67,34 @@ impl Core {
     pub(crate) fn go_on(&self, begun: &Begun) -> Option<What> {
         match begun {
             Begun::Moves(moved) => self.all_moved(moved),
+            // It is in use, also if a pair stays where it is.
+            Begun::Uses(moved) => Some(match self.all_moved(moved)? {
+                What::NoPair => What::Done(String::new()),
+                What::Refused(why) => What::Done(why),
+                what => what,
+            }),
             Begun::Hold => match self.is_held() {
                 Hold::Closing => None,
                 Hold::Held { untold: 0 } => Some(What::Done(String::new())),
                 Hold::Held { untold } => Some(What::Done(format!(
-                    "{untold} {} not be told, and may take this one for dead if it ends or moves",
-                    if untold == 1 { "process could" } else { "processes could" }
+                    "{} could not be told, and may take this one for dead if it ends or moves",
+                    self.untold_in_words(untold)
                 ))),
                 Hold::No => Some(What::Overtaken),
             },
             Begun::StopUsing(transport) => (!self.uses(transport)).then(|| What::Done(String::new())),
         }
+    }
+
+    /// The processes that do not know that this one is held: the first few, and how many others.
+    fn untold_in_words(&self, all: usize) -> String {
+        let mut named: Vec<String> = self.session.untold().take(MOST_NAMED).map(|of| of.to_string()).collect();
+        match all - named.len() {
+            0 => (),
+            1 => named.push("another one".into()),
+            more => named.push(format!("{more} others")),
+        }
+        named.join(", ")
     }
 
     fn all_moved(&self, moved: &Moved) -> Option<What> {
@@ -84,7 +108,7 @@ impl Core {
         stay.extend(moved.refused.iter().map(|(remote, why)| format!("{remote}: {why}")));
         let all = arrived + moved.there + stay.len();
         Some(match stay.first() {
-            None if all == 0 => What::Done("it has no such pair".into()),
+            None if all == 0 => What::NoPair,
             None => What::Done(format!("{arrived} of {all} pairs moved, {} had nothing to leave", moved.there)),
             Some(first) => What::Refused(format!("{} of {all} pairs stay where they are; {first}", stay.len())),
         })

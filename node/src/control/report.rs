@@ -4,7 +4,7 @@
 
 use crate::state::Core;
 use base::protocol::operator::{MAX_JOBS, MAX_LINES, MAX_WAITS};
-use session::Sum;
+use session::{Hold, Sum};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use transports::registry::AnyLane;
@@ -34,6 +34,7 @@ impl Core {
             host: base::ident::host().into(),
             at: micros(now - self.start),
             waited: micros(self.waited(now, |_| true)),
+            held: self.is_held() != Hold::No,
             waits: self.report_waits(now),
             jobs: self.report_jobs(incarnation, now),
             pairs,

@@ -19,7 +19,7 @@ use wire::control::{Addressee, Answer, Command, MAX_ANSWER, MAX_REQUEST, Member,
 /// How long a request may take to come, and an answer to leave.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest time that an operator waits for an answer.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_secs(3600);
 /// How long to rest before a leader that has sent us away is dialled again.
 const REST: Duration = Duration::from_millis(20);
 

@@ -153,7 +153,10 @@ pub(crate) fn reach(
     }
     if request.command.changes() {
         for member in later.iter().filter_map(|rank| contacts.get(rank)) {
-            late::bring(reach.desk, &reach.trust, reach.host, (reach.incarnation, member.rank), member, request);
+            let to = (reach.incarnation, member.rank);
+            if let Err(why) = late::bring(reach.desk, &reach.trust, reach.host, to, member, request) {
+                outcomes.insert(member.rank, What::Refused(why.to_string()));
+            }
         }
     }
     outcomes.into_iter().map(|(rank, what)| Outcome { rank, what }).collect()

@@ -3,7 +3,7 @@
 use crate::common::{Job, LONG, addresses, config, got, member, over, proved};
 use base::ProcId;
 use node::figures::{Addressee, Answer, Command, MAX_ANSWER, Outcome, Report, Request, What};
-use node::{Contact, Group, Node};
+use node::{Contact, Group, Hold, Node};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -196,7 +196,8 @@ fn a_stopped_process_is_told_and_obeys_later() {
     let silent: Vec<u32> = all.iter().filter(|o| o.what == What::NotAnswering).map(|o| o.rank).collect();
     assert_eq!((repeated, all.len(), &silent[..]), (false, 20, &[1, 5][..]));
     let begun = Instant::now();
-    let (_, all) = outcomes(give(&team.leader(), &request("stopped", 2, Command::Resume)));
+    // A resume would replace the hold.
+    let (_, all) = outcomes(give(&team.leader(), &request("stopped", 2, Command::Use("tcp".into()))));
     assert_eq!(all.iter().filter(|o| o.what == What::NotAnswering).count(), 2);
     assert!(begun.elapsed() < Duration::from_secs(3), "it is known that they do not answer");
     // They go on. What has become of both commands there, is told to who repeats them.
@@ -227,6 +228,30 @@ fn a_stopped_process_is_told_and_obeys_later() {
             std::thread::yield_now();
         }
         asks.join().unwrap();
+    }
+}
+
+/// However many commands are given to a process that is stopped, it is as the last one wants when it goes on.
+#[test]
+fn the_last_of_many_commands_for_a_stopped_process_counts() {
+    let team = Team::new(3, "many", &[1]);
+    for id in 0..=40 {
+        let command = if id % 2 == 0 { Command::Hold } else { Command::Resume };
+        let (_, all) = outcomes(give(&team.leader(), &request("many", id, command)));
+        assert_eq!(all[1].what, What::NotAnswering, "it is kept for it");
+    }
+    // What is not kept is told: orders for single ranks do not replace each other.
+    let refused = (100..120).any(|id| {
+        let switch = Command::Switch { transport: "tcp".into(), peer: None, rank: Some(id.into()), peer_rank: None };
+        let (_, all) = outcomes(give(&team.leader(), &request("many", id, switch)));
+        matches!(&all[1].what, What::Refused(why) if why.contains("16 commands wait for it already"))
+    });
+    assert!(refused);
+    let (goes_on, end) = (&team.nodes[1], Instant::now() + LONG);
+    while goes_on.inspect(|core| core.is_held()) == Hold::No {
+        assert!(Instant::now() < end, "the last command comes");
+        goes_on.look(&mut || false, |_| None::<()>);
+        std::thread::yield_now();
     }
 }
 

@@ -73,7 +73,7 @@ impl fmt::Display for Refusal {
             Refusal::BadCookie => f.write_str("cookie not accepted"),
             Refusal::OtherVersion(v) => write!(f, "speaks version {v} of the protocol"),
             Refusal::Better(_) => f.write_str("is dialling itself"),
-            Refusal::Later => f.write_str("has no place for those whom it does not know yet"),
+            Refusal::Later => f.write_str("is held, or has no place yet for those that it does not know"),
             Refusal::Foreign => f.write_str("does not speak this protocol"),
             Refusal::TimedOut => f.write_str("no answer in time"),
             Refusal::Untrusted(e) | Refusal::System(e) => f.write_str(e),

@@ -15,6 +15,7 @@ fn full() -> Report {
         host: "node1".into(),
         at: 1_000_000,
         waited: 250_000,
+        held: true,
         waits: vec![Wait {
             since: 1,
             call: "MPI_Recv".into(),
@@ -77,6 +78,7 @@ fn answers() -> Vec<Answer> {
         What::NotAnswering,
         What::Dead("refused".into()),
         What::Overtaken,
+        What::NoPair,
     ];
     let outcomes = (0..).zip(all).map(|(rank, what)| Outcome { rank, what }).collect();
     vec![Answer::Outcomes { repeated: true, outcomes }, Answer::NoSuchJob, Answer::Busy, Answer::Malformed]
@@ -93,6 +95,23 @@ fn requests_and_answers_survive_the_wire() {
 }
 
 #[test]
+fn a_command_replaces_those_of_which_it_leaves_nothing() {
+    let switch = |transport: &str, rank| Command::Switch {
+        transport: transport.into(),
+        peer: Some("ocean".into()),
+        rank,
+        peer_rank: None,
+    };
+    let (stop, again) = (Command::StopUsing("shm".into()), Command::Use("shm".into()));
+    assert!(Command::Resume.replaces(&Command::Hold) && Command::Hold.replaces(&Command::Resume));
+    assert!(stop.replaces(&again) && again.replaces(&stop) && !stop.replaces(&Command::Use("tcp".into())));
+    assert!(
+        switch("tcp", None).replaces(&switch("shm", None)) && !switch("tcp", Some(1)).replaces(&switch("tcp", None))
+    );
+    assert!(!Command::Hold.replaces(&stop) && !switch("tcp", None).replaces(&Command::Hold));
+}
+
+#[test]
 fn the_fields_are_where_the_tables_say() {
     let bytes = requests()[0].encode();
     assert_eq!((bytes[request::ID], bytes[request::SERIAL], bytes[request::LIMIT]), (3, 8, 0x88));
@@ -100,6 +119,7 @@ fn the_fields_are_where_the_tables_say() {
     let mut bytes = Vec::new();
     full().encode(&mut bytes);
     assert_eq!((bytes[report::PID], bytes[report::AT + 1], bytes[report::WAITED]), (7, 0x42, 0x90));
+    assert_eq!(bytes[report::HELD], 1);
     assert_eq!(bytes[report::BYTES], 5, "the length of the host");
     let mut bytes = Vec::new();
     full().waits[0].encode(&mut bytes);
