@@ -698,6 +698,7 @@ pub mod operator {
         4 STOP_USING "word" "use this transport no more, and unload it";
         5 USE "word" "use this transport again";
         6 SUM "rank u32, report" "the figures of a process that finalizes, for the leader";
+        7 GIVE_UP "name of the other job (length u32)" "wait no longer for processes of this job that were held, and are gone";
     }
 
     numbers! {
@@ -719,7 +720,7 @@ pub mod operator {
         4 DEAD "text" "there is no such process any more";
         5 OVERTAKEN "" "a later command came first, so this one is not done";
         6 UNDER_WAY "" "it has begun that, and goes on with it";
-        7 NO_PAIR "" "it has no pair of those that were to be moved";
+        7 NO_PAIR "" "it has no pair of those that were meant";
     }
 
     layout! {

@@ -217,6 +217,14 @@ impl Core {
         self.session.resume(now);
     }
 
+    /// Waits no longer for processes of this job that were held and are gone. Returns how many were away.
+    pub fn give_up(&mut self, job: &str) -> usize {
+        let of_job = |remote: ProcId| base::ident::name_of_job(remote.incarnation).as_deref() == Some(job);
+        let pairs = self.session.pairs().filter(|(i, pair)| self.session.is_pair(*i) && of_job(pair.remote()));
+        let pairs: Vec<_> = pairs.map(|(i, _)| i).collect();
+        pairs.into_iter().filter(|i| self.session.wait_no_longer(*i)).count()
+    }
+
     /// Listens where this process can be reached now, and tells the others if that has changed.
     fn rebind(&mut self) {
         let before = self.registry.contact();

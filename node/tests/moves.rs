@@ -198,6 +198,23 @@ fn held_and_resumed() {
     assert_eq!(a.node.drain(LONG) + b.node.drain(LONG), 0);
 }
 
+/// A held process that ends is waited for, since it may come back, until somebody says that it does not.
+fn held_and_dead() {
+    let (a, b) = (Job::new(), Job::new());
+    base::ident::name_job(a.group.incarnation, "held and dead");
+    let (to_b, to_a) = couple(&a, &b);
+    exchange([(&a, to_b), (&b, to_a)], b"before");
+    let mut space = [0; 8];
+    let waits = b.recv(to_a, 1, &mut space);
+    assert_eq!(b.node.inspect(|core| core.give_up("held and dead")), 0, "it is not held");
+    assert_eq!(a.node.hold(), 0);
+    a.node.kill();
+    assert_eq!(b.wait_for(waits, Duration::from_secs(3)), None, "it may come back");
+    assert_eq!(b.node.inspect(|core| core.give_up("another")), 0);
+    assert_eq!(b.node.inspect(|core| core.give_up("held and dead")), 1);
+    assert!(matches!(b.wait(waits), node::Outcome::Failed(_)), "it is dead");
+}
+
 /// Both hear of the other, so neither waits for long.
 fn both_held_at_a_time() {
     let (a, b) = (Job::new(), Job::new());
@@ -219,4 +236,4 @@ fn both_held_at_a_time() {
     }
 }
 
-over_both!(held_and_resumed, both_held_at_a_time);
+over_both!(held_and_resumed, held_and_dead, both_held_at_a_time);

@@ -167,6 +167,16 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         (pair.evidence.away, pair.evidence.away_since) = (!pair.is_stranger(), None);
     }
 
+    /// The other side of a pair was held, and is not waited for any more: it is judged as any other. Returns whether it was away.
+    pub fn wait_no_longer(&mut self, i: usize) -> bool {
+        let was_away = self.pairs[i].is_away() && self.pairs[i].lane().is_none();
+        if was_away {
+            self.pairs[i].evidence.away = false;
+            self.look_soon(i);
+        }
+        was_away
+    }
+
     /// Whether the other side has said that it is away, and its time is not over.
     pub(crate) fn is_away(&mut self, i: usize, now: Time) -> bool {
         #[cfg(feature = "plant")]

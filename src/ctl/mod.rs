@@ -61,6 +61,11 @@ enum Told {
     Hold,
     /// Connect again, after hold
     Resume,
+    /// Wait no longer for another job that is held: its processes that are gone count as dead
+    GiveUp {
+        /// The name of the other job
+        peer: String,
+    },
     /// Leave a transport, and unload it
     StopUsing {
         #[arg(value_parser = transport)]
@@ -82,6 +87,7 @@ impl Told {
             }
             Told::Hold => Command::Hold,
             Told::Resume => Command::Resume,
+            Told::GiveUp { peer } => Command::GiveUp(peer.clone()),
             Told::StopUsing { transport } => Command::StopUsing(transport.clone()),
             Told::Use { transport } => Command::Use(transport.clone()),
         }

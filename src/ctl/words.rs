@@ -11,7 +11,7 @@ pub fn word(what: &What) -> (&'static str, &str) {
         What::Refused(why) => ("refused", why),
         What::NotAnswering => ("not answering", ""),
         What::Dead(why) => ("dead", why),
-        What::NoPair => ("no pair", "it has none of those that were to be moved"),
+        What::NoPair => ("no pair", "it has none of those that were meant"),
         What::Overtaken => ("overtaken", "a later command came first"),
     }
 }

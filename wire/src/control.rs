@@ -72,6 +72,8 @@ pub enum Command {
     StopUsing(String),
     /// Use this transport again.
     Use(String),
+    /// Wait no longer for processes of this other job that were held: they are judged as if they had not been.
+    GiveUp(String),
     /// The figures of a process that finalizes: its rank, and its report. For the leader.
     Sum(u32, Box<Report>),
 }
@@ -84,10 +86,11 @@ impl Command {
 
     /// Whether nothing is left of an earlier command once this one is done.
     pub fn replaces(&self, earlier: &Command) -> bool {
-        use Command::{Hold, Resume, StopUsing, Switch, Use};
+        use Command::{GiveUp, Hold, Resume, StopUsing, Switch, Use};
         match (self, earlier) {
             (Hold | Resume, Hold | Resume) => true,
             (StopUsing(this) | Use(this), StopUsing(that) | Use(that)) => this == that,
+            (GiveUp(this), GiveUp(that)) => this == that,
             (
                 Switch { peer, rank, peer_rank, .. },
                 Switch { peer: of_peer, rank: of_rank, peer_rank: of_peer_rank, .. },
@@ -141,7 +144,7 @@ pub enum What {
     Overtaken,
     /// It has begun, and goes on.
     UnderWay,
-    /// The process has no pair of those that were to be moved.
+    /// The process has no pair of those that were meant.
     NoPair,
 }
 
@@ -380,6 +383,10 @@ impl Command {
                 out.put_u8(numbers::USE);
                 put_text(out, transport, MAX_WORD);
             }
+            Command::GiveUp(job) => {
+                out.put_u8(numbers::GIVE_UP);
+                put_text(out, job, MAX_NAME);
+            }
             Command::Sum(rank, report) => {
                 out.put_u8(numbers::SUM);
                 out.put_u32(*rank);
@@ -401,6 +408,7 @@ impl Command {
             numbers::RESUME => Command::Resume,
             numbers::STOP_USING => Command::StopUsing(text(from, MAX_WORD)?),
             numbers::USE => Command::Use(text(from, MAX_WORD)?),
+            numbers::GIVE_UP => Command::GiveUp(text(from, MAX_NAME)?),
             numbers::SUM => Command::Sum(from.u32()?, Box::new(Report::decode(from)?)),
             _ => return Err(Malformed),
         })

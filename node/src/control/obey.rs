@@ -51,6 +51,10 @@ impl Core {
                 self.resume();
                 Ok(What::Done(String::new()))
             }
+            Command::GiveUp(job) => Ok(match self.give_up(job) {
+                0 => What::NoPair,
+                n => What::Done(format!("{n} of its processes are waited for no longer")),
+            }),
             Command::StopUsing(transport) => match self.stop_using(transport) {
                 Ok(()) => Err(Begun::StopUsing(transport.clone())),
                 Err(e) => Ok(What::Refused(e.to_string())),
@@ -126,6 +130,7 @@ fn describe(command: &Command) -> String {
         Command::Resume => "resume".into(),
         Command::StopUsing(transport) => format!("stop using {transport}"),
         Command::Use(transport) => format!("use {transport}"),
+        Command::GiveUp(job) => format!("give up '{job}'"),
         Command::Sum(rank, _) => format!("figures of rank {rank}"),
     }
 }

@@ -54,6 +54,7 @@ fn requests() -> Vec<Request> {
         Command::Resume,
         Command::StopUsing("shm".into()),
         Command::Use("shm".into()),
+        Command::GiveUp("ocean".into()),
         Command::Sum(4, Box::new(full())),
     ];
     let to = [Addressee::Named("air".into()), Addressee::Member(0x1234, 7)];
