@@ -122,6 +122,19 @@ UNUSED static const char *thread_names(void)
     return names;
 }
 
+/* What all descriptors are of, each on a line: said where there are more than there may be. */
+UNUSED static void say_descriptors(const char *when)
+{
+    DIR *all = opendir("/proc/self/fd");
+    for (struct dirent *e; all && (e = readdir(all));) {
+        char path[300], what[300] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%s", e->d_name);
+        if (e->d_name[0] != '.' && readlink(path, what, sizeof what - 1) > 0)
+            printf("DESCRIPTOR rank %d %s %s %s\n", kit_rank, when, e->d_name, what);
+    }
+    if (all) closedir(all);
+}
+
 /* What the process has now, while the inter-communicator of this round stands and both sides are there, as `meet` sees to.
  * What is about to be closed or to end may still be there: it is given some time when there is more than there may be. */
 UNUSED static struct having look_together(void (*meet)(void), int round, const struct having *most)
@@ -131,6 +144,7 @@ UNUSED static struct having look_together(void (*meet)(void), int round, const s
     struct having now = look();
     for (double start = kit_ms(); most && has_more(&now, most) && kit_ms() - start < 10e3;) now = look();
     say(round, &now);
+    if (!most || has_more(&now, most)) say_descriptors(most ? "now" : "before");
     OK(MPI_Barrier(MPI_COMM_WORLD));
     meet();
     return now;

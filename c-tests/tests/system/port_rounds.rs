@@ -52,7 +52,7 @@ fn freezes_in_connect_disconnect_loops_ompi_13076() {
         "connect and disconnect: memory after N/10 and N rounds; no more descriptors; equal: threads, communicators";
     let mut figure = Figure::new("29-port-rounds", title);
     let many = width::otherwise(400, 10_000, "10,000 rounds at a port of each couple, not 400");
-    let on_two = width::otherwise(200, 1_000, "1,000 rounds at a port on two ranks, not 200");
+    let on_two = width::otherwise(100, 1_000, "1,000 rounds at a port on two ranks, not 100");
     for (server, client) in Mpi::some_couples() {
         couple(&mut figure, server, client, rounds(many), 1);
     }

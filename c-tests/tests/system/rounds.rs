@@ -70,7 +70,7 @@ fn nothing_is_left_of_many_rounds() {
     // The first couple goes all the way; so many rounds show the same of the others.
     let first = width::otherwise(1_000, 10_000, "10,000 rounds of the first couple, not 1,000");
     let others = width::otherwise(500, 1_500, "1,500 rounds of the others, not 500");
-    let on_two = width::otherwise(300, 1_000, "1,000 rounds on two ranks, not 300");
+    let on_two = width::otherwise(150, 1_000, "1,000 rounds on two ranks, not 150");
     for (i, (a, b)) in Mpi::some_couples().enumerate() {
         couple(&mut figure, a, b, rounds(if i == 0 { first } else { others }), 1);
     }
