@@ -390,10 +390,7 @@ impl Node {
     /// Gives up all connections to other jobs, until [`Node::resume`], and waits until none is left. Returns how many processes
     /// could not be told.
     pub fn hold(&self) -> usize {
-        self.with(|core| {
-            signal::obey(core);
-            core.hold();
-        });
+        self.with(Core::hold);
         let closed = |core: &mut Core| match core.is_held() {
             Hold::Closing => None,
             Hold::Held { untold } => Some(untold),
@@ -405,10 +402,7 @@ impl Node {
 
     /// Ends a hold.
     pub fn resume(&self) {
-        self.with(|core| {
-            signal::obey(core);
-            core.resume();
-        });
+        self.with(Core::resume);
     }
 
     /// Ends the threads, then all connections.

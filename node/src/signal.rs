@@ -67,8 +67,8 @@ pub(crate) fn obey(core: &mut Core) {
     // Without a write as long as nothing has come.
     if has_come() && CAME.swap(0, Ordering::Relaxed) % 2 == 1 {
         match core.is_held() {
-            Hold::No => core.hold(),
-            Hold::Closing | Hold::Held { .. } => core.resume(),
+            Hold::No => core.hold_now(),
+            Hold::Closing | Hold::Held { .. } => core.resume_now(),
         }
     }
 }

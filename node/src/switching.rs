@@ -5,6 +5,7 @@
 //! what is done here.
 
 use crate::memory::Buffers;
+use crate::signal;
 use crate::state::Core;
 use base::ProcId;
 use session::{CannotMove, Hold};
@@ -197,8 +198,15 @@ impl Core {
 
     // ---- hold and resume
 
-    /// Gives up all connections to other jobs, until [`Core::resume`]: calls wait meanwhile.
+    /// Gives up all connections to other jobs, until [`Core::resume`]: calls wait meanwhile. Signals that came before are obeyed
+    /// before.
     pub fn hold(&mut self) {
+        signal::obey(self);
+        self.hold_now();
+    }
+
+    /// Without a look at signals, which call this.
+    pub(crate) fn hold_now(&mut self) {
         let now = self.now();
         self.session.hold(now);
     }
@@ -208,8 +216,14 @@ impl Core {
         self.session.is_held()
     }
 
-    /// Connects again, also if this process is reached at other addresses now.
+    /// Connects again, also if this process is reached at other addresses now. Signals that came before are obeyed before.
     pub fn resume(&mut self) {
+        signal::obey(self);
+        self.resume_now();
+    }
+
+    /// Without a look at signals, which call this.
+    pub(crate) fn resume_now(&mut self) {
         if self.is_held() != Hold::No {
             self.rebind();
         }

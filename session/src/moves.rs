@@ -61,9 +61,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// A pair moves to the transport that it should use, now that others are there than before: the one that an operator has
     /// ordered, or else the best. Returns whether it moves.
     pub fn move_to_preferred(&mut self, i: usize, now: Time) -> Result<bool, CannotMove> {
-        if self.pairs[i].gone().is_some() {
-            return Err(CannotMove::Gone);
-        }
         let pair = &mut self.pairs[i];
         (pair.moves.underway, pair.moves.trouble) = (None, None);
         let Some(to) = self.preferred(i) else { return Ok(false) };

@@ -184,12 +184,13 @@ impl Client {
         let (body, until) = (request.encode(), Instant::now() + timeout);
         let mut was_given = false;
         loop {
-            let last = match self.try_once(&body, timeout, until, &mut was_given) {
+            let last = match self.try_once(&body, until, &mut was_given) {
                 Ok(answer) => return self.read(answer),
                 Err(Tried::ForGood(CtlError::Unheard(name, _, why))) if was_given && why.is_dead() => {
                     return Err(CtlError::Ended(name));
                 }
                 Err(Tried::ForGood(e)) => return Err(e),
+                Err(Tried::InVain) => return Err(CtlError::NotAnswering(self.name.clone(), timeout.as_secs_f64())),
                 Err(Tried::Again(e)) => e,
             };
             if Instant::now() + REST >= until {
@@ -209,8 +210,7 @@ impl Client {
     }
 
     /// `was_given`: set once the leader may have got the command.
-    fn try_once(&self, body: &[u8], timeout: Duration, until: Instant, was_given: &mut bool) -> Result<Answer, Tried> {
-        let silent = || Tried::ForGood(CtlError::NotAnswering(self.name.clone(), timeout.as_secs_f64()));
+    fn try_once(&self, body: &[u8], until: Instant, was_given: &mut bool) -> Result<Answer, Tried> {
         let mut dial: Commanding = command(&self.contact, host(), &self.trust);
         let mut stream: ControlStream = loop {
             match dial.step() {
@@ -222,7 +222,7 @@ impl Client {
                     let (name, record) = (self.name.clone(), Box::new(self.record.clone()));
                     return Err(Tried::ForGood(CtlError::Unheard(name, record, why)));
                 }
-                Heard::NotYet if Instant::now() >= until => return Err(silent()),
+                Heard::NotYet if Instant::now() >= until => return Err(Tried::InVain),
                 Heard::NotYet => {
                     dial.awaited().into_iter().for_each(|dialled| sleep(&mut [dialled], SLICE));
                 }
@@ -236,7 +236,7 @@ impl Client {
                     let answer = Answer::decode(&body);
                     return answer.map_err(|_| Tried::ForGood(CtlError::OtherRelease(self.name.clone())));
                 }
-                Ok(None) if Instant::now() >= until => return Err(silent()),
+                Ok(None) if Instant::now() >= until => return Err(Tried::InVain),
                 Ok(None) => sleep(&mut [stream.awaited()], SLICE),
                 // It serves too many others, or it has ended.
                 Err(e) => return Err(Tried::Again(CtlError::Lost(self.name.clone(), e))),
@@ -249,6 +249,8 @@ impl Client {
 enum Tried {
     Again(CtlError),
     ForGood(CtlError),
+    /// The time is over.
+    InVain,
 }
 
 fn open(job: &Job) -> Result<Box<dyn Naming>, CtlError> {

@@ -34,8 +34,8 @@ pub fn notes(sample: &Sample) -> Vec<String> {
         format!("{} of '{}': {word}{hint}{why}", ranks_in_words(ranks), printable(&sample.job))
     };
     let held: Vec<u32> = sample.reports().filter(|(_, report)| report.held).map(|(rank, _)| rank).collect();
-    let of_held = format!("{} of '{}': held: it waits for resume", ranks_in_words(&held), printable(&sample.job));
-    let held = (!held.is_empty()).then_some(of_held);
+    let of_held = || format!("{} of '{}': held: it waits for resume", ranks_in_words(&held), printable(&sample.job));
+    let held = (!held.is_empty()).then(of_held);
     held.into_iter().chain(together(sample.others()).iter().map(line)).collect()
 }
 

@@ -233,7 +233,7 @@ impl<'a> Act<'a> {
         let small = Small::new(scene.path("small"));
         let server = (script.service == Service::Server).then(|| {
             let store = small.0.join("store").display().to_string();
-            scene.serve(&["--listen", "127.0.0.1:0", "--lease", LEASE, "--store", &store], &hosts.on(0))
+            scene.serve(&["--listen", &Scene::lasting_address(), "--lease", LEASE, "--store", &store], &hosts.on(0))
         });
         let naming = match &server {
             Some((_, address)) => format!("tcp://{address}"),

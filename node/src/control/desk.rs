@@ -206,7 +206,6 @@ impl Desk {
     /// A command that changes something has come to the leader of this job.
     pub(crate) fn give(&self, incarnation: u64, id: Id, until: Instant) -> Given {
         let mut state = self.lock();
-        let waits = |led: &Led| led.turns.iter().position(|one| *one == id);
         loop {
             let before = state.given.iter().find(|(one, _)| *one == id).map(|(_, answer)| answer.clone());
             let Some(led) = state.led.get_mut(&incarnation) else { return Given::Busy };
@@ -214,13 +213,13 @@ impl Desk {
                 Some(Some(answer)) => return Given::Before(answer),
                 Some(None) => (),
                 None => {
-                    let is_full = led.turns.len() >= MOST_TURNS;
-                    match waits(led) {
-                        None if is_full => return Given::Busy,
-                        None => led.turns.push_back(id),
-                        Some(_) => (),
+                    if !led.turns.contains(&id) {
+                        if led.turns.len() >= MOST_TURNS {
+                            return Given::Busy;
+                        }
+                        led.turns.push_back(id);
                     }
-                    if !led.changing && waits(led) == Some(0) {
+                    if !led.changing && led.turns.front() == Some(&id) {
                         break;
                     }
                 }

@@ -1,6 +1,5 @@
 //! An operator's command, done by this process.
 
-use crate::signal;
 use crate::state::Core;
 use crate::switching::Moved;
 use base::ProcId;
@@ -27,7 +26,6 @@ impl Core {
     pub(crate) fn obey(&mut self, incarnation: u64, command: &Command) -> Result<What, Begun> {
         if command.changes() {
             base::log!(Info, "an operator's command: {}", describe(command));
-            signal::obey(self);
         }
         match command {
             Command::Lanes => Ok(What::Report(Box::new(self.report(incarnation)))),
