@@ -1,6 +1,8 @@
 //! Programs that know nothing of other jobs, and tools above and below the library.
 
-use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene, WAYS, compile, compile_fortran, compile_tool, library};
+use c_tests::{
+    Done, Figure, Launch, Library, MPIS, Mpi, Scene, WAYS, compile, compile_fortran, compile_tool, library, width,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -17,7 +19,7 @@ const LOOKING: i64 = 160;
 fn native_program_prints_the_same() {
     let mut figure = Figure::new("60-native", "a native program with and without the library: same output");
     for &mpi in MPIS.iter() {
-        for ranks in [2, 4] {
+        for ranks in width::otherwise(vec![4], vec![2, 4], "native programs on 2 ranks") {
             let scene = Scene::new(format!("native program, {} {ranks}", mpi.name));
             let program = compile(mpi, "native", Library::None);
             let launch = |library| Launch::of(mpi, ranks, program.clone(), library, &[]);

@@ -20,7 +20,8 @@ const ALLOCATED: i64 = 128;
 /// in a round with such a name, nor soon after: its connection ends a little later.
 fn plan(rounds: u32) -> [String; 3] {
     let every = (rounds / 100).max(8);
-    [10 * every, 100 * every, every].map(|n| n.to_string())
+    let even = |n: u32| (n - n % every).max(every);
+    [even(rounds / 10), even(rounds), every].map(|n| n.to_string())
 }
 
 /// How much grows when the same calls are made in the MPI without the library.
@@ -70,7 +71,7 @@ fn nothing_is_left_of_many_rounds() {
     // The first couple goes all the way; so many rounds show the same of the others.
     let first = width::otherwise(1_000, 10_000, "10,000 rounds of the first couple, not 1,000");
     let others = width::otherwise(500, 1_500, "1,500 rounds of the others, not 500");
-    let on_two = width::otherwise(150, 1_000, "1,000 rounds on two ranks, not 150");
+    let on_two = width::otherwise(400, 1_000, "1,000 rounds on two ranks, not 400");
     for (i, (a, b)) in Mpi::some_couples().enumerate() {
         couple(&mut figure, a, b, rounds(if i == 0 { first } else { others }), 1);
     }

@@ -214,7 +214,7 @@ fn a_flood_of_silent_connections_pushes_nobody_out() {
         "{asked} answers beside {FLOOD} silent connections in {:?}, the longest after {longest:?}; {new} of {tries} new clients",
         flooded.elapsed()
     );
-    assert!(longest < LIMIT / 10 && new > 0);
+    assert!(longest < LIMIT && new > 0);
     // All but a few are closed at once, and the rest when the time of the handshake is over.
     let begun = Instant::now();
     assert!(flood.iter_mut().all(Raw::is_closed) && begun.elapsed() < LIMIT);
