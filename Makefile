@@ -230,6 +230,7 @@ uninstall:
 PAGES := \
     bash-completion/completions/mpi-connect \
     fish/vendor_completions.d/mpi-connect.fish \
+    man/man1/mpi-connect-checkpoint.1 \
     man/man1/mpi-connect-ctl.1 \
     man/man1/mpi-connect-doctor.1 \
     man/man1/mpi-connect-key.1 \
@@ -238,11 +239,13 @@ PAGES := \
     man/man1/mpi-connect-serve.1 \
     man/man1/mpi-connect-top.1 \
     man/man1/mpi-connect.1 \
+    man/man3/MPI_Conn_checkpoint.3 \
     man/man3/MPI_Conn_error_class.3 \
     man/man3/MPI_Conn_hold.3 \
     man/man3/MPI_Conn_intercomm_create.3 \
     man/man3/MPI_Conn_register.3 \
     man/man3/MPI_Conn_remove.3 \
+    man/man3/MPI_Conn_restart.3 \
     man/man3/MPI_Conn_resume.3 \
     zsh/site-functions/_mpi-connect
 

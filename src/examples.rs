@@ -56,3 +56,10 @@ Examples:
   mpi-connect doctor ./air
   mpi-connect doctor -v --prefix /opt/mpich
   mpi-connect doctor --json | jq .verdict";
+
+pub const CHECKPOINT: &str = "\
+Examples:
+  mpi-connect checkpoint ls checkpoints
+  mpi-connect checkpoint verify checkpoints
+  mpi-connect checkpoint rm checkpoints
+  mpi-connect checkpoint rm --all checkpoints";

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod ask;
+mod checkpoint;
 mod ctl;
 mod doctor;
 mod elf;
@@ -53,6 +54,9 @@ enum What {
     /// Watch a running job's connections: what carries them, how fast, and who waits for whom
     #[command(after_help = examples::TOP)]
     Top(ctl::top::Args),
+    /// List, verify and remove checkpoints of coupled jobs
+    #[command(after_help = examples::CHECKPOINT)]
+    Checkpoint(checkpoint::Args),
     /// Keep names for jobs that reach this server: MPI_CONNECT_NAMING=tcp://HOST:PORT
     #[command(after_help = examples::SERVE)]
     Serve(serve::Args),
@@ -95,6 +99,14 @@ fn main() -> ExitCode {
             Err(e) => {
                 eprintln!("mpi-connect: {e}");
                 ExitCode::from(if e.is_usage() { 2 } else { 1 })
+            }
+        },
+        What::Checkpoint(args) => match checkpoint::checkpoint(&args) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(e) => {
+                eprintln!("mpi-connect: {e}");
+                ExitCode::FAILURE
             }
         },
         What::Serve(args) => match serve::serve(&args) {

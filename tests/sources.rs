@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-const ROOMS: [&str; 12] = [
+const ROOMS: [&str; 13] = [
     "base",
     "trust",
     "engine",
+    "checkpoint",
     "wire",
     "session",
     "transports",

@@ -512,6 +512,7 @@ pub mod control {
         5 PART "offer u64, bytes" "a continuation of the records of an offer";
         6 LOOKING "u8 (1 if somebody has registered the name, else 0), name (length u32, at most 255 bytes)" "the sender holds an offer of the other side, and waits for this other job at present";
         7 MOVED "contact record" "the sender is reached so from now on; between any two processes";
+        8 CHECKPOINT "bytes: see Checkpoints" "what two processes tell each other of checkpoints; between any two processes";
     }
 
     layout! {

@@ -14,6 +14,8 @@
 #pragma weak MPI_Conn_error_class
 #pragma weak MPI_Conn_hold
 #pragma weak MPI_Conn_resume
+#pragma weak MPI_Conn_checkpoint
+#pragma weak MPI_Conn_restart
 #endif
 #endif
 

@@ -34,6 +34,11 @@ impl ContextId {
         ContextId { lineage: lineage.max(1), number }
     }
 
+    /// The number on which leaders have agreed; 0 if it was made from another one.
+    pub fn root_number(self) -> u64 {
+        if self.lineage == 0 { self.number } else { 0 }
+    }
+
     pub(crate) fn to_bytes(self) -> [u8; ContextId::BYTES] {
         let mut out = [0; ContextId::BYTES];
         out[..8].copy_from_slice(&self.lineage.to_le_bytes());

@@ -1,9 +1,8 @@
 //! Operations that fail when a peer is gone or has closed an inter-communicator. Part of the engine. Invariant: a
-//! message that had arrived whole is still matched first. Afterwards no operation waits for a process that cannot serve
+//! message that had arrived whole is still matched first, unless the data of one before it is lost. Afterwards no operation waits for a process that cannot serve
 //! it.
 
 use crate::ContextId;
-use crate::arrived::{Arrived, Body};
 use crate::credit::Granting;
 use crate::state::State;
 use crate::{Ctx, Engine, Fault, Gone, Outcome, Output, PeerId, Source};
@@ -30,20 +29,8 @@ impl Engine {
         p.granting = Granting::new(&self.cfg);
         self.at_end += usize::from(p.granting.at_end());
         self.withdrawn.retain(|_, (to, _)| *to != peer);
-        // An envelope whose data will never come must not match.
-        let lost = |m: &Arrived| m.peer == peer && matches!(m.body.plain(), Body::Rts { .. });
-        for context in self.contexts.iter_mut().flatten() {
-            context.unexpected.drop_where(lost);
-        }
-        for group in self.groups.values_mut() {
-            for early in group.early.values_mut() {
-                early.retain(|m| !lost(m));
-            }
-        }
-        let fault = match gone {
-            Gone::Dead => Fault::PeerDead,
-            Gone::Finished => Fault::PeerFinished,
-        };
+        // An envelope whose data will never come stays: its receive fails, and does not get the message behind it.
+        let fault = gone.fault();
         self.fail_where(fault, |state| state.needs() == Some(peer));
         let affected: Vec<Ctx> = (0..self.contexts.len())
             .filter(|&i| self.contexts[i].as_ref().is_some_and(|c| c.peers.contains(&peer)))

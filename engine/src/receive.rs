@@ -8,9 +8,7 @@ use crate::intervals::Intervals;
 use crate::matching::Receive;
 use crate::state::{Claimed, Context, Op, Pulling, State};
 use crate::wire::{Eager, Head, Message, Pieces};
-use crate::{
-    ContextId, Ctx, Engine, Envelope, Fault, Gone, MessageId, OpId, Outcome, Output, PeerId, Probe, Source, Tag,
-};
+use crate::{ContextId, Ctx, Engine, Envelope, Fault, MessageId, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
 use base::Memory;
 use base::bytes::Malformed;
 
@@ -70,6 +68,9 @@ impl Engine {
         if let Some(at) = self.find(ctx, source, tag) {
             let context = self.contexts[ctx.0 as usize].as_ref().expect("find found it");
             let found = context.unexpected.get(at);
+            if let (Body::Rts { .. }, Some(gone)) = (found.body.plain(), self.peers[found.peer.0 as usize].gone) {
+                return Probe::Failed(gone.fault());
+            }
             return Probe::Found(Envelope { source: found.source, tag: found.tag, size: found.body.size() });
         }
         if let Some(fault) = self.fault(ctx, source) {
@@ -94,14 +95,7 @@ impl Engine {
             debug_assert!(false, "a claim is received once");
             return;
         };
-        match self.peers[message.peer.0 as usize].gone {
-            // Its data will never come.
-            Some(gone) if matches!(message.body.plain(), Body::Rts { .. }) => {
-                let fault = if gone == Gone::Dead { Fault::PeerDead } else { Fault::PeerFinished };
-                self.end(op.0, Outcome::Failed(fault));
-            }
-            _ => self.deliver(mem, ctx, op.0, capacity, message),
-        }
+        self.deliver(mem, ctx, op.0, capacity, message);
     }
 
     /// The place of the oldest unexpected message that a receive for these matches.
@@ -161,8 +155,7 @@ impl Engine {
     #[cold]
     fn fault_in(&self, context: &Context, source: Source) -> Option<Fault> {
         let of = |rank: u32, peer: &PeerId| match self.peers[peer.0 as usize].gone {
-            Some(crate::Gone::Dead) => Some(Fault::PeerDead),
-            Some(crate::Gone::Finished) => Some(Fault::PeerFinished),
+            Some(gone) => Some(gone.fault()),
             None => context.revoked.contains(&rank).then_some(Fault::Revoked),
         };
         match source {
@@ -427,6 +420,10 @@ impl Engine {
 
     /// Receives a message whose RTS is here: reads its data, or asks for it.
     fn take_announced(&mut self, ctx: Ctx, met: &Match, size: u64, pieces: impl Iterator<Item = (u64, u64)>) {
+        if let Some(gone) = self.peers[met.peer.0 as usize].gone {
+            // Its data will never come.
+            return self.end(met.op, Outcome::Failed(gone.fault()));
+        }
         let want = met.capacity.min(size);
         let envelope = met.envelope(want);
         self.free_credit(met.peer, 0);

@@ -133,6 +133,16 @@ pub enum Gone {
     Finished,
 }
 
+impl Gone {
+    /// How operations fail that need the peer.
+    pub(crate) fn fault(self) -> Fault {
+        match self {
+            Gone::Dead => Fault::PeerDead,
+            Gone::Finished => Fault::PeerFinished,
+        }
+    }
+}
+
 /// The envelope of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {

@@ -6,6 +6,7 @@
 use crate::config::{Config, StartError};
 use crate::memory::Buffers;
 use crate::state::Core;
+use crate::state::checkpoints::Checkpoints;
 use crate::state::handshakes::Handshakes;
 use crate::state::operations::Operations;
 use crate::state::operators::Operators;
@@ -41,6 +42,7 @@ impl Core {
             pulls: Pulls::default(),
             operations: Operations::default(),
             operators: Operators::default(),
+            checkpoints: Checkpoints::default(),
             waits: waits::Table::new(config.notice),
             pace: Pace::default(),
             watch,
@@ -125,8 +127,11 @@ impl Core {
             Action::Rearm { pair } => self.rearm(pair),
             Action::Get { peer, op, pieces, size } => self.pulls.start(peer, op, pieces, size),
             Action::Note { op, note } => self.note(op, note),
-            // No checkpoint has begun: nothing of the node calls `Engine::log` yet.
-            Action::Log { .. } => {}
+            Action::Log { pair, kept } => {
+                let pair = self.session.pair(pair);
+                self.log_message(pair.local(), pair.remote(), *kept);
+            }
+            Action::OfCheckpoints { local, remote, bytes } => self.told_of_checkpoints(local, remote, &bytes),
             Action::Asked { peer } => self.tell_waits(peer),
             Action::Told { peer, bytes } => self.told(peer, &bytes),
             Action::Neighbours => self.judge_spinning(),

@@ -12,6 +12,7 @@
 
 #![warn(missing_docs)]
 
+mod checkpoints;
 mod config;
 mod control;
 mod convert;
@@ -45,6 +46,8 @@ mod waits;
 mod watch;
 
 pub use base::ProcId;
+pub use checkpoint as images;
+pub use checkpoints::AllRows;
 pub use config::{Config, StartError, Trusts};
 pub use convert::{Kind, Representation, Signature};
 pub use engine::{
@@ -59,6 +62,7 @@ pub use session::{Called, CannotMove, Group, InterId, Obstacle, PathRef, Proofs,
 pub use shape::Shape;
 pub use signal::hold_on_signal;
 pub use state::Core;
+pub use state::checkpoints::{Besides, Opened};
 pub use state::waits::About;
 pub use switching::{CannotUse, Moved, NoTransport};
 pub use transports::registry::{Allowed, Settings, at_addresses, ip_addresses};

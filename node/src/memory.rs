@@ -71,6 +71,11 @@ impl Layout {
         self.body.size() as u64
     }
 
+    /// These bytes.
+    pub(crate) fn of_bytes(bytes: Vec<u8>) -> Layout {
+        Layout::of_own(bytes, None, None)
+    }
+
     /// A packed copy of the present contents, in memory of the library that lives as long as the returned layout.
     pub fn packed(&self) -> Layout {
         let size = self.body.size();

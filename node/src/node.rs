@@ -4,6 +4,7 @@
 //! the child with a message. So each entry of the shim asks [`Node::get`] first: in a child it returns
 //! [`StartError::Forked`], and it costs one load.
 
+use crate::checkpoints;
 use crate::control::{self, Desk};
 use crate::signal;
 use crate::state::Core;
@@ -92,6 +93,8 @@ impl Node {
             false => None,
         };
         let operators = control::open(&shared);
+        let writer = checkpoints::writer(&shared);
+        shared.lock().checkpoints.begin_writer = Some(writer);
         Ok(Node { shared, background: Mutex::new(background), operators, timeout })
     }
 
@@ -408,6 +411,9 @@ impl Node {
     /// Ends the threads, then all connections.
     fn end(&self) {
         self.operators.close();
+        if let Some(writer) = self.with(Core::end_writer) {
+            let _ = writer.join();
+        }
         let thread = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(thread);
         self.with(Core::shut);

@@ -1,5 +1,6 @@
 //! The actions that a session asks its driver to take.
 
+use base::ProcId;
 use engine::{Kept, OpId, PeerId};
 use wire::{Hello, HelloAck, Place, TransportId};
 
@@ -169,6 +170,15 @@ pub enum Action<L> {
         pair: usize,
         /// The message.
         kept: Box<Kept>,
+    },
+    /// Another process has told something of checkpoints.
+    OfCheckpoints {
+        /// Our process.
+        local: ProcId,
+        /// The other one.
+        remote: ProcId,
+        /// What it has told, which may hold anything.
+        bytes: Vec<u8>,
     },
     /// Tell a peer what this process waits for: the peer has asked.
     Asked {

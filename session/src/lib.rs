@@ -13,7 +13,7 @@
 //! (processes without a contact record) and `lanes`; `moves` has it go over to another transport, and `swap` to the
 //! lane of that. A pair is judged by `evidence`
 //! (of death), `hosts` (which hosts can be reached), `life` (silence), `hold` (those that are away) and `wanted` (whom a call waits for). A pair ends
-//! in `leave`. `traffic` carries messages between engine, paths and lanes. `leaders` is how two jobs agree. `snapshot`
+//! in `leave`. `cuts` is about checkpoints. `traffic` carries messages between engine, paths and lanes. `leaders` is how two jobs agree. `snapshot`
 //! writes and reads all of it, and `sound` judges what was read.
 
 #![warn(missing_docs)]
@@ -22,6 +22,7 @@
 mod action;
 mod agenda;
 mod answer;
+mod cuts;
 mod dial;
 mod evidence;
 mod figures;

@@ -194,6 +194,17 @@ impl Inter {
         self.context.child(self.children.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
+    /// How many were made from this one, of its context.
+    pub fn lineage(&self) -> (ContextId, u64) {
+        (self.context, self.children.load(Ordering::Relaxed))
+    }
+
+    /// The same, with as many made from it before.
+    pub fn with_children(self, children: u64) -> Inter {
+        self.children.store(children, Ordering::Relaxed);
+        self
+    }
+
     /// An inter-communicator made from this one. `rank` is the rank of this process in its local group, and `members`
     /// are the ranks of its remote group in this one's.
     pub fn derive(&self, node: &Node, shadow: Handle, context: ContextId, rank: u32, members: &[u32]) -> Inter {
@@ -401,10 +412,14 @@ pub fn insert(inter: Inter) {
     }
 }
 
+/// All that are live.
+pub fn all() -> Vec<Arc<Inter>> {
+    LIVE.read().unwrap_or_else(|e| e.into_inner()).values().cloned().collect()
+}
+
 /// Waits for all twins that are being made: nothing may be pending in MPI_Finalize.
 pub fn settle_twins() {
-    let all: Vec<_> = LIVE.read().unwrap_or_else(|e| e.into_inner()).values().cloned().collect();
-    for inter in &all {
+    for inter in &all() {
         inter.twin();
     }
 }

@@ -14,9 +14,9 @@ mod relay;
 pub use act::{Counts, Outcome, Report, possible};
 pub use kind::{Kind, Script, Service, scripts};
 pub use page::{page, sums, table, versions};
+pub use random::Random;
 
 use crate::{MPIS, Mpi, Scene};
-use random::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -8,6 +8,7 @@ impl Random {
         Random(seed)
     }
 
+    #[allow(clippy::should_implement_trait)] // It has no end.
     pub fn next(&mut self) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -47,6 +47,7 @@ mod provision;
 mod python;
 mod random;
 mod requests;
+mod restart;
 mod rounds;
 mod run_namespace;
 mod sends;

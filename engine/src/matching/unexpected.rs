@@ -120,14 +120,6 @@ impl Unexpected {
         }
     }
 
-    /// Drops the messages of which `which` is true.
-    pub fn drop_where(&mut self, which: impl Fn(&Arrived) -> bool) {
-        let places: Vec<_> = self.nodes.iter(self.all, ALL).filter(|(_, m)| which(m)).map(|(at, _)| at).collect();
-        places.into_iter().for_each(|at| drop(self.remove_of_many(at)));
-        self.few.retain(|m| !which(m));
-        self.few_again();
-    }
-
     /// Calls `f` with each message, in order. It must not change source and tag.
     pub fn for_each(&mut self, f: &mut impl FnMut(&mut Arrived)) {
         self.few.iter_mut().for_each(&mut *f);

@@ -327,3 +327,25 @@ fn a_receive_that_nobody_can_serve_any_more_is_taken_back() {
         assert_eq!(b.engine.finish(recv), want);
     }
 }
+
+/// The second of two messages is here whole when the sender dies, the data of the first is not: MPI's order holds.
+#[test]
+fn a_lost_message_is_not_overtaken() {
+    for (gone, fault) in [(Gone::Dead, Fault::PeerDead), (Gone::Finished, Fault::PeerFinished)] {
+        let (mut a, mut b) = pair(small());
+        a.send(3, &[1; 40], Mode::Standard);
+        a.send(3, &[2; 4], Mode::Standard);
+        a.send(4, &[3; 40], Mode::Standard);
+        settle(&mut a, &mut b);
+        b.engine.on_gone(b.peer, gone);
+        assert_eq!(b.engine.probe(b.ctx, Source::Rank(0), Tag::Is(3)), Probe::Failed(fault));
+        let lost = b.recv(Source::Rank(0), Tag::Is(3), 40);
+        assert_eq!(b.engine.outcome(lost), failed(fault));
+        let whole = b.recv(Source::Rank(0), Tag::Any, 40);
+        assert_eq!(b.engine.outcome(whole), got(3, 4));
+        let claim = b.engine.claim(b.ctx, Source::Any, Tag::Any).expect("it is there");
+        let op = b.engine.next_op();
+        b.engine.recv_claimed(&mut b.mem, op, claim, 40);
+        assert_eq!(b.engine.outcome(op), failed(fault));
+    }
+}

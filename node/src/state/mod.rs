@@ -1,5 +1,6 @@
 //! The state of the core as data. The files beside this folder act on it.
 
+pub mod checkpoints;
 pub(crate) mod handshakes;
 pub(crate) mod operations;
 pub(crate) mod operators;
@@ -9,6 +10,7 @@ pub(crate) mod pulls;
 pub(crate) mod waits;
 
 use crate::memory::Buffers;
+use crate::state::checkpoints::Checkpoints;
 use crate::state::handshakes::Handshakes;
 use crate::state::operations::Operations;
 use crate::state::operators::Operators;
@@ -32,6 +34,7 @@ pub struct Core {
     pub(crate) pulls: Pulls,
     pub(crate) operations: Operations,
     pub(crate) operators: Operators,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) waits: waits::Table,
     pub(crate) pace: Pace,
     pub(crate) watch: Arc<Watch>,

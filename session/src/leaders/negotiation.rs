@@ -217,6 +217,11 @@ impl Negotiation {
             && self.looking.as_ref().is_none_or(|looking| named(&looking.wanted))
     }
 
+    /// The numbers of contexts that are given from now on are greater than this one.
+    pub(crate) fn skip_contexts(&mut self, last: u64) {
+        self.next_context = self.next_context.max(last.saturating_add(1).min(MOST - 1));
+    }
+
     /// Makes our offer. There is one at a time, since the calls of one group are collective.
     pub fn offer(&mut self, party: &Party) {
         debug_assert!(matches!(self.mine, Mine::None));

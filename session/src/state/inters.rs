@@ -17,6 +17,11 @@ impl InterId {
         u64::from(self.slot) | u64::from(self.serial) << 32
     }
 
+    /// Grows in the order in which inter-communicators are opened.
+    pub fn order(self) -> u32 {
+        self.serial
+    }
+
     /// The inverse of [`InterId::to_bits`].
     pub fn from_bits(bits: u64) -> InterId {
         InterId { slot: bits as u32, serial: (bits >> 32) as u32 }

@@ -85,13 +85,18 @@ pub fn or_free<T>(abi: &Abi, mut comm: Handle, made: Result<T, Failure>) -> Resu
 /// All contact records in order of rank, on the leader; nothing elsewhere. If a process has no contact record, this
 /// fails on all processes, and that process gives the reason.
 pub fn gather_records(abi: &Abi, team: &Team, contact: Result<Contact, Failure>) -> Result<Vec<u8>, Failure> {
-    let Team { comm, leader, .. } = *team;
-    let worst = agree(abi, comm, contact.is_err().into())?;
+    let worst = agree(abi, team.comm, contact.is_err().into())?;
     let mut own = Vec::new();
     contact?.encode(&mut own);
     if worst != 0 {
         return Err(Failure::new(Class::Other, "another process of this job cannot take part, and says why"));
     }
+    gather(abi, team, &own)
+}
+
+/// The bytes of all processes in order of rank, on the leader; nothing elsewhere.
+pub fn gather(abi: &Abi, team: &Team, own: &[u8]) -> Result<Vec<u8>, Failure> {
+    let Team { comm, leader, .. } = *team;
     let length = own.len() as c_int;
     let mut lengths = vec![0 as c_int; if team.is_led_here() { team.size as usize } else { 0 }];
     let root = leader as c_int;

@@ -86,21 +86,35 @@ pub fn read(bytes: &[u8]) -> Result<Agreement, Failure> {
     agreement(&mut bytes).and_then(|agreement| bytes.end().map(|()| agreement)).map_err(|_| damaged())
 }
 
-/// Opens the inter-communicator of an agreement, for the process `me`, over `shadow`.
-pub fn open(node: &Node, me: ProcId, shadow: Handle, tag_ub: c_int, agreement: &Agreement) -> Result<Inter, Failure> {
+/// The other side of an agreement.
+pub struct Other {
+    pub group: RemoteGroup,
+    pub remote: Remote,
+    /// The smaller of both sides' MPI_TAG_UB.
+    pub tag_ub: c_int,
+}
+
+/// Reads the other side of an agreement. `tag_ub` is ours.
+pub fn other(tag_ub: c_int, agreement: &Agreement) -> Result<Other, Failure> {
     let remote = &agreement.remote;
     let damaged = |_| Failure::new(Class::Intern, format!("'{}' sent damaged records", remote.name));
     let representation = Representation::from_number(remote.representation).ok_or(Malformed).map_err(damaged)?;
     let contacts = contacts(&remote.records, remote.size).map_err(damaged)?;
     let members = contacts.iter().map(|c| c.process).collect();
     let group = RemoteGroup { incarnation: remote.incarnation, cookie: remote.cookie, contacts };
-    let context = ContextId::root(agreement.context);
     base::ident::name_job(remote.incarnation, &remote.name);
-    let id = node.open(me, &group, context);
     let foreign = Some(representation).filter(|r| *r != datatype::representation());
     if foreign.is_some() {
         base::log!(Info, "what comes from '{}' is converted: it lays out data otherwise", remote.name);
     }
     let tag_ub = tag_ub.min(c_int::try_from(remote.tag_ub).unwrap_or(c_int::MAX));
-    Ok(Inter::new(shadow, id, context, Remote { name: remote.name.clone(), members, foreign, here: None }, tag_ub))
+    Ok(Other { group, remote: Remote { name: remote.name.clone(), members, foreign, here: None }, tag_ub })
+}
+
+/// Opens the inter-communicator of an agreement, for the process `me`, over `shadow`.
+pub fn open(node: &Node, me: ProcId, shadow: Handle, tag_ub: c_int, agreement: &Agreement) -> Result<Inter, Failure> {
+    let context = ContextId::root(agreement.context);
+    let other = other(tag_ub, agreement)?;
+    let id = node.open(me, &other.group, context);
+    Ok(Inter::new(shadow, id, context, other.remote, other.tag_ub))
 }

@@ -10,6 +10,7 @@
 
 pub mod adopt;
 pub mod bounds;
+mod checkpoint;
 pub mod claim;
 pub mod collective;
 pub mod expected;
@@ -17,6 +18,7 @@ mod fork;
 pub mod joined;
 mod meet;
 pub mod registration;
+mod restart;
 pub mod summary;
 pub mod talk;
 pub mod waiting;
@@ -159,6 +161,61 @@ pub extern "C" fn MPI_Conn_resume() -> c_int {
         Err(failure) => raise(Place::world(), &failure.of(call)),
     }
 }
+
+/// Makes a checkpoint of what concerns messages between this job and others. The program writes its own state beside it.
+///
+/// Collective over the communicator that the handle was made with; MPI_Conn_restart was called with the handle. Each job
+/// calls it when it wants to, and waits for no other job. The folder and the label (up to 255 bytes) of rank 0 count; the label tells
+/// at a restart which of the program's own files belong to it. The messages inside this job are over at the call; from the call to the end of the line
+/// that it becomes a part of, the program is deterministic. Images are written in the background: MPI_ERR_OTHER at the next call when one cannot be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Conn_checkpoint(handle: c_int, directory: *const c_char, label: *const c_char) -> c_int {
+    let call = "MPI_Conn_checkpoint";
+    let abi = running(call);
+    let registration = match registration::find(handle) {
+        Ok(registration) => registration,
+        Err(failure) => return raise(Place::world(), &failure.of(call)),
+    };
+    // SAFETY: the caller's promises.
+    match node().and_then(|node| unsafe { checkpoint::checkpoint(abi, node, &registration, directory, label) }) {
+        Ok(()) => 0,
+        Err(failure) => raise(Place::Comm(registration.comm()), &failure.of(call)),
+    }
+}
+
+/// Goes on from the newest line of checkpoints that all jobs of it have, under any MPI, with as many ranks: gives back its label, and
+/// the inter-communicators in the order of their making, with the messages that were on their way.
+///
+/// Collective over the communicator that the handle was made with; called behind MPI_Conn_register and before any other
+/// call with the handle. Without a checkpoint, as in a first run, `count` is 0 and `label` is empty. `label` has room for
+/// MPI_CONN_MAX_LABEL bytes, `comms` for `max` inter-communicators. Waits at most MPI_CONNECT_TIMEOUT seconds for the other jobs of
+/// the line, which restart too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Conn_restart(
+    handle: c_int,
+    directory: *const c_char,
+    label: *mut c_char,
+    max: c_int,
+    comms: *mut MPI_Comm,
+    count: *mut c_int,
+) -> c_int {
+    let call = "MPI_Conn_restart";
+    let abi = running(call);
+    let registration = match registration::find(handle) {
+        Ok(registration) => registration,
+        Err(failure) => return raise(Place::world(), &failure.of(call)),
+    };
+    let results = restart::Results { label, max, comms: comms as usize, count };
+    // SAFETY: the caller's promises.
+    match unsafe { restart::restart(abi, node(), &registration, directory, results) } {
+        Ok(()) => 0,
+        Err(failure) => raise(Place::Comm(registration.comm()), &failure.of(call)),
+    }
+}
+
+/// The room for the label of a checkpoint, with its terminator.
+pub const MPI_CONN_MAX_LABEL: c_int = 256;
+const _: [(); checkpoint::MAX_LABEL] = [(); MPI_CONN_MAX_LABEL as usize];
 
 /// The other process has died, or has finalized: a kind for MPI_Conn_error_class.
 pub const MPI_CONN_ERR_PEER_GONE: c_int = 1;

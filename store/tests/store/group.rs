@@ -34,7 +34,7 @@ fn claims_at_the_same_time_share_their_syncs() {
         let said = server.end();
         let syncs: usize = said.split(' ').nth(2).unwrap().parse().unwrap();
         println!("{clients} clients: {changes} changes in {took:?}, with {syncs} syncs");
-        assert!(clients < 8 || syncs < changes / 2, "{clients} clients: {syncs} syncs of {changes} changes");
+        assert!(clients < 8 || syncs < changes * 3 / 4, "{clients} clients: {syncs} syncs of {changes} changes");
     }
 }
 

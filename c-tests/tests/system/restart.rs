@@ -1,0 +1,91 @@
+//! Coupled jobs that are killed at any moment go on from their checkpoints, each time under other MPIs, and compute what they
+//! compute without that.
+
+use c_tests::faults::Random;
+use c_tests::{Done, Figure, Job, Launch, Mpi, Scene, wait_until, width};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// How long a job may wait for one that was killed: then both are started again.
+const TIMEOUT: &str = "5";
+const STEPS: &str = "150";
+
+/// The results that a run printed, of each job by rank.
+fn results(done: &[Done]) -> Vec<String> {
+    let lines = |done: &Done| done.lines("RESULT").map(str::to_owned).collect::<BTreeSet<_>>();
+    done.iter().flat_map(lines).collect()
+}
+
+/// The folder for checkpoints, in which any user may write.
+fn make_folder(scene: &Scene) {
+    let folder = scene.path("checkpoints");
+    fs::create_dir(&folder).expect("a folder of ours");
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("a folder of ours");
+}
+
+fn start(scene: &Scene, air: &'static Mpi, ocean: &'static Mpi) -> [Job; 2] {
+    let folder = scene.path("checkpoints").display().to_string();
+    let launch = |mpi, ranks, names: [&str; 2], every| {
+        let words = [names[0], names[1], &folder, STEPS, every];
+        Launch::new(mpi, ranks, "restarted", &words).env("MPI_CONNECT_TIMEOUT", TIMEOUT)
+    };
+    [scene.start(launch(air, 2, ["air", "ocean"], "5")), scene.start(launch(ocean, 1, ["ocean", "air"], "7"))]
+}
+
+/// How often jobs are killed; `MPI_CONNECT_TEST_KILLS` sets it.
+fn kills() -> u32 {
+    let set = std::env::var("MPI_CONNECT_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
+    set.unwrap_or_else(|| width::otherwise(8, 1000, "1,000 kills of jobs with checkpoints, not 8"))
+}
+
+#[test]
+fn killed_jobs_go_on_under_other_mpis() {
+    let kills = kills();
+    let mut figure =
+        Figure::new("45-restart", "jobs killed and restarted under other MPIs: the same results, bit for bit");
+    let seed = std::env::var("MPI_CONNECT_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let (mut rng, mut killed, mut runs, mut seen) = (Random::new(seed), 0, 0, BTreeSet::new());
+    let mut turns = (1..).flat_map(Mpi::ring_of);
+    let mut next = || turns.next().expect("there is always one more");
+    let (a, b) = next();
+    let scene = Scene::new(format!("without a kill: {}, {}", a.name, b.name));
+    make_folder(&scene);
+    let want = results(&scene.pass(start(&scene, a, b), LIMIT));
+    scene.require(want.len() == 3, &format!("{want:?}"));
+    drop(scene);
+    while killed < kills {
+        let scene = Scene::new(format!("killed and restarted, run {runs}"));
+        make_folder(&scene);
+        let mut starts = 0;
+        let done = loop {
+            let (a, b) = next();
+            seen.extend([a.name, b.name]);
+            starts += 1;
+            let mut jobs = start(&scene, a, b);
+            let over = |jobs: &mut [Job; 2]| jobs.iter_mut().all(|job| job.poll().is_some());
+            // Some run to their end; the others are killed after a moment that begins with the first step.
+            let last = rng.below(5) == 0 || killed >= kills;
+            let begun = |jobs: &mut [Job; 2]| jobs[1].printed().contains("FROM") || over(jobs);
+            scene.require(wait_until(LIMIT, || begun(&mut jobs)), "a job begins, or ends");
+            let moment = Instant::now() + Duration::from_millis(rng.below(400));
+            if last || wait_until(moment.saturating_duration_since(Instant::now()), || over(&mut jobs)) {
+                break scene.pass(jobs, LIMIT);
+            }
+            killed += 1;
+            match rng.below(3) {
+                0 => scene.kill("air\0ocean"),
+                1 => scene.kill("ocean\0air"),
+                _ => scene.kill("checkpoints"),
+            }
+            // The other one ends by itself, or waits for nothing.
+            scene.require(wait_until(LIMIT, || over(&mut jobs)), "a job ends whose other one was killed");
+        };
+        let got = results(&done);
+        scene.require(got == want, &format!("after {starts} starts: {got:?}, not {want:?}"));
+        runs += 1;
+    }
+    figure.line(format!("{killed} kills in {runs} runs, under {}: {runs} of {runs} the same", seen.len()));
+}

@@ -1,0 +1,379 @@
+//! How leaders agree on lines. Each tells those of the jobs joined with its own all that it knows, so all know all; one of them, that of the smallest
+//! incarnation, plans the lines.
+//!
+//! A line gets the newest cut of each job that is joined with another of them, directly or not, once each has one that no earlier line has. Invariant: what a leader
+//! knows only grows, in whatever order and however often it is told.
+
+use crate::line::{Job, LineId, Planned};
+use crate::restart::Known;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The last lines that a leader remembers of each that plans.
+const MOST_LINES: usize = 4;
+
+/// What the leader of a job tells of its newest cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Newest {
+    /// Its serial number.
+    serial: u64,
+    /// The jobs that its job was joined with.
+    joined: BTreeSet<Job>,
+    /// The number of processes of its job.
+    size: u32,
+    /// Its name.
+    name: String,
+}
+
+/// What one leader has planned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Plan {
+    /// The newest cuts that it knew; later lines have these or newer ones.
+    seen: BTreeMap<Job, u64>,
+    /// The last lines.
+    lines: Vec<Planned>,
+}
+
+/// All that a leader knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Board {
+    newest: BTreeMap<Job, Newest>,
+    plans: BTreeMap<Job, Plan>,
+    /// Lines that each process of a job has written.
+    written: BTreeSet<(LineId, Job)>,
+    /// What jobs have to restart from.
+    known: BTreeMap<Job, Known>,
+}
+
+impl Board {
+    /// Takes in what another leader knows. Returns whether something was new.
+    fn merge(&mut self, other: Board) -> bool {
+        let before = self.clone();
+        for (job, theirs) in other.newest {
+            let ours = self.newest.entry(job).or_default();
+            if theirs.serial > ours.serial {
+                *ours = theirs;
+            }
+        }
+        for (job, theirs) in other.plans {
+            let ours = self.plans.entry(job).or_default();
+            for (job, serial) in theirs.seen {
+                let seen = ours.seen.entry(job).or_default();
+                *seen = serial.max(*seen);
+            }
+            ours.lines.extend(theirs.lines);
+            ours.lines.sort_by_key(|line| line.id.count);
+            ours.lines.dedup_by_key(|line| line.id.count);
+            let surplus = ours.lines.len().saturating_sub(MOST_LINES);
+            ours.lines.drain(..surplus);
+        }
+        self.written.extend(other.written);
+        for (job, theirs) in other.known {
+            match self.known.get(&job) {
+                Some(ours) if ours.version >= theirs.version => (),
+                _ => drop(self.known.insert(job, theirs)),
+            }
+        }
+        self.forget();
+        *self != before
+    }
+
+    /// Forgets which lines were written that are no longer remembered.
+    fn forget(&mut self) {
+        let plans = &self.plans;
+        self.written
+            .retain(|(id, _)| plans.get(&id.by).is_none_or(|plan| plan.lines.iter().any(|line| line.id == *id)));
+    }
+
+    /// What jobs have told to restart from.
+    pub fn known(&self) -> &BTreeMap<Job, Known> {
+        &self.known
+    }
+
+    /// The newest cut of a job in its present life.
+    pub fn has_cut(&self, job: Job) -> bool {
+        self.newest.contains_key(&job)
+    }
+
+    /// The jobs that are joined with this one, directly or not, as their newest cuts have it. `None`: one of them has no cut yet.
+    fn joined(&self, job: Job) -> Option<BTreeSet<Job>> {
+        let (mut all, mut next) = (BTreeSet::new(), vec![job]);
+        while let Some(job) = next.pop() {
+            if all.insert(job) {
+                next.extend(&self.newest.get(&job)?.joined);
+            }
+        }
+        Some(all)
+    }
+
+    /// The lines in which this job is, the oldest first.
+    fn lines_of(&self, job: Job) -> impl Iterator<Item = &Planned> {
+        self.plans.values().flat_map(|plan| &plan.lines).filter(move |line| line.cuts.contains_key(&job))
+    }
+}
+
+/// The leader of a job.
+#[derive(Clone, Debug)]
+pub struct Leader {
+    job: Job,
+    board: Board,
+    /// The leaders that it talks to.
+    talks: BTreeSet<Job>,
+    /// Those of them that are to be told.
+    untold: BTreeSet<Job>,
+    /// What was told to the processes of another job.
+    reported: BTreeMap<Job, (Vec<Planned>, BTreeMap<Job, u64>)>,
+    /// Ranks of another job that have written a line.
+    ranks: BTreeMap<(LineId, Job), BTreeSet<u32>>,
+    /// The last lines that were found complete.
+    complete: BTreeSet<LineId>,
+}
+
+impl Leader {
+    /// The leader of this job.
+    pub fn new(job: Job) -> Leader {
+        Leader {
+            job,
+            board: Board::default(),
+            talks: BTreeSet::new(),
+            untold: BTreeSet::new(),
+            reported: BTreeMap::new(),
+            ranks: BTreeMap::new(),
+            complete: BTreeSet::new(),
+        }
+    }
+
+    /// All that it knows.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// The job has made a cut, joined with these.
+    pub fn cut(&mut self, serial: u64, name: &str, size: u32, joined: BTreeSet<Job>) {
+        self.talks.extend(&joined);
+        self.runs();
+        self.board.newest.insert(self.job, Newest { serial, joined, size, name: name.to_owned() });
+        self.changed();
+    }
+
+    /// What the job has to restart from.
+    pub fn knows(&mut self, known: Known) {
+        self.board.known.insert(self.job, known);
+        self.changed();
+    }
+
+    /// Talks to the leader of this job from now on.
+    pub fn meet(&mut self, job: Job) {
+        if self.talks.insert(job) {
+            self.untold.insert(job);
+        }
+    }
+
+    /// Tells all leaders once more: one of them may not have listened yet.
+    pub fn repeat(&mut self) {
+        self.untold.extend(&self.talks);
+    }
+
+    /// The job runs from now on: it restarts no more.
+    fn runs(&mut self) {
+        if let Some(known) = self.board.known.get_mut(&self.job).filter(|known| !known.runs) {
+            (known.runs, known.version) = (true, known.version + 1);
+        }
+    }
+
+    /// Another leader has told all that it knows.
+    pub fn hear(&mut self, from: Job, board: Board) {
+        let lacks = {
+            let mut theirs = board.clone();
+            theirs.merge(self.board.clone())
+        };
+        self.talks.insert(from);
+        if self.board.merge(board) {
+            self.changed();
+        }
+        if lacks {
+            self.untold.insert(from);
+        } else {
+            self.untold.remove(&from);
+        }
+    }
+
+    /// A process of a job that this leader reports to has written its image of a line.
+    pub fn written(&mut self, id: LineId, job: Job, rank: u32) {
+        let Some(newest) = self.board.newest.get(&job) else { return };
+        let ranks = self.ranks.entry((id, job)).or_default();
+        ranks.insert(rank);
+        if ranks.len() == newest.size as usize && self.board.written.insert((id, job)) {
+            self.ranks.remove(&(id, job));
+            self.changed();
+        }
+    }
+
+    fn changed(&mut self) {
+        self.plan();
+        self.board.forget();
+        self.untold.extend(&self.talks);
+    }
+
+    /// Plans the next line, if it is for this leader to do and each job has a cut for it.
+    fn plan(&mut self) {
+        let Some(jobs) = self.board.joined(self.job) else { return };
+        if jobs.first() != Some(&self.job) || jobs.len() < 2 {
+            return;
+        }
+        let newest: BTreeMap<Job, u64> = jobs.iter().map(|job| (*job, self.board.newest[job].serial)).collect();
+        // Whatever leader has planned it, a cut is in one line.
+        let last = |job: &Job| self.board.lines_of(*job).filter_map(|line| line.cuts.get(job)).max().copied();
+        let is_new = newest.iter().all(|(job, serial)| last(job).is_none_or(|last| last < *serial));
+        let names = jobs.iter().map(|job| self.board.newest[job].name.clone()).collect();
+        let plan = self.board.plans.entry(self.job).or_default();
+        plan.seen.extend(newest.iter().map(|(job, serial)| (*job, *serial)));
+        if is_new {
+            let count = plan.lines.last().map_or(0, |line| line.id.count) + 1;
+            plan.lines.push(Planned { id: LineId { by: self.job, count }, cuts: newest, names });
+            let surplus = plan.lines.len().saturating_sub(MOST_LINES);
+            plan.lines.drain(..surplus);
+        }
+    }
+
+    /// The next leader that is to be told [`Leader::board`].
+    pub fn next_told(&mut self) -> Option<Job> {
+        self.untold.pop_first()
+    }
+
+    /// The next job whose processes are to be told of lines: [`crate::Message::Lines`].
+    #[allow(clippy::type_complexity)]
+    pub fn next_report(&mut self) -> Option<(Job, Vec<Planned>, BTreeMap<Job, u64>)> {
+        for (job, newest) in &self.board.newest {
+            // One leader reports to each job: the first of those that it is joined with.
+            if newest.joined.first() != Some(&self.job) {
+                continue;
+            }
+            let lines: Vec<Planned> = self.board.lines_of(*job).cloned().collect();
+            let plans = self.board.plans.values().flat_map(|plan| &plan.seen);
+            let mut seen = BTreeMap::new();
+            for (job, serial) in plans.filter(|(other, _)| *other == job || newest.joined.contains(other)) {
+                let most = seen.entry(*job).or_default();
+                *most = (*serial).max(*most);
+            }
+            let told = (lines, seen);
+            if self.reported.get(job) != Some(&told) {
+                self.reported.insert(*job, told.clone());
+                return Some((*job, told.0, told.1));
+            }
+        }
+        None
+    }
+
+    /// The next line that each process of each of its jobs has written, with the serial number of the own cut.
+    pub fn next_complete(&mut self) -> Option<(LineId, u64)> {
+        let board = &self.board;
+        let is_complete = |line: &&Planned| line.cuts.keys().all(|job| board.written.contains(&(line.id, *job)));
+        let next = board.lines_of(self.job).filter(is_complete).find(|line| !self.complete.contains(&line.id))?;
+        let next = (next.id, next.cuts[&self.job]);
+        let lines: BTreeSet<LineId> = board.lines_of(self.job).map(|line| line.id).collect();
+        self.complete.retain(|id| lines.contains(id));
+        self.complete.insert(next.0);
+        Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Leaders of jobs 1, 2, 3, of which 2 is joined with both others; boards go to and fro in an order by chance, some twice.
+    struct World {
+        leaders: Vec<Leader>,
+        boards: Vec<(Job, Job, Board)>,
+        chance: u64,
+    }
+
+    impl World {
+        fn new() -> World {
+            World { leaders: (1..=3).map(Leader::new).collect(), boards: Vec::new(), chance: 7 }
+        }
+
+        fn roll(&mut self, below: usize) -> usize {
+            self.chance = self.chance.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.chance >> 33) as usize % below
+        }
+
+        fn cut(&mut self, job: Job, serial: u64) {
+            let joined = if job == 2 { [1, 3].into() } else { [2].into() };
+            self.leaders[job as usize - 1].cut(serial, &format!("job-{job}"), 1, joined);
+        }
+
+        /// Carries some boards, or all.
+        fn carry(&mut self, mut some: usize) {
+            loop {
+                for leader in &mut self.leaders {
+                    while let Some(to) = leader.next_told() {
+                        self.boards.push((leader.job, to, leader.board.clone()));
+                    }
+                }
+                if self.boards.is_empty() || some == 0 {
+                    return;
+                }
+                some -= 1;
+                let at = self.roll(self.boards.len());
+                let twice = self.roll(4) == 0;
+                let (from, to, board) = if twice { self.boards[at].clone() } else { self.boards.remove(at) };
+                self.leaders[to as usize - 1].hear(from, board);
+            }
+        }
+
+        fn lines(&mut self, of: usize) -> Vec<Planned> {
+            let job = self.leaders[of].job;
+            self.leaders[of].board.lines_of(job).cloned().collect()
+        }
+    }
+
+    #[test]
+    fn lines_have_a_cut_of_each_job_and_no_cut_is_in_two() {
+        let mut world = World::new();
+        let mut serials = [0; 3];
+        for _ in 0..300 {
+            let job = world.roll(3);
+            serials[job] += 1;
+            world.cut(job as Job + 1, serials[job]);
+            let some = world.roll(6);
+            world.carry(some);
+        }
+        world.carry(100_000);
+        let all = world.lines(0);
+        assert!(all.len() == MOST_LINES, "{all:?}");
+        for of in 0..3 {
+            assert_eq!(world.lines(of), all, "all know the same");
+        }
+        for lines in all.windows(2) {
+            for job in 1..=3 {
+                assert!(lines[0].cuts[&job] < lines[1].cuts[&job]);
+            }
+        }
+        assert!(all.iter().all(|line| line.names.len() == 3));
+    }
+
+    #[test]
+    fn a_line_is_complete_when_each_process_of_each_job_has_written() {
+        let mut world = World::new();
+        (1..=3).for_each(|job| world.cut(job, 1));
+        world.carry(1000);
+        let [line] = &world.lines(1)[..] else { panic!("one line") };
+        let id = line.id;
+        // Leader 2 reports to jobs 1 and 3; job 2 is reported to by leader 1.
+        let reports = |leader: &mut Leader| std::iter::from_fn(|| leader.next_report()).map(|(job, ..)| job).collect();
+        let all: Vec<Vec<Job>> = world.leaders.iter_mut().map(reports).collect();
+        assert_eq!(all, [vec![2], vec![1, 3], vec![]]);
+        world.leaders[1].written(id, 1, 0);
+        world.leaders[1].written(id, 3, 0);
+        world.carry(1000);
+        assert!(world.leaders.iter_mut().all(|leader| leader.next_complete().is_none()));
+        world.leaders[0].written(id, 2, 0);
+        world.carry(1000);
+        for leader in &mut world.leaders {
+            assert_eq!(leader.next_complete(), Some((id, 1)));
+            assert_eq!(leader.next_complete(), None, "it is told once");
+        }
+    }
+}

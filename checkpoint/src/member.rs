@@ -1,0 +1,204 @@
+//! What a process does for the lines of its job: it keeps its cuts until a line has one of them, and the messages that come meanwhile
+//! until all that were sent before the other jobs' cuts are there.
+//!
+//! Invariant: a cut that may still be in a line is kept whole, with all messages that have come since.
+
+use crate::image::OfPair;
+use crate::line::{Job, Planned, Row, Rows};
+use base::ProcId;
+use engine::{CutOf, Kept};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A cut of this process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot<T> {
+    /// By process of another job.
+    pub of: BTreeMap<ProcId, CutOf>,
+    /// The jobs that the own one is joined with.
+    pub joined: BTreeSet<Job>,
+    /// Whatever else the image is to have.
+    pub rest: T,
+}
+
+/// An image of this process in a line, from which nothing lacks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Whole<T> {
+    /// The line.
+    pub line: Planned,
+    /// The serial number of the cut.
+    pub serial: u64,
+    /// The messages, by process of another job.
+    pub of: BTreeMap<ProcId, OfPair>,
+    /// See [`Snapshot::rest`].
+    pub rest: T,
+}
+
+/// A line that is not whole here.
+#[derive(Clone, Debug)]
+struct Open {
+    line: Planned,
+    serial: u64,
+    /// Messages that are still to come, once all rows are there.
+    missing: Option<BTreeSet<(ProcId, u64)>>,
+}
+
+/// A process of a job.
+#[derive(Clone, Debug)]
+pub struct Member<T> {
+    own: ProcId,
+    cuts: BTreeMap<u64, Snapshot<T>>,
+    log: BTreeMap<ProcId, BTreeMap<u64, Kept>>,
+    /// Rows of other jobs' cuts, and whether the last part has come.
+    rows: BTreeMap<(Job, u64), (Rows, bool)>,
+    open: Vec<Open>,
+    /// The newest line that was begun, so that none is begun twice.
+    begun: BTreeMap<Job, u64>,
+}
+
+impl<T> Member<T> {
+    /// The process of this number.
+    pub fn new(own: ProcId) -> Member<T> {
+        let (cuts, log, rows) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Member { own, cuts, log, rows, open: Vec::new(), begun: BTreeMap::new() }
+    }
+
+    /// Makes a cut.
+    pub fn cut(&mut self, serial: u64, snapshot: Snapshot<T>) {
+        self.cuts.insert(serial, snapshot);
+    }
+
+    /// Whether messages that come are to be logged.
+    pub fn is_logging(&self) -> bool {
+        !self.cuts.is_empty()
+    }
+
+    /// Forgets a cut that is to be in no line, and older ones.
+    pub fn drop_cut(&mut self, serial: u64) {
+        self.cuts.retain(|other, _| *other > serial);
+        self.tidy();
+    }
+
+    /// How many cuts may still be in a line.
+    pub fn cuts(&self) -> usize {
+        self.cuts.len()
+    }
+
+    /// A message has come.
+    pub fn log(&mut self, from: ProcId, kept: Kept) {
+        if self.is_logging() {
+            for open in &mut self.open {
+                if let Some(missing) = &mut open.missing {
+                    missing.remove(&(from, kept.number));
+                }
+            }
+            self.log.entry(from).or_default().insert(kept.number, kept);
+        }
+    }
+
+    /// A part of the rows of another job's cut has come.
+    pub fn rows(&mut self, job: Job, serial: u64, rows: Rows, is_last: bool) {
+        let (all, whole) = self.rows.entry((job, serial)).or_default();
+        for (rank, part) in rows {
+            let row = all.entry(rank).or_default();
+            (row.sent, row.arrived) = (row.sent.max(part.sent), row.arrived.max(part.arrived));
+            row.leaving.extend(part.leaving);
+        }
+        *whole |= is_last;
+        self.look();
+    }
+
+    /// There are these lines, and these are the oldest cuts that later lines may have.
+    pub fn lines(&mut self, lines: Vec<Planned>, seen: &BTreeMap<Job, u64>) {
+        for line in lines {
+            let begun = self.begun.entry(line.id.by).or_default();
+            if line.id.count <= *begun {
+                continue;
+            }
+            *begun = line.id.count;
+            let Some(serial) = line.cuts.get(&self.own.incarnation).copied() else { continue };
+            // A line without a job that had been joined already would lack its messages.
+            if self.cuts.get(&serial).is_some_and(|cut| cut.joined.iter().all(|job| line.cuts.contains_key(job))) {
+                self.open.push(Open { line, serial, missing: None });
+            }
+        }
+        let oldest = seen.get(&self.own.incarnation).copied().unwrap_or(0);
+        let open = &self.open;
+        self.cuts.retain(|serial, _| *serial >= oldest || open.iter().any(|open| open.serial == *serial));
+        self.rows.retain(|(job, serial), _| {
+            seen.get(job).is_none_or(|seen| serial >= seen) || open.iter().any(|o| o.line.cuts.get(job) == Some(serial))
+        });
+        self.tidy();
+        self.look();
+    }
+
+    /// Finds what is missing in lines whose rows have all come.
+    fn look(&mut self) {
+        for open in self.open.iter_mut().filter(|open| open.missing.is_none()) {
+            let Some(cut) = self.cuts.get(&open.serial) else { continue };
+            let rows = |job: &Job| self.rows.get(&(*job, open.line.cuts[job])).filter(|(_, whole)| *whole);
+            if cut.joined.iter().any(|job| rows(job).is_none()) {
+                continue;
+            }
+            let pairs = of_pairs(cut, &open.line, &self.rows, &self.log);
+            let missing = pairs.iter().flat_map(|(peer, of)| of.line.missing.iter().map(|number| (*peer, *number)));
+            open.missing = Some(missing.collect());
+        }
+    }
+
+    /// The next line from which nothing lacks here. Older cuts are dropped with it.
+    pub fn next_whole(&mut self) -> Option<Whole<T>>
+    where
+        T: Clone,
+    {
+        let at = self.open.iter().position(|open| open.missing.as_ref().is_some_and(BTreeSet::is_empty))?;
+        let Open { line, serial, .. } = self.open.remove(at);
+        let cut = self.cuts.get(&serial)?;
+        let of = of_pairs(cut, &line, &self.rows, &self.log);
+        let rest = cut.rest.clone();
+        let open = &self.open;
+        self.cuts.retain(|other, _| *other > serial || open.iter().any(|open| open.serial == *other));
+        self.tidy();
+        Some(Whole { line, serial, of, rest })
+    }
+
+    /// Drops logged messages that no cut is without.
+    fn tidy(&mut self) {
+        if self.cuts.is_empty() {
+            return self.log.clear();
+        }
+        for (peer, log) in &mut self.log {
+            let needs = |number: &u64| {
+                self.cuts.values().any(|cut| match cut.of.get(peer) {
+                    Some(of) => *number > of.arrived || of.lacking.contains(number),
+                    None => true,
+                })
+            };
+            log.retain(|number, _| needs(number));
+        }
+    }
+}
+
+/// The messages of a cut in a line.
+fn of_pairs<T>(
+    cut: &Snapshot<T>,
+    line: &Planned,
+    rows: &BTreeMap<(Job, u64), (Rows, bool)>,
+    log: &BTreeMap<ProcId, BTreeMap<u64, Kept>>,
+) -> BTreeMap<ProcId, OfPair> {
+    let nothing = (CutOf::default(), Row::default(), BTreeMap::new());
+    let of_job = |job: &Job| rows.get(&(*job, line.cuts[job])).map(|(rows, _)| rows);
+    let theirs = cut.joined.iter().flat_map(|job| {
+        let ranks = of_job(job).into_iter().flat_map(|rows| rows.keys());
+        ranks.map(|rank| ProcId { incarnation: *job, rank: *rank })
+    });
+    let ours = cut.of.keys().filter(|peer| cut.joined.contains(&peer.incarnation)).copied();
+    let peers: BTreeSet<ProcId> = theirs.chain(ours).collect();
+    let of = peers.into_iter().map(|peer| {
+        let own = cut.of.get(&peer).unwrap_or(&nothing.0);
+        let row = of_job(&peer.incarnation).and_then(|rows| rows.get(&peer.rank)).unwrap_or(&nothing.1);
+        let line = own.line(log.get(&peer).unwrap_or(&nothing.2), row.sent, &row.leaving);
+        let (sent, arrived) = ((own.sent, row.arrived), (own.arrived, row.sent));
+        (peer, OfPair { sent, arrived, line, leaving: own.leaving.clone() })
+    });
+    of.filter(|(_, of)| of.is_used()).collect()
+}

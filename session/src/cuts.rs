@@ -1,0 +1,110 @@
+//! Cuts and restarts: what of the messages of one group belongs to them, and what processes tell each other of them.
+//!
+//! Part of the session. Invariant: what is told is opaque here, and changes nothing of the connections.
+
+use crate::action::Action;
+use crate::state::Session;
+use crate::state::inters::InterId;
+use base::protocol::control::CHECKPOINT;
+use base::{Memory, ProcId};
+use engine::{ContextId, CutOf, Gone, Kept, OpId, Resume};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::frame::MAX_PAYLOAD;
+use wire::lane::Lane;
+
+impl<L: Lane<M>, M: Memory> Session<L, M> {
+    /// Tells another process something of checkpoints, in less than 1 MiB. Nothing is sent if the two have no pair.
+    pub fn tell_of_checkpoints(&mut self, local: ProcId, remote: ProcId, bytes: &[u8]) {
+        let mut told = vec![CHECKPOINT];
+        told.extend_from_slice(bytes);
+        if told.len() >= MAX_PAYLOAD {
+            base::log!(Error, "what is to be told {remote} of checkpoints is too long");
+            return;
+        }
+        if let Some(i) = self.pairs.find(local, remote) {
+            self.engine.control(self.pairs[i].peer, &told);
+            self.settle();
+        }
+    }
+
+    /// Whether a CONTROL message is about checkpoints; it is handed on then.
+    pub(crate) fn hear_of_checkpoints(&mut self, i: usize, bytes: &[u8]) -> bool {
+        let Some((&CHECKPOINT, rest)) = bytes.split_first() else { return false };
+        let pair = &self.pairs[i];
+        // One that restarts sooner is a stranger here until this process opens its inter-communicators too.
+        if pair.caller.is_none() {
+            let (local, remote, bytes) = (pair.local(), pair.remote(), rest.to_vec());
+            self.act(Action::OfCheckpoints { local, remote, bytes });
+        }
+        true
+    }
+
+    /// The cut of this moment, of the messages between a group of ours and others.
+    pub fn cut(&mut self, incarnation: u64) -> BTreeMap<ProcId, CutOf> {
+        let cut = self.engine.cut(&self.mem);
+        let of = cut.into_iter().filter_map(|(peer, of)| {
+            let pair = &self.pairs[peer.0 as usize];
+            (pair.serial != 0 && pair.local().incarnation == incarnation).then(|| (pair.remote(), of))
+        });
+        of.collect()
+    }
+
+    /// The groups that a group of ours is joined with. One whose process has died is among them.
+    pub fn joined(&self, incarnation: u64) -> BTreeSet<u64> {
+        let open = self.pairs.iter().filter(|(_, pair)| pair.serial != 0 && pair.local().incarnation == incarnation);
+        let open = open.filter(|(_, pair)| match pair.gone() {
+            None => pair.inters > 0,
+            Some(gone) => gone == Gone::Dead,
+        });
+        let dead = self.groups.between.iter().filter(|((ours, _), between)| {
+            *ours == incarnation && between.over.values().any(|gone| *gone == Gone::Dead)
+        });
+        open.map(|(_, pair)| pair.remote().incarnation).chain(dead.map(|((_, theirs), _)| *theirs)).collect()
+    }
+
+    /// The remote group of an inter-communicator, and the group of ours that it belongs to.
+    pub fn members(&self, inter: InterId) -> Option<(u64, Vec<ProcId>)> {
+        let members = &self.inters.get(inter)?.members;
+        let ours = self.pairs[*members.first()?].local().incarnation;
+        Some((ours, members.iter().map(|&i| self.pairs[i].remote()).collect()))
+    }
+
+    /// The number of ranks of a group that a group of ours is joined with.
+    pub fn size_of(&self, ours: u64, theirs: u64) -> Option<u32> {
+        self.groups.between(ours, theirs)?.size
+    }
+
+    /// Has the messages between these two processes begin where a cut was.
+    pub fn resume_messages(&mut self, local: ProcId, remote: ProcId, resume: Resume) {
+        if let Some(i) = self.pairs.find(local, remote) {
+            self.engine.resume(self.pairs[i].peer, resume);
+            self.settle();
+        }
+    }
+
+    /// Sends a message of the own image to this rank of an inter-communicator, whose data is in the buffer of `op`.
+    pub fn send_again(&mut self, op: OpId, inter: InterId, dest: u32, kept: &Kept) {
+        let ctx = self.ctx(inter);
+        self.engine.send_again(&self.mem, op, ctx, dest, kept);
+        self.settle();
+    }
+
+    /// The processes from which a process of ours still awaits messages of its images.
+    pub fn not_resumed(&self, local: ProcId) -> impl Iterator<Item = ProcId> {
+        let its = self.pairs.iter().map(|(_, pair)| pair).filter(move |pair| pair.serial != 0 && pair.local() == local);
+        its.filter(|pair| !self.engine.is_resumed(pair.peer)).map(|pair| pair.remote())
+    }
+
+    /// The processes of another group with which a process of ours has a pair.
+    pub fn processes_of(&self, local: ProcId, group: u64) -> Vec<ProcId> {
+        let its = self.pairs.iter().map(|(_, pair)| pair).filter(|pair| pair.serial != 0 && pair.local() == local);
+        its.map(|pair| pair.remote()).filter(|remote| remote.incarnation == group).collect()
+    }
+
+    /// The numbers up to this one are those of contexts that a restart has opened: the leaders agree on others.
+    pub fn skip_contexts(&mut self, local: ProcId, remote: ProcId, last: ContextId) {
+        if let Some(talk) = self.pairs.find(local, remote).and_then(|i| self.pairs[i].talk.as_mut()) {
+            talk.negotiation.skip_contexts(last.root_number());
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! `MPI_Conn_checkpoint`: every process makes its cut, and the leader tells the other jobs of it.
+//!
+//! Invariant: nothing waits for another job, and nothing for the disk unless the job is joined with no other.
+
+use super::collective::{Team, agree, from_leader, gather};
+use super::registration::Registration;
+use crate::abi::Abi;
+use crate::failure::{Class, Failure};
+use crate::inter::{self, Inter};
+use base::ProcId;
+use base::bytes::{Malformed, Put, Take};
+use node::images::{Head, Image, LineId, Row, Store, pack, unpack};
+use node::{AllRows, Besides, Node};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, c_char, c_int};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The longest label, with its terminator.
+pub(super) const MAX_LABEL: usize = 256;
+/// The longest name of a folder.
+const MAX_FOLDER: usize = 4096;
+
+/// What is wrong with the arguments. Processes tell each other the numbers.
+const FAULTS: [&str; 8] = [
+    "",
+    "the folder is a null pointer, empty, too long, or not UTF-8",
+    "the label is a null pointer",
+    "the label is longer than 255 bytes, or not UTF-8",
+    "the place for a result is a null pointer, or its length is negative",
+    "MPI_Conn_restart was not called with this handle: it comes behind MPI_Conn_register, also in a first run",
+    "MPI_Conn_restart was called with this handle before, or an inter-communicator was made with it",
+    "the library could not be started",
+];
+
+pub(super) const BAD_RESULT: c_int = 4;
+const UNTRACKED: c_int = 5;
+pub(super) const TRACKED: c_int = 6;
+pub(super) const NO_NODE: c_int = 7;
+
+/// All processes agree on whether one of them has a fault.
+pub fn agree_on(abi: &Abi, team: &Team, fault: c_int) -> Result<(), Failure> {
+    let worst = agree(abi, team.comm, fault)?;
+    let text = |fault: c_int| FAULTS.get(fault as usize).copied().unwrap_or("a fault");
+    match (fault, worst) {
+        (_, 0) => Ok(()),
+        (0, worst) => Err(Failure::new(Class::Arg, format!("on another process {}", text(worst)))),
+        (fault, _) => Err(Failure::new(Class::Arg, text(fault))),
+    }
+}
+
+/// The folder as the caller names it.
+///
+/// # Safety
+/// `folder` is null or terminated.
+pub unsafe fn read_folder(folder: *const c_char) -> Result<String, c_int> {
+    // SAFETY: the caller's promise.
+    unsafe { read(folder, MAX_FOLDER) }.filter(|folder| !folder.is_empty()).ok_or(1)
+}
+
+unsafe fn read(text: *const c_char, room: usize) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: no further than the terminator, or the room.
+    let length = unsafe { libc::strnlen(text, room) };
+    if length == room {
+        return None;
+    }
+    // SAFETY: there is a terminator within the room.
+    unsafe { CStr::from_ptr(text) }.to_str().ok().map(str::to_owned)
+}
+
+unsafe fn read_label(label: *const c_char) -> Result<String, c_int> {
+    if label.is_null() {
+        return Err(2);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { read(label, MAX_LABEL) }.ok_or(3)
+}
+
+pub fn team(registration: &Registration) -> Team {
+    let group = &registration.group;
+    Team { comm: registration.private, rank: group.rank, size: group.size, leader: 0 }
+}
+
+fn damaged(_: Malformed) -> Failure {
+    Failure::new(Class::Intern, "the leader's verdict is damaged")
+}
+
+/// A checkpoint. `folder` and `label` are those of the leader.
+///
+/// # Safety
+/// The strings are null or terminated.
+pub unsafe fn checkpoint(
+    abi: &Abi,
+    node: &Node,
+    registration: &Registration,
+    folder: *const c_char,
+    label: *const c_char,
+) -> Result<(), Failure> {
+    let (team, own) = (team(registration), registration.me());
+    // SAFETY: the caller's promise.
+    let arguments = unsafe { read_folder(folder).and_then(|folder| Ok((folder, read_label(label)?))) };
+    let is_tracked = node.with(|core| core.is_tracked(own));
+    let fault = if is_tracked { arguments.as_ref().err().copied().unwrap_or(0) } else { UNTRACKED };
+    agree_on(abi, &team, fault)?;
+    let verdict = team.is_led_here().then(|| {
+        let (folder, label) = arguments.unwrap_or_default();
+        // The folder may be named from where this process is.
+        let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
+        Store::new(&folder, &registration.name).open().map_err(unusable)?;
+        let mut told = Vec::new();
+        told.put_bytes(folder.to_string_lossy().as_bytes());
+        told.put_bytes(label.as_bytes());
+        Ok(told)
+    });
+    let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
+    let mut told = Take(&told);
+    let mut text = || told.bytes(MAX_FOLDER).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).map_err(damaged);
+    let (folder, label) = (text()?, text()?);
+    let trouble = node.with(|core| core.image_trouble(own));
+    let worst = agree(abi, team.comm, trouble.is_some().into())?;
+    if worst != 0 {
+        let why = trouble.unwrap_or_else(|| "another process of this job says why".into());
+        return Err(Failure::new(Class::Other, format!("an earlier checkpoint could not be written: {why}")));
+    }
+    let store = Store::new(Path::new(&folder), &registration.name);
+    let (serial, joined, rows) = cut(node, registration, store.clone(), label.clone());
+    let rows: BTreeMap<ProcId, Row> = rows;
+    let all = gather(abi, &team, &pack(&(joined.clone(), rows)))?;
+    let all: Vec<Told> = unpack(&all).unwrap_or_default();
+    let others: BTreeMap<u64, u32> = all.iter().flat_map(|(joined, _)| joined.iter().copied()).collect();
+    let is_alone = agree(abi, team.comm, if joined.is_empty() && others.is_empty() { 0 } else { 1 })? == 0;
+    if is_alone {
+        return alone(abi, node, &team, registration, &store, serial, label);
+    }
+    if team.is_led_here() {
+        let mut of_all = AllRows::new();
+        for (rank, (_, rows)) in (0u32..).zip(all) {
+            for (peer, row) in rows {
+                of_all.entry(peer).or_default().insert(rank, row);
+            }
+        }
+        node.with(|core| core.announce(own, serial, others, of_all));
+    }
+    base::log!(Info, "checkpoint {serial} of '{}'", registration.name);
+    Ok(())
+}
+
+fn unusable(e: node::images::StoreError) -> Failure {
+    Failure::new(Class::Other, format!("the folder for checkpoints cannot be used: {e}"))
+}
+
+/// What a process tells its leader of its cut: the jobs joined with and their sizes, and what their processes are told.
+type Told = (BTreeSet<(u64, u32)>, BTreeMap<ProcId, Row>);
+
+/// The cut of this process: its number, the jobs joined with and their sizes, and what other processes are told.
+type Cut = (u64, BTreeSet<(u64, u32)>, BTreeMap<ProcId, Row>);
+
+fn cut(node: &Node, registration: &Registration, store: Store, label: String) -> Cut {
+    let all = inter::all();
+    let own = registration.me();
+    node.with(|core| {
+        let mut inters: Vec<(Arc<Inter>, Vec<ProcId>)> = all
+            .into_iter()
+            .filter_map(|inter| core.members_of(own, inter.id).map(|members| (inter, members)))
+            .collect();
+        inters.sort_by_key(|(inter, _)| inter.id.order());
+        let mut jobs: Vec<(u64, String, u32)> = Vec::new();
+        let mut images = Vec::new();
+        for (inter, members) in &inters {
+            let Some(job) = members.first().map(|member| member.incarnation) else { continue };
+            let at = jobs.iter().position(|(known, ..)| *known == job).unwrap_or_else(|| {
+                jobs.push((job, inter.remote.name.clone(), core.size_of(own, job).unwrap_or(0)));
+                jobs.len() - 1
+            });
+            let (context, children) = inter.lineage();
+            images.push(node::images::Inter {
+                remote: at as u32,
+                context,
+                children,
+                members: members.iter().map(|member| member.rank).collect(),
+                name: Vec::new(),
+            });
+        }
+        let sizes: BTreeMap<u64, u32> = jobs.iter().map(|(job, _, size)| (*job, *size)).collect();
+        let (serial, joined, rows) = core.make_cut(own, store, Besides { label, jobs, inters: images });
+        let joined = joined.into_iter().map(|job| (job, sizes.get(&job).copied().unwrap_or(0))).collect();
+        (serial, joined, rows)
+    })
+}
+
+/// The checkpoint of a job that is joined with no other: a line of its own, complete when all have written.
+fn alone(
+    abi: &Abi,
+    node: &Node,
+    team: &Team,
+    registration: &Registration,
+    store: &Store,
+    serial: u64,
+    label: String,
+) -> Result<(), Failure> {
+    let own = registration.me();
+    node.with(|core| core.drop_cut(own, serial));
+    let line = LineId { by: own.incarnation, count: serial };
+    let head = Head {
+        job: registration.name.clone(),
+        rank: team.rank,
+        size: team.size,
+        serial,
+        label,
+        line,
+        jobs: BTreeSet::from([registration.name.clone()]),
+    };
+    let image = Image { head, remotes: Vec::new(), inters: Vec::new(), outcomes: Vec::new() };
+    let written = store.write(&image);
+    let worst = agree(abi, team.comm, written.is_err().into())?;
+    written.map_err(unusable)?;
+    if worst != 0 {
+        return Err(Failure::new(Class::Other, "another process of this job cannot write its image, and says why"));
+    }
+    let verdict = team.is_led_here().then(|| store.commit(serial, line).map_err(unusable).map(|()| Vec::new()));
+    from_leader(abi, node, team.comm, team.leader, verdict).map(drop)
+}

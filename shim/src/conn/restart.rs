@@ -1,0 +1,395 @@
+//! `MPI_Conn_restart`: the leaders agree on a line, and every process gets its inter-communicators back, with the messages that
+//! were on their way.
+//!
+//! Invariants: no line is chosen that is not whole on every process of every job in it. A job without any line begins anew, at once.
+
+use super::bounds::{largest_tag, timeout};
+use super::checkpoint::{BAD_RESULT, NO_NODE, TRACKED, agree_on, read_folder, team};
+use super::collective::{Team, agree, from_leader, gather, native};
+use super::joined;
+use super::meet;
+use super::registration::{Lead, Registration};
+use crate::abi::Abi;
+use crate::entry::joined::hand_out;
+use crate::failure::{Class, Failure};
+use crate::forward::{self as pmpi, Handle};
+use crate::inter::Inter;
+use crate::progress;
+use crate::wait::wait_until;
+use base::ProcId;
+use base::bytes::{Put, Take};
+use naming::Kind;
+use node::images::{Choice, Image, Known, LineId, Old, Store, pack, unpack};
+use node::leaders::{Agreement, MAX_RECORDS};
+use node::{Contact, ContextId, Node, Opened, Waits};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{c_char, c_int};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often a leader looks for others, and tells them again what it has.
+const LOOK: Duration = Duration::from_millis(50);
+const TELL: Duration = Duration::from_millis(500);
+
+/// What a process has of a line, and the number of the cut.
+type Mine = (Old, u64);
+
+/// Where results go.
+#[derive(Clone, Copy)]
+pub struct Results {
+    pub label: *mut c_char,
+    pub max: c_int,
+    pub comms: usize,
+    pub count: *mut c_int,
+}
+
+impl Results {
+    fn is_there(&self) -> bool {
+        !self.label.is_null() && !self.count.is_null() && self.max >= 0 && (self.max == 0 || self.comms != 0)
+    }
+}
+
+/// A restart, or the begin of a first run.
+///
+/// # Safety
+/// `folder` is null or terminated; the places are null or as large as they say.
+pub unsafe fn restart(
+    abi: &Abi,
+    node: Result<&'static Node, Failure>,
+    registration: &Registration,
+    folder: *const c_char,
+    results: Results,
+) -> Result<(), Failure> {
+    let (team, own) = (team(registration), registration.me());
+    // SAFETY: the caller's promise.
+    let arguments = unsafe { read_folder(folder) };
+    let is_new = node.as_ref().is_ok_and(|node| node.with(|core| !core.is_tracked(own) && !core.has_joined(own)));
+    let fault = match (&arguments, &node) {
+        (Err(fault), _) => *fault,
+        (_, Err(_)) => NO_NODE,
+        _ if !results.is_there() => BAD_RESULT,
+        _ if !is_new => TRACKED,
+        _ => 0,
+    };
+    agree_on(abi, &team, fault)?;
+    let node = node?;
+    node.with(|core| core.track(own, &registration.name, team.size));
+    let verdict = team.is_led_here().then(|| {
+        let folder = arguments.unwrap_or_default();
+        let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
+        Ok(folder.to_string_lossy().into_owned().into_bytes())
+    });
+    let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
+    let store = Store::new(Path::new(&*String::from_utf8_lossy(&told)), &registration.name);
+    let images = find(&store, registration);
+    let mine: Vec<Mine> = images.as_ref().map_or_else(
+        |_| Vec::new(),
+        |images| {
+            let of = |(image, complete): &(Image, bool)| {
+                let head = &image.head;
+                (Old { id: head.line, jobs: head.jobs.clone(), complete: *complete }, head.serial)
+            };
+            images.iter().map(of).collect()
+        },
+    );
+    let worst = agree(abi, team.comm, images.is_err().into())?;
+    let images = images?;
+    if worst != 0 {
+        return Err(Failure::new(Class::Other, "another process of this job cannot use its images, and says why"));
+    }
+    let all = gather(abi, &team, &pack(&mine))?;
+    let mut agreements = None;
+    let verdict = registration.lead.as_ref().map(|lead| {
+        let all: Vec<Vec<Mine>> = unpack(&all).unwrap_or_default();
+        let found = choose(abi, node, registration, lead, &images, &all)?;
+        let mut told = Vec::new();
+        if let Some((id, jobs)) = found {
+            told.put_u64(id.by);
+            told.put_u64(id.count);
+            for agreement in &jobs {
+                told.put_bytes(&joined::tell(node, agreement));
+            }
+            agreements = Some(jobs);
+        }
+        Ok(told)
+    });
+    let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
+    let mut told = Take(&told);
+    let mut count = 0;
+    let mut label = String::new();
+    if !told.0.is_empty() {
+        let damaged = |_| Failure::new(Class::Intern, "the leader's verdict is damaged");
+        let id = LineId { by: told.u64().map_err(damaged)?, count: told.u64().map_err(damaged)? };
+        let mut jobs = Vec::new();
+        while !told.0.is_empty() {
+            jobs.push(joined::hear(node, told.bytes(MAX_RECORDS + (1 << 20)).map_err(damaged)?)?);
+        }
+        let image = images.into_iter().map(|(image, _)| image).find(|image| image.head.line == id);
+        let image = image.ok_or_else(|| Failure::new(Class::Intern, "the chosen line is not there"))?;
+        label.clone_from(&image.head.label);
+        count = image.inters.len();
+        // SAFETY: the caller's promise.
+        unsafe { go_on(abi, node, registration, &team, image, &jobs, results) }?;
+    }
+    let text = label.as_bytes();
+    // SAFETY: room for MAX_LABEL bytes, and for one int.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), results.label.cast(), text.len());
+        results.label.add(text.len()).write(0);
+        results.count.write(count as c_int);
+    }
+    Ok(())
+}
+
+/// The images of this process, the newest first, and whether their lines are known to be complete.
+fn find(store: &Store, registration: &Registration) -> Result<Vec<(Image, bool)>, Failure> {
+    let unusable = |e| Failure::new(Class::Other, format!("the checkpoints cannot be read: {e}"));
+    let group = &registration.group;
+    let mut all = Vec::new();
+    for line in store.lines().map_err(|e| unusable(e.to_string()))? {
+        match line.image(group.rank) {
+            Ok(Some(image)) if image.head.size != group.size => {
+                let text = format!(
+                    "{} is of {} ranks, and this job has {}: restart it with as many",
+                    line.folder.display(),
+                    image.head.size,
+                    group.size
+                );
+                return Err(Failure::new(Class::Other, text));
+            }
+            Ok(Some(image)) if image.head.job == registration.name && image.head.rank == group.rank => {
+                all.push((image, line.complete));
+            }
+            Ok(Some(_)) => base::log!(Error, "not used: {} has an image of another process", line.folder.display()),
+            Ok(None) if line.complete => {
+                base::log!(Error, "not used: {} lacks rank {}", line.folder.display(), group.rank)
+            }
+            Ok(None) => (),
+            Err(e) => base::log!(Error, "not used: {e}"),
+        }
+    }
+    Ok(all)
+}
+
+/// The leader's part: the line, and how its other jobs are reached. `None`: begin anew.
+fn choose(
+    abi: &Abi,
+    node: &Node,
+    registration: &Registration,
+    lead: &Lead,
+    images: &[(Image, bool)],
+    all: &[Vec<Mine>],
+) -> Result<Option<(LineId, Vec<Agreement>)>, Failure> {
+    let own = registration.me();
+    let has = |(line, _): &&Mine| all.iter().all(|of| of.iter().any(|(other, _)| other.id == line.id));
+    let lines: Vec<&Mine> = all.first().into_iter().flatten().filter(has).collect();
+    let known = Known {
+        version: 1,
+        name: registration.name.clone(),
+        runs: false,
+        lines: lines.iter().map(|(line, _)| line.clone()).collect(),
+    };
+    // A line that some process lacks was never whole, unless the folder says so.
+    let is_lost = |line: &Old| line.complete && !lines.iter().any(|(other, _)| other.id == line.id);
+    if let Some((_, serial)) = all.iter().flatten().find(|(line, _)| is_lost(line))
+        && lines.is_empty()
+    {
+        let text = format!("checkpoint {serial} was complete, and images of some ranks are missing or damaged");
+        return Err(Failure::new(Class::Other, text));
+    }
+    let of_line = |id: LineId| images.iter().map(|(image, _)| image).find(|image| image.head.line == id);
+    let neighbours: BTreeSet<String> = lines
+        .iter()
+        .filter_map(|(line, _)| of_line(line.id))
+        .flat_map(|image| image.remotes.iter().map(|remote| remote.name.clone()))
+        .collect();
+    let limit = timeout()?;
+    let deadline = Instant::now() + limit;
+    let mut reached: BTreeMap<String, ProcId> = BTreeMap::new();
+    let mut told_at = Instant::now();
+    node.with(|core| core.tell_known(own, known.clone(), &[]));
+    let awaited = neighbours.iter().cloned().collect::<Vec<_>>().join("', '");
+    let _told = Waits::begin(node, "MPI_Conn_restart", format!("for job '{awaited}'"));
+    loop {
+        match node.with(|core| core.choice(own, &known)) {
+            Choice::From(at) => {
+                let (Old { id, .. }, serial) = lines[at];
+                let id = *id;
+                let image = of_line(id).ok_or_else(|| Failure::new(Class::Intern, "the chosen line is not there"))?;
+                let mut jobs: Vec<&str> = image.remotes.iter().map(|remote| remote.name.as_str()).collect();
+                // Every pair of jobs has its place in one order, so that none waits in a circle.
+                jobs.sort_by_key(|name| [(*name).min(&registration.name), (*name).max(&registration.name)]);
+                let largest = largest_tag(abi) as u32;
+                let left = || deadline.saturating_duration_since(Instant::now());
+                let meet = |name: &str| meet::meet(node, registration, lead, name, largest, left());
+                let met: Vec<Agreement> = jobs.into_iter().map(meet).collect::<Result<_, _>>()?;
+                base::log!(Info, "'{}' restarts from checkpoint {}", registration.name, serial);
+                return Ok(Some((id, met)));
+            }
+            Choice::Anew => return Ok(None),
+            Choice::Lacks(job, runs) => {
+                let what = if runs { "runs already" } else { "lacks it" };
+                let text = format!("the last complete checkpoint was made together with job '{job}', which {what}");
+                return Err(Failure::new(Class::Other, text));
+            }
+            Choice::Wait(missing) if Instant::now() >= deadline => {
+                let missing = missing.into_iter().collect::<Vec<_>>().join("', '");
+                let text = format!(
+                    "job '{missing}' did not come to restart within {} s (MPI_CONNECT_TIMEOUT)",
+                    limit.as_secs_f32()
+                );
+                return Err(Failure::new(Class::Timeout, text));
+            }
+            Choice::Wait(_) => (),
+        }
+        for name in &neighbours {
+            let Ok(Some(record)) = lead.naming.lookup(Kind::Job, name) else { continue };
+            let leader = ProcId { incarnation: record.incarnation, rank: 0 };
+            if reached.get(name) == Some(&leader) || record.incarnation == own.incarnation {
+                continue;
+            }
+            base::ident::name_job(record.incarnation, name);
+            if let Ok(contact) = Contact::decode(&mut Take(&record.leader)) {
+                node.open_control(own, leader, record.cookie, &contact);
+                node.with(|core| core.tell_known(own, known.clone(), &[leader]));
+                reached.insert(name.clone(), leader);
+            }
+        }
+        if told_at.elapsed() >= TELL {
+            told_at = Instant::now();
+            lead.renew();
+            node.with(|core| core.tell_again(own));
+        }
+        let until = deadline.min(Instant::now() + LOOK);
+        wait_until(node, Some(until), |core| match core.choice(own, &known) {
+            Choice::Wait(_) => None,
+            _ => Some(()),
+        });
+    }
+}
+
+/// Opens the inter-communicators of an image, and waits for the messages that are to be there.
+unsafe fn go_on(
+    abi: &Abi,
+    node: &Node,
+    registration: &Registration,
+    team: &Team,
+    image: Image,
+    jobs: &[Agreement],
+    results: Results,
+) -> Result<(), Failure> {
+    let own = registration.me();
+    let of_name = |name: &str| jobs.iter().find(|job| job.remote.name == name);
+    let fault = image.remotes.iter().find_map(|remote| match of_name(&remote.name) {
+        None => Some(format!("job '{}' of the checkpoint is not there", remote.name)),
+        Some(job) if job.remote.size != remote.size => Some(format!(
+            "job '{}' has {} ranks, and had {} at the checkpoint: restart it with as many",
+            remote.name, job.remote.size, remote.size
+        )),
+        Some(_) => None,
+    });
+    let has_room = image.inters.len() <= results.max as usize;
+    let fault = fault.or_else(|| {
+        (!has_room)
+            .then(|| format!("there are {} inter-communicators, and room for {}", image.inters.len(), results.max))
+    });
+    let worst = agree(abi, team.comm, fault.is_some().into())?;
+    if let Some(fault) = fault {
+        return Err(Failure::new(Class::Other, fault));
+    }
+    if worst != 0 {
+        return Err(Failure::new(Class::Other, "another process of this job cannot restart, and says why"));
+    }
+    // The processes are known by an inter-communicator of a number that leaders never give. The one that they have given now is not opened: its
+    // number may be that of an old one.
+    let tag_ub = largest_tag(abi);
+    let mut known = BTreeMap::new();
+    for (at, remote) in image.remotes.iter().enumerate() {
+        let Some(job) = of_name(&remote.name) else { continue };
+        let other = joined::other(tag_ub, job)?;
+        let base = node.open(own, &other.group, ContextId::root(0));
+        known.insert(at as u32, (base, other));
+    }
+    let contexts: Vec<ContextId> = image.inters.iter().map(|inter| inter.context).collect();
+    let all = gather(abi, team, &pack(&contexts))?;
+    let verdict = team.is_led_here().then(|| Ok(pack(&in_order(unpack(&all).unwrap_or_default()))));
+    let order = from_leader(abi, node, team.comm, team.leader, verdict)?;
+    let order: Vec<Vec<ContextId>> = unpack(&order).unwrap_or_default();
+    let mut opened: Vec<Opened> = Vec::new();
+    let mut inters: BTreeMap<usize, Inter> = BTreeMap::new();
+    for context in order.into_iter().flatten() {
+        let at = image.inters.iter().position(|inter| inter.context == context);
+        let mut shadow: Handle = 0;
+        let colour = if at.is_some() { 0 } else { abi.undefined };
+        // SAFETY: plain out-argument; all processes of the group split it as often.
+        native("MPI_Comm_split", unsafe { pmpi::comm_split(team.comm, colour, team.rank as c_int, &mut shadow) })?;
+        let shadow = shadow & abi.mask;
+        let Some((at, of)) = at.and_then(|at| Some((at, image.inters.get(at)?))) else { continue };
+        let Some((base, other)) = known.get(&of.remote) else { continue };
+        // SAFETY: our own communicator.
+        native("MPI_Comm_set_errhandler", unsafe { progress::errors_return(shadow) })?;
+        let (rank, _) = super::collective::rank_and_size(shadow)?;
+        let id = node.open_child(*base, context, rank, &of.members);
+        opened.push((context, id, of.members.clone()));
+        let mut remote = other.remote.clone();
+        remote.members = of.members.iter().map(|rank| other.remote.members[*rank as usize]).collect();
+        inters.insert(at, Inter::new(shadow, id, context, remote, other.tag_ub).with_children(of.children));
+    }
+    let serial = image.head.serial;
+    for (at, remote) in image.remotes.into_iter().enumerate() {
+        let Some((_, other)) = known.get(&(at as u32)) else { continue };
+        node.with(|core| core.begin_resume(own, serial, other.group.incarnation, remote.of, &opened));
+    }
+    let deadline = Instant::now() + timeout()?;
+    let done = wait_until(node, Some(deadline), |core| {
+        let awaited = core.awaited(own);
+        match awaited.iter().find(|(_, _, is_gone)| *is_gone) {
+            Some((peer, ..)) => Some(Err(Failure::new(Class::PeerGone, format!("{peer} has died meanwhile")))),
+            None => awaited.is_empty().then_some(Ok(())),
+        }
+    });
+    let done = done.unwrap_or_else(|| {
+        let of = |(peer, told, _): (ProcId, bool, bool)| {
+            format!("{peer}: {}", if told { "messages of its image" } else { "what it wants" })
+        };
+        let lacks: Vec<String> = node.with(|core| core.awaited(own)).into_iter().map(of).collect();
+        let text =
+            format!("not all of the checkpoint came in time (MPI_CONNECT_TIMEOUT); from {}", lacks.join(", from "));
+        Err(Failure::new(Class::Timeout, text))
+    });
+    let worst = agree(abi, team.comm, done.is_err().into())?;
+    let last = opened.iter().map(|(context, ..)| *context).max_by_key(|context| context.root_number());
+    for (base, other) in known.into_values() {
+        let leader = ProcId { incarnation: other.group.incarnation, rank: 0 };
+        node.with(|core| last.into_iter().for_each(|last| core.skip_contexts(own, leader, last)));
+        node.close(base);
+    }
+    done?;
+    if worst != 0 {
+        return Err(Failure::new(Class::Other, "another process of this job cannot restart, and says why"));
+    }
+    for (at, inter) in inters {
+        registration.inherit_errhandler(inter.shadow);
+        // SAFETY: there is room for as many, of the MPI's width.
+        unsafe { hand_out(inter, results.comms + at * abi.family.handle_bytes) };
+    }
+    Ok(())
+}
+
+/// The contexts of all processes in an order that has those of each in its own.
+fn in_order(all: Vec<Vec<ContextId>>) -> Vec<ContextId> {
+    let mut order: Vec<ContextId> = Vec::new();
+    for of in all {
+        let mut at = 0;
+        for context in of {
+            match order.iter().position(|known| *known == context) {
+                Some(known) => at = known + 1,
+                None => {
+                    order.insert(at, context);
+                    at += 1;
+                }
+            }
+        }
+    }
+    order
+}
