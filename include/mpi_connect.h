@@ -83,23 +83,24 @@ int MPI_Conn_resume(void);
 /*
  Makes a checkpoint of what concerns messages between this job and others. The program writes its own state beside it.
 
- Collective over the communicator that the handle was made with; MPI_Conn_restart was called with the handle. Each job
- calls it when it wants to, and waits for no other job. The folder and the label (up to 255 bytes) of rank 0 count; the label tells
- at a restart which of the program's own files belong to it. The messages inside this job are over at the call; from the call to the end of the line
- that it becomes a part of, the program is deterministic. Images are written in the background: MPI_ERR_OTHER at the next call when one cannot be written.
+ Collective over the communicator that the handle was made with; MPI_Conn_restart was called with the handle. Each
+ job calls it when it wants to, and waits for no other job. The folder and the label (up to 255 bytes) of rank 0
+ count; the label tells at a restart which of the program's own files belong to it. The messages inside this job are
+ over at the call; from the call to the end of the line that it becomes a part of, the program is deterministic.
+ Images are written in the background: MPI_ERR_OTHER at the next call when one cannot be written.
  */
 int MPI_Conn_checkpoint(int handle,
                         const char *directory,
                         const char *label);
 
 /*
- Goes on from the newest line of checkpoints that all jobs of it have, under any MPI, with as many ranks: gives back its label, and
- the inter-communicators in the order of their making, with the messages that were on their way.
+ Goes on from the newest line of checkpoints that all jobs of it have, under any MPI, with as many ranks: gives back
+ its label, and the inter-communicators in the order of their making, with the messages that were on their way.
 
  Collective over the communicator that the handle was made with; called behind MPI_Conn_register and before any other
- call with the handle. Without a checkpoint, as in a first run, `count` is 0 and `label` is empty. `label` has room for
- MPI_CONN_MAX_LABEL bytes, `comms` for `max` inter-communicators. Waits at most MPI_CONNECT_TIMEOUT seconds for the other jobs of
- the line, which restart too.
+ call with the handle. Without a checkpoint, as in a first run, `count` is 0 and `label` is empty. `label` has room
+ for MPI_CONN_MAX_LABEL bytes, `comms` for `max` inter-communicators. Waits at most MPI_CONNECT_TIMEOUT seconds for
+ the other jobs of the line, which restart too.
  */
 int MPI_Conn_restart(int handle,
                      const char *directory,

@@ -1,8 +1,8 @@
-//! How leaders agree on lines. Each tells those of the jobs joined with its own all that it knows, so all know all; one of them, that of the smallest
-//! incarnation, plans the lines.
+//! How leaders agree on lines. Each tells those of the jobs joined with its own all that it knows, so all know all; one
+//! of them, that of the smallest incarnation, plans the lines.
 //!
-//! A line gets the newest cut of each job that is joined with another of them, directly or not, once each has one that no earlier line has. Invariant: what a leader
-//! knows only grows, in whatever order and however often it is told.
+//! A line gets the newest cut of each job that is joined with another of them, directly or not, once each has one that
+//! no earlier line has. Invariant: what a leader knows only grows, in whatever order and however often it is told.
 
 use crate::line::{Job, LineId, Planned};
 use crate::restart::Known;
@@ -88,11 +88,6 @@ impl Board {
     /// What jobs have told to restart from.
     pub fn known(&self) -> &BTreeMap<Job, Known> {
         &self.known
-    }
-
-    /// The newest cut of a job in its present life.
-    pub fn has_cut(&self, job: Job) -> bool {
-        self.newest.contains_key(&job)
     }
 
     /// The jobs that are joined with this one, directly or not, as their newest cuts have it. `None`: one of them has no cut yet.

@@ -1,9 +1,10 @@
 //! Checkpoints of joined jobs: which cuts belong together, and the files that have them.
 //!
-//! A *cut* is the state of one job at its call of `MPI_Conn_checkpoint`; a *line* is one cut of each job of those that are joined.
-//! `member` is what a process does for the lines of its job, and `leader` how the leaders agree on lines; both are without I/O, clock
-//! and threads: they are stepped by events and give out what is to be sent (`message`). `restart` chooses a line. `image` is the file of one process, and `store` the folder with
-//! the files of a job. Used by the node, which carries messages and writes files, and by the command, which lists them.
+//! A *cut* is the state of one job at its call of `MPI_Conn_checkpoint`; a *line* is one cut of each job of those that
+//! are joined. `member` is what a process does for the lines of its job, and `leader` how the leaders agree on lines;
+//! both are without I/O, clock and threads: they are stepped by events and give out what is to be sent (`message`).
+//! `restart` chooses a line. `image` is the file of one process, and `store` the folder with the files of a job. Used
+//! by the node, which carries messages and writes files, and by the command, which lists them.
 //!
 //! Invariant: a line is used at a restart only if each process of each of its jobs has written its image of it.
 

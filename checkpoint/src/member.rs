@@ -1,5 +1,5 @@
-//! What a process does for the lines of its job: it keeps its cuts until a line has one of them, and the messages that come meanwhile
-//! until all that were sent before the other jobs' cuts are there.
+//! What a process does for the lines of its job: it keeps its cuts until a line has one of them, and the messages that
+//! come meanwhile until all that were sent before the other jobs' cuts are there.
 //!
 //! Invariant: a cut that may still be in a line is kept whole, with all messages that have come since.
 
@@ -76,11 +76,6 @@ impl<T> Member<T> {
     pub fn drop_cut(&mut self, serial: u64) {
         self.cuts.retain(|other, _| *other > serial);
         self.tidy();
-    }
-
-    /// How many cuts may still be in a line.
-    pub fn cuts(&self) -> usize {
-        self.cuts.len()
     }
 
     /// A message has come.

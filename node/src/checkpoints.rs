@@ -314,7 +314,8 @@ impl Core {
         choose(known, others.filter(|(job, _)| **job != own.incarnation).map(|(_, known)| known))
     }
 
-    /// Begins where an image was, with one other job: tells its processes what is wanted of them. The inter-communicators are open.
+    /// Begins where an image was, with one other job: tells its processes what is wanted of them. The
+    /// inter-communicators are open.
     pub fn begin_resume(&mut self, own: ProcId, serial: u64, job: u64, of: Vec<(u32, OfPair)>, opened: &[Opened]) {
         for (rank, of) in of {
             let peer = ProcId { incarnation: job, rank };
@@ -334,8 +335,8 @@ impl Core {
         }
     }
 
-    /// Begins where the images were, with one process, if both sides know what the other wants. Neither sends a message before the other
-    /// has said that it has begun.
+    /// Begins where the images were, with one process, if both sides know what the other wants. Neither sends a message
+    /// before the other has said that it has begun.
     fn resume_pair(&mut self, own: ProcId, peer: ProcId) {
         let Some(tracked) = self.checkpoints.jobs.get_mut(&own.incarnation) else { return };
         let is_told = tracked.wanted.get(&peer).is_some_and(|wanted| wanted.is_all);
@@ -374,7 +375,8 @@ impl Core {
         }
     }
 
-    /// The processes from which something of the images is still to come; whether each has told what it wants; and whether one is gone. None: the program may go on.
+    /// The processes from which something of the images is still to come; whether each has told what it wants; and
+    /// whether one is gone. None: the program may go on.
     pub fn awaited(&self, own: ProcId) -> Vec<(ProcId, bool, bool)> {
         let tracked = self.checkpoints.jobs.get(&own.incarnation);
         let untold = tracked.into_iter().flat_map(|tracked| tracked.of.keys().chain(tracked.leaving.keys()));

@@ -1,7 +1,8 @@
 //! `MPI_Conn_restart`: the leaders agree on a line, and every process gets its inter-communicators back, with the messages that
 //! were on their way.
 //!
-//! Invariants: no line is chosen that is not whole on every process of every job in it. A job without any line begins anew, at once.
+//! Invariants: no line is chosen that is not whole on every process of every job in it. A job without any line begins
+//! anew, at once.
 
 use super::bounds::{largest_tag, timeout};
 use super::checkpoint::{BAD_RESULT, NO_NODE, TRACKED, agree_on, read_folder, team};
@@ -300,8 +301,8 @@ unsafe fn go_on(
     if worst != 0 {
         return Err(Failure::new(Class::Other, "another process of this job cannot restart, and says why"));
     }
-    // The processes are known by an inter-communicator of a number that leaders never give. The one that they have given now is not opened: its
-    // number may be that of an old one.
+    // The processes are known by an inter-communicator of a number that leaders never give. The one that they have
+    // given now is not opened: its number may be that of an old one.
     let tag_ub = largest_tag(abi);
     let mut known = BTreeMap::new();
     for (at, remote) in image.remotes.iter().enumerate() {
