@@ -3,6 +3,7 @@
 //! Invariant: bytes that were not written whole, were changed, or are of another version are told apart, and give no image.
 
 use crate::line::LineId;
+use crate::outcomes::Outcomes;
 use engine::{ContextId, Kept, Line};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -92,7 +93,7 @@ pub struct Image {
     /// The open inter-communicators, in the order of their making.
     pub inters: Vec<Inter>,
     /// The outcomes of calls after the cut that could have been others.
-    pub outcomes: Vec<u8>,
+    pub outcomes: Outcomes,
 }
 
 /// Why bytes are no image.
@@ -149,7 +150,7 @@ impl Image {
         if u64::from(crc32fast::hash(body)) != checksum || rest.len() != body.len() {
             return Err(ImageError::Damaged);
         }
-        let (remotes, inters, outcomes): (Vec<Remote>, Vec<Inter>, Vec<u8>) =
+        let (remotes, inters, outcomes): (Vec<Remote>, Vec<Inter>, Outcomes) =
             postcard::from_bytes(body).map_err(|_| ImageError::Damaged)?;
         if inters.iter().any(|inter| inter.remote as usize >= remotes.len()) {
             return Err(ImageError::Damaged);
@@ -226,7 +227,7 @@ mod tests {
         let of = OfPair { sent: (4, 5), leaving: vec![kept], ..OfPair::default() };
         let remotes = vec![Remote { name: "ocean".into(), size: 2, of: vec![(1, of)] }];
         let inter = Inter { remote: 0, context: ContextId::root(1), children: 2, members: vec![0, 1], name: vec![] };
-        Image { head, remotes, inters: vec![inter], outcomes: vec![1, 2] }
+        Image { head, remotes, inters: vec![inter], outcomes: Outcomes::default() }
     }
 
     #[test]

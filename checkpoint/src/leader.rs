@@ -4,7 +4,7 @@
 //! A line gets the newest cut of each job that is joined with another of them, directly or not, once each has one that
 //! no earlier line has. Invariant: what a leader knows only grows, in whatever order and however often it is told.
 
-use crate::line::{Job, LineId, Planned};
+use crate::line::{Done, Job, LineId, Planned, Report};
 use crate::restart::Known;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,10 +39,12 @@ struct Plan {
 pub struct Board {
     newest: BTreeMap<Job, Newest>,
     plans: BTreeMap<Job, Plan>,
-    /// Lines that each process of a job has written.
-    written: BTreeSet<(LineId, Job)>,
+    /// What each process of a job has done.
+    done: BTreeSet<(LineId, Job, Done)>,
     /// What jobs have to restart from.
     known: BTreeMap<Job, Known>,
+    /// Jobs of which each process has done again what it must, after a restart.
+    replayed: BTreeSet<Job>,
 }
 
 impl Board {
@@ -67,7 +69,8 @@ impl Board {
             let surplus = ours.lines.len().saturating_sub(MOST_LINES);
             ours.lines.drain(..surplus);
         }
-        self.written.extend(other.written);
+        self.done.extend(other.done);
+        self.replayed.extend(other.replayed);
         for (job, theirs) in other.known {
             match self.known.get(&job) {
                 Some(ours) if ours.version >= theirs.version => (),
@@ -78,11 +81,15 @@ impl Board {
         *self != before
     }
 
-    /// Forgets which lines were written that are no longer remembered.
+    /// Forgets what was done for lines that are no longer remembered.
     fn forget(&mut self) {
         let plans = &self.plans;
-        self.written
-            .retain(|(id, _)| plans.get(&id.by).is_none_or(|plan| plan.lines.iter().any(|line| line.id == *id)));
+        self.done.retain(|(id, ..)| plans.get(&id.by).is_none_or(|plan| plan.lines.iter().any(|line| line.id == *id)));
+    }
+
+    /// Whether each process of each job of a line has done this.
+    fn have_all(&self, line: &Planned, done: Done) -> bool {
+        line.cuts.keys().all(|job| self.done.contains(&(line.id, *job, done)))
     }
 
     /// What jobs have told to restart from.
@@ -117,11 +124,15 @@ pub struct Leader {
     /// Those of them that are to be told.
     untold: BTreeSet<Job>,
     /// What was told to the processes of another job.
-    reported: BTreeMap<Job, (Vec<Planned>, BTreeMap<Job, u64>)>,
-    /// Ranks of another job that have written a line.
-    ranks: BTreeMap<(LineId, Job), BTreeSet<u32>>,
+    reported: BTreeMap<Job, Report>,
+    /// Ranks of another job that have done something for a line.
+    ranks: BTreeMap<(LineId, Job, Done), BTreeSet<u32>>,
     /// The last lines that were found complete.
     complete: BTreeSet<LineId>,
+    /// The names of the jobs that were restarted with this one, until all have done again what they must.
+    restarted: BTreeSet<String>,
+    /// Ranks of another job that have.
+    replayed: BTreeMap<Job, BTreeSet<u32>>,
 }
 
 impl Leader {
@@ -135,6 +146,8 @@ impl Leader {
             reported: BTreeMap::new(),
             ranks: BTreeMap::new(),
             complete: BTreeSet::new(),
+            restarted: BTreeSet::new(),
+            replayed: BTreeMap::new(),
         }
     }
 
@@ -193,15 +206,45 @@ impl Leader {
         }
     }
 
-    /// A process of a job that this leader reports to has written its image of a line.
-    pub fn written(&mut self, id: LineId, job: Job, rank: u32) {
+    /// A process of a job that this leader reports to has done something for a line.
+    pub fn done(&mut self, id: LineId, job: Job, rank: u32, done: Done) {
         let Some(newest) = self.board.newest.get(&job) else { return };
-        let ranks = self.ranks.entry((id, job)).or_default();
+        let ranks = self.ranks.entry((id, job, done)).or_default();
         ranks.insert(rank);
-        if ranks.len() == newest.size as usize && self.board.written.insert((id, job)) {
-            self.ranks.remove(&(id, job));
+        if ranks.len() == newest.size as usize {
+            self.ranks.remove(&(id, job, done));
+            if self.board.done.insert((id, job, done)) {
+                self.changed();
+            }
+        }
+    }
+
+    /// The job restarts from a line of these jobs.
+    pub fn restarts(&mut self, jobs: BTreeSet<String>) {
+        self.restarted = jobs;
+    }
+
+    /// A process of another job has done again what it must, after the restart.
+    pub fn replayed(&mut self, job: Job, rank: u32) {
+        let ranks = self.replayed.entry(job).or_default();
+        ranks.insert(rank);
+        let (ranks, size) = (ranks.len(), self.board.known.get(&job).map(|known| known.size as usize));
+        if Some(ranks) == size && self.board.replayed.insert(job) {
             self.changed();
         }
+    }
+
+    /// The other jobs whose processes are to be told that all have done again what they must: once.
+    pub fn next_all_replayed(&mut self) -> Option<Vec<Job>> {
+        let has = |name: &String| {
+            let mut of = self.board.known.iter().filter(|(_, known)| known.name == *name);
+            of.any(|(job, _)| self.board.replayed.contains(job))
+        };
+        if self.restarted.is_empty() || !self.restarted.iter().all(has) {
+            return None;
+        }
+        self.restarted.clear();
+        Some(self.talks.iter().copied().collect())
     }
 
     fn changed(&mut self) {
@@ -237,8 +280,7 @@ impl Leader {
     }
 
     /// The next job whose processes are to be told of lines: [`crate::Message::Lines`].
-    #[allow(clippy::type_complexity)]
-    pub fn next_report(&mut self) -> Option<(Job, Vec<Planned>, BTreeMap<Job, u64>)> {
+    pub fn next_report(&mut self) -> Option<(Job, Report)> {
         for (job, newest) in &self.board.newest {
             // One leader reports to each job: the first of those that it is joined with.
             if newest.joined.first() != Some(&self.job) {
@@ -251,10 +293,12 @@ impl Leader {
                 let most = seen.entry(*job).or_default();
                 *most = (*serial).max(*most);
             }
-            let told = (lines, seen);
-            if self.reported.get(job) != Some(&told) {
-                self.reported.insert(*job, told.clone());
-                return Some((*job, told.0, told.1));
+            let heard =
+                lines.iter().filter(|line| self.board.have_all(line, Done::Heard)).map(|line| line.id).collect();
+            let report = Report { lines, heard, seen };
+            if self.reported.get(job) != Some(&report) {
+                self.reported.insert(*job, report.clone());
+                return Some((*job, report));
             }
         }
         None
@@ -263,7 +307,7 @@ impl Leader {
     /// The next line that each process of each of its jobs has written, with the serial number of the own cut.
     pub fn next_complete(&mut self) -> Option<(LineId, u64)> {
         let board = &self.board;
-        let is_complete = |line: &&Planned| line.cuts.keys().all(|job| board.written.contains(&(line.id, *job)));
+        let is_complete = |line: &&Planned| board.have_all(line, Done::Written);
         let next = board.lines_of(self.job).filter(is_complete).find(|line| !self.complete.contains(&line.id))?;
         let next = (next.id, next.cuts[&self.job]);
         let lines: BTreeSet<LineId> = board.lines_of(self.job).map(|line| line.id).collect();
@@ -357,14 +401,23 @@ mod tests {
         let [line] = &world.lines(1)[..] else { panic!("one line") };
         let id = line.id;
         // Leader 2 reports to jobs 1 and 3; job 2 is reported to by leader 1.
-        let reports = |leader: &mut Leader| std::iter::from_fn(|| leader.next_report()).map(|(job, ..)| job).collect();
+        let reports = |leader: &mut Leader| std::iter::from_fn(|| leader.next_report()).map(|(job, _)| job).collect();
         let all: Vec<Vec<Job>> = world.leaders.iter_mut().map(reports).collect();
         assert_eq!(all, [vec![2], vec![1, 3], vec![]]);
-        world.leaders[1].written(id, 1, 0);
-        world.leaders[1].written(id, 3, 0);
+        for done in [Done::Heard, Done::Written] {
+            world.leaders[1].done(id, 1, 0, done);
+            world.leaders[1].done(id, 3, 0, done);
+        }
         world.carry(1000);
         assert!(world.leaders.iter_mut().all(|leader| leader.next_complete().is_none()));
-        world.leaders[0].written(id, 2, 0);
+        let heard =
+            |world: &mut World| world.leaders[1].next_report().is_some_and(|(_, report)| report.heard == [id].into());
+        assert!(!heard(&mut world));
+        world.leaders[0].done(id, 2, 0, Done::Heard);
+        world.carry(1000);
+        assert!(heard(&mut world), "all have heard");
+        assert!(world.leaders.iter_mut().all(|leader| leader.next_complete().is_none()));
+        world.leaders[0].done(id, 2, 0, Done::Written);
         world.carry(1000);
         for leader in &mut world.leaders {
             assert_eq!(leader.next_complete(), Some((id, 1)));

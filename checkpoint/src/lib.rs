@@ -16,13 +16,15 @@ mod leader;
 mod line;
 mod member;
 mod message;
+mod outcomes;
 mod restart;
 mod store;
 
 pub use image::{Head, Image, ImageError, Inter, OfPair, Remote};
 pub use leader::{Board, Leader};
-pub use line::{Job, LineId, Planned, Row, Rows};
+pub use line::{Done, Job, LineId, Planned, Report, Row, Rows};
 pub use member::{Member, Snapshot, Whole};
 pub use message::{Message, pack, unpack};
+pub use outcomes::{Call, Chosen, Next, Outcomes, Posted, Recorder, Replay};
 pub use restart::{Choice, Known, Old, choose};
 pub use store::{Found, Store, StoreError, jobs};

@@ -27,6 +27,26 @@ pub struct Planned {
     pub names: BTreeSet<String>,
 }
 
+/// What a process has done for a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Done {
+    /// It has heard of it.
+    Heard,
+    /// It has written its image.
+    Written,
+}
+
+/// What a leader tells the processes of another job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Lines with their job.
+    pub lines: Vec<Planned>,
+    /// Those of them of which all processes of all their jobs have heard.
+    pub heard: BTreeSet<LineId>,
+    /// Of each job the newest cut that may still be in a later line, while older ones may not.
+    pub seen: BTreeMap<Job, u64>,
+}
+
 /// What a process's cut has of one process of another job, for that one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {

@@ -4,7 +4,8 @@
 //! Invariant: a cut that may still be in a line is kept whole, with all messages that have come since.
 
 use crate::image::OfPair;
-use crate::line::{Job, Planned, Row, Rows};
+use crate::line::{Job, LineId, Planned, Report, Row, Rows};
+use crate::outcomes::{Call, Chosen, Posted, Recorder, Replay};
 use base::ProcId;
 use engine::{CutOf, Kept};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +17,8 @@ pub struct Snapshot<T> {
     pub of: BTreeMap<ProcId, CutOf>,
     /// The jobs that the own one is joined with.
     pub joined: BTreeSet<Job>,
+    /// What the program finds after it.
+    pub outcomes: Recorder,
     /// Whatever else the image is to have.
     pub rest: T,
 }
@@ -29,6 +32,8 @@ pub struct Whole<T> {
     pub serial: u64,
     /// The messages, by process of another job.
     pub of: BTreeMap<ProcId, OfPair>,
+    /// See [`Snapshot::outcomes`].
+    pub outcomes: Recorder,
     /// See [`Snapshot::rest`].
     pub rest: T,
 }
@@ -40,6 +45,8 @@ struct Open {
     serial: u64,
     /// Messages that are still to come, once all rows are there.
     missing: Option<BTreeSet<(ProcId, u64)>>,
+    /// All processes have heard of it.
+    heard: bool,
 }
 
 /// A process of a job.
@@ -102,8 +109,36 @@ impl<T> Member<T> {
         self.look();
     }
 
-    /// There are these lines, and these are the oldest cuts that later lines may have.
-    pub fn lines(&mut self, lines: Vec<Planned>, seen: &BTreeMap<Job, u64>) {
+    /// A call has found this, or nothing.
+    pub fn note(&mut self, call: Call, found: Option<&[u32]>) {
+        self.cuts.values_mut().for_each(|cut| cut.outcomes.note(call, found));
+    }
+
+    /// A receive from any source has got a message of this job.
+    pub fn chose(&mut self, job: Job, chosen: Chosen) {
+        self.cuts.values_mut().for_each(|cut| cut.outcomes.chose(job, chosen));
+    }
+
+    /// Whether outcomes are to be noted.
+    pub fn is_noting(&self) -> bool {
+        self.cuts.values().any(|cut| cut.outcomes.is_open())
+    }
+
+    /// Ends the record of outcomes after a cut, if all processes have heard of the cut's line just now.
+    pub fn close(&mut self, posted: impl FnOnce() -> (Posted, BTreeMap<ProcId, u64>), rest: Option<&Replay>) {
+        let heard = |serial: &u64| self.open.iter().any(|open| open.serial == *serial && open.heard);
+        let mut closing: Vec<_> =
+            self.cuts.iter_mut().filter(|(serial, cut)| cut.outcomes.is_open() && heard(serial)).collect();
+        if !closing.is_empty() {
+            let (posted, came) = posted();
+            closing.iter_mut().for_each(|(_, cut)| cut.outcomes.close(posted.clone(), came.clone(), rest));
+        }
+    }
+
+    /// A leader has told of lines. Returns those of which this process has heard for the first time.
+    pub fn lines(&mut self, report: Report) -> Vec<LineId> {
+        let Report { lines, heard, seen } = report;
+        let mut first = Vec::new();
         for line in lines {
             let begun = self.begun.entry(line.id.by).or_default();
             if line.id.count <= *begun {
@@ -112,10 +147,14 @@ impl<T> Member<T> {
             *begun = line.id.count;
             let Some(serial) = line.cuts.get(&self.own.incarnation).copied() else { continue };
             // A line without a job that had been joined already would lack its messages.
-            if self.cuts.get(&serial).is_some_and(|cut| cut.joined.iter().all(|job| line.cuts.contains_key(job))) {
-                self.open.push(Open { line, serial, missing: None });
+            let cut = self.cuts.get_mut(&serial);
+            if let Some(cut) = cut.filter(|cut| cut.joined.iter().all(|job| line.cuts.contains_key(job))) {
+                cut.outcomes.mark();
+                first.push(line.id);
+                self.open.push(Open { line, serial, missing: None, heard: false });
             }
         }
+        self.open.iter_mut().for_each(|open| open.heard |= heard.contains(&open.line.id));
         let oldest = seen.get(&self.own.incarnation).copied().unwrap_or(0);
         let open = &self.open;
         self.cuts.retain(|serial, _| *serial >= oldest || open.iter().any(|open| open.serial == *serial));
@@ -124,6 +163,7 @@ impl<T> Member<T> {
         });
         self.tidy();
         self.look();
+        first
     }
 
     /// Finds what is missing in lines whose rows have all come.
@@ -145,15 +185,17 @@ impl<T> Member<T> {
     where
         T: Clone,
     {
-        let at = self.open.iter().position(|open| open.missing.as_ref().is_some_and(BTreeSet::is_empty))?;
+        let is_closed = |serial: u64| self.cuts.get(&serial).is_none_or(|cut| !cut.outcomes.is_open());
+        let is_whole = |open: &Open| open.missing.as_ref().is_some_and(BTreeSet::is_empty) && is_closed(open.serial);
+        let at = self.open.iter().position(is_whole)?;
         let Open { line, serial, .. } = self.open.remove(at);
         let cut = self.cuts.get(&serial)?;
         let of = of_pairs(cut, &line, &self.rows, &self.log);
-        let rest = cut.rest.clone();
+        let (outcomes, rest) = (cut.outcomes.clone(), cut.rest.clone());
         let open = &self.open;
         self.cuts.retain(|other, _| *other > serial || open.iter().any(|open| open.serial == *other));
         self.tidy();
-        Some(Whole { line, serial, of, rest })
+        Some(Whole { line, serial, of, outcomes, rest })
     }
 
     /// Drops logged messages that no cut is without.

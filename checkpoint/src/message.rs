@@ -3,9 +3,9 @@
 //! Invariant: reading takes memory for bytes that are there, and for no number alone.
 
 use crate::leader::Board;
-use crate::line::{Job, LineId, Planned, Rows};
+use crate::line::{Done, LineId, Report, Rows};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A message between two processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,11 +14,14 @@ pub enum Message {
     Rows(u64, Rows, bool),
     /// From a leader to another: all that it knows.
     Board(Box<Board>),
-    /// From a leader to each process of a job that it reports to: lines with this job, and of each job the newest cut that may
-    /// still be in a later line, while older ones may not.
-    Lines(Vec<Planned>, BTreeMap<Job, u64>),
-    /// The answer: this process has written its image of a line.
-    Written(LineId),
+    /// From a leader to each process of a job that it reports to.
+    Lines(Box<Report>),
+    /// The answer: this process has heard of a line, or has written its image of it.
+    Done(LineId, Done),
+    /// After a restart, to the leader of each other job: this process has done again what it must.
+    Replayed,
+    /// From a leader to each process of another job: all have.
+    AllReplayed,
     /// At a restart, to each process with which there were messages, a part of: of those that this process is to get, which are
     /// to be sent from the image, and which by the program once more. The last part ends them.
     Again(BTreeSet<u64>, BTreeSet<u64>, bool),

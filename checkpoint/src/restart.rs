@@ -24,6 +24,8 @@ pub struct Known {
     pub version: u32,
     /// The name of the job.
     pub name: String,
+    /// The number of ranks.
+    pub size: u32,
     /// It has begun to run: it restarts no more.
     pub runs: bool,
     /// Its lines, the newest first. None if it begins anew.

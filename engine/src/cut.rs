@@ -26,7 +26,7 @@ impl Engine {
     }
 
     /// The numbers of the last message that was sent to a peer, and of the last that came from it.
-    fn counts(&self, peer: PeerId) -> (u64, u64) {
+    pub(crate) fn counts(&self, peer: PeerId) -> (u64, u64) {
         let p = &self.peers[peer.0 as usize];
         let (skipping, expecting) = p.resume.as_ref().map_or((None, None), |resume| {
             (resume.skipping.map(|(next, _)| next - 1), resume.is_expecting().then_some(resume.arrived))
@@ -35,18 +35,33 @@ impl Engine {
         (sent, expecting.unwrap_or_else(|| p.numbered.1.wrapping_add(p.granting.arrived().0)))
     }
 
-    /// A message has just come from a peer; `got` is the receive that it has matched.
+    /// The number of the message that has just come from a peer.
     #[cold]
-    pub(crate) fn note_arrival(&mut self, peer: PeerId, got: Option<u64>, context: ContextId) {
+    fn number_arrival(&mut self, peer: PeerId) -> u64 {
         let resume = self.peers[peer.0 as usize].resume.as_mut();
         let number = resume.and_then(|resume| resume.next_number()).unwrap_or_else(|| self.counts(peer).1);
         if let Some(tracking) = &mut self.tracking {
             tracking.number = number;
         }
-        if let Some(op) = got {
-            self.note_got(op, peer, number, context);
+        number
+    }
+
+    /// A message has just come from a peer for an open inter-communicator, or `None`. Takes the receive that it matches out of the
+    /// posted queue, as [`Engine::arrived`](crate::Engine) does where nothing is noted.
+    #[cold]
+    pub(crate) fn arrived_numbered(&mut self, peer: PeerId, ctx: Option<Ctx>, head: &Head) -> Option<(u64, u64)> {
+        let number = self.number_arrival(peer);
+        let taken = ctx.and_then(|ctx| {
+            if self.is_limited() {
+                return self.take_posted(ctx, head.source, head.tag, number);
+            }
+            self.contexts[ctx.0 as usize].as_mut()?.posted.take(head.source, head.tag)
+        });
+        if let Some((op, _)) = taken {
+            self.note_got(op, peer, head.source, number, head.context);
         }
         self.drop_resume(peer);
+        taken
     }
 
     /// The number of the message that came last, from any peer.
@@ -56,7 +71,8 @@ impl Engine {
 
     /// A receive has got the message of this number.
     #[cold]
-    pub(crate) fn note_got(&mut self, op: u64, peer: PeerId, number: u64, context: ContextId) {
+    pub(crate) fn note_got(&mut self, op: u64, peer: PeerId, source: u32, number: u64, context: ContextId) {
+        self.note_choice(op, peer, source, number);
         if let Some(tracking) = &mut self.tracking {
             tracking.got.insert(op, Got { peer, number, context });
             self.prune_if_many();
@@ -75,7 +91,10 @@ impl Engine {
     }
 
     fn prune_if_many(&mut self) {
-        if self.tracking.as_ref().is_some_and(|tracking| tracking.got.len() + tracking.left.len() > tracking.prune_at) {
+        let is_many = |tracking: &Tracking| {
+            tracking.got.len() + tracking.left.len() + tracking.wild.ops.len() > tracking.prune_at
+        };
+        if self.tracking.as_ref().is_some_and(|tracking| is_many(tracking)) {
             self.prune();
         }
     }
@@ -84,11 +103,15 @@ impl Engine {
     fn prune(&mut self) {
         let Some(tracking) = &mut self.tracking else { return };
         let ops = &self.ops;
+        let is_open =
+            |at: &(u64, ContextId)| self.groups.get(&at.0).is_some_and(|group| group.open.contains_key(&at.1));
+        tracking.wild.ops.retain(|op, (at, _)| is_open(at) && ops.get(*op).is_some_and(|op| !op.forgotten));
+        tracking.wild.posted.retain(|at, _| is_open(at));
         tracking.got.retain(|op, _| ops.get(*op).is_some_and(|op| !op.forgotten));
         tracking
             .left
             .retain(|op, _| ops.get(*op).is_some_and(|op| op.state.is_out() || matches!(op.state, State::Queued(_))));
-        tracking.prune_at = FIRST_PRUNE.max(2 * (tracking.got.len() + tracking.left.len()));
+        tracking.prune_at = FIRST_PRUNE.max(2 * (tracking.got.len() + tracking.left.len() + tracking.wild.ops.len()));
     }
 
     /// The cut of this moment, by peer. [`Engine::track`] was called before any message.

@@ -37,6 +37,32 @@ pub struct CutOf {
     pub leaving: Vec<Kept>,
 }
 
+/// The receives from any source of an inter-communicator, at a cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wildcards {
+    /// The group of its peers.
+    pub group: u64,
+    /// The inter-communicator.
+    pub context: ContextId,
+    /// Those whose outcome was not fetched, by number, in the order of posting: a restarted program posts them again.
+    pub pending: Vec<u64>,
+    /// Those of them that have a message: their number, its source, and its number.
+    pub chosen: Vec<(u64, u32, u64)>,
+    /// How many were posted. The next one has this number.
+    pub posted: u64,
+}
+
+/// What receives from any source may get in an inter-communicator after a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// By the receive's number from the cut on: the source, and the number of its message.
+    pub chosen: BTreeMap<u64, (u32, u64)>,
+    /// The receives that were posted before the end of the record. Those of them that have nothing in `chosen` had no message then.
+    pub until: u64,
+    /// By rank: the messages that had come at the end of the record.
+    pub floors: Vec<u64>,
+}
+
 /// What a process does at a restart with one peer: how its own cut and the peer's fit together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {

@@ -35,12 +35,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod types;
+mod wildcards;
 mod wire;
 
 pub use context::ContextId;
 pub use detach::without_addresses;
 pub use figures::{Flow, Queues, Traffic};
-pub use kept::{CutOf, Kept, Line, Resume};
+pub use kept::{CutOf, Kept, Limits, Line, Resume, Wildcards};
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
@@ -346,7 +347,7 @@ impl Engine {
     }
 
     /// Takes a receive out of the posted queue. The caller ends the operation.
-    fn unpost(&mut self, id: u64) {
+    pub(crate) fn unpost(&mut self, id: u64) {
         if let Some(&State::Posted { ctx, place, .. }) = self.ops.get(id).map(|op| &op.state) {
             let context = self.contexts[ctx.0 as usize].as_mut().expect("close ends its receives");
             context.posted.remove(id, place);

@@ -46,7 +46,11 @@ impl Engine {
     /// process is dead or all have finished or closed it.
     #[allow(clippy::too_many_arguments)]
     pub fn recv<M: Memory>(&mut self, mem: &mut M, op: OpId, ctx: Ctx, source: Source, tag: Tag, capacity: u64) {
-        if let Some(message) = self.take(ctx, source, tag) {
+        let message = match self.tracking {
+            None => self.take_message(ctx, source, tag),
+            Some(_) => self.take_noted(ctx, op.0, source, tag),
+        };
+        if let Some(message) = message {
             self.deliver(mem, ctx, op.0, capacity, message);
         } else if let Some(fault) = self.fault(ctx, source) {
             self.end(op.0, Outcome::Failed(fault));
@@ -82,7 +86,7 @@ impl Engine {
 
     /// Takes the message that [`Engine::probe`] would find out of matching (MPI_Improbe). `None` if there is none.
     pub fn claim(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<MessageId> {
-        let message = self.take(ctx, source, tag)?;
+        let message = self.take_message(ctx, source, tag)?;
         self.last_claim += 1;
         self.claimed.insert(self.last_claim, Claimed { ctx, message });
         Some(MessageId(self.last_claim))
@@ -111,7 +115,7 @@ impl Engine {
     }
 
     /// Takes that message out of the unexpected queue.
-    fn take(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<Arrived> {
+    pub(crate) fn take_message(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<Arrived> {
         let at = self.find(ctx, source, tag)?;
         Some(self.contexts[ctx.0 as usize].as_mut()?.unexpected.remove(at))
     }
@@ -265,6 +269,7 @@ impl Engine {
     /// matches, and takes that receive out of the posted queue. `None` if nothing matches.
     #[inline]
     fn arrived(&mut self, peer: PeerId, head: &Head, bytes: u64) -> Result<Option<(u64, u64)>, Malformed> {
+        let is_tracking = self.tracking.is_some();
         let p = &mut self.peers[peer.0 as usize];
         self.at_end += usize::from(p.granting.arrive(bytes)?);
         let context = match self.contexts.get_mut(p.latest.0 as usize) {
@@ -273,12 +278,13 @@ impl Engine {
         };
         let taken = match context {
             Some(context) if context.peers.get(head.source as usize) != Some(&peer) => return Err(Malformed),
+            found if is_tracking => {
+                let ctx = found.is_some().then(|| self.peers[peer.0 as usize].latest);
+                return Ok(self.arrived_numbered(peer, ctx, head));
+            }
             Some(context) => context.posted.take(head.source, head.tag),
             None => None,
         };
-        if self.tracking.is_some() {
-            self.note_arrival(peer, taken.map(|(op, _)| op), head.context);
-        }
         Ok(taken)
     }
 
@@ -354,12 +360,12 @@ impl Engine {
     }
 
     /// Receives a message that has waited.
-    fn deliver<M: Memory>(&mut self, mem: &mut M, ctx: Ctx, op: u64, capacity: u64, message: Arrived) {
+    pub(crate) fn deliver<M: Memory>(&mut self, mem: &mut M, ctx: Ctx, op: u64, capacity: u64, message: Arrived) {
         if self.tracking.is_some()
             && let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref)
         {
             let context = context.context;
-            self.note_got(op, message.peer, message.number, context);
+            self.note_got(op, message.peer, message.source, message.number, context);
         }
         let Arrived { peer, source, tag, op: sender_op, number, free, body } = message;
         let met = Match { op, capacity, peer, source, tag, sender_op };

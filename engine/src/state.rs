@@ -6,7 +6,7 @@ use crate::arrived::Arrived;
 use crate::context::{Closed, ContextId};
 use crate::credit::{Granting, Spending};
 use crate::intervals::Intervals;
-use crate::kept::Line;
+use crate::kept::{Limits, Line};
 use crate::matching::{Posted, Unexpected};
 use crate::parts::Parts;
 use crate::types::{Ctx, Envelope, Gone, Outcome, PeerId, Source, Tag};
@@ -268,6 +268,19 @@ pub(crate) struct Tracking {
     pub number: u64,
     /// Messages that come are put out as [`Output::Logged`].
     pub is_logging: bool,
+    /// Receives from any source.
+    pub wild: Wild,
+}
+
+/// What is noted of receives from any source, by group and context of their inter-communicator.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Wild {
+    /// How many were posted.
+    pub posted: BTreeMap<(u64, ContextId), u64>,
+    /// Those whose outcome was not fetched, with their numbers from 0. Others are left out at the next cut.
+    pub ops: BTreeMap<u64, ((u64, ContextId), u64)>,
+    /// What they may get after a restart, as long as the record of what they got lasts.
+    pub limits: BTreeMap<(u64, ContextId), Limits>,
 }
 
 /// What is still to be done of a restart, at one peer.

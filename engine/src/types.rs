@@ -1,5 +1,6 @@
 //! The types of the engine's interface.
 
+use crate::context::ContextId;
 use crate::kept::Kept;
 use base::protocol::message::{EAGER_BYTES, ENVELOPES};
 use base::protocol::tag::{FIRST_PARTITIONED, LAST_OF_USER as USER_TAGS, USER_BITS};
@@ -296,6 +297,21 @@ pub enum Output {
         /// The receive.
         op: OpId,
     },
+    /// A receive from any source has got a message, while messages are logged or such receives are limited.
+    Chosen {
+        /// The sender.
+        peer: PeerId,
+        /// The receive.
+        op: OpId,
+        /// The inter-communicator.
+        context: ContextId,
+        /// The receive's number among those from any source.
+        ordinal: u64,
+        /// The rank of the sender.
+        source: u32,
+        /// The number of the message.
+        number: u64,
+    },
     /// The peer asks whether this process is alive and what it waits for. The answer is [`crate::Engine::tell`].
     Asked {
         /// The peer that asks.
@@ -327,6 +343,7 @@ impl Output {
             | Output::Noted { peer, .. }
             | Output::Logged { peer, .. }
             | Output::Whole { peer, .. }
+            | Output::Chosen { peer, .. }
             | Output::Asked { peer }
             | Output::Told { peer, .. }
             | Output::Control { peer, .. } => *peer,

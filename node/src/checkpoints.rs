@@ -11,7 +11,8 @@ use crate::state::checkpoints::{BeginWriter, Besides, Opened, Tracked, Wanted, W
 use crate::thread::begin;
 use base::ProcId;
 use checkpoint::{
-    Choice, Head, Image, Known, Leader, LineId, Member, Message, OfPair, Remote, Row, Rows, Snapshot, Store, choose,
+    Choice, Done, Head, Image, Known, Leader, LineId, Member, Message, OfPair, Recorder, Remote, Row, Rows, Snapshot,
+    Store, Whole, choose,
 };
 use engine::{ContextId, Kept, Resume};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,8 @@ impl Core {
             of: BTreeMap::new(),
             opened: Vec::new(),
             leaving: BTreeMap::new(),
+            replay: None,
+            tells_replayed: Vec::new(),
             trouble: None,
         };
         self.checkpoints.jobs.entry(own.incarnation).or_insert(tracked);
@@ -133,10 +136,11 @@ impl Core {
             (*peer, Row { sent: of.sent, arrived: of.arrived, leaving })
         });
         let rows = rows.collect();
+        let outcomes = Recorder::new(self.session.wildcards(own.incarnation));
         let Some(tracked) = self.checkpoints.jobs.get_mut(&own.incarnation) else { return (0, joined, rows) };
         tracked.serial += 1;
         tracked.store = Some(store);
-        tracked.member.cut(tracked.serial, Snapshot { of, joined: joined.clone(), rest: Arc::new(besides) });
+        tracked.member.cut(tracked.serial, Snapshot { of, joined: joined.clone(), outcomes, rest: Arc::new(besides) });
         let serial = tracked.serial;
         self.log_as_needed();
         (serial, joined, rows)
@@ -160,9 +164,10 @@ impl Core {
         self.go_on_with(own.incarnation);
     }
 
-    fn log_as_needed(&mut self) {
+    pub(crate) fn log_as_needed(&mut self) {
         let is_logging = self.checkpoints.jobs.values().any(|tracked| tracked.member.is_logging());
         self.session.engine.log(is_logging);
+        self.note_as_needed();
     }
 
     /// A message has come while messages are logged.
@@ -188,16 +193,25 @@ impl Core {
                     leader.hear(job, *board);
                 }
             }
-            Message::Lines(lines, seen) if leads => {
-                tracked.reports_to.retain(|id, _| lines.iter().any(|line| line.id == *id));
-                tracked.reports_to.extend(lines.iter().map(|line| (line.id, remote)));
-                tracked.member.lines(lines, &seen);
+            Message::Lines(report) if leads => {
+                tracked.reports_to.retain(|id, _| report.lines.iter().any(|line| line.id == *id));
+                tracked.reports_to.extend(report.lines.iter().map(|line| (line.id, remote)));
+                for id in tracked.member.lines(*report) {
+                    self.session.tell_of_checkpoints(local, remote, &Message::Done(id, Done::Heard).encode());
+                }
+                self.close_records(local);
             }
-            Message::Written(id) => {
+            Message::Done(id, done) => {
                 if let Some(leader) = &mut tracked.leader {
-                    leader.written(id, job, remote.rank);
+                    leader.done(id, job, remote.rank, done);
                 }
             }
+            Message::Replayed => {
+                if let Some(leader) = &mut tracked.leader {
+                    leader.replayed(job, remote.rank);
+                }
+            }
+            Message::AllReplayed if leads => self.end_replay(local),
             Message::Again(from_image, once_more, is_all) => {
                 let wanted = tracked.wanted.entry(remote).or_default();
                 wanted.from_image.extend(from_image);
@@ -206,17 +220,17 @@ impl Core {
                 self.resume_pair(local, remote);
             }
             Message::Resumed => self.send_image(local, remote),
-            Message::Rows(..) | Message::Board(_) | Message::Lines(..) => (),
+            Message::Rows(..) | Message::Board(_) | Message::Lines(_) | Message::AllReplayed => (),
         }
         self.go_on_with(local.incarnation);
     }
 
     /// Tells what is to be told, and has written what is whole.
-    fn go_on_with(&mut self, incarnation: u64) {
+    pub(crate) fn go_on_with(&mut self, incarnation: u64) {
         while let Some(tracked) = self.checkpoints.jobs.get_mut(&incarnation) {
             let own = tracked.own;
             if let Some(whole) = tracked.member.next_whole() {
-                let image = image_of(tracked, whole.serial, whole.line, whole.of, &whole.rest);
+                let image = image_of(tracked, whole);
                 if let Some(store) = tracked.store.clone() {
                     self.give_to_writer(Work::Write { own, store, image: Box::new(image) });
                 }
@@ -227,14 +241,18 @@ impl Core {
             if let Some(job) = leader.next_told() {
                 let board = Message::Board(Box::new(leader.board().clone())).encode();
                 self.session.tell_of_checkpoints(own, ProcId { incarnation: job, rank: 0 }, &board);
-            } else if let Some((job, lines, seen)) = leader.next_report() {
-                let told = Message::Lines(lines, seen).encode();
+            } else if let Some((job, report)) = leader.next_report() {
+                let told = Message::Lines(Box::new(report)).encode();
                 for to in self.session.processes_of(own, job) {
                     self.session.tell_of_checkpoints(own, to, &told);
                 }
             } else if let Some((id, serial)) = leader.next_complete() {
                 if let Some(store) = tracked.store.clone() {
                     self.give_to_writer(Work::Commit { own, store, serial, id });
+                }
+            } else if let Some(jobs) = leader.next_all_replayed() {
+                for to in jobs.into_iter().flat_map(|job| self.session.processes_of(own, job)).collect::<Vec<_>>() {
+                    self.session.tell_of_checkpoints(own, to, &Message::AllReplayed.encode());
                 }
             } else {
                 break;
@@ -263,7 +281,7 @@ impl Core {
         match written {
             Ok(()) => {
                 if let Some(to) = tracked.reports_to.get(&id).copied() {
-                    self.session.tell_of_checkpoints(own, to, &Message::Written(id).encode());
+                    self.session.tell_of_checkpoints(own, to, &Message::Done(id, Done::Written).encode());
                 }
             }
             Err(why) => {
@@ -395,13 +413,8 @@ impl Core {
     }
 }
 
-fn image_of(
-    tracked: &Tracked,
-    serial: u64,
-    line: checkpoint::Planned,
-    of: BTreeMap<ProcId, OfPair>,
-    besides: &Besides,
-) -> Image {
+fn image_of(tracked: &Tracked, whole: Whole<Arc<Besides>>) -> Image {
+    let Whole { line, serial, of, outcomes, rest: besides } = whole;
     let head = Head {
         job: tracked.name.clone(),
         rank: tracked.own.rank,
@@ -419,7 +432,8 @@ fn image_of(
             remote.of.push((peer.rank, of));
         }
     }
-    Image { head, remotes, inters: besides.inters.clone(), outcomes: Vec::new() }
+    let place_of = |job| besides.jobs.iter().position(|(known, ..)| *known == job).map(|at| at as u32);
+    Image { head, remotes, inters: besides.inters.clone(), outcomes: outcomes.outcomes(place_of) }
 }
 
 /// Rows as messages that fit a frame each.

@@ -17,6 +17,7 @@ use crate::state::waits;
 use crate::sys::most_descriptors;
 use crate::watch::{Owner, Watch};
 use base::Time;
+use checkpoint::Chosen;
 use engine::Engine;
 use session::{Action, Agreed, NewLane, Own, Session};
 use std::sync::Arc;
@@ -130,6 +131,11 @@ impl Core {
             Action::Log { pair, kept } => {
                 let pair = self.session.pair(pair);
                 self.log_message(pair.local(), pair.remote(), *kept);
+            }
+            Action::Chosen { pair, context, ordinal, source, number } => {
+                let pair = self.session.pair(pair);
+                let (local, job) = (pair.local(), pair.remote().incarnation);
+                self.note_choice(local, job, Chosen { context, ordinal, source, number });
             }
             Action::OfCheckpoints { local, remote, bytes } => self.told_of_checkpoints(local, remote, &bytes),
             Action::Asked { peer } => self.tell_waits(peer),

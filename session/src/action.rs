@@ -1,7 +1,7 @@
 //! The actions that a session asks its driver to take.
 
 use base::ProcId;
-use engine::{Kept, OpId, PeerId};
+use engine::{ContextId, Kept, OpId, PeerId};
 use wire::{Hello, HelloAck, Place, TransportId};
 
 /// The number of one attempt to dial one place. It is never used again.
@@ -170,6 +170,19 @@ pub enum Action<L> {
         pair: usize,
         /// The message.
         kept: Box<Kept>,
+    },
+    /// A receive from any source has got a message, which a restarted process is to get too.
+    Chosen {
+        /// The pair that the message came from.
+        pair: usize,
+        /// The inter-communicator.
+        context: ContextId,
+        /// The receive's number among those from any source.
+        ordinal: u64,
+        /// The rank of the sender.
+        source: u32,
+        /// The number of the message.
+        number: u64,
     },
     /// Another process has told something of checkpoints.
     OfCheckpoints {

@@ -7,7 +7,7 @@ use crate::state::Session;
 use crate::state::inters::InterId;
 use base::protocol::control::CHECKPOINT;
 use base::{Memory, ProcId};
-use engine::{ContextId, CutOf, Gone, Kept, OpId, Resume};
+use engine::{ContextId, CutOf, Gone, Kept, Limits, OpId, Resume, Wildcards};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::frame::MAX_PAYLOAD;
 use wire::lane::Lane;
@@ -47,6 +47,34 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             (pair.serial != 0 && pair.local().incarnation == incarnation).then(|| (pair.remote(), of))
         });
         of.collect()
+    }
+
+    /// The receives from any source in the inter-communicators of a group of ours, by the group that is joined with it.
+    pub fn wildcards(&self, incarnation: u64) -> Vec<(u64, Wildcards)> {
+        let between = &self.groups.between;
+        let its = |group: u64| between.iter().find(|((ours, _), b)| *ours == incarnation && b.number == group);
+        let all = self.engine.wildcards().into_iter();
+        all.filter_map(|of| Some((its(of.group)?.0.1, of))).collect()
+    }
+
+    /// How many messages have come to a group of ours, by process.
+    pub fn came(&self, incarnation: u64) -> BTreeMap<ProcId, u64> {
+        let its = self.pairs.iter().map(|(_, pair)| pair);
+        let its = its.filter(|pair| pair.serial != 0 && pair.local().incarnation == incarnation);
+        its.map(|pair| (pair.remote(), self.engine.arrived_from(pair.peer))).filter(|(_, came)| *came > 0).collect()
+    }
+
+    /// What receives from any source may get in an inter-communicator, after a restart.
+    pub fn limit(&mut self, inter: InterId, limits: Limits) {
+        let ctx = self.ctx(inter);
+        self.engine.limit(ctx, limits);
+    }
+
+    /// Receives from any source get whatever fits.
+    pub fn unlimit(&mut self) {
+        let all: Vec<_> = self.engine.opened_all().collect();
+        all.into_iter().for_each(|ctx| self.engine.unlimit(&mut self.mem, ctx));
+        self.settle();
     }
 
     /// The groups that a group of ours is joined with. One whose process has died is among them.

@@ -183,6 +183,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 }
                 return;
             }
+            Output::Chosen { peer, context, ordinal, source, number, .. } => {
+                return self.act(Action::Chosen { pair: peer.0 as usize, context, ordinal, source, number });
+            }
             Output::Get { peer, op, pieces, size, .. } => {
                 let can = self.pairs[peer.0 as usize].lane().is_some_and(|up| up.lane.caps().get);
                 return if can {

@@ -26,13 +26,24 @@ fn make_folder(scene: &Scene) {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("a folder of ours");
 }
 
-fn start(scene: &Scene, air: &'static Mpi, ocean: &'static Mpi) -> [Job; 2] {
+/// A program, and the number of ranks of both jobs.
+#[derive(Clone, Copy)]
+struct Model {
+    program: &'static str,
+    ranks: [usize; 2],
+}
+
+fn start(scene: &Scene, model: Model, air: &'static Mpi, ocean: &'static Mpi) -> [Job; 2] {
     let folder = scene.path("checkpoints").display().to_string();
     let launch = |mpi, ranks, names: [&str; 2], every| {
         let words = [names[0], names[1], &folder, STEPS, every];
-        Launch::new(mpi, ranks, "restarted", &words).env("MPI_CONNECT_TIMEOUT", TIMEOUT)
+        Launch::new(mpi, ranks, model.program, &words).env("MPI_CONNECT_TIMEOUT", TIMEOUT)
     };
-    [scene.start(launch(air, 2, ["air", "ocean"], "5")), scene.start(launch(ocean, 1, ["ocean", "air"], "7"))]
+    let [of_air, of_ocean] = model.ranks;
+    [
+        scene.start(launch(air, of_air, ["air", "ocean"], "5")),
+        scene.start(launch(ocean, of_ocean, ["ocean", "air"], "7")),
+    ]
 }
 
 /// How often jobs are killed; `MPI_CONNECT_TEST_KILLS` sets it.
@@ -43,9 +54,21 @@ fn kills() -> u32 {
 
 #[test]
 fn killed_jobs_go_on_under_other_mpis() {
+    let figure = Figure::new("45-restart", "jobs killed and restarted under other MPIs: the same results, bit for bit");
+    kill_and_restart(Model { program: "restarted", ranks: [2, 1] }, figure);
+}
+
+#[test]
+fn killed_jobs_find_again_what_they_had_found() {
+    let figure = Figure::new(
+        "46-choosing",
+        "the same of a model whose messages depend on tests, probes and receives from any source",
+    );
+    kill_and_restart(Model { program: "choosing", ranks: [2, 3] }, figure);
+}
+
+fn kill_and_restart(model: Model, mut figure: Figure) {
     let kills = kills();
-    let mut figure =
-        Figure::new("45-restart", "jobs killed and restarted under other MPIs: the same results, bit for bit");
     let seed = std::env::var("MPI_CONNECT_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let (mut rng, mut killed, mut runs, mut seen) = (Random::new(seed), 0, 0, BTreeSet::new());
     let mut turns = (1..).flat_map(Mpi::ring_of);
@@ -53,8 +76,8 @@ fn killed_jobs_go_on_under_other_mpis() {
     let (a, b) = next();
     let scene = Scene::new(format!("without a kill: {}, {}", a.name, b.name));
     make_folder(&scene);
-    let want = results(&scene.pass(start(&scene, a, b), LIMIT));
-    scene.require(want.len() == 3, &format!("{want:?}"));
+    let want = results(&scene.pass(start(&scene, model, a, b), LIMIT));
+    scene.require(want.len() == model.ranks.iter().sum::<usize>(), &format!("{want:?}"));
     drop(scene);
     while killed < kills {
         let scene = Scene::new(format!("killed and restarted, run {runs}"));
@@ -64,7 +87,7 @@ fn killed_jobs_go_on_under_other_mpis() {
             let (a, b) = next();
             seen.extend([a.name, b.name]);
             starts += 1;
-            let mut jobs = start(&scene, a, b);
+            let mut jobs = start(&scene, model, a, b);
             let over = |jobs: &mut [Job; 2]| jobs.iter_mut().all(|job| job.poll().is_some());
             // Some run to their end; the others are killed after a moment that begins with the first step.
             let last = rng.below(5) == 0 || killed >= kills;

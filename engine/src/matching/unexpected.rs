@@ -88,6 +88,12 @@ impl Unexpected {
         self.lists.get(&key)?.first()
     }
 
+    /// The place of the oldest message for which this holds. It is valid until the queue changes.
+    pub fn position(&self, mut is_right: impl FnMut(&Arrived) -> bool) -> Option<u32> {
+        let many = self.nodes.iter(self.all, ALL).find(|(_, m)| is_right(m)).map(|(at, _)| at);
+        many.or_else(|| self.few.iter().position(is_right).map(|at| at as u32))
+    }
+
     /// The wrong message, if several match.
     #[cfg(feature = "plant")]
     pub fn newest(&self, source: Source, tag: Tag) -> Option<u32> {

@@ -1,7 +1,7 @@
 //! The checkpoints of this process: its jobs, and the thread that writes their images.
 
 use base::ProcId;
-use checkpoint::{Image, Leader, LineId, Member, OfPair, Store};
+use checkpoint::{Image, Leader, LineId, Member, OfPair, Replay, Store};
 use engine::{ContextId, Kept};
 use session::InterId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,9 @@ pub struct Besides {
 
 /// An inter-communicator of a restart, with its remote group by rank in the other job.
 pub type Opened = (ContextId, InterId, Vec<u32>);
+
+/// The same, with the place of that job in the image before it.
+pub type Place = (u32, ContextId, InterId, Vec<u32>);
 
 /// One job of this process that makes checkpoints.
 pub(crate) struct Tracked {
@@ -45,6 +48,10 @@ pub(crate) struct Tracked {
     pub(crate) opened: Vec<Opened>,
     /// Messages of the own image for processes that have not said that they take messages.
     pub(crate) leaving: BTreeMap<ProcId, Vec<Kept>>,
+    /// What the program is to find again after a restart.
+    pub(crate) replay: Option<Replay>,
+    /// Leaders that are told when it has done again what it must.
+    pub(crate) tells_replayed: Vec<ProcId>,
     /// An image could not be written, for this reason.
     pub(crate) trouble: Option<String>,
 }

@@ -9,7 +9,7 @@ use crate::failure::{Class, Failure};
 use crate::inter::{self, Inter};
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
-use node::images::{Head, Image, LineId, Row, Store, pack, unpack};
+use node::images::{Head, Image, LineId, Outcomes, Row, Store, pack, unpack};
 use node::{AllRows, Besides, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int};
@@ -213,7 +213,7 @@ fn alone(
         line,
         jobs: BTreeSet::from([registration.name.clone()]),
     };
-    let image = Image { head, remotes: Vec::new(), inters: Vec::new(), outcomes: Vec::new() };
+    let image = Image { head, remotes: Vec::new(), inters: Vec::new(), outcomes: Outcomes::default() };
     let written = store.write(&image);
     let worst = agree(abi, team.comm, written.is_err().into())?;
     written.map_err(unusable)?;

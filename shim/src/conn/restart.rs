@@ -22,7 +22,7 @@ use base::bytes::{Put, Take};
 use naming::Kind;
 use node::images::{Choice, Image, Known, LineId, Old, Store, pack, unpack};
 use node::leaders::{Agreement, MAX_RECORDS};
-use node::{Contact, ContextId, Node, Opened, Waits};
+use node::{Contact, ContextId, Node, Opened, Place, Waits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_char, c_int};
 use std::path::{Path, PathBuf};
@@ -187,6 +187,7 @@ fn choose(
     let known = Known {
         version: 1,
         name: registration.name.clone(),
+        size: registration.group.size,
         runs: false,
         lines: lines.iter().map(|(line, _)| line.clone()).collect(),
     };
@@ -316,7 +317,7 @@ unsafe fn go_on(
     let verdict = team.is_led_here().then(|| Ok(pack(&in_order(unpack(&all).unwrap_or_default()))));
     let order = from_leader(abi, node, team.comm, team.leader, verdict)?;
     let order: Vec<Vec<ContextId>> = unpack(&order).unwrap_or_default();
-    let mut opened: Vec<Opened> = Vec::new();
+    let (mut opened, mut places): (Vec<Opened>, Vec<Place>) = (Vec::new(), Vec::new());
     let mut inters: BTreeMap<usize, Inter> = BTreeMap::new();
     for context in order.into_iter().flatten() {
         let at = image.inters.iter().position(|inter| inter.context == context);
@@ -331,12 +332,14 @@ unsafe fn go_on(
         native("MPI_Comm_set_errhandler", unsafe { progress::errors_return(shadow) })?;
         let (rank, _) = super::collective::rank_and_size(shadow)?;
         let id = node.open_child(*base, context, rank, &of.members);
+        places.push((of.remote, context, id, of.members.clone()));
         opened.push((context, id, of.members.clone()));
         let mut remote = other.remote.clone();
         remote.members = of.members.iter().map(|rank| other.remote.members[*rank as usize]).collect();
         inters.insert(at, Inter::new(shadow, id, context, remote, other.tag_ub).with_children(of.children));
     }
     let serial = image.head.serial;
+    let others: Vec<u64> = (0u32..).map_while(|at| known.get(&at)).map(|(_, other)| other.group.incarnation).collect();
     for (at, remote) in image.remotes.into_iter().enumerate() {
         let Some((_, other)) = known.get(&(at as u32)) else { continue };
         node.with(|core| core.begin_resume(own, serial, other.group.incarnation, remote.of, &opened));
@@ -358,6 +361,7 @@ unsafe fn go_on(
             format!("not all of the checkpoint came in time (MPI_CONNECT_TIMEOUT); from {}", lacks.join(", from "));
         Err(Failure::new(Class::Timeout, text))
     });
+    node.with(|core| core.begin_replay(own, &image.head.jobs, image.outcomes, &others, &places));
     let worst = agree(abi, team.comm, done.is_err().into())?;
     let last = opened.iter().map(|(context, ..)| *context).max_by_key(|context| context.root_number());
     for (base, other) in known.into_values() {

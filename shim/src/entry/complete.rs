@@ -7,11 +7,13 @@ use crate::abi::{self, Status};
 use crate::error::{self, Place, raise};
 use crate::failure::{Class, Failure};
 use crate::forward as pmpi;
+use crate::outcomes;
 use crate::process::node;
 use crate::request::{self, End, Ended, Request};
 use crate::token::Live;
 use crate::wait::{look, wait};
-use node::{Core, Node};
+use node::images::{Call, Next};
+use node::{Core, Node, outcomes_matter};
 use std::ffi::{c_int, c_void};
 
 type Answer = Option<c_int>;
@@ -110,7 +112,7 @@ pub unsafe fn Test(at: usize, flag: usize, status: usize) -> Answer {
     // SAFETY: the program's flag, request and status.
     unsafe {
         let token = abi::load_handle(at);
-        if was_sent(at, token, status) {
+        if !outcomes_matter() && was_sent(at, token, status) {
             flag.write(1);
             return Some(0);
         }
@@ -118,7 +120,8 @@ pub unsafe fn Test(at: usize, flag: usize, status: usize) -> Answer {
         let end = |core: &mut Core, live: &mut Live<Request>| {
             request::end(core, live, token, |found, handle| tell(at, status, found, handle)).over()
         };
-        let end = look(node, |core| request::live(core, end));
+        let about = |core: &mut Core| request::about(core, "MPI_Test", [token]);
+        let end = outcomes::look(node, Call::Test, &about, |core| request::live(core, end));
         flag.write(end.is_some().into());
         Some(end.map_or(0, |end| answer("MPI_Test", end, at, status)))
     }
@@ -204,6 +207,18 @@ impl Mixed {
         if live { Ok(mixed) } else { Err(stale(call)) }
     }
 
+    /// The requests at these indices, in this order.
+    pub(super) fn only(&self, which: &[u32]) -> Mixed {
+        let width = abi::get().family.handle_bytes;
+        let which = which.iter().map(|i| *i as usize);
+        let ours = which.clone().filter_map(|i| self.ours.iter().find(|(at, _)| *at == i).copied()).collect();
+        let places: Vec<usize> = which.filter_map(|i| self.indices.iter().position(|at| *at == i)).collect();
+        let handle = |place: &usize| self.natives[place * width..(place + 1) * width].iter().copied();
+        let natives = places.iter().flat_map(handle).collect();
+        let indices = places.iter().map(|place| self.indices[*place]).collect();
+        Mixed { array: self.array, node: self.node, ours, natives, indices }
+    }
+
     /// Runs `f` under the lock.
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut Core, &mut Live<Request>) -> R) -> R {
         self.node.with(|core| request::live(core, f))
@@ -213,7 +228,7 @@ impl Mixed {
         self.indices.len() as c_int
     }
 
-    fn all_complete(&self, core: &mut Core, live: &mut Live<Request>) -> bool {
+    pub(super) fn all_complete(&self, core: &mut Core, live: &mut Live<Request>) -> bool {
         self.ours.iter().all(|(_, token)| live.get(*token).is_none_or(|request| request.is_complete(core)))
     }
 
@@ -325,10 +340,22 @@ pub unsafe fn Waitall(count: usize, array: usize, statuses: usize) -> Answer {
 pub unsafe fn Testall(count: usize, array: usize, flag: usize, statuses: usize) -> Answer {
     let run = |mut mixed: Mixed| {
         let flag = flag as *mut c_int;
+        let node = mixed.node;
         let complete = |core: &mut Core| request::live(core, |core, live| mixed.all_complete(core, live)).then_some(());
-        if look(mixed.node, complete).is_none() {
+        // SAFETY: the program's array.
+        let about = |core: &mut Core| unsafe { request::about_array(core, "MPI_Testall", array, count) };
+        let (found, again) = match outcomes::next(node, Call::Testall) {
+            Next::Free => (look(node, complete), false),
+            Next::Nothing => (outcomes::look_for_nothing(node), false),
+            Next::Found(_) => match outcomes::wait_again(node, &about, complete) {
+                Some(()) => (Some(()), true),
+                None => (look(node, complete), false),
+            },
+        };
+        if found.is_none() {
             // SAFETY: the program's flag.
             unsafe { flag.write(0) };
+            outcomes::note(node, Call::Testall, None);
             return 0;
         }
         let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
@@ -336,16 +363,21 @@ pub unsafe fn Testall(count: usize, array: usize, flag: usize, statuses: usize) 
         // SAFETY: our copies of the native handles, as many statuses, the program's flag.
         unsafe {
             flag.write(1);
-            if n > 0 {
-                native = pmpi::testall(n, mixed.natives.as_mut_ptr().cast(), flag, below.pointer());
+            let natives = mixed.natives.as_mut_ptr().cast();
+            if n > 0 && again {
+                native = pmpi::waitall(n, natives, below.pointer());
+            } else if n > 0 {
+                native = pmpi::testall(n, natives, flag, below.pointer());
             }
         }
         // SAFETY: the flag has been written.
         if unsafe { flag.read() } == 0 {
             // SAFETY: the program's array.
             unsafe { mixed.store_natives() };
+            outcomes::note(node, Call::Testall, None);
             return native;
         }
+        outcomes::note(node, Call::Testall, Some(&[]));
         let mut unusual = Unusual::new();
         mixed.with(|core, live| mixed.end_ours((core, live), &mut 0, statuses, &mut unusual));
         // SAFETY: the program's arrays.

@@ -8,10 +8,11 @@ use crate::entry::p2p::{check_rank, check_tag, hand_out, on};
 use crate::error::raise;
 use crate::failure::{Class, Failure};
 use crate::inter::Inter;
+use crate::outcomes;
 use crate::process::node;
 use crate::request::{self, Partitions, Plan, Request, SendMode, Work, fault_failure};
-use crate::wait::look;
-use node::{Core, OpId, Outcome, Source, Tag};
+use node::images::Call;
+use node::{Core, OpId, Outcome, Source, Tag, outcomes_matter};
 use std::ffi::c_int;
 
 type Answer = Option<c_int>;
@@ -164,7 +165,9 @@ pub unsafe fn Parrived(token: usize, partition: usize, flag: usize) -> Answer {
                 let node = node()?;
                 let looked = |core: &mut Core| arrived(core, call, request, op, partitions.bytes, k);
                 // First without a round, which is cheaper.
-                node.with(looked).or_else(|| look(node, looked))
+                let at_once = if outcomes_matter() { None } else { node.with(looked) };
+                let about = |_: &mut Core| Some(request.about(call));
+                at_once.or_else(|| outcomes::look(node, Call::Parrived, &about, looked))
             }
             // There is no operation to wait for.
             _ => Some(Ok(())),

@@ -7,10 +7,12 @@ use crate::error::raise;
 use crate::failure::{Class, Failure};
 use crate::inter::Inter;
 use crate::message::{self, Matched};
+use crate::outcomes;
 use crate::process::node;
 use crate::request::{Completion, Peer, Request, Work, fault_failure, nothing_done};
 use crate::wait::{look, wait};
-use node::{About, Core, Envelope, Fault, MessageId, Probe, Source, Tag};
+use node::images::{Call, Next};
+use node::{About, Core, Envelope, Fault, MessageId, Node, Probe, Source, Tag, outcomes_matter};
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,6 +50,70 @@ fn await_message<T>(
     })
 }
 
+/// As [`await_message`]. Which source it is from is noted, if there is a choice.
+fn await_noted<T>(
+    call: &'static str,
+    kind: Call,
+    inter: &Inter,
+    pattern: (Source, Tag),
+    take: impl Fn(&mut Core, Envelope) -> T,
+) -> Result<T, Failure> {
+    if pattern.0 != Source::Any || !outcomes_matter() {
+        return await_message(call, inter, pattern, take);
+    }
+    let take = |core: &mut Core, e: Envelope| (e.source, take(core, e));
+    let node = node()?;
+    let again = await_again(node, call, kind, inter, pattern, &take)?;
+    let (source, taken) = again.map_or_else(|| await_message(call, inter, pattern, &take), Ok)?;
+    outcomes::note(node, kind, Some(&[source]));
+    Ok(taken)
+}
+
+/// Waits for the message that such a call has found before a restart. `None`: it is to find what there is.
+fn await_again<T>(
+    node: &Node,
+    call: &'static str,
+    kind: Call,
+    inter: &Inter,
+    (source, tag): (Source, Tag),
+    take: &impl Fn(&mut Core, Envelope) -> T,
+) -> Result<Option<T>, Failure> {
+    let Next::Found(from) = outcomes::next(node, kind) else { return Ok(None) };
+    let source = from.first().map_or(source, |rank| Source::Rank(*rank));
+    let about = |_: &mut Core| Some(About::probe(call, inter.id, source, tag));
+    let found = outcomes::wait_again(node, &about, |core| match core.probe(inter.id, source, tag) {
+        Probe::Found(e) => Some(Ok(take(core, e))),
+        Probe::None => {
+            core.watch_source(inter.id, source);
+            None
+        }
+        Probe::Failed(fault) => Some(Err(fault_failure(call, inter, Peer::From(source), fault))),
+    });
+    found.transpose()
+}
+
+/// As [`look_for_message`]. What it finds is noted.
+fn look_noted<T>(
+    call: &'static str,
+    kind: Call,
+    inter: &Inter,
+    pattern: (Source, Tag),
+    take: impl Fn(&mut Core, Envelope) -> T,
+) -> Result<Option<T>, Failure> {
+    if !outcomes_matter() {
+        return look_for_message(call, inter, pattern, take);
+    }
+    let take = |core: &mut Core, e: Envelope| (e.source, take(core, e));
+    let node = node()?;
+    let found = match await_again(node, call, kind, inter, pattern, &take)? {
+        None if outcomes::next(node, kind) == Next::Nothing => outcomes::look_for_nothing(node),
+        None => look_for_message(call, inter, pattern, &take)?,
+        found => found,
+    };
+    outcomes::note(node, kind, found.as_ref().map(|(source, _)| std::slice::from_ref(source)));
+    Ok(found.map(|(_, taken)| taken))
+}
+
 /// Looks once for a message.
 fn look_for_message<T>(
     call: &str,
@@ -81,7 +147,7 @@ pub unsafe fn Probe(source: usize, tag: usize, comm: usize, status: usize) -> An
         let Some(pattern) = check_pattern(call, inter, source as c_int, tag as c_int)? else {
             return conclude(nothing_done(), Some(status));
         };
-        let found = await_message(call, inter, pattern, |_, e| e)?;
+        let found = await_noted(call, Call::Probe, inter, pattern, |_, e| e)?;
         conclude(Completion { status: envelope_status(&found), failure: None }, Some(status))
     })
 }
@@ -91,7 +157,7 @@ pub unsafe fn Iprobe(source: usize, tag: usize, comm: usize, flag: usize, status
     on(comm, |inter| {
         let found = match check_pattern(call, inter, source as c_int, tag as c_int)? {
             None => Some(nothing_done().status),
-            Some(pattern) => look_for_message(call, inter, pattern, |_, e| envelope_status(&e))?,
+            Some(pattern) => look_noted(call, Call::Iprobe, inter, pattern, |_, e| envelope_status(&e))?,
         };
         conclude_look(found, flag, status);
         Ok(())
@@ -103,8 +169,8 @@ pub unsafe fn Iprobe(source: usize, tag: usize, comm: usize, flag: usize, status
 /// A message that was found, and its number if it was taken out of matching.
 type Taken = (Envelope, Option<MessageId>);
 
-fn take_message(inter: &Inter, (source, tag): (Source, Tag)) -> impl Fn(&mut Core, Envelope) -> Taken {
-    move |core, e| (e, core.claim(inter.id, source, tag))
+fn take_message(inter: &Inter, tag: Tag) -> impl Fn(&mut Core, Envelope) -> Taken {
+    move |core, e| (e, core.claim(inter.id, Source::Rank(e.source), tag))
 }
 
 /// Gives a matched message to the program, and returns its status.
@@ -130,7 +196,7 @@ pub unsafe fn Mprobe(source: usize, tag: usize, comm: usize, message: usize, sta
         let found = match check_pattern(call, inter, source as c_int, tag as c_int)? {
             None => no_proc_message(message),
             Some(pattern) => {
-                let taken = await_message(call, inter, pattern, take_message(inter, pattern))?;
+                let taken = await_noted(call, Call::Mprobe, inter, pattern, take_message(inter, pattern.1))?;
                 hand_out_message(call, inter, taken, message)?
             }
         };
@@ -143,7 +209,7 @@ pub unsafe fn Improbe(source: usize, tag: usize, comm: usize, flag: usize, messa
     on(comm, |inter| {
         let found = match check_pattern(call, inter, source as c_int, tag as c_int)? {
             None => Some(no_proc_message(message)),
-            Some(pattern) => look_for_message(call, inter, pattern, take_message(inter, pattern))?
+            Some(pattern) => look_noted(call, Call::Improbe, inter, pattern, take_message(inter, pattern.1))?
                 .map(|taken| hand_out_message(call, inter, taken, message))
                 .transpose()?,
         };

@@ -5,10 +5,12 @@ use crate::detached;
 use crate::entry::complete::{on_request, stale};
 use crate::error::{Place, raise};
 use crate::failure::{Class, Failure};
+use crate::outcomes;
 use crate::process::node;
 use crate::request::{self, Peer, Work};
 use crate::wait::look;
 use node::Core;
+use node::images::Call;
 use std::ffi::c_int;
 
 type Answer = Option<c_int>;
@@ -71,9 +73,12 @@ pub unsafe fn Cancel(at: usize) -> Answer {
 pub unsafe fn Request_get_status(token: usize, flag: usize, status: usize) -> Answer {
     let token = token as u64;
     let looked = |core: &mut Core| request::live(core, |core, live| live.get(token).map(|r| r.look(core)));
+    let about = |core: &mut Core| request::about(core, "MPI_Request_get_status", [token]);
     let completion = match node() {
         // If the request is not complete, `look` also lets the MPI below make progress.
-        Ok(node) => match look(node, |core| Some(looked(core)).filter(|found| !matches!(found, Some(None)))) {
+        Ok(node) => match outcomes::look(node, Call::Status, &about, |core| {
+            Some(looked(core)).filter(|found| !matches!(found, Some(None)))
+        }) {
             Some(Some(found)) => found,
             Some(None) => return Some(stale("MPI_Request_get_status")),
             None => None,

@@ -4,9 +4,11 @@
 use crate::abi;
 use crate::entry::complete::{Mixed, NativeStatuses, Unusual, on_array, raise_of};
 use crate::forward as pmpi;
+use crate::outcomes;
 use crate::request::{self, End, Ended};
 use crate::wait::{look, wait_asking};
 use node::Core;
+use node::images::{Call, Next};
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 
@@ -111,6 +113,44 @@ unsafe fn only_natives_any(mut mixed: Mixed, index: usize, flag: Option<usize>, 
     }
 }
 
+impl Hit {
+    /// The indices of what was found.
+    fn indices(&self) -> impl Iterator<Item = usize> {
+        match self {
+            Hit::Ours(index, _) => Some(*index),
+            Hit::Native { index, .. } => *index,
+        }
+        .into_iter()
+    }
+}
+
+/// Waits for the request that such a call has found before a restart. `None`: it is to find what there is.
+unsafe fn any_again(
+    mixed: &Mixed,
+    call: Call,
+    (name, array, count): (&'static str, usize, usize),
+    status: usize,
+) -> Option<(Mixed, Hit)> {
+    let Next::Found(which) = outcomes::next(mixed.node, call) else { return None };
+    let node = mixed.node;
+    let mut one = mixed.only(&which);
+    if one.native_count() > 0 {
+        let (mut index, natives) = (0, one.natives.as_mut_ptr().cast());
+        // SAFETY: our copy of the native handle, the program's status.
+        let code = unsafe { pmpi::waitany(1, natives, &mut index, status as *mut c_void) };
+        let index = one.indices.first().copied();
+        return Some((one, Hit::Native { code, index }));
+    }
+    if one.ours.is_empty() {
+        node.with(|core| core.stop_replay(&format!("{name} has other requests")));
+        return None;
+    }
+    // SAFETY: the program's array.
+    let about = |core: &mut Core| unsafe { request::about_array(core, name, array, count) };
+    let hit = outcomes::wait_again(node, &about, |core| one.take_any(core, status))?;
+    Some((one, hit))
+}
+
 pub unsafe fn Waitany(count: usize, array: usize, index: usize, status: usize) -> Answer {
     let run = |mut mixed: Mixed| {
         if !mixed.has_active() {
@@ -118,6 +158,12 @@ pub unsafe fn Waitany(count: usize, array: usize, index: usize, status: usize) -
             return unsafe { only_natives_any(mixed, index, None, status) };
         }
         let node = mixed.node;
+        // SAFETY: the program's arguments.
+        if let Some((one, hit)) = unsafe { any_again(&mixed, Call::Waitany, ("MPI_Waitany", array, count), status) } {
+            outcomes::note_indices(node, Call::Waitany, hit.indices());
+            // SAFETY: the program's arguments.
+            return unsafe { end_any(&one, hit, index, status) };
+        }
         let state = RefCell::new((mixed, None));
         let mut ask = || {
             let (mixed, native) = &mut *state.borrow_mut();
@@ -132,6 +178,7 @@ pub unsafe fn Waitany(count: usize, array: usize, index: usize, status: usize) -
             let (mixed, native) = &mut *state.borrow_mut();
             native.take().or_else(|| mixed.take_any(core, status))
         });
+        outcomes::note_indices(node, Call::Waitany, hit.indices());
         // SAFETY: the program's arguments.
         unsafe { end_any(&state.borrow().0, hit, index, status) }
     };
@@ -145,7 +192,22 @@ pub unsafe fn Testany(count: usize, array: usize, index: usize, flag: usize, sta
             // SAFETY: the program's arguments.
             return unsafe { only_natives_any(mixed, index, Some(flag), status) };
         }
-        let hit = look(mixed.node, |core| mixed.take_any(core, status)).or_else(|| any_of_natives(&mut mixed, status));
+        let node = mixed.node;
+        // SAFETY: the program's arguments.
+        let again = unsafe { any_again(&mixed, Call::Testany, ("MPI_Testany", array, count), status) };
+        let (mixed, hit) = match again {
+            Some((one, hit)) => (one, Some(hit)),
+            None if outcomes::next(node, Call::Testany) == Next::Nothing => (mixed, outcomes::look_for_nothing(node)),
+            None => {
+                let hit = look(node, |core| mixed.take_any(core, status));
+                let hit = hit.or_else(|| any_of_natives(&mut mixed, status));
+                (mixed, hit)
+            }
+        };
+        match &hit {
+            Some(hit) => outcomes::note_indices(node, Call::Testany, hit.indices()),
+            None => outcomes::note(node, Call::Testany, None),
+        }
         // SAFETY: the program's arguments.
         unsafe {
             (flag as *mut c_int).write(hit.is_some().into());
@@ -169,6 +231,46 @@ struct Found {
     native: c_int,
     /// Positions in the native part, in the order of their statuses.
     hits: Vec<usize>,
+}
+
+impl Found {
+    /// Notes what was found: indices of ours, then of native ones.
+    fn note(&self, mixed: &Mixed, call: Call) {
+        if self.ours.is_empty() && self.hits.is_empty() {
+            return outcomes::note(mixed.node, call, None);
+        }
+        let ours = self.ours.iter().map(|(index, _)| *index);
+        outcomes::note_indices(mixed.node, call, ours.chain(self.hits.iter().map(|hit| mixed.indices[*hit])));
+    }
+}
+
+/// Waits for the requests that such a call has found before a restart. `None`: it is to find what there is.
+unsafe fn some_again(
+    mixed: &Mixed,
+    call: Call,
+    (name, array, count): (&'static str, usize, usize),
+    statuses: usize,
+) -> Option<(Mixed, NativeStatuses, Found)> {
+    let Next::Found(which) = outcomes::next(mixed.node, call) else { return None };
+    let node = mixed.node;
+    let mut some = mixed.only(&which);
+    if some.ours.len() + some.indices.len() != which.len() {
+        node.with(|core| core.stop_replay(&format!("{name} has other requests")));
+        return None;
+    }
+    // SAFETY: the program's array.
+    let about = |core: &mut Core| unsafe { request::about_array(core, name, array, count) };
+    let complete = |core: &mut Core| request::live(core, |core, live| some.all_complete(core, live)).then_some(());
+    outcomes::wait_again(node, &about, complete)?;
+    let mut below = NativeStatuses::new(some.indices.len(), statuses);
+    let mut found = Found { ours: node.with(|core| some.take_some(core)), ..Found::default() };
+    let n = some.native_count();
+    if n > 0 {
+        // SAFETY: our copies of the native handles, as many statuses.
+        found.native = unsafe { pmpi::waitall(n, some.natives.as_mut_ptr().cast(), below.pointer()) };
+        found.hits = (0..some.indices.len()).collect();
+    }
+    Some((some, below, found))
 }
 
 fn some_of_natives(mixed: &mut Mixed, below: &mut NativeStatuses, found: &mut Found) {
@@ -242,6 +344,13 @@ pub unsafe fn Waitsome(count: usize, array: usize, outcount: usize, indices: usi
             return unsafe { only_natives_some(mixed, true, outcount, indices, statuses) };
         }
         let node = mixed.node;
+        // SAFETY: the program's arguments.
+        let again = unsafe { some_again(&mixed, Call::Waitsome, ("MPI_Waitsome", array, count), statuses) };
+        if let Some((some, below, found)) = again {
+            found.note(&some, Call::Waitsome);
+            // SAFETY: the program's arrays.
+            return unsafe { end_some(&some, &below, found, outcount, indices, statuses) };
+        }
         let below = NativeStatuses::new(mixed.indices.len(), statuses);
         let state = RefCell::new((mixed, below, Found::default()));
         let mut ask = || {
@@ -259,6 +368,7 @@ pub unsafe fn Waitsome(count: usize, array: usize, outcount: usize, indices: usi
             (!found.ours.is_empty() || !found.hits.is_empty() || found.native != 0).then_some(())
         });
         let (mixed, below, found) = state.into_inner();
+        found.note(&mixed, Call::Waitsome);
         // SAFETY: the program's arrays.
         unsafe { end_some(&mixed, &below, found, outcount, indices, statuses) }
     };
@@ -272,11 +382,25 @@ pub unsafe fn Testsome(count: usize, array: usize, outcount: usize, indices: usi
             // SAFETY: the program's arrays.
             return unsafe { only_natives_some(mixed, false, outcount, indices, statuses) };
         }
-        let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
-        let ours = look(mixed.node, |core| Some(mixed.take_some(core)).filter(|some| !some.is_empty()));
-        let ours = ours.unwrap_or_default();
-        let mut found = Found { ours, ..Found::default() };
-        some_of_natives(&mut mixed, &mut below, &mut found);
+        let node = mixed.node;
+        // SAFETY: the program's arguments.
+        let again = unsafe { some_again(&mixed, Call::Testsome, ("MPI_Testsome", array, count), statuses) };
+        let (mixed, below, found) = match again {
+            Some(again) => again,
+            None => {
+                let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
+                let mut found = Found::default();
+                if outcomes::next(node, Call::Testsome) == Next::Nothing {
+                    outcomes::look_for_nothing::<()>(node);
+                } else {
+                    let some = |core: &mut Core| Some(mixed.take_some(core)).filter(|some| !some.is_empty());
+                    found.ours = look(node, some).unwrap_or_default();
+                    some_of_natives(&mut mixed, &mut below, &mut found);
+                }
+                (mixed, below, found)
+            }
+        };
+        found.note(&mixed, Call::Testsome);
         // SAFETY: the program's arrays.
         unsafe { end_some(&mixed, &below, found, outcount, indices, statuses) }
     };
