@@ -221,6 +221,11 @@ impl Mpi {
         MPIS.iter().zip(later).map(|(a, b)| (*a, *b))
     }
 
+    /// Whether it has MPI_Mprobe, which came with MPI-3.
+    pub fn has_matched_probes(&self) -> bool {
+        self.family != Family::Lam
+    }
+
     /// As few pairs as have each MPI in one of them.
     pub fn couples() -> impl Iterator<Item = (&'static Mpi, &'static Mpi)> {
         Self::ring().step_by(2)

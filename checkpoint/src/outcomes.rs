@@ -301,6 +301,11 @@ impl Replay {
         self.chosen_left.remove(&(job, chosen.context, chosen.ordinal));
     }
 
+    /// Whether all calls are done again that must be. Before that, the program does nothing that is in no record.
+    pub fn is_past_calls(&self) -> bool {
+        self.calls_left.is_empty()
+    }
+
     /// Whether all is done again that must be.
     pub fn has_done_all(&self) -> bool {
         self.calls_left.is_empty() && self.chosen_left.is_empty()

@@ -37,15 +37,21 @@ impl Core {
 
     /// A call has found this, or nothing.
     pub fn note_outcome(&mut self, call: Call, found: Option<&[u32]>) {
-        let mut done = Vec::new();
+        let (mut done, mut astray) = (Vec::new(), false);
         for tracked in self.checkpoints.jobs.values_mut() {
             tracked.member.note(call, found);
-            if let Some(replay) = tracked.replay.as_mut().filter(|replay| replay.next(call) != Next::Free) {
+            let Some(replay) = &mut tracked.replay else { continue };
+            if replay.next(call) != Next::Free {
                 replay.done(call);
                 done.push(tracked.own);
+            } else {
+                astray |= !replay.is_past_calls();
             }
         }
         done.into_iter().for_each(|own| self.tell_replayed(own));
+        if astray {
+            self.stop_replay(&format!("it calls MPI_{call:?} more often"));
+        }
     }
 
     /// A receive from any source has got a message.
