@@ -172,12 +172,8 @@ impl Recorder {
                     must.0.insert(*call, before + left);
                 }
             }
-            let left: Vec<_> = rest
-                .chosen
-                .iter()
-                .filter(|(job, chosen)| !self.chosen.iter().any(|known| *known == (*job, *chosen)))
-                .copied()
-                .collect();
+            let left: Vec<_> =
+                rest.chosen.iter().filter(|(job, chosen)| !self.chosen.contains(&(*job, *chosen))).copied().collect();
             if !rest.chosen_left.is_empty() {
                 must.1 = (self.chosen.len() + left.len()) as u64;
             }
@@ -187,7 +183,7 @@ impl Recorder {
     }
 
     /// The number of a receive from the cut on. `None`: it was over at the cut.
-    fn from_cut(&self, at: (Job, ContextId), ordinal: u64) -> Option<u64> {
+    fn counted_from_cut(&self, at: (Job, ContextId), ordinal: u64) -> Option<u64> {
         let Some((pending, posted)) = self.at_cut.get(&at) else { return Some(ordinal) };
         match ordinal.checked_sub(*posted) {
             Some(later) => Some(later + pending.len() as u64),
@@ -200,7 +196,7 @@ impl Recorder {
         let (mut must, mut chosen) = (self.must.clone().unwrap_or_default(), Vec::new());
         let mut must_choose = 0;
         for (at, (job, of)) in self.chosen.iter().enumerate() {
-            let ordinal = self.from_cut((*job, of.context), of.ordinal);
+            let ordinal = self.counted_from_cut((*job, of.context), of.ordinal);
             if let (Some(place), Some(ordinal)) = (place_of(*job), ordinal) {
                 must_choose += u64::from((at as u64) < must.1);
                 chosen.push((place, Chosen { ordinal, ..*of }));

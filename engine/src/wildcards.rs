@@ -14,34 +14,15 @@ use crate::state::Wild;
 use crate::{ContextId, Ctx, Engine, Limits, OpId, Output, PeerId, Source, Tag, Wildcards};
 use base::Memory;
 
-/// What a receive from any source may get.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Limit {
-    /// The message of this number from this rank.
-    Exactly(u32, u64),
-    /// One that came after the end of the record.
-    Later,
-}
-
-impl Wild {
-    /// What the receive of an operation may get. `None`: whatever fits.
-    fn limit(&self, op: u64) -> Option<(Limit, &Limits)> {
-        let (at, ordinal) = self.ops.get(&op)?;
-        let limits = self.limits.get(at)?;
-        let limit = match limits.chosen.get(ordinal) {
-            Some((source, number)) => Limit::Exactly(*source, *number),
-            None if *ordinal < limits.until => Limit::Later,
-            None => return None,
-        };
-        Some((limit, limits))
-    }
-
-    /// Whether the receive of an operation may get this message.
-    fn allows(&self, op: u64, source: u32, number: u64) -> bool {
-        self.limit(op).is_none_or(|(limit, limits)| match limit {
-            Limit::Exactly(from, exactly) => (from, exactly) == (source, number),
-            Limit::Later => limits.floors.get(source as usize).is_none_or(|floor| number > *floor),
-        })
+/// Whether the receive of an operation may get this message.
+fn allows(wild: &Wild, op: u64, source: u32, number: u64) -> bool {
+    let Some((at, ordinal)) = wild.ops.get(&op) else { return true };
+    let Some(limits) = wild.limits.get(at) else { return true };
+    match limits.chosen.get(ordinal) {
+        Some(exactly) => *exactly == (source, number),
+        // It had no message when the record ended.
+        None if *ordinal < limits.until => limits.floors.get(source as usize).is_none_or(|floor| number > *floor),
+        None => true,
     }
 }
 
@@ -134,7 +115,7 @@ impl Engine {
     fn take_limited(&mut self, ctx: Ctx, op: u64, source: Source, tag: Tag) -> Option<Arrived> {
         let wild = &self.tracking.as_ref()?.wild;
         let context = self.contexts.get_mut(ctx.0 as usize)?.as_mut()?;
-        let may = |m: &Arrived| fits(source, tag, m.source, m.tag) && wild.allows(op, m.source, m.number);
+        let may = |m: &Arrived| fits(source, tag, m.source, m.tag) && allows(wild, op, m.source, m.number);
         let at = context.unexpected.position(may)?;
         Some(context.unexpected.remove(at))
     }
@@ -145,7 +126,7 @@ impl Engine {
         let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
         let found = context.posted.iter().find(|receive| {
             fits(receive.source, receive.tag, source, tag)
-                && (receive.source != Source::Any || wild.allows(receive.op, source, number))
+                && (receive.source != Source::Any || allows(wild, receive.op, source, number))
         });
         let (op, capacity) = found.map(|receive| (receive.op, receive.capacity))?;
         self.unpost(op);

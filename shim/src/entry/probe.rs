@@ -64,7 +64,7 @@ fn await_noted<T>(
     let take = |core: &mut Core, e: Envelope| (e.source, take(core, e));
     let node = node()?;
     let again = await_again(node, call, kind, inter, pattern, &take)?;
-    let (source, taken) = again.map_or_else(|| await_message(call, inter, pattern, &take), Ok)?;
+    let (source, taken) = again.map_or_else(|| await_message(call, inter, pattern, take), Ok)?;
     outcomes::note(node, kind, Some(&[source]));
     Ok(taken)
 }
@@ -107,7 +107,7 @@ fn look_noted<T>(
     let node = node()?;
     let found = match await_again(node, call, kind, inter, pattern, &take)? {
         None if outcomes::next(node, kind) == Next::Nothing => outcomes::look_for_nothing(node),
-        None => look_for_message(call, inter, pattern, &take)?,
+        None => look_for_message(call, inter, pattern, take)?,
         found => found,
     };
     outcomes::note(node, kind, found.as_ref().map(|(source, _)| std::slice::from_ref(source)));
