@@ -20,7 +20,7 @@ SECONDS ?= 10
 # How many tests are run beside each other: much of what they do is wait.
 SEQUENCES ?= 4
 
-.PHONY: all library verbs test-verbs test-image switches top-picture headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench ports-table pure system figures check deny install install-verbs uninstall provision packages test-packages tsan clean
+.PHONY: all library verbs test-verbs test-image switches top-picture headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench checkpoint-costs ports-table pure system figures check deny install install-verbs uninstall provision packages test-packages tsan clean
 
 # The headers, docs/coverage.md and the tables of docs/protocol.md are committed; `make headers` writes them, `make check`
 # compares them with the source.
@@ -126,6 +126,10 @@ bench: all
 	@scripts/provision bench
 	@QUICK="$(QUICK)" ROWS="$(ROWS)" MPIS="$(MPIS)" PAIR="$(PAIR)" ROUNDS="$(ROUNDS)" RECORD="$(RECORD)" \
 	    $(CARGO) run -q -p mpi-connect-bench
+
+# What checkpoints cost jobs that exchange messages without a pause: LAUNCHES= of each kind (5), some 50 s each.
+checkpoint-costs: provision all
+	@LAUNCHES="$(LAUNCHES)" $(CARGO) run -q -p mpi-connect-c-tests --bin checkpoint-costs
 
 # Who meets whom at MPI's own ports, with the library and without: writes docs/ports.md. Some ten minutes, since much
 # hangs without.
