@@ -302,6 +302,7 @@ unsafe fn go_on(
     if worst != 0 {
         return Err(Failure::new(Class::Other, "another process of this job cannot restart, and says why"));
     }
+    node.with(|core| core.number_cuts_from(own, image.head.serial));
     // The processes are known by an inter-communicator of a number that leaders never give. The one that they have
     // given now is not opened: its number may be that of an old one.
     let tag_ub = largest_tag(abi);
