@@ -14,13 +14,13 @@ const TIMEOUT: &str = "5";
 const STEPS: &str = "150";
 
 /// The results that a run printed, of each job by rank.
-fn results(done: &[Done]) -> Vec<String> {
+pub(crate) fn results(done: &[Done]) -> Vec<String> {
     let lines = |done: &Done| done.lines("RESULT").map(str::to_owned).collect::<BTreeSet<_>>();
     done.iter().flat_map(lines).collect()
 }
 
 /// The folder for checkpoints, in which any user may write.
-fn make_folder(scene: &Scene) {
+pub(crate) fn make_folder(scene: &Scene) {
     let folder = scene.path("checkpoints");
     fs::create_dir(&folder).expect("a folder of ours");
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("a folder of ours");
