@@ -20,7 +20,7 @@ fn start(scene: &Scene, [air, ocean]: [Start; 2], stop: Option<&str>) -> [Job; 2
     let words = |mine, theirs, every| vec![mine, theirs, folder.as_str(), STEPS, every];
     let mut of_air = words("air", "ocean", "5");
     of_air.extend(stop);
-    [scene.start(air(scene, 2, &of_air)), scene.start(ocean(scene, 1, &words("ocean", "air", "7")))]
+    [air(scene, 2, &of_air), ocean(scene, 1, &words("ocean", "air", "7"))].map(|launch| scene.start(launch))
 }
 
 /// What is computed without a kill.
