@@ -8,15 +8,19 @@ module mpi_connect_f08
     int_conn_remove => mpi_conn_remove, &
     int_conn_hold => mpi_conn_hold, &
     int_conn_resume => mpi_conn_resume, &
+    int_conn_checkpoint => mpi_conn_checkpoint, &
+    int_conn_restart => mpi_conn_restart, &
     int_conn_error_class => mpi_conn_error_class
   implicit none
   private
-  public :: MPI_CONN_ERR_PEER_GONE, MPI_CONN_ERR_TIMEOUT
+  public :: MPI_CONN_MAX_LABEL, MPI_CONN_ERR_PEER_GONE, MPI_CONN_ERR_TIMEOUT
   public :: mpi_conn_register, &
     mpi_conn_intercomm_create, &
     mpi_conn_remove, &
     mpi_conn_hold, &
     mpi_conn_resume, &
+    mpi_conn_checkpoint, &
+    mpi_conn_restart, &
     mpi_conn_error_class
   interface mpi_conn_register
     module procedure mpi_conn_register_typed, mpi_conn_register_plain
@@ -32,6 +36,12 @@ module mpi_connect_f08
   end interface
   interface mpi_conn_resume
     module procedure mpi_conn_resume_plain
+  end interface
+  interface mpi_conn_checkpoint
+    module procedure mpi_conn_checkpoint_plain
+  end interface
+  interface mpi_conn_restart
+    module procedure mpi_conn_restart_typed, mpi_conn_restart_plain
   end interface
   interface mpi_conn_error_class
     module procedure mpi_conn_error_class_plain
@@ -92,6 +102,39 @@ contains
       call int_conn_resume(code)
       if (present(ierror)) ierror = code
     end subroutine mpi_conn_resume_plain
+    subroutine mpi_conn_checkpoint_plain(handle, directory, label, ierror)
+      integer, intent(in) :: handle
+      character(len=*), intent(in) :: directory
+      character(len=*), intent(in) :: label
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_checkpoint(handle, directory, label, code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_checkpoint_plain
+    subroutine mpi_conn_restart_typed(handle, directory, label, max, comms, count, ierror)
+      integer, intent(in) :: handle
+      character(len=*), intent(in) :: directory
+      character(len=*), intent(out) :: label
+      integer, intent(in) :: max
+      type(MPI_Comm), intent(inout) :: comms(max)
+      integer, intent(out) :: count
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_restart(handle, directory, label, max, comms%MPI_VAL, count, code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_restart_typed
+    subroutine mpi_conn_restart_plain(handle, directory, label, max, comms, count, ierror)
+      integer, intent(in) :: handle
+      character(len=*), intent(in) :: directory
+      character(len=*), intent(out) :: label
+      integer, intent(in) :: max
+      integer, intent(inout) :: comms(max)
+      integer, intent(out) :: count
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_restart(handle, directory, label, max, comms, count, code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_restart_plain
     subroutine mpi_conn_error_class_plain(which, errorclass, ierror)
       integer, intent(in) :: which
       integer, intent(out) :: errorclass

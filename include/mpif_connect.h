@@ -5,7 +5,11 @@
       external mpi_conn_remove
       external mpi_conn_hold
       external mpi_conn_resume
+      external mpi_conn_checkpoint
+      external mpi_conn_restart
       external mpi_conn_error_class
+      integer MPI_CONN_MAX_LABEL
+      parameter (MPI_CONN_MAX_LABEL = 255)
       integer MPI_CONN_ERR_PEER_GONE
       parameter (MPI_CONN_ERR_PEER_GONE = 1)
       integer MPI_CONN_ERR_TIMEOUT

@@ -1,7 +1,7 @@
 //! `mpi-connect pages`: the manual pages and the shells' completions, for `make` and packagers.
 //!
 //! Invariant: nothing in them is written twice: they come from the command line's own description, the table of
-//! settings and the C header.
+//! settings and the headers.
 
 use base::settings;
 use clap::Command;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 const HEADER: &str = include_str!("../include/mpi_connect.h");
+const FORTRAN: &str = include_str!("../include/mpi_connect.f90");
 
 /// What stands at the foot of each page.
 const SOURCE: &str = concat!("mpi-connect ", env!("CARGO_PKG_VERSION"));
@@ -126,7 +127,19 @@ fn calls(header: &str) -> Vec<Call<'_>> {
     calls
 }
 
+/// What a fence of backticks encloses.
+fn picture(paragraph: &str) -> Option<&str> {
+    paragraph.trim().strip_prefix("```text\n")?.strip_suffix("```")
+}
+
 impl Call<'_> {
+    /// The call as Fortran has it.
+    fn fortran(&self) -> String {
+        let begin = format!("subroutine {}(", self.name.to_lowercase());
+        let arguments = FORTRAN.split_once(&begin).and_then(|(_, rest)| rest.lines().next()).unwrap_or_default();
+        format!("call {}({arguments}", self.name.to_lowercase())
+    }
+
     fn page(&self) -> io::Result<Vec<u8>> {
         let mut roff = Roff::new();
         roff.control("TH", [self.name, "3", "", SOURCE, "MPI_Connect"]);
@@ -143,12 +156,21 @@ impl Call<'_> {
         for line in self.prototype.lines() {
             roff.text([bold(line)]);
         }
+        roff.text([roman("")]).text([bold(self.fortran())]);
         roff.control("fi", []).control("SH", ["DESCRIPTION"]);
-        for paragraph in rest.split("\n\n").map(one_line).filter(|p| !p.is_empty()) {
+        for paragraph in rest.split("\n\n").filter(|p| !p.trim().is_empty()) {
+            roff.control("PP", []);
+            if let Some(picture) = picture(paragraph) {
+                roff.control("nf", []);
+                picture.lines().for_each(|line| _ = roff.text([roman(line)]));
+                roff.control("fi", []);
+                continue;
+            }
+            let paragraph = one_line(paragraph);
             // Every second piece stands between backticks.
             let pieces = paragraph.split('`').enumerate();
             let pieces = pieces.map(|(i, piece)| if i % 2 == 1 { italic(piece) } else { roman(piece) });
-            roff.control("PP", []).text(pieces.collect::<Vec<_>>());
+            roff.text(pieces.collect::<Vec<_>>());
         }
         roff.control("SH", ["RETURN VALUE"]);
         roff.text([roman("MPI_SUCCESS, or an MPI error code, where the error handler of the communicator returns.")]);
@@ -201,6 +223,7 @@ mod tests {
         assert!(!files.iter().any(|(place, _)| place.contains("pages")), "it is for packagers");
         let register = text("man/man3/MPI_Conn_register.3");
         assert!(register.contains("MPI_ERR_NAME when a live job holds the name"), "{register}");
+        assert!(register.contains("call mpi_conn_register(name, local_comm, handle, ierror)"), "{register}");
         assert_eq!(
             files.iter().filter(|(place, _)| place.ends_with(".3")).count(),
             HEADER.matches("\nint MPI_Conn_").count()
@@ -211,6 +234,21 @@ mod tests {
             "fish/vendor_completions.d/mpi-connect.fish",
         ] {
             assert!(text(place).contains("doctor") && !text(place).contains("pages"), "{place}");
+        }
+    }
+
+    /// The manual page and docs/checkpoints.md show the same picture.
+    #[test]
+    fn a_picture_stays_as_it_is_drawn() {
+        let calls = calls(HEADER);
+        let call = calls.iter().find(|call| call.name == "MPI_Conn_checkpoint").unwrap();
+        let picture = call.text.split("\n\n").find_map(picture).unwrap();
+        let docs = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/checkpoints.md")).unwrap();
+        let page = String::from_utf8(call.page().unwrap()).unwrap().replace("\\-", "-").replace("\\\\", "\\");
+        for line in picture.lines() {
+            let line = line.strip_prefix(' ').unwrap_or(line);
+            assert!(docs.lines().any(|of_docs| of_docs == line), "{line:?} is not in docs/checkpoints.md");
+            assert!(page.contains(line), "{line:?} is not in the page:\n{page}");
         }
     }
 

@@ -1,13 +1,15 @@
 /* A model that is coupled with another one, writes its state now and then, and goes on from there when it is started again.
  *
- *     restarted MINE THEIRS FOLDER STEPS EVERY
+ *     restarted MINE THEIRS FOLDER STEPS EVERY [STOP]
  *
  * Each rank has some numbers. In each step it sends a part of them, of a size that changes, to every rank of the other job, and takes in
  * what these have sent LAG steps earlier; so messages are always on their way. Each EVERY steps there is a checkpoint. All that is
  * computed depends on all that was received, and the result is told at the end: it is the same however often all was
- * killed. The first sizes are sent eagerly, the last by a rendezvous.
+ * killed. The first sizes are sent eagerly, the last by a rendezvous. At the step
+ * STOP the job stands still until it is killed.
  */
 #include "kit.h"
+#include "by_fortran.h"
 #include <sys/stat.h>
 
 enum { LAG = 3, MOST = 40000, NUMBERS = 64, RANKS = 8, COMMS = 4 };
@@ -68,7 +70,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     kit_rank = me, kit_label = argv[1];
     mine = argv[1], folder = argv[3];
-    int steps = atoi(argv[4]), every = atoi(argv[5]);
+    int steps = atoi(argv[4]), every = atoi(argv[5]), stop = argc > 6 ? atoi(argv[6]) : -1;
     OK(MPI_Conn_register(mine, MPI_COMM_WORLD, &handle));
     OK(MPI_Conn_restart(handle, folder, label, COMMS, comms, &count));
     if (count == 0) {
@@ -91,6 +93,10 @@ int main(int argc, char **argv)
             snprintf(name, sizeof name, "step-%d", step);
             write_state(name);
             OK(MPI_Conn_checkpoint(handle, folder, name));
+        }
+        if (step == stop) {
+            printf("STANDS\n"), fflush(stdout);
+            OK(MPI_Recv(in, MOST, MPI_DOUBLE, 0, 99, other, MPI_STATUS_IGNORE)); /* nobody sends it */
         }
         if (step == steps + LAG) break;
         for (int r = 0; r < 2 * remote && step < steps; ++r) {

@@ -1,5 +1,5 @@
-! The Fortran half of a pair of jobs of as many ranks each: `half MINE THEIRS`. The other half is mirror.c. Every value
-! is checked where it arrives.
+! The Fortran half of a pair of jobs of as many ranks each: `half MINE THEIRS FOLDER`. The other half is mirror.c. Every value
+! is checked where it arrives. The folder is for checkpoints.
 program half
 #define CONNECT
 #include "way.h"
@@ -58,6 +58,7 @@ program half
   call MPI_Comm_free(inter, code)
   call okay('MPI_Comm_free')
   call check(inter == MPI_COMM_NULL, 'MPI_COMM_NULL')
+  call checkpoints()
   call finish(trim(my_name))
 
 contains
@@ -92,6 +93,72 @@ contains
     call mpi_conn_intercomm_create(handle, 'a' // char(0) // 'b', inter, code)
     call refused(MPI_ERR_ARG, 'a name of theirs with a zero in it')
   end subroutine bad_names_of_theirs
+
+  ! Of a job that is joined with no other: what is refused, and how text goes in and comes back.
+  subroutine checkpoints()
+    HANDLE(MPI_Comm) :: comms(1)
+    character(len=1000) :: folder
+    character(len=MPI_CONN_MAX_LABEL) :: label, wanted
+    character(len=5) :: short
+    integer :: count
+    call get_command_argument(3, folder)
+    label = repeat('x', MPI_CONN_MAX_LABEL)
+    wanted = ' a label with blanks'
+    call mpi_conn_register(my_name, MPI_COMM_WORLD, handle, code)
+    call mpi_conn_checkpoint(handle, folder, wanted, code)
+    call refused(MPI_ERR_ARG, 'a checkpoint without mpi_conn_restart')
+    call mpi_conn_restart(handle, ' ', label, 1, comms, count, code)
+    call refused(MPI_ERR_ARG, 'a folder of blanks')
+    call mpi_conn_restart(handle, repeat('x', 4096), label, 1, comms, count, code)
+    call refused(MPI_ERR_ARG, 'a folder whose name is too long')
+    call mpi_conn_restart(handle, folder, label, -1, comms, count, code)
+    call refused(MPI_ERR_ARG, 'less than no room')
+    call mpi_conn_restart(handle, folder, label, 0, comms, count, code)
+    call okay('mpi_conn_restart')
+    call same(count, 0, 'inter-communicators of a first run')
+    call check(label == ' ', 'no label in a first run')
+    call mpi_conn_restart(handle, folder, label, 1, comms, count, code)
+    call refused(MPI_ERR_ARG, 'mpi_conn_restart, again')
+    call mpi_conn_checkpoint(handle, trim(folder) // char(0) // 'b', wanted, code)
+    call refused(MPI_ERR_ARG, 'a folder with a zero in its name')
+    call mpi_conn_checkpoint(handle, folder, 'a' // char(0) // 'b', code)
+    call refused(MPI_ERR_ARG, 'a label with a zero in it')
+    call mpi_conn_checkpoint(handle, folder, repeat('x', MPI_CONN_MAX_LABEL + 1), code)
+    call refused(MPI_ERR_ARG, 'a label that is too long')
+    call mpi_conn_checkpoint(handle, '/dev/null/x', wanted, code)
+    call refused(MPI_ERR_OTHER, 'a folder that cannot be made')
+    call mpi_conn_checkpoint(handle, folder, wanted, code)
+    call okay('mpi_conn_checkpoint')
+    call come_back('a label that does not fit')
+    call mpi_conn_restart(handle, folder, short, 1, comms, count, code)
+    call refused(MPI_ERR_OTHER, 'a label that does not fit')
+    call come_back('a label')
+    call mpi_conn_restart(handle, folder, label(:30), 1, comms, count, code)
+    call okay('mpi_conn_restart with a label')
+    call check(label(:30) == wanted, 'the label, padded')
+    wanted = repeat('y', MPI_CONN_MAX_LABEL)
+    call mpi_conn_checkpoint(handle, folder, wanted, code)
+    call okay('mpi_conn_checkpoint with the longest label')
+    call come_back('the longest label')
+#ifdef WAY_F08
+    call mpi_conn_restart(handle, folder, label, 1, comms, count)
+#else
+    call mpi_conn_restart(handle, folder, label, 1, comms, count, code)
+    call okay('mpi_conn_restart with the longest label')
+#endif
+    call check(label == wanted, 'the longest label')
+    call same(count, 0, 'no inter-communicators')
+    call mpi_conn_remove(handle, code)
+    call okay('mpi_conn_remove at last')
+  end subroutine checkpoints
+
+  ! As if the job had been started again.
+  subroutine come_back(what)
+    character(len=*), intent(in) :: what
+    call mpi_conn_remove(handle, code)
+    call mpi_conn_register(my_name, MPI_COMM_WORLD, handle, code)
+    call okay(what)
+  end subroutine come_back
 
   subroutine queries()
     integer :: n

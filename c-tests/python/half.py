@@ -1,11 +1,13 @@
 """One half of a pair of jobs: c-tests/c/half.c does the same in C.
 
-    half.py MINE THEIRS SIDE c|python
+    half.py MINE THEIRS SIDE c|python FOLDER
 
-Rank r talks to rank r of the other job. SIDE is 0 or 1: who sends first.
+Rank r talks to rank r of the other job. SIDE is 0 or 1: who sends first. The folder is for
+checkpoints.
 """
 
 import sys
+from pathlib import Path
 
 import kit
 import numpy as np
@@ -177,6 +179,32 @@ def objects():
     )
 
 
+def checkpoints():
+    """Of a job that is joined with no other: what is refused, and what comes back."""
+    folder = Path(sys.argv[5])
+    own = mpi_connect.register(mine, world)
+    fails(MPI.ERR_ARG, own.checkpoint, folder, "before a restart")
+    fails(MPI.ERR_ARG, own.restart, "")
+    fails(MPI.ERR_ARG, own.restart, "a\0b")
+    fails(MPI.ERR_ARG, own.restart, "x" * 4096)
+    same(own.restart(folder), (None, []), "a first run")
+    fails(MPI.ERR_ARG, own.restart, folder)
+    fails(MPI.ERR_ARG, own.checkpoint, "", "x")
+    fails(MPI.ERR_ARG, own.checkpoint, folder, "x" * 256)
+    fails(MPI.ERR_ARG, own.checkpoint, folder, "a\0b")
+    fails(MPI.ERR_ARG, own.checkpoint, folder, "a\udc80b")
+    fails(MPI.ERR_OTHER, own.checkpoint, __file__, "x")
+    for label in ["étape 1200", "x" * 255]:
+        own.checkpoint(str(folder), label)
+        mpi_connect.remove(own)
+        # As if the job had been started again.
+        own = mpi_connect.register(mine, world)
+        same(own.restart(str(folder)), (label, []), "what comes back")
+    mpi_connect.remove(own)
+    fails(MPI.ERR_ARG, own.checkpoint, folder, "x")
+    fails(MPI.ERR_ARG, own.restart, folder)
+
+
 mine, theirs, side, kind = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 kit.label = mine
 peer = world.rank
@@ -193,5 +221,6 @@ for section in [blocking, nonblocking, probes, exchange, errors] + [objects] * (
     section()
 other.Free()
 same(other == MPI.COMM_NULL, True, "freed")
+checkpoints()
 
 kit.end()

@@ -23,5 +23,10 @@ with mpi_connect.register("air", world) as air:
     refused("handle", mpi_connect.intercomm_create, 3, "u")
     refused("remote_name", mpi_connect.intercomm_create, air, 3)
     refused("handle", mpi_connect.remove, 3)
+    refused("directory", air.restart, 3)
+    refused("directory", air.restart, b"x")
+    refused("directory", air.checkpoint, None, "x")
+    refused("label", air.checkpoint, "x", b"x")
+    refused("label", air.checkpoint, "x", None)
     assert air.registered
 print("REFUSED on", world.rank, flush=True)

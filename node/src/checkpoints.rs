@@ -58,7 +58,7 @@ pub(crate) fn writer(shared: &Arc<Shared>) -> BeginWriter {
 }
 
 impl Core {
-    /// From now on checkpoints of this group of ours may be made. `serial`: the number of its last cut.
+    /// From now on checkpoints of this group of ours may be made.
     pub fn track(&mut self, own: ProcId, name: &str, size: u32) {
         self.session.engine.track();
         let leader = (own.rank == 0).then(|| Leader::new(own.incarnation));
@@ -85,6 +85,13 @@ impl Core {
     /// Whether [`Core::track`] was called for this group.
     pub fn is_tracked(&self, own: ProcId) -> bool {
         self.checkpoints.jobs.contains_key(&own.incarnation)
+    }
+
+    /// The last cut had this number: the next one is newer, also where there is no pair to resume.
+    pub fn number_cuts_from(&mut self, own: ProcId, serial: u64) {
+        if let Some(tracked) = self.checkpoints.jobs.get_mut(&own.incarnation) {
+            tracked.serial = serial;
+        }
     }
 
     /// The remote group of an inter-communicator, if it is one of this group of ours.

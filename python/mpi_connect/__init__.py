@@ -22,6 +22,7 @@ Importing this module does not initialize MPI; the first call imports mpi4py, wh
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -54,6 +55,11 @@ PEER_GONE = 1
 #: The other job did not come within ``MPI_CONNECT_TIMEOUT`` seconds: for :func:`error_class`.
 TIMEOUT = 2
 
+#: The room for a label with its terminator, as in the C header.
+_MAX_LABEL = 256
+#: More inter-communicators than a job has.
+_MAX_COMMS = 65536
+
 
 @lru_cache(maxsize=None)
 def _comm_type() -> type[ctypes.c_uint32] | type[ctypes.c_uint64]:
@@ -71,6 +77,8 @@ def _arguments(name: str) -> list[type]:
         "MPI_Conn_remove": [number],
         "MPI_Conn_hold": [],
         "MPI_Conn_resume": [],
+        "MPI_Conn_checkpoint": [number, text, text],
+        "MPI_Conn_restart": [number, text, text, number, ctypes.POINTER(comm), ctypes.POINTER(number)],
         "MPI_Conn_error_class": [number, ctypes.POINTER(number)],
     }[name]
 
@@ -97,6 +105,57 @@ class Handle:
     def registered(self) -> bool:
         """Whether the name has not been given back yet."""
         return self._registered
+
+    def restart(self, directory: str | os.PathLike[str]) -> tuple[str | None, list[MPI.Intercomm]]:
+        """Goes on from the newest checkpoints in `directory` that all joined jobs have. Comes directly behind
+        :func:`register`, in a first run too, and before :func:`intercomm_create`.
+
+            label, comms = air.restart("checkpoints")
+            if label is None:                                   # a first run
+                ocean = mpi_connect.intercomm_create(air, "ocean")
+            else:                                               # for example "step-1200"
+                [ocean] = comms
+                read_own_state(label)
+
+        Collective over the communicator of the handle. Waits at most ``MPI_CONNECT_TIMEOUT`` seconds for the other jobs,
+        which restart too, each with as many ranks as before.
+
+        Returns the label of the checkpoint and its inter-communicators, in the order in which they were made; in a first
+        run ``None`` and an empty list. The messages that were on their way are received as if nothing had been.
+        An empty label without any inter-communicator cannot be told from a first run.
+
+        Raises ``MPI.Exception`` with class ``MPI.ERR_ARG`` if it comes too late or the directory's name is no good,
+        ``MPI.ERR_OTHER`` if the checkpoints cannot be used, ``error_class(TIMEOUT)`` if a job does not come.
+        """
+        from mpi4py import MPI
+
+        folder = _path("directory", directory)
+        label = ctypes.create_string_buffer(_MAX_LABEL)
+        comms = (_comm_type() * _MAX_COMMS)()
+        count = ctypes.c_int(0)
+        _call("MPI_Conn_restart", self._number, folder, label, _MAX_COMMS, comms, ctypes.byref(count))
+        found = [MPI.Intercomm.fromhandle(comm) for comm in comms[: count.value]]
+        return label.value.decode() if found or label.value else None, found
+
+    def checkpoint(self, directory: str | os.PathLike[str], label: str) -> None:
+        """Makes a checkpoint of what concerns messages between this job and others. The program writes its own state
+        beside it, before this call, under a name that it finds again by `label`.
+
+        Collective over the communicator of the handle, on which :meth:`restart` was called; it waits for no other job.
+
+        directory
+            A folder that all ranks reach. That of rank 0 counts, and so does its label.
+        label
+            Up to 255 bytes of UTF-8, which :meth:`restart` gives back.
+
+        The messages inside this job are over at the call, and what follows it is deterministic until the other jobs have
+        made theirs: what the program owes is in ``docs/checkpoints.md``.
+
+        Raises ``MPI.Exception`` with class ``MPI.ERR_ARG`` if an argument is no good or :meth:`restart` was not called,
+        ``MPI.ERR_OTHER`` if the directory cannot be written, or an earlier checkpoint could not.
+        """
+        _check("label", label, str)
+        _call("MPI_Conn_checkpoint", self._number, _path("directory", directory), _text(label))
 
     def __enter__(self) -> Handle:
         return self
@@ -195,9 +254,16 @@ def _check(argument: str, value: object, kind: type) -> None:
         raise TypeError(f"{argument} must be {kind.__qualname__}, not {type(value).__qualname__}")
 
 
-def _text(name: str) -> bytes:
-    # C ends at a null byte; the library refuses control characters, so another one stands in for it.
-    return name.encode(errors="surrogatepass").replace(b"\0", b"\1")
+def _text(text: str) -> bytes:
+    # C ends at a null byte; the library refuses what is not UTF-8, so that stands in for it.
+    return text.encode(errors="surrogatepass").replace(b"\0", b"\xff")
+
+
+def _path(argument: str, value: str | os.PathLike[str]) -> bytes:
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(path, str):
+        raise TypeError(f"{argument} must be str or os.PathLike[str], not {type(value).__qualname__}")
+    return _text(path)
 
 
 def _call(name: str, *arguments: object) -> None:

@@ -7,7 +7,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The compiled program, or why there is none: then the compiler must find something missing, and says what.
-fn program(mpi: &Mpi, way: &Way, name: &str, library: Library) -> Result<PathBuf, String> {
+pub(crate) fn program(mpi: &Mpi, way: &Way, name: &str, library: Library) -> Result<PathBuf, String> {
     let expected = way.is_in(mpi);
     match compile_fortran(mpi, way, name, library) {
         Ok(program) if expected => Ok(program),
@@ -25,7 +25,13 @@ fn program(mpi: &Mpi, way: &Way, name: &str, library: Library) -> Result<PathBuf
 }
 
 /// Runs something in each cell that an MPI has, and prints all cells.
-fn table(name: &str, title: &str, source: &str, library: Library, run: impl Fn(&Mpi, &Way, PathBuf) -> String) {
+pub(crate) fn table(
+    name: &str,
+    title: &str,
+    source: &str,
+    library: Library,
+    run: impl Fn(&'static Mpi, &'static Way, PathBuf) -> String,
+) {
     let mut figure = Figure::new(name, title);
     let mut rows = vec![std::iter::once("").chain(WAYS.iter().map(|w| w.name)).map(String::from).collect::<Vec<_>>()];
     let mut reasons = Vec::new();
@@ -55,8 +61,9 @@ fn fortran_with_c() {
         let other = if mpi.name.starts_with("openmpi") { "mpich4" } else { "openmpi4" };
         let other = Mpi::by_name(other).expect("an MPI of the table");
         let scene = Scene::new(format!("{} {} with C {}", way.name, mpi.name, other.name));
+        let folder = scene.path("checkpoints").display().to_string();
         let jobs = [
-            scene.start(Launch::of(mpi, 2, program, Library::Linked, &["air", "ocean"])),
+            scene.start(Launch::of(mpi, 2, program, Library::Linked, &["air", "ocean", &folder])),
             scene.start(Launch::with(other, 2, "mirror", Library::Linked, &["ocean", "air"])),
         ];
         let done = scene.pass(jobs, LIMIT);

@@ -48,6 +48,7 @@ mod python;
 mod random;
 mod requests;
 mod restart;
+mod restart_languages;
 mod rounds;
 mod run_namespace;
 mod sends;

@@ -15,7 +15,8 @@ fn half<'a>(
     side: &str,
     other: &str,
 ) -> Result<Launch<'a>, &'static str> {
-    launch(mpi, 2, "half.py", Library::Preloaded, &[names[0], names[1], side, other], scene)
+    let folder = scene.path(&format!("checkpoints-{other}")).display().to_string();
+    launch(mpi, 2, "half.py", Library::Preloaded, &[names[0], names[1], side, other, &folder], scene)
 }
 
 fn run(scene: &Scene, air: Launch<'_>, ocean: Launch<'_>) -> String {

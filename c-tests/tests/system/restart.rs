@@ -14,13 +14,13 @@ const TIMEOUT: &str = "5";
 const STEPS: &str = "150";
 
 /// The results that a run printed, of each job by rank.
-fn results(done: &[Done]) -> Vec<String> {
+pub(crate) fn results(done: &[Done]) -> Vec<String> {
     let lines = |done: &Done| done.lines("RESULT").map(str::to_owned).collect::<BTreeSet<_>>();
     done.iter().flat_map(lines).collect()
 }
 
 /// The folder for checkpoints, in which any user may write.
-fn make_folder(scene: &Scene) {
+pub(crate) fn make_folder(scene: &Scene) {
     let folder = scene.path("checkpoints");
     fs::create_dir(&folder).expect("a folder of ours");
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("a folder of ours");
@@ -42,10 +42,9 @@ fn start(scene: &Scene, model: Model, word: Option<&str>, air: &'static Mpi, oce
         Launch::new(mpi, ranks, model.program, &words).env("MPI_CONNECT_TIMEOUT", TIMEOUT)
     };
     let [of_air, of_ocean] = model.ranks;
-    [
-        scene.start(launch(air, of_air, ["air", "ocean"], "5")),
-        scene.start(launch(ocean, of_ocean, ["ocean", "air"], "7")),
-    ]
+    // Neither waits while the other one's program is compiled.
+    let launches = [launch(air, of_air, ["air", "ocean"], "5"), launch(ocean, of_ocean, ["ocean", "air"], "7")];
+    launches.map(|launch| scene.start(launch))
 }
 
 /// How often jobs are killed; `MPI_CONNECT_TEST_KILLS` sets it.

@@ -18,7 +18,7 @@ mod fork;
 pub mod joined;
 mod meet;
 pub mod registration;
-mod restart;
+pub mod restart;
 pub mod summary;
 pub mod talk;
 pub mod waiting;
@@ -166,9 +166,28 @@ pub extern "C" fn MPI_Conn_resume() -> c_int {
 ///
 /// Collective over the communicator that the handle was made with; MPI_Conn_restart was called with the handle. Each
 /// job calls it when it wants to, and waits for no other job. The folder and the label (up to 255 bytes) of rank 0
-/// count; the label tells at a restart which of the program's own files belong to it. The messages inside this job are
-/// over at the call; from the call to the end of the line that it becomes a part of, the program is deterministic.
-/// Images are written in the background: MPI_ERR_OTHER at the next call when one cannot be written.
+/// count; the label tells at a restart which of the program's own files belong to it. Images are written in the
+/// background: MPI_ERR_OTHER at the next call when one cannot be written.
+///
+/// The call is a cut in what a job does. At a restart each job goes on from a cut of its own, here `x` and `o`:
+///
+/// ```text
+///                  early          late
+/// air    -----x------1--------------2--------->   x: the cut of air
+///                     \            /
+///                      \          /
+/// ocean  ---------------1--------2-------o---->   o: the cut of ocean
+/// ```
+///
+/// Message 1 is early: ocean has received it before its cut, and air sends it behind its own. After a restart air's
+/// program sends it once more, and the library does not deliver it twice. Message 2 is late: ocean has sent it before
+/// its cut, and air receives it behind its own. The images have it: air's program receives it after a restart, and
+/// ocean's does not send it again.
+///
+/// So the program owes this. From its cut until the other jobs have made theirs it is deterministic, but for what tests,
+/// probes and receives from any source find, which the library notes and gives again. It writes its own state where it
+/// makes the call, with no message to or from another job between. The messages inside its job are over at the call. A
+/// send that is pending at the call counts as sent; a receive that is pending counts as not posted, and is posted again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Conn_checkpoint(handle: c_int, directory: *const c_char, label: *const c_char) -> c_int {
     let call = "MPI_Conn_checkpoint";
@@ -200,13 +219,22 @@ pub unsafe extern "C" fn MPI_Conn_restart(
     comms: *mut MPI_Comm,
     count: *mut c_int,
 ) -> c_int {
+    let results = restart::Results { label, room: checkpoint::MAX_LABEL, max, comms: comms as usize, count };
+    // SAFETY: the caller's promises.
+    unsafe { restart_with(handle, directory, results) }
+}
+
+/// The same where the room for the label has a size of its own.
+///
+/// # Safety
+/// `directory` is null or terminated; the places are null or as large as they say.
+pub unsafe fn restart_with(handle: c_int, directory: *const c_char, results: restart::Results) -> c_int {
     let call = "MPI_Conn_restart";
     let abi = running(call);
     let registration = match registration::find(handle) {
         Ok(registration) => registration,
         Err(failure) => return raise(Place::world(), &failure.of(call)),
     };
-    let results = restart::Results { label, max, comms: comms as usize, count };
     // SAFETY: the caller's promises.
     match unsafe { restart::restart(abi, node(), &registration, directory, results) } {
         Ok(()) => 0,

@@ -39,6 +39,8 @@ type Mine = (Old, u64);
 #[derive(Clone, Copy)]
 pub struct Results {
     pub label: *mut c_char,
+    /// Bytes that there are for the label, with its terminator.
+    pub room: usize,
     pub max: c_int,
     pub comms: usize,
     pub count: *mut c_int,
@@ -133,7 +135,7 @@ pub unsafe fn restart(
         unsafe { go_on(abi, node, registration, &team, image, &jobs, results) }?;
     }
     let text = label.as_bytes();
-    // SAFETY: room for MAX_LABEL bytes, and for one int.
+    // SAFETY: `go_on` has found the room large enough; and there is room for one int.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), results.label.cast(), text.len());
         results.label.add(text.len()).write(0);
@@ -295,6 +297,11 @@ unsafe fn go_on(
         (!has_room)
             .then(|| format!("there are {} inter-communicators, and room for {}", image.inters.len(), results.max))
     });
+    let label = image.head.label.len();
+    let fault = fault.or_else(|| {
+        (label >= results.room)
+            .then(|| format!("the label has {label} bytes, and room for {}", results.room.saturating_sub(1)))
+    });
     let worst = agree(abi, team.comm, fault.is_some().into())?;
     if let Some(fault) = fault {
         return Err(Failure::new(Class::Other, fault));
@@ -302,6 +309,7 @@ unsafe fn go_on(
     if worst != 0 {
         return Err(Failure::new(Class::Other, "another process of this job cannot restart, and says why"));
     }
+    node.with(|core| core.number_cuts_from(own, image.head.serial));
     // The processes are known by an inter-communicator of a number that leaders never give. The one that they have
     // given now is not opened: its number may be that of an old one.
     let tag_ub = largest_tag(abi);

@@ -3,23 +3,27 @@
 //! conversions of handles among them.
 #![allow(clippy::missing_safety_doc)]
 
+use crate::abi;
+use crate::conn::restart::Results;
 use crate::conn::{
-    MPI_Comm, MPI_Conn_error_class, MPI_Conn_hold, MPI_Conn_intercomm_create, MPI_Conn_register, MPI_Conn_remove,
-    MPI_Conn_resume,
+    MPI_CONN_MAX_LABEL, MPI_Comm, MPI_Conn_checkpoint, MPI_Conn_error_class, MPI_Conn_hold, MPI_Conn_intercomm_create,
+    MPI_Conn_register, MPI_Conn_remove, MPI_Conn_resume, restart_with,
 };
 use crate::forward::{comm_from_fortran, comm_to_fortran};
 use crate::{group, message, request};
-use node::leaders::MAX_NAME;
 use std::ffi::{CString, c_char, c_int};
 
-/// A blank-padded Fortran string as a C string. A name that is too long is not cut, so that it is refused later.
-unsafe fn trimmed(name: *const c_char, len: usize) -> CString {
+/// Refused as not UTF-8, wherever the library takes text.
+const NO_TEXT: u8 = 0xff;
+
+/// A blank-padded Fortran string as a C string. One that is too long is not cut, so that it is refused later.
+unsafe fn trimmed(text: *const c_char, len: usize) -> CString {
     // SAFETY: the compiler passes the string's own length.
-    let bytes = unsafe { std::slice::from_raw_parts(name.cast::<u8>(), len) };
+    let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) };
     let end = bytes.iter().rposition(|b| *b != b' ' && *b != 0).map_or(0, |at| at + 1);
-    let bytes = &bytes[..end.min(MAX_NAME + 1)];
-    // A zero byte would end the name, so it is replaced by a control character, for which the name is refused.
-    CString::new(bytes.iter().map(|b| if *b == 0 { 1 } else { *b }).collect::<Vec<_>>()).unwrap_or_default()
+    // A zero byte would end the text.
+    let bytes = bytes[..end].iter().map(|b| if *b == 0 { NO_TEXT } else { *b });
+    CString::new(bytes.collect::<Vec<_>>()).unwrap_or_default()
 }
 
 /// The conversions between tokens and INTEGERs. `None`: it is no token.
@@ -99,4 +103,61 @@ unsafe extern "C" fn mpi_conn_hold_(ierror: *mut c_int) {
 unsafe extern "C" fn mpi_conn_resume_(ierror: *mut c_int) {
     // SAFETY: a Fortran caller passes the address of its variable.
     unsafe { ierror.write(MPI_Conn_resume()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_checkpoint_(
+    handle: *const c_int,
+    directory: *const c_char,
+    label: *const c_char,
+    ierror: *mut c_int,
+    directory_len: usize,
+    label_len: usize,
+) {
+    // SAFETY: a Fortran caller passes addresses of its variables.
+    unsafe {
+        let (directory, label) = (trimmed(directory, directory_len), trimmed(label, label_len));
+        ierror.write(MPI_Conn_checkpoint(handle.read(), directory.as_ptr(), label.as_ptr()));
+    }
+}
+
+/// The label is padded with blanks; one that is longer than its variable is an error, not cut.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_restart_(
+    handle: *const c_int,
+    directory: *const c_char,
+    label: *mut c_char,
+    max: *const c_int,
+    comms: *mut c_int,
+    count: *mut c_int,
+    ierror: *mut c_int,
+    directory_len: usize,
+    label_len: usize,
+) {
+    let mut text = [0; MPI_CONN_MAX_LABEL as usize];
+    // SAFETY: a Fortran caller passes addresses of its variables, the array as long as it says.
+    unsafe {
+        let max = max.read();
+        // As the MPI has handles, which are at most a register wide.
+        let mut handles: Vec<u64> = vec![0; max.max(0) as usize];
+        let results = Results {
+            label: text.as_mut_ptr(),
+            room: text.len().min(label_len + 1),
+            max,
+            comms: handles.as_mut_ptr() as usize,
+            count,
+        };
+        let code = restart_with(handle.read(), trimmed(directory, directory_len).as_ptr(), results);
+        if code == 0 {
+            let width = abi::get().family.handle_bytes;
+            for at in 0..count.read() as usize {
+                let comm = abi::load_handle(handles.as_ptr() as usize + at * width);
+                comms.add(at).write(comm_to_fortran(comm));
+            }
+            let end = text.iter().position(|c| *c == 0).unwrap_or(text.len()).min(label_len);
+            label.copy_from_nonoverlapping(text.as_ptr(), end);
+            label.add(end).write_bytes(b' ', label_len - end);
+        }
+        ierror.write(code);
+    }
 }
