@@ -3,7 +3,7 @@
  *     checkpoint_cost MINE THEIRS FOLDER SLICES MILLISECONDS [tracked]
  *
  * The first job in the order of names leads: it says for each slice of time how often both make a checkpoint, in turn never, each second, and each
- * 100 ms. A round is a window of small messages one way, and 64 KiB both ways. With `tracked`, MPI_Conn_restart was called; without it there
+ * 100 ms. Where there are none, both make one at the begin, so that no older one waits for its line. A round is a window of small messages one way, and 64 KiB both ways. With `tracked`, MPI_Conn_restart was called; without it there
  * is no checkpoint in any slice.
  */
 #include "kit.h"
@@ -17,8 +17,10 @@ static int handle, made;
 
 static void checkpoint_if_due(int kind)
 {
+    static int before;
     char name[32];
-    if (MPI_Wtime() - last < every[kind]) return;
+    if (MPI_Wtime() - last < every[kind] && (kind == before || kind)) return;
+    before = kind;
     last = MPI_Wtime();
     snprintf(name, sizeof name, "cut-%d", ++made);
     OK(MPI_Conn_checkpoint(handle, folder, name));

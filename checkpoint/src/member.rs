@@ -85,16 +85,18 @@ impl<T> Member<T> {
         self.tidy();
     }
 
-    /// A message has come.
-    pub fn log(&mut self, from: ProcId, kept: Kept) {
+    /// A message has come. Returns whether a line lacked it.
+    pub fn log(&mut self, from: ProcId, kept: Kept) -> bool {
+        let mut lacked = false;
         if self.is_logging() {
             for open in &mut self.open {
                 if let Some(missing) = &mut open.missing {
-                    missing.remove(&(from, kept.number));
+                    lacked |= missing.remove(&(from, kept.number));
                 }
             }
             self.log.entry(from).or_default().insert(kept.number, kept);
         }
+        lacked
     }
 
     /// A part of the rows of another job's cut has come.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Leaders agree on the id of an inter-communicator that joins two jobs. One that is made from another
 /// inter-communicator derives its id from that one's. The calls that make it are collective, so every process counts
 /// the same, and needs no message for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContextId {
     /// 0 if it joins two jobs. Otherwise a hash of the id that it was made from.
     lineage: u64,

@@ -10,19 +10,16 @@
 
 use crate::arrived::{Arrived, Body};
 use crate::kept::{CutOf, Kept, Resume};
-use crate::state::{Got, Hold, Resuming, State, Tracking};
+use crate::state::{Got, Hold, Resuming, State};
 use crate::wire::Head;
 use crate::{ContextId, Ctx, Engine, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
 use std::collections::BTreeMap;
 
-/// How much is noted before what is over is dropped, in operations.
-const FIRST_PRUNE: usize = 1024;
-
 impl Engine {
     /// From now on it is noted which message an operation has, so that [`Engine::cut`] can be called later.
     pub fn track(&mut self) {
-        self.tracking.get_or_insert_with(|| Box::new(Tracking { prune_at: FIRST_PRUNE, ..Tracking::default() }));
+        self.tracking.get_or_insert_default();
     }
 
     /// The numbers of the last message that was sent to a peer, and of the last that came from it.
@@ -75,7 +72,6 @@ impl Engine {
         self.note_choice(op, peer, source, number);
         if let Some(tracking) = &mut self.tracking {
             tracking.got.insert(op, Got { peer, number, context });
-            self.prune_if_many();
         }
     }
 
@@ -85,17 +81,9 @@ impl Engine {
         let number = self.counts(peer).0;
         if let Some(tracking) = &mut self.tracking {
             // One that is sent again has its number already.
-            tracking.left.entry(op).or_insert(number);
-            self.prune_if_many();
-        }
-    }
-
-    fn prune_if_many(&mut self) {
-        let is_many = |tracking: &Tracking| {
-            tracking.got.len() + tracking.left.len() + tracking.wild.ops.len() > tracking.prune_at
-        };
-        if self.tracking.as_ref().is_some_and(|tracking| is_many(tracking)) {
-            self.prune();
+            if tracking.left.get(op).is_none() {
+                tracking.left.insert(op, number);
+            }
         }
     }
 
@@ -105,13 +93,12 @@ impl Engine {
         let ops = &self.ops;
         let is_open =
             |at: &(u64, ContextId)| self.groups.get(&at.0).is_some_and(|group| group.open.contains_key(&at.1));
-        tracking.wild.ops.retain(|op, (at, _)| is_open(at) && ops.get(*op).is_some_and(|op| !op.forgotten));
+        tracking.wild.ops.retain(|op, (at, _)| is_open(&at) && ops.get(op).is_some_and(|op| !op.forgotten));
         tracking.wild.posted.retain(|at, _| is_open(at));
-        tracking.got.retain(|op, _| ops.get(*op).is_some_and(|op| !op.forgotten));
+        tracking.got.retain(|op, _| ops.get(op).is_some_and(|op| !op.forgotten));
         tracking
             .left
-            .retain(|op, _| ops.get(*op).is_some_and(|op| op.state.is_out() || matches!(op.state, State::Queued(_))));
-        tracking.prune_at = FIRST_PRUNE.max(2 * (tracking.got.len() + tracking.left.len() + tracking.wild.ops.len()));
+            .retain(|op, _| ops.get(op).is_some_and(|op| op.state.is_out() || matches!(op.state, State::Queued(_))));
     }
 
     /// The cut of this moment, by peer. [`Engine::track`] was called before any message.
@@ -139,11 +126,11 @@ impl Engine {
         for (context, message) in self.unexpected() {
             keep(message.peer, message.number, kept(context, message));
         }
-        for (op, got) in self.tracking.iter().flat_map(|tracking| &tracking.got) {
-            match self.ops.get(*op).map(|op| &op.state) {
+        for (op, got) in self.tracking.iter().flat_map(|tracking| tracking.got.iter()) {
+            match self.ops.get(op).map(|op| &op.state) {
                 Some(State::Pulling(_)) => keep(got.peer, got.number, None),
                 Some(State::Over(_)) => {
-                    if let Some(kept) = self.kept_of(mem, *op, got) {
+                    if let Some(kept) = self.kept_of(mem, op, &got) {
                         keep(got.peer, got.number, Some(kept));
                     }
                 }
@@ -157,17 +144,17 @@ impl Engine {
             }
             of.kept.sort_by_key(|kept| kept.number);
         }
-        for (op, number) in self.tracking.iter().flat_map(|tracking| &tracking.left) {
-            let peer = self.ops.get(*op).and_then(|op| op.state.needs());
+        for (op, number) in self.tracking.iter().flat_map(|tracking| tracking.left.iter()) {
+            let peer = self.ops.get(op).and_then(|op| op.state.needs());
             if let Some(of) = peer.and_then(|peer| cut.get_mut(&peer)) {
-                of.leaving.extend(self.leaving(mem, *op, *number));
+                of.leaving.extend(self.leaving(mem, op, number));
             }
         }
-        let noted = |op| self.tracking.as_ref().is_some_and(|tracking| tracking.left.contains_key(op));
+        let noted = |op| self.tracking.as_ref().is_some_and(|tracking| tracking.left.get(op).is_some());
         for (peer, of) in &mut cut {
             let is_queued = |op: &&u64| matches!(self.ops.get(**op).map(|op| &op.state), Some(State::Queued(_)));
             let queued = self.peers[peer.0 as usize].waiting.iter().filter(is_queued);
-            for (number, op) in (of.sent + 1..).zip(queued).filter(|(_, op)| !noted(*op)) {
+            for (number, op) in (of.sent + 1..).zip(queued).filter(|(_, op)| !noted(**op)) {
                 of.sent = number;
                 of.leaving.extend(self.leaving(mem, *op, number));
             }
@@ -252,8 +239,8 @@ impl Engine {
 
     /// The message of an [`Output::Whole`]. `None`: its receive is no more.
     pub fn whole<M: Memory>(&self, mem: &M, op: OpId) -> Option<Kept> {
-        let got = self.tracking.as_ref()?.got.get(&op.0)?;
-        self.kept_of(mem, op.0, got)
+        let got = self.tracking.as_ref()?.got.get(op.0)?;
+        self.kept_of(mem, op.0, &got)
     }
 
     // ---- the restart

@@ -29,6 +29,7 @@ mod parts;
 mod ready;
 mod receive;
 mod send;
+mod slots;
 mod sound;
 mod spare;
 mod state;

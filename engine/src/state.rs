@@ -9,6 +9,7 @@ use crate::intervals::Intervals;
 use crate::kept::{Limits, Line};
 use crate::matching::{Posted, Unexpected};
 use crate::parts::Parts;
+use crate::slots::BySlot;
 use crate::types::{Ctx, Envelope, Gone, Outcome, PeerId, Source, Tag};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -248,7 +249,7 @@ impl Op {
 }
 
 /// Which message a receive has got.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Got {
     pub peer: PeerId,
     pub number: u64,
@@ -259,11 +260,9 @@ pub(crate) struct Got {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tracking {
     /// Receives that have a message. Those whose outcome was fetched are left out at the next cut.
-    pub got: BTreeMap<u64, Got>,
+    pub got: BySlot<Got>,
     /// The messages of sends that have left without being complete.
-    pub left: BTreeMap<u64, u64>,
-    /// Entries after which those of operations that are no more are dropped.
-    pub prune_at: usize,
+    pub left: BySlot<u64>,
     /// The number of the message that came last.
     pub number: u64,
     /// Messages that come are put out as [`Output::Logged`].
@@ -278,7 +277,7 @@ pub(crate) struct Wild {
     /// How many were posted.
     pub posted: BTreeMap<(u64, ContextId), u64>,
     /// Those whose outcome was not fetched, with their numbers from 0. Others are left out at the next cut.
-    pub ops: BTreeMap<u64, ((u64, ContextId), u64)>,
+    pub ops: BySlot<((u64, ContextId), u64)>,
     /// What they may get after a restart, as long as the record of what they got lasts.
     pub limits: BTreeMap<(u64, ContextId), Limits>,
 }

@@ -16,12 +16,12 @@ use base::Memory;
 
 /// Whether the receive of an operation may get this message.
 fn allows(wild: &Wild, op: u64, source: u32, number: u64) -> bool {
-    let Some((at, ordinal)) = wild.ops.get(&op) else { return true };
-    let Some(limits) = wild.limits.get(at) else { return true };
-    match limits.chosen.get(ordinal) {
+    let Some((at, ordinal)) = wild.ops.get(op) else { return true };
+    let Some(limits) = wild.limits.get(&at) else { return true };
+    match limits.chosen.get(&ordinal) {
         Some(exactly) => *exactly == (source, number),
         // It had no message when the record ended.
-        None if *ordinal < limits.until => limits.floors.get(source as usize).is_none_or(|floor| number > *floor),
+        None if ordinal < limits.until => limits.floors.get(source as usize).is_none_or(|floor| number > *floor),
         None => true,
     }
 }
@@ -34,10 +34,10 @@ impl Engine {
         let wild = &tracking.wild;
         let of = |(at, posted): (&(u64, ContextId), &u64)| {
             let its = wild.ops.iter().filter(|(_, (other, _))| other == at);
-            let mut pending: Vec<(u64, u64)> = its.map(|(op, (_, ordinal))| (*ordinal, *op)).collect();
+            let mut pending: Vec<(u64, u64)> = its.map(|(op, (_, ordinal))| (ordinal, op)).collect();
             pending.sort_unstable();
             let choice = |(ordinal, op): &(u64, u64)| {
-                let got = tracking.got.get(op)?;
+                let got = tracking.got.get(*op)?;
                 let ctx = self.groups.get(&at.0)?.open.get(&at.1)?;
                 let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
                 let source = context.peers.iter().position(|peer| *peer == got.peer)?;
@@ -136,7 +136,7 @@ impl Engine {
     /// Puts out which message a receive from any source has got.
     pub(crate) fn note_choice(&mut self, op: u64, peer: PeerId, source: u32, number: u64) {
         let Some(tracking) = &self.tracking else { return };
-        if let Some(((_, context), ordinal)) = tracking.wild.ops.get(&op).copied()
+        if let Some(((_, context), ordinal)) = tracking.wild.ops.get(op)
             && (tracking.is_logging || !tracking.wild.limits.is_empty())
         {
             self.out.push_back(Output::Chosen { peer, op: OpId(op), context, ordinal, source, number });

@@ -179,8 +179,9 @@ impl Core {
 
     /// A message has come while messages are logged.
     pub(crate) fn log_message(&mut self, local: ProcId, remote: ProcId, kept: Kept) {
-        if let Some(tracked) = self.checkpoints.jobs.get_mut(&local.incarnation) {
-            tracked.member.log(remote, kept);
+        if let Some(tracked) = self.checkpoints.jobs.get_mut(&local.incarnation)
+            && tracked.member.log(remote, kept)
+        {
             self.go_on_with(local.incarnation);
         }
     }

@@ -103,12 +103,12 @@ impl Core {
     /// Tells other leaders that this process has done again what it must, once it has, or never will.
     fn tell_replayed(&mut self, own: ProcId) {
         let Some(tracked) = self.checkpoints.jobs.get_mut(&own.incarnation) else { return };
-        if tracked.replay.as_ref().is_none_or(Replay::has_done_all) {
+        if tracked.replay.as_ref().is_none_or(Replay::has_done_all) && !tracked.tells_replayed.is_empty() {
             for leader in std::mem::take(&mut tracked.tells_replayed) {
                 self.session.tell_of_checkpoints(own, leader, &Message::Replayed.encode());
             }
+            self.go_on_with(own.incarnation);
         }
-        self.go_on_with(own.incarnation);
     }
 
     /// All processes have done again what they must: from now on each finds what there is.

@@ -499,6 +499,7 @@ impl Proc {
                 | Action::Rearm { .. }
                 | Action::Note { .. }
                 | Action::Log { .. }
+                | Action::Chosen { .. }
                 | Action::OfCheckpoints { .. }
                 | Action::Asked { .. }
                 | Action::Told { .. }

@@ -58,7 +58,8 @@ fn await_noted<T>(
     pattern: (Source, Tag),
     take: impl Fn(&mut Core, Envelope) -> T,
 ) -> Result<T, Failure> {
-    if pattern.0 != Source::Any || !outcomes_matter() {
+    let (source, _) = pattern;
+    if source != Source::Any || !outcomes_matter() {
         return await_message(call, inter, pattern, take);
     }
     let take = |core: &mut Core, e: Envelope| (e.source, take(core, e));
