@@ -11,6 +11,7 @@ mod notes;
 mod partitions;
 mod segments;
 mod transfers;
+mod wildcards;
 
 use crate::*;
 use base::memory::VecMemory;
