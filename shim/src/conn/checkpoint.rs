@@ -160,13 +160,21 @@ type Cut = (u64, BTreeSet<(u64, u32)>, BTreeMap<ProcId, Row>);
 
 fn cut(node: &Node, registration: &Registration, store: Store, label: String) -> Cut {
     let all = inter::all();
-    let own = registration.me();
+    let (own, open) = (registration.me(), all.len());
     node.with(|core| {
         let mut inters: Vec<(Arc<Inter>, Vec<ProcId>)> = all
             .into_iter()
             .filter_map(|inter| core.members_of(own, inter.id).map(|members| (inter, members)))
             .collect();
         inters.sort_by_key(|(inter, _)| inter.id.order());
+        if inters.len() < open {
+            base::log_seldom!(
+                Info,
+                "{} inter-communicators are in no checkpoint of '{}': only those are that were made with its handle, and made from these",
+                open - inters.len(),
+                registration.name
+            );
+        }
         let mut jobs: Vec<(u64, String, u32)> = Vec::new();
         let mut images = Vec::new();
         for (inter, members) in &inters {
