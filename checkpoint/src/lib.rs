@@ -2,29 +2,38 @@
 //!
 //! A *cut* is the state of one job at its call of `MPI_Conn_checkpoint`; a *line* is one cut of each job of those that
 //! are joined. `member` is what a process does for the lines of its job, and `leader` how the leaders agree on lines;
-//! both are without I/O, clock and threads: they are stepped by events and give out what is to be sent (`message`).
-//! `restart` chooses a line. `image` is the file of one process, and `store` the folder with the files of a job. Used
-//! by the node, which carries messages and writes files, and by the command, which lists them.
+//! `process` has both for each job of a process, carries their messages (`message`) through what is `around` it, and does
+//! restarts (`resuming`, `outcomes`). All that is without I/O, clock and threads: it is stepped by events. `restart`
+//! chooses a line. `image` is the file of one process, and `store` the folder with the files of a job. Used by the node,
+//! which carries messages and writes files, and by the command, which lists them.
 //!
 //! Invariant: a line is used at a restart only if each process of each of its jobs has written its image of it.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod around;
 mod image;
 mod leader;
 mod line;
 mod member;
 mod message;
 mod outcomes;
+mod parts;
+mod process;
 mod restart;
+mod resuming;
 mod store;
+mod tracked;
 
+pub use around::{AllRows, Around, Besides, Opened, Place};
 pub use image::{Head, Image, ImageError, Inter, OfPair, Remote};
 pub use leader::{Board, Leader};
 pub use line::{Done, Job, LineId, Planned, Report, Row, Rows};
 pub use member::{Member, Snapshot, Whole};
 pub use message::{Message, pack, unpack};
 pub use outcomes::{Call, Chosen, Next, Outcomes, Posted, Recorder, Replay};
+pub use process::Process;
 pub use restart::{Choice, Known, Old, choose};
 pub use store::{Found, Store, StoreError, jobs};
+pub use tracked::Made;

@@ -28,7 +28,6 @@ mod judge;
 mod memory;
 mod node;
 mod operations;
-mod outcomes;
 mod pace;
 mod paths;
 mod polled;
@@ -48,7 +47,8 @@ mod watch;
 
 pub use base::ProcId;
 pub use checkpoint as images;
-pub use checkpoints::AllRows;
+pub use checkpoint::{AllRows, Besides};
+pub use checkpoints::outcomes_matter;
 pub use config::{Config, StartError, Trusts};
 pub use convert::{Kind, Representation, Signature};
 pub use engine::{
@@ -57,14 +57,13 @@ pub use engine::{
 pub use entered::Waits;
 pub use memory::Layout;
 pub use node::Node;
-pub use outcomes::outcomes_matter;
 pub use session::Hold;
 pub use session::leaders;
 pub use session::{Called, CannotMove, Group, InterId, Obstacle, PathRef, Proofs, RemoteGroup};
 pub use shape::Shape;
 pub use signal::hold_on_signal;
 pub use state::Core;
-pub use state::checkpoints::{Besides, Opened, Place};
+pub use state::checkpoints::{Opened, Place};
 pub use state::waits::About;
 pub use switching::{CannotUse, Moved, NoTransport};
 pub use transports::registry::{Allowed, Settings, at_addresses, ip_addresses};

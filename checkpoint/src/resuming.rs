@@ -1,0 +1,115 @@
+//! How two processes begin where their images were: each tells what it wants of the other, takes messages from there on, and
+//! says so.
+//!
+//! Invariant: no message is sent to a process before it has said that it takes messages. It would be counted twice.
+
+use crate::around::{Around, Opened};
+use crate::image::OfPair;
+use crate::message::Message;
+use crate::parts;
+use base::ProcId;
+use engine::{Kept, Resume};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What another process wants.
+#[derive(Clone, Debug, Default)]
+struct Wanted {
+    from_image: BTreeSet<u64>,
+    once_more: BTreeSet<u64>,
+    /// It has told all.
+    is_all: bool,
+}
+
+/// The restart of one process, with all others.
+#[derive(Clone, Debug)]
+pub(crate) struct Resuming<I> {
+    wanted: BTreeMap<ProcId, Wanted>,
+    /// The messages of this process's image.
+    of: BTreeMap<ProcId, OfPair>,
+    /// The inter-communicators.
+    opened: Vec<Opened<I>>,
+    /// Messages of the own image for processes that have not said that they take messages.
+    leaving: BTreeMap<ProcId, Vec<Kept>>,
+}
+
+impl<I: Copy> Resuming<I> {
+    pub fn new() -> Resuming<I> {
+        Resuming { wanted: BTreeMap::new(), of: BTreeMap::new(), opened: Vec::new(), leaving: BTreeMap::new() }
+    }
+
+    /// Tells the processes of another job what is wanted of them.
+    pub fn begin(
+        &mut self,
+        around: &mut impl Around<Inter = I>,
+        own: ProcId,
+        job: u64,
+        of: Vec<(u32, OfPair)>,
+        opened: &[Opened<I>],
+    ) {
+        self.opened = opened.to_vec();
+        for (rank, of) in of {
+            let peer = ProcId { incarnation: job, rank };
+            let wanted: Vec<u64> = of.line.wanted.iter().copied().collect();
+            let once_more: Vec<u64> = of.line.lacking.iter().copied().collect();
+            for message in parts::of_again(&wanted, &once_more) {
+                around.tell(own, peer, &message.encode());
+            }
+            self.of.insert(peer, of);
+            self.resume(around, own, peer);
+        }
+    }
+
+    /// Another process has told a part of what it wants.
+    pub fn wants(
+        &mut self,
+        around: &mut impl Around<Inter = I>,
+        (own, peer): (ProcId, ProcId),
+        from_image: BTreeSet<u64>,
+        once_more: BTreeSet<u64>,
+        is_all: bool,
+    ) {
+        let wanted = self.wanted.entry(peer).or_default();
+        wanted.from_image.extend(from_image);
+        wanted.once_more.extend(once_more);
+        wanted.is_all |= is_all;
+        self.resume(around, own, peer);
+    }
+
+    /// Begins where the images were, with one process, if both sides know what the other wants.
+    fn resume(&mut self, around: &mut impl Around<Inter = I>, own: ProcId, peer: ProcId) {
+        let is_told = self.wanted.get(&peer).is_some_and(|wanted| wanted.is_all);
+        let Some(of) = is_told.then(|| self.of.remove(&peer)).flatten() else { return };
+        let Wanted { from_image, once_more, .. } = self.wanted.remove(&peer).unwrap_or_default();
+        base::log!(
+            Debug,
+            "{own} goes on with {peer}: has {} messages of it, awaits {} and sends {}; of those to come, {} and {} are sent once more",
+            of.line.kept.len(),
+            of.line.wanted.len(),
+            from_image.len(),
+            of.line.lacking.len(),
+            once_more.len()
+        );
+        let again = (once_more, from_image.len() as u64);
+        let mut leaving = of.leaving;
+        leaving.retain(|kept| from_image.contains(&kept.number));
+        self.leaving.insert(peer, leaving);
+        around.resume(own, peer, Resume { sent: of.sent, again, arrived: of.arrived, line: of.line });
+        around.tell(own, peer, &Message::Resumed.encode());
+    }
+
+    /// The other process takes messages: those of the own image are sent.
+    pub fn send_image(&mut self, around: &mut impl Around<Inter = I>, peer: ProcId) {
+        for kept in self.leaving.remove(&peer).unwrap_or_default() {
+            let inter = self.opened.iter().find(|(context, ..)| *context == kept.context);
+            let to = inter.and_then(|(_, inter, ranks)| Some((*inter, ranks.iter().position(|r| *r == peer.rank)?)));
+            if let Some((inter, dest)) = to {
+                around.send_again(inter, dest as u32, &kept);
+            }
+        }
+    }
+
+    /// The processes that have not told all that they want, or that they take messages.
+    pub fn untold(&self) -> BTreeSet<ProcId> {
+        self.of.keys().chain(self.leaving.keys()).copied().collect()
+    }
+}
