@@ -73,7 +73,7 @@ impl Core {
             reports_to: BTreeMap::new(),
             wanted: BTreeMap::new(),
             of: BTreeMap::new(),
-            opened: Vec::new(),
+            opened: BTreeMap::new(),
             leaving: BTreeMap::new(),
             replay: None,
             tells_replayed: Vec::new(),
@@ -340,9 +340,19 @@ impl Core {
         choose(known, others.filter(|(job, _)| **job != own.incarnation).map(|(_, known)| known))
     }
 
+    /// Begins where the cut of this number was.
+    pub fn count_from(&mut self, own: ProcId, serial: u64) {
+        if let Some(tracked) = self.checkpoints.jobs.get_mut(&own.incarnation) {
+            tracked.serial = serial;
+        }
+    }
+
     /// Begins where an image was, with one other job: tells its processes what is wanted of them. The
-    /// inter-communicators are open.
-    pub fn begin_resume(&mut self, own: ProcId, serial: u64, job: u64, of: Vec<(u32, OfPair)>, opened: &[Opened]) {
+    /// inter-communicators with it are open.
+    pub fn begin_resume(&mut self, own: ProcId, job: u64, of: Vec<(u32, OfPair)>, opened: Vec<Opened>) {
+        if let Some(tracked) = self.checkpoints.jobs.get_mut(&own.incarnation) {
+            tracked.opened.insert(job, opened);
+        }
         for (rank, of) in of {
             let peer = ProcId { incarnation: job, rank };
             let wanted: Vec<u64> = of.line.wanted.iter().copied().collect();
@@ -354,8 +364,6 @@ impl Core {
                 self.session.tell_of_checkpoints(own, peer, &message.encode());
             }
             let Some(tracked) = self.checkpoints.jobs.get_mut(&own.incarnation) else { return };
-            tracked.serial = serial;
-            tracked.opened = opened.to_vec();
             tracked.of.insert(peer, of);
             self.resume_pair(own, peer);
         }
@@ -389,7 +397,7 @@ impl Core {
     fn send_image(&mut self, own: ProcId, peer: ProcId) {
         let Some(tracked) = self.checkpoints.jobs.get_mut(&own.incarnation) else { return };
         let Some(leaving) = tracked.leaving.remove(&peer) else { return };
-        let opened = tracked.opened.clone();
+        let opened = tracked.opened.get(&peer.incarnation).cloned().unwrap_or_default();
         for kept in leaving {
             let inter = opened.iter().find(|(context, ..)| *context == kept.context);
             let to = inter.and_then(|(_, inter, ranks)| Some((*inter, ranks.iter().position(|r| *r == peer.rank)?)));

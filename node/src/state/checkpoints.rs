@@ -44,8 +44,8 @@ pub(crate) struct Tracked {
     pub(crate) wanted: BTreeMap<ProcId, Wanted>,
     /// The messages of this process at a restart.
     pub(crate) of: BTreeMap<ProcId, OfPair>,
-    /// The inter-communicators of a restart.
-    pub(crate) opened: Vec<Opened>,
+    /// The inter-communicators of a restart, by the other job.
+    pub(crate) opened: BTreeMap<u64, Vec<Opened>>,
     /// Messages of the own image for processes that have not said that they take messages.
     pub(crate) leaving: BTreeMap<ProcId, Vec<Kept>>,
     /// What the program is to find again after a restart.
