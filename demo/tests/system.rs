@@ -22,7 +22,7 @@ fn shows(left: &Mpi, right: &Mpi) -> String {
 
 #[test]
 fn the_plate_is_the_same_after_both_halves_were_killed() {
-    let mut figure = Figure::new("46-plate", "the plate, its halves killed and restarted under each other's MPI");
+    let mut figure = Figure::new("48-plate", "the plate, its halves killed and restarted under each other's MPI");
     let couples: Vec<_> = Mpi::couples().collect();
     let first = couples.iter().copied().take(1).collect();
     for (left, right) in width::otherwise(first, couples, "the plate with checkpoints under the other couples of MPIs")

@@ -340,13 +340,6 @@ impl Core {
         choose(known, others.filter(|(job, _)| **job != own.incarnation).map(|(_, known)| known))
     }
 
-    /// Begins where the cut of this number was.
-    pub fn count_from(&mut self, own: ProcId, serial: u64) {
-        if let Some(tracked) = self.checkpoints.jobs.get_mut(&own.incarnation) {
-            tracked.serial = serial;
-        }
-    }
-
     /// Begins where an image was, with one other job: tells its processes what is wanted of them. The
     /// inter-communicators with it are open.
     pub fn begin_resume(&mut self, own: ProcId, job: u64, of: Vec<(u32, OfPair)>, opened: Vec<Opened>) {
