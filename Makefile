@@ -60,12 +60,13 @@ headers:
 provision:
 	@scripts/provision
 
-# The library is built meanwhile, quickly: what is installed is better optimised.
+# The library is built meanwhile, quickly: what is installed is better optimised. With CHECKPOINT=1 both halves are killed in
+# the middle, and each goes on under the other's MPI.
 demo:
 	@echo "building the library and the demo"; \
 	$(CARGO) build -q --profile quick -p mpi-connect-shim -p mpi-connect -p mpi-connect-demo & build=$$!; \
 	scripts/provision $(LEFT) $(RIGHT) || { kill $$build; exit 1; }; \
-	wait $$build && $(BUILT)/quick/plate $(LEFT) $(RIGHT)
+	wait $$build && $(BUILT)/quick/plate $(if $(CHECKPOINT),--checkpoint) $(LEFT) $(RIGHT)
 
 test: provision
 	@rm -rf target/figures target/failed; mkdir -p target/figures; passed=yes; \

@@ -3,6 +3,7 @@
  *     plate whole OUT            the whole plate, one program
  *     plate left OUT             its left half; swaps its edge column with the other program every step
  *     plate right OUT            its right half
+ *     plate left OUT FOLDER N    with a checkpoint in FOLDER every N steps; started again, it goes on from there
  *
  * Each program is parallel by itself: its ranks share its rows. A cell's new value is made from the same four old ones
  * by the same operations in the same order whoever computes it, so the halves give the whole to the last bit.
@@ -11,12 +12,17 @@
 #ifdef COUPLED
 #include <mpi_connect.h>
 #endif
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { WIDTH = 600, HEIGHT = 400, STEPS = 4000, REPORT = 500 };
+#ifndef STEPS
+#define STEPS 4000
+#endif
+enum { WIDTH = 600, HEIGHT = 400, REPORT = STEPS / 8 };
 
 /* Temperatures that are held: discs, hot and cold. One lies across the seam. */
 static const struct { double x, y, radius, value; } discs[] = {
@@ -38,6 +44,52 @@ static double start(int x, int y, int *held)
     return 0.25 + 0.1 * (double)x / WIDTH + 0.1 * (double)y / HEIGHT;
 }
 
+#ifdef COUPLED
+/* What a rank goes on from, in a file of its own for each label. The program keeps the files of all labels that
+ * `mpi-connect checkpoint ls FOLDER` lists, and of later ones. */
+enum { ROOM = 4096 };
+
+static void state_file(char path[ROOM], const char *folder, const char *part, int rank, const char *label)
+{
+    if (snprintf(path, ROOM, "%s/%s-%d-%s.state", folder, part, rank, label) >= ROOM) {
+        fprintf(stderr, "plate: the name of the folder is too long\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+static void lost(const char *path)
+{
+    perror(path);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* Written aside, brought to the disk, then renamed: whenever the program is killed, a file with this name is whole. */
+static void write_state(const char *folder, const char *part, int rank, const char *label, int step, const double *cells,
+                        size_t count)
+{
+    char path[ROOM], aside[ROOM + 8];
+    state_file(path, folder, part, rank, label);
+    snprintf(aside, sizeof aside, "%s.part", path);
+    FILE *out = fopen(aside, "wb");
+    if (!out || fwrite(&step, sizeof step, 1, out) != 1 || fwrite(cells, sizeof *cells, count, out) != count ||
+        fflush(out) || fsync(fileno(out)) || fclose(out) || rename(aside, path))
+        lost(path);
+    int names = open(folder, O_RDONLY);
+    if (names < 0 || fsync(names) || close(names)) lost(folder);
+}
+
+static int read_state(const char *folder, const char *part, int rank, const char *label, double *cells, size_t count)
+{
+    char path[ROOM];
+    int step;
+    state_file(path, folder, part, rank, label);
+    FILE *in = fopen(path, "rb");
+    if (!in || fread(&step, sizeof step, 1, in) != 1 || fread(cells, sizeof *cells, count, in) != count || fclose(in))
+        lost(path);
+    return step;
+}
+#endif
+
 #define CELL(grid, row, column) (grid)[(size_t)(row) * (size_t)stride + (size_t)(column)]
 
 int main(int argc, char **argv)
@@ -46,10 +98,10 @@ int main(int argc, char **argv)
     int me, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    const char *part = argc == 3 ? argv[1] : "";
+    const char *part = argc == 3 || argc == 5 ? argv[1] : "";
     int left = !strcmp(part, "left"), right = !strcmp(part, "right");
-    if (!left && !right && strcmp(part, "whole")) {
-        fprintf(stderr, "plate whole|left|right OUT\n");
+    if (!left && !right && (strcmp(part, "whole") || argc == 5)) {
+        fprintf(stderr, "plate whole|left|right OUT, or plate left|right OUT FOLDER STEPS\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
 
@@ -70,13 +122,23 @@ int main(int argc, char **argv)
         }
 
     int above = me > 0 ? me - 1 : MPI_PROC_NULL, below = me < size - 1 ? me + 1 : MPI_PROC_NULL;
+    int begin = 0;
 #ifdef COUPLED
     /* The other program: its rank of my number has the rows beside mine. */
-    int handle, others;
+    int handle, others, restarted = 0;
     MPI_Comm other;
     MPI_Datatype column;
     MPI_Conn_register(part, MPI_COMM_WORLD, &handle);
-    MPI_Conn_intercomm_create(handle, left ? "right" : "left", &other);
+    const char *folder = argc == 5 ? argv[3] : NULL;
+    int every = argc == 5 ? atoi(argv[4]) : STEPS;
+    if (every < 1) MPI_Abort(MPI_COMM_WORLD, 2);
+    char label[MPI_CONN_MAX_LABEL];
+    if (folder) MPI_Conn_restart(handle, folder, label, 1, &other, &restarted);
+    if (restarted) {
+        begin = read_state(folder, part, me, label, old, cells);
+        if (me == 0) printf("%s half: goes on from %s\n", part, label), fflush(stdout);
+    } else
+        MPI_Conn_intercomm_create(handle, left ? "right" : "left", &other);
     MPI_Comm_remote_size(other, &others);
     if (others != size) {
         fprintf(stderr, "plate: the halves have %d and %d ranks\n", size, others);
@@ -87,7 +149,7 @@ int main(int argc, char **argv)
     int edge = left ? columns : 1, rim = left ? columns + 1 : 0;
 #endif
 
-    for (int step = 1; step <= STEPS; ++step) {
+    for (int step = begin + 1; step <= STEPS; ++step) {
         MPI_Sendrecv(&CELL(old, 1, 1), columns, MPI_DOUBLE, above, 1, &CELL(old, rows + 1, 1), columns, MPI_DOUBLE, below,
                      1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Sendrecv(&CELL(old, rows, 1), columns, MPI_DOUBLE, below, 2, &CELL(old, 0, 1), columns, MPI_DOUBLE, above, 2,
@@ -124,6 +186,14 @@ int main(int argc, char **argv)
                 fflush(stdout);
             }
         }
+#ifdef COUPLED
+        /* No message within this program is on its way here. Those between the programs may be: the library has them. */
+        if (folder && step % every == 0) {
+            snprintf(label, sizeof label, "step-%d", step);
+            write_state(folder, part, me, label, step, old, cells);
+            MPI_Conn_checkpoint(handle, folder, label);
+        }
+#endif
     }
 
     /* Rank 0 writes its own rows, then the others', in order. */

@@ -9,6 +9,7 @@ pub mod everyone;
 pub mod faults;
 mod figure;
 mod job;
+mod marked;
 mod mpi;
 pub mod net;
 mod places;
@@ -23,7 +24,8 @@ pub mod width;
 
 pub use figure::Figure;
 pub use job::{Done, Job, Launch};
+pub use marked::{Marked, wait_until};
 pub use mpi::{MPIS, Mpi};
 pub use places::{command, figures, library, make, release, root, target};
 pub use program::{Library, WAYS, Way, compile, compile_fortran, compile_tool, compile_with, try_build};
-pub use scene::{Scene, wait_until};
+pub use scene::Scene;

@@ -298,7 +298,7 @@ impl Mpi {
 
     /// Whether its launcher keeps files named after its process number in the temporary folder. Open MPI 5's, when
     /// killed, leaves them, and refuses to start where it finds those of an earlier process.
-    pub(crate) fn keeps_files(&self) -> bool {
+    pub fn keeps_files(&self) -> bool {
         self.name.starts_with("openmpi")
     }
 

@@ -2,15 +2,10 @@
 
 use crate::places::{command, target};
 use crate::times::{self, Played};
-use crate::{Done, Job, Launch, Mpi, user};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use crate::{Done, Job, Launch, Marked, Mpi, user, wait_until};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs::Permissions;
 use std::net::TcpListener;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -42,8 +37,7 @@ pub struct Scene {
     pub folder: PathBuf,
     title: String,
     outputs: RefCell<Vec<(String, PathBuf, PathBuf)>>,
-    /// What killed processes cannot remove themselves.
-    leavings: RefCell<BTreeSet<PathBuf>>,
+    marked: Marked,
     mpis: RefCell<Vec<&'static str>>,
     pairs: RefCell<Vec<(&'static str, &'static str)>>,
     since: Instant,
@@ -95,11 +89,12 @@ impl Scene {
             KeyFile::at(&key).read_or_make().expect("a key of the scene");
             give(&key);
         }
+        let marked = Marked::new(MARK, folder.to_str().expect("a path of plain text"));
         Scene {
             folder,
             title,
             outputs: RefCell::default(),
-            leavings: RefCell::default(),
+            marked,
             mpis: RefCell::default(),
             pairs: RefCell::default(),
             since: Instant::now(),
@@ -128,12 +123,11 @@ impl Scene {
         let err = self.path(&format!("{number}-{}.err", launch.title));
         self.outputs.borrow_mut().push((launch.title.clone(), out.clone(), err.clone()));
         self.mpis.borrow_mut().extend(launch.mpi());
-        let folder = self.folder.to_str().expect("a path of plain text").to_owned();
         // Of its own: two of Open MPI's launchers that begin at once get in each other's way.
         let temporary = self.path(TEMPORARY).join(number.to_string());
         make_temporary(&temporary);
         let key = if launch.is_strangers() { self.path(KEY_OF_STRANGER) } else { self.key() };
-        launch.spawn((&self.naming(), &key), (MARK, &folder), &temporary, [out, err])
+        launch.spawn((&self.naming(), &key), (MARK, &self.marked.value), &temporary, [out, err])
     }
 
     /// A naming server with these arguments, run by the command `within`; with it, the address that it printed.
@@ -251,33 +245,14 @@ impl Scene {
     /// Kills every process of the scene whose command line has `word` in it, and waits until they are gone.
     #[track_caller]
     pub fn kill(&self, word: &str) {
-        // All of them: a launcher kills the others of a job in which one was killed.
-        self.leavings.borrow_mut().extend(self.processes("").into_iter().flat_map(leavings));
-        let gone = wait_until(Duration::from_secs(10), || {
-            let found = self.processes(word);
-            for pid in &found {
-                // It may have ended by itself meanwhile.
-                let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
-            }
-            found.is_empty()
-        });
+        let gone = self.marked.kill(word);
         assert!(gone, "processes of {} do not die: {:?}", self.title, self.processes(word));
     }
 
     /// Everything that was started here and has `word` in its command line, however deep: launchers, their daemons, ranks.
     /// Known by the environment, so that no other process can be meant.
     pub fn processes(&self, word: &str) -> Vec<i32> {
-        let mark = format!("{MARK}={}\0", self.folder.display());
-        let entries = std::fs::read_dir("/proc").expect("/proc");
-        entries
-            .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok())
-            .filter(|pid| {
-                let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
-                let has = |text: Vec<u8>, part: &[u8]| text.windows(part.len().max(1)).any(|w| w == part);
-                // A zombie has neither environment nor command line.
-                has(read("environ"), mark.as_bytes()) && (word.is_empty() || has(read("cmdline"), word.as_bytes()))
-            })
-            .collect()
+        self.marked.processes(word)
     }
 
     #[track_caller]
@@ -299,21 +274,6 @@ fn make_temporary(folder: &Path) {
     std::fs::set_permissions(folder, Permissions::from_mode(0o1777)).expect("a folder of ours");
 }
 
-/// What a process has outside the scene's folder that nobody removes when it is killed: shared memory of the MPIs, and
-/// the session of LAM's daemon.
-fn leavings(pid: i32) -> Vec<PathBuf> {
-    let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
-    let (maps, environment) = (read("maps"), read("environ"));
-    let mapped = maps.split(|b| *b == b'\n').filter_map(|line| {
-        let at = line.windows(9).position(|w| w == b"/dev/shm/")?;
-        Some(OsStr::from_bytes(&line[at..]).into())
-    });
-    let session = environment.split(|b| *b == 0).filter_map(|line| line.strip_prefix(b"LAM_MPI_SESSION_PREFIX="));
-    // As `lam-session` makes them, and no other folder.
-    let session = session.filter(|path| path.starts_with(b"/tmp/lam."));
-    mapped.chain(session.map(|path| OsStr::from_bytes(path).into())).collect()
-}
-
 /// The last 60 lines.
 fn tail(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
@@ -330,10 +290,6 @@ fn tail(text: &[u8]) -> String {
 impl Drop for Scene {
     fn drop(&mut self) {
         self.kill("");
-        for path in self.leavings.take() {
-            // Most have been removed by those who shared them.
-            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
-        }
         let took = self.since.elapsed();
         println!("-- {:.1} s: {}", took.as_secs_f64(), self.title);
         times::add(Played { pairs: self.pairs(), mpis: self.mpis.take(), took });
@@ -341,19 +297,5 @@ impl Drop for Scene {
         if !std::thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.folder);
         }
-    }
-}
-
-/// Whether `condition` came true within the limit.
-pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + limit;
-    loop {
-        if condition() {
-            return true;
-        }
-        if Instant::now() > end {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -77,6 +77,8 @@ pub struct Inter {
     pub context: ContextId,
     /// How many were made from it.
     pub children: u64,
+    /// The rank of the process in its local group.
+    pub rank: u32,
     /// Its remote group, by rank in the other job.
     pub members: Vec<u32>,
     /// Its name for people.
@@ -226,7 +228,8 @@ mod tests {
         let kept = Kept { number: 5, context: ContextId::root(1), source: 0, tag: 1, note: vec![], data: vec![7; 100] };
         let of = OfPair { sent: (4, 5), leaving: vec![kept], ..OfPair::default() };
         let remotes = vec![Remote { name: "ocean".into(), size: 2, of: vec![(1, of)] }];
-        let inter = Inter { remote: 0, context: ContextId::root(1), children: 2, members: vec![0, 1], name: vec![] };
+        let inter =
+            Inter { remote: 0, context: ContextId::root(1), children: 2, rank: 3, members: vec![0, 1], name: vec![] };
         Image { head, remotes, inters: vec![inter], outcomes: Outcomes::default() }
     }
 

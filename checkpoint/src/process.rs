@@ -155,17 +155,16 @@ impl<I: Copy> Process<I> {
     }
 
     /// Begins where an image was, with one other job: tells its processes what is wanted of them. The
-    /// inter-communicators are open.
+    /// inter-communicators with it are open.
     pub fn begin_resume(
         &mut self,
         around: &mut impl Around<Inter = I>,
         own: ProcId,
-        serial: u64,
         job: Job,
         of: Vec<(u32, OfPair)>,
-        opened: &[Opened<I>],
+        opened: Vec<Opened<I>>,
     ) {
-        self.with(around, own, |tracked, around| tracked.begin_resume(around, serial, job, of, opened));
+        self.with(around, own, |tracked, around| tracked.begin_resume(around, job, of, opened));
     }
 
     /// The processes that have not told all that they want of this one, or that they take messages.

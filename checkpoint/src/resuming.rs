@@ -5,6 +5,7 @@
 
 use crate::around::{Around, Opened};
 use crate::image::OfPair;
+use crate::line::Job;
 use crate::message::Message;
 use crate::parts;
 use base::ProcId;
@@ -26,15 +27,15 @@ pub(crate) struct Resuming<I> {
     wanted: BTreeMap<ProcId, Wanted>,
     /// The messages of this process's image.
     of: BTreeMap<ProcId, OfPair>,
-    /// The inter-communicators.
-    opened: Vec<Opened<I>>,
+    /// The inter-communicators, by the other job: two of different jobs may have the same context.
+    opened: BTreeMap<Job, Vec<Opened<I>>>,
     /// Messages of the own image for processes that have not said that they take messages.
     leaving: BTreeMap<ProcId, Vec<Kept>>,
 }
 
 impl<I: Copy> Resuming<I> {
     pub fn new() -> Resuming<I> {
-        Resuming { wanted: BTreeMap::new(), of: BTreeMap::new(), opened: Vec::new(), leaving: BTreeMap::new() }
+        Resuming { wanted: BTreeMap::new(), of: BTreeMap::new(), opened: BTreeMap::new(), leaving: BTreeMap::new() }
     }
 
     /// Tells the processes of another job what is wanted of them.
@@ -42,11 +43,11 @@ impl<I: Copy> Resuming<I> {
         &mut self,
         around: &mut impl Around<Inter = I>,
         own: ProcId,
-        job: u64,
+        job: Job,
         of: Vec<(u32, OfPair)>,
-        opened: &[Opened<I>],
+        opened: Vec<Opened<I>>,
     ) {
-        self.opened = opened.to_vec();
+        self.opened.insert(job, opened);
         for (rank, of) in of {
             let peer = ProcId { incarnation: job, rank };
             let wanted: Vec<u64> = of.line.wanted.iter().copied().collect();
@@ -99,8 +100,9 @@ impl<I: Copy> Resuming<I> {
 
     /// The other process takes messages: those of the own image are sent.
     pub fn send_image(&mut self, around: &mut impl Around<Inter = I>, peer: ProcId) {
+        let opened = self.opened.get(&peer.incarnation).map_or(&[][..], Vec::as_slice);
         for kept in self.leaving.remove(&peer).unwrap_or_default() {
-            let inter = self.opened.iter().find(|(context, ..)| *context == kept.context);
+            let inter = opened.iter().find(|(context, ..)| *context == kept.context);
             let to = inter.and_then(|(_, inter, ranks)| Some((*inter, ranks.iter().position(|r| *r == peer.rank)?)));
             if let Some((inter, dest)) = to {
                 around.send_again(inter, dest as u32, &kept);

@@ -272,12 +272,10 @@ impl<I: Copy> Tracked<I> {
     pub fn begin_resume(
         &mut self,
         around: &mut impl Around<Inter = I>,
-        serial: u64,
         job: Job,
         of: Vec<(u32, OfPair)>,
-        opened: &[Opened<I>],
+        opened: Vec<Opened<I>>,
     ) {
-        self.serial = serial;
         self.resuming.begin(around, self.own, job, of, opened);
     }
 

@@ -235,8 +235,8 @@ impl Core {
     }
 
     /// See [`Process::begin_resume`].
-    pub fn begin_resume(&mut self, own: ProcId, serial: u64, job: Job, of: Vec<(u32, OfPair)>, opened: &[Opened]) {
-        self.step(|all, core| all.begin_resume(core, own, serial, job, of, opened));
+    pub fn begin_resume(&mut self, own: ProcId, job: Job, of: Vec<(u32, OfPair)>, opened: Vec<Opened>) {
+        self.step(|all, core| all.begin_resume(core, own, job, of, opened));
     }
 
     /// The processes from which something of the images is still to come; whether each has told what it wants; and

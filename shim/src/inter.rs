@@ -20,7 +20,7 @@ use crate::process::node;
 use node::{ContextId, Core, InterId, Node, Representation};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, RwLock, RwLockWriteGuard};
 
 /// The job on the other side.
@@ -52,6 +52,8 @@ pub struct Inter {
     context: ContextId,
     /// How many inter-communicators were made from this one.
     children: AtomicU64,
+    /// The program has given it a name, which the shadow has.
+    named: AtomicBool,
     pub remote: Remote,
     /// The smaller of both sides' MPI_TAG_UB. Boxed: the program gets its address as an attribute.
     pub tag_ub: Box<c_int>,
@@ -94,6 +96,7 @@ impl Inter {
             id,
             context,
             children: AtomicU64::new(0),
+            named: AtomicBool::new(false),
             remote,
             tag_ub: Box::new(tag_ub),
             twin: OnceLock::new(),
@@ -203,6 +206,16 @@ impl Inter {
     pub fn with_children(self, children: u64) -> Inter {
         self.children.store(children, Ordering::Relaxed);
         self
+    }
+
+    /// The program gives it a name.
+    pub fn set_named(&self) {
+        self.named.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the program has: a name that an MPI invents does not count.
+    pub fn is_named(&self) -> bool {
+        self.named.load(Ordering::Relaxed)
     }
 
     /// An inter-communicator made from this one. `rank` is the rank of this process in its local group, and `members`

@@ -7,6 +7,7 @@ mod functions;
 mod abi;
 mod adopt;
 mod bad_input;
+mod chains;
 mod check_types;
 mod collective;
 mod control;

@@ -8,9 +8,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(120);
+pub(super) const LIMIT: Duration = Duration::from_secs(120);
 /// How long a job may wait for one that was killed: then both are started again.
-const TIMEOUT: &str = "5";
+pub(super) const TIMEOUT: &str = "5";
 const STEPS: &str = "150";
 
 /// The results that a run printed, of each job by rank.
@@ -48,9 +48,9 @@ fn start(scene: &Scene, model: Model, word: Option<&str>, air: &'static Mpi, oce
 }
 
 /// How often jobs are killed; `MPI_CONNECT_TEST_KILLS` sets it.
-fn kills() -> u32 {
+pub(super) fn kills(otherwise: impl FnOnce() -> u32) -> u32 {
     let set = std::env::var("MPI_CONNECT_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
-    set.unwrap_or_else(|| width::otherwise(8, 1000, "1,000 kills of jobs with checkpoints, not 8"))
+    set.unwrap_or_else(otherwise)
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn killed_jobs_find_again_what_they_had_found() {
 }
 
 fn kill_and_restart(model: Model, mut figure: Figure) {
-    let kills = kills();
+    let kills = kills(|| width::otherwise(8, 1000, "1,000 kills of jobs with checkpoints, not 8"));
     let seed = std::env::var("MPI_CONNECT_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let (mut rng, mut killed, mut runs, mut seen) = (Random::new(seed), 0, 0, BTreeSet::new());
     let mut turns = (1..).flat_map(Mpi::ring_of);

@@ -2,11 +2,13 @@
 //!
 //! Invariant: nothing waits for another job, and nothing for the disk unless the job is joined with no other.
 
-use super::collective::{Team, agree, from_leader, gather};
+use super::collective::{Team, agree, from_leader, gather, rank_and_size};
 use super::registration::Registration;
 use crate::abi::Abi;
 use crate::failure::{Class, Failure};
+use crate::forward as pmpi;
 use crate::inter::{self, Inter};
+use crate::progress;
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
 use node::images::{Head, Image, LineId, Outcomes, Row, Store, pack, unpack};
@@ -20,6 +22,8 @@ use std::sync::Arc;
 pub(super) const MAX_LABEL: usize = 256;
 /// The longest name of a folder.
 const MAX_FOLDER: usize = 4096;
+/// More than the longest name of a communicator in any MPI.
+const MAX_NAME: usize = 256;
 
 /// What is wrong with the arguments. Processes tell each other the numbers.
 const FAULTS: [&str; 8] = [
@@ -119,14 +123,17 @@ pub unsafe fn checkpoint(
     let mut told = Take(&told);
     let mut text = || told.bytes(MAX_FOLDER).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).map_err(damaged);
     let (folder, label) = (text()?, text()?);
-    let trouble = node.with(|core| core.image_trouble(own));
-    let worst = agree(abi, team.comm, trouble.is_some().into())?;
+    let inters = match node.with(|core| core.image_trouble(own)) {
+        Some(why) => Err(Failure::new(Class::Other, format!("an earlier checkpoint could not be written: {why}"))),
+        None => here(node, registration),
+    };
+    let worst = agree(abi, team.comm, inters.is_err().into())?;
+    let inters = inters?;
     if worst != 0 {
-        let why = trouble.unwrap_or_else(|| "another process of this job says why".into());
-        return Err(Failure::new(Class::Other, format!("an earlier checkpoint could not be written: {why}")));
+        return Err(Failure::new(Class::Other, "another process of this job cannot make a checkpoint, and says why"));
     }
     let store = Store::new(Path::new(&folder), &registration.name);
-    let (serial, joined, rows) = cut(node, registration, store.clone(), label.clone());
+    let (serial, joined, rows) = cut(node, registration, inters, store.clone(), label.clone());
     let rows: BTreeMap<ProcId, Row> = rows;
     let all = gather(abi, &team, &pack(&(joined.clone(), rows)))?;
     let all: Vec<Told> = unpack(&all).unwrap_or_default();
@@ -158,26 +165,57 @@ type Told = (BTreeSet<(u64, u32)>, BTreeMap<ProcId, Row>);
 /// The cut of this process: its number, the jobs joined with and their sizes, and what other processes are told.
 type Cut = (u64, BTreeSet<(u64, u32)>, BTreeMap<ProcId, Row>);
 
-fn cut(node: &Node, registration: &Registration, store: Store, label: String) -> Cut {
-    let all = inter::all();
-    let (own, open) = (registration.me(), all.len());
+/// An inter-communicator of a registration: the own rank in its local group, its remote group, and the name that the program has
+/// given it.
+struct Here {
+    inter: Arc<Inter>,
+    rank: u32,
+    members: Vec<ProcId>,
+    name: Vec<u8>,
+}
+
+/// All of a registration, in the order of their making.
+fn here(node: &Node, registration: &Registration) -> Result<Vec<Here>, Failure> {
+    let own = registration.me();
+    let (mut all, mut others) = (Vec::new(), 0);
+    // By job: its name, and whether one of the inter-communicators has all processes of both sides.
+    let mut jobs: BTreeMap<u64, (String, bool)> = BTreeMap::new();
+    for inter in inter::all() {
+        let members = node.with(|core| core.members_of(own, inter.id)).unwrap_or_default();
+        let Some(job) = members.first().map(|member| member.incarnation) else {
+            others += 1;
+            continue;
+        };
+        let (rank, size) = rank_and_size(inter.shadow)?;
+        let has_all = node.with(|core| core.size_of(own, job)) == Some(members.len() as u32);
+        let (_, is_whole) = jobs.entry(job).or_insert_with(|| (inter.remote.name.clone(), false));
+        *is_whole |= has_all && size == registration.group.size;
+        all.push(Here { rank, members, name: name(&inter), inter });
+    }
+    if let Some((job, _)) = jobs.into_values().find(|(_, is_whole)| !is_whole) {
+        let text = format!(
+            "job '{job}' is joined in parts only: an inter-communicator of all processes of both jobs has to stay open as long \
+             as there are checkpoints"
+        );
+        return Err(Failure::new(Class::Comm, text));
+    }
+    if others > 0 {
+        base::log_seldom!(
+            Info,
+            "{others} inter-communicators are in no checkpoint of '{}': only those are that were made with its handle, and made from these",
+            registration.name
+        );
+    }
+    all.sort_by_key(|here| here.inter.id.order());
+    Ok(all)
+}
+
+fn cut(node: &Node, registration: &Registration, inters: Vec<Here>, store: Store, label: String) -> Cut {
+    let own = registration.me();
     node.with(|core| {
-        let mut inters: Vec<(Arc<Inter>, Vec<ProcId>)> = all
-            .into_iter()
-            .filter_map(|inter| core.members_of(own, inter.id).map(|members| (inter, members)))
-            .collect();
-        inters.sort_by_key(|(inter, _)| inter.id.order());
-        if inters.len() < open {
-            base::log_seldom!(
-                Info,
-                "{} inter-communicators are in no checkpoint of '{}': only those are that were made with its handle, and made from these",
-                open - inters.len(),
-                registration.name
-            );
-        }
         let mut jobs: Vec<(u64, String, u32)> = Vec::new();
         let mut images = Vec::new();
-        for (inter, members) in &inters {
+        for Here { inter, rank, members, name } in inters {
             let Some(job) = members.first().map(|member| member.incarnation) else { continue };
             let at = jobs.iter().position(|(known, ..)| *known == job).unwrap_or_else(|| {
                 jobs.push((job, inter.remote.name.clone(), core.size_of(own, job).unwrap_or(0)));
@@ -188,8 +226,9 @@ fn cut(node: &Node, registration: &Registration, store: Store, label: String) ->
                 remote: at as u32,
                 context,
                 children,
+                rank,
                 members: members.iter().map(|member| member.rank).collect(),
-                name: Vec::new(),
+                name,
             });
         }
         let sizes: BTreeMap<u64, u32> = jobs.iter().map(|(job, _, size)| (*job, *size)).collect();
@@ -197,6 +236,18 @@ fn cut(node: &Node, registration: &Registration, store: Store, label: String) ->
         let joined = joined.into_iter().map(|job| (job, sizes.get(&job).copied().unwrap_or(0))).collect();
         (serial, joined, rows)
     })
+}
+
+/// The name that the program has given; empty if it has given none.
+fn name(inter: &Inter) -> Vec<u8> {
+    let (mut name, mut length) = ([0; MAX_NAME], 0);
+    if !inter.is_named() {
+        return Vec::new();
+    }
+    // SAFETY: a live communicator; there is room for the longest name of every MPI.
+    let code = unsafe { pmpi::comm_get_name(inter.shadow, name.as_mut_ptr().cast(), &mut length) };
+    let length = usize::try_from(length).ok().filter(|_| progress::outcome(code) == 0);
+    length.and_then(|length| name.get(..length)).unwrap_or_default().to_vec()
 }
 
 /// The checkpoint of a job that is joined with no other: a line of its own, complete when all have written.

@@ -2,6 +2,7 @@
 //!
 //! This runs on rank 0 of the local communicator, inside the collective call; the other processes wait for its verdict.
 
+use super::claim::{self, Held};
 use super::joined;
 use super::registration::{self, Lead, Registration};
 use super::talk::{self, Round};
@@ -11,9 +12,11 @@ use crate::failure::{Class, Failure};
 use crate::wait::wait_until;
 use base::ProcId;
 use base::bytes::Take;
+use base::hash::fnv128;
 use naming::{Kind, LookupError, Record, StoreError};
 use node::leaders::{Agreement, Looking, Party};
 use node::{Contact, ContextId, Node, PathRef, Waits};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The time between two questions to the naming service. It is short at first, since the other job may be about to
@@ -101,6 +104,20 @@ pub fn meet(
             }
         }
     }
+}
+
+/// Notes in the naming service that the jobs of an agreement are joined, until the record is dropped.
+pub fn note_coupling(
+    node: &Node,
+    registration: &Registration,
+    lead: &Lead,
+    agreement: &Agreement,
+) -> Option<Arc<Held>> {
+    let (name, other) = (&registration.name, &agreement.remote.name);
+    let sides = [registration.group.incarnation, agreement.remote.incarnation];
+    let [first, second] = if sides[0] < sides[1] { sides } else { [sides[1], sides[0]] };
+    let id = fnv128([first, second, agreement.context].map(u64::to_le_bytes).as_flattened()) as u64;
+    claim::note_coupling(node, &*lead.naming, name, other, id, registration.group.size).map(Arc::new)
 }
 
 /// Waits for the name to appear.

@@ -18,7 +18,8 @@ mod fork;
 pub mod joined;
 mod meet;
 pub mod registration;
-pub mod restart;
+pub mod reopen;
+mod restart;
 pub mod summary;
 pub mod talk;
 pub mod waiting;
@@ -33,7 +34,6 @@ use crate::inter::{self, Inter};
 use crate::process::node;
 use crate::{forward, life, progress};
 use base::bytes::{Put, Take};
-use base::hash::fnv128;
 use base::ident::{self, random};
 use bounds::{largest_tag, timeout};
 use claim::open_naming;
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn MPI_Conn_restart(
     comms: *mut MPI_Comm,
     count: *mut c_int,
 ) -> c_int {
-    let results = restart::Results { label, room: checkpoint::MAX_LABEL, max, comms: comms as usize, count };
+    let results = reopen::Results { label, room: checkpoint::MAX_LABEL, max, comms: comms as usize, count };
     // SAFETY: the caller's promises.
     unsafe { restart_with(handle, directory, results) }
 }
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn MPI_Conn_restart(
 ///
 /// # Safety
 /// `directory` is null or terminated; the places are null or as large as they say.
-pub unsafe fn restart_with(handle: c_int, directory: *const c_char, results: restart::Results) -> c_int {
+pub unsafe fn restart_with(handle: c_int, directory: *const c_char, results: reopen::Results) -> c_int {
     let call = "MPI_Conn_restart";
     let abi = running(call);
     let registration = match registration::find(handle) {
@@ -503,14 +503,8 @@ fn join(
     let told = from_leader(abi, node, registration.private, 0, verdict)?;
     let agreement = joined::hear(node, &told)?;
     let inter = joined::open(node, registration.me(), shadow, tag_ub, &agreement)?;
-    if let Some(lead) = &registration.lead {
-        let (name, other) = (&registration.name, &inter.remote.name);
-        let sides = [registration.group.incarnation, agreement.remote.incarnation];
-        let [first, second] = if sides[0] < sides[1] { sides } else { [sides[1], sides[0]] };
-        let id = fnv128([first, second, agreement.context].map(u64::to_le_bytes).as_flattened()) as u64;
-        let told = claim::note_coupling(node, &*lead.naming, name, other, id, registration.group.size);
-        told.into_iter().for_each(|told| inter.set_coupling(told.into()));
-    }
+    let told = registration.lead.as_ref().and_then(|lead| meet::note_coupling(node, registration, lead, &agreement));
+    told.into_iter().for_each(|told| inter.set_coupling(told));
     base::log!(Info, "joined '{}' with '{}', size {}", registration.name, inter.remote.name, inter.remote.size());
     Ok(inter)
 }

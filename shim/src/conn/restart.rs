@@ -6,23 +6,20 @@
 
 use super::bounds::{largest_tag, timeout};
 use super::checkpoint::{BAD_RESULT, NO_NODE, TRACKED, agree_on, read_folder, team};
-use super::collective::{Team, agree, from_leader, gather, native};
+use super::collective::{agree, from_leader, gather};
 use super::joined;
 use super::meet;
 use super::registration::{Lead, Registration};
+use super::reopen::{self, Results};
 use crate::abi::Abi;
-use crate::entry::joined::hand_out;
 use crate::failure::{Class, Failure};
-use crate::forward::{self as pmpi, Handle};
-use crate::inter::Inter;
-use crate::progress;
 use crate::wait::wait_until;
 use base::ProcId;
 use base::bytes::{Put, Take};
 use naming::Kind;
 use node::images::{Choice, Image, Known, LineId, Old, Store, pack, unpack};
 use node::leaders::{Agreement, MAX_RECORDS};
-use node::{Contact, ContextId, Node, Opened, Place, Waits};
+use node::{Contact, Node, Waits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_char, c_int};
 use std::path::{Path, PathBuf};
@@ -34,23 +31,6 @@ const TELL: Duration = Duration::from_millis(500);
 
 /// What a process has of a line, and the number of the cut.
 type Mine = (Old, u64);
-
-/// Where results go.
-#[derive(Clone, Copy)]
-pub struct Results {
-    pub label: *mut c_char,
-    /// Bytes that there are for the label, with its terminator.
-    pub room: usize,
-    pub max: c_int,
-    pub comms: usize,
-    pub count: *mut c_int,
-}
-
-impl Results {
-    fn is_there(&self) -> bool {
-        !self.label.is_null() && !self.count.is_null() && self.max >= 0 && (self.max == 0 || self.comms != 0)
-    }
-}
 
 /// A restart, or the begin of a first run.
 ///
@@ -101,7 +81,6 @@ pub unsafe fn restart(
         return Err(Failure::new(Class::Other, "another process of this job cannot use its images, and says why"));
     }
     let all = gather(abi, &team, &pack(&mine))?;
-    let mut agreements = None;
     let verdict = registration.lead.as_ref().map(|lead| {
         let all: Vec<Vec<Mine>> = unpack(&all).unwrap_or_default();
         let found = choose(abi, node, registration, lead, &images, &all)?;
@@ -112,7 +91,6 @@ pub unsafe fn restart(
             for agreement in &jobs {
                 told.put_bytes(&joined::tell(node, agreement));
             }
-            agreements = Some(jobs);
         }
         Ok(told)
     });
@@ -132,7 +110,7 @@ pub unsafe fn restart(
         label.clone_from(&image.head.label);
         count = image.inters.len();
         // SAFETY: the caller's promise.
-        unsafe { go_on(abi, node, registration, &team, image, &jobs, results) }?;
+        unsafe { reopen::go_on(abi, node, registration, &team, image, &jobs, results) }?;
     }
     let text = label.as_bytes();
     // SAFETY: `go_on` has found the room large enough; and there is room for one int.
@@ -270,139 +248,4 @@ fn choose(
             _ => Some(()),
         });
     }
-}
-
-/// Opens the inter-communicators of an image, and waits for the messages that are to be there.
-unsafe fn go_on(
-    abi: &Abi,
-    node: &Node,
-    registration: &Registration,
-    team: &Team,
-    image: Image,
-    jobs: &[Agreement],
-    results: Results,
-) -> Result<(), Failure> {
-    let own = registration.me();
-    let of_name = |name: &str| jobs.iter().find(|job| job.remote.name == name);
-    let fault = image.remotes.iter().find_map(|remote| match of_name(&remote.name) {
-        None => Some(format!("job '{}' of the checkpoint is not there", remote.name)),
-        Some(job) if job.remote.size != remote.size => Some(format!(
-            "job '{}' has {} ranks, and had {} at the checkpoint: restart it with as many",
-            remote.name, job.remote.size, remote.size
-        )),
-        Some(_) => None,
-    });
-    let has_room = image.inters.len() <= results.max as usize;
-    let fault = fault.or_else(|| {
-        (!has_room)
-            .then(|| format!("there are {} inter-communicators, and room for {}", image.inters.len(), results.max))
-    });
-    let label = image.head.label.len();
-    let fault = fault.or_else(|| {
-        (label >= results.room)
-            .then(|| format!("the label has {label} bytes, and room for {}", results.room.saturating_sub(1)))
-    });
-    let worst = agree(abi, team.comm, fault.is_some().into())?;
-    if let Some(fault) = fault {
-        return Err(Failure::new(Class::Other, fault));
-    }
-    if worst != 0 {
-        return Err(Failure::new(Class::Other, "another process of this job cannot restart, and says why"));
-    }
-    node.with(|core| core.number_cuts_from(own, image.head.serial));
-    // The processes are known by an inter-communicator of a number that leaders never give. The one that they have
-    // given now is not opened: its number may be that of an old one.
-    let tag_ub = largest_tag(abi);
-    let mut known = BTreeMap::new();
-    for (at, remote) in image.remotes.iter().enumerate() {
-        let Some(job) = of_name(&remote.name) else { continue };
-        let other = joined::other(tag_ub, job)?;
-        let base = node.open(own, &other.group, ContextId::root(0));
-        known.insert(at as u32, (base, other));
-    }
-    let contexts: Vec<ContextId> = image.inters.iter().map(|inter| inter.context).collect();
-    let all = gather(abi, team, &pack(&contexts))?;
-    let verdict = team.is_led_here().then(|| Ok(pack(&in_order(unpack(&all).unwrap_or_default()))));
-    let order = from_leader(abi, node, team.comm, team.leader, verdict)?;
-    let order: Vec<Vec<ContextId>> = unpack(&order).unwrap_or_default();
-    let (mut opened, mut places): (Vec<Opened>, Vec<Place>) = (Vec::new(), Vec::new());
-    let mut inters: BTreeMap<usize, Inter> = BTreeMap::new();
-    for context in order.into_iter().flatten() {
-        let at = image.inters.iter().position(|inter| inter.context == context);
-        let mut shadow: Handle = 0;
-        let colour = if at.is_some() { 0 } else { abi.undefined };
-        // SAFETY: plain out-argument; all processes of the group split it as often.
-        native("MPI_Comm_split", unsafe { pmpi::comm_split(team.comm, colour, team.rank as c_int, &mut shadow) })?;
-        let shadow = shadow & abi.mask;
-        let Some((at, of)) = at.and_then(|at| Some((at, image.inters.get(at)?))) else { continue };
-        let Some((base, other)) = known.get(&of.remote) else { continue };
-        // SAFETY: our own communicator.
-        native("MPI_Comm_set_errhandler", unsafe { progress::errors_return(shadow) })?;
-        let (rank, _) = super::collective::rank_and_size(shadow)?;
-        let id = node.open_child(*base, context, rank, &of.members);
-        places.push((of.remote, context, id, of.members.clone()));
-        opened.push((context, id, of.members.clone()));
-        let mut remote = other.remote.clone();
-        remote.members = of.members.iter().map(|rank| other.remote.members[*rank as usize]).collect();
-        inters.insert(at, Inter::new(shadow, id, context, remote, other.tag_ub).with_children(of.children));
-    }
-    let serial = image.head.serial;
-    let others: Vec<u64> = (0u32..).map_while(|at| known.get(&at)).map(|(_, other)| other.group.incarnation).collect();
-    for (at, remote) in image.remotes.into_iter().enumerate() {
-        let Some((_, other)) = known.get(&(at as u32)) else { continue };
-        node.with(|core| core.begin_resume(own, serial, other.group.incarnation, remote.of, &opened));
-    }
-    let deadline = Instant::now() + timeout()?;
-    let done = wait_until(node, Some(deadline), |core| {
-        let awaited = core.awaited(own);
-        match awaited.iter().find(|(_, _, is_gone)| *is_gone) {
-            Some((peer, ..)) => Some(Err(Failure::new(Class::PeerGone, format!("{peer} has died meanwhile")))),
-            None => awaited.is_empty().then_some(Ok(())),
-        }
-    });
-    let done = done.unwrap_or_else(|| {
-        let of = |(peer, told, _): (ProcId, bool, bool)| {
-            format!("{peer}: {}", if told { "messages of its image" } else { "what it wants" })
-        };
-        let lacks: Vec<String> = node.with(|core| core.awaited(own)).into_iter().map(of).collect();
-        let text =
-            format!("not all of the checkpoint came in time (MPI_CONNECT_TIMEOUT); from {}", lacks.join(", from "));
-        Err(Failure::new(Class::Timeout, text))
-    });
-    node.with(|core| core.begin_replay(own, &image.head.jobs, image.outcomes, &others, &places));
-    let worst = agree(abi, team.comm, done.is_err().into())?;
-    let last = opened.iter().map(|(context, ..)| *context).max_by_key(|context| context.root_number());
-    for (base, other) in known.into_values() {
-        let leader = ProcId { incarnation: other.group.incarnation, rank: 0 };
-        node.with(|core| last.into_iter().for_each(|last| core.skip_contexts(own, leader, last)));
-        node.close(base);
-    }
-    done?;
-    if worst != 0 {
-        return Err(Failure::new(Class::Other, "another process of this job cannot restart, and says why"));
-    }
-    for (at, inter) in inters {
-        registration.inherit_errhandler(inter.shadow);
-        // SAFETY: there is room for as many, of the MPI's width.
-        unsafe { hand_out(inter, results.comms + at * abi.family.handle_bytes) };
-    }
-    Ok(())
-}
-
-/// The contexts of all processes in an order that has those of each in its own.
-fn in_order(all: Vec<Vec<ContextId>>) -> Vec<ContextId> {
-    let mut order: Vec<ContextId> = Vec::new();
-    for of in all {
-        let mut at = 0;
-        for context in of {
-            match order.iter().position(|known| *known == context) {
-                Some(known) => at = known + 1,
-                None => {
-                    order.insert(at, context);
-                    at += 1;
-                }
-            }
-        }
-    }
-    order
 }

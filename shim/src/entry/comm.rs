@@ -126,6 +126,12 @@ pub unsafe fn Attr_get(comm: usize, keyval: usize, value: usize, flag: usize) ->
     unsafe { get_attr(comm, keyval, value, flag) }
 }
 
+/// The name is the shadow's.
+pub unsafe fn Comm_set_name(comm: usize, _name: usize) -> Answer {
+    inter::find(comm as u64)?.set_named();
+    None
+}
+
 pub unsafe fn Comm_free(at: usize) -> Answer {
     // SAFETY: the program's handle, which the check found ours or of the same hash.
     let inter = inter::find(unsafe { abi::load_handle(at) })?;

@@ -4,7 +4,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 use crate::abi;
-use crate::conn::restart::Results;
+use crate::conn::reopen::Results;
 use crate::conn::{
     MPI_CONN_MAX_LABEL, MPI_Comm, MPI_Conn_checkpoint, MPI_Conn_error_class, MPI_Conn_hold, MPI_Conn_intercomm_create,
     MPI_Conn_register, MPI_Conn_remove, MPI_Conn_resume, restart_with,

@@ -1,0 +1,78 @@
+/* A job that is started twice. The first time it makes a checkpoint, and then one that is refused, since only parts of the jobs are
+ * joined by then. The second time it looks at what is given back.
+ *
+ *     again MINE THEIRS FOLDER HERE END
+ *
+ * The second time it makes the file HERE, and waits for END.
+ */
+#include "kit.h"
+#include <dirent.h>
+
+static const char name[] = "between both sides";
+
+/* Whether the folder of this job has a complete line. */
+static int is_complete(const char *folder, const char *mine)
+{
+    char path[4096];
+    int found = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, mine);
+    DIR *lines = opendir(path);
+    for (struct dirent *line; lines && (line = readdir(lines));)
+        found |= !strncmp(line->d_name, "line-", 5) && !strstr(line->d_name, ".part");
+    if (lines) closedir(lines);
+    return found;
+}
+
+/* MPI_TAG_UB, and one of the program's: whether it is there. */
+static int has(MPI_Comm comm, int keyval)
+{
+    void *value;
+    int flag = 0;
+    OK(MPI_Comm_get_attr(comm, keyval, &value, &flag));
+    return flag;
+}
+
+int main(int argc, char **argv)
+{
+    int handle, count = -1, keyval, length;
+    char label[MPI_CONN_MAX_LABEL], got[MPI_MAX_OBJECT_NAME];
+    MPI_Comm other, part;
+    OK(MPI_Init(&argc, &argv));
+    MPI_Comm_rank(MPI_COMM_WORLD, &kit_rank);
+    kit_label = argv[1];
+    OK(MPI_Conn_register(argv[1], MPI_COMM_WORLD, &handle));
+    OK(MPI_Conn_restart(handle, argv[3], label, 1, &other, &count));
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &keyval, NULL));
+    if (count == 0) {
+        CHECK(!label[0]);
+        OK(MPI_Conn_intercomm_create(handle, argv[2], &other));
+        OK(MPI_Comm_set_name(other, (char *)name));
+        OK(MPI_Comm_set_attr(other, keyval, label));
+        OK(MPI_Conn_checkpoint(handle, argv[3], "one"));
+        double since = kit_ms();
+        while (!is_complete(argv[3], argv[1]) && kit_ms() - since < 20000) kit_sleep_ms(1);
+        CHECK(is_complete(argv[3], argv[1]));
+        OK(MPI_Comm_split(other, kit_rank, 0, &part));
+        OK(MPI_Comm_free(&other));
+        OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+        FAILS_SAYING(MPI_Conn_checkpoint(handle, argv[3], "two"), argv[2], "parts");
+        OK(MPI_Comm_free(&part));
+    } else {
+        SAME(count, 1);
+        CHECK(!strcmp(label, "one"), "%s", label);
+        OK(MPI_Comm_get_name(other, got, &length));
+        CHECK(!strcmp(got, name), "%s", got);
+        CHECK(has(other, MPI_TAG_UB));
+        CHECK(!has(other, keyval), "attributes are the program's");
+        OK(MPI_Comm_set_attr(other, keyval, label));
+        CHECK(has(other, keyval));
+        if (kit_rank == 0) kit_write(argv[4], "");
+        kit_await(argv[5]);
+        OK(MPI_Comm_free(&other));
+    }
+    OK(MPI_Comm_free_keyval(&keyval));
+    OK(MPI_Conn_remove(handle));
+    int failed = kit_end();
+    MPI_Finalize();
+    return failed;
+}
