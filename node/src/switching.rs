@@ -46,7 +46,7 @@ impl fmt::Display for NoTransport {
 pub enum CannotUse {
     /// There is none of that name.
     Unknown(NoTransport),
-    /// No other one reaches processes of other hosts, and connections are made by it.
+    /// No other one reaches the same processes, and connections are made by it.
     Last,
     /// It could not be opened.
     System(String),
@@ -56,7 +56,7 @@ impl fmt::Display for CannotUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CannotUse::Unknown(e) => e.fmt(f),
-            CannotUse::Last => f.write_str("no other transport reaches other hosts, so this one stays"),
+            CannotUse::Last => f.write_str("no other transport can take its place, so it stays"),
             CannotUse::System(e) => f.write_str(e),
         }
     }
@@ -103,8 +103,11 @@ impl Core {
     /// [`Core::uses`] says when.
     pub fn stop_using(&mut self, word: &str) -> Result<(), CannotUse> {
         let (n, about) = self.named(word).map_err(CannotUse::Unknown)?;
-        let reaches = |e: &&Entry| e.opened.is_ok() && !e.withdrawn && e.about.scope == Scope::Anywhere;
-        if self.registry.entries().filter(reaches).all(|e| e.about.id == about.id) && about.scope == Scope::Anywhere {
+        // One for this host alone can be replaced by any, one for all hosts by another such.
+        let replaces = |e: &Entry| about.scope == Scope::Host || e.about.scope == Scope::Anywhere;
+        let is_used = |e: &Entry| e.opened.is_ok() && !e.withdrawn;
+        let is_last = !self.registry.entries().any(|e| e.about.id != about.id && is_used(e) && replaces(e));
+        if is_last {
             return Err(CannotUse::Last);
         }
         if !self.uses(word) {

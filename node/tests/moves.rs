@@ -154,6 +154,33 @@ fn a_transport_is_taken_out_of_use_and_used_again() {
     exchange(ends, &data);
 }
 
+#[test]
+fn the_only_transport_stays() {
+    over("shm");
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    exchange([(&a, to_b), (&b, to_a)], b"over shared memory");
+    assert_eq!(a.node.inspect(|core| core.stop_using("shm")), Err(node::CannotUse::Last));
+    exchange([(&a, to_b), (&b, to_a)], b"and still");
+}
+
+/// A process that is held does not hear that the other one takes a transport out of use.
+#[test]
+fn a_transport_goes_while_the_other_side_is_held() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    exchange([(&a, to_b), (&b, to_a)], b"before");
+    for (held, other) in [(&a, &b), (&b, &a)] {
+        settled([(&a, &b), (&b, &a)], true);
+        assert_eq!(held.node.hold(), 0);
+        other.node.inspect(|core| core.stop_using("shm")).unwrap();
+        held.node.resume();
+        exchange([(&a, to_b), (&b, to_a)], b"over what is left");
+        settled([(&a, &b), (&b, &a)], false);
+        other.node.inspect(|core| core.use_again("shm")).unwrap();
+    }
+}
+
 fn held_and_resumed() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);

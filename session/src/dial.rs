@@ -1,12 +1,12 @@
 //! Dialling: by which transports a process is dialled, when, and what follows from the result.
 //!
 //! Part of the session. Invariants: all transports that may reach a process are tried, the best first, before it is
-//! given up, unless it says itself that it has left. Of two processes that dial each other, one gives way.
+//! given up, unless it says itself that it has left: a refusal by one of them is not the last word. Of two processes that dial each other, one gives way.
 
 use crate::action::Action;
 use crate::action::AttemptId;
 use crate::state::Session;
-use crate::state::evidence::Refusal;
+use crate::state::evidence::{Refusal, Verdict};
 use crate::state::pair::{Agreed, Dial};
 use crate::state::race::{Next, Race};
 use base::{Memory, Time};
@@ -70,7 +70,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let without: String = better.filter_map(untried).map(|(title, why)| format!("; no {title}: {why}")).collect();
         if usable.is_empty() {
             let why = without.trim_start_matches("; ").to_owned();
-            return self.dial_came_to_nothing(i, crate::state::evidence::Verdict::None, false, &why, now);
+            return self.dial_came_to_nothing(i, Verdict::None, false, &why, now);
         }
         self.race_for(i, hello, usable, without);
     }
@@ -227,6 +227,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return None;
         }
         let (place, moves) = (race.take(attempt)?, race.hello.moves);
+        race.answered = true;
         self.dials.pairs.remove(&attempt);
         self.pairs[i].know_process(ack.process);
         self.prove(i, &place);
@@ -280,8 +281,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let about = self.own.transports.iter().find(|(about, _)| about.id == race.transport).map(|(about, _)| *about);
         let on_host = about.is_some_and(|about| about.scope == Scope::Host);
-        let last = race.later.is_empty();
-        let verdict = self.weigh(i, &failed, last);
         let evidence = &mut self.pairs[i].evidence;
         evidence.other_version = failed.iter().find_map(|(_, why)| match why {
             Refusal::OtherVersion(v) => Some(*v),
@@ -297,15 +296,18 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if let Some(generation) = theirs {
             return self.yield_to(i, generation, now);
         }
-        if verdict != crate::state::evidence::Verdict::Certain
-            && let Some(transport) = race.later.pop()
-        {
-            let why = failed.last().map_or("refused".into(), |(_, why)| format!("refused: {why}"));
+        let its_own = failed.iter().any(|(_, why)| why.is_its_own());
+        let why = failed.last().map_or("refused".into(), |(_, why)| format!("refused: {why}"));
+        race.before.extend(failed);
+        if !its_own && let Some(transport) = race.later.pop() {
             let mut next = Race::new(race.hello, race.process, transport, self.limit_of(transport));
             next.without = race.without + &about.map_or(String::new(), |about| format!("; no {}: {why}", about.title));
-            next.later = race.later;
+            (next.later, next.before, next.answered) = (race.later, race.before, race.answered);
             return self.enter_race(i, next);
         }
+        let failed = race.before;
+        let verdict = if race.answered { Verdict::None } else { self.weigh(i, &failed) };
+        let said = base::log::list(failed.iter().map(|(place, why)| format!("{place} {why}")), &said);
         let left = failed.iter().any(|(_, why)| *why == Refusal::NoMember);
         self.dial_came_to_nothing(i, verdict, left, &said, now);
     }

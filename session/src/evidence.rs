@@ -1,7 +1,9 @@
 //! Evidence of death: what the failure of a dial proves, and when the proofs suffice.
 //!
 //! Part of the session. Invariants: a process is given up only if its host's kernel refuses at its address, another
-//! process answers there, or it says itself that it has left. A refusal counts only at an address at which a dial has
+//! process answers there, or it says itself that it has left. A process that lives may have closed the listener of one
+//! transport, but not of all: so a refusal is certain only if every transport that was dialled is refused, and not after
+//! a hold, during which the process may have opened others. A refusal counts only at an address at which a dial has
 //! got through to its host before: elsewhere it may come from a firewall or another host. Silence proves nothing: a
 //! process is dialled for as long as a call waits for it. The exceptions: a process that has lost its connection to us,
 //! that no dial ever reached and that does not dial again (the limits are below); a port that is refused at all its
@@ -20,7 +22,8 @@ use wire::{Place, Scope};
 /// How long an address must refuse before a process that never had a lane is given up.
 const REFUSE_LIMIT: Duration = Duration::from_secs(2);
 /// How long dials may be refused, perhaps by a firewall, before a process that had dialled us is given up. A kernel
-/// takes less to tell the other side that its connection is lost, and then that side dials again.
+/// takes less to tell the other side that its connection is lost, and then that side dials again. The same holds for a
+/// process that refuses by one transport and is silent by another, and for one that refuses after a hold of ours.
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
 /// How long such a process may be silent, if it has closed the connection itself.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
@@ -28,16 +31,16 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 const REFUSED_REST: Duration = Duration::from_millis(250);
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// What a failure at this place proves about the process of a pair. `last`: no other transport is left to try.
-    pub(crate) fn worth(&self, i: usize, place: &Place, why: &Refusal, last: bool) -> Verdict {
+    /// What a failure at this place proves about the process of a pair, if all other transports fail alike.
+    fn worth(&self, i: usize, place: &Place, why: &Refusal) -> Verdict {
+        if why.is_its_own() {
+            // The process says so itself, from whatever address.
+            return Verdict::Certain;
+        }
         let evidence = &self.pairs[i].evidence;
         if self.scope(place.transport) == Some(Scope::Host) {
             // Its host's kernel refuses: the process is gone, or does not use this transport.
-            return match why {
-                Refusal::NoMember | Refusal::BadCookie => Verdict::Certain,
-                Refusal::Refused if last || evidence.met_on_host => Verdict::Certain,
-                _ => Verdict::None,
-            };
+            return if *why == Refusal::Refused { Verdict::Certain } else { Verdict::None };
         }
         #[cfg(feature = "plant")]
         if self.plant == crate::Plant::AnyRefusal && *why == Refusal::Refused {
@@ -46,8 +49,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let came_from = evidence.seen_at.as_ref().is_some_and(|seen| seen.is_same_host(place));
         let proven = self.is_proven(i, place);
         match why {
-            // The process says so itself, from whatever address.
-            Refusal::NoMember | Refusal::BadCookie => Verdict::Certain,
             Refusal::Refused if proven => Verdict::Certain,
             Refusal::Refused if came_from => Verdict::Refused,
             // A firewall does not answer so. The version is told before a key is proved, so somebody on the way may have done it; a
@@ -64,20 +65,36 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Whether this failure decides the race, whatever other places say.
+    /// Whether this failure decides the race of its transport, whatever other places say.
     pub(crate) fn is_last_word(&self, i: usize, place: &Place, why: &Refusal) -> bool {
-        matches!(why, Refusal::Better(_)) || self.worth(i, place, why, false) == Verdict::Certain
+        matches!(why, Refusal::Better(_)) || self.worth(i, place, why) == Verdict::Certain
     }
 
-    /// What all failures of a race prove together.
-    pub(crate) fn weigh(&self, i: usize, failed: &[(Place, Refusal)], last: bool) -> Verdict {
+    /// What the failures of all transports that were dialled prove together.
+    pub(crate) fn weigh(&self, i: usize, failed: &[(Place, Refusal)]) -> Verdict {
+        if failed.iter().any(|(_, why)| why.is_its_own()) {
+            return Verdict::Certain;
+        }
+        let evidence = &self.pairs[i].evidence;
         let least = match self.has_hung_up(i) {
-            _ if self.pairs[i].lane().is_some() || !last => Verdict::None,
+            _ if self.pairs[i].lane().is_some() => Verdict::None,
             _ if self.is_nowhere(i, failed) => Verdict::Certain,
             true => Verdict::Absent,
             false => Verdict::None,
         };
-        failed.iter().map(|(place, why)| self.worth(i, place, why, last)).fold(least, Verdict::max)
+        if failed.iter().any(|(_, why)| *why == Refusal::Later) {
+            // By this transport somebody answers.
+            return least;
+        }
+        let says = |(place, why): &(Place, Refusal)| (place.transport, self.worth(i, place, why));
+        let is_closed = |transport| failed.iter().map(says).any(|said| said == (transport, Verdict::Certain));
+        if !evidence.is_old && !failed.is_empty() && failed.iter().all(|(place, _)| is_closed(place.transport)) {
+            return Verdict::Certain;
+        }
+        // Where it never had a lane, a refusal on this host only says that it does not use such a transport.
+        let counts = |place: &Place| evidence.met_on_host || self.scope(place.transport) != Some(Scope::Host);
+        let counted = failed.iter().filter(|(place, _)| counts(place));
+        counted.map(|failed| says(failed).1.min(Verdict::Refused)).fold(least, Verdict::max)
     }
 
     /// Whether the other side has closed a connection that it had dialled, while no dial of ours ever got through to it.
@@ -92,7 +109,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         use Refusal::{Foreign, NoSuchProcess, OtherVersion, Refused};
         let says_so = |why: &Refusal| matches!(why, Refused | NoSuchProcess | OtherVersion(_) | Foreign);
         let evidence = &self.pairs[i].evidence;
-        evidence.at_port && !evidence.met && !failed.is_empty() && failed.iter().all(|(_, why)| says_so(why))
+        let mut at_addresses =
+            failed.iter().filter(|(place, _)| self.scope(place.transport) != Some(Scope::Host)).peekable();
+        evidence.at_port && !evidence.met && at_addresses.peek().is_some() && at_addresses.all(|(_, why)| says_so(why))
     }
 
     /// All transports have failed. `left`: the process itself says that it has left.

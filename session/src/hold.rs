@@ -1,7 +1,7 @@
 //! Hold and resume: a process gives up all its lanes, says so, and comes back by itself, perhaps at another address.
 //!
 //! Part of the session. Invariants: from the end of [`Session::hold`]'s work to [`Session::resume`] no pair has a lane or a
-//! dial. Operations wait meanwhile; none fails for it. A process that has said that it goes away is not taken for dead for
+//! dial. Operations wait meanwhile; none fails for it. What was known of the others before it counts less after it. A process that has said that it goes away is not taken for dead for
 //! [`AWAY_LIMIT`], whatever its host says.
 
 use crate::action::Action;
@@ -143,7 +143,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 *lost = Some(Lost { since: now, hung_up: false });
             }
             pair.is_to_hear = false;
-            (pair.evidence.tries, pair.evidence.refused) = (0, None);
+            (pair.evidence.tries, pair.evidence.refused, pair.evidence.is_old) = (0, None, true);
             self.await_caller(i, now);
             self.look_soon(i);
         }
@@ -232,6 +232,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             base::log!(Debug, "{} is reached in another way from now on", pair.remote());
             let evidence = &mut pair.evidence;
             (evidence.worked, evidence.refused, evidence.met_on_host) = (None, None, false);
+            evidence.is_old = false;
             pair.who.contact = Some(contact);
             // It may have a better transport now.
             pair.moves.again.soon();

@@ -69,7 +69,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Link::Gone { last, .. } => *last = Some(up),
             link => *link = Link::Up(up),
         }
-        (pair.evidence.refused, pair.evidence.away) = (None, false);
+        (pair.evidence.refused, pair.evidence.away, pair.evidence.is_old) = (None, false, false);
         pair.evidence.met_on_host |= scope == Some(Scope::Host);
         let again = std::mem::replace(&mut pair.evidence.met, true);
         let peer = pair.peer;

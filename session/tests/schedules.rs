@@ -8,7 +8,8 @@ use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone, Source, Tag};
 use session::leaders::{Party, Turn};
 use session::{
-    Action, Agreed, AttemptId, Group, IncomingId, InterId, NewLane, Own, PathRef, Plant, Refusal, RemoteGroup, Session,
+    Action, Agreed, AttemptId, Group, Hold, IncomingId, InterId, NewLane, Own, PathRef, Plant, Refusal, RemoteGroup,
+    Session,
 };
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -429,27 +430,125 @@ fn nonsense_is_forgiven_where_something_gets_through() {
     assert_eq!(desk.gone(pair), Some(Gone::Dead), "three in a row, and nothing else");
 }
 
+/// Gives the pair a lane on this host, which is lost again.
+fn meet_near(desk: &mut Desk, pair: usize) {
+    let (ours, theirs) = shared::pair(8, false);
+    let lane = Boxed(Box::new(ours));
+    let new = NewLane { lane, generation: 1, received: 0, transport: NEAR.id, at: None, dialled: true, moves: None };
+    desk.session.attach(pair, new, desk.now);
+    drop(theirs);
+    assert!(desk.session.receive(pair).dead);
+    desk.session.lane_died(pair, desk.now);
+}
+
+/// Dials a pair on this host, whose one transport refuses and the other one fails for this reason.
+fn refused_near(desk: &mut Desk, pair: usize, far: ErrorKind) {
+    for _ in 0..2 {
+        for (attempt, place) in desk.dial(pair, &["a1"]) {
+            desk.fail(attempt, if place.transport == NEAR.id { ErrorKind::ConnectionRefused } else { far });
+        }
+    }
+}
+
 #[test]
-fn nobody_at_the_door_of_one_that_was_here_is_a_death() {
+fn nobody_at_any_door_of_one_that_was_here_is_a_death() {
     for met in [false, true] {
         let mut desk = Desk::new();
         let (_, pair) = desk.open(GREAT, HERE);
         if met {
-            let (ours, theirs) = shared::pair(8, false);
-            let lane = Boxed(Box::new(ours));
-            let new =
-                NewLane { lane, generation: 1, received: 0, transport: NEAR.id, at: None, dialled: true, moves: None };
-            desk.session.attach(pair, new, desk.now);
-            drop(theirs);
-            assert!(desk.session.receive(pair).dead);
-            desk.session.lane_died(pair, desk.now);
+            meet_near(&mut desk, pair);
         }
         let dials = desk.dial(pair, &["a1"]);
         assert_eq!(dials[0].1.transport, NEAR.id, "the best first");
         desk.fail(dials[0].0, ErrorKind::ConnectionRefused);
+        // It may only use no such transport, or no more: the next one is tried.
+        assert_eq!(desk.gone(pair), None);
+        let dials = desk.dial(pair, &["a1"]);
+        assert_eq!(dials.iter().map(|(_, place)| place.transport).collect::<Vec<_>>(), [FAR.id]);
+        desk.fail(dials[0].0, ErrorKind::ConnectionRefused);
         assert_eq!(desk.gone(pair), met.then_some(Gone::Dead));
-        // One that was never met may only use no such transport: the next one is tried.
-        assert_eq!(desk.dial(pair, &["a1"]).iter().any(|(_, place)| place.transport == FAR.id), !met);
+    }
+}
+
+/// It may have taken one transport out of use, and a firewall may stop the other.
+#[test]
+fn a_refusal_of_one_transport_and_silence_of_another_are_no_death_yet() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    meet_near(&mut desk, pair);
+    let mut waited = 0;
+    while desk.gone(pair).is_none() {
+        refused_near(&mut desk, pair, ErrorKind::TimedOut);
+        desk.tick(500);
+        waited += 500;
+        assert!(waited < 30_000, "it is given up");
+    }
+    assert!(waited >= 20_000, "{waited} ms");
+}
+
+/// Also if the operator has ordered that transport, so that it is dialled first.
+#[test]
+fn a_refusal_of_the_ordered_transport_is_no_death_while_another_answers() {
+    for first in [FAR, NEAR] {
+        let mut desk = Desk::new();
+        let (_, pair) = desk.open(GREAT, HERE);
+        meet_near(&mut desk, pair);
+        assert_eq!(desk.session.move_to(pair, Some(first.id), desk.now), Ok(false));
+        let dials = desk.dial(pair, &["a1"]);
+        assert_eq!(dials[0].1.transport, first.id);
+        desk.fail(dials[0].0, ErrorKind::ConnectionRefused);
+        assert_eq!(desk.gone(pair), None);
+        let dials = desk.dial(pair, &["a1"]);
+        assert_eq!(desk.session.dial_answered(dials[0].0, &ack(Status::Later, 0, THEM), desk.now), None);
+        assert_eq!(desk.gone(pair), None, "somebody answers there");
+    }
+}
+
+/// While a process is held, others may close listeners that it knows and open some that it does not: they dial it then.
+#[test]
+fn refusals_after_a_hold_are_no_death_yet() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    meet_near(&mut desk, pair);
+    desk.session.hold(desk.now);
+    desk.tick(11_000);
+    assert!(matches!(desk.session.is_held(), Hold::Held { .. }));
+    desk.session.resume(desk.now);
+    let mut waited = 0;
+    while waited < 10_000 {
+        refused_near(&mut desk, pair, ErrorKind::ConnectionRefused);
+        desk.tick(500);
+        waited += 500;
+        assert_eq!(desk.gone(pair), None, "after {waited} ms");
+    }
+    let (incoming, status) = desk.come(&hello(GREAT, 9));
+    assert_eq!(status, Some(Status::Good), "it comes");
+    assert!(desk.session.incoming_ready(incoming).is_some());
+    let theirs = desk.lane(pair, 9, false);
+    drop(theirs);
+    assert!(desk.session.receive(pair).dead);
+    desk.session.lane_died(pair, desk.now);
+    desk.tick(1100);
+    refused_near(&mut desk, pair, ErrorKind::ConnectionRefused);
+    assert_eq!(desk.gone(pair), Some(Gone::Dead), "what was learnt since counts");
+}
+
+/// The process lives: it has answered.
+#[test]
+fn a_lane_that_cannot_be_made_is_no_death() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    meet_near(&mut desk, pair);
+    for _ in 0..50 {
+        for (attempt, place) in desk.dial(pair, &["a1"]) {
+            if place.transport == NEAR.id {
+                desk.fail(attempt, ErrorKind::ConnectionRefused);
+            } else if desk.session.dial_answered(attempt, &ack(Status::Good, 1, THEM), desk.now).is_some() {
+                desk.session.lane_not_made(pair, &ErrorKind::OutOfMemory.into(), desk.now);
+            }
+        }
+        desk.tick(1000);
+        assert_eq!(desk.gone(pair), None);
     }
 }
 
@@ -542,23 +641,12 @@ fn a_lane_that_replaces_an_asked_one_is_asked_too() {
 fn an_answered_connection_is_no_lane_of_the_dead() {
     let mut desk = Desk::new();
     let (_, pair) = desk.open(GREAT, HERE);
-    let (ours, theirs) = shared::pair(8, false);
-    let new = NewLane {
-        lane: Boxed(Box::new(ours)),
-        generation: 1,
-        received: 0,
-        transport: NEAR.id,
-        at: None,
-        dialled: true,
-        moves: None,
-    };
-    desk.session.attach(pair, new, desk.now);
-    drop(theirs);
-    assert!(desk.session.receive(pair).dead);
-    desk.session.lane_died(pair, desk.now);
-    let dials = desk.dial(pair, &["a1"]);
+    meet_near(&mut desk, pair);
+    let near = desk.dial(pair, &["a1"]);
+    desk.fail(near[0].0, ErrorKind::ConnectionRefused);
+    let far = desk.dial(pair, &["a1"]);
     let (incoming, _) = desk.come(&hello(GREAT, 5));
-    desk.fail(dials[0].0, ErrorKind::ConnectionRefused);
+    desk.fail(far[0].0, ErrorKind::ConnectionRefused);
     assert_eq!(desk.gone(pair), Some(Gone::Dead));
     let ready = desk.session.incoming_ready(incoming);
     assert_eq!(ready, None, "a dead process gets a lane");

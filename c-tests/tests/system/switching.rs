@@ -112,6 +112,35 @@ fn an_operator_changes_what_carries_the_messages() {
     }
 }
 
+/// A process that is held does not hear that another one takes a transport out of use, and is refused by it afterwards.
+#[test]
+fn what_others_change_during_a_hold_kills_nobody() {
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("{} and {} change during a hold", a.name, b.name));
+        let jobs = joined(&scene, a, b, &[]);
+        for (held, other) in [("air", "ocean"), ("ocean", "air")] {
+            for both in [false, true] {
+                order(&scene, &[held, "hold"]);
+                if both {
+                    order(&scene, &[other, "hold"]);
+                }
+                order(&scene, &[other, "stop-using", "shm"]);
+                order(&scene, &[held, "resume"]);
+                if both {
+                    order(&scene, &[other, "resume"]);
+                }
+                flows(&scene);
+                let (all, _) = json(&scene, "air");
+                scene.require(over(&all) == "tcp", &format!("over what is left: {all:#}"));
+                order(&scene, &[other, "use", "shm"]);
+                scene.require(wait_until(LIMIT, || over(&json(&scene, "air").0) == "shm"), "over the best again");
+            }
+        }
+        fs::write(scene.path("end"), "").expect("a sign");
+        scene.pass(jobs, LIMIT);
+    }
+}
+
 #[test]
 fn a_program_holds_itself() {
     for (a, b) in Mpi::couples() {

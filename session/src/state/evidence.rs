@@ -58,6 +58,11 @@ impl Refusal {
         })
     }
 
+    /// Whether the process itself says that it has left, or that it is another one.
+    pub(crate) fn is_its_own(&self) -> bool {
+        matches!(self, Refusal::NoMember | Refusal::BadCookie)
+    }
+
     /// Whether a place is tried again while other places are still silent: a link may have come back.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Refusal::Refused | Refusal::Foreign | Refusal::TimedOut | Refusal::System(_))
@@ -113,6 +118,8 @@ pub(crate) struct Evidence {
     pub met: bool,
     /// It has had a lane of a transport that reaches this host alone.
     pub met_on_host: bool,
+    /// Our side was held since it was last met: it may have opened other listeners meanwhile, and closed all that we know.
+    pub is_old: bool,
     /// The place at which it last answered a dial of ours.
     pub worked: Option<Place>,
     /// The other end of its last lane of a transport that reaches other hosts.

@@ -29,6 +29,10 @@ pub(crate) struct Race {
     pub transport: TransportId,
     /// The transports to try after this one, the next one last.
     pub later: Vec<TransportId>,
+    /// The places of transports that have failed before this one, with the reasons.
+    pub before: Vec<(Place, Refusal)>,
+    /// The process has answered well, by this transport or one before it, though no lane came of it.
+    pub answered: bool,
     /// Why better transports are not used, for people.
     pub without: String,
     /// How long one attempt may take.
@@ -76,6 +80,8 @@ impl Race {
             process,
             transport,
             later: Vec::new(),
+            before: Vec::new(),
+            answered: false,
             without: String::new(),
             limit,
             resolved: false,

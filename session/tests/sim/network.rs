@@ -76,6 +76,8 @@ pub struct Network {
     pub hosts: Vec<u8>,
     /// The process that is held, of which nothing is there at present.
     pub absent: Option<usize>,
+    /// The process that has taken the transport for one host out of use.
+    pub closed: Option<usize>,
     /// From which host to which nothing gets through, and whether dials are refused rather than lost.
     pub firewall: Option<(u8, u8, bool)>,
     pub connections: Vec<Connection>,
@@ -102,7 +104,8 @@ impl Network {
     /// The record of a process: `life` counts its restarts.
     pub fn contact(&self, process: usize, life: u8) -> Contact {
         let (number, place) = (number(process, life), self.place(process));
-        let entries = [(NEAR.id, &[][..]), (FAR.id, &place.address[..])];
+        let near = (self.closed != Some(process)).then_some((NEAR.id, &[][..]));
+        let entries = near.into_iter().chain([(FAR.id, &place.address[..])]);
         Contact::new(number, [self.hosts[process] + 1; 16], entries)
     }
 

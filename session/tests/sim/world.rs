@@ -51,7 +51,7 @@ macro_rules! figures {
 
 figures! {
     seeds messages dials refused never_answered half_open simultaneous firewalls strangers crowds
-    cuts dark swaps ordered moved held absent snapshots lost doubled repeated deaths
+    cuts dark swaps ordered moved held absent closed snapshots lost doubled repeated deaths
     heirs pulls failed_pulls joined met_at_port timed_out gone orphans called_back chilled led
 }
 
@@ -149,6 +149,7 @@ impl World {
         });
         let mut net = Network {
             absent: None,
+            closed: None,
             rng: rng.fork(),
             clock: Rc::new(Cell::new(1)),
             injected: Rc::default(),
@@ -543,6 +544,7 @@ impl World {
         let (from, to, near) = (c.from, c.to, c.near);
         let blocked = if from == NOBODY || near.is_some() { None } else { self.net.blocks(from, to) };
         let nobody = near.is_some_and(|first| first != self.procs[to].life + 1) || near.is_some() && self.is_dead(to);
+        let nobody = nobody || near.is_some() && self.net.closed == Some(to);
         let nobody = nobody || self.net.absent == Some(to) && self.all_know(to);
         if blocked == Some(true) || nobody || blocked.is_none() && self.is_dead(to) && self.heir.is_none() {
             self.figures.refused += 1;
@@ -808,6 +810,23 @@ impl World {
         self.procs[at].session.hold(now);
         let until = self.net.clock.get() + 1 + self.rng.below(3000);
         self.held = Some((at, until, self.rng.percent(50)));
+        let other = self.rng.below(self.procs.len() as u64) as usize;
+        if let Some(closed) = self.net.closed {
+            self.use_near(closed, true);
+        } else if other != at && self.rng.percent(50) {
+            self.figures.closed += 1;
+            self.use_near(other, false);
+        }
+    }
+
+    /// A process takes the transport for one host out of use, or uses it again. Lanes stay.
+    fn use_near(&mut self, at: usize, used: bool) {
+        self.net.closed = (!used).then_some(at);
+        let contact = self.net.contact(at, self.procs[at].life);
+        let session = &mut self.procs[at].session;
+        session.set_transport(crate::network::NEAR.id, if used { Ok(()) } else { Err("taken out of use") });
+        session.set_contact(&contact);
+        self.act(at);
     }
 
     /// Whether this process is held and gone at present. It comes back when its time is over.
