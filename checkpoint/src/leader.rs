@@ -2,7 +2,7 @@
 //! of them, that of the smallest incarnation, plans the lines.
 //!
 //! A line gets the newest cut of each job that is joined with another of them, directly or not, once each has one that
-//! no earlier line has. Invariant: what a leader knows only grows, in whatever order and however often it is told.
+//! no earlier line has, and few lines are still being written. Invariant: what a leader knows only grows, in whatever order and however often it is told.
 
 use crate::line::{Done, Job, LineId, Planned, Report};
 use crate::restart::Known;
@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The last lines that a leader remembers of each that plans.
 const MOST_LINES: usize = 4;
+/// The lines that are being written at a time. Further cuts wait, and are replaced by later ones, so that lines are complete at
+/// whatever rate cuts are made.
+const MOST_OPEN: usize = 2;
 
 /// What the leader of a job tells of its newest cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,15 +100,35 @@ impl Board {
         &self.known
     }
 
-    /// The jobs that are joined with this one, directly or not, as their newest cuts have it. `None`: one of them has no cut yet.
-    fn joined(&self, job: Job) -> Option<BTreeSet<Job>> {
+    /// The jobs that are joined with this one, directly or not, as far as their newest cuts tell.
+    fn joined(&self, job: Job) -> BTreeSet<Job> {
         let (mut all, mut next) = (BTreeSet::new(), vec![job]);
         while let Some(job) = next.pop() {
-            if all.insert(job) {
-                next.extend(&self.newest.get(&job)?.joined);
+            if !all.insert(job) {
+                continue;
+            }
+            match self.newest.get(&job) {
+                Some(newest) => next.extend(&newest.joined),
+                // It has no cut, and others have that are joined with it.
+                None => {
+                    next.extend(self.newest.iter().filter(|(_, of)| of.joined.contains(&job)).map(|(other, _)| other))
+                }
             }
         }
-        Some(all)
+        all
+    }
+
+    /// The newest cuts of these jobs, if each has one, and any two of them have been joined before both cuts or before none.
+    fn fitting(&self, jobs: &BTreeSet<Job>) -> Option<BTreeMap<Job, u64>> {
+        let newest = |job: &Job| Some((*job, self.newest.get(job)?.serial));
+        let all: BTreeMap<Job, u64> = jobs.iter().map(newest).collect::<Option<_>>()?;
+        let knows = |job: &Job, other: &Job| self.newest.get(job).is_some_and(|newest| newest.joined.contains(other));
+        jobs.iter().all(|job| jobs.iter().all(|other| knows(job, other) == knows(other, job))).then_some(all)
+    }
+
+    /// Whether some process of a line will not write its image.
+    fn has_failed(&self, line: &Planned) -> bool {
+        line.cuts.keys().any(|job| self.done.contains(&(line.id, *job, Done::Failed)))
     }
 
     /// The lines in which this job is, the oldest first.
@@ -191,15 +214,13 @@ impl Leader {
 
     /// Another leader has told all that it knows.
     pub fn hear(&mut self, from: Job, board: Board) {
-        let lacks = {
-            let mut theirs = board.clone();
-            theirs.merge(self.board.clone())
-        };
+        let mut theirs = board.clone();
         self.talks.insert(from);
         if self.board.merge(board) {
             self.changed();
         }
-        if lacks {
+        // A line may have been planned just now.
+        if theirs.merge(self.board.clone()) {
             self.untold.insert(from);
         } else {
             self.untold.remove(&from);
@@ -211,7 +232,7 @@ impl Leader {
         let Some(newest) = self.board.newest.get(&job) else { return };
         let ranks = self.ranks.entry((id, job, done)).or_default();
         ranks.insert(rank);
-        if ranks.len() == newest.size as usize {
+        if done == Done::Failed || ranks.len() == newest.size as usize {
             self.ranks.remove(&(id, job, done));
             if self.board.done.insert((id, job, done)) {
                 self.changed();
@@ -255,20 +276,27 @@ impl Leader {
 
     /// Plans the next line, if it is for this leader to do and each job has a cut for it.
     fn plan(&mut self) {
-        let Some(jobs) = self.board.joined(self.job) else { return };
+        let jobs = self.board.joined(self.job);
         if jobs.first() != Some(&self.job) || jobs.len() < 2 {
             return;
         }
-        let newest: BTreeMap<Job, u64> = jobs.iter().map(|job| (*job, self.board.newest[job].serial)).collect();
+        let newest = self.board.fitting(&jobs);
         // Whatever leader has planned it, a cut is in one line.
         let last = |job: &Job| self.board.lines_of(*job).filter_map(|line| line.cuts.get(job)).max().copied();
-        let is_new = newest.iter().all(|(job, serial)| last(job).is_none_or(|last| last < *serial));
-        let names = jobs.iter().map(|job| self.board.newest[job].name.clone()).collect();
+        let is_new = |(job, serial): (&Job, &u64)| last(job).is_none_or(|last| last < *serial);
+        let is_open = |line: &&Planned| {
+            let is_over = self.board.have_all(line, Done::Written) || self.board.has_failed(line);
+            !is_over && line.cuts.keys().all(|job| jobs.contains(job))
+        };
+        let has_room = self.board.lines_of(self.job).filter(is_open).count() < MOST_OPEN;
+        let cuts = newest.filter(|newest| has_room && newest.iter().all(is_new));
+        let names = jobs.iter().filter_map(|job| Some(self.board.newest.get(job)?.name.clone())).collect();
+        let seen: Vec<_> = jobs.iter().filter_map(|job| Some((*job, self.board.newest.get(job)?.serial))).collect();
         let plan = self.board.plans.entry(self.job).or_default();
-        plan.seen.extend(newest.iter().map(|(job, serial)| (*job, *serial)));
-        if is_new {
+        plan.seen.extend(seen);
+        if let Some(cuts) = cuts {
             let count = plan.lines.last().map_or(0, |line| line.id.count) + 1;
-            plan.lines.push(Planned { id: LineId { by: self.job, count }, cuts: newest, names });
+            plan.lines.push(Planned { id: LineId { by: self.job, count }, cuts, names });
             let surplus = plan.lines.len().saturating_sub(MOST_LINES);
             plan.lines.drain(..surplus);
         }
@@ -295,7 +323,8 @@ impl Leader {
             }
             let heard =
                 lines.iter().filter(|line| self.board.have_all(line, Done::Heard)).map(|line| line.id).collect();
-            let report = Report { lines, heard, seen };
+            let failed = lines.iter().filter(|line| self.board.has_failed(line)).map(|line| line.id).collect();
+            let report = Report { lines, heard, failed, seen };
             if self.reported.get(job) != Some(&report) {
                 self.reported.insert(*job, report.clone());
                 return Some((*job, report));
@@ -362,6 +391,15 @@ mod tests {
             }
         }
 
+        /// The processes of all jobs have done this for all lines that they were told of.
+        fn have(&mut self, done: Done) {
+            for leader in &mut self.leaders {
+                while let Some((job, report)) = leader.next_report() {
+                    report.lines.iter().for_each(|line| leader.done(line.id, job, 0, done));
+                }
+            }
+        }
+
         fn lines(&mut self, of: usize) -> Vec<Planned> {
             let job = self.leaders[of].job;
             self.leaders[of].board.lines_of(job).cloned().collect()
@@ -378,6 +416,7 @@ mod tests {
             world.cut(job as Job + 1, serials[job]);
             let some = world.roll(6);
             world.carry(some);
+            world.have(Done::Written);
         }
         world.carry(100_000);
         let all = world.lines(0);
@@ -391,6 +430,38 @@ mod tests {
             }
         }
         assert!(all.iter().all(|line| line.names.len() == 3));
+    }
+
+    #[test]
+    fn cuts_wait_for_lines_that_are_being_written() {
+        let mut world = World::new();
+        let cut = |world: &mut World, serials: std::ops::Range<u64>| {
+            for serial in serials {
+                (1..=3).for_each(|job| world.cut(job, serial));
+                world.carry(100_000);
+            }
+        };
+        let cuts = |world: &mut World| world.lines(2).iter().map(|line| line.cuts[&3]).collect::<Vec<_>>();
+        cut(&mut world, 1..20);
+        // Three jobs may have been in the middle of their cuts.
+        let before = cuts(&mut world);
+        assert_eq!(before.len(), MOST_OPEN, "{before:?}");
+        // The newest cuts are in the next lines, whether those before were written or not.
+        for (done, next) in [(Done::Written, 30), (Done::Failed, 40)] {
+            world.have(done);
+            cut(&mut world, next..next + 5);
+            world.have(done);
+            world.carry(100_000);
+            assert_eq!(cuts(&mut world).last(), Some(&(next + 4)));
+            assert_eq!(world.leaders[0].board.plans[&1].seen[&3], next + 4);
+        }
+        // Whoever makes no cut keeps no others from dropping theirs.
+        let mut world = World::new();
+        (2..=3).for_each(|job| world.cut(job, 7));
+        world.carry(100_000);
+        let reports: Vec<_> = std::iter::from_fn(|| world.leaders[0].next_report()).collect();
+        let [(2, report)] = &reports[..] else { panic!("{reports:?}") };
+        assert_eq!((report.lines.len(), report.seen[&2], report.seen[&3]), (0, 7, 7));
     }
 
     #[test]

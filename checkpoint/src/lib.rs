@@ -30,7 +30,7 @@ pub use around::{AllRows, Around, Besides, Opened, Place};
 pub use image::{Head, Image, ImageError, Inter, OfPair, Remote};
 pub use leader::{Board, Leader};
 pub use line::{Done, Job, LineId, Planned, Report, Row, Rows};
-pub use member::{Member, Snapshot, Whole};
+pub use member::{Held, Member, Snapshot, Whole};
 pub use message::{Message, pack, unpack};
 pub use outcomes::{Call, Chosen, Next, Outcomes, Posted, Recorder, Replay};
 pub use process::Process;

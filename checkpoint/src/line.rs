@@ -34,6 +34,8 @@ pub enum Done {
     Heard,
     /// It has written its image.
     Written,
+    /// It will not write one: it has no such cut, the disk has no room, or a later line was whole before.
+    Failed,
 }
 
 /// What a leader tells the processes of another job.
@@ -43,6 +45,8 @@ pub struct Report {
     pub lines: Vec<Planned>,
     /// Those of them of which all processes of all their jobs have heard.
     pub heard: BTreeSet<LineId>,
+    /// Those of them that will not be complete.
+    pub failed: BTreeSet<LineId>,
     /// Of each job the newest cut that may still be in a later line, while older ones may not.
     pub seen: BTreeMap<Job, u64>,
 }

@@ -4,11 +4,16 @@
 //! Invariant: a cut that may still be in a line is kept whole, with all messages that have come since.
 
 use crate::image::OfPair;
-use crate::line::{Job, LineId, Planned, Report, Row, Rows};
+use crate::line::{Done, Job, LineId, Planned, Report, Row, Rows};
 use crate::outcomes::{Call, Chosen, Posted, Recorder, Replay};
 use base::ProcId;
 use engine::{CutOf, Kept};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Cuts that are kept before the first line: a job that makes no checkpoints may be joined with this one.
+const MOST_CUTS: usize = 8;
+/// Cuts of another job whose rows are kept while this one has no cut.
+const MOST_ROWS: usize = 8;
 
 /// A cut of this process.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,6 +43,19 @@ pub struct Whole<T> {
     pub rest: T,
 }
 
+/// How much a process keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Cuts.
+    pub cuts: usize,
+    /// Messages that have come since.
+    pub logged: usize,
+    /// Other jobs' cuts whose rows are kept.
+    pub rows: usize,
+    /// Lines that are not whole here.
+    pub lines: usize,
+}
+
 /// A line that is not whole here.
 #[derive(Clone, Debug)]
 struct Open {
@@ -57,26 +75,51 @@ pub struct Member<T> {
     log: BTreeMap<ProcId, BTreeMap<u64, Kept>>,
     /// Rows of other jobs' cuts, and whether the last part has come.
     rows: BTreeMap<(Job, u64), (Rows, bool)>,
+    /// The newest of those that were dropped.
+    dropped: BTreeMap<Job, u64>,
+    /// The oldest cuts that may still be in a line.
+    seen: BTreeMap<Job, u64>,
     open: Vec<Open>,
     /// The newest line that was begun, so that none is begun twice.
     begun: BTreeMap<Job, u64>,
+    /// Lines that will not be whole here, since a later one was before.
+    given_up: Vec<LineId>,
 }
 
 impl<T> Member<T> {
     /// The process of this number.
     pub fn new(own: ProcId) -> Member<T> {
-        let (cuts, log, rows) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Member { own, cuts, log, rows, open: Vec::new(), begun: BTreeMap::new() }
+        Member {
+            own,
+            cuts: BTreeMap::new(),
+            log: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            open: Vec::new(),
+            begun: BTreeMap::new(),
+            given_up: Vec::new(),
+        }
     }
 
     /// Makes a cut.
     pub fn cut(&mut self, serial: u64, snapshot: Snapshot<T>) {
         self.cuts.insert(serial, snapshot);
+        if self.begun.is_empty() && self.cuts.len() > MOST_CUTS {
+            self.cuts.pop_first();
+            self.tidy();
+        }
     }
 
     /// Whether messages that come are to be logged.
     pub fn is_logging(&self) -> bool {
         !self.cuts.is_empty()
+    }
+
+    /// What it keeps.
+    pub fn held(&self) -> Held {
+        let logged = self.log.values().map(BTreeMap::len).sum();
+        Held { cuts: self.cuts.len(), logged, rows: self.rows.len(), lines: self.open.len() }
     }
 
     /// Forgets a cut that is to be in no line, and older ones.
@@ -108,6 +151,12 @@ impl<T> Member<T> {
             row.leaving.extend(part.leaving);
         }
         *whole |= is_last;
+        let its: Vec<u64> = self.rows.range((job, 0)..=(job, u64::MAX)).map(|((_, serial), _)| *serial).collect();
+        if self.cuts.is_empty() && its.len() > MOST_ROWS {
+            self.rows.remove(&(job, its[0]));
+            self.dropped.insert(job, its[0]);
+        }
+        self.drop_rows();
         self.look();
     }
 
@@ -137,9 +186,10 @@ impl<T> Member<T> {
         }
     }
 
-    /// A leader has told of lines. Returns those of which this process has heard for the first time.
-    pub fn lines(&mut self, report: Report) -> Vec<LineId> {
-        let Report { lines, heard, seen } = report;
+    /// A leader has told of lines. Returns those of which this process has heard for the first time, and which of them it cannot
+    /// write.
+    pub fn lines(&mut self, report: Report) -> Vec<(LineId, Done)> {
+        let Report { lines, heard, failed, seen } = report;
         let mut first = Vec::new();
         for line in lines {
             let begun = self.begun.entry(line.id.by).or_default();
@@ -149,23 +199,43 @@ impl<T> Member<T> {
             *begun = line.id.count;
             let Some(serial) = line.cuts.get(&self.own.incarnation).copied() else { continue };
             // A line without a job that had been joined already would lack its messages.
-            let cut = self.cuts.get_mut(&serial);
-            if let Some(cut) = cut.filter(|cut| cut.joined.iter().all(|job| line.cuts.contains_key(job))) {
-                cut.outcomes.mark();
-                first.push(line.id);
-                self.open.push(Open { line, serial, missing: None, heard: false });
+            let has =
+                |job: &Job| line.cuts.get(job).is_some_and(|cut| self.dropped.get(job).is_none_or(|old| cut > old));
+            match self.cuts.get_mut(&serial).filter(|cut| cut.joined.iter().all(has)) {
+                Some(cut) => {
+                    cut.outcomes.mark();
+                    first.push((line.id, Done::Heard));
+                    self.open.push(Open { line, serial, missing: None, heard: false });
+                }
+                None => first.push((line.id, Done::Failed)),
             }
         }
+        self.open.retain(|open| !failed.contains(&open.line.id));
         self.open.iter_mut().for_each(|open| open.heard |= heard.contains(&open.line.id));
         let oldest = seen.get(&self.own.incarnation).copied().unwrap_or(0);
         let open = &self.open;
         self.cuts.retain(|serial, _| *serial >= oldest || open.iter().any(|open| open.serial == *serial));
-        self.rows.retain(|(job, serial), _| {
-            seen.get(job).is_none_or(|seen| serial >= seen) || open.iter().any(|o| o.line.cuts.get(job) == Some(serial))
-        });
+        for (job, serial) in seen {
+            let oldest = self.seen.entry(job).or_default();
+            *oldest = serial.max(*oldest);
+        }
+        self.drop_rows();
         self.tidy();
         self.look();
         first
+    }
+
+    /// Drops rows of cuts that are in no line. Those of a cut may come after a report that has no need of them, from elsewhere.
+    fn drop_rows(&mut self) {
+        let (open, seen) = (&self.open, &self.seen);
+        let is_in_line = |job: &Job, serial: &u64| open.iter().any(|open| open.line.cuts.get(job) == Some(serial));
+        self.rows
+            .retain(|(job, serial), _| seen.get(job).is_none_or(|oldest| serial >= oldest) || is_in_line(job, serial));
+    }
+
+    /// The lines that will not be whole here, once each.
+    pub fn given_up(&mut self) -> Vec<LineId> {
+        std::mem::take(&mut self.given_up)
     }
 
     /// Finds what is missing in lines whose rows have all come.
@@ -194,6 +264,9 @@ impl<T> Member<T> {
         let cut = self.cuts.get(&serial)?;
         let of = of_pairs(cut, &line, &self.rows, &self.log);
         let (outcomes, rest) = (cut.outcomes.clone(), cut.rest.clone());
+        let passed = |open: &Open| open.serial < serial;
+        self.given_up.extend(self.open.iter().filter(|open| passed(open)).map(|open| open.line.id));
+        self.open.retain(|open| !passed(open));
         let open = &self.open;
         self.cuts.retain(|other, _| *other > serial || open.iter().any(|open| open.serial == *other));
         self.tidy();

@@ -6,6 +6,7 @@
 use crate::around::{AllRows, Around, Besides, Opened, Place};
 use crate::image::OfPair;
 use crate::line::{Job, LineId};
+use crate::member::Held;
 use crate::message::Message;
 use crate::outcomes::{Call, Chosen, Next, Outcomes};
 use crate::restart::{Choice, Known};
@@ -130,6 +131,11 @@ impl<I: Copy> Process<I> {
         if let Some(tracked) = self.jobs.get_mut(&own.incarnation) {
             tracked.line_complete(serial, done);
         }
+    }
+
+    /// What is kept for a job.
+    pub fn held(&self, own: ProcId) -> Held {
+        self.of(own).map(Tracked::held).unwrap_or_default()
     }
 
     /// Why the last image could not be written, if so.

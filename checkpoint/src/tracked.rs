@@ -6,7 +6,7 @@ use crate::around::{AllRows, Around, Besides, Opened, Place};
 use crate::image::{Head, Image, OfPair, Remote};
 use crate::leader::Leader;
 use crate::line::{Done, Job, LineId, Row};
-use crate::member::{Member, Snapshot, Whole};
+use crate::member::{Held, Member, Snapshot, Whole};
 use crate::message::Message;
 use crate::outcomes::{Call, Chosen, Next, Outcomes, Posted, Recorder, Replay};
 use crate::parts;
@@ -70,6 +70,10 @@ impl<I: Copy> Tracked<I> {
     /// Whether outcomes are noted, or found again.
     pub fn cares_for_outcomes(&self) -> bool {
         self.member.is_noting() || self.replay.is_some()
+    }
+
+    pub fn held(&self) -> Held {
+        self.member.held()
     }
 
     pub fn take_trouble(&mut self) -> Option<String> {
@@ -141,8 +145,8 @@ impl<I: Copy> Tracked<I> {
             Message::Lines(report) if leads => {
                 self.reports_to.retain(|id, _| report.lines.iter().any(|line| line.id == *id));
                 self.reports_to.extend(report.lines.iter().map(|line| (line.id, remote)));
-                for id in self.member.lines(*report) {
-                    around.tell(self.own, remote, &Message::Done(id, Done::Heard).encode());
+                for (id, done) in self.member.lines(*report) {
+                    around.tell(self.own, remote, &Message::Done(id, done).encode());
                 }
                 self.close_records(around);
             }
@@ -174,6 +178,9 @@ impl<I: Copy> Tracked<I> {
                 let image = self.image_of(whole);
                 if let Some(store) = &self.store {
                     around.write(own, store, image);
+                }
+                for id in self.member.given_up() {
+                    self.tell_done(around, id, Done::Failed);
                 }
                 continue;
             }
@@ -223,15 +230,19 @@ impl<I: Copy> Tracked<I> {
         Image { head, remotes, inters: besides.inters.clone(), outcomes: outcomes.outcomes(place_of) }
     }
 
+    /// Tells the leader that has told of a line.
+    fn tell_done(&self, around: &mut impl Around<Inter = I>, id: LineId, done: Done) {
+        if let Some(to) = self.reports_to.get(&id) {
+            around.tell(self.own, *to, &Message::Done(id, done).encode());
+        }
+    }
+
     pub fn image_written(&mut self, around: &mut impl Around<Inter = I>, id: LineId, written: Result<(), String>) {
         match written {
-            Ok(()) => {
-                if let Some(to) = self.reports_to.get(&id).copied() {
-                    around.tell(self.own, to, &Message::Done(id, Done::Written).encode());
-                }
-            }
+            Ok(()) => self.tell_done(around, id, Done::Written),
             Err(why) => {
                 base::log!(Error, "a checkpoint of '{}' cannot be written: {why}", self.name);
+                self.tell_done(around, id, Done::Failed);
                 self.trouble = Some(why);
             }
         }

@@ -56,6 +56,17 @@ impl Spending {
     }
 }
 
+/// What was given back when the user received a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    /// Too little to tell the sender.
+    Little,
+    /// The same, and the sender has used up its envelopes.
+    AtEnd,
+    /// Enough.
+    Much,
+}
+
 /// The credit that a receiver grants.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Granting {
@@ -102,16 +113,22 @@ impl Granting {
         Ok(self.at_end())
     }
 
-    /// The user has received a message. Returns whether enough was given back to tell the sender.
+    /// The user has received a message.
     #[must_use]
-    pub fn free(&mut self, bytes: u64) -> bool {
+    pub fn free(&mut self, bytes: u64) -> Freed {
         self.due.1 += bytes;
         if self.extra > 0 {
             self.extra -= 1;
         } else {
             self.due.0 += 1;
         }
-        self.due.0 - self.granted.0 >= self.batch.0 || self.due.1 - self.granted.1 >= self.batch.1
+        if self.due.0 - self.granted.0 >= self.batch.0 || self.due.1 - self.granted.1 >= self.batch.1 {
+            Freed::Much
+        } else if self.at_end() {
+            Freed::AtEnd
+        } else {
+            Freed::Little
+        }
     }
 
     /// Whether the sender has used up its envelopes.

@@ -49,6 +49,7 @@ pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 use arrived::{Arrived, Body};
 use base::Memory;
 use base::bytes::Malformed;
+use credit::Freed;
 use matching::{Posted, Unexpected};
 use ops::Ops;
 use serde::{Deserialize, Serialize};
@@ -531,8 +532,11 @@ impl Engine {
 
     #[inline]
     fn free_credit(&mut self, peer: PeerId, bytes: u64) {
-        if self.peers[peer.0 as usize].granting.free(bytes) {
-            self.tell_credit(peer);
+        match self.peers[peer.0 as usize].granting.free(bytes) {
+            Freed::Little => {}
+            Freed::Much => self.tell_credit(peer),
+            // Another receive, that was posted before, may wait for the next message.
+            Freed::AtEnd => self.still_looking(peer),
         }
     }
 

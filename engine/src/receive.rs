@@ -344,9 +344,10 @@ impl Engine {
         }
     }
 
-    /// A message from this peer matched no receive. If it was the last that credit allowed, and a receive waits for a
-    /// message of this peer, the peer gets more envelopes.
-    fn still_looking(&mut self, peer: PeerId) {
+    /// A message from this peer matched no receive, or has given back too little to tell. If it was the last that credit allowed,
+    /// and a receive waits for a message of this peer, the peer gets more envelopes.
+    #[cold]
+    pub(crate) fn still_looking(&mut self, peer: PeerId) {
         if !self.peers[peer.0 as usize].granting.at_end() {
             return;
         }

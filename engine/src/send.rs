@@ -105,6 +105,13 @@ impl Engine {
         Some((peer, EagerHead::new(false, Head { tag, source: context.rank, context: context.context, op: 0 })))
     }
 
+    /// The number of a send that is complete: its message is sent from a copy, as an operation of its own.
+    pub fn sent_as_copy(&mut self) -> OpId {
+        let op = self.next_op();
+        self.ops.set(op.0, Op::new(State::Over(Outcome::Sent)));
+        op
+    }
+
     /// Lets a send wait for its turn.
     pub(crate) fn line_up<M: Memory>(&mut self, mem: &M, peer: PeerId, id: u64) {
         if self.peers[peer.0 as usize].hold.has(Hold::SKIPPING) && self.skip(peer, id) {

@@ -274,6 +274,13 @@ impl Core {
         self.checkpoints.all.is_replaying()
     }
 
+    /// Whether sends in standard mode complete at once. Before a restart they may have found credit, which need not be there again
+    /// before their receivers have come further, and those may wait for what is sent later.
+    #[inline]
+    pub(crate) fn copies_sends(&self) -> bool {
+        outcomes_matter() && self.is_replaying()
+    }
+
     /// A call has found this, or nothing.
     pub fn note_outcome(&mut self, call: Call, found: Option<&[u32]>) {
         self.step(|all, core| all.note(core, call, found));

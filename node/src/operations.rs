@@ -28,6 +28,9 @@ impl Core {
     /// Starts a send. `dest` is a rank in the remote group. On an inter-communicator that was closed, the outcome is
     /// [`crate::Fault::Revoked`].
     pub fn isend(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {
+        if mode == Mode::Standard && self.copies_sends() {
+            return self.isend_copied(inter, dest, tag, data, Vec::new());
+        }
         let ctx = self.session.ctx(inter);
         let op = self.session.engine.next_op();
         let size = data.bytes();
@@ -42,13 +45,31 @@ impl Core {
         let Some(note) = data.types().map(|types| types.note()) else {
             return self.isend(inter, dest, tag, data, mode);
         };
+        if mode == Mode::Standard && self.copies_sends() {
+            return self.isend_copied(inter, dest, tag, data, note);
+        }
+        self.isend_noted(inter, dest, tag, data, (mode, note))
+    }
+
+    fn isend_noted(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, how: (Mode, Vec<u8>)) -> OpId {
         let ctx = self.session.ctx(inter);
         let op = self.session.engine.next_op();
         let size = data.bytes();
         self.session.mem.insert(op, data);
-        self.session.engine.send_noted(&self.session.mem, op, ctx, dest, tag, size, (mode, note));
+        self.session.engine.send_noted(&self.session.mem, op, ctx, dest, tag, size, how);
         self.settle();
         op
+    }
+
+    /// A send in standard mode that completes at once: its message goes from a copy.
+    #[cold]
+    fn isend_copied(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, note: Vec<u8>) -> OpId {
+        let op = self.isend_noted(inter, dest, tag, data.packed(), (Mode::Standard, note));
+        if self.session.engine.outcome(op).is_some() {
+            return op;
+        }
+        self.forget(op);
+        self.session.engine.sent_as_copy()
     }
 
     /// Keeps the types that came with the message of a receive, to compare them when the receive completes.

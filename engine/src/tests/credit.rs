@@ -68,6 +68,28 @@ fn a_receive_finds_its_message_behind_a_flood() {
     }
 }
 
+/// A message takes the last envelope, and matches; the next receive was posted long before. All numbers of messages before it
+/// and of envelopes: it takes one of the budget, or one beyond it.
+#[test]
+fn receives_that_were_posted_before_a_flood_all_find_theirs() {
+    for (envelopes, flood) in [4, 9, 16].into_iter().flat_map(|n| (0..3 * n).map(move |flood| (n, flood))) {
+        let (mut a, mut b) = pair(Config { envelopes, eager_bytes: 10_000, ..small() });
+        let early: Vec<_> = (0..20).map(|_| b.recv(ANY.0, Tag::Is(7), 40)).collect();
+        for _ in 0..flood {
+            a.send(0, &[1; 12], Mode::Standard);
+        }
+        for i in 0..20 {
+            a.send(7, &vec![9; [1, 40][i % 2]], Mode::Standard);
+        }
+        settle(&mut a, &mut b);
+        for (i, r) in early.into_iter().enumerate() {
+            let want = got(7, [1, 40][i % 2]);
+            assert_eq!(b.engine.outcome(r), want, "receive {i} behind {flood}, {envelopes} envelopes");
+        }
+        assert_eq!(held(&b).0 as u64, flood);
+    }
+}
+
 #[test]
 fn repeated_probes_find_it_too() {
     let (mut a, mut b) = pair(small());
