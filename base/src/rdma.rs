@@ -8,7 +8,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// The version of the table.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The one symbol of the plug-in: a [`Symbol`].
 pub const SYMBOL: &str = "mpi_connect_verbs";
 /// The type of the plug-in's symbol: returns the table, or null if libibverbs cannot be loaded.
@@ -179,6 +179,9 @@ pub struct Done {
     pub bytes: u32,
 }
 
+/// The event of a device that a queue pair in error takes nothing more of its shared receive queue.
+pub const LAST_RECEIVE: c_int = 16;
+
 /// The functions.
 #[repr(C)]
 #[allow(missing_docs)]
@@ -187,6 +190,9 @@ pub struct Table {
     pub version: u32,
     /// The bytes of this table.
     pub size: u32,
+    /// Has what devices use stay with this process if it forks, also where the kernel does not see to it. To be called before
+    /// all others.
+    pub fork: unsafe extern "C" fn() -> c_int,
     /// Lists ports that are up: how many there are, of which the first `most` are written.
     pub list: unsafe extern "C" fn(out: *mut Port, most: c_int) -> c_int,
     pub open: unsafe extern "C" fn(device: *const c_char, limits: *mut Limits, out: *mut Handle) -> c_int,
@@ -219,8 +225,9 @@ pub struct Table {
     pub register:
         unsafe extern "C" fn(domain: Handle, address: u64, len: u64, access: c_int, out: *mut Region) -> c_int,
     pub unregister: unsafe extern "C" fn(region: Handle) -> c_int,
-    /// Takes an asynchronous event of the device: its number (`enum ibv_event_type`), or -1 if there is none.
-    pub trouble: unsafe extern "C" fn(device: Handle) -> c_int,
+    /// Takes an asynchronous event of the device: its number (`enum ibv_event_type`), or -1 if there is none. What it is of, a queue
+    /// pair say, is written to `of`.
+    pub trouble: unsafe extern "C" fn(device: Handle, of: *mut Handle) -> c_int,
 }
 
 // SAFETY: a table is constant, and its functions may be called by any thread.

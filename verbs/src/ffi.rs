@@ -249,10 +249,11 @@ pub(crate) mod mask {
 }
 
 macro_rules! functions {
-    ($($name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
+    ($($name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)* ; $($other:ident: fn() -> $result:ty;)*) => {
         /// The functions of libibverbs.
         pub(crate) struct Functions {
             $(pub $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
+            $(pub $other: Option<unsafe extern "C" fn() -> $result>,)*
             _library: Library,
         }
 
@@ -264,6 +265,8 @@ macro_rules! functions {
                 Some(Functions {
                     // SAFETY: the types are those of its header.
                     $($name: *unsafe { library.get(stringify!($name).as_bytes()) }.ok()?,)*
+                    // SAFETY: as above.
+                    $($other: unsafe { library.get(stringify!($other).as_bytes()) }.ok().map(|f| *f),)*
                     _library: library,
                 })
             }
@@ -297,4 +300,6 @@ functions! {
     ibv_dereg_mr: fn(*mut Mr) -> c_int;
     ibv_get_async_event: fn(*mut Context, *mut AsyncEvent) -> c_int;
     ibv_ack_async_event: fn(*mut AsyncEvent);
+    ; // Perhaps not there.
+    ibv_fork_init: fn() -> c_int;
 }

@@ -45,6 +45,7 @@ pub extern "C" fn mpi_connect_verbs() -> *const Table {
 static TABLE: Table = Table {
     version: VERSION,
     size: size_of::<Table>() as u32,
+    fork,
     list,
     open,
     close,
@@ -99,6 +100,12 @@ unsafe fn made<T>(object: *mut T, out: *mut Handle) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { *out = object.cast() };
     0
+}
+
+unsafe extern "C" fn fork() -> c_int {
+    // Versions without it do not protect themselves.
+    // SAFETY: it takes nothing.
+    verbs().ibv_fork_init.map_or(-libc::ENOSYS, |init| result(unsafe { init() }))
 }
 
 unsafe extern "C" fn list(out: *mut Port, most: c_int) -> c_int {
@@ -466,7 +473,7 @@ unsafe extern "C" fn unregister(region: Handle) -> c_int {
     result(unsafe { (verbs().ibv_dereg_mr)(region.cast()) })
 }
 
-unsafe extern "C" fn trouble(device: Handle) -> c_int {
+unsafe extern "C" fn trouble(device: Handle, of: *mut Handle) -> c_int {
     let mut event = AsyncEvent { element: null_mut(), kind: 0 };
     // SAFETY: see above.
     unsafe {
@@ -474,6 +481,7 @@ unsafe extern "C" fn trouble(device: Handle) -> c_int {
             return -1;
         }
         (verbs().ibv_ack_async_event)(&raw mut event);
+        *of = event.element;
     }
     event.kind as c_int
 }

@@ -60,6 +60,7 @@ fn layouts() -> Vec<(&'static str, usize)> {
         ("offsetof(struct ibv_port_attr, link_layer)", PortAttr::LINK_LAYER),
         ("offsetof(struct ibv_async_event, event_type)", offset_of!(AsyncEvent, kind)),
         ("IBV_WC_RECV", DONE_RECEIVE as usize),
+        ("IBV_EVENT_QP_LAST_WQE_REACHED", base::rdma::LAST_RECEIVE as usize),
         ("IBV_QP_DEST_QPN", mask::DEST_QPN as usize),
         ("IBV_QP_MAX_DEST_RD_ATOMIC", mask::MAX_DEST_RD_ATOMIC as usize),
         ("IBV_QPS_ERR", ERROR as usize),
@@ -91,4 +92,14 @@ fn a_routed_gid_of_an_address_is_the_best() {
     let all = [(v4, "RoCE v2\n"), (global, "RoCE v2"), (link_local, "RoCE v2"), (v4, "IB/RoCE v1"), (link_local, "")];
     let grades: Vec<_> = all.iter().map(|(gid, kind)| grade(gid, kind)).collect();
     assert!(grades.is_sorted_by(|a, b| a < b), "{grades:?}");
+}
+
+/// Where libibverbs is, its function for that is found, and called through the table. It may be too late for it, or not needed.
+#[test]
+fn the_table_has_what_protects_at_fork() {
+    let Some(functions) = functions() else { return println!("NOT TESTED: no libibverbs here") };
+    assert!(functions.ibv_fork_init.is_some(), "it is there since version 1.1");
+    // SAFETY: nothing of libibverbs is in use.
+    let done = unsafe { (TABLE.fork)() };
+    assert!(done == 0 || done == -libc::EINVAL || done == -libc::ENOSYS, "{done}");
 }

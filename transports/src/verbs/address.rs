@@ -31,7 +31,6 @@ impl From<&rdma::Port> for PortAddress {
 impl PortAddress {
     /// Whether a packet from one may reach the other: over InfiniBand within a subnet, over Ethernet by addresses of one kind.
     fn reaches(&self, other: &PortAddress) -> bool {
-        let is_v4 = |gid: &[u8; 16]| gid[..10] == [0; 10] && gid[10..12] == [0xff; 2];
         self.kind == other.kind
             && match self.kind {
                 BY_LID => self.gid[..8] == other.gid[..8] && self.lid != 0 && other.lid != 0,
@@ -39,6 +38,16 @@ impl PortAddress {
                 _ => false,
             }
     }
+
+    /// Whether the addresses of two ports that may reach each other begin alike, as those of one network mostly do.
+    fn is_near(&self, other: &PortAddress) -> bool {
+        let network = if is_v4(&self.gid) { 15 } else { 8 };
+        self.gid[..network] == other.gid[..network]
+    }
+}
+
+fn is_v4(gid: &[u8; 16]) -> bool {
+    gid[..10] == [0; 10] && gid[10..12] == [0xff; 2]
 }
 
 /// The entry of a process with these ports, set up at these addresses.
@@ -70,18 +79,23 @@ pub(super) fn parse(entry: &[u8]) -> (Vec<PortAddress>, Vec<SocketAddr>) {
     }
 }
 
-/// The pairs of an own port and one of theirs, as numbers, between which packets travel. Each of our ports is in at most one
-/// pair, and they begin at another one for each `turn`, so that lanes spread over all.
+/// All pairs of an own port and one of theirs, as numbers, between which packets may travel: first those whose addresses are of
+/// one network. They begin at another one for each `turn`, so that lanes spread over all.
 pub(super) fn routes(own: &[rdma::Port], theirs: &[PortAddress], turn: usize) -> Vec<(u8, u8)> {
-    let mut all: Vec<(u8, u8)> = Vec::new();
+    let mut all = Vec::new();
     for n in 0..own.len() {
         let ours = (n + turn) % own.len();
         let address = PortAddress::from(&own[ours]);
-        let fits = |k: &usize| address.reaches(&theirs[*k]);
-        let mut there = (0..theirs.len()).map(|k| (k + n + turn) % theirs.len());
-        all.extend(there.find(fits).map(|k| (ours as u8, k as u8)));
+        let there = (0..theirs.len()).map(|k| (k + n + turn) % theirs.len());
+        let mut fits: Vec<_> = there.filter(|k| address.reaches(&theirs[*k])).collect();
+        fits.sort_by_key(|k| !address.is_near(&theirs[*k]));
+        // No port of ours is used twice before each was once.
+        let ranked =
+            fits.iter().enumerate().map(|(at, k)| ((!address.is_near(&theirs[*k]), at), (ours as u8, *k as u8)));
+        all.extend(ranked);
     }
-    all
+    all.sort_by_key(|(rank, _)| *rank);
+    all.into_iter().map(|(_, route)| route).collect()
 }
 
 /// The place at an address, between these ports.
@@ -153,6 +167,16 @@ mod tests {
         let own = [port(BY_GID, 0, v4(1)), port(BY_GID, 0, v4(2))];
         let theirs: Vec<_> = own.iter().map(PortAddress::from).collect();
         assert_eq!((routes(&own, &theirs, 0)[0], routes(&own, &theirs, 1)[0]), ((0, 0), (1, 1)));
+    }
+
+    /// Two networks that do not meet, and ports that another host counts the other way round.
+    #[test]
+    fn all_pairs_are_routes_and_those_of_one_network_come_first() {
+        let net = |n: u8, last: u8| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, n, last];
+        let own = [port(BY_GID, 0, net(1, 1)), port(BY_GID, 0, net(2, 1))];
+        let theirs = [net(2, 2), net(1, 2)].map(|gid| PortAddress { kind: BY_GID, lid: 0, gid });
+        assert_eq!(routes(&own, &theirs, 0), [(0, 1), (1, 0), (0, 0), (1, 1)]);
+        assert_eq!(routes(&own, &theirs, 1), [(1, 0), (0, 1), (1, 1), (0, 0)]);
     }
 
     #[test]

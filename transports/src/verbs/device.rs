@@ -4,14 +4,22 @@
 //! stays mapped until it is registered no more.
 
 use super::plugin::Plugin;
-use base::rdma::{Done, Handle, LOCAL_WRITE, Limits, Port, REMOTE_READ, Region, Route, SEND, Wanted, Work};
+use base::rdma::{
+    Done, Handle, LAST_RECEIVE, LOCAL_WRITE, Limits, Port, REMOTE_READ, Region, Route, SEND, Wanted, Work,
+};
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::ptr::{NonNull, null_mut};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a queue pair that has failed may take to say that it takes no more receives, and how many looks it has at least.
+const LAST_LIMIT: Duration = Duration::from_millis(50);
+const LAST_LOOKS: u32 = 1000;
 
 fn check(returned: c_int) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-returned)) }
@@ -28,6 +36,18 @@ pub(super) struct Device {
     device: Handle,
     domain: Handle,
     pub limits: Limits,
+    events: Mutex<Events>,
+}
+
+/// What the device has told of its queue pairs.
+#[derive(Default)]
+struct Events {
+    /// The addresses of those that take no more receives, and are not ended yet.
+    last: BTreeSet<usize>,
+    /// It does not tell that: known of a device once it has not.
+    is_mute: bool,
+    /// It does.
+    tells: bool,
 }
 
 // SAFETY: libibverbs' objects may be used by any thread.
@@ -40,7 +60,7 @@ impl Device {
         let (mut limits, mut device) = (Limits::default(), null_mut());
         // SAFETY: the name ends with a zero, and both can be written.
         check(unsafe { (plugin.open)(port.device.as_ptr(), &raw mut limits, &raw mut device) })?;
-        let mut this = Device { plugin: plugin.clone(), device, domain: null_mut(), limits };
+        let mut this = Device { plugin: plugin.clone(), device, domain: null_mut(), limits, events: Mutex::default() };
         // SAFETY: the device is open.
         check(unsafe { (plugin.domain)(device, &raw mut this.domain) })?;
         Ok(Arc::new(this))
@@ -73,10 +93,25 @@ impl Device {
         check(unsafe { (self.plugin.receive)(shared, id.into(), slot as u64, len as u32, region.local) })
     }
 
-    /// An asynchronous event of the device.
-    pub(super) fn trouble(&self) -> Option<u32> {
-        // SAFETY: the device is open.
-        u32::try_from(unsafe { (self.plugin.trouble)(self.device) }).ok()
+    /// Takes the asynchronous events of the device.
+    pub(super) fn take_events(&self) {
+        let mut events = self.events();
+        let mut of = null_mut();
+        loop {
+            // SAFETY: the device is open.
+            match unsafe { (self.plugin.trouble)(self.device, &raw mut of) } {
+                ..0 => return,
+                LAST_RECEIVE => {
+                    events.tells = true;
+                    events.last.insert(of.addr());
+                }
+                event => base::log!(Debug, "an RDMA device reports its event {event}"),
+            }
+        }
+    }
+
+    fn events(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers memory of the program, for the other side to read.
@@ -92,9 +127,9 @@ impl Device {
         Ok(region)
     }
 
-    pub(super) fn unregister(&self, region: &Region) {
+    fn unregister(&self, region: &Region) -> io::Result<()> {
         // SAFETY: whoever registers does this once.
-        unsafe { (self.plugin.unregister)(region.handle) };
+        check(unsafe { (self.plugin.unregister)(region.handle) })
     }
 }
 
@@ -127,7 +162,7 @@ unsafe impl Send for Lent {}
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.device.unregister(&self.region);
+        let _ = self.device.unregister(&self.region);
     }
 }
 
@@ -171,9 +206,11 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.device.unregister(&self.region);
-        // SAFETY: it was mapped with this length, and is registered no more.
-        let _ = unsafe { munmap(self.at, self.len) };
+        // What stays registered may be written to yet, so it stays mapped.
+        if self.device.unregister(&self.region).is_ok() {
+            // SAFETY: it was mapped with this length, and is registered no more.
+            let _ = unsafe { munmap(self.at, self.len) };
+        }
     }
 }
 
@@ -290,6 +327,29 @@ impl QueuePair {
         unsafe { (self.device.plugin.fail)(self.pair.handle) };
     }
 
+    /// Waits, after [`QueuePair::fail`], until it takes no more receives of the shared queue; all that it has taken has completed
+    /// then. `None`: the device does not tell that. `Some(false)`: it has not, though it has told it of others.
+    pub(super) fn has_taken_last(&self) -> Option<bool> {
+        let (start, mut looks) = (Instant::now(), 0);
+        loop {
+            looks += 1;
+            self.device.take_events();
+            let mut events = self.device.events();
+            if events.last.contains(&self.pair.handle.addr()) {
+                return Some(true);
+            }
+            if events.is_mute {
+                return None;
+            }
+            if looks >= LAST_LOOKS && start.elapsed() >= LAST_LIMIT {
+                events.is_mute = !events.tells;
+                return events.tells.then_some(false);
+            }
+            drop(events);
+            std::thread::yield_now();
+        }
+    }
+
     fn queue(&self, which: Which) -> Handle {
         match which {
             Which::Sends => self.sends,
@@ -308,6 +368,9 @@ impl AsFd for QueuePair {
 impl Drop for QueuePair {
     fn drop(&mut self) {
         let table = &self.device.plugin;
+        // Its address may be another one's soon.
+        self.device.take_events();
+        self.device.events().last.remove(&self.pair.handle.addr());
         // SAFETY: each was made once and is ended once, in this order.
         unsafe {
             if !self.pair.handle.is_null() {

@@ -21,13 +21,13 @@ const MOST: usize = 1024;
 
 pub(super) struct Fabric {
     plugin: Plugin,
-    /// The ports that are up, as this process's contact record has them.
-    pub ports: Vec<Port>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
+    /// The ports that are up, as this process's contact record has them.
+    ports: Vec<Port>,
     /// By the names of the devices that are open.
     pools: BTreeMap<String, Weak<Pool>>,
     useless: BTreeMap<Box<[u8]>, Instant>,
@@ -35,17 +35,35 @@ struct State {
 
 impl Fabric {
     pub(super) fn new(plugin: Plugin) -> Fabric {
-        let nothing = Port { device: [0; 64], gid: [0; 16], lid: 0, port: 0, gid_index: 0, kind: 0, mtu: 0 };
-        let mut ports = vec![nothing; MAX_PORTS];
-        // SAFETY: this number of ports can be written.
-        let n = unsafe { (plugin.list)(ports.as_mut_ptr(), MAX_PORTS as i32) };
-        ports.truncate(n.max(0) as usize);
-        Fabric { plugin, ports, state: Mutex::default() }
+        // SAFETY: it takes nothing.
+        let forks = unsafe { (plugin.fork)() };
+        if forks != 0 {
+            base::log!(
+                Debug,
+                "libibverbs does not protect a process that forks: {}",
+                io::Error::from_raw_os_error(-forks)
+            );
+        }
+        let ports = list(&plugin);
+        Fabric { plugin, state: Mutex::new(State { ports, ..State::default() }) }
+    }
+
+    /// The ports that are up.
+    pub(super) fn ports(&self) -> Vec<Port> {
+        self.state().ports.clone()
+    }
+
+    /// Their addresses may be others than before, and what was of no use may be of use.
+    pub(super) fn look_again(&self) {
+        let ports = list(&self.plugin);
+        let mut state = self.state();
+        state.ports = ports;
+        state.useless.clear();
     }
 
     /// A queue pair at the port of this number.
     pub(super) fn link(&self, port: u8) -> io::Result<Link> {
-        let port = *self.ports.get(usize::from(port)).ok_or(ErrorKind::InvalidData)?;
+        let port = *self.state().ports.get(usize::from(port)).ok_or(ErrorKind::InvalidData)?;
         Link::new(&self.pool(&port)?, port)
     }
 
@@ -77,4 +95,14 @@ impl Fabric {
             state.useless.insert(place.address.clone(), Instant::now());
         }
     }
+}
+
+/// The ports that are up.
+fn list(plugin: &Plugin) -> Vec<Port> {
+    let nothing = Port { device: [0; 64], gid: [0; 16], lid: 0, port: 0, gid_index: 0, kind: 0, mtu: 0 };
+    let mut ports = vec![nothing; MAX_PORTS];
+    // SAFETY: this number of ports can be written.
+    let n = unsafe { (plugin.list)(ports.as_mut_ptr(), MAX_PORTS as i32) };
+    ports.truncate(n.max(0) as usize);
+    ports
 }

@@ -2,7 +2,7 @@
 //!
 //! It is driven by the calls of its table, under one lock. What a test wants of it, it says to its own thread: [`fail`] lets
 //! a call fail, [`shuffle`] lets work complete late and completions of different queues come in any order, [`break_pairs`] breaks queue
-//! pairs. Invariant: as with a device, what one side sends comes whole, once and in order, or the queue pair fails.
+//! pairs, [`cut_off`] lets messages end in the middle, [`move_to`] gives the ports other addresses. Invariant: as with a device, what one side sends comes whole, once and in order, or the queue pair fails.
 
 use base::protocol::rdma::BY_GID;
 use base::rdma::*;
@@ -22,6 +22,12 @@ thread_local! {
     static FAILING: Cell<Option<(&'static str, u32)>> = const { Cell::new(None) };
     /// The state of a generator of numbers, if work is to be late.
     static LATE: Cell<Option<u64>> = const { Cell::new(None) };
+    /// The third byte of the addresses of ports.
+    static NETWORK: Cell<u8> = const { Cell::new(0) };
+    /// Whether queue pairs that fail have a message that ends in the middle.
+    static CUT_OFF: Cell<bool> = const { Cell::new(false) };
+    /// Whether the device does not tell that a queue pair takes no more receives.
+    static MUTE: Cell<bool> = const { Cell::new(false) };
     /// The objects that this thread has made.
     static MADE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
@@ -45,6 +51,44 @@ pub(super) fn shuffle(seed: u64) {
 pub(super) fn break_pairs() {
     let mut world = world();
     MADE.with_borrow(|made| made.iter().for_each(|id| world.lose(*id)));
+}
+
+/// From now on, a queue pair of this thread that fails has taken a slot for a message that never ends. The slot completes a while
+/// after the failure; then the device tells that it was the last one, unless it is `mute`.
+pub(super) fn cut_off(cuts: bool, mute: bool) {
+    CUT_OFF.set(cuts);
+    MUTE.set(mute);
+}
+
+/// The next message that this thread takes completes in error, in each of its queues that has one.
+pub(super) fn fail_receives() {
+    let mut world = world();
+    world.drive();
+    let all = MADE.with_borrow(|made| made.clone());
+    for id in all {
+        let waiting = world.queues.get_mut(&id).into_iter().flat_map(|queue| &mut queue.done);
+        if let Some(done) = waiting.into_iter().find(|done| done.kind == RECEIVE) {
+            done.status = FLUSHED;
+        }
+    }
+}
+
+/// From now on, the ports have addresses in this network.
+pub(super) fn move_to(network: u8) {
+    NETWORK.set(network);
+}
+
+/// How many slots are posted in the queues of this thread, and how many of them lie in no registered memory.
+pub(super) fn posted() -> (usize, usize) {
+    let world = world();
+    let is_lost = |slot: &&Slot| {
+        let mut memory = world.memory.values();
+        !memory.any(|m| m.address <= slot.address && slot.address + u64::from(slot.len) <= m.address + m.len)
+    };
+    MADE.with_borrow(|made| {
+        let slots = || made.iter().filter_map(|id| world.shared.get(id)).flatten();
+        (slots().count(), slots().filter(is_lost).count())
+    })
 }
 
 /// How many of the objects that this thread has made are still there.
@@ -113,6 +157,17 @@ struct FakePair {
     work: VecDeque<(Work, Vec<u8>)>,
     /// Completions of sends that are on their way back.
     acks: VecDeque<Done>,
+    device: u64,
+}
+
+/// What a device tells after a while.
+struct Later {
+    /// So many times it is asked before.
+    rests: u32,
+    pair: u64,
+    /// The queue, and the slot that comes with a failure then.
+    half: Option<(u64, u64)>,
+    tells: bool,
 }
 
 struct Slot {
@@ -131,7 +186,7 @@ struct Memory {
 #[derive(Default)]
 struct World {
     last: u64,
-    devices: BTreeMap<u64, ()>,
+    devices: BTreeMap<u64, Vec<Later>>,
     channels: BTreeMap<u64, Channel>,
     queues: BTreeMap<u64, Queue>,
     shared: BTreeMap<u64, VecDeque<Slot>>,
@@ -187,7 +242,12 @@ impl World {
     /// A pair fails: the first of its work for this reason, the rest because of that.
     fn break_pair(&mut self, pair: u64, mut status: u32) {
         let Some(one) = self.pairs.get_mut(&pair) else { return };
-        one.state = State::Failed;
+        let was_connected = std::mem::replace(&mut one.state, State::Failed) == State::Connected;
+        if was_connected && let Some(device) = self.devices.get_mut(&one.device) {
+            let slots = self.shared.get_mut(&one.shared).filter(|_| CUT_OFF.get());
+            let half = slots.and_then(VecDeque::pop_front).map(|slot| (one.receives, slot.id));
+            device.push(Later { rests: 3 * u32::from(half.is_some()), pair, half, tells: !MUTE.get() });
+        }
         let (queue, work, acks) = (one.sends, std::mem::take(&mut one.work), std::mem::take(&mut one.acks));
         acks.into_iter().for_each(|done| self.complete(queue, done));
         for (work, _) in work {
@@ -292,6 +352,7 @@ pub(super) static TABLE: Table = Table {
     drop_pair,
     begin,
     connect,
+    fork,
     fail: fail_pair,
     post,
     register,
@@ -301,10 +362,14 @@ pub(super) static TABLE: Table = Table {
 
 // Of all that follows: pointers lead to what can be read or written, as the table promises.
 
+unsafe extern "C" fn fork() -> c_int {
+    0
+}
+
 unsafe extern "C" fn list(out: *mut Port, most: c_int) -> c_int {
     for n in 0..most.min(2) {
         let mut gid = [0; 16];
-        gid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, n as u8 + 1]);
+        gid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, NETWORK.get(), n as u8 + 1]);
         let mut device = [0; 64];
         device[0] = b'f' as c_char;
         let port = Port { device, gid, lid: 0, port: n as u8 + 1, gid_index: 1, kind: BY_GID, mtu: 3 };
@@ -320,7 +385,7 @@ unsafe extern "C" fn open(_: *const c_char, limits: *mut Limits, out: *mut Handl
     }
     let mut world = world();
     let new = world.new_id();
-    world.devices.insert(new, ());
+    world.devices.insert(new, Vec::new());
     // SAFETY: see above.
     unsafe {
         *limits = Limits { work: 1000, completions: 1000, shared_receives: 4000, reads: 4 };
@@ -437,7 +502,7 @@ unsafe extern "C" fn receive(shared: Handle, slot: u64, address: u64, len: u32, 
     }))
 }
 
-unsafe extern "C" fn pair(_: Handle, wanted: *const Wanted, out: *mut Pair) -> c_int {
+unsafe extern "C" fn pair(domain: Handle, wanted: *const Wanted, out: *mut Pair) -> c_int {
     if let Err(e) = checked("pair") {
         return e;
     }
@@ -447,7 +512,7 @@ unsafe extern "C" fn pair(_: Handle, wanted: *const Wanted, out: *mut Pair) -> c
     let new = world.new_id();
     let [sends, receives, shared] = [wanted.sends, wanted.receives, wanted.shared].map(id);
     let (state, work, acks) = (State::New, VecDeque::new(), VecDeque::new());
-    world.pairs.insert(new, FakePair { state, peer: 0, sends, receives, shared, work, acks });
+    world.pairs.insert(new, FakePair { state, peer: 0, sends, receives, shared, work, acks, device: id(domain) });
     // SAFETY: see above.
     unsafe { *out = Pair { handle: handle(new), number: new as u32, inline: 100 } };
     0
@@ -521,6 +586,19 @@ unsafe extern "C" fn unregister(region: Handle) -> c_int {
     0
 }
 
-unsafe extern "C" fn trouble(_: Handle) -> c_int {
-    -1
+unsafe extern "C" fn trouble(device: Handle, of: *mut Handle) -> c_int {
+    let mut world = world();
+    let later = world.devices.get_mut(&id(device)).expect("it is open");
+    later.iter_mut().for_each(|one| one.rests = one.rests.saturating_sub(1));
+    let Some(at) = later.iter().position(|one| one.rests == 0) else { return -1 };
+    let Later { pair, half, tells, .. } = later.swap_remove(at);
+    if let Some((queue, slot)) = half {
+        world.complete(queue, Done { id: slot, status: FLUSHED, kind: RECEIVE, bytes: 0 });
+    }
+    if !tells {
+        return -1;
+    }
+    // SAFETY: see above.
+    unsafe { *of = handle(pair) };
+    LAST_RECEIVE
 }

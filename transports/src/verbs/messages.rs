@@ -40,16 +40,46 @@ pub(super) struct Link {
     sends: Memory,
     pub port: Port,
     reads: u8,
+    /// It may have taken slots: it was connected.
+    pub connected: bool,
+    /// A message may have been cut off.
+    broken: bool,
     /// The place in the pool of the device, given back last.
     member: Member,
 }
 
 /// A lane's part of the shared slots.
-struct Member(Arc<Pool>);
+struct Member {
+    pool: Arc<Pool>,
+    /// Some of them may be lost.
+    lost: bool,
+}
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.0.leave();
+        self.pool.leave(!self.lost);
+    }
+}
+
+/// Waits for the queue pair to take no more slots, and posts those again that it has taken: what is flushed too.
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.pair.fail();
+        if self.connected {
+            let last = self.pair.has_taken_last();
+            // Without a word from the device, what was broken may still hold a slot.
+            self.member.lost = !last.unwrap_or(!self.broken);
+        }
+        let pool = &self.member.pool;
+        let mut some = [Done::default(); AT_ONCE];
+        while let Ok(done @ [_, ..]) = self.pair.poll(Which::Receives, &mut some) {
+            for done in done {
+                if !pool.taken(done.id as u32).is_null() {
+                    // The pool knows what could not be posted.
+                    let _ = pool.post(done.id as u32);
+                }
+            }
+        }
     }
 }
 
@@ -57,13 +87,13 @@ impl Link {
     /// A new queue pair at a port of the pool's device.
     pub(super) fn new(pool: &Arc<Pool>, port: Port) -> io::Result<Link> {
         pool.join()?;
-        let member = Member(pool.clone());
+        let member = Member { pool: pool.clone(), lost: false };
         let device = &pool.device;
         let sizes = Sizes { work: WORK, receives: BLOCK as u32 + 1, inline: INLINE };
         let pair = QueuePair::new(device, pool.shared, port.port, sizes)?;
         let sends = Memory::new(device, usize::from(CREDITS) * SLOT)?;
         let reads = device.limits.reads.min(READS.into()) as u8;
-        Ok(Link { pair, sends, port, reads, member })
+        Ok(Link { pair, sends, port, reads, connected: false, broken: false, member })
     }
 
     /// RDMA reads that are answered at a time.
@@ -162,7 +192,7 @@ impl Messages {
     }
 
     fn pool(&self) -> &Pool {
-        &self.link.member.0
+        &self.link.member.pool
     }
 
     /// Whether it has failed, or the other side has broken the protocol.
@@ -179,6 +209,7 @@ impl Messages {
     pub(super) fn fail(&mut self, why: io::Error) {
         if self.failure.is_none() {
             self.link.pair.fail();
+            self.link.broken = true;
             self.failure = Some(why);
         }
     }
@@ -324,18 +355,19 @@ impl Messages {
                     }
                 }
                 for done in &some[..n] {
-                    if done.status != 0 {
-                        return self.fail(broken(done.status));
-                    }
                     match which {
+                        Which::Sends if done.status != 0 => self.fail(broken(done.status)),
                         Which::Sends => self.on_sent(done),
-                        Which::Receives => self.on_message(done.id as u32, done.bytes as usize),
+                        Which::Receives => self.on_received(done),
                     }
                 }
             }
             if !full {
                 break;
             }
+        }
+        if self.failure.is_some() {
+            return;
         }
         self.read_more();
         self.answer();
@@ -351,10 +383,25 @@ impl Messages {
         }
     }
 
-    fn on_message(&mut self, slot: u32, len: usize) {
+    /// A slot has come out of the queue. Of those that come with a failure, or after it, nothing counts; they are posted again.
+    fn on_received(&mut self, done: &Done) {
+        let slot = done.id as u32;
+        let at = self.pool().taken(slot);
+        if at.is_null() {
+            return self.fail(io::ErrorKind::InvalidData.into());
+        }
+        if done.status != 0 {
+            self.fail(broken(done.status));
+        } else if self.failure.is_none() {
+            return self.on_message(slot, at, done.bytes as usize);
+        }
+        self.repost(slot);
+    }
+
+    fn on_message(&mut self, slot: u32, at: *const u8, len: usize) {
         self.proved = true;
-        let at = self.pool().slot(slot);
-        if at.is_null() || !(message::BYTES..=SLOT).contains(&len) {
+        if !(message::BYTES..=SLOT).contains(&len) {
+            self.repost(slot);
             return self.fail(io::ErrorKind::InvalidData.into());
         }
         // SAFETY: the slot has been filled, and is the device's again only when it is posted again.
@@ -430,7 +477,7 @@ impl Messages {
             while !to.is_empty()
                 && let Some(held) = self.inbox.front_mut()
             {
-                let at = self.link.member.0.slot(held.slot);
+                let at = self.link.member.pool.slot(held.slot);
                 let n = to.len().min(held.end - held.at);
                 // SAFETY: the slot is ours until it is posted again, and filled up to `end`.
                 let from = unsafe { std::slice::from_raw_parts(at.add(held.at), n) };
@@ -516,13 +563,11 @@ impl Messages {
     /// Takes what tells of nothing any more.
     pub(super) fn silence(&mut self) {
         self.told = Told::Nothing;
-        while let Some(event) = self.device().trouble() {
-            base::log!(Debug, "an RDMA device reports its event {event}");
-        }
+        self.device().take_events();
     }
 }
 
-/// Waits a moment for what was sent to arrive: ended, the queue pair sends nothing more. Then all slots are posted again.
+/// Waits a moment for what was sent to arrive: ended, the queue pair sends nothing more. Then the slots that it holds are posted again.
 impl Drop for Messages {
     fn drop(&mut self) {
         let start = Instant::now();
@@ -531,16 +576,8 @@ impl Drop for Messages {
             std::thread::yield_now();
         }
         self.pump();
-        self.fail(io::ErrorKind::NotConnected.into());
         while let Some(held) = self.inbox.pop_front() {
             self.repost(held.slot);
-        }
-        let mut some = [Done::default(); AT_ONCE];
-        while let Ok([first, rest @ ..]) =
-            self.link.pair.poll(Which::Receives, &mut some).map(<[Done]>::to_vec).as_deref()
-        {
-            self.repost(first.id as u32);
-            rest.iter().for_each(|done| self.repost(done.id as u32));
         }
     }
 }

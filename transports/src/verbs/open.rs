@@ -66,7 +66,7 @@ pub(crate) fn open(settings: &Settings, env: &Env<'_>) -> Result<Box<dyn Transpo
     }
     let plugin = settings.load().map_err(OpenError::NotHere)?;
     let fabric = Arc::new(Fabric::new(plugin));
-    if fabric.ports.is_empty() {
+    if fabric.ports().is_empty() {
         return Err(OpenError::NotHere("no port of an RDMA device is up".into()));
     }
     let addresses = choose(settings.iface.as_deref()).map_err(|e| OpenError::Setting(IFACE, e.to_string()))?;
@@ -88,22 +88,21 @@ struct Verbs {
 
 impl Transport for Verbs {
     fn entry(&self) -> Vec<u8> {
-        address::entry(&self.fabric.ports, &self.addresses)
+        address::entry(&self.fabric.ports(), &self.addresses)
     }
 
     fn places(&mut self, target: &Target<'_>) -> Vec<Place> {
         let (theirs, addresses) = parse(target.entry);
         let worked = target.worked.and_then(unplace);
         let turn = target.process[15].into();
-        // Lanes to different processes begin at different ports; all addresses of one lead to the same.
-        let Some(route) = worked.map(|(_, route)| route).or(routes(&self.fabric.ports, &theirs, turn).first().copied())
-        else {
-            return Vec::new();
-        };
         let ways = self.ways.to(&addresses, target.same_host, worked.map(|(at, _)| at));
-        let mut places: Vec<_> = ways.into_iter().map(|address| place(address, route)).collect();
-        places.retain(|place| !self.fabric.is_useless(&place.address));
-        places
+        // Lanes to different processes begin at different ports. All addresses of one process lead to the same ports, so a
+        // route over which nothing came at one of them is left out, and the next one has its turn.
+        let routes = routes(&self.fabric.ports(), &theirs, turn);
+        let worked = worked.map(|(_, route)| route).filter(|route| routes.contains(route));
+        let is_useless = |route| ways.iter().any(|at| self.fabric.is_useless(&place(*at, route).address));
+        let route = worked.into_iter().chain(routes).find(|route| !is_useless(*route));
+        route.map_or_else(Vec::new, |route| ways.iter().map(|at| place(*at, route)).collect())
     }
 
     fn rebind(&mut self) {
@@ -111,6 +110,7 @@ impl Transport for Verbs {
         self.listeners.follow(&addresses, self.settings.ports, &[]);
         self.addresses = self.listeners.addresses();
         self.ways = Ways::default();
+        self.fabric.look_again();
     }
 
     fn dial(&mut self, place: &Place, hello: &Hello, _key: u32) -> io::Result<Box<dyn Attempt>> {

@@ -1,12 +1,14 @@
 //! A device's shared receive queue and its slots, which all its lanes use.
 //!
-//! Invariant: at any time at least as many slots are posted, or hold messages that a lane has not consumed, as all lanes have
-//! allowed their other sides to fill: so no message finds none.
+//! Invariants: at any time at least as many slots are posted, or hold messages that a lane has not consumed, as all lanes have
+//! allowed their other sides to fill: so no message finds none. It is known of each slot where it is, and none is posted twice. The memory
+//! of slots stays until the queue has ended.
 
 use super::device::{Device, Memory};
 use base::protocol::rdma::SLOT;
 use base::rdma::Handle;
 use std::io;
+use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Slots of one block: those of one lane.
@@ -14,11 +16,37 @@ pub(super) const BLOCK: usize = super::CREDITS as usize + super::RESERVE as usiz
 /// The most receives of a shared receive queue.
 const RECEIVES: u32 = 1 << 15;
 
-/// All slots, and how many blocks no lane uses.
+/// Where a slot is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// In the queue.
+    Posted,
+    /// With a lane, whose message it holds.
+    Taken,
+    /// In no queue, since the device has refused it.
+    Missing,
+}
+
+struct Block {
+    memory: Memory,
+    slots: [At; BLOCK],
+}
+
+/// All slots.
 #[derive(Default)]
 struct Slots {
-    blocks: Vec<Memory>,
+    blocks: Vec<Block>,
+    /// Blocks that no lane uses.
     spare: usize,
+    /// Slots that are missing.
+    missing: usize,
+}
+
+impl Slots {
+    fn get(&mut self, id: u32) -> Option<(&Memory, &mut At)> {
+        let block = self.blocks.get_mut(id as usize / BLOCK)?;
+        Some((&block.memory, &mut block.slots[id as usize % BLOCK]))
+    }
 }
 
 pub(super) struct Pool {
@@ -45,42 +73,78 @@ impl Pool {
     /// Makes sure that one more lane's messages find slots.
     pub(super) fn join(&self) -> io::Result<()> {
         let mut slots = self.slots();
-        if slots.spare > 0 {
-            slots.spare -= 1;
-            return Ok(());
+        self.mend(&mut slots)?;
+        if slots.spare == 0 {
+            if (slots.blocks.len() + 1) * BLOCK > self.device.limits.shared_receives.min(RECEIVES) as usize {
+                return Err(io::Error::other("the device's shared receive queue has no room for another lane"));
+            }
+            let memory = Memory::new(&self.device, BLOCK * SLOT)?;
+            // It stays, also if the device takes only some of its slots.
+            slots.blocks.push(Block { memory, slots: [At::Missing; BLOCK] });
+            (slots.spare, slots.missing) = (1, slots.missing + BLOCK);
+            self.mend(&mut slots)?;
         }
-        if (slots.blocks.len() + 1) * BLOCK > self.device.limits.shared_receives.min(RECEIVES) as usize {
-            return Err(io::Error::other("the device's shared receive queue has no room for another lane"));
-        }
-        let first = slots.blocks.len() * BLOCK;
-        let memory = Memory::new(&self.device, BLOCK * SLOT)?;
-        let post = |id: usize| self.give(&memory, id as u32);
-        (first..first + BLOCK).try_for_each(post)?;
-        slots.blocks.push(memory);
+        slots.spare -= 1;
         Ok(())
     }
 
-    /// A lane is gone. All its slots are posted again.
-    pub(super) fn leave(&self) {
-        self.slots().spare += 1;
+    /// A lane is gone, and has posted its slots again. `all`: no slot may have been lost with its queue pair. Otherwise as many as it was allowed may be, and none is
+    /// counted on any more.
+    pub(super) fn leave(&self, all: bool) {
+        let mut slots = self.slots();
+        slots.spare += usize::from(all);
+        // What fails now is tried again for the next lane.
+        let _ = self.mend(&mut slots);
     }
 
-    /// Posts a slot again.
+    /// Posts the slots that are missing.
+    fn mend(&self, slots: &mut Slots) -> io::Result<()> {
+        for id in 0..(slots.blocks.len() * BLOCK) as u32 {
+            if slots.missing == 0 {
+                break;
+            }
+            if slots.get(id).is_some_and(|(_, at)| *at == At::Missing) {
+                self.give(slots, id)?;
+                slots.missing -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory of a slot that has come out of the queue; null if no such slot was in it.
+    pub(super) fn taken(&self, id: u32) -> *mut u8 {
+        let mut slots = self.slots();
+        match slots.get(id) {
+            Some((memory, at)) if *at == At::Posted => {
+                *at = At::Taken;
+                memory.at(id as usize % BLOCK * SLOT)
+            }
+            _ => null_mut(),
+        }
+    }
+
+    /// Posts a slot that was taken.
     pub(super) fn post(&self, id: u32) -> io::Result<()> {
-        let slots = self.slots();
-        let memory = slots.blocks.get(id as usize / BLOCK).ok_or(io::ErrorKind::InvalidInput)?;
-        self.give(memory, id)
+        let mut slots = self.slots();
+        match slots.get(id) {
+            Some((_, at)) if *at == At::Taken => *at = At::Missing,
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        }
+        self.give(&mut slots, id).inspect_err(|_| slots.missing += 1)
     }
 
-    fn give(&self, memory: &Memory, id: u32) -> io::Result<()> {
-        self.device.receive(self.shared, id, memory.at(id as usize % BLOCK * SLOT), SLOT, &memory.region)
+    /// Posts a slot that is missing.
+    fn give(&self, slots: &mut Slots, id: u32) -> io::Result<()> {
+        let (memory, at) = slots.get(id).ok_or(io::ErrorKind::InvalidInput)?;
+        self.device.receive(self.shared, id, memory.at(id as usize % BLOCK * SLOT), SLOT, &memory.region)?;
+        *at = At::Posted;
+        Ok(())
     }
 
     /// The memory of a slot; null if there is no such slot.
     pub(super) fn slot(&self, id: u32) -> *mut u8 {
-        let slots = self.slots();
-        let memory = slots.blocks.get(id as usize / BLOCK);
-        memory.map_or(std::ptr::null_mut(), |memory| memory.at(id as usize % BLOCK * SLOT))
+        let mut slots = self.slots();
+        slots.get(id).map_or(null_mut(), |(memory, _)| memory.at(id as usize % BLOCK * SLOT))
     }
 }
 

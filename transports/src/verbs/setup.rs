@@ -188,7 +188,8 @@ impl Half {
         }
     }
 
-    fn connect(self, theirs: &Said) -> io::Result<Messages> {
+    fn connect(mut self, theirs: &Said) -> io::Result<Messages> {
+        self.link.connected = true;
         let port = &self.link.port;
         let reads = theirs.reads.min(self.link.reads());
         self.link.pair.connect(&Route {

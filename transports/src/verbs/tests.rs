@@ -211,6 +211,118 @@ fn a_place_of_no_use_is_not_tried_again() {
     assert!(!rig.places(Some(true), None).contains(&place), "it leads nowhere");
 }
 
+/// The device takes only some slots of a new block: what it has taken stays where it is, and the rest is posted later.
+#[test]
+fn a_half_posted_block_stays() {
+    let mut met = 0;
+    for after in 0..30 {
+        let mut rig = rig();
+        let first = rig.pair();
+        let (attempt, incoming) = rig.greeted();
+        let (mut a, mut b) = agree(&rig, attempt, incoming);
+        fake::fail("receive", after);
+        carries(&mut a, &mut b);
+        met += u32::from(fake::has_failed());
+        fake::fail("nothing", 0);
+        assert_eq!(fake::posted().1, 0, "slots are posted whose memory is gone");
+        drop((a, b));
+        assert_eq!(fake::posted().1, 0, "slots are posted whose memory is gone");
+        for (mut a, mut b) in [first, rig.pair()] {
+            assert!(carries(&mut a, &mut b), "{after}");
+        }
+    }
+    assert!(met > 20, "{met}");
+}
+
+/// Breaks lanes beside one that stays, which carries on. Returns how many slots are posted, before and then.
+fn broken_beside(rounds: u32, breaks: fn()) -> (usize, usize) {
+    let mut rig = rig();
+    let (mut a, mut b) = rig.pair();
+    drop(rig.pair());
+    let before = fake::posted().0;
+    for _ in 0..rounds {
+        let (mut c, mut d) = rig.pair();
+        let (mem, mut seen) = (Mem::new(1 << 30), Seen::new(1 << 30));
+        let body = bytes(7000, 1);
+        for i in 0..8 {
+            let _ = c.try_send(&mem, &header(Kind::Msg, i + 1, 0, body.len()), Payload::Bytes(&body));
+        }
+        c.flush(&mem);
+        breaks();
+        let start = Instant::now();
+        while !is_dead(&d) {
+            assert!(start.elapsed() < LIMIT, "the death is not seen");
+            Lane::<Mem>::poll(&mut d, &mut seen, 1 << 16);
+            Lane::<Mem>::event(&mut d);
+        }
+    }
+    let now = fake::posted();
+    assert_eq!(now.1, 0, "slots are posted whose memory is gone");
+    assert!(carries(&mut a, &mut b), "a lane that was there all the time");
+    (before, now.0)
+}
+
+/// A message that fails gives its slot back, and those behind it theirs.
+#[test]
+fn slots_of_failed_receives_are_posted_again() {
+    let (before, now) = broken_beside(100, fake::fail_receives);
+    assert_eq!(now, before);
+}
+
+/// A message that ends in the middle has a slot, which comes some time after the queue pair has failed.
+#[test]
+fn slots_of_messages_that_were_cut_off_are_posted_again() {
+    fake::cut_off(true, false);
+    let (before, now) = broken_beside(100, fake::fail_receives);
+    fake::cut_off(false, false);
+    assert_eq!(now, before);
+}
+
+/// A device that never tells that no more come: as many slots as may be lost are not counted on.
+#[test]
+fn slots_that_may_be_lost_are_not_counted_on() {
+    fake::cut_off(true, true);
+    let (before, now) = broken_beside(20, fake::fail_receives);
+    fake::cut_off(false, false);
+    assert!(now >= before, "{before} slots are posted before, {now} then");
+}
+
+/// A place over which nothing came is not dialled again for a while, but other ports of the same process are.
+#[test]
+fn all_routes_have_their_turn() {
+    let mut rig = rig();
+    let mut routes = Vec::new();
+    loop {
+        let places = rig.places(Some(true), None);
+        let Some(first) = places.first() else { break };
+        let (_, route) = unplace(first).unwrap();
+        assert!(places.iter().all(|place| unplace(place).unwrap().1 == route), "{places:?}");
+        routes.push(route);
+        assert!(routes.len() <= 4, "{routes:?}");
+        let (attempt, incoming) = rig.greeted();
+        let (mut a, mut b) = agree(&rig, attempt, incoming);
+        fake::fail("connect", 1);
+        assert!(!carries(&mut a, &mut b));
+        Lane::<Mem>::event(&mut a);
+    }
+    routes.sort();
+    assert_eq!(routes, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+}
+
+/// A host that has got other addresses tells those of its devices too.
+#[test]
+fn addresses_are_looked_up_again() {
+    let mut rig = rig();
+    let entry = |rig: &mut Rig| super::address::parse(&rig.sides[1].transport().entry()).0;
+    let before = entry(&mut rig);
+    fake::move_to(7);
+    rig.sides.iter_mut().for_each(|side| side.transport().rebind());
+    let after = entry(&mut rig);
+    assert_eq!((before[0].gid[14], after[0].gid[14]), (0, 7));
+    let (mut a, mut b) = rig.pair();
+    assert!(carries(&mut a, &mut b));
+}
+
 /// Encryption that is demanded cannot be had, so the transport is not used.
 #[test]
 fn it_is_not_used_where_encryption_is_demanded() {
