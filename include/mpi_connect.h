@@ -1,7 +1,7 @@
 /* MPI_Connect: join MPI jobs that were started apart, whatever MPI each runs under.
  *
- * Generated from shim/src/conn/mod.rs; `make headers` writes it anew. Link with -lmpi_connect before -lmpi, or load
- * the library with LD_PRELOAD (`mpi-connect run` does). */
+ * Generated from shim/src/conn/; `make headers` writes it anew. Link with -lmpi_connect before -lmpi, or load the library
+ * with LD_PRELOAD (`mpi-connect run` does). */
 
 
 #ifndef MPI_CONNECT_H
@@ -29,6 +29,11 @@ static int (*const mpi_connect_needs_mpi)(int *, int *) __attribute__((used)) = 
  The other job did not come within MPI_CONNECT_TIMEOUT: a kind for MPI_Conn_error_class.
  */
 #define MPI_CONN_ERR_TIMEOUT 2
+
+/*
+ A function that is called around a hold, with the state that it was registered with.
+ */
+typedef void (*MPI_Conn_hold_function)(void *state);
 
 #ifdef __cplusplus
 extern "C" {
@@ -63,22 +68,6 @@ int MPI_Conn_intercomm_create(int handle,
  Collective over the communicator that the handle was made with.
  */
 int MPI_Conn_remove(int handle);
-
-/*
- Gives up all connections of this process to other jobs, until MPI_Conn_resume: for whoever moves its virtual machine,
- makes an image of the process, or takes a device away.
-
- Local. Returns when no connection, shared memory or queue pair of another job is left, which takes 10 s at most. Sends
- and receives may be called meanwhile: nothing fails, and what needs the other job waits. The other processes are told,
- and wait too, for an hour at most. A process that calls MPI_Finalize comes back first. MPI_ERR_OTHER when the
- library cannot be started.
- */
-int MPI_Conn_hold(void);
-
-/*
- Connects again after MPI_Conn_hold, also if this process has another address now. Local; returns at once.
- */
-int MPI_Conn_resume(void);
 
 /*
  Makes a checkpoint of what concerns messages between this job and others. The program writes its own state beside it.
@@ -134,6 +123,42 @@ int MPI_Conn_restart(int handle,
  */
 int MPI_Conn_error_class(int which,
                          int *errorclass);
+
+/*
+ Gives up all connections of this process to other jobs, until MPI_Conn_resume: for whoever moves its virtual machine,
+ makes an image of the process, or takes a device away.
+
+ Local. Returns when no connection, shared memory or queue pair of another job is left, which takes 10 s at most. Sends
+ and receives may be called meanwhile: nothing fails, and what needs the other job waits. The other processes are told,
+ and wait too, for an hour at most. The functions of MPI_Conn_on_hold are called. A process that calls MPI_Finalize
+ comes back first. Any thread may call it between MPI_Init and MPI_Finalize. MPI_ERR_OTHER when the library cannot be
+ started.
+ */
+int MPI_Conn_hold(void);
+
+/*
+ Connects again after MPI_Conn_hold, also if this process has another address now. Local; returns at once, or when the
+ functions of MPI_Conn_on_hold have been called. Any thread may call it.
+ */
+int MPI_Conn_resume(void);
+
+/*
+ Has functions called around each hold of this process, whoever holds it: the program, an operator, or a signal. For tools
+ that make an image of the process, or move it.
+
+ `held` is called when nothing is left that leads to other jobs, before the hold counts as done; `resuming` before the
+ process connects again. Either may be null. A pair whose `held` was due has its `resuming` called in the end. A thread of
+ the library calls them, one after the other: `held` in the order of registration, `resuming` in the reverse. It has the
+ signal mask of the thread that registered them. They may call MPI_Conn_hold and MPI_Conn_resume, which are done when all
+ have returned, and no other function of MPI unless the level of threads is MPI_THREAD_MULTIPLE. All other threads go on
+ meanwhile.
+
+ Local. May be called at any time, before MPI_Init too, and counts from the next hold on until the process ends. Returns
+ MPI_SUCCESS.
+ */
+int MPI_Conn_on_hold(MPI_Conn_hold_function held,
+                     MPI_Conn_hold_function resuming,
+                     void *state);
 
 #ifdef __cplusplus
 }  // extern "C"

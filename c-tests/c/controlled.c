@@ -3,11 +3,24 @@
  *     controlled MINE THEIRS BUSY END
  *
  * Rank 0 exchanges messages with rank 0 of the other job until END is there, and both end together. The others have sent one
- * message, then compute: they call neither MPI nor the kernel's sleep until END is there. Rank 0 writes BUSY once messages flow.
+ * message, then compute: they call neither MPI nor the kernel's sleep until END is there. Rank 0 writes BUSY once messages flow, and
+ * says when it is held and when it comes back.
  */
 #include "kit.h"
 
 static int ends(const char *sign) { return kit_is_there(sign); }
+
+static void say(void *word)
+{
+    printf("TOLD %s\n", (const char *)word);
+    fflush(stdout);
+}
+
+static void come_back(void *word)
+{
+    (void)word;
+    say("resuming");
+}
 
 static void compute(void)
 {
@@ -25,6 +38,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &kit_rank);
     if (argc != 5) MPI_Abort(MPI_COMM_WORLD, 2);
     kit_label = argv[1];
+    if (kit_rank == 0) OK(MPI_Conn_on_hold(say, come_back, "held"));
     OK(MPI_Conn_register(argv[1], MPI_COMM_WORLD, &handle));
     OK(MPI_Conn_intercomm_create(handle, argv[2], &other));
     OK(MPI_Conn_remove(handle));

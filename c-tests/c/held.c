@@ -4,6 +4,7 @@
  *
  * Rank r talks to rank r of the other job. HOW is `call` (MPI_Conn_hold, MPI_Conn_resume) or `signal` (that of
  * MPI_CONNECT_HOLD_ON, once for each). The sides take turns at holding; in the end side 0 calls MPI_Finalize while it is held.
+ * Functions are called around each hold, and one of them has the process come back at once.
  */
 #include "kit.h"
 #include <dirent.h>
@@ -12,7 +13,8 @@
 
 enum { ROUNDS = 6, LARGE = 3 << 20 };
 
-static int side, by_signal, handle = -1;
+static int side, by_signal, handle = -1, before = -1, returns;
+static _Atomic int holds, calls, ended;
 static MPI_Comm other;
 
 /* Sockets that are connected, and shared memory of the library. */
@@ -34,12 +36,9 @@ static int connections(void)
     return count;
 }
 
-static void hold(int before)
+/* Waits until no connection is left. */
+static void look(void)
 {
-    if (by_signal)
-        raise(SIGUSR1);
-    else
-        OK(MPI_Conn_hold());
     /* Somebody may dial meanwhile, and is sent away. */
     double begun = kit_ms(), since = begun, now = begun;
     for (; now - since < 30 && now - begun < 20000; now = kit_ms()) {
@@ -49,15 +48,71 @@ static void hold(int before)
     CHECK(now - begun < 20000, "%d connections are left, not %d", connections(), before);
 }
 
+/* Two pairs of functions, called as 1 2 3 4: held, held, resuming, resuming. */
+static void held_first(void *state)
+{
+    SAME(++calls % 4, 1);
+    ++*(_Atomic int *)state;
+    look();
+}
+
+static void held_second(void *state)
+{
+    SAME(++calls % 4, 2);
+    CHECK(!state);
+    if (returns) OK(MPI_Conn_resume());
+}
+
+static void resuming_second(void *state)
+{
+    SAME(++calls % 4, 3);
+    CHECK(!state);
+    look();
+}
+
+static void resuming_first(void *state)
+{
+    SAME(++calls % 4, 0);
+    SAME(*(_Atomic int *)state, holds);
+    ++ended;
+}
+
+/* Waits until the functions have been called so often. */
+static void await(_Atomic int *count, int wanted)
+{
+    for (double begun = kit_ms(); *count < wanted && kit_ms() - begun < 20000;) kit_sleep_ms(1);
+    SAME(*count, wanted);
+}
+
+static void hold(void)
+{
+    static int number;
+    ++number;
+    if (by_signal)
+        raise(SIGUSR1);
+    else
+        OK(MPI_Conn_hold());
+    if (returns) return await(&ended, number);
+    if (by_signal)
+        await(&calls, 4 * number - 2);
+    else
+        SAME(calls, 4 * number - 2);
+    look();
+}
+
 static void resume(void)
 {
     if (by_signal)
         raise(SIGUSR1);
     else
         OK(MPI_Conn_resume());
+    if (by_signal)
+        await(&ended, holds);
+    else
+        SAME(ended, holds);
 }
 
-static void round_of(int number, char *out, char *in, int before)
+static void round_of(int number, char *out, char *in)
 {
     int sizes[3] = {8, 70000, LARGE}, flag = 1, holds = number % 2 == side;
     MPI_Request sends[3], receives[3];
@@ -66,7 +121,7 @@ static void round_of(int number, char *out, char *in, int before)
     OK(MPI_Send(&number, 1, MPI_INT, kit_rank, 100, other));
     if (holds) {
         OK(MPI_Probe(kit_rank, 100, other, &status));
-        hold(before);
+        hold();
         OK(MPI_Iprobe(kit_rank, 100, other, &flag, &status));
         CHECK(flag, "what has come is there");
         OK(MPI_Iprobe(kit_rank, 101, other, &flag, &status));
@@ -93,6 +148,10 @@ static void round_of(int number, char *out, char *in, int before)
 
 int main(int argc, char **argv)
 {
+    /* Before anything else is there; either function may be left out. */
+    OK(MPI_Conn_on_hold(held_first, resuming_first, (void *)&holds));
+    OK(MPI_Conn_on_hold(held_second, resuming_second, NULL));
+    OK(MPI_Conn_on_hold(NULL, NULL, NULL));
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &kit_rank);
     if (argc != 5) MPI_Abort(MPI_COMM_WORLD, 2);
@@ -101,11 +160,18 @@ int main(int argc, char **argv)
     by_signal = !strcmp(argv[4], "signal");
     OK(MPI_Barrier(MPI_COMM_WORLD));
     /* The MPI's own, and the page of our doorbells. */
-    int before = connections() + 1;
+    before = connections() + 1;
     OK(MPI_Conn_register(argv[1], MPI_COMM_WORLD, &handle));
     OK(MPI_Conn_intercomm_create(handle, argv[2], &other));
     char *out = kit_alloc(3 * LARGE), *in = kit_alloc(2 * LARGE);
-    for (int number = 0; number < ROUNDS; ++number) round_of(number, out, in, before);
+    for (int number = 0; number < ROUNDS; ++number) round_of(number, out, in);
+    /* A tool makes an image while it is held, and has it come back from there. */
+    for (int turn = 0; turn < 2; ++turn) {
+        returns = 1;
+        if (turn == side) hold();
+        returns = 0;
+        OK(MPI_Sendrecv(out, 8, MPI_BYTE, kit_rank, 8, in, 8, MPI_BYTE, kit_rank, 8, other, MPI_STATUS_IGNORE));
+    }
     /* The last word of side 1 comes when it comes; side 0 ends while it is held. */
     if (side == 1) {
         OK(MPI_Recv(in, 8, MPI_BYTE, kit_rank, 7, other, MPI_STATUS_IGNORE));
@@ -113,12 +179,14 @@ int main(int argc, char **argv)
     } else {
         kit_fill(out, 8, 77);
         OK(MPI_Send(out, 8, MPI_BYTE, kit_rank, 7, other));
-        hold(before);
+        hold();
     }
     OK(MPI_Conn_remove(handle));
     OK(MPI_Comm_free(&other));
     int failed = kit_end();
     MPI_Finalize();
+    /* Who was told of the hold has been told of its end. */
+    failed |= ended != holds;
     free(out);
     free(in);
     return failed;

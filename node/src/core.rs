@@ -6,6 +6,7 @@
 use crate::config::{Config, StartError};
 use crate::memory::Buffers;
 use crate::state::Core;
+use crate::state::callbacks::Callbacks;
 use crate::state::checkpoints::Checkpoints;
 use crate::state::handshakes::Handshakes;
 use crate::state::operations::Operations;
@@ -44,6 +45,7 @@ impl Core {
             operations: Operations::default(),
             operators: Operators::default(),
             checkpoints: Checkpoints::default(),
+            callbacks: Callbacks::default(),
             waits: waits::Table::new(config.notice),
             pace: Pace::default(),
             watch,

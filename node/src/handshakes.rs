@@ -6,7 +6,7 @@
 use crate::state::Core;
 use crate::sys::most_descriptors;
 use crate::watch::Owner;
-use session::{Action, AttemptId, IncomingId, ProbeId, TICK};
+use session::{Action, AttemptId, Hold, IncomingId, ProbeId, TICK};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -46,8 +46,12 @@ impl Core {
             }
         }
         let now = self.time(instant);
+        let was_closing = self.session.is_held() == Hold::Closing;
         self.session.tick(now);
         self.act();
+        if was_closing && self.session.is_held() != Hold::Closing {
+            self.is_held_now();
+        }
         if !self.leaving.is_empty() {
             self.step_leaving(instant);
             self.act();

@@ -12,6 +12,7 @@
 
 #![warn(missing_docs)]
 
+mod callbacks;
 mod checkpoints;
 mod config;
 mod control;
@@ -63,6 +64,7 @@ pub use session::{Called, CannotMove, Group, InterId, Obstacle, PathRef, Proofs,
 pub use shape::Shape;
 pub use signal::hold_on_signal;
 pub use state::Core;
+pub use state::callbacks::{Function, OnHold};
 pub use state::checkpoints::{Opened, Place};
 pub use state::waits::About;
 pub use switching::{CannotUse, Moved, NoTransport};

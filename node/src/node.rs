@@ -4,10 +4,12 @@
 //! the child with a message. So each entry of the shim asks [`Node::get`] first: in a child it returns
 //! [`StartError::Forked`], and it costs one load.
 
+use crate::callbacks;
 use crate::checkpoints;
 use crate::control::{self, Desk};
 use crate::signal;
 use crate::state::Core;
+use crate::state::callbacks::OnHold;
 use crate::state::waits::About;
 use crate::sys::{forked, watch_forks};
 use crate::thread::Background;
@@ -28,6 +30,8 @@ use crate::shared::Shared;
 static NODE: OnceLock<Node> = OnceLock::new();
 /// Held while the node is being started.
 static START: Mutex<()> = Mutex::new(());
+/// What was registered before the node started.
+static EARLY: Mutex<Vec<OnHold>> = Mutex::new(Vec::new());
 
 /// The driver of one process: its session, its lanes, the lock and the background thread.
 pub struct Node {
@@ -53,7 +57,18 @@ impl Node {
         }
         let node = Node::start(Config::from_env()?)?;
         signal::wakes(&node.shared.watch);
+        let mut early = EARLY.lock().unwrap_or_else(PoisonError::into_inner);
+        early.drain(..).for_each(|pair| node.with(|core| core.on_hold(pair)));
         Ok(NODE.get_or_init(|| node))
+    }
+
+    /// From the next hold of this process on these functions are called. The node need not have been started.
+    pub fn on_hold(pair: OnHold) {
+        let mut early = EARLY.lock().unwrap_or_else(PoisonError::into_inner);
+        match Node::running() {
+            Some(node) => node.with(|core| core.on_hold(pair)),
+            None => early.push(pair),
+        }
     }
 
     /// The node of this process, if it has been started.
@@ -95,6 +110,8 @@ impl Node {
         let operators = control::open(&shared);
         let writer = checkpoints::writer(&shared);
         shared.lock().checkpoints.begin_writer = Some(writer);
+        let caller = callbacks::caller(&shared);
+        shared.lock().callbacks.begin_caller = Some(caller);
         Ok(Node { shared, background: Mutex::new(background), operators, timeout })
     }
 
@@ -390,10 +407,13 @@ impl Node {
         left
     }
 
-    /// Gives up all connections to other jobs, until [`Node::resume`], and waits until none is left. Returns how many processes
-    /// could not be told.
+    /// Gives up all connections to other jobs, until [`Node::resume`], and waits until none is left and the functions of
+    /// [`Core::on_hold`] have been called; in one of these it does not wait. Returns how many processes could not be told.
     pub fn hold(&self) -> usize {
         self.with(Core::hold);
+        if callbacks::is_in_callback() {
+            return 0;
+        }
         let closed = |core: &mut Core| match core.is_held() {
             Hold::Closing => None,
             Hold::Held { untold } => Some(untold),
@@ -403,16 +423,19 @@ impl Node {
         self.wait_until(&mut || false, closed, None).unwrap_or(0)
     }
 
-    /// Ends a hold.
+    /// Ends a hold, when the functions of [`Core::on_hold`] have been called. In one of these it does not wait.
     pub fn resume(&self) {
         self.with(Core::resume);
+        if !callbacks::is_in_callback() {
+            self.wait_until(&mut || false, |core| (!core.is_resuming()).then_some(()), None);
+        }
     }
 
     /// Ends the threads, then all connections.
     fn end(&self) {
         self.operators.close();
-        if let Some(writer) = self.with(Core::end_writer) {
-            let _ = writer.join();
+        for thread in [self.with(Core::end_writer), self.with(Core::end_caller)].into_iter().flatten() {
+            let _ = thread.join();
         }
         let thread = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(thread);

@@ -10,7 +10,6 @@ use base::settings::{self, HOLD_ON};
 use nix::errno::Errno;
 use nix::libc::{c_void, siginfo_t};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use session::Hold;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -66,9 +65,9 @@ pub(crate) fn has_come() -> bool {
 pub(crate) fn obey(core: &mut Core) {
     // Without a write as long as nothing has come.
     if has_come() && CAME.swap(0, Ordering::Relaxed) % 2 == 1 {
-        match core.is_held() {
-            Hold::No => core.hold_now(),
-            Hold::Closing | Hold::Held { .. } => core.resume_now(),
+        match core.is_to_be_held() {
+            false => core.hold_now(),
+            true => core.resume_now(),
         }
     }
 }

@@ -208,26 +208,15 @@ impl Core {
         self.hold_now();
     }
 
-    /// Without a look at signals, which call this.
-    pub(crate) fn hold_now(&mut self) {
-        let now = self.now();
-        self.session.hold(now);
-    }
-
-    /// How far that is.
-    pub fn is_held(&self) -> Hold {
-        self.session.is_held()
-    }
-
     /// Connects again, also if this process is reached at other addresses now. Signals that came before are obeyed before.
     pub fn resume(&mut self) {
         signal::obey(self);
         self.resume_now();
     }
 
-    /// Without a look at signals, which call this.
-    pub(crate) fn resume_now(&mut self) {
-        if self.is_held() != Hold::No {
+    /// Connects again, now that all who wanted to know have been told.
+    pub(crate) fn come_back(&mut self) {
+        if self.session.is_held() != Hold::No {
             self.rebind();
         }
         let now = self.now();

@@ -76,6 +76,9 @@ fn an_operator_changes_what_carries_the_messages() {
             let before = json(&scene, "air").0;
             scene.require(over(&before).is_empty(), &format!("nothing is connected: {before:#}"));
             let other = if name == "air" { "ocean" } else { "air" };
+            let job = &jobs[usize::from(name == "ocean")];
+            let told = |word: &str| wait_until(LIMIT, || job.printed().trim_end().ends_with(&format!("TOLD {word}")));
+            scene.require(told("held"), "the program is told that it is held");
             for (whose, state, told) in
                 [(name, "held", "this process is held"), (other, "running", "it is held, and comes back by itself")]
             {
@@ -85,6 +88,7 @@ fn an_operator_changes_what_carries_the_messages() {
             }
             scene.require(messages(&json(&scene, "air").0) == messages(&before), "nothing flows");
             order(&scene, &[name, "resume"]);
+            scene.require(told("resuming"), "the program is told that it comes back");
             flows(&scene);
             // Another transport may be the first to get through.
             scene.require(

@@ -17,6 +17,8 @@ pub(crate) enum Begun {
     Uses(Moved),
     /// The process gives up its connections.
     Hold,
+    /// The process comes back.
+    Resume,
     /// This transport is taken out of use.
     StopUsing(String),
 }
@@ -47,7 +49,7 @@ impl Core {
             }
             Command::Resume => {
                 self.resume();
-                Ok(What::Done(String::new()))
+                if self.is_resuming() { Err(Begun::Resume) } else { Ok(What::Done(String::new())) }
             }
             Command::GiveUp(job) => Ok(match self.give_up(job) {
                 0 => What::NoPair,
@@ -84,6 +86,9 @@ impl Core {
                 ))),
                 Hold::No => Some(What::Overtaken),
             },
+            Begun::Resume if self.is_resuming() => None,
+            Begun::Resume if self.is_to_be_held() => Some(What::Overtaken),
+            Begun::Resume => Some(What::Done(String::new())),
             Begun::StopUsing(transport) => (!self.uses(transport)).then(|| What::Done(String::new())),
         }
     }

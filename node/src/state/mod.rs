@@ -1,5 +1,6 @@
 //! The state of the core as data. The files beside this folder act on it.
 
+pub mod callbacks;
 pub mod checkpoints;
 pub(crate) mod handshakes;
 pub(crate) mod operations;
@@ -10,6 +11,7 @@ pub(crate) mod pulls;
 pub(crate) mod waits;
 
 use crate::memory::Buffers;
+use crate::state::callbacks::Callbacks;
 use crate::state::checkpoints::Checkpoints;
 use crate::state::handshakes::Handshakes;
 use crate::state::operations::Operations;
@@ -35,6 +37,7 @@ pub struct Core {
     pub(crate) operations: Operations,
     pub(crate) operators: Operators,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) callbacks: Callbacks,
     pub(crate) waits: waits::Table,
     pub(crate) pace: Pace,
     pub(crate) watch: Arc<Watch>,

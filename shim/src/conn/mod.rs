@@ -1,11 +1,11 @@
-//! The three added calls: register, intercomm_create, remove.
+//! The added calls but for those of `hold`: a job's name, joining, checkpoints.
 //!
-//! Each is collective over the local communicator. Every process checks its own arguments, and all agree on whether one
+//! Most are collective over the local communicator. Every process checks its own arguments, and all agree on whether one
 //! of them has found a fault. The leader (rank 0) talks to the naming service and to the other job, and its verdict goes
 //! to all. So either every process returns success or every process returns an error.
 //!
-//! The C header is made from the comments here. What they leave out for Rust's sake: strings are terminated or null,
-//! places for results are writable or null.
+//! The C header is made from the comments here and in `hold.rs`. What they leave out for Rust's sake: strings are
+//! terminated or null, places for results are writable or null.
 #![allow(clippy::missing_safety_doc)]
 
 pub mod adopt;
@@ -15,6 +15,7 @@ pub mod claim;
 pub mod collective;
 pub mod expected;
 mod fork;
+pub mod hold;
 pub mod joined;
 mod meet;
 pub mod registration;
@@ -123,43 +124,6 @@ pub extern "C" fn MPI_Conn_remove(handle: c_int) -> c_int {
     let mut private = registration.private;
     // SAFETY: our own communicator, freed once, by all of its members.
     unsafe { pmpi::comm_free(&mut private) }
-}
-
-/// Gives up all connections of this process to other jobs, until MPI_Conn_resume: for whoever moves its virtual machine,
-/// makes an image of the process, or takes a device away.
-///
-/// Local. Returns when no connection, shared memory or queue pair of another job is left, which takes 10 s at most. Sends
-/// and receives may be called meanwhile: nothing fails, and what needs the other job waits. The other processes are told,
-/// and wait too, for an hour at most. A process that calls MPI_Finalize comes back first. MPI_ERR_OTHER when the
-/// library cannot be started.
-#[unsafe(no_mangle)]
-pub extern "C" fn MPI_Conn_hold() -> c_int {
-    let call = "MPI_Conn_hold";
-    running(call);
-    match node() {
-        Ok(node) => {
-            let untold = node.hold();
-            if untold > 0 {
-                base::log!(Error, "{call}: {untold} processes of other jobs could not be told");
-            }
-            0
-        }
-        Err(failure) => raise(Place::world(), &failure.of(call)),
-    }
-}
-
-/// Connects again after MPI_Conn_hold, also if this process has another address now. Local; returns at once.
-#[unsafe(no_mangle)]
-pub extern "C" fn MPI_Conn_resume() -> c_int {
-    let call = "MPI_Conn_resume";
-    running(call);
-    match node() {
-        Ok(node) => {
-            node.resume();
-            0
-        }
-        Err(failure) => raise(Place::world(), &failure.of(call)),
-    }
 }
 
 /// Makes a checkpoint of what concerns messages between this job and others. The program writes its own state beside it.

@@ -4,10 +4,11 @@
 #![allow(clippy::missing_safety_doc)]
 
 use crate::abi;
+use crate::conn::hold::{MPI_Conn_hold, MPI_Conn_resume};
 use crate::conn::reopen::Results;
 use crate::conn::{
-    MPI_CONN_MAX_LABEL, MPI_Comm, MPI_Conn_checkpoint, MPI_Conn_error_class, MPI_Conn_hold, MPI_Conn_intercomm_create,
-    MPI_Conn_register, MPI_Conn_remove, MPI_Conn_resume, restart_with,
+    MPI_CONN_MAX_LABEL, MPI_Comm, MPI_Conn_checkpoint, MPI_Conn_error_class, MPI_Conn_intercomm_create,
+    MPI_Conn_register, MPI_Conn_remove, restart_with,
 };
 use crate::forward::{comm_from_fortran, comm_to_fortran};
 use crate::{group, message, request};
