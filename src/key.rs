@@ -34,7 +34,7 @@ enum What {
 }
 
 /// The key that a command uses.
-#[derive(clap::Args, Debug, Default)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub struct KeyOption {
     /// The key, instead of MPI_CONNECT_KEY or the user's own
     #[arg(long = "key", value_name = "file:PATH", global = true)]

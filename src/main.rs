@@ -72,7 +72,11 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    match Command::parse().what {
+    let command = Command::try_parse().unwrap_or_else(|e| {
+        ctl::refuse(std::env::args().skip(1), &e);
+        e.exit()
+    });
+    match command.what {
         What::Run(args) => match run::run(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {

@@ -29,7 +29,7 @@ const REST: Duration = Duration::from_millis(100);
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Which job, and how it is found.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub struct Job {
     /// The name of the job
     #[arg(value_parser = job_name)]

@@ -1,9 +1,10 @@
 //! `mpi-connect ctl`: an operator's commands to a running job, and what became of them.
 //!
 //! `client` finds the job and speaks with its leader; `figures` makes rates of two samples; `lanes` shows them as a table or as
-//! JSON; `top` is the screen; `words` says what became of a command. Invariant: a command that changes something has one number, however often it has to be sent.
+//! JSON; `top` is the screen, and `columns` what fits on it; `words` says what became of a command. Invariant: a command that changes something has one number, however often it has to be sent.
 
 mod client;
+mod columns;
 mod figures;
 mod lanes;
 pub mod top;
@@ -133,6 +134,17 @@ impl Verdict {
             Verdict::None => 1,
             Verdict::Some => 3,
         }
+    }
+}
+
+/// A wrong command line, for scripts, if these arguments are of `ctl` and ask for JSON.
+pub fn refuse(mut args: impl Iterator<Item = String>, e: &clap::Error) {
+    let is_asked = args.next().is_some_and(|word| word == "ctl") && args.any(|word| word == "--json");
+    if is_asked && e.use_stderr() {
+        let text = e.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        // Whoever reads no more has seen enough.
+        let _ = writeln!(io::stdout(), "{}", json!({ "error": first.trim_start_matches("error: ") }));
     }
 }
 

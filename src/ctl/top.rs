@@ -1,10 +1,12 @@
 //! `mpi-connect top`: a live screen of a job's connections.
 //!
-//! One thread asks the job, and those that it is joined with; this one draws, and reads keys. `Screen` is drawn on any backend of
+//! One thread asks the job, and those that it is joined with; this one draws, and reads keys. It waits for the other one never: a job that does
+//! not answer keeps nobody at the screen. `Screen` is drawn on any backend of
 //! ratatui, so it is tested, and written as text, without a terminal. Invariant: text of others is drawn cell by cell, without
 //! control characters.
 
 use super::client::{Client, CtlError, Job, seconds};
+use super::columns::{Columns, peers};
 use super::figures::{Rate, Sample, bytes, count, time};
 use super::lanes::{notes, waits};
 use crate::shown::printable;
@@ -19,7 +21,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Table};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 #[derive(clap::Args)]
@@ -43,7 +45,7 @@ pub fn top(args: &Args) -> Result<(), CtlError> {
     let client = Client::new(&args.job)?;
     let every = Duration::from_secs_f64(args.every);
     if args.once {
-        let mut asks = Asks::new(client, &args.job);
+        let mut asks = Asks::new(client, args.job.clone());
         let first = asks.look()?;
         std::thread::sleep(every);
         let screen = Screen { looks: Some((asks.look()?, Some(first))), ..Screen::new(args.every) };
@@ -55,19 +57,14 @@ pub fn top(args: &Args) -> Result<(), CtlError> {
     if !io::stdout().is_terminal() {
         return Err(CtlError::Terminal(io::Error::other("the output is no terminal")));
     }
-    let mut asks = Asks::new(client, &args.job);
+    let mut asks = Asks::new(client, args.job.clone());
     let mut screen = Screen::new(args.every);
     // Before the screen is taken, so that errors are seen.
     screen.come(asks.look());
     let (give, take) = channel();
-    let (end, ended) = channel();
-    let thread = std::thread::scope(|threads| {
-        threads.spawn(move || asks.go_on(every, &give, &ended));
-        let shown = show(&mut screen, &take);
-        drop(end);
-        shown
-    });
-    thread.map_err(CtlError::Terminal)
+    // It ends with the process, perhaps in the middle of a look.
+    std::thread::spawn(move || asks.go_on(every, &give));
+    show(&mut screen, &take).map_err(CtlError::Terminal)
 }
 
 fn show(screen: &mut Screen, take: &Receiver<Result<Look, CtlError>>) -> io::Result<()> {
@@ -97,15 +94,15 @@ struct Look {
 }
 
 /// Asks the jobs.
-struct Asks<'a> {
+struct Asks {
     client: Client,
-    job: &'a Job,
+    job: Job,
     /// The other jobs; `None`: they cannot be asked.
     others: BTreeMap<String, Option<Client>>,
 }
 
-impl<'a> Asks<'a> {
-    fn new(client: Client, job: &'a Job) -> Asks<'a> {
+impl Asks {
+    fn new(client: Client, job: Job) -> Asks {
         Asks { client, job, others: BTreeMap::new() }
     }
 
@@ -113,7 +110,7 @@ impl<'a> Asks<'a> {
         let job = self.client.lanes()?;
         let mut others = BTreeMap::new();
         for name in job.names().into_values() {
-            let known = self.others.entry(name.clone()).or_insert_with(|| self.client.other(self.job, &name).ok());
+            let known = self.others.entry(name.clone()).or_insert_with(|| self.client.other(&self.job, &name).ok());
             let sample = known.as_ref().and_then(|client| client.lanes().ok());
             match sample {
                 Some(sample) => drop(others.insert(name, sample)),
@@ -125,12 +122,13 @@ impl<'a> Asks<'a> {
     }
 
     /// Looks again and again, until nobody wants it any more.
-    fn go_on(mut self, every: Duration, give: &Sender<Result<Look, CtlError>>, ended: &Receiver<()>) {
-        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every) {
+    fn go_on(mut self, every: Duration, give: &Sender<Result<Look, CtlError>>) {
+        loop {
+            std::thread::sleep(every);
             let mut look = self.look();
             if look.is_err() {
                 // It may have been started anew under its name.
-                if let Ok(client) = Client::new(self.job) {
+                if let Ok(client) = Client::new(&self.job) {
                     self.client = client;
                     look = self.look();
                 }
@@ -207,29 +205,31 @@ impl Screen {
             Constraint::Length(notes.len().min(12) as u16),
         ];
         let [head, of_jobs, of_pairs, of_notes] = Layout::vertical(heights).areas(frame.area());
-        frame.render_widget(self.head(look), head);
-        frame.render_widget(jobs_table(jobs), of_jobs);
+        frame.render_widget(self.head(look, head.width.into()), head);
+        frame.render_widget(jobs_table(&jobs, of_jobs.width.into()), of_jobs);
         let pairs = self.pairs(look, before.as_ref());
         let from = self.from.min(pairs.len().saturating_sub(1));
-        frame.render_widget(pairs_table(pairs.into_iter().skip(from)), of_pairs);
+        frame.render_widget(pairs_table(pairs, from, of_pairs.width.into()), of_pairs);
         frame.render_widget(Paragraph::new(notes), of_notes);
     }
 
-    fn head(&self, look: &Look) -> Paragraph<'static> {
+    fn head(&self, look: &Look, width: usize) -> Paragraph<'static> {
         let (all, here) = (look.job.outcomes.len(), look.job.reports().count());
         let hosts: std::collections::BTreeSet<_> = look.job.reports().map(|(_, report)| report.host.clone()).collect();
         let plural = |n: usize, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
         let answering = if all == here { String::new() } else { format!(", {here} of them answer") };
-        let line = Line::from(vec![
+        let (ranks, hosts) = (plural(all, "rank"), plural(hosts.len(), "host"));
+        let mut spans = vec![
             Span::styled(printable(&look.job.job), BOLD),
-            Span::raw(format!(
-                "  {} on {}{answering}  {}  every {} s  q: quit, arrows: scroll",
-                plural(all, "rank"),
-                plural(hosts.len(), "host"),
-                utc(look.at),
-                self.every
-            )),
-        ]);
+            Span::raw(format!("  {ranks} on {hosts}{answering}  {}", utc(look.at))),
+        ];
+        for part in ["  q: quit".into(), ", arrows: scroll".into(), format!("  every {} s", self.every)] {
+            let used: usize = spans.iter().map(Span::width).sum();
+            if used + part.len() <= width {
+                spans.push(Span::raw(part));
+            }
+        }
+        let line = Line::from(spans);
         let trouble = self.trouble.as_ref().map(|why| Line::styled(printable(why), Style::new().fg(Color::Red)));
         Paragraph::new(vec![line, trouble.unwrap_or_default()])
     }
@@ -240,7 +240,7 @@ impl Screen {
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     }
 
-    fn jobs(&self, look: &Look, before: Option<&Look>) -> Vec<Row<'static>> {
+    fn jobs(&self, look: &Look, before: Option<&Look>) -> Vec<Vec<String>> {
         let names = look.job.names();
         let mut joined: BTreeMap<u64, Joined> = BTreeMap::new();
         for (rank, report) in look.job.reports() {
@@ -265,12 +265,13 @@ impl Screen {
             let there = percent(there.and_then(|now| Self::waited(now, before)));
             let over: Vec<_> = job.over.iter().map(|(word, n)| format!("{n} {}", printable(word))).collect();
             let [sent, received] = job.rates.map(|rate| format!("{}/s {}/s", count(rate.messages), bytes(rate.bytes)));
-            Row::new([printable(&job.name), over.join(", "), sent, received, here.clone(), there])
+            vec![printable(&job.name), over.join(", "), sent, received, here.clone(), there]
         };
         joined.into_values().map(row).collect()
     }
 
-    fn pairs(&self, look: &Look, before: Option<&Look>) -> Vec<Row<'static>> {
+    /// The lines of the table of pairs, each with its style.
+    fn pairs(&self, look: &Look, before: Option<&Look>) -> Vec<(Style, Vec<String>)> {
         let names = look.job.names();
         let mut rows = Vec::new();
         for (rank, report) in look.job.reports() {
@@ -280,7 +281,7 @@ impl Screen {
                 let rate = |rate: Rate| format!("{}/s {}/s", count(rate.messages), bytes(rate.bytes));
                 let name = names.get(&pair.incarnation).map_or("?", String::as_str);
                 let queue = |n: u32| if n == 0 { "-".into() } else { n.to_string() };
-                let row = Row::new([
+                let row = vec![
                     rank.to_string(),
                     format!("{} {}", printable(name), pair.rank),
                     printable(over(&pair.transport)),
@@ -291,13 +292,14 @@ impl Screen {
                     pair.round_trip.map_or("-".into(), |us| time(us.into())),
                     percent(since.as_ref().map(|since| since.waited(Some(pair)))),
                     printable(&pair.why),
-                ]);
-                rows.push(match (&*pair.transport, &*pair.why) {
+                ];
+                let style = match (&*pair.transport, &*pair.why) {
                     // Nothing has gone to it yet, or it is idle.
-                    ("", "") => row.style(Style::new().add_modifier(Modifier::DIM)),
-                    ("", _) => row.style(Style::new().fg(Color::Red)),
-                    _ => row,
-                });
+                    ("", "") => Style::new().add_modifier(Modifier::DIM),
+                    ("", _) => Style::new().fg(Color::Red),
+                    _ => Style::new(),
+                };
+                rows.push((style, row));
             }
         }
         rows
@@ -340,20 +342,47 @@ fn percent(part: Option<f64>) -> String {
     part.map_or("-".into(), |part| format!("{:.0} %", 100.0 * part))
 }
 
-fn jobs_table(rows: Vec<Row<'static>>) -> Table<'static> {
-    let widths = [Constraint::Fill(2), Constraint::Fill(2), Constraint::Fill(2), Constraint::Fill(2)]
-        .into_iter()
-        .chain([Constraint::Length(11); 2]);
-    let head = Row::new(["JOINED WITH", "PAIRS OVER", "SENT", "RECEIVED", "WAITS HERE", "WAITS THERE"]).style(BOLD);
-    Table::new(rows, widths).header(head)
+/// The cells of these columns.
+fn row(mut cells: Vec<String>, shown: &[(usize, Constraint)]) -> Row<'static> {
+    Row::new(shown.iter().map(|(at, _)| std::mem::take(&mut cells[*at])).collect::<Vec<_>>())
 }
 
-fn pairs_table(rows: impl Iterator<Item = Row<'static>>) -> Table<'static> {
-    use Constraint::{Fill, Length};
-    let widths =
-        [Length(5), Fill(2), Length(5), Length(17), Length(17), Length(5), Length(6), Length(6), Length(6), Fill(5)];
-    let head = ["RANK", "PEER", "OVER", "SENT", "RECEIVED", "UNEXP", "POSTED", "TRIP", "WAITED", "WHY"];
-    Table::new(rows, widths).header(Row::new(head).style(BOLD))
+fn table(
+    columns: &Columns<'_>,
+    shown: &[(usize, Constraint)],
+    rows: impl Iterator<Item = Row<'static>>,
+) -> Table<'static> {
+    let heads = columns.heads.iter().map(|head| (*head).to_owned()).collect();
+    let widths = shown.iter().map(|(_, width)| *width).collect::<Vec<_>>();
+    Table::new(rows, widths).header(row(heads, shown).style(BOLD))
+}
+
+fn jobs_table(rows: &[Vec<String>], width: usize) -> Table<'static> {
+    let columns = Columns {
+        heads: &["JOINED WITH", "PAIRS OVER", "SENT", "RECEIVED", "WAITS HERE", "WAITS THERE"],
+        least: &[0; 6],
+        order: &[&[0], &[2, 3], &[4, 5], &[1]],
+        last: None,
+    };
+    let shown = columns.fit(rows, width);
+    table(&columns, &shown, rows.iter().map(|cells| row(cells.clone(), &shown)))
+}
+
+/// The pairs from this one on.
+fn pairs_table(rows: Vec<(Style, Vec<String>)>, from: usize, width: usize) -> Table<'static> {
+    let columns = Columns {
+        heads: &["RANK", "PEER", "OVER", "SENT", "RECEIVED", "UNEXP", "POSTED", "TRIP", "WAITED", "WHY"],
+        least: &[4, 4, 5, 15, 15, 5, 6, 6, 6, 10],
+        order: &[&[0, 1, 2], &[3, 4], &[8], &[9], &[7], &[5, 6]],
+        last: Some(9),
+    };
+    let (styles, mut cells): (Vec<Style>, Vec<Vec<String>>) = rows.into_iter().unzip();
+    let all: Vec<String> = cells.iter().map(|row| row[1].clone()).collect();
+    let short = peers(&all, (width / 4).max(20), width.saturating_sub(12));
+    cells.iter_mut().zip(short).for_each(|(row, peer)| row[1] = peer);
+    let shown = columns.fit(&cells, width);
+    let rows = cells.into_iter().zip(styles).skip(from).map(|(cells, style)| row(cells, &shown).style(style));
+    table(&columns, &shown, rows)
 }
 
 /// What a buffer shows, without blanks at the ends of lines.
@@ -404,6 +433,33 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("ocean: rank 0 waits") && text.contains("rank 1 of 'air': not answering"), "{text}");
+    }
+
+    /// The normal terminal, and half of one: what tells peers apart stays, and no figure is cut.
+    #[test]
+    fn on_a_narrow_screen_less_important_columns_go() {
+        let mut screen = Screen::new(1.0);
+        screen.come(Ok(look(10)));
+        screen.come(Ok(look(12)));
+        let heads = |width| -> Vec<String> {
+            let text = screen.text(width);
+            let of = |first: &str| text.lines().find(|line| line.trim_start().starts_with(first)).map(str::to_owned);
+            [of("JOINED"), of("RANK")].into_iter().flatten().collect()
+        };
+        assert!(heads(132)[1].contains("UNEXP POSTED"), "{:?}", heads(132));
+        let text = screen.text(80);
+        assert!(text.contains("ocean 0") && text.contains("ocean 1"), "{text}");
+        assert!(text.contains("1.0k/s 1.0 MiB/s") && text.contains("10/s 80 B/s"), "{text}");
+        assert!(text.contains("2.0k/s 2.0 MiB/s") && text.contains("q: quit"), "{text}");
+        let shown = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            shown(&heads(80)[1]),
+            ["RANK", "PEER", "OVER", "SENT", "RECEIVED", "TRIP", "WAITED", "WHY"],
+            "{text}"
+        );
+        let text = screen.text(40);
+        assert!(text.contains("ocean 0") && text.contains("ocean 1"), "{text}");
+        assert_eq!(shown(&heads(40)[1]), ["RANK", "PEER", "OVER", "WAITED", "WHY"], "{text}");
     }
 
     #[test]

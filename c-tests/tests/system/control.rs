@@ -95,6 +95,11 @@ fn an_operator_sees_every_process_and_commands_reach_those_that_compute() {
         let done = ctl(&scene, None, &["ice", "lanes"]);
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         scene.require(done.status.code() == Some(1) && said.contains("no job 'ice'"), &said);
+        // So is a wrong command line, for scripts too.
+        let done = ctl(&scene, None, &["air", "switch", "ethernet", "--json"]);
+        let said: Option<Value> = serde_json::from_slice(&done.stdout).ok();
+        let why = said.and_then(|said| said["error"].as_str().map(str::to_owned)).unwrap_or_default();
+        scene.require(done.status.code() == Some(2) && why.contains("ethernet"), &format!("{done:?}"));
         fs::write(scene.path("end"), "").expect("a sign");
         let [air, ocean] = scene.pass(jobs, LIMIT);
         for (done, text) in
@@ -132,7 +137,8 @@ fn an_operator_watches() {
         );
         scene.require(ended(&mut watching).is_some(), "it ends when nobody reads any more");
 
-        let top = |words: &[&str]| operator(&scene, None, &[&["top", "air", "--every", "0.2"], words].concat());
+        let all = ["top", "air", "--every", "0.2", "--timeout", "600"];
+        let top = |words: &[&str]| operator(&scene, None, &[&all, words].concat());
         let said = String::from_utf8(top(&["--once"]).output().expect("mpi-connect").stdout).expect("text");
         scene.require(said.contains("ocean 0") && said.contains("shm"), &said);
         // `script` gives it a terminal, which has no size yet.
@@ -154,8 +160,17 @@ fn an_operator_watches() {
         });
         let seen = || String::from_utf8_lossy(&shown.lock().expect("no panic")).into_owned();
         scene.require(wait_until(LIMIT, || seen().contains("ocean")), &seen());
+        // A leader that does not answer keeps nobody at the screen, though the look may take ten minutes.
+        let leader = Pid::from_raw(json(&scene, "air").0["processes"][0]["pid"].as_i64().expect("a pid") as i32);
+        kill(leader, Signal::SIGSTOP).expect("it is there");
+        let mut drawn_before = usize::MAX;
+        wait_until(LIMIT, || {
+            std::thread::sleep(Duration::from_millis(500));
+            std::mem::replace(&mut drawn_before, seen().len()) == seen().len()
+        });
         screen.stdin.take().expect("piped").write_all(b"q").expect("a key");
         let over = ended(&mut screen);
+        kill(leader, Signal::SIGCONT).expect("it is there");
         scene.require(over.is_some(), "a key ends it");
         scene.require(over.is_some_and(|status| status.success()), &format!("{over:?}"));
         fs::write(scene.path("end"), "").expect("a sign");
