@@ -40,6 +40,25 @@ struct Line {
     bytes: u64,
     /// Why it cannot be used, or what is missing.
     faults: Vec<String>,
+    /// Something is there, and is not what was written.
+    is_damaged: bool,
+}
+
+impl Line {
+    fn damaged(&mut self, what: String) {
+        self.is_damaged = true;
+        self.faults.push(what);
+    }
+
+    fn state(&self) -> &'static str {
+        match (self.faults.is_empty(), self.found.complete) {
+            (true, true) => "complete",
+            // Whether the other jobs have theirs is known to them alone.
+            (true, false) => "written",
+            (false, false) if !self.is_damaged => "unfinished",
+            _ => "damaged",
+        }
+    }
 }
 
 /// Does it. `false`: something is missing or damaged.
@@ -66,39 +85,43 @@ fn of_store(store: &Store, whole: bool) -> Result<Vec<Line>, StoreError> {
 
 /// Looks at the images of a line: at the head of each, or at all of it.
 fn look(found: Found, whole: bool) -> Line {
-    let mut line = Line { head: None, bytes: 0, faults: Vec::new(), found };
-    let ranks = match line.found.ranks() {
-        Ok(ranks) => ranks,
+    let mut line = Line { head: None, bytes: 0, faults: Vec::new(), is_damaged: false, found };
+    let (ranks, halves) = match line.found.ranks().and_then(|ranks| Ok((ranks, line.found.halves()?))) {
+        Ok(both) => both,
         Err(e) => {
-            line.faults.push(e.to_string());
+            line.damaged(e.to_string());
             return line;
         }
     };
     for rank in &ranks {
+        // What cannot be read at its head is told once.
         match line.found.head(*rank) {
             Ok(Some((head, bytes))) => {
                 line.bytes += bytes;
                 if head.rank != *rank || line.head.as_ref().is_some_and(|first| !first.is_beside(&head)) {
-                    line.faults.push(format!("rank {rank}: an image of something else"));
+                    line.damaged(format!("rank {rank}: an image of something else"));
                 }
                 line.head.get_or_insert(head);
+                if whole && let Err(e) = line.found.image(*rank) {
+                    line.damaged(e.to_string());
+                }
             }
-            Ok(None) => line.faults.push(format!("rank {rank} is missing")),
-            Err(e) => line.faults.push(e.to_string()),
-        }
-        if whole && let Err(e) = line.found.image(*rank) {
-            line.faults.push(e.to_string());
+            Ok(None) => line.damaged(format!("rank {rank} is missing")),
+            Err(e) => line.damaged(e.to_string()),
         }
     }
+    let halves: Vec<u32> = halves.into_iter().filter(|rank| !ranks.contains(rank)).collect();
+    for rank in &halves {
+        line.faults.push(format!("rank {rank} is half-written: its process writes still, or died meanwhile"));
+    }
     let size = line.head.as_ref().map_or(0, |head| head.size);
-    let missing: Vec<u32> = (0..size).filter(|rank| !ranks.contains(rank)).collect();
+    let missing: Vec<u32> = (0..size).filter(|rank| !ranks.contains(rank) && !halves.contains(rank)).collect();
     if let Some(first) = missing.first() {
         line.faults.push(format!("{} of {size} ranks are missing, the first is {first}", missing.len()));
     }
-    if size == 0 {
+    if ranks.is_empty() && halves.is_empty() {
         line.faults.push("there is no image".into());
     }
-    line.faults.dedup();
     line
 }
 
@@ -115,13 +138,7 @@ fn show(lines: &[Line]) -> Result<bool, StoreError> {
             Some(head) => (head.job.as_str(), head.label.as_str(), head.size, &head.jobs),
             None => ("?", "?", 0, &none),
         };
-        let state = match (line.faults.is_empty(), line.found.complete) {
-            (true, true) => "complete",
-            // Whether the other jobs have theirs is known to them alone.
-            (true, false) => "written",
-            (false, true) => "damaged",
-            (false, false) => "unfinished",
-        };
+        let state = line.state();
         is_whole &= state != "damaged";
         let with: Vec<&str> = jobs.iter().map(String::as_str).filter(|other| *other != job).collect();
         let number = line.found.serial;
@@ -136,6 +153,11 @@ fn show(lines: &[Line]) -> Result<bool, StoreError> {
 fn remove(folder: &std::path::Path, every: bool) -> Result<bool, StoreError> {
     let mut removed = 0;
     for store in jobs(folder)? {
+        // A job that still writes there keeps its lines.
+        let mut held = None;
+        if every {
+            store.hold(&mut held)?;
+        }
         let lines = of_store(&store, true)?;
         let newest = lines.iter().position(|line| line.found.complete && line.faults.is_empty());
         for (at, line) in lines.iter().enumerate() {

@@ -98,3 +98,33 @@ impl<'a> Take<'a> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
     }
 }
+
+/// For serde, `#[serde(with = "base::bytes::whole")]`: bytes in one piece, and not one by one. In postcard both are the same bytes.
+pub mod whole {
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+    use std::fmt;
+
+    /// Writes them.
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(bytes)
+    }
+
+    /// Reads them.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Vec<u8>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(bytes.to_vec())
+            }
+            fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
+                Ok(bytes)
+            }
+        }
+        from.deserialize_byte_buf(Bytes)
+    }
+}

@@ -1,22 +1,15 @@
-//! The image of one process in a line, as a file: docs/formats.md has the layout.
+//! The image of one process in a line: what it has. `layout` has the bytes.
 //!
 //! Invariant: bytes that were not written whole, were changed, or are of another version are told apart, and give no image.
 
+use crate::layout::{ImageError, ReadError, Reader, write};
 use crate::line::LineId;
 use crate::outcomes::Outcomes;
+use crate::packing::Packing;
 use engine::{ContextId, Kept, Line};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
-
-/// The first bytes of an image.
-const MAGIC: [u8; 8] = *b"MPICONNi";
-/// The version of the format.
-const VERSION: u32 = 1;
-/// Magic, version, length of the head, length of the body, CRC-32 of the head, of the body, and of all this.
-const FIXED: usize = 36;
-/// The longest head.
-const MAX_HEAD: usize = 1 << 20;
+use std::io::{self, Read, Write};
 
 /// What an image is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,66 +91,47 @@ pub struct Image {
     pub outcomes: Outcomes,
 }
 
-/// Why bytes are no image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImageError {
-    /// They begin otherwise.
-    Foreign,
-    /// They have this other version of the format.
-    Version(u32),
-    /// There are this many, and more should be there.
-    Truncated(u64),
-    /// They were changed.
-    Damaged,
-}
-
-impl fmt::Display for ImageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ImageError::Foreign => f.write_str("no image of this library"),
-            ImageError::Version(v) => write!(f, "version {v} of the format, this release reads {VERSION}"),
-            ImageError::Truncated(n) => write!(f, "cut off after {n} bytes"),
-            ImageError::Damaged => f.write_str("damaged: a checksum differs"),
-        }
-    }
-}
+/// What an image has besides its head, as it is written: one more field is another version.
+type Body = (Vec<Remote>, Vec<Inter>, Outcomes);
 
 impl Image {
+    /// Writes the image.
+    pub fn write(&self, packing: Packing, to: &mut dyn Write) -> io::Result<()> {
+        write(&self.head, &(&self.remotes, &self.inters, &self.outcomes), packing, to)
+    }
+
+    /// Reads the image whose head was read.
+    pub(crate) fn read(head: Head, body: Reader<'_>) -> Result<Image, ReadError> {
+        let (remotes, inters, outcomes): Body = body.body()?;
+        if inters.iter().any(|inter| inter.remote as usize >= remotes.len()) {
+            return Err(ImageError::Damaged.into());
+        }
+        Ok(Image { head, remotes, inters, outcomes })
+    }
+
+    /// The bytes of its messages: about as many as the image has.
+    pub fn bytes(&self) -> u64 {
+        let of = self.remotes.iter().flat_map(|remote| &remote.of);
+        let kept = of.flat_map(|(_, of)| of.line.kept.iter().chain(&of.leaving));
+        kept.map(|kept| kept.data.len() as u64).sum()
+    }
+
     /// The image as bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let head = postcard::to_stdvec(&self.head).expect("plain data in memory");
-        let fields = (&self.remotes, &self.inters, &self.outcomes);
-        let mut out = vec![0; FIXED];
-        out.extend_from_slice(&head);
-        let mut out = postcard::to_extend(&fields, out).expect("plain data in memory");
-        let body = out.len() - FIXED - head.len();
-        let mut fixed = Vec::with_capacity(FIXED);
-        fixed.extend_from_slice(&MAGIC);
-        fixed.extend_from_slice(&VERSION.to_le_bytes());
-        fixed.extend_from_slice(&(head.len() as u32).to_le_bytes());
-        fixed.extend_from_slice(&(body as u64).to_le_bytes());
-        fixed.extend_from_slice(&crc32fast::hash(&head).to_le_bytes());
-        fixed.extend_from_slice(&crc32fast::hash(&out[FIXED + head.len()..]).to_le_bytes());
-        fixed.extend_from_slice(&crc32fast::hash(&fixed).to_le_bytes());
-        out[..FIXED].copy_from_slice(&fixed);
-        out
+    pub fn encode(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.write(Packing::None, &mut bytes)?;
+        Ok(bytes)
     }
 
     /// The image of these bytes.
-    pub fn decode(bytes: &[u8]) -> Result<Image, ImageError> {
-        let (head, rest) = read_head(bytes)?;
-        let (length, checksum) = (word::<8>(bytes, 16), word::<4>(bytes, 28));
-        let body = usize::try_from(length).ok().and_then(|n| rest.get(..n));
-        let body = body.ok_or(ImageError::Truncated(bytes.len() as u64))?;
-        if u64::from(crc32fast::hash(body)) != checksum || rest.len() != body.len() {
-            return Err(ImageError::Damaged);
+    pub fn decode(mut bytes: &[u8]) -> Result<Image, ImageError> {
+        let from: &mut dyn Read = &mut bytes;
+        let read = Reader::begin(from).and_then(|(head, body)| Image::read(head, body));
+        match read {
+            Ok(image) if bytes.is_empty() => Ok(image),
+            Err(ReadError::Image(e)) => Err(e),
+            _ => Err(ImageError::Damaged),
         }
-        let (remotes, inters, outcomes): (Vec<Remote>, Vec<Inter>, Outcomes) =
-            postcard::from_bytes(body).map_err(|_| ImageError::Damaged)?;
-        if inters.iter().any(|inter| inter.remote as usize >= remotes.len()) {
-            return Err(ImageError::Damaged);
-        }
-        Ok(Image { head, remotes, inters, outcomes })
     }
 }
 
@@ -167,48 +141,6 @@ impl Head {
         let of = |head: &Head| (head.line, head.serial, head.size);
         of(self) == of(other) && self.job == other.job && self.jobs == other.jobs
     }
-
-    /// The most bytes from which a head is read.
-    pub const BYTES: usize = FIXED + MAX_HEAD;
-
-    /// The head of an image that begins with these bytes.
-    pub fn decode(bytes: &[u8]) -> Result<Head, ImageError> {
-        Ok(read_head(bytes)?.0)
-    }
-}
-
-fn word<const N: usize>(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word[..N].copy_from_slice(&bytes[at..at + N]);
-    u64::from_le_bytes(word)
-}
-
-fn read_head(bytes: &[u8]) -> Result<(Head, &[u8]), ImageError> {
-    let truncated = ImageError::Truncated(bytes.len() as u64);
-    let begins = bytes.len().min(MAGIC.len());
-    if bytes[..begins] != MAGIC[..begins] {
-        return Err(ImageError::Foreign);
-    }
-    if bytes.len() < FIXED {
-        return Err(truncated);
-    }
-    match word::<4>(bytes, 8) as u32 {
-        VERSION => (),
-        other => return Err(ImageError::Version(other)),
-    }
-    if u64::from(crc32fast::hash(&bytes[..FIXED - 4])) != word::<4>(bytes, FIXED - 4) {
-        return Err(ImageError::Damaged);
-    }
-    let length = word::<4>(bytes, 12) as usize;
-    if length > MAX_HEAD {
-        return Err(ImageError::Damaged);
-    }
-    let head = bytes.get(FIXED..FIXED + length).ok_or(truncated)?;
-    if u64::from(crc32fast::hash(head)) != word::<4>(bytes, 24) {
-        return Err(ImageError::Damaged);
-    }
-    let read = postcard::from_bytes(head).map_err(|_| ImageError::Damaged)?;
-    Ok((read, &bytes[FIXED + length..]))
 }
 
 #[cfg(test)]
@@ -233,16 +165,79 @@ mod tests {
         Image { head, remotes, inters: vec![inter], outcomes: Outcomes::default() }
     }
 
+    fn encoded(image: &Image, packing: Packing) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        image.write(packing, &mut bytes).unwrap();
+        bytes
+    }
+
     #[test]
     fn an_image_is_what_was_written() {
-        let bytes = image().encode();
-        assert_eq!(Image::decode(&bytes), Ok(image()));
-        assert_eq!(Head::decode(&bytes), Ok(image().head));
+        for packing in [Packing::None, Packing::Lz4] {
+            let bytes = encoded(&image(), packing);
+            assert_eq!(Image::decode(&bytes), Ok(image()));
+            let mut from = &bytes[..];
+            assert_eq!(Reader::begin::<Head>(&mut from).unwrap().0, image().head);
+        }
+    }
+
+    /// Of many chunks, and values that lie in several of them.
+    #[test]
+    fn a_large_image_is_what_was_written() {
+        let mut large = image();
+        let lengths = [0, 1, 1 << 20, (1 << 20) - 100, 3_500_000, 5];
+        for (number, length) in (0u64..).zip(lengths) {
+            let data = (0..length).map(|i: u64| ((i * i) >> 7) as u8).collect();
+            let kept = Kept { number, context: ContextId::root(1), source: 0, tag: -7, note: vec![1; 30], data };
+            large.remotes[0].of[0].1.line.kept.push(kept);
+        }
+        assert_eq!(large.bytes(), lengths.iter().sum::<u64>() + 100);
+        for packing in [Packing::None, Packing::Lz4] {
+            let bytes = encoded(&large, packing);
+            assert_eq!(packing == Packing::Lz4, (bytes.len() as u64) < large.bytes());
+            assert!(Image::decode(&bytes).as_ref() == Ok(&large));
+            // One byte of each chunk, of what is before it, and of the end; and what is cut there.
+            for at in (0..bytes.len()).step_by(99_991).chain(bytes.len() - 16..bytes.len()) {
+                let mut changed = bytes.clone();
+                changed[at] ^= 1;
+                assert!(Image::decode(&changed).is_err(), "byte {at}");
+                assert_eq!(Image::decode(&bytes[..at]).err(), Some(ImageError::Truncated(at as u64)));
+            }
+        }
+    }
+
+    /// Chunks that are whole, and not where they were written.
+    #[test]
+    fn chunks_keep_their_order() {
+        let mut large = image();
+        let data = (0..2_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        large.remotes[0].of[0].1.leaving[0].data = data;
+        let bytes = encoded(&large, Packing::None);
+        let length = 16 + (1 << 20);
+        let begin = 28 + u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize;
+        for at in [0, 2] {
+            let (one, other) = (begin + at * length, begin + (at + 1) * length);
+            let swapped = [&bytes[..one], &bytes[other..other + length], &bytes[one..other], &bytes[other + length..]];
+            assert_eq!(Image::decode(&swapped.concat()).err(), Some(ImageError::Damaged));
+            let doubled = [&bytes[..other], &bytes[one..]].concat();
+            assert_eq!(Image::decode(&doubled).err(), Some(ImageError::Damaged));
+            let missing = [&bytes[..one], &bytes[other..]].concat();
+            assert_eq!(Image::decode(&missing).err(), Some(ImageError::Damaged));
+        }
+    }
+
+    #[test]
+    fn another_way_of_packing_is_told() {
+        let mut bytes = encoded(&image(), Packing::None);
+        bytes[12] = 9;
+        let checksum = crc32fast::hash(&bytes[..24]).to_le_bytes();
+        bytes[24..28].copy_from_slice(&checksum);
+        assert_eq!(Image::decode(&bytes), Err(ImageError::Packing(9)));
     }
 
     #[test]
     fn cut_changed_and_foreign_bytes_are_told_apart() {
-        let bytes = image().encode();
+        let bytes = image().encode().unwrap();
         for length in 0..bytes.len() {
             assert_eq!(Image::decode(&bytes[..length]), Err(ImageError::Truncated(length as u64)));
         }

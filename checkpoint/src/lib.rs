@@ -4,8 +4,9 @@
 //! are joined. `member` is what a process does for the lines of its job, and `leader` how the leaders agree on lines;
 //! `process` has both for each job of a process, carries their messages (`message`) through what is `around` it, and does
 //! restarts (`resuming`, `outcomes`). All that is without I/O, clock and threads: it is stepped by events. `restart`
-//! chooses a line. `image` is the file of one process, and `store` the folder with the files of a job. Used by the node,
-//! which carries messages and writes files, and by the command, which lists them.
+//! chooses a line. `image` is what the file of one process has, `layout` its bytes, and `store` the folder with the files
+//! of a job, which `disk` changes. Used by the node, which carries messages and writes files, and by the command, which
+//! lists them.
 //!
 //! Invariant: a line is used at a restart only if each process of each of its jobs has written its image of it.
 
@@ -13,27 +14,40 @@
 #![forbid(unsafe_code)]
 
 mod around;
+mod disk;
+mod error;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod image;
+mod layout;
 mod leader;
 mod line;
+mod lock;
 mod member;
 mod message;
 mod outcomes;
+mod packing;
 mod parts;
 mod process;
+mod progress;
 mod restart;
 mod resuming;
 mod store;
 mod tracked;
 
 pub use around::{AllRows, Around, Besides, Opened, Place};
-pub use image::{Head, Image, ImageError, Inter, OfPair, Remote};
+pub use disk::{Step, Watch};
+pub use error::StoreError;
+pub use image::{Head, Image, Inter, OfPair, Remote};
+pub use layout::ImageError;
 pub use leader::{Board, Leader};
 pub use line::{Done, Job, LineId, Planned, Report, Row, Rows};
+pub use lock::Lock;
 pub use member::{Held, Member, Snapshot, Whole};
 pub use message::{Message, pack, unpack};
 pub use outcomes::{Call, Chosen, Next, Outcomes, Posted, Recorder, Replay};
+pub use packing::Packing;
 pub use process::Process;
 pub use restart::{Choice, Known, Old, choose};
-pub use store::{Found, Store, StoreError, jobs};
+pub use store::{Found, Store, jobs};
 pub use tracked::Made;

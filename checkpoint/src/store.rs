@@ -3,15 +3,30 @@
 //! A process writes its file aside, and renames it when it is on the disk. When the line is complete on all sides, the leader renames
 //! the line's folder. Invariants: what has its final name is whole; the two newest complete lines are never removed.
 
-use crate::image::{Head, Image, ImageError};
+use crate::disk::{Disk, Input, Output, Watch};
+use crate::error::StoreError;
+use crate::image::{Head, Image};
+use crate::layout::{ImageError, Reader};
 use crate::line::LineId;
+use crate::lock::Lock;
+use crate::packing::Packing;
+use crate::progress::Progress;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::{error, fmt};
+use std::sync::Arc;
+use std::time::Instant;
 
-/// The end of the name of a line's folder that is not complete on all sides.
+/// The end of the name of a line's folder that is not complete on all sides, and of a file that is not whole.
 const PART: &str = ".part";
+/// How the name of a line's folder begins that is about to be removed.
+const GONE: &str = "gone-";
+/// The same for one that a restart has left behind: it goes when the next line is complete.
+const LEFT: &str = "left-";
+/// The file that is locked by the job that writes here.
+const LOCK: &str = "lock";
+/// A file that is made to see that it can be.
+const PROBE: &str = ".writable";
 /// Complete lines that are kept.
 const KEPT: usize = 2;
 /// The longest name of a job that is a folder's name as it is.
@@ -21,6 +36,8 @@ const MAX_PLAIN: usize = 200;
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
+    packing: Packing,
+    disk: Disk,
 }
 
 /// A line's folder.
@@ -34,33 +51,8 @@ pub struct Found {
     pub complete: bool,
 }
 
-/// What could not be done, and where.
-#[derive(Debug)]
-pub enum StoreError {
-    /// The system refuses.
-    System(PathBuf, io::Error),
-    /// The file is no image.
-    Image(PathBuf, ImageError),
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StoreError::System(path, e) => write!(f, "{}: {e}", path.display()),
-            StoreError::Image(path, e) => write!(f, "{}: {e}", path.display()),
-        }
-    }
-}
-
-impl error::Error for StoreError {}
-
 fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + '_ {
     |e| StoreError::System(path.to_owned(), e)
-}
-
-/// Has what was done in a folder written to the disk.
-fn sync(folder: &Path) -> Result<(), StoreError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(at(folder))
 }
 
 /// The name of a folder for a job of this name.
@@ -85,7 +77,7 @@ pub fn jobs(directory: &Path) -> Result<Vec<Store>, StoreError> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).map_err(at(directory))? {
         let folder = entry.map_err(at(directory))?.path();
-        let store = Store { folder };
+        let store = Store::at(folder);
         if store.folder.is_dir() && !store.lines()?.is_empty() {
             all.push(store);
         }
@@ -97,7 +89,21 @@ pub fn jobs(directory: &Path) -> Result<Vec<Store>, StoreError> {
 impl Store {
     /// The store of a job in this folder. Nothing is made yet.
     pub fn new(directory: &Path, job: &str) -> Store {
-        Store { folder: directory.join(escaped(job)) }
+        Store::at(directory.join(escaped(job)))
+    }
+
+    fn at(folder: PathBuf) -> Store {
+        Store { folder, packing: Packing::default(), disk: Disk::default() }
+    }
+
+    /// For tests: with somebody who is asked before each change of a file.
+    pub fn watched(self, watch: Arc<dyn Watch>) -> Store {
+        Store { disk: Disk { watch: Some(watch) }, ..self }
+    }
+
+    /// Images that are written are packed in this way.
+    pub fn packed(self, packing: Packing) -> Store {
+        Store { packing, ..self }
     }
 
     /// The folder.
@@ -105,12 +111,36 @@ impl Store {
         &self.folder
     }
 
-    /// Makes the folder, and shows that files can be made in it.
-    pub fn open(&self) -> Result<(), StoreError> {
-        fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
-        let probe = self.folder.join(format!(".writable-{}", std::process::id()));
-        File::create(&probe).map_err(at(&probe))?;
-        fs::remove_file(&probe).map_err(at(&probe))
+    /// Makes the folder, locks it for this job, and shows that files can be made in it. `held`: the lock that this job has already,
+    /// if any, and then the one that it has. A folder that was there and is gone is not made again.
+    pub fn open(&self, held: &mut Option<Lock>) -> Result<(), StoreError> {
+        let path = self.folder.join(LOCK);
+        let directory = self.folder.parent().unwrap_or(Path::new("/"));
+        match held.as_ref().filter(|held| held.is_of(&path)) {
+            Some(_) if !directory.is_dir() => return Err(StoreError::Gone(directory.into())),
+            Some(held) if held.is_there() => (),
+            _ => {
+                self.disk.make_folders(&self.folder)?;
+                *held = Some(Lock::take(&self.disk, &path)?);
+            }
+        }
+        let probe = self.folder.join(PROBE);
+        self.disk.create(&probe)?;
+        self.disk.remove_file(&probe)
+    }
+
+    /// Locks the folder, if there is one, for a job that reads there. Where nothing can be written, nobody else writes either.
+    pub fn hold(&self, held: &mut Option<Lock>) -> Result<(), StoreError> {
+        let path = self.folder.join(LOCK);
+        if !self.folder.is_dir() || held.as_ref().is_some_and(|held| held.is_of(&path)) {
+            return Ok(());
+        }
+        match Lock::take(&self.disk, &path) {
+            Ok(lock) => *held = Some(lock),
+            Err(e @ StoreError::Busy(..)) => return Err(e),
+            Err(e) => base::log!(Info, "checkpoints are read without a lock: {e}"),
+        }
+        Ok(())
     }
 
     fn line(&self, serial: u64, id: LineId, end: &str) -> PathBuf {
@@ -121,33 +151,76 @@ impl Store {
     pub fn write(&self, image: &Image) -> Result<(), StoreError> {
         let Head { serial, line, rank, .. } = image.head;
         let folder = self.line(serial, line, PART);
-        fs::create_dir_all(&folder).map_err(at(&folder))?;
-        let (aside, file) = (folder.join(format!("{rank:06}{PART}")), folder.join(format!("{rank:06}.image")));
-        let bytes = image.encode();
-        let write = || {
-            let mut file = File::create(&aside)?;
-            file.write_all(&bytes)?;
-            file.sync_all()
-        };
-        write().map_err(at(&aside))?;
-        fs::rename(&aside, &file).map_err(at(&file))?;
-        sync(&folder)?;
-        sync(&self.folder)
+        self.disk.make_folder(&folder).map_err(|e| match e {
+            StoreError::System(_, e) if e.kind() == ErrorKind::NotFound => StoreError::Gone(self.folder.clone()),
+            e => e,
+        })?;
+        let (aside, file) = (folder.join(half(rank)), folder.join(whole(rank)));
+        if let Err(e) = self.write_aside(image, &aside) {
+            // It takes room, perhaps the last.
+            let _ = self.disk.remove_file(&aside);
+            return Err(e);
+        }
+        self.disk.rename(&aside, &file)?;
+        self.disk.sync_folder(&folder)
+    }
+
+    fn write_aside(&self, image: &Image, path: &Path) -> Result<(), StoreError> {
+        let Head { serial, rank, ref job, .. } = image.head;
+        let what = format!("checkpoint {serial} of '{job}', rank {rank}");
+        let progress = Progress::new(what, image.bytes(), Instant::now());
+        let mut told = Told { output: self.disk.create(path)?, progress };
+        image.write(self.packing, &mut told).map_err(at(path))?;
+        told.output.sync()?;
+        if let Some(text) = told.progress.done(Instant::now()) {
+            base::log!(Info, "{text}");
+        }
+        Ok(())
     }
 
     /// A line is complete on all sides: its folder gets its final name, and older ones go.
     pub fn commit(&self, serial: u64, id: LineId) -> Result<(), StoreError> {
         let (from, to) = (self.line(serial, id, PART), self.line(serial, id, ""));
-        match fs::rename(&from, &to) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound && to.exists() => (),
-            renamed => renamed.map_err(at(&from))?,
+        match self.disk.rename(&from, &to) {
+            Err(StoreError::System(_, e)) if e.kind() == ErrorKind::NotFound && to.exists() => (),
+            renamed => renamed?,
         }
-        sync(&self.folder)?;
         let lines = self.lines()?;
         let complete: Vec<u64> = lines.iter().filter(|line| line.complete).map(|line| line.serial).collect();
-        let Some(oldest) = complete.get(KEPT - 1).copied() else { return Ok(()) };
-        for line in lines.iter().filter(|line| line.serial < oldest) {
-            remove(&line.folder)?;
+        let oldest = complete.get(KEPT - 1).copied().unwrap_or(0);
+        self.remove(lines.iter().filter(|line| line.serial < oldest))
+    }
+
+    /// The job goes on from this line, which is complete then. Newer lines are of a run that is no more, and no restart finds them
+    /// again. `None`: the job begins anew, and so are lines that were never complete.
+    pub fn go_on_from(&self, line: Option<(u64, LineId)>) -> Result<(), StoreError> {
+        let from = line.map(|(serial, id)| (serial, self.line(serial, id, PART), self.line(serial, id, "")));
+        let mut renames = Vec::new();
+        for found in self.lines()? {
+            match &from {
+                Some((_, part, whole)) if found.folder == *part => renames.push((found.folder, whole.clone())),
+                Some((_, _, whole)) if found.folder == *whole => (),
+                Some((serial, ..)) if found.serial < *serial => (),
+                None if found.complete => (),
+                _ => renames.push((found.folder.clone(), renamed(&found.folder, LEFT))),
+            }
+        }
+        if renames.is_empty() {
+            return Ok(());
+        }
+        renames.iter().try_for_each(|(from, to)| self.disk.rename(from, to))?;
+        self.disk.sync_folder(&self.folder)
+    }
+
+    /// Removes lines. First they have their names no more: when that is on the disk, and what was renamed before, their files go.
+    fn remove<'a>(&self, mut lines: impl Iterator<Item = &'a Found>) -> Result<(), StoreError> {
+        lines.try_for_each(|line| self.disk.rename(&line.folder, &renamed(&line.folder, GONE)))?;
+        self.disk.sync_folder(&self.folder)?;
+        for entry in fs::read_dir(&self.folder).map_err(at(&self.folder))? {
+            let entry = entry.map_err(at(&self.folder))?;
+            if entry.file_name().to_str().is_some_and(|name| name.starts_with(GONE) || name.starts_with(LEFT)) {
+                self.disk.remove_folder(&entry.path())?;
+            }
         }
         Ok(())
     }
@@ -156,7 +229,7 @@ impl Store {
     pub fn lines(&self) -> Result<Vec<Found>, StoreError> {
         let mut all = Vec::new();
         let entries = match fs::read_dir(&self.folder) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(all),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(all),
             entries => entries.map_err(at(&self.folder))?,
         };
         for entry in entries {
@@ -171,58 +244,96 @@ impl Store {
     }
 }
 
-/// Removes a line: first it has its name no more.
-fn remove(folder: &Path) -> Result<(), StoreError> {
+/// An image that is written, with lines of the log when that takes long.
+struct Told<'a> {
+    output: Output<'a>,
+    progress: Progress,
+}
+
+impl Write for Told<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.output.write(bytes)?;
+        if let Some(text) = self.progress.written(written, Instant::now()) {
+            base::log!(Info, "{text}");
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+fn whole(rank: u32) -> String {
+    format!("{rank:06}.image")
+}
+
+fn half(rank: u32) -> String {
+    format!("{rank:06}{PART}")
+}
+
+/// A line's folder with this before its name.
+fn renamed(folder: &Path, before: &str) -> PathBuf {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let aside = folder.with_file_name(format!("gone-{name}"));
-    fs::rename(folder, &aside).map_err(at(folder))?;
-    fs::remove_dir_all(&aside).map_err(at(&aside))
+    folder.with_file_name(format!("{before}{name}"))
 }
 
 impl Found {
-    fn file(&self, rank: u32) -> PathBuf {
-        self.folder.join(format!("{rank:06}.image"))
-    }
-
-    /// The ranks with an image.
-    pub fn ranks(&self) -> Result<Vec<u32>, StoreError> {
+    /// The ranks with a file whose name has this end.
+    fn with(&self, end: &str) -> Result<Vec<u32>, StoreError> {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(at(&self.folder))? {
             let name = entry.map_err(at(&self.folder))?.file_name();
-            all.extend(name.to_str().and_then(|name| name.strip_suffix(".image")?.parse::<u32>().ok()));
+            all.extend(name.to_str().and_then(|name| name.strip_suffix(end)?.parse::<u32>().ok()));
         }
         all.sort_unstable();
         Ok(all)
     }
 
+    /// The ranks with an image.
+    pub fn ranks(&self) -> Result<Vec<u32>, StoreError> {
+        self.with(".image")
+    }
+
+    /// The ranks whose image is being written, or whose writer died meanwhile.
+    pub fn halves(&self) -> Result<Vec<u32>, StoreError> {
+        self.with(PART)
+    }
+
+    fn open(&self, rank: u32) -> Result<Option<(PathBuf, File)>, StoreError> {
+        let path = self.folder.join(whole(rank));
+        match File::open(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            file => file.map_err(at(&path)).map(|file| Some((path, file))),
+        }
+    }
+
     /// The image of a process. `None`: there is none.
     pub fn image(&self, rank: u32) -> Result<Option<Image>, StoreError> {
-        let file = self.file(rank);
-        match fs::read(&file) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            bytes => {
-                let bytes = bytes.map_err(at(&file))?;
-                Image::decode(&bytes).map(Some).map_err(|e| StoreError::Image(file, e))
-            }
+        let Some((path, file)) = self.open(rank)? else { return Ok(None) };
+        let mut from = BufReader::new(Input::new(file));
+        let read = Reader::begin(&mut from).and_then(|(head, body)| Image::read(head, body));
+        let image = read.map_err(|e| StoreError::reading(&path, e))?;
+        // Nothing is behind it.
+        match from.read(&mut [0]) {
+            Ok(0) => Ok(Some(image)),
+            Ok(_) => Err(StoreError::Image(path, ImageError::Damaged)),
+            Err(e) => Err(StoreError::System(path, e)),
         }
     }
 
     /// What the image of a process is of, and its bytes. `None`: there is none.
     pub fn head(&self, rank: u32) -> Result<Option<(Head, u64)>, StoreError> {
-        let path = self.file(rank);
-        let file = match File::open(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(at(&path))?,
-        };
+        let Some((path, file)) = self.open(rank)? else { return Ok(None) };
         let bytes = file.metadata().map_err(at(&path))?.len();
-        let mut begin = Vec::new();
-        file.take(Head::BYTES as u64).read_to_end(&mut begin).map_err(at(&path))?;
-        let head = Head::decode(&begin).map_err(|e| StoreError::Image(path, e))?;
+        let (head, _) = Reader::begin(&mut BufReader::new(file)).map_err(|e| StoreError::reading(&path, e))?;
         Ok(Some((head, bytes)))
     }
 
-    /// Removes the line with all its images.
+    /// Removes the line with all its images: first it has its name no more.
     pub fn remove(&self) -> Result<(), StoreError> {
-        remove(&self.folder)
+        let (disk, gone) = (Disk::default(), renamed(&self.folder, GONE));
+        disk.rename(&self.folder, &gone)?;
+        disk.remove_folder(&gone)
     }
 }

@@ -17,8 +17,10 @@ pub struct Kept {
     /// The tag.
     pub tag: i64,
     /// The note that goes with it. Empty if there is none.
+    #[serde(with = "base::bytes::whole")]
     pub note: Vec<u8>,
     /// Packed bytes.
+    #[serde(with = "base::bytes::whole")]
     pub data: Vec<u8>,
 }
 

@@ -28,23 +28,52 @@ pub(crate) fn make_folder(scene: &Scene) {
 
 /// A program, and the number of ranks of both jobs.
 #[derive(Clone, Copy)]
-struct Model {
-    program: &'static str,
-    ranks: [usize; 2],
+pub(super) struct Model {
+    pub(super) program: &'static str,
+    pub(super) ranks: [usize; 2],
     /// Half of the runs are with this word, which an MPI without matched probes does not know.
-    word: Option<&'static str>,
+    pub(super) word: Option<&'static str>,
 }
 
-fn start(scene: &Scene, model: Model, word: Option<&str>, air: &'static Mpi, ocean: &'static Mpi) -> [Job; 2] {
+/// The two jobs as they are started.
+pub(super) fn launches<'m>(
+    scene: &Scene,
+    model: Model,
+    word: Option<&str>,
+    air: &'m Mpi,
+    ocean: &'m Mpi,
+) -> [Launch<'m>; 2] {
     let folder = scene.path("checkpoints").display().to_string();
     let launch = |mpi, ranks, names: [&str; 2], every| {
         let words: Vec<&str> = [names[0], names[1], &folder, STEPS, every].into_iter().chain(word).collect();
         Launch::new(mpi, ranks, model.program, &words).env("MPI_CONNECT_TIMEOUT", TIMEOUT)
     };
     let [of_air, of_ocean] = model.ranks;
+    [launch(air, of_air, ["air", "ocean"], "5"), launch(ocean, of_ocean, ["ocean", "air"], "7")]
+}
+
+pub(super) fn start(
+    scene: &Scene,
+    model: Model,
+    word: Option<&str>,
+    air: &'static Mpi,
+    ocean: &'static Mpi,
+) -> [Job; 2] {
     // Neither waits while the other one's program is compiled.
-    let launches = [launch(air, of_air, ["air", "ocean"], "5"), launch(ocean, of_ocean, ["ocean", "air"], "7")];
-    launches.map(|launch| scene.start(launch))
+    launches(scene, model, word, air, ocean).map(|launch| scene.start(launch))
+}
+
+/// The results of a run without a kill.
+pub(super) fn undisturbed(model: Model, a: &'static Mpi, b: &'static Mpi) -> Vec<String> {
+    let scene = Scene::new(format!("without a kill: {}, {}", a.name, b.name));
+    make_folder(&scene);
+    let want = results(&scene.pass(start(&scene, model, None, a, b), LIMIT));
+    scene.require(want.len() == model.ranks.iter().sum::<usize>(), &format!("{want:?}"));
+    want
+}
+
+pub(super) fn are_over(jobs: &mut [Job; 2]) -> bool {
+    jobs.iter_mut().all(|job| job.poll().is_some())
 }
 
 /// How often jobs are killed; `MPI_CONNECT_TEST_KILLS` sets it.
@@ -75,11 +104,7 @@ fn kill_and_restart(model: Model, mut figure: Figure) {
     let mut turns = (1..).flat_map(Mpi::ring_of);
     let mut next = || turns.next().expect("there is always one more");
     let (a, b) = next();
-    let scene = Scene::new(format!("without a kill: {}, {}", a.name, b.name));
-    make_folder(&scene);
-    let want = results(&scene.pass(start(&scene, model, None, a, b), LIMIT));
-    scene.require(want.len() == model.ranks.iter().sum::<usize>(), &format!("{want:?}"));
-    drop(scene);
+    let want = undisturbed(model, a, b);
     while killed < kills {
         let scene = Scene::new(format!("killed and restarted, run {runs}"));
         make_folder(&scene);
@@ -93,13 +118,12 @@ fn kill_and_restart(model: Model, mut figure: Figure) {
             seen.extend([a.name, b.name]);
             starts += 1;
             let mut jobs = start(&scene, model, word, a, b);
-            let over = |jobs: &mut [Job; 2]| jobs.iter_mut().all(|job| job.poll().is_some());
             // Some run to their end; the others are killed after a moment that begins with the first step.
             let last = rng.below(5) == 0 || killed >= kills;
-            let begun = |jobs: &mut [Job; 2]| jobs[1].printed().contains("FROM") || over(jobs);
+            let begun = |jobs: &mut [Job; 2]| jobs[1].printed().contains("FROM") || are_over(jobs);
             scene.require(wait_until(LIMIT, || begun(&mut jobs)), "a job begins, or ends");
             let moment = Instant::now() + Duration::from_millis(rng.below(400));
-            if last || wait_until(moment.saturating_duration_since(Instant::now()), || over(&mut jobs)) {
+            if last || wait_until(moment.saturating_duration_since(Instant::now()), || are_over(&mut jobs)) {
                 break scene.pass(jobs, LIMIT);
             }
             killed += 1;
@@ -109,7 +133,7 @@ fn kill_and_restart(model: Model, mut figure: Figure) {
                 _ => scene.kill("checkpoints"),
             }
             // The other one ends by itself, or waits for nothing.
-            scene.require(wait_until(LIMIT, || over(&mut jobs)), "a job ends whose other one was killed");
+            scene.require(wait_until(LIMIT, || are_over(&mut jobs)), "a job ends whose other one was killed");
         };
         let got = results(&done);
         scene.require(got == want, &format!("after {starts} starts: {got:?}, not {want:?}"));

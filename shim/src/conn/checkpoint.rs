@@ -109,11 +109,11 @@ pub unsafe fn checkpoint(
     let is_tracked = node.with(|core| core.is_tracked(own));
     let fault = if is_tracked { arguments.as_ref().err().copied().unwrap_or(0) } else { UNTRACKED };
     agree_on(abi, &team, fault)?;
-    let verdict = team.is_led_here().then(|| {
+    let verdict = registration.lead.as_ref().map(|lead| {
         let (folder, label) = arguments.unwrap_or_default();
         // The folder may be named from where this process is.
         let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
-        Store::new(&folder, &registration.name).open().map_err(unusable)?;
+        lead.images.open(&Store::new(&folder, &registration.name)).map_err(unusable)?;
         let mut told = Vec::new();
         told.put_bytes(folder.to_string_lossy().as_bytes());
         told.put_bytes(label.as_bytes());

@@ -14,6 +14,7 @@ mod checkpoint;
 pub mod claim;
 pub mod collective;
 pub mod expected;
+mod folder;
 mod fork;
 pub mod hold;
 pub mod joined;

@@ -1,6 +1,7 @@
 //! Registrations: a handle of `MPI_Conn_register` stands for one.
 
 use super::claim::Held;
+use super::folder::HeldFolder;
 use crate::attr;
 use crate::error::copy_errhandler;
 use crate::failure::{Class, Failure};
@@ -37,11 +38,14 @@ pub struct Lead {
     held: Mutex<Option<Held>>,
     /// Held while a call looks for another job, since only one call may do that at a time.
     pub alone: Mutex<()>,
+    /// Where its checkpoints are.
+    pub images: HeldFolder,
 }
 
 impl Lead {
     pub fn new(naming: Box<dyn Naming>, records: Vec<u8>, members: Vec<Contact>, held: Held) -> Lead {
-        Lead { naming, records, members, held: Mutex::new(Some(held)), alone: Mutex::default() }
+        let (held, alone, images) = (Mutex::new(Some(held)), Mutex::default(), HeldFolder::default());
+        Lead { naming, records, members, held, alone, images }
     }
 
     /// Gives the name back.

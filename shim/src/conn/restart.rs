@@ -32,6 +32,10 @@ const TELL: Duration = Duration::from_millis(500);
 /// What a process has of a line, and the number of the cut.
 type Mine = (Old, u64);
 
+/// The images of a process, the newest first, and whether their lines are known to be complete; and the number of the newest complete
+/// line of which it has no good image.
+type Images = (Vec<(Image, bool)>, Option<u64>);
+
 /// A restart, or the begin of a first run.
 ///
 /// # Safety
@@ -57,32 +61,34 @@ pub unsafe fn restart(
     agree_on(abi, &team, fault)?;
     let node = node?;
     node.with(|core| core.track(own, &registration.name, team.size));
-    let verdict = team.is_led_here().then(|| {
+    let verdict = registration.lead.as_ref().map(|lead| {
         let folder = arguments.unwrap_or_default();
         let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
+        let held = lead.images.hold(&Store::new(&folder, &registration.name));
+        held.map_err(|e| Failure::new(Class::Other, format!("the checkpoints cannot be used: {e}")))?;
         Ok(folder.to_string_lossy().into_owned().into_bytes())
     });
     let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
     let store = Store::new(Path::new(&*String::from_utf8_lossy(&told)), &registration.name);
     let images = find(&store, registration);
-    let mine: Vec<Mine> = images.as_ref().map_or_else(
-        |_| Vec::new(),
-        |images| {
+    let mine: (Vec<Mine>, Option<u64>) = images.as_ref().map_or_else(
+        |_| Default::default(),
+        |(images, lost)| {
             let of = |(image, complete): &(Image, bool)| {
                 let head = &image.head;
                 (Old { id: head.line, jobs: head.jobs.clone(), complete: *complete }, head.serial)
             };
-            images.iter().map(of).collect()
+            (images.iter().map(of).collect(), *lost)
         },
     );
     let worst = agree(abi, team.comm, images.is_err().into())?;
-    let images = images?;
+    let (images, _) = images?;
     if worst != 0 {
         return Err(Failure::new(Class::Other, "another process of this job cannot use its images, and says why"));
     }
     let all = gather(abi, &team, &pack(&mine))?;
     let verdict = registration.lead.as_ref().map(|lead| {
-        let all: Vec<Vec<Mine>> = unpack(&all).unwrap_or_default();
+        let all: Vec<(Vec<Mine>, Option<u64>)> = unpack(&all).unwrap_or_default();
         let found = choose(abi, node, registration, lead, &images, &all)?;
         let mut told = Vec::new();
         if let Some((id, jobs)) = found {
@@ -98,6 +104,7 @@ pub unsafe fn restart(
     let mut told = Take(&told);
     let mut count = 0;
     let mut label = String::new();
+    let mut from = None;
     if !told.0.is_empty() {
         let damaged = |_| Failure::new(Class::Intern, "the leader's verdict is damaged");
         let id = LineId { by: told.u64().map_err(damaged)?, count: told.u64().map_err(damaged)? };
@@ -108,9 +115,15 @@ pub unsafe fn restart(
         let image = images.into_iter().map(|(image, _)| image).find(|image| image.head.line == id);
         let image = image.ok_or_else(|| Failure::new(Class::Intern, "the chosen line is not there"))?;
         label.clone_from(&image.head.label);
+        from = Some((image.head.serial, id));
         count = image.inters.len();
         // SAFETY: the caller's promise.
         unsafe { reopen::go_on(abi, node, registration, &team, image, &jobs, results) }?;
+    }
+    if team.is_led_here()
+        && let Err(e) = store.go_on_from(from)
+    {
+        base::log!(Error, "newer checkpoints, which were not used, stay: {e}");
     }
     let text = label.as_bytes();
     // SAFETY: `go_on` has found the room large enough; and there is room for one int.
@@ -122,34 +135,32 @@ pub unsafe fn restart(
     Ok(())
 }
 
-/// The images of this process, the newest first, and whether their lines are known to be complete.
-fn find(store: &Store, registration: &Registration) -> Result<Vec<(Image, bool)>, Failure> {
+/// The images of this process.
+fn find(store: &Store, registration: &Registration) -> Result<Images, Failure> {
     let unusable = |e| Failure::new(Class::Other, format!("the checkpoints cannot be read: {e}"));
     let group = &registration.group;
-    let mut all = Vec::new();
+    let (mut all, mut lost) = (Vec::new(), None);
     for line in store.lines().map_err(|e| unusable(e.to_string()))? {
-        match line.image(group.rank) {
+        let folder = line.folder.display();
+        let fault = match line.image(group.rank) {
             Ok(Some(image)) if image.head.size != group.size => {
-                let text = format!(
-                    "{} is of {} ranks, and this job has {}: restart it with as many",
-                    line.folder.display(),
-                    image.head.size,
-                    group.size
-                );
+                let (had, has) = (image.head.size, group.size);
+                let text = format!("{folder} is of {had} ranks, and this job has {has}: restart it with as many");
                 return Err(Failure::new(Class::Other, text));
             }
             Ok(Some(image)) if image.head.job == registration.name && image.head.rank == group.rank => {
                 all.push((image, line.complete));
+                continue;
             }
-            Ok(Some(_)) => base::log!(Error, "not used: {} has an image of another process", line.folder.display()),
-            Ok(None) if line.complete => {
-                base::log!(Error, "not used: {} lacks rank {}", line.folder.display(), group.rank)
-            }
-            Ok(None) => (),
-            Err(e) => base::log!(Error, "not used: {e}"),
-        }
+            Ok(Some(_)) => format!("{folder} has an image of another process"),
+            Ok(None) if line.complete => format!("{folder} lacks rank {}", group.rank),
+            Ok(None) => continue,
+            Err(e) => e.to_string(),
+        };
+        base::log!(Error, "not used: {fault}");
+        lost = lost.max(line.complete.then_some(line.serial));
     }
-    Ok(all)
+    Ok((all, lost))
 }
 
 /// The leader's part: the line, and how its other jobs are reached. `None`: begin anew.
@@ -159,11 +170,11 @@ fn choose(
     registration: &Registration,
     lead: &Lead,
     images: &[(Image, bool)],
-    all: &[Vec<Mine>],
+    all: &[(Vec<Mine>, Option<u64>)],
 ) -> Result<Option<(LineId, Vec<Agreement>)>, Failure> {
     let own = registration.me();
-    let has = |(line, _): &&Mine| all.iter().all(|of| of.iter().any(|(other, _)| other.id == line.id));
-    let lines: Vec<&Mine> = all.first().into_iter().flatten().filter(has).collect();
+    let has = |(line, _): &&Mine| all.iter().all(|(of, _)| of.iter().any(|(other, _)| other.id == line.id));
+    let lines: Vec<&Mine> = all.first().into_iter().flat_map(|(of, _)| of).filter(has).collect();
     let known = Known {
         version: 1,
         name: registration.name.clone(),
@@ -171,14 +182,8 @@ fn choose(
         runs: false,
         lines: lines.iter().map(|(line, _)| line.clone()).collect(),
     };
-    // A line that some process lacks was never whole, unless the folder says so.
-    let is_lost = |line: &Old| line.complete && !lines.iter().any(|(other, _)| other.id == line.id);
-    if let Some((_, serial)) = all.iter().flatten().find(|(line, _)| is_lost(line))
-        && lines.is_empty()
-    {
-        let text = format!("checkpoint {serial} was complete, and images of some ranks are missing or damaged");
-        return Err(Failure::new(Class::Other, text));
-    }
+    // If some process lacks a line that was complete, it does not begin anew.
+    let lost = all.iter().filter_map(|(_, lost)| *lost).max();
     let of_line = |id: LineId| images.iter().map(|(image, _)| image).find(|image| image.head.line == id);
     let neighbours: BTreeSet<String> = lines
         .iter()
@@ -208,7 +213,11 @@ fn choose(
                 base::log!(Info, "'{}' restarts from checkpoint {}", registration.name, serial);
                 return Ok(Some((id, met)));
             }
-            Choice::Anew => return Ok(None),
+            Choice::Anew => {
+                let Some(serial) = lost else { return Ok(None) };
+                let text = format!("checkpoint {serial} was complete, and images of some ranks are missing or damaged");
+                return Err(Failure::new(Class::Other, text));
+            }
             Choice::Lacks(job, runs) => {
                 let what = if runs { "runs already" } else { "lacks it" };
                 let text = format!("the last complete checkpoint was made together with job '{job}', which {what}");
