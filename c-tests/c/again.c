@@ -32,6 +32,22 @@ static int has(MPI_Comm comm, int keyval)
     return flag;
 }
 
+/* Messages of an inter-communicator that was given back, and of those that are made anew as it was made. */
+static void meet_again(int handle, const char *theirs, MPI_Comm other)
+{
+    MPI_Comm comms[7] = {other};
+    for (int i = 1; i < 7; i += 2) {
+        OK(MPI_Conn_intercomm_create(handle, theirs, &comms[i]));
+        OK(MPI_Comm_dup(comms[i], &comms[i + 1]));
+    }
+    for (int i = 0; i < 7; ++i) OK(MPI_Send(&i, 1, MPI_INT, kit_rank, 0, comms[i]));
+    for (int i = 6, got; i >= 0; --i) {
+        OK(MPI_Recv(&got, 1, MPI_INT, kit_rank, 0, comms[i], MPI_STATUS_IGNORE));
+        SAME(got, i);
+    }
+    for (int i = 1; i < 7; ++i) OK(MPI_Comm_free(&comms[i]));
+}
+
 int main(int argc, char **argv)
 {
     int handle, count = -1, keyval, length;
@@ -45,7 +61,12 @@ int main(int argc, char **argv)
     OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &keyval, NULL));
     if (count == 0) {
         CHECK(!label[0]);
-        OK(MPI_Conn_intercomm_create(handle, argv[2], &other));
+        /* Numbers that were given are not given again, also if nothing else of an inter-communicator is left. */
+        for (int i = 0; i < 3; ++i) {
+            OK(MPI_Conn_intercomm_create(handle, argv[2], &part));
+            if (i == 2) OK(MPI_Comm_dup(part, &other));
+            OK(MPI_Comm_free(&part));
+        }
         OK(MPI_Comm_set_name(other, (char *)name));
         OK(MPI_Comm_set_attr(other, keyval, label));
         OK(MPI_Conn_checkpoint(handle, argv[3], "one"));
@@ -66,6 +87,7 @@ int main(int argc, char **argv)
         CHECK(!has(other, keyval), "attributes are the program's");
         OK(MPI_Comm_set_attr(other, keyval, label));
         CHECK(has(other, keyval));
+        meet_again(handle, argv[2], other);
         if (kit_rank == 0) kit_write(argv[4], "");
         kit_await(argv[5]);
         OK(MPI_Comm_free(&other));

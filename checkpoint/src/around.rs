@@ -50,6 +50,8 @@ pub struct Besides {
     pub label: String,
     /// The other jobs: incarnation, name, and number of ranks.
     pub jobs: Vec<(Job, String, u32)>,
+    /// By job: the last number that the leaders gave to an inter-communicator.
+    pub contexts: BTreeMap<Job, u64>,
     /// The open inter-communicators, in the order of their making.
     pub inters: Vec<Inter>,
 }

@@ -57,6 +57,8 @@ pub struct Remote {
     pub name: String,
     /// The number of ranks.
     pub size: u32,
+    /// The last number that the leaders gave to an inter-communicator.
+    pub contexts: u64,
     /// By rank: the processes with which there were messages.
     pub of: Vec<(u32, OfPair)>,
 }
@@ -159,7 +161,7 @@ mod tests {
         };
         let kept = Kept { number: 5, context: ContextId::root(1), source: 0, tag: 1, note: vec![], data: vec![7; 100] };
         let of = OfPair { sent: (4, 5), leaving: vec![kept], ..OfPair::default() };
-        let remotes = vec![Remote { name: "ocean".into(), size: 2, of: vec![(1, of)] }];
+        let remotes = vec![Remote { name: "ocean".into(), size: 2, contexts: 3, of: vec![(1, of)] }];
         let inter =
             Inter { remote: 0, context: ContextId::root(1), children: 2, rank: 3, members: vec![0, 1], name: vec![] };
         Image { head, remotes, inters: vec![inter], outcomes: Outcomes::default() }

@@ -218,7 +218,10 @@ impl<I: Copy> Tracked<I> {
             line: line.id,
             jobs: line.names,
         };
-        let remote = |(_, name, size): &(Job, String, u32)| Remote { name: name.clone(), size: *size, of: Vec::new() };
+        let remote = |(job, name, size): &(Job, String, u32)| {
+            let contexts = besides.contexts.get(job).copied().unwrap_or(0);
+            Remote { name: name.clone(), size: *size, contexts, of: Vec::new() }
+        };
         let mut remotes: Vec<Remote> = besides.jobs.iter().map(remote).collect();
         for (peer, of) in of {
             let at = besides.jobs.iter().position(|(job, ..)| *job == peer.incarnation);

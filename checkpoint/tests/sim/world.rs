@@ -577,7 +577,7 @@ impl World {
             inters.push(Inter { remote, context, children: 0, rank, members, name: Vec::new() });
         }
         let step = proc.program.as_ref().map_or(0, |program| program.state.step);
-        let besides = Besides { label: format!("step-{step}"), jobs, inters };
+        let besides = Besides { label: format!("step-{step}"), jobs, contexts: BTreeMap::new(), inters };
         let store = Store::new(Path::new("/"), self.plan.jobs[proc.job].name);
         let Proc { process, side, own, .. } = &mut *proc;
         let (serial, joined, rows) = process.cut(side, *own, store, besides).expect("it is tracked");

@@ -232,7 +232,8 @@ fn cut(node: &Node, registration: &Registration, inters: Vec<Here>, store: Store
             });
         }
         let sizes: BTreeMap<u64, u32> = jobs.iter().map(|(job, _, size)| (*job, *size)).collect();
-        let (serial, joined, rows) = core.make_cut(own, store, Besides { label, jobs, inters: images });
+        let (serial, joined, rows) =
+            core.make_cut(own, store, Besides { label, jobs, contexts: registration.contexts(), inters: images });
         let joined = joined.into_iter().map(|job| (job, sizes.get(&job).copied().unwrap_or(0))).collect();
         (serial, joined, rows)
     })

@@ -468,6 +468,7 @@ fn join(
     let told = from_leader(abi, node, registration.private, 0, verdict)?;
     let agreement = joined::hear(node, &told)?;
     let inter = joined::open(node, registration.me(), shadow, tag_ub, &agreement)?;
+    registration.note_context(agreement.remote.incarnation, agreement.context);
     let told = registration.lead.as_ref().and_then(|lead| meet::note_coupling(node, registration, lead, &agreement));
     told.into_iter().for_each(|told| inter.set_coupling(told));
     base::log!(Info, "joined '{}' with '{}', size {}", registration.name, inter.remote.name, inter.remote.size());

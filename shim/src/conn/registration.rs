@@ -9,7 +9,7 @@ use crate::forward::{self as pmpi, Handle};
 use base::ProcId;
 use naming::Naming;
 use node::{Contact, Group};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
@@ -26,6 +26,8 @@ pub struct Registration {
     user_stands: AtomicBool,
     /// On the leader only, which is rank 0.
     pub lead: Option<Lead>,
+    /// By other job: the last number that the leaders gave to an inter-communicator.
+    contexts: Mutex<BTreeMap<u64, u64>>,
 }
 
 /// What only the leader has.
@@ -67,7 +69,15 @@ impl Lead {
 
 impl Registration {
     pub fn new(name: String, group: Group, private: Handle, user: Handle, lead: Option<Lead>) -> Registration {
-        Registration { name, group, private, user, user_stands: AtomicBool::new(true), lead }
+        Registration {
+            name,
+            group,
+            private,
+            user,
+            user_stands: AtomicBool::new(true),
+            lead,
+            contexts: Mutex::default(),
+        }
     }
 
     pub fn me(&self) -> ProcId {
@@ -77,6 +87,18 @@ impl Registration {
     /// The communicator on which failures are raised.
     pub fn comm(&self) -> Handle {
         if self.user_stands.load(Ordering::Relaxed) { self.user } else { self.private }
+    }
+
+    /// The leaders have given this number to an inter-communicator with this job.
+    pub fn note_context(&self, job: u64, number: u64) {
+        let mut contexts = self.contexts.lock().unwrap_or_else(|e| e.into_inner());
+        let last = contexts.entry(job).or_default();
+        *last = number.max(*last);
+    }
+
+    /// By other job, the last numbers of these.
+    pub fn contexts(&self) -> BTreeMap<u64, u64> {
+        self.contexts.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
     /// Gives the user's error handler to a communicator.

@@ -82,6 +82,7 @@ pub unsafe fn go_on(
         give_name(&inter, &of.name);
         inters.push(inter);
     }
+    let contexts: Vec<u64> = image.remotes.iter().map(|remote| remote.contexts).collect();
     for (at, (remote, (_, other))) in (0u32..).zip(image.remotes.into_iter().zip(&others)) {
         let of_it = places.iter().filter(|(remote, ..)| *remote == at);
         let opened: Vec<Opened> = of_it.map(|(_, context, id, members)| (*context, *id, members.clone())).collect();
@@ -91,12 +92,11 @@ pub unsafe fn go_on(
     let incarnations: Vec<u64> = others.iter().map(|(_, other)| other.group.incarnation).collect();
     node.with(|core| core.begin_replay(own, &image.head.jobs, image.outcomes, &incarnations, &places));
     let worst = agree(abi, team.comm, done.is_err().into())?;
-    for (at, (base, other)) in (0u32..).zip(&others) {
+    // Also where all of an inter-communicator was freed, the other side or a duplicate may have its number.
+    for ((base, other), last) in others.iter().zip(contexts) {
         let leader = ProcId { incarnation: other.group.incarnation, rank: 0 };
-        let roots = places.iter().filter(|(remote, ..)| *remote == at).map(|(_, context, ..)| *context);
-        if let Some(last) = roots.max_by_key(|context| context.root_number()) {
-            node.with(|core| core.skip_contexts(own, leader, last));
-        }
+        node.with(|core| core.skip_contexts(own, leader, ContextId::root(last)));
+        registration.note_context(other.group.incarnation, last);
         node.close(*base);
     }
     done?;
