@@ -20,7 +20,7 @@ SECONDS ?= 10
 # How many tests are run beside each other: much of what they do is wait.
 SEQUENCES ?= 4
 
-.PHONY: all library verbs test-verbs test-image switches top-picture headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench checkpoint-costs ports-table pure system figures check deny install install-verbs uninstall provision packages test-packages tsan clean
+.PHONY: all library verbs test-verbs test-image switches images-speed top-picture headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench checkpoint-costs ports-table pure system figures check deny install install-verbs uninstall provision packages test-packages tsan clean
 
 # The headers, docs/coverage.md and the tables of docs/protocol.md are committed; `make headers` writes them, `make check`
 # compares them with the source.
@@ -42,6 +42,10 @@ test-image: all
 # How long moves between transports take, under load: MOVES= of them, over LANES= (shm tcp), then breaks and unloading.
 switches:
 	$(CARGO) run -q --release -p mpi-connect-node --example switches -- $(or $(MOVES),1000) $(LANES)
+
+# How fast images of checkpoints are written, beside dd to the same folder, and read: IN= a folder on the disk that is meant.
+images-speed:
+	$(CARGO) run -q --release -p mpi-connect-checkpoint --example speed -- $(or $(IN),$(BUILT)/tmp) $(or $(MEGABYTES),512) $(or $(ROUNDS),21)
 
 # The picture in docs/operating.md, of two jobs under Open MPI and MPICH.
 top-picture: all

@@ -1,6 +1,8 @@
-//! Extended attributes of files, for which the nix crate has no call, and where the files of a user lie on this host.
+//! Calls on files that the nix crate does not have, and where the files of a user lie on this host.
 
 use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +24,18 @@ pub fn attribute(path: &Path, name: &CStr, to: &mut [u8]) -> Option<usize> {
     // SAFETY: two terminated names, and a buffer of the length that is told.
     let n = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), to.as_mut_ptr().cast(), to.len()) };
     usize::try_from(n).ok()
+}
+
+/// Has the kernel begin to write this part of a file to the disk, which it would do later, or when the file is synced. Nothing is
+/// waited for, and nothing is known to be on the disk; where there is no such call, nothing is done.
+pub fn begin_to_write(file: &File, from: u64, length: u64) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a descriptor that is open, and numbers.
+    unsafe {
+        libc::sync_file_range(file.as_raw_fd(), from as i64, length as i64, libc::SYNC_FILE_RANGE_WRITE);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file.as_raw_fd(), from, length);
 }
 
 #[cfg(test)]

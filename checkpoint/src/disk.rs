@@ -4,9 +4,11 @@
 //! has brought to the disk, misses none.
 
 use crate::error::StoreError;
+use base::file::begin_to_write;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -90,14 +92,14 @@ impl Disk {
     /// A new file, or one that was left there and is empty now.
     pub(crate) fn create(&self, path: &Path) -> Result<Output<'_>, StoreError> {
         let file = self.step(path, || Step::Create(path.into()), || File::create(path))?;
-        Ok(Output { disk: self, path: path.into(), file })
+        Ok(Output { disk: self, path: path.into(), file, written: 0, given: 0 })
     }
 
     /// A file for writing, made if there is none, and else as it is.
     pub(crate) fn open(&self, path: &Path) -> Result<Output<'_>, StoreError> {
         let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = self.step(path, || Step::Create(path.into()), open)?;
-        Ok(Output { disk: self, path: path.into(), file })
+        Ok(Output { disk: self, path: path.into(), file, written: 0, given: 0 })
     }
 
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
@@ -123,11 +125,17 @@ impl Disk {
     }
 }
 
-/// A file that is written.
+/// So many bytes at a time are on their way between memory and the disk while others are made or used.
+const AHEAD: u64 = 8 << 20;
+
+/// A file that is written. The disk is at work meanwhile, and not only when the file is synced.
 pub(crate) struct Output<'a> {
     disk: &'a Disk,
     path: PathBuf,
     pub(crate) file: File,
+    written: u64,
+    /// The disk has been given the bytes before.
+    given: u64,
 }
 
 impl Output<'_> {
@@ -145,10 +153,44 @@ impl Write for Output<'_> {
         if let Some(watch) = &self.disk.watch {
             watch.before(Step::Append(self.path.clone(), bytes.to_vec()))?;
         }
-        self.file.write(bytes)
+        let written = self.file.write(bytes)?;
+        self.written += written as u64;
+        if self.written - self.given >= AHEAD {
+            begin_to_write(&self.file, self.given, self.written - self.given);
+            self.given = self.written;
+        }
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// A file that is read from its beginning to its end. The disk is at work while what was read is used.
+pub(crate) struct Input {
+    file: File,
+    read: u64,
+    /// The disk has been asked for the bytes before.
+    asked: u64,
+}
+
+impl Input {
+    pub(crate) fn new(file: File) -> Input {
+        Input { file, read: 0, asked: 0 }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let got = self.file.read(to)?;
+        self.read += got as u64;
+        if self.read + AHEAD >= self.asked {
+            let from = self.asked.max(self.read);
+            // Advice: a file system without it reads when it must.
+            let _ = posix_fadvise(&self.file, from as i64, 2 * AHEAD as i64, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
+            self.asked = from + 2 * AHEAD;
+        }
+        Ok(got)
     }
 }

@@ -1,7 +1,7 @@
 //! An image as bytes, which are written and read as a stream: docs/checkpoints.md has the layout.
 //!
-//! Invariants: neither side has more of the body in memory than a chunk, and of what is read the longest value. Memory is taken for
-//! bytes that have been read, and for no number alone. No byte of a chunk is used before its checksum was compared.
+//! Invariants: neither side has more of the body in memory than a chunk, and of what is read the longest value. Beyond a chunk,
+//! memory is taken for bytes that have been read, and for no number alone. No byte of a chunk is used before its checksum was compared.
 
 use crate::packing::Packing;
 use base::bytes::{Put, Take};
@@ -23,6 +23,8 @@ const BEGIN: usize = 28;
 const MAX_HEAD: usize = 1 << 20;
 /// The most bytes of a chunk, unpacked.
 const MAX_CHUNK: usize = 1 << 20;
+/// What is written at a time is a multiple of this.
+const PIECE: usize = 1 << 20;
 /// Before a chunk: its length, its length when unpacked, CRC-32 of all chunks so far, and of this. The last chunk has no bytes.
 const CHUNK_BEGIN: usize = 16;
 
@@ -69,7 +71,7 @@ impl std::convert::From<ImageError> for ReadError {
 }
 
 /// The checksum of these bytes behind others that have this one.
-fn crc(before: u32, bytes: &[u8]) -> u32 {
+pub fn crc(before: u32, bytes: &[u8]) -> u32 {
     let mut hasher = Hasher::new_with_initial(before);
     hasher.update(bytes);
     hasher.finalize()
@@ -83,21 +85,37 @@ pub fn write<H: Serialize, B: Serialize>(head: &H, body: &B, packing: Packing, t
     if head.len() > MAX_HEAD {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "names and label are too long for an image"));
     }
-    let mut out = Vec::with_capacity(BEGIN + head.len() + CHUNK_BEGIN + MAX_CHUNK);
-    out.extend_from_slice(&MAGIC);
-    out.put_u32(VERSION);
-    out.put_u32(packing.number());
-    out.put_u32(head.len() as u32);
-    out.put_u32(crc(0, &head));
-    let checksum = crc(0, &out);
-    out.put_u32(checksum);
-    out.extend_from_slice(&head);
+    let mut out = Vec::with_capacity(PIECE + BEGIN + head.len() + CHUNK_BEGIN + MAX_CHUNK);
+    begin(&head, packing.number(), &mut out);
     let mut chunks = Chunks { to, out, content: 0, packing, running: 0, fault: None };
     chunks.begin();
     match postcard::serialize_with_flavor(body, &mut chunks) {
         Ok(()) => chunks.end(),
         Err(e) => Err(chunks.fault.take().unwrap_or_else(|| unwritable(e))),
     }
+}
+
+/// What is before the chunks.
+pub fn begin(head: &[u8], packing: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(&MAGIC);
+    out.put_u32(VERSION);
+    out.put_u32(packing);
+    out.put_u32(head.len() as u32);
+    out.put_u32(crc(0, head));
+    let checksum = crc(0, out);
+    out.put_u32(checksum);
+    out.extend_from_slice(head);
+}
+
+/// What is before a chunk of this length, with the checksum of all so far.
+pub fn chunk_begin(length: u32, unpacked: u32, running: u32) -> Vec<u8> {
+    let mut begin = Vec::with_capacity(CHUNK_BEGIN);
+    begin.put_u32(length);
+    begin.put_u32(unpacked);
+    begin.put_u32(running);
+    let checksum = crc(0, &begin);
+    begin.put_u32(checksum);
+    begin
 }
 
 fn unwritable(e: postcard::Error) -> io::Error {
@@ -128,12 +146,7 @@ impl Chunks<'_> {
         let unpacked = self.out.len() - self.content;
         self.packing.pack(&mut self.out, self.content);
         self.running = crc(self.running, &self.out[self.content..]);
-        let mut begin = Vec::with_capacity(CHUNK_BEGIN);
-        begin.put_u32((self.out.len() - self.content) as u32);
-        begin.put_u32(unpacked as u32);
-        begin.put_u32(self.running);
-        let checksum = crc(0, &begin);
-        begin.put_u32(checksum);
+        let begin = chunk_begin((self.out.len() - self.content) as u32, unpacked as u32, self.running);
         self.out[self.content - CHUNK_BEGIN..self.content].copy_from_slice(&begin);
     }
 
@@ -141,8 +154,10 @@ impl Chunks<'_> {
     fn room(&mut self) -> io::Result<usize> {
         if self.out.len() - self.content == MAX_CHUNK {
             self.close();
-            self.to.write_all(&self.out)?;
-            self.out.clear();
+            // What ends within a page costs the kernel a fifth more.
+            let whole = self.out.len() - self.out.len() % PIECE;
+            self.to.write_all(&self.out[..whole])?;
+            self.out.drain(..whole);
             self.begin();
         }
         Ok(MAX_CHUNK - (self.out.len() - self.content))
@@ -222,7 +237,7 @@ impl<'a> Reader<'a> {
             is_over: false,
             fault: None,
         };
-        let mut begin = Vec::with_capacity(BEGIN);
+        let mut begin = Vec::new();
         let is_whole = all.take(BEGIN, &mut begin);
         let length = begin.len().min(MAGIC.len());
         if begin[..length] != MAGIC[..length] {
@@ -247,9 +262,19 @@ impl<'a> Reader<'a> {
         Ok((postcard::from_bytes(&head).map_err(|_| ImageError::Damaged)?, all))
     }
 
-    /// Reads so many bytes to the end of a vector. What is missing is not there, and what is there is added.
+    /// Reads so many bytes, at most a chunk, in place of what a vector has. What is missing is not there.
     fn take(&mut self, count: usize, to: &mut Vec<u8>) -> Result<(), ReadError> {
-        let got = (&mut *self.from).take(count as u64).read_to_end(to).map_err(ReadError::System)?;
+        to.resize(count, 0);
+        let mut got = 0;
+        while got < count {
+            match self.from.read(&mut to[got..]) {
+                Ok(0) => break,
+                Ok(n) => got += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
+                Err(e) => return Err(ReadError::System(e)),
+            }
+        }
+        to.truncate(got);
         self.read += got as u64;
         if got < count { Err(ImageError::Truncated(self.read).into()) } else { Ok(()) }
     }
@@ -259,7 +284,7 @@ impl<'a> Reader<'a> {
         if self.is_over {
             return Ok(false);
         }
-        let mut begin = Vec::with_capacity(CHUNK_BEGIN);
+        let mut begin = Vec::new();
         self.take(CHUNK_BEGIN, &mut begin)?;
         let mut fields = Take(&begin);
         let mut field = || fields.u32().map_err(|_| ImageError::Damaged);
@@ -268,7 +293,6 @@ impl<'a> Reader<'a> {
             return Err(ImageError::Damaged.into());
         }
         let mut packed = std::mem::take(&mut self.packed);
-        packed.clear();
         self.take(length, &mut packed)?;
         self.running = crc(self.running, &packed);
         if self.running != running {
@@ -331,6 +355,11 @@ impl<'r> From<'r> for Body<'r, '_> {
         Ok(byte)
     }
 
+    /// What is known to be there: more than that is taken for no list.
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.0.chunk.len() - self.0.taken)
+    }
+
     /// Nothing of a body is borrowed.
     fn try_take_n(&mut self, _: usize) -> postcard::Result<&'r [u8]> {
         Err(postcard::Error::WontImplement)
@@ -340,6 +369,10 @@ impl<'r> From<'r> for Body<'r, '_> {
     where
         'r: 't,
     {
+        if self.0.chunk.len() - self.0.taken >= count {
+            self.0.taken += count;
+            return Ok(&self.0.chunk[self.0.taken - count..self.0.taken]);
+        }
         self.0.value.clear();
         while self.0.value.len() < count {
             self.fill()?;

@@ -16,6 +16,8 @@
 mod around;
 mod disk;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod image;
 mod layout;
 mod leader;

@@ -1,6 +1,9 @@
 //! How images are packed.
 //!
-//! Invariant: what is unpacked has the size that was told, or is nothing.
+//! Invariant: what is unpacked has the size that was told, or is nothing; memory is taken for a size that the packed bytes can have.
+
+/// So many bytes become one at best.
+const LEAST: usize = 255;
 
 /// How the chunks of an image are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +38,7 @@ impl Packing {
 
     /// What was packed, if it was so many bytes.
     pub(crate) fn unpack(self, packed: &[u8], size: usize) -> Option<Vec<u8>> {
-        if self == Packing::None {
+        if self == Packing::None || size > LEAST * packed.len() {
             return None;
         }
         let mut bytes = vec![0; size];

@@ -3,7 +3,7 @@
 //! A process writes its file aside, and renames it when it is on the disk. When the line is complete on all sides, the leader renames
 //! the line's folder. Invariants: what has its final name is whole; the two newest complete lines are never removed.
 
-use crate::disk::{Disk, Output, Watch};
+use crate::disk::{Disk, Input, Output, Watch};
 use crate::error::StoreError;
 use crate::image::{Head, Image};
 use crate::layout::{ImageError, Reader};
@@ -311,7 +311,7 @@ impl Found {
     /// The image of a process. `None`: there is none.
     pub fn image(&self, rank: u32) -> Result<Option<Image>, StoreError> {
         let Some((path, file)) = self.open(rank)? else { return Ok(None) };
-        let mut from = BufReader::new(file);
+        let mut from = BufReader::new(Input::new(file));
         let read = Reader::begin(&mut from).and_then(|(head, body)| Image::read(head, body));
         let image = read.map_err(|e| StoreError::reading(&path, e))?;
         // Nothing is behind it.

@@ -4,6 +4,7 @@
 //! reads an input and says what must hold, and inputs of the real encoders to begin with. Nothing uses this crate.
 //! Invariant: a target depends on its input alone, and on nothing that an input before has left.
 
+pub mod checkpoint;
 pub mod engine;
 pub mod input;
 pub mod memory;

@@ -1,0 +1,4 @@
+//! See `fuzz::checkpoint::MESSAGE`.
+#![no_main]
+
+fuzz::program!(fuzz::checkpoint::MESSAGE);

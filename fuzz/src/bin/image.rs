@@ -1,0 +1,4 @@
+//! See `fuzz::checkpoint::IMAGE`.
+#![no_main]
+
+fuzz::program!(fuzz::checkpoint::IMAGE);
