@@ -4,8 +4,8 @@ use crate::Target;
 use crate::input::{Script, put_bytes};
 use checkpoint::fuzzing;
 use checkpoint::{
-    Board, Head, Image, ImageError, Inter, Known, Leader, LineId, Message, OfPair, Old, Outcomes, Packing, Planned,
-    Remote, Row,
+    Board, Call, Done, Head, Image, ImageError, Inter, Known, Leader, LineId, Message, OfPair, Old, Packing, Planned,
+    Recorder, Remote, Report, Row,
 };
 use engine::{ContextId, Kept};
 
@@ -136,7 +136,7 @@ fn messages() -> Vec<Vec<u8>> {
     let mut leader = Leader::new(1);
     leader.cut(3, "air", 2, [2].into());
     let lines = vec![Old { id: LINE, jobs: ["air".to_owned(), "ocean".to_owned()].into(), complete: true }];
-    leader.knows(Known { version: 1, name: "air".into(), runs: false, lines });
+    leader.knows(Known { version: 1, name: "air".into(), size: 2, runs: false, lines });
     let all = [
         Message::Rows(7, [(0, row.clone()), (3, row)].into(), true),
         Message::Board(Box::new(leader.board().clone())),

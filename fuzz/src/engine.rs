@@ -211,7 +211,11 @@ impl Scene {
                 }
                 Output::Noted { note, .. } => assert!((1..=MAX_NOTE).contains(&note.len())),
                 Output::Told { bytes, .. } => assert!(bytes.len() <= engine::MAX_TOLD),
-                Output::Asked { .. } | Output::Control { .. } | Output::Logged { .. } | Output::Whole { .. } => {}
+                Output::Asked { .. }
+                | Output::Chosen { .. }
+                | Output::Control { .. }
+                | Output::Logged { .. }
+                | Output::Whole { .. } => {}
             }
         }
     }
