@@ -32,7 +32,7 @@ fn image(job: &str, serial: u64, rank: u32) -> Image {
     let (label, jobs) = (format!("step-{serial}"), ["air".to_owned(), "ocean".to_owned()].into());
     let head = Head { job: job.into(), rank, size: RANKS, serial, label, line: id(serial), jobs };
     // Something that is not in the head.
-    let remote = Remote { name: "ocean".repeat(1000), size: 1, of: Vec::new() };
+    let remote = Remote { name: "ocean".repeat(1000), size: 1, contexts: 0, of: Vec::new() };
     Image { head, remotes: vec![remote], inters: Vec::new(), outcomes: Outcomes::default() }
 }
 
