@@ -34,7 +34,7 @@ fn image(bytes: usize) -> Image {
             break;
         }
     }
-    let remotes = vec![Remote { name: "ocean".into(), size: 1, of: vec![(0, of)] }];
+    let remotes = vec![Remote { name: "ocean".into(), size: 1, contexts: 0, of: vec![(0, of)] }];
     Image { head, remotes, inters: Vec::new(), outcomes: Outcomes::default() }
 }
 

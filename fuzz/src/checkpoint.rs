@@ -65,7 +65,7 @@ fn sample() -> Image {
     of.line.kept = vec![kept(1), kept(3)];
     of.line.wanted = [4].into();
     of.line.lacking = [8, 9].into();
-    let remotes = vec![Remote { name: "ocean".into(), size: 2, of: vec![(1, of)] }];
+    let remotes = vec![Remote { name: "ocean".into(), size: 2, contexts: 0, of: vec![(1, of)] }];
     let inter = Inter {
         remote: 0,
         context: ContextId::root(1),
