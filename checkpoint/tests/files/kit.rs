@@ -62,7 +62,7 @@ pub fn image(serial: u64, line: LineId, rank: u32) -> Image {
     let data = some.repeat(if serial == 3 { 5000 } else { 12 });
     let kept = Kept { number: 1, context: ContextId::root(1), source: 0, tag: 5, note: Vec::new(), data };
     let of = OfPair { sent: (1, 0), leaving: vec![kept], ..OfPair::default() };
-    let remotes = vec![Remote { name: "ocean".into(), size: 1, of: vec![(0, of)] }];
+    let remotes = vec![Remote { name: "ocean".into(), size: 1, contexts: 0, of: vec![(0, of)] }];
     let inters =
         vec![Inter { remote: 0, context: ContextId::root(1), children: 0, rank, members: vec![0], name: Vec::new() }];
     Image { head, remotes, inters, outcomes: Outcomes::default() }
