@@ -22,8 +22,6 @@ pub trait Around {
     fn cut(&mut self, own: ProcId) -> BTreeMap<ProcId, CutOf>;
     /// The receives from any source, by the job of their senders. After [`Around::cut`], it is of the same moment.
     fn wildcards(&self, own: ProcId) -> Vec<(Job, Wildcards)>;
-    /// How many messages have come from each process of another job.
-    fn came(&self, own: ProcId) -> BTreeMap<ProcId, u64>;
     /// Whether messages that come are to be logged, and whether outcomes are noted or found again.
     fn watch(&mut self, messages: bool, outcomes: bool);
     /// Has the messages with another process begin where a cut was.

@@ -45,7 +45,7 @@ pub use line::{Done, Job, LineId, Planned, Report, Row, Rows};
 pub use lock::Lock;
 pub use member::{Held, Member, Snapshot, Whole};
 pub use message::{Message, pack, unpack};
-pub use outcomes::{Call, Chosen, Next, Outcomes, Posted, Recorder, Replay};
+pub use outcomes::{Call, Chosen, Next, Outcomes, Recorder, Replay};
 pub use packing::Packing;
 pub use process::Process;
 pub use restart::{Choice, Known, Old, choose};

@@ -5,7 +5,7 @@
 
 use crate::image::OfPair;
 use crate::line::{Done, Job, LineId, Planned, Report, Row, Rows};
-use crate::outcomes::{Call, Chosen, Posted, Recorder, Replay};
+use crate::outcomes::{Call, Chosen, Recorder, Replay};
 use base::ProcId;
 use engine::{CutOf, Kept};
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,15 +175,11 @@ impl<T> Member<T> {
         self.cuts.values().any(|cut| cut.outcomes.is_open())
     }
 
-    /// Ends the record of outcomes after a cut, if all processes have heard of the cut's line just now.
-    pub fn close(&mut self, posted: impl FnOnce() -> (Posted, BTreeMap<ProcId, u64>), rest: Option<&Replay>) {
+    /// Ends the record of outcomes after a cut, if all processes have heard of the cut's line.
+    pub fn close(&mut self, rest: Option<&Replay>) {
         let heard = |serial: &u64| self.open.iter().any(|open| open.serial == *serial && open.heard);
-        let mut closing: Vec<_> =
-            self.cuts.iter_mut().filter(|(serial, cut)| cut.outcomes.is_open() && heard(serial)).collect();
-        if !closing.is_empty() {
-            let (posted, came) = posted();
-            closing.iter_mut().for_each(|(_, cut)| cut.outcomes.close(posted.clone(), came.clone(), rest));
-        }
+        let all = self.cuts.iter_mut().filter(|(serial, _)| heard(serial));
+        all.for_each(|(_, cut)| cut.outcomes.close(rest));
     }
 
     /// A leader has told of lines. Returns those of which this process has heard for the first time, and which of them it cannot
@@ -270,6 +266,7 @@ impl<T> Member<T> {
         let open = &self.open;
         self.cuts.retain(|other, _| *other > serial || open.iter().any(|open| open.serial == *other));
         self.tidy();
+        self.drop_rows();
         Some(Whole { line, serial, of, outcomes, rest })
     }
 

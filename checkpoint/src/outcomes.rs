@@ -9,7 +9,6 @@
 //! Invariant: what must be done again depends on nothing that is in no record.
 
 use crate::line::Job;
-use base::ProcId;
 use engine::{ContextId, Limits, Wildcards};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -77,10 +76,6 @@ pub struct Chosen {
 pub struct Outcomes {
     calls: BTreeMap<Call, Vec<Step>>,
     chosen: Vec<(u32, Chosen)>,
-    /// Receives from any source that were posted.
-    posted: Vec<(u32, ContextId, u64)>,
-    /// Messages that had come at the end, by process.
-    floors: Vec<(u32, u32, u64)>,
     /// How many calls of each kind, and how many receives, must be done again.
     must: (BTreeMap<Call, u64>, u64),
 }
@@ -94,12 +89,9 @@ pub struct Recorder {
     at_cut: BTreeMap<(Job, ContextId), (Vec<u64>, u64)>,
     /// Set when the process hears of the line.
     must: Option<(BTreeMap<Call, u64>, u64)>,
-    /// Set at the end: the receives posted by then, and the messages that had come.
-    end: Option<(Posted, BTreeMap<ProcId, u64>)>,
+    /// Set at the end.
+    is_over: bool,
 }
-
-/// How many receives from any source were posted, by inter-communicator.
-pub type Posted = BTreeMap<(Job, ContextId), u64>;
 
 impl Recorder {
     /// A recorder from the cut on, at which these receives from any source were pending or over.
@@ -116,7 +108,7 @@ impl Recorder {
 
     /// Whether outcomes are still noted.
     pub fn is_open(&self) -> bool {
-        self.end.is_none()
+        !self.is_over
     }
 
     /// A call has found this, or nothing.
@@ -152,7 +144,7 @@ impl Recorder {
 
     /// All processes have heard of the line: the record ends. `rest` is what this process has still to do again of an older
     /// record, which it will do whatever comes.
-    pub fn close(&mut self, posted: Posted, came: BTreeMap<ProcId, u64>, rest: Option<&Replay>) {
+    pub fn close(&mut self, rest: Option<&Replay>) {
         if !self.is_open() {
             return;
         }
@@ -179,7 +171,7 @@ impl Recorder {
             }
             self.chosen.extend(left);
         }
-        self.end = Some((posted, came));
+        self.is_over = true;
     }
 
     /// The number of a receive from the cut on. `None`: it was over at the cut.
@@ -203,26 +195,15 @@ impl Recorder {
             }
         }
         must.1 = must_choose;
-        let (posted, came) = self.end.clone().unwrap_or_default();
-        let posted = posted.into_iter().filter_map(|((job, context), posted)| {
-            // Those that were over at the cut are not posted again.
-            let (pending, before) = self.at_cut.get(&(job, context)).map_or((0, 0), |(p, n)| (p.len() as u64, *n));
-            Some((place_of(job)?, context, pending + posted.saturating_sub(before)))
-        });
-        let floors = came.into_iter().filter_map(|(of, n)| Some((place_of(of.incarnation)?, of.rank, n)));
-        Outcomes { calls: self.calls.clone(), chosen, posted: posted.collect(), floors: floors.collect(), must }
+        Outcomes { calls: self.calls.clone(), chosen, must }
     }
 }
 
 impl Outcomes {
-    /// What receives from any source may get in an inter-communicator with the job at this place, whose remote group has these
-    /// ranks of it.
-    pub fn limits(&self, place: u32, context: ContextId, members: &[u32]) -> Limits {
+    /// What receives from any source may get in an inter-communicator with the job at this place.
+    pub fn limits(&self, place: u32, context: ContextId) -> Limits {
         let its = self.chosen.iter().filter(|(of, chosen)| *of == place && chosen.context == context);
-        let chosen = its.map(|(_, chosen)| (chosen.ordinal, (chosen.source, chosen.number))).collect();
-        let until = self.posted.iter().find(|(of, other, _)| *of == place && *other == context).map_or(0, |of| of.2);
-        let floor = |rank: &u32| self.floors.iter().find(|of| of.0 == place && of.1 == *rank).map_or(0, |of| of.2);
-        Limits { chosen, until, floors: members.iter().map(floor).collect() }
+        Limits { chosen: its.map(|(_, chosen)| (chosen.ordinal, (chosen.source, chosen.number))).collect() }
     }
 }
 
@@ -323,10 +304,6 @@ mod tests {
         vec![(JOB, Wildcards { group: 0, context, pending, chosen: Vec::new(), posted })]
     }
 
-    fn posted(posted: u64) -> Posted {
-        [((JOB, ContextId::root(1)), posted)].into()
-    }
-
     #[test]
     fn what_was_noted_is_found_again_in_its_order() {
         let mut recorder = Recorder::new(Vec::new());
@@ -336,7 +313,7 @@ mod tests {
         recorder.note(Call::Iprobe, Some(&[7]));
         recorder.mark();
         recorder.note(Call::Iprobe, None);
-        recorder.close(Posted::new(), BTreeMap::new(), None);
+        recorder.close(None);
         recorder.note(Call::Iprobe, Some(&[8]));
         let mut replay = Replay::new(recorder.outcomes(|_| Some(0)), |_| Some(JOB));
         for found in &all {
@@ -361,12 +338,11 @@ mod tests {
         recorder.chose(JOB, chosen(3, 50));
         recorder.mark();
         recorder.chose(JOB, chosen(5, 51));
-        recorder.close(posted(7), [(ProcId { incarnation: JOB, rank: 4 }, 60)].into(), None);
+        recorder.close(None);
         let outcomes = recorder.outcomes(|_| Some(2));
-        let limits = outcomes.limits(2, ContextId::root(1), &[3, 4]);
+        let limits = outcomes.limits(2, ContextId::root(1));
         assert_eq!(limits.chosen, [(1, (1, 50)), (3, (1, 51))].into());
-        assert_eq!((limits.until, limits.floors), (5, vec![0, 60]));
-        assert_eq!(outcomes.limits(1, ContextId::root(1), &[3]), Limits { floors: vec![0], ..Limits::default() });
+        assert_eq!(outcomes.limits(1, ContextId::root(1)), Limits::default());
         let mut replay = Replay::new(outcomes, |_| Some(JOB));
         assert!(!replay.has_done_all());
         replay.chose(JOB, &chosen(1, 50));
@@ -379,15 +355,15 @@ mod tests {
         old.note(Call::Test, None);
         old.note(Call::Test, Some(&[]));
         old.chose(JOB, chosen(0, 5));
-        old.close(posted(1), BTreeMap::new(), None);
+        old.close(None);
         let mut replay = Replay::new(old.outcomes(|_| Some(0)), |_| Some(JOB));
         replay.done(Call::Test);
         // A cut, and its line, before the rest was done again.
         let mut recorder = Recorder::new(Vec::new());
         recorder.mark();
-        recorder.close(posted(0), BTreeMap::new(), Some(&replay));
+        recorder.close(Some(&replay));
         let outcomes = recorder.outcomes(|_| Some(0));
-        assert_eq!(outcomes.limits(0, ContextId::root(1), &[]).chosen, [(0, (1, 5))].into());
+        assert_eq!(outcomes.limits(0, ContextId::root(1)).chosen, [(0, (1, 5))].into());
         let again = Replay::new(outcomes, |_| Some(JOB));
         assert_eq!(again, replay);
         assert!(!again.has_done_all());

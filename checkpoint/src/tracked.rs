@@ -8,7 +8,7 @@ use crate::leader::Leader;
 use crate::line::{Done, Job, LineId, Row};
 use crate::member::{Held, Member, Snapshot, Whole};
 use crate::message::Message;
-use crate::outcomes::{Call, Chosen, Next, Outcomes, Posted, Recorder, Replay};
+use crate::outcomes::{Call, Chosen, Next, Outcomes, Recorder, Replay};
 use crate::parts;
 use crate::restart::{Choice, Known, choose};
 use crate::resuming::Resuming;
@@ -148,7 +148,7 @@ impl<I: Copy> Tracked<I> {
                 for (id, done) in self.member.lines(*report) {
                     around.tell(self.own, remote, &Message::Done(id, done).encode());
                 }
-                self.close_records(around);
+                self.member.close(self.replay.as_ref());
             }
             Message::Done(id, done) => {
                 if let Some(leader) = &mut self.leader {
@@ -305,8 +305,8 @@ impl<I: Copy> Tracked<I> {
         others: &[Job],
         places: &[Place<I>],
     ) {
-        for (place, context, inter, members) in places {
-            around.limit(*inter, outcomes.limits(*place, *context, members));
+        for (place, context, inter, _) in places {
+            around.limit(*inter, outcomes.limits(*place, *context));
         }
         self.replay = Some(Replay::new(outcomes, |at| others.get(at as usize).copied()));
         self.tells_replayed = others.iter().map(|job| ProcId { incarnation: *job, rank: 0 }).collect();
@@ -345,17 +345,6 @@ impl<I: Copy> Tracked<I> {
             replay.chose(job, &chosen);
             self.tell_replayed(around);
         }
-    }
-
-    /// Ends the records after cuts of whose line all processes have heard.
-    fn close_records(&mut self, around: &mut impl Around<Inter = I>) {
-        let own = self.own;
-        let end = || {
-            let wildcards = around.wildcards(own).into_iter();
-            let posted: Posted = wildcards.map(|(job, of)| ((job, of.context), of.posted)).collect();
-            (posted, around.came(own))
-        };
-        self.member.close(end, self.replay.as_ref());
     }
 
     /// Tells other leaders that this process has done again what it must, once it has, or never will.

@@ -150,13 +150,18 @@ impl Engine {
                 of.leaving.extend(self.leaving(mem, op, number));
             }
         }
-        let noted = |op| self.tracking.as_ref().is_some_and(|tracking| tracking.left.get(op).is_some());
+        let noted = |op| self.tracking.as_ref().and_then(|tracking| tracking.left.get(op));
         for (peer, of) in &mut cut {
             let is_queued = |op: &&u64| matches!(self.ops.get(**op).map(|op| &op.state), Some(State::Queued(_)));
-            let queued = self.peers[peer.0 as usize].waiting.iter().filter(is_queued);
-            for (number, op) in (of.sent + 1..).zip(queued).filter(|(_, op)| !noted(**op)) {
-                of.sent = number;
-                of.leaving.extend(self.leaving(mem, *op, number));
+            for op in self.peers[peer.0 as usize].waiting.iter().filter(is_queued) {
+                match noted(*op) {
+                    // One that is sent again after a restart has its number, and is with those above.
+                    Some(number) => of.sent = of.sent.max(number),
+                    None => {
+                        of.sent += 1;
+                        of.leaving.extend(self.leaving(mem, *op, of.sent));
+                    }
+                }
             }
         }
         cut.values_mut().for_each(|of| of.leaving.sort_by_key(|leaving| leaving.number));

@@ -59,10 +59,6 @@ pub struct Wildcards {
 pub struct Limits {
     /// By the receive's number from the cut on: the source, and the number of its message.
     pub chosen: BTreeMap<u64, (u32, u64)>,
-    /// The receives that were posted before the end of the record. Those of them that have nothing in `chosen` had no message then.
-    pub until: u64,
-    /// By rank: the messages that had come at the end of the record.
-    pub floors: Vec<u64>,
 }
 
 /// What a process does at a restart with one peer: how its own cut and the peer's fit together.

@@ -424,9 +424,13 @@ impl Engine {
             return Ok(());
         }
         match eager {
-            Some(eager) => self.on_eager(mem, peer, eager, body),
-            None => self.on_short(mem, peer, body),
+            Some(eager) => self.on_eager(mem, peer, eager, body)?,
+            None => self.on_short(mem, peer, body)?,
         }
+        if self.is_limited() {
+            self.match_all_held(mem);
+        }
+        Ok(())
     }
 
     /// Takes a message that is not a plain EAGER.

@@ -69,7 +69,7 @@ impl Engine {
 
     /// Looks for a message without receiving it (MPI_Iprobe).
     pub fn probe(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Probe {
-        if let Some(at) = self.find(ctx, source, tag) {
+        if let Some(at) = self.find_for_probe(ctx, source, tag) {
             let context = self.contexts[ctx.0 as usize].as_ref().expect("find found it");
             let found = context.unexpected.get(at);
             if let (Body::Rts { .. }, Some(gone)) = (found.body.plain(), self.peers[found.peer.0 as usize].gone) {
@@ -86,7 +86,8 @@ impl Engine {
 
     /// Takes the message that [`Engine::probe`] would find out of matching (MPI_Improbe). `None` if there is none.
     pub fn claim(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<MessageId> {
-        let message = self.take_message(ctx, source, tag)?;
+        let at = self.find_for_probe(ctx, source, tag)?;
+        let message = self.contexts[ctx.0 as usize].as_mut()?.unexpected.remove(at);
         self.last_claim += 1;
         self.claimed.insert(self.last_claim, Claimed { ctx, message });
         Some(MessageId(self.last_claim))
@@ -112,6 +113,10 @@ impl Engine {
             crate::Plant::Match => return context.unexpected.find(source, Tag::Any),
         }
         context.unexpected.find(source, tag)
+    }
+
+    fn find_for_probe(&mut self, ctx: Ctx, source: Source, tag: Tag) -> Option<u32> {
+        if self.is_limited() { self.find_limited(ctx, source, tag, None) } else { self.find(ctx, source, tag) }
     }
 
     /// Takes that message out of the unexpected queue.
@@ -314,6 +319,7 @@ impl Engine {
         let message = Arrived { peer, source: head.source, tag: head.tag, op: head.op, number, free: false, body };
         if self.awaits_others(peer, number) {
             self.put_with_others(peer, head.context, message);
+            self.still_looking(peer);
             return Ok(());
         }
         if let Some(context) = self.opened(peer, head.context) {

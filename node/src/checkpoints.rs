@@ -82,10 +82,6 @@ impl Around for Core {
         self.session.wildcards(own.incarnation)
     }
 
-    fn came(&self, own: ProcId) -> BTreeMap<ProcId, u64> {
-        self.session.came(own.incarnation)
-    }
-
     fn watch(&mut self, messages: bool, outcomes: bool) {
         self.session.engine.log(messages);
         MATTER.store(outcomes, Ordering::Relaxed);

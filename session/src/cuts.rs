@@ -57,13 +57,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         all.filter_map(|of| Some((its(of.group)?.0.1, of))).collect()
     }
 
-    /// How many messages have come to a group of ours, by process.
-    pub fn came(&self, incarnation: u64) -> BTreeMap<ProcId, u64> {
-        let its = self.pairs.iter().map(|(_, pair)| pair);
-        let its = its.filter(|pair| pair.serial != 0 && pair.local().incarnation == incarnation);
-        its.map(|pair| (pair.remote(), self.engine.arrived_from(pair.peer))).filter(|(_, came)| *came > 0).collect()
-    }
-
     /// What receives from any source may get in an inter-communicator, after a restart.
     pub fn limit(&mut self, inter: InterId, limits: Limits) {
         let ctx = self.ctx(inter);

@@ -167,14 +167,15 @@ impl Plan {
             }
         }
         let mut inters = Vec::new();
-        for (at, joined) in joins.into_iter().enumerate() {
+        for joined in joins {
             let twice = rng.one_in(3);
             for copy in 0..=u64::from(twice) {
                 let mut groups = joined.map(|job| (0..jobs[job].size).collect::<Vec<u32>>());
                 if copy > 0 {
                     groups.iter_mut().for_each(|group| rng.shuffle(group));
                 }
-                let root = ContextId::root(1 + at as u64);
+                // Between other jobs the same.
+                let root = ContextId::root(1);
                 let context = if copy > 0 { root.child(copy) } else { root };
                 inters.push(InterPlan { context, jobs: joined, groups, any: rng.one_in(3) });
             }
@@ -186,7 +187,7 @@ impl Plan {
             steps,
             ahead: rng.index(4),
             weights: [1 + rng.below(8), 1 + rng.below(16), 1 + rng.below(4)],
-            slow: (0..rng.below(4)).map(|_| (rng.index(processes * processes), rng.pick(&[4, 30, 200]))).collect(),
+            slow: (0..rng.below(4)).map(|_| (rng.index(processes * processes), rng.pick(&[4, 30, 100]))).collect(),
             batch: rng.pick(&[1, 2, 4, 50]),
             kills: Vec::new(),
             full_disk: if rng.one_in(8) { 6 } else { 0 },

@@ -21,8 +21,6 @@ pub enum Plant {
     RecordEndsEarly,
     /// Receives from any source get whatever fits.
     NotLimited,
-    /// Those that had no message at the end of the record get one that had come then.
-    NoFloors,
     /// Sends of a restarted program in standard mode wait for credit and receivers, as all others do.
     SendsWait,
     /// A restarted process finds what there is, though others still do again what they did.

@@ -215,11 +215,6 @@ impl Around for Side {
         self.engine.wildcards().into_iter().filter_map(|of| Some((self.job_of(of.group)?, of))).collect()
     }
 
-    fn came(&self, _: ProcId) -> BTreeMap<ProcId, u64> {
-        let all = self.peers.iter().map(|(remote, peer)| (*remote, self.engine.arrived_from(*peer)));
-        all.filter(|(_, came)| *came > 0).collect()
-    }
-
     fn watch(&mut self, messages: bool, _: bool) {
         self.engine.log(messages);
     }
@@ -247,13 +242,9 @@ impl Around for Side {
         self.forget(op);
     }
 
-    fn limit(&mut self, inter: Ctx, mut limits: Limits) {
+    fn limit(&mut self, inter: Ctx, limits: Limits) {
         self.seen.limited += limits.chosen.len() as u64;
-        match self.plant {
-            Plant::NotLimited => return,
-            Plant::NoFloors => limits.floors.clear(),
-            _ => (),
-        }
+        let limits = if self.plant == Plant::NotLimited { Limits::default() } else { limits };
         self.engine.limit(inter, limits);
     }
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Events in one life, after which it does not end.
-const MOST: u64 = 2_000_000;
+const MOST: u64 = 3_000_000;
 
 /// What happened in a run.
 #[derive(Clone, Copy, Debug, Default)]

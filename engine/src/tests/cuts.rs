@@ -284,3 +284,41 @@ fn any_two_cuts_are_a_line() {
     }
     assert!([late, early, wanted, again].iter().all(|n| *n > 1000), "{late} {early} {wanted} {again}");
 }
+
+/// Messages that are sent again after a restart, and wait for credit, count as sent in a cut, and so do those behind them.
+#[test]
+fn what_is_sent_again_and_waits_is_in_a_cut() {
+    for skipped in [0, 3] {
+        let (mut a, _) = pair(small());
+        a.engine.track();
+        // Of eight that had come, those behind the first few are sent again. Credit is for four.
+        let lacking: BTreeSet<u64> = (skipped + 1..=8).collect();
+        let resume = Resume { sent: (0, 8), again: (lacking, 0), ..Resume::default() };
+        a.engine.resume(a.peer, resume);
+        for sent in 1..=10 {
+            a.send(7, &[sent as u8], Mode::Standard);
+            let cut = a.engine.cut(&a.mem).remove(&a.peer).expect("the peer is known");
+            let waiting: Vec<u64> = cut.leaving.iter().map(|kept| kept.number).collect();
+            assert_eq!(cut.sent, sent);
+            assert_eq!(waiting, (skipped + 5..=sent).collect::<Vec<_>>());
+            assert!(cut.leaving.iter().all(|kept| kept.data == [kept.number as u8]));
+        }
+    }
+}
+
+/// Messages that are sent again, and that no receive wants yet, keep no credit from the one that a receive waits for.
+#[test]
+fn a_receive_finds_what_is_sent_again_behind_others() {
+    let (mut a, mut b) = pair(small());
+    let lacking: BTreeSet<u64> = (1..=12).collect();
+    a.engine.resume(a.peer, Resume { sent: (0, 12), again: (lacking.clone(), 0), ..Resume::default() });
+    let line = Line { lacking, ..Line::default() };
+    b.engine.resume(b.peer, Resume { arrived: (12, 0), line, ..Resume::default() });
+    let receive = b.recv(Source::Rank(0), Tag::Is(7), 1);
+    for _ in 1..12 {
+        a.send(0, &[1], Mode::Standard);
+    }
+    a.send(7, &[7], Mode::Standard);
+    settle(&mut a, &mut b);
+    assert_eq!(b.engine.outcome(receive), got(7, 1));
+}

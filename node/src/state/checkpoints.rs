@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 /// An inter-communicator of a restart: see [`checkpoint::Opened`].
 pub type Opened = checkpoint::Opened<InterId>;
 
-/// The same, with the place of its job in the image before it.
+/// The same: see [`checkpoint::Place`].
 pub type Place = checkpoint::Place<InterId>;
 
 /// What the thread for files is to do.
