@@ -10,6 +10,7 @@ mod plan;
 mod plant;
 mod proc;
 mod program;
+mod restart;
 mod rng;
 mod side;
 mod world;

@@ -190,7 +190,7 @@ impl Plan {
             slow: (0..rng.below(4)).map(|_| (rng.index(processes * processes), rng.pick(&[4, 30, 100]))).collect(),
             batch: rng.pick(&[1, 2, 4, 50]),
             kills: Vec::new(),
-            full_disk: if rng.one_in(8) { 6 } else { 0 },
+            full_disk: if rng.one_in(40) { 6 } else { 0 },
             jobs,
             inters,
         };
@@ -222,14 +222,17 @@ impl Plan {
 
     pub fn config(&self, life: u64) -> Config {
         let mut rng = Rng::new(hash(&[self.seed, 77, life]));
-        Config {
+        // With the feature `plant` there is one more field.
+        #[allow(clippy::needless_update)]
+        let config = Config {
             eager_max: rng.pick(&[16, 40, 64, 200]),
             envelopes: rng.pick(&[2, 4, 9, 50]),
             eager_bytes: rng.pick(&[200, 300, 2000]),
             extra_envelopes: 2,
             chunk: rng.pick(&[16, 64, 1000]),
             ..Config::default()
-        }
+        };
+        config
     }
 
     pub fn views(&self, job: usize, rank: u32) -> Vec<View> {
