@@ -4,7 +4,7 @@ use crate::Target;
 use crate::input::{Script, put_bytes};
 use checkpoint::fuzzing;
 use checkpoint::{
-    Board, Call, Done, Head, Image, ImageError, Inter, Known, Leader, LineId, Message, OfPair, Old, Packing, Planned,
+    Call, Done, Head, Image, ImageError, Inter, Known, Leader, LineId, Message, OfPair, Old, Packing, Planned,
     Recorder, Remote, Report, Row,
 };
 use engine::{ContextId, Kept};
@@ -140,7 +140,7 @@ fn messages() -> Vec<Vec<u8>> {
     let all = [
         Message::Rows(7, [(0, row.clone()), (3, row)].into(), true),
         Message::Board(Box::new(leader.board().clone())),
-        Message::Board(Box::new(Board::default())),
+        Message::Board(Box::default()),
         Message::Lines(Box::new(report)),
         Message::Done(LINE, Done::Written),
         Message::Replayed,
