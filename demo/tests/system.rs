@@ -6,7 +6,7 @@ use std::process::Command;
 /// Runs the demo as its own program does, and demands that it says so.
 fn shows(left: &Mpi, right: &Mpi) -> String {
     let mut plate = Command::new(env!("CARGO_BIN_EXE_plate"));
-    plate.args(["--checkpoint", "--steps=1000", left.name, right.name]).env("MPI_CONNECT_TEST_BUILDS", release());
+    plate.args(["--checkpoint", "--steps=400", left.name, right.name]).env("MPI_CONNECT_TEST_BUILDS", release());
     let done = plate.output().expect("the demo");
     let said = String::from_utf8_lossy(&done.stdout);
     let complaint = String::from_utf8_lossy(&done.stderr);
