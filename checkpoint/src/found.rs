@@ -5,7 +5,7 @@
 use crate::disk::{Disk, Input};
 use crate::error::StoreError;
 use crate::image::{Head, Image};
-use crate::layout::{ImageError, Reader};
+use crate::layout::{ImageError, ReadError, Reader};
 use crate::shared::sections;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -116,17 +116,32 @@ impl Found {
         Ok(None)
     }
 
-    /// The image of a process. `None`: there is none.
-    pub fn image(&self, rank: u32) -> Result<Option<Image>, StoreError> {
+    /// Reads the image of a process to its end. `None`: there is none.
+    fn read<T>(
+        &self,
+        rank: u32,
+        read: impl FnOnce(Head, Reader<'_>) -> Result<T, ReadError>,
+    ) -> Result<Option<T>, StoreError> {
         let Some(Source { path, mut from, .. }) = self.source(rank)? else { return Ok(None) };
-        let read = Reader::begin(&mut from).and_then(|(head, body)| Image::read(head, body));
-        let image = read.map_err(|e| StoreError::reading(&path, e))?;
+        let read = Reader::begin(&mut from).and_then(|(head, body)| read(head, body));
+        let read = read.map_err(|e| StoreError::reading(&path, e))?;
         // Nothing is behind it.
         match from.read(&mut [0]) {
-            Ok(0) => Ok(Some(image)),
+            Ok(0) => Ok(Some(read)),
             Ok(_) => Err(StoreError::Image(path, ImageError::Damaged)),
             Err(e) => Err(StoreError::System(path, e)),
         }
+    }
+
+    /// The image of a process. `None`: there is none.
+    pub fn image(&self, rank: u32) -> Result<Option<Image>, StoreError> {
+        self.read(rank, Image::read)
+    }
+
+    /// What the image of a process is of, if all of it is there and unchanged. It takes no memory for what the image has. `None`: there
+    /// is none.
+    pub fn check(&self, rank: u32) -> Result<Option<Head>, StoreError> {
+        self.read(rank, |head, body| body.skip().map(|_| head))
     }
 
     /// What the image of a process is of, and its bytes. `None`: there is none.

@@ -120,7 +120,10 @@ pub fn usable(store: &Store, told: u64) -> Result<Vec<u64>, String> {
         let (ranks, _) = line.ranks().map_err(|e| e.to_string())?;
         for rank in &ranks {
             match line.image(*rank) {
-                Ok(Some(found)) if found == image(line.serial, found.head.line, *rank) => (),
+                Ok(Some(found)) if found == image(line.serial, found.head.line, *rank) => {
+                    let head = line.check(*rank).map_err(|e| e.to_string())?;
+                    assert_eq!(head, Some(found.head), "what is read whole passes its checksums");
+                }
                 Ok(other) => return Err(format!("line {}, rank {rank}: {:?}", line.serial, other.map(|i| i.head))),
                 Err(e) => return Err(e.to_string()),
             }
