@@ -86,7 +86,7 @@ fn of_store(store: &Store, whole: bool) -> Result<Vec<Line>, StoreError> {
 /// Looks at the images of a line: at the head of each, or at all of it.
 fn look(found: Found, whole: bool) -> Line {
     let mut line = Line { head: None, bytes: 0, faults: Vec::new(), is_damaged: false, found };
-    let (ranks, halves) = match line.found.ranks().and_then(|ranks| Ok((ranks, line.found.halves()?))) {
+    let (ranks, halves) = match line.found.ranks() {
         Ok(both) => both,
         Err(e) => {
             line.damaged(e.to_string());
@@ -110,7 +110,6 @@ fn look(found: Found, whole: bool) -> Line {
             Err(e) => line.damaged(e.to_string()),
         }
     }
-    let halves: Vec<u32> = halves.into_iter().filter(|rank| !ranks.contains(rank)).collect();
     for rank in &halves {
         line.faults.push(format!("rank {rank} is half-written: its process writes still, or died meanwhile"));
     }

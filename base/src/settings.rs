@@ -83,6 +83,10 @@ const SIGNALS: [&str; 2] = ["SIGUSR1", "SIGUSR2"];
 pub const SUMMARY: &str = "MPI_CONNECT_SUMMARY";
 /// Whether the types of messages are compared.
 pub const CHECK: &str = "MPI_CONNECT_CHECK";
+/// How images of checkpoints are written.
+pub const CHECKPOINT: &str = "MPI_CONNECT_CHECKPOINT";
+/// The words of [`CHECKPOINT`].
+const IMAGES: [&str; 2] = ["lz4", "per-node"];
 /// Whether MPI's own ports are left to the MPI below.
 pub const PORTS: &str = "MPI_CONNECT_PORTS";
 /// The library that `mpi-connect run` preloads.
@@ -207,6 +211,13 @@ pub const ALL: &[Setting] = &[
         default: "0",
     },
     Setting {
+        name: CHECKPOINT,
+        value: Value::Words(&IMAGES),
+        meaning: "how images of checkpoints are written, with commas between: lz4, packed; per-node, one file for all processes of a \
+                  job on one host",
+        default: "one file for each process, not packed",
+    },
+    Setting {
         name: PORTS,
         value: Value::Word(&["native"]),
         meaning: "native: MPI_Open_port, MPI_Comm_accept and their kin are left to the program's MPI",
@@ -255,6 +266,13 @@ pub fn check_types() -> bool {
 /// Whether inter-communicators within one job are carried by this library too: see [`ADOPT`].
 pub fn adopt() -> bool {
     std::env::var(ADOPT).is_ok_and(|v| v.trim() == "1")
+}
+
+/// Whether images of checkpoints are packed, and whether they are one file for each host: see [`CHECKPOINT`].
+pub fn images() -> (bool, bool) {
+    let set = std::env::var(CHECKPOINT).unwrap_or_default();
+    let has = |word: &str| set.split(',').any(|one| one.trim() == word);
+    (has(IMAGES[0]), has(IMAGES[1]))
 }
 
 /// The signal that holds this process, and ends the hold: see [`HOLD_ON`].

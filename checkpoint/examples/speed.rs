@@ -84,7 +84,7 @@ fn main() {
     };
     let found = || store.lines().expect("lines").into_iter().next().expect("the line");
     let write = |packing| store.clone().packed(packing).write(&image).expect("written");
-    let mut of: [Vec<f64>; 7] = Default::default();
+    let mut of: [Vec<f64>; 8] = Default::default();
     for round in 0..=rounds {
         // Each comes first as often: what was removed before costs the first sync.
         let mut now = if round % 2 == 0 {
@@ -106,6 +106,7 @@ fn main() {
             prepare(&path);
             now.push(seconds(whole));
         }
+        now.push(seconds(|| found().check(0).expect("whole")));
         found().remove().expect("removed");
         now.push(seconds(|| write(Packing::Lz4)));
         found().remove().expect("removed");
@@ -126,6 +127,7 @@ fn main() {
         "the image, from the disk",
         "the file, from the cache to memory",
         "the image, from the cache",
+        "the image, checked in the cache",
         "an image packed by LZ4, written",
     ];
     let rate = |seconds: f64| bytes / 1e6 / seconds;

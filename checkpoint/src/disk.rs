@@ -8,7 +8,7 @@ use base::file::begin_to_write;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -139,6 +139,22 @@ pub(crate) struct Output<'a> {
 }
 
 impl Output<'_> {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the next byte is written.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// What is written next goes here.
+    pub(crate) fn go_to(&mut self, at: u64) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(at))?;
+        (self.written, self.given) = (at, at);
+        Ok(())
+    }
+
     pub(crate) fn set_length(&self, length: u64) -> Result<(), StoreError> {
         self.disk.step(&self.path, || Step::Length(self.path.clone(), length), || self.file.set_len(length))
     }
@@ -176,8 +192,9 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    pub(crate) fn new(file: File) -> Input {
-        Input { file, read: 0, asked: 0 }
+    /// A file that is read from here on.
+    pub(crate) fn new(file: File, from: u64) -> Input {
+        Input { file, read: from, asked: from }
     }
 }
 

@@ -322,6 +322,12 @@ impl<'a> Reader<'a> {
         }
         Ok(body)
     }
+
+    /// Reads to the end of the image, and compares its checksums. How many bytes it has.
+    pub fn skip(mut self) -> Result<u64, ReadError> {
+        while self.next_chunk()? {}
+        Ok(self.read)
+    }
 }
 
 /// The bytes of a body.

@@ -16,6 +16,7 @@
 mod around;
 mod disk;
 mod error;
+mod found;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod image;
@@ -32,12 +33,14 @@ mod process;
 mod progress;
 mod restart;
 mod resuming;
+mod shared;
 mod store;
 mod tracked;
 
 pub use around::{AllRows, Around, Besides, Opened, Place};
 pub use disk::{Step, Watch};
 pub use error::StoreError;
+pub use found::Found;
 pub use image::{Head, Image, Inter, OfPair, Remote};
 pub use layout::ImageError;
 pub use leader::{Board, Leader};
@@ -49,5 +52,5 @@ pub use outcomes::{Call, Chosen, Next, Outcomes, Recorder, Replay};
 pub use packing::Packing;
 pub use process::Process;
 pub use restart::{Choice, Known, Old, choose};
-pub use store::{Found, Store, jobs};
+pub use store::{Store, jobs};
 pub use tracked::Made;

@@ -1,27 +1,24 @@
-//! The folder with the images of a job: one folder for each line, one file in it for each process.
+//! The folder with the images of a job: one folder for each line, one file in it for each process, or for each host.
 //!
-//! A process writes its file aside, and renames it when it is on the disk. When the line is complete on all sides, the leader renames
+//! A process writes its file aside, and renames it when it is on the disk, or appends to that of its host. When the line is complete on all sides, the leader renames
 //! the line's folder. Invariants: what has its final name is whole; the two newest complete lines are never removed.
 
-use crate::disk::{Disk, Input, Output, Watch};
+use crate::disk::{Disk, Output, Watch};
 use crate::error::StoreError;
+use crate::found::{Found, GONE, PART, at, half, renamed, shared, whole};
 use crate::image::{Head, Image};
-use crate::layout::{ImageError, Reader};
 use crate::line::LineId;
 use crate::lock::Lock;
 use crate::packing::Packing;
 use crate::progress::Progress;
-use std::fs::{self, File};
-use std::io::{self, BufReader, ErrorKind, Read, Write};
+use crate::shared::append;
+use std::fs;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The end of the name of a line's folder that is not complete on all sides, and of a file that is not whole.
-const PART: &str = ".part";
-/// How the name of a line's folder begins that is about to be removed.
-const GONE: &str = "gone-";
-/// The same for one that a restart has left behind: it goes when the next line is complete.
+/// How the name of a line's folder begins that a restart has left behind: it goes when the next line is complete.
 const LEFT: &str = "left-";
 /// The file that is locked by the job that writes here.
 const LOCK: &str = "lock";
@@ -37,22 +34,9 @@ const MAX_PLAIN: usize = 200;
 pub struct Store {
     folder: PathBuf,
     packing: Packing,
+    /// The images of the processes of this host are one file.
+    host: Option<String>,
     disk: Disk,
-}
-
-/// A line's folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The number of the cut.
-    pub serial: u64,
-    /// The folder.
-    pub folder: PathBuf,
-    /// It is known to be complete on all sides.
-    pub complete: bool,
-}
-
-fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + '_ {
-    |e| StoreError::System(path.to_owned(), e)
 }
 
 /// The name of a folder for a job of this name.
@@ -93,7 +77,7 @@ impl Store {
     }
 
     fn at(folder: PathBuf) -> Store {
-        Store { folder, packing: Packing::default(), disk: Disk::default() }
+        Store { folder, packing: Packing::default(), host: None, disk: Disk::default() }
     }
 
     /// For tests: with somebody who is asked before each change of a file.
@@ -104,6 +88,11 @@ impl Store {
     /// Images that are written are packed in this way.
     pub fn packed(self, packing: Packing) -> Store {
         Store { packing, ..self }
+    }
+
+    /// Images that are written go to one file for each host.
+    pub fn per_node(self) -> Store {
+        Store { host: Some(escaped(base::ident::host())), ..self }
     }
 
     /// The folder.
@@ -155,8 +144,14 @@ impl Store {
             StoreError::System(_, e) if e.kind() == ErrorKind::NotFound => StoreError::Gone(self.folder.clone()),
             e => e,
         })?;
+        if let Some(host) = &self.host
+            && append(&self.disk, &folder.join(shared(host)), rank, |output| self.fill(image, output))?
+        {
+            return Ok(());
+        }
         let (aside, file) = (folder.join(half(rank)), folder.join(whole(rank)));
-        if let Err(e) = self.write_aside(image, &aside) {
+        let mut output = self.disk.create(&aside)?;
+        if let Err(e) = self.fill(image, &mut output) {
             // It takes room, perhaps the last.
             let _ = self.disk.remove_file(&aside);
             return Err(e);
@@ -165,12 +160,14 @@ impl Store {
         self.disk.sync_folder(&folder)
     }
 
-    fn write_aside(&self, image: &Image, path: &Path) -> Result<(), StoreError> {
+    /// Writes an image, and has it written to the disk.
+    fn fill(&self, image: &Image, output: &mut Output<'_>) -> Result<(), StoreError> {
         let Head { serial, rank, ref job, .. } = image.head;
         let what = format!("checkpoint {serial} of '{job}', rank {rank}");
         let progress = Progress::new(what, image.bytes(), Instant::now());
-        let mut told = Told { output: self.disk.create(path)?, progress };
-        image.write(self.packing, &mut told).map_err(at(path))?;
+        let path = output.path().to_owned();
+        let mut told = Told { output, progress };
+        image.write(self.packing, &mut told).map_err(at(&path))?;
         told.output.sync()?;
         if let Some(text) = told.progress.done(Instant::now()) {
             base::log!(Info, "{text}");
@@ -245,12 +242,12 @@ impl Store {
 }
 
 /// An image that is written, with lines of the log when that takes long.
-struct Told<'a> {
-    output: Output<'a>,
+struct Told<'a, 'd> {
+    output: &'a mut Output<'d>,
     progress: Progress,
 }
 
-impl Write for Told<'_> {
+impl Write for Told<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.output.write(bytes)?;
         if let Some(text) = self.progress.written(written, Instant::now()) {
@@ -261,79 +258,5 @@ impl Write for Told<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
-    }
-}
-
-fn whole(rank: u32) -> String {
-    format!("{rank:06}.image")
-}
-
-fn half(rank: u32) -> String {
-    format!("{rank:06}{PART}")
-}
-
-/// A line's folder with this before its name.
-fn renamed(folder: &Path, before: &str) -> PathBuf {
-    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    folder.with_file_name(format!("{before}{name}"))
-}
-
-impl Found {
-    /// The ranks with a file whose name has this end.
-    fn with(&self, end: &str) -> Result<Vec<u32>, StoreError> {
-        let mut all = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(at(&self.folder))? {
-            let name = entry.map_err(at(&self.folder))?.file_name();
-            all.extend(name.to_str().and_then(|name| name.strip_suffix(end)?.parse::<u32>().ok()));
-        }
-        all.sort_unstable();
-        Ok(all)
-    }
-
-    /// The ranks with an image.
-    pub fn ranks(&self) -> Result<Vec<u32>, StoreError> {
-        self.with(".image")
-    }
-
-    /// The ranks whose image is being written, or whose writer died meanwhile.
-    pub fn halves(&self) -> Result<Vec<u32>, StoreError> {
-        self.with(PART)
-    }
-
-    fn open(&self, rank: u32) -> Result<Option<(PathBuf, File)>, StoreError> {
-        let path = self.folder.join(whole(rank));
-        match File::open(&path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-            file => file.map_err(at(&path)).map(|file| Some((path, file))),
-        }
-    }
-
-    /// The image of a process. `None`: there is none.
-    pub fn image(&self, rank: u32) -> Result<Option<Image>, StoreError> {
-        let Some((path, file)) = self.open(rank)? else { return Ok(None) };
-        let mut from = BufReader::new(Input::new(file));
-        let read = Reader::begin(&mut from).and_then(|(head, body)| Image::read(head, body));
-        let image = read.map_err(|e| StoreError::reading(&path, e))?;
-        // Nothing is behind it.
-        match from.read(&mut [0]) {
-            Ok(0) => Ok(Some(image)),
-            Ok(_) => Err(StoreError::Image(path, ImageError::Damaged)),
-            Err(e) => Err(StoreError::System(path, e)),
-        }
-    }
-
-    /// What the image of a process is of, and its bytes. `None`: there is none.
-    pub fn head(&self, rank: u32) -> Result<Option<(Head, u64)>, StoreError> {
-        let Some((path, file)) = self.open(rank)? else { return Ok(None) };
-        let bytes = file.metadata().map_err(at(&path))?.len();
-        let (head, _) = Reader::begin(&mut BufReader::new(file)).map_err(|e| StoreError::reading(&path, e))?;
-        Ok(Some((head, bytes)))
-    }
-
-    /// Removes the line with all its images: first it has its name no more.
-    pub fn remove(&self) -> Result<(), StoreError> {
-        let (disk, gone) = (Disk::default(), renamed(&self.folder, GONE));
-        disk.rename(&self.folder, &gone)?;
-        disk.remove_folder(&gone)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The test program starts itself as the job (`ROLE`); see `job`.
 
-use crate::kit::{Folder, LINES, RANKS, checkpoints, usable};
+use crate::kit::{FORMS, Folder, Form, LINES, checkpoints, usable};
 use checkpoint::{Step, Store, Watch};
 use nix::sys::signal::{Signal, raise};
 use std::collections::BTreeSet;
@@ -37,9 +37,10 @@ impl Watch for Reaper {
 #[test]
 fn job() {
     let Ok(arguments) = std::env::var(ROLE) else { return };
-    let (folder, last) = arguments.split_once('|').unwrap();
+    let [folder, last, form] = arguments.split('|').collect::<Vec<_>>()[..] else { panic!("{arguments}") };
     let reaper = Arc::new(Reaper { steps: AtomicU64::new(0), last: last.parse().unwrap() });
-    let store = Store::new(Path::new(folder), crate::kit::JOB).watched(reaper.clone());
+    let form: usize = form.parse().unwrap();
+    let store = FORMS[form].of(Store::new(Path::new(folder), crate::kit::JOB).watched(reaper.clone()));
     let mut held = None;
     let say = |serial| {
         println!("SAYS {serial}");
@@ -58,10 +59,11 @@ fn job() {
 }
 
 /// The newest line that the job has told to be complete, and the number of its steps if it came to its end.
-fn run(folder: &Path, last: u64) -> (u64, Option<u64>) {
+fn run(folder: &Path, last: u64, form: Form) -> (u64, Option<u64>) {
+    let form = FORMS.iter().position(|one| *one == form).unwrap();
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::job", "--nocapture", "--test-threads=1"])
-        .env(ROLE, format!("{}|{last}", folder.display()))
+        .env(ROLE, format!("{}|{last}|{form}", folder.display()))
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&done.stdout);
@@ -72,8 +74,8 @@ fn run(folder: &Path, last: u64) -> (u64, Option<u64>) {
 }
 
 /// A job that goes on comes to its end, and leaves nothing but two lines.
-fn go_on(folder: &Folder, told: u64, what: &str) {
-    let (now, steps) = run(&folder.named(), NEVER);
+fn go_on(folder: &Folder, told: u64, form: Form, what: &str) {
+    let (now, steps) = run(&folder.named(), NEVER, form);
     assert!(now >= LINES.max(told) && steps.is_some(), "{what}: {now}");
     let found = usable(&folder.store(), now).unwrap();
     assert_eq!(found, [now, now - 1], "{what}");
@@ -82,7 +84,7 @@ fn go_on(folder: &Folder, told: u64, what: &str) {
     let lines = names.iter().filter(|name| name.starts_with("line-") && !name.ends_with(".part")).count();
     assert_eq!((names.len(), lines, names.contains("lock")), (3, 2, true), "{what}: {names:?}");
     for line in folder.store().lines().unwrap() {
-        assert_eq!(fs::read_dir(&line.folder).unwrap().count(), RANKS as usize, "{what}: {line:?}");
+        assert_eq!(fs::read_dir(&line.folder).unwrap().count(), form.files(), "{what}: {line:?}");
     }
 }
 
@@ -99,14 +101,13 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-#[test]
-fn at_every_step() {
+fn at_every_step(form: Form) {
     let (mut last, mut kills) = (0, 0);
     let steps = (0..)
         .find(|step| {
             let folder = Folder::in_memory();
-            let (told, done) = run(&folder.named(), *step);
-            let what = format!("killed at step {step}");
+            let (told, done) = run(&folder.named(), *step, form);
+            let what = format!("{form:?}, killed at step {step}");
             assert!(told >= last, "{what}: at a later step, as much was told");
             last = told;
             usable(&folder.store(), told).unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -116,22 +117,31 @@ fn at_every_step() {
                 loop {
                     let other = Folder::in_memory();
                     copy(&folder.named(), &other.named());
-                    let (now, done) = run(&other.named(), again);
+                    let (now, done) = run(&other.named(), again, form);
                     let what = format!("{what}, and at step {again} of the restart");
                     usable(&other.store(), now.max(told)).unwrap_or_else(|e| panic!("{what}: {e}"));
                     kills += 1;
                     if done.is_some() {
                         break;
                     }
-                    go_on(&other, now.max(told), &what);
-                    // Each step in the end; in between some.
-                    again += if step % 39 == 0 { 1 } else { 7 };
+                    go_on(&other, now.max(told), form, &what);
+                    again += if step % 39 == 0 { 3 } else { 11 };
                 }
             }
-            go_on(&folder, told, &what);
+            go_on(&folder, told, form, &what);
             done.is_some()
         })
         .unwrap();
-    println!("killed at each of {steps} steps of {last} checkpoints, and {kills} times in jobs that went on");
+    println!("{form:?}: killed at each of {steps} steps of {last} checkpoints, and {kills} times in jobs that went on");
     assert!(steps > 80 && last == LINES, "{steps} {last}");
+}
+
+#[test]
+fn at_every_step_of_files_for_each_process() {
+    at_every_step(Form::Plain);
+}
+
+#[test]
+fn at_every_step_of_files_for_each_host() {
+    at_every_step(Form::PerNode);
 }

@@ -1,6 +1,6 @@
 //! A job of two processes that makes checkpoints, its folder, and what has to be in it at any moment.
 
-use checkpoint::{Head, Image, Inter, LineId, Lock, OfPair, Outcomes, Remote, Store, StoreError};
+use checkpoint::{Head, Image, Inter, LineId, Lock, OfPair, Outcomes, Packing, Remote, Store, StoreError};
 use engine::{ContextId, Kept};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,31 @@ pub const JOB: &str = "air";
 pub const RANKS: u32 = 2;
 /// The lines that the job writes. The third has images of several chunks.
 pub const LINES: u64 = 5;
+
+/// How a job writes its images: a file for each process, or one for each host; packed or not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Form {
+    Plain,
+    PerNode,
+    PackedPerNode,
+}
+
+pub const FORMS: [Form; 3] = [Form::Plain, Form::PerNode, Form::PackedPerNode];
+
+impl Form {
+    pub fn of(self, store: Store) -> Store {
+        match self {
+            Form::Plain => store,
+            Form::PerNode => store.per_node(),
+            Form::PackedPerNode => store.per_node().packed(Packing::Lz4),
+        }
+    }
+
+    /// The files of a line that is complete.
+    pub fn files(self) -> usize {
+        if self == Form::Plain { RANKS as usize } else { 1 }
+    }
+}
 
 /// A folder that is removed at the end.
 pub struct Folder(pub PathBuf);
@@ -92,10 +117,13 @@ pub fn usable(store: &Store, told: u64) -> Result<Vec<u64>, String> {
     let lines = store.lines().map_err(|e| e.to_string())?;
     let mut usable = Vec::new();
     for line in &lines {
-        let ranks = line.ranks().map_err(|e| e.to_string())?;
+        let (ranks, _) = line.ranks().map_err(|e| e.to_string())?;
         for rank in &ranks {
             match line.image(*rank) {
-                Ok(Some(found)) if found == image(line.serial, found.head.line, *rank) => (),
+                Ok(Some(found)) if found == image(line.serial, found.head.line, *rank) => {
+                    let head = line.check(*rank).map_err(|e| e.to_string())?;
+                    assert_eq!(head, Some(found.head), "what is read whole passes its checksums");
+                }
                 Ok(other) => return Err(format!("line {}, rank {rank}: {:?}", line.serial, other.map(|i| i.head))),
                 Err(e) => return Err(e.to_string()),
             }

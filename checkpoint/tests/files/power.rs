@@ -4,7 +4,7 @@
 //! sync, and any of the changes since; if one is lost, so are later ones of the same file or folder. Sync of a file does
 //! not bring its name to the disk.
 
-use crate::kit::{Folder, LINES, below, checkpoints, usable};
+use crate::kit::{FORMS, Folder, Form, LINES, below, checkpoints, usable};
 use checkpoint::{Step, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -176,11 +176,11 @@ impl Model {
 }
 
 /// All that a job does with its files.
-fn log() -> (PathBuf, Vec<Event>) {
+fn log(form: Form) -> (PathBuf, Vec<Event>) {
     let (folder, log) = (Folder::in_memory(), Arc::new(Log::default()));
     let told = log.clone();
     let say = |serial| told.0.lock().unwrap().push(Event::Told(serial));
-    let store = folder.store().watched(log.clone());
+    let store = form.of(folder.store().watched(log.clone()));
     let mut held = None;
     checkpoints(&store, &mut held, 1..=LINES, say).unwrap();
     let events = std::mem::take(&mut *log.0.lock().unwrap());
@@ -208,10 +208,12 @@ fn failures(root: &Path, events: &[Event], times: usize) -> Result<usize, String
 
 #[test]
 fn what_was_complete_is_there_after_a_power_failure() {
-    let (root, events) = log();
-    let tried = failures(&root, &events, 8).unwrap();
-    println!("{tried} power failures in {} steps of {LINES} checkpoints", events.len());
-    assert!(tried > 600, "{tried}");
+    for form in FORMS {
+        let (root, events) = log(form);
+        let tried = failures(&root, &events, 8).unwrap_or_else(|e| panic!("{form:?}: {e}"));
+        println!("{form:?}: {tried} power failures in {} steps of {LINES} checkpoints", events.len());
+        assert!(tried > 600, "{tried}");
+    }
 }
 
 fn is_sync(event: &Event) -> bool {
@@ -275,7 +277,7 @@ fn removed_before_sync(mut events: Vec<Event>) -> Vec<Event> {
 
 #[test]
 fn planted_faults_are_found() {
-    let (root, events) = log();
+    let (root, events) = log(Form::Plain);
     assert!(events.iter().filter(|event| is_sync(event)).count() == 2 * LINES as usize);
     let planted: [(&str, Vec<Event>); 6] = [
         ("a name before the sync", named_before_sync(events.clone())),
@@ -288,9 +290,19 @@ fn planted_faults_are_found() {
         ("nothing written aside", not_aside(events.clone())),
         ("removed before the sync", removed_before_sync(events.clone())),
     ];
-    for (what, steps) in planted {
-        assert_ne!(steps, events, "{what}: is not planted");
-        let found = (0..20).find_map(|_| failures(&root, &steps, 8).err());
+    // What a host's file has is whole only by its order.
+    let (root_of_host, of_host) = log(Form::PerNode);
+    let in_host = |what, steps| (what, &root_of_host, steps);
+    let planted = planted.into_iter().map(|(what, steps)| (what, &root, steps)).chain([
+        in_host("no sync of a host's file", without(of_host.clone(), |step| matches!(step, Step::SyncFile(_)))),
+        in_host(
+            "a host's file, no sync of folders",
+            without(of_host.clone(), |step| matches!(step, Step::SyncFolder(_))),
+        ),
+    ]);
+    for (what, root, steps) in planted {
+        assert!(steps != events && steps != of_host, "{what}: is not planted");
+        let found = (0..20).find_map(|_| failures(root, &steps, 8).err());
         println!("{what}: {}", found.unwrap_or_else(|| panic!("{what}: not found")));
     }
 }

@@ -1,6 +1,6 @@
 //! What goes wrong with files: it is told, the last complete line stays, and the next checkpoint is good once it can be.
 
-use crate::kit::{Folder, JOB, LINES, RANKS, checkpoints, id, image, usable};
+use crate::kit::{Folder, Form, JOB, LINES, RANKS, checkpoints, id, image, usable};
 use checkpoint::{Step, Store, StoreError, Watch};
 use std::fs;
 use std::io;
@@ -27,14 +27,13 @@ impl Watch for Failing {
     }
 }
 
-#[test]
-fn each_step_may_fail() {
+fn each_step_may_fail(form: Form) {
     let mut told = 0;
     let steps = (0..)
         .find(|at| {
             let folder = Folder::in_memory();
             let watch = Arc::new(Failing { steps: AtomicU64::new(0), at: *at });
-            let store = folder.store().watched(watch.clone());
+            let store = form.of(folder.store().watched(watch.clone()));
             let (mut held, mut complete, mut errors) = (None, 0, Vec::new());
             for serial in 1..=LINES {
                 match checkpoints(&store, &mut held, [serial], |serial| complete = serial) {
@@ -59,9 +58,19 @@ fn each_step_may_fail() {
             false
         })
         .unwrap();
-    println!("each of {steps} steps failed once, {told} of them are told");
+    println!("{form:?}: each of {steps} steps failed once, {told} of them are told");
     // But for two: who has the lock is said in it for people.
     assert!(steps > 100 && told as u64 == steps - 2, "{told} of {steps}");
+}
+
+#[test]
+fn each_step_may_fail_with_files_for_each_process() {
+    each_step_may_fail(Form::Plain);
+}
+
+#[test]
+fn each_step_may_fail_with_files_for_each_host() {
+    each_step_may_fail(Form::PerNode);
 }
 
 /// Runs `what` in a process for which a small file system of its own is mounted at the folder.
@@ -103,7 +112,7 @@ fn on_disk() {
             assert!(said.contains("No space left on device") && said.contains("make room there"), "{said}");
             assert_eq!(usable(&store, 2).unwrap(), [2, 1]);
             let line = store.lines().unwrap().into_iter().find(|line| line.serial == 3).unwrap();
-            assert_eq!((line.halves().unwrap(), line.ranks().unwrap()), (vec![], vec![]), "it takes no room");
+            assert_eq!(line.ranks().unwrap(), Default::default(), "it takes no room");
             // Small ones fit still.
             checkpoints(&store, &mut held, [4], |_| ()).unwrap();
             assert_eq!(usable(&store, 4).unwrap(), [4, 2]);
@@ -232,4 +241,59 @@ fn lines_that_a_restart_has_left_behind() {
     store.write(&image(9, id(9), 0)).unwrap();
     store.go_on_from(None).unwrap();
     assert_eq!(named(&store), [(4, true), (3, true)]);
+}
+
+/// Processes of one host write to one file: one after the other, at the same time, and behind one that has died meanwhile.
+#[test]
+fn one_file_for_each_host() {
+    let folder = Folder::in_memory();
+    let store = Form::PerNode.of(folder.store());
+    store.open(&mut None).unwrap();
+    let image = |rank: u32| {
+        let mut image = image(3, id(3), rank);
+        image.head.size = 12;
+        image
+    };
+    let line = || store.lines().unwrap().into_iter().next().unwrap();
+    let file = |line: &checkpoint::Found| {
+        let all: Vec<PathBuf> = fs::read_dir(&line.folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(all.len() == 1 && all[0].extension().is_some_and(|end| end == "images"), "{all:?}");
+        all.into_iter().next().unwrap()
+    };
+    std::thread::scope(|threads| {
+        (0..4).for_each(|at| {
+            drop(threads.spawn({
+                let (store, image) = (&store, &image);
+                move || [at, at + 4].iter().for_each(|rank| store.write(&image(*rank)).unwrap())
+            }))
+        });
+    });
+    let path = file(&line());
+    let whole = fs::read(&path).unwrap();
+    assert_eq!(line().ranks().unwrap(), ((0..8).collect(), Default::default()));
+    (0..8).for_each(|rank| assert_eq!(line().image(rank).unwrap(), Some(image(rank))));
+    // One more begins, and dies after any number of bytes.
+    store.write(&image(8)).unwrap();
+    let more = fs::read(&path).unwrap();
+    assert_eq!(more[..whole.len()], whole[..]);
+    for cut in (whole.len() + 1..more.len()).step_by(34_567).chain(more.len() - 17..more.len()) {
+        fs::write(&path, &more[..cut]).unwrap();
+        let halves = if cut < whole.len() + 200 { Default::default() } else { [8].into() };
+        assert_eq!(line().ranks().unwrap(), ((0..8).collect(), halves), "cut to {cut}");
+        (0..8).for_each(|rank| assert!(line().image(rank).unwrap() == Some(image(rank)), "cut to {cut}, {rank}"));
+        assert_eq!(line().image(8).unwrap(), None, "cut to {cut}");
+        store.write(&image(9)).unwrap();
+        assert_eq!(line().ranks().unwrap().0, (0..8).chain([9]).collect(), "cut to {cut}");
+        assert!(line().image(9).unwrap() == Some(image(9)), "cut to {cut}");
+    }
+    // What is changed in one image spoils no other.
+    fs::write(&path, &more).unwrap();
+    for at in (0..whole.len()).step_by(277_777) {
+        let mut changed = more.clone();
+        changed[at] ^= 1;
+        fs::write(&path, &changed).unwrap();
+        let bad =
+            (0..9).filter(|rank| !matches!(line().image(*rank), Ok(Some(found)) if found == image(*rank))).count();
+        assert_eq!(bad, 1, "byte {at}");
+    }
 }

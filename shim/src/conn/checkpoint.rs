@@ -11,7 +11,8 @@ use crate::inter::{self, Inter};
 use crate::progress;
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
-use node::images::{Head, Image, LineId, Outcomes, Row, Store, pack, unpack};
+use base::settings;
+use node::images::{Head, Image, LineId, Outcomes, Packing, Row, Store, pack, unpack};
 use node::{AllRows, Besides, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int};
@@ -132,7 +133,7 @@ pub unsafe fn checkpoint(
     if worst != 0 {
         return Err(Failure::new(Class::Other, "another process of this job cannot make a checkpoint, and says why"));
     }
-    let store = Store::new(Path::new(&folder), &registration.name);
+    let store = as_set(Store::new(Path::new(&folder), &registration.name));
     let (serial, joined, rows) = cut(node, registration, inters, store.clone(), label.clone());
     let rows: BTreeMap<ProcId, Row> = rows;
     let all = gather(abi, &team, &pack(&(joined.clone(), rows)))?;
@@ -153,6 +154,13 @@ pub unsafe fn checkpoint(
     }
     base::log!(Info, "checkpoint {serial} of '{}'", registration.name);
     Ok(())
+}
+
+/// A store that writes images as the user wants them.
+fn as_set(store: Store) -> Store {
+    let (is_packed, is_per_node) = settings::images();
+    let store = if is_packed { store.packed(Packing::Lz4) } else { store };
+    if is_per_node { store.per_node() } else { store }
 }
 
 fn unusable(e: node::images::StoreError) -> Failure {

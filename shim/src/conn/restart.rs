@@ -17,7 +17,7 @@ use crate::wait::wait_until;
 use base::ProcId;
 use base::bytes::{Put, Take};
 use naming::Kind;
-use node::images::{Choice, Image, Known, LineId, Old, Store, pack, unpack};
+use node::images::{Choice, Found, Head, Image, Known, LineId, Old, Store, pack, unpack};
 use node::leaders::{Agreement, MAX_RECORDS};
 use node::{Contact, Node, Waits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,9 +32,9 @@ const TELL: Duration = Duration::from_millis(500);
 /// What a process has of a line, and the number of the cut.
 type Mine = (Old, u64);
 
-/// The images of a process, the newest first, and whether their lines are known to be complete; and the number of the newest complete
-/// line of which it has no good image.
-type Images = (Vec<(Image, bool)>, Option<u64>);
+/// The lines of which a process has a good image, the newest first, and what these are of; and the number of the newest complete line of
+/// which it has none.
+type Images = (Vec<(Found, Head)>, Option<u64>);
 
 /// A restart, or the begin of a first run.
 ///
@@ -74,9 +74,8 @@ pub unsafe fn restart(
     let mine: (Vec<Mine>, Option<u64>) = images.as_ref().map_or_else(
         |_| Default::default(),
         |(images, lost)| {
-            let of = |(image, complete): &(Image, bool)| {
-                let head = &image.head;
-                (Old { id: head.line, jobs: head.jobs.clone(), complete: *complete }, head.serial)
+            let of = |(line, head): &(Found, Head)| {
+                (Old { id: head.line, jobs: head.jobs.clone(), complete: line.complete }, head.serial)
             };
             (images.iter().map(of).collect(), *lost)
         },
@@ -112,8 +111,12 @@ pub unsafe fn restart(
         while !told.0.is_empty() {
             jobs.push(joined::hear(node, told.bytes(MAX_RECORDS + (1 << 20)).map_err(damaged)?)?);
         }
-        let image = images.into_iter().map(|(image, _)| image).find(|image| image.head.line == id);
-        let image = image.ok_or_else(|| Failure::new(Class::Intern, "the chosen line is not there"))?;
+        let image = read(&images, id, team.rank);
+        let worst = agree(abi, team.comm, image.is_err().into())?;
+        let image = image?;
+        if worst != 0 {
+            return Err(Failure::new(Class::Other, "another process of this job cannot use its image, and says why"));
+        }
         label.clone_from(&image.head.label);
         from = Some((image.head.serial, id));
         count = image.inters.len();
@@ -142,14 +145,14 @@ fn find(store: &Store, registration: &Registration) -> Result<Images, Failure> {
     let (mut all, mut lost) = (Vec::new(), None);
     for line in store.lines().map_err(|e| unusable(e.to_string()))? {
         let folder = line.folder.display();
-        let fault = match line.image(group.rank) {
-            Ok(Some(image)) if image.head.size != group.size => {
-                let (had, has) = (image.head.size, group.size);
+        let fault = match line.check(group.rank) {
+            Ok(Some(head)) if head.size != group.size => {
+                let (had, has) = (head.size, group.size);
                 let text = format!("{folder} is of {had} ranks, and this job has {has}: restart it with as many");
                 return Err(Failure::new(Class::Other, text));
             }
-            Ok(Some(image)) if image.head.job == registration.name && image.head.rank == group.rank => {
-                all.push((image, line.complete));
+            Ok(Some(head)) if head.job == registration.name && head.rank == group.rank => {
+                all.push((line, head));
                 continue;
             }
             Ok(Some(_)) => format!("{folder} has an image of another process"),
@@ -163,13 +166,21 @@ fn find(store: &Store, registration: &Registration) -> Result<Images, Failure> {
     Ok((all, lost))
 }
 
+/// The image of this process in a line. Its checksums were good before.
+fn read(images: &[(Found, Head)], id: LineId, rank: u32) -> Result<Image, Failure> {
+    let line = images.iter().find(|(_, head)| head.line == id).map(|(line, _)| line);
+    let read = line.map(|line| line.image(rank)).transpose();
+    let read = read.map_err(|e| Failure::new(Class::Other, format!("the checkpoints cannot be read: {e}")))?;
+    read.flatten().ok_or_else(|| Failure::new(Class::Other, "the chosen line is gone"))
+}
+
 /// The leader's part: the line, and how its other jobs are reached. `None`: begin anew.
 fn choose(
     abi: &Abi,
     node: &Node,
     registration: &Registration,
     lead: &Lead,
-    images: &[(Image, bool)],
+    images: &[(Found, Head)],
     all: &[(Vec<Mine>, Option<u64>)],
 ) -> Result<Option<(LineId, Vec<Agreement>)>, Failure> {
     let own = registration.me();
@@ -184,26 +195,26 @@ fn choose(
     };
     // If some process lacks a line that was complete, it does not begin anew.
     let lost = all.iter().filter_map(|(_, lost)| *lost).max();
-    let of_line = |id: LineId| images.iter().map(|(image, _)| image).find(|image| image.head.line == id);
-    let neighbours: BTreeSet<String> = lines
-        .iter()
-        .filter_map(|(line, _)| of_line(line.id))
-        .flat_map(|image| image.remotes.iter().map(|remote| remote.name.clone()))
-        .collect();
+    let remotes = |(line, _): &&Mine| {
+        let image = read(images, line.id, registration.group.rank)?;
+        Ok(image.remotes.into_iter().map(|remote| remote.name).collect())
+    };
+    // Of each line.
+    let remotes: Vec<Vec<String>> = lines.iter().map(remotes).collect::<Result<_, Failure>>()?;
+    let neighbours: BTreeSet<&String> = remotes.iter().flatten().collect();
     let limit = timeout()?;
     let deadline = Instant::now() + limit;
     let mut reached: BTreeMap<String, ProcId> = BTreeMap::new();
     let mut told_at = Instant::now();
     node.with(|core| core.tell_known(own, known.clone(), &[]));
-    let awaited = neighbours.iter().cloned().collect::<Vec<_>>().join("', '");
+    let awaited = neighbours.iter().map(|name| name.as_str()).collect::<Vec<_>>().join("', '");
     let _told = Waits::begin(node, "MPI_Conn_restart", format!("for job '{awaited}'"));
     loop {
         match node.with(|core| core.choice(own, &known)) {
             Choice::From(at) => {
                 let (Old { id, .. }, serial) = lines[at];
                 let id = *id;
-                let image = of_line(id).ok_or_else(|| Failure::new(Class::Intern, "the chosen line is not there"))?;
-                let mut jobs: Vec<&str> = image.remotes.iter().map(|remote| remote.name.as_str()).collect();
+                let mut jobs: Vec<&str> = remotes[at].iter().map(String::as_str).collect();
                 // Every pair of jobs has its place in one order, so that none waits in a circle.
                 jobs.sort_by_key(|name| [(*name).min(&registration.name), (*name).max(&registration.name)]);
                 let largest = largest_tag(abi) as u32;
@@ -233,7 +244,7 @@ fn choose(
             }
             Choice::Wait(_) => (),
         }
-        for name in &neighbours {
+        for name in neighbours.iter().copied() {
             let Ok(Some(record)) = lead.naming.lookup(Kind::Job, name) else { continue };
             let leader = ProcId { incarnation: record.incarnation, rank: 0 };
             if reached.get(name) == Some(&leader) || record.incarnation == own.incarnation {
