@@ -128,6 +128,9 @@ impl Disk {
 /// So many bytes at a time are on their way between memory and the disk while others are made or used.
 const AHEAD: u64 = 8 << 20;
 
+/// So many bytes a disk is asked for at a time: of more, the kernel may forget what does not fit one request.
+const ASKED: u64 = 128 << 10;
+
 /// A file that is written. The disk is at work meanwhile, and not only when the file is synced.
 pub(crate) struct Output<'a> {
     disk: &'a Disk,
@@ -202,11 +205,12 @@ impl Read for Input {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let got = self.file.read(to)?;
         self.read += got as u64;
-        if self.read + AHEAD >= self.asked {
-            let from = self.asked.max(self.read);
+        self.asked = self.asked.max(self.read);
+        while self.asked < self.read + AHEAD {
             // Advice: a file system without it reads when it must.
-            let _ = posix_fadvise(&self.file, from as i64, 2 * AHEAD as i64, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
-            self.asked = from + 2 * AHEAD;
+            let (from, length) = (self.asked as i64, ASKED as i64);
+            let _ = posix_fadvise(&self.file, from, length, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
+            self.asked += ASKED;
         }
         Ok(got)
     }
