@@ -517,12 +517,14 @@ pub mod control {
 
     layout! {
         /// The party of an offer: the group that offers.
-        party, 36, "name of the job (length u32, at most 255 bytes)";
+        party, 60, "name of the job (length u32, at most 255 bytes)";
         0 INCARNATION "u64" "incarnation of the group that is to be joined";
         8 COOKIE "16 bytes" "its cookie";
         24 SIZE "u32" "its size";
         28 TAG_UB "u32" "largest tag";
         32 REPRESENTATION "u32" "representation: see Data of other machines";
+        36 REGISTERED "u64" "incarnation under which the same processes have a name and make checkpoints; 0: none";
+        44 REGISTERED_COOKIE "16 bytes" "the cookie of that incarnation";
     }
 }
 

@@ -1,9 +1,10 @@
 /* A job that is started twice. The first time it makes a checkpoint, and then one that is refused, since only parts of the jobs are
  * joined by then. The second time it looks at what is given back.
  *
- *     again MINE THEIRS FOLDER HERE END
+ *     again MINE THEIRS FOLDER HERE END [PORT]
  *
- * The second time it makes the file HERE, and waits for END.
+ * The second time it makes the file HERE, and waits for END. With PORT, the first time it is joined at a port of MPI alone, whose name
+ * is in this file.
  */
 #include "kit.h"
 #include <dirent.h>
@@ -48,6 +49,38 @@ static void meet_again(int handle, const char *theirs, MPI_Comm other)
     for (int i = 1; i < 7; ++i) OK(MPI_Comm_free(&comms[i]));
 }
 
+/* The inter-communicator of the first time, by names. */
+static void meet(int handle, const char *theirs, MPI_Comm *made)
+{
+    MPI_Comm part;
+    /* Numbers that were given are not given again, also if nothing else of an inter-communicator is left. */
+    for (int i = 0; i < 3; ++i) {
+        OK(MPI_Conn_intercomm_create(handle, theirs, &part));
+        if (i == 2) OK(MPI_Comm_dup(part, made));
+        OK(MPI_Comm_free(&part));
+    }
+}
+
+/* The same at a port. */
+static void meet_at_port(int opens, const char *path, MPI_Comm *made)
+{
+    char port[4096] = "";
+    if (opens) {
+        if (kit_rank == 0) {
+            OK(MPI_Open_port(MPI_INFO_NULL, port));
+            kit_write(path, port);
+        }
+        OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, made));
+        if (kit_rank == 0) OK(MPI_Close_port(port));
+    } else {
+        kit_await(path);
+        FILE *f = fopen(path, "r");
+        CHECK(f && fgets(port, sizeof port, f), "%s", path);
+        if (f) fclose(f);
+        OK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, made));
+    }
+}
+
 int main(int argc, char **argv)
 {
     int handle, count = -1, keyval, length;
@@ -61,12 +94,8 @@ int main(int argc, char **argv)
     OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &keyval, NULL));
     if (count == 0) {
         CHECK(!label[0]);
-        /* Numbers that were given are not given again, also if nothing else of an inter-communicator is left. */
-        for (int i = 0; i < 3; ++i) {
-            OK(MPI_Conn_intercomm_create(handle, argv[2], &part));
-            if (i == 2) OK(MPI_Comm_dup(part, &other));
-            OK(MPI_Comm_free(&part));
-        }
+        if (argc > 6) meet_at_port(strcmp(argv[1], argv[2]) < 0, argv[6], &other);
+        else meet(handle, argv[2], &other);
         OK(MPI_Comm_set_name(other, (char *)name));
         OK(MPI_Comm_set_attr(other, keyval, label));
         OK(MPI_Conn_checkpoint(handle, argv[3], "one"));

@@ -34,6 +34,13 @@ impl ContextId {
         ContextId { lineage: lineage.max(1), number }
     }
 
+    /// The id of the inter-communicator that two registered groups get at a port, by the two incarnations that were drawn for
+    /// it.
+    pub fn of_port(drawn: [u64; 2]) -> ContextId {
+        let (first, second) = (drawn[0].min(drawn[1]), drawn[0].max(drawn[1]));
+        ContextId { lineage: mixed(mixed(first).wrapping_add(second)).max(1), number: 1 }
+    }
+
     /// The number on which leaders have agreed; 0 if it was made from another one.
     pub fn root_number(self) -> u64 {
         if self.lineage == 0 { self.number } else { 0 }
@@ -110,6 +117,13 @@ impl Closed {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn both_sides_of_a_port_derive_the_same() {
+        let made = ContextId::of_port([7, 9]);
+        assert_eq!(made, ContextId::of_port([9, 7]));
+        assert!(made.root_number() == 0 && made != ContextId::of_port([7, 8]));
+    }
 
     #[test]
     fn families_do_not_meet() {

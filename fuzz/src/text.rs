@@ -58,6 +58,7 @@ pub fn party(name: &str, records: usize) -> Party {
         size: records as u32,
         tag_ub: 1 << 30,
         representation: node::Representation::here().number(),
+        registered: None,
         name: name.into(),
         wanted: String::new(),
         records: all,

@@ -21,7 +21,7 @@ use wire::lane::Lane;
 use wire::{Contact, Place, TransportId};
 
 /// The version of the format that this library writes and reads.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 /// The version, and the CRC-32 of all that follows.
 const HEAD: usize = 5;
 

@@ -141,7 +141,17 @@ fn party(leader: ProcId) -> Party {
     contact(US, HERE).encode(&mut records);
     let (name, wanted) = (String::new(), String::new());
     let ProcId { incarnation, .. } = leader;
-    Party { incarnation, cookie: COOKIE, size: 1, tag_ub: 1, representation: 1, name, wanted, records }
+    Party {
+        incarnation,
+        cookie: COOKIE,
+        size: 1,
+        tag_ub: 1,
+        representation: 1,
+        registered: None,
+        name,
+        wanted,
+        records,
+    }
 }
 
 impl Desk {

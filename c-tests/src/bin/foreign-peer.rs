@@ -275,6 +275,7 @@ fn join(machine: Machine, other: &str) -> Job {
         size: 1,
         tag_ub: i32::MAX as u32,
         representation: machine.representation,
+        registered: None,
         name: machine.name.into(),
         wanted: other.into(),
         records: leader,

@@ -99,14 +99,25 @@ fn a_job_alone_goes_on_under_other_mpis() {
 
 #[test]
 fn names_and_couplings_are_given_back() {
+    give_back("by names", false);
+}
+
+#[test]
+fn what_a_port_has_made_is_given_back() {
+    give_back("at a port", true);
+}
+
+fn give_back(how: &str, at_a_port: bool) {
     for (a, b) in Mpi::some_couples() {
-        let scene = Scene::new(format!("{} and {} are restarted under each other's MPI", a.name, b.name));
+        let scene =
+            Scene::new(format!("{} and {}, joined {how}, are restarted under each other's MPI", a.name, b.name));
         make_folder(&scene);
         let place = |name: &str| scene.path(name).display().to_string();
         let start = |mpi, mine: &str, theirs: &str| {
             let words =
                 [mine.to_owned(), theirs.into(), place("checkpoints"), place(&format!("{mine}-here")), place("end")];
-            scene.start(Launch::new(mpi, 2, "again", &words.each_ref().map(String::as_str)))
+            let words = words.into_iter().chain(at_a_port.then(|| place("port"))).collect::<Vec<_>>();
+            scene.start(Launch::new(mpi, 2, "again", &words.iter().map(String::as_str).collect::<Vec<_>>()))
         };
         let both = |[air, ocean]: [&'static Mpi; 2]| [start(air, "air", "ocean"), start(ocean, "ocean", "air")];
         scene.pass(both([a, b]), LIMIT);

@@ -12,6 +12,6 @@ mod turns;
 
 pub use crate::state::talk::Turn;
 pub(crate) use negotiation::still_missing;
-pub use negotiation::{Agreement, Looking, MAX_NAME, MAX_RANKS, MAX_RECORDS, Party, looking, who_offers};
+pub use negotiation::{Agreement, Looking, MAX_NAME, MAX_RANKS, MAX_RECORDS, Party, Registered, looking, who_offers};
 pub use records::contacts;
 pub use turns::{MOST_CALLED, Turns};

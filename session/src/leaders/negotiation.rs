@@ -21,6 +21,15 @@ const MAX_OPEN: usize = 16;
 /// No count that is read from a snapshot reaches this, so there is always a next number.
 const MOST: u64 = 1 << 62;
 
+/// A group that is known by a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registered {
+    /// Its incarnation.
+    pub incarnation: u64,
+    /// Its cookie.
+    pub cookie: [u8; 16],
+}
+
 /// What an offer says of its side of the inter-communicator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Party {
@@ -34,6 +43,8 @@ pub struct Party {
     pub tag_ub: u32,
     /// How its machine lays out data, as a number that is opaque here.
     pub representation: u32,
+    /// At a port: the group of the same processes that has a name and makes checkpoints.
+    pub registered: Option<Registered>,
     /// The name of its job.
     pub name: String,
     /// The name that it looks for.
@@ -50,6 +61,10 @@ impl Party {
         out.put_u32(self.size);
         out.put_u32(self.tag_ub);
         out.put_u32(self.representation);
+        let Registered { incarnation, cookie } =
+            self.registered.unwrap_or(Registered { incarnation: 0, cookie: [0; 16] });
+        out.put_u64(incarnation);
+        out.extend_from_slice(&cookie);
         out.put_bytes(self.name.as_bytes());
     }
 
@@ -61,6 +76,8 @@ impl Party {
             size: from.u32()?,
             tag_ub: from.u32()?,
             representation: from.u32()?,
+            registered: Some(Registered { incarnation: from.u64()?, cookie: from.array()? })
+                .filter(|r| r.incarnation != 0),
             name: text(from.bytes(MAX_NAME)?)?,
             wanted: String::new(),
             records: Vec::new(),
@@ -414,6 +431,7 @@ mod tests {
             size: 3,
             tag_ub: 1 << 20,
             representation: bytes as u32,
+            registered: bytes.is_multiple_of(20).then_some(Registered { incarnation: 8, cookie: [9; 16] }),
             name: name.into(),
             wanted: wanted.into(),
             records,
@@ -586,6 +604,7 @@ mod tests {
         big.put_u32(1);
         big.put_u32(1);
         big.put_u32(1);
+        big.extend_from_slice(&[0; 24]);
         big.put_bytes(b"x");
         big.put_bytes(b"y");
         big.put_u32(u32::MAX);

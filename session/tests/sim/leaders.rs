@@ -266,7 +266,7 @@ impl Leaders {
         let incarnation = call.me.incarnation;
         let (size, name) = (call.group.len() as u32, format!("g{incarnation}"));
         let (cookie, wanted) = (cookie(incarnation), String::new());
-        Party { incarnation, cookie, size, tag_ub: 1, representation: 1, name, wanted, records }
+        Party { incarnation, cookie, size, tag_ub: 1, representation: 1, registered: None, name, wanted, records }
     }
 
     fn begin(&mut self, what: usize, proc: &mut Proc, net: &Network) {

@@ -210,7 +210,7 @@ fn here(node: &Node, registration: &Registration) -> Result<Vec<Here>, Failure> 
     if others > 0 {
         base::log_seldom!(
             Info,
-            "{others} inter-communicators are in no checkpoint of '{}': only those are that were made with its handle, and made from these",
+            "{others} inter-communicators are in no checkpoint of '{}': only those are that were made with its handle, or at a port after MPI_Conn_restart, and made from these",
             registration.name
         );
     }

@@ -112,8 +112,14 @@ pub fn other(tag_ub: c_int, agreement: &Agreement) -> Result<Other, Failure> {
 }
 
 /// Opens the inter-communicator of an agreement, for the process `me`, over `shadow`.
-pub fn open(node: &Node, me: ProcId, shadow: Handle, tag_ub: c_int, agreement: &Agreement) -> Result<Inter, Failure> {
-    let context = ContextId::root(agreement.context);
+pub fn open(
+    node: &Node,
+    me: ProcId,
+    shadow: Handle,
+    tag_ub: c_int,
+    agreement: &Agreement,
+    context: ContextId,
+) -> Result<Inter, Failure> {
     let other = other(tag_ub, agreement)?;
     let id = node.open(me, &other.group, context);
     Ok(Inter::new(shadow, id, context, other.remote, other.tag_ub))

@@ -68,6 +68,7 @@ pub fn meet(
             size: registration.group.size,
             tag_ub: largest_tag,
             representation: datatype::representation().number(),
+            registered: None,
             name: registration.name.clone(),
             wanted: wanted.to_owned(),
             records: lead.records.clone(),

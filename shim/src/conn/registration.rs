@@ -2,13 +2,14 @@
 
 use super::claim::Held;
 use super::folder::HeldFolder;
+use crate::abi::Abi;
 use crate::attr;
 use crate::error::copy_errhandler;
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use base::ProcId;
 use naming::Naming;
-use node::{Contact, Group};
+use node::{Contact, Group, Node};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -154,6 +155,19 @@ pub fn remove(handle: c_int) -> Option<Arc<Registration>> {
 /// Whether this process is a member of the group with this incarnation.
 pub fn is_member(incarnation: u64) -> bool {
     table().live.values().any(|r| r.group.incarnation == incarnation)
+}
+
+/// The registration of the processes of `comm`, in its order of ranks, that makes checkpoints. All of these processes get the same
+/// one.
+pub fn that_makes_checkpoints(node: &Node, abi: &Abi, comm: Handle) -> Option<Arc<Registration>> {
+    let mut all: Vec<_> = table().live.values().cloned().collect();
+    all.sort_unstable_by_key(|registration| registration.group.incarnation);
+    all.into_iter().find(|registration| {
+        let mut result = 0;
+        // SAFETY: live communicators, plain out-argument; the call is local.
+        let code = unsafe { pmpi::comm_compare(comm, registration.private, &mut result) };
+        code == 0 && result == abi.congruent && node.with(|core| core.is_tracked(registration.me()))
+    })
 }
 
 /// Takes out all registrations, in MPI_Finalize.

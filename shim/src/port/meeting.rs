@@ -11,6 +11,7 @@ use crate::conn::bounds::{largest_tag, timeout};
 use crate::conn::collective::{Team, agree, from_leader, gather_records, or_free, rank_and_size, split};
 use crate::conn::expected::Expected;
 use crate::conn::joined;
+use crate::conn::registration::{self, Registration};
 use crate::conn::talk::{self, Round};
 use crate::conn::waiting::in_words;
 use crate::error::copy_errhandler;
@@ -25,8 +26,8 @@ use base::ident::{self, random};
 use base::log::Patience;
 use base::settings;
 use base::{Family, ProcId};
-use node::leaders::{Agreement, Looking, Party};
-use node::{Contact, Group, Node, Waits};
+use node::leaders::{Agreement, Looking, Party, Registered};
+use node::{Contact, ContextId, Group, Node, Waits};
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -181,25 +182,70 @@ fn together(
     let damaged = |_| Failure::new(Class::Intern, "the root's verdict is damaged");
     let (incarnation, cookie) = (told.u64().map_err(damaged)?, told.array().map_err(damaged)?);
     let group = Group { incarnation, cookie, rank, size };
-    ident::name_job(incarnation, &own_name());
+    let own = Own { group, registration: registration::that_makes_checkpoints(node, abi, comm) };
+    ident::name_job(incarnation, &own.name());
     node.add_open_group(group);
-    let made = join(abi, node, team, &group, records, planned);
+    let made = join(abi, node, team, &own, records, planned);
     // All processes that may connect are known now, or none is to connect.
     node.remove_group(incarnation);
     made.map(Some)
+}
+
+/// This side: the group that was drawn for this one inter-communicator, and the registration of the same processes.
+struct Own {
+    group: Group,
+    registration: Option<Arc<Registration>>,
+}
+
+impl Own {
+    fn name(&self) -> String {
+        self.registration.as_ref().map_or_else(own_name, |registration| registration.name.clone())
+    }
+
+    fn registered(&self) -> Option<Registered> {
+        let Group { incarnation, cookie, .. } = self.registration.as_ref()?.group;
+        Some(Registered { incarnation, cookie })
+    }
+
+    /// Opens the inter-communicator of an agreement. If both sides make checkpoints, it is one of their registrations, as if it had been
+    /// made by name, so that it is in their images.
+    fn open(&self, node: &Node, shadow: Handle, tag_ub: c_int, mut agreement: Agreement) -> Result<Inter, Failure> {
+        let drawn = [self.group.incarnation, agreement.remote.incarnation];
+        let (me, context) = match (&self.registration, agreement.remote.registered) {
+            (Some(registration), Some(Registered { incarnation, cookie })) => {
+                (agreement.remote.incarnation, agreement.remote.cookie) = (incarnation, cookie);
+                if registration.lead.is_some()
+                    && let Some(leader) = joined::contacts(&agreement.remote.records, agreement.remote.size)
+                        .ok()
+                        .as_deref()
+                        .and_then(<[_]>::first)
+                {
+                    // The leaders tell each other of checkpoints.
+                    node.open_control(registration.me(), ProcId { incarnation, rank: 0 }, cookie, leader);
+                }
+                (registration.me(), ContextId::of_port(drawn))
+            }
+            _ => (
+                ProcId { incarnation: self.group.incarnation, rank: self.group.rank },
+                ContextId::root(agreement.context),
+            ),
+        };
+        joined::open(node, me, shadow, tag_ub, &agreement, context)
+    }
 }
 
 fn join(
     abi: &Abi,
     node: &Node,
     team: &Team,
-    group: &Group,
+    own: &Own,
     records: Vec<u8>,
     plan: Option<Plan>,
 ) -> Result<Inter, Failure> {
     // No process of the other side may connect before all of this side are ready.
     agree(abi, team.comm, 0)?;
     let tag_ub = largest_tag(abi);
+    let group = &own.group;
     let verdict = plan.map(|plan| {
         let members = joined::contacts(&records, group.size);
         let members = members.map_err(|_| Failure::new(Class::Intern, "our own records are damaged"))?;
@@ -209,7 +255,8 @@ fn join(
             size: group.size,
             tag_ub: tag_ub as u32,
             representation: datatype::representation().number(),
-            name: own_name(),
+            registered: own.registered(),
+            name: own.name(),
             wanted: String::new(),
             records,
         };
@@ -226,8 +273,7 @@ fn join(
         Ok(joined::tell(node, &agreement))
     });
     let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
-    let me = ProcId { incarnation: group.incarnation, rank: group.rank };
-    let inter = joined::open(node, me, team.comm, tag_ub, &joined::hear(node, &told)?)?;
+    let inter = own.open(node, team.comm, tag_ub, joined::hear(node, &told)?)?;
     base::log!(Info, "joined with {}, size {}", inter.remote.name, inter.remote.size());
     Ok(inter)
 }
