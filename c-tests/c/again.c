@@ -7,22 +7,9 @@
  * is in this file.
  */
 #include "kit.h"
-#include <dirent.h>
+#include "line.h"
 
 static const char name[] = "between both sides";
-
-/* Whether the folder of this job has a complete line. */
-static int is_complete(const char *folder, const char *mine)
-{
-    char path[4096];
-    int found = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, mine);
-    DIR *lines = opendir(path);
-    for (struct dirent *line; lines && (line = readdir(lines));)
-        found |= !strncmp(line->d_name, "line-", 5) && !strstr(line->d_name, ".part");
-    if (lines) closedir(lines);
-    return found;
-}
 
 /* MPI_TAG_UB, and one of the program's: whether it is there. */
 static int has(MPI_Comm comm, int keyval)
@@ -99,9 +86,7 @@ int main(int argc, char **argv)
         OK(MPI_Comm_set_name(other, (char *)name));
         OK(MPI_Comm_set_attr(other, keyval, label));
         OK(MPI_Conn_checkpoint(handle, argv[3], "one"));
-        double since = kit_ms();
-        while (!is_complete(argv[3], argv[1]) && kit_ms() - since < 20000) kit_sleep_ms(1);
-        CHECK(is_complete(argv[3], argv[1]));
+        await_line(argv[3], argv[1]);
         OK(MPI_Comm_split(other, kit_rank, 0, &part));
         OK(MPI_Comm_free(&other));
         OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));

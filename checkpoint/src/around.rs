@@ -2,8 +2,10 @@
 
 use crate::image::{Image, Inter};
 use crate::line::{Job, LineId, Rows};
+use crate::message::pack;
 use crate::store::Store;
 use base::ProcId;
+use base::hash::fnv128;
 use engine::{ContextId, CutOf, Kept, Limits, Resume, Wildcards};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +42,22 @@ pub trait Around {
 
 /// The rows of a job's cut: for each process of another job, those of the own processes by rank.
 pub type AllRows = BTreeMap<ProcId, Rows>;
+
+/// Another job at a cut of the own one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct With {
+    /// The number of ranks.
+    pub size: u32,
+    /// The inter-communicators that are open with it, of all processes of the own job.
+    pub contexts: BTreeSet<ContextId>,
+}
+
+impl With {
+    /// The same on both sides if both have the same inter-communicators.
+    pub(crate) fn digest(&self) -> u64 {
+        fnv128(&pack(&self.contexts)) as u64
+    }
+}
 
 /// What an image has besides messages.
 #[derive(Debug, Clone, PartialEq)]

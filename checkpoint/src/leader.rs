@@ -20,8 +20,8 @@ const MOST_OPEN: usize = 2;
 struct Newest {
     /// Its serial number.
     serial: u64,
-    /// The jobs that its job was joined with.
-    joined: BTreeSet<Job>,
+    /// The jobs that its job was joined with, and a digest of the inter-communicators that were open between both.
+    joined: BTreeMap<Job, u64>,
     /// The number of processes of its job.
     size: u32,
     /// Its name.
@@ -108,22 +108,22 @@ impl Board {
                 continue;
             }
             match self.newest.get(&job) {
-                Some(newest) => next.extend(&newest.joined),
+                Some(newest) => next.extend(newest.joined.keys()),
                 // It has no cut, and others have that are joined with it.
-                None => {
-                    next.extend(self.newest.iter().filter(|(_, of)| of.joined.contains(&job)).map(|(other, _)| other))
-                }
+                None => next
+                    .extend(self.newest.iter().filter(|(_, of)| of.joined.contains_key(&job)).map(|(other, _)| other)),
             }
         }
         all
     }
 
-    /// The newest cuts of these jobs, if each has one, and any two of them have been joined before both cuts or before none.
+    /// The newest cuts of these jobs, if each has one, and for any two of them both cuts have the same inter-communicators: none was
+    /// made or freed between the two.
     fn fitting(&self, jobs: &BTreeSet<Job>) -> Option<BTreeMap<Job, u64>> {
         let newest = |job: &Job| Some((*job, self.newest.get(job)?.serial));
         let all: BTreeMap<Job, u64> = jobs.iter().map(newest).collect::<Option<_>>()?;
-        let knows = |job: &Job, other: &Job| self.newest.get(job).is_some_and(|newest| newest.joined.contains(other));
-        jobs.iter().all(|job| jobs.iter().all(|other| knows(job, other) == knows(other, job))).then_some(all)
+        let open = |job: &Job, other: &Job| self.newest.get(job)?.joined.get(other);
+        jobs.iter().all(|job| jobs.iter().all(|other| open(job, other) == open(other, job))).then_some(all)
     }
 
     /// Whether some process of a line will not write its image.
@@ -179,9 +179,9 @@ impl Leader {
         &self.board
     }
 
-    /// The job has made a cut, joined with these.
-    pub fn cut(&mut self, serial: u64, name: &str, size: u32, joined: BTreeSet<Job>) {
-        self.talks.extend(&joined);
+    /// The job has made a cut, joined with these; and digests of the inter-communicators that were open with each.
+    pub fn cut(&mut self, serial: u64, name: &str, size: u32, joined: BTreeMap<Job, u64>) {
+        self.talks.extend(joined.keys());
         self.runs();
         self.board.newest.insert(self.job, Newest { serial, joined, size, name: name.to_owned() });
         self.changed();
@@ -311,13 +311,13 @@ impl Leader {
     pub fn next_report(&mut self) -> Option<(Job, Report)> {
         for (job, newest) in &self.board.newest {
             // One leader reports to each job: the first of those that it is joined with.
-            if newest.joined.first() != Some(&self.job) {
+            if newest.joined.keys().next() != Some(&self.job) {
                 continue;
             }
             let lines: Vec<Planned> = self.board.lines_of(*job).cloned().collect();
             let plans = self.board.plans.values().flat_map(|plan| &plan.seen);
             let mut seen = BTreeMap::new();
-            for (job, serial) in plans.filter(|(other, _)| *other == job || newest.joined.contains(other)) {
+            for (job, serial) in plans.filter(|(other, _)| *other == job || newest.joined.contains_key(other)) {
                 let most = seen.entry(*job).or_default();
                 *most = (*serial).max(*most);
             }
@@ -368,7 +368,7 @@ mod tests {
         }
 
         fn cut(&mut self, job: Job, serial: u64) {
-            let joined = if job == 2 { [1, 3].into() } else { [2].into() };
+            let joined = if job == 2 { [(1, 0), (3, 0)].into() } else { [(2, 0)].into() };
             self.leaders[job as usize - 1].cut(serial, &format!("job-{job}"), 1, joined);
         }
 
@@ -430,6 +430,24 @@ mod tests {
             }
         }
         assert!(all.iter().all(|line| line.names.len() == 3));
+    }
+
+    #[test]
+    fn a_line_has_cuts_with_the_same_inter_communicators() {
+        let mut world = World::new();
+        let cut = |world: &mut World, serial, [a, b]: [u64; 2]| {
+            world.cut(3, serial);
+            world.leaders[0].cut(serial, "job-1", 1, [(2, a)].into());
+            world.leaders[1].cut(serial, "job-2", 1, [(1, b), (3, 0)].into());
+            world.carry(100_000);
+            world.lines(0).len()
+        };
+        assert_eq!(cut(&mut world, 1, [5, 6]), 0);
+        world.leaders[0].cut(2, "job-1", 1, [(2, 6)].into());
+        world.carry(100_000);
+        let cuts = world.lines(2).last().expect("now they have").cuts.clone();
+        assert_eq!(cuts, [(1, 2), (2, 1), (3, 1)].into());
+        assert_eq!(cut(&mut world, 3, [6, 7]), 1);
     }
 
     #[test]

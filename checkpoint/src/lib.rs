@@ -37,7 +37,7 @@ mod shared;
 mod store;
 mod tracked;
 
-pub use around::{AllRows, Around, Besides, Opened, Place};
+pub use around::{AllRows, Around, Besides, Opened, Place, With};
 pub use disk::{Step, Watch};
 pub use error::StoreError;
 pub use found::Found;

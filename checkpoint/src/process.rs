@@ -3,7 +3,7 @@
 //! Without I/O, clock and threads: it is stepped by events, and asks for everything through [`Around`]. Invariant: after each
 //! event, all that it leads to has been asked for.
 
-use crate::around::{AllRows, Around, Besides, Opened, Place};
+use crate::around::{AllRows, Around, Besides, Opened, Place, With};
 use crate::image::OfPair;
 use crate::line::{Job, LineId};
 use crate::member::Held;
@@ -86,13 +86,13 @@ impl<I: Copy> Process<I> {
         self.with(around, own, |tracked, _| tracked.drop_cut(serial));
     }
 
-    /// The leader has the rows of all processes of its job: the other jobs, of these sizes, are told of the cut.
+    /// The leader has the rows of all processes of its job: the other jobs are told of the cut.
     pub fn announce(
         &mut self,
         around: &mut impl Around<Inter = I>,
         own: ProcId,
         serial: u64,
-        joined: BTreeMap<Job, u32>,
+        joined: BTreeMap<Job, With>,
         rows: AllRows,
     ) {
         self.with(around, own, |tracked, around| tracked.announce(around, serial, joined, rows));

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a line that cannot be written here stays incomplete, and the last complete one stays as it is.
 
-use crate::around::{AllRows, Around, Besides, Opened, Place};
+use crate::around::{AllRows, Around, Besides, Opened, Place, With};
 use crate::image::{Head, Image, OfPair, Remote};
 use crate::leader::Leader;
 use crate::line::{Done, Job, LineId, Row};
@@ -110,10 +110,10 @@ impl<I: Copy> Tracked<I> {
         &mut self,
         around: &mut impl Around<Inter = I>,
         serial: u64,
-        joined: BTreeMap<Job, u32>,
+        joined: BTreeMap<Job, With>,
         mut rows: AllRows,
     ) {
-        for (job, size) in &joined {
+        for (job, With { size, .. }) in &joined {
             for rank in 0..*size {
                 let to = ProcId { incarnation: *job, rank };
                 for message in parts::of_rows(serial, rows.remove(&to).unwrap_or_default()) {
@@ -122,7 +122,8 @@ impl<I: Copy> Tracked<I> {
             }
         }
         if let Some(leader) = &mut self.leader {
-            leader.cut(serial, &self.name, self.size, joined.into_keys().collect());
+            let joined = joined.into_iter().map(|(job, with)| (job, with.digest())).collect();
+            leader.cut(serial, &self.name, self.size, joined);
         }
         self.go_on(around);
     }

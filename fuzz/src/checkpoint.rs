@@ -134,7 +134,7 @@ fn messages() -> Vec<Vec<u8>> {
     let planned = Planned { id: LINE, cuts: [(1, 4), (9, 7)].into(), names: ["air".to_owned()].into() };
     let report = Report { lines: vec![planned], heard: [LINE].into(), failed: [LINE].into(), seen: [(1, 3)].into() };
     let mut leader = Leader::new(1);
-    leader.cut(3, "air", 2, [2].into());
+    leader.cut(3, "air", 2, [(2, 7)].into());
     let lines = vec![Old { id: LINE, jobs: ["air".to_owned(), "ocean".to_owned()].into(), complete: true }];
     leader.knows(Known { version: 1, name: "air".into(), size: 2, runs: false, lines });
     let all = [

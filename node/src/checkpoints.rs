@@ -11,7 +11,7 @@ use crate::thread::begin;
 use base::ProcId;
 use checkpoint::{
     AllRows, Around, Besides, Call, Choice, Chosen, Image, Job, Known, LineId, Made, Next, OfPair, Outcomes, Process,
-    Store,
+    Store, With,
 };
 use engine::{ContextId, CutOf, Kept, Limits, Resume, Wildcards};
 use session::InterId;
@@ -178,7 +178,7 @@ impl Core {
     }
 
     /// See [`Process::announce`].
-    pub fn announce(&mut self, own: ProcId, serial: u64, joined: BTreeMap<Job, u32>, rows: AllRows) {
+    pub fn announce(&mut self, own: ProcId, serial: u64, joined: BTreeMap<Job, With>, rows: AllRows) {
         self.step(|all, core| all.announce(core, own, serial, joined, rows));
     }
 

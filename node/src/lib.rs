@@ -48,7 +48,7 @@ mod watch;
 
 pub use base::ProcId;
 pub use checkpoint as images;
-pub use checkpoint::{AllRows, Besides};
+pub use checkpoint::{AllRows, Besides, With};
 pub use checkpoints::outcomes_matter;
 pub use config::{Config, StartError, Trusts};
 pub use convert::{Kind, Representation, Signature};

@@ -131,3 +131,17 @@ fn give_back(how: &str, at_a_port: bool) {
         scene.pass(jobs, LIMIT);
     }
 }
+
+#[test]
+fn a_line_has_no_cuts_between_which_an_inter_communicator_was_made() {
+    for (a, b) in Mpi::some_couples() {
+        let scene = Scene::new(format!("{} and {} grow together between two cuts", a.name, b.name));
+        make_folder(&scene);
+        let folder = scene.path("checkpoints").display().to_string();
+        let start = |mpi, words: [&str; 4]| scene.start(Launch::new(mpi, 2, "grown", &words));
+        for [air, ocean] in [[a, b], [b, a]] {
+            let air = start(air, ["air", "ocean", &folder, "yes"]);
+            scene.pass([air, start(ocean, ["ocean", "air", &folder, "no"])], LIMIT);
+        }
+    }
+}

@@ -7,7 +7,7 @@ use crate::program::{Native, Program};
 use crate::side::Side;
 use base::ProcId;
 use checkpoint::{Image, Job, Known, LineId, Old, Process, Row};
-use engine::Ctx;
+use engine::{ContextId, Ctx};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -78,8 +78,9 @@ impl Proc {
     }
 }
 
-/// What a process tells its leader of its cut: the jobs joined with, and what their processes are told.
-pub type Told = (BTreeSet<Job>, BTreeMap<ProcId, Row>);
+/// What a process tells its leader of its cut: the jobs joined with and the inter-communicators with each, and what their processes are
+/// told.
+pub type Told = (BTreeMap<Job, BTreeSet<ContextId>>, BTreeMap<ProcId, Row>);
 
 /// A job in one of its lives.
 pub struct Life {

@@ -9,7 +9,8 @@ use crate::program::{self, Program, State, Turn};
 use crate::rng::{Rng, hash};
 use crate::side::Seen;
 use base::ProcId;
-use checkpoint::{AllRows, Besides, Inter, Job, LineId, Store};
+use checkpoint::{AllRows, Besides, Inter, Job, LineId, Store, With};
+use engine::ContextId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -374,7 +375,7 @@ impl World {
             return;
         }
         let mut jobs: Vec<(Job, String, u32)> = Vec::new();
-        let mut inters = Vec::new();
+        let (mut inters, mut open) = (Vec::new(), BTreeMap::<Job, BTreeSet<ContextId>>::new());
         let of_life: Vec<Job> = self.lives.iter().map(|life| life.incarnation).collect();
         for view in &proc.views {
             let (other, of) = (of_life[view.job], &self.plan.jobs[view.job]);
@@ -385,6 +386,7 @@ impl World {
             let (remote, members) = (remote as u32, view.members.clone());
             let (context, rank) = (view.context, proc.rank);
             inters.push(Inter { remote, context, children: 0, rank, members, name: Vec::new() });
+            open.entry(other).or_default().insert(context);
         }
         let step = proc.program.as_ref().map_or(0, |program| program.state.step);
         let besides = Besides { label: format!("step-{step}"), jobs, contexts: BTreeMap::new(), inters };
@@ -393,6 +395,7 @@ impl World {
         let (serial, joined, rows) = process.cut(side, *own, store, besides).expect("it is tracked");
         proc.serial = serial;
         let life = &mut self.lives[proc.job];
+        let joined = joined.into_iter().map(|job| (job, open.remove(&job).unwrap_or_default())).collect();
         life.told[proc.rank as usize] = Some((joined, rows));
         life.cuts[proc.rank as usize] += 1;
         proc.phase = Phase::Cut;
@@ -411,19 +414,21 @@ impl World {
             return;
         }
         life.made += 1;
-        let (mut of_all, mut joined) = (AllRows::new(), BTreeSet::new());
+        let (mut of_all, mut joined) = (AllRows::new(), BTreeMap::<Job, BTreeSet<ContextId>>::new());
         for (rank, told) in (0u32..).zip(&life.told) {
             let Some((jobs, rows)) = told else { continue };
-            joined.extend(jobs);
+            for (job, contexts) in jobs {
+                joined.entry(*job).or_default().extend(contexts);
+            }
             for (peer, row) in rows {
                 of_all.entry(*peer).or_default().insert(rank, row.clone());
             }
         }
-        let size = |job: Job| {
+        let with = |(job, contexts)| {
             let at = self.lives.iter().position(|life| life.incarnation == job).expect("a job of this life");
-            (job, self.plan.jobs[at].size)
+            (job, With { size: self.plan.jobs[at].size, contexts })
         };
-        let others: BTreeMap<Job, u32> = joined.into_iter().map(size).collect();
+        let others: BTreeMap<Job, With> = joined.into_iter().map(with).collect();
         let (serial, Proc { process, side, own, .. }) = (proc.serial, proc);
         process.announce(side, *own, serial, others, of_all);
     }

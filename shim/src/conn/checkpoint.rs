@@ -13,7 +13,7 @@ use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
 use base::settings;
 use node::images::{Head, Image, LineId, Outcomes, Packing, Row, Store, pack, unpack};
-use node::{AllRows, Besides, Node};
+use node::{AllRows, Besides, ContextId, Node, With};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int};
 use std::path::{Path, PathBuf};
@@ -138,7 +138,12 @@ pub unsafe fn checkpoint(
     let rows: BTreeMap<ProcId, Row> = rows;
     let all = gather(abi, &team, &pack(&(joined.clone(), rows)))?;
     let all: Vec<Told> = unpack(&all).unwrap_or_default();
-    let others: BTreeMap<u64, u32> = all.iter().flat_map(|(joined, _)| joined.iter().copied()).collect();
+    let mut others: BTreeMap<u64, With> = BTreeMap::new();
+    for (job, size, contexts) in all.iter().flat_map(|(joined, _)| joined) {
+        let with = others.entry(*job).or_default();
+        with.size = with.size.max(*size);
+        with.contexts.extend(contexts);
+    }
     let is_alone = agree(abi, team.comm, if joined.is_empty() && others.is_empty() { 0 } else { 1 })? == 0;
     if is_alone {
         return alone(abi, node, &team, registration, &store, serial, label);
@@ -167,11 +172,14 @@ fn unusable(e: node::images::StoreError) -> Failure {
     Failure::new(Class::Other, format!("the folder for checkpoints cannot be used: {e}"))
 }
 
-/// What a process tells its leader of its cut: the jobs joined with and their sizes, and what their processes are told.
-type Told = (BTreeSet<(u64, u32)>, BTreeMap<ProcId, Row>);
+/// A job joined with, its size, and the inter-communicators with it in which this process is.
+type Joined = (u64, u32, BTreeSet<ContextId>);
 
-/// The cut of this process: its number, the jobs joined with and their sizes, and what other processes are told.
-type Cut = (u64, BTreeSet<(u64, u32)>, BTreeMap<ProcId, Row>);
+/// What a process tells its leader of its cut: the jobs joined with, and what their processes are told.
+type Told = (Vec<Joined>, BTreeMap<ProcId, Row>);
+
+/// The cut of this process: its number, the jobs joined with, and what other processes are told.
+type Cut = (u64, Vec<Joined>, BTreeMap<ProcId, Row>);
 
 /// An inter-communicator of a registration: the own rank in its local group, its remote group, and the name that the program has
 /// given it.
@@ -239,10 +247,21 @@ fn cut(node: &Node, registration: &Registration, inters: Vec<Here>, store: Store
                 name,
             });
         }
-        let sizes: BTreeMap<u64, u32> = jobs.iter().map(|(job, _, size)| (*job, *size)).collect();
+        let mut of: BTreeMap<u64, (u32, BTreeSet<ContextId>)> =
+            jobs.iter().map(|(job, _, size)| (*job, (*size, BTreeSet::new()))).collect();
+        for inter in &images {
+            let (job, ..) = jobs[inter.remote as usize];
+            of.entry(job).or_default().1.insert(inter.context);
+        }
         let (serial, joined, rows) =
             core.make_cut(own, store, Besides { label, jobs, contexts: registration.contexts(), inters: images });
-        let joined = joined.into_iter().map(|job| (job, sizes.get(&job).copied().unwrap_or(0))).collect();
+        let joined = joined
+            .into_iter()
+            .map(|job| {
+                let (size, contexts) = of.remove(&job).unwrap_or_default();
+                (job, size, contexts)
+            })
+            .collect();
         (serial, joined, rows)
     })
 }
