@@ -15,7 +15,7 @@ static const char *const call_names[CALLS] = {"Recv",  "Recv any", "Send", "Ssen
 enum state { UNTOUCHED, IDLE, EAGER, RTS, INCOMING, OUTGOING, COMPLETED, STATES };
 static const char *const state_names[STATES] = {"untouched", "idle",     "eager",    "rts",
                                                 "incoming",  "outgoing", "completed"};
-enum { SMALL = 1 << 10, MIDDLE = 1 << 20, HUGE = 128 << 20, LIMIT_MS = 5000 };
+enum { SMALL = 1 << 10, MIDDLE = 1 << 20, HUGE = 128 << 20, LIMIT_MS = 20000 };
 enum { NEVER = 1, NEVER_TOO = 2, SENT = 50, PING = 60, UNMATCHED = 99, BIG = 98 };
 
 static int me, handle;

@@ -27,6 +27,10 @@ impl Core {
     /// Whether there is something to read on polled lanes, or room where there was none.
     pub(crate) fn has_polled_input(&self) -> bool {
         let polled = &self.polled;
+        if polled.is_empty() {
+            // Bits that the last lanes have left are taken when there is a lane again.
+            return false;
+        }
         polled.direct.iter().any(|i| self.has_input(*i))
             || polled.is_rung()
             || polled.stuck.iter().any(|i| self.has_room(*i))

@@ -4,6 +4,7 @@ mod common;
 use common::*;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use node::{Fault, Outcome};
 use std::time::{Duration, Instant};
 
 /// Microseconds of processor time of the whole process, and how often one of its threads has gone to sleep.
@@ -36,5 +37,13 @@ fn one_who_waits_costs_next_to_nothing() {
         a.wait(a.send(to_b, 1, &[2; 8]));
         b.wait(recv);
         assert_eq!(later, [2; 8]);
+        // The last lane is lost, with whatever its other end had announced.
+        let recv = b.recv(to_a, 1, &mut later);
+        a.node.kill();
+        assert_eq!(b.wait_for(recv, LASTS), Some(Outcome::Failed(Fault::PeerDead)));
+        let before = spent();
+        std::thread::sleep(LASTS / 4);
+        let time = spent().0 - before.0;
+        assert!(time < longest / 4, "{time} us in {:?} without a lane", LASTS / 4);
     }
 }

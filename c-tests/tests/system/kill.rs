@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn survivors_are_told() {
     let mut figure = Figure::new(
         "40-kill",
-        "peer killed: ms until the pending call says so (limit 5000; * the transfer was whole before)",
+        "peer killed: ms until the pending call says so (hard limit 20000; * the transfer was whole before)",
     );
     for (a, b) in Mpi::ring() {
         figure.line(format!("survivor under {}, killed under {}", b.name, a.name));
