@@ -331,7 +331,7 @@ fn callers_without_an_offer_give_way() {
     let at = addresses(&server.node)[0];
     let mut all: Vec<_> = (0..MAX_CALLERS).map(|_| Forger::come(at, stranger(), port, COOKIE, 1).1).collect();
     // Number 0 of a group of one rank without names and records, whose other numbers are 0, too.
-    let offer = [&[7, 1][..], &[0; 8 + 8 + 16 + 3 * 4 + 3 * 4]].concat();
+    let offer = [&[7, 1][..], &[0; 8 + 8 + 16 + 3 * 4 + 8 + 16 + 3 * 4]].concat();
     assert!(all[0].say(&offer) && all[1..].iter_mut().all(|forger| forger.control(1)));
     let spoken = |core: &mut Core| (core.strangers_control() >= MAX_CALLERS).then_some(());
     until(&server, spoken).expect("all are heard");
