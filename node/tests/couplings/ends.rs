@@ -120,8 +120,13 @@ fn a_cut_is_not_a_death() {
     let mut space = vec![0; 3];
     let recv = b.recv(to_a, 1, &mut space);
     for _ in 0..5 {
-        assert_eq!(b.wait_for(recv, Duration::from_millis(200)), None);
-        assert!(b.node.inspect(|core| core.cut(b.id(), a.id())));
+        let cut = b.node.wait_until(
+            &mut || false,
+            |core| core.cut(b.id(), a.id()).then_some(()),
+            Some(Instant::now() + NOTICED),
+        );
+        assert!(cut.is_some(), "there is a lane again");
+        assert_eq!(b.wait_for(recv, Duration::from_millis(20)), None);
     }
     let send = a.send(to_b, 1, b"abc");
     assert_eq!(b.wait(recv), got(3, 1));

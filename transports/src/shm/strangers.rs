@@ -53,11 +53,18 @@ fn another_user_is_shown_out() {
     // The other user has to be able to read the program.
     let program = std::env::temp_dir().join(format!("shm_strangers-{}", std::process::id()));
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    let child = Command::new(&program)
+    let mut command = Command::new(&program);
+    command
         .args(["--exact", concat!(module_path!(), "::stranger").split_once("::").unwrap().1, "--nocapture"])
         .env(LISTENER, format!("{:032x}", u128::from_be_bytes(process)))
-        .uid(NOBODY)
-        .output();
+        .uid(NOBODY);
+    // A child that another test has just forked may still have the copy open for writing.
+    let child = loop {
+        match command.output() {
+            Err(e) if e.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+            child => break child,
+        }
+    };
     std::fs::remove_file(&program).unwrap();
     let child = child.unwrap();
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
