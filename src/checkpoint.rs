@@ -1,9 +1,11 @@
 //! `mpi-connect checkpoint`: what is in a folder with checkpoints, whether it is whole, and what can go.
 
-use checkpoint::{Found, Head, Store, StoreError, jobs};
+use crate::shown::printable;
+use checkpoint::{Found, Head, LineId, Store, StoreError, jobs};
 use clap::{Args as ClapArgs, Subcommand};
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 #[derive(ClapArgs)]
 pub struct Args {
@@ -23,7 +25,7 @@ enum What {
         /// The folder that the programs pass to MPI_Conn_checkpoint
         folder: PathBuf,
     },
-    /// Remove checkpoints but for the newest complete one of each job
+    /// Remove checkpoints that are older than the newest one that all of its jobs have whole
     Rm {
         /// The folder that the programs pass to MPI_Conn_checkpoint
         folder: PathBuf,
@@ -50,6 +52,18 @@ impl Line {
         self.faults.push(what);
     }
 
+    /// The job: the folder has its name, also where no image can be read.
+    fn job(&self) -> String {
+        let folder =
+            self.found.folder.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        self.head.as_ref().map(|head| head.job.clone()).or(folder).unwrap_or_default()
+    }
+
+    /// It is complete on all sides, and whole here.
+    fn is_good(&self) -> bool {
+        self.found.complete && self.faults.is_empty()
+    }
+
     fn state(&self) -> &'static str {
         match (self.faults.is_empty(), self.found.complete) {
             (true, true) => "complete",
@@ -71,7 +85,7 @@ pub fn checkpoint(args: &Args) -> Result<bool, StoreError> {
 }
 
 /// The lines of all jobs in a folder.
-fn all(folder: &std::path::Path, whole: bool) -> Result<Vec<Line>, StoreError> {
+fn all(folder: &Path, whole: bool) -> Result<Vec<Line>, StoreError> {
     let mut lines = Vec::new();
     for store in jobs(folder)? {
         lines.extend(of_store(&store, whole)?);
@@ -79,8 +93,11 @@ fn all(folder: &std::path::Path, whole: bool) -> Result<Vec<Line>, StoreError> {
     Ok(lines)
 }
 
+/// A job that runs may have renamed or removed a line before all of it was looked at: that is no fault, and another look shows
+/// what there is.
 fn of_store(store: &Store, whole: bool) -> Result<Vec<Line>, StoreError> {
-    Ok(store.lines()?.into_iter().map(|found| look(found, whole)).collect())
+    let lines = store.lines()?.into_iter().map(|found| look(found, whole));
+    Ok(lines.filter(|line| line.faults.is_empty() || line.found.folder.is_dir()).collect())
 }
 
 /// Looks at the images of a line: at the head of each, or at all of it.
@@ -125,48 +142,70 @@ fn look(found: Found, whole: bool) -> Line {
 }
 
 fn show(lines: &[Line]) -> Result<bool, StoreError> {
-    if lines.is_empty() {
-        println!("no checkpoints");
-        return Ok(true);
-    }
-    println!("{:<16} {:>6} {:<20} {:>6} {:>12}  {:<10} WITH", "JOB", "NUMBER", "LABEL", "RANKS", "BYTES", "STATE");
-    let mut is_whole = true;
-    for line in lines {
-        let none = BTreeSet::new();
-        let (job, label, size, jobs) = match &line.head {
-            Some(head) => (head.job.as_str(), head.label.as_str(), head.size, &head.jobs),
-            None => ("?", "?", 0, &none),
-        };
-        let state = line.state();
-        is_whole &= state != "damaged";
-        let with: Vec<&str> = jobs.iter().map(String::as_str).filter(|other| *other != job).collect();
-        let number = line.found.serial;
-        println!("{job:<16} {number:>6} {label:<20} {size:>6} {:>12}  {state:<10} {}", line.bytes, with.join(", "));
-        for fault in &line.faults {
-            println!("    {fault}");
-        }
-    }
+    let is_whole = lines.iter().all(|line| line.state() != "damaged");
+    // Whoever reads may have seen enough.
+    let _ = write(&mut std::io::stdout().lock(), lines);
     Ok(is_whole)
 }
 
-fn remove(folder: &std::path::Path, every: bool) -> Result<bool, StoreError> {
-    let mut removed = 0;
-    for store in jobs(folder)? {
-        // A job that still writes there keeps its lines.
-        let mut held = None;
-        if every {
-            store.hold(&mut held)?;
+fn write(to: &mut dyn Write, lines: &[Line]) -> std::io::Result<()> {
+    if lines.is_empty() {
+        return writeln!(to, "no checkpoints");
+    }
+    writeln!(to, "{:<16} {:>6} {:<20} {:>6} {:>12}  {:<10} WITH", "JOB", "NUMBER", "LABEL", "RANKS", "BYTES", "STATE")?;
+    for line in lines {
+        let none = BTreeSet::new();
+        let (label, size, jobs) = match &line.head {
+            Some(head) => (printable(&head.label), head.size, &head.jobs),
+            None => ("?".into(), 0, &none),
+        };
+        let (job, state, number) = (line.job(), line.state(), line.found.serial);
+        let with: Vec<&str> = jobs.iter().map(String::as_str).filter(|other| *other != job).collect();
+        writeln!(
+            to,
+            "{job:<16} {number:>6} {label:<20} {size:>6} {:>12}  {state:<10} {}",
+            line.bytes,
+            with.join(", ")
+        )?;
+        for fault in &line.faults {
+            writeln!(to, "    {fault}")?;
         }
-        let lines = of_store(&store, true)?;
-        let newest = lines.iter().position(|line| line.found.complete && line.faults.is_empty());
-        for (at, line) in lines.iter().enumerate() {
-            // What is newer than the newest complete one may become complete at a restart.
-            if every || newest.is_some_and(|newest| at > newest) {
-                line.found.remove()?;
-                removed += 1;
+    }
+    Ok(())
+}
+
+fn remove(folder: &Path, every: bool) -> Result<bool, StoreError> {
+    let mut removed = 0;
+    let stores = jobs(folder)?;
+    if every {
+        for store in stores {
+            // A job that still writes there keeps its lines.
+            let mut held = None;
+            store.hold(&mut held)?;
+            removed += store.clear()?;
+        }
+    } else {
+        let all: Vec<Vec<Line>> = stores.iter().map(|store| of_store(store, true)).collect::<Result<_, _>>()?;
+        // By line: the jobs that have it whole.
+        let mut whole: BTreeMap<LineId, BTreeSet<&str>> = BTreeMap::new();
+        for head in all.iter().flatten().filter(|line| line.is_good()).filter_map(|line| line.head.as_ref()) {
+            whole.entry(head.line).or_default().insert(&head.job);
+        }
+        let here: BTreeSet<String> = all.iter().flatten().map(Line::job).collect();
+        // One of whose jobs nothing is here is kept as if that had it.
+        let is_common =
+            |head: &Head| head.jobs.iter().all(|job| whole[&head.line].contains(job.as_str()) || !here.contains(job));
+        for lines in &all {
+            let newest = lines.iter().position(|line| line.is_good() && line.head.as_ref().is_some_and(is_common));
+            // What is newer than the newest one that all have may become complete at a restart.
+            for line in lines.iter().skip(newest.map_or(lines.len(), |newest| newest + 1)) {
+                match line.found.remove() {
+                    Err(StoreError::System(_, e)) if e.kind() == ErrorKind::NotFound => (),
+                    done => done.map(|()| removed += 1)?,
+                }
             }
         }
     }
-    println!("{removed} removed");
+    let _ = writeln!(std::io::stdout(), "{removed} removed");
     Ok(true)
 }

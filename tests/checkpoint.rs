@@ -158,3 +158,58 @@ fn what_is_old_is_removed_and_all_only_when_no_job_writes() {
     let (said, complaint, good) = run(&["ls"], &folder.0.join("nowhere"));
     assert!(!good && said.is_empty() && complaint.contains("nowhere: No such file or directory"), "{complaint}");
 }
+
+/// What one job has lost, the other keeps the line before it for.
+#[test]
+fn the_newest_line_that_all_have_stays() {
+    let folder = Folder::new();
+    write(&folder.0, "air", &[(1, 3), (2, 3)]);
+    let ocean = write(&folder.0, "ocean", &[(1, 3), (2, 3)]);
+    fs::write(ocean.lines().unwrap()[0].folder.join("000000.image"), "x").unwrap();
+    assert_eq!(run(&["rm"], &folder.0).0, "0 removed\n");
+    ocean.lines().unwrap()[0].remove().unwrap();
+    assert_eq!(run(&["rm"], &folder.0).0, "0 removed\n");
+    // Where nothing is of the other job, it may have all.
+    fs::remove_dir_all(folder.0.join("ocean")).unwrap();
+    assert_eq!(run(&["rm"], &folder.0).0, "1 removed\n");
+}
+
+#[test]
+fn all_goes_also_what_no_restart_finds() {
+    let folder = Folder::new();
+    let air = write(&folder.0, "air", &[(1, 3), (2, 3)]);
+    air.go_on_from(Some((1, id(1)))).unwrap();
+    assert_eq!(fs::read_dir(folder.0.join("air")).unwrap().count(), 3, "two lines, and the lock");
+    assert_eq!(run(&["rm", "--all"], &folder.0).0, "1 removed\n");
+    assert_eq!(fs::read_dir(folder.0.join("air")).unwrap().count(), 1);
+}
+
+/// A checkpoint of a job that is joined with no other one any more: that may have nothing newer than what both made.
+#[test]
+fn lines_with_others_outlive_those_of_a_job_alone() {
+    let folder = Folder::new();
+    let air = write(&folder.0, "air", &[(1, 3), (2, 3), (3, 3)]);
+    for serial in 4..8 {
+        for rank in 0..RANKS {
+            let mut image = image("air", serial, rank);
+            image.head.jobs = ["air".to_owned()].into();
+            air.write(&image).unwrap();
+        }
+        air.commit_alone(serial, id(serial)).unwrap();
+    }
+    let left: Vec<u64> = air.lines().unwrap().iter().map(|line| line.serial).collect();
+    assert_eq!(left, [7, 6, 3, 2]);
+    write(&folder.0, "air", &[(8, 3), (9, 3)]);
+    assert_eq!(air.lines().unwrap().len(), 2);
+}
+
+#[test]
+fn whoever_reads_the_list_may_stop() {
+    let folder = Folder::new();
+    write(&folder.0, "air", &[(1, 3)]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mpi-connect"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let done = command.args(["checkpoint", "ls"]).arg(&folder.0).stdout(writer).output().unwrap();
+    assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
+}

@@ -15,6 +15,9 @@ const MOST_LINES: usize = 4;
 /// whatever rate cuts are made.
 const MOST_OPEN: usize = 2;
 
+/// Cuts without a line after which people are told, and again after as many.
+const MOST_UNPAIRED: u64 = 8;
+
 /// What the leader of a job tells of its newest cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Newest {
@@ -187,6 +190,23 @@ impl Leader {
         self.changed();
     }
 
+    /// If it is to be told that the last cuts are in no line: how many, for which job, and whether that one has made any.
+    pub fn unpaired(&self) -> Option<(u64, Job, bool)> {
+        let own = self.board.newest.get(&self.job)?;
+        let last = self.board.lines_of(self.job).filter_map(|line| line.cuts.get(&self.job)).max();
+        let count = own.serial - last.map_or(0, |last| *last);
+        let is_due = count > 0 && count % MOST_UNPAIRED == 0;
+        let differs = |(job, open): (&Job, &u64)| {
+            let theirs = self.board.newest.get(job);
+            (theirs.and_then(|newest| newest.joined.get(&self.job)) != Some(open)).then_some((
+                count,
+                *job,
+                theirs.is_some(),
+            ))
+        };
+        own.joined.iter().find_map(differs).filter(|_| is_due)
+    }
+
     /// What the job has to restart from.
     pub fn knows(&mut self, known: Known) {
         self.board.known.insert(self.job, known);
@@ -265,6 +285,9 @@ impl Leader {
             return None;
         }
         self.restarted.clear();
+        // All have chosen their line long ago, so none takes this for a reason to wait no more.
+        self.runs();
+        self.changed();
         Some(self.talks.iter().copied().collect())
     }
 
@@ -448,6 +471,25 @@ mod tests {
         let cuts = world.lines(2).last().expect("now they have").cuts.clone();
         assert_eq!(cuts, [(1, 2), (2, 1), (3, 1)].into());
         assert_eq!(cut(&mut world, 3, [6, 7]), 1);
+    }
+
+    #[test]
+    fn cuts_without_a_line_are_told() {
+        let mut leader = Leader::new(1);
+        let mut told = Vec::new();
+        for serial in 1..20 {
+            leader.cut(serial, "air", 1, [(2, 5)].into());
+            told.extend(leader.unpaired());
+        }
+        assert_eq!(told, [(8, 2, false), (16, 2, false)]);
+        let mut other = Leader::new(2);
+        other.cut(1, "ocean", 1, [(1, 6)].into());
+        leader.hear(2, other.board().clone());
+        leader.cut(24, "air", 1, [(2, 5)].into());
+        assert_eq!(leader.unpaired(), Some((24, 2, true)));
+        leader.cut(25, "air", 1, [(2, 6)].into());
+        leader.cut(32, "air", 1, [(2, 5)].into());
+        assert_eq!(leader.unpaired(), None, "there was a line");
     }
 
     #[test]

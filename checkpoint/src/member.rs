@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Cuts that are kept before the first line: a job that makes no checkpoints may be joined with this one.
 const MOST_CUTS: usize = 8;
+/// Bytes of messages that are kept for cuts. Beyond that, cuts that are in no line yet are given up, the oldest first: a job that makes no
+/// checkpoint is not to cost its partner all memory.
+const MOST_LOGGED: usize = 2 << 30;
 /// Cuts of another job whose rows are kept while this one has no cut.
 const MOST_ROWS: usize = 8;
 
@@ -73,6 +76,9 @@ pub struct Member<T> {
     own: ProcId,
     cuts: BTreeMap<u64, Snapshot<T>>,
     log: BTreeMap<ProcId, BTreeMap<u64, Kept>>,
+    /// The bytes of the messages in `log`.
+    logged: usize,
+    most_logged: usize,
     /// Rows of other jobs' cuts, and whether the last part has come.
     rows: BTreeMap<(Job, u64), (Rows, bool)>,
     /// The newest of those that were dropped.
@@ -93,6 +99,8 @@ impl<T> Member<T> {
             own,
             cuts: BTreeMap::new(),
             log: BTreeMap::new(),
+            logged: 0,
+            most_logged: MOST_LOGGED,
             rows: BTreeMap::new(),
             dropped: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -137,9 +145,30 @@ impl<T> Member<T> {
                     lacked |= missing.remove(&(from, kept.number));
                 }
             }
-            self.log.entry(from).or_default().insert(kept.number, kept);
+            self.logged += kept.data.len();
+            let twice = self.log.entry(from).or_default().insert(kept.number, kept);
+            self.logged -= twice.map_or(0, |kept| kept.data.len());
+            if self.logged > self.most_logged {
+                self.give_up_some();
+            }
         }
         lacked
+    }
+
+    /// Gives up cuts that are in no line, until what is kept for the others is not too much.
+    #[cold]
+    fn give_up_some(&mut self) {
+        while self.logged > self.most_logged {
+            let is_open = |serial: &u64| self.open.iter().any(|open| open.serial == *serial);
+            let Some(serial) = self.cuts.keys().copied().find(|serial| !is_open(serial)) else { return };
+            base::log_seldom!(
+                Notice,
+                "checkpoint {serial} is given up: {} MiB of messages have come since, and a joined job has made no checkpoint for its line",
+                self.logged >> 20
+            );
+            self.cuts.remove(&serial);
+            self.tidy();
+        }
     }
 
     /// A part of the rows of another job's cut has come.
@@ -273,6 +302,7 @@ impl<T> Member<T> {
     /// Drops logged messages that no cut is without.
     fn tidy(&mut self) {
         if self.cuts.is_empty() {
+            self.logged = 0;
             return self.log.clear();
         }
         for (peer, log) in &mut self.log {
@@ -282,7 +312,11 @@ impl<T> Member<T> {
                     None => true,
                 })
             };
-            log.retain(|number, _| needs(number));
+            log.retain(|number, kept| {
+                let needed = needs(number);
+                self.logged -= if needed { 0 } else { kept.data.len() };
+                needed
+            });
         }
     }
 }
@@ -310,4 +344,37 @@ fn of_pairs<T>(
         (peer, OfPair { sent, arrived, line, leaving: own.leaving.clone() })
     });
     of.filter(|(_, of)| of.is_used()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_for_which_too_much_is_kept_is_given_up() {
+        let mut member = Member::new(ProcId { incarnation: 1, rank: 0 });
+        member.most_logged = 1000;
+        let from = ProcId { incarnation: 2, rank: 0 };
+        let message = |number| Kept {
+            number,
+            context: engine::ContextId::root(1),
+            source: 0,
+            tag: 0,
+            note: Vec::new(),
+            data: vec![0; 100],
+        };
+        for serial in 1..4 {
+            let arrived = 4 * (serial - 1);
+            let of = CutOf { arrived, ..CutOf::default() };
+            let snapshot =
+                Snapshot { of: [(from, of)].into(), joined: [2].into(), outcomes: Recorder::default(), rest: () };
+            member.cut(serial, snapshot);
+            (arrived + 1..arrived + 5).for_each(|number| drop(member.log(from, message(number))));
+        }
+        assert_eq!(member.cuts.keys().copied().collect::<Vec<_>>(), [2, 3]);
+        assert_eq!((member.held().logged, member.logged), (8, 800));
+        (13..20).for_each(|number| drop(member.log(from, message(number))));
+        assert!(!member.is_logging() || member.logged <= 1000);
+        assert_eq!(member.logged, member.held().logged * 100);
+    }
 }

@@ -177,15 +177,30 @@ impl Store {
 
     /// A line is complete on all sides: its folder gets its final name, and older ones go.
     pub fn commit(&self, serial: u64, id: LineId) -> Result<(), StoreError> {
+        self.complete(serial, id)?;
+        let lines = self.lines()?;
+        let oldest = oldest_kept(&lines);
+        self.remove(lines.iter().filter(|line| line.serial < oldest))
+    }
+
+    /// The same of a line of the own job alone. The last ones with other jobs stay: those may have nothing newer.
+    pub fn commit_alone(&self, serial: u64, id: LineId) -> Result<(), StoreError> {
+        self.complete(serial, id)?;
+        let lines = self.lines()?;
+        let oldest = oldest_kept(&lines);
+        let is_shared = |line: &&Found| matches!(line.head(0), Ok(Some((head, _))) if head.jobs.len() > 1);
+        let shared: Vec<u64> =
+            lines.iter().filter(|line| line.complete).filter(is_shared).map(|line| line.serial).take(KEPT).collect();
+        self.remove(lines.iter().filter(|line| line.serial < oldest && !shared.contains(&line.serial)))
+    }
+
+    fn complete(&self, serial: u64, id: LineId) -> Result<(), StoreError> {
         let (from, to) = (self.line(serial, id, PART), self.line(serial, id, ""));
         match self.disk.rename(&from, &to) {
             Err(StoreError::System(_, e)) if e.kind() == ErrorKind::NotFound && to.exists() => (),
             renamed => renamed?,
         }
-        let lines = self.lines()?;
-        let complete: Vec<u64> = lines.iter().filter(|line| line.complete).map(|line| line.serial).collect();
-        let oldest = complete.get(KEPT - 1).copied().unwrap_or(0);
-        self.remove(lines.iter().filter(|line| line.serial < oldest))
+        Ok(())
     }
 
     /// The job goes on from this line, which is complete then. Newer lines are of a run that is no more, and no restart finds them
@@ -222,6 +237,13 @@ impl Store {
         Ok(())
     }
 
+    /// Removes all that is there of lines, also of those that no restart finds any more.
+    pub fn clear(&self) -> Result<usize, StoreError> {
+        let lines = self.lines()?;
+        self.remove(lines.iter())?;
+        Ok(lines.len())
+    }
+
     /// The lines, the newest first.
     pub fn lines(&self) -> Result<Vec<Found>, StoreError> {
         let mut all = Vec::new();
@@ -239,6 +261,12 @@ impl Store {
         all.sort_by(|a, b| (b.serial, b.complete, &b.folder).cmp(&(a.serial, a.complete, &a.folder)));
         Ok(all)
     }
+}
+
+/// The oldest of the complete lines that are kept, of all in their order.
+fn oldest_kept(lines: &[Found]) -> u64 {
+    let mut complete = lines.iter().filter(|line| line.complete);
+    complete.nth(KEPT - 1).map_or(0, |line| line.serial)
 }
 
 /// An image that is written, with lines of the log when that takes long.

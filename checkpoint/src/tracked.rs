@@ -124,6 +124,15 @@ impl<I: Copy> Tracked<I> {
         if let Some(leader) = &mut self.leader {
             let joined = joined.into_iter().map(|(job, with)| (job, with.digest())).collect();
             leader.cut(serial, &self.name, self.size, joined);
+            if let Some((count, job, has_cuts)) = leader.unpaired() {
+                let job = ProcId { incarnation: job, rank: 0 };
+                let why = if has_cuts { "had other inter-communicators open at its last one" } else { "has made none" };
+                base::log!(
+                    Notice,
+                    "the last {count} checkpoints of '{}' are not complete: the job of {job} {why}",
+                    self.name
+                );
+            }
         }
         self.go_on(around);
     }

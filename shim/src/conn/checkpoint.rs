@@ -307,6 +307,6 @@ fn alone(
     if worst != 0 {
         return Err(Failure::new(Class::Other, "another process of this job cannot write its image, and says why"));
     }
-    let verdict = team.is_led_here().then(|| store.commit(serial, line).map_err(unusable).map(|()| Vec::new()));
+    let verdict = team.is_led_here().then(|| store.commit_alone(serial, line).map_err(unusable).map(|()| Vec::new()));
     from_leader(abi, node, team.comm, team.leader, verdict).map(drop)
 }
