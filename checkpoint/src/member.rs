@@ -369,11 +369,12 @@ mod tests {
             let snapshot =
                 Snapshot { of: [(from, of)].into(), joined: [2].into(), outcomes: Recorder::default(), rest: () };
             member.cut(serial, snapshot);
-            (arrived + 1..arrived + 5).for_each(|number| drop(member.log(from, message(number))));
+            (arrived + 1..arrived + 5)
+                .for_each(|number| assert!(!member.log(from, message(number)), "no line lacks it"));
         }
         assert_eq!(member.cuts.keys().copied().collect::<Vec<_>>(), [2, 3]);
         assert_eq!((member.held().logged, member.logged), (8, 800));
-        (13..20).for_each(|number| drop(member.log(from, message(number))));
+        (13..20).for_each(|number| assert!(!member.log(from, message(number)), "no line lacks it"));
         assert!(!member.is_logging() || member.logged <= 1000);
         assert_eq!(member.logged, member.held().logged * 100);
     }
