@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing waits for another job, and nothing for the disk unless the job is joined with no other.
 
-use super::collective::{Team, agree, from_leader, gather, rank_and_size};
+use super::collective::{Team, agree, all_or_none, from_leader, gather, rank_and_size};
 use super::registration::Registration;
 use crate::abi::Abi;
 use crate::failure::{Class, Failure};
@@ -128,11 +128,8 @@ pub unsafe fn checkpoint(
         Some(why) => Err(Failure::new(Class::Other, format!("an earlier checkpoint could not be written: {why}"))),
         None => here(node, registration),
     };
-    let worst = agree(abi, team.comm, inters.is_err().into())?;
-    let inters = inters?;
-    if worst != 0 {
-        return Err(Failure::new(Class::Other, "another process of this job cannot make a checkpoint, and says why"));
-    }
+    let inters =
+        all_or_none(abi, team.comm, inters, "another process of this job cannot make a checkpoint, and says why")?;
     let store = as_set(Store::new(Path::new(&folder), &registration.name));
     let (serial, joined, rows) = cut(node, registration, inters, store.clone(), label.clone());
     let rows: BTreeMap<ProcId, Row> = rows;
@@ -301,12 +298,8 @@ fn alone(
         jobs: BTreeSet::from([registration.name.clone()]),
     };
     let image = Image { head, remotes: Vec::new(), inters: Vec::new(), outcomes: Outcomes::default() };
-    let written = store.write(&image);
-    let worst = agree(abi, team.comm, written.is_err().into())?;
-    written.map_err(unusable)?;
-    if worst != 0 {
-        return Err(Failure::new(Class::Other, "another process of this job cannot write its image, and says why"));
-    }
+    let written = store.write(&image).map_err(unusable);
+    all_or_none(abi, team.comm, written, "another process of this job cannot write its image, and says why")?;
     let verdict = team.is_led_here().then(|| store.commit_alone(serial, line).map_err(unusable).map(|()| Vec::new()));
     from_leader(abi, node, team.comm, team.leader, verdict).map(drop)
 }

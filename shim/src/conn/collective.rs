@@ -33,6 +33,12 @@ pub fn agree(abi: &Abi, comm: Handle, fault: c_int) -> Result<c_int, Failure> {
     Ok(worst)
 }
 
+/// What this process has, if no process has failed. `elsewhere`: what is said where another one has, which says why.
+pub fn all_or_none<T>(abi: &Abi, comm: Handle, own: Result<T, Failure>, elsewhere: &str) -> Result<T, Failure> {
+    let worst = agree(abi, comm, own.is_err().into())?;
+    own.and_then(|own| if worst == 0 { Ok(own) } else { Err(Failure::new(Class::Other, elsewhere)) })
+}
+
 /// The rank of this process in a communicator, and the size.
 pub fn rank_and_size(comm: Handle) -> Result<(u32, u32), Failure> {
     let (mut rank, mut size) = (0, 0);
@@ -85,12 +91,9 @@ pub fn or_free<T>(abi: &Abi, mut comm: Handle, made: Result<T, Failure>) -> Resu
 /// All contact records in order of rank, on the leader; nothing elsewhere. If a process has no contact record, this
 /// fails on all processes, and that process gives the reason.
 pub fn gather_records(abi: &Abi, team: &Team, contact: Result<Contact, Failure>) -> Result<Vec<u8>, Failure> {
-    let worst = agree(abi, team.comm, contact.is_err().into())?;
     let mut own = Vec::new();
-    contact?.encode(&mut own);
-    if worst != 0 {
-        return Err(Failure::new(Class::Other, "another process of this job cannot take part, and says why"));
-    }
+    all_or_none(abi, team.comm, contact, "another process of this job cannot take part, and says why")?
+        .encode(&mut own);
     gather(abi, team, &own)
 }
 

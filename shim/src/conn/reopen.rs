@@ -4,7 +4,7 @@
 //! Invariant: no message of the program is sent or received before those of the images are there.
 
 use super::bounds::{largest_tag, timeout};
-use super::collective::{Team, agree, from_leader, gather, native};
+use super::collective::{Team, agree, all_or_none, from_leader, gather, native};
 use super::joined::{self, Other};
 use super::meet;
 use super::registration::Registration;
@@ -145,12 +145,8 @@ fn check(abi: &Abi, team: &Team, image: &Image, jobs: &[Agreement], results: Res
     if image.inters.iter().any(|inter| inter.members.iter().any(|rank| *rank >= size(inter))) {
         fault.get_or_insert_with(|| "the checkpoint has ranks that the other job has not".into());
     }
-    let worst = agree(abi, team.comm, fault.is_some().into())?;
-    match fault {
-        Some(fault) => Err(Failure::new(Class::Other, fault)),
-        None if worst != 0 => Err(Failure::new(Class::Other, CANNOT)),
-        None => Ok(()),
-    }
+    let own = fault.map_or(Ok(()), |fault| Err(Failure::new(Class::Other, fault)));
+    all_or_none(abi, team.comm, own, CANNOT)
 }
 
 /// The shadows of the inter-communicators of an image, made in one order by all processes of the job.

@@ -6,7 +6,7 @@
 
 use super::bounds::{largest_tag, timeout};
 use super::checkpoint::{BAD_RESULT, NO_NODE, TRACKED, agree_on, read_folder, team};
-use super::collective::{agree, from_leader, gather};
+use super::collective::{all_or_none, from_leader, gather};
 use super::joined;
 use super::meet;
 use super::registration::{Lead, Registration};
@@ -71,20 +71,12 @@ pub unsafe fn restart(
     let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
     let store = Store::new(Path::new(&*String::from_utf8_lossy(&told)), &registration.name);
     let images = find(&store, registration);
-    let mine: (Vec<Mine>, Option<u64>) = images.as_ref().map_or_else(
-        |_| Default::default(),
-        |(images, lost)| {
-            let of = |(line, head): &(Found, Head)| {
-                (Old { id: head.line, jobs: head.jobs.clone(), complete: line.complete }, head.serial)
-            };
-            (images.iter().map(of).collect(), *lost)
-        },
-    );
-    let worst = agree(abi, team.comm, images.is_err().into())?;
-    let (images, _) = images?;
-    if worst != 0 {
-        return Err(Failure::new(Class::Other, "another process of this job cannot use its images, and says why"));
-    }
+    let (images, lost) =
+        all_or_none(abi, team.comm, images, "another process of this job cannot use its images, and says why")?;
+    let of = |(line, head): &(Found, Head)| {
+        (Old { id: head.line, jobs: head.jobs.clone(), complete: line.complete }, head.serial)
+    };
+    let mine: (Vec<Mine>, Option<u64>) = (images.iter().map(of).collect(), lost);
     let all = gather(abi, &team, &pack(&mine))?;
     let verdict = registration.lead.as_ref().map(|lead| {
         let all: Vec<(Vec<Mine>, Option<u64>)> = unpack(&all).unwrap_or_default();
@@ -112,11 +104,8 @@ pub unsafe fn restart(
             jobs.push(joined::hear(node, told.bytes(MAX_RECORDS + (1 << 20)).map_err(damaged)?)?);
         }
         let image = read(&images, id, team.rank);
-        let worst = agree(abi, team.comm, image.is_err().into())?;
-        let image = image?;
-        if worst != 0 {
-            return Err(Failure::new(Class::Other, "another process of this job cannot use its image, and says why"));
-        }
+        let image =
+            all_or_none(abi, team.comm, image, "another process of this job cannot use its image, and says why")?;
         label.clone_from(&image.head.label);
         from = Some((image.head.serial, id));
         count = image.inters.len();
