@@ -112,15 +112,13 @@ pub fn other(tag_ub: c_int, agreement: &Agreement) -> Result<Other, Failure> {
 }
 
 /// Opens the inter-communicator of an agreement, for the process `me`, over `shadow`.
-pub fn open(
-    node: &Node,
-    me: ProcId,
-    shadow: Handle,
-    tag_ub: c_int,
-    agreement: &Agreement,
-    context: ContextId,
-) -> Result<Inter, Failure> {
+pub fn open(node: &Node, me: ProcId, shadow: Handle, tag_ub: c_int, agreement: &Agreement) -> Result<Inter, Failure> {
     let other = other(tag_ub, agreement)?;
+    Ok(open_with(node, me, shadow, other, ContextId::root(agreement.context)))
+}
+
+/// Opens an inter-communicator with this other side.
+pub fn open_with(node: &Node, me: ProcId, shadow: Handle, other: Other, context: ContextId) -> Inter {
     let id = node.open(me, &other.group, context);
-    Ok(Inter::new(shadow, id, context, other.remote, other.tag_ub))
+    Inter::new(shadow, id, context, other.remote, other.tag_ub)
 }

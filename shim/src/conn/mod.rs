@@ -44,7 +44,7 @@ use expected::Expected;
 use joined::contacts;
 use naming::{ClaimError, Record};
 use node::leaders::MAX_NAME;
-use node::{Contact, ContextId, Group, Node, ProcId};
+use node::{Contact, Group, Node, ProcId};
 use registration::{Lead, Registration};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -467,7 +467,7 @@ fn join(
     });
     let told = from_leader(abi, node, registration.private, 0, verdict)?;
     let agreement = joined::hear(node, &told)?;
-    let inter = joined::open(node, registration.me(), shadow, tag_ub, &agreement, ContextId::root(agreement.context))?;
+    let inter = joined::open(node, registration.me(), shadow, tag_ub, &agreement)?;
     registration.note_context(agreement.remote.incarnation, agreement.context);
     let told = registration.lead.as_ref().and_then(|lead| meet::note_coupling(node, registration, lead, &agreement));
     told.into_iter().for_each(|told| inter.set_coupling(told));

@@ -21,7 +21,7 @@ use base::log::Patience;
 use base::protocol::context::ONLY;
 use base::protocol::port::{JOIN_MAGIC as MAGIC, MAX_JOIN as MOST, join as at};
 use node::leaders::{Agreement, Party};
-use node::{Contact, ContextId, Group, Node, Waits};
+use node::{Contact, Group, Node, Waits};
 use std::ffi::c_int;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ fn meet(node: &Node, team: &Team, group: &Group, fd: c_int) -> Result<Inter, Fai
     let agreement = joined::read(&theirs)?;
     joined::check(&agreement.remote, |c: &Contact| c.process == contact.process)?;
     let me = ProcId { incarnation: group.incarnation, rank: 0 };
-    joined::open(node, me, team.comm, tag_ub, &agreement, ContextId::root(agreement.context))
+    joined::open(node, me, team.comm, tag_ub, &agreement)
 }
 
 /// Writes `own`, and reads what the other side writes.

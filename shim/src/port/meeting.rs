@@ -210,27 +210,22 @@ impl Own {
     /// Opens the inter-communicator of an agreement. If both sides make checkpoints, it is one of their registrations, as if it had been
     /// made by name, so that it is in their images.
     fn open(&self, node: &Node, shadow: Handle, tag_ub: c_int, mut agreement: Agreement) -> Result<Inter, Failure> {
-        let drawn = [self.group.incarnation, agreement.remote.incarnation];
-        let (me, context) = match (&self.registration, agreement.remote.registered) {
-            (Some(registration), Some(Registered { incarnation, cookie })) => {
-                (agreement.remote.incarnation, agreement.remote.cookie) = (incarnation, cookie);
-                if registration.lead.is_some()
-                    && let Some(leader) = joined::contacts(&agreement.remote.records, agreement.remote.size)
-                        .ok()
-                        .as_deref()
-                        .and_then(<[_]>::first)
-                {
-                    // The leaders tell each other of checkpoints.
-                    node.open_control(registration.me(), ProcId { incarnation, rank: 0 }, cookie, leader);
-                }
-                (registration.me(), ContextId::of_port(drawn))
-            }
-            _ => (
-                ProcId { incarnation: self.group.incarnation, rank: self.group.rank },
-                ContextId::root(agreement.context),
-            ),
+        let (Some(registration), Some(Registered { incarnation, cookie })) =
+            (&self.registration, agreement.remote.registered)
+        else {
+            let me = ProcId { incarnation: self.group.incarnation, rank: self.group.rank };
+            return joined::open(node, me, shadow, tag_ub, &agreement);
         };
-        joined::open(node, me, shadow, tag_ub, &agreement, context)
+        let context = ContextId::of_port([self.group.incarnation, agreement.remote.incarnation]);
+        (agreement.remote.incarnation, agreement.remote.cookie) = (incarnation, cookie);
+        let other = joined::other(tag_ub, &agreement)?;
+        if registration.lead.is_some()
+            && let Some(leader) = other.group.contacts.first()
+        {
+            // The leaders tell each other of checkpoints.
+            node.open_control(registration.me(), ProcId { incarnation, rank: 0 }, cookie, leader);
+        }
+        Ok(joined::open_with(node, registration.me(), shadow, other, context))
     }
 }
 
