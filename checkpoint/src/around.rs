@@ -7,6 +7,7 @@ use crate::store::Store;
 use base::ProcId;
 use base::hash::fnv128;
 use engine::{ContextId, CutOf, Kept, Limits, Resume, Wildcards};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What [`crate::Process`] asks of its surroundings. `own` is always a process of a job of this one.
@@ -44,7 +45,7 @@ pub trait Around {
 pub type AllRows = BTreeMap<ProcId, Rows>;
 
 /// Another job at a cut of the own one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct With {
     /// The number of ranks.
     pub size: u32,
@@ -53,6 +54,12 @@ pub struct With {
 }
 
 impl With {
+    /// With what another process of the own job has.
+    pub fn add(&mut self, other: With) {
+        self.size = self.size.max(other.size);
+        self.contexts.extend(other.contexts);
+    }
+
     /// The same on both sides if both have the same inter-communicators.
     pub(crate) fn digest(&self) -> u64 {
         fnv128(&pack(&self.contexts)) as u64

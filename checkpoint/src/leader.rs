@@ -125,8 +125,13 @@ impl Board {
     fn fitting(&self, jobs: &BTreeSet<Job>) -> Option<BTreeMap<Job, u64>> {
         let newest = |job: &Job| Some((*job, self.newest.get(job)?.serial));
         let all: BTreeMap<Job, u64> = jobs.iter().map(newest).collect::<Option<_>>()?;
-        let open = |job: &Job, other: &Job| self.newest.get(job)?.joined.get(other);
-        jobs.iter().all(|job| jobs.iter().all(|other| open(job, other) == open(other, job))).then_some(all)
+        let fits = |job: &Job, other: &Job| self.open(*job, *other) == self.open(*other, *job);
+        jobs.iter().all(|job| jobs.iter().all(|other| fits(job, other))).then_some(all)
+    }
+
+    /// The digest of the inter-communicators that a job had open with another one at its newest cut.
+    fn open(&self, job: Job, with: Job) -> Option<u64> {
+        self.newest.get(&job)?.joined.get(&with).copied()
     }
 
     /// Whether some process of a line will not write its image.
@@ -193,18 +198,18 @@ impl Leader {
     /// If it is to be told that the last cuts are in no line: how many, for which job, and whether that one has made any.
     pub fn unpaired(&self) -> Option<(u64, Job, bool)> {
         let own = self.board.newest.get(&self.job)?;
-        let last = self.board.lines_of(self.job).filter_map(|line| line.cuts.get(&self.job)).max();
-        let count = own.serial - last.map_or(0, |last| *last);
-        let is_due = count > 0 && count % MOST_UNPAIRED == 0;
-        let differs = |(job, open): (&Job, &u64)| {
-            let theirs = self.board.newest.get(job);
-            (theirs.and_then(|newest| newest.joined.get(&self.job)) != Some(open)).then_some((
-                count,
-                *job,
-                theirs.is_some(),
-            ))
-        };
-        own.joined.iter().find_map(differs).filter(|_| is_due)
+        let count = own.serial - self.last_in_line(self.job).unwrap_or(0);
+        if count == 0 || !count.is_multiple_of(MOST_UNPAIRED) {
+            return None;
+        }
+        let differs = |job: &&Job| self.board.open(self.job, **job) != self.board.open(**job, self.job);
+        let job = *own.joined.keys().find(differs)?;
+        Some((count, job, self.board.newest.contains_key(&job)))
+    }
+
+    /// The newest cut of a job that is in a line. Whatever leader has planned it, a cut is in one line.
+    fn last_in_line(&self, job: Job) -> Option<u64> {
+        self.board.lines_of(job).filter_map(|line| line.cuts.get(&job)).max().copied()
     }
 
     /// What the job has to restart from.
@@ -304,9 +309,7 @@ impl Leader {
             return;
         }
         let newest = self.board.fitting(&jobs);
-        // Whatever leader has planned it, a cut is in one line.
-        let last = |job: &Job| self.board.lines_of(*job).filter_map(|line| line.cuts.get(job)).max().copied();
-        let is_new = |(job, serial): (&Job, &u64)| last(job).is_none_or(|last| last < *serial);
+        let is_new = |(job, serial): (&Job, &u64)| self.last_in_line(*job).is_none_or(|last| last < *serial);
         let is_open = |line: &&Planned| {
             let is_over = self.board.have_all(line, Done::Written) || self.board.has_failed(line);
             !is_over && line.cuts.keys().all(|job| jobs.contains(job))

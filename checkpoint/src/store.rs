@@ -177,16 +177,14 @@ impl Store {
 
     /// A line is complete on all sides: its folder gets its final name, and older ones go.
     pub fn commit(&self, serial: u64, id: LineId) -> Result<(), StoreError> {
-        self.complete(serial, id)?;
-        let lines = self.lines()?;
+        let lines = self.complete(serial, id)?;
         let oldest = oldest_kept(&lines);
         self.remove(lines.iter().filter(|line| line.serial < oldest))
     }
 
     /// The same of a line of the own job alone. The last ones with other jobs stay: those may have nothing newer.
     pub fn commit_alone(&self, serial: u64, id: LineId) -> Result<(), StoreError> {
-        self.complete(serial, id)?;
-        let lines = self.lines()?;
+        let lines = self.complete(serial, id)?;
         let oldest = oldest_kept(&lines);
         let is_shared = |line: &&Found| matches!(line.head(0), Ok(Some((head, _))) if head.jobs.len() > 1);
         let shared: Vec<u64> =
@@ -194,13 +192,14 @@ impl Store {
         self.remove(lines.iter().filter(|line| line.serial < oldest && !shared.contains(&line.serial)))
     }
 
-    fn complete(&self, serial: u64, id: LineId) -> Result<(), StoreError> {
+    /// Gives a line's folder its final name. All lines then.
+    fn complete(&self, serial: u64, id: LineId) -> Result<Vec<Found>, StoreError> {
         let (from, to) = (self.line(serial, id, PART), self.line(serial, id, ""));
         match self.disk.rename(&from, &to) {
             Err(StoreError::System(_, e)) if e.kind() == ErrorKind::NotFound && to.exists() => (),
             renamed => renamed?,
         }
-        Ok(())
+        self.lines()
     }
 
     /// The job goes on from this line, which is complete then. Newer lines are of a run that is no more, and no restart finds them

@@ -13,7 +13,7 @@ use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
 use base::settings;
 use node::images::{Head, Image, LineId, Outcomes, Packing, Row, Store, pack, unpack};
-use node::{AllRows, Besides, ContextId, Node, With};
+use node::{AllRows, Besides, Node, With};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int};
 use std::path::{Path, PathBuf};
@@ -136,22 +136,18 @@ pub unsafe fn checkpoint(
     let all = gather(abi, &team, &pack(&(joined.clone(), rows)))?;
     let all: Vec<Told> = unpack(&all).unwrap_or_default();
     let mut others: BTreeMap<u64, With> = BTreeMap::new();
-    for (job, size, contexts) in all.iter().flat_map(|(joined, _)| joined) {
-        let with = others.entry(*job).or_default();
-        with.size = with.size.max(*size);
-        with.contexts.extend(contexts);
+    let mut of_all = AllRows::new();
+    for (rank, (joined, rows)) in (0u32..).zip(all) {
+        joined.into_iter().for_each(|(job, with)| others.entry(job).or_default().add(with));
+        for (peer, row) in rows {
+            of_all.entry(peer).or_default().insert(rank, row);
+        }
     }
     let is_alone = agree(abi, team.comm, if joined.is_empty() && others.is_empty() { 0 } else { 1 })? == 0;
     if is_alone {
         return alone(abi, node, &team, registration, &store, serial, label);
     }
     if team.is_led_here() {
-        let mut of_all = AllRows::new();
-        for (rank, (_, rows)) in (0u32..).zip(all) {
-            for (peer, row) in rows {
-                of_all.entry(peer).or_default().insert(rank, row);
-            }
-        }
         node.with(|core| core.announce(own, serial, others, of_all));
     }
     base::log!(Info, "checkpoint {serial} of '{}'", registration.name);
@@ -169,14 +165,14 @@ fn unusable(e: node::images::StoreError) -> Failure {
     Failure::new(Class::Other, format!("the folder for checkpoints cannot be used: {e}"))
 }
 
-/// A job joined with, its size, and the inter-communicators with it in which this process is.
-type Joined = (u64, u32, BTreeSet<ContextId>);
+/// The jobs joined with, and the inter-communicators with each in which this process is.
+type Joined = BTreeMap<u64, With>;
 
 /// What a process tells its leader of its cut: the jobs joined with, and what their processes are told.
-type Told = (Vec<Joined>, BTreeMap<ProcId, Row>);
+type Told = (Joined, BTreeMap<ProcId, Row>);
 
 /// The cut of this process: its number, the jobs joined with, and what other processes are told.
-type Cut = (u64, Vec<Joined>, BTreeMap<ProcId, Row>);
+type Cut = (u64, Joined, BTreeMap<ProcId, Row>);
 
 /// An inter-communicator of a registration: the own rank in its local group, its remote group, and the name that the program has
 /// given it.
@@ -244,21 +240,14 @@ fn cut(node: &Node, registration: &Registration, inters: Vec<Here>, store: Store
                 name,
             });
         }
-        let mut of: BTreeMap<u64, (u32, BTreeSet<ContextId>)> =
-            jobs.iter().map(|(job, _, size)| (*job, (*size, BTreeSet::new()))).collect();
+        let mut with: Joined = BTreeMap::new();
         for inter in &images {
-            let (job, ..) = jobs[inter.remote as usize];
-            of.entry(job).or_default().1.insert(inter.context);
+            let (job, _, size) = jobs[inter.remote as usize];
+            with.entry(job).or_default().add(With { size, contexts: [inter.context].into() });
         }
         let (serial, joined, rows) =
             core.make_cut(own, store, Besides { label, jobs, contexts: registration.contexts(), inters: images });
-        let joined = joined
-            .into_iter()
-            .map(|job| {
-                let (size, contexts) = of.remove(&job).unwrap_or_default();
-                (job, size, contexts)
-            })
-            .collect();
+        let joined = joined.into_iter().map(|job| (job, with.remove(&job).unwrap_or_default())).collect();
         (serial, joined, rows)
     })
 }
