@@ -175,37 +175,45 @@ fn write(to: &mut dyn Write, lines: &[Line]) -> std::io::Result<()> {
 }
 
 fn remove(folder: &Path, every: bool) -> Result<bool, StoreError> {
-    let mut removed = 0;
     let stores = jobs(folder)?;
-    if every {
-        for store in stores {
-            // A job that still writes there keeps its lines.
-            let mut held = None;
-            store.hold(&mut held)?;
-            removed += store.clear()?;
-        }
-    } else {
-        let all: Vec<Vec<Line>> = stores.iter().map(|store| of_store(store, true)).collect::<Result<_, _>>()?;
-        // By line: the jobs that have it whole.
-        let mut whole: BTreeMap<LineId, BTreeSet<&str>> = BTreeMap::new();
-        for head in all.iter().flatten().filter(|line| line.is_good()).filter_map(|line| line.head.as_ref()) {
-            whole.entry(head.line).or_default().insert(&head.job);
-        }
-        let here: BTreeSet<String> = all.iter().flatten().map(Line::job).collect();
-        // One of whose jobs nothing is here is kept as if that had it.
-        let is_common =
-            |head: &Head| head.jobs.iter().all(|job| whole[&head.line].contains(job.as_str()) || !here.contains(job));
-        for lines in &all {
-            let newest = lines.iter().position(|line| line.is_good() && line.head.as_ref().is_some_and(is_common));
-            // What is newer than the newest one that all have may become complete at a restart.
-            for line in lines.iter().skip(newest.map_or(lines.len(), |newest| newest + 1)) {
-                match line.found.remove() {
-                    Err(StoreError::System(_, e)) if e.kind() == ErrorKind::NotFound => (),
-                    done => done.map(|()| removed += 1)?,
-                }
+    let removed = if every { clear(&stores)? } else { remove_old(&stores)? };
+    let _ = writeln!(std::io::stdout(), "{removed} removed");
+    Ok(true)
+}
+
+/// Removes all lines. A job that still writes there keeps its own.
+fn clear(stores: &[Store]) -> Result<usize, StoreError> {
+    let mut removed = 0;
+    for store in stores {
+        let mut held = None;
+        store.hold(&mut held)?;
+        removed += store.clear()?;
+    }
+    Ok(removed)
+}
+
+/// Removes the lines of each job that are older than the newest one that all of its jobs have whole.
+fn remove_old(stores: &[Store]) -> Result<usize, StoreError> {
+    let all: Vec<Vec<Line>> = stores.iter().map(|store| of_store(store, true)).collect::<Result<_, _>>()?;
+    // By line: the jobs that have it whole.
+    let mut whole: BTreeMap<LineId, BTreeSet<&str>> = BTreeMap::new();
+    for head in all.iter().flatten().filter(|line| line.is_good()).filter_map(|line| line.head.as_ref()) {
+        whole.entry(head.line).or_default().insert(&head.job);
+    }
+    let here: BTreeSet<String> = all.iter().flatten().map(Line::job).collect();
+    // One of whose jobs nothing is here is kept as if that had it.
+    let is_common =
+        |head: &Head| head.jobs.iter().all(|job| whole[&head.line].contains(job.as_str()) || !here.contains(job));
+    let mut removed = 0;
+    for lines in &all {
+        let newest = lines.iter().position(|line| line.is_good() && line.head.as_ref().is_some_and(is_common));
+        // What is newer than the newest one that all have may become complete at a restart.
+        for line in lines.iter().skip(newest.map_or(lines.len(), |newest| newest + 1)) {
+            match line.found.remove() {
+                Err(StoreError::System(_, e)) if e.kind() == ErrorKind::NotFound => (),
+                done => done.map(|()| removed += 1)?,
             }
         }
     }
-    let _ = writeln!(std::io::stdout(), "{removed} removed");
-    Ok(true)
+    Ok(removed)
 }
