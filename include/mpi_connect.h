@@ -73,9 +73,9 @@ int MPI_Conn_remove(int handle);
  Makes a checkpoint of what concerns messages between this job and others. The program writes its own state beside it.
 
  Collective over the communicator that the handle was made with; MPI_Conn_restart was called with the handle. Each
- job calls it when it wants to, and waits for no other job. The folder and the label (up to 255 bytes) of rank 0
- count; the label tells at a restart which of the program's own files belong to it. Images are written in the
- background: MPI_ERR_OTHER at the next call when one cannot be written.
+ job calls it when it wants to, and waits for no other job. The folder and the label of rank 0 count. The label has up
+ to 255 bytes of UTF-8 without control characters, and tells at a restart which of the program's own files belong to
+ it. Images are written in the background: MPI_ERR_OTHER at the next call when one cannot be written.
 
  The call is a cut in what a job does. At a restart each job goes on from a cut of its own, here `x` and `o`:
 

@@ -91,6 +91,7 @@ int main(int argc, char **argv)
         OK(MPI_Comm_free(&other));
         OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
         FAILS_SAYING(MPI_Conn_checkpoint(handle, argv[3], "two"), argv[2], "parts");
+        FAILS_SAYING(MPI_Conn_checkpoint(handle, argv[3], "a\nb"), "label", "control characters");
         OK(MPI_Comm_free(&part));
     } else {
         SAME(count, 1);

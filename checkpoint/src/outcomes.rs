@@ -4,7 +4,8 @@
 //! Each process notes them from its cut on. When it hears of the line, all cuts of the line have been made, so whatever the
 //! messages that came too early depend on is noted by then: that part *must* be done again. What a process notes after that
 //! belongs to the record too, until all processes have heard of the line: others' parts may depend on it. At a restart
-//! everything is done again, in each process, until all have done again what they must.
+//! everything is done again, in each process, until all have done again what they must. One that is past its own record chooses
+//! freely meanwhile, so what another one has noted behind its part may not fit any more: it is given up then.
 //!
 //! Invariant: what must be done again depends on nothing that is in no record.
 

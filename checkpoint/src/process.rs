@@ -222,9 +222,12 @@ impl<I: Copy> Process<I> {
         self.with(around, own, |tracked, around| tracked.chose(around, job, chosen));
     }
 
-    /// The program does something else than before its restart, so what it found then is of no use.
-    pub fn stop_replay(&mut self, around: &mut impl Around<Inter = I>, why: &str) {
-        self.jobs.values_mut().for_each(|tracked| tracked.stop_replay(around, why));
+    /// The program does something else than before its restart, so what it found then is of no use. Returns whether all was done again
+    /// that must be: what comes behind that may differ, since another process may be past its record.
+    pub fn stop_replay(&mut self, around: &mut impl Around<Inter = I>, why: &str) -> bool {
+        let mut had_done_all = true;
+        self.jobs.values_mut().for_each(|tracked| had_done_all &= tracked.stop_replay(around, why));
         self.watch(around);
+        had_done_all
     }
 }

@@ -376,13 +376,15 @@ impl<I: Copy> Tracked<I> {
         }
     }
 
-    /// The program does something else than before its restart, so what it found then is of no use.
-    pub fn stop_replay(&mut self, around: &mut impl Around<Inter = I>, why: &str) {
-        let Some(replay) = &self.replay else { return };
-        if !replay.has_done_all() {
+    /// See [`crate::Process::stop_replay`].
+    pub fn stop_replay(&mut self, around: &mut impl Around<Inter = I>, why: &str) -> bool {
+        let Some(replay) = &self.replay else { return true };
+        let had_done_all = replay.has_done_all();
+        if !had_done_all {
             base::log!(Error, "after the restart the program does not do again what it did: {why}");
         }
         self.end_replay(around);
         self.tell_replayed(around);
+        had_done_all
     }
 }

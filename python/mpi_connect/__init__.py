@@ -146,7 +146,7 @@ class Handle:
         directory
             A folder that all ranks reach. That of rank 0 counts, and so does its label.
         label
-            Up to 255 bytes of UTF-8, which :meth:`restart` gives back.
+            Up to 255 bytes of UTF-8 without control characters, which :meth:`restart` gives back.
 
         The messages inside this job are over at the call, and what follows it is deterministic until the other jobs have
         made theirs: what the program owes is in ``docs/checkpoints.md``.

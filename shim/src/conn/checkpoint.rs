@@ -31,7 +31,7 @@ const FAULTS: [&str; 8] = [
     "",
     "the folder is a null pointer, empty, too long, or not UTF-8",
     "the label is a null pointer",
-    "the label is longer than 255 bytes, or not UTF-8",
+    "the label is longer than 255 bytes, is not UTF-8, or has control characters",
     "the place for a result is a null pointer, or its length is negative",
     "MPI_Conn_restart was not called with this handle: it comes behind MPI_Conn_register, also in a first run",
     "MPI_Conn_restart was called with this handle before, or an inter-communicator was made with it",
@@ -81,7 +81,7 @@ unsafe fn read_label(label: *const c_char) -> Result<String, c_int> {
         return Err(2);
     }
     // SAFETY: the caller's promise.
-    unsafe { read(label, MAX_LABEL) }.ok_or(3)
+    unsafe { read(label, MAX_LABEL) }.filter(|label| !label.contains(char::is_control)).ok_or(3)
 }
 
 pub fn team(registration: &Registration) -> Team {

@@ -194,7 +194,8 @@ fn too_late(waiting: &Waiting<'_>, wanted: &str, timeout: Duration, seen: Seen) 
         Seen::Here(path) => waiting.why_no_job(path),
         Seen::Gone => format!("it was there, and went before it joined{}", waiting.whom_it_waits_for()),
     };
-    let seconds = timeout.as_secs_f32();
+    // A restart has used a part of the time before.
+    let seconds = timeout.as_secs_f32().ceil();
     Failure::new(
         Class::Timeout,
         format!("job '{wanted}' did not come within {seconds} s (MPI_CONNECT_TIMEOUT): {what}"),
