@@ -19,7 +19,7 @@ pub mod time;
 
 pub use families::Family;
 pub use ident::ProcId;
-pub use memory::{BufId, Memory};
+pub use memory::{BufId, Memory, Stores};
 pub use time::Time;
 
 /// What a user can do about an error of the system, as a text to append to the message. Empty if nothing is known.

@@ -248,7 +248,7 @@ impl Engine {
             self.ops.get_mut(id).expect("seen above").state = State::Exposed { peer, context: context.context, size };
         }
         // A sender that is told of the close ends the sends whose data was not asked for.
-        reading.into_iter().for_each(|op| self.pull_failed(op));
+        reading.into_iter().for_each(|op| self.ask_for_rest(op));
         for claim in self.claimed.values_mut().filter(|c| c.ctx == ctx) {
             if let Body::Rts { pieces, .. } = claim.message.body.plain_mut() {
                 pieces.clear();

@@ -466,8 +466,8 @@ impl Engine {
         self.peers[peer.0 as usize].pull = can;
     }
 
-    /// The data of an [`Output::Get`] cannot be read, or not all of it. The engine asks for what is missing.
-    pub fn pull_failed(&mut self, op: OpId) {
+    /// The data of an [`Output::Get`] is not read, or not all of it. The engine asks for what is missing.
+    pub fn ask_for_rest(&mut self, op: OpId) {
         if let Some(State::Pulling(pulling)) = self.ops.get_mut(op.0).map(|op| &mut op.state) {
             let peer = pulling.peer;
             let questions = pulling.ask(op.0);

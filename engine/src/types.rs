@@ -260,7 +260,7 @@ pub enum Output {
     /// Read the first `size` bytes of a message from the peer's memory into the buffer of `op`.
     ///
     /// The caller reads in parts. Before each it asks [`crate::Engine::bulk_wanted`], since the data may be no longer
-    /// wanted. After each it calls [`crate::Engine::on_bulk`], or [`crate::Engine::pull_failed`] if it cannot read.
+    /// wanted. After each it calls [`crate::Engine::on_bulk`], or [`crate::Engine::ask_for_rest`] if it cannot read.
     Get {
         /// From this peer.
         peer: PeerId,

@@ -176,7 +176,7 @@ impl Scene {
                 self.opened += 1;
                 self.engine.refuse(1, ContextId::root(self.opened));
             }
-            18 => self.engine.pull_failed(self.op(a)),
+            18 => self.engine.ask_for_rest(self.op(a)),
             _ => self.engine.set_chunk(self.peer(a), u64::from(a >> 1)),
         }
     }
@@ -204,7 +204,7 @@ impl Scene {
                     assert!(size <= capacity && pieces.iter().map(|(_, len)| len).sum::<u64>() == size);
                     self.bulk(peer, op, 0, size / 2);
                     if size % 2 == 0 {
-                        self.engine.pull_failed(op)
+                        self.engine.ask_for_rest(op)
                     } else {
                         self.bulk(peer, op, size / 2, size - size / 2)
                     }

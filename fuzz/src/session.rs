@@ -6,7 +6,7 @@ use crate::text::party;
 use crate::wire::{headers, record, said};
 use base::bytes::Take;
 use base::memory::VecMemory;
-use base::{ProcId, Time};
+use base::{ProcId, Stores, Time};
 use engine::fuzzing::samples;
 use engine::{Config, ContextId, Engine, Source, Tag};
 use session::fuzzing::{Negotiation, Standing, still_missing};
@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use wire::frame::Header;
-use wire::lane::{Caps, Death, Event, Lane, Payload, Sent, Sink};
+use wire::lane::{Caps, Death, Event, Fill, Lane, Payload, Sent, Sink};
 use wire::{About, Contact, Hello, Move, Place, Scope, TransportId, Why};
 
 /// The messages of a script that is nothing else.
@@ -152,12 +152,12 @@ impl Lane<VecMemory> for Said {
         lane.sent.push((*header, 0));
         Sent::Taken
     }
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         let mut lane = self.0.borrow_mut();
         if lane.dead || lane.full {
             return Sent::NoRoom;
         }
-        fill(&mut vec![0; header.len as usize]);
+        fill(&mut vec![0; header.len as usize], Stores::Cached);
         lane.sent.push((*header, 0));
         Sent::Taken
     }
@@ -299,7 +299,7 @@ impl Driver {
                     self.session.dial_failed(attempt, &refused, self.now);
                 }
                 Action::Probe { probe, .. } => self.session.probed(probe, None),
-                Action::Get { op, .. } => self.session.engine.pull_failed(op),
+                Action::Get { op, .. } => self.session.engine.ask_for_rest(op),
                 Action::Asked { peer } => self.session.engine.tell(peer, b"fuzz"),
                 Action::Dropped { .. } | Action::Left { .. } | Action::Unused { .. } => {}
                 _ => {}

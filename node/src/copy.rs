@@ -13,6 +13,62 @@ pub(crate) enum Way {
     Unpack,
 }
 
+/// A line of the caches.
+const LINE: usize = 64;
+
+/// Copies to memory that another processor reads next, with stores past the caches for all whole lines: that processor has the lines in
+/// its cache, so to own them first would take as long as to have them read.
+///
+/// # Safety
+/// As many bytes at `from` as `to` has may be read, and no other thread writes to them.
+pub(crate) unsafe fn copy_past_caches(from: *const u8, to: &mut [u8]) {
+    let (first, lines, last) = line_ranges(to.as_ptr() as usize, to.len());
+    let at = to.as_mut_ptr();
+    // SAFETY: all within `to`, which is exclusive, and the caller's bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, at, first);
+        store_lines(from.add(first), at.add(first), lines);
+        let done = first + lines * LINE;
+        std::ptr::copy_nonoverlapping(from.add(done), at.add(done), last);
+    }
+}
+
+/// The bytes before the first whole line of a piece of memory, the number of its whole lines, and the bytes behind them.
+fn line_ranges(at: usize, len: usize) -> (usize, usize, usize) {
+    let first = at.wrapping_neg() % LINE;
+    if first > len {
+        return (len, 0, 0);
+    }
+    (first, (len - first) / LINE, (len - first) % LINE)
+}
+
+/// # Safety
+/// There are as many lines at both addresses, `to` is at the begin of one, and nobody else touches those.
+#[cfg(target_arch = "x86_64")]
+unsafe fn store_lines(from: *const u8, to: *mut u8, lines: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
+    for n in 0..lines {
+        // SAFETY: the caller's promise; every x86-64 processor has these instructions.
+        unsafe {
+            let (from, to) = (from.add(4 * n), to.add(4 * n));
+            let line = [0, 1, 2, 3].map(|k| _mm_loadu_si128(from.add(k)));
+            line.into_iter().enumerate().for_each(|(k, part)| _mm_stream_si128(to.add(k), part));
+        }
+    }
+    // Such stores are not ordered with others: whoever is told of the bytes has to see them.
+    // SAFETY: as above.
+    unsafe { _mm_sfence() };
+}
+
+/// # Safety
+/// There are as many lines at both addresses, and nobody else touches those at `to`.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn store_lines(from: *const u8, to: *mut u8, lines: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, lines * LINE) };
+}
+
 /// A copy under way.
 struct Walk {
     way: Way,

@@ -13,7 +13,7 @@ use crate::state::operations::Operations;
 use crate::state::operators::Operators;
 use crate::state::pace::Pace;
 use crate::state::polled::PolledLanes;
-use crate::state::pulls::Pulls;
+use crate::state::pulls::{Pull, Pulls};
 use crate::state::waits;
 use crate::sys::most_descriptors;
 use crate::watch::{Owner, Watch};
@@ -128,7 +128,7 @@ impl Core {
                 self.session.lane_died(pair, now);
             }
             Action::Rearm { pair } => self.rearm(pair),
-            Action::Get { peer, op, pieces, size } => self.pulls.start(peer, op, pieces, size),
+            Action::Get { peer, op, pieces, size } => self.begin_bulk(Pull { peer, op, pieces, size, done: 0 }),
             Action::Note { op, note } => self.note(op, note),
             Action::Log { pair, kept } => {
                 let pair = self.session.pair(pair);

@@ -15,8 +15,8 @@ impl Core {
     /// possible and nothing has changed; use [`Core::isend`].
     pub fn send_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
         let to = (self.session.ctx(inter), dest, tag);
-        let pack = |to: &mut [u8]| {
-            data.pack(0, to);
+        let pack = |to: &mut [u8], stores| {
+            data.pack(0, to, stores);
         };
         let sent = self.session.send_now(to, data.bytes(), pack, |len, body| data.read(0, len, body));
         if self.session.has_actions() {
@@ -150,6 +150,7 @@ impl Core {
             return None;
         }
         let mut outcome = self.session.engine.finish(op)?;
+        self.pulls.ways.end(op);
         if !self.operations.judging.is_empty() {
             outcome = self.judge_outcome(op, outcome);
             self.operations.judging.remove(&op.0);

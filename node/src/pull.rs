@@ -8,10 +8,11 @@
 use crate::shared::Shared;
 use crate::state::Core;
 use crate::state::pulls::{Pull, Scratch};
+use crate::state::ways::Way;
 use base::Memory;
 use std::io::{self, IoSliceMut};
 use std::sync::MutexGuard;
-use transports::registry::Reader;
+use transports::registry::{Polled, Reader};
 
 /// Bytes of one slice. Reading a slice takes two system calls.
 const SLICE: u64 = 1 << 20;
@@ -72,6 +73,18 @@ impl Slice {
 }
 
 impl Core {
+    /// A message is announced whose data can be read. It is, or the sender is asked to copy it through the lane: that is for a
+    /// sender which is in a call and polls, and would wait all the same.
+    pub(crate) fn begin_bulk(&mut self, pull: Pull) {
+        let pair = pull.peer.0 as usize;
+        let polls = self.polled_lane(pair).is_some_and(Polled::is_other_awake);
+        let way = if polls { self.pulls.ways.begin(pair, pull.op, pull.size) } else { Way::Pull };
+        match way {
+            Way::Pull => self.pulls.queue.push_back(pull),
+            Way::Push => self.session.engine.ask_for_rest(pull.op),
+        }
+    }
+
     /// Takes the next transfer and prepares its next slice. `None`: its data is not wanted any more, or cannot be read.
     #[inline(always)]
     fn begin_pull(&mut self) -> Option<Slice> {
@@ -83,7 +96,7 @@ impl Core {
         }
         let reader = self.session.pair(pull.peer.0 as usize).lane().and_then(|up| up.lane.reader());
         let Some(reader) = reader else {
-            self.session.engine.pull_failed(pull.op);
+            self.session.engine.ask_for_rest(pull.op);
             return None;
         };
         let mut scratch = self.pulls.spare.take().unwrap_or_default();
@@ -125,7 +138,7 @@ impl Core {
                 let why = failed.err().map_or("there is nothing".into(), |e| e.to_string());
                 let remote = self.session.pair(pull.peer.0 as usize).remote();
                 base::log!(Debug, "cannot read the memory of {remote}: {why}");
-                self.session.engine.pull_failed(pull.op);
+                self.session.engine.ask_for_rest(pull.op);
             }
         }
         self.pulls.spare = Some(scratch);

@@ -8,8 +8,8 @@ use crate::leaders::still_missing;
 use crate::path::{BulkTx, Path, Seen};
 use crate::state::Session;
 use crate::state::pair::{Link, Up};
-use base::Memory;
 use base::bytes::Malformed;
+use base::{Memory, Stores};
 use engine::{Ctx, EagerHead, Engine, Gone, Mode, Output, PeerId};
 use std::io::{self, IoSliceMut};
 use wire::frame::Header;
@@ -165,7 +165,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Output::Message { peer, bytes } => {
                 let pair = &mut self.pairs[peer.0 as usize];
                 if let Link::Up(up) | Link::Gone { last: Some(up), .. } = &mut pair.link {
-                    let mut fill = |to: &mut [u8]| to.copy_from_slice(&bytes);
+                    let mut fill = |to: &mut [u8], _| to.copy_from_slice(&bytes);
                     if pair.path.send_now::<M>(&mut up.lane, bytes.len(), &mut fill) {
                         return self.mark(peer.0 as usize);
                     }
@@ -191,7 +191,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 return if can {
                     self.act(Action::Get { peer, op, pieces, size })
                 } else {
-                    self.engine.pull_failed(op)
+                    self.engine.ask_for_rest(op)
                 };
             }
             Output::Bulk { peer, receiver_op, op, offset, len } => {
@@ -280,7 +280,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         &mut self,
         to: (Ctx, u32, i64),
         size: u64,
-        pack: impl Fn(&mut [u8]),
+        pack: impl Fn(&mut [u8], Stores),
         read: impl FnOnce(usize, &mut Vec<u8>),
     ) -> bool {
         let (ctx, dest, tag) = to;
@@ -288,10 +288,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let (i, size) = (peer.0 as usize, size as usize);
         let pair = &mut self.pairs[i];
         if let Link::Up(up) = &mut pair.link {
-            let mut fill = |to: &mut [u8]| {
+            let mut fill = |to: &mut [u8], stores| {
                 let (first, rest) = to.split_at_mut(EagerHead::BYTES);
                 first.copy_from_slice(head.bytes());
-                pack(rest);
+                pack(rest, stores);
             };
             if pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, &mut fill) {
                 up.lane.flush(&self.mem);

@@ -64,7 +64,7 @@ impl Lane<VecMemory> for Boxed {
     ) -> wire::lane::Sent {
         self.0.try_send(mem, header, body)
     }
-    fn try_send_with(&mut self, header: &wire::frame::Header, fill: &mut dyn FnMut(&mut [u8])) -> wire::lane::Sent {
+    fn try_send_with(&mut self, header: &wire::frame::Header, fill: &mut wire::lane::Fill<'_>) -> wire::lane::Sent {
         self.0.try_send_with(header, fill)
     }
     fn flush(&mut self, mem: &VecMemory) -> bool {

@@ -54,6 +54,7 @@ const NAMED: [&str; 32] = [
     "io::Result",
     "base::BufId",
     "base::Memory",
+    "base::Stores",
     "base::ProcId",
     "base::Time",
     "base::bytes",

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trust::Trust;
 use wire::frame::Header;
-use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink, Unread};
+use wire::lane::{Caps, Death, Event, Fill, InKernel, Lane, Payload, Sent, Sink, Unread};
 use wire::{About, Contact, HelloAck, Place, TransportId};
 
 /// The transports that `MPI_CONNECT_LANES` allows: one bit for each index in [`ALL`].
@@ -394,7 +394,7 @@ impl<M: Memory> Lane<M> for AnyLane {
     }
 
     #[inline(always)]
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         each!(self, lane => Lane::<M>::try_send_with(lane, header, fill))
     }
 

@@ -6,7 +6,7 @@
 
 use crate::frame::Header;
 use base::bytes::Malformed;
-use base::{BufId, Memory};
+use base::{BufId, Memory, Stores};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -162,6 +162,9 @@ pub trait Sink {
     }
 }
 
+/// Writes the whole body of a frame, and stores it in this way if it is long.
+pub type Fill<'a> = dyn FnMut(&mut [u8], Stores) + 'a;
+
 /// One lane. No call blocks.
 pub trait Lane<M: Memory> {
     /// What the lane guarantees and what it can do.
@@ -177,7 +180,7 @@ pub trait Lane<M: Memory> {
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent;
     /// As [`Lane::try_send`], but `fill` writes the body into the lane's own memory, whose content it must not assume.
     /// `fill` is called once if the frame is taken, and not otherwise.
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent;
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent;
     /// Goes on writing what was taken, and returns whether all is written. The caller has to call it after a round of
     /// sends, since the lane may tell the other side of new frames only then.
     fn flush(&mut self, mem: &M) -> bool;

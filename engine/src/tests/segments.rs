@@ -117,14 +117,14 @@ fn what_cannot_be_read_is_asked_for() {
         b.take_all(&mut a);
         let (_, pieces, _) = first_get(&mut b).unwrap();
         read(&mut b, &a, (r, &pieces), 0, so_far);
-        b.engine.pull_failed(r);
+        b.engine.ask_for_rest(r);
         // A read that was under way may still complete.
         read(&mut b, &a, (r, &pieces), 30, 35);
         settle(&mut a, &mut b);
         assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(4, 40)));
         assert_eq!(b.data(r), data(40));
         // A failure after the end changes nothing.
-        b.engine.pull_failed(r);
+        b.engine.ask_for_rest(r);
         assert!(b.engine.next_output().is_none());
     }
 }
@@ -167,7 +167,7 @@ fn nothing_is_read_of_who_is_gone() {
             assert_eq!(b.engine.next_output(), None);
             assert!(!b.engine.bulk_wanted(b.peer, r.0, 0, 40));
             assert_eq!(b.engine.finish(r), failed(fault));
-            b.engine.pull_failed(r);
+            b.engine.ask_for_rest(r);
         }
     }
 }
@@ -185,7 +185,7 @@ fn a_close_waits_for_who_may_be_reading() {
         },
         |a, b, r| {
             first_get(b).unwrap();
-            b.engine.pull_failed(r);
+            b.engine.ask_for_rest(r);
             settle(a, b);
             assert_eq!(b.engine.outcome(r), got(4, 40));
             Some(Outcome::Sent)

@@ -9,6 +9,7 @@ pub(crate) mod pace;
 pub(crate) mod polled;
 pub(crate) mod pulls;
 pub(crate) mod waits;
+pub(crate) mod ways;
 
 use crate::memory::Buffers;
 use crate::state::callbacks::Callbacks;

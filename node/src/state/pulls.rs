@@ -1,5 +1,6 @@
 //! The pulls: transfers that read from the memory of other processes.
 
+use crate::state::ways::Ways;
 use engine::{OpId, PeerId};
 use std::collections::VecDeque;
 
@@ -21,6 +22,8 @@ pub(crate) struct Pulls {
     pub(crate) queue: VecDeque<Pull>,
     /// Operations into whose buffers a slice is read, or a message converted, without the lock at this moment.
     pub(crate) running: Vec<OpId>,
+    /// Which transfers are read, and which are asked for.
+    pub(crate) ways: Ways,
     /// The scratch memory of the next slice. In a box, so that a slice is a few words to move.
     pub(crate) spare: Option<Box<Scratch>>,
 }
@@ -40,13 +43,10 @@ pub(crate) struct Scratch {
 unsafe impl Send for Scratch {}
 
 impl Pulls {
-    pub(crate) fn start(&mut self, peer: PeerId, op: OpId, pieces: Vec<(u64, u64)>, size: u64) {
-        self.queue.push_back(Pull { peer, op, pieces, size, done: 0 });
-    }
-
     /// Drops the transfers of a pair that has lost its lane.
     pub(crate) fn end(&mut self, pair: usize) {
         self.queue.retain(|pull| pull.peer.0 as usize != pair);
+        self.ways.forget(pair);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 pub(crate) use tx::BulkTx;
 use tx::TxHalf;
 use wire::frame::{AWAY, HEARD, Header, Kind, older};
-use wire::lane::{Caps, Lane, Payload, Sent, Unread};
+use wire::lane::{Caps, Fill, Lane, Payload, Sent, Unread};
 
 /// The next frame for a lane.
 #[derive(Debug)]
@@ -518,7 +518,7 @@ impl Path {
         &mut self,
         lane: &mut (impl Lane<M> + ?Sized),
         len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
+        fill: &mut Fill<'_>,
     ) -> bool {
         let Some(Active { generation, .. }) = self.active else { return false };
         if !self.out.retained.is_empty() || self.keeps(generation) {

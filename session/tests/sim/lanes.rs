@@ -6,7 +6,7 @@ use transports::sim::shared::{self, SharedLane};
 use transports::sim::{Rng, pipe};
 use transports::stream::StreamLane;
 use wire::frame::Header;
-use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink, Unread};
+use wire::lane::{Caps, Death, Event, Fill, InKernel, Lane, Payload, Sent, Sink, Unread};
 
 pub enum SimLane {
     Stream(StreamLane<pipe::PipeEnd>),
@@ -72,7 +72,7 @@ impl<M: Memory> Lane<M> for SimLane {
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
         each!(self, lane => lane.try_send(mem, header, payload))
     }
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         each!(self, lane => Lane::<M>::try_send_with(lane, header, fill))
     }
     fn flush(&mut self, mem: &M) -> bool {

@@ -380,7 +380,7 @@ impl Proc {
             return false;
         }
         let Some(data) = read(at, now) else {
-            self.session.engine.pull_failed(pull.op);
+            self.session.engine.ask_for_rest(pull.op);
             return false;
         };
         self.session.mem.write(pull.op.0, pull.done, &data);

@@ -9,23 +9,26 @@ use super::doorbells;
 use super::hello::Parts;
 use super::peek::Readable;
 use super::ring::{Consumer, Frame, Plan, Popped, Producer};
+use super::stores::StoreChoice;
 use crate::transport::Watched;
 use base::bytes::Malformed;
 use base::protocol::frame::{ACK, BULK, MSG, PING, PONG, SWITCH};
 use base::protocol::shared::{
     ACK_NOW, DIRECT, INDEX, LANE_END, OTHER_INDEX, ROOM as DATA, SEQUENCE, SLOT, SLOTS, SLOTS_AT,
 };
-use base::{BufId, Memory, ProcId};
+use base::{BufId, Memory, ProcId, Stores};
 use std::os::fd::{AsFd, BorrowedFd};
 use wire::frame::{Header, Kind};
 use wire::lane::Death;
-use wire::lane::{Caps, Event, Lane, Payload, Sent, Sink, Unread};
+use wire::lane::{Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
 
-/// The bytes of a piece of bulk: one side reads a piece while the other writes the next.
-pub(super) const CHUNK: usize = 32 << 10;
+/// The bytes of a piece of bulk: one side reads a piece while the other writes the next. The first piece of a frame is short, so that
+/// the other side begins soon, and each further one as long as all before it.
+pub(super) const FIRST_PIECE: usize = 8 << 10;
+pub(super) const CHUNK: usize = 64 << 10;
 
 /// The bytes of a payload ring that are used first.
-const LOW: usize = 256 << 10;
+const LOW: usize = 512 << 10;
 /// No more bytes of bodies are in one direction at a time.
 const HELD: usize = DATA + SLOTS as usize * SLOT;
 /// The bytes of a lane's memory: a little over 2 MiB, of which the kernel provides only pages that are touched.
@@ -53,12 +56,14 @@ struct Rest {
     buf: BufId,
     /// In packed bytes.
     offset: u64,
+    sent: usize,
     left: usize,
 }
 
 /// The direction from us to the other side.
 struct Outbound {
     ring: Producer,
+    stores: StoreChoice,
     /// The word by which the other side says that it polls.
     direct: usize,
     /// The sequence number of the next MSG, unless a SEQUENCE goes before it.
@@ -116,6 +121,7 @@ impl ShmLane {
         let (there, back) = (plan(usize::from(!parts.dialled)), plan(usize::from(parts.dialled)));
         let out = Outbound {
             ring: Producer::new(there.0),
+            stores: StoreChoice::default(),
             direct: there.1,
             next: 0,
             first: 0,
@@ -152,6 +158,11 @@ impl ShmLane {
         doorbells::set_direct(&self.parts.memory, self.inc.direct, yes);
     }
 
+    /// Whether a thread of the other side polls its lanes. If all sleep, or the program works, it has to be woken.
+    pub fn is_other_awake(&self) -> bool {
+        !doorbells::is_armed(&self.parts.theirs.doorbells)
+    }
+
     /// The other side's process, if we can read its memory.
     pub(crate) fn reader(&self) -> Option<Readable> {
         self.parts.theirs.readable
@@ -168,7 +179,7 @@ impl ShmLane {
 
     /// Publishes a frame. Returns whether there was room.
     #[inline]
-    fn put(&mut self, header: &Header, fill: impl FnOnce(&mut [u8])) -> bool {
+    fn put(&mut self, header: &Header, fill: impl FnOnce(&mut [u8], Stores)) -> bool {
         let memory = &self.parts.memory;
         let mut frame = Frame::new(header.kind as u8 | if header.ack_now { ACK_NOW } else { 0 });
         let fields = match header.kind {
@@ -196,8 +207,13 @@ impl ShmLane {
                 2
             }
         };
-        if !self.out.ring.push(memory, frame, fields, header.len as usize, fill) {
+        let len = header.len as usize;
+        let (stores, since) = self.out.stores.choose(len);
+        if !self.out.ring.push(memory, frame, fields, len, |to| fill(to, stores)) {
             return false;
+        }
+        if let Some(since) = since {
+            self.out.stores.note(len, since);
         }
         if header.kind == Kind::Msg {
             self.out.next += 1;
@@ -210,17 +226,18 @@ impl ShmLane {
     /// Goes on with bulk that was taken. Returns whether nothing is left of it.
     fn put_rest<M: Memory>(&mut self, mem: &M) -> bool {
         while let Some(mut rest) = self.out.rest {
-            let n = rest.left.min(CHUNK);
+            let n = rest.left.min(rest.sent.clamp(FIRST_PIECE, CHUNK));
             let piece = Header { len: n as u32, ..rest.header };
             // If the user buffer is gone, the operation is over at the receiver too, which drops these zeros.
-            let fill = |to: &mut [u8]| {
-                let n = mem.fill(rest.buf, rest.offset, to);
+            let fill = |to: &mut [u8], stores| {
+                let n = mem.fill(rest.buf, rest.offset, to, stores);
                 to[n..].fill(0);
             };
             if !self.put(&piece, fill) {
                 return false;
             }
             rest.left -= n;
+            rest.sent += n;
             rest.offset += n as u64;
             rest.header.b += n as u64;
             self.out.rest = (rest.left > 0).then_some(rest);
@@ -335,12 +352,12 @@ impl<M: Memory> Lane<M> for ShmLane {
         }
         match payload {
             Payload::Bytes(bytes) => {
-                let taken = self.put(header, |to| to.copy_from_slice(bytes));
+                let taken = self.put(header, |to, _| to.copy_from_slice(bytes));
                 self.done(taken)
             }
             Payload::User { buf, offset } => {
                 let before = self.out.written;
-                self.out.rest = Some(Rest { header: *header, buf, offset, left: header.len as usize });
+                self.out.rest = Some(Rest { header: *header, buf, offset, sent: 0, left: header.len as usize });
                 if !self.put_rest(mem) && self.out.written == before {
                     self.out.rest = None;
                     return self.refuse();
@@ -350,11 +367,11 @@ impl<M: Memory> Lane<M> for ShmLane {
         }
     }
 
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         if !self.takes() {
             return self.refuse();
         }
-        let taken = self.put(header, |to| fill(to));
+        let taken = self.put(header, |to, stores| fill(to, stores));
         self.done(taken)
     }
 

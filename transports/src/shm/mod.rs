@@ -28,6 +28,7 @@ mod peek;
 mod rights;
 mod ring;
 mod segment;
+mod stores;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]

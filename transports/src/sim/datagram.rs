@@ -1,12 +1,12 @@
 //! A pair of lanes that carry whole frames, each after a delay of its own: late, twice, out of order, or not at all.
 
 use super::{Clock, Rng};
-use base::Memory;
+use base::{Memory, Stores};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wire::frame::{HEADER, Header, Kind};
-use wire::lane::{Caps, Death, Event, Lane, Payload, Sent, Sink};
+use wire::lane::{Caps, Death, Event, Fill, Lane, Payload, Sent, Sink};
 
 /// The faults of a pair of lanes.
 #[derive(Clone, Copy, Debug)]
@@ -155,10 +155,10 @@ impl<M: Memory> Lane<M> for DatagramLane {
         })
     }
 
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         self.take(header, |frame| {
             frame.resize(HEADER + header.len as usize, 0);
-            fill(&mut frame[HEADER..]);
+            fill(&mut frame[HEADER..], Stores::Cached);
         })
     }
 

@@ -2,12 +2,12 @@
 //! other side has not read when the lane ends can be taken back.
 
 use super::Rng;
-use base::Memory;
+use base::{Memory, Stores};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use wire::frame::{Header, Kind};
-use wire::lane::{Caps, Death, Event, Lane, Payload, Sent, Sink, Unread};
+use wire::lane::{Caps, Death, Event, Fill, Lane, Payload, Sent, Sink, Unread};
 
 #[derive(Default)]
 struct Half {
@@ -101,20 +101,20 @@ impl<M: Memory> Lane<M> for SharedLane {
             Payload::Bytes(bytes) => bytes.to_vec(),
             Payload::User { buf, offset } => {
                 let mut body = vec![0; header.len as usize];
-                mem.fill(buf, offset, &mut body);
+                mem.fill(buf, offset, &mut body, Stores::Cached);
                 body
             }
         };
         self.take(header, body)
     }
 
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         if self.dead || self.quiet || self.tx.borrow().frames.len() >= self.capacity {
             self.refused = true;
             return Sent::NoRoom;
         }
         let mut body = vec![0; header.len as usize];
-        fill(&mut body);
+        fill(&mut body, Stores::Cached);
         self.take(header, body)
     }
 

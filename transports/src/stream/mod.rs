@@ -20,7 +20,7 @@ use base::Memory;
 use std::io;
 use std::time::Duration;
 use wire::frame::Header;
-use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
+use wire::lane::{Caps, Death, Event, Fill, InKernel, Lane, Payload, Sent, Sink};
 
 /// A lane over one byte stream.
 pub struct StreamLane<S> {
@@ -137,7 +137,7 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
         Sent::Taken
     }
 
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         if self.death.is_some() || self.quiet || !self.tx.room() {
             self.refused = true;
             return Sent::NoRoom;

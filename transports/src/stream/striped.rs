@@ -11,7 +11,7 @@ use base::{Memory, ProcId};
 use std::io::{self, IoSliceMut};
 use std::time::Duration;
 use wire::frame::{Header, Kind, MAX_STRIPES};
-use wire::lane::{Caps, Event, InKernel, Lane, Payload, Sent, Sink};
+use wire::lane::{Caps, Event, Fill, InKernel, Lane, Payload, Sent, Sink};
 
 /// A lane of several streams.
 pub(crate) struct StripedLane<S> {
@@ -182,7 +182,7 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
         Sent::NoRoom
     }
 
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         if self.untold != 0 {
             return Sent::NoRoom;
         }

@@ -5,10 +5,10 @@
 //! them costs one write.
 
 use super::bytes::ByteStream;
-use base::{BufId, Memory};
+use base::{BufId, Memory, Stores};
 use std::io::{self, ErrorKind, IoSlice};
 use wire::frame::Header;
-use wire::lane::Payload;
+use wire::lane::{Fill, Payload};
 
 /// No more frames are taken while the buffer holds this many bytes.
 const FULL: usize = 64 << 10;
@@ -97,11 +97,11 @@ impl Writer {
     }
 
     /// Takes a frame whose body `fill` writes; there must be room.
-    pub(super) fn add_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) {
+    pub(super) fn add_with(&mut self, header: &Header, fill: &mut Fill<'_>) {
         self.add_header(header);
         let at = self.buf.len();
         self.buf.resize(at + header.len as usize, 0);
-        fill(&mut self.buf[at..]);
+        fill(&mut self.buf[at..], Stores::Cached);
     }
 
     fn add_header(&mut self, header: &Header) {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trust::Trust;
 use wire::frame::{Header, MAX_STRIPES};
-use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
+use wire::lane::{Caps, Death, Event, Fill, InKernel, Lane, Payload, Sent, Sink};
 use wire::{Hello, Place, Status};
 
 /// A lane over TCP.
@@ -136,7 +136,7 @@ impl<M: Memory> Lane<M> for TcpLane {
     }
 
     #[inline(always)]
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         Lane::<M>::try_send_with(&mut self.streams, header, fill)
     }
 

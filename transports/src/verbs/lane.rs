@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use wire::Place;
 use wire::frame::{Header, Kind};
-use wire::lane::{Caps, Death, Event, InKernel, Lane, Payload, Sent, Sink};
+use wire::lane::{Caps, Death, Event, Fill, InKernel, Lane, Payload, Sent, Sink};
 
 /// A lane over a queue pair.
 pub struct VerbsLane {
@@ -161,7 +161,7 @@ impl<M: Memory> Lane<M> for VerbsLane {
     }
 
     #[inline]
-    fn try_send_with(&mut self, header: &Header, fill: &mut dyn FnMut(&mut [u8])) -> Sent {
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         if self.quiet {
             return self.refuse();
         }

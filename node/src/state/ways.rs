@@ -1,0 +1,198 @@
+//! By which way the data of a large message comes from a process on this host: the receiver reads the sender's memory, or the sender
+//! copies through the lane while the receiver copies out of it. Which is faster depends on the processors, on how near they are
+//! to each other, and on the size; so both are tried, for each pair and size, and again now and then.
+//!
+//! Invariant: only speed depends on what is chosen here.
+
+use engine::OpId;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// A way for the data of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The sender copies it through the lane.
+    Push,
+    /// The receiver reads it.
+    Pull,
+}
+
+/// So often each way is tried before one is preferred.
+const TRIES: u32 = 2;
+/// Of so many messages one goes the other way, to see whether it is faster now; and of so many where that was more than [`MUCH`]
+/// times slower.
+const AGAIN: u32 = 64;
+const SELDOM: u32 = 1024;
+const MUCH: f32 = 2.0;
+/// Sizes from this power of two on are told apart, up to the last one.
+const FIRST: u32 = 14;
+const CLASSES: usize = 12;
+/// The most transfers that are timed at once.
+const TIMED: usize = 8;
+
+/// What was measured of one way: how often, and the nanoseconds of a KiB. Slower times count little, since something else may have
+/// been in between.
+#[derive(Clone, Copy, Default)]
+struct Measured {
+    times: u32,
+    cost: f32,
+}
+
+impl Measured {
+    fn note(&mut self, cost: f32) {
+        let slower = cost > self.cost && self.times > 0;
+        self.cost = if slower { self.cost + (cost - self.cost) / 8.0 } else { cost };
+        self.times += 1;
+    }
+}
+
+/// One size.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    push: Measured,
+    pull: Measured,
+    messages: u32,
+}
+
+impl Size {
+    fn better(&self) -> Way {
+        if self.push.cost <= self.pull.cost { Way::Push } else { Way::Pull }
+    }
+
+    fn choose(&mut self) -> Way {
+        match (self.push.times, self.pull.times) {
+            (0..TRIES, _) => return Way::Push,
+            (_, 0..TRIES) => return Way::Pull,
+            _ => self.messages += 1,
+        }
+        let (better, other) = match self.better() {
+            Way::Push => (Way::Push, Way::Pull),
+            Way::Pull => (Way::Pull, Way::Push),
+        };
+        let (less, more) = (self.push.cost.min(self.pull.cost), self.push.cost.max(self.pull.cost));
+        let again = if more > MUCH * less { SELDOM } else { AGAIN };
+        if self.messages.is_multiple_of(again) { other } else { better }
+    }
+}
+
+/// A transfer whose end is awaited.
+struct Timed {
+    op: OpId,
+    pair: usize,
+    size: u64,
+    way: Way,
+    since: Instant,
+}
+
+/// What is known of all pairs.
+#[derive(Default)]
+pub(crate) struct Ways {
+    pairs: BTreeMap<usize, [Size; CLASSES]>,
+    timed: VecDeque<Timed>,
+}
+
+fn class(size: u64) -> usize {
+    (size.max(1).ilog2().saturating_sub(FIRST) as usize).min(CLASSES - 1)
+}
+
+impl Ways {
+    /// The way for this message, which begins now.
+    pub(crate) fn begin(&mut self, pair: usize, op: OpId, size: u64) -> Way {
+        let way = self.pairs.entry(pair).or_default()[class(size)].choose();
+        if self.timed.len() == TIMED {
+            // Nobody has asked for its outcome.
+            self.timed.pop_front();
+        }
+        self.timed.push_back(Timed { op, pair, size, way, since: Instant::now() });
+        way
+    }
+
+    /// An operation is over.
+    #[inline]
+    pub(crate) fn end(&mut self, op: OpId) {
+        if !self.timed.is_empty() {
+            self.end_timed(op);
+        }
+    }
+
+    fn end_timed(&mut self, op: OpId) {
+        let Some(at) = self.timed.iter().position(|timed| timed.op == op) else { return };
+        let Some(Timed { pair, size, way, since, .. }) = self.timed.remove(at) else { return };
+        self.note(pair, size, way, since.elapsed());
+    }
+
+    fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) {
+        let Some(sizes) = self.pairs.get_mut(&pair) else { return };
+        let known = &mut sizes[class(size)];
+        let before = (known.push.times >= TRIES && known.pull.times >= TRIES).then(|| known.better());
+        let cost = took.as_nanos() as f32 * 1024.0 / size.max(1) as f32;
+        match way {
+            Way::Push => known.push.note(cost),
+            Way::Pull => known.pull.note(cost),
+        }
+        let has_all = known.push.times >= TRIES && known.pull.times >= TRIES;
+        if has_all && before != Some(known.better()) {
+            let (kib, [push, pull]) =
+                (1 << (class(size) as u32 + FIRST - 10), [known.push, known.pull].map(|m| 1024.0 / m.cost));
+            base::log!(
+                Info,
+                "pair {pair}: messages from {kib} KiB on {}: {push:.1} GB/s through the lane, {pull:.1} by reading",
+                if known.better() == Way::Push { "go through the lane" } else { "are read from the sender's memory" }
+            );
+        }
+    }
+
+    /// The pair has lost its lane: another one may be on another way.
+    pub(crate) fn forget(&mut self, pair: usize) {
+        self.pairs.remove(&pair);
+        self.timed.retain(|timed| timed.pair != pair);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send(ways: &mut Ways, costs: [u64; 2]) -> Way {
+        let way = ways.begin(3, OpId(1), 1 << 20);
+        ways.timed.clear();
+        ways.note(3, 1 << 20, way, Duration::from_micros(costs[way as usize]));
+        way
+    }
+
+    #[test]
+    fn the_faster_way_is_found_and_found_again() {
+        for (costs, better) in [([50, 90], Way::Push), ([90, 50], Way::Pull)] {
+            let mut ways = Ways::default();
+            let first: Vec<Way> = (0..2 * TRIES).map(|_| send(&mut ways, costs)).collect();
+            assert!(first.contains(&Way::Push) && first.contains(&Way::Pull));
+            let all = (0..1000).filter(|_| send(&mut ways, costs) != better).count();
+            assert_eq!(all, 1000 / AGAIN as usize);
+            // The machine moves: what was slower is faster now.
+            let [push, pull] = costs;
+            let turned = (0..20 * AGAIN).position(|_| (0..8).all(|_| send(&mut ways, [pull, push]) != better));
+            assert!(turned.is_some());
+        }
+    }
+
+    #[test]
+    fn a_way_that_is_far_slower_is_tried_seldom() {
+        let mut ways = Ways::default();
+        let slow = (0..10_000).filter(|_| send(&mut ways, [50, 500]) == Way::Pull).count();
+        assert_eq!(slow, TRIES as usize + 9);
+        assert_eq!(ways.pairs.len(), 1);
+        ways.forget(3);
+        assert!(ways.pairs.is_empty());
+    }
+
+    #[test]
+    fn sizes_are_told_apart_and_outcomes_need_not_be_asked_for() {
+        assert_eq!([0, 1 << 14, 1 << 15, (1 << 16) - 1, 1 << 40].map(class), [0, 0, 1, 1, CLASSES - 1]);
+        let mut ways = Ways::default();
+        (0..100).for_each(|n| _ = ways.begin(0, OpId(n), 1 << 20));
+        assert_eq!(ways.timed.len(), TIMED);
+        ways.end(OpId(99));
+        ways.end(OpId(0));
+        assert_eq!(ways.timed.len(), TIMED - 1);
+    }
+}
