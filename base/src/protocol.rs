@@ -564,7 +564,7 @@ pub mod shared {
     /// Bytes of one slot.
     pub const SLOT: usize = 64;
     /// Bytes of the payload ring of each direction.
-    pub const ROOM: usize = 1 << 20;
+    pub const ROOM: usize = 2 << 20;
     /// The unit of places in the payload ring, in bytes.
     pub const UNIT: usize = 64;
 
@@ -575,8 +575,8 @@ pub mod shared {
         256 DIRECT "whether that receiver looks by itself (0: no), u64";
         384 OTHER_INDEX "index of the other direction";
         512 OTHER_DIRECT "whether its receiver looks by itself";
-        4096 SLOTS_AT "256 slots of 64 bytes for the dialling side's direction, then as many for the other; then the room of the first, 1 MiB for bodies that are too long for a slot, and that of the other";
-        2134016 LANE_END "the end";
+        4096 SLOTS_AT "256 slots of 64 bytes for the dialling side's direction, then as many for the other; then the room of the first, 2 MiB for bodies that are too long for a slot, and that of the other";
+        4231168 LANE_END "the end";
     }
 
     numbers! {

@@ -57,7 +57,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            eager_max: 16 << 10,
+            eager_max: 64 << 10,
             envelopes: ENVELOPES,
             eager_bytes: EAGER_BYTES,
             extra_envelopes: 256,

@@ -81,7 +81,10 @@ impl Core {
         let way = if polls { self.pulls.ways.begin(pair, pull.op, pull.size) } else { Way::Pull };
         match way {
             Way::Pull => self.pulls.queue.push_back(pull),
-            Way::Push => self.session.engine.ask_for_rest(pull.op),
+            Way::Push => {
+                self.session.engine.ask_for_rest(pull.op);
+                self.session.settle();
+            }
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) enum Way {
 
 /// So often each way is tried before one is preferred.
 const TRIES: u32 = 2;
+/// The measured times that are kept of each way.
+const LAST: usize = 4;
 /// Of so many messages one goes the other way, to see whether it is faster now; and of so many where that was more than [`MUCH`]
 /// times slower.
 const AGAIN: u32 = 64;
@@ -30,19 +32,22 @@ const CLASSES: usize = 12;
 /// The most transfers that are timed at once.
 const TIMED: usize = 8;
 
-/// What was measured of one way: how often, and the nanoseconds of a KiB. Slower times count little, since something else may have
-/// been in between.
+/// What was measured of one way: how often, and the nanoseconds of a KiB of the last messages. The least of these counts: others may have
+/// waited for something else.
 #[derive(Clone, Copy, Default)]
 struct Measured {
     times: u32,
-    cost: f32,
+    last: [f32; LAST],
 }
 
 impl Measured {
     fn note(&mut self, cost: f32) {
-        let slower = cost > self.cost && self.times > 0;
-        self.cost = if slower { self.cost + (cost - self.cost) / 8.0 } else { cost };
-        self.times += 1;
+        self.last[self.times as usize % LAST] = cost;
+        self.times = self.times.wrapping_add(1).max(1);
+    }
+
+    fn cost(&self) -> f32 {
+        self.last[..LAST.min(self.times as usize)].iter().copied().fold(f32::INFINITY, f32::min)
     }
 }
 
@@ -56,7 +61,7 @@ struct Size {
 
 impl Size {
     fn better(&self) -> Way {
-        if self.push.cost <= self.pull.cost { Way::Push } else { Way::Pull }
+        if self.push.cost() <= self.pull.cost() { Way::Push } else { Way::Pull }
     }
 
     fn choose(&mut self) -> Way {
@@ -69,9 +74,12 @@ impl Size {
             Way::Push => (Way::Push, Way::Pull),
             Way::Pull => (Way::Pull, Way::Push),
         };
-        let (less, more) = (self.push.cost.min(self.pull.cost), self.push.cost.max(self.pull.cost));
+        let (less, more) = (self.push.cost().min(self.pull.cost()), self.push.cost().max(self.pull.cost()));
         let again = if more > MUCH * less { SELDOM } else { AGAIN };
-        if self.messages.is_multiple_of(again) { other } else { better }
+        // More often in the beginning: the first messages of a lane wait for its memory.
+        let is_to_be_tried =
+            self.messages.is_multiple_of(again) || self.messages < again && self.messages.is_power_of_two();
+        if is_to_be_tried { other } else { better }
     }
 }
 
@@ -133,7 +141,7 @@ impl Ways {
         let has_all = known.push.times >= TRIES && known.pull.times >= TRIES;
         if has_all && before != Some(known.better()) {
             let (kib, [push, pull]) =
-                (1 << (class(size) as u32 + FIRST - 10), [known.push, known.pull].map(|m| 1024.0 / m.cost));
+                (1 << (class(size) as u32 + FIRST - 10), [known.push, known.pull].map(|m| 1024.0 / m.cost()));
             base::log!(
                 Info,
                 "pair {pair}: messages from {kib} KiB on {}: {push:.1} GB/s through the lane, {pull:.1} by reading",
@@ -167,7 +175,7 @@ mod tests {
             let first: Vec<Way> = (0..2 * TRIES).map(|_| send(&mut ways, costs)).collect();
             assert!(first.contains(&Way::Push) && first.contains(&Way::Pull));
             let all = (0..1000).filter(|_| send(&mut ways, costs) != better).count();
-            assert_eq!(all, 1000 / AGAIN as usize);
+            assert_eq!(all, 1000 / AGAIN as usize + AGAIN.ilog2() as usize);
             // The machine moves: what was slower is faster now.
             let [push, pull] = costs;
             let turned = (0..20 * AGAIN).position(|_| (0..8).all(|_| send(&mut ways, [pull, push]) != better));
@@ -179,7 +187,7 @@ mod tests {
     fn a_way_that_is_far_slower_is_tried_seldom() {
         let mut ways = Ways::default();
         let slow = (0..10_000).filter(|_| send(&mut ways, [50, 500]) == Way::Pull).count();
-        assert_eq!(slow, TRIES as usize + 9);
+        assert_eq!(slow, TRIES as usize + 9 + SELDOM.ilog2() as usize);
         assert_eq!(ways.pairs.len(), 1);
         ways.forget(3);
         assert!(ways.pairs.is_empty());

@@ -26,7 +26,7 @@ pub const END: usize = BITS_AT + 8 * WORDS;
 /// fences serve us too.
 #[inline]
 pub(super) fn ring<G: SegmentView>(doorbells: &G, bit: u32, lane: &G, direct: usize, light: bool) -> bool {
-    let is_direct = || lane.load(direct, Relaxed) != 0;
+    let is_direct = || is_direct(lane, direct);
     let seen = if light {
         lane.light_fence();
         is_direct()
@@ -83,6 +83,11 @@ pub(super) fn arm<G: SegmentView>(doorbells: &G) {
 /// Whether the word says that we sleep.
 pub(super) fn is_armed<G: SegmentView>(doorbells: &G) -> bool {
     doorbells.load(ASLEEP, Relaxed) != 0
+}
+
+/// Whether the receiver polls a lane.
+pub(super) fn is_direct<G: SegmentView>(lane: &G, direct: usize) -> bool {
+    lane.load(direct, Relaxed) != 0
 }
 
 /// Says whether we poll a lane, so that its sender need not set a bit. When we stop, a frame may just have come without a

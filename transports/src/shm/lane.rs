@@ -8,7 +8,7 @@
 use super::doorbells;
 use super::hello::Parts;
 use super::peek::Readable;
-use super::ring::{Consumer, Frame, Plan, Popped, Producer};
+use super::ring::{Consumer, Frame, NARROW, Plan, Popped, Producer};
 use super::stores::StoreChoice;
 use crate::transport::Watched;
 use base::bytes::Malformed;
@@ -22,16 +22,16 @@ use wire::frame::{Header, Kind};
 use wire::lane::Death;
 use wire::lane::{Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
 
-/// The bytes of a piece of bulk: one side reads a piece while the other writes the next. The first piece of a frame is short, so that
-/// the other side begins soon, and each further one as long as all before it.
-pub(super) const FIRST_PIECE: usize = 8 << 10;
-pub(super) const CHUNK: usize = 64 << 10;
+/// The bytes of a piece of bulk: one side reads a piece while the other writes the next. The first piece of a message is short, so that
+/// the other side begins soon, and each further one as long as all before it, up to the longest.
+const FIRST_PIECE: u64 = 8 << 10;
+pub(super) const CHUNK: u64 = 64 << 10;
 
 /// The bytes of a payload ring that are used first.
-const LOW: usize = 512 << 10;
+const LOW: usize = 256 << 10;
 /// No more bytes of bodies are in one direction at a time.
 const HELD: usize = DATA + SLOTS as usize * SLOT;
-/// The bytes of a lane's memory: a little over 2 MiB, of which the kernel provides only pages that are touched.
+/// The bytes of a lane's memory: a little over 4 MiB, of which the kernel provides only pages that are touched.
 pub(super) const MEMORY: usize = LANE_END;
 
 /// The addresses of one direction (0 is from the dialling side), and that of the word by which its receiver says that it polls.
@@ -56,13 +56,14 @@ struct Rest {
     buf: BufId,
     /// In packed bytes.
     offset: u64,
-    sent: usize,
     left: usize,
 }
 
 /// The direction from us to the other side.
 struct Outbound {
     ring: Producer,
+    /// Long bodies go through the whole payload ring.
+    wide: bool,
     stores: StoreChoice,
     /// The word by which the other side says that it polls.
     direct: usize,
@@ -121,6 +122,7 @@ impl ShmLane {
         let (there, back) = (plan(usize::from(!parts.dialled)), plan(usize::from(parts.dialled)));
         let out = Outbound {
             ring: Producer::new(there.0),
+            wide: false,
             stores: StoreChoice::default(),
             direct: there.1,
             next: 0,
@@ -177,6 +179,16 @@ impl ShmLane {
         self.parts.theirs.readable.is_some()
     }
 
+    /// Has long bodies go through the whole payload ring, if the other side polls this lane: it does so with a few only, so not all lanes
+    /// of a process take so much memory.
+    #[cold]
+    fn consider_wide(&mut self) {
+        if doorbells::is_direct(&self.parts.memory, self.out.direct) {
+            self.out.wide = true;
+            self.out.ring.set_wide(&self.parts.memory);
+        }
+    }
+
     /// Publishes a frame. Returns whether there was room.
     #[inline]
     fn put(&mut self, header: &Header, fill: impl FnOnce(&mut [u8], Stores)) -> bool {
@@ -208,6 +220,10 @@ impl ShmLane {
             }
         };
         let len = header.len as usize;
+        if len > NARROW && !self.out.wide {
+            self.consider_wide();
+        }
+        let memory = &self.parts.memory;
         let (stores, since) = self.out.stores.choose(len);
         if !self.out.ring.push(memory, frame, fields, len, |to| fill(to, stores)) {
             return false;
@@ -226,7 +242,7 @@ impl ShmLane {
     /// Goes on with bulk that was taken. Returns whether nothing is left of it.
     fn put_rest<M: Memory>(&mut self, mem: &M) -> bool {
         while let Some(mut rest) = self.out.rest {
-            let n = rest.left.min(rest.sent.clamp(FIRST_PIECE, CHUNK));
+            let n = rest.left.min(rest.offset.clamp(FIRST_PIECE, CHUNK) as usize);
             let piece = Header { len: n as u32, ..rest.header };
             // If the user buffer is gone, the operation is over at the receiver too, which drops these zeros.
             let fill = |to: &mut [u8], stores| {
@@ -237,7 +253,6 @@ impl ShmLane {
                 return false;
             }
             rest.left -= n;
-            rest.sent += n;
             rest.offset += n as u64;
             rest.header.b += n as u64;
             self.out.rest = (rest.left > 0).then_some(rest);
@@ -357,7 +372,7 @@ impl<M: Memory> Lane<M> for ShmLane {
             }
             Payload::User { buf, offset } => {
                 let before = self.out.written;
-                self.out.rest = Some(Rest { header: *header, buf, offset, sent: 0, left: header.len as usize });
+                self.out.rest = Some(Rest { header: *header, buf, offset, left: header.len as usize });
                 if !self.put_rest(mem) && self.out.written == before {
                     self.out.rest = None;
                     return self.refuse();

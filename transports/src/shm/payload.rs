@@ -11,8 +11,7 @@ pub(super) use base::protocol::shared::UNIT;
 pub(super) struct PayloadRing {
     /// The size of the ring.
     size: u32,
-    /// The part up to here is used first, and the rest only when there is no room in it: so little memory is ever touched, and
-    /// that is in the cache.
+    /// The part up to here is used first, and the rest only when there is no room in it: so little memory is ever touched.
     low: u32,
     /// The end of the last piece.
     at: u32,
@@ -25,16 +24,22 @@ impl PayloadRing {
         PayloadRing { size: (bytes / UNIT) as u32, low: (low / UNIT) as u32, at: 0, held: VecDeque::new() }
     }
 
-    /// Finds room for this number of bytes; `None` if there is none now.
-    pub(super) fn place(&self, bytes: usize) -> Option<u32> {
+    /// Finds room for this number of bytes; `None` if there is none now. `wide`: behind the last piece, and so through the whole ring. It is
+    /// larger than a processor's own caches, so the lines that are written next are not in those of the receiver, who would have to
+    /// give them up one by one.
+    pub(super) fn place(&self, bytes: usize, wide: bool) -> Option<u32> {
         let units = bytes.div_ceil(UNIT) as u32;
-        let Some(&(_, first)) = self.held.front() else { return (units <= self.size).then_some(0) };
+        let end = self.at + units;
+        let limit = if wide { self.size } else { self.low };
+        let Some(&(_, first)) = self.held.front() else {
+            let start = if wide && end <= limit { self.at } else { 0 };
+            return (units <= self.size).then_some(start);
+        };
         if self.at <= first {
             // In use: from `first` to the end, and from 0 to `at`.
             return (units <= first - self.at).then_some(self.at);
         }
-        let end = self.at + units;
-        if end > self.low && units <= first { Some(0) } else { (end <= self.size).then_some(self.at) }
+        if end > limit && units <= first { Some(0) } else { (end <= self.size).then_some(self.at) }
     }
 
     /// Whether a body at `start` lies in the part that is used first.
@@ -63,34 +68,52 @@ mod tests {
     #[test]
     fn begins_anew_when_all_is_free() {
         let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
-        assert_eq!(room.place(UNIT), Some(0));
+        assert_eq!(room.place(UNIT, false), Some(0));
         room.take(5, 0, UNIT + 1);
-        assert_eq!(room.place(1), Some(2));
+        assert_eq!(room.place(1, false), Some(2));
         room.free(5);
-        assert_eq!(room.place(1), Some(2));
+        assert_eq!(room.place(1, false), Some(2));
         room.free(6);
-        assert_eq!(room.place(1), Some(0));
+        assert_eq!(room.place(1, false), Some(0));
     }
 
     #[test]
     fn goes_far_only_when_it_must() {
         let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
         for slot in 0..8 {
-            assert_eq!(room.place(4 * UNIT), Some(slot as u32 * 4));
+            assert_eq!(room.place(4 * UNIT, false), Some(slot as u32 * 4));
             room.take(slot, slot as u32 * 4, 4 * UNIT);
         }
         room.free(1);
-        assert_eq!(room.place(4 * UNIT), Some(0));
+        assert_eq!(room.place(4 * UNIT, false), Some(0));
+    }
+
+    #[test]
+    fn wide_pieces_go_through_all_of_it() {
+        let mut room = PayloadRing::new(10 * UNIT, UNIT);
+        for n in 0..5 {
+            assert_eq!(room.place(2 * UNIT, true), Some(2 * n));
+            room.take(n.into(), 2 * n, 2 * UNIT);
+            room.free(u64::from(n) + 1);
+        }
+        assert_eq!(room.place(2 * UNIT, true), Some(0), "from the beginning again");
+        room.take(5, 0, 2 * UNIT);
+        assert_eq!(room.place(UNIT, false), Some(2), "the near part is taken");
+        room.take(6, 2, UNIT);
+        room.free(6);
+        assert_eq!(room.place(UNIT, false), Some(0));
+        assert_eq!(room.place(UNIT, true), Some(3));
+        assert_eq!(room.place(9 * UNIT, true), None);
     }
 
     #[test]
     fn the_largest_fits_when_all_is_free() {
         let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
         room.take(0, 0, UNIT);
-        assert_eq!(room.place(64 * UNIT), None);
+        assert_eq!(room.place(64 * UNIT, false), None);
         room.free(1);
-        assert_eq!(room.place(64 * UNIT), Some(0));
-        assert_eq!(room.place(64 * UNIT + 1), None);
+        assert_eq!(room.place(64 * UNIT, false), Some(0));
+        assert_eq!(room.place(64 * UNIT + 1, false), None);
     }
 
     #[test]
@@ -110,7 +133,7 @@ mod tests {
             let most = if roll(8) == 0 { 40 } else { 7 };
             let bytes = 1 + roll(most * UNIT as u64) as usize;
             let units = bytes.div_ceil(UNIT) as u32;
-            match room.place(bytes) {
+            match room.place(bytes, roll(2) == 0) {
                 Some(start) => {
                     assert!(start + units <= size);
                     assert!(live.iter().all(|&(_, s, n)| start + units <= s || s + n <= start));

@@ -28,6 +28,9 @@ const SPARE: u64 = 1;
 /// How many slots ahead the producer fetches a cache line. It leaves out the next slot, at which the consumer looks.
 const AHEAD: u64 = 4;
 
+/// Bodies up to this length stay in the near part of the payload ring.
+pub(super) const NARROW: usize = 2 << 10;
+
 /// The layout of one direction in a lane's memory; positions and sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
@@ -93,6 +96,8 @@ pub(super) struct Producer {
     /// The consumer's index when it was last read.
     head: u64,
     payload: PayloadRing,
+    /// Longer bodies go through the whole payload ring.
+    wide: bool,
     /// The number of the slot after our last [`ASK`].
     asked: u64,
     /// Whether the last push found no room.
@@ -101,7 +106,22 @@ pub(super) struct Producer {
 
 impl Producer {
     pub(super) fn new(plan: Plan) -> Producer {
-        Producer { plan, tail: 0, head: 0, payload: PayloadRing::new(plan.data, plan.low), asked: 0, stuck: false }
+        Producer {
+            plan,
+            tail: 0,
+            head: 0,
+            payload: PayloadRing::new(plan.data, plan.low),
+            wide: false,
+            asked: 0,
+            stuck: false,
+        }
+    }
+
+    /// Has bodies that are not short go through the whole payload ring from now on: that is faster, and takes its memory, which is
+    /// provided at once.
+    pub(super) fn set_wide<G: SegmentView>(&mut self, view: &G) {
+        self.wide = true;
+        view.populate(self.plan.data_at, self.plan.data);
     }
 
     /// Publishes one frame with the first `fields` of its fields and a body that `fill` writes. Returns whether there was room.
@@ -145,10 +165,11 @@ impl Producer {
     }
 
     fn find<G: SegmentView>(&mut self, view: &G, len: usize) -> Option<u32> {
+        let wide = len > NARROW && self.wide;
         // Before the far part of the ring is used, the consumer's index is read: the near part may be free again.
-        self.payload.place(len).filter(|start| self.payload.is_near(*start, len)).or_else(|| {
+        self.payload.place(len, wide).filter(|start| wide || self.payload.is_near(*start, len)).or_else(|| {
             self.look(view);
-            self.payload.place(len)
+            self.payload.place(len, wide)
         })
     }
 

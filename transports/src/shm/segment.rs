@@ -115,6 +115,12 @@ impl SegmentView for Segment {
         compiler_fence(Ordering::SeqCst);
     }
 
+    fn populate(&self, at: usize, len: usize) {
+        // SAFETY: within the mapping, whose contents stay. A kernel that does not know this advice (before Linux 5.14) says so, and
+        // provides the pages one by one.
+        let _ = unsafe { libc::madvise(self.bytes(at, len).cast(), len, libc::MADV_POPULATE_WRITE) };
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[inline]
     fn expect_store(&self, at: usize) {

@@ -25,6 +25,9 @@ pub(super) trait SegmentView {
     /// this process takes part in that.
     fn light_fence(&self);
 
+    /// A hint that these bytes, at whole pages, will be written, so their memory is to be provided.
+    fn populate(&self, _at: usize, _len: usize) {}
+
     /// A hint that this word will be written soon.
     fn expect_store(&self, _at: usize) {}
 
