@@ -9,6 +9,7 @@ use super::doorbells;
 use super::hello::Parts;
 use super::peek::Readable;
 use super::ring::{Consumer, Frame, NARROW, Plan, Popped, Producer};
+use super::segment::Segment;
 use super::stores::StoreChoice;
 use crate::transport::Watched;
 use base::bytes::Malformed;
@@ -18,6 +19,7 @@ use base::protocol::shared::{
 };
 use base::{BufId, Memory, ProcId, Stores};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 use wire::frame::{Header, Kind};
 use wire::lane::Death;
 use wire::lane::{Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
@@ -80,6 +82,19 @@ struct Outbound {
     quiet: bool,
     /// Bytes in all, slots included.
     written: u64,
+}
+
+impl Outbound {
+    /// Measures how far the other processor is: it has written its index last, if it has consumed something since this was read.
+    #[cold]
+    fn measure(&mut self, memory: &Segment) {
+        let began = Instant::now();
+        let has_moved = self.ring.has_moved(memory);
+        let took = began.elapsed();
+        if has_moved {
+            self.stores.note(took);
+        }
+    }
 }
 
 /// The direction from the other side to us.
@@ -224,12 +239,12 @@ impl ShmLane {
             self.consider_wide();
         }
         let memory = &self.parts.memory;
-        let (stores, since) = self.out.stores.choose(len);
+        if self.out.stores.is_due(len) {
+            self.out.measure(memory);
+        }
+        let stores = self.out.stores.choose(len);
         if !self.out.ring.push(memory, frame, fields, len, |to| fill(to, stores)) {
             return false;
-        }
-        if let Some(since) = since {
-            self.out.stores.note(len, since);
         }
         if header.kind == Kind::Msg {
             self.out.next += 1;

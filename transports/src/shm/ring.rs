@@ -191,6 +191,11 @@ impl Producer {
         }
     }
 
+    /// Whether the consumer has consumed something since its index was last read, which this is not for.
+    pub(super) fn has_moved<G: SegmentView>(&self, view: &G) -> bool {
+        view.load(self.plan.index, Acquire) != self.head
+    }
+
     /// Whether the consumer has consumed all that was published.
     pub(super) fn is_read<G: SegmentView>(&self, view: &G) -> bool {
         view.load(self.plan.index, Acquire) == self.tail

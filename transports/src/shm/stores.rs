@@ -2,71 +2,52 @@
 //!
 //! Used by the lane for what it sends. To store through the caches, this processor has to own each line first, which the other one has
 //! read. Where both share a cache that takes some nanoseconds; where they do not, it takes longer than to write the line to
-//! memory and to have it read from there. Virtual machines move between both while they run, so it is measured.
+//! memory and to have it read from there. Virtual machines move between both while they run, so it is measured again and again.
 //!
 //! Invariant: only speed depends on what is chosen here.
 
 use base::Stores;
-use std::time::Instant;
+use std::time::Duration;
 
 /// Shorter bodies always go through the caches.
 const SHORT: usize = 1 << 10;
-/// Longer bodies go as shorter ones have shown to be good: to measure them would take too long where the other processor is far away.
-const LONG: usize = 16 << 10;
-/// The time to own and store a line through the caches, in nanoseconds, from which on the other processor is far away. It takes
-/// 1 to 9 where both share a cache, and some 17 where they do not.
-const FAR: f32 = 12.0;
-/// Of so many bodies one is measured, while the other processor is near; and while it is far. The first ones are all measured.
+/// The time to read a line that the other processor has written last, from which on it is far away. It takes 20 to 50 ns where both share a
+/// cache, and 120 to 150 where they do not (both with the time that a look at the clock takes).
+const FAR: Duration = Duration::from_nanos(85);
+/// That is measured before one in so many bodies.
 const EVERY: u32 = 16;
-const SELDOM: u32 = 64;
 /// Measured times of which the least counts: others may have an interruption in them.
 const LAST: usize = 3;
-
-const LINE: usize = 64;
 
 /// What is known of the way to the other processor.
 #[derive(Default)]
 pub(super) struct StoreChoice {
     is_far: bool,
     bodies: u32,
-    /// The last measured times of a line, in nanoseconds.
-    last: [f32; LAST],
+    last: [Duration; LAST],
     measured: usize,
 }
 
 impl StoreChoice {
-    /// How a body of this length is stored; and when that began, if it is measured.
+    /// How a body of this length is stored.
     #[inline]
-    pub(super) fn choose(&mut self, len: usize) -> (Stores, Option<Instant>) {
-        if len < SHORT { (Stores::Cached, None) } else { self.choose_measured(len) }
+    pub(super) fn choose(&self, len: usize) -> Stores {
+        if self.is_far && len >= SHORT { Stores::NonTemporal } else { Stores::Cached }
     }
 
-    fn choose_measured(&mut self, len: usize) -> (Stores, Option<Instant>) {
-        self.bodies += u32::from(len <= LONG);
-        let every = match self.is_far {
-            _ if self.measured < LAST => 1,
-            true => SELDOM,
-            false => EVERY,
-        };
-        if len <= LONG && self.bodies >= every {
-            self.bodies = 0;
-            return (Stores::Cached, Some(Instant::now()));
-        }
-        (if self.is_far { Stores::NonTemporal } else { Stores::Cached }, None)
+    /// Whether it is time to measure, before a body of this length.
+    #[inline]
+    pub(super) fn is_due(&mut self, len: usize) -> bool {
+        self.bodies = self.bodies.saturating_add(u32::from(len >= SHORT));
+        len >= SHORT && (self.bodies >= EVERY || self.measured < LAST)
     }
 
-    /// A body of this length was stored through the caches since then.
-    #[cold]
-    pub(super) fn note(&mut self, len: usize, since: Instant) {
-        self.note_time(since.elapsed().as_nanos() as f32 / (len / LINE).max(1) as f32);
-    }
-
-    fn note_time(&mut self, of_a_line: f32) {
-        self.last[self.measured % LAST] = of_a_line;
+    /// To read a line that the other processor had written last has taken this time.
+    pub(super) fn note(&mut self, took: Duration) {
+        self.bodies = 0;
+        self.last[self.measured % LAST] = took;
         self.measured += 1;
-        if self.measured >= LAST {
-            self.is_far = self.last.iter().all(|time| *time >= FAR);
-        }
+        self.is_far = self.measured >= LAST && self.last.iter().all(|time| *time >= FAR);
     }
 }
 
@@ -77,25 +58,20 @@ mod tests {
     #[test]
     fn bodies_go_by_what_was_measured() {
         let mut choice = StoreChoice::default();
-        for time in [17.0, 20.0, 16.0] {
-            let (stores, since) = choice.choose(SHORT);
-            assert_eq!((stores, since.is_some()), (Stores::Cached, true), "the first ones are measured");
-            assert_eq!(choice.choose(LONG + 1), (Stores::Cached, None));
-            choice.note_time(time);
-        }
-        let stores = |choice: &mut StoreChoice, times: u32| {
-            let all: Vec<_> = (0..times).map(|_| choice.choose(SHORT)).collect();
-            assert_eq!(all.iter().filter(|(_, since)| since.is_some()).count(), 1, "one is measured");
-            assert!(all.iter().all(|(stores, since)| since.is_none() || *stores == Stores::Cached));
-            assert_eq!(choice.choose(LONG + 1), (all[0].0, None));
-            all[0].0
+        let mut note = |times: &[u64], want| {
+            for time in times {
+                choice.note(Duration::from_nanos(*time));
+            }
+            assert_eq!(choice.choose(SHORT), want, "{times:?}");
+            assert_eq!(choice.choose(SHORT - 1), Stores::Cached);
+            (0..EVERY).filter(|_| choice.is_due(SHORT)).count()
         };
-        assert_eq!(stores(&mut choice, SELDOM), Stores::NonTemporal);
-        choice.note_time(3.0);
-        assert_eq!(stores(&mut choice, EVERY), Stores::Cached, "the other processor is near again");
-        [90.0, 90.0].into_iter().for_each(|time| choice.note_time(time));
-        assert_eq!(stores(&mut choice, EVERY), Stores::Cached, "interruptions do not count");
-        choice.note_time(90.0);
-        assert_eq!(choice.choose(SHORT - 1), (Stores::Cached, None));
+        assert_eq!(note(&[], Stores::Cached), EVERY as usize, "nothing is known");
+        note(&[130, 140], Stores::Cached);
+        assert_eq!(note(&[125], Stores::NonTemporal), 1);
+        note(&[40], Stores::Cached);
+        note(&[9000, 9000], Stores::Cached);
+        note(&[9000], Stores::NonTemporal);
+        assert!(!StoreChoice::default().is_due(SHORT - 1));
     }
 }
