@@ -13,33 +13,40 @@ pub(super) struct PayloadRing {
     size: u32,
     /// The part up to here is used first, and the rest only when there is no room in it: so little memory is ever touched.
     low: u32,
-    /// The end of the last piece.
+    /// The end of the last piece, and of the last wide one.
     at: u32,
+    wide_at: u32,
     /// The slot and the start of each piece in use, the oldest first.
     held: VecDeque<(u64, u32)>,
 }
 
 impl PayloadRing {
     pub(super) fn new(bytes: usize, low: usize) -> PayloadRing {
-        PayloadRing { size: (bytes / UNIT) as u32, low: (low / UNIT) as u32, at: 0, held: VecDeque::new() }
+        PayloadRing { size: (bytes / UNIT) as u32, low: (low / UNIT) as u32, at: 0, wide_at: 0, held: VecDeque::new() }
     }
 
-    /// Finds room for this number of bytes; `None` if there is none now. `wide`: behind the last piece, and so through the whole ring. It is
-    /// larger than a processor's own caches, so the lines that are written next are not in those of the receiver, who would have to
-    /// give them up one by one.
+    /// Finds room for this number of bytes; `None` if there is none now. `wide`: behind the last such piece, and so through the whole ring.
+    /// It is larger than a processor's own caches, so the lines that are written next are not in those of the receiver, who would have
+    /// to give them up one by one.
     pub(super) fn place(&self, bytes: usize, wide: bool) -> Option<u32> {
         let units = bytes.div_ceil(UNIT) as u32;
-        let end = self.at + units;
-        let limit = if wide { self.size } else { self.low };
-        let Some(&(_, first)) = self.held.front() else {
-            let start = if wide && end <= limit { self.at } else { 0 };
-            return (units <= self.size).then_some(start);
+        // A piece may begin behind the end of the last one: what lies between is free too.
+        let within = |begin: u32, end: u32| {
+            let behind = [self.wide_at.max(begin), begin].into_iter().skip(usize::from(!wide));
+            behind.into_iter().find(|at| end.checked_sub(*at).is_some_and(|room| units <= room))
         };
-        if self.at <= first {
+        match self.held.front() {
+            None if wide => within(0, self.size).or((units <= self.size).then_some(0)),
+            None => within(0, self.size),
             // In use: from `first` to the end, and from 0 to `at`.
-            return (units <= first - self.at).then_some(self.at);
+            Some(&(_, first)) if self.at <= first => within(self.at, first),
+            Some(&(_, first)) => {
+                let limit = if wide { self.size } else { self.low };
+                let begin = || (units <= first).then_some(0);
+                let goes_on = within(self.at, limit);
+                goes_on.or_else(begin).or_else(|| within(self.at, self.size))
+            }
         }
-        if end > limit && units <= first { Some(0) } else { (end <= self.size).then_some(self.at) }
     }
 
     /// Whether a body at `start` lies in the part that is used first.
@@ -48,9 +55,12 @@ impl PayloadRing {
     }
 
     /// Gives out the room that [`PayloadRing::place`] has found, for the body of `slot`.
-    pub(super) fn take(&mut self, slot: u64, start: u32, bytes: usize) {
+    pub(super) fn take(&mut self, slot: u64, start: u32, bytes: usize, wide: bool) {
         self.held.push_back((slot, start));
         self.at = start + bytes.div_ceil(UNIT) as u32;
+        if wide {
+            self.wide_at = self.at;
+        }
     }
 
     /// Takes back the pieces of all slots before this one, which are consumed.
@@ -69,7 +79,7 @@ mod tests {
     fn begins_anew_when_all_is_free() {
         let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
         assert_eq!(room.place(UNIT, false), Some(0));
-        room.take(5, 0, UNIT + 1);
+        room.take(5, 0, UNIT + 1, false);
         assert_eq!(room.place(1, false), Some(2));
         room.free(5);
         assert_eq!(room.place(1, false), Some(2));
@@ -82,7 +92,7 @@ mod tests {
         let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
         for slot in 0..8 {
             assert_eq!(room.place(4 * UNIT, false), Some(slot as u32 * 4));
-            room.take(slot, slot as u32 * 4, 4 * UNIT);
+            room.take(slot, slot as u32 * 4, 4 * UNIT, false);
         }
         room.free(1);
         assert_eq!(room.place(4 * UNIT, false), Some(0));
@@ -93,23 +103,28 @@ mod tests {
         let mut room = PayloadRing::new(10 * UNIT, UNIT);
         for n in 0..5 {
             assert_eq!(room.place(2 * UNIT, true), Some(2 * n));
-            room.take(n.into(), 2 * n, 2 * UNIT);
+            room.take(n.into(), 2 * n, 2 * UNIT, true);
             room.free(u64::from(n) + 1);
         }
         assert_eq!(room.place(2 * UNIT, true), Some(0), "from the beginning again");
-        room.take(5, 0, 2 * UNIT);
+        room.take(5, 0, 2 * UNIT, true);
         assert_eq!(room.place(UNIT, false), Some(2), "the near part is taken");
-        room.take(6, 2, UNIT);
+        room.take(6, 2, UNIT, false);
         room.free(6);
         assert_eq!(room.place(UNIT, false), Some(0));
-        assert_eq!(room.place(UNIT, true), Some(3));
-        assert_eq!(room.place(9 * UNIT, true), None);
+        room.take(7, 0, UNIT, false);
+        room.free(8);
+        assert_eq!(room.place(UNIT, true), Some(2), "others in between make no difference");
+        room.take(8, 2, 7 * UNIT, true);
+        assert_eq!(room.place(UNIT, true), Some(9));
+        assert_eq!(room.place(2 * UNIT, true), Some(0));
+        assert_eq!(room.place(3 * UNIT, true), None);
     }
 
     #[test]
     fn the_largest_fits_when_all_is_free() {
         let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
-        room.take(0, 0, UNIT);
+        room.take(0, 0, UNIT, false);
         assert_eq!(room.place(64 * UNIT, false), None);
         room.free(1);
         assert_eq!(room.place(64 * UNIT, false), Some(0));
@@ -133,12 +148,13 @@ mod tests {
             let most = if roll(8) == 0 { 40 } else { 7 };
             let bytes = 1 + roll(most * UNIT as u64) as usize;
             let units = bytes.div_ceil(UNIT) as u32;
-            match room.place(bytes, roll(2) == 0) {
+            let wide = roll(2) == 0;
+            match room.place(bytes, wide) {
                 Some(start) => {
                     assert!(start + units <= size);
                     assert!(live.iter().all(|&(_, s, n)| start + units <= s || s + n <= start));
                     wrapped += u32::from(start == 0 && !live.is_empty());
-                    room.take(slot, start, bytes);
+                    room.take(slot, start, bytes, wide);
                     live.push_back((slot, start, units));
                     // Some slots have no body here.
                     slot += 1 + roll(3);

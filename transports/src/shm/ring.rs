@@ -150,7 +150,7 @@ impl Producer {
                 return false;
             };
             word |= 1 << FAR | u64::from(start) << START;
-            self.payload.take(self.tail, start, len);
+            self.payload.take(self.tail, start, len, self.is_wide(len));
             self.plan.data_at + start as usize * UNIT
         };
         if len > 0 {
@@ -164,8 +164,12 @@ impl Producer {
         true
     }
 
+    fn is_wide(&self, len: usize) -> bool {
+        self.wide && len > NARROW
+    }
+
     fn find<G: SegmentView>(&mut self, view: &G, len: usize) -> Option<u32> {
-        let wide = len > NARROW && self.wide;
+        let wide = self.is_wide(len);
         // Before the far part of the ring is used, the consumer's index is read: the near part may be free again.
         self.payload.place(len, wide).filter(|start| wide || self.payload.is_near(*start, len)).or_else(|| {
             self.look(view);
