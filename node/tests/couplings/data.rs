@@ -7,7 +7,7 @@ use std::time::Instant;
 fn every_size_both_ways() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
-    let sizes = [0, 1, 7, 1000, 16 << 10, (16 << 10) + 1, 65_536, 1 << 20, (3 << 20) + 5, 64 << 20];
+    let sizes = [0, 1, 7, 1000, 16 << 10, (16 << 10) + 1, 65_536, 65_537, 1 << 20, (3 << 20) + 5, 64 << 20];
     for (tag, size) in (1i64..).zip(sizes) {
         let data = pattern(size, tag as u64);
         for (from, from_inter, to, to_inter) in [(&a, to_b, &b, to_a), (&b, to_a, &a, to_b)] {
@@ -20,6 +20,32 @@ fn every_size_both_ways() {
         }
     }
     assert_eq!((a.node.drain(LONG), b.node.drain(LONG)), (0, 0));
+}
+
+/// Large messages to and fro while the sender waits too: some are read by the receiver, others copied by the sender, and each way is tried.
+fn large_ones_by_either_way() {
+    const ROUNDS: u64 = 40;
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let side = |job: Job, inter, begins: bool| {
+        std::thread::spawn(move || {
+            let mut space = vec![0; 1 << 20];
+            for round in 0..ROUNDS {
+                let size = [70_000, 200_001, 1 << 20][round as usize % 3];
+                for receives in [begins, !begins] {
+                    if receives {
+                        assert_eq!(job.wait(job.recv(inter, 1, &mut space[..size])), got(size, 1));
+                        assert!(space[..size] == pattern(size, round), "round {round}");
+                    } else {
+                        assert_eq!(job.wait(job.send(inter, 1, &pattern(size, round))), Outcome::Sent);
+                    }
+                }
+            }
+            job
+        })
+    };
+    let sides = [side(a, to_b, false), side(b, to_a, true)].map(|side| side.join().expect("no panic"));
+    assert_eq!(sides.iter().map(|job| job.node.drain(LONG)).sum::<usize>(), 0);
 }
 
 fn posted_first_and_synchronous() {
@@ -336,6 +362,7 @@ fn what_leaves_at_once_overtakes_nothing() {
 
 over_both!(
     every_size_both_ways,
+    large_ones_by_either_way,
     posted_first_and_synchronous,
     strided_both_sides,
     many_at_once_in_order,
