@@ -83,7 +83,7 @@ const SAID: [(&str, &str, &str); 22] = [
         "SILENCE: Duration = Duration::from_secs(2);",
         "nothing on a TCP lane for 2 s, sends PING",
     ),
-    ("engine/src/types.rs", "eager_max: 16 << 10,", "message of at most 16 KiB is sent as EAGER"),
+    ("engine/src/types.rs", "eager_max: 64 << 10,", "message of at most 64 KiB is sent as EAGER"),
     ("engine/src/types.rs", "extra_envelopes: 256,", "gives 256 more envelopes"),
     ("session/src/lanes.rs", "MAX_NONSENSE: u8 = 3;", "nonsense on three lanes one after the other"),
     (
