@@ -64,8 +64,6 @@ struct Rest {
 /// The direction from us to the other side.
 struct Outbound {
     ring: Producer,
-    /// Long bodies go through the whole payload ring.
-    wide: bool,
     stores: StoreChoice,
     /// The word by which the other side says that it polls.
     direct: usize,
@@ -137,7 +135,6 @@ impl ShmLane {
         let (there, back) = (plan(usize::from(!parts.dialled)), plan(usize::from(parts.dialled)));
         let out = Outbound {
             ring: Producer::new(there.0),
-            wide: false,
             stores: StoreChoice::default(),
             direct: there.1,
             next: 0,
@@ -199,7 +196,6 @@ impl ShmLane {
     #[cold]
     fn consider_wide(&mut self) {
         if doorbells::is_direct(&self.parts.memory, self.out.direct) {
-            self.out.wide = true;
             self.out.ring.set_wide(&self.parts.memory);
         }
     }
@@ -235,7 +231,7 @@ impl ShmLane {
             }
         };
         let len = header.len as usize;
-        if len > NARROW && !self.out.wide {
+        if len > NARROW && !self.out.ring.is_wide(len) {
             self.consider_wide();
         }
         let memory = &self.parts.memory;

@@ -164,7 +164,8 @@ impl Producer {
         true
     }
 
-    fn is_wide(&self, len: usize) -> bool {
+    /// Whether a body of this length goes through the whole payload ring.
+    pub(super) fn is_wide(&self, len: usize) -> bool {
         self.wide && len > NARROW
     }
 
@@ -250,11 +251,13 @@ pub(super) enum Popped<R> {
 pub(super) struct Consumer {
     plan: Plan,
     head: u64,
+    /// The whole payload ring is mapped here: the producer uses all of it.
+    mapped: bool,
 }
 
 impl Consumer {
     pub(super) fn new(plan: Plan) -> Consumer {
-        Consumer { plan, head: 0 }
+        Consumer { plan, head: 0, mapped: false }
     }
 
     /// Whether a frame is there.
@@ -269,6 +272,13 @@ impl Consumer {
         ((word ^ self.plan.lap(self.head)) >> LAP == 0).then_some(word)
     }
 
+    /// Maps the whole payload ring at once, since all of it will be read.
+    #[cold]
+    fn map<G: SegmentView>(&mut self, view: &G) {
+        self.mapped = true;
+        view.populate(self.plan.data_at, self.plan.data);
+    }
+
     /// Consumes the next frame. `f` sees it with its body, which is not valid longer; if `f` returns an error, the frame is not
     /// consumed.
     pub(super) fn pop<G: SegmentView, R>(
@@ -278,6 +288,9 @@ impl Consumer {
     ) -> Result<Popped<R>, Malformed> {
         let Some(word) = self.word(view) else { return Ok(Popped::Nothing) };
         let (frame, body) = open(view, &self.plan, self.plan.slot(self.head), word)?;
+        if body.end > self.plan.data_at + self.plan.low && !self.mapped {
+            self.map(view);
+        }
         // The body is in the other processor's cache. The second of two lines is fetched together with the first. To fetch
         // those of longer bodies has been measured to be slower: the producer may still write to them.
         if (UNIT + 1..=2 * UNIT).contains(&body.len()) {

@@ -11,21 +11,22 @@ use std::time::Duration;
 
 /// Shorter bodies always go through the caches.
 const SHORT: usize = 1 << 10;
-/// The time to read a line that the other processor has written last, from which on it is far away. It takes 20 to 50 ns where both share a
+/// The nanoseconds to read a line that the other processor has written last, from which on it is far away. It takes 20 to 50 ns where both share a
 /// cache, and 120 to 150 where they do not (both with the time that a look at the clock takes).
-const FAR: Duration = Duration::from_nanos(85);
+const FAR: u16 = 85;
 /// That is measured before one in so many bodies.
-const EVERY: u32 = 16;
+const EVERY: u8 = 16;
 /// Measured times of which the least counts: others may have an interruption in them.
 const LAST: usize = 3;
 
-/// What is known of the way to the other processor.
+/// What is known of the way to the other processor. Every pair has one, connected or not, so it is small.
 #[derive(Default)]
 pub(super) struct StoreChoice {
     is_far: bool,
-    bodies: u32,
-    last: [Duration; LAST],
-    measured: usize,
+    bodies: u8,
+    /// How many times were measured, up to [`LAST`], and the last ones in nanoseconds, the latest first.
+    measured: u8,
+    last: [u16; LAST],
 }
 
 impl StoreChoice {
@@ -38,16 +39,18 @@ impl StoreChoice {
     /// Whether it is time to measure, before a body of this length.
     #[inline]
     pub(super) fn is_due(&mut self, len: usize) -> bool {
-        self.bodies = self.bodies.saturating_add(u32::from(len >= SHORT));
-        len >= SHORT && (self.bodies >= EVERY || self.measured < LAST)
+        self.bodies = self.bodies.saturating_add(u8::from(len >= SHORT));
+        len >= SHORT && (self.bodies >= EVERY || usize::from(self.measured) < LAST)
     }
 
     /// To read a line that the other processor had written last has taken this time.
     pub(super) fn note(&mut self, took: Duration) {
         self.bodies = 0;
-        self.last[self.measured % LAST] = took;
-        self.measured += 1;
-        self.is_far = self.measured >= LAST && self.last.iter().all(|time| *time >= FAR);
+        self.last.rotate_right(1);
+        self.last[0] = took.as_nanos().try_into().unwrap_or(u16::MAX);
+        self.measured = (self.measured + 1).min(LAST as u8);
+        // Of fewer times, some are 0 here.
+        self.is_far = self.last.iter().all(|time| *time >= FAR);
     }
 }
 
@@ -66,7 +69,7 @@ mod tests {
             assert_eq!(choice.choose(SHORT - 1), Stores::Cached);
             (0..EVERY).filter(|_| choice.is_due(SHORT)).count()
         };
-        assert_eq!(note(&[], Stores::Cached), EVERY as usize, "nothing is known");
+        assert_eq!(note(&[], Stores::Cached), usize::from(EVERY), "nothing is known");
         note(&[130, 140], Stores::Cached);
         assert_eq!(note(&[125], Stores::NonTemporal), 1);
         note(&[40], Stores::Cached);

@@ -25,7 +25,7 @@ pub(super) trait SegmentView {
     /// this process takes part in that.
     fn light_fence(&self);
 
-    /// A hint that these bytes, at whole pages, will be written, so their memory is to be provided.
+    /// A hint that these bytes, at whole pages, will be used, so their memory is to be provided and mapped.
     fn populate(&self, _at: usize, _len: usize) {}
 
     /// A hint that this word will be written soon.
