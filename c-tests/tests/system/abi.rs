@@ -40,8 +40,9 @@ fn compile(mpi: &Mpi, options: &[&str], source: &str, name: &str) -> Result<Outp
     if built.status.success() { Ok(built) } else { Err(String::from_utf8_lossy(&built.stderr).into_owned()) }
 }
 
-fn build(mpi: &Mpi, source: &str, name: &str) -> PathBuf {
-    let program = target().join("c-tests").join(mpi.name).join(name);
+fn build(scene: &Scene, mpi: &Mpi, source: &str, name: &str) -> PathBuf {
+    // In the scene's own folder: another test may run its like while this one is written.
+    let program = scene.path(name);
     let output = ["-w", "-o", program.to_str().expect("a path of plain text")];
     compile(mpi, &output, source, name).unwrap_or_else(|e| panic!("{}:\n{e}", mpi.name));
     program
@@ -133,7 +134,8 @@ fn comparison(rows: &[Row], column: usize, family: &Traits, names: &BTreeSet<Str
 fn compare(rows: &[Row], mpi: &Mpi, names: &BTreeSet<String>) -> Vec<String> {
     let (column, family) = family(mpi);
     let mut found = differences(rows, column, names);
-    let program = build(mpi, &comparison(rows, column, family, names), "constants");
+    let scene = Scene::new(format!("constants of {}", mpi.name));
+    let program = build(&scene, mpi, &comparison(rows, column, family, names), "constants");
     let run = mpi.command(&[program.display().to_string()]).output().expect("a program just built");
     assert!(run.status.success(), "{}: {}", mpi.name, String::from_utf8_lossy(&run.stderr));
     found.extend(String::from_utf8_lossy(&run.stdout).lines().map(str::to_owned));
@@ -260,7 +262,7 @@ fn statuses_agree_with_the_mpi() {
     for mpi in MPIS.iter() {
         let scene = Scene::new(format!("statuses of {}", mpi.name));
         let has_large_counts = names_in_header(mpi).contains("MPI_COUNT");
-        let program = build(mpi, &status_program(family(mpi).1, has_large_counts), "status");
+        let program = build(&scene, mpi, &status_program(family(mpi).1, has_large_counts), "status");
         let [done] = scene.wait([scene.start(Launch::of(mpi, 1, program, Library::None, &[]))], LIMIT);
         scene.require(done.status.success() && done.stdout.is_empty(), "the statuses are not alike");
     }
@@ -271,7 +273,8 @@ fn statuses_agree_with_the_mpi() {
 /// The path of the library below a job over exactly these libraries.
 fn below(scene: &Scene, mpi: &Mpi, libraries: Vec<PathBuf>) -> PathBuf {
     let source = "#include <mpi.h>\nint main(int c, char **v) { MPI_Init(&c, &v); return MPI_Finalize(); }\n";
-    let launch = Launch::of(mpi, 1, build(mpi, source, "started"), Library::Preloaded, &[]).preloading(libraries);
+    let launch =
+        Launch::of(mpi, 1, build(scene, mpi, source, "started"), Library::Preloaded, &[]).preloading(libraries);
     let [done] = scene.pass([scene.start(launch)], LIMIT);
     path_below(scene, mpi, &done)
 }
