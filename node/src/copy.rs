@@ -24,8 +24,9 @@ const MANY: usize = 4 << 10;
 /// # Safety
 /// As many bytes at `from` as `to` has may be read, and no other thread writes to them.
 pub(crate) unsafe fn copy_past_caches(from: *const u8, to: &mut [u8]) {
-    let (first, lines, last) = line_ranges(to.as_ptr() as usize, to.len());
     let at = to.as_mut_ptr();
+    let first = at.align_offset(LINE).min(to.len());
+    let (lines, last) = ((to.len() - first) / LINE, (to.len() - first) % LINE);
     // SAFETY: all within `to`, which is exclusive, and the caller's bytes.
     unsafe {
         std::ptr::copy_nonoverlapping(from, at, first);
@@ -33,15 +34,6 @@ pub(crate) unsafe fn copy_past_caches(from: *const u8, to: &mut [u8]) {
         let done = first + lines * LINE;
         std::ptr::copy_nonoverlapping(from.add(done), at.add(done), last);
     }
-}
-
-/// The bytes before the first whole line of a piece of memory, the number of its whole lines, and the bytes behind them.
-fn line_ranges(at: usize, len: usize) -> (usize, usize, usize) {
-    let first = at.wrapping_neg() % LINE;
-    if first > len {
-        return (len, 0, 0);
-    }
-    (first, (len - first) / LINE, (len - first) % LINE)
 }
 
 /// # Safety

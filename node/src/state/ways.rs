@@ -60,20 +60,18 @@ struct Size {
 }
 
 impl Size {
-    fn better(&self) -> Way {
-        if self.push.cost() <= self.pull.cost() { Way::Push } else { Way::Pull }
+    /// The faster way, once both were tried.
+    fn better(&self) -> Option<Way> {
+        let tried = self.push.times >= TRIES && self.pull.times >= TRIES;
+        tried.then(|| if self.push.cost() <= self.pull.cost() { Way::Push } else { Way::Pull })
     }
 
     fn choose(&mut self) -> Way {
-        match (self.push.times, self.pull.times) {
-            (0..TRIES, _) => return Way::Push,
-            (_, 0..TRIES) => return Way::Pull,
-            _ => self.messages += 1,
-        }
-        let (better, other) = match self.better() {
-            Way::Push => (Way::Push, Way::Pull),
-            Way::Pull => (Way::Pull, Way::Push),
+        let Some(better) = self.better() else {
+            return if self.push.times < TRIES { Way::Push } else { Way::Pull };
         };
+        let other = if better == Way::Push { Way::Pull } else { Way::Push };
+        self.messages += 1;
         let (less, more) = (self.push.cost().min(self.pull.cost()), self.push.cost().max(self.pull.cost()));
         let again = if more > MUCH * less { SELDOM } else { AGAIN };
         // More often in the beginning: the first messages of a lane wait for its memory.
@@ -132,20 +130,19 @@ impl Ways {
     fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) {
         let Some(sizes) = self.pairs.get_mut(&pair) else { return };
         let known = &mut sizes[class(size)];
-        let before = (known.push.times >= TRIES && known.pull.times >= TRIES).then(|| known.better());
+        let before = known.better();
         let cost = took.as_nanos() as f32 * 1024.0 / size.max(1) as f32;
         match way {
             Way::Push => known.push.note(cost),
             Way::Pull => known.pull.note(cost),
         }
-        let has_all = known.push.times >= TRIES && known.pull.times >= TRIES;
-        if has_all && before != Some(known.better()) {
-            let (kib, [push, pull]) =
-                (1 << (class(size) as u32 + FIRST - 10), [known.push, known.pull].map(|m| 1024.0 / m.cost()));
+        if let Some(better) = known.better().filter(|better| before != Some(*better)) {
+            let kib = 1 << (class(size) as u32 + FIRST - 10);
+            let [push, pull] = [known.push, known.pull].map(|measured| 1024.0 / measured.cost());
             base::log!(
                 Info,
                 "pair {pair}: messages from {kib} KiB on {}: {push:.1} GB/s through the lane, {pull:.1} by reading",
-                if known.better() == Way::Push { "go through the lane" } else { "are read from the sender's memory" }
+                if better == Way::Push { "go through the lane" } else { "are read from the sender's memory" }
             );
         }
     }

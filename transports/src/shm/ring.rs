@@ -208,7 +208,7 @@ impl Producer {
 
     /// Whether the last push found no room, and the consumer has consumed nothing since.
     pub(super) fn is_stuck<G: SegmentView>(&self, view: &G) -> bool {
-        self.stuck && view.load(self.plan.index, Relaxed) == self.head
+        self.stuck && !self.has_moved(view)
     }
 
     /// Asks the consumer to ring our doorbell when it has consumed all frames. Returns false if that was asked already.
