@@ -61,7 +61,7 @@ impl Default for Config {
             envelopes: ENVELOPES,
             eager_bytes: EAGER_BYTES,
             extra_envelopes: 256,
-            chunk: 256 << 10,
+            chunk: 1 << 20,
             #[cfg(feature = "plant")]
             plant: Plant::None,
         }
