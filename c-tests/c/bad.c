@@ -218,6 +218,14 @@ static void fatal_refused(void)
     fflush(stdout);
 }
 
+/* `abort MINE THEIRS`: the program ends its job itself. */
+static void aborts(void)
+{
+    int handle;
+    join(arg[0], arg[1], &handle);
+    MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
 /* `abort-send MINE THEIRS`: the handler that ends the processes of a communicator, on a duplicate. */
 static void abort_send(void)
 {
@@ -418,7 +426,7 @@ static const struct {
     {"left-alone", left_alone, 2}, {"inherits", inherits, 2}, {"leaves", leaves, 2},     {"stays", stays, 2},
     {"orphan", orphan, 3},         {"joins", joins, 2},         {"abort-send", abort_send, 2},
     {"unreachable", unreachable, 3}, {"told", told, 4},         {"lingers", lingers, 2},
-    {"no-descriptors", no_descriptors, 0},
+    {"no-descriptors", no_descriptors, 0}, {"abort", aborts, 2},
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 //! Makes MPI errors of failures: class, code, text, and the call of the error handler. Only this file does.
 
 use crate::abi::{self, Abi};
+use crate::conn::claim::give_back_before_end;
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::progress;
@@ -168,7 +169,9 @@ pub fn raise(place: Place, failure: &Failure) -> c_int {
 pub fn raise_as(place: Place, code: c_int, failure: &Failure) -> c_int {
     let fatal = place.is_fatal();
     if fatal {
-        // The MPI below aborts the job now. Some MPIs cannot show the text of a class that was made at run time.
+        // The MPI below aborts the job after this, by a function of its own.
+        give_back_before_end();
+        // Some MPIs cannot show the text of a class that was made at run time.
         base::log::say(&failure.text);
         // The MPI below prints the text that it has for the code. The failure's text is printed already.
         if class_of_code(code).is_some() {

@@ -131,6 +131,26 @@ fn a_killed_job_is_followed() {
     }
 }
 
+/// A job that ends by its own error, or by MPI_Abort, gives its names back before: they do not stay until the lease is over.
+#[test]
+fn a_job_that_aborts_gives_its_names_back() {
+    for (a, b) in Mpi::ring() {
+        for case in ["fatal-send", "abort"] {
+            let scene = Scene::new(format!("{case}, {}, with {}, by a naming server", a.name, b.name));
+            let (server, address) = serve(&scene, "60");
+            let url = format!("tcp://{address}");
+            let bad = |mpi, arguments| Launch::new(mpi, 1, "bad", arguments).env("MPI_CONNECT_NAMING", &url);
+            let doomed = scene.start(bad(a, &[case, NAMES[0], NAMES[1]]));
+            let other = scene.start(bad(b, &["left-alone", NAMES[1], NAMES[0]]));
+            let [doomed, other] = scene.wait([doomed, other], LIMIT);
+            scene.require(!doomed.stdout.contains("SURVIVED"), "the call came back");
+            scene.require(other.status.success(), "the other job was not told, or died of it");
+            gave_back(&scene, &url);
+            end(&scene, server);
+        }
+    }
+}
+
 /// On two hosts that share no folder, one of which runs the server. A first server that drops what comes is passed over.
 #[test]
 fn jobs_on_two_hosts_meet_by_a_server() {

@@ -10,7 +10,8 @@ use base::settings;
 use naming::{Claim, ClaimError, Naming, Record, RenewError};
 use node::Node;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak, mpsc};
+use std::time::Duration;
 
 /// The naming service that the environment names, for the names of this process's run.
 pub fn open_naming() -> Result<Box<dyn Naming>, Failure> {
@@ -36,6 +37,9 @@ pub fn record(name: &str) -> Result<Record, Failure> {
 /// The most couplings of this process that are recorded at a time. In a folder, each needs a descriptor until it is
 /// freed.
 const MAX_COUPLINGS: usize = 32;
+
+/// How long the end of a job is held up for its names at most.
+const BEFORE_END: Duration = Duration::from_secs(1);
 
 /// A name that this process holds; dropping it gives the name back.
 pub struct Held(Arc<Name>);
@@ -158,6 +162,23 @@ fn may_tell(held: &[Weak<Name>]) -> bool {
 pub fn give_back_all() {
     let live: Vec<_> = held().iter().filter_map(Weak::upgrade).collect();
     live.into_iter().map(Held).for_each(drop);
+}
+
+/// As [`give_back_all`], before the MPI below ends the job. A naming server that does not answer holds that up for no longer than
+/// [`BEFORE_END`].
+pub fn give_back_before_end() {
+    if Node::running().is_none() || held().iter().all(|name| name.strong_count() == 0) {
+        return;
+    }
+    let (done, given_back) = mpsc::channel();
+    let work = move || {
+        give_back_all();
+        // Nobody may wait for it any more.
+        let _ = done.send(());
+    };
+    if naming::quiet::spawn("mpi_connect end", work).is_ok() {
+        let _ = given_back.recv_timeout(BEFORE_END);
+    }
 }
 
 fn keep(node: &Node, naming: &dyn Naming, claim: Claim, record: &Record) -> Held {

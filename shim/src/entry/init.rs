@@ -1,6 +1,7 @@
-//! The calls that this library serves from the first call on: MPI_Init, and the class and text of its error codes.
+//! The calls that this library serves from the first call on: MPI_Init, MPI_Abort, and the class and text of its error codes.
 
 use crate::bind::bind;
+use crate::conn::claim::give_back_before_end;
 use crate::forward::{self as pmpi, CalledAs};
 use crate::{abi, error, forward, life};
 use base::settings;
@@ -24,6 +25,12 @@ pub fn Init_thread(called_as: CalledAs, argc: usize, argv: usize, required: usiz
         ))(argc, argv, required, provided)
     };
     started(code)
+}
+
+/// The MPI below ends the job, when the names of this process are given back.
+pub fn Abort(called_as: CalledAs, comm: usize, code: usize) -> c_int {
+    give_back_before_end();
+    forward!(called_as, comm, code)
 }
 
 /// The class of one of our codes. For any other code, the MPI below is called.

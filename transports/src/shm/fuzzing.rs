@@ -100,7 +100,7 @@ mod tests {
     use base::memory::VecMemory;
     use base::protocol::frame::MSG;
     use base::protocol::shared::{FAR, LAP, TAG};
-    use wire::frame::{Header, Kind};
+    use wire::frame::{Header, Kind, MAX_PAYLOAD};
     use wire::lane::{Lane, Payload, Sent, Unread};
 
     const ENDS: [ProcId; 2] = [ProcId { incarnation: 1, rank: 0 }, ProcId { incarnation: 2, rank: 0 }];
@@ -137,7 +137,9 @@ mod tests {
     /// lane has.
     #[test]
     fn what_was_never_sent_does_not_come_back() {
-        for (slots, word) in [(2..4, 3), (1..2, 0), (1..200, 1 << 20 | FAR_BODY)] {
+        for (slots, word) in
+            [(2..4, 3), (1..2, 0), (1..200, 1 << 20 | FAR_BODY), (1..2, (MAX_PAYLOAD as u64 + 1) | FAR_BODY)]
+        {
             let mut written = sent(198);
             slots.for_each(|slot| rewrite(&written, slot, word));
             assert_eq!(unread(&mut written), Unread::default(), "{word:x}");

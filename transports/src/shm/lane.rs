@@ -20,7 +20,7 @@ use base::protocol::shared::{
 use base::{BufId, Memory, ProcId, Stores};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
-use wire::frame::{Header, Kind};
+use wire::frame::{Header, Kind, MAX_PAYLOAD};
 use wire::lane::Death;
 use wire::lane::{Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
 
@@ -488,7 +488,7 @@ impl<M: Memory> Lane<M> for ShmLane {
         self.out.ring.unread(&self.parts.memory, |frame, body| {
             if frame.tag & !ACK_NOW == Kind::Msg as u8 {
                 bytes += body.len();
-                if bytes <= HELD && !body.is_empty() {
+                if bytes <= HELD && (1..=MAX_PAYLOAD).contains(&body.len()) {
                     bodies.push(body.to_vec());
                 } else {
                     bytes = HELD + 1;
