@@ -139,10 +139,11 @@ fn a_job_that_aborts_gives_its_names_back() {
             let scene = Scene::new(format!("{case}, {}, with {}, by a naming server", a.name, b.name));
             let (server, address) = serve(&scene, "60");
             let url = format!("tcp://{address}");
-            let bad = |mpi, arguments| Launch::new(mpi, 1, "bad", arguments).env("MPI_CONNECT_NAMING", &url);
-            let doomed = scene.start(bad(a, &[case, NAMES[0], NAMES[1]]));
-            let other = scene.start(bad(b, &["left-alone", NAMES[1], NAMES[0]]));
-            let [doomed, other] = scene.wait([doomed, other], LIMIT);
+            let start = |mpi, arguments: [&str; 3]| {
+                scene.start(Launch::new(mpi, 1, "bad", &arguments).env("MPI_CONNECT_NAMING", &url))
+            };
+            let jobs = [start(a, [case, NAMES[0], NAMES[1]]), start(b, ["left-alone", NAMES[1], NAMES[0]])];
+            let [doomed, other] = scene.wait(jobs, LIMIT);
             scene.require(!doomed.stdout.contains("SURVIVED"), "the call came back");
             scene.require(other.status.success(), "the other job was not told, or died of it");
             gave_back(&scene, &url);
