@@ -224,6 +224,8 @@ static void aborts(void)
     int handle;
     join(arg[0], arg[1], &handle);
     MPI_Abort(MPI_COMM_WORLD, 3);
+    printf("SURVIVED\n");
+    fflush(stdout);
 }
 
 /* `abort-send MINE THEIRS`: the handler that ends the processes of a communicator, on a duplicate. */

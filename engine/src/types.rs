@@ -2,6 +2,7 @@
 
 use crate::context::ContextId;
 use crate::kept::Kept;
+use base::protocol::frame::MAX_PAYLOAD;
 use base::protocol::message::{EAGER_BYTES, ENVELOPES};
 use base::protocol::tag::{FIRST_PARTITIONED, LAST_OF_USER as USER_TAGS, USER_BITS};
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,7 @@ impl Default for Config {
             envelopes: ENVELOPES,
             eager_bytes: EAGER_BYTES,
             extra_envelopes: 256,
-            chunk: 1 << 20,
+            chunk: MAX_PAYLOAD as u64,
             #[cfg(feature = "plant")]
             plant: Plant::None,
         }

@@ -169,9 +169,7 @@ pub fn raise(place: Place, failure: &Failure) -> c_int {
 pub fn raise_as(place: Place, code: c_int, failure: &Failure) -> c_int {
     let fatal = place.is_fatal();
     if fatal {
-        // The MPI below aborts the job after this, by a function of its own.
-        give_back_before_end();
-        // Some MPIs cannot show the text of a class that was made at run time.
+        // The MPI below aborts the job now, by a function of its own. Some MPIs cannot show the text of a class that was made at run time.
         base::log::say(&failure.text);
         // The MPI below prints the text that it has for the code. The failure's text is printed already.
         if class_of_code(code).is_some() {
@@ -180,6 +178,7 @@ pub fn raise_as(place: Place, code: c_int, failure: &Failure) -> c_int {
             // SAFETY: the text is terminated, and no longer than MPI_MAX_ERROR_STRING.
             unsafe { pmpi::add_error_string(code, told.as_ptr()) };
         }
+        give_back_before_end();
     } else {
         base::log!(Info, "error, {}: {}", failure.class.name(), failure.text);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn bad<'a>(mpi: &'a Mpi, ranks: usize, arguments: &[&str]) -> Launch<'a> {
+pub fn bad<'a>(mpi: &'a Mpi, ranks: usize, arguments: &[&str]) -> Launch<'a> {
     Launch::new(mpi, ranks, "bad", arguments)
 }
 
@@ -23,7 +23,7 @@ fn dies(scene: &Scene, launch: Launch<'_>) -> Done {
 }
 
 /// LAM's launcher reports success of a single process that its MPI ended, or that had finalized.
-fn died(scene: &Scene, done: &Done) {
+pub fn died(scene: &Scene, done: &Done) {
     let told = !done.status.success() || done.title.starts_with("lam-");
     scene.require(told, "the job ended well in spite of its error");
     scene.require(!done.stdout.contains("SURVIVED"), "the call came back");

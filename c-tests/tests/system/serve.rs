@@ -1,5 +1,6 @@
 //! Jobs that find each other through naming servers.
 
+use crate::bad_input::{bad, died};
 use c_tests::net::{ADDRESSES, TwoHosts, or_skip};
 use c_tests::ports::{self, By};
 use c_tests::{Done, Job, Launch, Library, Mpi, Scene, command, wait_until};
@@ -139,12 +140,11 @@ fn a_job_that_aborts_gives_its_names_back() {
             let scene = Scene::new(format!("{case}, {}, with {}, by a naming server", a.name, b.name));
             let (server, address) = serve(&scene, "60");
             let url = format!("tcp://{address}");
-            let start = |mpi, arguments: [&str; 3]| {
-                scene.start(Launch::new(mpi, 1, "bad", &arguments).env("MPI_CONNECT_NAMING", &url))
-            };
+            let start =
+                |mpi, arguments: [&str; 3]| scene.start(bad(mpi, 1, &arguments).env("MPI_CONNECT_NAMING", &url));
             let jobs = [start(a, [case, NAMES[0], NAMES[1]]), start(b, ["left-alone", NAMES[1], NAMES[0]])];
             let [doomed, other] = scene.wait(jobs, LIMIT);
-            scene.require(!doomed.stdout.contains("SURVIVED"), "the call came back");
+            died(&scene, &doomed);
             scene.require(other.status.success(), "the other job was not told, or died of it");
             gave_back(&scene, &url);
             end(&scene, server);
