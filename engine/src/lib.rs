@@ -24,6 +24,7 @@ mod intervals;
 mod kept;
 mod loss;
 mod matching;
+mod now;
 mod ops;
 mod parts;
 mod ready;
@@ -43,6 +44,7 @@ pub use context::ContextId;
 pub use detach::without_addresses;
 pub use figures::{Flow, Queues, Traffic};
 pub use kept::{CutOf, Kept, Limits, Line, Resume, Wildcards};
+pub use now::NOW;
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
@@ -51,6 +53,7 @@ use base::Memory;
 use base::bytes::Malformed;
 use credit::Freed;
 use matching::{Posted, Unexpected};
+use now::Now;
 use ops::Ops;
 use serde::{Deserialize, Serialize};
 use spare::Spare;
@@ -82,6 +85,9 @@ pub struct Engine {
     out: VecDeque<Output>,
     #[serde(skip)]
     spare: Spare,
+    /// A receive that has no operation.
+    #[serde(skip)]
+    now: Option<Now>,
     /// Peers to which bulk is to be sent. They take turns.
     turns: VecDeque<PeerId>,
     /// Some peer is gone or has closed an inter-communicator. Only then do calls look for faults.
@@ -106,6 +112,7 @@ impl Engine {
             withdrawn: BTreeMap::new(),
             out: VecDeque::new(),
             spare: Spare::default(),
+            now: None,
             turns: VecDeque::new(),
             troubled: false,
             at_end: 0,

@@ -78,11 +78,14 @@ impl Ops {
         self.slots.get(OpId(id).slot()).filter(|s| s.is(id)).map(|s| &s.op)
     }
 
+    #[inline(always)]
     pub fn get_mut(&mut self, id: u64) -> Option<&mut Op> {
         self.slots.get_mut(OpId(id).slot()).filter(|s| s.is(id)).map(|s| &mut s.op)
     }
 
     /// Starts an operation whose number was reserved.
+    // Inlined, so that the operation is made where it stays.
+    #[inline(always)]
     pub fn set(&mut self, id: u64, op: Op) {
         let found = self.get_mut(id);
         debug_assert!(found.as_ref().is_some_and(|op| matches!(op.state, State::Reserved)));

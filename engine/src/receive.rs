@@ -6,6 +6,7 @@
 use crate::arrived::{Arrived, Body};
 use crate::intervals::Intervals;
 use crate::matching::Receive;
+use crate::now::{NOW, Now};
 use crate::state::{Claimed, Context, Op, Pulling, State};
 use crate::wire::{Eager, Head, Message, Pieces};
 use crate::{ContextId, Ctx, Engine, Envelope, Fault, MessageId, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
@@ -33,6 +34,7 @@ impl Match {
         Match { op, capacity, peer, source: head.source, tag: head.tag, sender_op: head.op }
     }
 
+    #[inline(always)]
     fn envelope(&self, size: u64) -> Envelope {
         Envelope { source: self.source, tag: self.tag, size }
     }
@@ -209,6 +211,10 @@ impl Engine {
         let announced = &mut self.peers[peer.0 as usize].announced.1;
         *announced = announced.saturating_add(size);
         match matched {
+            Some((op, _)) if op == NOW.0 => {
+                self.miss_now();
+                self.keep(peer, body)?;
+            }
             // `arrived` has set `latest` to the inter-communicator of this message.
             Some(receive) => {
                 self.noted(peer, receive.0, note);
@@ -287,7 +293,10 @@ impl Engine {
                 let ctx = found.is_some().then(|| self.peers[peer.0 as usize].latest);
                 return Ok(self.arrived_numbered(peer, ctx, head));
             }
-            Some(context) => context.posted.take(head.source, head.tag),
+            Some(context) => {
+                let posted = context.posted.take(head.source, head.tag);
+                posted.or_else(|| Now::take(&self.now, self.peers[peer.0 as usize].latest, head))
+            }
             None => None,
         };
         Ok(taken)
@@ -413,7 +422,17 @@ impl Engine {
         if size > 0 {
             mem.write(met.op, 0, &data[..size as usize]);
         }
-        self.end(met.op, received(met.envelope(size), len));
+        if met.op == NOW.0 {
+            return self.complete_now(received(met.envelope(size), len));
+        }
+        // As `end`, but with the outcome made where it stays: bytes that are copied at once after they were written cost more
+        // than all the rest of it.
+        if let Some(op) = self.ops.get_mut(met.op) {
+            op.state = State::Over(received(met.envelope(size), len));
+            if op.forgotten {
+                self.ops.remove(met.op);
+            }
+        }
     }
 
     /// Receives an eager message.
@@ -606,6 +625,7 @@ fn first_bytes(pieces: impl Iterator<Item = (u64, u64)>, size: u64) -> Vec<(u64,
 }
 
 /// The outcome of a receive that has got the first bytes of a message of `whole` bytes, or all of them.
+#[inline(always)]
 fn received(envelope: Envelope, whole: u64) -> Outcome {
     let Envelope { source, tag, size } = envelope;
     if size < whole { Outcome::Truncated { source, tag, size, whole } } else { Outcome::Received(envelope) }

@@ -8,7 +8,7 @@ use crate::copy::{Way, copy, copy_past_caches};
 use crate::shape::{Body, Shape};
 use crate::types::Signed;
 use base::{BufId, Memory, Stores};
-use engine::OpId;
+use engine::{NOW, OpId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{IoSlice, IoSliceMut};
@@ -240,27 +240,39 @@ pub(crate) type Counted<V> = HashMap<u64, V, BuildHasherDefault<CountHasher>>;
 
 /// The user buffers of all pending operations. Each is in the slot that its operation's number names.
 #[derive(Default)]
-pub(crate) struct Buffers(Vec<Option<(BufId, Layout)>>);
+pub(crate) struct Buffers {
+    slots: Vec<Option<(BufId, Layout)>>,
+    /// The buffer of a receive without an operation ([`engine::NOW`]).
+    now: Option<Layout>,
+}
 
 impl Buffers {
+    // Inlined, so that the layout is made where it stays.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, op: OpId, layout: Layout) {
         let slot = op.slot();
-        if slot >= self.0.len() {
-            self.0.resize_with(slot + 1, || None);
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, || None);
         }
-        self.0[slot] = Some((op.0, layout));
+        self.slots[slot] = Some((op.0, layout));
+    }
+
+    /// Sets the buffer of a receive without an operation, or removes it.
+    #[inline]
+    pub(crate) fn set_now(&mut self, layout: Option<Layout>) {
+        self.now = layout;
     }
 
     pub(crate) fn get(&self, buf: BufId) -> Option<&Layout> {
-        match self.0.get(OpId(buf).slot()) {
+        match self.slots.get(OpId(buf).slot()) {
             Some(Some((id, layout))) if *id == buf => Some(layout),
-            _ => None,
+            _ => self.now.as_ref().filter(|_| buf == NOW.0),
         }
     }
 
     /// Removes the buffer of an operation, if there is one.
     pub(crate) fn remove(&mut self, op: OpId) {
-        if let Some(slot) = self.0.get_mut(op.slot())
+        if let Some(slot) = self.slots.get_mut(op.slot())
             && slot.as_ref().is_some_and(|(id, _)| *id == op.0)
         {
             *slot = None;

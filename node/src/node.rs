@@ -321,6 +321,19 @@ impl Node {
         self.with(|core| core.irecv(inter, source, tag, data))
     }
 
+    /// A blocking receive whose message is here, or comes in a moment: it takes no operation. `is_there` says under the lock whether
+    /// the inter-communicator still exists. `None`: nothing has changed, use [`Core::irecv`]. The layout has neither types
+    /// nor a conversion.
+    #[inline]
+    pub fn recv_now(
+        &self,
+        is_there: impl FnOnce(&Core) -> bool,
+        (inter, source, tag): (InterId, Source, Tag),
+        data: Layout,
+    ) -> Option<Outcome> {
+        crate::wait::recv_now(&self.shared, is_there, (inter, source, tag), data)
+    }
+
     /// Starts the receive of a message that [`Core::claim`] took: `MPI_Imrecv`.
     pub fn irecv_claimed(&self, message: MessageId, data: Layout) -> OpId {
         self.with(|core| core.irecv_claimed(message, data))

@@ -90,6 +90,40 @@ impl Core {
         op
     }
 
+    /// A receive whose message is here, or comes while the busy lanes are looked at a few times. It takes no operation. `None`:
+    /// nothing has changed, use [`Core::irecv`]. The second value says whether lanes have brought something.
+    #[inline]
+    pub(crate) fn recv_now(
+        &mut self,
+        inter: InterId,
+        source: Source,
+        tag: Tag,
+        data: Layout,
+    ) -> (Option<Outcome>, bool) {
+        let ctx = self.session.ctx(inter);
+        let (capacity, mut found) = (data.bytes(), false);
+        debug_assert!(!data.judges());
+        self.session.mem.set_now(Some(data));
+        if self.session.engine.recv_now(&mut self.session.mem, ctx, source, tag, capacity) {
+            for _ in 0..self.looks() {
+                if self.session.engine.is_over_now() {
+                    break;
+                }
+                if self.read_busy() {
+                    found = true;
+                } else {
+                    // As in a wait.
+                    std::hint::spin_loop();
+                }
+            }
+        }
+        let outcome = self.session.engine.end_now();
+        self.session.mem.set_now(None);
+        // A message that was here already has given credit back.
+        self.settle();
+        (outcome, found)
+    }
+
     /// Registers the buffer of a receive, and returns its size in bytes.
     fn register_buffer(&mut self, op: OpId, data: Layout) -> u64 {
         let capacity = data.bytes();

@@ -4,12 +4,15 @@
 //!
 //! Invariant: the lock is never held across a sleep, a yield or a call of `poke`.
 
+use crate::memory::Layout;
 use crate::round::unlocked_work;
 use crate::shared::Shared;
 use crate::state::Core;
 use crate::state::waits::{About, Whom};
 use crate::waits::Notices;
+use engine::{Outcome, Source, Tag};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use session::InterId;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -218,6 +221,28 @@ pub(crate) fn wait_until<T>(
             core.end_sleep();
         }
     }
+}
+
+/// See [`crate::Node::recv_now`].
+#[inline]
+pub(crate) fn recv_now(
+    shared: &Shared,
+    is_there: impl FnOnce(&Core) -> bool,
+    (inter, source, tag): (InterId, Source, Tag),
+    data: Layout,
+) -> Option<Outcome> {
+    let mut core = shared.lock();
+    // What is due is done by a wait.
+    if !is_there(&core) || core.is_round_due(ROUND_AFTER) || core.has_unlocked_work() {
+        return None;
+    }
+    let (outcome, found) = core.recv_now(inter, source, tag, data);
+    shared.count_round(&core);
+    if found {
+        shared.tell(&core);
+    }
+    shared.wake_if_needed(&core);
+    outcome
 }
 
 /// See [`crate::Node::look`]. A program that polls by itself calls this again and again, so only some of the calls make

@@ -482,6 +482,10 @@ impl Ended {
 /// the program the status and the new value of its handle.
 #[inline(always)]
 pub fn end(core: &mut Core, live: &mut Live<Request>, token: u64, tell: impl FnOnce(&Status, u64)) -> End {
+    if is_sent(token) {
+        tell(&abi::get().empty_status(), abi::get().request_null);
+        return End::Told;
+    }
     let Some(request) = live.get(token) else { return End::Stale };
     // The usual requests, in few steps.
     if let (Work::Op(op), None) = (&request.work, &request.more) {
@@ -577,6 +581,11 @@ pub fn set_work(node: &Node, token: u64, work: Work) {
 /// None needed; the mark functions share one form.
 pub unsafe fn is_token(value: usize) -> bool {
     token::REQUEST.is_on(value)
+}
+
+/// Whether all of these handles are ours.
+pub fn are_tokens(handles: impl Iterator<Item = u64>) -> bool {
+    token::REQUEST.are_on(handles)
 }
 
 /// # Safety

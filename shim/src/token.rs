@@ -159,8 +159,15 @@ impl<const INT: u32> Mark<INT> {
 
     /// Whether a value in a register is such a token, once the ABI is known.
     pub fn is_on(&self, value: usize) -> bool {
+        self.are_on(std::iter::once(value as u64))
+    }
+
+    /// The same for several handles.
+    #[inline(always)]
+    pub fn are_on(&self, mut values: impl Iterator<Item = u64>) -> bool {
         let telling = if abi::is_wide() { u64::MAX } else { u64::from(u32::MAX) };
-        (value as u64 ^ self.prefix()) & telling <= COUNT_MASK
+        let prefix = self.prefix();
+        values.all(|value| (value ^ prefix) & telling <= COUNT_MASK)
     }
 
     /// The same for a handle in memory.
@@ -231,7 +238,8 @@ impl<T> Live<T> {
 
     /// A token for `item`. `None`: too many are live. Only a token that `stays` gets an INTEGER of ours behind it: any
     /// other one is null by the time that a Fortran layer could read it.
-    #[inline]
+    // Inlined, so that the item is made where it stays.
+    #[inline(always)]
     pub fn insert(&mut self, stays: bool, item: T) -> Option<u64> {
         if self.free == NONE {
             self.grow()?;
@@ -266,6 +274,12 @@ impl<T> Live<T> {
     pub fn get(&mut self, token: u64) -> Option<&mut T> {
         let index = self.find(token)?;
         self.places[index].item.as_mut()
+    }
+
+    /// Whether a token is live.
+    #[inline]
+    pub fn has(&self, token: u64) -> bool {
+        self.find(token).is_some_and(|index| self.places[index].item.is_some())
     }
 
     pub fn all(&self) -> impl Iterator<Item = &T> {

@@ -26,6 +26,8 @@ pub(crate) struct Receive {
     pub capacity: u64,
 }
 
+const BLANK: Receive = Receive { op: 0, source: Source::Any, tag: Tag::Any, capacity: 0 };
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     receive: Receive,
@@ -70,10 +72,14 @@ impl From<VecDeque<Receive>> for Posted {
 impl Posted {
     /// Posts a receive. While there are many receives, each has a place, by which [`Posted::remove`] finds it. `placed`
     /// is called with operations and their new places.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
         if self.nodes.len() == 0 && self.few.len() < MANY {
-            self.few.push_back(receive);
+            // Made where it stays: bytes that are copied at once after they were written cost more than all the rest of it.
+            self.few.push_back(BLANK);
+            if let Some(place) = self.few.back_mut() {
+                *place = receive;
+            }
         } else {
             self.push_to_many(receive, placed);
         }
@@ -100,6 +106,15 @@ impl Posted {
         if self.nodes.len() > 0 {
             return self.take_of_many(source, tag);
         }
+        let first = self.few.front()?;
+        if fits(first.source, first.tag, source, tag) {
+            return self.few.pop_front().map(|Receive { op, capacity, .. }| (op, capacity));
+        }
+        self.take_later(source, tag)
+    }
+
+    #[inline(never)]
+    fn take_later(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
         let at = self.few.iter().position(|r| fits(r.source, r.tag, source, tag))?;
         let Receive { op, capacity, .. } = self.few.remove(at)?;
         Some((op, capacity))

@@ -101,7 +101,8 @@ impl Run {
         while self.engine.next_output().is_some() {}
     }
 
-    fn message(&mut self, at: usize) {
+    /// A message comes. It is returned if no posted receive matches it.
+    fn message(&mut self, at: usize) -> Option<Sent> {
         self.sent += 1;
         let (id, source) = (self.sent, self.rng.below(SOURCES) as u32);
         let sent = Sent { id, source, tag: self.rng.tag(), whole: self.rng.below(2) == 0 };
@@ -117,16 +118,52 @@ impl Run {
             Some(first) => {
                 let (op, ..) = plain.posted.remove(first);
                 self.got(op, sent);
+                None
             }
-            None => plain.unexpected.push(sent),
+            None => {
+                plain.unexpected.push(sent);
+                Some(sent)
+            }
         }
+    }
+
+    /// A receive without an operation, during which a few messages come: it is younger than all posted ones, and gets only a
+    /// whole message. The first other one that it matches ends it.
+    fn now(&mut self, at: usize) {
+        let ((source, tag), ctx) = (self.rng.pattern(), self.inters[at].0);
+        let fits = |m: &Sent| fits(source, tag, m.source, m.tag);
+        self.mem.0.insert(NOW.0, vec![0; 20]);
+        let first = self.inters[at].2.unexpected.iter().position(fits);
+        let mut wanted = first.map(|i| self.inters[at].2.unexpected[i]);
+        let began = self.engine.recv_now(&mut self.mem, ctx, source, tag, 20);
+        assert_eq!(began, wanted.is_none_or(|m| m.whole));
+        if let Some(i) = first.filter(|_| began) {
+            self.inters[at].2.unexpected.remove(i);
+        }
+        for _ in 0..self.rng.below(4) {
+            if self.engine.is_over_now() {
+                break;
+            }
+            let to = self.rng.below(self.inters.len() as u64) as usize;
+            wanted = self.message(to).filter(|m| to == at && fits(m));
+            assert_eq!(self.engine.is_over_now(), wanted.is_some());
+            if wanted.is_some_and(|m| m.whole) {
+                self.inters[at].2.unexpected.pop();
+            }
+        }
+        let wanted = wanted.filter(|m| m.whole);
+        let received = |m: Sent| Outcome::Received(Envelope { source: m.source, tag: m.tag, size: 8 });
+        assert_eq!(self.engine.end_now(), wanted.map(received));
+        let data = self.mem.0.remove(&NOW.0).expect("its buffer");
+        assert_eq!(data[..8], wanted.map_or(0, |m| m.id).to_le_bytes());
+        while self.engine.next_output().is_some() {}
     }
 
     fn look(&mut self, at: usize) {
         let (source, tag) = self.rng.pattern();
         let (ctx, _, plain) = &mut self.inters[at];
         let first = plain.unexpected.iter().position(|m| fits(source, tag, m.source, m.tag));
-        match self.rng.below(4) {
+        match self.rng.below(9) {
             0 => {
                 let right = first.map(|i| &plain.unexpected[i]).map(|m| (m.source, m.tag));
                 match self.engine.probe(*ctx, source, tag) {
@@ -139,6 +176,7 @@ impl Run {
                 assert_eq!(claim.is_some(), first.is_some());
                 self.claimed.extend(claim.map(|c| (c, plain.unexpected.remove(first.expect("as seen")))));
             }
+            2 => self.now(at),
             _ => {
                 let ctx = *ctx;
                 let message = first.map(|i| plain.unexpected.remove(i));
@@ -182,7 +220,9 @@ impl Run {
                 self.engine = postcard::from_bytes(&bytes).unwrap();
             }
             // Phases of messages and of receives, so that each of the two queues grows.
-            n if (n < 80) == (self.sent / 40).is_multiple_of(2) => self.message(at),
+            n if (n < 80) == (self.sent / 40).is_multiple_of(2) => {
+                self.message(at);
+            }
             _ => self.look(at),
         }
     }

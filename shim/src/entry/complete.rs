@@ -219,6 +219,11 @@ impl Mixed {
         Mixed { array: self.array, node: self.node, ours, natives, indices }
     }
 
+    /// The `k`-th request of ours.
+    fn our(&self, k: usize) -> Option<(usize, u64)> {
+        self.ours.get(k).copied()
+    }
+
     /// Runs `f` under the lock.
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut Core, &mut Live<Request>) -> R) -> R {
         self.node.with(|core| request::live(core, f))
@@ -251,15 +256,18 @@ impl Mixed {
         unsafe { tell(self.array + i * abi::get().family.handle_bytes, place, status, handle) }
     }
 
-    /// Ends our requests one after the other from the `next`-th on, until one is not complete. True: all have ended.
+    /// Ends our requests, which `ours` gives with their indices, one after the other from the `next`-th on, until one is not
+    /// complete. True: all have ended.
+    #[inline(always)]
     fn end_ours(
         &self,
         (core, live): (&mut Core, &mut Live<Request>),
+        ours: impl Fn(usize) -> Option<(usize, u64)>,
         next: &mut usize,
         statuses: usize,
         unusual: &mut Unusual,
     ) -> bool {
-        while let Some(&(i, token)) = self.ours.get(*next) {
+        while let Some((i, token)) = ours(*next) {
             let status = abi::get().status_at(statuses, i);
             match self.end((core, live), (i, token), status, Some(0)) {
                 End::Not => return false,
@@ -312,14 +320,43 @@ impl Mixed {
     }
 }
 
+/// A Waitall of requests of ours alone, which needs no list of them. `None`: there are others among them, or one is not live.
+unsafe fn wait_for_ours(count: usize, array: usize, statuses: usize) -> Answer {
+    let (width, count) = (abi::get().family.handle_bytes, count as c_int as usize);
+    // SAFETY: the program's array of `count` requests.
+    let token = |i: usize| unsafe { abi::load_handle(array + i * width) };
+    if !request::are_tokens((0..count).map(token)) {
+        return None;
+    }
+    let node = Node::running()?;
+    let mixed = Mixed { array, node, ours: Vec::new(), natives: Vec::new(), indices: Vec::new() };
+    let (mut next, mut unusual, mut looked) = (0, Unusual::new(), false);
+    // SAFETY: the program's array.
+    let about = |core: &mut Core| unsafe { request::about_array(core, "MPI_Waitall", array, count) };
+    let all_live = wait(node, &about, |core| {
+        request::live(core, |core, live| {
+            if !std::mem::replace(&mut looked, true) && !(0..count).all(|i| live.has(token(i))) {
+                return Some(false);
+            }
+            let ours = |i: usize| (i < count).then(|| (i, token(i)));
+            mixed.end_ours((core, live), ours, &mut next, statuses, &mut unusual).then_some(true)
+        })
+    });
+    all_live.then(|| mixed.array_answer(0, unusual, |_, i| abi::get().status_at(statuses, i)))
+}
+
 pub unsafe fn Waitall(count: usize, array: usize, statuses: usize) -> Answer {
+    // SAFETY: the program's arguments.
+    if let Some(code) = unsafe { wait_for_ours(count, array, statuses) } {
+        return Some(code);
+    }
     let run = |mut mixed: Mixed| {
         let (mut next, mut unusual) = (0, Unusual::new());
         // SAFETY: the program's array.
         let about = |core: &mut Core| unsafe { request::about_array(core, "MPI_Waitall", array, count) };
         wait(mixed.node, &about, |core| {
             let all = |core: &mut Core, live: &mut Live<Request>| {
-                mixed.end_ours((core, live), &mut next, statuses, &mut unusual).then_some(())
+                mixed.end_ours((core, live), |k| mixed.our(k), &mut next, statuses, &mut unusual).then_some(())
             };
             request::live(core, all)
         });
@@ -379,7 +416,7 @@ pub unsafe fn Testall(count: usize, array: usize, flag: usize, statuses: usize) 
         }
         outcomes::note(node, Call::Testall, Some(&[]));
         let mut unusual = Unusual::new();
-        mixed.with(|core, live| mixed.end_ours((core, live), &mut 0, statuses, &mut unusual));
+        mixed.with(|core, live| mixed.end_ours((core, live), |k| mixed.our(k), &mut 0, statuses, &mut unusual));
         // SAFETY: the program's arrays.
         unsafe { mixed.conclude(native, &below, statuses, unusual) }
     };

@@ -7,7 +7,7 @@
 use crate::abi::{self, Abi};
 use crate::datatype::plain;
 use crate::detached;
-use crate::error::raise;
+use crate::error::{Place, raise};
 use crate::inter::{self, Inter, InterRef, InterView};
 use crate::request::{self, Peer, completion};
 use crate::wait::wait;
@@ -231,6 +231,29 @@ fn receive(
     call: &'static str,
     status: usize,
 ) -> Answer {
+    let what = (inter, from.source, from.tag);
+    let room_now = ManuallyDrop::into_inner(room.layout());
+    match node.recv_now(|core| place.is_there(core), what, room_now) {
+        Some(Outcome::Received(e)) => {
+            write(&e, status);
+            Some(0)
+        }
+        Some(outcome) => Some(tell_now(node, place, (call, from.source), outcome, status)),
+        None => receive_waiting(node, place, inter, from, room, call, status),
+    }
+}
+
+/// A blocking receive that has to wait.
+#[inline(never)]
+fn receive_waiting(
+    node: &Node,
+    place: InterRef,
+    inter: InterId,
+    from: From,
+    room: Run,
+    call: &'static str,
+    status: usize,
+) -> Answer {
     let mut left = None;
     let begun = node.with(|core| {
         if !place.is_there(core) {
@@ -309,6 +332,27 @@ fn is_usual(outcome: &Outcome) -> bool {
 fn write(e: &Envelope, status: usize) {
     // SAFETY: the program's status.
     unsafe { abi::get().write_received(status, e.source as c_int, user_tag(e.tag) as c_int, e.size) };
+}
+
+/// As [`tell`], for a receive that had no operation.
+#[cold]
+fn tell_now(
+    node: &Node,
+    place: InterRef,
+    (call, source): (&'static str, Source),
+    outcome: Outcome,
+    status: usize,
+) -> c_int {
+    let inter = node.with(|core| place.hold(core));
+    let to = Peer::From(source);
+    let Some(inter) = inter else {
+        // Another thread has just freed it.
+        let done = completion(call, None, to, outcome);
+        return done.failure.map_or(0, |failure| raise(Place::world(), &failure));
+    };
+    let code = tell(call, to, outcome, &inter, status);
+    drop(node.with(|core| inter.let_go(core)));
+    code
 }
 
 /// The result of a call with an unusual outcome. The status is written even if there is a failure.

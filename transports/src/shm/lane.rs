@@ -102,13 +102,8 @@ struct Inbound {
     direct: usize,
     /// The sequence number of the next MSG, unless a SEQUENCE comes before it.
     next: u64,
-}
-
-/// The fields that all headers of a lane have in common.
-struct Ends {
-    generation: u16,
-    local: ProcId,
-    remote: ProcId,
+    /// The header of the last frame. All have processes and generation in common.
+    header: Header,
 }
 
 /// How far the lane's end has come.
@@ -124,7 +119,6 @@ struct Ending {
 /// A lane over shared memory.
 pub struct ShmLane {
     parts: Parts,
-    ends: Ends,
     out: Outbound,
     inc: Inbound,
     end: Ending,
@@ -145,8 +139,10 @@ impl ShmLane {
             quiet: false,
             written: 0,
         };
-        let inc = Inbound { ring: Consumer::new(back.0), direct: back.1, next: 0 };
-        ShmLane { parts, ends: Ends { generation, local, remote }, out, inc, end: Ending::default() }
+        let (source, dest) = (remote, local);
+        let header = Header { len: 0, kind: Kind::Ack, ack_now: false, generation, source, dest, a: 0, b: 0 };
+        let inc = Inbound { ring: Consumer::new(back.0), direct: back.1, next: 0, header };
+        ShmLane { parts, out, inc, end: Ending::default() }
     }
 
     /// What the lane is made of, for another.
@@ -291,14 +287,13 @@ impl ShmLane {
     fn deliver(&mut self, sink: &mut dyn Sink, budget: usize) -> (usize, bool) {
         let mut read = 0;
         while read < budget {
-            let Ends { generation, local: dest, remote: source } = self.ends;
-            let next = &mut self.inc.next;
+            let (next, header) = (&mut self.inc.next, &mut self.inc.header);
             let taken = self.inc.ring.pop(&self.parts.memory, |frame, body| {
-                let header = header_of(frame, body.len(), next)?.map(|h| Header { generation, source, dest, ..h });
-                match header {
-                    None => (),
-                    Some(header) if header.kind == Kind::Bulk => sink.on_bulk_bytes(&header, 0, body),
-                    Some(header) => sink.on_frame(&header, body)?,
+                if read_header(frame, body.len(), next, header)? {
+                    match header.kind {
+                        Kind::Bulk => sink.on_bulk_bytes(header, 0, body),
+                        _ => sink.on_frame(header, body)?,
+                    }
                 }
                 Ok(body.len() + SLOT)
             });
@@ -330,8 +325,9 @@ impl ShmLane {
     }
 }
 
-/// The header of a frame, without the fields of [`Ends`]. `None` if the frame is for the lane alone.
-fn header_of(frame: &Frame, len: usize, next: &mut u64) -> Result<Option<Header>, Malformed> {
+/// Sets the fields of a header that do not follow from the lane. False if the frame is for the lane alone.
+#[inline(always)]
+fn read_header(frame: &Frame, len: usize, next: &mut u64, header: &mut Header) -> Result<bool, Malformed> {
     let [x, y] = frame.fields;
     let (kind, a, b) = match frame.tag & !ACK_NOW {
         MSG => {
@@ -346,14 +342,15 @@ fn header_of(frame: &Frame, len: usize, next: &mut u64) -> Result<Option<Header>
         PONG => (Kind::Pong, x, y),
         SEQUENCE => {
             *next = x;
-            return Ok(None);
+            return Ok(false);
         }
         _ => return Err(Malformed),
     };
-    let nobody = ProcId { incarnation: 0, rank: 0 };
-    let ack_now = frame.tag & ACK_NOW != 0;
-    let header = Header { len: len as u32, kind, ack_now, generation: 0, source: nobody, dest: nobody, a, b };
-    if header.is_sound() { Ok(Some(header)) } else { Err(Malformed) }
+    header.len = len as u32;
+    header.kind = kind;
+    header.ack_now = frame.tag & ACK_NOW != 0;
+    (header.a, header.b) = (a, b);
+    if header.is_sound() { Ok(true) } else { Err(Malformed) }
 }
 
 impl Watched for ShmLane {

@@ -28,6 +28,9 @@ const SPARE: u64 = 1;
 /// How many slots ahead the producer fetches a cache line. It leaves out the next slot, at which the consumer looks.
 const AHEAD: u64 = 4;
 
+/// When so many frames were found one after the other, the consumer fetches slots ahead too.
+const RUN: u32 = 4;
+
 /// Bodies up to this length stay in the near part of the payload ring.
 pub(super) const NARROW: usize = 2 << 10;
 
@@ -253,11 +256,13 @@ pub(super) struct Consumer {
     head: u64,
     /// The whole payload ring is mapped here: the producer uses all of it.
     mapped: bool,
+    /// Frames that were found one after the other, without a look that found nothing.
+    run: u32,
 }
 
 impl Consumer {
     pub(super) fn new(plan: Plan) -> Consumer {
-        Consumer { plan, head: 0, mapped: false }
+        Consumer { plan, head: 0, mapped: false, run: 0 }
     }
 
     /// Whether a frame is there.
@@ -286,7 +291,15 @@ impl Consumer {
         view: &G,
         f: impl FnOnce(&Frame, &[u8]) -> Result<R, Malformed>,
     ) -> Result<Popped<R>, Malformed> {
-        let Some(word) = self.word(view) else { return Ok(Popped::Nothing) };
+        let Some(word) = self.word(view) else {
+            self.run = 0;
+            return Ok(Popped::Nothing);
+        };
+        // Only where the producer is ahead: it would have to fetch a line back that it is about to write.
+        self.run = self.run.saturating_add(1);
+        if self.run > RUN {
+            view.expect_load(self.plan.slot(self.head + AHEAD));
+        }
         let (frame, body) = open(view, &self.plan, self.plan.slot(self.head), word)?;
         if body.end > self.plan.data_at + self.plan.low && !self.mapped {
             self.map(view);
