@@ -81,7 +81,8 @@ pub fn assign(
             _ => None,
         });
         let who = counts.collect::<Vec<_>>().join(", ");
-        let of = if left == may.len() { String::new() } else { format!(", since others have their own of {}", may.len()) };
+        let of =
+            if left == may.len() { String::new() } else { format!(", since others have their own of {}", may.len()) };
         problems.push((last, format!("too many cores: {who} make {asked}, and {left} may be used here{of}")));
     }
     if !problems.is_empty() {
@@ -167,6 +168,9 @@ mod tests {
             "job 'air': cores 2 may not be used here, only 0-1\njob 'ocean': cores 2 may not be used here, only 0-1\n\
              job 'ocean': job 'air' has cores 1-2 too"
         );
-        assert_eq!(said(&[("air", Some(&these)), ("ice", None)], "1-2"), "job 'ice': no core is left for it: the others have all 2");
+        assert_eq!(
+            said(&[("air", Some(&these)), ("ice", None)], "1-2"),
+            "job 'ice': no core is left for it: the others have all 2"
+        );
     }
 }

@@ -144,10 +144,12 @@ impl Running {
 
     /// Everything that is in the pipes, when the launcher has ended.
     pub fn drain(&mut self, name: &str, format: Format) {
-        let mut block = vec![0; 64 << 10];
+        let mut block = vec![0; 1 << 20];
         for source in &mut self.sources {
             if let Some(mut pipe) = source.pipe.take() {
-                while let Ok(n @ 1..) = pipe.read(&mut block) {
+                // Twice what a pipe holds, at most: what the job has left behind may write on for ever.
+                for _ in 0..2 {
+                    let Ok(n @ 1..) = pipe.read(&mut block) else { break };
                     source.lines.push(&block[..n], |line| format.line(name, source.rank, source.stream, line));
                 }
             }

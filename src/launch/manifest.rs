@@ -79,8 +79,17 @@ pub struct Problem {
 pub fn read(text: &str) -> Result<Manifest, Vec<Problem>> {
     let mut reader = Reader { text, problems: Vec::new() };
     let (document, errors) = DeTable::parse_recoverable(text);
+    let mut headers = Vec::new();
     for e in &errors {
         let at = e.span().unwrap_or(0..0);
+        let line = reader.line(at.start);
+        // The keys of a second table of one name are there twice because the table is.
+        let header = text.lines().take(line).enumerate().filter(|(_, l)| l.trim_start().starts_with('[')).last();
+        let header = header.map(|(number, _)| number + 1);
+        if header.is_some_and(|header| header != line && headers.contains(&header)) {
+            continue;
+        }
+        headers.extend(header.filter(|header| *header == line));
         let what = reader.syntax(&at, e.message());
         reader.problem(at, what);
     }
@@ -221,7 +230,10 @@ impl Reader<'_> {
             self.problem(key.span(), format!("{whose}{e}"));
         }
         if name.contains(['/', '[', ']']) || name.starts_with('.') {
-            self.problem(key.span(), format!("{whose}a job's name here has no '/', '[' or ']', and begins with no dot"));
+            self.problem(
+                key.span(),
+                format!("{whose}a job's name here has no '/', '[' or ']', and begins with no dot"),
+            );
         }
         self.keys(table, &KEYS_OF_JOB, &whose);
         for needed in ["launcher", "ranks", "program"] {
@@ -279,7 +291,8 @@ impl Reader<'_> {
             while let Some((_, after)) = rest.split_once('{') {
                 let Some((inner, behind)) = after.split_once('}') else { break };
                 if inner != "ranks" && inner != "program" || (inner == "program" && word != "{program}") {
-                    let text = format!("{whose}launcher: {word}: only {{ranks}}, and {{program}} as a word, are filled in");
+                    let text =
+                        format!("{whose}launcher: {word}: only {{ranks}}, and {{program}} as a word, are filled in");
                     self.problem(span.clone(), text);
                 }
                 rest = behind;
@@ -314,7 +327,9 @@ impl Reader<'_> {
     fn cores(&mut self, table: &DeTable<'_>, whose: &str) -> Option<Cores> {
         let value = table.get("cores")?;
         let read = match value.get_ref() {
-            DeValue::Integer(_) => return self.number(table, "cores", whose, 1..=1_000_000).map(|n| Cores::Some(n as usize)),
+            DeValue::Integer(_) => {
+                return self.number(table, "cores", whose, 1..=1_000_000).map(|n| Cores::Some(n as usize));
+            }
             DeValue::String(text) => cores::list(text),
             _ => None,
         };
@@ -329,7 +344,10 @@ impl Reader<'_> {
         let mut env = BTreeMap::new();
         let Some(value) = table.get("env") else { return env };
         let Some(variables) = value.get_ref().as_table() else {
-            self.problem(value.span(), format!("{whose}env: a table is expected, such as {{ OMP_NUM_THREADS = \"4\" }}"));
+            self.problem(
+                value.span(),
+                format!("{whose}env: a table is expected, such as {{ OMP_NUM_THREADS = \"4\" }}"),
+            );
             return env;
         };
         for (name, value) in variables {
@@ -349,7 +367,8 @@ impl Reader<'_> {
             }
             let ours = [base::settings::NAMING, base::settings::RUN, base::settings::KEY];
             if ours.contains(&name.get_ref().as_ref()) {
-                let text = format!("{whose}{} is the same for all jobs: it stands above them, not in env", name.get_ref());
+                let text =
+                    format!("{whose}{} is the same for all jobs: it stands above them, not in env", name.get_ref());
                 self.problem(name.span(), text);
             }
             env.insert(name.get_ref().to_string(), text);

@@ -82,14 +82,17 @@ impl fmt::Display for LaunchError {
                         _ => writeln!(f, "{file}:{line}: {what}")?,
                     }
                 }
-                let number = if problems.len() == 1 { "one problem".into() } else { format!("{} problems", problems.len()) };
+                let number =
+                    if problems.len() == 1 { "one problem".into() } else { format!("{} problems", problems.len()) };
                 write!(f, "mpi-connect: nothing is started: {number} in {file}")
             }
             LaunchError::Naming(e) => e.fmt(f),
             LaunchError::System(what, e) => write!(f, "{what}: {e}"),
             LaunchError::NotRunning(None) => f.write_str("no launch of this user is running on this host"),
             LaunchError::NotRunning(Some(of)) => write!(f, "no launch of {of} is running on this host"),
-            LaunchError::Several(runs) => write!(f, "several launches are running; name the run that is meant: {}", runs.join(", ")),
+            LaunchError::Several(runs) => {
+                write!(f, "several launches are running; name the run that is meant: {}", runs.join(", "))
+            }
             LaunchError::Stop(e) => write!(f, "stopping the launch: {e}"),
         }
     }
@@ -150,14 +153,23 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
     warn(&jobs);
     let format = if args.json { Format::Json } else { Format::Text };
     let grace = Duration::from_secs_f64(manifest.grace);
-    let whole = Whole { id: &id, command: &command, manifest: path.display().to_string(), run: &run, naming: &naming, grace, format };
+    let whole = Whole {
+        id: &id,
+        command: &command,
+        manifest: path.display().to_string(),
+        run: &run,
+        naming: &naming,
+        grace,
+        format,
+    };
     begin(&whole, &jobs, &keys)
 }
 
 fn begin(whole: &Whole<'_>, jobs: &[Planned], keys: &KeyOption) -> Result<u8, LaunchError> {
     let system = |what| move |e| LaunchError::System(what, e);
     // Two pipes for each rank.
-    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| LaunchError::System("asking for limits", e.into()))?;
+    let (_, most) =
+        getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| LaunchError::System("asking for limits", e.into()))?;
     let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     let signals = supervise::signals().map_err(system("waiting for signals"))?;
     let own = Own::make(whole.id).map_err(system("making a folder for this launch"))?;
@@ -188,7 +200,8 @@ fn run_of(args: &Args, manifest: &Manifest, path: &Path, id: &str) -> Result<Str
         Some(Err(e)) => Err(vec![Problem { line: 0, what: format!("--run: {e}") }]),
         _ => {
             let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let stem: String = stem.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(64).collect();
+            let stem: String =
+                stem.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(64).collect();
             Ok(format!("{stem}-{}", &id[..8]))
         }
     }

@@ -16,8 +16,16 @@ use std::thread;
 #[derive(Debug)]
 pub enum Seen {
     /// A job's name; its leader's process, if that is on this host.
-    Job { came: bool, name: String, mpi: String, process: Option<u32> },
-    Coupling { came: bool, jobs: [String; 2] },
+    Job {
+        came: bool,
+        name: String,
+        mpi: String,
+        process: Option<u32>,
+    },
+    Coupling {
+        came: bool,
+        jobs: [String; 2],
+    },
 }
 
 pub struct Names {

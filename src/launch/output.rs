@@ -126,13 +126,17 @@ fn told(event: &Event<'_>) -> String {
         }
         Event::Registered { job, name, mpi, awaited } => {
             let as_name = if job == name { String::new() } else { format!(" '{name}'") };
-            let awaited = if awaited.is_empty() { "all are there".into() } else { format!("awaited: {}", awaited.join(", ")) };
+            let awaited =
+                if awaited.is_empty() { "all are there".into() } else { format!("awaited: {}", awaited.join(", ")) };
             format!("{job} has registered{as_name} under {mpi}; {awaited}")
         }
         Event::Joined { jobs: [a, b] } => format!("{a} and {b} are joined"),
         Event::Exited { job, why, .. } => format!("{job} {why}"),
         Event::Restarting { jobs, attempt, most } => {
-            format!("{} to be started again, {attempt} of {most} times", list(jobs) + if jobs.len() == 1 { " is" } else { " are" })
+            format!(
+                "{} to be started again, {attempt} of {most} times",
+                list(jobs) + if jobs.len() == 1 { " is" } else { " are" }
+            )
         }
         Event::Signal { name, ranks } => format!("{name} goes to {ranks} ranks"),
         Event::Ending { why } => format!("all jobs are ended: {why}"),

@@ -94,10 +94,9 @@ pub fn plan(manifest: &Manifest, place: &Place<'_>) -> Result<Vec<Planned>, Vec<
     for (job, cores) in manifest.jobs.iter().zip(cores) {
         match planned(job, cores, place) {
             Ok(planned) => jobs.push(planned),
-            Err(all) => problems.extend(all.into_iter().map(|what| Problem {
-                line: job.line,
-                what: format!("job '{}': {what}", job.name),
-            })),
+            Err(all) => problems.extend(
+                all.into_iter().map(|what| Problem { line: job.line, what: format!("job '{}': {what}", job.name) }),
+            ),
         }
     }
     problems.sort();
@@ -221,7 +220,9 @@ fn program(word: &str, directory: &Path, path: &OsStr) -> Result<(), String> {
     find(word, directory, path).map(|_| ()).map_err(|e| match e {
         FindError::Missing(_) if word.contains('/') => format!("there is no program {word} in {}", directory.display()),
         // Launchers look in PATH only.
-        FindError::Missing(_) if here.is_file() => format!("program: '{word}' is not in PATH; write ./{word} for the one in its directory"),
+        FindError::Missing(_) if here.is_file() => {
+            format!("program: '{word}' is not in PATH; write ./{word} for the one in its directory")
+        }
         e => format!("program: {e}"),
     })
 }

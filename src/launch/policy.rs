@@ -84,7 +84,8 @@ impl Policy {
         let ready: Vec<usize> = (0..self.members.len())
             .filter(|at| {
                 let member = &self.members[*at];
-                (member.state == State::Waits && member.after.iter().all(is_there)) || (back(member) && !is_held(member))
+                (member.state == State::Waits && member.after.iter().all(is_there))
+                    || (back(member) && !is_held(member))
             })
             .collect();
         for at in &ready {
@@ -199,7 +200,12 @@ mod tests {
     #[test]
     fn all_with_checkpoints_go_back_together() {
         let back = Some(Restart::Checkpoint);
-        let mut it = policy(&[(&[], OnDeath::End, back), (&[], OnDeath::End, back), (&[], OnDeath::End, back), (&[], OnDeath::End, None)]);
+        let mut it = policy(&[
+            (&[], OnDeath::End, back),
+            (&[], OnDeath::End, back),
+            (&[], OnDeath::End, back),
+            (&[], OnDeath::End, None),
+        ]);
         it.startable();
         it.ended(2, 0);
         assert_eq!(it.ended(0, 137), (vec![Act::Stop(vec![0, 1, 2], 1, 1)], false));

@@ -255,7 +255,8 @@ impl Supervisor<'_> {
             return;
         }
         if PASSED.contains(&signal) {
-            let ranks = self.members.iter().filter_map(|member| member.running.as_ref()).map(|r| r.signal_ranks(signal)).sum();
+            let ranks =
+                self.members.iter().filter_map(|member| member.running.as_ref()).map(|r| r.signal_ranks(signal)).sum();
             self.event(&Event::Signal { name: signal.as_str(), ranks });
             return;
         }
@@ -277,7 +278,9 @@ impl Supervisor<'_> {
         match seen {
             Seen::Job { came, name, mpi, process } => {
                 let by_process = process.and_then(|pid| {
-                    self.members.iter().position(|member| member.running.as_ref().is_some_and(|running| running.has(pid)))
+                    self.members
+                        .iter()
+                        .position(|member| member.running.as_ref().is_some_and(|running| running.has(pid)))
                 });
                 let Some(at) = by_process.or_else(|| place(name)) else { return };
                 if !came {
@@ -299,9 +302,8 @@ impl Supervisor<'_> {
 
     /// The jobs that have registered no name since they were started.
     fn awaited(&self) -> Vec<&str> {
-        let is_awaited = |at: usize| {
-            !matches!(self.policy.state(at), State::Over(_)) && self.members[at].names.is_empty()
-        };
+        let is_awaited =
+            |at: usize| !matches!(self.policy.state(at), State::Over(_)) && self.members[at].names.is_empty();
         (0..self.members.len()).filter(|at| is_awaited(*at)).map(|at| self.members[at].job.name.as_str()).collect()
     }
 
@@ -334,7 +336,9 @@ impl Supervisor<'_> {
         let first = self.failures.iter().min_by_key(|(when, ..)| *when);
         let (status, why) = match (self.ordered, first) {
             (Some((_, signal)), _) => (128 + signal as i32 as u8, format!("ended by {signal}")),
-            (None, Some((_, at, code))) => (*code, format!("the first to fail was {}, with status {code}", self.members[*at].job.name)),
+            (None, Some((_, at, code))) => {
+                (*code, format!("the first to fail was {}, with status {code}", self.members[*at].job.name))
+            }
             (None, None) => (0, "all jobs have ended well".to_owned()),
         };
         self.event(&Event::Ended { status, why: &why });

@@ -2,7 +2,8 @@
 
 use crate::restart::{make_folder, results};
 use c_tests::{Done, Job, Launch, Library, MPIS, Mpi, Scene, command, compile, user, wait_until};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -123,7 +124,8 @@ fn three_jobs_go_on_after_one_was_killed() {
     let want = results(&[bare(&done)]);
     scene.require(done.status.success() && want.len() == 7, &format!("{}: {want:?}", done.status));
     for (name, ranks, ..) in CHAIN {
-        let prefixes = (0..ranks).all(|rank| done.stdout.lines().any(|l| l.starts_with(&format!("[{name} {rank}] RESULT"))));
+        let prefixes =
+            (0..ranks).all(|rank| done.stdout.lines().any(|l| l.starts_with(&format!("[{name} {rank}] RESULT"))));
         scene.require(prefixes, "each line says whose it is");
     }
     scene.require(done.stderr.contains("air and ocean are joined"), "who is joined is told");
@@ -133,7 +135,7 @@ fn three_jobs_go_on_after_one_was_killed() {
     let job = launch(&scene, &run("killed"), &chain(&scene, mpis, steps), &[]);
     let far = || job.printed().lines().filter(|line| line.starts_with("[air 0] STEP ")).count() > 30;
     scene.require(wait_until(LIMIT, far), "the jobs make some steps");
-    scene.kill(&format!("ocean\0{}", scene.path("checkpoints").display()));
+    kill_a_rank(&scene, "chain-preloaded", "ocean");
     let done = ends(&scene, job);
     let got = results(&[bare(&done)]);
     scene.require(done.status.success() && got == want, &format!("{}: {got:?}, not {want:?}", done.status));
@@ -159,7 +161,10 @@ fn signals_reach_all_ranks_and_sigterm_ends_all() {
         for rank in 0..2 {
             let line = |what: &str| format!("[{name} {rank}] {what}\n");
             let has = done.stdout.contains(&line("SIGNAL 15")) && done.stdout.contains(&line("GONE"));
-            scene.require(has && done.stderr.contains(&line("to stderr")), "each rank gets it, and all it prints is there");
+            scene.require(
+                has && done.stderr.contains(&line("to stderr")),
+                "each rank gets it, and all it prints is there",
+            );
         }
     }
 }
@@ -167,8 +172,8 @@ fn signals_reach_all_ranks_and_sigterm_ends_all() {
 #[test]
 fn a_death_ends_all_or_is_kept() {
     let mpis = mpis::<2>(0);
-    for (number, keys) in [["", ""], ["on-death = \"keep\"", ""]].into_iter().enumerate() {
-        let title = ["ended", "kept"][number];
+    for (at, keys) in [["", ""], ["on-death = \"keep\"", ""]].into_iter().enumerate() {
+        let title = ["ended", "kept"][at];
         let scene = Scene::new(format!("a job of {} dies, and that of {} is {title}", mpis[0].name, mpis[1].name));
         let job = launch(&scene, &run(title), &two(&scene, mpis, keys), &[]);
         are_here(&scene, &job);
@@ -176,7 +181,9 @@ fn a_death_ends_all_or_is_kept() {
         if title == "kept" {
             let told = || job.complained().contains("mpi-connect: air has ended with status ");
             scene.require(wait_until(LIMIT, told), "the death is told");
-            scene.require(number_of_ranks(&scene) == 2, "the other job goes on");
+            job.signal(Signal::SIGUSR1);
+            let goes_on = || number(&job, "SIGNAL 10") == 2;
+            scene.require(wait_until(LIMIT, goes_on), "the other job goes on");
             fs::write(scene.path("end"), "").expect("a sign");
         }
         let done = ends(&scene, job);
@@ -186,8 +193,30 @@ fn a_death_ends_all_or_is_kept() {
     }
 }
 
-fn number_of_ranks(scene: &Scene) -> usize {
-    scene.processes(&format!("ocean\0{}", scene.folder.display())).len()
+/// Kills one rank of a job: its process and no other.
+fn kill_a_rank(scene: &Scene, program: &str, name: &str) {
+    let is_rank = |pid: &i32| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file.ends_with(program));
+    let rank = scene.processes(&format!("\0{name}\0")).into_iter().find(is_rank).expect("a rank");
+    kill(Pid::from_raw(rank), Signal::SIGKILL).expect("a process of ours");
+}
+
+#[test]
+fn a_killed_rank_is_a_death_under_each_mpi() {
+    let all: Vec<usize> = (0..MPIS.len()).collect();
+    let title = |from: &usize| format!("a rank of {} is killed", MPIS[*from].name);
+    let statuses = Scene::at_once(&all, title, |scene, from| {
+        let job = launch(scene, &run(&format!("rank{from}")), &two(scene, mpis::<2>(*from), ["", ""]), &[]);
+        are_here(scene, &job);
+        kill_a_rank(scene, "launched-preloaded", "air");
+        let done = ends(scene, job);
+        println!(
+            "{}: {}",
+            MPIS[*from].name,
+            done.stderr.lines().filter(|l| l.starts_with("mpi-connect: ")).collect::<Vec<_>>().join("\n")
+        );
+        done.status.code()
+    });
+    assert!(statuses.iter().all(|code| *code != Some(0)), "{statuses:?}");
 }
 
 #[test]
@@ -196,7 +225,11 @@ fn a_launch_is_shown_and_stopped() {
     let scene = Scene::new(format!("a launch of {} and {} is shown and stopped", mpis[0].name, mpis[1].name));
     let run = run("stopped");
     let job = launch(&scene, &run, &two(&scene, mpis, ["", ""]), &["--json"]);
-    let here = || number(&job, "") > 0 && job.printed().matches("HERE as").count() == 4 && job.printed().contains("\"awaited\":[]");
+    let here = || {
+        number(&job, "") > 0
+            && job.printed().matches("HERE as").count() == 4
+            && job.printed().contains("\"awaited\":[]")
+    };
     scene.require(wait_until(LIMIT, here), "all ranks are there");
     let (code, said) = says(&["launch", "--status", &run]);
     let rows = ["air    runs   2 of 2  0         air", "ocean  runs   2 of 2  0         ocean"];
