@@ -1,5 +1,6 @@
 //! `mpi-connect launch` as a user runs it, with commands in place of launchers: what is printed, what is refused, and how it ends.
 
+#[allow(dead_code, reason = "no store of names is opened here")]
 mod kit;
 
 use kit::{ended, good, text};

@@ -6,19 +6,23 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 
+pub type Set = BTreeSet<usize>;
+/// What cannot be given, and the number of the job that asks for it.
+pub type Refused = Vec<(usize, String)>;
+
 /// What a job asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cores {
     /// So many, whichever.
     Some(usize),
-    These(BTreeSet<usize>),
+    These(Set),
 }
 
 /// The largest number of a core that a set of the kernel's can hold.
 const HIGHEST: usize = 1023;
 
 /// `0-3,8`.
-pub fn list(text: &str) -> Option<BTreeSet<usize>> {
+pub fn list(text: &str) -> Option<Set> {
     let mut all = BTreeSet::new();
     for part in text.split(',') {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
@@ -32,7 +36,7 @@ pub fn list(text: &str) -> Option<BTreeSet<usize>> {
 }
 
 /// The same back: the shortest list.
-pub fn text(all: &BTreeSet<usize>) -> String {
+pub fn text(all: &Set) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for &core in all {
         match parts.last_mut() {
@@ -46,15 +50,12 @@ pub fn text(all: &BTreeSet<usize>) -> String {
 
 /// The cores of each job, of those that `may` be used; a problem is told with the number of its job. If no job asks for any, none is
 /// bound; if some do, the others share what is left.
-pub fn assign(
-    jobs: &[(&str, Option<&Cores>)],
-    may: &BTreeSet<usize>,
-) -> Result<Vec<Option<BTreeSet<usize>>>, Vec<(usize, String)>> {
+pub fn assign(jobs: &[(&str, Option<&Cores>)], may: &Set) -> Result<Vec<Option<Set>>, Refused> {
     if jobs.iter().all(|(_, wanted)| wanted.is_none()) {
         return Ok(vec![None; jobs.len()]);
     }
     let mut problems = Vec::new();
-    let mut given: Vec<Option<BTreeSet<usize>>> = vec![None; jobs.len()];
+    let mut given: Vec<Option<Set>> = vec![None; jobs.len()];
     let mut free = may.clone();
     for (at, (name, wanted)) in jobs.iter().enumerate() {
         let Some(Cores::These(these)) = wanted else { continue };
@@ -90,7 +91,7 @@ pub fn assign(
     }
     for (at, (_, wanted)) in jobs.iter().enumerate() {
         let Some(Cores::Some(n)) = wanted else { continue };
-        let these: BTreeSet<usize> = free.iter().take(*n).copied().collect();
+        let these: Set = free.iter().take(*n).copied().collect();
         free = &free - &these;
         given[at] = Some(these);
     }
@@ -104,13 +105,13 @@ pub fn assign(
 }
 
 /// The cores that this process may use.
-pub fn allowed() -> nix::Result<BTreeSet<usize>> {
+pub fn allowed() -> nix::Result<Set> {
     let set = sched_getaffinity(Pid::from_raw(0))?;
     Ok((0..CpuSet::count()).filter(|core| set.is_set(*core) == Ok(true)).collect())
 }
 
 /// Binds this process to those of the cores that it may use, or to all of them if its launcher has bound it elsewhere.
-pub fn stay_on(cores: &BTreeSet<usize>) -> nix::Result<()> {
+pub fn stay_on(cores: &Set) -> nix::Result<()> {
     let may = allowed()?;
     let both = cores & &may;
     let mut set = CpuSet::new();
@@ -124,7 +125,7 @@ pub fn stay_on(cores: &BTreeSet<usize>) -> nix::Result<()> {
 mod tests {
     use super::*;
 
-    fn set(text: &str) -> BTreeSet<usize> {
+    fn set(text: &str) -> Set {
         list(text).unwrap()
     }
 
