@@ -11,10 +11,10 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -109,10 +109,9 @@ impl Running {
         self.sources.iter().filter_map(|source| source.pipe.as_ref()).map(AsFd::as_fd).chain([self.teller.as_fd()])
     }
 
-    /// Reads what has come, and puts it out.
-    pub fn read(&mut self, name: &str, format: Format) {
-        let mut block = vec![0; 64 << 10];
-        while let Ok(n @ 1..) = self.teller.read(&mut block) {
+    /// Reads what has come by these descriptors, and puts it out.
+    pub fn read(&mut self, ready: &BTreeSet<RawFd>, block: &mut [u8], name: &str, format: Format) {
+        while let Ok(n @ 1..) = self.teller.read(block) {
             let ranks = &mut self.ranks;
             self.told.push(&block[..n], |line| {
                 let text = String::from_utf8_lossy(line);
@@ -123,9 +122,9 @@ impl Running {
             });
         }
         for source in &mut self.sources {
-            let Some(pipe) = &mut source.pipe else { continue };
+            let Some(pipe) = source.pipe.as_mut().filter(|pipe| ready.contains(&pipe.as_raw_fd())) else { continue };
             // One block at a time: the next one has its turn.
-            match pipe.read(&mut block) {
+            match pipe.read(block) {
                 Ok(0) => {
                     // Nobody has opened it yet, or all have closed it.
                     if source.rank.is_none_or(|rank| self.ranks.contains_key(&rank)) {

@@ -194,10 +194,11 @@ fn absolute(setting: &str, folder: &Path) -> String {
 /// Without a name each launch has a run of its own, so that it never meets what another one has left.
 fn run_of(args: &Args, manifest: &Manifest, path: &Path, id: &str) -> Result<String, Vec<Problem>> {
     let said = args.run.as_ref().or(manifest.run.as_ref());
-    let run = said.map(|run| naming::run_of(run).map(str::to_owned));
+    let run =
+        said.map_or_else(naming::default_run, |run| naming::run_of(run).map(str::to_owned).map_err(OpenError::Run));
     match run {
-        Some(Ok(run)) if !run.is_empty() => Ok(run),
-        Some(Err(e)) => Err(vec![Problem { line: 0, what: format!("--run: {e}") }]),
+        Ok(run) if !run.is_empty() => Ok(run),
+        Err(e) => Err(vec![Problem { line: 0, what: format!("the run: {e}") }]),
         _ => {
             let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
             let stem: String =

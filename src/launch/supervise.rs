@@ -15,7 +15,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// How long a second order to end is one to kill.
@@ -95,9 +95,10 @@ pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names:
         failures: Vec::new(),
         ordered: None,
     };
+    let mut block = vec![0; 64 << 10];
     it.start();
     while !it.policy.is_over() {
-        it.wait(signals, names);
+        let ready = it.wait(signals, names);
         while let Ok(Some(info)) = signals.read_signal() {
             if let Ok(signal) = Signal::try_from(info.ssi_signo as i32) {
                 it.signalled(signal);
@@ -105,7 +106,7 @@ pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names:
         }
         for member in &mut it.members {
             if let Some(running) = &mut member.running {
-                running.read(&member.job.name, whole.format);
+                running.read(&ready, &mut block, &member.job.name, whole.format);
             }
         }
         for seen in names.seen() {
@@ -127,12 +128,14 @@ impl Supervisor<'_> {
         self.whole.format.event(event);
     }
 
-    fn wait(&self, signals: &SignalFd, names: &Names) {
+    /// The descriptors that have something to say, after a while at most.
+    fn wait(&self, signals: &SignalFd, names: &Names) -> BTreeSet<RawFd> {
         let pipes = self.members.iter().filter_map(|member| member.running.as_ref()).flat_map(Running::descriptors);
         let all = [signals.as_fd(), names.as_fd(), self.own.listener.as_fd()].into_iter().chain(pipes);
         let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         // A signal has a descriptor here, and anything else is found by looking.
         let _ = poll(&mut all, PollTimeout::from(LOOK));
+        all.iter().filter(|fd| fd.any() == Some(true)).map(|fd| fd.as_fd().as_raw_fd()).collect()
     }
 
     fn start(&mut self) {

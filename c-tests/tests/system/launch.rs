@@ -209,11 +209,9 @@ fn a_killed_rank_is_a_death_under_each_mpi() {
         are_here(scene, &job);
         kill_a_rank(scene, "launched-preloaded", "air");
         let done = ends(scene, job);
-        println!(
-            "{}: {}",
-            MPIS[*from].name,
-            done.stderr.lines().filter(|l| l.starts_with("mpi-connect: ")).collect::<Vec<_>>().join("\n")
-        );
+        let told = done.stderr.contains("mpi-connect: all jobs are ended: air has died\n");
+        let others = done.stdout.lines().filter(|line| line.starts_with("[ocean ") && line.ends_with("GONE")).count();
+        scene.require(told && others == 2, "it is told, and the other job ends in order");
         done.status.code()
     });
     assert!(statuses.iter().all(|code| *code != Some(0)), "{statuses:?}");
@@ -234,13 +232,29 @@ fn a_launch_is_shown_and_stopped() {
     let (code, said) = says(&["launch", "--status", &run]);
     let rows = ["air    runs   2 of 2  0         air", "ocean  runs   2 of 2  0         ocean"];
     scene.require(code == Some(0) && rows.iter().all(|row| said.contains(row)), &said);
-    // It takes no notice of what others would end by; so it is killed in the end.
     let (code, said) = says(&["launch", "--stop", &scene.path(&format!("{run}.toml")).display().to_string()]);
     scene.require(code == Some(0) && said == format!("run {run} has ended\n"), &said);
     let done = ends(&scene, job);
     scene.require(done.stdout.contains(r#""event":"ended","status":0"#), "the events are told");
     let (code, said) = says(&["launch", "--status", &run]);
     scene.require(code == Some(1) && said.contains("is running on this host"), &said);
+}
+
+#[test]
+fn who_is_deaf_is_killed_by_a_second_signal() {
+    let mpis = mpis::<2>(3);
+    let scene = Scene::new(format!("deaf ranks of {} and {}", mpis[0].name, mpis[1].name));
+    fs::write(scene.path("deaf-ocean"), "").expect("a sign");
+    let tables = two(&scene, mpis, ["", ""]);
+    // Never killed for being late.
+    let job = launch(&scene, &run("deaf"), &[vec!["grace = 1000\n".to_owned()], tables.to_vec()].concat(), &[]);
+    are_here(&scene, &job);
+    job.signal(Signal::SIGINT);
+    let heard = || number(&job, "SIGNAL 2") == 4 && number(&job, "GONE") == 2;
+    scene.require(wait_until(LIMIT, heard), "SIGINT reaches all ranks, and one job ends");
+    job.signal(Signal::SIGINT);
+    let done = ends(&scene, job);
+    scene.require(done.status.code() == Some(130), &format!("{}", done.status));
 }
 
 #[test]
