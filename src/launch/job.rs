@@ -19,7 +19,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a launcher takes, at most, to end after a rank that has failed. What has ended before has not failed.
+const SOON: Duration = Duration::from_secs(5);
 
 /// What a job prints to.
 struct Source {
@@ -160,7 +163,8 @@ impl Running {
     /// How the launcher ended, if it has; and when the job did, as far as can be seen.
     pub fn ended(&mut self) -> Option<(ExitStatus, Instant)> {
         let status = self.child.try_wait().ok()??;
-        Some((status, self.first_end.unwrap_or_else(Instant::now)))
+        let first = self.first_end.filter(|end| end.elapsed() < SOON);
+        Some((status, first.unwrap_or_else(Instant::now)))
     }
 
     /// Whether it is one of the ranks.

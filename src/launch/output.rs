@@ -56,6 +56,7 @@ pub enum Event<'a> {
     Restarting { jobs: &'a [&'a str], attempt: u32, most: u32 },
     Signal { name: &'a str, ranks: usize },
     Ending { why: &'a str },
+    NotStarted { job: &'a str },
     Killing { job: &'a str, processes: usize },
     Ended { status: u8, why: &'a str },
 }
@@ -140,6 +141,7 @@ fn told(event: &Event<'_>) -> String {
         }
         Event::Signal { name, ranks } => format!("{name} goes to {ranks} ranks"),
         Event::Ending { why } => format!("all jobs are ended: {why}"),
+        Event::NotStarted { job } => format!("{job} was not started"),
         Event::Killing { job, processes } => format!("{job} has not ended in time: {processes} processes are killed"),
         Event::Ended { why, .. } => (*why).to_owned(),
     }
@@ -163,6 +165,7 @@ fn object(event: &Event<'_>) -> Value {
         }
         Event::Signal { name, ranks } => json!({"event": "signal", "signal": name, "ranks": ranks}),
         Event::Ending { why } => json!({"event": "ending", "why": why}),
+        Event::NotStarted { job } => json!({"event": "not-started", "job": job}),
         Event::Killing { job, processes } => json!({"event": "killing", "job": job, "processes": processes}),
         Event::Ended { status, .. } => json!({"event": "ended", "status": status}),
     }

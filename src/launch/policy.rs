@@ -18,13 +18,14 @@ pub enum State {
     Over(u8),
 }
 
+/// What the end of a job asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Act {
-    Start(usize),
-    /// It has to go back: once more, of so many times.
-    Stop(Vec<usize>, u32, u32),
-    /// All are to be ended, since this one has died.
-    End(usize),
+    Nothing,
+    /// These go back, once more, of so many times: what runs of them has to end.
+    Back(Vec<usize>, u32, u32),
+    /// All are to be ended.
+    End,
 }
 
 struct Member {
@@ -67,7 +68,7 @@ impl Policy {
     }
 
     /// Those that nothing keeps any more. They count as running from now on.
-    pub fn startable(&mut self) -> Vec<Act> {
+    pub fn startable(&mut self) -> Vec<usize> {
         if self.ending {
             return Vec::new();
         }
@@ -91,7 +92,7 @@ impl Policy {
         for at in &ready {
             self.members[*at].state = State::Runs;
         }
-        ready.into_iter().map(Act::Start).collect()
+        ready
     }
 
     /// A job has registered a name.
@@ -105,26 +106,26 @@ impl Policy {
     }
 
     /// A job has ended. The second value: whether that is a failure that stays.
-    pub fn ended(&mut self, at: usize, code: u8) -> (Vec<Act>, bool) {
+    pub fn ended(&mut self, at: usize, code: u8) -> (Act, bool) {
         let state = self.members[at].state;
         self.members[at].state = State::Over(code);
         if self.ending {
-            return (Vec::new(), code != 0);
+            return (Act::Nothing, code != 0);
         }
         if state == State::GoesBack {
             self.members[at].state = State::IsBack;
-            return (Vec::new(), false);
+            return (Act::Nothing, false);
         }
         if code == 0 {
-            return (Vec::new(), false);
+            return (Act::Nothing, false);
         }
         let member = &self.members[at];
         let Some(restart) = member.restart.filter(|_| member.again < member.restarts) else {
             if member.on_death == OnDeath::Keep {
-                return (Vec::new(), true);
+                return (Act::Nothing, true);
             }
             self.ending = true;
-            return (vec![Act::End(at)], true);
+            return (Act::End, true);
         };
         let most = member.restarts;
         let goes = |(i, m): (usize, &Member)| match restart {
@@ -140,7 +141,7 @@ impl Policy {
             member.again = again;
             member.state = if member.state == State::Runs { State::GoesBack } else { State::IsBack };
         }
-        (vec![Act::Stop(group, again, most)], false)
+        (Act::Back(group, again, most), false)
     }
 
     /// Whether nothing runs and nothing will.
@@ -173,24 +174,24 @@ mod tests {
     #[test]
     fn a_death_ends_all_or_not() {
         let mut it = policy(&[(&[], OnDeath::End, None), (&[], OnDeath::Keep, None)]);
-        assert_eq!(it.startable(), [Act::Start(0), Act::Start(1)]);
-        assert_eq!(it.ended(1, 7), (vec![], true));
+        assert_eq!(it.startable(), [0, 1]);
+        assert_eq!(it.ended(1, 7), (Act::Nothing, true));
         assert!(!it.is_over());
-        assert_eq!(it.ended(0, 9), (vec![Act::End(0)], true));
+        assert_eq!(it.ended(0, 9), (Act::End, true));
         assert!(it.is_over() && it.ending);
     }
 
     #[test]
     fn who_comes_after_another_waits_for_it() {
         let mut it = policy(&[(&[1], OnDeath::End, None), (&[], OnDeath::Keep, None), (&[1], OnDeath::End, None)]);
-        assert_eq!(it.startable(), [Act::Start(1)]);
-        assert_eq!(it.startable(), []);
+        assert_eq!(it.startable(), [1]);
+        assert_eq!(it.startable(), [0; 0]);
         it.came(1);
-        assert_eq!(it.startable(), [Act::Start(0), Act::Start(2)]);
+        assert_eq!(it.startable(), [0, 2]);
         let mut it = policy(&[(&[1], OnDeath::End, None), (&[], OnDeath::Keep, None)]);
         it.startable();
         it.ended(1, 0);
-        assert_eq!(it.startable(), [Act::Start(0)], "one that has ended well was there");
+        assert_eq!(it.startable(), [0], "one that has ended well was there");
         let mut it = policy(&[(&[1], OnDeath::End, None), (&[], OnDeath::Keep, None)]);
         it.startable();
         it.ended(1, 1);
@@ -208,19 +209,19 @@ mod tests {
         ]);
         it.startable();
         it.ended(2, 0);
-        assert_eq!(it.ended(0, 137), (vec![Act::Stop(vec![0, 1, 2], 1, 1)], false));
-        assert_eq!(it.startable(), [], "one has not ended yet");
-        assert_eq!(it.ended(1, 143), (vec![], false));
-        assert_eq!(it.startable(), [Act::Start(0), Act::Start(1), Act::Start(2)]);
-        assert_eq!(it.ended(1, 5), (vec![Act::End(1)], true), "once only");
+        assert_eq!(it.ended(0, 137), (Act::Back(vec![0, 1, 2], 1, 1), false));
+        assert_eq!(it.startable(), [0; 0], "one has not ended yet");
+        assert_eq!(it.ended(1, 143), (Act::Nothing, false));
+        assert_eq!(it.startable(), [0, 1, 2]);
+        assert_eq!(it.ended(1, 5), (Act::End, true), "once only");
     }
 
     #[test]
     fn one_goes_back_alone() {
         let mut it = policy(&[(&[], OnDeath::End, Some(Restart::Alone)), (&[], OnDeath::End, None)]);
         it.startable();
-        assert_eq!(it.ended(0, 1), (vec![Act::Stop(vec![0], 1, 1)], false));
-        assert_eq!((it.startable(), it.again(0)), (vec![Act::Start(0)], 1));
+        assert_eq!(it.ended(0, 1), (Act::Back(vec![0], 1, 1), false));
+        assert_eq!((it.startable(), it.again(0)), (vec![0], 1));
     }
 
     #[test]
@@ -228,7 +229,7 @@ mod tests {
         let mut it = policy(&[(&[], OnDeath::End, Some(Restart::Alone)), (&[0], OnDeath::End, None)]);
         it.startable();
         it.end();
-        assert_eq!(it.ended(0, 143), (vec![], true));
+        assert_eq!(it.ended(0, 143), (Act::Nothing, true));
         assert!(it.startable().is_empty() && it.is_over());
     }
 }

@@ -13,6 +13,8 @@ use std::time::Duration;
 const SOCKET: &str = "socket";
 /// How long the other side may take for a line.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How old a folder is, at least, that a killed launch has left.
+const STALE: Duration = Duration::from_secs(60);
 
 /// The folder of all launches of this user on this host.
 fn all() -> PathBuf {
@@ -40,12 +42,12 @@ impl Own {
     }
 
     /// Answers who has come. True: the launch is to stop.
-    pub fn answer(&mut self, status: impl Fn() -> Value) -> bool {
+    pub fn answer(&mut self, status: &Value) -> bool {
         let mut stop = false;
         while let Ok((stream, _)) = self.listener.accept() {
             let asked = ask_line(&stream);
             let Ok(mut to) = stream.try_clone() else { continue };
-            if to.write_all(format!("{}\n", status()).as_bytes()).is_ok() && asked.as_deref() == Some("stop") {
+            if to.write_all(format!("{status}\n").as_bytes()).is_ok() && asked.as_deref() == Some("stop") {
                 stop = true;
                 self.waiting.push(stream);
             }
@@ -114,7 +116,9 @@ pub fn running(of: Option<&str>) -> Vec<Launch> {
             let stream = match UnixStream::connect(&socket) {
                 Ok(stream) => stream,
                 Err(e) => {
-                    if e.kind() == io::ErrorKind::ConnectionRefused {
+                    // One that is just being made does not listen yet.
+                    let age = fs::metadata(&folder).and_then(|meta| meta.modified()).ok()?.elapsed().ok()?;
+                    if e.kind() == io::ErrorKind::ConnectionRefused && age > STALE {
                         let _ = fs::remove_dir_all(&folder);
                     }
                     return None;

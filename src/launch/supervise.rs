@@ -52,8 +52,9 @@ struct Member<'a> {
     job: &'a Planned,
     running: Option<Running>,
     stopping: Option<Stopping>,
-    /// The names that it holds.
+    /// The names that it holds, and whether it has held any since it was started.
     names: BTreeSet<String>,
+    has_come: bool,
 }
 
 struct Supervisor<'a> {
@@ -85,7 +86,8 @@ fn ignores(signal: Signal) -> bool {
 
 /// Runs all jobs, and returns the exit status.
 pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names: &Names, own: Own) -> u8 {
-    let members = jobs.iter().map(|job| Member { job, running: None, stopping: None, names: BTreeSet::new() });
+    let members =
+        jobs.iter().map(|job| Member { job, running: None, stopping: None, names: BTreeSet::new(), has_come: false });
     let mut it = Supervisor {
         whole,
         own,
@@ -113,9 +115,11 @@ pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names:
             it.saw(&seen);
         }
         it.reap();
-        let status = it.status();
-        if it.own.answer(|| status.clone()) {
-            it.end("told to stop", Signal::SIGTERM);
+        if ready.contains(&it.own.listener.as_raw_fd()) {
+            let status = it.status();
+            if it.own.answer(&status) {
+                it.end("told to stop", Signal::SIGTERM);
+            }
         }
         it.press();
         it.start();
@@ -139,10 +143,8 @@ impl Supervisor<'_> {
     }
 
     fn start(&mut self) {
-        for act in self.policy.startable() {
-            if let Act::Start(at) = act {
-                self.start_one(at);
-            }
+        for at in self.policy.startable() {
+            self.start_one(at);
         }
     }
 
@@ -151,7 +153,7 @@ impl Supervisor<'_> {
         self.starts += 1;
         let folder = self.own.folder.join(self.starts.to_string());
         let start = Start { id: self.whole.id, command: self.whole.command, folder };
-        member.names.clear();
+        member.has_come = false;
         match Running::start(member.job, &start) {
             Ok(running) => {
                 let event = Event::Started {
@@ -196,22 +198,20 @@ impl Supervisor<'_> {
     fn went(&mut self, at: usize, code: u8, signal: Option<Signal>, why: &str, when: Instant) {
         let name = &self.members[at].job.name;
         self.event(&Event::Exited { job: name, status: code, signal: signal.map(Signal::as_str), why });
-        let (acts, is_failure) = self.policy.ended(at, code);
+        let (act, is_failure) = self.policy.ended(at, code);
         if is_failure {
             self.failures.push((when, at, code));
         }
-        for act in acts {
-            match act {
-                Act::Stop(group, attempt, most) => {
-                    let names: Vec<&str> = group.iter().map(|at| self.members[*at].job.name.as_str()).collect();
-                    self.event(&Event::Restarting { jobs: &names, attempt, most });
-                    for at in group {
-                        self.stop(at, Signal::SIGTERM, self.whole.grace.min(BACK));
-                    }
+        match act {
+            Act::Back(group, attempt, most) => {
+                let names: Vec<&str> = group.iter().map(|at| self.members[*at].job.name.as_str()).collect();
+                self.event(&Event::Restarting { jobs: &names, attempt, most });
+                for at in group {
+                    self.stop(at, Signal::SIGTERM, self.whole.grace.min(BACK));
                 }
-                Act::End(at) => self.end(&format!("{} has died", self.members[at].job.name), Signal::SIGTERM),
-                Act::Start(_) => {}
             }
+            Act::End => self.end(&format!("{} has died", self.members[at].job.name), Signal::SIGTERM),
+            Act::Nothing => {}
         }
     }
 
@@ -294,6 +294,7 @@ impl Supervisor<'_> {
                     return;
                 }
                 self.members[at].names.insert(name.clone());
+                self.members[at].has_come = true;
                 self.policy.came(at);
                 let job = &self.members[at].job.name;
                 self.event(&Event::Registered { job, name, mpi, awaited: &self.awaited() });
@@ -305,8 +306,7 @@ impl Supervisor<'_> {
 
     /// The jobs that have registered no name since they were started.
     fn awaited(&self) -> Vec<&str> {
-        let is_awaited =
-            |at: usize| !matches!(self.policy.state(at), State::Over(_)) && self.members[at].names.is_empty();
+        let is_awaited = |at: usize| !matches!(self.policy.state(at), State::Over(_)) && !self.members[at].has_come;
         (0..self.members.len()).filter(|at| is_awaited(*at)).map(|at| self.members[at].job.name.as_str()).collect()
     }
 
@@ -336,6 +336,11 @@ impl Supervisor<'_> {
     }
 
     fn over(self) -> u8 {
+        for (at, member) in self.members.iter().enumerate() {
+            if self.policy.state(at) == State::Waits {
+                self.event(&Event::NotStarted { job: &member.job.name });
+            }
+        }
         let first = self.failures.iter().min_by_key(|(when, ..)| *when);
         let (status, why) = match (self.ordered, first) {
             (Some((_, signal)), _) => (128 + signal as i32 as u8, format!("ended by {signal}")),
