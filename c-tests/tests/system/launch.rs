@@ -187,7 +187,9 @@ fn a_death_ends_all_or_is_kept() {
             fs::write(scene.path("end"), "").expect("a sign");
         }
         let done = ends(&scene, job);
-        scene.require(done.status.code() == Some(7), &format!("{}", done.status));
+        // LAM's launcher has a status of its own for every failure.
+        let status = if mpis[0].name == "lam" { 1 } else { 7 };
+        scene.require(done.status.code() == Some(status), &format!("{}", done.status));
         let others = done.stdout.lines().filter(|line| line.starts_with("[ocean ") && line.ends_with("GONE")).count();
         scene.require(others == 2, "the other job ends in order");
     }
