@@ -4,9 +4,13 @@
 mod kit;
 
 use kit::{ended, good, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 struct Folder(PathBuf);
 
@@ -147,6 +151,50 @@ fn who_comes_after_another_is_started_when_that_has_ended_well() {
         [job("late", "cat sign", "after = 'first'"), job("first", "sleep 0.2; echo there > sign", "")].concat();
     let (code, said) = ended(launch(&dir.0, &manifest, &[]));
     assert!(code == 0 && said.contains("[late 0] there\n"), "{code} {said}");
+}
+
+/// Stands in for `ssh`: words behind the host are a shell's, with an environment of their own.
+fn ssh(folder: &Path) -> String {
+    let (home, path) = (env!("CARGO_TARGET_TMPDIR"), std::env::var("PATH").unwrap());
+    let text = format!(
+        "#!/bin/sh\necho \"to $1\" >&2\nshift\nexec env -i HOME={home}/home PATH={path} MPI_CONNECT_LIB={} sh -c \"$*\"\n",
+        library()
+    );
+    fs::write(folder.join("ssh"), text).unwrap();
+    fs::set_permissions(folder.join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+    format!("ssh = '{}/ssh'\n", folder.display())
+}
+
+#[test]
+fn a_job_runs_on_another_host() {
+    let dir = Folder::new();
+    let place = ssh(&dir.0) + &format!("naming = 'file:{}/names'\n", dir.0.display());
+    let script = "echo $A; pwd >&2; echo $PMI_RANK; printf end; exit 7";
+    let there = job("air", script, "host = 'node1'\nenv = { A = 'it\"s' }");
+    let mut c = launch(&dir.0, &[place.clone(), there, job("ocean", "sleep 20", "")].concat(), &[]);
+    c.env("PMI_RANK", "3");
+    let (code, said) = ended(c);
+    let lines =
+        ["[air 0] it\"s\n[air 0] \n[air 0] end\n", "[air] to node1\n", "mpi-connect: air has ended with status 7\n"];
+    assert!(code == 7 && lines.iter().all(|line| said.contains(line)), "{code} {said}");
+    assert!(said.contains(&format!("[air 0] {}\n", dir.0.display())), "{said}");
+    // Signals go there, and so does the end.
+    let deaf = "trap 'echo told' TERM; echo here; while :; do sleep 0.05; done";
+    let manifest = [place, "grace = 0.4\n".into(), job("air", deaf, "host = 'node1'")].concat();
+    let mut child = launch(&dir.0, &manifest, &[]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "[air 0] here");
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    assert_eq!(lines.next().unwrap(), "[air 0] told");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    let refused = |more: &str| ended(launch(&dir.0, &job("air", "true", &format!("host = 'node1'\n{more}")), &[])).1;
+    assert!(refused("cores = 2").contains("cores: on another host a list is needed, such as \"0-3\""));
+    let mut c = launch(&dir.0, &job("air", "true", "host = 'node1'"), &[]);
+    let (code, said) = ended({
+        c.env_remove("MPI_CONNECT_NAMING");
+        c
+    });
+    assert!(code == 2 && said.contains("jobs on several hosts need a place for names that all reach"), "{said}");
 }
 
 #[test]

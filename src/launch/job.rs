@@ -6,6 +6,7 @@ use super::marked;
 use super::output::{Format, Lines, Stream};
 use super::plan::Planned;
 use super::rank::RANKS;
+use super::there::Near;
 use base::settings::LAUNCH;
 use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
@@ -43,6 +44,8 @@ pub struct Running {
     told: Lines,
     /// By rank: the process, and when it began.
     ranks: BTreeMap<usize, (Pid, u64)>,
+    /// The connection to the host where it runs, if that is another one.
+    near: Option<Near>,
     /// When a rank's output first ended.
     first_end: Option<Instant>,
 }
@@ -63,7 +66,8 @@ impl Running {
         // With an end for writing: the ranks come and go, and this is not to end with the first.
         let teller = options().write(true).open(folder.join(RANKS))?;
         let mut sources = Vec::new();
-        for rank in 0..job.ranks {
+        let ranks_here = if job.there.is_some() { 0 } else { job.ranks };
+        for rank in 0..ranks_here {
             for (end, stream) in [("out", Stream::Out), ("err", Stream::Err)] {
                 let pipe = Some(pipe(&folder.join(format!("{rank}.{end}")))?);
                 sources.push(Source { pipe, rank: Some(rank), stream, lines: Lines::default() });
@@ -83,10 +87,15 @@ impl Running {
             .current_dir(&job.directory)
             // A signal of the terminal is passed on by us alone.
             .process_group(0)
-            .stdin(Stdio::null())
+            .stdin(if job.there.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn()?;
+        let near = match (&job.there, child.stdin.take()) {
+            // It may have ended at once: then that is seen.
+            (Some(there), Some(stdin)) => Near::begin(stdin, there).ok(),
+            _ => None,
+        };
         let own = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
         for (pipe, stream) in own.into_iter().zip([Stream::Out, Stream::Err]) {
             let pipe = pipe.map(File::from);
@@ -103,6 +112,7 @@ impl Running {
             teller,
             told: Lines::default(),
             ranks: BTreeMap::new(),
+            near,
             first_end: None,
         })
     }
@@ -124,6 +134,7 @@ impl Running {
                 }
             });
         }
+        let near = &mut self.near;
         for source in &mut self.sources {
             let Some(pipe) = source.pipe.as_mut().filter(|pipe| ready.contains(&pipe.as_raw_fd())) else { continue };
             // One block at a time: the next one has its turn.
@@ -132,13 +143,15 @@ impl Running {
                     // Nobody has opened it yet, or all have closed it.
                     if source.rank.is_none_or(|rank| self.ranks.contains_key(&rank)) {
                         source.pipe = None;
-                        source.lines.end(|line| format.line(name, source.rank, source.stream, line));
+                        source.lines.end(|line| put(near, name, source.rank, source.stream, line, format));
                         if source.rank.is_some() {
                             self.first_end.get_or_insert_with(Instant::now);
                         }
                     }
                 }
-                Ok(n) => source.lines.push(&block[..n], |line| format.line(name, source.rank, source.stream, line)),
+                Ok(n) => {
+                    source.lines.push(&block[..n], |line| put(near, name, source.rank, source.stream, line, format))
+                }
                 Err(_) => {}
             }
         }
@@ -147,15 +160,16 @@ impl Running {
     /// Everything that is in the pipes, when the launcher has ended.
     pub fn drain(&mut self, name: &str, format: Format) {
         let mut block = vec![0; 1 << 20];
+        let near = &mut self.near;
         for source in &mut self.sources {
             if let Some(mut pipe) = source.pipe.take() {
                 // Twice what a pipe holds, at most: what the job has left behind may write on for ever.
                 for _ in 0..2 {
                     let Ok(n @ 1..) = pipe.read(&mut block) else { break };
-                    source.lines.push(&block[..n], |line| format.line(name, source.rank, source.stream, line));
+                    source.lines.push(&block[..n], |line| put(near, name, source.rank, source.stream, line, format));
                 }
             }
-            source.lines.end(|line| format.line(name, source.rank, source.stream, line));
+            source.lines.end(|line| put(near, name, source.rank, source.stream, line, format));
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
@@ -173,18 +187,46 @@ impl Running {
     }
 
     pub fn known_ranks(&self) -> usize {
-        self.ranks.len()
+        self.near.as_ref().map_or(self.ranks.len(), |near| near.begun)
+    }
+
+    pub fn is_elsewhere(&self) -> bool {
+        self.near.is_some()
+    }
+
+    /// The exit status that was told from elsewhere: not that of the connection.
+    pub fn told_status(&self) -> Option<u8> {
+        self.near.as_ref()?.status
     }
 
     /// Sends a signal to the ranks that are known, and says to how many.
     pub fn signal_ranks(&self, signal: Signal) -> usize {
+        if let Some(near) = &self.near {
+            return if near.signal(signal) { near.begun } else { 0 };
+        }
         let alive = self.ranks.values().filter(|(pid, began)| marked::began(*pid) == Some(*began));
         alive.filter(|(pid, _)| kill(*pid, signal).is_ok()).count()
     }
 
+    /// One elsewhere is the other end's.
     pub fn signal_launcher(&self, signal: Signal) {
+        if self.near.is_some() {
+            return;
+        }
         // Not waited for yet, so the number is its own.
         let _ = kill(Pid::from_raw(self.process as i32), signal);
+    }
+}
+
+/// Puts out a line of a job; what comes from elsewhere is taken apart first.
+fn put(near: &mut Option<Near>, job: &str, rank: Option<usize>, stream: Stream, line: &[u8], format: Format) {
+    match near {
+        Some(near) if stream == Stream::Out => {
+            if let Some((rank, is_out, text)) = near.heard(line) {
+                format.line(job, rank, if is_out { Stream::Out } else { Stream::Err }, text.as_bytes());
+            }
+        }
+        _ => format.line(job, rank, stream, line),
     }
 }
 

@@ -8,15 +8,15 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-const KEYS: [&str; 7] = ["run", "naming", "key", "on-death", "grace", "restarts", "job"];
-const KEYS_OF_JOB: [&str; 10] =
-    ["launcher", "ranks", "program", "directory", "env", "cores", "after", "on-death", "restart", "restarts"];
-/// Keys that may be expected here, and what to do instead.
-const NOT_YET: [(&str, &str); 2] = [
-    ("slurm", "say what Slurm needs in the launcher, such as launcher = \"srun --mpi=pmix --overlap\""),
-    ("host", "start this job on that host by hand, in the same run, or give mpirun its hosts in the launcher"),
-];
+const KEYS: [&str; 8] = ["run", "naming", "key", "ssh", "on-death", "grace", "restarts", "job"];
+const KEYS_OF_JOB: [&str; 11] =
+    ["launcher", "ranks", "program", "host", "directory", "env", "cores", "after", "on-death", "restart", "restarts"];
+/// A key that may be expected here, and what to do instead.
+const NOT_YET: [(&str, &str); 1] =
+    [("slurm", "say what Slurm needs in the launcher, such as launcher = \"srun --mpi=pmix --overlap\"")];
 
+/// It never asks for a password.
+const SSH: [&str; 3] = ["ssh", "-o", "BatchMode=yes"];
 /// How long jobs are given to end before they are killed.
 const GRACE: f64 = 10.0;
 /// How often a job is started again.
@@ -27,6 +27,8 @@ pub struct Manifest {
     pub run: Option<String>,
     pub naming: Option<String>,
     pub key: Option<String>,
+    /// What reaches other hosts.
+    pub ssh: Vec<String>,
     /// In seconds.
     pub grace: f64,
     /// In the order of the text.
@@ -41,6 +43,8 @@ pub struct Job {
     pub launcher: Vec<String>,
     pub ranks: usize,
     pub program: Vec<String>,
+    /// Another than that of the command.
+    pub host: Option<String>,
     pub directory: Option<String>,
     pub env: BTreeMap<String, String>,
     pub cores: Option<Cores>,
@@ -177,6 +181,7 @@ impl Reader<'_> {
             run: self.string(root, "run", ""),
             naming: self.string(root, "naming", ""),
             key: self.string(root, "key", ""),
+            ssh: self.ssh(root),
             grace: self.seconds(root, "grace").unwrap_or(GRACE),
             jobs: self.jobs(root, on_death, restarts),
         };
@@ -258,6 +263,7 @@ impl Reader<'_> {
         let job = Job {
             name: name.to_owned(),
             line: self.line(key.span().start),
+            host: self.host(table, &whose),
             directory: self.string(table, "directory", &whose),
             env: self.env(table, &whose),
             cores: self.cores(table, &whose),
@@ -302,6 +308,31 @@ impl Reader<'_> {
             self.problem(span, format!("{whose}launcher: it has {{ranks}} and no {{program}}"));
         }
         Some(words)
+    }
+
+    fn ssh(&mut self, root: &DeTable<'_>) -> Vec<String> {
+        let Some(line) = self.string(root, "ssh", "") else { return SSH.map(str::to_owned).to_vec() };
+        match words(&line) {
+            Some(words) if !words.is_empty() => words,
+            _ => {
+                self.problem(
+                    root.get("ssh").map_or(0..0, Spanned::span),
+                    format!("ssh = {line:?}: a command is expected"),
+                );
+                Vec::new()
+            }
+        }
+    }
+
+    fn host(&mut self, table: &DeTable<'_>, whose: &str) -> Option<String> {
+        let host = self.string(table, "host", whose)?;
+        let span = table.get("host").map_or(0..0, Spanned::span);
+        if host.is_empty() || host.starts_with('-') || host.contains(char::is_whitespace) {
+            self.problem(span, format!("{whose}host = {host:?}: the name of a host is expected"));
+        } else if table.get("cores").is_some_and(|cores| cores.get_ref().is_integer()) {
+            self.problem(span, format!("{whose}cores: on another host a list is needed, such as \"0-3\""));
+        }
+        Some(host)
     }
 
     fn program(&mut self, table: &DeTable<'_>, whose: &str) -> Option<Vec<String>> {

@@ -58,7 +58,7 @@ fn with(line: &str) -> Vec<String> {
 
 #[test]
 fn all_that_is_wrong_is_told_at_once() {
-    let text = "runs = 'x'\ngrace = 'long'\n[job.air]\nlaucher = 'mpirun'\nranks = 0\nprogram = []\nhost = 'node1'\n[job.ice]\n";
+    let text = "runs = 'x'\ngrace = 'long'\n[job.air]\nlaucher = 'mpirun'\nranks = 0\nprogram = []\nslurm = 'node1'\n[job.ice]\n";
     assert_eq!(
         said(text),
         [
@@ -68,8 +68,8 @@ fn all_that_is_wrong_is_told_at_once() {
             "4: job 'air': there is no key 'laucher'; 'launcher' was perhaps meant",
             "5: job 'air': ranks = 0: a number from 1 to 1000000 is expected",
             "6: job 'air': program: a program is expected, such as [\"./air\"]",
-            "7: job 'air': the key 'host' is not there yet: start this job on that host by hand, in the same run, or give mpirun its \
-             hosts in the launcher",
+            "7: job 'air': the key 'slurm' is not there yet: say what Slurm needs in the launcher, such as launcher = \"srun \
+             --mpi=pmix --overlap\"",
             "8: job 'ice': 'launcher' is missing, such as launcher = \"mpirun.openmpi\"",
             "8: job 'ice': 'program' is missing, such as program = [\"./air\", \"namelist\"]",
             "8: job 'ice': 'ranks' is missing, such as ranks = 2",
@@ -103,6 +103,7 @@ fn values_are_judged() {
             "env = { MPI_CONNECT_RUN = 'x' }",
             "MPI_CONNECT_RUN is the same for all jobs: it stands above them, not in env",
         ),
+        ("host = '-v'", "host = \"-v\": the name of a host is expected"),
         ("directory = 7", "directory = 7: a text is expected"),
     ] {
         assert_eq!(with(line), [format!("5: job 'air': {what}")]);

@@ -17,6 +17,7 @@ mod policy;
 mod rank;
 mod state;
 mod supervise;
+mod there;
 
 pub use keeper::{Args as KeeperArgs, keep};
 pub use rank::{Args as RankArgs, JobArgs, job as become_job, rank};
@@ -39,7 +40,7 @@ use supervise::Whole;
 #[derive(clap::Args)]
 pub struct Args {
     /// The jobs, in TOML; with --status and --stop the manifest or the run that is meant, if several are running
-    #[arg(value_name = "MANIFEST", required_unless_present_any = ["status", "stop"])]
+    #[arg(value_name = "MANIFEST", required_unless_present_any = ["status", "stop", "there"])]
     manifest: Option<String>,
     /// The run that all jobs belong to, instead of the manifest's
     #[arg(long, value_name = "NAME", conflicts_with_all = ["status", "stop"])]
@@ -53,6 +54,9 @@ pub struct Args {
     /// Show the launches that are running, and the state of their jobs
     #[arg(long, conflicts_with = "stop")]
     status: bool,
+    /// The end of a connection on the host of a job: its manifest comes by standard input, and orders after it
+    #[arg(long, hide = true, conflicts_with_all = ["manifest", "status", "stop", "dry_run", "run"])]
+    there: bool,
     /// End a launch that is running, and wait for its end
     #[arg(long)]
     stop: bool,
@@ -120,10 +124,17 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
     if args.stop {
         return stop(args);
     }
-    let path = PathBuf::from(args.manifest.clone().unwrap_or_default());
+    let path = PathBuf::from(args.manifest.as_deref().unwrap_or("what the other host says"));
     let file = path.display().to_string();
-    let text = fs::read_to_string(&path).map_err(|e| LaunchError::Read(path.clone(), e))?;
-    let path = fs::canonicalize(&path).map_err(|e| LaunchError::Read(path, e))?;
+    let orders = if args.there {
+        Some(there::far().map_err(|e| LaunchError::System("reading what is to be started", e))?)
+    } else {
+        None
+    };
+    let read = |e| LaunchError::Read(PathBuf::from(&file), e);
+    let text = orders.as_ref().map_or_else(|| fs::read_to_string(&path), there::manifest).map_err(read)?;
+    // Its paths are absolute.
+    let path = if args.there { Path::new("/").join(path) } else { fs::canonicalize(&path).map_err(read)? };
     let problem = |problems| LaunchError::Manifest(file.clone(), problems);
     let manifest = manifest::read(&text).map_err(problem)?;
     let id = format!("{:016x}", u64::from_le_bytes(base::ident::random()));
@@ -139,6 +150,7 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
         folder,
         command: command.clone(),
         naming: naming.clone(),
+        private: keys.open(&naming::private_url()).map_err(LaunchError::Naming)?.url(),
         key,
         run: run.clone(),
         cores: cores::allowed().map_err(|e| LaunchError::System("asking for the cores", e.into()))?,
@@ -151,7 +163,7 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
         return Ok(0);
     }
     warn(&jobs);
-    let format = if args.json { Format::Json } else { Format::Text };
+    let format = if args.json || args.there { Format::Json } else { Format::Text };
     let grace = Duration::from_secs_f64(manifest.grace);
     let whole = Whole {
         id: &id,
@@ -161,6 +173,7 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
         naming: &naming,
         grace,
         format,
+        orders,
     };
     begin(&whole, &jobs, &keys)
 }

@@ -49,16 +49,56 @@ impl Lines {
 /// What happens.
 #[derive(Debug)]
 pub enum Event<'a> {
-    Started { job: &'a str, attempt: u32, ranks: usize, cores: Option<String>, process: u32, command: &'a str },
-    Registered { job: &'a str, name: &'a str, mpi: &'a str, awaited: &'a [&'a str] },
-    Joined { jobs: [&'a str; 2] },
-    Exited { job: &'a str, status: u8, signal: Option<&'a str>, why: &'a str },
-    Restarting { jobs: &'a [&'a str], attempt: u32, most: u32 },
-    Signal { name: &'a str, ranks: usize },
-    Ending { why: &'a str },
-    NotStarted { job: &'a str },
-    Killing { job: &'a str, processes: usize },
-    Ended { status: u8, why: &'a str },
+    Started {
+        job: &'a str,
+        attempt: u32,
+        ranks: usize,
+        cores: Option<String>,
+        process: u32,
+        command: &'a str,
+    },
+    /// How many ranks have begun: for the other end of a connection.
+    Begun {
+        ranks: usize,
+    },
+    Registered {
+        job: &'a str,
+        name: &'a str,
+        mpi: &'a str,
+        awaited: &'a [&'a str],
+    },
+    Joined {
+        jobs: [&'a str; 2],
+    },
+    Exited {
+        job: &'a str,
+        status: u8,
+        signal: Option<&'a str>,
+        why: &'a str,
+    },
+    Restarting {
+        jobs: &'a [&'a str],
+        attempt: u32,
+        most: u32,
+    },
+    Signal {
+        name: &'a str,
+        ranks: usize,
+    },
+    Ending {
+        why: &'a str,
+    },
+    NotStarted {
+        job: &'a str,
+    },
+    Killing {
+        job: &'a str,
+        processes: usize,
+    },
+    Ended {
+        status: u8,
+        why: &'a str,
+    },
 }
 
 /// Who reads.
@@ -131,6 +171,7 @@ fn told(event: &Event<'_>) -> String {
                 if awaited.is_empty() { "all are there".into() } else { format!("awaited: {}", awaited.join(", ")) };
             format!("{job} has registered{as_name} under {mpi}; {awaited}")
         }
+        Event::Begun { ranks } => format!("{ranks} ranks have begun"),
         Event::Joined { jobs: [a, b] } => format!("{a} and {b} are joined"),
         Event::Exited { job, why, .. } => format!("{job} {why}"),
         Event::Restarting { jobs, attempt, most } => {
@@ -156,6 +197,7 @@ fn object(event: &Event<'_>) -> Value {
         Event::Registered { job, name, mpi, awaited } => {
             json!({"event": "registered", "job": job, "name": name, "mpi": mpi, "awaited": awaited})
         }
+        Event::Begun { ranks } => json!({"event": "begun", "ranks": ranks}),
         Event::Joined { jobs } => json!({"event": "joined", "jobs": jobs}),
         Event::Exited { job, status, signal, .. } => {
             json!({"event": "exited", "job": job, "status": status, "signal": signal})

@@ -3,11 +3,12 @@
 //! Invariants: each job is started by `mpi-connect run`, which knows the launchers' ways, so this only adds how many ranks there
 //! are and that they are not bound; no variable of another launcher's rank reaches a job.
 
-use super::cores;
+use super::cores::{self, Cores};
 use super::manifest::{Job, Manifest, OnDeath, Problem, Restart};
+use super::there::There;
 use crate::launcher::{self, FindError, Kind};
 use base::settings::{LAUNCH, PREFIX};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -19,6 +20,8 @@ pub struct Place<'a> {
     /// This command.
     pub command: String,
     pub naming: String,
+    /// Where names are kept if nobody says where: on this host alone.
+    pub private: String,
     pub key: Option<String>,
     pub run: String,
     /// The cores that this process may use.
@@ -35,6 +38,8 @@ pub struct Planned {
     pub name: String,
     pub ranks: usize,
     pub directory: PathBuf,
+    /// It is started on another host.
+    pub there: Option<There>,
     /// What stands before the launcher, and this command before its own words.
     before: Vec<String>,
     /// The launcher with all its words, where the program goes at [`None`].
@@ -53,6 +58,9 @@ pub struct Planned {
 impl Planned {
     /// Its command line, with these words before the program.
     pub fn words(&self, wrapper: &[String]) -> Vec<String> {
+        if let Some(there) = &self.there {
+            return there.words.clone();
+        }
         let mut words = self.before.clone();
         for word in &self.launcher {
             match word {
@@ -65,6 +73,9 @@ impl Planned {
 
     /// The file of its program, as far as it can be told.
     pub fn program_file(&self) -> Option<PathBuf> {
+        if self.there.is_some() {
+            return None;
+        }
         let path = self.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| OsString::from(value));
         find(self.program.first()?, &self.directory, &path.unwrap_or_else(launcher::path)).ok()
     }
@@ -78,6 +89,10 @@ impl Planned {
             words.extend(self.env.iter().map(|(name, value)| quote(&format!("{name}={value}"))));
         }
         words.extend(self.words(&[]).iter().map(|word| quote(word)));
+        if let Some(there) = &self.there {
+            let said = there.manifest.lines().map(|line| format!("#     {line}\n")).collect::<String>();
+            return format!("# on {}, by this manifest:\n{said}{}", there.host, words[3..].join(" "));
+        }
         words.join(" ")
     }
 }
@@ -85,14 +100,31 @@ impl Planned {
 /// All jobs, or everything that keeps them from being started.
 pub fn plan(manifest: &Manifest, place: &Place<'_>) -> Result<Vec<Planned>, Vec<Problem>> {
     let mut problems = Vec::new();
-    let wanted: Vec<_> = manifest.jobs.iter().map(|job| (job.name.as_str(), job.cores.as_ref())).collect();
+    let (here, elsewhere): (Vec<&Job>, Vec<&Job>) = manifest.jobs.iter().partition(|job| job.host.is_none());
+    let wanted: Vec<_> = here.iter().map(|job| (job.name.as_str(), job.cores.as_ref())).collect();
     let cores = cores::assign(&wanted, &place.cores).unwrap_or_else(|all| {
-        problems.extend(all.into_iter().map(|(at, what)| Problem { line: manifest.jobs[at].line, what }));
+        problems.extend(all.into_iter().map(|(at, what)| Problem { line: here[at].line, what }));
         vec![None; wanted.len()]
     });
+    let mut cores: BTreeMap<&str, _> = here.iter().map(|job| job.name.as_str()).zip(cores).collect();
+    for job in &elsewhere {
+        let others = elsewhere.iter().take_while(|other| other.name != job.name).filter(|other| other.host == job.host);
+        problems.extend(others.filter_map(|other| shared(job, other)).map(|what| Problem { line: job.line, what }));
+    }
+    if let [first, ..] = elsewhere[..]
+        && place.naming == place.private
+    {
+        let what =
+            "jobs on several hosts need a place for names that all reach: naming = \"file:DIR\" or \"tcp://HOST:PORT\"";
+        problems.push(Problem { line: first.line, what: what.into() });
+    }
     let mut jobs = Vec::new();
-    for (job, cores) in manifest.jobs.iter().zip(cores) {
-        match planned(job, cores, place) {
+    for job in &manifest.jobs {
+        if let Some(host) = &job.host {
+            jobs.push(planned_there(job, There::of(job, manifest, host, place)));
+            continue;
+        }
+        match planned(job, cores.remove(job.name.as_str()).flatten(), place) {
             Ok(planned) => jobs.push(planned),
             Err(all) => problems.extend(
                 all.into_iter().map(|what| Problem { line: job.line, what: format!("job '{}': {what}", job.name) }),
@@ -161,6 +193,7 @@ fn planned(job: &Job, cores: Option<BTreeSet<usize>>, place: &Place<'_>) -> Resu
         name: job.name.clone(),
         ranks: job.ranks,
         directory,
+        there: None,
         before,
         launcher,
         program: job.program.clone(),
@@ -172,6 +205,33 @@ fn planned(job: &Job, cores: Option<BTreeSet<usize>>, place: &Place<'_>) -> Resu
         restart: job.restart,
         restarts: job.restarts,
     })
+}
+
+/// What its own host has to look at is not looked at here.
+fn planned_there(job: &Job, there: There) -> Planned {
+    Planned {
+        name: job.name.clone(),
+        ranks: job.ranks,
+        directory: "/".into(),
+        there: Some(there),
+        before: Vec::new(),
+        launcher: Vec::new(),
+        program: job.program.clone(),
+        env: Vec::new(),
+        unset: Vec::new(),
+        cores: None,
+        after: job.after.clone(),
+        on_death: job.on_death,
+        restart: job.restart,
+        restarts: job.restarts,
+    }
+}
+
+/// The cores that two jobs on one host both ask for.
+fn shared(job: &Job, other: &Job) -> Option<String> {
+    let (Some(Cores::These(these)), Some(Cores::These(those))) = (&job.cores, &other.cores) else { return None };
+    let both = these & those;
+    (!both.is_empty()).then(|| format!("job '{}': job '{}' has cores {} too", job.name, other.name, cores::text(&both)))
 }
 
 /// Where the launcher is among its words: behind what only wraps it.

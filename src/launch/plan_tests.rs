@@ -18,6 +18,7 @@ fn place(variables: &[&str]) -> Place<'static> {
         folder: Path::new("/"),
         command: "/bin/mpi-connect".into(),
         naming: "file:/names".into(),
+        private: "file:/private".into(),
         key: None,
         run: "case7".into(),
         cores: (0..8).collect(),

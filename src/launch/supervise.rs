@@ -9,11 +9,13 @@ use super::output::{Event, Format};
 use super::plan::Planned;
 use super::policy::{Act, Policy, State};
 use super::state::Own;
+use super::there;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
@@ -38,6 +40,8 @@ pub struct Whole<'a> {
     pub naming: &'a str,
     pub grace: Duration,
     pub format: Format,
+    /// Where orders come from, if this is the end of a connection that has the job.
+    pub orders: Option<File>,
 }
 
 /// A job that is to end: from when on, and how long it may take.
@@ -66,6 +70,10 @@ struct Supervisor<'a> {
     /// What stays of deaths: when, whose, and how.
     failures: Vec<(Instant, usize, u8)>,
     ordered: Option<(Instant, Signal)>,
+    /// The connection from which orders came has ended.
+    is_alone: bool,
+    /// How many ranks were told to have begun.
+    begun: usize,
 }
 
 /// The signals, blocked from now on. Before any thread is started.
@@ -96,6 +104,8 @@ pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names:
         starts: 0,
         failures: Vec::new(),
         ordered: None,
+        is_alone: false,
+        begun: 0,
     };
     let mut block = vec![0; 64 << 10];
     it.start();
@@ -111,6 +121,7 @@ pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names:
                 running.read(&ready, &mut block, &member.job.name, whole.format);
             }
         }
+        it.obey(&ready);
         for seen in names.seen() {
             it.saw(&seen);
         }
@@ -135,7 +146,8 @@ impl Supervisor<'_> {
     /// The descriptors that have something to say, after a while at most.
     fn wait(&self, signals: &SignalFd, names: &Names) -> BTreeSet<RawFd> {
         let pipes = self.members.iter().filter_map(|member| member.running.as_ref()).flat_map(Running::descriptors);
-        let all = [signals.as_fd(), names.as_fd(), self.own.listener.as_fd()].into_iter().chain(pipes);
+        let orders = self.whole.orders.iter().filter(|_| !self.is_alone).map(AsFd::as_fd);
+        let all = [signals.as_fd(), names.as_fd(), self.own.listener.as_fd()].into_iter().chain(orders).chain(pipes);
         let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         // A signal has a descriptor here, and anything else is found by looking.
         let _ = poll(&mut all, PollTimeout::from(LOOK));
@@ -179,7 +191,11 @@ impl Supervisor<'_> {
             let member = &mut self.members[at];
             let Some((status, when)) = member.running.as_mut().and_then(Running::ended) else { continue };
             let Some(mut running) = member.running.take() else { continue };
-            let (code, signal) = code(status);
+            // What has come from elsewhere says more than how the connection ended.
+            if running.is_elsewhere() {
+                running.drain(&member.job.name, self.whole.format);
+            }
+            let (code, signal) = running.told_status().map_or_else(|| code(status), |told| (told, None));
             if code != 0 || member.stopping.is_some() {
                 marked::kill_all(self.whole.id, &member.job.name);
             }
@@ -234,6 +250,8 @@ impl Supervisor<'_> {
         if running.known_ranks() < member.job.ranks {
             running.signal_launcher(Signal::SIGTERM);
         }
+        // The other end counts by itself.
+        let grace = if running.is_elsewhere() { grace + BACK } else { grace };
         member.stopping.get_or_insert(Stopping { since: Instant::now(), grace, launcher_told: false, killed: false });
     }
 
@@ -253,6 +271,27 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Does what the other end of the connection says, and tells it how many ranks there are.
+    fn obey(&mut self, ready: &BTreeSet<RawFd>) {
+        let Some(from) = &self.whole.orders else { return };
+        let begun = self.members.iter().filter_map(|member| member.running.as_ref()).map(Running::known_ranks).sum();
+        if std::mem::replace(&mut self.begun, begun) != begun {
+            self.event(&Event::Begun { ranks: begun });
+        }
+        if self.is_alone || !ready.contains(&from.as_raw_fd()) {
+            return;
+        }
+        match there::orders(from) {
+            Some(signals) => signals.into_iter().for_each(|signal| self.signalled(signal)),
+            None => {
+                self.is_alone = true;
+                self.end("the connection has ended", Signal::SIGTERM);
+                let now = self.members.iter_mut().filter_map(|member| member.stopping.as_mut());
+                now.for_each(|stopping| stopping.grace = stopping.grace.min(stopping.since.elapsed() + BACK));
+            }
+        }
+    }
+
     fn signalled(&mut self, signal: Signal) {
         if signal == Signal::SIGCHLD {
             return;
@@ -266,8 +305,14 @@ impl Supervisor<'_> {
         if let Some((first, _)) = self.ordered
             && first.elapsed() < AGAIN
         {
-            for stopping in self.members.iter_mut().filter_map(|member| member.stopping.as_mut()) {
-                stopping.grace = Duration::ZERO;
+            for member in &mut self.members {
+                let (Some(running), Some(stopping)) = (&member.running, &mut member.stopping) else { continue };
+                if running.is_elsewhere() {
+                    running.signal_ranks(signal);
+                    stopping.grace = stopping.since.elapsed() + BACK;
+                } else {
+                    stopping.grace = Duration::ZERO;
+                }
             }
             return;
         }
