@@ -259,6 +259,40 @@ fn who_is_deaf_is_killed_by_a_second_signal() {
     scene.require(done.status.code() == Some(130), &format!("{}", done.status));
 }
 
+/// Stands in for `ssh`: another environment, which has of this one only what marks the scene's processes.
+fn ssh(scene: &Scene) -> String {
+    let script = scene.path("ssh");
+    let user = user::environment().into_iter().map(|(name, value)| format!("{name}={value} ")).collect::<String>();
+    let own = format!("{user}MPI_CONNECT_TEST_DIR={}", scene.folder.display());
+    let text = format!("#!/bin/sh\nshift\nexec env -i PATH=\"$PATH\" HOME=\"$HOME\" {own} sh -c \"$*\"\n");
+    fs::write(&script, text).expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+    let (naming, key) = (scene.naming(), scene.key());
+    format!("ssh = {:?}\nnaming = {naming:?}\nkey = \"file:{}\"\n", script.display().to_string(), key.display())
+}
+
+#[test]
+fn a_job_on_another_host_is_reached_by_signals_and_ended() {
+    let title = |signal: &Signal| format!("a job on another host, at {signal}");
+    let all = [(Signal::SIGTERM, 0), (Signal::SIGKILL, 2)];
+    Scene::at_once(
+        &all,
+        |(signal, _)| title(signal),
+        |scene, (signal, from)| {
+            let tables = two(scene, mpis::<2>(*from), ["", "host = \"elsewhere\""]);
+            let job = launch(scene, &run(signal.as_str()), &[vec![ssh(scene)], tables.to_vec()].concat(), &[]);
+            are_here(scene, &job);
+            job.signal(Signal::SIGUSR1);
+            scene.require(wait_until(LIMIT, || number(&job, "SIGNAL 10") == 4), "a signal reaches all ranks");
+            job.signal(*signal);
+            let done = ends(scene, job);
+            let gone = done.stdout.lines().filter(|line| line.ends_with("] GONE")).count();
+            let orderly = done.status.code() == Some(143) && gone == 4;
+            scene.require(*signal == Signal::SIGKILL || orderly, &format!("{}, {gone} ended well", done.status));
+        },
+    );
+}
+
 #[test]
 fn a_launch_that_is_killed_leaves_nothing() {
     let mpis = mpis::<2>(0);
