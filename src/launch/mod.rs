@@ -12,6 +12,7 @@ mod manifest;
 mod marked;
 mod names;
 mod output;
+mod place;
 mod plan;
 mod policy;
 mod rank;
@@ -30,7 +31,8 @@ use manifest::{Manifest, Problem};
 use naming::OpenError;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use output::Format;
-use plan::{Place, Planned};
+use place::Place;
+use plan::Planned;
 use state::{Launch, Own};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -168,7 +170,7 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
     let whole = Whole {
         id: &id,
         command: &command,
-        manifest: path.display().to_string(),
+        manifest: if args.there { "a job of another host's launch".into() } else { path.display().to_string() },
         run: &run,
         naming: &naming,
         grace,
@@ -268,7 +270,10 @@ fn table(launch: &Launch) -> String {
 }
 
 fn stop(args: &Args) -> Result<u8, LaunchError> {
-    match &state::running(args.manifest.as_deref())[..] {
+    let mut running = state::running(args.manifest.as_deref());
+    // Those that are started from elsewhere are stopped there, unless they are named.
+    running.retain(|launch| args.manifest.is_some() || launch.told["there"] != true);
+    match &running[..] {
         [] => Err(LaunchError::NotRunning(args.manifest.clone())),
         [one] => {
             one.stop().map_err(LaunchError::Stop)?;

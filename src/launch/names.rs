@@ -68,6 +68,8 @@ impl Names {
 fn look(url: &str, run: &str, key: &KeyOption, tell: &Sender<Seen>, wake: &PipeWriter) -> Result<(), String> {
     let store = key.open(url).map_err(|e| e.to_string())?;
     let wanted = Selection::new(None, &[], Some(run));
+    // A folder that is not there yet is made: what comes into it could not be watched.
+    store.check().map_err(|e| e.to_string())?;
     let changes = store.watch();
     let here = naming::host();
     let told = watch::follow(store.as_ref(), changes, &wanted, Vec::new(), |event, row, _| {

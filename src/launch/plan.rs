@@ -5,6 +5,7 @@
 
 use super::cores::{self, Cores};
 use super::manifest::{Job, Manifest, OnDeath, Problem, Restart};
+use super::place::Place;
 use super::there::There;
 use crate::launcher::{self, FindError, Kind};
 use base::settings::{LAUNCH, PREFIX};
@@ -12,25 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
-
-/// What is known of the place where the jobs are started.
-pub struct Place<'a> {
-    /// The manifest's folder, from which relative paths count.
-    pub folder: &'a Path,
-    /// This command.
-    pub command: String,
-    pub naming: String,
-    /// Where names are kept if nobody says where: on this host alone.
-    pub private: String,
-    pub key: Option<String>,
-    pub run: String,
-    /// The cores that this process may use.
-    pub cores: BTreeSet<usize>,
-    /// The names of the variables that are set here.
-    pub variables: Vec<String>,
-    /// The launcher that a word means, with this PATH.
-    pub recognise: fn(&OsStr, &OsStr) -> Result<Kind, FindError>,
-}
 
 /// A job as it is started.
 #[derive(Debug, Clone, PartialEq)]

@@ -375,7 +375,7 @@ impl Supervisor<'_> {
         };
         let whole = self.whole;
         json!({
-            "manifest": whole.manifest, "run": whole.run, "naming": whole.naming, "pid": std::process::id(),
+            "manifest": whole.manifest, "there": whole.orders.is_some(), "run": whole.run, "naming": whole.naming, "pid": std::process::id(),
             "awaited": self.awaited(), "jobs": self.members.iter().enumerate().map(job).collect::<Vec<_>>(),
         })
     }

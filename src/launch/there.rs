@@ -4,7 +4,7 @@
 //! `--json`. Invariant: the end of the connection is an order to end, so nothing outlives it there.
 
 use super::manifest::{Job, Manifest};
-use super::plan::Place;
+use super::place::Place;
 use crate::run::quote;
 use nix::sys::signal::Signal;
 use serde_json::Value;
