@@ -178,6 +178,10 @@ fn a_job_runs_on_another_host() {
         ["[air 0] it\"s\n[air 0] \n[air 0] end\n", "[air] to node1\n", "mpi-connect: air has ended with status 7\n"];
     assert!(code == 7 && lines.iter().all(|line| said.contains(line)), "{code} {said}");
     assert!(said.contains(&format!("[air 0] {}\n", dir.0.display())), "{said}");
+    // A line that is longer as an event than any line may be.
+    let long = "head -c 1000000 /dev/zero | tr '\\0' '\\001'";
+    let said = good(launch(&dir.0, &[place.clone(), job("air", long, "host = 'node1'")].concat(), &[]));
+    assert_eq!(said.len(), "[air 0] ".len() + 1_000_000 + 1);
     // Signals go there, and so does the end.
     let deaf = "trap 'echo told' TERM; echo here; while :; do sleep 0.05; done";
     let manifest = [place, "grace = 0.4\n".into(), job("air", deaf, "host = 'node1'")].concat();

@@ -102,7 +102,9 @@ impl Running {
             if let Some(pipe) = &pipe {
                 nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
             }
-            sources.push(Source { pipe, rank: None, stream, lines: Lines::default() });
+            let is_events = near.is_some() && stream == Stream::Out;
+            let lines = if is_events { Lines::of_events() } else { Lines::default() };
+            sources.push(Source { pipe, rank: None, stream, lines });
         }
         Ok(Running {
             process: child.id(),

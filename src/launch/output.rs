@@ -15,13 +15,26 @@ pub enum Stream {
     Err,
 }
 
+/// The longest event that comes from another host: such a line with every byte of it escaped.
+const MAX_EVENT: usize = 8 << 20;
+
 /// Makes lines of what is read of a stream.
-#[derive(Default)]
 pub struct Lines {
     kept: Vec<u8>,
+    most: usize,
+}
+
+impl Default for Lines {
+    fn default() -> Lines {
+        Lines { kept: Vec::new(), most: MAX_LINE }
+    }
 }
 
 impl Lines {
+    pub fn of_events() -> Lines {
+        Lines { kept: Vec::new(), most: MAX_EVENT }
+    }
+
     pub fn push(&mut self, bytes: &[u8], mut line: impl FnMut(&[u8])) {
         // Looked at once: what is kept has no line end.
         let from = self.kept.len();
@@ -29,7 +42,7 @@ impl Lines {
         let (mut begin, mut at) = (0, from);
         while at < self.kept.len() {
             let is_end = self.kept[at] == b'\n';
-            if is_end || at - begin + 1 >= MAX_LINE {
+            if is_end || at - begin + 1 >= self.most {
                 line(&self.kept[begin..if is_end { at } else { at + 1 }]);
                 begin = at + 1;
             }
