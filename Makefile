@@ -243,6 +243,7 @@ PAGES := \
     man/man1/mpi-connect-ctl.1 \
     man/man1/mpi-connect-doctor.1 \
     man/man1/mpi-connect-key.1 \
+    man/man1/mpi-connect-launch.1 \
     man/man1/mpi-connect-names.1 \
     man/man1/mpi-connect-run.1 \
     man/man1/mpi-connect-serve.1 \

@@ -4,6 +4,7 @@ pub const ALL: &str = "\
 Examples:
   mpi-connect run -- mpirun.openmpi -n 4 ./air &
   mpi-connect run -- mpirun.mpich -n 2 ./ocean
+  mpi-connect launch coupled.toml
   mpi-connect names
   mpi-connect doctor ./air";
 
@@ -14,6 +15,14 @@ Examples:
   mpi-connect run --naming tcp://login1:7431 --log info -- mpiexec -n 8 ./ocean
   mpi-connect run -- mpirun -n 4 python air.py
   mpi-connect run --print -- mpirun -n 4 ./air";
+
+pub const LAUNCH: &str = "\
+Examples:
+  mpi-connect launch --dry-run coupled.toml
+  mpi-connect launch coupled.toml
+  mpi-connect launch --json coupled.toml | jq -c 'select(.event != \"output\")'
+  mpi-connect launch --status
+  mpi-connect launch --stop coupled.toml";
 
 pub const NAMES: &str = "\
 Examples:

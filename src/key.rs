@@ -42,6 +42,11 @@ pub struct KeyOption {
 }
 
 impl KeyOption {
+    /// As if the option were given so.
+    pub fn of(setting: Option<String>) -> KeyOption {
+        KeyOption { setting }
+    }
+
     /// Where the key is.
     pub fn file(&self) -> Result<KeyFile, FileError> {
         KeyFile::find(self.setting.clone().or_else(|| env::var(KEY).ok()).as_deref())

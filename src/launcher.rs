@@ -63,10 +63,16 @@ impl fmt::Display for FindError {
 
 /// The program that a shell would start.
 pub fn find(word: &OsStr) -> Result<PathBuf, FindError> {
-    find_in(word, &env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()))
+    find_in(word, &path())
 }
 
-fn find_in(word: &OsStr, path: &OsStr) -> Result<PathBuf, FindError> {
+/// Where programs are looked for.
+pub fn path() -> OsString {
+    env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+}
+
+/// The same with another PATH.
+pub fn find_in(word: &OsStr, path: &OsStr) -> Result<PathBuf, FindError> {
     if word.as_bytes().contains(&b'/') {
         let p = PathBuf::from(word);
         return match fs::metadata(&p) {

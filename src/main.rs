@@ -14,6 +14,7 @@ mod elf;
 mod elsewhere;
 mod examples;
 mod key;
+mod launch;
 mod launcher;
 mod library;
 mod metrics;
@@ -45,6 +46,18 @@ enum What {
     /// Start a job with the library in place: mpi-connect run -- mpirun -n 4 ./program
     #[command(after_help = examples::RUN)]
     Run(run::Args),
+    /// Start all jobs of a manifest, and watch over them: mpi-connect launch coupled.toml
+    #[command(after_help = examples::LAUNCH)]
+    Launch(launch::Args),
+    /// What stands before a job's command in a launch
+    #[command(hide = true)]
+    LaunchJob(launch::JobArgs),
+    /// What stands before a rank's program in a launch
+    #[command(hide = true)]
+    LaunchRank(launch::RankArgs),
+    /// What outlives a launch that is killed
+    #[command(hide = true)]
+    LaunchKeeper(launch::KeeperArgs),
     /// Show the names that jobs have registered or published
     #[command(after_help = examples::NAMES)]
     Names(names::Args),
@@ -84,6 +97,19 @@ fn main() -> ExitCode {
                 ExitCode::from(e.exit_code())
             }
         },
+        What::Launch(args) => match launch::launch(&args) {
+            Ok(status) => ExitCode::from(status),
+            Err(e) => {
+                eprintln!("{}", e.text());
+                ExitCode::from(e.exit_code())
+            }
+        },
+        What::LaunchJob(args) => not_started(launch::become_job(&args)),
+        What::LaunchRank(args) => not_started(launch::rank(&args)),
+        What::LaunchKeeper(args) => {
+            launch::keep(&args);
+            ExitCode::SUCCESS
+        }
         What::Names(args) => match names::names(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
@@ -142,4 +168,9 @@ fn main() -> ExitCode {
             }
         }
     }
+}
+
+fn not_started((code, e): (u8, String)) -> ExitCode {
+    eprintln!("mpi-connect: {e}");
+    ExitCode::from(code)
 }

@@ -6,11 +6,13 @@ use crate::arguments::{BuildError, Built, PRELOAD, Wanted, build};
 use crate::elf::{Elf, ElfError};
 use crate::elsewhere;
 use crate::key::KeyOption;
+use crate::launch::cores;
 use crate::launcher::{self, FindError, Kind};
 use crate::library::{self, LibraryError};
 use crate::program::obstacle;
 use base::settings::{self, KEY, LIB, LOG, NAMING, PREFIX, RUN};
 use naming::{NameError, OpenError};
+use nix::errno::Errno;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -33,6 +35,13 @@ pub struct Args {
     /// What the library tells on stderr
     #[arg(long, value_name = "LEVEL", value_parser = ["off", "quiet", "error", "info", "debug"])]
     log: Option<String>,
+    /// A variable for the ranks, given to them in the launcher's own way: of this environment, or with a value; may be given several
+    /// times
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// Run on these cores only, such as 0-3,8
+    #[arg(long, value_name = "LIST")]
+    cores: Option<String>,
     /// Preload this MPI library too, behind ours: for programs that load theirs late, such as mpi4py
     #[arg(long, value_name = "FILE")]
     mpi_library: Option<PathBuf>,
@@ -54,6 +63,8 @@ pub enum RunError {
     Key(FileError),
     NotUtf8(String),
     NoMpi(LibraryError),
+    /// The list, and what is wrong with it.
+    Cores(String, Option<Errno>),
     Exec(PathBuf, io::Error),
 }
 
@@ -69,6 +80,8 @@ impl fmt::Display for RunError {
             RunError::NotUtf8(name) => write!(f, "the value of {name} is not valid UTF-8"),
             RunError::NoMpi(LibraryError::Told(p)) => write!(f, "--mpi-library: there is no file {}", p.display()),
             RunError::NoMpi(e) => write!(f, "--mpi-library: {e}"),
+            RunError::Cores(list, None) => write!(f, "--cores {list}: a list is expected, such as 0-3,8"),
+            RunError::Cores(list, Some(e)) => write!(f, "--cores {list}: {e}: these cores may not be used here"),
             RunError::Exec(p, e) => write!(f, "starting {}: {e}", p.display()),
         }
     }
@@ -85,6 +98,7 @@ impl RunError {
             | RunError::Run(_)
             | RunError::Key(_)
             | RunError::NotUtf8(_)
+            | RunError::Cores(..)
             | RunError::NoMpi(_) => 2,
             RunError::Library(_) => 1,
         }
@@ -139,6 +153,10 @@ pub fn run(args: &Args) -> Result<(), RunError> {
         println!("{}", shell_line(word, &built));
         return Ok(());
     }
+    if let Some(list) = &args.cores {
+        let cores = cores::list(list).ok_or_else(|| RunError::Cores(list.clone(), None))?;
+        cores::stay_on(&cores).map_err(|e| RunError::Cores(list.clone(), Some(e)))?;
+    }
     let mut command = Command::new(&program);
     // Open MPI acts on whether it was called by an absolute path.
     command.arg0(word).args(&built.args).envs(built.env.iter().map(|(n, v)| (n, v)));
@@ -162,6 +180,13 @@ fn wanted(args: &Args, preload: &[PathBuf]) -> Result<Wanted, RunError> {
     set(KEY, &args.key.value().map_err(RunError::Key)?);
     set(RUN, &args.run);
     set(LOG, &args.log);
+    for said in &args.env {
+        match said.split_once('=') {
+            Some((name, value)) => set(name, &Some(value.to_owned())),
+            // One that is not set stays so.
+            None => set(said, &env::var_os(said).map(|value| text(said, value)).transpose()?),
+        }
+    }
     // Opened here, so that a wrong URL fails now, and a relative folder is taken from where the user stands.
     for (_, url) in settings.iter_mut().filter(|(n, v)| n == NAMING && !v.is_empty()) {
         *url = args.key.open(url).map_err(RunError::Naming)?.url();
@@ -221,7 +246,7 @@ fn shell_line(word: &OsStr, built: &Built) -> String {
     words.join(" ")
 }
 
-fn quote(word: &str) -> String {
+pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

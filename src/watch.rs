@@ -20,20 +20,31 @@ type Live = BTreeMap<(Key, u64), Row>;
 /// Ends only when nobody reads what it writes. `all`: what has been shown, if it is not `json`.
 pub fn watch(
     store: &dyn Naming,
-    mut changes: Box<dyn Watch + '_>,
+    changes: Box<dyn Watch + '_>,
     wanted: &Selection<'_>,
     all: Vec<Row>,
     json: bool,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let mut before = live(all);
     if json {
-        before.values().try_for_each(|r| tell(out, "there", r, naming::now(), json))?;
+        live(all.clone()).values().try_for_each(|r| tell(out, "there", r, naming::now(), json))?;
     }
+    out.flush()?;
+    follow(store, changes, wanted, all, |event, row, at| tell(out, event, row, at, json))
+}
+
+/// Tells of each name that comes or goes, when, until the first error. `all`: those that are known.
+pub fn follow(
+    store: &dyn Naming,
+    mut changes: Box<dyn Watch + '_>,
+    wanted: &Selection<'_>,
+    all: Vec<Row>,
+    mut tell: impl FnMut(&str, &Row, u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut before = live(all);
     let mut failing = false;
     let mut halves = Halves::default();
     loop {
-        out.flush()?;
         for change in changes.next(AGAIN) {
             let at = change.at;
             for (came, row) in halves.step(change) {
@@ -48,11 +59,11 @@ pub fn watch(
                     continue;
                 }
                 if came {
-                    tell(out, "came", &row, at, json)?;
+                    tell("came", &row, at)?;
                     before.insert(key, row);
                 } else {
                     let row = before.remove(&key).unwrap_or(row);
-                    tell(out, "went", &row, at, json)?;
+                    tell("went", &row, at)?;
                 }
             }
         }
@@ -70,12 +81,12 @@ pub fn watch(
         let at = naming::now();
         for (key, gone) in &before {
             if !now.contains_key(key) {
-                tell(out, "went", gone, at, json)?;
+                tell("went", gone, at)?;
             }
         }
         for (key, new) in &now {
             if !before.contains_key(key) {
-                tell(out, "came", new, at, json)?;
+                tell("came", new, at)?;
             }
         }
         before = now;

@@ -62,7 +62,7 @@ pub fn who() -> String {
 }
 
 /// The rank of this process in its job, as the launcher tells it in the environment.
-fn launched_rank() -> Option<u32> {
+pub fn launched_rank() -> Option<u32> {
     let told = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "LAMRANK"];
     told.iter().find_map(|v| std::env::var(v).ok()?.parse().ok())
 }

@@ -92,6 +92,9 @@ pub const PORTS: &str = "MPI_CONNECT_PORTS";
 /// The library that `mpi-connect run` preloads.
 pub const LIB: &str = "MPI_CONNECT_LIB";
 
+/// What `mpi-connect launch` knows the processes of its jobs by.
+pub const LAUNCH: &str = "MPI_CONNECT_LAUNCH";
+
 /// The limit in seconds while [`TIMEOUT`] is not set.
 pub const DEFAULT_TIMEOUT: u64 = 600;
 
@@ -228,6 +231,12 @@ pub const ALL: &[Setting] = &[
         value: Value::Free,
         meaning: "the libmpi_connect.so that 'mpi-connect run' preloads",
         default: "found from where mpi-connect itself lies",
+    },
+    Setting {
+        name: LAUNCH,
+        value: Value::Free,
+        meaning: "what 'mpi-connect launch' knows the processes of its jobs by; set by it alone",
+        default: "none",
     },
 ];
 

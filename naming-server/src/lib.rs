@@ -31,7 +31,7 @@ pub use record::{
     Key, Kind, MAX_LEADER, MAX_PORT, MAX_RECORD, NameError, Record, RecordError, VERSION, check_name, run_of,
 };
 pub use tcp::{Probe, Said};
-pub use url::{default_run, default_url, open, open_run, open_trusting};
+pub use url::{default_run, default_url, open, open_run, open_trusting, private_url};
 pub use wire::DEFAULT_PORT;
 
 use std::time::Duration;

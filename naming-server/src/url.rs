@@ -65,8 +65,13 @@ pub fn default_url() -> Result<String, OpenError> {
     match env::var(NAMING) {
         Ok(url) if !url.is_empty() => Ok(url),
         Err(env::VarError::NotUnicode(_)) => Err(OpenError::NotUtf8),
-        _ => Ok(format!("file:{}", private::folder().display())),
+        _ => Ok(private_url()),
     }
+}
+
+/// The URL of the user's private folder, which other hosts do not see.
+pub fn private_url() -> String {
+    format!("file:{}", private::folder().display())
 }
 
 /// The run that `MPI_CONNECT_RUN` names; empty for none.

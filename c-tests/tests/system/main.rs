@@ -27,6 +27,7 @@ mod images;
 mod installed;
 mod kill;
 mod lanes;
+mod launch;
 mod linked;
 mod loading;
 mod mistakes;

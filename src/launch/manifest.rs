@@ -1,0 +1,502 @@
+//! What a manifest says: from the text to [`Manifest`], or to everything that is wrong with it, each with its line.
+//!
+//! Invariant: nothing is read but the text, and a manifest that is given back obeys all rules that need no look at the machine.
+
+use super::cores::{self, Cores};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+const KEYS: [&str; 8] = ["run", "naming", "key", "ssh", "on-death", "grace", "restarts", "job"];
+const KEYS_OF_JOB: [&str; 11] =
+    ["launcher", "ranks", "program", "host", "directory", "env", "cores", "after", "on-death", "restart", "restarts"];
+/// A key that may be expected here, and what to do instead.
+const NOT_YET: [(&str, &str); 1] =
+    [("slurm", "say what Slurm needs in the launcher, such as launcher = \"srun --mpi=pmix --overlap\"")];
+
+/// It never asks for a password.
+const SSH: [&str; 3] = ["ssh", "-o", "BatchMode=yes"];
+/// How long jobs are given to end before they are killed.
+const GRACE: f64 = 10.0;
+/// How often a job is started again.
+const RESTARTS: u32 = 3;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    pub run: Option<String>,
+    pub naming: Option<String>,
+    pub key: Option<String>,
+    /// What reaches other hosts.
+    pub ssh: Vec<String>,
+    /// In seconds.
+    pub grace: f64,
+    /// In the order of the text.
+    pub jobs: Vec<Job>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    pub name: String,
+    /// Where it begins.
+    pub line: usize,
+    pub launcher: Vec<String>,
+    pub ranks: usize,
+    pub program: Vec<String>,
+    /// Another than that of the command.
+    pub host: Option<String>,
+    pub directory: Option<String>,
+    pub env: BTreeMap<String, String>,
+    pub cores: Option<Cores>,
+    pub after: Vec<String>,
+    pub on_death: OnDeath,
+    pub restart: Option<Restart>,
+    pub restarts: u32,
+}
+
+/// What becomes of the other jobs when one dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDeath {
+    /// They are ended.
+    End,
+    /// They go on.
+    Keep,
+}
+
+/// How a job that has died is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// Together with all others of this kind: they have to go on from one line.
+    Checkpoint,
+    /// By itself.
+    Alone,
+}
+
+/// One thing that is wrong. Line 0: the whole.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    pub line: usize,
+    pub what: String,
+}
+
+/// All that is wrong, in the order of lines.
+pub fn read(text: &str) -> Result<Manifest, Vec<Problem>> {
+    let mut reader = Reader { text, problems: Vec::new() };
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut headers = Vec::new();
+    for e in &errors {
+        let at = e.span().unwrap_or(0..0);
+        let line = reader.line(at.start);
+        // The keys of a second table of one name are there twice because the table is.
+        let header = text.lines().take(line).enumerate().filter(|(_, l)| l.trim_start().starts_with('[')).last();
+        let header = header.map(|(number, _)| number + 1);
+        if header.is_some_and(|header| header != line && headers.contains(&header)) {
+            continue;
+        }
+        headers.extend(header.filter(|header| *header == line));
+        let what = reader.syntax(&at, e.message());
+        reader.problem(at, what);
+    }
+    // What a broken text seems to say is no help.
+    let manifest = if errors.is_empty() { reader.manifest(document.get_ref()) } else { None };
+    reader.problems.sort();
+    reader.problems.dedup();
+    match manifest {
+        Some(manifest) if reader.problems.is_empty() => Ok(manifest),
+        _ => Err(reader.problems),
+    }
+}
+
+/// Words as a shell takes them apart: blanks, quotes of both kinds, backslashes. `None`: a quote is not closed.
+pub fn words(line: &str) -> Option<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut letters = line.chars();
+    while let Some(c) = letters.next() {
+        match (quote, c) {
+            (Some(q), c) if c == q => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None | Some('"'), '\\') => word.get_or_insert_default().push(letters.next()?),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    problems: Vec<Problem>,
+}
+
+type Value<'i> = Spanned<DeValue<'i>>;
+
+impl Reader<'_> {
+    fn line(&self, at: usize) -> usize {
+        1 + self.text.bytes().take(at).filter(|b| *b == b'\n').count()
+    }
+
+    fn problem(&mut self, at: Range<usize>, what: String) {
+        self.problems.push(Problem { line: self.line(at.start), what });
+    }
+
+    /// An error of the format, in our words where they say more.
+    fn syntax(&self, at: &Range<usize>, said: &str) -> String {
+        let line = self.text.lines().nth(self.line(at.start) - 1).unwrap_or_default().trim();
+        match line.strip_prefix("[job.").and_then(|rest| rest.split(']').next()) {
+            Some(name) if said.contains("duplicate") => {
+                format!("two jobs are called {name}; every job needs a name of its own")
+            }
+            _ if said.contains("duplicate") => format!("this key is there already: {line}"),
+            _ => format!("{said}: {line}"),
+        }
+    }
+
+    /// Tells of keys that mean nothing.
+    fn keys(&mut self, table: &DeTable<'_>, known: &[&str], whose: &str) {
+        for key in table.keys() {
+            let name: &str = key.get_ref();
+            if known.contains(&name) {
+                continue;
+            }
+            let what = if let Some((_, instead)) = NOT_YET.iter().find(|(k, _)| *k == name && !whose.is_empty()) {
+                format!("{whose}the key '{name}' is not there yet: {instead}")
+            } else if let Some(meant) = base::spelling::nearest(name, known.iter().copied()) {
+                format!("{whose}there is no key '{name}'; '{meant}' was perhaps meant")
+            } else {
+                format!("{whose}there is no key '{name}', only {}", known.join(", "))
+            };
+            self.problem(key.span(), what);
+        }
+    }
+
+    fn manifest(&mut self, root: &DeTable<'_>) -> Option<Manifest> {
+        self.keys(root, &KEYS, "");
+        let on_death = self.on_death(root, "").unwrap_or(OnDeath::End);
+        let restarts = self.number(root, "restarts", "", 0..=1_000_000).map_or(RESTARTS, |n| n as u32);
+        let manifest = Manifest {
+            run: self.string(root, "run", ""),
+            naming: self.string(root, "naming", ""),
+            key: self.string(root, "key", ""),
+            ssh: self.ssh(root),
+            grace: self.seconds(root, "grace").unwrap_or(GRACE),
+            jobs: self.jobs(root, on_death, restarts),
+        };
+        if let Some(key) = &manifest.key
+            && !key.starts_with("file:")
+        {
+            let at = root.get("key").map_or(0..0, Spanned::span);
+            self.problem(at, format!("key = \"{key}\": file:PATH is expected"));
+        }
+        if let Some(Err(e)) = manifest.run.as_deref().map(naming::run_of) {
+            self.problem(root.get("run").map_or(0..0, Spanned::span), format!("run: {e}"));
+        }
+        Some(manifest)
+    }
+
+    fn jobs(&mut self, root: &DeTable<'_>, on_death: OnDeath, restarts: u32) -> Vec<Job> {
+        let Some(all) = root.get("job") else {
+            self.problems.push(Problem { line: 0, what: "there is no job: each is a table, [job.air]".into() });
+            return Vec::new();
+        };
+        let Some(tables) = all.get_ref().as_table() else {
+            self.problem(all.span(), "job: tables are expected, such as [job.air]".into());
+            return Vec::new();
+        };
+        let mut jobs = Vec::new();
+        let names: BTreeSet<&str> = tables.keys().map(|key| key.get_ref().as_ref()).collect();
+        // The table is sorted by names.
+        let mut entries: Vec<_> = tables.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in entries {
+            let Some(table) = value.get_ref().as_table() else {
+                self.problem(value.span(), format!("job.{}: a table is expected, [job.{0}]", key.get_ref()));
+                continue;
+            };
+            jobs.extend(self.job(key, table, &names, (on_death, restarts)));
+        }
+        self.circles(&jobs);
+        jobs
+    }
+
+    fn job(
+        &mut self,
+        key: &Spanned<toml::de::DeString<'_>>,
+        table: &DeTable<'_>,
+        names: &BTreeSet<&str>,
+        (on_death, restarts): (OnDeath, u32),
+    ) -> Option<Job> {
+        let name: &str = key.get_ref();
+        let whose = format!("job '{name}': ");
+        if let Err(e) = naming::check_name(name) {
+            self.problem(key.span(), format!("{whose}{e}"));
+        }
+        if name.contains(['/', '[', ']']) || name.starts_with('.') {
+            self.problem(
+                key.span(),
+                format!("{whose}a job's name here has no '/', '[' or ']', and begins with no dot"),
+            );
+        }
+        self.keys(table, &KEYS_OF_JOB, &whose);
+        for needed in ["launcher", "ranks", "program"] {
+            if !table.contains_key(needed) {
+                let example = match needed {
+                    "launcher" => "\"mpirun.openmpi\"",
+                    "ranks" => "2",
+                    _ => "[\"./air\", \"namelist\"]",
+                };
+                self.problem(key.span(), format!("{whose}'{needed}' is missing, such as {needed} = {example}"));
+            }
+        }
+        let launcher = self.string(table, "launcher", &whose).and_then(|line| self.launcher(table, &line, &whose));
+        let ranks = self.number(table, "ranks", &whose, 1..=1_000_000);
+        let program = self.program(table, &whose);
+        let after = self.strings(table, "after", &whose).unwrap_or_default();
+        for other in after.iter().filter(|other| !names.contains(other.as_str()) || *other == name) {
+            let span = table.get("after").map_or(0..0, Spanned::span);
+            let which = if other == name { "that is this job itself" } else { "there is no such job" };
+            self.problem(span, format!("{whose}after = \"{other}\": {which}"));
+        }
+        let job = Job {
+            name: name.to_owned(),
+            line: self.line(key.span().start),
+            host: self.host(table, &whose),
+            directory: self.string(table, "directory", &whose),
+            env: self.env(table, &whose),
+            cores: self.cores(table, &whose),
+            on_death: self.on_death(table, &whose).unwrap_or(on_death),
+            restart: self.restart(table, &whose),
+            restarts: self.number(table, "restarts", &whose, 0..=1_000_000).map_or(restarts, |n| n as u32),
+            after,
+            launcher: launcher?,
+            ranks: ranks? as usize,
+            program: program?,
+        };
+        Some(job)
+    }
+
+    /// The words of a launcher: with its program at the end, unless it says where the program goes.
+    fn launcher(&mut self, table: &DeTable<'_>, line: &str, whose: &str) -> Option<Vec<String>> {
+        let span = table.get("launcher").map_or(0..0, Spanned::span);
+        let words = match words(line) {
+            Some(words) if !words.is_empty() => words,
+            Some(_) => {
+                self.problem(span, format!("{whose}the launcher is empty; a launcher is expected, such as mpirun"));
+                return None;
+            }
+            None => {
+                self.problem(span, format!("{whose}launcher: a quote is not closed: {line}"));
+                return None;
+            }
+        };
+        for word in &words {
+            let mut rest = word.as_str();
+            while let Some((_, after)) = rest.split_once('{') {
+                let Some((inner, behind)) = after.split_once('}') else { break };
+                if inner != "ranks" && inner != "program" || (inner == "program" && word != "{program}") {
+                    let text =
+                        format!("{whose}launcher: {word}: only {{ranks}}, and {{program}} as a word, are filled in");
+                    self.problem(span.clone(), text);
+                }
+                rest = behind;
+            }
+        }
+        if words.iter().any(|w| w.contains("{ranks}")) && !words.iter().any(|w| w == "{program}") {
+            self.problem(span, format!("{whose}launcher: it has {{ranks}} and no {{program}}"));
+        }
+        Some(words)
+    }
+
+    fn ssh(&mut self, root: &DeTable<'_>) -> Vec<String> {
+        let Some(line) = self.string(root, "ssh", "") else { return SSH.map(str::to_owned).to_vec() };
+        match words(&line) {
+            Some(words) if !words.is_empty() => words,
+            _ => {
+                self.problem(
+                    root.get("ssh").map_or(0..0, Spanned::span),
+                    format!("ssh = {line:?}: a command is expected"),
+                );
+                Vec::new()
+            }
+        }
+    }
+
+    fn host(&mut self, table: &DeTable<'_>, whose: &str) -> Option<String> {
+        let host = self.string(table, "host", whose)?;
+        let span = table.get("host").map_or(0..0, Spanned::span);
+        if host.is_empty() || host.starts_with('-') || host.contains(char::is_whitespace) {
+            self.problem(span, format!("{whose}host = {host:?}: the name of a host is expected"));
+        } else if table.get("cores").is_some_and(|cores| cores.get_ref().is_integer()) {
+            self.problem(span, format!("{whose}cores: on another host a list is needed, such as \"0-3\""));
+        }
+        Some(host)
+    }
+
+    fn program(&mut self, table: &DeTable<'_>, whose: &str) -> Option<Vec<String>> {
+        let value = table.get("program")?;
+        let all = self.strings(table, "program", whose)?;
+        if all.first().is_none_or(String::is_empty) {
+            self.problem(value.span(), format!("{whose}program: a program is expected, such as [\"./air\"]"));
+            return None;
+        }
+        Some(all)
+    }
+
+    fn on_death(&mut self, table: &DeTable<'_>, whose: &str) -> Option<OnDeath> {
+        let said = self.word(table, "on-death", whose, &["end", "keep"])?;
+        Some(if said == "keep" { OnDeath::Keep } else { OnDeath::End })
+    }
+
+    fn restart(&mut self, table: &DeTable<'_>, whose: &str) -> Option<Restart> {
+        let said = self.word(table, "restart", whose, &["checkpoint", "alone"])?;
+        Some(if said == "alone" { Restart::Alone } else { Restart::Checkpoint })
+    }
+
+    fn cores(&mut self, table: &DeTable<'_>, whose: &str) -> Option<Cores> {
+        let value = table.get("cores")?;
+        let read = match value.get_ref() {
+            DeValue::Integer(_) => {
+                return self.number(table, "cores", whose, 1..=1_000_000).map(|n| Cores::Some(n as usize));
+            }
+            DeValue::String(text) => cores::list(text),
+            _ => None,
+        };
+        if read.is_none() {
+            let text = format!("{whose}cores: a number of cores or a list of them is expected, such as 2 or \"0-3,8\"");
+            self.problem(value.span(), text);
+        }
+        read.map(Cores::These)
+    }
+
+    fn env(&mut self, table: &DeTable<'_>, whose: &str) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::new();
+        let Some(value) = table.get("env") else { return env };
+        let Some(variables) = value.get_ref().as_table() else {
+            self.problem(
+                value.span(),
+                format!("{whose}env: a table is expected, such as {{ OMP_NUM_THREADS = \"4\" }}"),
+            );
+            return env;
+        };
+        for (name, value) in variables {
+            let text = match value.get_ref() {
+                DeValue::String(text) => text.to_string(),
+                DeValue::Integer(n) => n.to_string(),
+                _ => {
+                    self.problem(value.span(), format!("{whose}env.{}: a text is expected", name.get_ref()));
+                    continue;
+                }
+            };
+            if name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']) || text.contains('\0') {
+                self.problem(name.span(), format!("{whose}env: '{}' is no name of a variable", name.get_ref()));
+            }
+            if let Some(complaint) = base::settings::complaint(name.get_ref(), &text) {
+                self.problem(name.span(), format!("{whose}{complaint}"));
+            }
+            let ours = [base::settings::NAMING, base::settings::RUN, base::settings::KEY];
+            if ours.contains(&name.get_ref().as_ref()) {
+                let text =
+                    format!("{whose}{} is the same for all jobs: it stands above them, not in env", name.get_ref());
+                self.problem(name.span(), text);
+            }
+            env.insert(name.get_ref().to_string(), text);
+        }
+        env
+    }
+
+    /// Jobs that wait for each other.
+    fn circles(&mut self, jobs: &[Job]) {
+        let mut startable = BTreeSet::new();
+        while let Some(next) = jobs.iter().find(|job| {
+            !startable.contains(job.name.as_str()) && job.after.iter().all(|other| startable.contains(other.as_str()))
+        }) {
+            startable.insert(next.name.as_str());
+        }
+        let known = |name: &String| jobs.iter().any(|job| job.name == *name);
+        let stuck: Vec<_> = jobs.iter().filter(|job| !startable.contains(job.name.as_str())).collect();
+        if let [first, _, ..] = stuck[..]
+            && stuck.iter().all(|job| job.after.iter().all(known))
+        {
+            let names: Vec<_> = stuck.iter().map(|job| job.name.as_str()).collect();
+            let what = format!("these jobs wait for each other (after), and none can begin: {}", names.join(", "));
+            self.problems.push(Problem { line: first.line, what });
+        }
+    }
+
+    fn string(&mut self, table: &DeTable<'_>, key: &str, whose: &str) -> Option<String> {
+        let value = table.get(key)?;
+        let text = value.get_ref().as_str().filter(|text| !text.contains('\0')).map(str::to_owned);
+        if text.is_none() {
+            self.expected(value, key, whose, "a text");
+        }
+        text
+    }
+
+    /// A list of texts, or one.
+    fn strings(&mut self, table: &DeTable<'_>, key: &str, whose: &str) -> Option<Vec<String>> {
+        let value = table.get(key)?;
+        let clean = |text: &str| (!text.contains('\0')).then(|| text.to_owned());
+        let found = match value.get_ref() {
+            DeValue::String(text) => clean(text).map(|text| vec![text]),
+            DeValue::Array(all) => all.iter().map(|one| one.get_ref().as_str().and_then(clean)).collect(),
+            _ => None,
+        };
+        if found.is_none() {
+            self.expected(value, key, whose, "a list of texts");
+        }
+        found
+    }
+
+    fn word(&mut self, table: &DeTable<'_>, key: &str, whose: &str, words: &[&'static str]) -> Option<&'static str> {
+        let value = table.get(key)?;
+        let said = value.get_ref().as_str().unwrap_or_default();
+        let found = words.iter().find(|word| **word == said).copied();
+        if found.is_none() {
+            let expected: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+            self.expected(value, key, whose, &expected.join(" or "));
+        }
+        found
+    }
+
+    fn number(
+        &mut self,
+        table: &DeTable<'_>,
+        key: &str,
+        whose: &str,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let value = table.get(key)?;
+        let number = value.get_ref().as_integer().and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
+        let found = number.filter(|n| range.contains(n));
+        if found.is_none() {
+            self.expected(value, key, whose, &format!("a number from {} to {}", range.start(), range.end()));
+        }
+        found
+    }
+
+    fn seconds(&mut self, table: &DeTable<'_>, key: &str) -> Option<f64> {
+        let value = table.get(key)?;
+        let text = match value.get_ref() {
+            DeValue::Integer(n) => n.as_str(),
+            DeValue::Float(n) => n.as_str(),
+            _ => "",
+        };
+        let found = text.parse().ok().filter(|s: &f64| (0.0..1e6).contains(s));
+        if found.is_none() {
+            self.expected(value, key, "", "a number of seconds");
+        }
+        found
+    }
+
+    fn expected(&mut self, value: &Value<'_>, key: &str, whose: &str, what: &str) {
+        let said = self.text.get(value.span()).unwrap_or_default().lines().next().unwrap_or_default();
+        self.problem(value.span(), format!("{whose}{key} = {said}: {what} is expected"));
+    }
+}
+
+#[cfg(test)]
+#[path = "manifest_tests.rs"]
+mod tests;

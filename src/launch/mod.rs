@@ -1,0 +1,287 @@
+//! `mpi-connect launch`: starts all jobs of a manifest, watches over them, and ends them together.
+//!
+//! Each job is started by `mpi-connect run`, so nothing here knows how a launcher is told of the library. `manifest`, `cores`, `plan` and
+//! `policy` decide and touch nothing; `supervise` is the loop that does. Only `main` calls this, and `run`, which reads lists of cores.
+//!
+//! Invariant: whenever the launch ends, and however, no process of its jobs is left; `keeper` sees to it where this process cannot.
+
+pub mod cores;
+mod job;
+mod keeper;
+mod manifest;
+mod marked;
+mod names;
+mod output;
+mod place;
+mod plan;
+mod policy;
+mod rank;
+mod state;
+mod supervise;
+mod there;
+
+pub use keeper::{Args as KeeperArgs, keep};
+pub use rank::{Args as RankArgs, JobArgs, job as become_job, rank};
+
+use crate::key::KeyOption;
+use crate::launcher;
+use crate::program::obstacle;
+use crate::run::quote;
+use manifest::{Manifest, Problem};
+use naming::OpenError;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use output::Format;
+use place::Place;
+use plan::Planned;
+use state::{Launch, Own};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fmt, fs, io};
+use supervise::Whole;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The jobs, in TOML; with --status and --stop the manifest or the run that is meant, if several are running
+    #[arg(value_name = "MANIFEST", required_unless_present_any = ["status", "stop", "there"])]
+    manifest: Option<String>,
+    /// The run that all jobs belong to, instead of the manifest's
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["status", "stop"])]
+    run: Option<String>,
+    /// Show the commands instead of running them
+    #[arg(long, conflicts_with_all = ["status", "stop"])]
+    dry_run: bool,
+    /// Write one JSON object a line: what happens, and what the jobs print
+    #[arg(long)]
+    json: bool,
+    /// Show the launches that are running, and the state of their jobs
+    #[arg(long, conflicts_with = "stop")]
+    status: bool,
+    /// The end of a connection on the host of a job: its manifest comes by standard input, and orders after it
+    #[arg(long, hide = true, conflicts_with_all = ["manifest", "status", "stop", "dry_run", "run"])]
+    there: bool,
+    /// End a launch that is running, and wait for its end
+    #[arg(long)]
+    stop: bool,
+}
+
+#[derive(Debug)]
+pub enum LaunchError {
+    Read(PathBuf, io::Error),
+    /// The manifest, and all that is wrong.
+    Manifest(String, Vec<Problem>),
+    Naming(OpenError),
+    /// What could not be made.
+    System(&'static str, io::Error),
+    NotRunning(Option<String>),
+    Several(Vec<String>),
+    Stop(io::Error),
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LaunchError::Read(path, e) => write!(f, "reading {}: {e}", path.display()),
+            LaunchError::Manifest(file, problems) => {
+                for Problem { line, what } in problems {
+                    match line {
+                        0 => writeln!(f, "{file}: {what}")?,
+                        _ => writeln!(f, "{file}:{line}: {what}")?,
+                    }
+                }
+                let number =
+                    if problems.len() == 1 { "one problem".into() } else { format!("{} problems", problems.len()) };
+                write!(f, "mpi-connect: nothing is started: {number} in {file}")
+            }
+            LaunchError::Naming(e) => e.fmt(f),
+            LaunchError::System(what, e) => write!(f, "{what}: {e}"),
+            LaunchError::NotRunning(None) => f.write_str("no launch of this user is running on this host"),
+            LaunchError::NotRunning(Some(of)) => write!(f, "no launch of {of} is running on this host"),
+            LaunchError::Several(runs) => {
+                write!(f, "several launches are running; name the run that is meant: {}", runs.join(", "))
+            }
+            LaunchError::Stop(e) => write!(f, "stopping the launch: {e}"),
+        }
+    }
+}
+
+impl LaunchError {
+    /// Problems of a manifest begin with its name, as a compiler's do.
+    pub fn text(&self) -> String {
+        if matches!(self, LaunchError::Manifest(..)) { self.to_string() } else { format!("mpi-connect: {self}") }
+    }
+
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            LaunchError::Read(..) | LaunchError::Manifest(..) | LaunchError::Naming(_) | LaunchError::Several(_) => 2,
+            LaunchError::System(..) | LaunchError::NotRunning(_) | LaunchError::Stop(_) => 1,
+        }
+    }
+}
+
+/// The exit status.
+pub fn launch(args: &Args) -> Result<u8, LaunchError> {
+    if args.status {
+        return status(args);
+    }
+    if args.stop {
+        return stop(args);
+    }
+    let path = PathBuf::from(args.manifest.as_deref().unwrap_or("what the other host says"));
+    let file = path.display().to_string();
+    let orders = if args.there {
+        Some(there::far().map_err(|e| LaunchError::System("reading what is to be started", e))?)
+    } else {
+        None
+    };
+    let read = |e| LaunchError::Read(PathBuf::from(&file), e);
+    let text = orders.as_ref().map_or_else(|| fs::read_to_string(&path), there::manifest).map_err(read)?;
+    // Its paths are absolute.
+    let path = if args.there { Path::new("/").join(path) } else { fs::canonicalize(&path).map_err(read)? };
+    let problem = |problems| LaunchError::Manifest(file.clone(), problems);
+    let manifest = manifest::read(&text).map_err(problem)?;
+    let id = format!("{:016x}", u64::from_le_bytes(base::ident::random()));
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let key = manifest.key.as_deref().map(|key| absolute(key, folder));
+    let keys = KeyOption::of(key.clone());
+    let url = manifest.naming.as_deref().map(|url| absolute(url, folder));
+    let url = url.map_or_else(naming::default_url, Ok).map_err(LaunchError::Naming)?;
+    let naming = keys.open(&url).map_err(LaunchError::Naming)?.url();
+    let run = run_of(args, &manifest, &path, &id).map_err(problem)?;
+    let command = env::current_exe().map_err(|e| LaunchError::System("finding this command", e))?.display().to_string();
+    let place = Place {
+        folder,
+        command: command.clone(),
+        naming: naming.clone(),
+        private: keys.open(&naming::private_url()).map_err(LaunchError::Naming)?.url(),
+        key,
+        run: run.clone(),
+        cores: cores::allowed().map_err(|e| LaunchError::System("asking for the cores", e.into()))?,
+        variables: env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect(),
+        recognise: |word, path| launcher::find_in(word, path).map(|program| launcher::recognise(&program)),
+    };
+    let jobs = plan::plan(&manifest, &place).map_err(problem)?;
+    if args.dry_run {
+        jobs.iter().for_each(|job| println!("# {}\n{}", job.name, job.line(quote)));
+        return Ok(0);
+    }
+    warn(&jobs);
+    let format = if args.json || args.there { Format::Json } else { Format::Text };
+    let grace = Duration::from_secs_f64(manifest.grace);
+    let whole = Whole {
+        id: &id,
+        command: &command,
+        manifest: if args.there { "a job of another host's launch".into() } else { path.display().to_string() },
+        run: &run,
+        naming: &naming,
+        grace,
+        format,
+        orders,
+    };
+    begin(&whole, &jobs, &keys)
+}
+
+fn begin(whole: &Whole<'_>, jobs: &[Planned], keys: &KeyOption) -> Result<u8, LaunchError> {
+    let system = |what| move |e| LaunchError::System(what, e);
+    // Two pipes for each rank.
+    let (_, most) =
+        getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| LaunchError::System("asking for limits", e.into()))?;
+    let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    let signals = supervise::signals().map_err(system("waiting for signals"))?;
+    let own = Own::make(whole.id).map_err(system("making a folder for this launch"))?;
+    let keeper = keeper::Keeper::start(whole.command, whole.id, &own.folder).map_err(system("starting the keeper"))?;
+    let names = names::Names::watch(whole.naming, whole.run, keys).map_err(system("watching names"))?;
+    if whole.format == Format::Text {
+        eprintln!("mpi-connect: run {}, names in {}", whole.run, whole.naming);
+    }
+    let status = supervise::supervise(whole, jobs, &signals, &names, own);
+    keeper.done();
+    Ok(status)
+}
+
+/// A `file:` setting whose path counts from the manifest's folder.
+fn absolute(setting: &str, folder: &Path) -> String {
+    match setting.strip_prefix("file:") {
+        Some(path) if !path.starts_with('/') && !path.is_empty() => format!("file:{}", folder.join(path).display()),
+        _ => setting.to_owned(),
+    }
+}
+
+/// Without a name each launch has a run of its own, so that it never meets what another one has left.
+fn run_of(args: &Args, manifest: &Manifest, path: &Path, id: &str) -> Result<String, Vec<Problem>> {
+    let said = args.run.as_ref().or(manifest.run.as_ref());
+    let run =
+        said.map_or_else(naming::default_run, |run| naming::run_of(run).map(str::to_owned).map_err(OpenError::Run));
+    match run {
+        Ok(run) if !run.is_empty() => Ok(run),
+        Err(e) => Err(vec![Problem { line: 0, what: format!("the run: {e}") }]),
+        _ => {
+            let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let stem: String =
+                stem.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(64).collect();
+            Ok(format!("{stem}-{}", &id[..8]))
+        }
+    }
+}
+
+/// What keeps the library out of a program: told before anything is started.
+fn warn(jobs: &[Planned]) {
+    for job in jobs {
+        if let Some(program) = job.program_file()
+            && let Some(obstacle) = obstacle(&program)
+        {
+            eprintln!("mpi-connect: {}: {}: {obstacle}; {}", job.name, program.display(), obstacle.mend());
+        }
+    }
+}
+
+fn status(args: &Args) -> Result<u8, LaunchError> {
+    let all = state::running(args.manifest.as_deref());
+    if args.json {
+        let told: Vec<_> = all.iter().map(|launch| launch.told.clone()).collect();
+        println!("{:#}", serde_json::Value::from(told));
+    } else {
+        all.iter().for_each(|launch| print!("{}", table(launch)));
+    }
+    if all.is_empty() && !args.json {
+        return Err(LaunchError::NotRunning(args.manifest.clone()));
+    }
+    Ok(u8::from(all.is_empty()))
+}
+
+fn table(launch: &Launch) -> String {
+    let mut rows = vec![["JOB", "STATE", "RANKS", "RESTARTS", "NAMES"].map(String::from)];
+    for job in launch.told["jobs"].as_array().into_iter().flatten() {
+        let names: Vec<&str> = job["names"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).collect();
+        let state = match job["status"].as_u64() {
+            Some(status) => format!("{}, status {status}", job["state"].as_str().unwrap_or_default()),
+            None => job["state"].as_str().unwrap_or_default().to_owned(),
+        };
+        let names = if names.is_empty() { "-".into() } else { names.join(", ") };
+        rows.push([
+            job["job"].as_str().unwrap_or_default().to_owned(),
+            state,
+            format!("{} of {}", job["ranks_begun"], job["ranks"]),
+            job["restarts"].to_string(),
+            names,
+        ]);
+    }
+    let head = format!("{} (run {}, process {})\n", launch.text("manifest"), launch.text("run"), launch.told["pid"]);
+    head + &crate::names::columns(&rows)
+}
+
+fn stop(args: &Args) -> Result<u8, LaunchError> {
+    let mut running = state::running(args.manifest.as_deref());
+    // Those that are started from elsewhere are stopped there, unless they are named.
+    running.retain(|launch| args.manifest.is_some() || launch.told["there"] != true);
+    match &running[..] {
+        [] => Err(LaunchError::NotRunning(args.manifest.clone())),
+        [one] => {
+            one.stop().map_err(LaunchError::Stop)?;
+            if !args.json {
+                println!("run {} has ended", one.text("run"));
+            }
+            Ok(0)
+        }
+        several => Err(LaunchError::Several(several.iter().map(|launch| launch.text("run").to_owned()).collect())),
+    }
+}

@@ -1,0 +1,94 @@
+//! Which names and couplings of the run come and go: a thread looks, and the supervisor is woken.
+//!
+//! Invariant: the jobs do not depend on it; where names cannot be seen, that is told, and they run all the same.
+
+use crate::key::KeyOption;
+use crate::rows::Row;
+use crate::select::Selection;
+use crate::watch;
+use naming::Kind;
+use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+/// What has come or gone.
+#[derive(Debug)]
+pub enum Seen {
+    /// A job's name; its leader's process, if that is on this host.
+    Job {
+        came: bool,
+        name: String,
+        mpi: String,
+        process: Option<u32>,
+    },
+    Coupling {
+        came: bool,
+        jobs: [String; 2],
+    },
+}
+
+pub struct Names {
+    seen: Receiver<Seen>,
+    wake: PipeReader,
+}
+
+impl Names {
+    /// From now on.
+    pub fn watch(url: &str, run: &str, key: &KeyOption) -> io::Result<Names> {
+        let (wake, writer) = pipe()?;
+        let (tell, seen) = channel();
+        let (url, run, key) = (url.to_owned(), run.to_owned(), key.clone());
+        thread::Builder::new().name("names".into()).spawn(move || {
+            if let Err(e) = look(&url, &run, &key, &tell, &writer) {
+                eprintln!("mpi-connect: who has joined is not shown: {e}");
+            }
+            // An end of the pipe would wake for ever.
+            std::mem::forget(writer);
+        })?;
+        Ok(Names { seen, wake })
+    }
+
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// What has been seen since the last call.
+    pub fn seen(&self) -> Vec<Seen> {
+        let all: Vec<Seen> = self.seen.try_iter().collect();
+        if !all.is_empty() {
+            // One byte was written for each, after it was sent.
+            let _ = (&self.wake).read_exact(&mut vec![0; all.len()]);
+        }
+        all
+    }
+}
+
+/// Goes on for ever, unless it cannot begin.
+fn look(url: &str, run: &str, key: &KeyOption, tell: &Sender<Seen>, wake: &PipeWriter) -> Result<(), String> {
+    let store = key.open(url).map_err(|e| e.to_string())?;
+    let wanted = Selection::new(None, &[], Some(run));
+    // A folder that is not there yet is made: what comes into it could not be watched.
+    store.check().map_err(|e| e.to_string())?;
+    let changes = store.watch();
+    let here = naming::host();
+    let told = watch::follow(store.as_ref(), changes, &wanted, Vec::new(), |event, row, _| {
+        let seen = seen(event != "went", row, &here);
+        let Some(seen) = seen else { return Ok(()) };
+        tell.send(seen).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        (&mut &*wake).write_all(&[0])
+    });
+    told.map_err(|e| e.to_string())
+}
+
+fn seen(came: bool, row: &Row, here: &str) -> Option<Seen> {
+    let record = &row.record;
+    match (record.kind(), &row.other) {
+        (Kind::Job, _) => {
+            let process = (record.host == here && record.pid != 0).then_some(record.pid);
+            Some(Seen::Job { came, name: record.name.clone(), mpi: record.mpi.clone(), process })
+        }
+        (Kind::Coupling, Some(other)) => Some(Seen::Coupling { came, jobs: [record.name.clone(), other.name.clone()] }),
+        _ => None,
+    }
+}

@@ -1,0 +1,343 @@
+//! From a manifest to the commands of its jobs: what is started where, with which variables, on which cores.
+//!
+//! Invariants: each job is started by `mpi-connect run`, which knows the launchers' ways, so this only adds how many ranks there
+//! are and that they are not bound; no variable of another launcher's rank reaches a job.
+
+use super::cores::{self, Cores};
+use super::manifest::{Job, Manifest, OnDeath, Problem, Restart};
+use super::place::Place;
+use super::there::There;
+use crate::launcher::{self, FindError, Kind};
+use base::settings::{LAUNCH, PREFIX};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// A job as it is started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    pub name: String,
+    pub ranks: usize,
+    pub directory: PathBuf,
+    /// It is started on another host.
+    pub there: Option<There>,
+    /// What stands before the launcher, and this command before its own words.
+    before: Vec<String>,
+    /// The launcher with all its words, where the program goes at [`None`].
+    launcher: Vec<Option<String>>,
+    program: Vec<String>,
+    /// Variables of the launcher.
+    pub env: Vec<(String, String)>,
+    pub unset: Vec<String>,
+    pub cores: Option<BTreeSet<usize>>,
+    pub after: Vec<String>,
+    pub on_death: OnDeath,
+    pub restart: Option<Restart>,
+    pub restarts: u32,
+}
+
+impl Planned {
+    /// Its command line, with these words before the program.
+    pub fn words(&self, wrapper: &[String]) -> Vec<String> {
+        if let Some(there) = &self.there {
+            return there.words.clone();
+        }
+        let mut words = self.before.clone();
+        for word in &self.launcher {
+            match word {
+                Some(word) => words.push(word.clone()),
+                None => words.extend(wrapper.iter().chain(&self.program).cloned()),
+            }
+        }
+        words
+    }
+
+    /// The file of its program, as far as it can be told.
+    pub fn program_file(&self) -> Option<PathBuf> {
+        if self.there.is_some() {
+            return None;
+        }
+        let path = self.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| OsString::from(value));
+        find(self.program.first()?, &self.directory, &path.unwrap_or_else(launcher::path)).ok()
+    }
+
+    /// As a shell reads it.
+    pub fn line(&self, quote: impl Fn(&str) -> String) -> String {
+        let mut words = vec!["cd".into(), quote(&self.directory.to_string_lossy()), "&&".into()];
+        if !self.env.is_empty() || !self.unset.is_empty() {
+            words.push("env".into());
+            words.extend(self.unset.iter().flat_map(|name| ["-u".into(), quote(name)]));
+            words.extend(self.env.iter().map(|(name, value)| quote(&format!("{name}={value}"))));
+        }
+        words.extend(self.words(&[]).iter().map(|word| quote(word)));
+        if let Some(there) = &self.there {
+            let said = there.manifest.lines().map(|line| format!("#     {line}\n")).collect::<String>();
+            return format!("# on {}, by this manifest:\n{said}{}", there.host, words[3..].join(" "));
+        }
+        words.join(" ")
+    }
+}
+
+/// All jobs, or everything that keeps them from being started.
+pub fn plan(manifest: &Manifest, place: &Place<'_>) -> Result<Vec<Planned>, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let (here, elsewhere): (Vec<&Job>, Vec<&Job>) = manifest.jobs.iter().partition(|job| job.host.is_none());
+    let wanted: Vec<_> = here.iter().map(|job| (job.name.as_str(), job.cores.as_ref())).collect();
+    let cores = cores::assign(&wanted, &place.cores).unwrap_or_else(|all| {
+        problems.extend(all.into_iter().map(|(at, what)| Problem { line: here[at].line, what }));
+        vec![None; wanted.len()]
+    });
+    let mut cores: BTreeMap<&str, _> = here.iter().map(|job| job.name.as_str()).zip(cores).collect();
+    for job in &elsewhere {
+        let others = elsewhere.iter().take_while(|other| other.name != job.name).filter(|other| other.host == job.host);
+        problems.extend(others.filter_map(|other| shared(job, other)).map(|what| Problem { line: job.line, what }));
+    }
+    if let [first, ..] = elsewhere[..]
+        && place.naming == place.private
+    {
+        let what =
+            "jobs on several hosts need a place for names that all reach: naming = \"file:DIR\" or \"tcp://HOST:PORT\"";
+        problems.push(Problem { line: first.line, what: what.into() });
+    }
+    let mut jobs = Vec::new();
+    for job in &manifest.jobs {
+        if let Some(host) = &job.host {
+            jobs.push(planned_there(job, There::of(job, manifest, host, place)));
+            continue;
+        }
+        match planned(job, cores.remove(job.name.as_str()).flatten(), place) {
+            Ok(planned) => jobs.push(planned),
+            Err(all) => problems.extend(
+                all.into_iter().map(|what| Problem { line: job.line, what: format!("job '{}': {what}", job.name) }),
+            ),
+        }
+    }
+    problems.sort();
+    if problems.is_empty() { Ok(jobs) } else { Err(problems) }
+}
+
+fn planned(job: &Job, cores: Option<BTreeSet<usize>>, place: &Place<'_>) -> Result<Planned, Vec<String>> {
+    let mut problems = Vec::new();
+    let path = job.env.get("PATH").map_or_else(launcher::path, OsString::from);
+    let directory = place.folder.join(job.directory.as_deref().unwrap_or("."));
+    let directory: PathBuf = directory.components().collect();
+    if !directory.is_dir() {
+        problems.push(format!("directory: there is no folder {}", directory.display()));
+    } else if let Err(what) = program(&job.program[0], &directory, &path) {
+        problems.push(what);
+    }
+    let at = position(&job.launcher);
+    let word = &job.launcher[at];
+    // The program stands alone: there is no launcher.
+    let kind = match word.as_str() {
+        "{program}" => Ok(Kind::Plain),
+        _ => (place.recognise)(OsStr::new(word), &path),
+    };
+    let kind = match kind {
+        Ok(kind) => kind,
+        Err(e) => {
+            problems.push(format!("launcher: {e}; {}", found(&path)));
+            return Err(problems);
+        }
+    };
+    let launcher = match words(job, at, kind) {
+        Ok(words) => words,
+        Err(what) => {
+            problems.push(what);
+            return Err(problems);
+        }
+    };
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut before: Vec<String> = job.launcher[..at].to_vec();
+    before.extend([place.command.clone(), "run".into(), "--naming".into(), place.naming.clone()]);
+    if let Some(key) = &place.key {
+        before.extend(["--key".into(), key.clone()]);
+    }
+    before.extend(["--run".into(), place.run.clone()]);
+    if let Some(cores) = &cores {
+        before.extend(["--cores".into(), cores::text(cores)]);
+    }
+    // Those of the library are passed on in any case.
+    for name in job.env.keys().filter(|name| !name.starts_with(PREFIX)) {
+        before.extend(["--env".into(), name.clone()]);
+    }
+    before.push("--".into());
+    let is_set = |name: &str| job.env.contains_key(name) || place.variables.iter().any(|n| n == name);
+    let mut env: Vec<(String, String)> = job.env.clone().into_iter().collect();
+    // Intel's launcher binds unless it is told not to; nobody else reads this.
+    if kind == Kind::Hydra && is_set("I_MPI_ROOT") && !is_set("I_MPI_PIN") {
+        env.push(("I_MPI_PIN".to_owned(), "0".to_owned()));
+    }
+    Ok(Planned {
+        name: job.name.clone(),
+        ranks: job.ranks,
+        directory,
+        there: None,
+        before,
+        launcher,
+        program: job.program.clone(),
+        env,
+        unset: place.variables.iter().filter(|name| is_foreign(name)).cloned().collect(),
+        cores,
+        after: job.after.clone(),
+        on_death: job.on_death,
+        restart: job.restart,
+        restarts: job.restarts,
+    })
+}
+
+/// What its own host has to look at is not looked at here.
+fn planned_there(job: &Job, there: There) -> Planned {
+    Planned {
+        name: job.name.clone(),
+        ranks: job.ranks,
+        directory: "/".into(),
+        there: Some(there),
+        before: Vec::new(),
+        launcher: Vec::new(),
+        program: job.program.clone(),
+        env: Vec::new(),
+        unset: Vec::new(),
+        cores: None,
+        after: job.after.clone(),
+        on_death: job.on_death,
+        restart: job.restart,
+        restarts: job.restarts,
+    }
+}
+
+/// The cores that two jobs on one host both ask for.
+fn shared(job: &Job, other: &Job) -> Option<String> {
+    let (Some(Cores::These(these)), Some(Cores::These(those))) = (&job.cores, &other.cores) else { return None };
+    let both = these & those;
+    (!both.is_empty()).then(|| format!("job '{}': job '{}' has cores {} too", job.name, other.name, cores::text(&both)))
+}
+
+/// Where the launcher is among its words: behind what only wraps it.
+fn position(words: &[String]) -> usize {
+    let is_launcher = |word: &String| {
+        let name = Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned());
+        name.is_some_and(|name| launcher::is_launcher_name(&name))
+    };
+    words.iter().position(is_launcher).unwrap_or(0)
+}
+
+/// The launcher's words with the number of ranks in them, and [`None`] for the program.
+fn words(job: &Job, at: usize, kind: Kind) -> Result<Vec<Option<String>>, String> {
+    let ranks = job.ranks.to_string();
+    let words = &job.launcher[at..];
+    if words.iter().any(|word| word == "{program}") {
+        let fill = |word: &String| (word != "{program}").then(|| word.replace("{ranks}", &ranks));
+        return Ok(words.iter().map(fill).collect());
+    }
+    if matches!(kind, Kind::Plain | Kind::Unknown) {
+        return Err(format!(
+            "launcher: {} is no launcher that is known here; say where ranks and program go: \"{} -n {{ranks}} {{program}}\"",
+            words[0],
+            words.join(" ")
+        ));
+    }
+    if let Some(said) = words.iter().find(|word| ["-n", "-np", "--np", "-c", "--ntasks"].contains(&word.as_str())) {
+        // With LAM's and Open MPI's launchers -c is a number of ranks too; with srun it is one of cores.
+        if said != "-c" || matches!(kind, Kind::Lam | Kind::Orte) {
+            return Err(format!("launcher: {said} stands there, and the number of ranks is added by itself: {ranks}"));
+        }
+    }
+    let mut all = vec![words[0].clone()];
+    // Launchers do not know of each other: each would bind its ranks to the first cores.
+    if matches!(kind, Kind::Orte | Kind::Prte) && !words.iter().any(|word| word.contains("bind-to")) {
+        all.extend(["--bind-to".into(), "none".into()]);
+    }
+    all.extend_from_slice(&words[1..]);
+    all.extend([if kind == Kind::Slurm { "-n" } else { "-np" }.into(), ranks]);
+    Ok(all.into_iter().map(Some).chain([None]).collect())
+}
+
+/// Whether there is such a program, as the launcher will look for it.
+fn program(word: &str, directory: &Path, path: &OsStr) -> Result<(), String> {
+    let here = directory.join(word);
+    find(word, directory, path).map(|_| ()).map_err(|e| match e {
+        FindError::Missing(_) if word.contains('/') => format!("there is no program {word} in {}", directory.display()),
+        // Launchers look in PATH only.
+        FindError::Missing(_) if here.is_file() => {
+            format!("program: '{word}' is not in PATH; write ./{word} for the one in its directory")
+        }
+        e => format!("program: {e}"),
+    })
+}
+
+fn find(word: &str, directory: &Path, path: &OsStr) -> Result<PathBuf, FindError> {
+    let told = if word.contains('/') { directory.join(word).into_os_string() } else { word.into() };
+    launcher::find_in(&told, path)
+}
+
+/// What may be meant instead.
+fn found(path: &OsStr) -> String {
+    let names = env::split_paths(path).filter_map(|folder| fs::read_dir(folder).ok()).flatten().filter_map(|entry| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        launcher::is_launcher_name(&name).then_some(name)
+    });
+    let names: BTreeSet<String> = names.collect();
+    if names.is_empty() {
+        return "there is no launcher in PATH".into();
+    }
+    format!("launchers in PATH: {}", names.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+/// Whether a variable makes a process a rank, or a step, of somebody else's: a launcher that inherits it takes itself for one. What
+/// tells of an allocation stays, since launchers ask it for nodes.
+fn is_foreign(name: &str) -> bool {
+    const BEGIN: [&str; 14] = [
+        "PMI_",
+        "PMIX_",
+        "PMI2_",
+        "HYDI_",
+        "HYDRA_",
+        "MPI_LOCAL",
+        "OMPI_COMM_WORLD_",
+        "OMPI_MCA_ess",
+        "OMPI_MCA_orte_ess_",
+        "OMPI_MCA_pmix",
+        "PRTE_MCA_ess",
+        "SLURM_STEP",
+        "SLURM_SRUN_",
+        "SLURM_CPU_BIND",
+    ];
+    const WHOLE: [&str; 27] = [
+        "OMPI_APP_CTX_NUM_PROCS",
+        "OMPI_ARGV",
+        "OMPI_COMMAND",
+        "OMPI_FILE_LOCATION",
+        "OMPI_FIRST_RANKS",
+        "OMPI_NUM_APP_CTX",
+        "OMPI_UNIVERSE_SIZE",
+        "OMPI_MCA_initial_wdir",
+        "OMPI_MCA_mpi_yield_when_idle",
+        "OMPI_MCA_orte_app_num",
+        "OMPI_MCA_orte_bound_at_launch",
+        "OMPI_MCA_orte_hnp_uri",
+        "OMPI_MCA_orte_jobfam_session_dir",
+        "OMPI_MCA_orte_launch",
+        "OMPI_MCA_orte_local_daemon_uri",
+        "OMPI_MCA_orte_num_nodes",
+        "OMPI_MCA_orte_precondition_transports",
+        "OMPI_MCA_orte_tmpdir_base",
+        "OMPI_MCA_orte_top_session_dir",
+        "LAMRANK",
+        "LAMWORLD",
+        "LAMPARENT",
+        "SLURM_GTIDS",
+        "SLURM_LOCALID",
+        "SLURM_NODEID",
+        "SLURM_PROCID",
+        "SLURM_TASK_PID",
+    ];
+    BEGIN.iter().any(|begin| name.starts_with(begin)) || WHOLE.contains(&name) || name == LAUNCH
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

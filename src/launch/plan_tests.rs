@@ -1,0 +1,108 @@
+use super::*;
+use crate::launch::manifest;
+
+fn recognise(word: &OsStr, _: &OsStr) -> Result<Kind, FindError> {
+    match word.to_str().unwrap().rsplit('/').next().unwrap() {
+        "mpirun.openmpi" => Ok(Kind::Orte),
+        "mpirun.mpich" | "mpiexec.hydra" => Ok(Kind::Hydra),
+        "mpirun.lam" => Ok(Kind::Lam),
+        "srun" => Ok(Kind::Slurm),
+        "aprun" => Ok(Kind::Unknown),
+        "env" | "start" => Ok(Kind::Plain),
+        _ => Err(FindError::Missing(word.into())),
+    }
+}
+
+fn place(variables: &[&str]) -> Place<'static> {
+    Place {
+        folder: Path::new("/"),
+        command: "/bin/mpi-connect".into(),
+        naming: "file:/names".into(),
+        private: "file:/private".into(),
+        key: None,
+        run: "case7".into(),
+        cores: (0..8).collect(),
+        variables: variables.iter().map(|name| (*name).to_owned()).collect(),
+        recognise,
+    }
+}
+
+fn planned(text: &str, variables: &[&str]) -> Result<Vec<Planned>, Vec<String>> {
+    let problems = |all: Vec<Problem>| all.into_iter().map(|p| format!("{}: {}", p.line, p.what)).collect::<Vec<_>>();
+    plan(&manifest::read(text).map_err(problems)?, &place(variables)).map_err(problems)
+}
+
+fn job(launcher: &str, more: &str) -> String {
+    format!("[job.air]\nlauncher = {launcher:?}\nranks = 2\nprogram = ['sh', '-c', 'true']\n{more}\n")
+}
+
+/// The command line of a job of two ranks, without what is the same for all.
+fn line(launcher: &str) -> String {
+    let jobs = planned(&job(launcher, ""), &[]).unwrap();
+    let words = jobs[0].words(&["W".into()]).join(" ");
+    words.replace("/bin/mpi-connect run --naming file:/names --run case7 --", "RUN")
+}
+
+#[test]
+fn launchers_are_told_how_many_ranks_there_are() {
+    for (launcher, words) in [
+        ("mpirun.openmpi", "RUN mpirun.openmpi --bind-to none -np 2 W sh -c true"),
+        ("mpirun.openmpi --bind-to core", "RUN mpirun.openmpi --bind-to core -np 2 W sh -c true"),
+        ("/opt/mpirun.mpich -l", "RUN /opt/mpirun.mpich -l -np 2 W sh -c true"),
+        ("srun --mpi=pmix -c 4", "RUN srun --mpi=pmix -c 4 -n 2 W sh -c true"),
+        ("lam-session mpirun.lam", "lam-session RUN mpirun.lam -np 2 W sh -c true"),
+        ("env A=1 mpirun.lam -x B -c {ranks} {program} x", "env A=1 RUN mpirun.lam -x B -c 2 W sh -c true x"),
+        ("start -n{ranks} {program}", "RUN start -n2 W sh -c true"),
+        ("{program}", "RUN W sh -c true"),
+    ] {
+        assert_eq!(line(launcher), words);
+    }
+}
+
+#[test]
+fn what_cannot_be_started_is_told() {
+    for (launcher, more, what) in [
+        (
+            "aprun",
+            "",
+            "launcher: aprun is no launcher that is known here; say where ranks and program go: \"aprun -n {ranks} {program}\"",
+        ),
+        ("mpirun.mpich -n 4", "", "launcher: -n stands there, and the number of ranks is added by itself: 2"),
+        ("mpirun.openmpi", "directory = 'no/where'", "directory: there is no folder /no/where"),
+    ] {
+        assert_eq!(planned(&job(launcher, more), &[]).unwrap_err(), [format!("1: job 'air': {what}")]);
+    }
+    let text = "[job.air]\nlauncher = 'mpirun.none'\nranks = 2\nprogram = './none'\ndirectory = 'tmp'\n";
+    let said = planned(text, &[]).unwrap_err();
+    assert!(said[0].starts_with("1: job 'air': launcher: no program 'mpirun.none' in PATH; "), "{said:?}");
+    assert_eq!(said[1], "1: job 'air': there is no program ./none in /tmp");
+    let many = "[job.a]\nlauncher = 'mpirun.mpich'\nranks = 1\nprogram = 'sh'\ncores = 6\n\
+                [job.b]\nlauncher = 'mpirun.mpich'\nranks = 1\nprogram = 'sh'\ncores = 3\n";
+    assert_eq!(planned(many, &[]).unwrap_err(), ["6: too many cores: 'a' 6, 'b' 3 make 9, and 8 may be used here"]);
+}
+
+#[test]
+fn nothing_of_other_launchers_reaches_a_job() {
+    let foreign = [
+        "PMI_RANK",
+        "PMIX_NAMESPACE",
+        "OMPI_COMM_WORLD_RANK",
+        "SLURM_PROCID",
+        "SLURM_STEP_ID",
+        "HYDI_CONTROL_FD",
+        "LAMRANK",
+    ];
+    let kept =
+        ["SLURM_JOB_ID", "OMPI_MCA_btl", "I_MPI_ROOT", "PATH", "LAM_MPI_SESSION_PREFIX", "OMPI_ALLOW_RUN_AS_ROOT"];
+    let jobs =
+        planned(&job("mpiexec.hydra", "env = { A = 'b c' }\ncores = '2,4-5'"), &[&foreign[..], &kept[..]].concat())
+            .unwrap();
+    assert_eq!(jobs[0].unset, foreign);
+    let line = jobs[0].line(crate::run::quote);
+    assert_eq!(
+        line,
+        "cd / && env -u PMI_RANK -u PMIX_NAMESPACE -u OMPI_COMM_WORLD_RANK -u SLURM_PROCID -u SLURM_STEP_ID -u HYDI_CONTROL_FD \
+         -u LAMRANK 'A=b c' I_MPI_PIN=0 /bin/mpi-connect run --naming file:/names --run case7 --cores 2,4-5 --env A -- \
+         mpiexec.hydra -np 2 sh -c true"
+    );
+}

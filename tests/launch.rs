@@ -1,0 +1,236 @@
+//! `mpi-connect launch` as a user runs it, with commands in place of launchers: what is printed, what is refused, and how it ends.
+
+#[allow(dead_code, reason = "no store of names is opened here")]
+mod kit;
+
+use kit::{ended, good, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        let dir = std::env::temp_dir().join(format!("launch-{:016x}", u64::from_le_bytes(base::ident::random())));
+        fs::create_dir(&dir).unwrap();
+        Folder(fs::canonicalize(dir).unwrap())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Stands in for the library: harmless, and surely loadable.
+fn library() -> String {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|l| l.contains("/libc.so") || l.contains("/libc-")).unwrap();
+    fs::canonicalize(&line[line.find('/').unwrap()..]).unwrap().to_str().unwrap().into()
+}
+
+fn launch(folder: &Path, manifest: &str, words: &[&str]) -> Command {
+    fs::write(folder.join("coupled.toml"), manifest).unwrap();
+    let mut c = kit::command(&["launch"]);
+    c.args(words).arg("coupled.toml").current_dir(folder).env("MPI_CONNECT_LIB", library());
+    c.env_remove("LD_PRELOAD").env("MPI_CONNECT_NAMING", format!("file:{}", folder.join("names").display()));
+    c
+}
+
+/// A job of one process: what a shell does.
+fn job(name: &str, script: &str, more: &str) -> String {
+    format!("[job.{name}]\nlauncher = '{{program}}'\nranks = 1\nprogram = ['sh', '-c', '''{script}''']\n{more}\n")
+}
+
+#[test]
+fn commands_are_shown() {
+    let dir = Folder::new();
+    let manifest = "run = 'case7'\n".to_owned() + &job("air", "true", "env = { A = 'b' }");
+    let mut c = launch(&dir.0, &manifest, &["--dry-run"]);
+    c.env("PMI_RANK", "3");
+    let (folder, said) = (dir.0.display(), good(c));
+    let line = said.lines().nth(1).unwrap();
+    assert!(line.starts_with(&format!("cd {folder} && env -u PMI_RANK")), "{line}");
+    let end = format!(" run --naming file:{folder}/names --run case7 --env A -- sh -c true");
+    assert!(line.contains(" A=b ") && line.ends_with(&end), "{line}");
+    // What is shown can be typed.
+    let done = Command::new("sh").args(["-c", line]).env("MPI_CONNECT_LIB", library()).output().unwrap();
+    assert!(done.status.success(), "{}", text(&done));
+}
+
+#[test]
+fn bad_manifests_are_refused_with_all_that_is_wrong() {
+    let dir = Folder::new();
+    let refused = |manifest: &str| {
+        let (code, said) = ended(launch(&dir.0, manifest, &[]));
+        assert_eq!(code, 2, "{said}");
+        said
+    };
+    let said = refused("[job.air]\nrank = 2\nlauncher = 'mpirun.none'\nprogram = './none'\n");
+    assert_eq!(
+        said,
+        "coupled.toml:1: job 'air': 'ranks' is missing, such as ranks = 2\n\
+         coupled.toml:2: job 'air': there is no key 'rank'; 'ranks' was perhaps meant\n\
+         mpi-connect: nothing is started: 2 problems in coupled.toml\n"
+    );
+    let said = refused("[job.air]\nranks = 2\nlauncher = 'mpirun.none'\nprogram = './none'\n");
+    assert!(said.contains("coupled.toml:1: job 'air': launcher: no program 'mpirun.none' in PATH; "), "{said}");
+    assert!(said.contains(&format!("there is no program ./none in {}", dir.0.display())), "{said}");
+    let twice = [job("air", "true", ""), job("air", "true", "")].concat();
+    assert!(refused(&twice).starts_with("coupled.toml:6: two jobs are called air; "), "{}", refused(&twice));
+    let many = job("air", "true", "cores = 5000");
+    assert!(refused(&many).contains("too many cores: 'air' 5000 make 5000, and "), "{}", refused(&many));
+    let (code, said) = ended(kit::command(&["launch", "/nowhere.toml"]));
+    assert!(code == 2 && said.contains("reading /nowhere.toml: "), "{code} {said}");
+    assert_eq!(ended(kit::command(&["launch"])).0, 2);
+}
+
+/// Lines stay whole, say whose they are, and go where the job has written them.
+#[test]
+fn output_is_told_apart() {
+    let dir = Folder::new();
+    let manifest = [
+        job("air", "seq 20000; printf end", "directory = '.'\nenv = { A = 'of the manifest' }"),
+        job("ocean", "echo $A, $(pwd) >&2; printf error >&2", "env = { A = 'of the ocean' }\ndirectory = '/'"),
+    ];
+    let done = launch(&dir.0, &manifest.concat(), &[]).output().unwrap();
+    let (out, err) = (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap());
+    assert!(done.status.success(), "{err}");
+    let want: String = (1..=20000).map(|n| format!("[air 0] {n}\n")).chain(["[air 0] end\n".into()]).collect();
+    assert!(out == want, "{} bytes", out.len());
+    assert!(err.contains("[ocean 0] of the ocean, /\n") && err.contains("[ocean 0] error\n"), "{err}");
+    assert!(err.ends_with("mpi-connect: all jobs have ended well\n"), "{err}");
+}
+
+#[test]
+fn events_are_objects() {
+    let dir = Folder::new();
+    let manifest = job("air", "echo it; exit 3", "restart = 'alone'\nrestarts = 1");
+    let (code, said) = ended(launch(&dir.0, &manifest, &["--json"]));
+    let events: Vec<serde_json::Value> = said.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        ["started", "output", "exited", "restarting", "restarted", "output", "exited", "ended"],
+        "{said}"
+    );
+    assert_eq!((code, &events[1]["line"], &events[1]["rank"]), (3, &"it".into(), &0.into()));
+    assert_eq!((&events[2]["status"], &events[4]["attempt"], &events[7]["status"]), (&3.into(), &1.into(), &3.into()));
+}
+
+#[test]
+fn the_first_failure_is_the_exit_status_and_ends_the_others() {
+    let dir = Folder::new();
+    let lasting = job("ocean", "trap 'echo told; exit 5' TERM; while :; do sleep 0.05; done", "");
+    let manifest = [job("air", "exit 3", ""), lasting].concat();
+    let (code, said) = ended(launch(&dir.0, &manifest, &[]));
+    assert!(code == 3 && said.contains("mpi-connect: all jobs are ended: air has died\n"), "{code} {said}");
+    assert!(said.contains("mpi-connect: the first to fail was air, with status 3\n"), "{said}");
+    // One that takes no notice is killed, with all that it has started.
+    let deaf = job("ocean", "trap '' TERM; sleep 61 & sleep 62; wait", "");
+    let manifest = ["grace = 0.3\n".into(), job("air", "sleep 0.2; kill -9 $$", ""), deaf].concat();
+    let (code, said) = ended(launch(&dir.0, &manifest, &[]));
+    assert!(code == 137 && said.contains("ocean has not ended in time: "), "{code} {said}");
+    // With nobody to be ended, each goes its way.
+    let manifest =
+        ["on-death = 'keep'\n".into(), job("air", "exit 3", ""), job("ocean", "sleep 0.3; echo done", "")].concat();
+    let (code, said) = ended(launch(&dir.0, &manifest, &[]));
+    assert!(code == 3 && said.contains("[ocean 0] done\n"), "{code} {said}");
+}
+
+#[test]
+fn who_comes_after_another_is_started_when_that_has_ended_well() {
+    let dir = Folder::new();
+    let manifest =
+        [job("late", "cat sign", "after = 'first'"), job("first", "sleep 0.2; echo there > sign", "")].concat();
+    let (code, said) = ended(launch(&dir.0, &manifest, &[]));
+    assert!(code == 0 && said.contains("[late 0] there\n"), "{code} {said}");
+}
+
+/// Stands in for `ssh`: words behind the host are a shell's, with an environment of their own.
+fn ssh(folder: &Path) -> String {
+    let (home, path) = (env!("CARGO_TARGET_TMPDIR"), std::env::var("PATH").unwrap());
+    let text = format!(
+        "#!/bin/sh\necho \"to $1\" >&2\nshift\nexec env -i HOME={home}/home PATH={path} MPI_CONNECT_LIB={} sh -c \"$*\"\n",
+        library()
+    );
+    fs::write(folder.join("ssh"), text).unwrap();
+    fs::set_permissions(folder.join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+    format!("ssh = '{}/ssh'\n", folder.display())
+}
+
+#[test]
+fn a_job_runs_on_another_host() {
+    let dir = Folder::new();
+    let place = ssh(&dir.0) + &format!("naming = 'file:{}/names'\n", dir.0.display());
+    let script = "echo $A; pwd >&2; echo $PMI_RANK; printf end; exit 7";
+    let there = job("air", script, "host = 'node1'\nenv = { A = 'it\"s' }");
+    let mut c = launch(&dir.0, &[place.clone(), there, job("ocean", "sleep 20", "")].concat(), &[]);
+    c.env("PMI_RANK", "3");
+    let (code, said) = ended(c);
+    let lines =
+        ["[air 0] it\"s\n[air 0] \n[air 0] end\n", "[air] to node1\n", "mpi-connect: air has ended with status 7\n"];
+    assert!(code == 7 && lines.iter().all(|line| said.contains(line)), "{code} {said}");
+    assert!(said.contains(&format!("[air 0] {}\n", dir.0.display())), "{said}");
+    // A line that is longer as an event than any line may be.
+    let long = "head -c 1000000 /dev/zero | tr '\\0' '\\001'";
+    let said = good(launch(&dir.0, &[place.clone(), job("air", long, "host = 'node1'")].concat(), &[]));
+    assert_eq!(said.len(), "[air 0] ".len() + 1_000_000 + 1);
+    // Signals go there, and so does the end.
+    let deaf = "trap 'echo told' TERM; echo here; while :; do sleep 0.05; done";
+    let manifest = [place, "grace = 0.4\n".into(), job("air", deaf, "host = 'node1'")].concat();
+    let mut child = launch(&dir.0, &manifest, &[]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "[air 0] here");
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    assert_eq!(lines.next().unwrap(), "[air 0] told");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    let refused = |more: &str| ended(launch(&dir.0, &job("air", "true", &format!("host = 'node1'\n{more}")), &[])).1;
+    assert!(refused("cores = 2").contains("cores: on another host a list is needed, such as \"0-3\""));
+    let mut c = launch(&dir.0, &job("air", "true", "host = 'node1'"), &[]);
+    let (code, said) = ended({
+        c.env_remove("MPI_CONNECT_NAMING");
+        c
+    });
+    assert!(code == 2 && said.contains("jobs on several hosts need a place for names that all reach"), "{said}");
+}
+
+#[test]
+fn cores_do_not_overlap() {
+    let dir = Folder::new();
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = own.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
+    if !allowed.contains([',', '-']) {
+        return println!("NOT CHECKED: one core only");
+    }
+    let script = "grep Cpus_allowed_list /proc/self/status";
+    let manifest = [job("air", script, "cores = 1"), job("ocean", script, "cores = 1")].concat();
+    let said = good(launch(&dir.0, &manifest, &[]));
+    let mut cores: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    cores.sort();
+    cores.dedup();
+    assert!(cores.len() == 2 && cores.iter().all(|core| core.parse::<u32>().is_ok()), "{said}");
+}
+
+#[test]
+fn nothing_runs_and_nothing_is_stopped() {
+    for word in ["--status", "--stop"] {
+        let (code, said) = ended(kit::command(&["launch", word, "no-such-run"]));
+        assert!(
+            code == 1 && said == "mpi-connect: no launch of no-such-run is running on this host\n",
+            "{code} {said}"
+        );
+    }
+    assert_eq!(good_status().trim(), "[]");
+}
+
+fn good_status() -> String {
+    let o = kit::command(&["launch", "--status", "--json", "no-such-run"]).output().unwrap();
+    text(&o)
+}
