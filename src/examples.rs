@@ -21,6 +21,7 @@ Examples:
   mpi-connect launch --dry-run coupled.toml
   mpi-connect launch coupled.toml
   mpi-connect launch --json coupled.toml | jq -c 'select(.event != \"output\")'
+  mpi-connect launch --sbatch coupled.toml | sbatch
   mpi-connect launch --status
   mpi-connect launch --stop coupled.toml";
 

@@ -202,6 +202,42 @@ fn a_job_runs_on_another_host() {
 }
 
 #[test]
+fn a_script_for_slurm_is_written() {
+    let dir = Folder::new();
+    let ocean = job("ocean", "true", "slurm = { nodes = 1, partition = 'big' }");
+    let manifest = ["slurm = { time = '10' }\n".to_owned(), job("air", "true", ""), ocean].concat();
+    let said = good(launch(&dir.0, &manifest, &["--sbatch", "--run", "case7"]));
+    let asked = "#SBATCH --job-name=coupled\n#SBATCH --signal=B:TERM@60\n#SBATCH --time=10\n#SBATCH --ntasks=1\n#SBATCH hetjob\n\
+                 #SBATCH --time=10\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n#SBATCH --partition=big\n\nexec ";
+    let end = format!(" launch --run case7 {}/coupled.toml\n", dir.0.display());
+    assert!(said.starts_with(&format!("#!/bin/bash\n{asked}")) && said.ends_with(&end), "{said}");
+    let mut c = launch(&dir.0, &manifest, &["--sbatch"]);
+    c.env_remove("MPI_CONNECT_NAMING");
+    let (code, said) = ended(c);
+    assert!(code == 2 && said.contains("need a place for names that all reach"), "{said}");
+    // Elsewhere the same manifest runs as if it said nothing of it.
+    let said = launch(&dir.0, &manifest, &[]).env_remove("SLURM_JOB_ID").output().unwrap();
+    assert!(said.status.success() && text(&said).contains("this is no allocation of Slurm"), "{}", text(&said));
+}
+
+#[test]
+fn nodes_of_an_allocation_are_divided() {
+    let dir = Folder::new();
+    let job = |name: &str| {
+        job(name, "echo $@", "slurm = { nodes = 1 }").replace("'{program}'", "'env {program} {ranks} on {nodes}'")
+    };
+    let inside = |nodes: &str| {
+        let mut c = launch(&dir.0, &[job("air"), job("ocean")].concat(), &[]);
+        c.env("SLURM_JOB_ID", "7").env("SLURM_JOB_NODELIST", nodes).env_remove("SLURM_HET_SIZE");
+        ended(c)
+    };
+    let (code, said) = inside("n[08-09]");
+    assert!(code == 0 && said.contains("[air 0] on n08\n") && said.contains("[ocean 0] on n09\n"), "{code} {said}");
+    let (code, said) = inside("n0");
+    assert!(code == 2 && said.contains("too few nodes: 'air' 1, 'ocean' 1 make 2, and there are 1"), "{said}");
+}
+
+#[test]
 fn cores_do_not_overlap() {
     let dir = Folder::new();
     let own = fs::read_to_string("/proc/self/status").unwrap();

@@ -3,17 +3,33 @@
 //! Invariant: nothing is read but the text, and a manifest that is given back obeys all rules that need no look at the machine.
 
 use super::cores::{self, Cores};
+use reader::Reader;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-const KEYS: [&str; 8] = ["run", "naming", "key", "ssh", "on-death", "grace", "restarts", "job"];
-const KEYS_OF_JOB: [&str; 11] =
-    ["launcher", "ranks", "program", "host", "directory", "env", "cores", "after", "on-death", "restart", "restarts"];
-/// A key that may be expected here, and what to do instead.
-const NOT_YET: [(&str, &str); 1] =
-    [("slurm", "say what Slurm needs in the launcher, such as launcher = \"srun --mpi=pmix --overlap\"")];
+mod reader;
+mod slurm;
+
+pub use reader::Problem;
+pub use slurm::{Needs, Request};
+
+const KEYS: [&str; 9] = ["run", "naming", "key", "ssh", "on-death", "grace", "restarts", "slurm", "job"];
+const KEYS_OF_JOB: [&str; 12] = [
+    "launcher",
+    "ranks",
+    "program",
+    "host",
+    "directory",
+    "env",
+    "cores",
+    "slurm",
+    "after",
+    "on-death",
+    "restart",
+    "restarts",
+];
 
 /// It never asks for a password.
 const SSH: [&str; 3] = ["ssh", "-o", "BatchMode=yes"];
@@ -31,6 +47,7 @@ pub struct Manifest {
     pub ssh: Vec<String>,
     /// In seconds.
     pub grace: f64,
+    pub slurm: Request,
     /// In the order of the text.
     pub jobs: Vec<Job>,
 }
@@ -48,6 +65,7 @@ pub struct Job {
     pub directory: Option<String>,
     pub env: BTreeMap<String, String>,
     pub cores: Option<Cores>,
+    pub slurm: Option<Needs>,
     pub after: Vec<String>,
     pub on_death: OnDeath,
     pub restart: Option<Restart>,
@@ -72,16 +90,9 @@ pub enum Restart {
     Alone,
 }
 
-/// One thing that is wrong. Line 0: the whole.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
-    pub line: usize,
-    pub what: String,
-}
-
 /// All that is wrong, in the order of lines.
 pub fn read(text: &str) -> Result<Manifest, Vec<Problem>> {
-    let mut reader = Reader { text, problems: Vec::new() };
+    let mut reader = Whole(Reader { text, problems: Vec::new() });
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut headers = Vec::new();
     for e in &errors {
@@ -103,7 +114,7 @@ pub fn read(text: &str) -> Result<Manifest, Vec<Problem>> {
     reader.problems.dedup();
     match manifest {
         Some(manifest) if reader.problems.is_empty() => Ok(manifest),
-        _ => Err(reader.problems),
+        _ => Err(reader.0.problems),
     }
 }
 
@@ -127,22 +138,23 @@ pub fn words(line: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-struct Reader<'t> {
-    text: &'t str,
-    problems: Vec<Problem>,
+/// The reader of the keys that are here.
+struct Whole<'t>(Reader<'t>);
+
+impl<'t> Deref for Whole<'t> {
+    type Target = Reader<'t>;
+    fn deref(&self) -> &Reader<'t> {
+        &self.0
+    }
 }
 
-type Value<'i> = Spanned<DeValue<'i>>;
-
-impl Reader<'_> {
-    fn line(&self, at: usize) -> usize {
-        1 + self.text.bytes().take(at).filter(|b| *b == b'\n').count()
+impl DerefMut for Whole<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
     }
+}
 
-    fn problem(&mut self, at: Range<usize>, what: String) {
-        self.problems.push(Problem { line: self.line(at.start), what });
-    }
-
+impl Whole<'_> {
     /// An error of the format, in our words where they say more.
     fn syntax(&self, at: &Range<usize>, said: &str) -> String {
         let line = self.text.lines().nth(self.line(at.start) - 1).unwrap_or_default().trim();
@@ -152,24 +164,6 @@ impl Reader<'_> {
             }
             _ if said.contains("duplicate") => format!("this key is there already: {line}"),
             _ => format!("{said}: {line}"),
-        }
-    }
-
-    /// Tells of keys that mean nothing.
-    fn keys(&mut self, table: &DeTable<'_>, known: &[&str], whose: &str) {
-        for key in table.keys() {
-            let name: &str = key.get_ref();
-            if known.contains(&name) {
-                continue;
-            }
-            let what = if let Some((_, instead)) = NOT_YET.iter().find(|(k, _)| *k == name && !whose.is_empty()) {
-                format!("{whose}the key '{name}' is not there yet: {instead}")
-            } else if let Some(meant) = base::spelling::nearest(name, known.iter().copied()) {
-                format!("{whose}there is no key '{name}'; '{meant}' was perhaps meant")
-            } else {
-                format!("{whose}there is no key '{name}', only {}", known.join(", "))
-            };
-            self.problem(key.span(), what);
         }
     }
 
@@ -183,6 +177,7 @@ impl Reader<'_> {
             key: self.string(root, "key", ""),
             ssh: self.ssh(root),
             grace: self.seconds(root, "grace").unwrap_or(GRACE),
+            slurm: slurm::request(self, root),
             jobs: self.jobs(root, on_death, restarts),
         };
         if let Some(key) = &manifest.key
@@ -267,6 +262,7 @@ impl Reader<'_> {
             directory: self.string(table, "directory", &whose),
             env: self.env(table, &whose),
             cores: self.cores(table, &whose),
+            slurm: slurm::needs(self, table, &whose),
             on_death: self.on_death(table, &whose).unwrap_or(on_death),
             restart: self.restart(table, &whose),
             restarts: self.number(table, "restarts", &whose, 0..=1_000_000).map_or(restarts, |n| n as u32),
@@ -296,9 +292,10 @@ impl Reader<'_> {
             let mut rest = word.as_str();
             while let Some((_, after)) = rest.split_once('{') {
                 let Some((inner, behind)) = after.split_once('}') else { break };
-                if inner != "ranks" && inner != "program" || (inner == "program" && word != "{program}") {
-                    let text =
-                        format!("{whose}launcher: {word}: only {{ranks}}, and {{program}} as a word, are filled in");
+                if !["ranks", "nodes", "program"].contains(&inner) || (inner == "program" && word != "{program}") {
+                    let text = format!(
+                        "{whose}launcher: {word}: only {{ranks}}, {{nodes}}, and {{program}} as a word, are filled in"
+                    );
                     self.problem(span.clone(), text);
                 }
                 rest = behind;
@@ -424,76 +421,6 @@ impl Reader<'_> {
             let what = format!("these jobs wait for each other (after), and none can begin: {}", names.join(", "));
             self.problems.push(Problem { line: first.line, what });
         }
-    }
-
-    fn string(&mut self, table: &DeTable<'_>, key: &str, whose: &str) -> Option<String> {
-        let value = table.get(key)?;
-        let text = value.get_ref().as_str().filter(|text| !text.contains('\0')).map(str::to_owned);
-        if text.is_none() {
-            self.expected(value, key, whose, "a text");
-        }
-        text
-    }
-
-    /// A list of texts, or one.
-    fn strings(&mut self, table: &DeTable<'_>, key: &str, whose: &str) -> Option<Vec<String>> {
-        let value = table.get(key)?;
-        let clean = |text: &str| (!text.contains('\0')).then(|| text.to_owned());
-        let found = match value.get_ref() {
-            DeValue::String(text) => clean(text).map(|text| vec![text]),
-            DeValue::Array(all) => all.iter().map(|one| one.get_ref().as_str().and_then(clean)).collect(),
-            _ => None,
-        };
-        if found.is_none() {
-            self.expected(value, key, whose, "a list of texts");
-        }
-        found
-    }
-
-    fn word(&mut self, table: &DeTable<'_>, key: &str, whose: &str, words: &[&'static str]) -> Option<&'static str> {
-        let value = table.get(key)?;
-        let said = value.get_ref().as_str().unwrap_or_default();
-        let found = words.iter().find(|word| **word == said).copied();
-        if found.is_none() {
-            let expected: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
-            self.expected(value, key, whose, &expected.join(" or "));
-        }
-        found
-    }
-
-    fn number(
-        &mut self,
-        table: &DeTable<'_>,
-        key: &str,
-        whose: &str,
-        range: std::ops::RangeInclusive<u64>,
-    ) -> Option<u64> {
-        let value = table.get(key)?;
-        let number = value.get_ref().as_integer().and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
-        let found = number.filter(|n| range.contains(n));
-        if found.is_none() {
-            self.expected(value, key, whose, &format!("a number from {} to {}", range.start(), range.end()));
-        }
-        found
-    }
-
-    fn seconds(&mut self, table: &DeTable<'_>, key: &str) -> Option<f64> {
-        let value = table.get(key)?;
-        let text = match value.get_ref() {
-            DeValue::Integer(n) => n.as_str(),
-            DeValue::Float(n) => n.as_str(),
-            _ => "",
-        };
-        let found = text.parse().ok().filter(|s: &f64| (0.0..1e6).contains(s));
-        if found.is_none() {
-            self.expected(value, key, "", "a number of seconds");
-        }
-        found
-    }
-
-    fn expected(&mut self, value: &Value<'_>, key: &str, whose: &str, what: &str) {
-        let said = self.text.get(value.span()).unwrap_or_default().lines().next().unwrap_or_default();
-        self.problem(value.span(), format!("{whose}{key} = {said}: {what} is expected"));
     }
 }
 

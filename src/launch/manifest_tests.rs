@@ -68,8 +68,7 @@ fn all_that_is_wrong_is_told_at_once() {
             "4: job 'air': there is no key 'laucher'; 'launcher' was perhaps meant",
             "5: job 'air': ranks = 0: a number from 1 to 1000000 is expected",
             "6: job 'air': program: a program is expected, such as [\"./air\"]",
-            "7: job 'air': the key 'slurm' is not there yet: say what Slurm needs in the launcher, such as launcher = \"srun \
-             --mpi=pmix --overlap\"",
+            "7: job 'air': slurm: a table is expected, such as { nodes = 1 }",
             "8: job 'ice': 'launcher' is missing, such as launcher = \"mpirun.openmpi\"",
             "8: job 'ice': 'program' is missing, such as program = [\"./air\", \"namelist\"]",
             "8: job 'ice': 'ranks' is missing, such as ranks = 2",
@@ -105,6 +104,13 @@ fn values_are_judged() {
         ),
         ("host = '-v'", "host = \"-v\": the name of a host is expected"),
         ("directory = 7", "directory = 7: a text is expected"),
+        ("slurm = { nodes = 0 }", "slurm: nodes = 0: a number from 1 to 1000000 is expected"),
+        ("slurm = { node = 1 }", "slurm: there is no key 'node'; 'nodes' was perhaps meant"),
+        ("slurm = { partition = 'a b' }", "slurm: partition = 'a b': one word is expected"),
+        (
+            "slurm = { options = ['mem=0'] }",
+            "slurm: options = ['mem=0']: a list of options, such as [\"--mem=0\"], is expected",
+        ),
     ] {
         assert_eq!(with(line), [format!("5: job 'air': {what}")]);
     }
@@ -112,10 +118,13 @@ fn values_are_judged() {
         |launcher: &str| said(&format!("[job.air]\nranks = 2\nprogram = './air'\nlauncher = {launcher:?}\n")).concat();
     assert!(launcher("mpirun 'a").contains("a quote is not closed: mpirun 'a"));
     assert!(
-        launcher("mpirun -n {rank} {program}").contains("{rank}: only {ranks}, and {program} as a word, are filled in")
+        launcher("mpirun -n {rank} {program}")
+            .contains("{rank}: only {ranks}, {nodes}, and {program} as a word, are filled in")
     );
     assert!(launcher("mpirun -n {ranks}").contains("it has {ranks} and no {program}"));
     assert!(launcher(" ").contains("the launcher is empty"));
+    let hosts = with("slurm = { nodes = 1 }\nhost = 'node1'");
+    assert_eq!(hosts, ["6: job 'air': a job with slurm runs inside its allocation: it has no host"]);
     assert_eq!(said("run = 'x'"), ["0: there is no job: each is a table, [job.air]"]);
     assert_eq!(said("job = 3"), ["1: job: tables are expected, such as [job.air]"]);
     assert!(said("[job.air").concat().contains("[job.air"), "the line is shown");

@@ -16,6 +16,8 @@ mod place;
 mod plan;
 mod policy;
 mod rank;
+mod sbatch;
+mod slurm;
 mod state;
 mod supervise;
 mod there;
@@ -57,8 +59,11 @@ pub struct Args {
     #[arg(long, conflicts_with = "stop")]
     status: bool,
     /// The end of a connection on the host of a job: its manifest comes by standard input, and orders after it
-    #[arg(long, hide = true, conflicts_with_all = ["manifest", "status", "stop", "dry_run", "run"])]
+    #[arg(long, hide = true, conflicts_with_all = ["manifest", "status", "stop", "dry_run", "sbatch", "run"])]
     there: bool,
+    /// Write a script for sbatch that runs the launch in an allocation of its own
+    #[arg(long, conflicts_with_all = ["status", "stop", "dry_run", "json"])]
+    sbatch: bool,
     /// End a launch that is running, and wait for its end
     #[arg(long)]
     stop: bool,
@@ -146,16 +151,21 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
     let url = manifest.naming.as_deref().map(|url| absolute(url, folder));
     let url = url.map_or_else(naming::default_url, Ok).map_err(LaunchError::Naming)?;
     let naming = keys.open(&url).map_err(LaunchError::Naming)?.url();
-    let run = run_of(args, &manifest, &path, &id).map_err(problem)?;
     let command = env::current_exe().map_err(|e| LaunchError::System("finding this command", e))?.display().to_string();
+    let private = keys.open(&naming::private_url()).map_err(LaunchError::Naming)?.url();
+    if args.sbatch {
+        return write_script(args, &manifest, &path, (&command, naming == private)).map_err(problem);
+    }
+    let run = run_of(args, &manifest, &path, &id).map_err(problem)?;
     let place = Place {
         folder,
         command: command.clone(),
         naming: naming.clone(),
-        private: keys.open(&naming::private_url()).map_err(LaunchError::Naming)?.url(),
+        private,
         key,
         run: run.clone(),
         cores: cores::allowed().map_err(|e| LaunchError::System("asking for the cores", e.into()))?,
+        allocation: slurm::Allocation::of(|name| env::var(name).ok()).filter(|_| !args.there),
         variables: env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect(),
         recognise: |word, path| launcher::find_in(word, path).map(|program| launcher::recognise(&program)),
     };
@@ -163,6 +173,9 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
     if args.dry_run {
         jobs.iter().for_each(|job| println!("# {}\n{}", job.name, job.line(quote)));
         return Ok(0);
+    }
+    if place.allocation.is_none() && manifest.jobs.iter().any(|job| job.slurm.is_some()) {
+        eprintln!("mpi-connect: this is no allocation of Slurm: what the manifest says of slurm does not count");
     }
     warn(&jobs);
     let format = if args.json || args.there { Format::Json } else { Format::Text };
@@ -214,13 +227,36 @@ fn run_of(args: &Args, manifest: &Manifest, path: &Path, id: &str) -> Result<Str
     match run {
         Ok(run) if !run.is_empty() => Ok(run),
         Err(e) => Err(vec![Problem { line: 0, what: format!("the run: {e}") }]),
-        _ => {
-            let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let stem: String =
-                stem.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(64).collect();
-            Ok(format!("{stem}-{}", &id[..8]))
-        }
+        _ => Ok(format!("{}-{}", title(path), &id[..8])),
     }
+}
+
+/// A manifest's name, as far as every service takes it.
+fn title(path: &Path) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    stem.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(64).collect()
+}
+
+/// For `sbatch`, to stdout.
+fn write_script(
+    args: &Args,
+    manifest: &Manifest,
+    path: &Path,
+    (command, are_names_private): (&str, bool),
+) -> Result<u8, Vec<Problem>> {
+    let mut words = vec!["launch".to_owned()];
+    if let Some(run) = &args.run {
+        words.extend(["--run".into(), run.clone()]);
+    }
+    words.push(path.display().to_string());
+    let script = sbatch::Script { title: &title(path), command, words: &words };
+    let problem = |what: String| vec![Problem { line: 0, what }];
+    let (text, are_several) = sbatch::script(manifest, &script).map_err(problem)?;
+    if are_several && are_names_private {
+        return Err(problem(plan::NO_COMMON_NAMES.into()));
+    }
+    print!("{text}");
+    Ok(0)
 }
 
 /// What keeps the library out of a program: told before anything is started.

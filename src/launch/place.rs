@@ -1,5 +1,6 @@
 //! Where a launch is: what a plan is made from besides the manifest.
 
+use super::slurm::Allocation;
 use crate::launcher::{FindError, Kind};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,6 +19,8 @@ pub struct Place<'a> {
     pub run: String,
     /// The cores that this process may use.
     pub cores: BTreeSet<usize>,
+    /// That of Slurm in which this process is.
+    pub allocation: Option<Allocation>,
     /// The names of the variables that are set here.
     pub variables: Vec<String>,
     /// The launcher that a word means, with this PATH.

@@ -6,6 +6,7 @@
 use super::cores::{self, Cores};
 use super::manifest::{Job, Manifest, OnDeath, Problem, Restart};
 use super::place::Place;
+use super::slurm::{self, Share};
 use super::there::There;
 use crate::launcher::{self, FindError, Kind};
 use base::settings::{LAUNCH, PREFIX};
@@ -22,6 +23,8 @@ pub struct Planned {
     pub directory: PathBuf,
     /// It is started on another host.
     pub there: Option<There>,
+    /// Its launcher passes SIGUSR1 and SIGUSR2 on to ranks wherever they are.
+    pub forwards: bool,
     /// What stands before the launcher, and this command before its own words.
     before: Vec<String>,
     /// The launcher with all its words, where the program goes at [`None`].
@@ -93,31 +96,46 @@ pub fn plan(manifest: &Manifest, place: &Place<'_>) -> Result<Vec<Planned>, Vec<
         let others = elsewhere.iter().take_while(|other| other.name != job.name).filter(|other| other.host == job.host);
         problems.extend(others.filter_map(|other| shared(job, other)).map(|what| Problem { line: job.line, what }));
     }
-    if let [first, ..] = elsewhere[..]
+    let shares = place.allocation.as_ref().map(|allocation| slurm::divide(&manifest.jobs, allocation));
+    let shares = shares.unwrap_or(Ok(vec![Share::default(); manifest.jobs.len()])).unwrap_or_else(|all| {
+        let problem = |(at, what)| named(&manifest.jobs[at], what);
+        problems.extend(all.into_iter().map(problem));
+        vec![Share::default(); manifest.jobs.len()]
+    });
+    let first = elsewhere.first().copied().or_else(|| manifest.jobs.first().filter(|_| slurm::are_several(&shares)));
+    if let Some(first) = first
         && place.naming == place.private
     {
-        let what =
-            "jobs on several hosts need a place for names that all reach: naming = \"file:DIR\" or \"tcp://HOST:PORT\"";
-        problems.push(Problem { line: first.line, what: what.into() });
+        problems.push(Problem { line: first.line, what: NO_COMMON_NAMES.into() });
     }
     let mut jobs = Vec::new();
-    for job in &manifest.jobs {
+    for (job, share) in manifest.jobs.iter().zip(&shares) {
         if let Some(host) = &job.host {
             jobs.push(planned_there(job, There::of(job, manifest, host, place)));
             continue;
         }
-        match planned(job, cores.remove(job.name.as_str()).flatten(), place) {
+        match planned(job, cores.remove(job.name.as_str()).flatten(), share, place) {
             Ok(planned) => jobs.push(planned),
-            Err(all) => problems.extend(
-                all.into_iter().map(|what| Problem { line: job.line, what: format!("job '{}': {what}", job.name) }),
-            ),
+            Err(all) => problems.extend(all.into_iter().map(|what| named(job, what))),
         }
     }
     problems.sort();
     if problems.is_empty() { Ok(jobs) } else { Err(problems) }
 }
 
-fn planned(job: &Job, cores: Option<BTreeSet<usize>>, place: &Place<'_>) -> Result<Planned, Vec<String>> {
+pub const NO_COMMON_NAMES: &str =
+    "jobs on several hosts need a place for names that all reach: naming = \"file:DIR\" or \"tcp://HOST:PORT\"";
+
+fn named(job: &Job, what: String) -> Problem {
+    Problem { line: job.line, what: format!("job '{}': {what}", job.name) }
+}
+
+fn planned(
+    job: &Job,
+    cores: Option<BTreeSet<usize>>,
+    share: &Share,
+    place: &Place<'_>,
+) -> Result<Planned, Vec<String>> {
     let mut problems = Vec::new();
     let path = job.env.get("PATH").map_or_else(launcher::path, OsString::from);
     let directory = place.folder.join(job.directory.as_deref().unwrap_or("."));
@@ -141,7 +159,7 @@ fn planned(job: &Job, cores: Option<BTreeSet<usize>>, place: &Place<'_>) -> Resu
             return Err(problems);
         }
     };
-    let launcher = match words(job, at, kind) {
+    let launcher = match words(job, at, kind, share) {
         Ok(words) => words,
         Err(what) => {
             problems.push(what);
@@ -176,11 +194,12 @@ fn planned(job: &Job, cores: Option<BTreeSet<usize>>, place: &Place<'_>) -> Resu
         ranks: job.ranks,
         directory,
         there: None,
+        forwards: kind == Kind::Slurm,
         before,
         launcher,
         program: job.program.clone(),
         env,
-        unset: place.variables.iter().filter(|name| is_foreign(name)).cloned().collect(),
+        unset: place.variables.iter().filter(|name| is_foreign(name) || is_said_again(name)).cloned().collect(),
         cores,
         after: job.after.clone(),
         on_death: job.on_death,
@@ -196,6 +215,7 @@ fn planned_there(job: &Job, there: There) -> Planned {
         ranks: job.ranks,
         directory: "/".into(),
         there: Some(there),
+        forwards: false,
         before: Vec::new(),
         launcher: Vec::new(),
         program: job.program.clone(),
@@ -226,12 +246,20 @@ fn position(words: &[String]) -> usize {
 }
 
 /// The launcher's words with the number of ranks in them, and [`None`] for the program.
-fn words(job: &Job, at: usize, kind: Kind) -> Result<Vec<Option<String>>, String> {
+fn words(job: &Job, at: usize, kind: Kind, share: &Share) -> Result<Vec<Option<String>>, String> {
     let ranks = job.ranks.to_string();
     let words = &job.launcher[at..];
-    if words.iter().any(|word| word == "{program}") {
-        let fill = |word: &String| (word != "{program}").then(|| word.replace("{ranks}", &ranks));
-        return Ok(words.iter().map(fill).collect());
+    let has = |inner: &str| words.iter().any(|word| word.contains(inner));
+    if has("{nodes}") && share.nodes.is_none() {
+        return Err("launcher: {nodes} is filled in where the job has nodes of an allocation of Slurm".into());
+    }
+    if has("{program}") {
+        if share.nodes.is_some() && !has("{nodes}") {
+            return Err("slurm: the launcher has to say where the nodes go: {nodes}".into());
+        }
+        let nodes = share.nodes.as_deref().unwrap_or_default().join(",");
+        let fill = |word: &String| word.replace("{ranks}", &ranks).replace("{nodes}", &nodes);
+        return Ok(words.iter().map(|word| (word != "{program}").then(|| fill(word))).collect());
     }
     if matches!(kind, Kind::Plain | Kind::Unknown) {
         return Err(format!(
@@ -251,9 +279,41 @@ fn words(job: &Job, at: usize, kind: Kind) -> Result<Vec<Option<String>>, String
     if matches!(kind, Kind::Orte | Kind::Prte) && !words.iter().any(|word| word.contains("bind-to")) {
         all.extend(["--bind-to".into(), "none".into()]);
     }
+    all.extend(nodes(job, kind, share, words)?);
     all.extend_from_slice(&words[1..]);
     all.extend([if kind == Kind::Slurm { "-n" } else { "-np" }.into(), ranks]);
     Ok(all.into_iter().map(Some).chain([None]).collect())
+}
+
+/// The words by which a launcher is told of its part of an allocation. They come first, so what the manifest says counts.
+fn nodes(job: &Job, kind: Kind, share: &Share, words: &[String]) -> Result<Vec<String>, String> {
+    let mut all = Vec::new();
+    if kind == Kind::Slurm {
+        all.extend(share.component.map(|component| format!("--het-group={component}")));
+        if let Some(nodes) = &share.nodes {
+            all.extend([format!("--nodes={}", nodes.len()), format!("--nodelist={}", nodes.join(","))]);
+        }
+        // The second step would wait for the end of the first.
+        let says = |word: &String| ["--overlap", "--exact", "--exclusive"].iter().any(|own| word.starts_with(own));
+        if share.is_shared && !words.iter().any(says) {
+            all.push("--overlap".into());
+        }
+        return Ok(all);
+    }
+    if share.component.is_some_and(|component| component > 0) {
+        return Err("slurm: only srun reaches a component of a heterogeneous job that is not its first".into());
+    }
+    let Some(nodes) = &share.nodes else { return Ok(all) };
+    let each = job.ranks.div_ceil(nodes.len());
+    match kind {
+        Kind::Orte | Kind::Prte => {
+            let list: Vec<String> = nodes.iter().map(|node| format!("{node}:{each}")).collect();
+            all.extend(["--host".into(), list.join(",")]);
+        }
+        Kind::Hydra => all.extend(["-hosts".into(), nodes.join(","), "-ppn".into(), each.to_string()]),
+        _ => return Err("slurm: LAM's launcher goes where lamboot has said, so nodes cannot be given to it".into()),
+    }
+    Ok(all)
 }
 
 /// Whether there is such a program, as the launcher will look for it.
@@ -285,6 +345,11 @@ fn found(path: &OsStr) -> String {
         return "there is no launcher in PATH".into();
     }
     format!("launchers in PATH: {}", names.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+/// Whether a variable says of a whole allocation what each job says for itself.
+fn is_said_again(name: &str) -> bool {
+    ["SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_DISTRIBUTION"].contains(&name)
 }
 
 /// Whether a variable makes a process a rank, or a step, of somebody else's: a launcher that inherits it takes itself for one. What

@@ -22,6 +22,7 @@ fn place(variables: &[&str]) -> Place<'static> {
         key: None,
         run: "case7".into(),
         cores: (0..8).collect(),
+        allocation: None,
         variables: variables.iter().map(|name| (*name).to_owned()).collect(),
         recognise,
     }
@@ -105,4 +106,52 @@ fn nothing_of_other_launchers_reaches_a_job() {
          -u LAMRANK 'A=b c' I_MPI_PIN=0 /bin/mpi-connect run --naming file:/names --run case7 --cores 2,4-5 --env A -- \
          mpiexec.hydra -np 2 sh -c true"
     );
+}
+
+#[test]
+fn launchers_are_told_of_their_part_of_an_allocation() {
+    let line = |launcher: &str, slurm: &str, is_heterogeneous: bool| {
+        let nodes = [["n0", "n1", "n2"], ["m0", "m1", "m2"]].map(|names| names.map(str::to_owned).to_vec());
+        let components = if is_heterogeneous { nodes.to_vec() } else { nodes[..1].to_vec() };
+        let allocation = Some(super::slurm::Allocation { components, is_heterogeneous });
+        let text = job("srun", "slurm = { nodes = 1 }") + &job(launcher, slurm).replace(".air", ".ocean");
+        let manifest = manifest::read(&text).unwrap();
+        let jobs = plan(&manifest, &Place { allocation, ..place(&["SLURM_NTASKS", "SLURM_JOB_ID"]) });
+        let jobs = jobs.map_err(|all| all.into_iter().map(|problem| problem.what).collect::<Vec<_>>().join("; "))?;
+        assert_eq!(jobs[0].unset, ["SLURM_NTASKS"]);
+        let words = jobs[1].words(&["W".into()]).join(" ");
+        Ok(words.replace("/bin/mpi-connect run --naming file:/names --run case7 -- ", "").replace(" W sh -c true", ""))
+    };
+    let two = "slurm = { nodes = 2 }";
+    for (launcher, slurm, said) in [
+        ("srun --mpi=pmix", two, "srun --nodes=2 --nodelist=n1,n2 --mpi=pmix -n 2"),
+        ("srun", "slurm = { nodes = 1 }", "srun --nodes=1 --nodelist=n1 -n 2"),
+        ("srun", "", "srun --nodes=2 --nodelist=n1,n2 -n 2"),
+        ("mpirun.openmpi", two, "mpirun.openmpi --bind-to none --host n1:1,n2:1 -np 2"),
+        ("mpirun.mpich -l", two, "mpirun.mpich -hosts n1,n2 -ppn 1 -l -np 2"),
+        ("start -h {nodes} {program}", two, "start -h n1,n2"),
+    ] {
+        assert_eq!(line(launcher, slurm, false), Ok(said.to_owned()));
+    }
+    assert_eq!(line("srun", "slurm = { het-group = 1 }", true), Ok("srun --het-group=1 -n 2".to_owned()));
+    for (launcher, slurm, is_heterogeneous, said) in [
+        ("mpirun.lam", two, false, "slurm: LAM's launcher goes where lamboot has said, so nodes cannot be given to it"),
+        ("start {program}", two, false, "slurm: the launcher has to say where the nodes go: {nodes}"),
+        (
+            "srun",
+            "slurm = { nodes = 2, het-group = 2 }",
+            true,
+            "slurm: component 2 of 2 is not there; they are counted from 0",
+        ),
+        (
+            "mpirun.mpich",
+            "slurm = { het-group = 1 }",
+            true,
+            "slurm: only srun reaches a component of a heterogeneous job that is not its first",
+        ),
+    ] {
+        assert_eq!(line(launcher, slurm, is_heterogeneous), Err(format!("job 'ocean': {said}")));
+    }
+    let text = "launcher: {nodes} is filled in where the job has nodes of an allocation of Slurm";
+    assert_eq!(planned(&job("start {nodes} {program}", ""), &[]).unwrap_err(), [format!("1: job 'air': {text}")]);
 }

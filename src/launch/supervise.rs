@@ -297,8 +297,16 @@ impl Supervisor<'_> {
             return;
         }
         if PASSED.contains(&signal) {
-            let ranks =
-                self.members.iter().filter_map(|member| member.running.as_ref()).map(|r| r.signal_ranks(signal)).sum();
+            let pass = |member: &Member<'_>| match &member.running {
+                // Some ranks are not reached from here.
+                Some(running) if member.job.forwards && running.known_ranks() < member.job.ranks => {
+                    running.signal_launcher(signal);
+                    member.job.ranks
+                }
+                Some(running) => running.signal_ranks(signal),
+                None => 0,
+            };
+            let ranks = self.members.iter().map(pass).sum();
             self.event(&Event::Signal { name: signal.as_str(), ranks });
             return;
         }

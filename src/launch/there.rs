@@ -137,6 +137,7 @@ mod tests {
             key: Some("file:/k".into()),
             run: "r".into(),
             cores: Default::default(),
+            allocation: None,
             variables: Vec::new(),
             recognise: |_, _| Ok(crate::launcher::Kind::Plain),
         };
