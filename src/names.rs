@@ -22,7 +22,7 @@ pub struct Args {
     /// Write JSON; with --watch, one object on each line
     #[arg(long)]
     json: bool,
-    /// Go on, and tell of each name that comes or goes, until interrupted
+    /// Go on, and tell who joins, leaves or dies, until interrupted
     #[arg(long)]
     watch: bool,
     /// Only names with this in their metadata; all of them, if given several times

@@ -1,15 +1,16 @@
 //! `mpi-connect names --watch`: one line for each name that comes or goes, until interrupted.
 //!
 //! The store tells what it notices, so that a name or a coupling which comes and goes between two looks is told of too; and
-//! its list is looked at each second, for what it cannot notice: deaths, folders that other hosts write to.
+//! its list is looked at each second, for what it cannot notice: deaths in a folder, folders that other hosts write to.
 
 use crate::rows::{Row, rows};
 use crate::select::Selection;
 use crate::shown::{kind_word, object, pairs, printable};
 use crate::time::utc;
-use naming::{Change, Key, Kind, Naming, Record, State, Watch};
-use std::collections::BTreeMap;
+use naming::{Change, Fate, Key, Kind, Naming, Record, State, Watch};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 const AGAIN: Duration = Duration::from_secs(1);
@@ -27,10 +28,10 @@ pub fn watch(
     out: &mut impl Write,
 ) -> io::Result<()> {
     if json {
-        live(all.clone()).values().try_for_each(|r| tell(out, "there", r, naming::now(), json))?;
+        live(all.clone()).values().try_for_each(|r| tell(out, None, r, naming::now(), json))?;
     }
     out.flush()?;
-    follow(store, changes, wanted, all, |event, row, at| tell(out, event, row, at, json))
+    follow(store, changes, wanted, all, |fate, row, at| tell(out, Some(fate), row, at, json))
 }
 
 /// Tells of each name that comes or goes, when, until the first error. `all`: those that are known.
@@ -39,15 +40,17 @@ pub fn follow(
     mut changes: Box<dyn Watch + '_>,
     wanted: &Selection<'_>,
     all: Vec<Row>,
-    mut tell: impl FnMut(&str, &Row, u64) -> io::Result<()>,
+    mut tell: impl FnMut(Fate, &Row, u64) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut before = live(all);
     let mut failing = false;
     let mut halves = Halves::default();
+    let mut is_asked_again = false;
     loop {
         for change in changes.next(AGAIN) {
             let at = change.at;
-            for (came, row) in halves.step(change) {
+            for (fate, row) in halves.step(change) {
+                let came = fate == Fate::Claimed;
                 let mut key = key(&row);
                 // What was gone before it could be read may have been in the list a moment ago.
                 if row.record.pid == 0
@@ -59,16 +62,20 @@ pub fn follow(
                     continue;
                 }
                 if came {
-                    tell("came", &row, at)?;
+                    tell(fate, &row, at)?;
                     before.insert(key, row);
                 } else {
                     let row = before.remove(&key).unwrap_or(row);
-                    tell("went", &row, at)?;
+                    tell(fate, &row, at)?;
                 }
             }
         }
-        let now = match store.list() {
-            Ok(all) => live(wanted.of(rows(all))),
+        let (now, left_over) = match store.list() {
+            Ok(all) => {
+                let (now, others): (Vec<_>, Vec<_>) = rows(all).into_iter().partition(|row| row.state == State::Live);
+                let others = others.iter().filter(|row| row.state == State::LeftOver).map(key);
+                (live(wanted.of(now)), others.collect::<BTreeSet<_>>())
+            }
             // What cannot be seen has not gone.
             Err(e) => {
                 if !std::mem::replace(&mut failing, true) {
@@ -78,19 +85,34 @@ pub fn follow(
             }
         };
         failing = false;
+        // What is left of a coupling is not listed.
+        let has_died = |key: &(Key, u64), gone: &Row| {
+            left_over.contains(key) || gone.other.is_some() && gone.records().any(is_dead)
+        };
+        // A store may notice a moment later how a name went: a server lists none whose lease is over.
+        let is_open = before.iter().any(|(key, gone)| !now.contains_key(key) && !has_died(key, gone));
+        if is_open && !std::mem::replace(&mut is_asked_again, true) {
+            continue;
+        }
+        is_asked_again = false;
         let at = naming::now();
         for (key, gone) in &before {
             if !now.contains_key(key) {
-                tell("went", gone, at)?;
+                tell(if has_died(key, gone) { Fate::Over } else { Fate::Released }, gone, at)?;
             }
         }
         for (key, new) in &now {
             if !before.contains_key(key) {
-                tell("came", new, at)?;
+                tell(Fate::Claimed, new, at)?;
             }
         }
         before = now;
     }
+}
+
+/// Whether the holder was a process of this host, and there is none any more.
+fn is_dead(record: &Record) -> bool {
+    record.host == naming::host() && !Path::new(&format!("/proc/{}", record.pid)).exists()
 }
 
 /// Halves of couplings, by their run and number: of each, whether it stands. Two jobs tell of a coupling that is soon over
@@ -107,10 +129,11 @@ const KEPT: Duration = Duration::from_secs(60);
 
 impl Halves {
     /// What has come and gone by this: a coupling comes with its second half, and goes with the first that goes.
-    fn step(&mut self, change: Change) -> Vec<(bool, Row)> {
-        let Change { came, record, .. } = change;
+    fn step(&mut self, change: Change) -> Vec<(Fate, Row)> {
+        let Change { fate, record, .. } = change;
+        let came = fate == Fate::Claimed;
         if record.kind() != Kind::Coupling {
-            return vec![(came, Row { record, state: State::Live, other: None })];
+            return vec![(fate, Row { record, state: State::Live, other: None })];
         }
         self.0.retain(|_, it| it.halves.iter().any(|(_, stands)| *stands) || it.changed.elapsed() < KEPT);
         let of = (record.run.clone(), record.key().id);
@@ -121,6 +144,9 @@ impl Halves {
         halves.retain(|(half, _)| half.key() != record.key());
         halves.push((record, came));
         let stand = halves.iter().filter(|(_, stands)| *stands).count();
+        // One half is given back because the holder of the other has died.
+        let is_left_over = !came && halves.iter().any(|(half, stands)| *stands && is_dead(half));
+        let fate = if is_left_over { Fate::Over } else { fate };
         let mut whole: Vec<Record> = halves.iter().map(|(half, _)| half.clone()).collect();
         if stand == 0 && whole.len() == 2 {
             self.0.remove(&of);
@@ -129,9 +155,10 @@ impl Halves {
         let Ok([record, other]) = <[Record; 2]>::try_from(whole) else { return Vec::new() };
         let row = Row { record, state: State::Live, other: Some(other) };
         match (stood, came, stand) {
-            (_, true, 2) => vec![(true, row)],
-            (_, true, _) => vec![(true, row.clone()), (false, row)],
-            (2, false, _) => vec![(false, row)],
+            (_, true, 2) => vec![(fate, row)],
+            // The first half has gone already.
+            (_, true, _) => vec![(fate, row.clone()), (Fate::Released, row)],
+            (2, false, _) => vec![(fate, row)],
             _ => Vec::new(),
         }
     }
@@ -146,17 +173,24 @@ fn key(row: &Row) -> (Key, u64) {
     (row.record.key(), row.record.incarnation)
 }
 
-fn tell(out: &mut impl Write, event: &str, row: &Row, at: u64, json: bool) -> io::Result<()> {
+/// `fate`: none for what is there from the beginning.
+fn tell(out: &mut impl Write, fate: Option<Fate>, row: &Row, at: u64, json: bool) -> io::Result<()> {
+    let (event, sign) = match fate {
+        None => ("there", '+'),
+        Some(Fate::Claimed) => ("joined", '+'),
+        Some(Fate::Released) => ("left", '-'),
+        Some(Fate::Over) => ("died", '-'),
+    };
+    let is_gone = sign == '-';
     if json {
         let mut line = object(row, naming::now());
         line["event"] = event.into();
         line["time"] = utc(at).into();
-        if event == "went" {
+        if is_gone {
             line["state"] = "gone".into();
         }
         return writeln!(out, "{line}").and_then(|()| out.flush());
     }
-    let sign = if event == "went" { '-' } else { '+' };
     let job = |r: &Record| match (r.kind(), r.size) {
         (Kind::Port, _) => r.mpi.clone(),
         (_, 1) => format!("1 rank of {}", r.mpi),
@@ -168,7 +202,8 @@ fn tell(out: &mut impl Write, event: &str, row: &Row, at: u64, json: bool) -> io
     let run = if row.record.run.is_empty() { String::new() } else { format!("  run {}", printable(&row.record.run)) };
     let kind = kind_word(row.record.kind());
     let jobs = if row.record.pid == 0 { "(gone before it could be read)".into() } else { format!("{jobs}  {place}") };
-    let line = format!("{} {sign} {name}{run}  {kind}  {jobs}  {}", utc(at), pairs(&row.record));
+    let how = if is_gone { format!("  {event}") } else { String::new() };
+    let line = format!("{} {sign} {name}{run}  {kind}{how}  {jobs}  {}", utc(at), pairs(&row.record));
     writeln!(out, "{}", line.trim_end()).and_then(|()| out.flush())
 }
 
@@ -180,7 +215,7 @@ mod tests {
     fn a_coupling_is_told_of_once_however_its_halves_come() {
         let half = |name: &str, other: &str, came| {
             let record = Record { coupled: Some(other.into()), incarnation: 7, ..Record::new(name) };
-            Change { came, at: 0, record }
+            Change { fate: if came { Fate::Claimed } else { Fate::Over }, at: 0, record }
         };
         let (air, ocean) = (|came| half("air", "ocean", came), |came| half("ocean", "air", came));
         for order in [
@@ -190,7 +225,7 @@ mod tests {
         ] {
             let mut halves = Halves::default();
             let told: Vec<_> = order.into_iter().flat_map(|change| halves.step(change)).collect();
-            assert_eq!(told.iter().map(|(came, _)| *came).collect::<Vec<_>>(), [true, false]);
+            assert_eq!(told.iter().map(|(fate, _)| *fate == Fate::Claimed).collect::<Vec<_>>(), [true, false]);
             assert!(told.iter().all(|(_, row)| row.both(|r| r.name.clone()) == "air - ocean"));
             assert!(halves.0.is_empty());
         }

@@ -6,7 +6,7 @@ use kit::{PROGRAM, command, ended, open};
 use naming::{Claim, Record};
 use serde_json::Value;
 use std::env;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{sleep, spawn};
@@ -311,13 +311,49 @@ fn comings_and_goings_are_told() {
         );
         let told: Value = serde_json::from_str(&json.line()).unwrap();
         // It may have begun to look after the name came.
-        assert!(told["name"] == "ocean" && told["event"] != "went" && told["metadata"]["grid"] == "t63", "{told}");
+        assert!(
+            told["name"] == "ocean"
+                && ["there", "joined"].contains(&told["event"].as_str().unwrap())
+                && told["metadata"]["grid"] == "t63",
+            "{told}"
+        );
         drop(air);
-        assert!(watch.line().contains("Z - air  job  "), "{url}");
+        assert!(watch.line().contains("Z - air  job  left  "), "{url}");
         drop(ocean);
         assert!(watch.line().contains("Z - ocean  job  "), "{url}");
         let told: Value = serde_json::from_str(&json.line()).unwrap();
-        assert!(told["name"] == "ocean" && told["event"] == "went" && told["state"] == "gone", "{told}");
+        assert!(told["name"] == "ocean" && told["event"] == "left" && told["state"] == "gone", "{told}");
+    }
+    let _ = std::fs::remove_dir_all(dir);
+}
+
+/// Stays with a name until it is killed, if it is told to.
+#[test]
+fn a_holder() {
+    if let Ok(url) = env::var(HOLD) {
+        let _name = claim(&url, &record("ocean", &[]));
+        let _ = std::io::stdin().read(&mut [0]);
+    }
+}
+
+const HOLD: &str = "SERVE_TEST_HOLD";
+
+/// Whose holder is killed has died; it has not left.
+#[test]
+fn deaths_are_told() {
+    let (_server, tcp) = serve(&["--lease", "1"]);
+    let dir = env::temp_dir().join(format!("died-{:016x}", u64::from_le_bytes(base::ident::random())));
+    for url in [tcp, format!("file:{}", dir.display())] {
+        let watch = Running::start(&["names", "--naming", &url, "--watch", "--json"]);
+        let mut holder = Command::new(env::current_exe().unwrap());
+        holder.args(["--exact", "a_holder"]).env(HOLD, &url).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut holder = holder.spawn().unwrap();
+        let event = || serde_json::from_str::<Value>(&watch.line()).unwrap()["event"].clone();
+        let first = event();
+        assert!(first == "joined" || first == "there", "{url}: {first}");
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert_eq!(event(), "died", "{url}");
     }
     let _ = std::fs::remove_dir_all(dir);
 }

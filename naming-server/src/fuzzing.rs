@@ -1,5 +1,6 @@
 //! What `fuzz/` needs of decoders that are private: records, the messages between client and server, file names, settings.
 
+use crate::fate::Fate;
 use crate::file::names;
 use crate::metadata;
 use crate::record::{Key, Kind, Record};
@@ -65,7 +66,11 @@ pub fn answers(record: &Record) -> Vec<Vec<u8>> {
         Answer::Found { record: Some(bytes.clone()), number: 7, common: true },
         Answer::Names { records: vec![bytes.clone(), vec![]], more: true, common: false },
         Answer::Refused(Refusal::RecordVersion(2)),
-        Answer::Changes { next: 7, changes: vec![Change { came: true, age: 5, record: bytes }], common: false },
+        Answer::Changes {
+            next: 7,
+            changes: vec![Change { fate: Fate::Claimed, age: 5, record: bytes }],
+            common: false,
+        },
     ];
     all.iter().filter_map(|one| Some(wire::frame(one).ok()?.split_off(HEADER))).collect()
 }

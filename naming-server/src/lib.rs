@@ -8,6 +8,7 @@
 
 mod claim;
 mod error;
+mod fate;
 mod file;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -24,6 +25,7 @@ mod wire;
 
 pub use claim::Claim;
 pub use error::{AddressError, ClaimError, LookupError, OpenError, RenewError, ServeError, StoreError};
+pub use fate::Fate;
 pub use file::FileStore;
 pub use here::{boot_id, host, now};
 pub use metadata::{MAX_PAIRS, MetadataError, check as check_metadata, from_env as metadata_from_env};
@@ -55,11 +57,11 @@ pub enum State {
     OtherUser(u32),
 }
 
-/// A name that was claimed or given back.
+/// Something that has happened to a name.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Whether it was claimed.
-    pub came: bool,
+    /// What that is.
+    pub fate: Fate,
     /// The time, in seconds since 1970.
     pub at: u64,
     /// Its record; secrets may be left out. If it was gone before it could be read, it holds what the file's name tells, and an

@@ -3,6 +3,7 @@
 //!
 //! Invariant: a length is bounded before anything of that length is allocated; a message that was parsed has no bytes left.
 
+use crate::fate::Fate;
 use crate::record::{Key, MAX_RECORD};
 use base::bytes::{Malformed, Take};
 use serde::{Deserialize, Serialize};
@@ -76,10 +77,10 @@ pub(crate) enum Answer {
     },
 }
 
-/// A record, without secrets, was claimed (`came`) or given back `age` milliseconds ago.
+/// What happened `age` milliseconds ago to the name of this record, which is without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Change {
-    pub came: bool,
+    pub fate: Fate,
     pub age: u64,
     pub record: Vec<u8>,
 }
@@ -185,7 +186,11 @@ mod tests {
             Answer::Refused(Refusal::StoreAway),
             Answer::Names { records: vec![vec![1], vec![]], more: true, common: false },
             Answer::Refused(Refusal::RecordVersion(2)),
-            Answer::Changes { next: 7, changes: vec![Change { came: true, age: 5, record: vec![1] }], common: true },
+            Answer::Changes {
+                next: 7,
+                changes: vec![Change { fate: Fate::Over, age: 5, record: vec![1] }],
+                common: true,
+            },
         ] {
             assert_eq!(parse::<Answer>(body(&frame(&answer).unwrap())), Ok(answer));
         }

@@ -6,7 +6,7 @@ use crate::key::KeyOption;
 use crate::rows::Row;
 use crate::select::Selection;
 use crate::watch;
-use naming::Kind;
+use naming::{Fate, Kind};
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -72,8 +72,8 @@ fn look(url: &str, run: &str, key: &KeyOption, tell: &Sender<Seen>, wake: &PipeW
     store.check().map_err(|e| e.to_string())?;
     let changes = store.watch();
     let here = naming::host();
-    let told = watch::follow(store.as_ref(), changes, &wanted, Vec::new(), |event, row, _| {
-        let seen = seen(event != "went", row, &here);
+    let told = watch::follow(store.as_ref(), changes, &wanted, Vec::new(), |fate, row, _| {
+        let seen = seen(fate == Fate::Claimed, row, &here);
         let Some(seen) = seen else { return Ok(()) };
         tell.send(seen).map_err(|_| io::ErrorKind::BrokenPipe)?;
         (&mut &*wake).write_all(&[0])

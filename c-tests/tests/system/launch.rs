@@ -303,3 +303,33 @@ fn a_launch_that_is_killed_leaves_nothing() {
     job.signal(Signal::SIGKILL);
     ends(&scene, job);
 }
+
+#[test]
+fn who_watches_names_is_told_who_joins_leaves_and_dies() {
+    let mpis = mpis::<2>(1);
+    let scene = Scene::new(format!("names of {} and {} are watched", mpis[0].name, mpis[1].name));
+    let naming = scene.naming();
+    let words = ["names", "--naming", &naming, "--watch", "--json"];
+    let watch = scene.start(Launch::alone(&command(), &words));
+    let job = launch(&scene, &run("watched"), &two(&scene, mpis, ["on-death = \"keep\"", ""]), &[]);
+    are_here(&scene, &job);
+    let told = |event: &str, name: &str| {
+        let has = |line: &str| {
+            [("event", event), ("name", name)]
+                .iter()
+                .all(|(key, value)| line.contains(&format!("\"{key}\":\"{value}\"")))
+        };
+        scene.require(wait_until(LIMIT, || watch.printed().lines().any(has)), &format!("{name} has {event}"));
+    };
+    told("joined", "air");
+    told("joined", "ocean");
+    // All of its ranks, and its launcher.
+    scene.kill("\0air\0");
+    told("died", "air");
+    fs::write(scene.path("end"), "").expect("a sign");
+    told("left", "ocean");
+    watch.signal(Signal::SIGTERM);
+    let [done, _] = scene.wait([job, watch], LIMIT);
+    scene.require(done.status.code() != Some(0), &format!("{}", done.status));
+    leaves_nothing(&scene);
+}

@@ -1,7 +1,7 @@
 //! Two servers before one node: what is claimed at one is claimed at all.
 
 use crate::kit::{Cluster, Process, Remote, claim, is_there, open, open_run, record, url_of, wait_for, wait_until};
-use naming::{ClaimError, Kind};
+use naming::{ClaimError, Fate, Kind};
 use std::time::{Duration, Instant};
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -86,7 +86,9 @@ fn a_watch_tells_of_what_other_servers_do_and_goes_on_at_another() {
     let mut heard = Vec::new();
     let mut more = |heard: &mut Vec<(bool, String)>, until: usize| {
         wait_until("changes", || {
-            heard.extend(watch.next(Duration::from_millis(20)).into_iter().map(|c| (c.came, c.record.name)));
+            heard.extend(
+                watch.next(Duration::from_millis(20)).into_iter().map(|c| (c.fate == Fate::Claimed, c.record.name)),
+            );
             heard.len() >= until
         });
     };

@@ -1,7 +1,7 @@
 //! Servers and nodes that die, stop and come back: what a client notices of it.
 
 use crate::kit::{Cluster, Process, Remote, claim, is_there, open, post, record, url_of, wait_until};
-use naming::{Kind, LookupError, StoreError};
+use naming::{Fate, Kind, LookupError, StoreError};
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
 
@@ -113,7 +113,9 @@ fn a_server_that_missed_compacted_changes_reads_everything_anew() {
     let mut heard = Vec::new();
     let mut more = |heard: &mut Vec<(bool, String)>, until: usize| {
         wait_until("changes", || {
-            heard.extend(watch.next(Duration::from_millis(20)).into_iter().map(|c| (c.came, c.record.name)));
+            heard.extend(
+                watch.next(Duration::from_millis(20)).into_iter().map(|c| (c.fate == Fate::Claimed, c.record.name)),
+            );
             heard.len() >= until
         });
     };

@@ -2,6 +2,7 @@
 
 use crate::kit::{Cluster, Process, claim, is_there, open, post, wait_until};
 use data_encoding::BASE64;
+use naming::Fate;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -83,7 +84,9 @@ fn a_user_over_tls() {
     let mut watching = open(&ours);
     let mut watch = watching.watch();
     drop(held);
-    wait_until("the release", || watch.next(std::time::Duration::from_millis(10)).iter().any(|c| !c.came));
+    wait_until("the release", || {
+        watch.next(std::time::Duration::from_millis(10)).iter().any(|c| c.fate != Fate::Claimed)
+    });
     drop(watch);
     watching = open(&ours);
     assert!(watching.list().unwrap().is_empty());

@@ -5,7 +5,7 @@
 use super::entry::{self, Seen};
 use super::folder::Clock;
 use super::names;
-use crate::{Change, Kind, Record, Watch};
+use crate::{Change, Fate, Kind, Record, Watch};
 use base::ident::random;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -82,9 +82,9 @@ impl Watch for FolderWatch<'_> {
             if event.mask.contains(AddWatchFlags::IN_CREATE) {
                 let record = self.record(&file);
                 self.there.insert(file, record.clone());
-                all.push(Change { came: true, at, record });
+                all.push(Change { fate: Fate::Claimed, at, record });
             } else if let Some(record) = self.there.remove(&file) {
-                all.push(Change { came: false, at, record });
+                all.push(Change { fate: Fate::Released, at, record });
             }
         }
         if is_over {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: it is bounded, and holds no secrets.
 
-use super::names::Fate;
+use crate::fate::Fate;
 use crate::wire::{Answer, Change, PAGE};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub(super) struct Journal {
     next: u64,
     bytes: usize,
     /// Each with its number; these may have gaps.
-    lately: VecDeque<(u64, Instant, bool, Box<[u8]>)>,
+    lately: VecDeque<(u64, Instant, Fate, Box<[u8]>)>,
     /// The numbers are those of all servers before one store, and another may be ahead.
     common: bool,
 }
@@ -40,7 +40,7 @@ impl Journal {
         }
         self.next = self.next.max(number + 1);
         self.bytes += shown.len();
-        self.lately.push_back((number, now, fate == Fate::Claimed, shown));
+        self.lately.push_back((number, now, fate, shown));
         while self.lately.len() > MAX_JOURNAL || self.bytes > MAX_JOURNAL_BYTES {
             self.bytes -= self.lately.pop_front().map_or(0, |(.., record)| record.len());
         }
@@ -55,13 +55,13 @@ impl Journal {
         let mut next = known.unwrap_or(self.next).max(first);
         let from = self.lately.partition_point(|(number, ..)| *number < next);
         let (mut changes, mut size) = (Vec::new(), 0);
-        for (number, at, came, record) in self.lately.range(from..) {
+        for (number, at, fate, record) in self.lately.range(from..) {
             size += record.len() + 16;
             if size > PAGE {
                 break;
             }
             let age = now.saturating_duration_since(*at).as_millis() as u64;
-            changes.push(Change { came: *came, age, record: record.to_vec() });
+            changes.push(Change { fate: *fate, age, record: record.to_vec() });
             next = number + 1;
         }
         Answer::Changes { next, changes, common: self.common }
@@ -76,7 +76,7 @@ mod tests {
     fn what_came_and_went_is_told_once_and_bounded() {
         let (mut journal, now) = (Journal::default(), Instant::now());
         let after = |journal: &Journal, from| match journal.after(from, now) {
-            Answer::Changes { next, changes, .. } => (next, changes.iter().map(|c| c.came).collect::<Vec<_>>()),
+            Answer::Changes { next, changes, .. } => (next, changes.iter().map(|c| c.fate).collect::<Vec<_>>()),
             other => panic!("{other:?}"),
         };
         assert_eq!(after(&journal, None), (0, vec![]));
@@ -84,8 +84,8 @@ mod tests {
         journal.note(Fate::Claimed, air.clone(), now);
         journal.note(Fate::Over, air, now);
         assert_eq!(after(&journal, None), (2, vec![]));
-        assert_eq!(after(&journal, Some(0)), (2, vec![true, false]));
-        assert_eq!(after(&journal, Some(1)), (2, vec![false]));
+        assert_eq!(after(&journal, Some(0)), (2, vec![Fate::Claimed, Fate::Over]));
+        assert_eq!(after(&journal, Some(1)), (2, vec![Fate::Over]));
         assert_eq!(after(&journal, Some(9)), (2, vec![]), "of another server");
         let large: Box<[u8]> = vec![2; 2000].into();
         (0..2 * MAX_JOURNAL).for_each(|_| journal.note(Fate::Claimed, large.clone(), now));

@@ -18,6 +18,7 @@ mod shared;
 mod teller;
 
 use crate::error::ServeError;
+use crate::fate::Fate;
 use crate::record::Record;
 use crate::tcp::Address;
 use crate::wire::{Answer, Request};
@@ -28,7 +29,7 @@ use keeper::Keeper;
 pub use ledger::{Ledger, LedgerError, Row};
 pub use metrics::Metrics;
 use metrics::count;
-use names::{Fate, Names, News};
+use names::{Names, News};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};

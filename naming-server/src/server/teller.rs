@@ -3,7 +3,7 @@
 //! Invariant: no client can flood them: the number of messages per minute is bounded, for claims and releases and for refusals.
 //! Messages that are left out are counted.
 
-use super::names::Fate;
+use crate::fate::Fate;
 use crate::record::{Kind, Record};
 use std::time::{Duration, Instant};
 

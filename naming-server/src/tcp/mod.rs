@@ -350,7 +350,7 @@ impl TcpWatch<'_> {
                 }
                 all.extend(changes.into_iter().filter_map(|change| {
                     let record = Record::decode(&change.record).ok()?;
-                    Some(Change { came: change.came, at: now.saturating_sub(change.age / 1000), record })
+                    Some(Change { fate: change.fate, at: now.saturating_sub(change.age / 1000), record })
                 }));
                 if is_last {
                     break;

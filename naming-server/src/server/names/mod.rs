@@ -13,6 +13,7 @@ mod rows;
 mod tests;
 
 use super::owner::{MAX_BYTES, Owner};
+use crate::fate::Fate;
 use crate::record::{Key, Record};
 use crate::wire::Token;
 use batch::Batch;
@@ -47,15 +48,6 @@ pub(super) enum Taken<'a> {
     Full,
     /// Another claim was granted since the one that is renewed, and is over.
     Superseded,
-}
-
-/// What has happened to a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    Claimed,
-    Released,
-    /// Its lease is over.
-    Over,
 }
 
 /// Changes, each with the record without secrets.

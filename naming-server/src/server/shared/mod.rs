@@ -13,8 +13,9 @@ mod worker;
 
 pub use store::{Cell, Compare, Event, Op, Outcome, SharedError, SharedStore, SharedWatch, Txn};
 
-use super::names::{By, Fate};
+use super::names::By;
 use super::owner::Owner;
+use crate::fate::Fate;
 use crate::record::{Record, RecordError, check_name};
 use crate::wire::{Answer, Refusal, Request};
 use std::collections::HashSet;

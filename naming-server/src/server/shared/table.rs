@@ -6,8 +6,9 @@
 
 use super::rows::{self, Held, Id, Row};
 use super::store::{Cell, Event, SharedError};
+use crate::fate::Fate;
 use crate::record::Record;
-use crate::server::names::{By, Fate};
+use crate::server::names::By;
 use crate::server::owner::{MAX_BYTES, Owner};
 use crate::wire::Token;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -5,8 +5,8 @@ use super::store::{Cell, Compare, Event, Op, Outcome, SharedError, SharedStore, 
 use super::table::{Due, News, Table};
 use super::task::{Next, Step, Task, What, place};
 use super::worker::{Reply, Told, Worker};
+use crate::fate::Fate;
 use crate::record::{Kind, Record, sample};
-use crate::server::names::Fate;
 use crate::server::owner::Owner;
 use crate::wire::{Answer, Refusal, Token};
 use std::collections::{BTreeMap, HashSet};
