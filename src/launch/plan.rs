@@ -183,6 +183,7 @@ fn planned(
         before.extend(["--env".into(), name.clone()]);
     }
     before.push("--".into());
+    let is_srun = kind == Kind::Slurm;
     let is_set = |name: &str| job.env.contains_key(name) || place.variables.iter().any(|n| n == name);
     let mut env: Vec<(String, String)> = job.env.clone().into_iter().collect();
     // Intel's launcher binds unless it is told not to; nobody else reads this.
@@ -194,12 +195,17 @@ fn planned(
         ranks: job.ranks,
         directory,
         there: None,
-        forwards: kind == Kind::Slurm,
+        forwards: is_srun,
         before,
         launcher,
         program: job.program.clone(),
         env,
-        unset: place.variables.iter().filter(|name| is_foreign(name) || is_said_again(name)).cloned().collect(),
+        unset: place
+            .variables
+            .iter()
+            .filter(|name| is_foreign(name) || is_srun && is_said_again(name))
+            .cloned()
+            .collect(),
         cores,
         after: job.after.clone(),
         on_death: job.on_death,
@@ -347,7 +353,7 @@ fn found(path: &OsStr) -> String {
     format!("launchers in PATH: {}", names.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// Whether a variable says of a whole allocation what each job says for itself.
+/// Whether a variable says to `srun` of a whole allocation what each job says for itself.
 fn is_said_again(name: &str) -> bool {
     ["SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_DISTRIBUTION"].contains(&name)
 }

@@ -103,7 +103,10 @@ pub fn components(jobs: &[Job]) -> Vec<usize> {
 pub fn divide(jobs: &[Job], allocation: &Allocation) -> Result<Vec<Share>, Vec<(usize, String)>> {
     let mut problems = Vec::new();
     let mut said = components(jobs);
-    let here: Vec<usize> = (0..jobs.len()).filter(|at| jobs[*at].host.is_none()).collect();
+    // A launcher that is written out, of a job that says nothing of Slurm, is left as it is.
+    let takes_part =
+        |job: &Job| job.host.is_none() && (job.slurm.is_some() || !job.launcher.iter().any(|word| word == "{program}"));
+    let here: Vec<usize> = (0..jobs.len()).filter(|at| takes_part(&jobs[*at])).collect();
     let is_said = |at: usize| jobs[at].slurm.as_ref().is_some_and(|needs| needs.component.is_some());
     let count = allocation.components.len();
     for at in &here {

@@ -63,6 +63,9 @@ fn no_node_is_given_twice() {
         ["1: slurm: too few nodes: 'j0' 2, 'j1' 2 make 4, and there are 3"]
     );
     assert_eq!(shares(&["{ nodes = 2 }", "{ nodes = 1 }", ""], &one()), ["2: slurm: no node is left for it"]);
+    let text = "[job.a]\nlauncher = '{program}'\nranks = 1\nprogram = 'x'\n[job.b]\nlauncher = 'srun'\nranks = 3\nprogram = 'x'\nslurm = { nodes = 3 }\n";
+    let shares_of = divide(&manifest::read(text).unwrap().jobs, &one()).unwrap();
+    assert_eq!(shares_of[0], Share::default(), "it is left as it is");
     assert_eq!(shares(&["{ nodes = 3 }"], &one()), ["0: slurm: 3 nodes for 2 ranks"]);
 }
 
