@@ -6,7 +6,7 @@ use c_tests::{Mpi, figures, root};
 use std::process::Command;
 
 /// What the test is called, and where it leaves its figure.
-const TEST: &str = "instructions_added_per_call";
+const TEST: &str = "native::instructions_added_per_call";
 const FIGURE: &str = "62-instructions.txt";
 
 pub struct Calls {
@@ -25,7 +25,7 @@ pub fn run(settings: &Settings, pair: [&Mpi; 2]) -> Result<Calls, String> {
     let mpis: Vec<&str> =
         if settings.quick { pair.to_vec() } else { settings.mpis.to_vec() }.iter().map(|m| m.name).collect();
     println!("instructions of native calls, {} (builds the test first)", mpis.join(", "));
-    let words = ["test", "-q", "-p", "mpi-connect-c-tests", "--test", "native", TEST, "--", "--exact"];
+    let words = ["test", "-q", "-p", "mpi-connect-c-tests", "--test", "system", TEST, "--", "--exact"];
     let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
     let done = Command::new(cargo)
         .args(words)

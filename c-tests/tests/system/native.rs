@@ -190,7 +190,7 @@ fn tool_that_asks_under_its_lock() {
 }
 
 /// Starts what counts the instructions of each call, by callgrind's dumps of N and 2N of it.
-fn counting(scene: &Scene, mpi: &Mpi, program: &Path, out: &Path, preload: Option<PathBuf>) -> Child {
+pub fn counting(scene: &Scene, mpi: &Mpi, program: &Path, out: &Path, preload: Option<PathBuf>) -> Child {
     let mut words = mpi.session();
     // Not into what the session itself consists of.
     words.push("env".into());
@@ -208,9 +208,9 @@ fn counting(scene: &Scene, mpi: &Mpi, program: &Path, out: &Path, preload: Optio
 }
 
 /// Instructions by call and by whether there are inter-communicators.
-type Costs = BTreeMap<(String, String), i64>;
+pub type Costs = BTreeMap<(String, String), i64>;
 
-fn costs(scene: &Scene, out: &Path, counting: Child) -> Costs {
+pub fn costs(scene: &Scene, out: &Path, counting: Child) -> Costs {
     const N: i64 = 2000;
     let done = counting.wait_with_output().expect("valgrind");
     scene.require(done.status.success(), &String::from_utf8_lossy(&done.stderr));
