@@ -208,9 +208,9 @@ pub fn counting(scene: &Scene, mpi: &Mpi, program: &Path, out: &Path, preload: O
 }
 
 /// Instructions by call and by whether there are inter-communicators.
-pub type Costs = BTreeMap<(String, String), i64>;
+type Costs = BTreeMap<(String, String), i64>;
 
-pub fn costs(scene: &Scene, out: &Path, counting: Child) -> Costs {
+fn costs(scene: &Scene, out: &Path, counting: Child) -> Costs {
     const N: i64 = 2000;
     let done = counting.wait_with_output().expect("valgrind");
     scene.require(done.status.success(), &String::from_utf8_lossy(&done.stderr));
