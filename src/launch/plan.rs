@@ -229,6 +229,9 @@ fn position(words: &[String]) -> usize {
 fn words(job: &Job, at: usize, kind: Kind) -> Result<Vec<Option<String>>, String> {
     let ranks = job.ranks.to_string();
     let words = &job.launcher[at..];
+    if words == ["{program}"] && job.ranks != 1 {
+        return Err(format!("ranks = {ranks}: without a launcher one process is started, so ranks = 1"));
+    }
     if words.iter().any(|word| word == "{program}") {
         let fill = |word: &String| (word != "{program}").then(|| word.replace("{ranks}", &ranks));
         return Ok(words.iter().map(fill).collect());
