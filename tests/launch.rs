@@ -10,7 +10,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 struct Folder(PathBuf);
 
@@ -84,6 +85,8 @@ fn bad_manifests_are_refused_with_all_that_is_wrong() {
     assert!(said.contains(&format!("there is no program ./none in {}", dir.0.display())), "{said}");
     let twice = [job("air", "true", ""), job("air", "true", "")].concat();
     assert!(refused(&twice).starts_with("coupled.toml:6: two jobs are called air; "), "{}", refused(&twice));
+    let several = job("air", "true", "").replace("ranks = 1", "ranks = 4");
+    assert!(refused(&several).contains("without a launcher one process is started, so ranks = 1"));
     let many = job("air", "true", "cores = 5000");
     assert!(refused(&many).contains("too many cores: 'air' 5000 make 5000, and "), "{}", refused(&many));
     let (code, said) = ended(kit::command(&["launch", "/nowhere.toml"]));
@@ -133,8 +136,9 @@ fn the_first_failure_is_the_exit_status_and_ends_the_others() {
     assert!(code == 3 && said.contains("mpi-connect: all jobs are ended: air has died\n"), "{code} {said}");
     assert!(said.contains("mpi-connect: the first to fail was air, with status 3\n"), "{said}");
     // One that takes no notice is killed, with all that it has started.
-    let deaf = job("ocean", "trap '' TERM; sleep 61 & sleep 62; wait", "");
-    let manifest = ["grace = 0.3\n".into(), job("air", "sleep 0.2; kill -9 $$", ""), deaf].concat();
+    let deaf = job("ocean", "trap '' TERM; touch deaf; sleep 61 & sleep 62; wait", "");
+    let manifest =
+        ["grace = 0.3\n".into(), job("air", "until [ -e deaf ]; do sleep 0.02; done; kill -9 $$", ""), deaf].concat();
     let (code, said) = ended(launch(&dir.0, &manifest, &[]));
     assert!(code == 137 && said.contains("ocean has not ended in time: "), "{code} {said}");
     // With nobody to be ended, each goes its way.
@@ -252,6 +256,117 @@ fn cores_do_not_overlap() {
     cores.sort();
     cores.dedup();
     assert!(cores.len() == 2 && cores.iter().all(|core| core.parse::<u32>().is_ok()), "{said}");
+}
+
+/// Is killed if the test ends before it.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until `--status` of it has this text, which is returned whole.
+fn status_with(of: &str, what: &str) -> String {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let said = text(&kit::command(&["launch", "--status", of]).output().unwrap());
+        if said.contains(what) {
+            return said;
+        }
+        assert!(Instant::now() < until, "{said}");
+    }
+}
+
+/// A launch whose output nobody reads is told to end, and ends.
+#[test]
+fn a_launch_that_nobody_reads_obeys() {
+    let dir = Folder::new();
+    let manifest = ["grace = 0.3\n".into(), job("air", "trap '' TERM; while :; do seq 100000; done", "")].concat();
+    let mut c = launch(&dir.0, &manifest, &[]);
+    let mut child = Started(c.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let path = dir.0.join("coupled.toml");
+    let path = path.to_str().unwrap();
+    status_with(path, "1 of 1");
+    // As much as is kept for the reader has come when the job has to wait: its processor time stands still.
+    let time = |pid: u32| {
+        fs::read_to_string(format!("/proc/{pid}/stat"))
+            .unwrap()
+            .split(' ')
+            .skip(13)
+            .take(2)
+            .map(String::from)
+            .collect::<Vec<_>>()
+    };
+    let (mut last, mut same, until) = (time(child.0.id()), 0, Instant::now() + Duration::from_secs(60));
+    while same < 5 && Instant::now() < until {
+        status_with(path, "1 of 1");
+        let now = time(child.0.id());
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+    }
+    kill(Pid::from_raw(child.0.id() as i32), Signal::SIGTERM).unwrap();
+    let until = Instant::now() + Duration::from_secs(30);
+    while child.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "it goes on");
+        std::thread::yield_now();
+    }
+    assert_eq!(child.0.wait().unwrap().code(), Some(143));
+}
+
+/// Two launches of one run are told apart by their processes; one that is stopped is shown, and not stopped in vain.
+#[test]
+fn launches_are_named_by_their_processes() {
+    let dir = Folder::new();
+    let run = format!("run-{}", dir.0.file_name().unwrap().to_str().unwrap());
+    let manifest = format!("run = '{run}'\n") + &job("air", "while :; do sleep 0.05; done", "");
+    let start = || Started(launch(&dir.0, &manifest, &[]).stderr(Stdio::null()).spawn().unwrap());
+    let mut two = [start(), start()];
+    let numbers = [0, 1].map(|k: usize| two[k].0.id().to_string());
+    numbers.iter().for_each(|number| drop(status_with(number, "1 of 1")));
+    let (code, said) = ended(kit::command(&["launch", "--stop", &run]));
+    assert!(code == 2 && numbers.iter().all(|number| said.contains(&format!("{number} (run {run})"))), "{code} {said}");
+    let pid = Pid::from_raw(two[0].0.id() as i32);
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let (code, said) = ended(kit::command(&["launch", "--stop", &numbers[0]]));
+    assert!(code == 1 && said.contains(&format!("the launch of process {pid} does not answer")), "{code} {said}");
+    kill(pid, Signal::SIGCONT).unwrap();
+    for (child, number) in two.iter_mut().zip(&numbers) {
+        good(kit::command(&["launch", "--stop", number]));
+        // That of the job, which SIGTERM has ended.
+        assert_eq!(child.0.wait().unwrap().code(), Some(143));
+    }
+}
+
+/// A launch within a launch, with a job that takes no notice: nothing is left of either.
+#[test]
+fn a_launch_within_a_launch_ends_with_it() {
+    let dir = Folder::new();
+    fs::write(
+        dir.0.join("inner.toml"),
+        job("deep", "trap '' TERM INT; echo $$ > deep; while :; do sleep 0.05; done", ""),
+    )
+    .unwrap();
+    let inner = format!("exec {} launch inner.toml", env!("CARGO_BIN_EXE_mpi-connect"));
+    let manifest = ["grace = 0.3\n".into(), job("outer", &inner, "")].concat();
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let _ = fs::remove_file(dir.0.join("deep"));
+        let mut child = Started(launch(&dir.0, &manifest, &[]).stderr(Stdio::null()).spawn().unwrap());
+        let until = Instant::now() + Duration::from_secs(60);
+        let deep = loop {
+            if let Ok(pid) = fs::read_to_string(dir.0.join("deep")).unwrap_or_default().trim().parse::<u32>() {
+                break pid;
+            }
+            assert!(Instant::now() < until);
+        };
+        kill(Pid::from_raw(child.0.id() as i32), signal).unwrap();
+        child.0.wait().unwrap();
+        while Path::new(&format!("/proc/{deep}/root/")).exists() {
+            assert!(Instant::now() < until, "{signal}: the inner job is left");
+        }
+    }
 }
 
 #[test]

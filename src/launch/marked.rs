@@ -9,25 +9,33 @@ use nix::unistd::Pid;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// The value of the variable: of a job, or with an empty name, how those of all jobs begin.
+/// The value of the variable for a job: after that of the job that this launch itself is of, if it is one's, so that those find
+/// what is within too. No part has a slash.
 pub fn mark(id: &str, job: &str) -> String {
-    format!("{id}/{job}")
+    within(&std::env::var(LAUNCH).unwrap_or_default(), id, job)
+}
+
+fn within(outer: &str, id: &str, job: &str) -> String {
+    if outer.is_empty() { format!("{id}/{job}") } else { format!("{outer}/{id}/{job}") }
+}
+
+/// Whether a mark is one of a job, or of the whole launch if the name is empty.
+fn is_of(mark: &str, id: &str, job: &str) -> bool {
+    let parts: Vec<&str> = mark.split('/').collect();
+    parts.chunks_exact(2).any(|pair| pair[0] == id && (job.is_empty() || pair[1] == job))
 }
 
 /// Those of a job, or of the whole launch if the name is empty.
 pub fn processes(id: &str, job: &str) -> Vec<Pid> {
-    let mut wanted = format!("{LAUNCH}={}", mark(id, job)).into_bytes();
-    if !job.is_empty() {
-        wanted.push(0);
-    }
+    let begin = format!("{LAUNCH}=");
     let own = std::process::id() as i32;
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     // Of other users nothing can be read, nor of what has ended and is not waited for.
     let has_mark = |pid: &i32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.starts_with(&wanted)
-            || environment.windows(wanted.len() + 1).any(|part| part[0] == 0 && part[1..] == wanted[..])
+        let value = environment.split(|byte| *byte == 0).find_map(|set| set.strip_prefix(begin.as_bytes()));
+        value.and_then(|value| std::str::from_utf8(value).ok()).is_some_and(|mark| is_of(mark, id, job))
     };
     numbers.filter(|pid| *pid != own).filter(has_mark).map(Pid::from_raw).collect()
 }
@@ -66,7 +74,8 @@ mod tests {
     fn only_marked_ones_are_found_and_killed() {
         let id = format!("{:016x}", u64::from_le_bytes(base::ident::random()));
         let start = |mark: &str| Command::new("sleep").arg("60").env(LAUNCH, mark).spawn().unwrap();
-        let mut all = [mark(&id, "air"), mark(&id, "air2"), mark(&id, "ocean")].map(|mark| start(&mark));
+        let inner = within(&within("", &id, "ocean"), "another", "air");
+        let mut all = [within("", &id, "air"), within("", &id, "air2"), inner].map(|mark| start(&mark));
         let pids = |job: &str| {
             let mut found: Vec<_> = processes(&id, job).into_iter().map(Pid::as_raw).collect();
             found.sort();

@@ -32,14 +32,19 @@ use crate::run::quote;
 use manifest::{Manifest, Problem};
 use naming::OpenError;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::SigSet;
 use output::Format;
 use place::Place;
 use plan::Planned;
 use state::{Launch, Own};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fmt, fs, io};
 use supervise::Whole;
+
+/// How long a launch that was told to end waits for whoever reads its last words.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -79,6 +84,8 @@ pub enum LaunchError {
     System(&'static str, io::Error),
     NotRunning(Option<String>),
     Several(Vec<String>),
+    /// The process of a launch that does not answer.
+    Silent(u64),
     Stop(io::Error),
 }
 
@@ -102,7 +109,14 @@ impl fmt::Display for LaunchError {
             LaunchError::NotRunning(None) => f.write_str("no launch of this user is running on this host"),
             LaunchError::NotRunning(Some(of)) => write!(f, "no launch of {of} is running on this host"),
             LaunchError::Several(runs) => {
-                write!(f, "several launches are running; name the run that is meant: {}", runs.join(", "))
+                write!(
+                    f,
+                    "several launches are running; name the run or the process that is meant: {}",
+                    runs.join(", ")
+                )
+            }
+            LaunchError::Silent(pid) => {
+                write!(f, "the launch of process {pid} does not answer: it may be stopped, which kill -CONT {pid} ends")
             }
             LaunchError::Stop(e) => write!(f, "stopping the launch: {e}"),
         }
@@ -118,7 +132,7 @@ impl LaunchError {
     pub fn exit_code(&self) -> u8 {
         match self {
             LaunchError::Read(..) | LaunchError::Manifest(..) | LaunchError::Naming(_) | LaunchError::Several(_) => 2,
-            LaunchError::System(..) | LaunchError::NotRunning(_) | LaunchError::Stop(_) => 1,
+            LaunchError::System(..) | LaunchError::NotRunning(_) | LaunchError::Silent(_) | LaunchError::Stop(_) => 1,
         }
     }
 }
@@ -171,7 +185,7 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
     };
     let jobs = plan::plan(&manifest, &place).map_err(problem)?;
     if args.dry_run {
-        jobs.iter().for_each(|job| println!("# {}\n{}", job.name, job.line(quote)));
+        jobs.iter().for_each(|job| say(&format!("# {}\n{}\n", job.name, job.line(quote))));
         return Ok(0);
     }
     if place.allocation.is_none() && manifest.jobs.iter().any(|job| job.slurm.is_some()) {
@@ -206,8 +220,12 @@ fn begin(whole: &Whole<'_>, jobs: &[Planned], keys: &KeyOption) -> Result<u8, La
     if whole.format == Format::Text {
         eprintln!("mpi-connect: run {}, names in {}", whole.run, whole.naming);
     }
-    let status = supervise::supervise(whole, jobs, &signals, &names, own);
+    output::begin().map_err(system("starting what writes"))?;
+    let (status, is_told) = supervise::supervise(whole, jobs, &signals, &names, own);
     keeper.done();
+    // Nothing is left that a signal would have to reach: one more ends this command itself.
+    let _ = SigSet::all().thread_unblock();
+    output::end(is_told.then_some(LAST_WORDS));
     Ok(status)
 }
 
@@ -274,9 +292,9 @@ fn status(args: &Args) -> Result<u8, LaunchError> {
     let all = state::running(args.manifest.as_deref());
     if args.json {
         let told: Vec<_> = all.iter().map(|launch| launch.told.clone()).collect();
-        println!("{:#}", serde_json::Value::from(told));
+        say(&format!("{:#}\n", serde_json::Value::from(told)));
     } else {
-        all.iter().for_each(|launch| print!("{}", table(launch)));
+        all.iter().for_each(|launch| say(&table(launch)));
     }
     if all.is_empty() && !args.json {
         return Err(LaunchError::NotRunning(args.manifest.clone()));
@@ -284,7 +302,15 @@ fn status(args: &Args) -> Result<u8, LaunchError> {
     Ok(u8::from(all.is_empty()))
 }
 
+/// To stdout, which may have no reader any more.
+fn say(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
+}
+
 fn table(launch: &Launch) -> String {
+    if launch.is_silent() {
+        return format!("process {} does not answer: it may be stopped (kill -CONT {0})\n", launch.told["pid"]);
+    }
     let mut rows = vec![["JOB", "STATE", "RANKS", "RESTARTS", "NAMES"].map(String::from)];
     for job in launch.told["jobs"].as_array().into_iter().flatten() {
         let names: Vec<&str> = job["names"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).collect();
@@ -311,13 +337,16 @@ fn stop(args: &Args) -> Result<u8, LaunchError> {
     running.retain(|launch| args.manifest.is_some() || launch.told["there"] != true);
     match &running[..] {
         [] => Err(LaunchError::NotRunning(args.manifest.clone())),
+        [one] if one.is_silent() => Err(LaunchError::Silent(one.told["pid"].as_u64().unwrap_or(0))),
         [one] => {
             one.stop().map_err(LaunchError::Stop)?;
             if !args.json {
-                println!("run {} has ended", one.text("run"));
+                say(&format!("run {} has ended\n", one.text("run")));
             }
             Ok(0)
         }
-        several => Err(LaunchError::Several(several.iter().map(|launch| launch.text("run").to_owned()).collect())),
+        several => Err(LaunchError::Several(
+            several.iter().map(|launch| format!("{} (run {})", launch.told["pid"], launch.text("run"))).collect(),
+        )),
     }
 }

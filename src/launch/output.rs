@@ -1,9 +1,13 @@
 //! What the jobs print, line by line, and what happens to them: for people, or as one JSON object a line.
 //!
-//! Invariant: a line is written by one call, so lines never mix; what a job has printed behind its last line end is written too.
+//! Invariants: a line is written by one call, so lines never mix; what a job has printed behind its last line end is written too.
+//! Whoever puts something out never waits for its reader: threads write.
 
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The longest line. Of a longer one each part of this length is a line.
 const MAX_LINE: usize = 1 << 20;
@@ -13,6 +17,84 @@ const MAX_LINE: usize = 1 << 20;
 pub enum Stream {
     Out,
     Err,
+}
+
+/// While so many bytes wait for their reader, nothing more is read of what the jobs print.
+const MOST_WAITING: usize = 8 << 20;
+
+/// What waits to be written to stdout, or to stderr.
+#[derive(Default)]
+struct Waiting {
+    text: Vec<u8>,
+    /// Bytes, with those that are being written.
+    bytes: usize,
+}
+
+struct Writer {
+    waiting: Mutex<Waiting>,
+    /// There is something to be written, or something was written.
+    news: Condvar,
+}
+
+static WRITERS: [Writer; 2] = [const { Writer::new() }; 2];
+
+impl Writer {
+    const fn new() -> Writer {
+        Writer { waiting: Mutex::new(Waiting { text: Vec::new(), bytes: 0 }), news: Condvar::new() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, text: &[u8]) {
+        let mut waiting = self.waiting();
+        waiting.text.extend_from_slice(text);
+        waiting.bytes += text.len();
+        self.news.notify_all();
+    }
+
+    /// The jobs go on when nobody reads any more.
+    fn write(&self, to: &mut impl Write) {
+        loop {
+            let waiting = self.news.wait_while(self.waiting(), |waiting| waiting.text.is_empty());
+            let text = std::mem::take(&mut waiting.unwrap_or_else(PoisonError::into_inner).text);
+            let _ = to.write_all(&text).and_then(|()| to.flush());
+            self.waiting().bytes -= text.len();
+            self.news.notify_all();
+        }
+    }
+
+    /// Waits until all is written, or as long as is given.
+    fn end(&self, until: Option<Instant>) {
+        let mut waiting = self.waiting();
+        while waiting.bytes > 0 {
+            let left = until.map_or(Duration::from_secs(1), |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return;
+            }
+            waiting = self.news.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Starts what writes. Before that, what is put out waits.
+pub fn begin() -> io::Result<()> {
+    let [out, err] = &WRITERS;
+    thread::Builder::new().name("stdout".into()).spawn(|| out.write(&mut io::stdout()))?;
+    thread::Builder::new().name("stderr".into()).spawn(|| err.write(&mut io::stderr()))?;
+    Ok(())
+}
+
+/// Whether so much waits for its reader that no more should be put out.
+pub fn is_full() -> bool {
+    WRITERS.iter().any(|writer| writer.waiting().bytes >= MOST_WAITING)
+}
+
+/// Waits until all is written. `limit`: no longer than that.
+pub fn end(limit: Option<Duration>) {
+    let until = limit.map(|limit| Instant::now() + limit);
+    WRITERS.iter().for_each(|writer| writer.end(until));
 }
 
 /// The longest event that comes from another host: such a line with every byte of it escaped.
@@ -130,15 +212,13 @@ impl Format {
             return put(&json!({"event": "output", "job": job, "rank": rank, "stream": name, "line": line}));
         }
         let text = prefixed(job, rank, line);
-        match stream {
-            Stream::Out => write(&mut io::stdout().lock(), &text),
-            Stream::Err => write(&mut io::stderr().lock(), &text),
-        }
+        let [out, err] = &WRITERS;
+        if stream == Stream::Out { out.put(&text) } else { err.put(&text) }
     }
 
     pub fn event(self, event: &Event<'_>) {
         match self {
-            Format::Text => write(&mut io::stderr().lock(), format!("mpi-connect: {}\n", told(event)).as_bytes()),
+            Format::Text => WRITERS[1].put(format!("mpi-connect: {}\n", told(event)).as_bytes()),
             Format::Json => {
                 let mut line = object(event);
                 line["time"] = crate::time::utc(naming::now()).into();
@@ -149,12 +229,15 @@ impl Format {
 }
 
 fn put(line: &Value) {
-    write(&mut io::stdout().lock(), format!("{line}\n").as_bytes());
+    WRITERS[0].put(format!("{line}\n").as_bytes());
 }
 
-/// The jobs go on when nobody reads any more.
-fn write(to: &mut impl Write, text: &[u8]) {
-    let _ = to.write_all(text).and_then(|()| to.flush());
+fn counted(number: usize, what: &str) -> String {
+    if number == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{number} {what}{}", if what.ends_with('s') { "es" } else { "s" })
+    }
 }
 
 fn prefixed(job: &str, rank: Option<usize>, line: &[u8]) -> Vec<u8> {
@@ -174,7 +257,7 @@ fn told(event: &Event<'_>) -> String {
     match event {
         Event::Started { job, attempt, ranks, cores, .. } => {
             let again = if *attempt > 0 { " again" } else { "" };
-            let ranks = if *ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
+            let ranks = counted(*ranks, "rank");
             let cores = cores.as_ref().map(|cores| format!(" on cores {cores}")).unwrap_or_default();
             format!("{job} is started{again}: {ranks}{cores}")
         }
@@ -184,7 +267,7 @@ fn told(event: &Event<'_>) -> String {
                 if awaited.is_empty() { "all are there".into() } else { format!("awaited: {}", awaited.join(", ")) };
             format!("{job} has registered{as_name} under {mpi}; {awaited}")
         }
-        Event::Begun { ranks } => format!("{ranks} ranks have begun"),
+        Event::Begun { ranks } => format!("{} begun", counted(*ranks, "rank")),
         Event::Joined { jobs: [a, b] } => format!("{a} and {b} are joined"),
         Event::Exited { job, why, .. } => format!("{job} {why}"),
         Event::Restarting { jobs, attempt, most } => {
@@ -193,10 +276,12 @@ fn told(event: &Event<'_>) -> String {
                 list(jobs) + if jobs.len() == 1 { " is" } else { " are" }
             )
         }
-        Event::Signal { name, ranks } => format!("{name} goes to {ranks} ranks"),
+        Event::Signal { name, ranks } => format!("{name} goes to {}", counted(*ranks, "rank")),
         Event::Ending { why } => format!("all jobs are ended: {why}"),
         Event::NotStarted { job } => format!("{job} was not started"),
-        Event::Killing { job, processes } => format!("{job} has not ended in time: {processes} processes are killed"),
+        Event::Killing { job, processes } => {
+            format!("{job} has not ended in time: killing {}", counted(*processes, "process"))
+        }
         Event::Ended { why, .. } => (*why).to_owned(),
     }
 }

@@ -255,6 +255,9 @@ fn position(words: &[String]) -> usize {
 fn words(job: &Job, at: usize, kind: Kind, share: &Share) -> Result<Vec<Option<String>>, String> {
     let ranks = job.ranks.to_string();
     let words = &job.launcher[at..];
+    if words == ["{program}"] && job.ranks != 1 {
+        return Err(format!("ranks = {ranks}: without a launcher one process is started, so ranks = 1"));
+    }
     let has = |inner: &str| words.iter().any(|word| word.contains(inner));
     if has("{nodes}") && share.nodes.is_none() {
         return Err("launcher: {nodes} is filled in where the job has nodes of an allocation of Slurm".into());

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const SOCKET: &str = "socket";
+/// Has the number of the launch's process, for when it does not answer.
+const PROCESS: &str = "process";
 /// How long the other side may take for a line.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How old a folder is, at least, that a killed launch has left.
@@ -36,6 +38,7 @@ impl Own {
         }
         let folder = all().join(id);
         make_private(&folder)?;
+        fs::write(folder.join(PROCESS), std::process::id().to_string())?;
         let listener = UnixListener::bind(folder.join(SOCKET))?;
         listener.set_nonblocking(true)?;
         Ok(Own { folder, listener, waiting: Vec::new() })
@@ -94,15 +97,22 @@ impl Launch {
         self.told[key].as_str().unwrap_or_default()
     }
 
-    /// Tells it to stop, and waits for its end: its exit status.
-    pub fn stop(&self) -> io::Result<u8> {
+    /// Whether it has not answered in time.
+    pub fn is_silent(&self) -> bool {
+        self.told["answers"] == false
+    }
+
+    /// Tells it to stop, and waits for its end.
+    pub fn stop(&self) -> io::Result<()> {
+        // One that is about to end takes no more orders, and is gone then.
+        self.order_stop().or_else(|e| if UnixStream::connect(&self.socket).is_err() { Ok(()) } else { Err(e) })
+    }
+
+    fn order_stop(&self) -> io::Result<()> {
         let stream = UnixStream::connect(&self.socket)?;
         (&stream).write_all(b"stop\n")?;
-        let mut text = String::new();
-        (&stream).read_to_string(&mut text)?;
-        let last = text.lines().last().and_then(|line| serde_json::from_str::<Value>(line).ok());
-        let status = last.and_then(|line| line["status"].as_u64());
-        status.map(|status| status as u8).ok_or_else(|| io::Error::other("it has ended before it told how"))
+        // It closes the connection when all is over.
+        (&stream).read_to_end(&mut Vec::new()).map(drop)
     }
 }
 
@@ -127,13 +137,20 @@ pub fn running(of: Option<&str>) -> Vec<Launch> {
             stream.set_read_timeout(Some(PATIENCE)).ok()?;
             (&stream).write_all(b"status\n").ok()?;
             let mut line = String::new();
-            BufReader::new(&stream).read_line(&mut line).ok()?;
-            Some(Launch { socket, told: serde_json::from_str(&line).ok()? })
+            let told = match BufReader::new(&stream).read_line(&mut line) {
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    let pid = fs::read_to_string(folder.join(PROCESS)).ok()?.parse::<u32>().ok()?;
+                    json!({ "answers": false, "pid": pid, "jobs": [] })
+                }
+                got => got.ok().and_then(|_| serde_json::from_str(&line).ok())?,
+            };
+            Some(Launch { socket, told })
         })
         .collect();
     let path = of.and_then(|of| fs::canonicalize(of).ok()).map(|path| path.display().to_string());
     let is_meant = |launch: &Launch| {
-        of.is_none_or(|of| launch.text("run") == of || path.as_deref() == Some(launch.text("manifest")))
+        let is_named = |of: &str| launch.text("run") == of || launch.told["pid"].to_string() == of;
+        of.is_none_or(|of| is_named(of) || path.as_deref() == Some(launch.text("manifest")))
     };
     found.retain(is_meant);
     found.sort_by(|a, b| a.text("run").cmp(b.text("run")));

@@ -5,7 +5,7 @@
 use super::job::{Running, Start, code};
 use super::marked;
 use super::names::{Names, Seen};
-use super::output::{Event, Format};
+use super::output::{self, Event, Format};
 use super::plan::Planned;
 use super::policy::{Act, Policy, State};
 use super::state::Own;
@@ -70,6 +70,8 @@ struct Supervisor<'a> {
     /// What stays of deaths: when, whose, and how.
     failures: Vec<(Instant, usize, u8)>,
     ordered: Option<(Instant, Signal)>,
+    /// A signal, or whoever reached the socket, has ended it.
+    is_told: bool,
     /// The connection from which orders came has ended.
     is_alone: bool,
     /// How many ranks were told to have begun.
@@ -92,8 +94,8 @@ fn ignores(signal: Signal) -> bool {
     mask >> (signal as i32 - 1) & 1 == 1
 }
 
-/// Runs all jobs, and returns the exit status.
-pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names: &Names, own: Own) -> u8 {
+/// Runs all jobs, and returns the exit status, and whether they were told to end.
+pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names: &Names, own: Own) -> (u8, bool) {
     let members =
         jobs.iter().map(|job| Member { job, running: None, stopping: None, names: BTreeSet::new(), has_come: false });
     let mut it = Supervisor {
@@ -104,6 +106,7 @@ pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names:
         starts: 0,
         failures: Vec::new(),
         ordered: None,
+        is_told: false,
         is_alone: false,
         begun: 0,
     };
@@ -129,6 +132,7 @@ pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names:
         if ready.contains(&it.own.listener.as_raw_fd()) {
             let status = it.status();
             if it.own.answer(&status) {
+                it.is_told = true;
                 it.end("told to stop", Signal::SIGTERM);
             }
         }
@@ -145,7 +149,10 @@ impl Supervisor<'_> {
 
     /// The descriptors that have something to say, after a while at most.
     fn wait(&self, signals: &SignalFd, names: &Names) -> BTreeSet<RawFd> {
-        let pipes = self.members.iter().filter_map(|member| member.running.as_ref()).flat_map(Running::descriptors);
+        let running = self.members.iter().filter_map(|member| member.running.as_ref());
+        // What the jobs print waits in their pipes while nobody reads what was put out. All else goes on.
+        let is_full = output::is_full();
+        let pipes = running.filter(|_| !is_full).flat_map(Running::descriptors);
         let orders = self.whole.orders.iter().filter(|_| !self.is_alone).map(AsFd::as_fd);
         let all = [signals.as_fd(), names.as_fd(), self.own.listener.as_fd()].into_iter().chain(orders).chain(pipes);
         let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -325,6 +332,7 @@ impl Supervisor<'_> {
             return;
         }
         self.ordered = Some((Instant::now(), signal));
+        self.is_told = true;
         self.end(signal.as_str(), signal);
     }
 
@@ -388,7 +396,7 @@ impl Supervisor<'_> {
         })
     }
 
-    fn over(self) -> u8 {
+    fn over(self) -> (u8, bool) {
         for (at, member) in self.members.iter().enumerate() {
             if self.policy.state(at) == State::Waits {
                 self.event(&Event::NotStarted { job: &member.job.name });
@@ -404,6 +412,6 @@ impl Supervisor<'_> {
         };
         self.event(&Event::Ended { status, why: &why });
         self.own.end(status);
-        status
+        (status, self.is_told)
     }
 }
