@@ -54,10 +54,15 @@ fn launchers_are_told_how_many_ranks_there_are() {
         ("lam-session mpirun.lam", "lam-session RUN mpirun.lam -np 2 W sh -c true"),
         ("env A=1 mpirun.lam -x B -c {ranks} {program} x", "env A=1 RUN mpirun.lam -x B -c 2 W sh -c true x"),
         ("start -n{ranks} {program}", "RUN start -n2 W sh -c true"),
-        ("{program}", "RUN W sh -c true"),
     ] {
         assert_eq!(line(launcher), words);
     }
+    let alone = |ranks: &str| planned(&job("{program}", "").replace("ranks = 2", ranks), &[]);
+    assert!(
+        alone("ranks = 1").unwrap()[0].words(&["W".into()]).ends_with(&["W", "sh", "-c", "true"].map(String::from))
+    );
+    let told = alone("ranks = 2").unwrap_err();
+    assert_eq!(told, ["1: job 'air': ranks = 2: without a launcher one process is started, so ranks = 1"]);
 }
 
 #[test]
