@@ -399,7 +399,11 @@ fn hostile(input: &[u8]) {
         driver.obey(&mut s);
         assert!(driver.session.pairs_in_use() <= 2 + 1024, "strangers take pairs without end");
     }
-    // What is left is sound: another process reads it, and writes the same.
+    // What is left is sound: another process reads it, and writes the same. That costs as much as all else, so the length of an
+    // input says whether it is tried.
+    if input.len() % 4 != 3 {
+        return;
+    }
     driver.session.detach();
     driver.obey(&mut s);
     let bytes = driver.session.freeze(driver.now);
