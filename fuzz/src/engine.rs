@@ -256,6 +256,7 @@ impl Scene {
 
 fn hostile(input: &[u8]) {
     let mut scene = Scene::new();
+    crate::forget_branches();
     let mut s = Script(input);
     while let Some(step) = s.step() {
         let peer = scene.peer(step);

@@ -354,8 +354,9 @@ fn hostile(input: &[u8]) {
     let mut s = Script(input);
     let mut driver = Driver { session: scene(), now: Time(1), lanes: Vec::new() };
     driver.session.settle();
-    driver.obey(&mut s);
     let offer = party("air", 1);
+    crate::forget_branches();
+    driver.obey(&mut s);
     while let Some(step) = s.step() {
         match step % 16 {
             0..=2 => {

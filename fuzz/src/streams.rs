@@ -324,6 +324,7 @@ struct Proving<'a> {
     waiting: Vec<u8>,
     other: Option<Other>,
     heard: Vec<u8>,
+    is_proved: bool,
 }
 
 /// The other side, until it has proved itself.
@@ -380,6 +381,10 @@ impl ByteStream for Kept<'_> {
             if proving.other.is_some() {
                 return Err(ErrorKind::WouldBlock.into());
             }
+            if !std::mem::replace(&mut proving.is_proved, true) {
+                // The handshake is over, which is the same each time.
+                crate::forget_branches();
+            }
             return proving.coming.read_vectored(bufs);
         }
         let n = bufs[0].len().min(proving.waiting.len());
@@ -404,7 +409,8 @@ fn greeting(input: &[u8]) {
         _ => (true, (Other::Answers(Answering::begin(them, Protocol::Jobs, true)), Vec::new())),
     };
     let coming = Coming::new(bytes, pieces, flags & 1 != 0);
-    let stream = Kept(Rc::new(RefCell::new(Proving { coming, waiting, other: Some(other), heard: Vec::new() })));
+    let proving = Proving { coming, waiting, other: Some(other), heard: Vec::new(), is_proved: false };
+    let stream = Kept(Rc::new(RefCell::new(proving)));
     let most = 2 * bytes.len() + 8;
     let its_number = them.identity().process();
     if dials {

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 /// The protocol: a pre-shared key before anything else; then each side's ephemeral and static key (docs/security.md).
 const PATTERN: &str = "Noise_IXpsk0_25519_ChaChaPoly_SHA256";
 /// Bytes of a tag of ChaCha20-Poly1305.
-pub(crate) const TAG: usize = 16;
+const TAG: usize = 16;
 
 /// One side of a new handshake.
 pub(crate) fn handshake(dials: bool, key: &Key, secret: &[u8; 32], prologue: &[u8]) -> HandshakeState {
