@@ -105,9 +105,9 @@ fuzz-built:
 	@CARGO="$(CARGO)" scripts/fuzz build
 
 # Inputs that nobody would send, for all that reads bytes of others, guided by the branches that they take (docs/fuzzing.md).
-# TARGET= picks some, with commas between; ASAN=1 builds them with AddressSanitizer.
+# TARGET= picks some, with commas between; ASAN=1 builds them with AddressSanitizer, FAST=1 for very many inputs.
 fuzz:
-	@export CARGO="$(CARGO)" FUZZ_SECONDS="$(SECONDS)" FUZZ_RUNS="$(RUNS)" FUZZ_TARGET="$(TARGET)" FUZZ_ASAN="$(ASAN)"; \
+	@export CARGO="$(CARGO)" FUZZ_SECONDS="$(SECONDS)" FUZZ_RUNS="$(RUNS)" FUZZ_TARGET="$(TARGET)" FUZZ_ASAN="$(ASAN)" FUZZ_FAST="$(FAST)"; \
 	    scripts/fuzz build && scripts/fuzz run
 
 # Brings what `make fuzz` has found into fuzz/corpus, as few inputs as show all of it.

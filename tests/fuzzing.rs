@@ -62,6 +62,23 @@ fn every_target_has_a_corpus_of_inputs() {
     assert!(bytes < 512 << 10, "a corpus is small: {bytes} bytes");
 }
 
+/// With the feature `fuzzing` a thread can have handshakes that prove nothing, so nothing that is used is built with it.
+#[test]
+fn the_library_is_built_without_the_doors() {
+    let mut folders = 0;
+    for folder in fs::read_dir(root()).expect("the folder of the workspace") {
+        let folder = folder.expect("an entry").file_name().into_string().expect("a name");
+        let Ok(text) = fs::read_to_string(root().join(&folder).join("Cargo.toml")) else { continue };
+        let asks = text.lines().any(|line| line.contains("\"fuzzing\"") || line.contains("/fuzzing\""));
+        assert_eq!(asks, folder == "fuzz", "{folder}/Cargo.toml");
+        folders += 1;
+    }
+    assert!(folders > 10, "{folders}");
+    assert!(!read("Cargo.toml").contains("\"fuzzing\""));
+    let guard = "#[cfg(all(feature = \"fuzzing\", not(debug_assertions)))]\ncompile_error!";
+    assert!(read("trust/src/lib.rs").contains(guard), "no build without debug assertions has it");
+}
+
 /// What both workspaces are built with is of one release, so that what is tried is what is used.
 #[test]
 fn both_workspaces_use_the_same_releases() {

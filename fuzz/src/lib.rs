@@ -47,6 +47,20 @@ thread_local! {
     static LEFT_BEHIND: Cell<isize> = const { Cell::new(0) };
 }
 
+unsafe extern "C" {
+    static mut __start___sancov_cntrs: u8;
+    static mut __stop___sancov_cntrs: u8;
+}
+
+/// Makes libFuzzer forget which branches were taken for this input so far. For those that every input takes before it is read:
+/// it would look at each of them each time.
+pub fn forget_branches() {
+    let (from, to) = (&raw mut __start___sancov_cntrs, &raw mut __stop___sancov_cntrs);
+    // SAFETY: the compiler has put the counters between these two, and they are nothing but counters. This is the one thread
+    // that counts.
+    unsafe { from.write_bytes(0, to.offset_from_unsigned(from)) };
+}
+
 /// Runs a target on one input.
 pub fn run(target: &Target, input: &[u8]) {
     memory::begin();

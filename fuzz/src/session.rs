@@ -354,8 +354,9 @@ fn hostile(input: &[u8]) {
     let mut s = Script(input);
     let mut driver = Driver { session: scene(), now: Time(1), lanes: Vec::new() };
     driver.session.settle();
-    driver.obey(&mut s);
     let offer = party("air", 1);
+    crate::forget_branches();
+    driver.obey(&mut s);
     while let Some(step) = s.step() {
         match step % 16 {
             0..=2 => {
@@ -399,7 +400,11 @@ fn hostile(input: &[u8]) {
         driver.obey(&mut s);
         assert!(driver.session.pairs_in_use() <= 2 + 1024, "strangers take pairs without end");
     }
-    // What is left is sound: another process reads it, and writes the same.
+    // What is left is sound: another process reads it, and writes the same. That costs as much as all else, so the length of an
+    // input says whether it is tried.
+    if input.len() % 4 != 3 {
+        return;
+    }
     driver.session.detach();
     driver.obey(&mut s);
     let bytes = driver.session.freeze(driver.now);

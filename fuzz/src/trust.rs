@@ -1,19 +1,27 @@
 //! What `trust` reads: both sides of the handshake, records, the text of a key file.
 //!
-//! Invariant: keys and identities are fixed. Ephemeral keys are not, so nothing here depends on which they are.
+//! Invariant: keys and identities are fixed. Ephemeral keys are not, so nothing here depends on which they are. Handshakes with
+//! real primitives cost more than all else: most targets have them within [`door::cheaply`].
 
 use crate::Target;
 use crate::input::{Script, put_bytes};
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use trust::{Answering, Channel, Dialling, Encrypt, GREETING, Identity, Inbox, Key, MOST_RECORD, Progress, Protocol};
 use trust::{Ring, Trust, fuzzing as door};
 
-/// A process with this identity. All have one key.
-pub fn process(number: u8) -> Arc<Trust> {
-    let ring = Ring::new(Key::from_bytes([5; 32]), []);
-    Arc::new(Trust::new(ring, Encrypt::Network).with_identity(Identity::from_secret([number; 32])))
+/// One of two processes, 1 and 2, with one key. No handshake changes them, so they are made once.
+pub fn process(number: usize) -> &'static Arc<Trust> {
+    static REAL: OnceLock<[Arc<Trust>; 2]> = OnceLock::new();
+    static CHEAP: OnceLock<[Arc<Trust>; 2]> = OnceLock::new();
+    let both = if door::is_cheap() { &CHEAP } else { &REAL };
+    let make = |number| {
+        let ring = Ring::new(Key::from_bytes([5; 32]), []);
+        Arc::new(Trust::new(ring, Encrypt::Network).with_identity(Identity::from_secret([number; 32])))
+    };
+    &both.get_or_init(|| [1, 2].map(make))[number - 1]
 }
 
 /// Fields of the answer's head that decide nothing: the flags; the identifier of the key, and what is reserved.
@@ -23,8 +31,8 @@ const MESSAGES: usize = 3;
 
 /// Runs a handshake to its end. `meddle` sees each message. The channels, of the dialling and of the answering side.
 fn meet(near: bool, mut meddle: impl FnMut(usize, &mut [u8])) -> [Option<Channel>; 2] {
-    let (mut dialling, mut said) = Dialling::begin(&process(1), Protocol::Jobs, near);
-    let mut answering = Answering::begin(&process(2), Protocol::Jobs, near);
+    let (mut dialling, mut said) = Dialling::begin(process(1), Protocol::Jobs, near);
+    let mut answering = Answering::begin(process(2), Protocol::Jobs, near);
     let mut said_back = Vec::new();
     meddle(0, &mut said);
     let mut heard = &said[..];
@@ -92,7 +100,7 @@ fn proof(input: &[u8]) {
         0 | 1 => changed_handshake(near, s),
         // Nobody can have answered this greeting before it was made.
         2 => {
-            let (mut dialling, _) = Dialling::begin(&process(1), protocol, near);
+            let (mut dialling, _) = Dialling::begin(process(1), protocol, near);
             while dialling.wants() > 0 && !s.0.is_empty() {
                 if dialling.hear(s.some(dialling.wants())).is_err() {
                     assert_eq!(dialling.wants(), 0);
@@ -102,7 +110,7 @@ fn proof(input: &[u8]) {
         }
         // A greeting may have been recorded. The confirmation of what it is answered cannot.
         _ => {
-            let mut answering = Answering::begin(&process(2), protocol, near);
+            let mut answering = Answering::begin(process(2), protocol, near);
             while answering.wants() > 0 && !s.0.is_empty() {
                 assert!(answering.wants() <= trust::MOST_PROOF);
                 if answering.hear(s.some(answering.wants())).is_err() {
@@ -114,31 +122,36 @@ fn proof(input: &[u8]) {
     }
 }
 
-/// `trust::Dialling` and `trust::Answering`.
+fn proofs() -> Vec<Vec<u8>> {
+    let mut all = vec![vec![0], vec![1], vec![0, 0, 40, 1], vec![0, 1, 13, 1], vec![1, 1, 50, 9], vec![0, 2, 3, 4]];
+    for (flags, protocol) in [(0, Protocol::Jobs), (2, Protocol::Naming)] {
+        let (_, said) = Dialling::begin(process(1), protocol, false);
+        let mut answering = Answering::begin(process(2), protocol, false);
+        let (head, rest) = said.split_at(GREETING);
+        let _ = answering.hear(head);
+        let Ok(Progress::Say(answer)) = answering.hear(rest) else { panic!("a good greeting") };
+        all.push([&[flags | 3 << 2], &said[..], &[0; 16]].concat());
+        all.push([&[flags | 2 << 2], &answer[..]].concat());
+    }
+    // Another key, twice; another version.
+    let (_, mut said) = Dialling::begin(process(1), Protocol::Jobs, false);
+    said[20] ^= 1;
+    all.push([&[3 << 2], &said[..], &said[..]].concat());
+    said[8] ^= 1;
+    all.push([&[3 << 2], &said[..]].concat());
+    all
+}
+
+/// `trust::Dialling` and `trust::Answering`, with primitives that cost little.
 pub const PROOF: Target = Target {
-    run: proof,
-    seeds: || {
-        let mut all = vec![vec![0], vec![1], vec![0, 0, 40, 1], vec![0, 1, 13, 1], vec![1, 1, 50, 9], vec![0, 2, 3, 4]];
-        for (flags, protocol) in [(0, Protocol::Jobs), (2, Protocol::Naming)] {
-            let (_, said) = Dialling::begin(&process(1), protocol, false);
-            let mut answering = Answering::begin(&process(2), protocol, false);
-            let (head, rest) = said.split_at(GREETING);
-            let _ = answering.hear(head);
-            let Ok(Progress::Say(answer)) = answering.hear(rest) else { panic!("a good greeting") };
-            all.push([&[flags | 3 << 2], &said[..], &[0; 16]].concat());
-            all.push([&[flags | 2 << 2], &answer[..]].concat());
-        }
-        // Another key, twice; another version.
-        let (_, mut said) = Dialling::begin(&process(1), Protocol::Jobs, false);
-        said[20] ^= 1;
-        all.push([&[3 << 2], &said[..], &said[..]].concat());
-        said[8] ^= 1;
-        all.push([&[3 << 2], &said[..]].concat());
-        all
-    },
+    run: |input| door::cheaply(|| proof(input)),
+    seeds: || door::cheaply(proofs),
     longest: 512,
     memory: 64 << 10,
 };
+
+/// The same with the real primitives, on which it depends that no stranger comes in.
+pub const PROOF_REAL: Target = Target { run: proof, seeds: proofs, longest: 512, memory: 64 << 10 };
 
 /// Hands these bytes to an inbox, at most `most` at a time. What came out, and whether it is whole and good.
 fn open(inbox: &mut Inbox, mut bytes: &[u8], most: usize, room: &mut [u8]) -> (Vec<u8>, bool) {
@@ -163,21 +176,50 @@ fn open(inbox: &mut Inbox, mut bytes: &[u8], most: usize, room: &mut [u8]) -> (V
     }
 }
 
+/// What is sent, from its beginning on. Made once.
+fn content() -> &'static [u8] {
+    static ALL: OnceLock<Vec<u8>> = OnceLock::new();
+    ALL.get_or_init(|| (0..MOST_SENT).map(|n| ((n * 7) >> 3) as u8).collect())
+}
+
+/// About so many pieces of a connection are read, and so many of its content taken, at most.
+const MOST_PIECES: usize = 256;
+/// As much as all records of an input have.
+const MOST_SENT: usize = 2 * MOST_RECORD;
+
+/// A number that no input can be made to have.
+fn hash(input: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(input);
+    hasher.finish()
+}
+
+/// How many bytes both begin with.
+fn common(one: &[u8], other: &[u8]) -> usize {
+    const BLOCK: usize = 512;
+    let blocks = one.chunks(BLOCK).zip(other.chunks(BLOCK)).take_while(|(a, b)| a == b).count();
+    let at = (blocks * BLOCK).min(one.len()).min(other.len());
+    at + one[at..].iter().zip(&other[at..]).take_while(|(a, b)| a == b).count()
+}
+
 fn records(input: &[u8]) {
     let mut s = Script(input);
     let (flags, most, room) = (s.byte(), 1 + usize::from(s.short()), 1 + usize::from(s.short()));
-    let (mut outbox, mut inbox) = door::records(flags & 1 != 0);
-    // What is sent, record by record, and where each ends as bytes and as content.
-    let (mut sent, mut ends) = (Vec::new(), vec![(0, 0)]);
+    // Of one key, the fuzzer knows records before long, and says them without anybody's having sent them.
+    let mut secret = [0; 32];
+    secret[..8].copy_from_slice(&hash(input).to_le_bytes());
+    let (mut outbox, mut inbox) = door::records(flags & 1 != 0, &secret);
+    // Where each record ends, as bytes and as content.
+    let (mut sent, mut ends) = (0, vec![(0, 0)]);
     for length in s.some(usize::from(flags >> 1 & 7)) {
-        let length = if *length == 255 { MOST_RECORD } else { 1 + usize::from(*length) };
-        let content: Vec<u8> = (sent.len()..sent.len() + length).map(|n| ((n * 7) >> 3) as u8).collect();
-        let (one, other) = content.split_at(if flags & 16 != 0 { length / 3 } else { length });
+        // One of the longest: what encrypts is not what is tried.
+        let length = if *length == 255 && sent < MOST_RECORD { MOST_RECORD } else { 1 + usize::from(*length) };
+        let (one, other) = content()[sent..sent + length].split_at(if flags & 16 != 0 { length / 3 } else { length });
         assert_eq!(outbox.add(&[IoSlice::new(one), IoSlice::new(other)]), length);
-        sent.extend(content);
-        ends.push((outbox.waiting().len(), sent.len()));
+        sent += length;
+        ends.push((outbox.waiting().len(), sent));
     }
-    let good = outbox.waiting().to_vec();
+    let good = outbox.waiting();
     let record = |n: usize| match ends.len() - 1 {
         0 => &[][..],
         all => &good[ends[n % all].0..ends[n % all + 1].0],
@@ -204,10 +246,12 @@ fn records(input: &[u8]) {
             _ => bytes.extend_from_slice(s.bytes()),
         }
     }
-    let same = bytes.iter().zip(&good).take_while(|(a, b)| a == b).count();
+    let same = common(&bytes, good);
     let (_, whole) = ends.iter().rev().find(|(end, _)| *end <= same).expect("the first is 0");
-    let (content, is_good) = open(&mut inbox, &bytes, most, &mut vec![0; room]);
-    assert!(content == sent[..*whole], "{} bytes came out of {whole} that were sent", content.len());
+    // What is long comes, and goes, in pieces that are not too many.
+    let [most, room] = [most, room].map(|n| n.max(bytes.len() / MOST_PIECES));
+    let (came, is_good) = open(&mut inbox, &bytes, most, &mut vec![0; room]);
+    assert!(came == content()[..*whole], "{} bytes came out of {whole} that were sent", came.len());
     assert!(is_good || same < bytes.len(), "a good record is refused");
 }
 

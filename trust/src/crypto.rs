@@ -21,15 +21,28 @@ const TAG: usize = 16;
 pub(crate) fn handshake(dials: bool, key: &Key, secret: &[u8; 32], prologue: &[u8]) -> HandshakeState {
     let build = || {
         let params: NoiseParams = PATTERN.parse()?;
-        let builder = Builder::with_resolver(params, Box::new(AwsLc));
+        let builder = Builder::with_resolver(params, resolver());
         let builder = builder.psk(0, key.bytes())?.local_private_key(secret)?.prologue(prologue)?;
         if dials { builder.build_initiator() } else { builder.build_responder() }
     };
     build().unwrap_or_else(|e: snow::Error| unreachable!("all that the pattern needs is given: {e}"))
 }
 
+/// The primitives.
+fn resolver() -> Box<dyn CryptoResolver + Send> {
+    #[cfg(any(test, feature = "fuzzing"))]
+    if crate::toy::is_on() {
+        return Box::new(crate::toy::Toys);
+    }
+    Box::new(AwsLc)
+}
+
 /// The public key of a secret one.
 pub(crate) fn public(secret: &[u8; 32]) -> [u8; 32] {
+    #[cfg(any(test, feature = "fuzzing"))]
+    if crate::toy::is_on() {
+        return crate::toy::public(secret);
+    }
     let mut dh = X25519Dh::default();
     dh.set(secret);
     dh.public

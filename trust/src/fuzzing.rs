@@ -1,4 +1,5 @@
-//! What `fuzz/` needs of what is private: the text of a key file, and records without a handshake before them.
+//! What `fuzz/` needs of what is private: the text of a key file, records without a handshake before them, and handshakes that
+//! cost little.
 
 use crate::file::{Wrong, parse};
 use crate::records::{Direction, Protection};
@@ -12,9 +13,20 @@ pub fn keys(text: &str) -> Result<Ring, usize> {
     })
 }
 
-/// Both ends of one direction, with a fixed secret.
-pub fn records(aes: bool) -> (Outbox, Inbox) {
+/// Both ends of one direction with this secret.
+pub fn records(aes: bool, secret: &[u8; 32]) -> (Outbox, Inbox) {
     let protection = if aes { Protection::Aes } else { Protection::ChaCha };
-    let direction = || Direction::new(protection, &[7; 32]);
+    let direction = || Direction::new(protection, secret);
     (Outbox::new(direction()), Inbox::new(direction()))
+}
+
+/// Handshakes of this thread during a call use primitives that protect nothing and cost little. Identities that are made meanwhile
+/// fit these.
+pub fn cheaply<R>(call: impl FnOnce() -> R) -> R {
+    crate::toy::during(call)
+}
+
+/// Whether this is within [`cheaply`].
+pub fn is_cheap() -> bool {
+    crate::toy::is_on()
 }

@@ -374,3 +374,32 @@ fn commands_are_for_keys_of_the_user_alone() {
         meet_for(Protocol::Control, &user, Answering::begin(&answers, Protocol::Jobs, false), false, |_, _| ());
     assert!(dialled.is_err() && answered.is_err(), "a listener without commands takes none");
 }
+
+/// What fuzz targets have is the same handshake, and gets nobody in where the primitives are the real ones.
+#[test]
+fn a_cheap_handshake_is_one_among_cheap_ones_alone() {
+    use crate::fuzzing::cheaply;
+    let key = Key::new();
+    let both = || (trust(&[&key], Encrypt::Network), trust(&[&key], Encrypt::Network));
+    cheaply(|| {
+        let (a, b) = both();
+        let (dialled, answered) = undisturbed(&a, &b, false);
+        let (dialled, answered) = (dialled.unwrap(), answered.unwrap());
+        assert_eq!((dialled.process, answered.process), (b.identity().process(), a.identity().process()));
+        assert_eq!(carry(dialled, answered), b"hello");
+        for at in GREETING..GREETING + FIRST_PROOF {
+            let change = |n, bytes: &mut Vec<u8>| {
+                if n == 0 {
+                    bytes[at] ^= 1;
+                }
+            };
+            let (dialled, answered) = meet(&a, &b, false, change);
+            assert_eq!((dialled.err(), answered.err()), (Some(Refused::WrongProof), Some(Refused::WrongProof)), "{at}");
+        }
+    });
+    let (a, b) = both();
+    let (_, said) = cheaply(|| Dialling::begin(&a, Protocol::Jobs, false));
+    let mut answering = Answering::begin(&b, Protocol::Jobs, false);
+    assert_eq!(answering.hear(&said[..GREETING]), Ok(Progress::More));
+    assert_eq!(answering.hear(&said[GREETING..]).map_err(|refusal| refusal.why), Err(Refused::WrongProof));
+}

@@ -9,6 +9,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+// With this feature a thread may have primitives that protect nothing.
+#[cfg(all(feature = "fuzzing", not(debug_assertions)))]
+compile_error!("the feature `fuzzing` is for fuzz targets alone, which are built with debug assertions");
+
 mod crypto;
 mod file;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -20,6 +24,8 @@ mod key;
 mod process;
 mod records;
 mod ring;
+#[cfg(any(test, feature = "fuzzing"))]
+mod toy;
 
 pub use file::{FileError, KeyFile};
 pub use greeting::{Encrypt, GREETING, MOST_PROOF, Protocol, Refused, is_near};

@@ -1,0 +1,4 @@
+//! See `fuzz::trust::PROOF_REAL`.
+#![no_main]
+
+fuzz::program!(fuzz::trust::PROOF_REAL);
