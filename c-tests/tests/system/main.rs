@@ -49,6 +49,7 @@ mod progress;
 mod provision;
 mod python;
 mod random;
+mod relay;
 mod requests;
 mod restart;
 mod restart_languages;
