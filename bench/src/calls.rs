@@ -1,13 +1,14 @@
-//! Instructions that the library adds to native calls: counted by a test under callgrind, whose figure is read here. For
+//! Instructions that the library adds to native calls, and that a message takes: counted by tests under callgrind, whose figures are read here. For
 //! main and claims.
 
 use crate::settings::Settings;
 use c_tests::{Mpi, figures, root};
 use std::process::Command;
 
-/// What the test is called, and where it leaves its figure.
-const TEST: &str = "instructions_added_per_call";
-const FIGURE: &str = "62-instructions.txt";
+/// What the tests are called, and where they leave their figures: of native calls, and of messages between jobs.
+const TESTS: [&str; 2] =
+    ["native::instructions_added_per_call", "message_cost::a_small_message_takes_few_instructions"];
+const FIGURES: [&str; 2] = ["62-instructions.txt", "63-message-instructions.txt"];
 
 pub struct Calls {
     /// The most that any call grew by for an entry of ours that it passed, while no inter-communicator lives, and while ten
@@ -16,8 +17,9 @@ pub struct Calls {
     pub ten: Option<i64>,
     /// The most that a Waitall of 64 requests grew by, while ten do.
     pub requests: Option<i64>,
-    /// The figure, as the test prints it.
+    /// The figure, as the test prints it; and that of messages.
     pub text: String,
+    pub messages: String,
 }
 
 /// Runs the test; a quick run over the two MPIs of the pair alone.
@@ -25,7 +27,7 @@ pub fn run(settings: &Settings, pair: [&Mpi; 2]) -> Result<Calls, String> {
     let mpis: Vec<&str> =
         if settings.quick { pair.to_vec() } else { settings.mpis.to_vec() }.iter().map(|m| m.name).collect();
     println!("instructions of native calls, {} (builds the test first)", mpis.join(", "));
-    let words = ["test", "-q", "-p", "mpi-connect-c-tests", "--test", "native", TEST, "--", "--exact"];
+    let words = ["test", "-q", "-p", "mpi-connect-c-tests", "--test", "system", "--", "--exact", TESTS[0], TESTS[1]];
     let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
     let done = Command::new(cargo)
         .args(words)
@@ -34,14 +36,14 @@ pub fn run(settings: &Settings, pair: [&Mpi; 2]) -> Result<Calls, String> {
         .output()
         .map_err(|e| format!("cargo: {e}"))?;
     // A test that fails has its figure all the same, and says so in it.
-    let text = std::fs::read_to_string(figures().join(FIGURE)).unwrap_or_default();
+    let [text, messages] = FIGURES.map(|figure| std::fs::read_to_string(figures().join(figure)).unwrap_or_default());
     let [none, ten, requests] = added(&text);
     if none.is_none() {
         let said = String::from_utf8_lossy(&done.stdout);
         let said: Vec<_> = said.lines().rev().take(3).collect();
         return Err(format!("the test says nothing of calls: {}", said.join("; ")));
     }
-    Ok(Calls { none, ten, requests, text })
+    Ok(Calls { none, ten, requests, text, messages })
 }
 
 /// What the figure says at its end: of one entry with no inter-communicator, and with ten; of 64 requests.

@@ -172,7 +172,7 @@ impl Report<'_> {
             println!("\n{}", table.screen());
         }
         if let Some(calls) = &self.calls {
-            println!("\n{}", calls.text);
+            println!("\n{}\n{}", calls.text, calls.messages);
         }
         let claims = claims::table(&self.claims());
         if !claims.is_empty() {
@@ -245,6 +245,7 @@ impl Report<'_> {
         }
         if let Some(calls) = &self.calls {
             text += &format!("\n## What the library adds to native calls\n\n```text\n{}```\n", calls.text);
+            text += &format!("\n## What a message takes\n\n```text\n{}```\n", calls.messages);
         }
         text += "\n## Who is who\n\n| | |\n|---|---|\n";
         for c in self.who {

@@ -6,8 +6,8 @@
 //! other processes never makes the engine panic: it is [`Malformed`], and takes no more memory than credit allows.
 //!
 //! `types` has the types of the interface. `state` has the data, with `arrived` for messages and `parts` for
-//! partitioned sends. `send`, `ready` (partitioned sends), `receive` and `loss` have what happens to them, `detach` and `cut` what
-//! is written of them.
+//! partitioned sends. `send`, `ready` (partitioned sends), `receive`, `now` (receives without an operation) and `loss`
+//! have what happens to them, `detach` and `cut` what is written of them.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -44,7 +44,6 @@ pub use context::ContextId;
 pub use detach::without_addresses;
 pub use figures::{Flow, Queues, Traffic};
 pub use kept::{CutOf, Kept, Limits, Line, Resume, Wildcards};
-pub use now::NOW;
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
@@ -53,11 +52,10 @@ use base::Memory;
 use base::bytes::Malformed;
 use credit::Freed;
 use matching::{Posted, Unexpected};
-use now::Now;
 use ops::Ops;
 use serde::{Deserialize, Serialize};
 use spare::Spare;
-use state::{Claimed, Context, Group, Peer, State, Tracking};
+use state::{Claimed, Context, Group, Now, Peer, State, Tracking};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{Eager, Message};
 

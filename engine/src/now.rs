@@ -6,41 +6,9 @@
 //! it matches and that is no EAGER is kept as unexpected, and no later one matches it.
 
 use crate::arrived::Body;
-use crate::matching::fits;
-use crate::wire::Head;
-use crate::{Ctx, Engine, OpId, Outcome, Source, Tag};
+use crate::state::{Now, NowState};
+use crate::{Ctx, Engine, NOW, Outcome, Source, Tag};
 use base::Memory;
-
-/// The number by which the memory knows the buffer of such a receive. No operation has it.
-pub const NOW: OpId = OpId(0);
-
-/// A receive that its caller waits for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Now {
-    ctx: Ctx,
-    source: Source,
-    tag: Tag,
-    capacity: u64,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    Waiting,
-    /// It has matched a message that is no EAGER.
-    Missed,
-    Over(Outcome),
-}
-
-impl Now {
-    /// The number and the capacity of the receive, if it matches a message.
-    #[inline(always)]
-    pub fn take(now: &Option<Now>, ctx: Ctx, head: &Head) -> Option<(u64, u64)> {
-        let now = now.as_ref()?;
-        let waits = matches!(now.state, State::Waiting) && now.ctx == ctx;
-        (waits && fits(now.source, now.tag, head.source, head.tag)).then_some((NOW.0, now.capacity))
-    }
-}
 
 impl Engine {
     /// Begins a receive of up to `capacity` packed bytes into the buffer that the memory knows as [`NOW`]. The caller hands in what
@@ -59,7 +27,7 @@ impl Engine {
         {
             return false;
         }
-        self.now = Some(Now { ctx, source, tag, capacity, state: State::Waiting });
+        self.now = Some(Now { ctx, source, tag, capacity, state: NowState::Waiting });
         if let Some(message) = found.map(|at| context.unexpected.remove(at)) {
             self.deliver(mem, ctx, NOW.0, capacity, message);
         }
@@ -69,15 +37,15 @@ impl Engine {
     /// Whether such a receive is over, or cannot end without an operation.
     #[inline(always)]
     pub fn is_over_now(&self) -> bool {
-        self.now.is_none_or(|now| !matches!(now.state, State::Waiting))
+        self.now.is_none_or(|now| !matches!(now.state, NowState::Waiting))
     }
 
     /// Ends such a receive, and returns its outcome. `None`: it has no message, and it was as if it had never been.
     #[inline(always)]
     pub fn end_now(&mut self) -> Option<Outcome> {
         match self.now.take()?.state {
-            State::Over(outcome) => Some(outcome),
-            State::Waiting | State::Missed => None,
+            NowState::Over(outcome) => Some(outcome),
+            NowState::Waiting | NowState::Missed => None,
         }
     }
 
@@ -85,7 +53,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn complete_now(&mut self, outcome: Outcome) {
         if let Some(now) = &mut self.now {
-            now.state = State::Over(outcome);
+            now.state = NowState::Over(outcome);
         }
     }
 
@@ -93,7 +61,7 @@ impl Engine {
     #[cold]
     pub(crate) fn miss_now(&mut self) {
         if let Some(now) = &mut self.now {
-            now.state = State::Missed;
+            now.state = NowState::Missed;
         }
     }
 }

@@ -6,10 +6,11 @@
 use crate::arrived::{Arrived, Body};
 use crate::intervals::Intervals;
 use crate::matching::Receive;
-use crate::now::{NOW, Now};
-use crate::state::{Claimed, Context, Op, Pulling, State};
+use crate::state::{Claimed, Context, Now, Op, Pulling, State};
 use crate::wire::{Eager, Head, Message, Pieces};
-use crate::{ContextId, Ctx, Engine, Envelope, Fault, MessageId, OpId, Outcome, Output, PeerId, Probe, Source, Tag};
+use crate::{
+    ContextId, Ctx, Engine, Envelope, Fault, MessageId, NOW, OpId, Outcome, Output, PeerId, Probe, Source, Tag,
+};
 use base::Memory;
 use base::bytes::Malformed;
 
@@ -295,7 +296,7 @@ impl Engine {
             }
             Some(context) => {
                 let posted = context.posted.take(head.source, head.tag);
-                posted.or_else(|| Now::take(&self.now, self.peers[peer.0 as usize].latest, head))
+                posted.or_else(|| Now::take(&self.now, self.peers[peer.0 as usize].latest, head.source, head.tag))
             }
             None => None,
         };

@@ -7,10 +7,10 @@ use crate::context::{Closed, ContextId};
 use crate::credit::{Granting, Spending};
 use crate::intervals::Intervals;
 use crate::kept::{Limits, Line};
-use crate::matching::{Posted, Unexpected};
+use crate::matching::{Posted, Unexpected, fits};
 use crate::parts::Parts;
 use crate::slots::BySlot;
-use crate::types::{Ctx, Envelope, Gone, Outcome, PeerId, Source, Tag};
+use crate::types::{Ctx, Envelope, Gone, NOW, Outcome, PeerId, Source, Tag};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -245,6 +245,34 @@ impl Op {
 
     pub fn parts(&self) -> Option<&Parts> {
         self.more.as_ref()?.parts.as_ref()
+    }
+}
+
+/// A receive without an operation: see [`Engine::recv_now`](crate::Engine::recv_now).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub ctx: Ctx,
+    pub source: Source,
+    pub tag: Tag,
+    pub capacity: u64,
+    pub state: NowState,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NowState {
+    Waiting,
+    /// It has matched a message that is no EAGER.
+    Missed,
+    Over(Outcome),
+}
+
+impl Now {
+    /// Its number and its capacity, if it matches a message.
+    #[inline(always)]
+    pub fn take(now: &Option<Now>, ctx: Ctx, source: u32, tag: i64) -> Option<(u64, u64)> {
+        let now = now.as_ref()?;
+        let waits = matches!(now.state, NowState::Waiting) && now.ctx == ctx;
+        (waits && fits(now.source, now.tag, source, tag)).then_some((NOW.0, now.capacity))
     }
 }
 

@@ -16,6 +16,10 @@ pub struct PeerId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OpId(pub u64);
 
+/// The number by which the memory knows the buffer of a receive without an operation ([`crate::Engine::recv_now`]). No
+/// operation has it.
+pub const NOW: OpId = OpId(0);
+
 impl OpId {
     /// The lowest bits of the number are the slot.
     pub(crate) const SLOT_BITS: u32 = 28;

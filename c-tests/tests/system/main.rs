@@ -30,6 +30,7 @@ mod lanes;
 mod launch;
 mod linked;
 mod loading;
+mod message_cost;
 mod mistakes;
 mod native;
 mod network;

@@ -190,7 +190,7 @@ fn tool_that_asks_under_its_lock() {
 }
 
 /// Starts what counts the instructions of each call, by callgrind's dumps of N and 2N of it.
-fn counting(scene: &Scene, mpi: &Mpi, program: &Path, out: &Path, preload: Option<PathBuf>) -> Child {
+pub fn counting(scene: &Scene, mpi: &Mpi, program: &Path, out: &Path, preload: Option<PathBuf>) -> Child {
     let mut words = mpi.session();
     // Not into what the session itself consists of.
     words.push("env".into());

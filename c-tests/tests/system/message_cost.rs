@@ -1,0 +1,117 @@
+//! How many instructions a small message takes at either side: a guard, which a slower path trips at once and a busy machine never.
+
+use crate::native::counting;
+use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, compile, library};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The most instructions of one message of 8 bytes over shared memory, in the calling thread: a blocking send; MPI_Isend and its part of
+/// a Waitall; a blocking receive of a message that has come before; MPI_Irecv and its part of a Waitall, with all that it
+/// takes to read the message. A tenth more than was counted; of the last, another thread sometimes reads a part.
+const MOST: [(&str, i64); 4] = [("Send", 740), ("Isend", 860), ("Recv", 880), ("Irecv", 1750)];
+/// How many messages a dump has more than the one before it.
+const N: i64 = 2000;
+/// The rooms by which instructions are told, each with the crates whose functions are counted there.
+const ROOMS: [(&str, &[&str]); 6] = [
+    ("calls", &["mpi_connect"]),
+    ("node", &["node", "base"]),
+    ("session", &["session"]),
+    ("engine", &["engine"]),
+    ("transports", &["transports", "wire"]),
+    ("others", &[]),
+];
+
+/// Instructions by room, for each call.
+type Budget = BTreeMap<String, [i64; ROOMS.len()]>;
+
+fn room(function: &str) -> usize {
+    let named = function.trim_start_matches(['<', '&', '(']);
+    let is_of = |krate: &&str| named.strip_prefix(*krate).is_some_and(|rest| rest.starts_with("::"));
+    ROOMS.iter().position(|(_, crates)| crates.iter().any(|krate| is_of(&krate))).unwrap_or(ROOMS.len() - 1)
+}
+
+/// What the first thread did for one message, by callgrind's dumps of N and 2N of them. A function has its name where a dump of any
+/// thread first has it, and its number alone from there on.
+fn budget(out: &Path) -> Budget {
+    let (mut names, mut budget) = (BTreeMap::new(), Budget::new());
+    for part in 1.. {
+        for thread in 1.. {
+            let Ok(text) = std::fs::read_to_string(format!("{}.{part}-{thread:02}", out.display())) else {
+                if thread == 1 {
+                    return budget;
+                }
+                break;
+            };
+            let trigger = text.lines().find_map(|line| line.strip_prefix("desc: Trigger: Client Request: "));
+            let [call, times, _] = trigger.expect("a label").split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{trigger:?}: a call, how often, and beside what")
+            };
+            let sums = sums(&text, &mut names);
+            if thread == 1 {
+                let of = budget.entry(call.to_owned()).or_default();
+                let sign = if times == "twice" { 1 } else { -1 };
+                of.iter_mut().zip(sums).for_each(|(sum, more)| *sum += sign * more);
+            }
+        }
+    }
+    budget
+}
+
+/// The instructions of a dump, by room: each function's own.
+fn sums(text: &str, names: &mut BTreeMap<String, String>) -> [i64; ROOMS.len()] {
+    let (mut sums, mut at, mut is_call) = ([0; ROOMS.len()], ROOMS.len() - 1, false);
+    for line in text.lines() {
+        let function = line.strip_prefix("fn=").or_else(|| line.strip_prefix("cfn="));
+        if let Some((number, name)) = function.map(|said| said.split_once(' ').unwrap_or((said, ""))) {
+            if !name.is_empty() {
+                names.insert(number.to_owned(), name.to_owned());
+            }
+            if line.starts_with("fn=") {
+                at = room(names.get(number).map_or("", String::as_str));
+            }
+        } else if line.starts_with("calls=") {
+            // The line behind it has what was called.
+            is_call = true;
+        } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
+            let own = line.split(' ').nth(1).and_then(|count| count.parse::<i64>().ok()).unwrap_or(0);
+            if !std::mem::take(&mut is_call) {
+                sums[at] += own;
+            }
+        }
+    }
+    sums
+}
+
+#[test]
+fn a_small_message_takes_few_instructions() {
+    let title = "instructions of a message of 8 bytes over shared memory, by the crates whose functions take them";
+    let mut figure = Figure::new("63-message-instructions", title);
+    // The library's own are the same under each MPI; but LAM makes calls by public names, which would be counted too.
+    let mpi: &Mpi = MPIS.iter().find(|mpi| mpi.name != "lam").unwrap_or(&MPIS[0]);
+    let scene = Scene::new(format!("instructions of messages, {}", mpi.name));
+    let partner = scene.start(Launch::new(mpi, 1, "message_cost", &["partner"]));
+    let out = scene.path("counted");
+    let program = compile(mpi, "message_cost", Library::Preloaded);
+    let done = counting(&scene, mpi, &program, &out, Some(library())).wait_with_output().expect("valgrind");
+    scene.require(done.status.success(), &String::from_utf8_lossy(&done.stderr));
+    scene.pass([partner], LIMIT);
+    let budget = budget(&out);
+    let head = [""].into_iter().chain(ROOMS.map(|(room, _)| room)).chain(["all", "at most"]);
+    let mut rows = vec![head.map(String::from).collect::<Vec<_>>()];
+    let mut beyond = Vec::new();
+    for (call, most) in MOST {
+        // Rounded: the odd instruction is the dump's own.
+        let each = budget[call].map(|sum| (sum + N / 2) / N);
+        let all = (budget[call].iter().sum::<i64>() + N / 2) / N;
+        let numbers = each.into_iter().chain([all, most]).map(|n| n.to_string());
+        rows.push(std::iter::once(format!("MPI_{call}")).chain(numbers).collect());
+        if all > most {
+            beyond.push(format!("MPI_{call}: {all} instead of {most}"));
+        }
+    }
+    figure.table(&rows);
+    assert!(beyond.is_empty(), "{beyond:#?}");
+}
