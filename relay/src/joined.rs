@@ -10,14 +10,11 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// The most pairs of connections that are joined.
 pub(crate) const MAX_JOINED: usize = 4096;
 /// The most threads.
 const MOST_THREADS: usize = 4;
-/// How long a thread looks for more before it sleeps: an answer often comes sooner than a sleeper wakes.
-const LOOKS: Duration = Duration::from_micros(50);
 /// The number of the bell among what is watched.
 const BELL: u64 = u64::MAX;
 
@@ -82,39 +79,25 @@ impl Carrier {
 
     fn run(mut self) {
         let mut events = [EpollEvent::empty(); 64];
-        let mut last = Instant::now();
         loop {
-            let n = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
-            if n == 0 && last.elapsed() < LOOKS {
-                // Those who are to answer may need this processor.
-                thread::yield_now();
-                continue;
-            }
-            let n = if n > 0 { n } else { self.epoll.wait(&mut events, EpollTimeout::NONE).unwrap_or(0) };
-            let mut moved = false;
-            for event in &events[..n] {
-                moved |= self.on_event(event);
-            }
-            if moved {
-                last = Instant::now();
-            }
+            // To look for more before it sleeps would take processors from those who are to answer.
+            let n = self.epoll.wait(&mut events, EpollTimeout::NONE).unwrap_or(0);
+            events[..n].iter().for_each(|event| self.on_event(event));
         }
     }
 
-    fn on_event(&mut self, event: &EpollEvent) -> bool {
+    fn on_event(&mut self, event: &EpollEvent) {
         if event.data() == BELL {
             let _ = self.shared.bell.read();
-            self.take_new();
-            return false;
+            return self.take_new();
         }
         let (slot, n) = ((event.data() / 2) as usize, (event.data() % 2) as usize);
-        let Some(Some((way, _))) = self.ways.get_mut(slot) else { return false };
+        let Some(Some((way, _))) = self.ways.get_mut(slot) else { return };
         let flags = event.events();
         let failed = flags.intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
         let (read, write) = (flags.contains(EpollFlags::EPOLLIN) || failed, flags.contains(EpollFlags::EPOLLOUT));
-        let moved = way.ready(n, read, write || failed, &mut self.buffer);
+        way.ready(n, read, write || failed, &mut self.buffer);
         self.update(slot);
-        moved
     }
 
     fn take_new(&mut self) {
