@@ -245,6 +245,7 @@ PAGES := \
     man/man1/mpi-connect-key.1 \
     man/man1/mpi-connect-launch.1 \
     man/man1/mpi-connect-names.1 \
+    man/man1/mpi-connect-relay.1 \
     man/man1/mpi-connect-run.1 \
     man/man1/mpi-connect-serve.1 \
     man/man1/mpi-connect-top.1 \

@@ -5,7 +5,7 @@
 //! are not understood go through as they are; nothing reaches the launcher's own `LD_PRELOAD`.
 
 use crate::launcher::Kind;
-use base::settings::{METADATA, NAMING};
+use base::settings::{METADATA, NAMING, RELAY};
 use std::ffi::OsString;
 use std::fmt;
 
@@ -185,7 +185,7 @@ fn lam(args: &[OsString], wanted: &Wanted) -> Result<Built, BuildError> {
     let bind = ("LD_BIND_NOW".to_owned(), "1".to_owned());
     for (name, value) in [&(PRELOAD.to_owned(), preload), &bind].into_iter().chain(&wanted.settings) {
         // A folder may have a semicolon in its name; nothing else of these does.
-        let is_list = name == METADATA || name == NAMING && value.starts_with("tcp:");
+        let is_list = name == METADATA || name == RELAY || name == NAMING && value.starts_with("tcp:");
         let value = if is_list { value.replace(',', ";") } else { value.clone() };
         if value.contains(',') {
             return Err(BuildError::LamComma(name.clone()));

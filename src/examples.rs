@@ -39,6 +39,13 @@ Examples:
   mpi-connect serve --store ~/mpi-connect.names --metrics
   MPI_CONNECT_NAMING=tcp://10.1.0.7:7431 mpi-connect run -- mpirun -n 4 ./air";
 
+pub const RELAY: &str = "\
+Examples:
+  mpi-connect relay
+  mpi-connect relay --listen 10.1.0.254:7433 --listen 10.2.0.254:7433
+  mpi-connect relay --next gateway.other.site:7433
+  MPI_CONNECT_RELAY=10.1.0.254:7433 mpi-connect run -- mpirun -n 4 ./air";
+
 pub const CTL: &str = "\
 Examples:
   mpi-connect ctl air lanes

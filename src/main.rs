@@ -17,12 +17,14 @@ mod key;
 mod launch;
 mod launcher;
 mod library;
+mod lines;
 mod metrics;
 mod mpis;
 mod names;
 mod notify;
 mod pages;
 mod program;
+mod relay;
 mod rows;
 mod run;
 mod select;
@@ -73,6 +75,9 @@ enum What {
     /// Keep names for jobs that reach this server: MPI_CONNECT_NAMING=tcp://HOST:PORT
     #[command(after_help = examples::SERVE)]
     Serve(serve::Args),
+    /// Join the connections of jobs that cannot reach each other: MPI_CONNECT_RELAY=HOST:PORT
+    #[command(after_help = examples::RELAY)]
+    Relay(relay::Args),
     /// Make, exchange and show the key, which whoever joins has to have
     #[command(after_help = examples::KEY)]
     Key(key::Args),
@@ -140,6 +145,13 @@ fn main() -> ExitCode {
             }
         },
         What::Serve(args) => match serve::serve(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("mpi-connect: {e}");
+                ExitCode::from(if e.is_usage() { 2 } else { 1 })
+            }
+        },
+        What::Relay(args) => match relay::relay(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
                 eprintln!("mpi-connect: {e}");

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-const ROOMS: [&str; 13] = [
+const ROOMS: [&str; 14] = [
     "base",
     "trust",
     "engine",
@@ -20,6 +20,7 @@ const ROOMS: [&str; 13] = [
     "transports",
     "node",
     "naming-server",
+    "relay",
     "store",
     "etcd",
     "shim",

@@ -58,6 +58,8 @@ pub mod greeting {
     pub const NAMING: [u8; 8] = *b"MPICNSRV";
     /// The first bytes between an operator and a process of a job, and between processes of that job that pass commands on.
     pub const CONTROL: [u8; 8] = *b"MPICNCTL";
+    /// The first bytes between a process and a relay, and between two relays.
+    pub const RELAY: [u8; 8] = *b"MPICRELY";
     /// The longest proof that follows a greeting, in bytes.
     pub const MAX_PROOF: usize = 512;
     /// Bytes of the proof of the dialling side: the first message of Noise.
@@ -70,7 +72,7 @@ pub mod greeting {
     layout! {
         /// A greeting, either way.
         head, 32, "the proof";
-        0 MAGIC "8 bytes" "magic: `MPICONN1` between jobs, `MPICNSRV` between a client and a naming server, `MPICNCTL` for an operator's commands";
+        0 MAGIC "8 bytes" "magic: `MPICONN1` between jobs, `MPICNSRV` between a client and a naming server, `MPICNCTL` for an operator's commands, `MPICRELY` to a relay";
         8 VERSION "u16" "version of what the sender speaks";
         10 STATUS "u16" "status; of the dialling side 0";
         12 FLAGS "u32" "flags";
@@ -269,6 +271,7 @@ pub mod transport {
         1 SHM "nothing: the process number is the address";
         2 TCP "addresses, at most 32";
         3 VERBS "a number (u8) of ports of RDMA devices, at most 8, these ports (below), then the addresses of the set-up, at most 32";
+        4 RELAY "addresses of relays at which the process waits, at most 8; its process number is what it waits under";
         200 TOY "nothing; of pipes within one process, for tests alone";
     }
 }
@@ -768,6 +771,51 @@ pub mod operator {
     }
 }
 
+/// What is said to a relay after the greeting.
+pub mod relay {
+    /// The version of this protocol.
+    pub const VERSION: u16 = 1;
+    /// The most relays that a process waits at.
+    pub const MAX_RELAYS: usize = 8;
+    /// The most relays in a row.
+    pub const MAX_HOPS: usize = 4;
+
+    layout! {
+        /// A request.
+        request, 82, "nothing more";
+        0 KIND "u8" "what is asked for";
+        1 NAME "16 bytes" "of CALL the process number that is wanted; of TAKE the number of the call; else zeros";
+        17 COUNT "u8" "of CALL the number of relays that have passed it on, at most 4; else 0";
+        18 PASSED "64 bytes" "their process numbers, then zeros";
+    }
+
+    numbers! {
+        /// What is asked for.
+        REQUESTS: u8, ["number", "name", "from", "meaning"];
+        1 WAIT "a process" "it can be called from now on, under the process number that it has proved, as long as the connection stands";
+        2 CALL "a process, or another relay" "this connection is to be joined to one of that process";
+        3 TAKE "a process" "this connection is to be joined to that of the call, which was for this process";
+    }
+
+    layout! {
+        /// An answer, or news for a process that waits.
+        answer, 17, "nothing more; behind STANDS, but of WAIT, all bytes are those of the other side";
+        0 STATUS "u8" "what it is";
+        1 NUMBER "16 bytes" "of CALLED the number of the call; else zeros";
+    }
+
+    numbers! {
+        /// What an answer is.
+        STATUSES: u8, ["number", "name", "meaning"];
+        0 STANDS "it is done; of CALL and TAKE: the connections are joined";
+        1 CALLED "news: a process calls. It is taken on a connection of its own";
+        2 NOT_THERE "no process waits here under that number, or no call has it";
+        3 GONE "it waited here, and its host has closed the connection";
+        4 FULL "a limit is reached";
+        5 NO_ANSWER "the process, or the next relay, has not answered in time";
+    }
+}
+
 /// What a client and a naming server say after the greeting is in docs/naming.md.
 pub mod naming {
     /// The version of the protocol between client and server. The head of a greeting is the same in all versions from 5 on.
@@ -864,6 +912,10 @@ pub const TABLES: &[(&str, Table)] = &[
     ("operator::job", operator::job::TABLE),
     ("operator::pair", operator::pair::TABLE),
     ("operator::flow", operator::flow::TABLE),
+    ("relay::request", relay::request::TABLE),
+    ("relay::REQUESTS", relay::REQUESTS),
+    ("relay::answer", relay::answer::TABLE),
+    ("relay::STATUSES", relay::STATUSES),
     ("representation::FLAGS", representation::FLAGS),
     ("representation::FIELDS", representation::FIELDS),
     ("representation::FORMATS", representation::FORMATS),

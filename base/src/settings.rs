@@ -61,6 +61,8 @@ pub const KEY: &str = "MPI_CONNECT_KEY";
 pub const ENCRYPT: &str = "MPI_CONNECT_ENCRYPT";
 /// The TCP ports to listen on.
 pub const PORTRANGE: &str = "MPI_CONNECT_PORTRANGE";
+/// The relays at which this process waits, and through which it reaches others that do.
+pub const RELAY: &str = "MPI_CONNECT_RELAY";
 /// The transports that may carry messages.
 pub const LANES: &str = "MPI_CONNECT_LANES";
 /// The messages after which a process polls the shared memory of a peer instead of waiting for its doorbell.
@@ -153,10 +155,18 @@ pub const ALL: &[Setting] = &[
         default: "any free port",
     },
     Setting {
+        name: RELAY,
+        value: Value::Free,
+        meaning: "relays that lead to jobs which cannot be reached otherwise: HOST:PORT of `mpi-connect relay`, several with \
+                  commas between",
+        default: "none",
+    },
+    Setting {
         name: LANES,
-        value: Value::Words(&["shm", "verbs", "tcp"]),
-        meaning: "what may carry messages, with commas between: shm (memory shared on one host), verbs (RDMA devices), tcp",
-        default: "shm,verbs,tcp",
+        value: Value::Words(&["shm", "verbs", "tcp", "relay"]),
+        meaning: "what may carry messages, with commas between: shm (memory shared on one host), verbs (RDMA devices), tcp, \
+                  relay",
+        default: "shm,verbs,tcp,relay",
     },
     Setting {
         name: VERBS,

@@ -14,14 +14,17 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 
-/// Two hosts, as far as the network goes; and a third one, where a test wants it.
+/// Two hosts, as far as the network goes; and further ones, where a test wants them.
 pub struct TwoHosts {
-    names: [String; 3],
+    names: [String; 4],
 }
 
 /// The addresses by which they reach each other.
 pub const ADDRESSES: [&str; 2] = ["10.77.31.1", "10.77.31.2"];
 pub const ADDRESSES_6: [&str; 2] = ["fd77:31::1", "fd77:31::2"];
+/// Where hosts 0 and 1 reach their gateways, and where two gateways reach each other.
+pub const GATEWAYS: [&str; 2] = ["10.77.41.254", "10.77.42.254"];
+pub const BETWEEN_GATEWAYS: [&str; 2] = ["10.77.43.1", "10.77.43.2"];
 /// Where the third host reaches the first one.
 pub const ADDRESS_TO_THIRD: &str = "10.77.32.1";
 
@@ -76,7 +79,7 @@ impl TwoHosts {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let id = format!("mpic{}n{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         // From here on dropping cleans up, however far it went.
-        let hosts = TwoHosts { names: ["a", "b", "c"].map(|host| format!("{id}{host}")) };
+        let hosts = TwoHosts { names: ["a", "b", "c", "d"].map(|host| format!("{id}{host}")) };
         (0..2).try_for_each(|host| hosts.add(host))?;
         Ok(hosts)
     }
@@ -92,6 +95,33 @@ impl TwoHosts {
         self.join_two("third0", [0, 2])?;
         self.ip(0, &format!("addr add {ADDRESS_TO_THIRD}/24 dev third0"))?;
         self.ip(2, "addr add 10.77.32.3/24 dev third0")
+    }
+
+    /// Hosts 0 and 1 cannot reach each other. Host 2 is the gateway of both; or, if there are `two`, host 2 is that of host 0 and
+    /// host 3 that of host 1, and the gateways are joined.
+    pub fn behind_gateways(two: bool) -> Result<TwoHosts, String> {
+        let hosts = TwoHosts::apart()?;
+        let gateways = [2, if two { 3 } else { 2 }];
+        hosts.add(2)?;
+        if two {
+            hosts.add(3)?;
+            hosts.join_two("gates0", [2, 3])?;
+            for (host, address) in gateways.into_iter().zip(BETWEEN_GATEWAYS) {
+                hosts.ip(host, &format!("addr add {address}/24 dev gates0"))?;
+            }
+        }
+        for (host, gateway) in gateways.into_iter().enumerate() {
+            let link = format!("gate{host}");
+            hosts.join_two(&link, [host, gateway])?;
+            hosts.ip(host, &format!("addr add 10.77.4{}.1/24 dev {link}", host + 1))?;
+            hosts.ip(gateway, &format!("addr add {}/24 dev {link}", GATEWAYS[host]))?;
+            // As if it led everywhere; a gateway forwards nothing.
+            hosts.ip(host, &format!("route add default via {}", GATEWAYS[host]))?;
+            let words = hosts.on(gateway);
+            let off = ["sysctl", "-q", "-w", "net.ipv4.ip_forward=0"];
+            run(Command::new(&words[0]).args(&words[1..]).args(off), "")?;
+        }
+        Ok(hosts)
     }
 
     /// `docker0` as it is where containers run: a bridge that has a carrier, and whose only port leads to a guest.

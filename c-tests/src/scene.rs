@@ -143,6 +143,14 @@ impl Scene {
         (server, address.expect("an address"))
     }
 
+    /// A relay with these arguments, run by the command `within`, once processes can connect.
+    pub fn relay(&self, arguments: &[&str], within: &[String]) -> Job {
+        let relay = self.start(Launch::alone(&command(), &[&["relay"], arguments].concat()).within(within));
+        let printed = || relay.printed().starts_with("MPI_CONNECT_RELAY=");
+        self.require(wait_until(Duration::from_secs(20), printed), "the relay prints where it is");
+        relay
+    }
+
     /// An address of loopback for a server that is started more than once: its port is not among those that the kernel gives
     /// to others meanwhile.
     pub fn lasting_address() -> String {

@@ -11,6 +11,7 @@ pub mod memory;
 pub mod naming;
 pub mod node;
 pub mod rdma;
+pub mod relay;
 pub mod session;
 pub mod shared;
 pub mod streams;

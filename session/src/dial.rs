@@ -17,6 +17,9 @@ use wire::frame::older;
 use wire::lane::Lane;
 use wire::{About, Hello, HelloAck, Move, Place, Scope, TransportId};
 
+/// How long other transports are tried where one that passes on may reach the process too: a firewall may drop what they send. It
+/// is longer than a lost SYN takes.
+const BESIDE_PASSED: Duration = Duration::from_millis(1500);
 /// How long our side waits for the other side's dial, when ours gives way.
 pub(crate) const GIVE_WAY: Duration = Duration::from_millis(50);
 
@@ -63,7 +66,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Begins to dial by the best transport that may reach the process.
     fn start_dial(&mut self, i: usize, now: Time) {
         let Some(hello) = self.next_hello(i, None) else { return };
-        let usable: Vec<_> = self.usable(i).collect();
+        let mut usable: Vec<_> = self.usable(i).collect();
+        if self.is_passed(i) && self.pairs[i].moves.pinned.is_none() {
+            // No other has reached its host.
+            usable.sort_by_key(|transport| self.scope(*transport) != Some(Scope::Passed));
+        }
         let untried = |about: &About| Some((about.title, self.why_not(i, about)?));
         let better =
             self.own.transports.iter().map(|(about, _)| about).take_while(|about| usable.first() != Some(&about.id));
@@ -100,15 +107,18 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     pub(crate) fn race_for(&mut self, i: usize, hello: Hello, mut transports: Vec<TransportId>, without: String) {
         transports.reverse();
         let Some(first) = transports.pop() else { return };
-        let mut race = Race::new(hello, self.pairs[i].known_process(), first, self.limit_of(first));
+        let limit = self.limit_of(i, first);
+        let mut race = Race::new(hello, self.pairs[i].known_process(), first, limit);
         (race.later, race.without) = (transports, without);
         self.enter_race(i, race);
     }
 
-    /// How long one attempt by this transport may take.
-    fn limit_of(&self, transport: TransportId) -> Duration {
+    /// How long one attempt by this transport to reach the process of a pair may take.
+    fn limit_of(&self, i: usize, transport: TransportId) -> Duration {
         let about = self.own.transports.iter().find(|(about, _)| about.id == transport);
-        Duration::from_millis(about.map_or(0, |(about, _)| about.limit))
+        let limit = Duration::from_millis(about.map_or(0, |(about, _)| about.limit));
+        let is_passed = |transport| self.scope(transport) == Some(Scope::Passed);
+        if !is_passed(transport) && self.usable(i).any(is_passed) { limit.min(BESIDE_PASSED) } else { limit }
     }
 
     /// Why a transport cannot reach the process of a pair, as far as that is known without a dial.
@@ -120,6 +130,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let contact = self.pairs[i].who.contact.as_ref();
         match about.scope {
             Scope::Anywhere => None,
+            Scope::Passed => match contact.map(|c| c.entry(about.id).is_some()) {
+                Some(true) => None,
+                _ => Some("it waits at none"),
+            },
             Scope::Host => match contact.map(|c| (self.is_on_host(c), c.entry(about.id))) {
                 None | Some((None, _)) => Some("its host is not known"),
                 Some((Some(false), _)) => Some("other host"),
@@ -300,7 +314,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let why = failed.last().map_or("refused".into(), |(_, why)| format!("refused: {why}"));
         race.before.extend(failed);
         if !its_own && let Some(transport) = race.later.pop() {
-            let mut next = Race::new(race.hello, race.process, transport, self.limit_of(transport));
+            let limit = self.limit_of(i, transport);
+            let mut next = Race::new(race.hello, race.process, transport, limit);
             next.without = race.without + &about.map_or(String::new(), |about| format!("; no {}: {why}", about.title));
             (next.later, next.before, next.answered) = (race.later, race.before, race.answered);
             return self.enter_race(i, next);

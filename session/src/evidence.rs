@@ -4,7 +4,8 @@
 //! process answers there, or it says itself that it has left. A process that lives may have closed the listener of one
 //! transport, but not of all: so a refusal is certain only if every transport that was dialled is refused, and not after
 //! a hold, during which the process may have opened others. A refusal counts only at an address at which a dial has
-//! got through to its host before: elsewhere it may come from a firewall or another host. Silence proves nothing: a
+//! got through to its host before: elsewhere it may come from a firewall or another host. Who passes on what others say may tell
+//! that a process has closed its connection; that counts as a refusal which may be a firewall's. Silence proves nothing: a
 //! process is dialled for as long as a call waits for it. The exceptions: a process that has lost its connection to us,
 //! that no dial ever reached and that does not dial again (the limits are below); a port that is refused at all its
 //! addresses; and a process that keeps violating the protocol.
@@ -41,6 +42,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if self.scope(place.transport) == Some(Scope::Host) {
             // Its host's kernel refuses: the process is gone, or does not use this transport.
             return if *why == Refusal::Refused { Verdict::Certain } else { Verdict::None };
+        }
+        if self.scope(place.transport) == Some(Scope::Passed) {
+            // Its host's kernel has closed its connection to who passes on, as far as that one says.
+            return if *why == Refusal::Refused { Verdict::Refused } else { Verdict::None };
         }
         #[cfg(feature = "plant")]
         if self.plant == crate::Plant::AnyRefusal && *why == Refusal::Refused {
@@ -88,7 +93,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let says = |(place, why): &(Place, Refusal)| (place.transport, self.worth(i, place, why));
         let is_closed = |transport| failed.iter().map(says).any(|said| said == (transport, Verdict::Certain));
-        if !evidence.is_old && !failed.is_empty() && failed.iter().all(|(place, _)| is_closed(place.transport)) {
+        // What others pass on is no way of its own: it says nothing against what the process's host says.
+        let own = |place: &Place| self.scope(place.transport) != Some(Scope::Passed);
+        let mut direct = failed.iter().filter(|(place, _)| own(place)).peekable();
+        if !evidence.is_old && direct.peek().is_some() && direct.all(|(place, _)| is_closed(place.transport)) {
             return Verdict::Certain;
         }
         // Where it never had a lane, a refusal on this host only says that it does not use such a transport.
@@ -110,7 +118,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let says_so = |why: &Refusal| matches!(why, Refused | NoSuchProcess | OtherVersion(_) | Foreign);
         let evidence = &self.pairs[i].evidence;
         let mut at_addresses =
-            failed.iter().filter(|(place, _)| self.scope(place.transport) != Some(Scope::Host)).peekable();
+            failed.iter().filter(|(place, _)| self.scope(place.transport) == Some(Scope::Anywhere)).peekable();
         evidence.at_port && !evidence.met && at_addresses.peek().is_some() && at_addresses.all(|(_, why)| says_so(why))
     }
 

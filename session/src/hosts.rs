@@ -38,6 +38,21 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
+    /// Pair `i` has a lane of a transport of this scope: remembers which way leads to its host.
+    pub(crate) fn note_way(&mut self, i: usize, scope: Option<Scope>) {
+        let Some(host) = self.pairs[i].who.contact.as_ref().map(|contact| contact.host) else { return };
+        match scope {
+            Some(Scope::Passed) if host != [0; 16] => drop(self.hosts.passed.insert(host)),
+            Some(Scope::Anywhere) => drop(self.hosts.passed.remove(&host)),
+            _ => (),
+        }
+    }
+
+    /// Whether the host of pair `i` was reached last by a transport that passes on, and by no other since.
+    pub(crate) fn is_passed(&self, i: usize) -> bool {
+        self.pairs[i].who.contact.as_ref().is_some_and(|contact| self.hosts.passed.contains(&contact.host))
+    }
+
     /// What this process has proven of the hosts of these contact records, for other processes of this host.
     pub fn proofs(&self, contacts: &[Contact]) -> Proofs {
         let of_these = |host: &[u8; 16]| contacts.iter().any(|c| c.host == *host);

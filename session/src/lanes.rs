@@ -59,7 +59,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let (local, remote) = (pair.local(), pair.remote());
         base::log!(Info, "{local} is connected to {remote} over {over} ({how}; generation {generation})");
         if scope != Some(Scope::Host) {
-            pair.evidence.seen_at = at;
+            // Who passes on has an address that says nothing of the process.
+            pair.evidence.seen_at = at.filter(|_| scope == Some(Scope::Anywhere));
         }
         if pair.caller.is_some() {
             lane.limit_frames(MAX_CALLER_FRAME);
@@ -75,6 +76,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let peer = pair.peer;
         self.adopt_caps(i, caps);
         self.pairs[i].moves.underway = None;
+        self.note_way(i, scope);
         self.probe_host(i);
         self.judge_lane(i, now);
         self.mark(i);

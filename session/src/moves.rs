@@ -177,10 +177,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let how = if dialled { "dialled" } else { "answered" };
         base::log!(Info, "{} moves to {over} ({how}; generation {generation})", pair.remote());
         if scope != Some(Scope::Host) {
-            pair.evidence.seen_at = at;
+            pair.evidence.seen_at = at.filter(|_| scope == Some(Scope::Anywhere));
         }
         pair.evidence.met_on_host |= scope == Some(Scope::Host);
         pair.evidence.refused = None;
+        self.note_way(i, scope);
         self.probe_host(i);
         self.judge_lane(i, now);
     }

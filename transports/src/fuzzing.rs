@@ -1,6 +1,7 @@
 //! What `fuzz/` needs of decoders that are private: entries of contact records, greetings over a byte stream, lanes of several
 //! streams; and what each transport's folder has for it.
 
+pub use crate::relay::fuzzing as relay;
 pub use crate::shm::fuzzing as shared;
 use crate::stream::{ByteStream, StripedLane, handshake};
 use crate::transport::Said;

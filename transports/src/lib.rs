@@ -13,6 +13,7 @@ pub mod fuzzing;
 mod host;
 mod ip;
 pub mod registry;
+mod relay;
 mod shm;
 pub mod sim;
 pub mod stream;

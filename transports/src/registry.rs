@@ -207,6 +207,7 @@ pub type Polled = shm::ShmLane;
 /// A process whose memory can be read, as long as it lives.
 pub type Reader = shm::Readable;
 pub use crate::ip::{IfaceError, PortRange, choose as listen_addresses};
+pub use crate::relay::{Answer, Asked, Asking, DEFAULT_PORT, Request, Standing, Visit, Visitor};
 pub use shm::Polling;
 pub use tcp::{Commanding, Heard, Unheard};
 
@@ -324,6 +325,7 @@ transports! {
     Shm(ShmLane), shm;
     Verbs(VerbsLane), verbs;
     Tcp(TcpLane), tcp;
+    Relay(RelayLane), relay;
     #[cfg(feature = "toy")]
     Toy(ToyLane), toy;
 }

@@ -6,7 +6,7 @@ use crate::file::FileError;
 use crate::key::KeyId;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{self as numbers, head};
-use base::protocol::{hello, naming, operator};
+use base::protocol::{hello, naming, operator, relay};
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -24,6 +24,8 @@ pub enum Protocol {
     Naming,
     /// Commands of an operator to the processes of a job, and their answers.
     Control,
+    /// What a process, or another relay, asks of a relay.
+    Relay,
 }
 
 impl Protocol {
@@ -32,6 +34,7 @@ impl Protocol {
             Protocol::Jobs => numbers::JOBS,
             Protocol::Naming => numbers::NAMING,
             Protocol::Control => numbers::CONTROL,
+            Protocol::Relay => numbers::RELAY,
         }
     }
 
@@ -46,6 +49,7 @@ impl Protocol {
             Protocol::Jobs => hello::VERSION,
             Protocol::Naming => naming::VERSION,
             Protocol::Control => operator::VERSION,
+            Protocol::Relay => relay::VERSION,
         }
     }
 }

@@ -40,6 +40,9 @@ pub enum Scope {
     Host,
     /// Processes of any host.
     Anywhere,
+    /// Processes of any host, by way of another program that passes on what both say. What it says of a process is less than what
+    /// the process's own host says.
+    Passed,
 }
 
 /// A transport, as the session and the command know it.

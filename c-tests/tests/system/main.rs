@@ -50,6 +50,7 @@ mod progress;
 mod provision;
 mod python;
 mod random;
+mod relay;
 mod requests;
 mod restart;
 mod restart_languages;

@@ -18,6 +18,9 @@ const MAX_PART: usize = 256;
 pub(crate) struct Hosts {
     /// The hosts that a dial has reached, and where.
     pub(crate) proven: BTreeSet<Reached>,
+    /// The hosts that are reached by a transport that passes on, and by no other as far as is known.
+    #[serde(skip)]
+    pub(crate) passed: BTreeSet<[u8; 16]>,
     /// The hosts that were probed already.
     #[serde(skip)]
     pub(crate) asked: BTreeSet<Reached>,

@@ -6,7 +6,7 @@ use crate::stream::ByteStream;
 use socket2::{Domain, SockRef, TcpKeepalive, Type};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 use wire::lane::InKernel;
 
@@ -31,6 +31,16 @@ impl Socket {
         options.set_tcp_keepalive(&KEEPALIVE)?;
         options.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
         Ok(Socket(stream))
+    }
+
+    /// The connection that this descriptor is of.
+    pub(crate) fn of(fd: OwnedFd) -> io::Result<Socket> {
+        Socket::new(fd.into())
+    }
+
+    /// Its descriptor.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.0.into()
     }
 
     pub(crate) fn peer(&self) -> Option<SocketAddr> {

@@ -148,19 +148,19 @@ impl<S: ByteStream> Dialled<S> {
     }
 }
 
-/// The side that has dialled to give a command, from the connected stream to the proof of both.
-pub(crate) struct Commanding<S> {
+/// The side that has dialled for something else than a lane, from the connected stream to the proof of both.
+pub(crate) struct Proving<S> {
     link: Link<S>,
     proof: Option<Dialling>,
     heard: Message,
 }
 
-impl<S: ByteStream> Commanding<S> {
+impl<S: ByteStream> Proving<S> {
     /// Begins, and sends the greeting. `near`: the stream does not leave this host.
-    pub(crate) fn begin(mut stream: S, trust: &Arc<Trust>, near: bool) -> io::Result<Commanding<S>> {
-        let (dialling, greeting) = Dialling::begin(trust, Protocol::Control, near);
+    pub(crate) fn begin(mut stream: S, trust: &Arc<Trust>, what: Protocol, near: bool) -> io::Result<Proving<S>> {
+        let (dialling, greeting) = Dialling::begin(trust, what, near);
         say(&mut stream, &greeting)?;
-        Ok(Commanding { link: Link::plain(stream), proof: Some(dialling), heard: Message::default() })
+        Ok(Proving { link: Link::plain(stream), proof: Some(dialling), heard: Message::default() })
     }
 
     /// The process that has proved itself. `WouldBlock` if it has not yet.

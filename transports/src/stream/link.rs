@@ -33,6 +33,12 @@ impl<S: ByteStream> Link<S> {
         &mut self.stream
     }
 
+    /// The stream alone. `None` if something was read that nobody has taken, or is not written yet.
+    pub(crate) fn into_stream(self) -> Option<S> {
+        let is_empty = self.records.is_none_or(|records| records.0.waiting().is_empty() && !records.1.has_content());
+        is_empty.then_some(self.stream)
+    }
+
     /// From here on, what is written and read is protected as both sides have agreed.
     pub(crate) fn protect(&mut self, channel: Channel) {
         self.records = channel.into_records().map(Box::new);

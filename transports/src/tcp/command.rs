@@ -6,7 +6,7 @@
 use super::address;
 use crate::control::ControlStream;
 use crate::ip::{Socket, Ways, is_connected, start_connect};
-use crate::stream::handshake::Commanding as Proving;
+use crate::stream::handshake::Proving;
 use nix::poll::{PollFd, PollFlags};
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trust::{Refused, Trust};
+use trust::{Protocol, Refused, Trust};
 
 /// How long an address has to take a connection before the next one is tried.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -143,7 +143,8 @@ impl Commanding {
             State::Connecting(socket, since) => match is_connected(&socket) {
                 Ok(()) => {
                     let near = socket.is_near();
-                    self.state = State::Proving(Box::new(Proving::begin(socket, &self.trust, near)?));
+                    self.state =
+                        State::Proving(Box::new(Proving::begin(socket, &self.trust, Protocol::Control, near)?));
                     Ok(None)
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock && since.elapsed() < PATIENCE => {

@@ -1,0 +1,4 @@
+//! See `fuzz::relay::RELAY`.
+#![no_main]
+
+fuzz::program!(fuzz::relay::RELAY);
