@@ -432,7 +432,7 @@ mod tests {
             (ENCRYPT, "allways", "'always' was perhaps meant"),
             (PORTRANGE, "9-1", "FIRST-LAST, the lower one first"),
             (PORTRANGE, "0", "two ports are expected"),
-            (LANES, "shmm,tcp", "'shmm' is none of its words; shm, verbs, tcp are expected"),
+            (LANES, "shmm,tcp", "'shmm' is none of its words; shm, verbs, tcp, relay are expected"),
             (LANES, "shmm", "'shm' was perhaps meant"),
             (LANES, "shm;tcp", "is none of its words"),
             (FAST_AFTER, "-1", "a number from 0 to 4294967295"),
