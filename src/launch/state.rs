@@ -149,7 +149,8 @@ pub fn running(of: Option<&str>) -> Vec<Launch> {
         .collect();
     let path = of.and_then(|of| fs::canonicalize(of).ok()).map(|path| path.display().to_string());
     let is_meant = |launch: &Launch| {
-        let is_named = |of: &str| launch.text("run") == of || launch.told["pid"].to_string() == of;
+        let is_named =
+            |of: &str| launch.text("run") == of || of.parse::<u64>().is_ok_and(|pid| launch.told["pid"] == pid);
         of.is_none_or(|of| is_named(of) || path.as_deref() == Some(launch.text("manifest")))
     };
     found.retain(is_meant);
