@@ -423,17 +423,8 @@ impl Engine {
         if size > 0 {
             mem.write(met.op, 0, &data[..size as usize]);
         }
-        if met.op == NOW.0 {
-            return self.complete_now(received(met.envelope(size), len));
-        }
-        // As `end`, but with the outcome made where it stays: bytes that are copied at once after they were written cost more
-        // than all the rest of it.
-        if let Some(op) = self.ops.get_mut(met.op) {
-            op.state = State::Over(received(met.envelope(size), len));
-            if op.forgotten {
-                self.ops.remove(met.op);
-            }
-        }
+        let outcome = received(met.envelope(size), len);
+        if met.op == NOW.0 { self.complete_now(outcome) } else { self.end(met.op, outcome) }
     }
 
     /// Receives an eager message.

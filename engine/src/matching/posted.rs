@@ -26,8 +26,6 @@ pub(crate) struct Receive {
     pub capacity: u64,
 }
 
-const BLANK: Receive = Receive { op: 0, source: Source::Any, tag: Tag::Any, capacity: 0 };
-
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     receive: Receive,
@@ -72,14 +70,10 @@ impl From<VecDeque<Receive>> for Posted {
 impl Posted {
     /// Posts a receive. While there are many receives, each has a place, by which [`Posted::remove`] finds it. `placed`
     /// is called with operations and their new places.
-    #[inline(always)]
+    #[inline]
     pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
         if self.nodes.len() == 0 && self.few.len() < MANY {
-            // Made where it stays: bytes that are copied at once after they were written cost more than all the rest of it.
-            self.few.push_back(BLANK);
-            if let Some(place) = self.few.back_mut() {
-                *place = receive;
-            }
+            self.few.push_back(receive);
         } else {
             self.push_to_many(receive, placed);
         }

@@ -203,7 +203,7 @@ impl Mixed {
                 mixed.indices.push(i);
             }
         }
-        let live = mixed.with(|_, live| mixed.ours.iter().all(|(_, token)| live.get(*token).is_some()));
+        let live = mixed.with(|_, live| mixed.ours.iter().all(|(_, token)| live.has(*token)));
         if live { Ok(mixed) } else { Err(stale(call)) }
     }
 
@@ -280,6 +280,21 @@ impl Mixed {
         true
     }
 
+    /// Waits until all of our requests have ended, of the array's `count` requests those that `ours` gives.
+    #[inline(always)]
+    fn wait_for(&self, count: usize, ours: impl Fn(usize) -> Option<(usize, u64)>, statuses: usize) -> Unusual {
+        let (mut next, mut unusual) = (0, Unusual::new());
+        // SAFETY: the program's array.
+        let about = |core: &mut Core| unsafe { request::about_array(core, "MPI_Waitall", self.array, count) };
+        wait(self.node, &about, |core| {
+            let all = |core: &mut Core, live: &mut Live<Request>| {
+                self.end_ours((core, live), &ours, &mut next, statuses, &mut unusual).then_some(())
+            };
+            request::live(core, all)
+        });
+        unusual
+    }
+
     /// Writes the native handles back into the program's array, as the MPI below has left them.
     pub(super) unsafe fn store_natives(&self) {
         let width = abi::get().family.handle_bytes;
@@ -330,19 +345,11 @@ unsafe fn wait_for_ours(count: usize, array: usize, statuses: usize) -> Answer {
     }
     let node = Node::running()?;
     let mixed = Mixed { array, node, ours: Vec::new(), natives: Vec::new(), indices: Vec::new() };
-    let (mut next, mut unusual, mut looked) = (0, Unusual::new(), false);
-    // SAFETY: the program's array.
-    let about = |core: &mut Core| unsafe { request::about_array(core, "MPI_Waitall", array, count) };
-    let all_live = wait(node, &about, |core| {
-        request::live(core, |core, live| {
-            if !std::mem::replace(&mut looked, true) && !(0..count).all(|i| live.has(token(i))) {
-                return Some(false);
-            }
-            let ours = |i: usize| (i < count).then(|| (i, token(i)));
-            mixed.end_ours((core, live), ours, &mut next, statuses, &mut unusual).then_some(true)
-        })
-    });
-    all_live.then(|| mixed.array_answer(0, unusual, |_, i| abi::get().status_at(statuses, i)))
+    let all_live = mixed.with(|_, live| (0..count).all(|i| live.has(token(i))));
+    all_live.then(|| {
+        let unusual = mixed.wait_for(count, |i| (i < count).then(|| (i, token(i))), statuses);
+        mixed.array_answer(0, unusual, |_, i| abi::get().status_at(statuses, i))
+    })
 }
 
 pub unsafe fn Waitall(count: usize, array: usize, statuses: usize) -> Answer {
@@ -351,15 +358,7 @@ pub unsafe fn Waitall(count: usize, array: usize, statuses: usize) -> Answer {
         return Some(code);
     }
     let run = |mut mixed: Mixed| {
-        let (mut next, mut unusual) = (0, Unusual::new());
-        // SAFETY: the program's array.
-        let about = |core: &mut Core| unsafe { request::about_array(core, "MPI_Waitall", array, count) };
-        wait(mixed.node, &about, |core| {
-            let all = |core: &mut Core, live: &mut Live<Request>| {
-                mixed.end_ours((core, live), |k| mixed.our(k), &mut next, statuses, &mut unusual).then_some(())
-            };
-            request::live(core, all)
-        });
+        let unusual = mixed.wait_for(count, |k| mixed.our(k), statuses);
         let mut below = NativeStatuses::new(mixed.indices.len(), statuses);
         let mut native = 0;
         // SAFETY: our copies of the native handles, and as many statuses; the program's arrays.

@@ -316,7 +316,7 @@ fn finish(
     };
     drop(last);
     match (inter, outcome) {
-        (Some(inter), _) => return tell(call, to, outcome, &inter, status),
+        (Some(inter), _) => return tell(call, to, outcome, Some(&inter), status),
         (None, Outcome::Received(e)) => write(&e, status),
         _ => {}
     }
@@ -343,23 +343,16 @@ fn tell_now(
     outcome: Outcome,
     status: usize,
 ) -> c_int {
+    // None: another thread has just freed it.
     let inter = node.with(|core| place.hold(core));
-    let to = Peer::From(source);
-    let Some(inter) = inter else {
-        // Another thread has just freed it.
-        let done = completion(call, None, to, outcome);
-        return done.failure.map_or(0, |failure| raise(Place::world(), &failure));
-    };
-    let code = tell(call, to, outcome, &inter, status);
-    drop(node.with(|core| inter.let_go(core)));
-    code
+    tell(call, Peer::From(source), outcome, inter.as_deref(), status)
 }
 
 /// The result of a call with an unusual outcome. The status is written even if there is a failure.
 #[cold]
-fn tell(call: &str, to: Peer, outcome: Outcome, inter: &Inter, status: usize) -> c_int {
-    let done = completion(call, Some(inter), to, outcome);
+fn tell(call: &str, to: Peer, outcome: Outcome, inter: Option<&Inter>, status: usize) -> c_int {
+    let done = completion(call, inter, to, outcome);
     // SAFETY: the program's status, or none.
     unsafe { abi::get().write_status(status, &done.status) };
-    done.failure.map_or(0, |failure| raise(inter.errors(), &failure))
+    done.failure.map_or(0, |failure| raise(inter.map_or_else(Place::world, Inter::errors), &failure))
 }
