@@ -209,6 +209,9 @@ fn records(input: &[u8]) {
     let mut secret = [0; 32];
     secret[..8].copy_from_slice(&hash(input).to_le_bytes());
     let (mut outbox, mut inbox) = door::records(flags & 1 != 0, &secret);
+    if flags & 32 != 0 {
+        inbox.read_ahead();
+    }
     // Where each record ends, as bytes and as content.
     let (mut sent, mut ends) = (0, vec![(0, 0)]);
     for length in s.some(usize::from(flags >> 1 & 7)) {
@@ -272,6 +275,7 @@ pub const RECORDS: Target = Target {
             one(0, &[5, 5], &[0, 0, 1, 0]),
             one(1, &[5, 5], &[0, 3, 20, 0, 1, 0]),
             one(1, &[50, 5], &[0, 2, 1, 6, 0]),
+            one(32, &[5, 255, 5], &[0, 0, 0]),
             one(0, &[], &strange),
         ]
     },
