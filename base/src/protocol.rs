@@ -527,7 +527,7 @@ pub mod control {
         28 TAG_UB "u32" "largest tag";
         32 REPRESENTATION "u32" "representation: see Data of other machines";
         36 REGISTERED "u64" "incarnation under which the same processes have a name and make checkpoints; 0: none";
-        44 REGISTERED_COOKIE "16 bytes" "the cookie of that incarnation";
+        44 REGISTERED_COOKIE "16 bytes" "the cookie of that incarnation; zeros where there is none";
     }
 }
 

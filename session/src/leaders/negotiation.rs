@@ -70,14 +70,21 @@ impl Party {
 
     /// Reads what [`Party::write_head`] has written; `wanted` and `records` are empty.
     pub fn read_head(from: &mut Take<'_>) -> Result<Party, Malformed> {
+        let registered = |from: &mut Take<'_>| {
+            let registered = Registered { incarnation: from.u64()?, cookie: from.array()? };
+            match registered.incarnation {
+                0 if registered.cookie != [0; 16] => Err(Malformed),
+                0 => Ok(None),
+                _ => Ok(Some(registered)),
+            }
+        };
         Ok(Party {
             incarnation: from.u64()?,
             cookie: from.array()?,
             size: from.u32()?,
             tag_ub: from.u32()?,
             representation: from.u32()?,
-            registered: Some(Registered { incarnation: from.u64()?, cookie: from.array()? })
-                .filter(|r| r.incarnation != 0),
+            registered: registered(from)?,
             name: text(from.bytes(MAX_NAME)?)?,
             wanted: String::new(),
             records: Vec::new(),
@@ -467,6 +474,16 @@ mod tests {
             Standing::Agreed(a) => a,
             other => panic!("not agreed: {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_party_that_is_not_registered_has_one_form() {
+        let mut head = Vec::new();
+        party("x", "y", 1).write_head(&mut head);
+        assert!(Party::read_head(&mut Take(&head)).is_ok_and(|party| party.registered.is_none()));
+        // A cookie of no registration.
+        head[8 + 16 + 12 + 8] = 1;
+        assert!(Party::read_head(&mut Take(&head)).is_err());
     }
 
     #[test]
