@@ -22,6 +22,7 @@ pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
         // program's.
         b"PMPI_Comm_get_errhandler" => library.symbol(c"PMPI_Errhandler_get")?,
         b"PMPI_Errhandler_free" => errhandler_free as types::Errhandler_free as *const (),
+        b"PMPI_Igather" => igather as types::Igather as *const (),
         b"PMPI_Ibcast" => ibcast as types::Ibcast as *const (),
         b"PMPI_Type_get_contents" => type_get_contents as types::Type_get_contents as *const (),
         b"PMPI_Type_get_envelope" => type_get_envelope as types::Type_get_envelope as *const (),
@@ -109,6 +110,25 @@ unsafe extern "C" fn ibcast(
             .map(|other| lams!(c"PMPI_Send" as types::Send)(buffer, count, datatype, other, 0, comm))
             .find(|code| *code != 0)
             .unwrap_or(0)
+    }
+}
+
+/// A gather that is complete when it returns.
+unsafe extern "C" fn igather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Handle,
+    root: c_int,
+    comm: Handle,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: our own call, with a place for the request.
+    unsafe {
+        request.write(abi::get().request_null);
+        lams!(c"PMPI_Gather" as types::Gather)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm)
     }
 }
 

@@ -30,6 +30,19 @@ fn several_addresses_in_a_port_name_ompi_6377() {
     }
 }
 
+/// A contact record is longer than what a process tells its leader in one message.
+#[test]
+fn processes_with_many_addresses() {
+    for pair in Mpi::couples().step_by(2) {
+        let Some(hosts) = or_skip(TwoHosts::linked()) else { return };
+        for (host, of) in (0..2).flat_map(|host| (0..30).map(move |of| (host, of))) {
+            hosts.ip(host, &format!("addr add fd00::{host}:{of:x}/64 dev live0 nodad")).expect("an address");
+        }
+        let scene = Scene::new(format!("many addresses, server {}, client {}", pair.0.name, pair.1.name));
+        meet(&scene, &hosts, pair, &[("MPI_CONNECT_IFACE", "live0")]);
+    }
+}
+
 /// Where an MPI has room for one address in a port's name, it is the one by the default route, of several that look as good.
 /// A client on the same host gets there too.
 #[test]

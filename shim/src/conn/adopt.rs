@@ -5,7 +5,7 @@
 //! records by it. It stays as the twin, for the calls that this library does not serve: collectives, merge. Invariant:
 //! an adopted inter-communicator knows its remote group as a group of the MPI below.
 
-use super::collective::{Team, agree, failed, from_leader, gather_records, native, or_free, split};
+use super::collective::{Team, agree, copy, decide, encoded_contact, failed, native, or_free};
 use super::joined::contacts;
 use crate::abi::Abi;
 use crate::error::copy_errhandler;
@@ -30,8 +30,7 @@ pub fn is_on() -> bool {
 
 /// Adopts the inter-communicator `twin` that the MPI below has just made from `local`. Collective over both sides.
 pub fn adopt(abi: &Abi, node: &Node, local: Handle, twin: Handle) -> Result<Inter, Failure> {
-    progress::build()?;
-    let team = split(abi, local, 0)?;
+    let team = copy(abi, local, 0)?;
     let inter = or_free(abi, team.comm, join(abi, node, &team, twin))?;
     copy_errhandler(twin, team.comm);
     inter.set_twin(twin);
@@ -39,9 +38,9 @@ pub fn adopt(abi: &Abi, node: &Node, local: Handle, twin: Handle) -> Result<Inte
 }
 
 fn join(abi: &Abi, node: &Node, team: &Team, between: Handle) -> Result<Inter, Failure> {
-    let Team { comm: shadow, rank, size, leader } = *team;
-    let records = gather_records(abi, team, Ok(node.contact()))?;
-    let verdict = (rank == 0).then(|| {
+    let Team { comm: shadow, rank, size, .. } = *team;
+    let decided = |records: Result<Vec<u8>, Failure>| {
+        let records = records?;
         let mut own = Vec::new();
         own.put_u64(u64::from_le_bytes(base::ident::random()));
         own.extend_from_slice(&base::ident::random::<16>());
@@ -52,8 +51,8 @@ fn join(abi: &Abi, node: &Node, team: &Team, between: Handle) -> Result<Inter, F
         own.truncate(24);
         own.extend_from_slice(&theirs);
         Ok(own)
-    });
-    let told = from_leader(abi, node, shadow, leader, verdict)?;
+    };
+    let told = decide(abi, node, team, progress::build().map(|()| encoded_contact(node)), decided)?;
     let damaged = |_| Failure::new(Class::Intern, "what the leaders told each other is damaged");
     let mut told = Take(&told);
     let mut identity = || Ok((told.u64()?, told.array()?));

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing waits for another job, and nothing for the disk unless the job is joined with no other.
 
-use super::collective::{Team, agree, all_or_none, from_leader, gather, rank_and_size};
+use super::collective::{Team, agree, all_or_none, decide, gather, rank_and_size};
 use super::registration::Registration;
 use crate::abi::Abi;
 use crate::failure::{Class, Failure};
@@ -43,14 +43,11 @@ const UNTRACKED: c_int = 5;
 pub(super) const TRACKED: c_int = 6;
 pub(super) const NO_NODE: c_int = 7;
 
-/// All processes agree on whether one of them has a fault.
-pub fn agree_on(abi: &Abi, team: &Team, fault: c_int) -> Result<(), Failure> {
-    let worst = agree(abi, team.comm, fault)?;
-    let text = |fault: c_int| FAULTS.get(fault as usize).copied().unwrap_or("a fault");
-    match (fault, worst) {
-        (_, 0) => Ok(()),
-        (0, worst) => Err(Failure::new(Class::Arg, format!("on another process {}", text(worst)))),
-        (fault, _) => Err(Failure::new(Class::Arg, text(fault))),
+/// What a process hands in for a decision that depends on its faults alone.
+pub fn without(fault: c_int) -> Result<Vec<u8>, Failure> {
+    match FAULTS.get(fault as usize) {
+        _ if fault == 0 => Ok(Vec::new()),
+        text => Err(Failure::new(Class::Arg, text.copied().unwrap_or("a fault"))),
     }
 }
 
@@ -109,8 +106,9 @@ pub unsafe fn checkpoint(
     let arguments = unsafe { read_folder(folder).and_then(|folder| Ok((folder, read_label(label)?))) };
     let is_tracked = node.with(|core| core.is_tracked(own));
     let fault = if is_tracked { arguments.as_ref().err().copied().unwrap_or(0) } else { UNTRACKED };
-    agree_on(abi, &team, fault)?;
-    let verdict = registration.lead.as_ref().map(|lead| {
+    let decided = |all: Result<Vec<u8>, Failure>| {
+        all?;
+        let lead = registration.lead()?;
         let (folder, label) = arguments.unwrap_or_default();
         // The folder may be named from where this process is.
         let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
@@ -119,8 +117,8 @@ pub unsafe fn checkpoint(
         told.put_bytes(folder.to_string_lossy().as_bytes());
         told.put_bytes(label.as_bytes());
         Ok(told)
-    });
-    let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
+    };
+    let told = decide(abi, node, &team, without(fault), decided)?;
     let mut told = Take(&told);
     let mut text = || told.bytes(MAX_FOLDER).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).map_err(damaged);
     let (folder, label) = (text()?, text()?);
@@ -287,8 +285,9 @@ fn alone(
         jobs: BTreeSet::from([registration.name.clone()]),
     };
     let image = Image { head, remotes: Vec::new(), inters: Vec::new(), outcomes: Outcomes::default() };
-    let written = store.write(&image).map_err(unusable);
-    all_or_none(abi, team.comm, written, "another process of this job cannot write its image, and says why")?;
-    let verdict = team.is_led_here().then(|| store.commit_alone(serial, line).map_err(unusable).map(|()| Vec::new()));
-    from_leader(abi, node, team.comm, team.leader, verdict).map(drop)
+    let written = store.write(&image).map_err(unusable).map(|_| Vec::new());
+    let decided = |all: Result<Vec<u8>, Failure>| {
+        all.and_then(|_| store.commit_alone(serial, line).map_err(unusable)).map(|()| Vec::new())
+    };
+    decide(abi, node, team, written, decided).map(drop)
 }

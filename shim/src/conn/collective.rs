@@ -6,8 +6,9 @@ use crate::forward::{self as pmpi, Handle};
 use crate::progress;
 use crate::wait::wait_asking;
 use base::bytes::{Put, Take};
-use node::{Contact, Node};
+use node::Node;
 use std::ffi::{c_int, c_void};
+use std::time::{Duration, Instant};
 
 /// The most bytes of a verdict. It contains the contact records of the other job, and little else.
 const MAX_VERDICT: u64 = 65 << 20;
@@ -65,14 +66,17 @@ impl Team {
     }
 }
 
-/// A communicator of our own over the same group, in the same order, on which errors only return. By split, never by
-/// dup, which would run the user's copy callbacks.
-pub fn split(abi: &Abi, comm: Handle, leader: u32) -> Result<Team, Failure> {
+/// A communicator of our own over the same group, in the same order, on which errors only return. MPI_Comm_create makes
+/// it: MPI_Comm_dup would run the user's copy callbacks, and MPI_Comm_split gathers what nobody asks for.
+pub fn copy(abi: &Abi, comm: Handle, leader: u32) -> Result<Team, Failure> {
     let (rank, size) = rank_and_size(comm)?;
-    let mut new = 0;
-    // SAFETY: plain out-argument.
+    let (mut group, mut new) = (0, 0);
+    // SAFETY: plain out-arguments; the group is freed once.
     unsafe {
-        native("MPI_Comm_split", pmpi::comm_split(comm, 0, rank as c_int, &mut new))?;
+        native("MPI_Comm_group", pmpi::comm_group(comm, &mut group))?;
+        let code = pmpi::comm_create(comm, group, &mut new);
+        pmpi::group_free(&mut group);
+        native("MPI_Comm_create", code)?;
         native("MPI_Comm_set_errhandler", progress::errors_return(new))?;
     }
     Ok(Team { comm: new & abi.mask, rank, size, leader })
@@ -88,13 +92,70 @@ pub fn or_free<T>(abi: &Abi, mut comm: Handle, made: Result<T, Failure>) -> Resu
     made
 }
 
-/// All contact records in order of rank, on the leader; nothing elsewhere. If a process has no contact record, this
-/// fails on all processes, and that process gives the reason.
-pub fn gather_records(abi: &Abi, team: &Team, contact: Result<Contact, Failure>) -> Result<Vec<u8>, Failure> {
-    let mut own = Vec::new();
-    all_or_none(abi, team.comm, contact, "another process of this job cannot take part, and says why")?
-        .encode(&mut own);
-    gather(abi, team, &own)
+/// What one message of a decision holds: of each process to the leader, and of the leader to each. What is longer needs a
+/// second one. A contact record, and the records of a small job, are not.
+const HANDED_IN: usize = 256;
+const TOLD: usize = 2048;
+/// The length of a verdict that is none yet: what was handed in is longer than one message.
+const MORE: u64 = u64::MAX;
+
+/// What a process hands in where its contact record is asked for.
+pub fn encoded_contact(node: &Node) -> Vec<u8> {
+    let mut record = Vec::new();
+    node.contact().encode(&mut record);
+    record
+}
+
+/// A decision: each process hands in bytes, or says why it has none. The leader decides on the bytes of all in order of
+/// rank, or on the first failure. All hear its verdict, but a process that had none to hand in says its own reason.
+/// Every process comes to the end, so nobody waits for one that has left.
+pub fn decide<'a>(
+    abi: &Abi,
+    node: impl Into<Option<&'a Node>>,
+    team: &Team,
+    own: Result<Vec<u8>, Failure>,
+    decided: impl FnOnce(Result<Vec<u8>, Failure>) -> Result<Vec<u8>, Failure>,
+) -> Result<Vec<u8>, Failure> {
+    let Team { comm, leader, .. } = *team;
+    let node = node.into();
+    let failed = own.as_ref().err().cloned();
+    let handed_in = encode(own);
+    let mut first = (handed_in.len() as u32).to_le_bytes().to_vec();
+    first.extend_from_slice(&handed_in[..handed_in.len().min(HANDED_IN)]);
+    first.resize(size_of::<u32>() + HANDED_IN, 0);
+    let mut all = vec![0; if team.is_led_here() { team.size as usize * first.len() } else { 0 }];
+    let bytes = first.len() as c_int;
+    // SAFETY: each process sends as many bytes, and the leader has room for all; the places stay until it is complete.
+    complete(abi, node, "MPI_Igather", |request| unsafe {
+        let (from, to) = (first.as_ptr().cast(), all.as_mut_ptr().cast());
+        pmpi::igather(from, bytes, abi.byte, to, bytes, abi.byte, leader as c_int, comm, request)
+    })?;
+    let rest = &handed_in[handed_in.len().min(HANDED_IN)..];
+    let verdict = team.is_led_here().then(|| {
+        let firsts = all.chunks_exact(first.len()).map(|of| {
+            let (length, bytes) = of.split_at(size_of::<u32>());
+            (u32::from_le_bytes(length.try_into().unwrap_or_default()) as usize, bytes)
+        });
+        let mut rests = Vec::new();
+        if firsts.clone().any(|(length, _)| length > HANDED_IN) {
+            tell(abi, node, comm, leader, &mut MORE.to_le_bytes().to_vec())?;
+            rests = gather(abi, team, rest)?;
+        }
+        let mut rests = &rests[..];
+        let mut whole = Ok(Vec::new());
+        for (length, first) in firsts {
+            let mut message = first[..length.min(HANDED_IN)].to_vec();
+            message.extend_from_slice(rests.split_off(..length - message.len()).unwrap_or_default());
+            match (&mut whole, decode(&message)) {
+                (Ok(whole), Ok(bytes)) => whole.extend_from_slice(&bytes),
+                (Ok(_), Err(failure)) => whole = Err(failure),
+                (Err(_), _) => break,
+            }
+        }
+        decided(whole.map_err(|f| Failure::new(f.class, format!("on another process {}", f.text))))
+    });
+    let told = hear(abi, node, comm, leader, verdict, || gather(abi, team, rest).map(drop));
+    failed.map_or(told, Err)
 }
 
 /// The bytes of all processes in order of rank, on the leader; nothing elsewhere.
@@ -132,23 +193,56 @@ pub fn gather(abi: &Abi, team: &Team, own: &[u8]) -> Result<Vec<u8>, Failure> {
 }
 
 /// The leader's verdict, on all processes. `verdict` is given on the leader only. The others sleep until it comes.
-pub fn from_leader(
+pub fn from_leader<'a>(
     abi: &Abi,
-    node: &Node,
+    node: impl Into<Option<&'a Node>>,
     comm: Handle,
     leader: u32,
     verdict: Option<Result<Vec<u8>, Failure>>,
 ) -> Result<Vec<u8>, Failure> {
-    let mut message = verdict.map(encode);
-    let mut length = message.as_ref().map_or(0, |m| m.len() as u64).to_le_bytes();
-    bcast(abi, node, comm, leader, &mut length)?;
-    let length = u64::from_le_bytes(length);
+    let nothing_more = || Err(Failure::new(Class::Intern, "the leader asks for what was not announced"));
+    hear(abi, node.into(), comm, leader, verdict, nothing_more)
+}
+
+/// As [`from_leader`]. `more` is called where the leader asks for the rest of what was handed in.
+fn hear(
+    abi: &Abi,
+    node: Option<&Node>,
+    comm: Handle,
+    leader: u32,
+    verdict: Option<Result<Vec<u8>, Failure>>,
+    more: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Vec<u8>, Failure> {
+    let mut told = verdict.map_or_else(Vec::new, |verdict| {
+        let message = encode(verdict);
+        [(message.len() as u64).to_le_bytes().to_vec(), message].concat()
+    });
+    tell(abi, node, comm, leader, &mut told)?;
+    if told[..size_of::<u64>()] == MORE.to_le_bytes() {
+        more()?;
+        tell(abi, node, comm, leader, &mut told)?;
+    }
+    decode(&told[size_of::<u64>()..])
+}
+
+/// Broadcasts bytes that begin with how many follow: one message, and a second one if there are many. They are given on
+/// the leader, and come where `told` is empty.
+fn tell(abi: &Abi, node: Option<&Node>, comm: Handle, leader: u32, told: &mut Vec<u8>) -> Result<(), Failure> {
+    let whole = told.len();
+    told.resize(whole.max(TOLD), 0);
+    bcast(abi, node, comm, leader, &mut told[..TOLD])?;
+    let length = u64::from_le_bytes(told[..size_of::<u64>()].try_into().unwrap_or_default());
+    if length == MORE {
+        return Ok(());
+    }
     if length > MAX_VERDICT {
         return Err(Failure::new(Class::Intern, "the leader's verdict is too long"));
     }
-    let message = message.get_or_insert_with(|| vec![0; length as usize]);
-    bcast(abi, node, comm, leader, message)?;
-    decode(message)
+    told.resize(size_of::<u64>() + length as usize, 0);
+    if told.len() > TOLD {
+        bcast(abi, node, comm, leader, &mut told[TOLD..])?;
+    }
+    Ok(())
 }
 
 fn encode(verdict: Result<Vec<u8>, Failure>) -> Vec<u8> {
@@ -178,13 +272,27 @@ fn decode(message: &[u8]) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Broadcasts from the leader by a nonblocking call, so that processes that wait sleep, and their transfers go on.
-fn bcast(abi: &Abi, node: &Node, comm: Handle, leader: u32, bytes: &mut [u8]) -> Result<(), Failure> {
-    let (mut request, root) = (0, leader as c_int);
-    // SAFETY: the bytes stay until the request has completed, below.
-    native("MPI_Ibcast", unsafe {
-        pmpi::ibcast(bytes.as_mut_ptr().cast(), bytes.len() as c_int, abi.byte, root, comm, &mut request)
-    })?;
+fn bcast(abi: &Abi, node: Option<&Node>, comm: Handle, leader: u32, bytes: &mut [u8]) -> Result<(), Failure> {
+    let (length, root) = (bytes.len() as c_int, leader as c_int);
+    // SAFETY: the bytes stay until the call is complete.
+    complete(abi, node, "MPI_Ibcast", |request| unsafe {
+        pmpi::ibcast(bytes.as_mut_ptr().cast(), length, abi.byte, root, comm, request)
+    })
+}
+
+/// For so long a process asks the MPI below again and again whether a call is complete, before it waits asleep.
+const SOON: Duration = Duration::from_millis(1);
+
+/// Completes a nonblocking call of the MPI below: processes that wait sleep, and their transfers go on. In a blocking one
+/// they would keep the processors from those that they wait for.
+fn complete(
+    abi: &Abi,
+    node: Option<&Node>,
+    call: &str,
+    begin: impl FnOnce(&mut Handle) -> c_int,
+) -> Result<(), Failure> {
+    let mut request = 0;
+    native(call, begin(&mut request))?;
     let done = std::cell::Cell::new(None);
     let mut ask = || {
         let mut flag = 0;
@@ -197,6 +305,13 @@ fn bcast(abi: &Abi, node: &Node, comm: Handle, leader: u32, bytes: &mut [u8]) ->
             }
         }
     };
-    ask();
-    native("MPI_Ibcast", wait_asking(node, &mut ask, &|_| None, |_| done.get()))
+    // Others are about to make the call too, and may need this processor for it. Without a node, in a process where the library
+    // could not be started, there is nothing else to do.
+    let soon = Instant::now() + SOON;
+    while done.get().is_none() && (node.is_none() || Instant::now() < soon) {
+        ask();
+        std::thread::yield_now();
+    }
+    let (Some(node), None) = (node, done.get()) else { return native(call, done.get().unwrap_or_default()) };
+    native(call, wait_asking(node, &mut ask, &|_| None, |_| done.get()))
 }

@@ -39,7 +39,7 @@ use base::bytes::{Put, Take};
 use base::ident::{self, random};
 use bounds::{largest_tag, timeout};
 use claim::open_naming;
-use collective::{Team, agree, from_leader, gather_records, or_free, split};
+use collective::{Team, copy, decide, encoded_contact, or_free};
 use expected::Expected;
 use joined::contacts;
 use naming::{ClaimError, Record};
@@ -297,69 +297,45 @@ pub fn check_intra(abi: &Abi, call: &str, comm: Handle) -> Result<(), c_int> {
     }
 }
 
-/// The faults of a call. Processes tell each other their numbers.
-const FAULTS: [&str; 7] = [
-    "",
-    "the name is a null pointer",
-    "the name is empty",
-    "the name is longer than 255 bytes",
-    "the name is not UTF-8 or contains a control character",
-    "the place for the result is a null pointer",
-    "MPI_Init did not pass through libmpi_connect.so, so sends would not either: link -lmpi_connect before the MPI, or use \
-     'mpi-connect run'; where the MPI is loaded by dlopen, call the functions of libmpi_connect.so",
-];
-const BYPASSED: c_int = 6;
-
-fn fault_class(fault: c_int) -> Class {
-    if fault == BYPASSED { Class::Other } else { Class::Arg }
-}
-
-unsafe fn read_name(name: *const c_char, result: *const c_void) -> Result<String, c_int> {
+/// The name that a program passes, where its calls pass through this library and it has a place for the result.
+unsafe fn read_name(name: *const c_char, result: *const c_void) -> Result<String, Failure> {
+    let bad = |text: &str| Err(Failure::new(Class::Arg, text));
+    let coded = || bad("the name is not UTF-8 or contains a control character");
+    let long = || bad("the name is longer than 255 bytes");
+    if !life::passed() {
+        return Err(Failure::new(
+            Class::Other,
+            "MPI_Init did not pass through libmpi_connect.so, so sends would not either: link -lmpi_connect before the \
+             MPI, or use 'mpi-connect run'; where the MPI is loaded by dlopen, call the functions of libmpi_connect.so",
+        ));
+    }
     if name.is_null() {
-        return Err(1);
+        return bad("the name is a null pointer");
     }
     // SAFETY: no further than the terminator, or one byte more than a name may have.
     let len = unsafe { libc::strnlen(name, MAX_NAME + 1) };
     if len > MAX_NAME {
-        return Err(3);
+        return long();
     }
     // SAFETY: there is a terminator within the bounds.
-    let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| 4)?;
+    let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() else { return coded() };
     match naming::check_name(name) {
-        Ok(()) if result.is_null() => Err(5),
+        Ok(()) if result.is_null() => bad("the place for the result is a null pointer"),
         Ok(()) => Ok(name.to_owned()),
-        Err(naming::NameError::Empty) => Err(2),
-        Err(naming::NameError::TooLong(_)) => Err(3),
-        Err(naming::NameError::Control | naming::NameError::NotUtf8) => Err(4),
-    }
-}
-
-/// The name, if every process of `comm` has a good one.
-unsafe fn agreed_name(
-    abi: &Abi,
-    call: &'static str,
-    name: *const c_char,
-    result: *const c_void,
-    comm: Handle,
-) -> Result<String, Failure> {
-    // SAFETY: the caller's string.
-    let name = if life::passed() { unsafe { read_name(name, result) } } else { Err(BYPASSED) };
-    let expected = Expected::begin(call, comm);
-    let worst = agree(abi, comm, name.as_ref().err().copied().unwrap_or(0))?;
-    drop(expected);
-    match name {
-        Ok(name) if worst == 0 => Ok(name),
-        Ok(_) => Err(Failure::new(fault_class(worst), format!("on another process {}", FAULTS[worst as usize]))),
-        Err(fault) => Err(Failure::new(fault_class(fault), FAULTS[fault as usize])),
+        Err(naming::NameError::Empty) => bad("the name is empty"),
+        Err(naming::NameError::TooLong(_)) => long(),
+        Err(naming::NameError::Control | naming::NameError::NotUtf8) => coded(),
     }
 }
 
 unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_int) -> Result<(), Failure> {
     // SAFETY: the caller's string.
-    let name = unsafe { agreed_name(abi, "MPI_Conn_register", name, handle.cast(), comm) }?;
-    let team = split(abi, comm, 0)?;
+    let name = unsafe { read_name(name, handle.cast()) };
+    let expected = Expected::begin("MPI_Conn_register", comm);
+    let team = copy(abi, comm, 0)?;
+    drop(expected);
     let private = team.comm;
-    let (group, lead) = or_free(abi, private, enroll(abi, &name, &team))?;
+    let (name, group, lead) = or_free(abi, private, enroll(abi, name, &team))?;
     life::end_with(life::Part::Names, release_all);
     let number = registration::insert(Registration::new(name, group, private, comm, lead));
     // SAFETY: the caller's promise, checked for null.
@@ -369,14 +345,13 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
 
 /// The part of a registration that may fail on one process, which is then told to all. Between collective steps no
 /// process returns early, or the others would wait for ever.
-fn enroll(abi: &Abi, name: &str, team: &Team) -> Result<(Group, Option<Lead>), Failure> {
-    let Team { comm: private, rank, size, leader } = *team;
-    let node = node().and_then(|node| progress::build().map(|()| node));
-    let contact = node.as_ref().map(|n| n.contact()).map_err(Failure::clone);
-    let records = gather_records(abi, team, contact)?;
-    let node = node?;
+fn enroll(abi: &Abi, name: Result<String, Failure>, team: &Team) -> Result<(String, Group, Option<Lead>), Failure> {
+    let Team { rank, size, .. } = *team;
+    let node = progress::build().and_then(|()| node());
     let mut lead = None;
-    let verdict = (rank == 0).then(|| {
+    let own = name.as_ref().map_err(Failure::clone).and(node.clone().map(encoded_contact));
+    let decided = |records: Result<Vec<u8>, Failure>| {
+        let (records, node, name) = (records?, node.clone()?, name.as_ref().map_err(Failure::clone)?);
         let group = Group { incarnation: u64::from_le_bytes(random()), cookie: random(), rank, size };
         // The group is added before the name can be found: a process that finds it may dial at once.
         node.add_group(group);
@@ -387,24 +362,25 @@ fn enroll(abi: &Abi, name: &str, team: &Team) -> Result<(Group, Option<Lead>), F
         node.contact().encode(&mut told);
         lead = Some(claimed);
         Ok(told)
-    });
-    let told = from_leader(abi, node, private, leader, verdict)?;
+    };
+    let told = decide(abi, node.as_ref().ok().copied(), team, own, decided)?;
+    let (node, name) = (node?, name?);
     let mut told = Take(&told);
     let damaged = |_| Failure::new(Class::Intern, "the leader's verdict is damaged");
     let incarnation = told.u64().map_err(damaged)?;
     let cookie = told.array().map_err(damaged)?;
     let contact = Contact::decode(&mut told).map_err(damaged)?;
     let group = Group { incarnation, cookie, rank, size };
-    ident::name_job(incarnation, name);
-    base::log::registered(name, rank);
-    summary::note(name, ProcId { incarnation, rank }, size, &contact);
+    ident::name_job(incarnation, &name);
+    base::log::registered(&name, rank);
+    summary::note(&name, ProcId { incarnation, rank }, size, &contact);
     if rank != 0 {
         node.add_group(group);
     }
     if let Some(n) = processes_here() {
         node.set_local_processes(n);
     }
-    Ok((group, lead))
+    Ok((name, group, lead))
 }
 
 /// How many processes of this job share this host, as its launcher told them.
@@ -441,13 +417,12 @@ unsafe fn create(
     newintercomm: *mut MPI_Comm,
 ) -> Result<(), Failure> {
     // SAFETY: the caller's string.
-    let wanted =
-        unsafe { agreed_name(abi, "MPI_Conn_intercomm_create", wanted, newintercomm.cast(), registration.private) }?;
-    let node = node()?;
-    let shadow = split(abi, registration.private, 0)?.comm;
-    let tag_ub = largest_tag(abi);
-    let inter = or_free(abi, shadow, join(abi, node, registration, wanted, tag_ub, shadow))?;
-    registration.inherit_errhandler(shadow);
+    let wanted = unsafe { read_name(wanted, newintercomm.cast()) };
+    let expected = Expected::begin("MPI_Conn_intercomm_create", registration.private);
+    let team = copy(abi, registration.private, 0)?;
+    drop(expected);
+    let inter = or_free(abi, team.comm, join(abi, registration, wanted, &team))?;
+    registration.inherit_errhandler(team.comm);
     // SAFETY: the caller's promise, checked for null.
     unsafe { hand_out(inter, newintercomm as usize) };
     Ok(())
@@ -455,19 +430,23 @@ unsafe fn create(
 
 fn join(
     abi: &Abi,
-    node: &Node,
     registration: &Registration,
-    wanted: String,
-    tag_ub: c_int,
-    shadow: Handle,
+    wanted: Result<String, Failure>,
+    team: &Team,
 ) -> Result<Inter, Failure> {
-    let verdict = registration.lead.as_ref().map(|lead| {
+    let (node, tag_ub) = (node(), largest_tag(abi));
+    let own = wanted.as_ref().map_err(Failure::clone).and(node.clone()).map(|_| Vec::new());
+    let decided = |all: Result<Vec<u8>, Failure>| {
+        all?;
+        let (node, wanted) = (node.clone()?, wanted?);
+        let lead = registration.lead()?;
         let agreement = meet::meet(node, registration, lead, &wanted, tag_ub as u32, timeout()?)?;
         Ok(joined::tell(node, &agreement))
-    });
-    let told = from_leader(abi, node, registration.private, 0, verdict)?;
+    };
+    let told = decide(abi, node.as_ref().ok().copied(), team, own, decided)?;
+    let node = node?;
     let agreement = joined::hear(node, &told)?;
-    let inter = joined::open(node, registration.me(), shadow, tag_ub, &agreement)?;
+    let inter = joined::open(node, registration.me(), team.comm, tag_ub, &agreement)?;
     registration.note_context(agreement.remote.incarnation, agreement.context);
     let told = registration.lead.as_ref().and_then(|lead| meet::note_coupling(node, registration, lead, &agreement));
     told.into_iter().for_each(|told| inter.set_coupling(told));

@@ -69,6 +69,11 @@ impl Lead {
 }
 
 impl Registration {
+    /// What only the leader has, where this is the leader.
+    pub fn lead(&self) -> Result<&Lead, Failure> {
+        self.lead.as_ref().ok_or_else(|| Failure::new(Class::Intern, "this process is not the leader"))
+    }
+
     pub fn new(name: String, group: Group, private: Handle, user: Handle, lead: Option<Lead>) -> Registration {
         Registration {
             name,

@@ -4,7 +4,7 @@
 //! Invariant: no message of the program is sent or received before those of the images are there.
 
 use super::bounds::{largest_tag, timeout};
-use super::collective::{Team, agree, all_or_none, from_leader, gather, native};
+use super::collective::{Team, agree, all_or_none, decide, native};
 use super::joined::{self, Other};
 use super::meet;
 use super::registration::Registration;
@@ -153,9 +153,8 @@ fn check(abi: &Abi, team: &Team, image: &Image, jobs: &[Agreement], results: Res
 fn shadows(abi: &Abi, node: &Node, team: &Team, image: &Image) -> Result<Vec<Handle>, Failure> {
     let key = |inter: &images::Inter| (image.remotes[inter.remote as usize].name.clone(), inter.context);
     let keys: Vec<Key> = image.inters.iter().map(key).collect();
-    let all = gather(abi, team, &pack(&keys))?;
-    let verdict = team.is_led_here().then(|| Ok(pack(&in_order(unpack(&all).unwrap_or_default()))));
-    let order = from_leader(abi, node, team.comm, team.leader, verdict)?;
+    let decided = |all: Result<Vec<u8>, Failure>| Ok(pack(&in_order(unpack(&all?).unwrap_or_default())));
+    let order = decide(abi, node, team, Ok(pack(&keys)), decided)?;
     let order: Vec<Vec<Key>> = unpack(&order).unwrap_or_default();
     let mut shadows = vec![abi.comm_null; keys.len()];
     for key in order.into_iter().flatten() {

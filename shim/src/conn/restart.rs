@@ -5,8 +5,8 @@
 //! anew, at once.
 
 use super::bounds::{largest_tag, timeout};
-use super::checkpoint::{BAD_RESULT, NO_NODE, TRACKED, agree_on, read_folder, team};
-use super::collective::{all_or_none, from_leader, gather};
+use super::checkpoint::{BAD_RESULT, NO_NODE, TRACKED, read_folder, team, without};
+use super::collective::{all_or_none, decide};
 use super::joined;
 use super::meet;
 use super::registration::{Lead, Registration};
@@ -58,29 +58,30 @@ pub unsafe fn restart(
         _ if !is_new => TRACKED,
         _ => 0,
     };
-    agree_on(abi, &team, fault)?;
-    let node = node?;
-    node.with(|core| core.track(own, &registration.name, team.size));
-    let verdict = registration.lead.as_ref().map(|lead| {
+    let decided = |all: Result<Vec<u8>, Failure>| {
+        all?;
+        let lead = registration.lead()?;
         let folder = arguments.unwrap_or_default();
         let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
         let held = lead.images.hold(&Store::new(&folder, &registration.name));
         held.map_err(|e| Failure::new(Class::Other, format!("the checkpoints cannot be used: {e}")))?;
         Ok(folder.to_string_lossy().into_owned().into_bytes())
-    });
-    let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
+    };
+    let told = decide(abi, node.as_ref().ok().copied(), &team, without(fault), decided)?;
+    let node = node?;
+    node.with(|core| core.track(own, &registration.name, team.size));
     let store = Store::new(Path::new(&*String::from_utf8_lossy(&told)), &registration.name);
     let images = find(&store, registration);
-    let (images, lost) =
-        all_or_none(abi, team.comm, images, "another process of this job cannot use its images, and says why")?;
     let of = |(line, head): &(Found, Head)| {
         (Old { id: head.line, jobs: head.jobs.clone(), complete: line.complete }, head.serial)
     };
-    let mine: (Vec<Mine>, Option<u64>) = (images.iter().map(of).collect(), lost);
-    let all = gather(abi, &team, &pack(&mine))?;
-    let verdict = registration.lead.as_ref().map(|lead| {
+    let mine = |(images, lost): &Images| -> (Vec<Mine>, Option<u64>) { (images.iter().map(of).collect(), *lost) };
+    let own = images.as_ref().map(|images| pack(&mine(images))).map_err(Failure::clone);
+    let decided = |all: Result<Vec<u8>, Failure>| {
+        let (all, (images, _)) = (all?, images.as_ref().map_err(Failure::clone)?);
         let all: Vec<(Vec<Mine>, Option<u64>)> = unpack(&all).unwrap_or_default();
-        let found = choose(abi, node, registration, lead, &images, &all)?;
+        let lead = registration.lead()?;
+        let found = choose(abi, node, registration, lead, images, &all)?;
         let mut told = Vec::new();
         if let Some((id, jobs)) = found {
             told.put_u64(id.by);
@@ -90,8 +91,9 @@ pub unsafe fn restart(
             }
         }
         Ok(told)
-    });
-    let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
+    };
+    let told = decide(abi, node, &team, own, decided)?;
+    let (images, _) = images?;
     let mut told = Take(&told);
     let mut count = 0;
     let mut label = String::new();

@@ -6,7 +6,7 @@
 
 use crate::abi;
 use crate::conn::adopt;
-use crate::conn::collective::{agree, from_leader, native, or_free, rank_and_size};
+use crate::conn::collective::{Team, decide, or_free, rank_and_size};
 use crate::entry::instead::unavailable;
 use crate::entry::joined::hand_out;
 use crate::entry::p2p::finish;
@@ -193,22 +193,8 @@ pub fn Intercomm_create(
 /// The part that a process goes to, and its key there. `None`: it goes to no part.
 type Part = Option<(u64, i32)>;
 
-/// A fault of one process, whose number is told to the others.
-#[derive(Clone, Copy)]
-enum Fault {
-    Color = 1,
-    Group,
-    Type,
-}
-
-impl Fault {
-    fn failure(number: c_int, call: &str) -> Failure {
-        match number {
-            1 => Failure::new(Class::Arg, format!("{call}: the color is negative and not MPI_UNDEFINED")),
-            2 => Failure::new(Class::Group, format!("{call}: the group is not part of the local group")),
-            _ => Failure::new(Class::Arg, format!("{call}: here only MPI_COMM_TYPE_SHARED is known")),
-        }
-    }
+fn not_local() -> Failure {
+    Failure::new(Class::Group, "the group is not part of the local group")
 }
 
 pub unsafe fn Comm_split(comm: usize, color: usize, key: usize, newcomm: usize) -> Answer {
@@ -217,7 +203,7 @@ pub unsafe fn Comm_split(comm: usize, color: usize, key: usize, newcomm: usize) 
     let part = match u64::try_from(color) {
         Ok(color) => Ok(Some((color, key as c_int))),
         Err(_) if color == abi::get().undefined => Ok(None),
-        Err(_) => Err(Fault::Color),
+        Err(_) => Err(Failure::new(Class::Arg, "the color is negative and not MPI_UNDEFINED")),
     };
     Some(part_off("MPI_Comm_split", &inter, part, newcomm))
 }
@@ -235,7 +221,7 @@ pub unsafe fn Comm_split_type(comm: usize, kind: usize, key: usize, _info: usize
     let part = match node() {
         Ok(node) if kind == abi.comm_type_shared => Ok(Some((host(node), key as c_int))),
         _ if kind == abi.undefined => Ok(None),
-        _ => Err(Fault::Type),
+        _ => Err(Failure::new(Class::Arg, "here only MPI_COMM_TYPE_SHARED is known")),
     };
     Some(part_off("MPI_Comm_split_type", &inter, part, newcomm))
 }
@@ -245,9 +231,9 @@ pub unsafe fn Comm_create(comm: usize, group: usize, newcomm: usize) -> Answer {
     let Some(inter) = inter::find(comm as u64) else {
         // SAFETY: looks at the value only.
         let foreign = unsafe { group::is_token(group) };
-        return foreign.then(|| raise(Place::Comm(comm as Handle), &Fault::failure(2, call)));
+        return foreign.then(|| raise(Place::Comm(comm as Handle), &not_local().of(call)));
     };
-    let part = place_in(group, &inter).ok_or(Fault::Group);
+    let part = place_in(group, &inter).ok_or_else(not_local);
     Some(part_off(call, &inter, part, newcomm))
 }
 
@@ -264,7 +250,7 @@ fn place_in(wanted: usize, inter: &Inter) -> Option<Part> {
 
 /// Makes parts of an inter-communicator: processes of both sides that give the same part get an inter-communicator
 /// together.
-fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, at: usize) -> c_int {
+fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Failure>, at: usize) -> c_int {
     let context = inter.next_child();
     let made = node().and_then(|node| {
         let make = || Parting::new(node, call, inter)?.make(part, context);
@@ -279,7 +265,7 @@ fn part_off(call: &'static str, inter: &Arc<Inter>, part: Result<Part, Fault>, a
         Ok(Some(made)) => unsafe { hand_out(made, at) },
         // SAFETY: the program's communicator.
         Ok(None) => unsafe { abi::store_handle(at, abi::get().comm_null) },
-        Err(failure) => return raise(inter.errors(), &failure),
+        Err(failure) => return raise(inter.errors(), &failure.of(call)),
     }
     0
 }
@@ -301,9 +287,9 @@ impl Parting<'_> {
     }
 
     /// Makes the part that this process goes to, if there is one.
-    fn make(&self, part: Result<Part, Fault>, context: ContextId) -> Result<Option<Inter>, Failure> {
+    fn make(&self, part: Result<Part, Failure>, context: ContextId) -> Result<Option<Inter>, Failure> {
         let (abi, inter) = (self.abi, self.inter);
-        let (ours, theirs) = self.exchange(part)?;
+        let (ours, theirs) = self.exchange(&part)?;
         let part = part.unwrap_or(None);
         let (own, members) = (ranks_in(part, &ours), ranks_in(part, &theirs));
         // A color has to be an int that is not negative, so it is the first rank that goes to the part.
@@ -327,65 +313,54 @@ impl Parting<'_> {
     }
 
     /// The parts of all local processes and of all remote ones, in order of rank.
-    fn exchange(&self, part: Result<Part, Fault>) -> Result<(Vec<Part>, Vec<Part>), Failure> {
-        let (call, inter) = (self.call, self.inter);
-        let fault = part.err().map_or(0, |fault| fault as c_int);
-        let worst = agree(self.abi, inter.shadow, fault)?;
+    fn exchange(&self, part: &Result<Part, Failure>) -> Result<(Vec<Part>, Vec<Part>), Failure> {
+        let inter = self.inter;
         let job = &inter.remote.name;
-        let verdict = self.gather(part.unwrap_or(None))?.map(|mut ours| {
-            // A side that has found a fault sends no parts.
-            if worst != 0 {
-                ours.clear();
-            }
-            let theirs = self.swap_with_leader(&ours)?;
-            if theirs.is_empty() && worst == 0 {
-                return Err(Failure::new(Class::Arg, format!("{call}: a process of job '{job}' gave a bad argument")));
-            }
-            ours.extend_from_slice(&theirs);
-            Ok(ours)
+        let own = part.as_ref().map_err(Failure::clone).map(|part| {
+            let (color, key) = part.unwrap_or((NOWHERE, 0));
+            let mut own = Vec::with_capacity(part::BYTES);
+            own.put_u64(color);
+            own.put_u32(key as u32);
+            own
         });
-        let all = from_leader(self.abi, self.node, inter.shadow, 0, verdict)?;
-        if worst != 0 {
-            return Err(Fault::failure(if fault != 0 { fault } else { worst }, call));
-        }
+        let all = self.decide(own, |ours| {
+            // A side that has found a fault sends no parts.
+            let theirs = self.swap_with_leader(ours.as_deref().unwrap_or_default())?;
+            let mut all = ours?;
+            if theirs.is_empty() {
+                return Err(Failure::new(Class::Arg, format!("a process of job '{job}' gave a bad argument")));
+            }
+            all.extend_from_slice(&theirs);
+            Ok(all)
+        })?;
         let mut all = parts(&all, self.size + inter.remote.size())
-            .map_err(|_| Failure::new(Class::Intern, format!("{call}: job '{job}' makes another call")))?;
+            .map_err(|_| Failure::new(Class::Intern, format!("job '{job}' makes another call")))?;
         let theirs = all.split_off(self.size as usize);
         Ok((all, theirs))
-    }
-
-    /// The parts of all local processes, in order of rank, on the leader; nothing elsewhere.
-    fn gather(&self, part: Part) -> Result<Option<Vec<u8>>, Failure> {
-        let (color, key) = part.unwrap_or((NOWHERE, 0));
-        let mut own = Vec::with_capacity(part::BYTES);
-        own.put_u64(color);
-        own.put_u32(key as u32);
-        let leads = self.rank == 0;
-        let mut all = vec![0u8; if leads { self.size as usize * part::BYTES } else { 0 }];
-        let (bytes, byte, comm) = (part::BYTES as c_int, self.abi.byte, self.inter.shadow);
-        // SAFETY: each process sends this number of bytes, and the leader's buffer holds all of them.
-        native("MPI_Gather", unsafe {
-            pmpi::gather(own.as_ptr().cast(), bytes, byte, all.as_mut_ptr().cast(), bytes, byte, 0, comm)
-        })?;
-        Ok(leads.then_some(all))
     }
 
     /// Checks that the MPI below has made its communicator on all processes of both sides. `code` is what it returned
     /// here.
     fn all_made(&self, code: c_int) -> Result<(), Failure> {
-        let (call, inter) = (self.call, self.inter);
-        let none = |whose: String| Failure::new(Class::Other, format!("{call}: the MPI {whose} makes no communicator"));
-        let worst = agree(self.abi, inter.shadow, (code != 0).into())?;
-        let verdict = (self.rank == 0).then(|| {
+        let none = |whose: String| Failure::new(Class::Other, format!("the MPI {whose} makes no communicator"));
+        let own = if code == 0 { Ok(Vec::new()) } else { Err(none(format!("below (code {code})"))) };
+        let all = self.decide(own, |ours| {
             // One byte stands for a fault.
-            let theirs = self.swap_with_leader(if worst == 0 { &[] } else { &[1] })?;
-            if theirs.is_empty() { Ok(theirs) } else { Err(none(format!("of job '{}'", inter.remote.name))) }
+            let theirs = self.swap_with_leader(if ours.is_ok() { &[] } else { &[1] })?;
+            ours?;
+            if theirs.is_empty() { Ok(theirs) } else { Err(none(format!("of job '{}'", self.inter.remote.name))) }
         });
-        let verdict = from_leader(self.abi, self.node, inter.shadow, 0, verdict);
-        if worst != 0 {
-            return Err(none(format!("below (code {code})")));
-        }
-        verdict.map(drop)
+        all.map(drop)
+    }
+
+    /// A decision of the processes of this side.
+    fn decide(
+        &self,
+        own: Result<Vec<u8>, Failure>,
+        decided: impl FnOnce(Result<Vec<u8>, Failure>) -> Result<Vec<u8>, Failure>,
+    ) -> Result<Vec<u8>, Failure> {
+        let team = Team { comm: self.inter.shadow, rank: self.rank, size: self.size, leader: 0 };
+        decide(self.abi, self.node, &team, own, decided)
     }
 
     /// Sends bytes to the other leader, and returns those that it sends, at most the parts of its job.

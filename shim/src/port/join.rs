@@ -6,7 +6,7 @@
 use super::open::own_name;
 use crate::abi;
 use crate::conn::bounds::{self, largest_tag};
-use crate::conn::collective::{Team, or_free, split};
+use crate::conn::collective::{Team, copy, or_free};
 use crate::conn::joined;
 use crate::error::copy_errhandler;
 use crate::failure::{Class, Failure};
@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_millis(1);
 pub fn join(fd: c_int) -> Result<Inter, Failure> {
     let node = node().and_then(|node| progress::build().map(|()| node))?;
     let abi = abi::get();
-    let team = split(abi, abi.comm_self, 0)?;
+    let team = copy(abi, abi.comm_self, 0)?;
     let group = Group { incarnation: u64::from_le_bytes(random()), cookie: random(), rank: 0, size: 1 };
     node.add_open_group(group);
     let made = or_free(abi, team.comm, meet(node, &team, &group, fd));

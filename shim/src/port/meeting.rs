@@ -8,7 +8,7 @@ use super::open::{self, Port, at, find, own_name, text};
 use super::publish;
 use crate::abi::{self, Abi};
 use crate::conn::bounds::{largest_tag, timeout};
-use crate::conn::collective::{Team, agree, from_leader, gather_records, or_free, rank_and_size, split};
+use crate::conn::collective::{Team, all_or_none, copy, decide, encoded_contact, from_leader, or_free, rank_and_size};
 use crate::conn::expected::Expected;
 use crate::conn::joined;
 use crate::conn::registration::{self, Registration};
@@ -70,7 +70,7 @@ pub unsafe fn meet(
     };
     let call = if matches!(side, Side::Accept) { "MPI_Comm_accept" } else { "MPI_Comm_connect" };
     let expected = Expected::begin(call, comm);
-    let team = split(abi, comm, leader)?;
+    let team = copy(abi, comm, leader)?;
     drop(expected);
     // SAFETY: the caller's promise.
     let plan = || unsafe { plan(side, port, info) };
@@ -160,10 +160,8 @@ fn together(
     plan: impl Fn() -> Result<Plan, Failure>,
 ) -> Result<Option<Inter>, Failure> {
     let Team { comm, rank, size, leader } = *team;
-    let node = place.and_then(|()| node()).and_then(|node| progress::build().map(|()| node));
-    let contact = node.as_ref().map(|n| n.contact()).map_err(Failure::clone);
-    let records = gather_records(abi, team, contact)?;
-    let node = node?;
+    let node = progress::build().and_then(|()| node());
+    let waits_in = node.as_ref().ok().copied();
     let mut planned = None;
     let verdict = team.is_led_here().then(|| {
         let plan = planned.insert(plan()?);
@@ -174,25 +172,34 @@ fn together(
         }
         Ok(told)
     });
-    let told = from_leader(abi, node, comm, leader, verdict)?;
+    let told = from_leader(abi, waits_in, comm, leader, verdict)?;
+    let node = place.and(node);
     if told.is_empty() {
+        let ready = node.map(drop);
+        all_or_none(abi, comm, ready, "another process of this job cannot take part, and says why")?;
         return Ok(None);
     }
     let mut told = Take(&told);
     let damaged = |_| Failure::new(Class::Intern, "the root's verdict is damaged");
     let (incarnation, cookie) = (told.u64().map_err(damaged)?, told.array().map_err(damaged)?);
     let group = Group { incarnation, cookie, rank, size };
-    let own = Own { group, registration: registration::that_makes_checkpoints(node, abi, comm) };
-    ident::name_job(incarnation, &own.name());
-    node.add_open_group(group);
-    let made = join(abi, node, team, &own, records, planned);
+    let own = node.map(|node| {
+        let own = Own { node, group, registration: registration::that_makes_checkpoints(node, abi, comm) };
+        ident::name_job(incarnation, &own.name());
+        node.add_open_group(group);
+        own
+    });
+    let made = join(abi, waits_in, team, own.as_ref(), planned);
     // All processes that may connect are known now, or none is to connect.
-    node.remove_group(incarnation);
+    if let Some(node) = waits_in {
+        node.remove_group(incarnation);
+    }
     made.map(Some)
 }
 
 /// This side: the group that was drawn for this one inter-communicator, and the registration of the same processes.
 struct Own {
+    node: &'static Node,
     group: Group,
     registration: Option<Arc<Registration>>,
 }
@@ -209,7 +216,8 @@ impl Own {
 
     /// Opens the inter-communicator of an agreement. If both sides make checkpoints, it is one of their registrations, as if it had been
     /// made by name, so that it is in their images.
-    fn open(&self, node: &Node, shadow: Handle, tag_ub: c_int, mut agreement: Agreement) -> Result<Inter, Failure> {
+    fn open(&self, shadow: Handle, tag_ub: c_int, mut agreement: Agreement) -> Result<Inter, Failure> {
+        let node = self.node;
         let (Some(registration), Some(Registered { incarnation, cookie })) =
             (&self.registration, agreement.remote.registered)
         else {
@@ -231,17 +239,17 @@ impl Own {
 
 fn join(
     abi: &Abi,
-    node: &Node,
+    waits_in: Option<&Node>,
     team: &Team,
-    own: &Own,
-    records: Vec<u8>,
+    own: Result<&Own, &Failure>,
     plan: Option<Plan>,
 ) -> Result<Inter, Failure> {
-    // No process of the other side may connect before all of this side are ready.
-    agree(abi, team.comm, 0)?;
-    let tag_ub = largest_tag(abi);
-    let group = &own.group;
-    let verdict = plan.map(|plan| {
+    let (own, tag_ub) = (own.map_err(Failure::clone), largest_tag(abi));
+    // The contact records come when the groups are there: no process of the other side connects before all are ready.
+    let record = own.clone().map(|own| encoded_contact(own.node));
+    let decided = |records: Result<Vec<u8>, Failure>| {
+        let (records, own) = (records?, own.clone()?);
+        let Own { node, group, .. } = own;
         let members = joined::contacts(&records, group.size);
         let members = members.map_err(|_| Failure::new(Class::Intern, "our own records are damaged"))?;
         let mut offer = Party {
@@ -257,18 +265,19 @@ fn join(
         };
         let is_ours = |c: &Contact| members.iter().any(|m| m.process == c.process);
         let agreement = match plan {
-            Plan::Native => unreachable!("told to all, who have left"),
-            Plan::Accept(port, timeout) => accept(node, &port, &offer, timeout, is_ours)?,
-            Plan::Connect(name, port, timeout) => {
+            None | Some(Plan::Native) => unreachable!("it is the leader's, and told to all, who have left"),
+            Some(Plan::Accept(port, timeout)) => accept(node, &port, &offer, timeout, is_ours)?,
+            Some(Plan::Connect(name, port, timeout)) => {
                 offer.wanted = name;
                 let me = ProcId { incarnation: group.incarnation, rank: group.rank };
                 connect(node, me, &port, &offer, timeout, is_ours)?
             }
         };
         Ok(joined::tell(node, &agreement))
-    });
-    let told = from_leader(abi, node, team.comm, team.leader, verdict)?;
-    let inter = own.open(node, team.comm, tag_ub, joined::hear(node, &told)?)?;
+    };
+    let told = decide(abi, waits_in, team, record, decided)?;
+    let own = own?;
+    let inter = own.open(team.comm, tag_ub, joined::hear(own.node, &told)?)?;
     base::log!(Info, "joined with {}, size {}", inter.remote.name, inter.remote.size());
     Ok(inter)
 }
