@@ -2,7 +2,7 @@
 //!
 //! Invariant: a thread that has nothing to carry sleeps.
 
-use crate::way::{Interest, MAX_KEPT, Way};
+use crate::way::{Interest, Spare, Way};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
@@ -67,14 +67,14 @@ struct Carrier {
     count: Arc<AtomicUsize>,
     epoll: Epoll,
     ways: Vec<Option<(Way, [Interest; 2])>>,
-    buffer: Vec<u8>,
+    spare: Spare,
 }
 
 impl Carrier {
     fn new(shared: Arc<Shared>, count: Arc<AtomicUsize>) -> io::Result<Carrier> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(&shared.bell, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
-        Ok(Carrier { shared, count, epoll, ways: Vec::new(), buffer: vec![0; MAX_KEPT] })
+        Ok(Carrier { shared, count, epoll, ways: Vec::new(), spare: Spare::new() })
     }
 
     fn run(mut self) {
@@ -96,7 +96,7 @@ impl Carrier {
         let flags = event.events();
         let failed = flags.intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
         let (read, write) = (flags.contains(EpollFlags::EPOLLIN) || failed, flags.contains(EpollFlags::EPOLLOUT));
-        way.ready(n, read, write || failed, &mut self.buffer);
+        way.ready(n, read, write || failed, &mut self.spare);
         self.update(slot);
     }
 

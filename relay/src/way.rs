@@ -1,22 +1,95 @@
 //! Two connections that are joined: what one side says goes to the other as it is.
 //!
-//! Invariants: no call blocks; of what one side has sent and the other has not taken, at most one buffer is kept; what was read
-//! before an end is written before it is passed on.
+//! Little is copied through a buffer. Behind a buffer that was filled comes bulk, which goes through a pipe: its pages are
+//! passed on, and this process copies none of them.
+//!
+//! Invariants: no call blocks; of what one side has sent and the other has not taken, at most one buffer and one pipe are kept;
+//! what was read before an end is written before it is passed on; a direction of which nothing is kept has no pipe.
 
+use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, splice};
+use nix::unistd::pipe2;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::OwnedFd;
 
-/// Bytes of a buffer: the most that are read at once, and that are kept in each direction.
+/// Bytes of a buffer.
+pub(crate) const BUFFER: usize = 32 << 10;
+/// Bytes of a pipe, where the kernel gives as many.
 pub(crate) const MAX_KEPT: usize = 256 << 10;
 /// The most reads of one direction before others have their turn.
 const TURN: usize = 8;
 
+/// What a thread has for the directions that it carries.
+pub(crate) struct Spare {
+    buffer: Vec<u8>,
+    /// Empty pipes.
+    pipes: Vec<Pipe>,
+}
+
+impl Spare {
+    pub(crate) fn new() -> Spare {
+        Spare { buffer: vec![0; BUFFER], pipes: Vec::new() }
+    }
+}
+
+struct Pipe {
+    out: OwnedFd,
+    into: OwnedFd,
+    /// How many bytes are in it.
+    held: usize,
+}
+
+impl Pipe {
+    fn new() -> nix::Result<Pipe> {
+        let (out, into) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        // With less room, more calls are made.
+        let _ = fcntl(&into, FcntlArg::F_SETPIPE_SZ(MAX_KEPT as i32));
+        Ok(Pipe { out, into, held: 0 })
+    }
+
+    /// Takes what has come. `None`: nothing now.
+    fn fill(&mut self, from: &TcpStream) -> io::Result<Option<usize>> {
+        let read = moved(|| splice(from, None, &self.into, None, MAX_KEPT, flags()))?;
+        self.held += read.unwrap_or(0);
+        Ok(read)
+    }
+
+    /// Gives what is in it. It is empty afterwards, or the socket takes no more now.
+    fn drain(&mut self, to: &TcpStream) -> io::Result<()> {
+        while self.held > 0 {
+            match moved(|| splice(&self.out, None, to, None, self.held, flags()))? {
+                None => break,
+                Some(0) => return Err(ErrorKind::WriteZero.into()),
+                Some(n) => self.held -= n,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn flags() -> SpliceFFlags {
+    SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK
+}
+
+/// How many bytes have moved. `None`: none can now.
+fn moved(mut attempt: impl FnMut() -> nix::Result<usize>) -> io::Result<Option<usize>> {
+    loop {
+        match attempt() {
+            Ok(n) => return Ok(Some(n)),
+            Err(nix::Error::EAGAIN) => return Ok(None),
+            Err(nix::Error::EINTR) => (),
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
 /// One direction.
 #[derive(Default)]
 struct Flow {
-    /// What was read and is not written.
+    /// What was read and is not written; what is in the pipe comes behind it.
     kept: Vec<u8>,
     written: usize,
+    pipe: Option<Pipe>,
     /// Nothing more is read.
     ended: bool,
     /// The end was passed on.
@@ -25,7 +98,19 @@ struct Flow {
 
 impl Flow {
     fn is_waiting(&self) -> bool {
-        self.written < self.kept.len()
+        self.written < self.kept.len() || self.pipe.as_ref().is_some_and(|pipe| pipe.held > 0)
+    }
+
+    /// Writes what is kept, as far as the socket takes it.
+    fn write_kept(&mut self, to: &TcpStream) -> io::Result<()> {
+        if self.written < self.kept.len() {
+            self.written += write(to, &self.kept[self.written..])?;
+            if self.written < self.kept.len() {
+                return Ok(());
+            }
+            (self.kept, self.written) = (Vec::new(), 0);
+        }
+        self.pipe.as_mut().map_or(Ok(()), |pipe| pipe.drain(to))
     }
 }
 
@@ -62,39 +147,38 @@ impl Way {
     }
 
     /// An end is ready. Returns whether anything has moved.
-    pub(crate) fn ready(&mut self, n: usize, read: bool, write: bool, buffer: &mut [u8]) -> bool {
-        let back = write && self.pump(1 - n, buffer);
-        let out = read && self.pump(n, buffer);
+    pub(crate) fn ready(&mut self, n: usize, read: bool, write: bool, spare: &mut Spare) -> bool {
+        let back = write && self.pump(1 - n, spare);
+        let out = read && self.pump(n, spare);
         back || out
     }
 
-    fn pump(&mut self, n: usize, buffer: &mut [u8]) -> bool {
+    fn pump(&mut self, n: usize, spare: &mut Spare) -> bool {
         let mut moved = false;
         for _ in 0..TURN {
-            match self.pump_once(n, buffer) {
+            match self.pump_once(n, spare) {
                 Ok(true) => moved = true,
                 Ok(false) => break,
                 // Who is written to has gone: it says so by its own direction too.
                 Err(_) => {
-                    let flow = &mut self.flows[n];
-                    *flow = Flow { ended: true, shut: true, ..Flow::default() };
+                    self.flows[n] = Flow { ended: true, shut: true, ..Flow::default() };
                     break;
                 }
             }
         }
+        spare.pipes.extend(self.flows[n].pipe.take_if(|pipe| pipe.held == 0));
         moved
     }
 
     /// Whether to go on. An error is one of writing.
-    fn pump_once(&mut self, n: usize, buffer: &mut [u8]) -> io::Result<bool> {
+    fn pump_once(&mut self, n: usize, spare: &mut Spare) -> io::Result<bool> {
         let [from, to] = [&self.ends[n], &self.ends[1 - n]];
         let flow = &mut self.flows[n];
         if flow.is_waiting() {
-            flow.written += write(to, &flow.kept[flow.written..])?;
+            flow.write_kept(to)?;
             if flow.is_waiting() {
                 return Ok(false);
             }
-            (flow.kept, flow.written) = (Vec::new(), 0);
         }
         if flow.ended {
             if !std::mem::replace(&mut flow.shut, true) {
@@ -103,6 +187,21 @@ impl Way {
             }
             return Ok(false);
         }
+        if let Some(pipe) = &mut flow.pipe {
+            return Ok(match pipe.fill(from) {
+                Ok(None) => false,
+                Ok(Some(1..)) => {
+                    pipe.drain(to)?;
+                    pipe.held == 0
+                }
+                // As an end: what came before it was passed on.
+                Ok(Some(0)) | Err(_) => {
+                    flow.ended = true;
+                    true
+                }
+            });
+        }
+        let buffer = &mut spare.buffer[..];
         let mut from = from;
         let read = match from.read(buffer) {
             Ok(n) => n,
@@ -120,7 +219,12 @@ impl Way {
             return Ok(false);
         }
         // A buffer that was not filled has emptied the socket.
-        Ok(read == buffer.len())
+        let is_bulk = read == buffer.len();
+        if is_bulk {
+            // Without a pipe, it goes on through the buffer.
+            flow.pipe = spare.pipes.pop().or_else(|| Pipe::new().ok());
+        }
+        Ok(is_bulk)
     }
 }
 
@@ -161,11 +265,11 @@ mod tests {
 
     /// Moves all that moves until `is_done`.
     fn until(way: &mut Way, mut is_done: impl FnMut(&mut Way) -> bool) {
-        let (mut buffer, start) = (vec![0; MAX_KEPT], Instant::now());
+        let (mut spare, start) = (Spare::new(), Instant::now());
         while !is_done(way) {
             for n in 0..2 {
                 let Interest { read, write } = way.interest(n);
-                way.ready(n, read, write, &mut buffer);
+                way.ready(n, read, write, &mut spare);
             }
             assert!(start.elapsed() < Duration::from_secs(20));
         }
@@ -177,16 +281,17 @@ mod tests {
         let (mut sent, mut next) = (0_usize, 0_u8);
         // Until nothing moves: the buffers on the way are full.
         let mut full = 0;
-        let mut buffer = vec![0; MAX_KEPT];
+        let mut spare = Spare::new();
         while full < 100 {
             let bytes: Vec<u8> = (0..4096).map(|n| next.wrapping_add(n as u8)).collect();
-            let moved = way.ready(0, way.interest(0).read, false, &mut buffer) | way.ready(1, false, true, &mut buffer);
+            let moved = way.ready(0, way.interest(0).read, false, &mut spare) | way.ready(1, false, true, &mut spare);
             match a.write(&bytes) {
                 Ok(n) => (sent, next, full) = (sent + n, next.wrapping_add(n as u8), 0),
                 Err(_) if moved => full = 0,
                 Err(_) => full += 1,
             }
-            assert!(way.flows[0].kept.len() <= MAX_KEPT);
+            let held = way.flows[0].pipe.as_ref().map_or(0, |pipe| pipe.held);
+            assert!(way.flows[0].kept.len() <= BUFFER && held <= MAX_KEPT);
         }
         assert_eq!(way.interest(0), Interest { read: false, write: false });
         assert_eq!(way.interest(1), Interest { read: true, write: true });
