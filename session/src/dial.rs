@@ -67,7 +67,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     fn start_dial(&mut self, i: usize, now: Time) {
         let Some(hello) = self.next_hello(i, None) else { return };
         let mut usable: Vec<_> = self.usable(i).collect();
-        if self.is_passed(i) && self.pairs[i].moves.pinned.is_none() {
+        if self.pairs[i].moves.pinned.is_none() && self.is_passed(i, now) {
             // No other has reached its host.
             usable.sort_by_key(|transport| self.scope(*transport) != Some(Scope::Passed));
         }

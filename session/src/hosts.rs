@@ -8,7 +8,7 @@ use crate::action::ProbeId;
 use crate::state::Session;
 use crate::state::hosts::Proofs;
 use crate::state::pair::PathRef;
-use base::Memory;
+use base::{Memory, Time};
 use wire::lane::Lane;
 use wire::{Contact, Place, Scope, TransportId};
 
@@ -39,18 +39,25 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// Pair `i` has a lane of a transport of this scope: remembers which way leads to its host.
-    pub(crate) fn note_way(&mut self, i: usize, scope: Option<Scope>) {
+    pub(crate) fn note_way(&mut self, i: usize, scope: Option<Scope>, now: Time) {
         let Some(host) = self.pairs[i].who.contact.as_ref().map(|contact| contact.host) else { return };
         match scope {
-            Some(Scope::Passed) if host != [0; 16] => drop(self.hosts.passed.insert(host)),
+            Some(Scope::Passed) if host != [0; 16] => self.hosts.passed.entry(host).or_default().left(now),
             Some(Scope::Anywhere) => drop(self.hosts.passed.remove(&host)),
             _ => (),
         }
     }
 
-    /// Whether the host of pair `i` was reached last by a transport that passes on, and by no other since.
-    pub(crate) fn is_passed(&self, i: usize) -> bool {
-        self.pairs[i].who.contact.as_ref().is_some_and(|contact| self.hosts.passed.contains(&contact.host))
+    /// Whether the host of pair `i` was reached last by a transport that passes on, and by no other since. From time to
+    /// time, and less and less often, the answer is no: pairs may be too short-lived for moves of their own.
+    pub(crate) fn is_passed(&mut self, i: usize, now: Time) -> bool {
+        let Some(contact) = &self.pairs[i].who.contact else { return false };
+        let Some(again) = self.hosts.passed.get_mut(&contact.host) else { return false };
+        let is_due = again.is_due(now);
+        if is_due {
+            again.failed(now);
+        }
+        !is_due
     }
 
     /// What this process has proven of the hosts of these contact records, for other processes of this host.

@@ -76,7 +76,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let peer = pair.peer;
         self.adopt_caps(i, caps);
         self.pairs[i].moves.underway = None;
-        self.note_way(i, scope);
+        self.note_way(i, scope, now);
         self.probe_host(i);
         self.judge_lane(i, now);
         self.mark(i);

@@ -181,7 +181,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         pair.evidence.met_on_host |= scope == Some(Scope::Host);
         pair.evidence.refused = None;
-        self.note_way(i, scope);
+        self.note_way(i, scope, now);
         self.probe_host(i);
         self.judge_lane(i, now);
     }

@@ -5,6 +5,7 @@ use c_tests::net::{BETWEEN_GATEWAYS, GATEWAYS, TwoHosts, or_skip};
 use c_tests::{Done, Figure, Job, Launch, Mpi, Scene, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(90);
@@ -17,12 +18,23 @@ struct Stage {
     scene: Scene,
     hosts: TwoHosts,
     two: bool,
+    /// Of the relays that each job is told.
+    ports: Vec<u16>,
 }
 
 impl Stage {
     fn new(title: String, two: bool) -> Option<Stage> {
         let hosts = or_skip(TwoHosts::behind_gateways(two))?;
-        Some(Stage { scene: Scene::new(title), hosts, two })
+        Some(Stage { scene: Scene::new(title), hosts, two, ports: vec![PORT] })
+    }
+
+    /// One gateway, on which a relay may be at each of these ports.
+    fn with_choice(title: String, ports: &[u16]) -> Option<Stage> {
+        Some(Stage { ports: ports.to_vec(), ..Stage::new(title, false)? })
+    }
+
+    fn relay_at(&self, port: u16) -> Job {
+        self.scene.relay(&["--listen", &format!("0.0.0.0:{port}")], &self.hosts.on(2))
     }
 
     /// The relay on the gateway of this host.
@@ -37,8 +49,8 @@ impl Stage {
     }
 
     fn start(&self, host: usize, launch: Launch<'_>) -> Job {
-        let relay = format!("{}:{PORT}", GATEWAYS[host]);
-        self.scene.start(launch.env("MPI_CONNECT_RELAY", &relay).within(&self.hosts.on(host)))
+        let relays: Vec<_> = self.ports.iter().map(|port| format!("{}:{port}", GATEWAYS[host])).collect();
+        self.scene.start(launch.env("MPI_CONNECT_RELAY", &relays.join(";")).within(&self.hosts.on(host)))
     }
 
     /// A job that goes through these sections of the program `reach`.
@@ -73,13 +85,13 @@ impl Stage {
     }
 
     /// Ends the traffic; all that was sent has come, once, in order, as it was.
-    fn end_traffic<const N: usize>(&self, jobs: [Job; N]) {
+    fn end_traffic<const N: usize>(&self, jobs: [Job; N]) -> [Done; N] {
         std::fs::write(self.scene.path("enough"), "").expect("a sign");
         let done = self.scene.pass(jobs, LIMIT);
         let wrong = |c: &Counts| c.lost + c.doubled + c.disorder + c.damaged + c.told;
         let counts = self.counts().expect("all have counted");
         self.scene.require(counts.iter().all(|c| wrong(c) == 0 && c.messages > 0), &format!("{counts:?}"));
-        self.scene.require(done.iter().all(goes_by_relay), "the lanes go through the relay");
+        done
     }
 }
 
@@ -141,7 +153,8 @@ fn killed(two: bool) {
             relays[n] = stage.relay(n);
             took.push(stage.moves_on(3, "after a relay was killed").as_millis().to_string());
         }
-        stage.end_traffic(jobs);
+        let done = stage.end_traffic(jobs);
+        stage.scene.require(done.iter().all(goes_by_relay), "the lanes go through the relay");
         figure.line(format!("{title}: {}", took.join(", ")));
         relays.iter().for_each(|relay| relay.signal(Signal::SIGTERM));
     }
@@ -155,6 +168,67 @@ fn a_relay_killed_under_load_loses_nothing() {
 #[test]
 fn one_of_two_relays_killed_under_load_loses_nothing() {
     killed(true);
+}
+
+/// Each process knows two relays. One is killed under load, and all goes on by the other one before it is started again.
+#[test]
+fn all_goes_on_by_another_relay() {
+    let mut figure = Figure::new(
+        "77-relays-choice",
+        "one of two relays is killed: time until all traffic goes on by the other, in ms",
+    );
+    let ports = [PORT, PORT + 1];
+    for (a, b) in couples().take(1) {
+        let title = format!("a choice of relays, {} and {}", a.name, b.name);
+        let Some(stage) = Stage::with_choice(title.clone(), &ports) else {
+            return figure.line("SKIPPED: no network namespaces");
+        };
+        let mut relays = ports.map(|port| stage.relay_at(port));
+        let jobs = [stage.traffic(0, a, "60"), stage.traffic(1, b, "60")];
+        stage.moves_on(3, "at first");
+        let mut took = Vec::new();
+        for turn in 0..4 {
+            let n = turn % relays.len();
+            relays[n].signal(Signal::SIGKILL);
+            stage.scene.require(wait_until(LIMIT, || relays[n].poll().is_some()), "a killed relay is gone");
+            took.push(stage.moves_on(3, "by the other relay").as_millis().to_string());
+            relays[n] = stage.relay_at(ports[n]);
+        }
+        let done = stage.end_traffic(jobs);
+        stage.scene.require(done.iter().all(goes_by_relay), "the lanes go through a relay");
+        figure.line(format!("{title}: {}", took.join(", ")));
+        relays.iter().for_each(|relay| relay.signal(Signal::SIGTERM));
+    }
+}
+
+/// A way without a relay opens under load: traffic moves there, and back when it closes again.
+#[test]
+fn a_direct_way_is_taken_when_it_opens() {
+    for (a, b) in couples().take(1) {
+        let Some(stage) = Stage::new(format!("a direct way, {} and {}", a.name, b.name), false) else { return };
+        let forward = |on: u8| {
+            let words = stage.hosts.on(2);
+            let set = ["sysctl", "-q", "-w", &format!("net.ipv4.ip_forward={on}")];
+            let done = Command::new(&words[0]).args(&words[1..]).args(set).status();
+            stage.scene.require(done.is_ok_and(|status| status.success()), "the gateway forwards or not");
+        };
+        let relay = stage.relay(0);
+        let jobs = [stage.traffic(0, a, "60"), stage.traffic(1, b, "60")];
+        stage.moves_on(3, "at first");
+        let lanes = |over: &str| jobs.iter().map(|job| job.complained().matches(over).count()).sum::<usize>();
+        stage.scene.require(lanes(" over tcp, ") == 0, "no way is direct at first");
+        forward(1);
+        let direct = || lanes(" over tcp, ") >= 2 * RANKS * RANKS;
+        stage.scene.require(wait_until(LIMIT, direct), "all lanes become direct");
+        stage.moves_on(3, "on the direct way");
+        let before = lanes(" over relay, ");
+        forward(0);
+        let back = || lanes(" over relay, ") >= before + 2 * RANKS * RANKS;
+        stage.scene.require(wait_until(LIMIT, back), "all lanes go through the relay again");
+        stage.moves_on(3, "through the relay again");
+        stage.end_traffic(jobs);
+        relay.signal(Signal::SIGTERM);
+    }
 }
 
 /// The relay comes when the jobs wait already; until then they say what is wrong.

@@ -1,6 +1,7 @@
 //! The hosts that dials of ours have reached.
 
 use crate::action::ProbeId;
+use crate::state::moves::Again;
 use crate::state::pair::PathRef;
 use base::bytes::{Malformed, Put, Take};
 use serde::{Deserialize, Serialize};
@@ -18,9 +19,10 @@ const MAX_PART: usize = 256;
 pub(crate) struct Hosts {
     /// The hosts that a dial has reached, and where.
     pub(crate) proven: BTreeSet<Reached>,
-    /// The hosts that are reached by a transport that passes on, and by no other as far as is known.
+    /// The hosts that are reached by a transport that passes on, and by no other as far as is known; when a new pair tries
+    /// others first.
     #[serde(skip)]
-    pub(crate) passed: BTreeSet<[u8; 16]>,
+    pub(crate) passed: BTreeMap<[u8; 16], Again>,
     /// The hosts that were probed already.
     #[serde(skip)]
     pub(crate) asked: BTreeSet<Reached>,

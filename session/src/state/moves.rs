@@ -58,7 +58,7 @@ pub(crate) struct Moving {
 }
 
 /// When the transport that a pair should use is tried again.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Again {
     /// How long it is left alone; zero: it has not failed yet.
     rest: Duration,
