@@ -62,9 +62,10 @@ pub enum Part {
     Names,
     Published,
     Ports,
+    Spawned,
 }
 
-static ENDS: [OnceLock<fn()>; 3] = [const { OnceLock::new() }; 3];
+static ENDS: [OnceLock<fn()>; 4] = [const { OnceLock::new() }; 4];
 
 /// Has `end` called in MPI_Finalize. Only the first function of each part is kept.
 pub fn end_with(part: Part, end: fn()) {

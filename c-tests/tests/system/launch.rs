@@ -18,7 +18,7 @@ fn mpis<const N: usize>(from: usize) -> [&'static Mpi; N] {
 }
 
 /// A job of a manifest, with keys of its own behind.
-fn table(scene: &Scene, mpi: &Mpi, name: &str, ranks: usize, program: &str, words: &[&str], keys: &str) -> String {
+pub fn table(scene: &Scene, mpi: &Mpi, name: &str, ranks: usize, program: &str, words: &[&str], keys: &str) -> String {
     let mut launcher = mpi.launcher(&[], &[], ranks);
     // The number of ranks is added by the command.
     launcher.truncate(launcher.len() - 2);

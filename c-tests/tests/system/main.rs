@@ -60,6 +60,7 @@ mod run_namespace;
 mod sends;
 mod serve;
 mod slurm;
+mod spawning;
 mod suites;
 mod switching;
 mod threads;

@@ -15,7 +15,7 @@ pub mod claim;
 pub mod collective;
 pub mod expected;
 mod folder;
-mod fork;
+pub mod fork;
 pub mod hold;
 pub mod joined;
 mod meet;
