@@ -186,7 +186,7 @@ pub fn spawned(args: &SpawnedArgs) -> u8 {
         })
     });
     started.unwrap_or_else(|why| {
-        parent.report(&why);
+        parent.report(&format!("the job was not started: {why}"));
         1
     })
 }

@@ -416,7 +416,7 @@ impl Supervisor<'_> {
         };
         self.event(&Event::Ended { status, why: &why });
         if let Some(parent) = self.whole.orders {
-            parent.report(&output::with_last(&format!("it has ended with status {status}")));
+            parent.report(&output::with_last(&format!("the job has ended with status {status} before it called MPI_Init")));
         }
         self.own.end(status);
         (status, self.is_told)

@@ -2,7 +2,7 @@
 //! left of children whose parents are gone.
 
 use crate::launch::table;
-use c_tests::{Done, Job, Launch, Mpi, Scene, wait_until};
+use c_tests::{Done, Job, Launch, Library, MPIS, Mpi, Scene, compile, wait_until};
 use std::fs;
 use std::time::Duration;
 
@@ -42,4 +42,133 @@ fn parents_and_children_meet_twice() {
         let sizes = [[1, 3], [3, 1], [3, 2], [1, 1]][at % 4];
         passes("twice", sizes, [parent, child, child], "twice");
     }
+}
+
+/// The words of a launcher, without the number of ranks.
+fn launcher(mpi: &Mpi) -> String {
+    let words = mpi.launcher(&[], &[], 1);
+    let environment = mpi.environment().into_iter().map(|(name, value)| format!("{name}='{value}'"));
+    let own = words[..words.len() - 2].iter().map(|word| format!("'{word}'"));
+    std::iter::once("env".to_owned()).chain(environment).chain(own).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_launcher_is_enough() {
+    for (parent, child) in Mpi::couples() {
+        for (parent, child) in [(parent, child), (child, parent)] {
+            let scene = Scene::new(format!("launcher: {} starts children of {}", parent.name, child.name));
+            let program = compile(child, "spawning", Library::Preloaded).display().to_string();
+            let words = ["parent", "launcher", "2", &launcher(child), &program];
+            let job = Launch::new(parent, 2, "spawning", &words);
+            scene.meet(parent, child);
+            scene.pass([scene.start(job)], LIMIT);
+            leaves_nothing(&scene);
+        }
+    }
+}
+
+/// Where the MPI's own spawn works, it does with the library too.
+#[test]
+fn without_keys_it_is_the_mpis_own() {
+    for mpi in MPIS.iter() {
+        let scene = Scene::new(format!("native: {}", mpi.name));
+        let works = |library| {
+            let program = compile(mpi, "spawning", library).display().to_string();
+            let job = Launch::with(mpi, 2, "spawning", library, &["parent", "native", "1", "-", &program]);
+            let [done] = scene.try_wait([scene.start(job)], Duration::from_secs(20)).ok()?;
+            (done.status.success() && done.stdout.contains("failures 0")).then_some(())
+        };
+        let alone = works(Library::None).is_some();
+        scene.kill("spawning");
+        println!("-- {}: spawn by itself: {alone}", mpi.name);
+        if alone {
+            scene.require(works(Library::Preloaded).is_some(), "it works with the library too");
+        }
+    }
+}
+
+#[test]
+fn a_child_is_a_parent_itself() {
+    for (parent, child) in Mpi::some_couples() {
+        passes("again", [1, 2], [parent, child, parent], "again");
+    }
+}
+
+#[test]
+fn several_commands_make_one_job() {
+    for (parent, child) in Mpi::couples() {
+        passes("multiple", [2, 2], [parent, child, child], "multiple");
+        passes("multiple", [1, 1], [child, parent, parent], "multiple");
+    }
+}
+
+#[test]
+fn what_cannot_be_started_is_an_error() {
+    for (parent, child) in Mpi::some_couples() {
+        passes("missing", [3, 2], [parent, child, child], "missing");
+    }
+}
+
+#[test]
+fn who_never_calls_mpi_init_is_an_error() {
+    for (parent, child) in Mpi::couples() {
+        passes("silent", [2, 1], [parent, child, child], "silent");
+    }
+}
+
+/// Its processes are ended, since nobody waits for them any more.
+#[test]
+fn who_comes_to_mpi_init_too_late_is_ended() {
+    for (parent, child) in Mpi::some_couples() {
+        passes("late", [1, 2], [parent, child, child], "late");
+    }
+}
+
+#[test]
+fn a_child_that_aborts_is_gone_for_its_parents() {
+    for (parent, child) in Mpi::some_couples() {
+        passes("aborts", [2, 2], [parent, child, child], "aborts");
+    }
+}
+
+#[test]
+fn children_end_with_their_parents() {
+    for (parent, child) in Mpi::couples() {
+        for (parent, child) in [(parent, child), (child, parent)] {
+            let scene = Scene::new(format!("killed: {}, and its children of {} end", parent.name, child.name));
+            let job = parents(&scene, parent, 2, [child, child], "killed", 2);
+            let ready = || (0..2).all(|rank| scene.path(&format!("kill-me-{rank}")).exists());
+            scene.require(wait_until(LIMIT, ready), "parents and children have met");
+            scene.kill("spawning-preloaded\0parent\0");
+            leaves_nothing(&scene);
+            scene.wait([job], LIMIT);
+            scene.require(!scene.path("failures").exists(), "checks have failed");
+        }
+    }
+}
+
+/// The parents are gone when the children go on.
+fn go_on(case: &str, child_case: &str) {
+    for (parent, child) in Mpi::some_couples() {
+        let scene = Scene::new(format!("{case}: children of {} outlive parents of {}", child.name, parent.name));
+        let job = parents(&scene, parent, 1, [child, child], case, 2);
+        // Its launcher may wait for the children, who have its output.
+        scene.require(wait_until(LIMIT, || scene.path("finalized").exists()), "the parents come to their end");
+        fs::write(scene.path("parents-are-gone"), "").expect("the scene's folder");
+        let done = scene.path(&format!("{child_case}-is-done"));
+        scene.require(wait_until(LIMIT, || done.exists()), "the children come to their end");
+        scene.require(fs::read_to_string(done).is_ok_and(|text| text == "well\n"), "it is a good one");
+        leaves_nothing(&scene);
+        scene.pass([job], LIMIT);
+    }
+}
+
+#[test]
+fn children_that_have_parted_go_on_alone() {
+    go_on("outlived", "outlives");
+}
+
+#[test]
+fn children_of_parents_that_finalize_go_on_alone() {
+    go_on("finalizes", "alone");
 }
