@@ -25,7 +25,6 @@ mod notify;
 mod pages;
 mod program;
 mod relay;
-mod rows;
 mod run;
 mod select;
 mod serve;
