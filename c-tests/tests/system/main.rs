@@ -35,6 +35,7 @@ mod mistakes;
 mod native;
 mod network;
 mod network_default;
+mod notices;
 mod objects;
 mod pairs;
 mod partitioned;

@@ -1,7 +1,9 @@
 //! MPI_Comm_spawn under another MPI: parents and children join, whatever may go wrong is an error of MPI_Comm_spawn, and nothing is
 //! left of children whose parents are gone.
 
-use crate::launch::table;
+use crate::fortran;
+use crate::launch::{table, table_of};
+use c_tests::python;
 use c_tests::{Done, Job, Launch, Library, MPIS, Mpi, Scene, compile, wait_until};
 use std::fs;
 use std::time::Duration;
@@ -84,6 +86,44 @@ fn without_keys_it_is_the_mpis_own() {
         if alone {
             scene.require(works(Library::Preloaded).is_some(), "it works with the library too");
         }
+    }
+}
+
+/// In each way of Fortran, with its own words for what is left out; MPI_Conn_notify beside it.
+#[test]
+fn fortran_spawns_and_is_told() {
+    let title = "Fortran that spawns C under another MPI, and is told of names, 2 ranks: values checked, all right";
+    fortran::table("18-fortran-spawn", title, "spawning", Library::Linked, |mpi, way, program| {
+        let other = Mpi::by_name(if mpi.name.starts_with("openmpi") { "mpich4" } else { "openmpi4" });
+        let other = other.expect("an MPI of the table");
+        let scene = Scene::new(format!("{} {} spawns {}", way.name, mpi.name, other.name));
+        let manifest = scene.path("spawn.toml");
+        let jobs = [("child", &[][..]), ("plain", &["child", "plain"][..])];
+        let tables = jobs.map(|(name, words)| table(&scene, other, name, 1, "spawning", words, "")).concat();
+        fs::write(&manifest, tables).expect("a manifest");
+        let manifest = manifest.display().to_string();
+        let [done] = scene.pass([scene.start(Launch::of(mpi, 2, program, Library::Linked, &[&manifest]))], LIMIT);
+        leaves_nothing(&scene);
+        done.checks().to_string()
+    });
+}
+
+#[test]
+fn python_spawns_python_and_is_told() {
+    let able: Vec<&Mpi> = MPIS.iter().copied().filter(|mpi| python::works_with(mpi).is_ok()).collect();
+    for (at, parent) in able.iter().enumerate() {
+        let child = able[(at + 1) % able.len()];
+        let scene = Scene::new(format!("Python: {} spawns {}", parent.name, child.name));
+        let manifest = scene.path("spawn.toml");
+        let mut words: Vec<String> = python::words("spawning.py").into();
+        words.push("child".into());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let environment: Vec<_> = python::environment(child, &scene).into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+        fs::write(&manifest, table_of(&scene, child, "python", 1, &words, &environment, "")).expect("a manifest");
+        let manifest = manifest.display().to_string();
+        let parents = python::launch(parent, 2, "spawning.py", Library::Preloaded, &["parent", &manifest], &scene);
+        scene.pass([scene.start(parents.expect("mpi4py works with it"))], LIMIT);
+        leaves_nothing(&scene);
     }
 }
 
