@@ -821,7 +821,7 @@ pub mod spawn {
     /// The first byte of a request. Both are of one installation, so there is no other version to speak with.
     pub const VERSION: u8 = 1;
     /// The longest request, in bytes: a little more than a command line of this system may have.
-    pub const MAX_REQUEST: usize = 4 << 20;
+    pub const MAX_SPAWN: usize = 4 << 20;
     /// The longest report, in bytes.
     pub const MAX_REPORT: usize = 4 << 10;
     /// The byte behind the request that says: the end of the socket is no order to end.

@@ -5,7 +5,7 @@
 //! socket is no order to end any more.
 
 use crate::bytes::{Malformed, Put, Take};
-use crate::protocol::spawn::{MAX_REQUEST, VERSION};
+use crate::protocol::spawn::{MAX_SPAWN, VERSION};
 
 /// One command of MPI_Comm_spawn_multiple.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -59,7 +59,7 @@ impl Request {
     /// From these bytes.
     pub fn decode(bytes: &[u8]) -> Result<Request, Malformed> {
         let mut from = Take(bytes);
-        if bytes.len() > MAX_REQUEST || from.u8()? != VERSION {
+        if bytes.len() > MAX_SPAWN || from.u8()? != VERSION {
             return Err(Malformed);
         }
         let port = text(&mut from)?;
@@ -90,7 +90,7 @@ fn put(out: &mut Vec<u8>, text: Option<&str>) {
 }
 
 fn text(from: &mut Take<'_>) -> Result<String, Malformed> {
-    String::from_utf8(from.bytes(MAX_REQUEST)?.to_vec()).map_err(|_| Malformed)
+    String::from_utf8(from.bytes(MAX_SPAWN)?.to_vec()).map_err(|_| Malformed)
 }
 
 fn optional(from: &mut Take<'_>) -> Result<Option<String>, Malformed> {

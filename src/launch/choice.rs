@@ -63,11 +63,13 @@ mod tests {
 
     #[test]
     fn each_rank_has_its_program() {
-        let program = |ranks, word: &str| Program { ranks, directory: None, words: vec![word.into(), "\"x\" y".into()] };
+        let program =
+            |ranks, word: &str| Program { ranks, directory: None, words: vec![word.into(), "\"x\" y".into()] };
         let mut all = [program(1, "./a"), program(2, "./b")];
         all[1].directory = Some("/tmp".into());
         let words = words("/bin/mpi-connect", &all);
-        let of = |number| chosen(&words[2], number).map(|(directory, words)| (directory, words[0].clone(), words.len()));
+        let of =
+            |number| chosen(&words[2], number).map(|(directory, words)| (directory, words[0].clone(), words.len()));
         assert_eq!(of(0), Some((None, "./a".into(), 2)));
         assert_eq!([of(1), of(2)], [1, 2].map(|_| Some((Some("/tmp".into()), "./b".into(), 2))));
         assert_eq!((of(3), chosen("[[1]]", 0).map(|_| ())), (None, None));

@@ -36,9 +36,9 @@ use crate::program::obstacle;
 use crate::run::quote;
 use manifest::{Manifest, Problem};
 use naming::OpenError;
-use orders::Orders;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::SigSet;
+use orders::Orders;
 use output::Format;
 use place::Place;
 use plan::Planned;
@@ -289,7 +289,12 @@ fn absolute(setting: &str, folder: &Path) -> String {
 
 /// Without a name each launch has a run of its own, so that it never meets what another one has left.
 /// One of MPI_Comm_spawn is in the run of its parents, or in none as they are.
-fn run_of(args: &Args, manifest: &Manifest, path: &Path, (id, is_spawned): (&str, bool)) -> Result<String, Vec<Problem>> {
+fn run_of(
+    args: &Args,
+    manifest: &Manifest,
+    path: &Path,
+    (id, is_spawned): (&str, bool),
+) -> Result<String, Vec<Problem>> {
     let said = args.run.as_ref().or(manifest.run.as_ref());
     let run =
         said.map_or_else(naming::default_run, |run| naming::run_of(run).map(str::to_owned).map_err(OpenError::Run));

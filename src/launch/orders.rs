@@ -5,7 +5,7 @@
 
 use super::there;
 use base::bytes::{Malformed, Put};
-use base::protocol::spawn::{MAX_REPORT, MAX_REQUEST, RELEASE};
+use base::protocol::spawn::{MAX_REPORT, MAX_SPAWN, RELEASE};
 use base::spawn::Request;
 use nix::sys::signal::Signal;
 use std::fs::File;
@@ -74,7 +74,7 @@ pub fn request(from: &File) -> io::Result<Request> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
-    if length > MAX_REQUEST {
+    if length > MAX_SPAWN {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut bytes = vec![0; length];

@@ -190,11 +190,7 @@ fn planned(
         before.extend(["--env".into(), name.clone()]);
     }
     before.push("--".into());
-    let all = || choice::Program {
-        ranks: job.ranks,
-        directory: job.directory.clone(),
-        words: job.program.clone(),
-    };
+    let all = || choice::Program { ranks: job.ranks, directory: job.directory.clone(), words: job.program.clone() };
     let several = Several::of(job, kind, word);
     let (program, more) = match several {
         Several::No => (job.program.clone(), Vec::new()),

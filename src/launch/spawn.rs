@@ -38,10 +38,13 @@ pub fn apart() -> io::Result<()> {
 /// The manifest of a request, and the path from whose folder its paths count. `here`: where the parent is.
 pub fn manifest(request: &Request, command: &str, here: &Path) -> Result<(Manifest, PathBuf), String> {
     let (manifest, path) = match (&request.manifest, &request.launcher) {
-        (Some(_), Some(_)) => return Err("mpi_connect_launcher and mpi_connect_manifest: one of them is expected".into()),
+        (Some(_), Some(_)) => {
+            return Err("mpi_connect_launcher and mpi_connect_manifest: one of them is expected".into());
+        }
         (Some(file), None) => {
             let path = here.join(file);
-            let text = fs::read_to_string(&path).map_err(|e| format!("mpi_connect_manifest: {}: {e}", path.display()))?;
+            let text =
+                fs::read_to_string(&path).map_err(|e| format!("mpi_connect_manifest: {}: {e}", path.display()))?;
             (manifest::read(&text).map_err(|problems| said(&path.display().to_string(), &problems))?, path)
         }
         (None, launcher) => {
@@ -144,7 +147,8 @@ mod tests {
     #[test]
     fn a_launcher_is_enough() {
         let launcher = Some("mpirun.mpich -ppn 1".to_owned());
-        let mut request = Request { port: "mpic:x".into(), launcher, programs: vec![program("./a", 2)], ..Request::default() };
+        let mut request =
+            Request { port: "mpic:x".into(), launcher, programs: vec![program("./a", 2)], ..Request::default() };
         let job = made(&request).unwrap();
         assert_eq!(job.launcher, ["mpirun.mpich", "-ppn", "1"]);
         assert_eq!((job.ranks, job.program, job.directory), (2, vec!["/home/./a".to_owned()], Some("/home".into())));

@@ -416,7 +416,9 @@ impl Supervisor<'_> {
         };
         self.event(&Event::Ended { status, why: &why });
         if let Some(parent) = self.whole.orders {
-            parent.report(&output::with_last(&format!("the job has ended with status {status} before it called MPI_Init")));
+            parent.report(&output::with_last(&format!(
+                "the job has ended with status {status} before it called MPI_Init"
+            )));
         }
         self.own.end(status);
         (status, self.is_told)

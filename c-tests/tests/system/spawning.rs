@@ -118,7 +118,8 @@ fn python_spawns_python_and_is_told() {
         let mut words: Vec<String> = python::words("spawning.py").into();
         words.push("child".into());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let environment: Vec<_> = python::environment(child, &scene).into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+        let environment: Vec<_> =
+            python::environment(child, &scene).into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
         fs::write(&manifest, table_of(&scene, child, "python", 1, &words, &environment, "")).expect("a manifest");
         let manifest = manifest.display().to_string();
         let parents = python::launch(parent, 2, "spawning.py", Library::Preloaded, &["parent", &manifest], &scene);

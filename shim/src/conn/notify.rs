@@ -24,8 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A function that is told of a name: what has become of it (MPI_CONN_JOINED, MPI_CONN_LEFT or MPI_CONN_DIED), the name, and the state
 /// that it was registered with.
 #[allow(non_camel_case_types)]
-pub type MPI_Conn_notify_function =
-    Option<unsafe extern "C" fn(event: c_int, name: *const c_char, state: *mut c_void)>;
+pub type MPI_Conn_notify_function = Option<unsafe extern "C" fn(event: c_int, name: *const c_char, state: *mut c_void)>;
 
 /// Has a function called when a job registers a name like `pattern`, gives it back, or dies.
 ///
@@ -58,13 +57,14 @@ pub unsafe extern "C" fn MPI_Conn_notify(
         (_, None) => Err(Failure::new(Class::Arg, "the function is a null pointer")),
         _ if notice.is_null() => Err(Failure::new(Class::Arg, "the place for the result is a null pointer")),
         _ if events & ALL != events || events == 0 => {
-            let text = format!("events is {events}: a sum of MPI_CONN_JOINED, MPI_CONN_LEFT and MPI_CONN_DIED is expected");
+            let text =
+                format!("events is {events}: a sum of MPI_CONN_JOINED, MPI_CONN_LEFT and MPI_CONN_DIED is expected");
             Err(Failure::new(Class::Arg, text))
         }
         // SAFETY: the caller promises that the function may be called with this state until it was cancelled.
-        (Ok(pattern), Some(function)) => begin(pattern, events, move |event, name| unsafe {
-            function(event, name.as_ptr(), state)
-        }),
+        (Ok(pattern), Some(function)) => {
+            begin(pattern, events, move |event, name| unsafe { function(event, name.as_ptr(), state) })
+        }
     };
     match begun {
         Ok(number) => {

@@ -23,7 +23,8 @@ const PRELOAD: &str = "LD_PRELOAD";
 /// does not meet it when it waits for its children.
 pub fn start(request: &Request) -> Result<Tie, Failure> {
     let program = find()?;
-    let fail = |e: io::Error| Failure::new(Class::Spawn, format!("starting {}: {e}{}", program.display(), base::mend(&e)));
+    let fail =
+        |e: io::Error| Failure::new(Class::Spawn, format!("starting {}: {e}{}", program.display(), base::mend(&e)));
     let (mut ours, theirs) = UnixStream::pair().map_err(fail)?;
     let mut command = Command::new(&program);
     command.arg("launch-spawned").env_remove(PARENT).stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
@@ -61,7 +62,7 @@ fn find() -> Result<PathBuf, Failure> {
         let text = format!("{COMMAND} leads to {}, which is no file", told.display());
         return Err(Failure::new(Class::Spawn, text));
     }
-    let own = origin(find as *const ()as *const _).map(|(path, _)| PathBuf::from(OsStr::from_bytes(path.to_bytes())));
+    let own = origin(find as *const () as *const _).map(|(path, _)| PathBuf::from(OsStr::from_bytes(path.to_bytes())));
     let own = own.and_then(|path| fs::canonicalize(path).ok()).unwrap_or_default();
     let beside = own.parent().unwrap_or(Path::new("/"));
     // As the command looks for the library, the other way round; the last is Debian's.
@@ -70,7 +71,8 @@ fn find() -> Result<PathBuf, Failure> {
     let on_path = env::split_paths(&path).map(|folder| folder.join(NAME));
     places.iter().cloned().chain(on_path).find(|place| place.is_file()).ok_or_else(|| {
         let looked: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-        let text = format!("there is no command {}, nor one in PATH; say where it is with {COMMAND}", looked.join(", "));
+        let text =
+            format!("there is no command {}, nor one in PATH; say where it is with {COMMAND}", looked.join(", "));
         Failure::new(Class::Spawn, text)
     })
 }

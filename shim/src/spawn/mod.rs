@@ -12,10 +12,10 @@ pub mod tie;
 
 pub use program::{Call, Command, is_asked, number, several};
 
+use crate::abi;
 use crate::failure::{Class, Failure};
 use crate::forward::Handle;
 use crate::inter::Inter;
-use crate::abi;
 use crate::port::{self, Plan, name};
 use base::settings;
 use std::cell::RefCell;
@@ -73,4 +73,3 @@ fn as_spawn(failure: Failure) -> Failure {
     };
     Failure { class, text }
 }
-

@@ -1,7 +1,7 @@
 //! The parents of a job that MPI_Comm_spawn has started: joined in MPI_Init, found by MPI_Comm_get_parent.
 
 use crate::conn::bounds::timeout;
-use crate::failure::Failure;
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::inter::{self, Inter};
 use crate::{abi, port};
@@ -20,7 +20,7 @@ pub fn join() -> Option<Result<Inter, Failure>> {
     let made = port::meet_by("MPI_Init", 0, abi::get().comm_world, Ok(()), || {
         port::to_port(port::publish::whole(&name), timeout()?)
     });
-    let made = made.map(|inter| inter.expect("a plan that is none of the MPI below's"));
+    let made = made.and_then(|inter| inter.ok_or_else(|| Failure::new(Class::Intern, "the port is the MPI's own")));
     Some(made.inspect(|inter| {
         // SAFETY: a live communicator, a terminated name.
         unsafe { pmpi::comm_set_name(inter.shadow, c"MPI_COMM_PARENT".as_ptr()) };

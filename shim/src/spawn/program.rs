@@ -5,7 +5,7 @@ use crate::abi;
 use crate::failure::{Class, Failure};
 use crate::forward::Handle;
 use crate::port::info::Info;
-use base::protocol::spawn::MAX_REQUEST;
+use base::protocol::spawn::MAX_SPAWN;
 use base::spawn::{Program, Request};
 use std::ffi::{CStr, c_char, c_int};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Call {
 /// One command, as the program passes it.
 #[derive(Clone, Copy)]
 pub struct Command {
-    /// A string.
+    /// A string, or null.
     pub name: usize,
     /// An array of strings with a null pointer at its end, or null.
     pub argv: usize,
@@ -88,11 +88,12 @@ unsafe fn program(command: &Command, info: Info) -> Result<Program, Failure> {
         Some(list) => soft::best(&list, asked)
             .ok_or_else(|| spawn(format!("soft: '{list}' has no number of processes from 1 to {asked}")))?,
     };
-    if name == 0 {
-        return Err(bad("the command is a null pointer"));
-    }
-    // SAFETY: the caller's string.
-    let mut words = vec![unsafe { word(name) }?.trim().to_owned()];
+    let mut words = vec![match name {
+        // So does LAM's Fortran layer pass a blank one.
+        0 => String::new(),
+        // SAFETY: the caller's string.
+        name => unsafe { word(name) }?.trim().to_owned(),
+    }];
     for at in 0.. {
         if argv == 0 {
             break;
@@ -105,7 +106,7 @@ unsafe fn program(command: &Command, info: Info) -> Result<Program, Failure> {
         // SAFETY: the caller's string.
         words.push(unsafe { word(next) }?);
     }
-    if words.iter().map(|word| word.len() + 8).sum::<usize>() > MAX_REQUEST / 2 {
+    if words.iter().map(|word| word.len() + 8).sum::<usize>() > MAX_SPAWN / 2 {
         return Err(spawn("the arguments are longer than a command line may be"));
     }
     Ok(Program { words, ranks, directory: info.get("wdir"), path: info.get("path") })
@@ -122,9 +123,9 @@ unsafe fn word(at: usize) -> Result<String, Failure> {
 /// The commands of MPI_Comm_spawn_multiple.
 ///
 /// # Safety
-/// The arrays are the program's, of this length. That of arguments may be null.
+/// The arrays are the program's, of this length. Those of names and of arguments may be null.
 pub unsafe fn several(count: c_int, [names, argvs, most, infos]: [usize; 4]) -> Vec<Command> {
-    if names == 0 || most == 0 || infos == 0 {
+    if most == 0 || infos == 0 {
         return Vec::new();
     }
     let width = abi::get().family.handle_bytes;
@@ -132,8 +133,13 @@ pub unsafe fn several(count: c_int, [names, argvs, most, infos]: [usize; 4]) -> 
         // SAFETY: the caller's promise.
         unsafe {
             let argv = if argvs == 0 { 0 } else { (argvs as *const usize).add(at).read() };
-            let name = (names as *const usize).add(at).read();
-            Command { name, argv, most: (most as *const c_int).add(at).read(), info: abi::load_handle(infos + at * width) }
+            let name = if names == 0 { 0 } else { (names as *const usize).add(at).read() };
+            Command {
+                name,
+                argv,
+                most: (most as *const c_int).add(at).read(),
+                info: abi::load_handle(infos + at * width),
+            }
         }
     };
     (0..count.max(0) as usize).map(one).collect()

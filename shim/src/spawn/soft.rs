@@ -14,11 +14,8 @@ pub fn best(list: &str, most: u32) -> Option<u32> {
         let (low, high, step) = if step > 0 { (from, to, step) } else { (to, from, -step) };
         // Counted from its first number.
         let top = i64::from(most).min(high);
-        let fits = if from == low {
-            top - (top - low).rem_euclid(step)
-        } else {
-            high - (high - top + step - 1) / step * step
-        };
+        let fits =
+            if from == low { top - (top - low).rem_euclid(step) } else { high - (high - top + step - 1) / step * step };
         if fits >= low && fits > 0 && low <= high {
             best = best.max(u32::try_from(fits).ok());
         }
