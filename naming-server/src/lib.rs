@@ -30,7 +30,7 @@ pub use claim::Claim;
 pub use error::{AddressError, ClaimError, LookupError, OpenError, RenewError, ServeError, StoreError};
 pub use fate::Fate;
 pub use file::FileStore;
-pub use follow::{Follower, Live, follow, live};
+pub use follow::{Follower, follow, live};
 pub use here::{boot_id, host, now};
 pub use metadata::{MAX_PAIRS, MetadataError, check as check_metadata, from_env as metadata_from_env};
 pub use pattern::matches;

@@ -61,17 +61,15 @@ pub unsafe extern "C" fn MPI_Conn_notify(
                 format!("events is {events}: a sum of MPI_CONN_JOINED, MPI_CONN_LEFT and MPI_CONN_DIED is expected");
             Err(Failure::new(Class::Arg, text))
         }
-        // SAFETY: the caller promises that the function may be called with this state until it was cancelled.
         (Ok(pattern), Some(function)) => {
-            begin(pattern, events, move |event, name| unsafe { function(event, name.as_ptr(), state) })
+            // SAFETY: the caller promises that it may be called with this state until it was cancelled.
+            let call = move |event, name: &CStr| unsafe { function(event, name.as_ptr(), state) };
+            // The function may use it at once. SAFETY: the caller's promise.
+            begin(pattern, events, call, |number| unsafe { notice.write(number) })
         }
     };
     match begun {
-        Ok(number) => {
-            // SAFETY: the caller's promise.
-            unsafe { notice.write(number) };
-            0
-        }
+        Ok(()) => 0,
         Err(failure) => raise(Place::world(), &failure.of(call)),
     }
 }
@@ -102,11 +100,14 @@ const ALL: c_int = MPI_CONN_JOINED | MPI_CONN_LEFT | MPI_CONN_DIED;
 /// Registrations at a time: each has a thread, and a watch of a folder or a connection to a server.
 const MOST_NOTICES: usize = 64;
 
+/// What is called with an event and a name.
+type Told = dyn Fn(c_int, &CStr);
+
 /// What the program has registered. The state may be used by another thread: so says whoever registers it.
 struct Notice {
     pattern: String,
     events: c_int,
-    function: Box<dyn Fn(c_int, &CStr)>,
+    function: Box<Told>,
     over: AtomicBool,
 }
 
@@ -159,7 +160,12 @@ impl Notice {
     }
 }
 
-fn begin(pattern: &str, events: c_int, function: impl Fn(c_int, &CStr) + 'static) -> Result<c_int, Failure> {
+fn begin(
+    pattern: &str,
+    events: c_int,
+    function: impl Fn(c_int, &CStr) + 'static,
+    number_is: impl FnOnce(c_int),
+) -> Result<(), Failure> {
     let unusable = |e: StoreError| Failure::new(Class::Name, e.to_string());
     let store = open_naming()?;
     // A folder that is not there yet is made: what comes into it could not be watched.
@@ -176,9 +182,10 @@ fn begin(pattern: &str, events: c_int, function: impl Fn(c_int, &CStr) + 'static
         table.live.insert(number, notice.clone());
         number
     };
+    number_is(number);
     life::end_with(Part::Notices, cancel_all);
     let watched = naming::quiet::spawn("mpi_connect notify", move || watch(store.as_ref(), notice));
-    watched.map(|()| number).map_err(|e| {
+    watched.map_err(|e| {
         table().live.remove(&number);
         Failure::new(Class::Other, format!("no thread that watches names: {e}{}", base::mend(&e)))
     })
@@ -191,7 +198,7 @@ fn cancel_all() {
 }
 
 fn watch(store: &dyn Naming, notice: Arc<Notice>) {
-    let mut told = Told { notice, run: store.run().to_owned() };
+    let mut told = Following { notice, run: store.run().to_owned() };
     // Before the list, so that nothing is missed between the two.
     let changes = store.watch();
     let there: Vec<Row> = match store.list() {
@@ -205,12 +212,12 @@ fn watch(store: &dyn Naming, notice: Arc<Notice>) {
     let _ = follow(store, changes, there, &mut told);
 }
 
-struct Told {
+struct Following {
     notice: Arc<Notice>,
     run: String,
 }
 
-impl Follower for Told {
+impl Follower for Following {
     fn wants(&self, row: &Row) -> bool {
         let record = &row.record;
         record.kind() == Kind::Job && record.run == self.run && naming::matches(&self.notice.pattern, &record.name)

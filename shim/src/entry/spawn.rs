@@ -20,6 +20,7 @@ pub fn Comm_get_parent(called_as: CalledAs, at: usize) -> c_int {
     }
 }
 
+#[allow(clippy::too_many_arguments)]
 pub fn Comm_spawn(
     called_as: CalledAs,
     command: usize,
@@ -36,6 +37,7 @@ pub fn Comm_spawn(
     start("MPI_Comm_spawn", commands, root, comm, [intercomm, codes], below)
 }
 
+#[allow(clippy::too_many_arguments)]
 pub fn Comm_spawn_multiple(
     called_as: CalledAs,
     count: usize,
