@@ -47,6 +47,9 @@ pub fn manifest(request: &Request, command: &str, here: &Path) -> Result<(Manife
                 fs::read_to_string(&path).map_err(|e| format!("mpi_connect_manifest: {}: {e}", path.display()))?;
             (manifest::read(&text).map_err(|problems| said(&path.display().to_string(), &problems))?, path)
         }
+        (None, _) if request.job.is_some() => {
+            return Err("mpi_connect_job: mpi_connect_manifest is needed with it".into());
+        }
         (None, launcher) => {
             let launcher = launcher.as_deref().unwrap_or_default();
             let text = format!(
