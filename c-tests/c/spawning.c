@@ -116,6 +116,20 @@ static void multiple(int children)
         SAME(number, 77);
     }
     part();
+    /* Fewer of the first than there might be. */
+    most[0] = 2, most[1] = 1;
+    OK(MPI_Info_set(infos[0], "soft", "1"));
+    for (int k = 0; k < MOST; ++k) codes[k] = -7;
+    OK(MPI_Comm_spawn_multiple(2, commands, argvs, most, infos, size - 1, MPI_COMM_WORLD, &inter, codes));
+    OK(MPI_Comm_remote_size(inter, &there));
+    SAME(there, 2);
+    SAME(codes[0], MPI_SUCCESS);
+    SAME(codes[1], MPI_ERR_SPAWN);
+    SAME(codes[2], MPI_SUCCESS);
+    SAME(codes[3], -7);
+    exchange(inter, 0);
+    if (!kit_rank) OK(MPI_Recv(&number, 1, MPI_INT, 1, 6, inter, MPI_STATUS_IGNORE));
+    part();
     OK(MPI_Info_free(&infos[0]));
     OK(MPI_Info_free(&infos[1]));
 }

@@ -5,7 +5,7 @@ use crate::conn::collective::{agree, rank_and_size};
 use crate::error::{Place, mpi_class, raise};
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, CalledAs, Handle};
-use crate::spawn::{Call, Command, is_asked, number, parent, several, spawn};
+use crate::spawn::{Call, Command, is_asked, number, parent, several, spawn, started};
 use crate::{abi, inter, life};
 use std::ffi::c_int;
 
@@ -91,9 +91,17 @@ fn start(
     };
     // SAFETY: the program's arguments, on the root.
     let made = spawn(call, leader, handle, place, || unsafe { Call::of(&commands) });
-    let started = made.as_ref().map_or(0, |inter| inter.remote.size() as usize);
-    // SAFETY: as many codes as processes are asked for.
-    unsafe { tell_each(codes, asked, started, mpi_class(abi, Class::Spawn)) };
+    let mut each = vec![mpi_class(abi, Class::Spawn); asked];
+    if made.is_ok() {
+        let started = started(&commands);
+        each.iter_mut().zip(started).filter(|(_, started)| *started).for_each(|(code, _)| *code = 0);
+        // SAFETY: as many ints on all processes.
+        unsafe { pmpi::bcast(each.as_mut_ptr().cast(), asked as c_int, abi.int, leader as c_int, handle) };
+    }
+    if codes != 0 {
+        // SAFETY: as many codes as processes are asked for. MPI_ERRCODES_IGNORE is null everywhere.
+        unsafe { std::ptr::copy_nonoverlapping(each.as_ptr(), codes as *mut c_int, asked) };
+    }
     match made {
         Ok(inter) => {
             // SAFETY: the program's place for a communicator.
@@ -101,19 +109,5 @@ fn start(
             0
         }
         Err(failure) => raise(Place::Comm(handle), &failure.of(call)),
-    }
-}
-
-/// Which of the processes that were asked for were started. `codes` may be MPI_ERRCODES_IGNORE, which is null everywhere.
-///
-/// # Safety
-/// `codes` is null, or has room for as many as are asked for.
-unsafe fn tell_each(codes: usize, asked: usize, started: usize, failed: c_int) {
-    if codes == 0 {
-        return;
-    }
-    for at in 0..asked {
-        // SAFETY: the caller's promise.
-        unsafe { (codes as *mut c_int).add(at).write(if at < started { 0 } else { failed }) };
     }
 }

@@ -10,7 +10,7 @@ mod program;
 mod soft;
 pub mod tie;
 
-pub use program::{Call, Command, is_asked, number, several};
+pub use program::{Call, Command, is_asked, number, several, started};
 
 use crate::abi;
 use crate::failure::{Class, Failure};

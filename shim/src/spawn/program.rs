@@ -79,15 +79,29 @@ impl Call {
     }
 }
 
-unsafe fn program(command: &Command, info: Info) -> Result<Program, Failure> {
-    let Command { name, argv, most, .. } = *command;
+/// How many of a command are started.
+fn ranks(most: c_int, info: Info) -> Result<u32, Failure> {
     let asked = u32::try_from(most).ok().filter(|n| *n > 0);
     let asked = asked.ok_or_else(|| bad(format!("maxprocs is {most}: a number from 1 on is expected")))?;
-    let ranks = match info.get("soft") {
-        None => asked,
+    match info.get("soft") {
+        None => Ok(asked),
         Some(list) => soft::best(&list, asked)
-            .ok_or_else(|| spawn(format!("soft: '{list}' has no number of processes from 1 to {asked}")))?,
+            .ok_or_else(|| spawn(format!("soft: '{list}' has no number of processes from 1 to {asked}"))),
+    }
+}
+
+/// Of each process that is asked for, whether it is one of those that are started.
+pub fn started(commands: &[Command]) -> Vec<bool> {
+    let of = |command: &Command| {
+        let started = ranks(command.most, Info::of(command.info)).unwrap_or(0);
+        (0..command.most.max(0) as u32).map(move |at| at < started)
     };
+    commands.iter().flat_map(of).collect()
+}
+
+unsafe fn program(command: &Command, info: Info) -> Result<Program, Failure> {
+    let Command { name, argv, most, .. } = *command;
+    let ranks = ranks(most, info)?;
     let mut words = vec![match name {
         // So does LAM's Fortran layer pass a blank one.
         0 => String::new(),
