@@ -87,6 +87,8 @@ static void twice(int children)
     exchange(first, 0);
     exchange(inter, 0);
     FAILS_SAYING(MPI_Intercomm_merge(inter, 0, &merged), "MPI_Intercomm_merge", "inter-communicator between jobs");
+    FAILS_SAYING(MPI_Comm_spawn("a", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, inter, &merged, MPI_ERRCODES_IGNORE), "MPI_Comm_spawn",
+                 "not available on an inter-communicator between jobs");
     part();
     inter = first;
     part();
