@@ -254,6 +254,8 @@ PAGES := \
     man/man3/MPI_Conn_error_class.3 \
     man/man3/MPI_Conn_hold.3 \
     man/man3/MPI_Conn_intercomm_create.3 \
+    man/man3/MPI_Conn_notify.3 \
+    man/man3/MPI_Conn_notify_cancel.3 \
     man/man3/MPI_Conn_on_hold.3 \
     man/man3/MPI_Conn_register.3 \
     man/man3/MPI_Conn_remove.3 \

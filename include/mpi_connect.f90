@@ -5,6 +5,9 @@ module mpi_connect
   integer, parameter :: MPI_CONN_MAX_LABEL = 255
   integer, parameter :: MPI_CONN_ERR_PEER_GONE = 1
   integer, parameter :: MPI_CONN_ERR_TIMEOUT = 2
+  integer, parameter :: MPI_CONN_JOINED = 1
+  integer, parameter :: MPI_CONN_LEFT = 2
+  integer, parameter :: MPI_CONN_DIED = 4
   interface
     subroutine mpi_conn_register(name, local_comm, handle, ierror)
       character(len=*), intent(in) :: name
@@ -22,6 +25,17 @@ module mpi_connect
       integer, intent(in) :: handle
       integer, intent(out) :: ierror
     end subroutine mpi_conn_remove
+    subroutine mpi_conn_notify(pattern, events, function, notice, ierror)
+      character(len=*), intent(in) :: pattern
+      integer, intent(in) :: events
+      external :: function
+      integer, intent(out) :: notice
+      integer, intent(out) :: ierror
+    end subroutine mpi_conn_notify
+    subroutine mpi_conn_notify_cancel(notice, ierror)
+      integer, intent(in) :: notice
+      integer, intent(out) :: ierror
+    end subroutine mpi_conn_notify_cancel
     subroutine mpi_conn_hold(ierror)
       integer, intent(out) :: ierror
     end subroutine mpi_conn_hold

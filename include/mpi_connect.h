@@ -31,9 +31,30 @@ static int (*const mpi_connect_needs_mpi)(int *, int *) __attribute__((used)) = 
 #define MPI_CONN_ERR_TIMEOUT 2
 
 /*
+ A job has registered the name: an event of MPI_Conn_notify.
+ */
+#define MPI_CONN_JOINED 1
+
+/*
+ It has given the name back, or finalized: an event of MPI_Conn_notify.
+ */
+#define MPI_CONN_LEFT 2
+
+/*
+ It has died, or cannot be heard any more: an event of MPI_Conn_notify.
+ */
+#define MPI_CONN_DIED 4
+
+/*
  A function that is called around a hold, with the state that it was registered with.
  */
 typedef void (*MPI_Conn_hold_function)(void *state);
+
+/*
+ A function that is told of a name: what has become of it (MPI_CONN_JOINED, MPI_CONN_LEFT or MPI_CONN_DIED), the name, and the state
+ that it was registered with.
+ */
+typedef void (*MPI_Conn_notify_function)(int event, const char *name, void *state);
 
 #ifdef __cplusplus
 extern "C" {
@@ -159,6 +180,36 @@ int MPI_Conn_resume(void);
 int MPI_Conn_on_hold(MPI_Conn_hold_function held,
                      MPI_Conn_hold_function resuming,
                      void *state);
+
+/*
+ Has a function called when a job registers a name like `pattern`, gives it back, or dies.
+
+ The names are those of this process's run, where MPI_Conn_register looks for them; also this job's own. They begin as `pattern`
+ does or, with a `*` in it, are like it from end to end; a null pointer means all. `events` is the sum of those that are wanted:
+ MPI_CONN_JOINED, MPI_CONN_LEFT, MPI_CONN_DIED. Jobs that are there already are told of as joined. A death in a folder is noticed
+ within some 2 s, and on another host, or of a server's client, when its lease is over.
+
+ A thread of the library calls the function, of all registrations one after the other, with all signals blocked. The name is valid
+ until the function returns. It may call MPI_Conn_notify, also to cancel itself MPI_Conn_notify_cancel, and no other function of MPI
+ unless the level of threads is MPI_THREAD_MULTIPLE; then too it calls nothing collective that the program calls at the same time.
+
+ Local: each process that wants to be told calls it, between MPI_Init and MPI_Finalize, which cancels what is left. `notice` is for
+ MPI_Conn_notify_cancel. MPI_ERR_ARG for a bad pattern, events or pointer, MPI_ERR_NAME when the naming service cannot be used,
+ MPI_ERR_OTHER for more than 64 registrations at a time.
+ */
+int MPI_Conn_notify(const char *pattern,
+                    int events,
+                    MPI_Conn_notify_function function,
+                    void *state,
+                    int *notice);
+
+/*
+ Ends a registration of MPI_Conn_notify: when it returns, its function does not run and is not called any more. It waits for a
+ function that runs, also of another registration, unless it is called by that.
+
+ Local. MPI_ERR_ARG for a number that was not given out, or was cancelled.
+ */
+int MPI_Conn_notify_cancel(int notice);
 
 #ifdef __cplusplus
 }  // extern "C"

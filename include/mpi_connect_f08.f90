@@ -6,6 +6,8 @@ module mpi_connect_f08
   use mpi_connect, int_conn_register => mpi_conn_register, &
     int_conn_intercomm_create => mpi_conn_intercomm_create, &
     int_conn_remove => mpi_conn_remove, &
+    int_conn_notify => mpi_conn_notify, &
+    int_conn_notify_cancel => mpi_conn_notify_cancel, &
     int_conn_hold => mpi_conn_hold, &
     int_conn_resume => mpi_conn_resume, &
     int_conn_checkpoint => mpi_conn_checkpoint, &
@@ -13,10 +15,12 @@ module mpi_connect_f08
     int_conn_error_class => mpi_conn_error_class
   implicit none
   private
-  public :: MPI_CONN_MAX_LABEL, MPI_CONN_ERR_PEER_GONE, MPI_CONN_ERR_TIMEOUT
+  public :: MPI_CONN_MAX_LABEL, MPI_CONN_ERR_PEER_GONE, MPI_CONN_ERR_TIMEOUT, MPI_CONN_JOINED, MPI_CONN_LEFT, MPI_CONN_DIED
   public :: mpi_conn_register, &
     mpi_conn_intercomm_create, &
     mpi_conn_remove, &
+    mpi_conn_notify, &
+    mpi_conn_notify_cancel, &
     mpi_conn_hold, &
     mpi_conn_resume, &
     mpi_conn_checkpoint, &
@@ -30,6 +34,12 @@ module mpi_connect_f08
   end interface
   interface mpi_conn_remove
     module procedure mpi_conn_remove_plain
+  end interface
+  interface mpi_conn_notify
+    module procedure mpi_conn_notify_plain
+  end interface
+  interface mpi_conn_notify_cancel
+    module procedure mpi_conn_notify_cancel_plain
   end interface
   interface mpi_conn_hold
     module procedure mpi_conn_hold_plain
@@ -90,6 +100,23 @@ contains
       call int_conn_remove(handle, code)
       if (present(ierror)) ierror = code
     end subroutine mpi_conn_remove_plain
+    subroutine mpi_conn_notify_plain(pattern, events, function, notice, ierror)
+      character(len=*), intent(in) :: pattern
+      integer, intent(in) :: events
+      external :: function
+      integer, intent(out) :: notice
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_notify(pattern, events, function, notice, code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_notify_plain
+    subroutine mpi_conn_notify_cancel_plain(notice, ierror)
+      integer, intent(in) :: notice
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_notify_cancel(notice, code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_notify_cancel_plain
     subroutine mpi_conn_hold_plain(ierror)
       integer, optional, intent(out) :: ierror
       integer :: code

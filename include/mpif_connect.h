@@ -3,6 +3,8 @@
       external mpi_conn_register
       external mpi_conn_intercomm_create
       external mpi_conn_remove
+      external mpi_conn_notify
+      external mpi_conn_notify_cancel
       external mpi_conn_hold
       external mpi_conn_resume
       external mpi_conn_checkpoint
@@ -14,3 +16,9 @@
       parameter (MPI_CONN_ERR_PEER_GONE = 1)
       integer MPI_CONN_ERR_TIMEOUT
       parameter (MPI_CONN_ERR_TIMEOUT = 2)
+      integer MPI_CONN_JOINED
+      parameter (MPI_CONN_JOINED = 1)
+      integer MPI_CONN_LEFT
+      parameter (MPI_CONN_LEFT = 2)
+      integer MPI_CONN_DIED
+      parameter (MPI_CONN_DIED = 4)

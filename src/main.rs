@@ -25,7 +25,6 @@ mod notify;
 mod pages;
 mod program;
 mod relay;
-mod rows;
 mod run;
 mod select;
 mod serve;
@@ -57,6 +56,12 @@ enum What {
     /// What stands before a rank's program in a launch
     #[command(hide = true)]
     LaunchRank(launch::RankArgs),
+    /// What stands before the programs of a job that has several
+    #[command(hide = true)]
+    LaunchChoice(launch::ChoiceArgs),
+    /// What starts a job for MPI_Comm_spawn
+    #[command(hide = true)]
+    LaunchSpawned(launch::SpawnedArgs),
     /// What outlives a launch that is killed
     #[command(hide = true)]
     LaunchKeeper(launch::KeeperArgs),
@@ -111,6 +116,8 @@ fn main() -> ExitCode {
         },
         What::LaunchJob(args) => not_started(launch::become_job(&args)),
         What::LaunchRank(args) => not_started(launch::rank(&args)),
+        What::LaunchChoice(args) => not_started(launch::choose(&args)),
+        What::LaunchSpawned(args) => ExitCode::from(launch::spawned(&args)),
         What::LaunchKeeper(args) => {
             launch::keep(&args);
             ExitCode::SUCCESS

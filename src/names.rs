@@ -3,11 +3,10 @@
 //! Invariant: secrets of a record (cookie, contact) are never shown, and no byte of it reaches the terminal raw.
 
 use crate::key::KeyOption;
-use crate::rows::{Row, rows};
 use crate::select::{Pair, Selection};
 use crate::shown::{kind_word, object, pairs, printable, word};
 use crate::watch;
-use naming::{Kind, Naming, OpenError, State, StoreError};
+use naming::{Kind, Naming, OpenError, Row, State, StoreError, rows};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;

@@ -2,8 +2,7 @@
 //!
 //! Invariant: secrets of a record (cookie, contact) are never shown.
 
-use crate::rows::Row;
-use naming::{Kind, Record, State};
+use naming::{Kind, Record, Row, State};
 use serde_json::json;
 
 pub fn kind_word(kind: Kind) -> &'static str {

@@ -36,6 +36,8 @@ enum Arg {
     Out(&'static str),
     CommIn(&'static str),
     CommOut(&'static str),
+    /// A subroutine that is called with an event and a name.
+    Subroutine(&'static str),
     /// An array of communicators, and the argument with its length. Elements beyond those that are given stay as they are.
     CommsOut(&'static str, &'static str),
 }
@@ -43,7 +45,7 @@ enum Arg {
 impl Arg {
     fn name(&self) -> &'static str {
         match self {
-            Arg::Text(n) | Arg::TextOut(n) | Arg::In(n) | Arg::Out(n) => n,
+            Arg::Text(n) | Arg::TextOut(n) | Arg::In(n) | Arg::Out(n) | Arg::Subroutine(n) => n,
             Arg::CommIn(n) | Arg::CommOut(n) | Arg::CommsOut(n, _) => n,
         }
     }
@@ -55,6 +57,7 @@ impl Arg {
             Arg::TextOut(n) => format!("character(len=*), intent(out) :: {n}"),
             Arg::In(n) => format!("integer, intent(in) :: {n}"),
             Arg::Out(n) => format!("integer, intent(out) :: {n}"),
+            Arg::Subroutine(n) => format!("external :: {n}"),
             Arg::CommIn(n) => format!("{comm}, intent(in) :: {n}"),
             Arg::CommOut(n) => format!("{comm}, intent(out) :: {n}"),
             Arg::CommsOut(n, length) => format!("{comm}, intent(inout) :: {n}({length})"),
@@ -65,16 +68,18 @@ impl Arg {
     fn as_integer(&self) -> String {
         match self {
             Arg::CommIn(n) | Arg::CommOut(n) | Arg::CommsOut(n, _) => format!("{n}%MPI_VAL"),
-            Arg::Text(n) | Arg::TextOut(n) | Arg::In(n) | Arg::Out(n) => n.to_string(),
+            Arg::Text(n) | Arg::TextOut(n) | Arg::In(n) | Arg::Out(n) | Arg::Subroutine(n) => n.to_string(),
         }
     }
 }
 
 /// The calls as Fortran has them: `ierror` comes last in each.
-const CALLS: [(&str, &[Arg]); 8] = [
+const CALLS: [(&str, &[Arg]); 10] = [
     ("mpi_conn_register", &[Arg::Text("name"), Arg::CommIn("local_comm"), Arg::Out("handle")]),
     ("mpi_conn_intercomm_create", &[Arg::In("handle"), Arg::Text("remote_name"), Arg::CommOut("newintercomm")]),
     ("mpi_conn_remove", &[Arg::In("handle")]),
+    ("mpi_conn_notify", &[Arg::Text("pattern"), Arg::In("events"), Arg::Subroutine("function"), Arg::Out("notice")]),
+    ("mpi_conn_notify_cancel", &[Arg::In("notice")]),
     ("mpi_conn_hold", &[]),
     ("mpi_conn_resume", &[]),
     ("mpi_conn_checkpoint", &[Arg::In("handle"), Arg::Text("directory"), Arg::Text("label")]),

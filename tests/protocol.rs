@@ -7,7 +7,7 @@ mod rust;
 #[path = "kit/settle.rs"]
 mod settle;
 
-use base::protocol::{TABLES, Table, control, frame, greeting, hello, message, naming, port, shared, tag};
+use base::protocol::{TABLES, Table, control, frame, greeting, hello, message, naming, port, shared, spawn, tag};
 use settle::{root, settle};
 
 const END: &str = "<!-- end -->\n";
@@ -137,6 +137,12 @@ fn the_text_says_the_numbers_too() {
         assert!(page.contains(said), "docs/protocol.md does not say {said:?}, as {file} does: {line}");
     }
     let of_constants = [
+        format!(
+            "so many bytes, at most {} MiB, are the *request*: the version, {} (u8)",
+            spawn::MAX_SPAWN >> 20,
+            spawn::VERSION
+        ),
+        format!("so many bytes of text, at most {} KiB. The byte {} behind", spawn::MAX_REPORT >> 10, spawn::RELEASE),
         format!("A lane may have up to {} beside its first", frame::MAX_STRIPES - 1),
         format!("its number, 1 to {}, as stripe", frame::MAX_STRIPES - 1),
         format!("in frames of at most {} KiB", control::MAX_CALLER_FRAME >> 10),

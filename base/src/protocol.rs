@@ -816,6 +816,18 @@ pub mod relay {
     }
 }
 
+/// What a process says to the command beside its library to have a job started (MPI_Comm_spawn).
+pub mod spawn {
+    /// The first byte of a request. Both are of one installation, so there is no other version to speak with.
+    pub const VERSION: u8 = 1;
+    /// The longest request, in bytes: a little more than a command line of this system may have.
+    pub const MAX_SPAWN: usize = 4 << 20;
+    /// The longest report, in bytes.
+    pub const MAX_REPORT: usize = 4 << 10;
+    /// The byte behind the request that says: the end of the socket is no order to end.
+    pub const RELEASE: u8 = 1;
+}
+
 /// What a client and a naming server say after the greeting is in docs/naming.md.
 pub mod naming {
     /// The version of the protocol between client and server. The head of a greeting is the same in all versions from 5 on.

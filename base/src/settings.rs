@@ -73,6 +73,10 @@ pub const FAST_MAX: &str = "MPI_CONNECT_TUNE_SHM_FAST_MAX";
 pub const TCP_SOCKETS: &str = "MPI_CONNECT_TUNE_TCP_SOCKETS";
 /// The file of the plug-in for RDMA devices.
 pub const VERBS: &str = "MPI_CONNECT_VERBS";
+/// The command that MPI_Comm_spawn runs.
+pub const COMMAND: &str = "MPI_CONNECT_COMMAND";
+/// The port of the parents of a job that MPI_Comm_spawn has started.
+pub const PARENT: &str = "MPI_CONNECT_PARENT";
 /// The level of the log: see [`crate::log::Level`].
 pub const LOG: &str = "MPI_CONNECT_LOG";
 /// Whether inter-communicators within one job are carried by this library too.
@@ -241,6 +245,18 @@ pub const ALL: &[Setting] = &[
         value: Value::Free,
         meaning: "the libmpi_connect.so that 'mpi-connect run' preloads",
         default: "found from where mpi-connect itself lies",
+    },
+    Setting {
+        name: COMMAND,
+        value: Value::Free,
+        meaning: "the mpi-connect that MPI_Comm_spawn runs, where it is asked for another MPI",
+        default: "found from where the library itself lies",
+    },
+    Setting {
+        name: PARENT,
+        value: Value::Free,
+        meaning: "the port of the parents, in a job of MPI_Comm_spawn; set by that alone",
+        default: "none",
     },
     Setting {
         name: LAUNCH,

@@ -13,6 +13,8 @@
 #pragma weak MPI_Conn_remove
 #pragma weak MPI_Conn_error_class
 #pragma weak MPI_Conn_hold
+#pragma weak MPI_Conn_notify
+#pragma weak MPI_Conn_notify_cancel
 #pragma weak MPI_Conn_on_hold
 #pragma weak MPI_Conn_resume
 #pragma weak MPI_Conn_checkpoint

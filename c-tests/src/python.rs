@@ -112,21 +112,34 @@ pub fn launch<'a>(
     scene: &Scene,
 ) -> Result<Launch<'a>, &'static str> {
     works_with(mpi)?;
-    let libmpi = libmpi(mpi, scene);
+    let words = words(script);
+    let words: Vec<&str> = words[1..].iter().map(String::as_str).chain(arguments.iter().copied()).collect();
+    let mut launch = Launch::of(mpi, ranks, PYTHON.into(), library, &words).envs(&environment(mpi, scene));
+    launch.title = format!("{}-{}", mpi.name, arguments.first().unwrap_or(&"python")).replace('/', "_");
+    Ok(launch)
+}
+
+/// The words that run a script.
+pub fn words(script: &str) -> [String; 3] {
     let script = root().join("c-tests/python").join(script);
     // Nothing is written beside the sources: the user of the jobs may not.
-    let words: Vec<&str> =
-        ["-B", script.to_str().expect("plain text")].into_iter().chain(arguments.iter().copied()).collect();
-    let mut launch = Launch::of(mpi, ranks, PYTHON.into(), library, &words)
-        .env("PYTHONPATH", &path())
+    [PYTHON.into(), "-B".into(), script.to_str().expect("plain text").into()]
+}
+
+/// The variables that it needs.
+pub fn environment(mpi: &Mpi, scene: &Scene) -> Vec<(&'static str, String)> {
+    let libmpi = libmpi(mpi, scene);
+    let text = |path: &Path| path.to_str().expect("plain text").to_owned();
+    let mut all = vec![
+        ("PYTHONPATH", path()),
         // Unbuffered, a line is several writes, and those of two ranks mix.
-        .env("PYTHONUNBUFFERED", "")
-        .env("MPI4PY_LIBMPI", libmpi.to_str().expect("plain text"));
-    launch.title = format!("{}-{}", mpi.name, arguments.first().unwrap_or(&"python")).replace('/', "_");
+        ("PYTHONUNBUFFERED", String::new()),
+        ("MPI4PY_LIBMPI", text(&libmpi)),
+    ];
     if libmpi.starts_with(&scene.folder) {
-        launch = launch.env("LD_LIBRARY_PATH", scene.folder.to_str().expect("plain text"));
+        all.push(("LD_LIBRARY_PATH", text(&scene.folder)));
     }
-    Ok(launch)
+    all
 }
 
 /// `pip install` of the tree's package into a folder, without the network.

@@ -208,7 +208,7 @@ impl Scene {
     }
 
     /// Notes that these two MPIs meet in this scene, where not only the first two jobs do.
-    pub(crate) fn meet(&self, a: &Mpi, b: &Mpi) {
+    pub fn meet(&self, a: &Mpi, b: &Mpi) {
         self.pairs.borrow_mut().push((a.name, b.name));
     }
 

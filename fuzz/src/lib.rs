@@ -14,6 +14,7 @@ pub mod rdma;
 pub mod relay;
 pub mod session;
 pub mod shared;
+pub mod spawn;
 pub mod streams;
 pub mod text;
 pub mod trust;

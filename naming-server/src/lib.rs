@@ -10,14 +10,17 @@ mod claim;
 mod error;
 mod fate;
 mod file;
+mod follow;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod here;
 mod link;
 mod metadata;
+mod pattern;
 mod private;
 pub mod quiet;
 mod record;
+mod rows;
 pub mod server;
 mod tcp;
 mod url;
@@ -27,11 +30,14 @@ pub use claim::Claim;
 pub use error::{AddressError, ClaimError, LookupError, OpenError, RenewError, ServeError, StoreError};
 pub use fate::Fate;
 pub use file::FileStore;
+pub use follow::{Follower, follow, live};
 pub use here::{boot_id, host, now};
 pub use metadata::{MAX_PAIRS, MetadataError, check as check_metadata, from_env as metadata_from_env};
+pub use pattern::matches;
 pub use record::{
     Key, Kind, MAX_LEADER, MAX_PORT, MAX_RECORD, NameError, Record, RecordError, VERSION, check_name, run_of,
 };
+pub use rows::{Row, rows};
 pub use tcp::{Probe, Said};
 pub use url::{default_run, default_url, open, open_run, open_trusting, private_url};
 pub use wire::DEFAULT_PORT;

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -30,21 +31,28 @@ from typing import TYPE_CHECKING
 from ._installed import get_include, get_library
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mpi4py import MPI
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "DIED",
+    "JOINED",
+    "LEFT",
     "PEER_GONE",
     "TIMEOUT",
     "Handle",
     "NotPreloaded",
+    "Notice",
     "__version__",
     "error_class",
     "get_include",
     "get_library",
     "hold",
     "intercomm_create",
+    "notify",
     "register",
     "remove",
     "resume",
@@ -54,6 +62,13 @@ __all__ = [
 PEER_GONE = 1
 #: The other job did not come within ``MPI_CONNECT_TIMEOUT`` seconds: for :func:`error_class`.
 TIMEOUT = 2
+
+#: A job has registered the name: an event of :func:`notify`.
+JOINED = 1
+#: It has given the name back, or finalized: an event of :func:`notify`.
+LEFT = 2
+#: It has died, or cannot be heard any more: an event of :func:`notify`.
+DIED = 4
 
 #: The room for a label with its terminator, as in the C header.
 _MAX_LABEL = 256
@@ -75,12 +90,20 @@ def _arguments(name: str) -> list[type]:
         "MPI_Conn_register": [text, comm, ctypes.POINTER(number)],
         "MPI_Conn_intercomm_create": [number, text, ctypes.POINTER(comm)],
         "MPI_Conn_remove": [number],
+        "MPI_Conn_notify": [text, number, _Function, ctypes.c_void_p, ctypes.POINTER(number)],
+        "MPI_Conn_notify_cancel": [number],
         "MPI_Conn_hold": [],
         "MPI_Conn_resume": [],
         "MPI_Conn_checkpoint": [number, text, text],
         "MPI_Conn_restart": [number, text, text, number, ctypes.POINTER(comm), ctypes.POINTER(number)],
         "MPI_Conn_error_class": [number, ctypes.POINTER(number)],
     }[name]
+
+
+#: What the library calls, in a thread of its own.
+_Function = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+#: Those that may still be called.
+_called: dict[int, object] = {}
 
 
 class NotPreloaded(RuntimeError):
@@ -224,6 +247,71 @@ def remove(handle: Handle) -> None:
     _check("handle", handle, Handle)
     handle._registered = False
     _call("MPI_Conn_remove", handle._number)
+
+
+class Notice:
+    """What :func:`notify` has registered. As a context manager it is cancelled at the end of the block."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._is_over = False
+
+    def cancel(self) -> None:
+        """When this returns, the function does not run and is not called any more; within the function itself it may be
+        called too. Once more does nothing."""
+        if not self._is_over:
+            self._is_over = True
+            _call("MPI_Conn_notify_cancel", self._number)
+        if threading.get_ident() != _calling:
+            _called.pop(self._number, None)
+
+    def __enter__(self) -> Notice:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.cancel()
+
+
+#: The thread that is in a function of :func:`notify`.
+_calling: int | None = None
+
+
+def notify(pattern: str, function: Callable[[int, str], object], events: int = JOINED | LEFT | DIED) -> Notice:
+    """Has ``function(event, name)`` called when a job registers a name, gives it back, or dies.
+
+        def told(event, name):
+            print(name, {mpi_connect.JOINED: "joined", mpi_connect.LEFT: "left", mpi_connect.DIED: "died"}[event])
+
+        with mpi_connect.notify("urn:site:*", told):
+            ...
+
+    pattern
+        Names that begin so or, with a ``*`` in it, are so from end to end; ``""`` for all. They are those of this
+        process's run, this job's own too. Jobs that are there already are told of as joined.
+    function
+        It is called by a thread of the library, one call after the other. It calls nothing of MPI unless the level of
+        threads is ``MPI.THREAD_MULTIPLE``. What it raises is printed.
+    events
+        Those that are wanted: :data:`JOINED`, :data:`LEFT`, :data:`DIED`, with ``|`` between.
+
+    Local. Raises ``MPI.Exception`` with class ``MPI.ERR_ARG`` if an argument is no good, ``MPI.ERR_NAME`` if the naming
+    service cannot be used.
+    """
+    _check("pattern", pattern, str)
+
+    def call(event: int, name: bytes, _state: object) -> None:
+        global _calling
+        _calling = threading.get_ident()
+        try:
+            function(event, name.decode())
+        finally:
+            _calling = None
+
+    called = _Function(call)
+    number = ctypes.c_int(0)
+    _call("MPI_Conn_notify", _text(pattern), events, called, None, ctypes.byref(number))
+    _called[number.value] = called
+    return Notice(number.value)
 
 
 def hold() -> None:

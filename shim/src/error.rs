@@ -24,6 +24,7 @@ pub fn mpi_class(abi: &Abi, class: Class) -> c_int {
         Class::Request => abi.err_request,
         Class::Root => abi.err_root,
         Class::Service => abi.err_service,
+        Class::Spawn => abi.err_spawn,
         Class::Tag => abi.err_tag,
         Class::Truncate => abi.err_truncate,
         Class::Type => abi.err_type,

@@ -18,6 +18,7 @@ pub enum Class {
     Request,
     Root,
     Service,
+    Spawn,
     Tag,
     Truncate,
     Type,
@@ -30,7 +31,7 @@ pub enum Class {
 
 impl Class {
     /// All kinds. Processes of one job name a kind to each other by its index here.
-    pub const ALL: [Class; 19] = [
+    pub const ALL: [Class; 20] = [
         Class::Arg,
         Class::Buffer,
         Class::Comm,
@@ -44,6 +45,7 @@ impl Class {
         Class::Request,
         Class::Root,
         Class::Service,
+        Class::Spawn,
         Class::Tag,
         Class::Truncate,
         Class::Type,
@@ -68,6 +70,7 @@ impl Class {
             Class::Request => "MPI_ERR_REQUEST",
             Class::Root => "MPI_ERR_ROOT",
             Class::Service => "MPI_ERR_SERVICE",
+            Class::Spawn => "MPI_ERR_SPAWN",
             Class::Tag => "MPI_ERR_TAG",
             Class::Truncate => "MPI_ERR_TRUNCATE",
             Class::Type => "MPI_ERR_TYPE",

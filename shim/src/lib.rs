@@ -35,5 +35,6 @@ mod port;
 mod process;
 mod progress;
 mod request;
+mod spawn;
 mod token;
 mod wait;

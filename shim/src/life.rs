@@ -59,12 +59,14 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
 /// The parts of this crate that have something to do first in MPI_Finalize, in this order.
 #[derive(Clone, Copy)]
 pub enum Part {
+    Notices,
     Names,
     Published,
     Ports,
+    Spawned,
 }
 
-static ENDS: [OnceLock<fn()>; 3] = [const { OnceLock::new() }; 3];
+static ENDS: [OnceLock<fn()>; 5] = [const { OnceLock::new() }; 5];
 
 /// Has `end` called in MPI_Finalize. Only the first function of each part is kept.
 pub fn end_with(part: Part, end: fn()) {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing is read but the text, and a manifest that is given back obeys all rules that need no look at the machine.
 
+use super::choice::Program;
 use super::cores::{self, Cores};
 use reader::Reader;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +61,8 @@ pub struct Job {
     pub launcher: Vec<String>,
     pub ranks: usize,
     pub program: Vec<String>,
+    /// Further programs of the same job, of which manifests have none.
+    pub more: Vec<Program>,
     /// Another than that of the command.
     pub host: Option<String>,
     pub directory: Option<String>,
@@ -270,6 +273,7 @@ impl Whole<'_> {
             launcher: launcher?,
             ranks: ranks? as usize,
             program: program?,
+            more: Vec::new(),
         };
         Some(job)
     }

@@ -5,12 +5,14 @@
 //!
 //! Invariant: whenever the launch ends, and however, no process of its jobs is left; `keeper` sees to it where this process cannot.
 
+mod choice;
 pub mod cores;
 mod job;
 mod keeper;
 mod manifest;
 mod marked;
 mod names;
+mod orders;
 mod output;
 mod place;
 mod plan;
@@ -18,12 +20,15 @@ mod policy;
 mod rank;
 mod sbatch;
 mod slurm;
+mod spawn;
 mod state;
 mod supervise;
 mod there;
 
+pub use choice::{Args as ChoiceArgs, choose};
 pub use keeper::{Args as KeeperArgs, keep};
 pub use rank::{Args as RankArgs, JobArgs, job as become_job, rank};
+pub use spawn::Args as SpawnedArgs;
 
 use crate::key::KeyOption;
 use crate::launcher;
@@ -33,6 +38,7 @@ use manifest::{Manifest, Problem};
 use naming::OpenError;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::SigSet;
+use orders::Orders;
 use output::Format;
 use place::Place;
 use plan::Planned;
@@ -46,7 +52,7 @@ use supervise::Whole;
 /// How long a launch that was told to end waits for whoever reads its last words.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub struct Args {
     /// The jobs, in TOML; with --status and --stop the manifest or the run that is meant, if several are running
     #[arg(value_name = "MANIFEST", required_unless_present_any = ["status", "stop", "there"])]
@@ -156,8 +162,43 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
     let text = orders.as_ref().map_or_else(|| fs::read_to_string(&path), there::manifest).map_err(read)?;
     // Its paths are absolute.
     let path = if args.there { Path::new("/").join(path) } else { fs::canonicalize(&path).map_err(read)? };
-    let problem = |problems| LaunchError::Manifest(file.clone(), problems);
-    let manifest = manifest::read(&text).map_err(problem)?;
+    let manifest = manifest::read(&text).map_err(|problems| LaunchError::Manifest(file.clone(), problems))?;
+    let orders = orders.map(Orders::Launch);
+    go(args, &manifest, (&path, &file), orders.as_ref())
+}
+
+/// Starts a job for a process that has asked for it by MPI_Comm_spawn, and watches over it. The exit status.
+pub fn spawned(args: &SpawnedArgs) -> u8 {
+    if !args.supervise {
+        return u8::from(spawn::apart().is_err());
+    }
+    let Ok(from) = there::far() else { return 1 };
+    let request = orders::request(&from).map_err(|e| format!("reading what is to be started: {e}"));
+    let parent = Orders::Parent(from);
+    let started = request.and_then(|request| {
+        let here = env::current_dir().map_err(|e| format!("the current directory: {e}"))?;
+        let command = env::current_exe().map_err(|e| format!("finding this command: {e}"))?.display().to_string();
+        let (manifest, path) = spawn::manifest(&request, &command, &here)?;
+        let file = request.manifest.unwrap_or_default();
+        go(&Args::default(), &manifest, (&path, &file), Some(&parent)).map_err(|e| match &e {
+            LaunchError::Manifest(file, problems) => spawn::said(file, problems),
+            e => e.to_string(),
+        })
+    });
+    started.unwrap_or_else(|why| {
+        parent.report(&format!("the job was not started: {why}"));
+        1
+    })
+}
+
+/// Starts what a manifest says, and returns when all is over: with the exit status. `file`: what people call the manifest.
+fn go(
+    args: &Args,
+    manifest: &Manifest,
+    (path, file): (&Path, &str),
+    orders: Option<&Orders>,
+) -> Result<u8, LaunchError> {
+    let problem = |problems| LaunchError::Manifest(file.to_owned(), problems);
     let id = format!("{:016x}", u64::from_le_bytes(base::ident::random()));
     let folder = path.parent().unwrap_or(Path::new("/"));
     let key = manifest.key.as_deref().map(|key| absolute(key, folder));
@@ -168,9 +209,10 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
     let command = env::current_exe().map_err(|e| LaunchError::System("finding this command", e))?.display().to_string();
     let private = keys.open(&naming::private_url()).map_err(LaunchError::Naming)?.url();
     if args.sbatch {
-        return write_script(args, &manifest, &path, (&command, naming == private)).map_err(problem);
+        return write_script(args, manifest, path, (&command, naming == private)).map_err(problem);
     }
-    let run = run_of(args, &manifest, &path, &id).map_err(problem)?;
+    let is_spawned = orders.is_some_and(Orders::is_parent);
+    let run = run_of(args, manifest, path, (&id, is_spawned)).map_err(problem)?;
     let place = Place {
         folder,
         command: command.clone(),
@@ -183,7 +225,7 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
         variables: env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect(),
         recognise: |word, path| launcher::find_in(word, path).map(|program| launcher::recognise(&program)),
     };
-    let jobs = plan::plan(&manifest, &place).map_err(problem)?;
+    let jobs = plan::plan(manifest, &place).map_err(problem)?;
     if args.dry_run {
         jobs.iter().for_each(|job| say(&format!("# {}\n{}\n", job.name, job.line(quote))));
         return Ok(0);
@@ -192,12 +234,20 @@ pub fn launch(args: &Args) -> Result<u8, LaunchError> {
         eprintln!("mpi-connect: this is no allocation of Slurm: what the manifest says of slurm does not count");
     }
     warn(&jobs);
-    let format = if args.json || args.there { Format::Json } else { Format::Text };
+    let format = match args.json || args.there {
+        true => Format::Json,
+        false if is_spawned => Format::Bare,
+        false => Format::Text,
+    };
     let grace = Duration::from_secs_f64(manifest.grace);
     let whole = Whole {
         id: &id,
         command: &command,
-        manifest: if args.there { "a job of another host's launch".into() } else { path.display().to_string() },
+        manifest: match orders {
+            Some(Orders::Launch(_)) => "a job of another host's launch".into(),
+            Some(Orders::Parent(_)) => "a job of MPI_Comm_spawn".into(),
+            None => path.display().to_string(),
+        },
         run: &run,
         naming: &naming,
         grace,
@@ -238,12 +288,18 @@ fn absolute(setting: &str, folder: &Path) -> String {
 }
 
 /// Without a name each launch has a run of its own, so that it never meets what another one has left.
-fn run_of(args: &Args, manifest: &Manifest, path: &Path, id: &str) -> Result<String, Vec<Problem>> {
+/// One of MPI_Comm_spawn is in the run of its parents, or in none as they are.
+fn run_of(
+    args: &Args,
+    manifest: &Manifest,
+    path: &Path,
+    (id, is_spawned): (&str, bool),
+) -> Result<String, Vec<Problem>> {
     let said = args.run.as_ref().or(manifest.run.as_ref());
     let run =
         said.map_or_else(naming::default_run, |run| naming::run_of(run).map(str::to_owned).map_err(OpenError::Run));
     match run {
-        Ok(run) if !run.is_empty() => Ok(run),
+        Ok(run) if !run.is_empty() || is_spawned => Ok(run),
         Err(e) => Err(vec![Problem { line: 0, what: format!("the run: {e}") }]),
         _ => Ok(format!("{}-{}", title(path), &id[..8])),
     }

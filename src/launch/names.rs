@@ -3,10 +3,9 @@
 //! Invariant: the jobs do not depend on it; where names cannot be seen, that is told, and they run all the same.
 
 use crate::key::KeyOption;
-use crate::rows::Row;
 use crate::select::Selection;
-use crate::watch;
-use naming::{Fate, Kind};
+use crate::watch::Following;
+use naming::{Fate, Kind, Row, follow};
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -72,13 +71,14 @@ fn look(url: &str, run: &str, key: &KeyOption, tell: &Sender<Seen>, wake: &PipeW
     store.check().map_err(|e| e.to_string())?;
     let changes = store.watch();
     let here = naming::host();
-    let told = watch::follow(store.as_ref(), changes, &wanted, Vec::new(), |fate, row, _| {
+    let told = |fate, row: &Row, _| {
         let seen = seen(fate == Fate::Claimed, row, &here);
         let Some(seen) = seen else { return Ok(()) };
         tell.send(seen).map_err(|_| io::ErrorKind::BrokenPipe)?;
         (&mut &*wake).write_all(&[0])
-    });
-    told.map_err(|e| e.to_string())
+    };
+    let mut following = Following { wanted: &wanted, tell: told };
+    follow(store.as_ref(), changes, Vec::new(), &mut following).map_err(|e| e.to_string())
 }
 
 fn seen(came: bool, row: &Row, here: &str) -> Option<Seen> {

@@ -4,6 +4,7 @@
 //! Whoever puts something out never waits for its reader: threads write.
 
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -200,6 +201,8 @@ pub enum Event<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Text,
+    /// Nothing but what the jobs print, as it is: for whoever has the output of a job of MPI_Comm_spawn.
+    Bare,
     Json,
 }
 
@@ -211,7 +214,10 @@ impl Format {
             let line = String::from_utf8_lossy(line);
             return put(&json!({"event": "output", "job": job, "rank": rank, "stream": name, "line": line}));
         }
-        let text = prefixed(job, rank, line);
+        let text = if self == Format::Bare { [line, b"\n"].concat() } else { prefixed(job, rank, line) };
+        if self == Format::Bare && (rank.is_none() || stream == Stream::Err) {
+            keep(line);
+        }
         let [out, err] = &WRITERS;
         if stream == Stream::Out { out.put(&text) } else { err.put(&text) }
     }
@@ -219,6 +225,7 @@ impl Format {
     pub fn event(self, event: &Event<'_>) {
         match self {
             Format::Text => WRITERS[1].put(format!("mpi-connect: {}\n", told(event)).as_bytes()),
+            Format::Bare => {}
             Format::Json => {
                 let mut line = object(event);
                 line["time"] = crate::time::utc(naming::now()).into();
@@ -226,6 +233,35 @@ impl Format {
             }
         }
     }
+}
+
+/// Lines that are kept of what launchers and programs have complained of last.
+const MOST_LAST: usize = 12;
+
+static LAST: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
+
+fn keep(line: &[u8]) {
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.len() == MOST_LAST {
+        last.pop_front();
+    }
+    let text: String = String::from_utf8_lossy(line).chars().take(MOST_SAID).collect();
+    if !text.trim().is_empty() {
+        last.push_back(text);
+    }
+}
+
+/// Characters of each of these lines.
+const MOST_SAID: usize = 300;
+
+/// This, and behind it the lines that were printed last.
+pub fn with_last(text: &str) -> String {
+    let last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.is_empty() {
+        return text.to_owned();
+    }
+    let lines: Vec<&str> = last.iter().map(String::as_str).collect();
+    format!("{text}; it has said:\n{}", lines.join("\n"))
 }
 
 fn put(line: &Value) {

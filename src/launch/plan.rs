@@ -3,13 +3,14 @@
 //! Invariants: each job is started by `mpi-connect run`, which knows the launchers' ways, so this only adds how many ranks there
 //! are and that they are not bound; no variable of another launcher's rank reaches a job.
 
+use super::choice;
 use super::cores::{self, Cores};
 use super::manifest::{Job, Manifest, OnDeath, Problem, Restart};
 use super::place::Place;
 use super::slurm::{self, Share};
 use super::there::There;
 use crate::launcher::{self, FindError, Kind};
-use base::settings::{LAUNCH, PREFIX};
+use base::settings::{LAUNCH, PARENT, PREFIX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub struct Planned {
     /// The launcher with all its words, where the program goes at [`None`].
     launcher: Vec<Option<String>>,
     program: Vec<String>,
+    /// Further programs, for launchers that take several: the words before each, and its own.
+    more: Vec<(Vec<String>, Vec<String>)>,
     /// Variables of the launcher.
     pub env: Vec<(String, String)>,
     pub unset: Vec<String>,
@@ -52,6 +55,9 @@ impl Planned {
                 Some(word) => words.push(word.clone()),
                 None => words.extend(wrapper.iter().chain(&self.program).cloned()),
             }
+        }
+        for (before, program) in &self.more {
+            words.extend(before.iter().chain(wrapper).chain(program).cloned());
         }
         words
     }
@@ -142,8 +148,9 @@ fn planned(
     let directory: PathBuf = directory.components().collect();
     if !directory.is_dir() {
         problems.push(format!("directory: there is no folder {}", directory.display()));
-    } else if let Err(what) = program(&job.program[0], &directory, &path) {
-        problems.push(what);
+    } else {
+        let words = std::iter::once(&job.program).chain(job.more.iter().map(|more| &more.words));
+        problems.extend(words.filter_map(|words| program(&words[0], &directory, &path).err()));
     }
     let at = position(&job.launcher);
     let word = &job.launcher[at];
@@ -183,6 +190,16 @@ fn planned(
         before.extend(["--env".into(), name.clone()]);
     }
     before.push("--".into());
+    let all = || choice::Program { ranks: job.ranks, directory: job.directory.clone(), words: job.program.clone() };
+    let several = Several::of(job, kind, word);
+    let (program, more) = match several {
+        Several::No => (job.program.clone(), Vec::new()),
+        Several::InOne => {
+            let all: Vec<_> = std::iter::once(all()).chain(job.more.iter().cloned()).collect();
+            (choice::words(&place.command, &all), Vec::new())
+        }
+        Several::Contexts => (job.program.clone(), job.more.iter().map(context).collect()),
+    };
     let is_srun = kind == Kind::Slurm;
     let is_set = |name: &str| job.env.contains_key(name) || place.variables.iter().any(|n| n == name);
     let mut env: Vec<(String, String)> = job.env.clone().into_iter().collect();
@@ -192,13 +209,14 @@ fn planned(
     }
     Ok(Planned {
         name: job.name.clone(),
-        ranks: job.ranks,
+        ranks: all_ranks(job),
         directory,
         there: None,
         forwards: is_srun,
         before,
         launcher,
-        program: job.program.clone(),
+        program,
+        more,
         env,
         unset: place
             .variables
@@ -225,6 +243,7 @@ fn planned_there(job: &Job, there: There) -> Planned {
         before: Vec::new(),
         launcher: Vec::new(),
         program: job.program.clone(),
+        more: Vec::new(),
         env: Vec::new(),
         unset: Vec::new(),
         cores: None,
@@ -233,6 +252,40 @@ fn planned_there(job: &Job, there: There) -> Planned {
         restart: job.restart,
         restarts: job.restarts,
     }
+}
+
+/// How a launcher has several programs.
+#[derive(Clone, Copy, PartialEq)]
+enum Several {
+    /// There is only one.
+    No,
+    /// Each behind a `:`, with its number of ranks.
+    Contexts,
+    /// One that becomes each of them.
+    InOne,
+}
+
+impl Several {
+    fn of(job: &Job, kind: Kind, word: &str) -> Several {
+        let is_filled = word == "{program}" || job.launcher.iter().any(|word| word == "{program}");
+        match kind {
+            _ if job.more.is_empty() => Several::No,
+            Kind::Hydra | Kind::Orte | Kind::Prte if !is_filled => Several::Contexts,
+            _ => Several::InOne,
+        }
+    }
+}
+
+fn all_ranks(job: &Job) -> usize {
+    job.ranks + job.more.iter().map(|more| more.ranks).sum::<usize>()
+}
+
+fn context(program: &choice::Program) -> (Vec<String>, Vec<String>) {
+    let mut before = [":".into(), "-np".into(), program.ranks.to_string()].to_vec();
+    if let Some(directory) = &program.directory {
+        before.extend(["-wdir".into(), directory.clone()]);
+    }
+    (before, program.words.clone())
 }
 
 /// The cores that two jobs on one host both ask for.
@@ -253,9 +306,10 @@ fn position(words: &[String]) -> usize {
 
 /// The launcher's words with the number of ranks in them, and [`None`] for the program.
 fn words(job: &Job, at: usize, kind: Kind, share: &Share) -> Result<Vec<Option<String>>, String> {
-    let ranks = job.ranks.to_string();
+    let is_one = Several::of(job, kind, &job.launcher[at]) != Several::Contexts;
+    let ranks = if is_one { all_ranks(job) } else { job.ranks }.to_string();
     let words = &job.launcher[at..];
-    if words == ["{program}"] && job.ranks != 1 {
+    if words == ["{program}"] && all_ranks(job) != 1 {
         return Err(format!("ranks = {ranks}: without a launcher one process is started, so ranks = 1"));
     }
     let has = |inner: &str| words.iter().any(|word| word.contains(inner));
@@ -313,7 +367,7 @@ fn nodes(job: &Job, kind: Kind, share: &Share, words: &[String]) -> Result<Vec<S
         return Err("slurm: only srun reaches a component of a heterogeneous job that is not its first".into());
     }
     let Some(nodes) = &share.nodes else { return Ok(all) };
-    let each = job.ranks.div_ceil(nodes.len());
+    let each = all_ranks(job).div_ceil(nodes.len());
     match kind {
         Kind::Orte | Kind::Prte => {
             let list: Vec<String> = nodes.iter().map(|node| format!("{node}:{each}")).collect();
@@ -409,7 +463,7 @@ fn is_foreign(name: &str) -> bool {
         "SLURM_PROCID",
         "SLURM_TASK_PID",
     ];
-    BEGIN.iter().any(|begin| name.starts_with(begin)) || WHOLE.contains(&name) || name == LAUNCH
+    BEGIN.iter().any(|begin| name.starts_with(begin)) || WHOLE.contains(&name) || [LAUNCH, PARENT].contains(&name)
 }
 
 #[cfg(test)]

@@ -59,7 +59,8 @@ pub fn rank(args: &Args) -> (u8, String) {
     become_command(&args.command)
 }
 
-fn become_command(command: &[OsString]) -> (u8, String) {
+/// Returns only with an error, and the exit status for it.
+pub fn become_command(command: &[OsString]) -> (u8, String) {
     let Some((word, words)) = command.split_first() else { return (2, "no program".into()) };
     match launcher::find(word) {
         Ok(program) => {

@@ -5,17 +5,16 @@
 use super::job::{Running, Start, code};
 use super::marked;
 use super::names::{Names, Seen};
+use super::orders::{Order, Orders};
 use super::output::{self, Event, Format};
 use super::plan::Planned;
 use super::policy::{Act, Policy, State};
 use super::state::Own;
-use super::there;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
@@ -41,7 +40,7 @@ pub struct Whole<'a> {
     pub grace: Duration,
     pub format: Format,
     /// Where orders come from, if this is the end of a connection that has the job.
-    pub orders: Option<File>,
+    pub orders: Option<&'a Orders>,
 }
 
 /// A job that is to end: from when on, and how long it may take.
@@ -74,6 +73,8 @@ struct Supervisor<'a> {
     is_told: bool,
     /// The connection from which orders came has ended.
     is_alone: bool,
+    /// Its end is no order to end.
+    is_released: bool,
     /// How many ranks were told to have begun.
     begun: usize,
 }
@@ -108,6 +109,7 @@ pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names:
         ordered: None,
         is_told: false,
         is_alone: false,
+        is_released: false,
         begun: 0,
     };
     let mut block = vec![0; 64 << 10];
@@ -153,7 +155,7 @@ impl Supervisor<'_> {
         // What the jobs print waits in their pipes while nobody reads what was put out. All else goes on.
         let is_full = output::is_full();
         let pipes = running.filter(|_| !is_full).flat_map(Running::descriptors);
-        let orders = self.whole.orders.iter().filter(|_| !self.is_alone).map(AsFd::as_fd);
+        let orders = self.whole.orders.iter().filter(|_| !self.is_alone).map(|orders| orders.as_fd());
         let all = [signals.as_fd(), names.as_fd(), self.own.listener.as_fd()].into_iter().chain(orders).chain(pipes);
         let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         // A signal has a descriptor here, and anything else is found by looking.
@@ -280,17 +282,19 @@ impl Supervisor<'_> {
 
     /// Does what the other end of the connection says, and tells it how many ranks there are.
     fn obey(&mut self, ready: &BTreeSet<RawFd>) {
-        let Some(from) = &self.whole.orders else { return };
+        let Some(from) = self.whole.orders else { return };
         let begun = self.members.iter().filter_map(|member| member.running.as_ref()).map(Running::known_ranks).sum();
         if std::mem::replace(&mut self.begun, begun) != begun {
             self.event(&Event::Begun { ranks: begun });
         }
-        if self.is_alone || !ready.contains(&from.as_raw_fd()) {
+        if self.is_alone || !ready.contains(&from.as_fd().as_raw_fd()) {
             return;
         }
-        match there::orders(from) {
-            Some(signals) => signals.into_iter().for_each(|signal| self.signalled(signal)),
-            None => {
+        match from.next() {
+            Order::Signals(signals) => signals.into_iter().for_each(|signal| self.signalled(signal)),
+            Order::Release => self.is_released = true,
+            Order::End if self.is_released => self.is_alone = true,
+            Order::End => {
                 self.is_alone = true;
                 self.end("the connection has ended", Signal::SIGTERM);
                 let now = self.members.iter_mut().filter_map(|member| member.stopping.as_mut());
@@ -411,6 +415,11 @@ impl Supervisor<'_> {
             (None, None) => (0, "all jobs have ended well".to_owned()),
         };
         self.event(&Event::Ended { status, why: &why });
+        if let Some(parent) = self.whole.orders {
+            parent.report(&output::with_last(&format!(
+                "the job has ended with status {status} before it called MPI_Init"
+            )));
+        }
         self.own.end(status);
         (status, self.is_told)
     }

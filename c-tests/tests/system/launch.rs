@@ -18,18 +18,33 @@ fn mpis<const N: usize>(from: usize) -> [&'static Mpi; N] {
 }
 
 /// A job of a manifest, with keys of its own behind.
-fn table(scene: &Scene, mpi: &Mpi, name: &str, ranks: usize, program: &str, words: &[&str], keys: &str) -> String {
+pub fn table(scene: &Scene, mpi: &Mpi, name: &str, ranks: usize, program: &str, words: &[&str], keys: &str) -> String {
+    let program = compile(mpi, program, Library::Preloaded).display().to_string();
+    let words: Vec<&str> = [program.as_str()].iter().chain(words).copied().collect();
+    table_of(scene, mpi, name, ranks, &words, &[], keys)
+}
+
+/// The same with any program, and with variables of its own.
+pub fn table_of(
+    scene: &Scene,
+    mpi: &Mpi,
+    name: &str,
+    ranks: usize,
+    words: &[&str],
+    variables: &[(String, String)],
+    keys: &str,
+) -> String {
     let mut launcher = mpi.launcher(&[], &[], ranks);
     // The number of ranks is added by the command.
     launcher.truncate(launcher.len() - 2);
-    let program = compile(mpi, program, Library::Preloaded).display().to_string();
-    let program: Vec<_> = [program.as_str()].iter().chain(words).map(|word| format!("{word:?}")).collect();
+    let program: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
     // Two launchers of Open MPI's that begin at once get in each other's way.
     let temporary = scene.path("tmp").join(name);
     fs::create_dir_all(&temporary).expect("a folder of ours");
     fs::set_permissions(&temporary, fs::Permissions::from_mode(0o1777)).expect("a folder of ours");
     let mut env = vec![format!("LAUNCHED = \"as {name}\"")];
     env.extend(mpi.environment().iter().map(|(name, value)| format!("{name} = {value:?}")));
+    env.extend(variables.iter().map(|(name, value)| format!("{name} = {value:?}")));
     if mpi.keeps_files() {
         env.push(format!("TMPDIR = {:?}", temporary.display().to_string()));
     }

@@ -1,10 +1,10 @@
-//! The added calls but for those of `hold`: a job's name, joining, checkpoints.
+//! The added calls but for those of `hold` and `notify`: a job's name, joining, checkpoints.
 //!
 //! Most are collective over the local communicator. Every process checks its own arguments, and all agree on whether one
 //! of them has found a fault. The leader (rank 0) talks to the naming service and to the other job, and its verdict goes
 //! to all. So either every process returns success or every process returns an error.
 //!
-//! The C header is made from the comments here and in `hold.rs`. What they leave out for Rust's sake: strings are
+//! The C header is made from the comments here, in `hold.rs` and in `notify.rs`. What they leave out for Rust's sake: strings are
 //! terminated or null, places for results are writable or null.
 #![allow(clippy::missing_safety_doc)]
 
@@ -15,10 +15,11 @@ pub mod claim;
 pub mod collective;
 pub mod expected;
 mod folder;
-mod fork;
+pub mod fork;
 pub mod hold;
 pub mod joined;
 mod meet;
+pub mod notify;
 pub mod registration;
 pub mod reopen;
 mod restart;
@@ -215,6 +216,13 @@ const _: [(); checkpoint::MAX_LABEL] = [(); MPI_CONN_MAX_LABEL as usize];
 pub const MPI_CONN_ERR_PEER_GONE: c_int = 1;
 /// The other job did not come within MPI_CONNECT_TIMEOUT: a kind for MPI_Conn_error_class.
 pub const MPI_CONN_ERR_TIMEOUT: c_int = 2;
+
+/// A job has registered the name: an event of MPI_Conn_notify.
+pub const MPI_CONN_JOINED: c_int = 1;
+/// It has given the name back, or finalized: an event of MPI_Conn_notify.
+pub const MPI_CONN_LEFT: c_int = 2;
+/// It has died, or cannot be heard any more: an event of MPI_Conn_notify.
+pub const MPI_CONN_DIED: c_int = 4;
 
 /// The MPI error class of one of our own kinds of error, to compare with what MPI_Error_class gives. Local. The
 /// classes are made at run time, so they may differ between processes.

@@ -7,6 +7,7 @@ use crate::group::algebra::{self, Likeness};
 use crate::group::{Code, NativeGroup};
 use crate::inter::Inter;
 use crate::process::node;
+use crate::spawn::tie;
 use crate::wait::wait;
 use crate::{abi, buffer, detached, group, inter, request};
 use std::ffi::{c_int, c_void};
@@ -153,7 +154,11 @@ pub unsafe fn Comm_disconnect(at: usize) -> Answer {
         Err(failure) => return Some(raise(inter.errors(), &failure)),
     }
     // SAFETY: as above.
-    Some(unsafe { free(&inter, at) })
+    let code = unsafe { free(&inter, at) };
+    if code == 0 {
+        tie::disconnected(inter.id);
+    }
+    Some(code)
 }
 
 unsafe fn free(inter: &Arc<Inter>, at: usize) -> c_int {

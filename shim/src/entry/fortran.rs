@@ -5,6 +5,7 @@
 
 use crate::abi;
 use crate::conn::hold::{MPI_Conn_hold, MPI_Conn_resume};
+use crate::conn::notify::{MPI_Conn_notify, MPI_Conn_notify_cancel};
 use crate::conn::reopen::Results;
 use crate::conn::{
     MPI_CONN_MAX_LABEL, MPI_Comm, MPI_Conn_checkpoint, MPI_Conn_error_class, MPI_Conn_intercomm_create,
@@ -12,7 +13,7 @@ use crate::conn::{
 };
 use crate::forward::{comm_from_fortran, comm_to_fortran};
 use crate::{group, message, request};
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 /// Refused as not UTF-8, wherever the library takes text.
 const NO_TEXT: u8 = 0xff;
@@ -92,6 +93,38 @@ unsafe extern "C" fn mpi_conn_remove_(handle: *const c_int, ierror: *mut c_int) 
 unsafe extern "C" fn mpi_conn_error_class_(which: *const c_int, errorclass: *mut c_int, ierror: *mut c_int) {
     // SAFETY: a Fortran caller passes addresses of its variables.
     unsafe { ierror.write(MPI_Conn_error_class(which.read(), errorclass)) }
+}
+
+/// A subroutine of a Fortran program: an event and a name, whose length comes last.
+type Subroutine = unsafe extern "C" fn(*const c_int, *const c_char, usize);
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_notify_(
+    pattern: *const c_char,
+    events: *const c_int,
+    function: Option<Subroutine>,
+    notice: *mut c_int,
+    ierror: *mut c_int,
+    len: usize,
+) {
+    /// `state` is the subroutine.
+    unsafe extern "C" fn call(event: c_int, name: *const c_char, state: *mut c_void) {
+        // SAFETY: the subroutine that was registered, and a terminated name.
+        unsafe {
+            let subroutine = std::mem::transmute::<*mut c_void, Subroutine>(state);
+            subroutine(&event, name, CStr::from_ptr(name).count_bytes());
+        }
+    }
+    let state = function.map_or(std::ptr::null_mut(), |function| function as *mut c_void);
+    let call = function.map(|_| call as unsafe extern "C" fn(c_int, *const c_char, *mut c_void));
+    // SAFETY: a Fortran caller passes addresses of its variables, and a subroutine of its own.
+    unsafe { ierror.write(MPI_Conn_notify(trimmed(pattern, len).as_ptr(), events.read(), call, state, notice)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_notify_cancel_(notice: *const c_int, ierror: *mut c_int) {
+    // SAFETY: a Fortran caller passes addresses of its variables.
+    unsafe { ierror.write(MPI_Conn_notify_cancel(notice.read())) }
 }
 
 #[unsafe(no_mangle)]

@@ -1,8 +1,11 @@
 //! The calls that this library serves from the first call on: MPI_Init, MPI_Abort, and the class and text of its error codes.
 
+use super::joined::hand_out;
 use crate::bind::bind;
 use crate::conn::claim::give_back_before_end;
+use crate::error::Place;
 use crate::forward::{self as pmpi, CalledAs};
+use crate::spawn::parent;
 use crate::{abi, error, forward, life};
 use base::settings;
 use std::ffi::c_int;
@@ -71,8 +74,25 @@ fn started(code: c_int) -> c_int {
     if code == 0 && bind().is_ok() {
         life::watch_finalize();
         judge_settings();
+        if let Some(failed) = join_parents() {
+            return failed;
+        }
     }
     code
+}
+
+/// Joins the parents of a job that MPI_Comm_spawn has started. The code if that fails.
+fn join_parents() -> Option<c_int> {
+    match parent::join()? {
+        Ok(inter) => {
+            let (mut handle, id, shadow) = (0u64, inter.id, inter.shadow);
+            // SAFETY: a place as wide as any handle.
+            unsafe { hand_out(inter, &raw mut handle as usize) };
+            parent::set(shadow, id);
+            None
+        }
+        Err(failure) => Some(error::raise(Place::world(), &failure.of("MPI_Init"))),
+    }
 }
 
 /// Reports settings without a meaning, once for the whole job.

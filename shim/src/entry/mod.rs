@@ -32,6 +32,7 @@ mod probe;
 mod quick;
 mod requests;
 mod some;
+mod spawn;
 mod status;
 mod table;
 

@@ -34,6 +34,7 @@ mod ours {
     pub use crate::entry::probe::*;
     pub use crate::entry::requests::*;
     pub use crate::entry::some::*;
+    pub use crate::entry::spawn::*;
     pub use crate::entry::status::*;
 }
 

@@ -33,17 +33,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+/// How often somebody is watched who is to come.
+const WATCH: Duration = Duration::from_millis(20);
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Accept,
     Connect,
 }
 
+/// Says whether whoever is awaited may still come.
+pub type Watch = Box<dyn Fn() -> Result<(), Failure>>;
+
 /// What the root has to do, as its arguments say.
-enum Plan {
+pub enum Plan {
     /// The port belongs to the MPI below, so it does the call.
     Native,
-    Accept(Arc<Port>, Option<Duration>),
+    Accept(Arc<Port>, Option<Duration>, Option<Watch>),
     Connect(String, Address, Duration),
 }
 
@@ -60,7 +66,6 @@ pub unsafe fn meet(
     comm: Handle,
     place: Result<(), Failure>,
 ) -> Result<Option<Inter>, Failure> {
-    let abi = abi::get();
     let (_, size) = rank_and_size(comm)?;
     let Some(leader) = u32::try_from(root).ok().filter(|root| *root < size) else {
         return Err(Failure::new(
@@ -69,11 +74,22 @@ pub unsafe fn meet(
         ));
     };
     let call = if matches!(side, Side::Accept) { "MPI_Comm_accept" } else { "MPI_Comm_connect" };
+    // SAFETY: the caller's promise.
+    meet_by(call, leader, comm, place, || unsafe { plan(side, port, info) })
+}
+
+/// As [`meet`], with another way to what the root has to do, which is asked there alone.
+pub fn meet_by(
+    call: &'static str,
+    leader: u32,
+    comm: Handle,
+    place: Result<(), Failure>,
+    plan: impl Fn() -> Result<Plan, Failure>,
+) -> Result<Option<Inter>, Failure> {
+    let abi = abi::get();
     let expected = Expected::begin(call, comm);
     let team = copy(abi, comm, leader)?;
     drop(expected);
-    // SAFETY: the caller's promise.
-    let plan = || unsafe { plan(side, port, info) };
     let made = or_free(abi, team.comm, together(abi, &team, place, plan))?;
     match &made {
         Some(inter) => copy_errhandler(comm, inter.shadow),
@@ -99,14 +115,17 @@ unsafe fn plan(side: Side, port: usize, info: Handle) -> Result<Plan, Failure> {
     let said = Info::of(info).timeout()?;
     Ok(match side {
         // An accept waits for ever, unless the program or the user has set a limit.
-        Side::Accept if said.is_none() && !settings::is_timeout_set() => Plan::Accept(find(&text)?, None),
-        Side::Accept => Plan::Accept(find(&text)?, Some(said.map_or_else(timeout, Ok)?)),
-        Side::Connect => {
-            let address = Address::parse(&text)
-                .map_err(|e| Failure::new(Class::Port, format!("'{}': {e}", name::sign(&text))))?;
-            Plan::Connect(text, address, said.map_or_else(timeout, Ok)?)
-        }
+        Side::Accept if said.is_none() && !settings::is_timeout_set() => Plan::Accept(find(&text)?, None, None),
+        Side::Accept => Plan::Accept(find(&text)?, Some(said.map_or_else(timeout, Ok)?), None),
+        Side::Connect => to_port(text, said.map_or_else(timeout, Ok)?)?,
     })
+}
+
+/// To connect to a port of ours with this name.
+pub fn to_port(name: String, timeout: Duration) -> Result<Plan, Failure> {
+    let bad = |e| Failure::new(Class::Port, format!("'{}': {e}", name::sign(&name)));
+    let address = Address::parse(&name).map_err(bad)?;
+    Ok(Plan::Connect(name, address, timeout))
 }
 
 /// The plan for a port name that is not ours: the port was opened without this library.
@@ -266,7 +285,7 @@ fn join(
         let is_ours = |c: &Contact| members.iter().any(|m| m.process == c.process);
         let agreement = match plan {
             None | Some(Plan::Native) => unreachable!("it is the leader's, and told to all, who have left"),
-            Some(Plan::Accept(port, timeout)) => accept(node, &port, &offer, timeout, is_ours)?,
+            Some(Plan::Accept(port, timeout, watch)) => accept(node, &port, &offer, (timeout, watch), is_ours)?,
             Some(Plan::Connect(name, port, timeout)) => {
                 offer.wanted = name;
                 let me = ProcId { incarnation: group.incarnation, rank: group.rank };
@@ -286,7 +305,7 @@ fn accept(
     node: &Node,
     port: &Port,
     offer: &Party,
-    timeout: Option<Duration>,
+    (timeout, watch): (Option<Duration>, Option<Watch>),
     is_ours: impl Fn(&Contact) -> bool,
 ) -> Result<Agreement, Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
@@ -295,7 +314,7 @@ fn accept(
     let mut calls = DialRequests::new(node, port);
     let mut patience = Patience::new(Instant::now());
     loop {
-        let look = Instant::now() + LOOK;
+        let look = Instant::now() + if watch.is_some() { WATCH } else { LOOK };
         let slice = deadline.map_or(look, |deadline| deadline.min(look));
         let closed =
             || Failure::new(Class::Port, format!("'{}' was closed while this call waited", name::sign(&port.name)));
@@ -307,6 +326,9 @@ fn accept(
             }
         });
         let Some(agreement) = come.transpose()? else {
+            if let Some(watch) = &watch {
+                watch()?;
+            }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 let waited = timeout.unwrap_or_default().as_secs_f32();
                 let text = format!("waited {waited} s, and nobody connected to port {}", name::sign(&port.name));

@@ -6,12 +6,12 @@
 //! module, and only after MPI_Init has come through this library.
 
 mod dial_requests;
-mod info;
+pub mod info;
 pub mod join;
 mod meeting;
 pub mod name;
 mod open;
 pub mod publish;
 
-pub use meeting::{Side, meet};
-pub use open::{close, open, text};
+pub use meeting::{Plan, Side, meet, meet_by, to_port};
+pub use open::{close, find, open, open_within, text};

@@ -34,8 +34,13 @@ fn table() -> MutexGuard<'static, HashMap<String, Arc<Port>>> {
     OPEN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Opens a port, and returns its name.
+/// Opens a port, and returns its name, for which the MPI below has so much room.
 pub fn open(info: Handle) -> Result<String, Failure> {
+    open_within(info, (abi::get().max_port_name as usize - 1).min(name::MAX))
+}
+
+/// Opens a port with a name of at most so many characters.
+pub fn open_within(info: Handle, room: usize) -> Result<String, Failure> {
     let node = node()?;
     let contact = node.contact();
     let (ip, port) = Info::of(info).place()?;
@@ -48,7 +53,6 @@ pub fn open(info: Handle) -> Result<String, Failure> {
     }
     let places_there = if extra.is_empty() { ip_addresses(&contact) } else { extra.clone() };
     let address = Address::new(&contact, places_there);
-    let room = (abi::get().max_port_name as usize - 1).min(name::MAX);
     let name = address.name(room).ok_or_else(|| {
         node.stop_listening(&extra);
         let text =

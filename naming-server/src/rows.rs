@@ -1,14 +1,17 @@
-//! What `mpi-connect names` shows: a row for each job and each port, and one for the two halves of a coupling.
+//! What people are shown of a store's list: a row for each job and each port, and one for the two halves of a coupling.
 //!
 //! Invariant: a coupling is there while both of its halves are.
 
-use naming::{Kind, Record, State};
+use crate::State;
+use crate::record::{Kind, Record};
 use std::collections::HashMap;
 
 /// One line of the list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
+    /// Its record, or that of one half.
     pub record: Record,
+    /// What is known of its holder.
     pub state: State,
     /// The other half of a coupling.
     pub other: Option<Record>,
@@ -29,6 +32,7 @@ impl Row {
         }
     }
 
+    /// The record, or those of both halves.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         std::iter::once(&self.record).chain(&self.other)
     }

@@ -1,0 +1,4 @@
+//! See `fuzz::spawn::REQUEST`.
+#![no_main]
+
+fuzz::program!(fuzz::spawn::REQUEST);
