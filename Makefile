@@ -240,6 +240,7 @@ PAGES := \
     bash-completion/completions/mpi-connect \
     fish/vendor_completions.d/mpi-connect.fish \
     man/man1/mpi-connect-checkpoint.1 \
+    man/man1/mpi-connect-cp.1 \
     man/man1/mpi-connect-ctl.1 \
     man/man1/mpi-connect-doctor.1 \
     man/man1/mpi-connect-key.1 \
@@ -252,11 +253,13 @@ PAGES := \
     man/man1/mpi-connect.1 \
     man/man3/MPI_Conn_checkpoint.3 \
     man/man3/MPI_Conn_error_class.3 \
+    man/man3/MPI_Conn_getfile.3 \
     man/man3/MPI_Conn_hold.3 \
     man/man3/MPI_Conn_intercomm_create.3 \
     man/man3/MPI_Conn_notify.3 \
     man/man3/MPI_Conn_notify_cancel.3 \
     man/man3/MPI_Conn_on_hold.3 \
+    man/man3/MPI_Conn_putfile.3 \
     man/man3/MPI_Conn_register.3 \
     man/man3/MPI_Conn_remove.3 \
     man/man3/MPI_Conn_restart.3 \

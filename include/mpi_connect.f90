@@ -57,6 +57,18 @@ module mpi_connect
       integer, intent(out) :: count
       integer, intent(out) :: ierror
     end subroutine mpi_conn_restart
+    subroutine mpi_conn_getfile(comm, path, local_path, ierror)
+      integer, intent(in) :: comm
+      character(len=*), intent(in) :: path
+      character(len=*), intent(in) :: local_path
+      integer, intent(out) :: ierror
+    end subroutine mpi_conn_getfile
+    subroutine mpi_conn_putfile(comm, local_path, path, ierror)
+      integer, intent(in) :: comm
+      character(len=*), intent(in) :: local_path
+      character(len=*), intent(in) :: path
+      integer, intent(out) :: ierror
+    end subroutine mpi_conn_putfile
     subroutine mpi_conn_error_class(which, errorclass, ierror)
       integer, intent(in) :: which
       integer, intent(out) :: errorclass

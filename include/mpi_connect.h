@@ -146,6 +146,33 @@ int MPI_Conn_error_class(int which,
                          int *errorclass);
 
 /*
+ Fetches a file of another job: collective over the local group of `comm`, an inter-communicator to that job, whose
+ processes make no call. The paths of rank 0 count.
+
+ `path` names a file below a folder that the other job has opened to others (`MPI_CONNECT_FILES`). `local_path` is
+ where it goes: a file, which is replaced, or a folder. The file has its name only when all of it is on the disk.
+ When the call returns, every process may read it where rank 0 sees it. Messages go on meanwhile.
+
+ The file moves in chunks with checksums, over a connection of each pair of processes. When one breaks another one is made,
+ which goes on with the next chunk. Errors go to the error handler of `comm`: MPI_ERR_NO_SUCH_FILE, MPI_ERR_ACCESS
+ when the other job has not opened a folder with it, MPI_ERR_NO_SPACE, MPI_ERR_BAD_FILE when it is no file,
+ MPI_ERR_FILE_IN_USE when it changes meanwhile, MPI_ERR_IO, the classes of MPI_CONN_ERR_PEER_GONE, and of
+ MPI_CONN_ERR_TIMEOUT when nothing moves for MPI_CONNECT_TIMEOUT seconds.
+ */
+int MPI_Conn_getfile(MPI_Comm comm,
+                     const char *path,
+                     const char *local_path);
+
+/*
+ Puts a file into a folder of another job: as MPI_Conn_getfile, the other way. `path` names a file below a folder that
+ the other job has opened for writing, which is replaced. MPI_ERR_READ_ONLY when the folder is open for reading
+ alone.
+ */
+int MPI_Conn_putfile(MPI_Comm comm,
+                     const char *local_path,
+                     const char *path);
+
+/*
  Gives up all connections of this process to other jobs, until MPI_Conn_resume: for whoever moves its virtual machine,
  makes an image of the process, or takes a device away.
 

@@ -12,6 +12,8 @@ module mpi_connect_f08
     int_conn_resume => mpi_conn_resume, &
     int_conn_checkpoint => mpi_conn_checkpoint, &
     int_conn_restart => mpi_conn_restart, &
+    int_conn_getfile => mpi_conn_getfile, &
+    int_conn_putfile => mpi_conn_putfile, &
     int_conn_error_class => mpi_conn_error_class
   implicit none
   private
@@ -25,6 +27,8 @@ module mpi_connect_f08
     mpi_conn_resume, &
     mpi_conn_checkpoint, &
     mpi_conn_restart, &
+    mpi_conn_getfile, &
+    mpi_conn_putfile, &
     mpi_conn_error_class
   interface mpi_conn_register
     module procedure mpi_conn_register_typed, mpi_conn_register_plain
@@ -52,6 +56,12 @@ module mpi_connect_f08
   end interface
   interface mpi_conn_restart
     module procedure mpi_conn_restart_typed, mpi_conn_restart_plain
+  end interface
+  interface mpi_conn_getfile
+    module procedure mpi_conn_getfile_typed, mpi_conn_getfile_plain
+  end interface
+  interface mpi_conn_putfile
+    module procedure mpi_conn_putfile_typed, mpi_conn_putfile_plain
   end interface
   interface mpi_conn_error_class
     module procedure mpi_conn_error_class_plain
@@ -162,6 +172,42 @@ contains
       call int_conn_restart(handle, directory, label, max, comms, count, code)
       if (present(ierror)) ierror = code
     end subroutine mpi_conn_restart_plain
+    subroutine mpi_conn_getfile_typed(comm, path, local_path, ierror)
+      type(MPI_Comm), intent(in) :: comm
+      character(len=*), intent(in) :: path
+      character(len=*), intent(in) :: local_path
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_getfile(comm%MPI_VAL, path, local_path, code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_getfile_typed
+    subroutine mpi_conn_getfile_plain(comm, path, local_path, ierror)
+      integer, intent(in) :: comm
+      character(len=*), intent(in) :: path
+      character(len=*), intent(in) :: local_path
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_getfile(comm, path, local_path, code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_getfile_plain
+    subroutine mpi_conn_putfile_typed(comm, local_path, path, ierror)
+      type(MPI_Comm), intent(in) :: comm
+      character(len=*), intent(in) :: local_path
+      character(len=*), intent(in) :: path
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_putfile(comm%MPI_VAL, local_path, path, code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_putfile_typed
+    subroutine mpi_conn_putfile_plain(comm, local_path, path, ierror)
+      integer, intent(in) :: comm
+      character(len=*), intent(in) :: local_path
+      character(len=*), intent(in) :: path
+      integer, optional, intent(out) :: ierror
+      integer :: code
+      call int_conn_putfile(comm, local_path, path, code)
+      if (present(ierror)) ierror = code
+    end subroutine mpi_conn_putfile_plain
     subroutine mpi_conn_error_class_plain(which, errorclass, ierror)
       integer, intent(in) :: which
       integer, intent(out) :: errorclass

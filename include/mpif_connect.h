@@ -9,6 +9,8 @@
       external mpi_conn_resume
       external mpi_conn_checkpoint
       external mpi_conn_restart
+      external mpi_conn_getfile
+      external mpi_conn_putfile
       external mpi_conn_error_class
       integer MPI_CONN_MAX_LABEL
       parameter (MPI_CONN_MAX_LABEL = 255)

@@ -60,6 +60,13 @@ Examples:
   mpi-connect top air --every 5
   mpi-connect top air --once";
 
+pub const CP: &str = "\
+Examples:
+  mpi-connect cp air:out.nc .
+  mpi-connect cp air:/scratch/air/out.nc yesterday.nc
+  mpi-connect cp restart.nc air:in/
+  MPI_CONNECT_FILES=out:ro,in:rw mpi-connect run -- mpirun -n 4 ./air";
+
 pub const KEY: &str = "\
 Examples:
   mpi-connect key show

@@ -8,6 +8,7 @@
 mod arguments;
 mod ask;
 mod checkpoint;
+mod cp;
 mod ctl;
 mod doctor;
 mod elf;
@@ -74,6 +75,9 @@ enum What {
     /// Watch a running job's connections: what carries them, how fast, and who waits for whom
     #[command(after_help = examples::TOP)]
     Top(ctl::top::Args),
+    /// Copy a file from the folders that a running job has opened to others, or into one: mpi-connect cp air:out.nc .
+    #[command(after_help = examples::CP)]
+    Cp(cp::Args),
     /// List, verify and remove checkpoints of coupled jobs
     #[command(after_help = examples::CHECKPOINT)]
     Checkpoint(checkpoint::Args),
@@ -141,6 +145,13 @@ fn main() -> ExitCode {
             Err(e) => {
                 eprintln!("mpi-connect: {e}");
                 ExitCode::from(if e.is_usage() { 2 } else { 1 })
+            }
+        },
+        What::Cp(args) => match cp::cp(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("mpi-connect: {e}");
+                ExitCode::from(e.exit_code())
             }
         },
         What::Checkpoint(args) => match checkpoint::checkpoint(&args) {

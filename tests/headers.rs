@@ -74,7 +74,7 @@ impl Arg {
 }
 
 /// The calls as Fortran has them: `ierror` comes last in each.
-const CALLS: [(&str, &[Arg]); 10] = [
+const CALLS: [(&str, &[Arg]); 12] = [
     ("mpi_conn_register", &[Arg::Text("name"), Arg::CommIn("local_comm"), Arg::Out("handle")]),
     ("mpi_conn_intercomm_create", &[Arg::In("handle"), Arg::Text("remote_name"), Arg::CommOut("newintercomm")]),
     ("mpi_conn_remove", &[Arg::In("handle")]),
@@ -94,6 +94,8 @@ const CALLS: [(&str, &[Arg]); 10] = [
             Arg::Out("count"),
         ],
     ),
+    ("mpi_conn_getfile", &[Arg::CommIn("comm"), Arg::Text("path"), Arg::Text("local_path")]),
+    ("mpi_conn_putfile", &[Arg::CommIn("comm"), Arg::Text("local_path"), Arg::Text("path")]),
     ("mpi_conn_error_class", &[Arg::In("which"), Arg::Out("errorclass")]),
 ];
 

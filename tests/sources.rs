@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 15] = [
     "base",
     "trust",
     "engine",
@@ -18,6 +18,7 @@ const ROOMS: [&str; 14] = [
     "wire",
     "session",
     "transports",
+    "files",
     "node",
     "naming-server",
     "relay",

@@ -705,6 +705,7 @@ pub mod operator {
         5 USE "word" "use this transport again";
         6 SUM "rank u32, report" "the figures of a process that finalizes, for the leader";
         7 GIVE_UP "name of the other job (length u32)" "wait no longer for processes of this job that were held, and are gone";
+        8 FILES "" "nothing is done: behind a good answer the connection carries the bytes of files (see Files)";
     }
 
     numbers! {
@@ -828,6 +829,63 @@ pub mod spawn {
     pub const RELEASE: u8 = 1;
 }
 
+/// Files: what follows a request with [`operator::FILES`] and its good answer, on the same connection.
+pub mod files {
+    /// The bytes of each chunk of a file but the last.
+    pub const CHUNK_BYTES: u64 = 1 << 20;
+    /// The longest path, in bytes.
+    pub const MAX_PATH: usize = 4096;
+    /// The longest text for people, in bytes.
+    pub const MAX_TEXT: usize = 512;
+    /// The longest message, in bytes: a chunk with its head.
+    pub const MAX_MESSAGE: usize = chunk::BYTES + 1024 * 1024;
+
+    numbers! {
+        /// What the side says that wants a file, or has one. A path has its length u32 in front, at most 4,096 bytes.
+        ASKS: u8, ["number", "name", "fields behind the number", "meaning"];
+        1 READ "path" "this file is to be read; answered by OPENED";
+        2 SEND "first u64, step u64" "its chunks are wanted: the first, and each step-th behind it; answered by these, in order, and DONE";
+        3 WRITE "path, token 16 bytes, size u64, mode u32, new u8" "this file is to be written; answered by OPENED. Until FINISH its content has a name of its own, which follows from path and token. 0 as new: that has to be there";
+        4 PUT "the rest of a chunk" "a chunk of it, answered by WRITTEN";
+        5 SYNC "" "what was written is to be on the disk; answered by DONE";
+        6 FINISH "path, token 16 bytes" "the file is whole, and gets its name; answered by DONE, also when it has it already";
+        7 ABANDON "path, token 16 bytes" "what was written of it is to be removed; answered by DONE";
+    }
+
+    numbers! {
+        /// What the serving side says.
+        ANSWERS: u8, ["number", "name", "fields behind the number", "meaning"];
+        1 OPENED "size u64, mode u32, changed i64, inode u64" "the file is open; changed: nanoseconds of its last change since 1970";
+        2 CHUNK "the rest of a chunk" "a chunk of it";
+        3 WRITTEN "index u64" "this chunk is written";
+        4 DONE "" "it is done";
+        5 FAILED "reason u8, text (length u32, at most 512 bytes)" "it is not done, for this reason; the connection ends";
+    }
+
+    layout! {
+        /// A chunk of a file.
+        chunk, 13, "the bytes of the chunk: 1 MiB, or what is left of the file";
+        0 KIND "u8" "PUT or CHUNK";
+        1 INDEX "u64" "which chunk, from 0";
+        9 SUM "u32" "CRC-32 of its bytes";
+    }
+
+    numbers! {
+        /// Why it is not done.
+        REASONS: u8, ["number", "name", "meaning"];
+        1 NO_SUCH_FILE "there is no such file, or no folder for it";
+        2 DENIED "it lies in no folder that is open to others, or the system denies it";
+        3 READ_ONLY "the folder is open for reading alone";
+        4 NO_SPACE "the disk or a quota is full";
+        5 CHANGED "the file has changed since it was opened";
+        6 NOT_A_FILE "it is a folder or a device, or the path names no file";
+        7 DAMAGED "a chunk does not have its checksum";
+        8 IO "the system fails to read or write";
+        9 BUSY "too many files move at this moment: come again";
+        10 MALFORMED "what was said cannot be read, or comes at a wrong time";
+    }
+}
+
 /// What a client and a naming server say after the greeting is in docs/naming.md.
 pub mod naming {
     /// The version of the protocol between client and server. The head of a greeting is the same in all versions from 5 on.
@@ -924,6 +982,10 @@ pub const TABLES: &[(&str, Table)] = &[
     ("operator::job", operator::job::TABLE),
     ("operator::pair", operator::pair::TABLE),
     ("operator::flow", operator::flow::TABLE),
+    ("files::ASKS", files::ASKS),
+    ("files::ANSWERS", files::ANSWERS),
+    ("files::chunk", files::chunk::TABLE),
+    ("files::REASONS", files::REASONS),
     ("relay::request", relay::request::TABLE),
     ("relay::REQUESTS", relay::REQUESTS),
     ("relay::answer", relay::answer::TABLE),

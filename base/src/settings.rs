@@ -4,6 +4,7 @@
 //! Invariant: no `MPI_CONNECT_*` variable is read anywhere that is not listed here.
 
 use crate::spelling;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How the names of all settings begin. A variable with this prefix that is not in [`ALL`] is a mistake.
@@ -43,6 +44,8 @@ pub enum Value {
     File,
     /// `key=value`, with commas or semicolons between the pairs.
     Pairs,
+    /// Folders, each with `:ro` or `:rw` behind it, with commas or semicolons between.
+    Folders,
 }
 
 /// Where jobs find each other: a folder, or naming servers.
@@ -93,6 +96,8 @@ pub const CHECK: &str = "MPI_CONNECT_CHECK";
 pub const CHECKPOINT: &str = "MPI_CONNECT_CHECKPOINT";
 /// The words of [`CHECKPOINT`].
 const IMAGES: [&str; 2] = ["lz4", "per-node"];
+/// The folders that are open to other jobs.
+pub const FILES: &str = "MPI_CONNECT_FILES";
 /// Whether MPI's own ports are left to the MPI below.
 pub const PORTS: &str = "MPI_CONNECT_PORTS";
 /// The library that `mpi-connect run` preloads.
@@ -235,6 +240,12 @@ pub const ALL: &[Setting] = &[
         default: "one file for each process, not packed",
     },
     Setting {
+        name: FILES,
+        value: Value::Folders,
+        meaning: "folders in which other jobs may read files (DIR:ro), or write them too (DIR:rw), with commas between",
+        default: "none",
+    },
+    Setting {
         name: PORTS,
         value: Value::Word(&["native"]),
         meaning: "native: MPI_Open_port, MPI_Comm_accept and their kin are left to the program's MPI",
@@ -321,6 +332,22 @@ pub fn summary() -> bool {
     std::env::var(SUMMARY).is_ok_and(|v| v.trim() == "1")
 }
 
+/// One folder of [`FILES`], and whether it may be written.
+fn folder(text: &str) -> Option<(PathBuf, bool)> {
+    let (path, rights) = text.trim().rsplit_once(':').filter(|(path, _)| !path.is_empty())?;
+    match rights {
+        "ro" => Some((path.into(), false)),
+        "rw" => Some((path.into(), true)),
+        _ => None,
+    }
+}
+
+/// The folders that are open to other jobs, each with whether it may be written: see [`FILES`]. What means nothing opens nothing.
+pub fn files() -> Vec<(PathBuf, bool)> {
+    let set = std::env::var(FILES).unwrap_or_default();
+    set.split([',', ';']).filter_map(folder).collect()
+}
+
 /// Variables of this project's own tests.
 const OF_TESTS: [&str; 4] = ["MPI_CONNECT_TEST_", "MPI_CONNECT_SIM_", "MPI_CONNECT_MPIS", "MPI_CONNECT_WRITE_HEADERS"];
 
@@ -387,6 +414,10 @@ impl Value {
                 let good = |pair: &str| pair.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty());
                 let wrong = value.split([',', ';']).map(str::trim).find(|pair| !good(pair))?;
                 Some(format!("'{wrong}' is not of the form key=value"))
+            }
+            Value::Folders => {
+                let wrong = value.split([',', ';']).map(str::trim).find(|one| folder(one).is_none())?;
+                Some(format!("'{wrong}' is not of the form DIR:ro or DIR:rw"))
             }
         }
     }
@@ -458,6 +489,9 @@ mod tests {
             (ADOPT, "yes", "one of 0, 1 is expected"),
             (PORTS, "nativ", "'native' is expected"),
             (CHECK, "type", "'types' is expected"),
+            (FILES, "/data:ro,/out", "'/out' is not of the form DIR:ro or DIR:rw"),
+            (FILES, "/data:rx", "DIR:ro or DIR:rw"),
+            (FILES, ":ro", "DIR:ro or DIR:rw"),
         ] {
             let got = complaint(name, bad).unwrap_or_default();
             assert!(got.starts_with(&format!("{name}={bad} means nothing: ")) && got.contains(said), "{got}");
@@ -474,6 +508,7 @@ mod tests {
             (LANES, "tcp, shm"),
             (TCP_SOCKETS, "16"),
             (LOG, "quiet"),
+            (FILES, "/a:b:ro, out:rw;in:rw"),
             (LIB, "/x"),
             ("MPI_CONNECT_TEST_SEED", "1"),
             ("MPI_CONNECT_MPIS", "/x"),

@@ -19,6 +19,8 @@
 #pragma weak MPI_Conn_resume
 #pragma weak MPI_Conn_checkpoint
 #pragma weak MPI_Conn_restart
+#pragma weak MPI_Conn_getfile
+#pragma weak MPI_Conn_putfile
 #endif
 #endif
 

@@ -30,6 +30,7 @@ program half
   call okay('MPI_Comm_set_errhandler')
 
   call queries()
+  call files()
   call sentinels()
   call words()
   call types()
@@ -657,6 +658,23 @@ contains
     call okay('MPI_Recv of nobody')
     call same(SOURCE_OF(status), MPI_PROC_NULL, 'nobody')
   end subroutine probes
+
+  ! Of the other job, whose half is C and makes no call.
+  subroutine files()
+    character(len=1000) :: folder
+    logical :: there
+    call get_environment_variable('MPI_CONNECT_TEST_DIR', folder)
+    call mpi_conn_putfile(inter, trim(folder) // '/open/sent', 'put   ', code)
+    call okay('mpi_conn_putfile')
+    call mpi_conn_getfile(inter, 'put', trim(folder) // '/got', code)
+    call okay('mpi_conn_getfile')
+    inquire(file=trim(folder) // '/got', exist=there)
+    call check(there, 'a file that was fetched')
+    call mpi_conn_getfile(inter, ' ', 'got', code)
+    call refused(MPI_ERR_ARG, 'a path of blanks')
+    call mpi_conn_getfile(inter, 'nothing', 'got', code)
+    call check(code /= MPI_SUCCESS, 'a file that is not there')
+  end subroutine files
 
   subroutine errors()
     character(len=ERROR_STRING) :: text

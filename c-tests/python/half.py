@@ -6,6 +6,7 @@ Rank r talks to rank r of the other job. SIDE is 0 or 1: who sends first. The fo
 checkpoints.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -154,6 +155,17 @@ def errors():
     same(mpi_connect.error_class(mpi_connect.PEER_GONE) == mpi_connect.error_class(mpi_connect.TIMEOUT), False, "classes")
 
 
+def files():
+    """Of the other job, which makes no call."""
+    folder = Path(os.environ["MPI_CONNECT_TEST_DIR"])
+    mpi_connect.putfile(other, folder / "open" / "sent", f"put-{mine}")
+    mpi_connect.getfile(other, f"put-{mine}", folder / f"got-{mine}")
+    same((folder / f"got-{mine}").read_text(), "sent", "a file")
+    fails(MPI.ERR_NO_SUCH_FILE, mpi_connect.getfile, other, "nothing", folder)
+    fails(MPI.ERR_ACCESS, mpi_connect.getfile, other, "../key", folder)
+    fails(MPI.ERR_COMM, mpi_connect.getfile, world, "sent", folder)
+
+
 def objects():
     """Pickled objects: between Python jobs only."""
     big = {"name": "ice", "data": list(range(50000)), "array": np.arange(5)}
@@ -217,7 +229,7 @@ same(type(other), MPI.Intercomm, "the type")
 same((other.is_inter, other.rank, other.size), (True, world.rank, world.size), "the local side")
 same((other.remote_size, other.remote_group.size), (world.size, world.size), "the remote side")
 
-for section in [blocking, nonblocking, probes, exchange, errors] + [objects] * (kind == "python"):
+for section in [blocking, nonblocking, probes, files, exchange, errors] + [objects] * (kind == "python"):
     section()
 other.Free()
 same(other == MPI.COMM_NULL, True, "freed")

@@ -6,6 +6,7 @@
 
 pub mod checkpoint;
 pub mod engine;
+pub mod files;
 pub mod input;
 pub mod memory;
 pub mod naming;

@@ -178,8 +178,14 @@ pub const CONTROL_REQUEST: Target = Target {
     seeds: || {
         let switch =
             Command::Switch { transport: "tcp".into(), peer: Some("ocean".into()), rank: None, peer_rank: Some(1) };
-        let commands =
-            [Command::Lanes, switch, Command::Hold, Command::Use("shm".into()), Command::Sum(1, report().into())];
+        let commands = [
+            Command::Lanes,
+            Command::Files,
+            switch,
+            Command::Hold,
+            Command::Use("shm".into()),
+            Command::Sum(1, report().into()),
+        ];
         let to = [Addressee::Named("air".into()), Addressee::Member(7, 3)];
         let members = vec![Member { rank: 1, contact: record() }, Member { rank: 2, contact: record() }];
         let all = commands.into_iter().zip(to.into_iter().cycle());

@@ -137,7 +137,10 @@ impl Core {
     pub fn is_held(&self) -> Hold {
         match self.callbacks.stage {
             Stage::Holding { .. } | Stage::Resuming { holds: true } => Hold::Closing,
-            Stage::Idle | Stage::Held | Stage::Resuming { holds: false } => self.session.is_held(),
+            Stage::Idle | Stage::Held | Stage::Resuming { holds: false } => match self.session.is_held() {
+                Hold::Held { .. } if files::connections() > 0 => Hold::Closing,
+                held => held,
+            },
         }
     }
 

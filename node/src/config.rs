@@ -3,6 +3,7 @@
 use base::settings;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use transports::registry::Settings;
@@ -80,6 +81,8 @@ pub struct Config {
     pub timeout: Duration,
     /// How long a call waits for data before the first notice of it on stderr.
     pub notice: Duration,
+    /// The folders that are open to other jobs, each with whether it may be written: `MPI_CONNECT_FILES`.
+    pub folders: Vec<(PathBuf, bool)>,
     /// Whether a background thread makes progress while the program is in no call.
     pub background: bool,
 }
@@ -91,6 +94,7 @@ impl Default for Config {
             transports: Settings::default(),
             timeout: Duration::from_secs(settings::DEFAULT_TIMEOUT),
             notice: Duration::from_secs(60),
+            folders: Vec::new(),
             background: true,
         }
     }
@@ -103,6 +107,6 @@ impl Config {
         let get = |name: &str| std::env::var(name).ok().filter(|v| !v.trim().is_empty());
         let timeout = settings::timeout().map_err(|e| StartError::setting((settings::TIMEOUT, e)))?;
         let transports = Settings::read(&get).map_err(StartError::setting)?;
-        Ok(Config { transports, timeout, ..Config::default() })
+        Ok(Config { transports, timeout, folders: settings::files(), ..Config::default() })
     }
 }

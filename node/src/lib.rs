@@ -8,7 +8,8 @@
 //! connections that are being made, `polled` the lanes in shared memory, `pull` the transfers by single copy.
 //! `operations` has the calls for messages, and `paths` those for the path to another leader. `pace`, `wait` and
 //! `thread` decide which thread makes progress when. `memory`, `shape`, `copy`, `convert`, `types` and `judge` handle
-//! user data, and `waits` reports long waits. `control` serves operators, in threads of its own.
+//! user data, and `waits` reports long waits. `control` serves operators, and files that
+//! other jobs want, in threads of its own; `servers` reaches the processes that serve files of theirs.
 
 #![warn(missing_docs)]
 
@@ -34,6 +35,7 @@ mod paths;
 mod polled;
 mod pull;
 mod round;
+mod servers;
 mod shape;
 mod shared;
 mod signal;
@@ -56,8 +58,10 @@ pub use engine::{
     ContextId, Envelope, Fault, Gone, MessageId, Mode, OpId, Outcome, Probe, Source, Tag, partitioned_tag, user_tag,
 };
 pub use entered::Waits;
+pub use files;
 pub use memory::Layout;
 pub use node::Node;
+pub use servers::{Aside, Server};
 pub use session::Hold;
 pub use session::leaders;
 pub use session::{Called, CannotMove, Group, InterId, Obstacle, PathRef, Proofs, RemoteGroup};

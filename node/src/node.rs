@@ -107,7 +107,7 @@ impl Node {
             true => Some(Background::start(shared.clone()).map_err(|e| StartError::system("no thread", e))?),
             false => None,
         };
-        let operators = control::open(&shared);
+        let operators = control::open(&shared, files::Folders::new(config.folders));
         let writer = checkpoints::writer(&shared);
         shared.lock().checkpoints.begin_writer = Some(writer);
         let caller = callbacks::caller(&shared);

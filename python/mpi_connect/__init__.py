@@ -50,9 +50,11 @@ __all__ = [
     "error_class",
     "get_include",
     "get_library",
+    "getfile",
     "hold",
     "intercomm_create",
     "notify",
+    "putfile",
     "register",
     "remove",
     "resume",
@@ -96,6 +98,8 @@ def _arguments(name: str) -> list[type]:
         "MPI_Conn_resume": [],
         "MPI_Conn_checkpoint": [number, text, text],
         "MPI_Conn_restart": [number, text, text, number, ctypes.POINTER(comm), ctypes.POINTER(number)],
+        "MPI_Conn_getfile": [comm, text, text],
+        "MPI_Conn_putfile": [comm, text, text],
         "MPI_Conn_error_class": [number, ctypes.POINTER(number)],
     }[name]
 
@@ -312,6 +316,37 @@ def notify(pattern: str, function: Callable[[int, str], object], events: int = J
     _call("MPI_Conn_notify", _text(pattern), events, called, None, ctypes.byref(number))
     _called[number.value] = called
     return Notice(number.value)
+
+
+def getfile(comm: MPI.Intercomm, path: str | os.PathLike[str], local_path: str | os.PathLike[str]) -> None:
+    """Fetches a file of another job, whose processes make no call.
+
+    Collective over the local group of `comm`; the paths of rank 0 count. Messages go on meanwhile.
+
+    comm
+        An inter-communicator to that job.
+    path
+        Below a folder that the other job has opened (``MPI_CONNECT_FILES``).
+    local_path
+        A file, which is replaced when all of it is there, or a folder.
+
+    Raises ``MPI.Exception`` with class ``MPI.ERR_NO_SUCH_FILE``, ``MPI.ERR_ACCESS`` if no open folder has it,
+    ``MPI.ERR_NO_SPACE``, ``MPI.ERR_FILE_IN_USE`` if it changes meanwhile, ``error_class(PEER_GONE)`` if the job dies;
+    all are in ``docs/files.md``.
+    """
+    from mpi4py import MPI
+
+    _check("comm", comm, MPI.Comm)
+    _call("MPI_Conn_getfile", MPI._handleof(comm), _path("path", path), _path("local_path", local_path))
+
+
+def putfile(comm: MPI.Intercomm, local_path: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Puts a file into a folder of another job, as :func:`getfile` the other way. Raises ``MPI.Exception`` with class
+    ``MPI.ERR_READ_ONLY`` if the folder is open for reading alone."""
+    from mpi4py import MPI
+
+    _check("comm", comm, MPI.Comm)
+    _call("MPI_Conn_putfile", MPI._handleof(comm), _path("local_path", local_path), _path("path", path))
 
 
 def hold() -> None:

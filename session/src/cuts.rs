@@ -90,6 +90,16 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Some((ours, members.iter().map(|&i| self.pairs[i].remote()).collect()))
     }
 
+    /// The pair with the process of this rank in the remote group of an inter-communicator.
+    pub fn pair_in(&self, inter: InterId, rank: u32) -> Option<usize> {
+        self.inters.get(inter)?.members.get(rank as usize).copied()
+    }
+
+    /// The pair of these two processes.
+    pub fn pair_between(&self, local: ProcId, remote: ProcId) -> Option<usize> {
+        self.pairs.find(local, remote)
+    }
+
     /// The number of ranks of a group that a group of ours is joined with.
     pub fn size_of(&self, ours: u64, theirs: u64) -> Option<u32> {
         self.groups.between(ours, theirs)?.size

@@ -11,16 +11,23 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 /// The MPI error class of a kind of failure.
 pub fn mpi_class(abi: &Abi, class: Class) -> c_int {
     match class {
+        Class::Access => abi.err_access,
         Class::Arg => abi.err_arg,
+        Class::BadFile => abi.err_bad_file,
         Class::Buffer => abi.err_buffer,
         Class::Comm => abi.err_comm,
         Class::Count => abi.err_count,
+        Class::FileInUse => abi.err_file_in_use,
         Class::Group => abi.err_group,
         Class::Intern => abi.err_intern,
+        Class::Io => abi.err_io,
         Class::Name => abi.err_name,
+        Class::NoSpace => abi.err_no_space,
+        Class::NoSuchFile => abi.err_no_such_file,
         Class::Other => abi.err_other,
         Class::Port => abi.err_port,
         Class::Rank => abi.err_rank,
+        Class::ReadOnly => abi.err_read_only,
         Class::Request => abi.err_request,
         Class::Root => abi.err_root,
         Class::Service => abi.err_service,

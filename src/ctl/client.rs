@@ -52,6 +52,14 @@ fn job_name(text: &str) -> Result<String, String> {
     naming::check_name(text).map(|()| text.to_owned()).map_err(|e| e.to_string())
 }
 
+impl Job {
+    /// The job of this name.
+    pub fn named(name: &str, naming: Option<String>, key: KeyOption, run: Option<String>) -> Result<Job, CtlError> {
+        let name = job_name(name).map_err(|why| CtlError::BadName(name.into(), why))?;
+        Ok(Job { name, naming, key, run, timeout: None })
+    }
+}
+
 /// A number of seconds, as an argument.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let time = text.parse::<f64>().ok().filter(|s| (0.1..=3600.0).contains(s));
@@ -65,6 +73,8 @@ pub enum CtlError {
     Lookup(LookupError),
     Store(StoreError),
     Key(FileError),
+    /// No job can have this name, for this reason.
+    BadName(String, String),
     /// Nobody has this name, at this place.
     Nobody(String, String),
     /// The record of the name leads to no process.
@@ -86,7 +96,11 @@ pub enum CtlError {
 impl CtlError {
     /// Whether a setting is wrong.
     pub fn is_usage(&self) -> bool {
-        matches!(self, CtlError::Key(e) if e.is_setting())
+        match self {
+            CtlError::Key(e) => e.is_setting(),
+            CtlError::BadName(..) => true,
+            _ => false,
+        }
     }
 }
 
@@ -97,6 +111,7 @@ impl fmt::Display for CtlError {
             CtlError::Lookup(e) => e.fmt(f),
             CtlError::Store(e) => e.fmt(f),
             CtlError::Key(e) => e.fmt(f),
+            CtlError::BadName(name, why) => write!(f, "'{name}' is no name of a job: {why}"),
             CtlError::Nobody(name, place) => {
                 write!(f, "no job '{name}' in {place}: `mpi-connect names` shows those that are there")
             }
@@ -158,6 +173,16 @@ impl Client {
         let record = find(store, name)?.ok_or_else(|| CtlError::Nobody(name.into(), store.describe()))?;
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| CtlError::NoContact(name.into()))?;
         Ok(Client { name: name.into(), record, contact, trust, timeout })
+    }
+
+    /// How its leader is reached.
+    pub fn contact(&self) -> &Contact {
+        &self.contact
+    }
+
+    /// What both sides prove.
+    pub fn trust(&self) -> &Arc<Trust> {
+        &self.trust
     }
 
     pub fn name(&self) -> &str {

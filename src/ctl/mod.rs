@@ -12,7 +12,7 @@ mod words;
 
 use crate::shown::printable;
 use clap::Subcommand;
-use client::{Client, CtlError, Job, seconds};
+pub use client::{Client, CtlError, Job, seconds};
 use figures::Sample;
 use serde_json::json;
 use std::io::{self, Write};

@@ -43,6 +43,17 @@ impl ControlStream {
         }
     }
 
+    /// Puts a message that has its length in front behind those that are to be written, and leaves memory for the next one.
+    pub fn say_whole(&mut self, message: &mut Vec<u8>) {
+        if self.written == self.out.len() {
+            std::mem::swap(&mut self.out, message);
+            self.written = 0;
+            message.clear();
+        } else {
+            self.out.append(message);
+        }
+    }
+
     /// Writes as much as there is room for. Returns whether all is written.
     pub fn flush(&mut self) -> io::Result<bool> {
         while self.written < self.out.len() {
@@ -75,6 +86,15 @@ impl ControlStream {
     /// The next message, of at most so many bytes, if it is whole. An error if the other side has closed the connection, or says
     /// what it must not.
     pub fn hear(&mut self, most: usize) -> io::Result<Option<Vec<u8>>> {
+        let mut body = Vec::new();
+        Ok(self.hear_into(most, &mut body)?.then(|| {
+            body.drain(..HEAD);
+            body
+        }))
+    }
+
+    /// As [`ControlStream::hear`], into memory that is used again, with the length in front. Returns whether there is a message.
+    pub fn hear_into(&mut self, most: usize, message: &mut Vec<u8>) -> io::Result<bool> {
         loop {
             let wanted = match self.came.first_chunk::<HEAD>() {
                 None => HEAD,
@@ -82,9 +102,9 @@ impl ControlStream {
             };
             let have = self.came.len();
             if have >= HEAD && have == wanted {
-                let mut body = std::mem::take(&mut self.came);
-                body.drain(..HEAD);
-                return Ok(Some(body));
+                std::mem::swap(&mut self.came, message);
+                self.came.clear();
+                return Ok(true);
             }
             self.came.resize(wanted.min(have + READ), 0);
             let read = self.stream.read_vectored(&mut [IoSliceMut::new(&mut self.came[have..])]);
@@ -92,7 +112,7 @@ impl ControlStream {
             match read {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(_) => (),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(e) if e.kind() == ErrorKind::Interrupted => (),
                 Err(e) => return Err(e),
             }

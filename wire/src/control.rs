@@ -76,12 +76,14 @@ pub enum Command {
     GiveUp(String),
     /// The figures of a process that finalizes: its rank, and its report. For the leader.
     Sum(u32, Box<Report>),
+    /// The connection is to carry files.
+    Files,
 }
 
 impl Command {
     /// Whether it changes how the job is connected.
     pub fn changes(&self) -> bool {
-        !matches!(self, Command::Lanes | Command::Sum(..))
+        !matches!(self, Command::Lanes | Command::Sum(..) | Command::Files)
     }
 
     /// Whether nothing is left of an earlier command once this one is done.
@@ -392,6 +394,7 @@ impl Command {
                 out.put_u32(*rank);
                 report.encode(out);
             }
+            Command::Files => out.put_u8(numbers::FILES),
         }
     }
 
@@ -409,6 +412,7 @@ impl Command {
             numbers::STOP_USING => Command::StopUsing(text(from, MAX_WORD)?),
             numbers::USE => Command::Use(text(from, MAX_WORD)?),
             numbers::GIVE_UP => Command::GiveUp(text(from, MAX_NAME)?),
+            numbers::FILES => Command::Files,
             numbers::SUM => Command::Sum(from.u32()?, Box::new(Report::decode(from)?)),
             _ => return Err(Malformed),
         })

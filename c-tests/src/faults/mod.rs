@@ -9,7 +9,7 @@ mod act;
 mod kind;
 mod page;
 mod random;
-mod relay;
+pub mod relay;
 
 pub use act::{Counts, Outcome, Report, possible};
 pub use kind::{Kind, Script, Service, scripts};

@@ -1,6 +1,6 @@
 //! Fortran: mpif.h, `use mpi`, `use mpi_f08`, on every MPI that has them, each beside a C program under another MPI.
 
-use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, WAYS, Way, compile, compile_fortran, library};
+use c_tests::{Figure, Launch, Library, MPIS, Mpi, Scene, WAYS, Way, compile, compile_fortran, library, user};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,12 +62,20 @@ fn fortran_with_c() {
         let other = Mpi::by_name(other).expect("an MPI of the table");
         let scene = Scene::new(format!("{} {} with C {}", way.name, mpi.name, other.name));
         let folder = scene.path("checkpoints").display().to_string();
+        let open = scene.path("open");
+        std::fs::create_dir(&open).expect("a folder of the scene");
+        std::fs::write(open.join("sent"), "sent").expect("a file of the scene");
+        user::give(&open);
+        let opened = format!("{}:rw", open.display());
+        let mirror = Launch::with(other, 2, "mirror", Library::Linked, &["ocean", "air"]);
         let jobs = [
             scene.start(Launch::of(mpi, 2, program, Library::Linked, &["air", "ocean", &folder])),
-            scene.start(Launch::with(other, 2, "mirror", Library::Linked, &["ocean", "air"])),
+            scene.start(mirror.env("MPI_CONNECT_FILES", &opened)),
         ];
         let done = scene.pass(jobs, LIMIT);
         scene.require(done.iter().all(|d| d.checks() > 0), "both check something");
+        let got = std::fs::read_to_string(scene.path("got")).unwrap_or_default();
+        scene.require(got == "sent", &format!("the file has come: {got}"));
         done.iter().map(|d| d.checks()).sum::<u64>().to_string()
     });
 }

@@ -18,6 +18,7 @@ mod edges;
 mod examples;
 mod exports;
 mod faults;
+mod files;
 mod firewall;
 mod flood;
 mod foreign;

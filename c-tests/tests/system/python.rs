@@ -1,7 +1,7 @@
 //! Programs in Python, on either side.
 
 use c_tests::python::{self, launch};
-use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene, width};
+use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene, user, width};
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,7 +20,13 @@ fn half<'a>(
 }
 
 fn run(scene: &Scene, air: Launch<'_>, ocean: Launch<'_>) -> String {
-    let done = scene.pass([scene.start(air), scene.start(ocean)], LIMIT);
+    let open = scene.path("open");
+    let _ = std::fs::create_dir(&open);
+    std::fs::write(open.join("sent"), "sent").expect("a file of the scene");
+    user::give(&open);
+    let opened = format!("{}:rw", open.display());
+    let start = |launch: Launch<'_>| scene.start(launch.env("MPI_CONNECT_FILES", &opened));
+    let done = scene.pass([start(air), start(ocean)], LIMIT);
     scene.require(done.iter().all(|d| d.checks() > 0), "both check something");
     done.iter().map(Done::checks).sum::<u64>().to_string()
 }

@@ -3,6 +3,7 @@
 //! Invariants: a command that changes something is done once, whoever repeats it; of a job's leader, one such command is under way
 //! at a time; every table is bounded.
 
+use files::{Folders, Shelf};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,10 @@ pub(crate) struct Desk {
     changed: Condvar,
     stop: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// What is open to other jobs.
+    pub(crate) folders: Folders,
+    /// The files that other jobs fetch and put here.
+    pub(crate) shelf: Shelf,
 }
 
 #[derive(Default)]
@@ -115,6 +120,11 @@ pub(crate) enum Passed {
 }
 
 impl Desk {
+    /// These folders are open to other jobs.
+    pub(crate) fn new(folders: Folders) -> Desk {
+        Desk { folders, ..Desk::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,10 +1,11 @@
 //! Operators: commands to this job, which come over connections of their own and are passed on to its processes.
 //!
 //! `serve` answers one connection in a thread of its own, `tree` reaches the processes to which a command is passed on, `late`
-//! goes on with those that did not answer, `obey` does a command here, and `report` is what this process tells of itself. `desk`
-//! is what the threads share. Invariants: these threads block all signals, call no MPI, and take the node's lock for moments
+//! goes on with those that did not answer, `obey` does a command here, and `report` is what this process tells of itself. `carry`
+//! has a connection carry files; `desk` is what the threads share. Invariants: these threads block all signals, call no MPI, and take the node's lock for moments
 //! only; without an operator there are none.
 
+mod carry;
 mod desk;
 mod late;
 mod obey;

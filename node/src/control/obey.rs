@@ -64,6 +64,7 @@ impl Core {
                 Err(e) => Ok(What::Refused(e.to_string())),
             },
             Command::Sum(..) => Ok(What::Refused("it is for the leader".into())),
+            Command::Files => Ok(What::Refused("it is for a connection of its own".into())),
         }
     }
 
@@ -134,6 +135,7 @@ fn describe(command: &Command) -> String {
         Command::StopUsing(transport) => format!("stop using {transport}"),
         Command::Use(transport) => format!("use {transport}"),
         Command::GiveUp(job) => format!("give up '{job}'"),
+        Command::Files => "files".into(),
         Command::Sum(rank, _) => format!("figures of rank {rank}"),
     }
 }

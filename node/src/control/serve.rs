@@ -2,12 +2,14 @@
 //!
 //! Runs in threads of their own. Invariants: a thread holds the node's lock for moments only; it ends when the node does.
 
+use super::carry::carry;
 use super::desk::{Desk, Given, Passed, SLICE};
 use super::tree::{self, Reach};
 use crate::shared::Shared;
 use crate::thread::begin;
 use base::ProcId;
 use base::ident::random;
+use files::Folders;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,8 +26,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 const REST: Duration = Duration::from_millis(20);
 
 /// Has the connections of operators served from now on.
-pub(crate) fn open(shared: &Arc<Shared>) -> Arc<Desk> {
-    let desk = Arc::new(Desk::default());
+pub(crate) fn open(shared: &Arc<Shared>, folders: Folders) -> Arc<Desk> {
+    let desk = Arc::new(Desk::new(folders));
     let (of_core, weak) = (desk.clone(), Arc::downgrade(shared));
     let take = move |stream| {
         let Some(first) = of_core.arrive(stream) else { return };
@@ -55,6 +57,15 @@ pub(crate) fn open(shared: &Arc<Shared>) -> Arc<Desk> {
 fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, mut stream: ControlStream) {
     let Ok(body) = hear(desk, &mut stream, MAX_REQUEST, Instant::now() + PATIENCE) else { return };
     let answer = match Request::decode(&body) {
+        Ok(request) if request.command == Command::Files => {
+            let is_here = is_here(shared, desk, &request.to);
+            let none = Answer::Outcomes { repeated: false, outcomes: Vec::new() };
+            stream.say(&if is_here { none } else { Answer::NoSuchJob }.encode());
+            if flush(desk, &mut stream, Instant::now() + PATIENCE).is_ok() && is_here {
+                carry(shared, desk, stream);
+            }
+            return;
+        }
         Ok(request) => {
             drop(body);
             answer(shared, desk, request)
@@ -64,6 +75,15 @@ fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, mut stream: ControlStream) {
     stream.say(&answer.encode());
     // An error means that nobody waits for it any more.
     let _ = flush(desk, &mut stream, Instant::now() + PATIENCE);
+}
+
+/// Whether this process leads the job that is addressed, or is the process.
+fn is_here(shared: &Shared, desk: &Desk, to: &Addressee) -> bool {
+    let rank_in = |incarnation: u64| shared.lock().session.own_group(incarnation).map(|group| group.rank);
+    match to {
+        Addressee::Named(name) => desk.led_as(name).iter().any(|(incarnation, _)| rank_in(*incarnation).is_some()),
+        Addressee::Member(incarnation, rank) => rank_in(*incarnation) == Some(*rank),
+    }
 }
 
 fn go_on(desk: &Desk, until: Instant) -> io::Result<()> {

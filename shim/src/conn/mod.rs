@@ -1,10 +1,10 @@
-//! The added calls but for those of `hold` and `notify`: a job's name, joining, checkpoints.
+//! The added calls but for those of `hold`, `notify` and `files`: a job's name, joining, checkpoints.
 //!
 //! Most are collective over the local communicator. Every process checks its own arguments, and all agree on whether one
 //! of them has found a fault. The leader (rank 0) talks to the naming service and to the other job, and its verdict goes
 //! to all. So either every process returns success or every process returns an error.
 //!
-//! The C header is made from the comments here, in `hold.rs` and in `notify.rs`. What they leave out for Rust's sake: strings are
+//! The C header is made from the comments here and in these three files. What they leave out for Rust's sake: strings are
 //! terminated or null, places for results are writable or null.
 #![allow(clippy::missing_safety_doc)]
 
@@ -14,6 +14,7 @@ mod checkpoint;
 pub mod claim;
 pub mod collective;
 pub mod expected;
+pub mod files;
 mod folder;
 pub mod fork;
 pub mod hold;

@@ -4,6 +4,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 use crate::abi;
+use crate::conn::files::{MPI_Conn_getfile, MPI_Conn_putfile};
 use crate::conn::hold::{MPI_Conn_hold, MPI_Conn_resume};
 use crate::conn::notify::{MPI_Conn_notify, MPI_Conn_notify_cancel};
 use crate::conn::reopen::Results;
@@ -193,5 +194,39 @@ unsafe extern "C" fn mpi_conn_restart_(
             label.add(end).write_bytes(b' ', label_len - end);
         }
         ierror.write(code);
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_getfile_(
+    comm: *const c_int,
+    path: *const c_char,
+    local_path: *const c_char,
+    ierror: *mut c_int,
+    path_len: usize,
+    local_path_len: usize,
+) {
+    // SAFETY: a Fortran caller passes addresses of its variables.
+    unsafe {
+        let comm = MPI_Comm::new(comm_from_fortran(comm.read()));
+        let (path, local_path) = (trimmed(path, path_len), trimmed(local_path, local_path_len));
+        ierror.write(MPI_Conn_getfile(comm, path.as_ptr(), local_path.as_ptr()));
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conn_putfile_(
+    comm: *const c_int,
+    local_path: *const c_char,
+    path: *const c_char,
+    ierror: *mut c_int,
+    local_path_len: usize,
+    path_len: usize,
+) {
+    // SAFETY: a Fortran caller passes addresses of its variables.
+    unsafe {
+        let comm = MPI_Comm::new(comm_from_fortran(comm.read()));
+        let (local_path, path) = (trimmed(local_path, local_path_len), trimmed(path, path_len));
+        ierror.write(MPI_Conn_putfile(comm, local_path.as_ptr(), path.as_ptr()));
     }
 }

@@ -1,0 +1,128 @@
+//! A connection that carries files: messages are said and heard, and whoever waits sleeps.
+//!
+//! Invariants: no wait is longer than the patience with a silent other side, and each ends when its owner says so.
+
+use crate::error::{Error, Kind};
+use crate::message::{Answer, Ask};
+use base::protocol::files::MAX_MESSAGE;
+use base::protocol::operator::message;
+use nix::poll::{PollFd, PollFlags};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use transports::control::{ControlStream, sleep};
+
+/// The longest sleep before one looks whether the owner wants to end.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// How many there are in this process.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// How many connections of this process carry files.
+pub fn connections() -> usize {
+    OPEN.load(Ordering::Relaxed)
+}
+
+/// A connection.
+pub(crate) struct Line<'a> {
+    stream: ControlStream,
+    /// Whether the owner wants to end.
+    is_over: &'a dyn Fn() -> bool,
+    patience: Duration,
+    /// What was heard last, with its length in front.
+    heard: Vec<u8>,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn new(stream: ControlStream, is_over: &'a dyn Fn() -> bool, patience: Duration) -> Line<'a> {
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        Line { stream, is_over, patience, heard: Vec::new() }
+    }
+
+    /// From now on the other side may be silent for so long.
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    pub(crate) fn ask(&mut self, ask: &Ask) -> Result<(), Error> {
+        self.say(&ask.encode())
+    }
+
+    pub(crate) fn answer(&mut self, answer: &Answer) -> Result<(), Error> {
+        self.say(&answer.encode())
+    }
+
+    pub(crate) fn say(&mut self, body: &[u8]) -> Result<(), Error> {
+        self.stream.say(body);
+        self.flush()
+    }
+
+    /// Says a message that has its length in front, and leaves memory for the next one.
+    pub(crate) fn say_whole(&mut self, message: &mut Vec<u8>) -> Result<(), Error> {
+        self.stream.say_whole(message);
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        let until = Instant::now() + self.patience;
+        while !self.stream.flush().map_err(|e| Error::broken(&e))? {
+            // Only for room: what has come meanwhile is heard later.
+            self.rest(PollFlags::POLLOUT, until)?;
+        }
+        Ok(())
+    }
+
+    fn rest(&self, flags: PollFlags, until: Instant) -> Result<(), Error> {
+        if (self.is_over)() {
+            return Err(Error::broken(&io::ErrorKind::Interrupted.into()));
+        }
+        if Instant::now() >= until {
+            return Err(Error::broken(&io::ErrorKind::TimedOut.into()));
+        }
+        sleep(&mut [PollFd::new(self.stream.as_fd(), flags)], SLICE);
+        Ok(())
+    }
+
+    /// What the other side has said, if it is whole.
+    pub(crate) fn heard(&mut self) -> Result<Option<&[u8]>, Error> {
+        let is_whole = self.stream.hear_into(MAX_MESSAGE, &mut self.heard).map_err(|e| Error::broken(&e))?;
+        Ok(is_whole.then(|| &self.heard[message::BYTES..]))
+    }
+
+    /// What the other side says.
+    pub(crate) fn hear(&mut self) -> Result<&[u8], Error> {
+        let until = Instant::now() + self.patience;
+        while !self.stream.hear_into(MAX_MESSAGE, &mut self.heard).map_err(|e| Error::broken(&e))? {
+            self.rest(PollFlags::POLLIN, until)?;
+        }
+        Ok(&self.heard[message::BYTES..])
+    }
+
+    /// The answer to what was asked. An error if it is a failure.
+    pub(crate) fn hear_answer(&mut self) -> Result<Answer, Error> {
+        let answer = Answer::decode(self.hear()?).map_err(|_| Error::unexpected())?;
+        answer.good()
+    }
+
+    /// Hears that it is done.
+    pub(crate) fn hear_done(&mut self) -> Result<(), Error> {
+        match self.hear_answer()? {
+            Answer::Done => Ok(()),
+            _ => Err(Error::unexpected()),
+        }
+    }
+
+    /// Says why this side ends. Whoever has ended meanwhile need not know.
+    pub(crate) fn say_why(&mut self, e: &Error) {
+        if !matches!(e.kind, Kind::Broken) {
+            let _ = self.answer(&Answer::Failed(e.kind, e.text.clone()));
+        }
+    }
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}

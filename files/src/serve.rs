@@ -1,0 +1,176 @@
+//! One connection for files, as the serving side has it.
+//!
+//! Runs in a thread of its own. Invariants: what is asked is done below the folders that are open and nowhere else; each answer is
+//! for what was asked last; a part that was begun here is finished, or removed when nobody comes again for it.
+
+use crate::error::{Error, Kind};
+use crate::folders::Folders;
+use crate::line::Line;
+use crate::message::{Answer, Ask, Chunk, chunks, length};
+use crate::part::{Part, Token};
+use crate::share::Share;
+use crate::shelf::Shelf;
+use crate::source::{About, Source};
+use base::protocol::files as numbers;
+use std::time::Duration;
+use transports::control::ControlStream;
+
+/// How long the other side may be silent, or take nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Served<'a> {
+    shelf: &'a Shelf,
+    folders: &'a Folders,
+    reads: Option<Source>,
+    writes: Option<(Token, Part)>,
+}
+
+/// Serves a connection until it ends. `is_cut` says that it has to end, `is_over` that the process does.
+pub fn serve(
+    stream: ControlStream,
+    shelf: &Shelf,
+    folders: &Folders,
+    is_cut: &dyn Fn() -> bool,
+    is_over: &dyn Fn() -> bool,
+) {
+    let mut line = Line::new(stream, is_cut, PATIENCE);
+    let mut served = Served { shelf, folders, reads: None, writes: None };
+    match shelf.enter() {
+        Some(place) => {
+            if let Err(e) = served.serve(&mut line) {
+                line.say_why(&e);
+            }
+            drop(line);
+            drop(place);
+        }
+        None => line.say_why(&Error::here(Kind::Busy, "too many files move there at this moment")),
+    }
+    if let Some((token, part)) = served.writes.take()
+        && shelf.leave(&token, &|| part.changed(), is_over)
+    {
+        part.remove();
+    }
+}
+
+impl Served<'_> {
+    /// Answers until the other side ends, which is an error too.
+    fn serve(&mut self, line: &mut Line<'_>) -> Result<(), Error> {
+        loop {
+            let body = line.hear()?;
+            if let Some(chunk) = Chunk::decode(body, numbers::PUT) {
+                let answer = self.put(chunk)?;
+                line.answer(&answer)?;
+                continue;
+            }
+            let malformed = |_| Error::here(Kind::Malformed, "what was asked has no meaning there");
+            match Ask::decode(body).map_err(malformed)? {
+                Ask::Read(path) => {
+                    let source = Source::new(self.folders.open(&path)?)?;
+                    let about = *source.about();
+                    self.reads = Some(source);
+                    base::log!(Info, "a file is read by another job: '{}'", shown(&path));
+                    line.answer(&opened(&about))?;
+                }
+                Ask::Send { first, step } => self.send(Share { first, step }, line)?,
+                Ask::Write { path, token, size, mode, new } => {
+                    // One that is whole has its name, which the other side may not have heard.
+                    if !self.shelf.is_finished(&token) {
+                        self.write(&path, &token, size, mode, new)?;
+                    }
+                    line.answer(&Answer::Opened { size, mode, changed: 0, inode: 0 })?;
+                }
+                Ask::Sync => {
+                    self.part()?.sync().map_err(|e| Error::of(&e, "the disk"))?;
+                    line.answer(&Answer::Done)?;
+                }
+                Ask::Finish(path, token) => {
+                    self.finish(&path, &token)?;
+                    line.answer(&Answer::Done)?;
+                }
+                Ask::Abandon(path, token) => {
+                    let (folder, name) = self.folders.to_write(&path)?;
+                    if let Ok(part) = Part::open(folder, name, &token, 0, 0, false) {
+                        part.remove();
+                    }
+                    self.shelf.forget(&token);
+                    line.answer(&Answer::Done)?;
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, share: Share, line: &mut Line<'_>) -> Result<(), Error> {
+        let Some(source) = &self.reads else { return Err(untimely()) };
+        let mut message = Vec::new();
+        for index in share.chunks(chunks(source.about().size)) {
+            source.read(index, numbers::CHUNK, &mut message)?;
+            line.say_whole(&mut message)?;
+        }
+        source.still_same()?;
+        line.answer(&Answer::Done)
+    }
+
+    fn write(&mut self, path: &[u8], token: &Token, size: u64, mode: u32, new: bool) -> Result<(), Error> {
+        if self.writes.is_some() || i64::try_from(size).is_err() {
+            return Err(untimely());
+        }
+        let (folder, name) = self.folders.to_write(path)?;
+        if !self.shelf.begin(token) {
+            return Err(Error::here(Kind::Busy, "too many files are written there at this moment"));
+        }
+        let opened = Part::open(folder, name, token, size, mode, new);
+        let part = opened.map_err(|e| {
+            self.shelf.cancel(token);
+            Error::of(&e, format!("'{}'", shown(path)))
+        })?;
+        if new {
+            base::log!(Info, "a file is written by another job: '{}', {size} bytes", shown(path));
+        }
+        self.writes = Some((*token, part));
+        Ok(())
+    }
+
+    fn part(&mut self) -> Result<&mut Part, Error> {
+        self.writes.as_mut().map(|(_, part)| part).ok_or_else(untimely)
+    }
+
+    fn put(&mut self, chunk: Chunk<'_>) -> Result<Answer, Error> {
+        let part = self.part()?;
+        if chunk.data.is_empty() || chunk.data.len() != length(chunk.index, part.size()) {
+            return Err(untimely());
+        }
+        if !chunk.is_good {
+            return Err(Error::here(Kind::Damaged, "a chunk came damaged"));
+        }
+        part.write(chunk.index, chunk.data).map_err(|e| Error::of(&e, "the file cannot be written"))?;
+        Ok(Answer::Written(chunk.index))
+    }
+
+    fn finish(&mut self, path: &[u8], token: &Token) -> Result<(), Error> {
+        if self.shelf.is_finished(token) {
+            return Ok(());
+        }
+        match &self.writes {
+            Some((of, part)) if of == token => {
+                part.finish().map_err(|e| Error::of(&e, format!("'{}'", shown(path))))?;
+            }
+            _ => return Err(untimely()),
+        }
+        self.writes = None;
+        self.shelf.finish(token);
+        Ok(())
+    }
+}
+
+fn opened(about: &About) -> Answer {
+    Answer::Opened { size: about.size, mode: about.mode, changed: about.changed, inode: about.inode }
+}
+
+fn untimely() -> Error {
+    Error::here(Kind::Malformed, "what was asked comes at a wrong time")
+}
+
+/// A path of the other side, for people.
+fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).replace(char::is_control, "?")
+}

@@ -1,0 +1,4 @@
+//! See `fuzz::files::ANSWER`.
+#![no_main]
+
+fuzz::program!(fuzz::files::ANSWER);

@@ -1,0 +1,4 @@
+//! See `fuzz::files::ASK`.
+#![no_main]
+
+fuzz::program!(fuzz::files::ASK);
