@@ -169,10 +169,10 @@ fn a_wrong_table_is_told() {
         change(rows.iter_mut().find(|r| r.name == of).expect("a row of that name"), column);
         compare(&rows, mpi, &names)
     };
-    let lost = told(|row, _| row.name = "MPI_ELSE".into(), "MPI_ERR_ACCESS");
-    assert_eq!(lost, ["MPI_ERR_ACCESS has no row"]);
-    let absent = told(|row, column| row.values[column] = Value::Absent, "MPI_ERR_ACCESS");
-    assert_eq!(absent, ["MPI_ERR_ACCESS is in the header, not in the table"]);
+    let lost = told(|row, _| row.name = "MPI_ELSE".into(), "MPI_ERR_AMODE");
+    assert_eq!(lost, ["MPI_ERR_AMODE has no row"]);
+    let absent = told(|row, column| row.values[column] = Value::Absent, "MPI_ERR_AMODE");
+    assert_eq!(absent, ["MPI_ERR_AMODE is in the header, not in the table"]);
     let number = told(|row, column| row.values[column] = Value::Int(77), "MPI_ERR_TAG");
     assert!(matches!(&number[..], [line] if line.starts_with("MPI_ERR_TAG is 4, the table says 77")), "{number:?}");
     let least = told(|row, column| row.values[column] = Value::Least(1 << 20), "MPI_BSEND_OVERHEAD");
@@ -188,9 +188,9 @@ fn a_used_row_without_value_is_no_table() {
     let generate = |table: &str| constants::parse(table).and_then(|rows| constants::generate(&rows));
     assert!(generate(&table).is_ok());
     let replaced = generate(&table.replace("=MPI_ERR_OTHER", "-"));
-    assert_eq!(replaced, Err("MPI_ERR_PORT: used, but LAM gives no value for it".into()));
+    assert_eq!(replaced, Err("MPI_ERR_ACCESS: used, but LAM gives no value for it".into()));
     let dangling = generate(&table.replace("=MPI_ERR_OTHER", "=MPI_ERR_ELSE"));
-    assert_eq!(dangling, Err("MPI_ERR_PORT: no row MPI_ERR_ELSE".into()));
+    assert_eq!(dangling, Err("MPI_ERR_ACCESS: no row MPI_ERR_ELSE".into()));
     let refused = generate(&table.replace("x=MPI_COMBINER_STRUCT", "x"));
     assert_eq!(refused, Err("MPI_COMBINER_STRUCT_INTEGER: used, but Open MPI gives no value for it".into()));
     let row = |used: &str, values: &str| generate(&format!("MPI_ONE {used} {values}"));
