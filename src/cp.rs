@@ -116,6 +116,7 @@ fn what(from: &OsString, to: &OsString) -> Result<(String, What), CpError> {
 }
 
 /// The leader of a job.
+#[derive(Clone)]
 struct Leader {
     name: String,
     contact: Contact,
@@ -221,12 +222,7 @@ fn put(client: &Client<'_>, leader: &Leader, local: &Path, path: &[u8], size: &A
         .and_then(|()| files::finish(client, path, &token, &source));
     put.inspect_err(|_| {
         // Also after a signal: it is a moment, and the other side would keep it for a while.
-        let last = Leader {
-            name: leader.name.clone(),
-            contact: leader.contact.clone(),
-            trust: leader.trust.clone(),
-            over: Arc::default(),
-        };
+        let last = Leader { over: Arc::default(), ..leader.clone() };
         let moved = AtomicU64::new(0);
         let _ = files::abandon(&Client::new(&last, Duration::from_secs(2), &moved), path, &token);
     })

@@ -11,7 +11,7 @@ use nix::fcntl::{FallocateFlags, OFlag, fallocate, openat, renameat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -33,6 +33,11 @@ pub type Token = [u8; 16];
 const NAMED: usize = 200;
 /// After this many bytes the disk is told to begin with them.
 const BEGUN: u64 = 32 << 20;
+
+/// When a file was changed last: nanoseconds since 1970.
+pub(crate) fn changed(about: &Metadata) -> i64 {
+    about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec())
+}
 
 /// A file of which only some is there yet.
 #[derive(Debug)]
@@ -144,8 +149,8 @@ impl Part {
     /// When something was written into it last; nothing when it is there no more under the name of its content.
     pub(crate) fn changed(&self) -> Option<i64> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let about = File::from(openat(&self.folder, &*self.beside, flags, Mode::empty()).ok()?).metadata().ok()?;
-        Some(about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec()))
+        let file = File::from(openat(&self.folder, &*self.beside, flags, Mode::empty()).ok()?);
+        file.metadata().ok().map(|about| changed(&about))
     }
 }
 

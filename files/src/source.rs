@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Kind};
 use crate::message::{begin_chunk, end_chunk, length};
+use crate::part::changed;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -22,8 +23,7 @@ pub struct About {
 
 impl About {
     fn new(about: &Metadata) -> About {
-        let changed = about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec());
-        About { size: about.len(), mode: about.mode() & 0o777, changed, inode: about.ino() }
+        About { size: about.len(), mode: about.mode() & 0o777, changed: changed(about), inode: about.ino() }
     }
 
     /// Whether the content is still the same, as far as the system tells.

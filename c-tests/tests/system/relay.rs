@@ -84,6 +84,37 @@ impl Stage {
         since.elapsed()
     }
 
+    /// Kills the relays under load, one after the other, four times in all; `start` starts the n-th again. `without`: all
+    /// traffic goes on before that. How long it took to go on each time, in ms.
+    fn kill_in_turn(
+        &self,
+        [a, b]: [&Mpi; 2],
+        mut relays: Vec<Job>,
+        start: impl Fn(usize) -> Job,
+        without: bool,
+    ) -> Vec<String> {
+        let jobs = [self.traffic(0, a, "60"), self.traffic(1, b, "60")];
+        self.moves_on(3, "at first");
+        let mut took = Vec::new();
+        for turn in 0..4 {
+            let n = turn % relays.len();
+            relays[n].signal(Signal::SIGKILL);
+            let gone = wait_until(LIMIT, || relays[n].poll().is_some());
+            self.scene.require(gone, "a killed relay is gone");
+            if !without {
+                relays[n] = start(n);
+            }
+            took.push(self.moves_on(3, "after a relay was killed").as_millis().to_string());
+            if without {
+                relays[n] = start(n);
+            }
+        }
+        let done = self.end_traffic(jobs);
+        self.scene.require(done.iter().all(goes_by_relay), "the lanes go through the relay");
+        relays.iter().for_each(|relay| relay.signal(Signal::SIGTERM));
+        took
+    }
+
     /// Ends the traffic; all that was sent has come, once, in order, as it was.
     fn end_traffic<const N: usize>(&self, jobs: [Job; N]) -> [Done; N] {
         std::fs::write(self.scene.path("enough"), "").expect("a sign");
@@ -141,22 +172,8 @@ fn killed(two: bool) {
     for (a, b) in couples().take(1) {
         let title = format!("killed, {} relays, {} and {}", if two { 2 } else { 1 }, a.name, b.name);
         let Some(stage) = Stage::new(title.clone(), two) else { return figure.line("SKIPPED: no network namespaces") };
-        let mut relays = stage.relays();
-        let jobs = [stage.traffic(0, a, "60"), stage.traffic(1, b, "60")];
-        stage.moves_on(3, "at first");
-        let mut took = Vec::new();
-        for turn in 0..4 {
-            let n = turn % relays.len();
-            relays[n].signal(Signal::SIGKILL);
-            let gone = wait_until(LIMIT, || relays[n].poll().is_some());
-            stage.scene.require(gone, "a killed relay is gone");
-            relays[n] = stage.relay(n);
-            took.push(stage.moves_on(3, "after a relay was killed").as_millis().to_string());
-        }
-        let done = stage.end_traffic(jobs);
-        stage.scene.require(done.iter().all(goes_by_relay), "the lanes go through the relay");
+        let took = stage.kill_in_turn([a, b], stage.relays(), |n| stage.relay(n), false);
         figure.line(format!("{title}: {}", took.join(", ")));
-        relays.iter().for_each(|relay| relay.signal(Signal::SIGTERM));
     }
 }
 
@@ -183,21 +200,9 @@ fn all_goes_on_by_another_relay() {
         let Some(stage) = Stage::with_choice(title.clone(), &ports) else {
             return figure.line("SKIPPED: no network namespaces");
         };
-        let mut relays = ports.map(|port| stage.relay_at(port));
-        let jobs = [stage.traffic(0, a, "60"), stage.traffic(1, b, "60")];
-        stage.moves_on(3, "at first");
-        let mut took = Vec::new();
-        for turn in 0..4 {
-            let n = turn % relays.len();
-            relays[n].signal(Signal::SIGKILL);
-            stage.scene.require(wait_until(LIMIT, || relays[n].poll().is_some()), "a killed relay is gone");
-            took.push(stage.moves_on(3, "by the other relay").as_millis().to_string());
-            relays[n] = stage.relay_at(ports[n]);
-        }
-        let done = stage.end_traffic(jobs);
-        stage.scene.require(done.iter().all(goes_by_relay), "the lanes go through a relay");
+        let relays = ports.map(|port| stage.relay_at(port));
+        let took = stage.kill_in_turn([a, b], relays.into(), |n| stage.relay_at(ports[n]), true);
         figure.line(format!("{title}: {}", took.join(", ")));
-        relays.iter().for_each(|relay| relay.signal(Signal::SIGTERM));
     }
 }
 

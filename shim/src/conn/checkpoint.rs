@@ -15,7 +15,7 @@ use base::settings;
 use node::images::{Head, Image, LineId, Outcomes, Packing, Row, Store, pack, unpack};
 use node::{AllRows, Besides, Node, With};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,38 +26,19 @@ const MAX_FOLDER: usize = 4096;
 /// More than the longest name of a communicator in any MPI.
 const MAX_NAME: usize = 256;
 
-/// What is wrong with the arguments. Processes tell each other the numbers.
-const FAULTS: [&str; 8] = [
-    "",
-    "the folder is a null pointer, empty, too long, or not UTF-8",
-    "the label is a null pointer",
-    "the label is longer than 255 bytes, is not UTF-8, or has control characters",
-    "the place for a result is a null pointer, or its length is negative",
-    "MPI_Conn_restart was not called with this handle: it comes behind MPI_Conn_register, also in a first run",
-    "MPI_Conn_restart was called with this handle before, or an inter-communicator was made with it",
-    "the library could not be started",
-];
-
-pub(super) const BAD_RESULT: c_int = 4;
-const UNTRACKED: c_int = 5;
-pub(super) const TRACKED: c_int = 6;
-pub(super) const NO_NODE: c_int = 7;
-
-/// What a process hands in for a decision that depends on its faults alone.
-pub fn without(fault: c_int) -> Result<Vec<u8>, Failure> {
-    match FAULTS.get(fault as usize) {
-        _ if fault == 0 => Ok(Vec::new()),
-        text => Err(Failure::new(Class::Arg, text.copied().unwrap_or("a fault"))),
-    }
+/// What is wrong with the arguments, or with the moment of the call.
+pub(super) fn fault(text: &str) -> Failure {
+    Failure::new(Class::Arg, text)
 }
 
 /// The folder as the caller names it.
 ///
 /// # Safety
 /// `folder` is null or terminated.
-pub unsafe fn read_folder(folder: *const c_char) -> Result<String, c_int> {
+pub unsafe fn read_folder(folder: *const c_char) -> Result<String, Failure> {
     // SAFETY: the caller's promise.
-    unsafe { read(folder, MAX_FOLDER) }.filter(|folder| !folder.is_empty()).ok_or(1)
+    let folder = unsafe { read(folder, MAX_FOLDER) }.filter(|folder| !folder.is_empty());
+    folder.ok_or_else(|| fault("the folder is a null pointer, empty, too long, or not UTF-8"))
 }
 
 unsafe fn read(text: *const c_char, room: usize) -> Option<String> {
@@ -73,12 +54,13 @@ unsafe fn read(text: *const c_char, room: usize) -> Option<String> {
     unsafe { CStr::from_ptr(text) }.to_str().ok().map(str::to_owned)
 }
 
-unsafe fn read_label(label: *const c_char) -> Result<String, c_int> {
+unsafe fn read_label(label: *const c_char) -> Result<String, Failure> {
     if label.is_null() {
-        return Err(2);
+        return Err(fault("the label is a null pointer"));
     }
     // SAFETY: the caller's promise.
-    unsafe { read(label, MAX_LABEL) }.filter(|label| !label.contains(char::is_control)).ok_or(3)
+    let label = unsafe { read(label, MAX_LABEL) }.filter(|label| !label.contains(char::is_control));
+    label.ok_or_else(|| fault("the label is longer than 255 bytes, is not UTF-8, or has control characters"))
 }
 
 pub fn team(registration: &Registration) -> Team {
@@ -104,12 +86,17 @@ pub unsafe fn checkpoint(
     let (team, own) = (team(registration), registration.me());
     // SAFETY: the caller's promise.
     let arguments = unsafe { read_folder(folder).and_then(|folder| Ok((folder, read_label(label)?))) };
-    let is_tracked = node.with(|core| core.is_tracked(own));
-    let fault = if is_tracked { arguments.as_ref().err().copied().unwrap_or(0) } else { UNTRACKED };
+    let handed_in = if node.with(|core| core.is_tracked(own)) {
+        arguments.as_ref().map(|_| Vec::new()).map_err(Failure::clone)
+    } else {
+        Err(fault(
+            "MPI_Conn_restart was not called with this handle: it comes behind MPI_Conn_register, also in a first run",
+        ))
+    };
     let decided = |all: Result<Vec<u8>, Failure>| {
         all?;
         let lead = registration.lead()?;
-        let (folder, label) = arguments.unwrap_or_default();
+        let (folder, label) = arguments?;
         // The folder may be named from where this process is.
         let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
         lead.images.open(&Store::new(&folder, &registration.name)).map_err(unusable)?;
@@ -118,7 +105,7 @@ pub unsafe fn checkpoint(
         told.put_bytes(label.as_bytes());
         Ok(told)
     };
-    let told = decide(abi, node, &team, without(fault), decided)?;
+    let told = decide(abi, node, &team, handed_in, decided)?;
     let mut told = Take(&told);
     let mut text = || told.bytes(MAX_FOLDER).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).map_err(damaged);
     let (folder, label) = (text()?, text()?);

@@ -5,7 +5,7 @@
 //! anew, at once.
 
 use super::bounds::{largest_tag, timeout};
-use super::checkpoint::{BAD_RESULT, NO_NODE, TRACKED, read_folder, team, without};
+use super::checkpoint::{fault, read_folder, team};
 use super::collective::{all_or_none, decide};
 use super::joined;
 use super::meet;
@@ -51,23 +51,25 @@ pub unsafe fn restart(
     // SAFETY: the caller's promise.
     let arguments = unsafe { read_folder(folder) };
     let is_new = node.as_ref().is_ok_and(|node| node.with(|core| !core.is_tracked(own) && !core.has_joined(own)));
-    let fault = match (&arguments, &node) {
-        (Err(fault), _) => *fault,
-        (_, Err(_)) => NO_NODE,
-        _ if !results.is_there() => BAD_RESULT,
-        _ if !is_new => TRACKED,
-        _ => 0,
+    let handed_in = match (&arguments, &node) {
+        (Err(failure), _) => Err(failure.clone()),
+        (_, Err(_)) => Err(fault("the library could not be started")),
+        _ if !results.is_there() => Err(fault("the place for a result is a null pointer, or its length is negative")),
+        _ if !is_new => {
+            Err(fault("MPI_Conn_restart was called with this handle before, or an inter-communicator was made with it"))
+        }
+        _ => Ok(Vec::new()),
     };
     let decided = |all: Result<Vec<u8>, Failure>| {
         all?;
         let lead = registration.lead()?;
-        let folder = arguments.unwrap_or_default();
+        let folder = arguments?;
         let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
         let held = lead.images.hold(&Store::new(&folder, &registration.name));
         held.map_err(|e| Failure::new(Class::Other, format!("the checkpoints cannot be used: {e}")))?;
         Ok(folder.to_string_lossy().into_owned().into_bytes())
     };
-    let told = decide(abi, node.as_ref().ok().copied(), &team, without(fault), decided)?;
+    let told = decide(abi, node.as_ref().ok().copied(), &team, handed_in, decided)?;
     let node = node?;
     node.with(|core| core.track(own, &registration.name, team.size));
     let store = Store::new(Path::new(&*String::from_utf8_lossy(&told)), &registration.name);
