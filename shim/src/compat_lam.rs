@@ -22,8 +22,7 @@ pub fn stand_in(library: &Library, name: &CStr) -> Option<*const ()> {
         // program's.
         b"PMPI_Comm_get_errhandler" => library.symbol(c"PMPI_Errhandler_get")?,
         b"PMPI_Errhandler_free" => errhandler_free as types::Errhandler_free as *const (),
-        b"PMPI_Igather" => igather as types::Igather as *const (),
-        b"PMPI_Ibcast" => ibcast as types::Ibcast as *const (),
+        b"PMPI_Comm_idup" => comm_idup as types::Comm_idup as *const (),
         b"PMPI_Type_get_contents" => type_get_contents as types::Type_get_contents as *const (),
         b"PMPI_Type_get_envelope" => type_get_envelope as types::Type_get_envelope as *const (),
         b"PMPI_Type_get_extent_x" => type_get_extent_x as types::Type_get_extent_x as *const (),
@@ -86,49 +85,12 @@ unsafe extern "C" fn errhandler_free(handler: *mut Handle) -> c_int {
     }
 }
 
-/// A linear broadcast: the root sends, and the others post a receive. It is used only on the library's own
-/// communicators, where no other message has this tag.
-unsafe extern "C" fn ibcast(
-    buffer: *mut c_void,
-    count: c_int,
-    datatype: Handle,
-    root: c_int,
-    comm: Handle,
-    request: *mut Handle,
-) -> c_int {
-    let (mut rank, mut size) = (0, 0);
-    // SAFETY: our own call: a live communicator, a buffer that stays until the request is done, a place for it.
-    unsafe {
-        lams!(c"PMPI_Comm_rank" as types::Comm_rank)(comm, &mut rank);
-        lams!(c"PMPI_Comm_size" as types::Comm_size)(comm, &mut size);
-        if rank != root {
-            return lams!(c"PMPI_Irecv" as types::Irecv)(buffer, count, datatype, root, 0, comm, request);
-        }
-        request.write(abi::get().request_null);
-        (0..size)
-            .filter(|other| *other != root)
-            .map(|other| lams!(c"PMPI_Send" as types::Send)(buffer, count, datatype, other, 0, comm))
-            .find(|code| *code != 0)
-            .unwrap_or(0)
-    }
-}
-
-/// A gather that is complete when it returns.
-unsafe extern "C" fn igather(
-    sendbuf: *const c_void,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: *mut c_void,
-    recvcount: c_int,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-    request: *mut Handle,
-) -> c_int {
-    // SAFETY: our own call, with a place for the request.
+/// A duplicate that is complete when the call returns.
+unsafe extern "C" fn comm_idup(comm: Handle, new: *mut Handle, request: *mut Handle) -> c_int {
+    // SAFETY: our own call, with places for both.
     unsafe {
         request.write(abi::get().request_null);
-        lams!(c"PMPI_Gather" as types::Gather)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm)
+        lams!(c"PMPI_Comm_dup" as types::Comm_dup)(comm, new)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::group::NativeGroup;
 use crate::handle_cache::{ByHandle, HandleCache};
 use crate::locked::Locked;
 use crate::process::node;
+use crate::shadow::{self, Shadow};
 use node::{ContextId, Core, InterId, Node, Representation};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -54,6 +55,10 @@ pub struct Inter {
     children: AtomicU64,
     /// The program has given it a name, which the shadow has.
     named: AtomicBool,
+    /// Something of the program's has been put on the shadow.
+    altered: AtomicBool,
+    /// The shadow, if it may serve another inter-communicator afterwards.
+    lent: Mutex<Option<Shadow>>,
     pub remote: Remote,
     /// The smaller of both sides' MPI_TAG_UB. Boxed: the program gets its address as an attribute.
     pub tag_ub: Box<c_int>,
@@ -97,6 +102,8 @@ impl Inter {
             context,
             children: AtomicU64::new(0),
             named: AtomicBool::new(false),
+            altered: AtomicBool::new(false),
+            lent: Mutex::default(),
             remote,
             tag_ub: Box::new(tag_ub),
             twin: OnceLock::new(),
@@ -211,6 +218,28 @@ impl Inter {
     /// The program gives it a name.
     pub fn set_named(&self) {
         self.named.store(true, Ordering::Relaxed);
+        self.set_altered();
+    }
+
+    /// Something that goes with the inter-communicator is put on the shadow: an attribute, a hint, a name.
+    pub fn set_altered(&self) {
+        self.altered.store(true, Ordering::Relaxed);
+    }
+
+    /// The same, whose shadow may serve another one afterwards.
+    pub fn with_shadow(mut self, shadow: Shadow) -> Inter {
+        self.lent = Mutex::new(Some(shadow));
+        self
+    }
+
+    /// The shadow, if it may serve another one now that this one is freed. Otherwise it is to be freed.
+    pub fn returned_shadow(&self) -> Option<Shadow> {
+        let shadow = self.lent.lock().unwrap_or_else(|e| e.into_inner()).take()?;
+        if self.altered.load(Ordering::Relaxed) || !shadow::sees_attributes() {
+            shadow.is_freed();
+            return None;
+        }
+        Some(shadow)
     }
 
     /// Whether the program has: a name that an MPI invents does not count.

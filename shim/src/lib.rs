@@ -35,6 +35,7 @@ mod port;
 mod process;
 mod progress;
 mod request;
+mod shadow;
 mod spawn;
 mod token;
 mod wait;

@@ -64,9 +64,10 @@ pub enum Part {
     Published,
     Ports,
     Spawned,
+    Kept,
 }
 
-static ENDS: [OnceLock<fn()>; 5] = [const { OnceLock::new() }; 5];
+static ENDS: [OnceLock<fn()>; 6] = [const { OnceLock::new() }; 6];
 
 /// Has `end` called in MPI_Finalize. Only the first function of each part is kept.
 pub fn end_with(part: Part, end: fn()) {

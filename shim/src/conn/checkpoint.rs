@@ -65,7 +65,7 @@ unsafe fn read_label(label: *const c_char) -> Result<String, Failure> {
 
 pub fn team(registration: &Registration) -> Team {
     let group = &registration.group;
-    Team { comm: registration.private, rank: group.rank, size: group.size, leader: 0 }
+    Team { comm: registration.kept.copy(), rank: group.rank, size: group.size, leader: 0 }
 }
 
 fn damaged(_: Malformed) -> Failure {
@@ -118,7 +118,7 @@ pub unsafe fn checkpoint(
     let store = as_set(Store::new(Path::new(&folder), &registration.name));
     let (serial, joined, rows) = cut(node, registration, inters, store.clone(), label.clone());
     let rows: BTreeMap<ProcId, Row> = rows;
-    let all = gather(abi, &team, &pack(&(joined.clone(), rows)))?;
+    let all = gather(abi, node, &team, pack(&(joined.clone(), rows)))?;
     let all: Vec<Told> = unpack(&all).unwrap_or_default();
     let mut others: BTreeMap<u64, With> = BTreeMap::new();
     let mut of_all = AllRows::new();

@@ -19,6 +19,7 @@ mod folder;
 pub mod fork;
 pub mod hold;
 pub mod joined;
+pub mod kept;
 mod meet;
 pub mod notify;
 pub mod registration;
@@ -26,6 +27,7 @@ pub mod reopen;
 mod restart;
 pub mod summary;
 pub mod talk;
+mod tree;
 pub mod waiting;
 
 use crate::abi::{Abi, BindError};
@@ -41,9 +43,9 @@ use base::bytes::{Put, Take};
 use base::ident::{self, random};
 use bounds::{largest_tag, timeout};
 use claim::open_naming;
-use collective::{Team, copy, decide, encoded_contact, or_free};
-use expected::Expected;
+use collective::{Team, decide, encoded_contact};
 use joined::contacts;
+use kept::Kept;
 use naming::{ClaimError, Record};
 use node::leaders::MAX_NAME;
 use node::{Contact, Group, Node, ProcId};
@@ -124,9 +126,7 @@ pub extern "C" fn MPI_Conn_remove(handle: c_int) -> c_int {
     };
     registration::remove(handle);
     release(&registration);
-    let mut private = registration.private;
-    // SAFETY: our own communicator, freed once, by all of its members.
-    unsafe { pmpi::comm_free(&mut private) }
+    registration.kept.end()
 }
 
 /// Makes a checkpoint of what concerns messages between this job and others. The program writes its own state beside it.
@@ -246,10 +246,13 @@ pub unsafe extern "C" fn MPI_Conn_error_class(which: c_int, errorclass: *mut c_i
 
 /// Gives all names back, in MPI_Finalize.
 fn release_all() {
-    registration::take_all().iter().for_each(|registration| release(registration));
+    for registration in registration::take_all() {
+        release(&registration);
+        registration.kept.end();
+    }
 }
 
-/// Gives a name back, and removes its group. The communicators are not freed, since this is called in MPI_Finalize too.
+/// Gives a name back, and removes its group.
 fn release(registration: &Registration) {
     if let Some(lead) = &registration.lead {
         lead.release();
@@ -340,13 +343,14 @@ unsafe fn read_name(name: *const c_char, result: *const c_void) -> Result<String
 unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_int) -> Result<(), Failure> {
     // SAFETY: the caller's string.
     let name = unsafe { read_name(name, handle.cast()) };
-    let expected = Expected::begin("MPI_Conn_register", comm);
-    let team = copy(abi, comm, 0)?;
-    drop(expected);
-    let private = team.comm;
-    let (name, group, lead) = or_free(abi, private, enroll(abi, name, &team))?;
+    let node = progress::build().and_then(|()| node());
+    let kept = Kept::new(abi, node.as_ref().ok().copied(), "MPI_Conn_register", comm)?;
+    let enrolled = enroll(abi, node, name, &kept.team);
+    let (name, group, lead) = enrolled.inspect_err(|_| {
+        kept.end();
+    })?;
     life::end_with(life::Part::Names, release_all);
-    let number = registration::insert(Registration::new(name, group, private, comm, lead));
+    let number = registration::insert(Registration::new(name, group, kept, comm, lead));
     // SAFETY: the caller's promise, checked for null.
     unsafe { handle.write(number) };
     Ok(())
@@ -354,9 +358,13 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
 
 /// The part of a registration that may fail on one process, which is then told to all. Between collective steps no
 /// process returns early, or the others would wait for ever.
-fn enroll(abi: &Abi, name: Result<String, Failure>, team: &Team) -> Result<(String, Group, Option<Lead>), Failure> {
+fn enroll(
+    abi: &Abi,
+    node: Result<&Node, Failure>,
+    name: Result<String, Failure>,
+    team: &Team,
+) -> Result<(String, Group, Option<Lead>), Failure> {
     let Team { rank, size, .. } = *team;
-    let node = progress::build().and_then(|()| node());
     let mut lead = None;
     let own = name.as_ref().map_err(Failure::clone).and(node.clone().map(encoded_contact));
     let decided = |records: Result<Vec<u8>, Failure>| {
@@ -427,23 +435,16 @@ unsafe fn create(
 ) -> Result<(), Failure> {
     // SAFETY: the caller's string.
     let wanted = unsafe { read_name(wanted, newintercomm.cast()) };
-    let expected = Expected::begin("MPI_Conn_intercomm_create", registration.private);
-    let team = copy(abi, registration.private, 0)?;
-    drop(expected);
-    let inter = or_free(abi, team.comm, join(abi, registration, wanted, &team))?;
-    registration.inherit_errhandler(team.comm);
+    let inter = join(abi, registration, wanted)?;
+    registration.inherit_errhandler(inter.shadow);
     // SAFETY: the caller's promise, checked for null.
     unsafe { hand_out(inter, newintercomm as usize) };
     Ok(())
 }
 
-fn join(
-    abi: &Abi,
-    registration: &Registration,
-    wanted: Result<String, Failure>,
-    team: &Team,
-) -> Result<Inter, Failure> {
+fn join(abi: &Abi, registration: &Registration, wanted: Result<String, Failure>) -> Result<Inter, Failure> {
     let (node, tag_ub) = (node(), largest_tag(abi));
+    let join = registration.kept.begin("MPI_Conn_intercomm_create", 0);
     let own = wanted.as_ref().map_err(Failure::clone).and(node.clone()).map(|_| Vec::new());
     let decided = |all: Result<Vec<u8>, Failure>| {
         all?;
@@ -452,10 +453,10 @@ fn join(
         let agreement = meet::meet(node, registration, lead, &wanted, tag_ub as u32, timeout()?)?;
         Ok(joined::tell(node, &agreement))
     };
-    let told = decide(abi, node.as_ref().ok().copied(), team, own, decided)?;
+    let (told, shadow) = join.decide(abi, node.as_ref().ok().copied(), own, decided)?;
     let node = node?;
     let agreement = joined::hear(node, &told)?;
-    let inter = joined::open(node, registration.me(), team.comm, tag_ub, &agreement)?;
+    let inter = joined::open(node, registration.me(), shadow.handle, tag_ub, &agreement)?.with_shadow(shadow);
     registration.note_context(agreement.remote.incarnation, agreement.context);
     let told = registration.lead.as_ref().and_then(|lead| meet::note_coupling(node, registration, lead, &agreement));
     told.into_iter().for_each(|told| inter.set_coupling(told));

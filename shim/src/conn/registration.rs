@@ -2,6 +2,7 @@
 
 use super::claim::Held;
 use super::folder::HeldFolder;
+use super::kept::Kept;
 use crate::abi::Abi;
 use crate::attr;
 use crate::error::copy_errhandler;
@@ -19,9 +20,8 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 pub struct Registration {
     pub name: String,
     pub group: Group,
-    /// A communicator of the library over the group of the user's one. Joining runs on it, whatever the user does with
-    /// theirs.
-    pub private: Handle,
+    /// What is kept of the user's communicator: joining runs on a copy, whatever the user does with theirs.
+    pub kept: Kept,
     /// The user's communicator. Its error handler gets failures until the user frees it.
     user: Handle,
     user_stands: AtomicBool,
@@ -74,11 +74,11 @@ impl Registration {
         self.lead.as_ref().ok_or_else(|| Failure::new(Class::Intern, "this process is not the leader"))
     }
 
-    pub fn new(name: String, group: Group, private: Handle, user: Handle, lead: Option<Lead>) -> Registration {
+    pub fn new(name: String, group: Group, kept: Kept, user: Handle, lead: Option<Lead>) -> Registration {
         Registration {
             name,
             group,
-            private,
+            kept,
             user,
             user_stands: AtomicBool::new(true),
             lead,
@@ -92,7 +92,7 @@ impl Registration {
 
     /// The communicator on which failures are raised.
     pub fn comm(&self) -> Handle {
-        if self.user_stands.load(Ordering::Relaxed) { self.user } else { self.private }
+        if self.user_stands.load(Ordering::Relaxed) { self.user } else { self.kept.copy() }
     }
 
     /// The leaders have given this number to an inter-communicator with this job.
@@ -170,7 +170,7 @@ pub fn that_makes_checkpoints(node: &Node, abi: &Abi, comm: Handle) -> Option<Ar
     all.into_iter().find(|registration| {
         let mut result = 0;
         // SAFETY: live communicators, plain out-argument; the call is local.
-        let code = unsafe { pmpi::comm_compare(comm, registration.private, &mut result) };
+        let code = unsafe { pmpi::comm_compare(comm, registration.kept.copy(), &mut result) };
         code == 0 && result == abi.congruent && node.with(|core| core.is_tracked(registration.me()))
     })
 }
@@ -187,7 +187,7 @@ fn watch(user: Handle) {
         let mask = crate::abi::get().mask;
         for registration in table().live.values().filter(|r| r.user == comm & mask) {
             if registration.user_stands.load(Ordering::Relaxed) {
-                copy_errhandler(registration.user, registration.private);
+                copy_errhandler(registration.user, registration.kept.copy());
                 registration.user_stands.store(false, Ordering::Relaxed);
             }
         }

@@ -5,7 +5,7 @@
 
 use super::p2p::{conclude, finish, on, request};
 use crate::abi;
-use crate::conn::collective::{agree, from_leader, rank_and_size};
+use crate::conn::collective::{Team, agree, from_leader, rank_and_size};
 use crate::datatype::{layout, layout_from};
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
@@ -25,9 +25,11 @@ fn twin(comm: usize) -> Option<Handle> {
 }
 
 /// Has the leader do something, and tells its result to all processes of this side.
-fn share(inter: &Inter, leads: bool, done: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-    let verdict = leads.then(|| done().map(|()| Vec::new()));
-    inter::below(|| from_leader(abi::get(), node()?, inter.shadow, 0, verdict)).map(drop)
+fn share(inter: &Inter, done: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    let (rank, size) = rank_and_size(inter.shadow)?;
+    let team = Team { comm: inter.shadow, rank, size, leader: 0 };
+    let verdict = team.is_led_here().then(|| done().map(|()| Vec::new()));
+    inter::below(|| from_leader(abi::get(), node()?, &team, verdict)).map(drop)
 }
 
 /// A broadcast. `local` broadcasts among the processes of this side, from rank 0.
@@ -52,8 +54,7 @@ fn bcast(
         let text = format!("{call}: root {root} is neither MPI_ROOT, MPI_PROC_NULL nor a rank of the other job");
         return Err(Failure::new(Class::Root, text));
     };
-    let (rank, _) = rank_and_size(inter.shadow)?;
-    share(inter, rank == 0, || {
+    share(inter, || {
         // SAFETY: the program's buffer, as it promises by the call.
         let data = unsafe { layout_from(inter.remote.foreign, call, buf, count, datatype) }?;
         let plan = Plan::Recv { source: Source::Rank(source), tag: Tag::Is(BCAST), data };
@@ -101,9 +102,8 @@ pub unsafe fn Barrier(comm: usize) -> Answer {
         return Some(unsafe { pmpi::barrier(twin) });
     }
     on(comm, |inter| {
-        let (rank, _) = rank_and_size(inter.shadow)?;
         inter::below(|| agree(abi::get(), inter.shadow, 0))?;
-        share(inter, rank == 0, || {
+        share(inter, || {
             // SAFETY: nothing is read or written.
             let nothing = || unsafe { Layout::contiguous(std::ptr::dangling_mut(), 0) };
             let back = Plan::Recv { source: Source::Rank(0), tag: Tag::Is(BARRIER), data: nothing() };

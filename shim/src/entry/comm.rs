@@ -133,6 +133,22 @@ pub unsafe fn Comm_set_name(comm: usize, _name: usize) -> Answer {
     None
 }
 
+/// So are attributes and hints.
+pub unsafe fn Comm_set_attr(comm: usize, _keyval: usize, _value: usize) -> Answer {
+    inter::find(comm as u64)?.set_altered();
+    None
+}
+
+pub unsafe fn Attr_put(comm: usize, _keyval: usize, _value: usize) -> Answer {
+    inter::find(comm as u64)?.set_altered();
+    None
+}
+
+pub unsafe fn Comm_set_info(comm: usize, _info: usize) -> Answer {
+    inter::find(comm as u64)?.set_altered();
+    None
+}
+
 pub unsafe fn Comm_free(at: usize) -> Answer {
     // SAFETY: the program's handle, which the check found ours or of the same hash.
     let inter = inter::find(unsafe { abi::load_handle(at) })?;
@@ -164,11 +180,17 @@ pub unsafe fn Comm_disconnect(at: usize) -> Answer {
 unsafe fn free(inter: &Arc<Inter>, at: usize) -> c_int {
     let handler = errhandler(inter.shadow);
     let mut shadow = inter.shadow;
-    inter.set_ending(true);
-    // The program's delete callbacks run during this call. They may use the inter-communicator, and one of them may
-    // fail. SAFETY: a live native communicator, freed once.
-    let code = unsafe { pmpi::comm_free(&mut shadow) };
     let abi = abi::get();
+    inter.set_ending(true);
+    let returned = inter.returned_shadow();
+    let code = if returned.is_some() {
+        shadow = abi.comm_null;
+        0
+    } else {
+        // The program's delete callbacks run during this call. They may use the inter-communicator, and one of them may
+        // fail. SAFETY: a live native communicator, freed once.
+        unsafe { pmpi::comm_free(&mut shadow) }
+    };
     // LAM frees the communicator even if a callback fails.
     let freed = code == 0 || shadow & abi.mask == abi.comm_null;
     match handler {
@@ -186,6 +208,8 @@ unsafe fn free(inter: &Arc<Inter>, at: usize) -> c_int {
         }
         // Requests may hold the inter-communicator beyond this.
         inter::remove(inter);
+        // From here on, another inter-communicator may have it.
+        drop(returned);
         buffer::detach(Some(inter.id));
         detached::sweep();
     } else {

@@ -8,21 +8,20 @@ use super::open::{self, Port, at, find, own_name, text};
 use super::publish;
 use crate::abi::{self, Abi};
 use crate::conn::bounds::{largest_tag, timeout};
-use crate::conn::collective::{Team, all_or_none, copy, decide, encoded_contact, from_leader, or_free, rank_and_size};
-use crate::conn::expected::Expected;
+use crate::conn::collective::{Team, encoded_contact, rank_and_size};
+use crate::conn::kept::{self, Join};
 use crate::conn::joined;
 use crate::conn::registration::{self, Registration};
 use crate::conn::talk::{self, Round};
 use crate::conn::waiting::in_words;
 use crate::error::copy_errhandler;
 use crate::failure::{Class, Failure};
-use crate::forward::{self as pmpi, Handle};
+use crate::forward::Handle;
 use crate::inter::Inter;
 use crate::process::node;
 use crate::wait::wait_until;
 use crate::{datatype, progress};
-use base::bytes::{Put, Take};
-use base::ident::{self, random};
+use base::ident;
 use base::log::Patience;
 use base::settings;
 use base::{Family, ProcId};
@@ -87,17 +86,11 @@ pub fn meet_by(
     plan: impl Fn() -> Result<Plan, Failure>,
 ) -> Result<Option<Inter>, Failure> {
     let abi = abi::get();
-    let expected = Expected::begin(call, comm);
-    let team = copy(abi, comm, leader)?;
-    drop(expected);
-    let made = or_free(abi, team.comm, together(abi, &team, place, plan))?;
-    match &made {
-        Some(inter) => copy_errhandler(comm, inter.shadow),
-        None => {
-            let mut unused = team.comm;
-            // SAFETY: our own communicator, freed once, by all of its members.
-            unsafe { pmpi::comm_free(&mut unused) };
-        }
+    let node = progress::build().and_then(|()| node());
+    let kept = kept::of(abi, node.as_ref().ok().copied(), call, comm)?;
+    let made = together(abi, node, kept.begin(call, leader), comm, place, plan)?;
+    if let Some(inter) = &made {
+        copy_errhandler(comm, inter.shadow);
     }
     Ok(made)
 }
@@ -174,46 +167,29 @@ fn is_of_lam(port: &str) -> bool {
 /// The collective steps. Between them no process returns early while others go on.
 fn together(
     abi: &Abi,
-    team: &Team,
+    node: Result<&'static Node, Failure>,
+    joining: Join<'_>,
+    comm: Handle,
     place: Result<(), Failure>,
     plan: impl Fn() -> Result<Plan, Failure>,
 ) -> Result<Option<Inter>, Failure> {
-    let Team { comm, rank, size, leader } = *team;
-    let node = progress::build().and_then(|()| node());
     let waits_in = node.as_ref().ok().copied();
-    let mut planned = None;
-    let verdict = team.is_led_here().then(|| {
-        let plan = planned.insert(plan()?);
-        let mut told = Vec::new();
-        if !matches!(plan, Plan::Native) {
-            told.put_u64(u64::from_le_bytes(random()));
-            told.extend_from_slice(&random::<16>());
-        }
-        Ok(told)
-    });
-    let told = from_leader(abi, waits_in, comm, leader, verdict)?;
-    let node = place.and(node);
-    if told.is_empty() {
-        let ready = node.map(drop);
-        all_or_none(abi, comm, ready, "another process of this job cannot take part, and says why")?;
-        return Ok(None);
-    }
-    let mut told = Take(&told);
-    let damaged = |_| Failure::new(Class::Intern, "the root's verdict is damaged");
-    let (incarnation, cookie) = (told.u64().map_err(damaged)?, told.array().map_err(damaged)?);
+    let Team { rank, size, .. } = joining.team;
+    let (incarnation, cookie) = joining.group();
     let group = Group { incarnation, cookie, rank, size };
-    let own = node.map(|node| {
+    let planned = joining.team.is_led_here().then(plan);
+    let own = place.and(node).map(|node| {
         let own = Own { node, group, registration: registration::that_makes_checkpoints(node, abi, comm) };
         ident::name_job(incarnation, &own.name());
         node.add_open_group(group);
         own
     });
-    let made = join(abi, waits_in, team, own.as_ref(), planned);
+    let made = join(abi, waits_in, joining, own.as_ref(), planned);
     // All processes that may connect are known now, or none is to connect.
     if let Some(node) = waits_in {
         node.remove_group(incarnation);
     }
-    made.map(Some)
+    made
 }
 
 /// This side: the group that was drawn for this one inter-communicator, and the registration of the same processes.
@@ -256,17 +232,20 @@ impl Own {
     }
 }
 
+/// `planned`: on the root alone.
 fn join(
     abi: &Abi,
     waits_in: Option<&Node>,
-    team: &Team,
+    joining: Join<'_>,
     own: Result<&Own, &Failure>,
-    plan: Option<Plan>,
-) -> Result<Inter, Failure> {
+    planned: Option<Result<Plan, Failure>>,
+) -> Result<Option<Inter>, Failure> {
     let (own, tag_ub) = (own.map_err(Failure::clone), largest_tag(abi));
     // The contact records come when the groups are there: no process of the other side connects before all are ready.
     let record = own.clone().map(|own| encoded_contact(own.node));
     let decided = |records: Result<Vec<u8>, Failure>| {
+        // What is wrong with the root's arguments concerns all alike.
+        let plan = planned.ok_or_else(|| Failure::new(Class::Intern, "this process is not the root"))??;
         let (records, own) = (records?, own.clone()?);
         let Own { node, group, .. } = own;
         let members = joined::contacts(&records, group.size);
@@ -284,9 +263,9 @@ fn join(
         };
         let is_ours = |c: &Contact| members.iter().any(|m| m.process == c.process);
         let agreement = match plan {
-            None | Some(Plan::Native) => unreachable!("it is the leader's, and told to all, who have left"),
-            Some(Plan::Accept(port, timeout, watch)) => accept(node, &port, &offer, (timeout, watch), is_ours)?,
-            Some(Plan::Connect(name, port, timeout)) => {
+            Plan::Native => return Ok(Vec::new()),
+            Plan::Accept(port, timeout, watch) => accept(node, &port, &offer, (timeout, watch), is_ours)?,
+            Plan::Connect(name, port, timeout) => {
                 offer.wanted = name;
                 let me = ProcId { incarnation: group.incarnation, rank: group.rank };
                 connect(node, me, &port, &offer, timeout, is_ours)?
@@ -294,11 +273,14 @@ fn join(
         };
         Ok(joined::tell(node, &agreement))
     };
-    let told = decide(abi, waits_in, team, record, decided)?;
+    let (told, shadow) = joining.decide(abi, waits_in, record, decided)?;
+    if told.is_empty() {
+        return Ok(None);
+    }
     let own = own?;
-    let inter = own.open(team.comm, tag_ub, joined::hear(own.node, &told)?)?;
+    let inter = own.open(shadow.handle, tag_ub, joined::hear(own.node, &told)?)?.with_shadow(shadow);
     base::log!(Info, "joined with {}, size {}", inter.remote.name, inter.remote.size());
-    Ok(inter)
+    Ok(Some(inter))
 }
 
 fn accept(

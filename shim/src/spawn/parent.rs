@@ -24,6 +24,7 @@ pub fn join() -> Option<Result<Inter, Failure>> {
     Some(made.inspect(|inter| {
         // SAFETY: a live communicator, a terminated name.
         unsafe { pmpi::comm_set_name(inter.shadow, c"MPI_COMM_PARENT".as_ptr()) };
+        inter.set_altered();
     }))
 }
 

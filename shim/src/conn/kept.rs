@@ -1,0 +1,251 @@
+//! What the library keeps of a communicator over which jobs are joined: a copy of it, over which the processes decide,
+//! and shadows for inter-communicators.
+//!
+//! It goes when the program frees its communicator, or in MPI_Finalize. Invariant: all processes count the joins over a
+//! communicator alike, so the numbers of joins, and of the shadows that they make, mean the same everywhere.
+
+use super::collective::{Team, copy, decode, encode, failed, of_all, or_free};
+use super::expected::Expected;
+use super::tree::Talk;
+use crate::abi::{self, Abi};
+use crate::attr;
+use crate::failure::{Class, Failure};
+use crate::forward::{self as pmpi, Handle};
+use crate::life::{self, Part};
+use crate::shadow::{Pool, Shadow};
+use base::bytes::{Put, Take};
+use base::ident::random;
+use node::{Node, public_number};
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// A communicator over which jobs are joined.
+pub struct Kept {
+    /// The copy. The leader of a join may be another process.
+    pub team: Team,
+    /// How many joins have begun.
+    joins: AtomicU32,
+    /// What the numbers of groups are made from, the same on all processes.
+    secret: Vec<u8>,
+    pool: Arc<Pool>,
+}
+
+/// No number of a shadow, in what the leader tells: there is none, or it has to be made first.
+const NONE: u32 = u32::MAX;
+const MAKE: u32 = u32::MAX - 1;
+
+/// The tags of joins, of which each has its own. MPI promises this many. Other decisions have tag 0.
+const FIRST_TAG: u32 = 1;
+const TAGS: u32 = 32_000;
+
+impl Kept {
+    /// Keeps a copy of a communicator, and a shadow. Collective over it; `call` is the program's.
+    pub fn new(abi: &Abi, node: Option<&Node>, call: &'static str, comm: Handle) -> Result<Kept, Failure> {
+        let expected = Expected::begin(call, comm);
+        let team = copy(abi, comm, 0)?;
+        drop(expected);
+        let talk = Talk { abi, node, team: &team, tag: 0, call: None };
+        let (mut secret, pool) = (Ok(Vec::new()), Arc::new(Pool::default()));
+        let tell = || secret = talk.down(team.is_led_here().then(|| random::<32>().to_vec()));
+        // If the MPI below makes no more communicators, the joins say so.
+        if let Ok(first) = duplicate(&talk, tell) {
+            drop(pool.shadow(0, first));
+        }
+        let secret = or_free(abi, team.comm, secret)?;
+        Ok(Kept { team, joins: AtomicU32::new(0), secret, pool })
+    }
+
+    pub fn copy(&self) -> Handle {
+        self.team.comm
+    }
+
+    /// Begins a join. Each process begins the joins over one communicator in the same order.
+    pub fn begin(&self, call: &'static str, leader: u32) -> Join<'_> {
+        let number = 1 + self.joins.fetch_add(1, Ordering::Relaxed) % (MAKE - 1);
+        // Nothing else is to take the spare shadows meanwhile.
+        Join { kept: self, call, number, team: Team { leader, ..self.team }, spare: self.pool.take() }
+    }
+
+    /// Frees the copy, and the shadows that no inter-communicator has.
+    pub fn end(&self) -> c_int {
+        self.pool.end();
+        // SAFETY: our own communicator, freed once, by all of its members.
+        unsafe { pmpi::comm_free(&mut { self.team.comm }) }
+    }
+}
+
+/// A duplicate of the copy, which has no attributes. `meanwhile` is done while the MPI below makes it.
+fn duplicate(talk: &Talk<'_>, meanwhile: impl FnOnce()) -> Result<Handle, Failure> {
+    let (mut new, mut request) = (talk.abi.comm_null, talk.abi.request_null);
+    // SAFETY: our own communicator; the places stay until the request is complete.
+    let begun = unsafe { pmpi::comm_idup(talk.team.comm, &mut new, &mut request) };
+    meanwhile();
+    talk.complete("MPI_Comm_idup", begun, &mut [request], None)?;
+    let new = new & talk.abi.mask;
+    if new == talk.abi.comm_null { Err(failed("MPI_Comm_idup", 0)) } else { Ok(new) }
+}
+
+/// A join, on one process.
+pub struct Join<'a> {
+    kept: &'a Kept,
+    call: &'static str,
+    number: u32,
+    pub team: Team,
+    spare: Vec<Shadow>,
+}
+
+impl Join<'_> {
+    /// The incarnation and the cookie of a group for this join: the same on all processes, and known to nobody else.
+    pub fn group(&self) -> (u64, [u8; 16]) {
+        let number = |which: u8| {
+            let mut seed = self.kept.secret.clone();
+            seed.put_u32(self.number);
+            seed.put_u8(which);
+            public_number("mpi-connect group", &seed)
+        };
+        let mut cookie = [0; 16];
+        cookie[..8].copy_from_slice(&number(1).to_le_bytes());
+        cookie[8..].copy_from_slice(&number(2).to_le_bytes());
+        (number(0), cookie)
+    }
+
+    /// A decision, as [`super::collective::decide`] makes one. With the verdict comes a shadow, the same on all processes.
+    pub fn decide(
+        mut self,
+        abi: &Abi,
+        node: Option<&Node>,
+        own: Result<Vec<u8>, Failure>,
+        decided: impl FnOnce(Result<Vec<u8>, Failure>) -> Result<Vec<u8>, Failure>,
+    ) -> Result<(Vec<u8>, Shadow), Failure> {
+        let (team, tag) = (self.team, FIRST_TAG + self.number % TAGS);
+        let talk = Talk { abi, node, team: &team, tag: tag as c_int, call: Some(self.call) };
+        let all = talk.up(self.handed_in(&own))?;
+        // Before anything is said to the other job, there has to be a shadow.
+        let makes = || chosen(&all) == NONE && of_all(&bodies(&all)).is_ok();
+        let (own, told) = if team.is_led_here() && !makes() {
+            (own, talk.down(Some(verdict(&all, decided)))?)
+        } else {
+            let told = talk.down(team.is_led_here().then(|| MAKE.to_le_bytes().to_vec()))?;
+            if told != MAKE.to_le_bytes() {
+                (own, told)
+            } else {
+                let made = duplicate(&talk, || ()).map(|new| self.spare.push(self.kept.pool.shadow(self.number, new)));
+                let own = own.and_then(|own| made.map(|()| own));
+                let all = talk.up(self.handed_in(&own))?;
+                let told = talk.down(team.is_led_here().then(|| verdict(&all, decided)))?;
+                (own, told)
+            }
+        };
+        own?;
+        let mut told = Take(&told);
+        let number = told.u32().unwrap_or(NONE);
+        let told = decode(told.rest())?;
+        let lost = || Failure::new(Class::Intern, "the leader has chosen a shadow that is not there");
+        let at = self.spare.iter().position(|shadow| shadow.number == number).ok_or_else(lost)?;
+        Ok((told, self.spare.swap_remove(at)))
+    }
+
+    /// What this process hands in: the numbers of its spare shadows, and what is its own.
+    fn handed_in(&self, own: &Result<Vec<u8>, Failure>) -> Vec<u8> {
+        let mut message = vec![];
+        message.put_u8(self.spare.len() as u8);
+        self.spare.iter().for_each(|shadow| message.put_u32(shadow.number));
+        message.extend_from_slice(&encode(own.clone()));
+        message
+    }
+}
+
+/// The numbers of a process's spare shadows, and what else it has handed in.
+fn parts(message: &[u8]) -> (Vec<u32>, &[u8]) {
+    let mut message = Take(message);
+    let count = message.u8().unwrap_or_default();
+    let numbers = (0..count).map_while(|_| message.u32().ok()).collect();
+    (numbers, message.rest())
+}
+
+fn bodies(all: &[Vec<u8>]) -> Vec<&[u8]> {
+    all.iter().map(|message| parts(message).1).collect()
+}
+
+/// The first shadow that all processes have.
+fn chosen(all: &[Vec<u8>]) -> u32 {
+    let mut numbers = all.iter().map(|message| parts(message).0);
+    let first = numbers.next().unwrap_or_default();
+    let common = numbers.fold(first, |mut common, of| {
+        common.retain(|number| of.contains(number));
+        common
+    });
+    common.into_iter().min().unwrap_or(NONE)
+}
+
+/// What the leader tells: the shadow, and the verdict.
+fn verdict(all: &[Vec<u8>], decided: impl FnOnce(Result<Vec<u8>, Failure>) -> Result<Vec<u8>, Failure>) -> Vec<u8> {
+    let mut told = chosen(all).to_le_bytes().to_vec();
+    told.extend_from_slice(&encode(decided(of_all(&bodies(all)))));
+    told
+}
+
+// ------------------------------------------------------------------------------- communicators of the program's
+
+/// By the program's communicator.
+static TABLE: LazyLock<Mutex<HashMap<Handle, Arc<Kept>>>> = LazyLock::new(Mutex::default);
+
+fn table() -> MutexGuard<'static, HashMap<Handle, Arc<Kept>>> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is kept of a communicator of the program's, until the program frees that. Collective over it.
+pub fn of(abi: &Abi, node: Option<&Node>, call: &'static str, comm: Handle) -> Result<Arc<Kept>, Failure> {
+    let found = table().get(&comm).cloned();
+    if let Some(kept) = found {
+        return Ok(kept);
+    }
+    let kept = Arc::new(Kept::new(abi, node, call, comm)?);
+    watch(comm)?;
+    table().insert(comm, kept.clone());
+    life::end_with(Part::Kept, end_all);
+    Ok(kept)
+}
+
+/// Watches whether the program frees the communicator.
+fn watch(comm: Handle) -> Result<(), Failure> {
+    static KEYVAL: OnceLock<Option<c_int>> = OnceLock::new();
+    unsafe extern "C" fn freed(comm: u64, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
+        let kept = table().remove(&(comm & abi::get().mask));
+        kept.map(|kept| kept.end());
+        0
+    }
+    let keyval = KEYVAL.get_or_init(|| attr::comm_keyval(freed)).ok_or_else(|| failed("MPI_Comm_create_keyval", 0))?;
+    // SAFETY: a live communicator and our own keyval.
+    super::collective::native("MPI_Comm_set_attr", unsafe { pmpi::comm_set_attr(comm, keyval, std::ptr::null_mut()) })
+}
+
+/// Frees all, in MPI_Finalize.
+fn end_all() {
+    let all: Vec<_> = table().drain().map(|(_, kept)| kept).collect();
+    all.iter().for_each(|kept| {
+        kept.end();
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shadow_is_chosen_that_all_have() {
+        let message = |numbers: &[u32], own: &[u8]| {
+            let mut message = vec![numbers.len() as u8];
+            numbers.iter().for_each(|number| message.put_u32(*number));
+            message.extend_from_slice(&encode(Ok(own.to_vec())));
+            message
+        };
+        let all = [message(&[0, 7, 3], b"a"), message(&[3, 7], b""), message(&[9, 7, 3], b"bc")];
+        assert_eq!(chosen(&all), 3);
+        assert_eq!(of_all(&bodies(&all)).expect("no failure"), b"abc");
+        assert_eq!(chosen(&[message(&[0], b""), message(&[], b"")]), NONE);
+        assert_eq!(chosen(&[message(&[], b"")]), NONE);
+    }
+}
