@@ -238,6 +238,65 @@ static void children(void)
     part();
 }
 
+static int deleted;
+
+static int gone(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)comm, (void)keyval, (void)value, (void)extra;
+    ++deleted;
+    return MPI_SUCCESS;
+}
+
+/* Each inter-communicator begins afresh, whatever the program has left on those that it has freed; which is different on each
+ * rank. The broadcast shows that all ranks of a side mean the same one. */
+static void afresh(void)
+{
+    enum { ROUNDS = 24 };
+    int keyval, set = 0;
+    MPI_Comm over, held = MPI_COMM_NULL;
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, gone, &keyval, NULL));
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &over));
+    open_and_tell();
+    hear_port();
+    for (int round = 0; round < ROUNDS; ++round) {
+        char name[MPI_MAX_OBJECT_NAME] = "";
+        int *value, there = 1, length, word = round * 10 + serves;
+        if (serves) accept_on(over, 0);
+        else connect_on(over, 0);
+        OK(MPI_Comm_get_attr(inter, keyval, &value, &there));
+        SAME(there, 0);
+        OK(MPI_Comm_get_name(inter, name, &length));
+        CHECK(strcmp(name, "mine"), "the name of an earlier one");
+        REFUSED(MPI_Send(&word, 1, MPI_INT, 4711, 1, inter), MPI_ERR_RANK); /* it has the handler of `over` */
+        exchange(round, 2);
+        OK(MPI_Bcast(&word, 1, MPI_INT, !serves ? 1 : me ? MPI_ROOT : MPI_PROC_NULL, inter));
+        SAME(word, round * 10 + 1);
+        switch ((round + (int)me * (round / 8)) % 4) {
+        case 1:
+            OK(MPI_Comm_set_attr(inter, keyval, &set));
+            ++set;
+            break;
+        case 2: OK(MPI_Comm_set_name(inter, "mine")); break;
+        case 3: OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_ARE_FATAL));
+        }
+        /* Some stay for a round. */
+        MPI_Comm last = held;
+        held = round % 5 == 4 ? inter : MPI_COMM_NULL;
+        if (held == MPI_COMM_NULL) part();
+        if (last != MPI_COMM_NULL) OK(MPI_Comm_disconnect(&last));
+        if (held == MPI_COMM_NULL) SAME(deleted, set);
+        if (round == 2 * ROUNDS / 3) { /* what is there of the communicator goes with it */
+            OK(MPI_Comm_free(&over));
+            OK(MPI_Comm_dup(MPI_COMM_WORLD, &over));
+        }
+    }
+    if (held != MPI_COMM_NULL) OK(MPI_Comm_disconnect(&held));
+    SAME(deleted, set);
+    OK(MPI_Comm_free(&over));
+    if (serves && !me) OK(MPI_Close_port(port));
+    OK(MPI_Comm_free_keyval(&keyval));
+}
+
 /* ---- sockets ---- */
 
 /* A connected socket between rank 0 of both jobs. */
@@ -314,7 +373,7 @@ static void join_bad(void)
 static const struct kit_section sections[] = {
     {"names", names},       {"infos", infos},       {"broadcasts", broadcasts}, {"barrier", barrier},
     {"collectives", collectives}, {"pending", pending}, {"children", children}, {"join", join},
-    {"join-bad", join_bad},
+    {"join-bad", join_bad}, {"afresh", afresh},
 };
 
 int main(int argc, char **argv)

@@ -4,7 +4,9 @@ program ports
 #include "way.h"
   integer, parameter :: rounds = 3
   logical :: serves
-  integer :: round, size, out, in
+  integer :: round, size, out, in, keyval
+  integer(kind=ADDRESS) :: value
+  logical :: there
   HANDLE(MPI_Comm) :: inter
   character(len=10) :: role
   character(len=400) :: service
@@ -30,8 +32,20 @@ program ports
       call looked_up()
     end if
   end if
+  value = 4711
+#ifndef LAM
+  call MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, keyval, value, code)
+  call okay('MPI_Comm_create_keyval')
+#endif
   do round = 1, rounds
     call meet()
+#ifndef LAM
+    call MPI_Comm_get_attr(inter, keyval, value, there, code)
+    call okay('MPI_Comm_get_attr')
+    call check(.not. there, 'no attribute is on a new inter-communicator')
+    call MPI_Comm_set_attr(inter, keyval, value, code)
+    call okay('MPI_Comm_set_attr')
+#endif
     call MPI_Comm_remote_size(inter, size, code)
     call okay('MPI_Comm_remote_size')
     call same(size, mine, 'MPI_Comm_remote_size')

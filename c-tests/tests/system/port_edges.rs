@@ -115,6 +115,12 @@ fn parting_waits_for_what_is_under_way() {
     couples("port_uses", &["pending", "children"]);
 }
 
+/// Shadows are used again: nothing of one inter-communicator is on another.
+#[test]
+fn port_after_port_begins_afresh() {
+    ring("port_uses", &["afresh"]);
+}
+
 #[test]
 fn joined_over_a_socket() {
     ring("port_uses", &["join", "join-bad"]);
