@@ -236,7 +236,7 @@ impl Inter {
     pub fn returned_shadow(&self) -> Option<Shadow> {
         let shadow = self.lent.lock().unwrap_or_else(|e| e.into_inner()).take()?;
         if self.altered.load(Ordering::Relaxed) || !shadow::sees_attributes() {
-            shadow.is_freed();
+            shadow.forget();
             return None;
         }
         Some(shadow)

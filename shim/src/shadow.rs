@@ -18,8 +18,8 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// The MPI below has freed it.
-    pub fn is_freed(mut self) {
+    /// It does not go back: the MPI below frees it.
+    pub fn forget(mut self) {
         self.pool = None;
     }
 }
@@ -43,7 +43,7 @@ struct Spare {
 }
 
 /// The most shadows that a pool keeps.
-pub const MOST: usize = 4;
+const MOST: usize = 4;
 
 impl Pool {
     /// Takes all out.

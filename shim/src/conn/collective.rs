@@ -1,5 +1,6 @@
 //! The collective steps of joining two jobs, over communicators of the MPI below.
 
+pub use super::team::{Team, failed, native, rank_and_size};
 use super::tree::Talk;
 use crate::abi::Abi;
 use crate::failure::{Class, Failure};
@@ -8,17 +9,6 @@ use crate::progress;
 use base::bytes::{Put, Take};
 use node::Node;
 use std::ffi::c_int;
-
-pub fn native(what: &str, code: c_int) -> Result<(), Failure> {
-    match progress::outcome(code) {
-        0 => Ok(()),
-        code => Err(failed(what, code)),
-    }
-}
-
-pub fn failed(what: &str, code: c_int) -> Failure {
-    Failure::new(Class::Intern, format!("{what} failed in the MPI below (code {code})"))
-}
 
 /// The largest fault number of all processes; 0 means that none has found a fault.
 pub fn agree(abi: &Abi, comm: Handle, fault: c_int) -> Result<c_int, Failure> {
@@ -34,32 +24,6 @@ pub fn agree(abi: &Abi, comm: Handle, fault: c_int) -> Result<c_int, Failure> {
 pub fn all_or_none<T>(abi: &Abi, comm: Handle, own: Result<T, Failure>, elsewhere: &str) -> Result<T, Failure> {
     let worst = agree(abi, comm, own.is_err().into())?;
     own.and_then(|own| if worst == 0 { Ok(own) } else { Err(Failure::new(Class::Other, elsewhere)) })
-}
-
-/// The rank of this process in a communicator, and the size.
-pub fn rank_and_size(comm: Handle) -> Result<(u32, u32), Failure> {
-    let (mut rank, mut size) = (0, 0);
-    // SAFETY: plain out-arguments.
-    unsafe {
-        native("MPI_Comm_rank", pmpi::comm_rank(comm, &mut rank))?;
-        native("MPI_Comm_size", pmpi::comm_size(comm, &mut size))?;
-    }
-    Ok((rank as u32, size as u32))
-}
-
-/// The processes of a communicator of ours. One of them, the leader, talks to the naming service and to the other job.
-#[derive(Clone, Copy)]
-pub struct Team {
-    pub comm: Handle,
-    pub rank: u32,
-    pub size: u32,
-    pub leader: u32,
-}
-
-impl Team {
-    pub fn is_led_here(&self) -> bool {
-        self.rank == self.leader
-    }
 }
 
 /// A communicator of our own over the same group, in the same order, on which errors only return. MPI_Comm_create makes

@@ -27,6 +27,7 @@ pub mod reopen;
 mod restart;
 pub mod summary;
 pub mod talk;
+mod team;
 mod tree;
 pub mod waiting;
 

@@ -75,15 +75,7 @@ impl Registration {
     }
 
     pub fn new(name: String, group: Group, kept: Kept, user: Handle, lead: Option<Lead>) -> Registration {
-        Registration {
-            name,
-            group,
-            kept,
-            user,
-            user_stands: AtomicBool::new(true),
-            lead,
-            contexts: Mutex::default(),
-        }
+        Registration { name, group, kept, user, user_stands: AtomicBool::new(true), lead, contexts: Mutex::default() }
     }
 
     pub fn me(&self) -> ProcId {

@@ -4,7 +4,7 @@
 //! A process that waits here soon gives its processor up, since those that it waits for may need it: a blocking
 //! collective call of the MPI spins, and where ranks share processors each of its steps then takes a time slice.
 
-use super::collective::{Team, native};
+use super::team::{Team, native};
 use crate::abi::Abi;
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
@@ -22,8 +22,8 @@ const FROM_EACH: usize = 256;
 const TO_EACH: usize = 2048;
 /// A message begins with how many bytes follow, in it and in the second one.
 const LENGTH: usize = size_of::<u64>();
-/// The most bytes that follow: the contact records of the other job, and little else.
-const MOST: u64 = 65 << 20;
+/// The most bytes that follow: the contact records of all processes, and little else. One message of MPI can have them.
+const MAX_REST: u64 = 1 << 30;
 
 /// How the processes of a team say something to each other.
 pub struct Talk<'a> {
@@ -78,7 +78,7 @@ impl Talk<'_> {
         }
         let mut all = Take(&all);
         let mut handed_in = (0..size)
-            .map(|_| all.bytes(MOST as usize).map(<[u8]>::to_vec))
+            .map(|_| all.bytes(MAX_REST as usize).map(<[u8]>::to_vec))
             .collect::<Result<Vec<_>, _>>()
             .map_err(|_| damaged())?;
         handed_in.rotate_right(self.team.leader as usize);
@@ -98,6 +98,9 @@ impl Talk<'_> {
 
     /// Sends bytes to each of these ranks, in a message of at most `first` bytes and perhaps a second one.
     fn send(&self, to: &[c_int], bytes: Vec<u8>, first: usize) -> Result<Vec<u8>, Failure> {
+        if bytes.len() as u64 > MAX_REST {
+            return Err(Failure::new(Class::Other, "the job has too many processes"));
+        }
         let mut message = (bytes.len() as u64).to_le_bytes().to_vec();
         message.extend_from_slice(&bytes);
         let (head, rest) = message.split_at(message.len().min(first));
@@ -122,7 +125,7 @@ impl Talk<'_> {
         let mut rests = Vec::with_capacity(from.len());
         for ((_, room), head) in from.iter().zip(&mut heads) {
             let length = head.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
-            if length > MOST {
+            if length > MAX_REST {
                 return Err(damaged());
             }
             let whole = LENGTH + length as usize;
@@ -149,8 +152,7 @@ impl Talk<'_> {
             let mut request = self.abi.request_null;
             let (at, room) = (part.as_mut_ptr().cast(), part.len() as c_int);
             // SAFETY: the room stays until `complete` returns, when no request is left.
-            let code =
-                unsafe { pmpi::irecv(at, room, self.abi.byte, from, self.tag, self.team.comm, &mut request) };
+            let code = unsafe { pmpi::irecv(at, room, self.abi.byte, from, self.tag, self.team.comm, &mut request) };
             if begun == 0 {
                 begun = code;
             }
