@@ -101,6 +101,18 @@ static void late(void)
     OK(MPI_Conn_remove(handle));
 }
 
+/* `later NAME RANK`: the same where the library has a communicator of its own already. */
+static void later(void)
+{
+    int handle;
+    MPI_Comm inter;
+    errors_return();
+    OK(MPI_Conn_register(arg[0], MPI_COMM_WORLD, &handle));
+    if (me == atoi(arg[1])) kit_await(kit_path("let-go"));
+    CHECK(MPI_Conn_intercomm_create(handle, "nobody", &inter) != MPI_SUCCESS);
+    OK(MPI_Conn_remove(handle));
+}
+
 /* `taken NAME`: another live job holds it. */
 static void taken(void)
 {
@@ -421,7 +433,7 @@ static const struct {
     void (*run)(void);
     int arguments;
 } cases[] = {
-    {"arguments", arguments, 0},   {"hold", hold, 1}, {"late", late, 1}, {"taken", taken, 1},       {"never", never, 3},
+    {"arguments", arguments, 0},   {"hold", hold, 1}, {"late", late, 1}, {"later", later, 2}, {"taken", taken, 1},       {"never", never, 3},
     {"lanes", lanes, 2},
     {"nowhere", nowhere, 1},       {"half-set", half_set, 3}, {"fatal", fatal, 0},       {"fatal-send", fatal_send, 2},
     {"fatal-truncate", fatal_truncate, 2}, {"fatal-refused", fatal_refused, 2},

@@ -110,6 +110,27 @@ fn other_ranks_that_do_not_call() {
     );
 }
 
+/// The same in a later call, of the leader or of another rank.
+#[test]
+fn other_ranks_that_do_not_join() {
+    Scene::at_once(
+        &couples(),
+        |(a, _)| format!("only one rank joins, {}", a.name),
+        |scene, (a, _)| {
+            let limit = ("MPI_CONNECT_TIMEOUT", "1");
+            let jobs = ["0", "1"]
+                .map(|late| scene.start(bad(a, 2, &["later", &format!("air-{late}"), late], &[BY_DEFAULT, limit])));
+            let told = "MPI_Conn_intercomm_create waits for 5 s for other ranks of this job: all ranks";
+            for job in &jobs {
+                let says = || job.complained().contains(told);
+                scene.require(wait_until(LIMIT, says), &job.complained());
+            }
+            std::fs::write(scene.path("let-go"), "").expect("a sign");
+            scene.pass(jobs, LIMIT);
+        },
+    );
+}
+
 /// No lane in common: both are told, and neither waits.
 #[test]
 fn lanes_without_one_in_common_are_told_on_both_sides() {

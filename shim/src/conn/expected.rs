@@ -1,6 +1,6 @@
 //! Notices about a collective call of ours that only some processes of the job have made.
 //!
-//! The processes that wait are inside the MPI below meanwhile, so a thread writes the notices. Invariants: the thread
+//! While a communicator is made, the processes that wait are inside the MPI below, so a thread writes the notices. Invariants: the thread
 //! calls no MPI, and ends by itself when the call goes on.
 
 use crate::conn::collective::rank_and_size;
@@ -44,6 +44,14 @@ impl Drop for Expected {
     }
 }
 
+/// The notice.
+pub fn say(call: &str, seconds: u64) {
+    base::log!(
+        Notice,
+        "{call} waits for {seconds} s for other ranks of this job: all ranks of its communicator have to call it"
+    );
+}
+
 impl State {
     fn tell(&self, call: &str) {
         let mut patience = Patience::new(Instant::now());
@@ -52,10 +60,7 @@ impl State {
             if let Some(seconds) = patience.is_over(Instant::now()) {
                 // The lock is released first: a write to stderr may block, and the call has to go on all the same.
                 drop(is_over);
-                base::log!(
-                    Notice,
-                    "{call} waits for {seconds} s for other ranks of this job: all ranks of its communicator have to call it"
-                );
+                say(call, seconds);
                 is_over = self.lock();
                 continue;
             }

@@ -4,6 +4,7 @@
 //! A process that waits here soon gives its processor up, since those that it waits for may need it: a blocking
 //! collective call of the MPI spins, and where ranks share processors each of its steps then takes a time slice.
 
+use super::expected::say;
 use super::team::{Team, native};
 use crate::abi::Abi;
 use crate::failure::{Class, Failure};
@@ -11,7 +12,8 @@ use crate::forward::{self as pmpi, Handle};
 use crate::progress;
 use crate::wait::wait_asking;
 use base::bytes::{Put, Take};
-use node::{About, Node};
+use base::log::Patience;
+use node::Node;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};
@@ -192,6 +194,15 @@ impl Talk<'_> {
             left.set(pending);
         };
         let begun = Instant::now();
+        let mut patience = Patience::new(begun);
+        let mut ask = || {
+            if let Some(call) = call
+                && let Some(seconds) = patience.is_over(Instant::now())
+            {
+                say(call, seconds);
+            }
+            ask();
+        };
         loop {
             ask();
             if !left.get() {
@@ -203,8 +214,8 @@ impl Talk<'_> {
                     std::thread::sleep((waited / SHARE).clamp(SHORTEST, LONGEST));
                 }
                 (_, Some(node)) => {
-                    let about = |_: &mut node::Core| call.map(others);
-                    return native(what, wait_asking(node, &mut ask, &about, |_| (!left.get()).then(|| code.get())));
+                    let done = |_: &mut node::Core| (!left.get()).then(|| code.get());
+                    return native(what, wait_asking(node, &mut ask, &|_| None, done));
                 }
                 (_, None) => {}
             }
@@ -220,12 +231,6 @@ const SOON: Duration = Duration::from_millis(20);
 const SHARE: u32 = 8;
 const SHORTEST: Duration = Duration::from_micros(10);
 const LONGEST: Duration = Duration::from_millis(1);
-
-/// What a call waits for while other ranks have not made it.
-fn others(call: &'static str) -> About {
-    let whom = "for other ranks of this job: all ranks of its communicator have to call it";
-    About { else_for: Some(whom.to_owned()), ..About::ops(call, Vec::new()) }
-}
 
 fn first_error(codes: impl Iterator<Item = c_int>) -> c_int {
     codes.fold(0, |first, code| if first == 0 { code } else { first })
