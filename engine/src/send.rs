@@ -275,9 +275,9 @@ impl Engine {
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
         match self.ops.get_mut(id) {
             Some(op) if op.state.is_out() && op.state.needs() == Some(peer) => self.delivered(id),
-            _ => {
-                self.withdrawn.remove(&id);
-            }
+            // Of another peer's send nothing is known here.
+            _ if self.withdrawn.get(&id).is_some_and(|(to, _)| *to == peer) => drop(self.withdrawn.remove(&id)),
+            _ => (),
         }
     }
 
