@@ -235,7 +235,7 @@ impl Node {
     /// connection means that the process is gone.
     pub fn open_control_to_port(&self, local: ProcId, port: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
         self.with(|core| {
-            core.pass(port.incarnation, &cookie);
+            core.pass_to(port.incarnation, &cookie);
             let path = core.session.open_control(local, port, cookie, contact);
             core.session.believe_refusals(path);
             path
@@ -278,7 +278,7 @@ impl Node {
         self.with(|core| {
             // Both groups have met in the same way.
             if core.trust.has_pass(local.incarnation) {
-                core.pass(remote.incarnation, &remote.cookie);
+                core.pass_to(remote.incarnation, &remote.cookie);
             }
             core.session.open(local, remote, context)
         })
