@@ -105,6 +105,11 @@ impl Core {
         self.session.unheard(local)
     }
 
+    /// Whether this process of another job is known, and is another one than in this contact record.
+    pub fn contradicts(&self, local: ProcId, remote: ProcId, contact: &Contact) -> bool {
+        self.session.contradicts(local, remote, contact)
+    }
+
     /// Says that a path leads to one of the processes of these contact records. Its process number tells which of them.
     pub fn introduce(&mut self, path: PathRef, contacts: &[Contact]) {
         self.session.introduce(path, contacts);

@@ -107,6 +107,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         i
     }
 
+    /// Whether the process of this pair is known, and is another one than in this contact record: two jobs claim to be the same
+    /// group.
+    pub fn contradicts(&self, local: ProcId, remote: ProcId, contact: &Contact) -> bool {
+        let known = self.pairs.find(local, remote).and_then(|i| self.pairs[i].known_process());
+        known.is_some_and(|known| contact.process != [0; 16] && known != contact.process)
+    }
+
     // ---- leaders
 
     /// The path to another leader, which is dialled now. If there is a path already it is that one, whichever side has

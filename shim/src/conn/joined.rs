@@ -31,6 +31,20 @@ pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), F
     Ok(())
 }
 
+/// Whether a party is the group with this incarnation, led by the process with this contact record: it speaks for no other group.
+pub fn is_of(remote: &Party, incarnation: u64, leader: &Contact) -> bool {
+    let members = contacts(&remote.records, remote.size);
+    remote.incarnation == incarnation && members.is_ok_and(|members| members[0].process == leader.process)
+}
+
+/// The job of this name claims to be a group that it is not.
+pub fn not_itself(name: &str) -> Failure {
+    let text = format!(
+        "'{name}' and another job claim to be the same group: one of them is not what it says, so neither is joined"
+    );
+    Failure::new(Class::Name, text)
+}
+
 /// Tells the core the contact records of a party, so that it knows the process to which a path leads. Records that
 /// cannot be read are ignored.
 pub fn introduce(core: &mut Core, path: PathRef, party: &Party) {

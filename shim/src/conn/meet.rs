@@ -60,6 +60,9 @@ pub fn meet(
             ));
         }
         let leader = ProcId { incarnation: record.incarnation, rank: 0 };
+        if node.with(|core| core.contradicts(registration.me(), leader, &contact)) {
+            return Err(joined::not_itself(wanted));
+        }
         let path = node.open_control(registration.me(), leader, record.cookie, &contact);
         seen = Seen::Here(path);
         let offer = Party {
@@ -92,6 +95,9 @@ pub fn meet(
             Round::Agreed(agreement) => {
                 let refuse = |_: &Failure| node.refuse(path, ContextId::root(agreement.context));
                 joined::check(&agreement.remote, |c| lead.has_member(c)).inspect_err(refuse)?;
+                if !joined::is_of(&agreement.remote, record.incarnation, &contact) {
+                    return Err(joined::not_itself(wanted)).inspect_err(refuse);
+                }
                 return Ok(agreement);
             }
             Round::TimedOut => return Err(too_late(&waiting, wanted, timeout, seen)),

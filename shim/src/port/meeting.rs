@@ -246,6 +246,13 @@ impl Own {
         let context = ContextId::of_port([self.group.incarnation, agreement.remote.incarnation]);
         (agreement.remote.incarnation, agreement.remote.cookie) = (incarnation, cookie);
         let other = joined::other(tag_ub, &agreement)?;
+        // Nothing but its own word says that a client is the job that it names.
+        let is_another = |(rank, contact): (u32, &Contact)| {
+            node.with(|core| core.contradicts(registration.me(), ProcId { incarnation, rank }, contact))
+        };
+        if (0u32..).zip(&other.group.contacts).any(is_another) {
+            return Err(joined::not_itself(&agreement.remote.name));
+        }
         if registration.lead.is_some()
             && let Some(leader) = other.group.contacts.first()
         {
