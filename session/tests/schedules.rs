@@ -377,6 +377,23 @@ fn a_claim_that_cannot_be_leaves_the_lane() {
     assert_eq!(desk.session.pair(pair).lane().map(|up| up.generation), Some(1));
 }
 
+/// Whoever comes from one host, with however many connections that have known the key, keeps nobody from another one out.
+#[test]
+fn no_host_takes_all_places_of_connections_without_a_lane() {
+    let mut desk = Desk::new();
+    let come = |desk: &mut Desk, from: &str| {
+        let incoming = desk.session.arrived_from(desk.now, Some(&place(from)));
+        desk.session.incoming_answered(incoming);
+        incoming
+    };
+    (0..100).for_each(|_| drop(come(&mut desk, "b1")));
+    let friend = come(&mut desk, "a5");
+    (0..100).for_each(|_| drop(come(&mut desk, "b1")));
+    let asked = desk.asked();
+    assert_eq!(asked.iter().filter(|a| matches!(a, Action::Dismiss { .. })).count(), 201 - 64);
+    assert!(!asked.iter().any(|a| matches!(a, Action::Dismiss { incoming } if *incoming == friend)), "it gave way");
+}
+
 #[test]
 fn a_lane_is_asked_before_it_gives_way() {
     let mut desk = Desk::new();
