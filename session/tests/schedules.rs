@@ -377,6 +377,17 @@ fn a_claim_that_cannot_be_leaves_the_lane() {
     assert_eq!(desk.session.pair(pair).lane().map(|up| up.generation), Some(1));
 }
 
+/// Another job cannot put its own process in the place of one that is known.
+#[test]
+fn a_record_that_names_another_process_is_told_from_the_one_that_is_known() {
+    let mut desk = Desk::new();
+    assert!(!desk.session.contradicts(ME, GREAT, &contact([9; 16], THERE)), "it is not known yet");
+    desk.open(GREAT, THERE);
+    assert!(!desk.session.contradicts(ME, GREAT, &contact(THEM, THERE)));
+    assert!(desk.session.contradicts(ME, GREAT, &contact([9; 16], THERE)));
+    assert!(!desk.session.contradicts(ME, GREAT, &contact([0; 16], THERE)), "the name of a port does not say");
+}
+
 /// Whoever comes from one host, with however many connections that have known the key, keeps nobody from another one out.
 #[test]
 fn no_host_takes_all_places_of_connections_without_a_lane() {
