@@ -34,7 +34,8 @@ pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), F
 /// Whether a party is the group with this incarnation, led by the process with this contact record: it speaks for no other group.
 pub fn is_of(remote: &Party, incarnation: u64, leader: &Contact) -> bool {
     let members = contacts(&remote.records, remote.size);
-    remote.incarnation == incarnation && members.is_ok_and(|members| members[0].process == leader.process)
+    remote.incarnation == incarnation
+        && members.is_ok_and(|all| all.first().is_some_and(|first| first.process == leader.process))
 }
 
 /// The job of this name claims to be a group that it is not.
