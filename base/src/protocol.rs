@@ -258,6 +258,15 @@ pub mod contact {
         0 TRANSPORT "u8" "number of the transport";
         1 LEN "u16" "bytes of its entry, at most 1,024";
     }
+
+    numbers! {
+        /// How a record stands among those of a group.
+        FORMS: u8, ["number", "name", "what follows"];
+        0 WHOLE "the record";
+        1 LIKE "process number 16 bytes; how many differences u8; of each its offset in the record u16, not before the host number, its bytes u8, and these. All else is as in the record before, which is as long";
+    }
+    /// Among the records of a group the first of so many is whole.
+    pub const WHOLE_EACH: u32 = 32;
 }
 
 /// The numbers of transports, in contact records.
@@ -941,6 +950,7 @@ pub const TABLES: &[(&str, Table)] = &[
     ("frame::KINDS", frame::KINDS),
     ("contact::head", contact::head::TABLE),
     ("contact::entry", contact::entry::TABLE),
+    ("contact::FORMS", contact::FORMS),
     ("transport::TRANSPORTS", transport::TRANSPORTS),
     ("rdma::port", rdma::port::TABLE),
     ("rdma::KINDS", rdma::KINDS),

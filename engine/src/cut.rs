@@ -275,7 +275,7 @@ impl Engine {
         if let Some(tracking) = &mut self.tracking {
             tracking.left.insert(op.0, leaving.number);
         }
-        let Some(peer) = self.sources(ctx, Source::Rank(dest)).first().copied() else { return };
+        let Some(peer) = self.sources(ctx, Source::Rank(dest)).next() else { return };
         // These come before those that the program sends, and are not skipped.
         let p = &mut self.peers[peer.0 as usize];
         let skipping = p.hold.has(Hold::SKIPPING);

@@ -58,13 +58,13 @@ impl Engine {
             for receive in context.posted.iter().take(MOST_COUNTED) {
                 match receive.source {
                     Source::Rank(rank) => {
-                        if let Some(peer) = context.peers.get(rank as usize) {
-                            queues.of.entry(*peer).or_default().1 += 1;
+                        if let Some(peer) = context.members.get(rank) {
+                            queues.of.entry(peer).or_default().1 += 1;
                         }
                     }
                     Source::Any => {
-                        if let Some(peer) = context.peers.first() {
-                            *queues.from_any.entry(*peer).or_default() += 1;
+                        if let Some((_, peer)) = context.members.iter().next() {
+                            *queues.from_any.entry(peer).or_default() += 1;
                         }
                     }
                 }

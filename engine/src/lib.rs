@@ -24,6 +24,7 @@ mod intervals;
 mod kept;
 mod loss;
 mod matching;
+mod members;
 mod now;
 mod ops;
 mod parts;
@@ -44,6 +45,7 @@ pub use context::ContextId;
 pub use detach::without_addresses;
 pub use figures::{Flow, Queues, Traffic};
 pub use kept::{CutOf, Kept, Limits, Line, Resume, Wildcards};
+pub use members::Members;
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
@@ -146,7 +148,9 @@ impl Engine {
     /// Forgets a peer, whose number is used again. It must be in no inter-communicator, and no operation may depend on
     /// it ([`Engine::depends_on`]).
     pub fn remove_peer(&mut self, peer: PeerId) {
-        debug_assert!(!self.depends_on(peer) && !self.contexts.iter().flatten().any(|c| c.peers.contains(&peer)));
+        debug_assert!(
+            !self.depends_on(peer) && !self.contexts.iter().flatten().any(|c| c.members.rank_of(peer).is_some())
+        );
         let p = &mut self.peers[peer.0 as usize];
         let group = p.group;
         self.at_end -= usize::from(p.granting.at_end());
@@ -190,26 +194,32 @@ impl Engine {
     /// If `peers` is empty.
     pub fn open(&mut self, context: ContextId, rank: u32, peers: Vec<PeerId>) -> Ctx {
         let group = self.peers[peers.first().expect("a remote group has members").0 as usize].group;
-        debug_assert!(peers.iter().all(|p| self.peers[p.0 as usize].group == group));
+        self.open_among(group, context, rank, peers.into())
+    }
+
+    /// As [`Engine::open`], with a remote group whose ranks need not all have a peer yet: [`Engine::introduce`] adds one before
+    /// something is sent to it or comes from it.
+    pub fn open_among(&mut self, group: u64, context: ContextId, rank: u32, members: Members) -> Ctx {
+        debug_assert!(members.iter().all(|(_, p)| self.peers[p.0 as usize].group == group));
         let slot = self.contexts.iter().position(Option::is_none).unwrap_or_else(|| {
             self.contexts.push(None);
             self.contexts.len() - 1
         });
         let ctx = Ctx(slot as u32);
-        let shared = self.groups.get_mut(&group).expect("add_peer made it");
+        let shared = self.groups.entry(group).or_default();
         debug_assert!(!shared.closed.contains(context));
         let before = shared.open.insert(context, ctx);
         debug_assert!(before.is_none());
         let early = shared.early.remove(&context).unwrap_or_default();
         let (good, bad): (VecDeque<_>, VecDeque<_>) =
-            early.into_iter().partition(|a| peers.get(a.source as usize) == Some(&a.peer));
+            early.into_iter().partition(|a| members.get(a.source) == Some(a.peer));
         let mut unexpected = Unexpected::default();
         good.into_iter().for_each(|message| unexpected.push(message));
         self.contexts[slot] = Some(Context {
             group,
             context,
             rank,
-            peers,
+            members,
             revoked: BTreeSet::new(),
             unexpected,
             posted: Posted::default(),
@@ -260,9 +270,23 @@ impl Engine {
             }
         }
         self.drop_unexpected(context.context, context.unexpected.into_messages());
-        for peer in context.peers {
+        for (_, peer) in context.members.iter() {
             self.tidy_waiting(peer);
         }
+    }
+
+    /// A rank of an open inter-communicator has a peer from now on.
+    pub fn introduce(&mut self, ctx: Ctx, rank: u32, peer: PeerId) {
+        if let Some(context) = self.contexts.get_mut(ctx.0 as usize).and_then(Option::as_mut) {
+            debug_assert_eq!(self.peers[peer.0 as usize].group, context.group);
+            context.members.set(rank, peer);
+        }
+    }
+
+    /// The remote group of an inter-communicator. `None` if it is closed.
+    #[inline]
+    pub fn members(&self, ctx: Ctx) -> Option<&Members> {
+        self.contexts.get(ctx.0 as usize)?.as_ref().map(|context| &context.members)
     }
 
     /// A context was agreed on but will not be opened here. Messages for it are refused.
@@ -382,6 +406,15 @@ impl Engine {
         peers.into_iter()
     }
 
+    /// The inter-communicators in which a receive from any source waits.
+    pub fn awaiting_any(&self) -> BTreeSet<Ctx> {
+        let any = |state: &State| match state {
+            State::Posted { ctx, source: Source::Any, .. } => Some(*ctx),
+            _ => None,
+        };
+        self.ops.iter().filter_map(|(_, op)| any(&op.state)).collect()
+    }
+
     /// What an operation waits for, for messages. `None` if it waits for nothing.
     pub fn awaited(&self, op: OpId) -> Option<Awaited> {
         match &self.ops.get(op.0)?.state {
@@ -396,15 +429,14 @@ impl Engine {
         }
     }
 
-    /// The peers that a source stands for: none if the inter-communicator is closed.
-    pub fn sources(&self, ctx: Ctx, source: Source) -> &[PeerId] {
-        let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) else {
-            return &[];
+    /// The peers that a source stands for, as far as there are any: none if the inter-communicator is closed.
+    pub fn sources(&self, ctx: Ctx, source: Source) -> impl Iterator<Item = PeerId> {
+        let members = self.members(ctx);
+        let (one, all) = match source {
+            Source::Any => (None, members),
+            Source::Rank(rank) => (members.and_then(|members| members.get(rank)), None),
         };
-        match source {
-            Source::Any => &context.peers,
-            Source::Rank(rank) => context.peers.get(rank as usize).map_or(&[], std::slice::from_ref),
-        }
+        one.into_iter().chain(all.into_iter().flat_map(Members::iter).map(|(_, peer)| peer))
     }
 
     /// Completes an operation.

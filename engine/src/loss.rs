@@ -33,7 +33,7 @@ impl Engine {
         let fault = gone.fault();
         self.fail_where(fault, |state| state.needs() == Some(peer));
         let affected: Vec<Ctx> = (0..self.contexts.len())
-            .filter(|&i| self.contexts[i].as_ref().is_some_and(|c| c.peers.contains(&peer)))
+            .filter(|&i| self.contexts[i].as_ref().is_some_and(|c| c.members.rank_of(peer).is_some()))
             .map(|i| Ctx(i as u32))
             .collect();
         for ctx in affected {
@@ -63,10 +63,10 @@ impl Engine {
             return;
         };
         let open = self.contexts[ctx.0 as usize].as_mut().expect("open contexts have their slot");
-        let Some(rank) = open.peers.iter().position(|p| *p == peer) else {
+        let Some(rank) = open.members.rank_of(peer) else {
             return;
         };
-        open.revoked.insert(rank as u32);
+        open.revoked.insert(rank);
         self.troubled = true;
         // The peer has told of all matches before it closed, so what is unmatched here was never matched.
         self.fail_where(Fault::Revoked, |state| match state {

@@ -138,11 +138,10 @@ impl Engine {
 
     #[cold]
     fn extend_credits(&mut self, ctx: Ctx, source: Source) {
-        for rank in 0.. {
+        for peer in self.sources(ctx, source).collect::<Vec<_>>() {
             if self.at_end == 0 {
                 return;
             }
-            let Some(&peer) = self.sources(ctx, source).get(rank) else { return };
             self.extend_credit(peer);
         }
     }
@@ -166,23 +165,23 @@ impl Engine {
 
     #[cold]
     fn fault_in(&self, context: &Context, source: Source) -> Option<Fault> {
-        let of = |rank: u32, peer: &PeerId| match self.peers[peer.0 as usize].gone {
+        let of = |rank: u32, peer: PeerId| match self.peers[peer.0 as usize].gone {
             Some(gone) => Some(gone.fault()),
             None => context.revoked.contains(&rank).then_some(Fault::Revoked),
         };
         match source {
-            Source::Rank(rank) => of(rank, context.peers.get(rank as usize)?),
+            Source::Rank(rank) => of(rank, context.members.get(rank)?),
             Source::Any => {
                 let mut last = None;
-                let mut all = true;
-                for (rank, peer) in context.peers.iter().enumerate() {
-                    match of(rank as u32, peer) {
+                let (mut failed, mut all) = (0, true);
+                for (rank, peer) in context.members.iter() {
+                    match of(rank, peer) {
                         Some(Fault::PeerDead) => return Some(Fault::PeerDead),
-                        Some(fault) => last = Some(fault),
+                        Some(fault) => (last, failed) = (Some(fault), failed + 1),
                         None => all = false,
                     }
                 }
-                if all { last } else { None }
+                if all && failed >= context.members.watched() { last } else { None }
             }
         }
     }
@@ -289,7 +288,7 @@ impl Engine {
             _ => self.opened(peer, head.context),
         };
         let taken = match context {
-            Some(context) if context.peers.get(head.source as usize) != Some(&peer) => return Err(Malformed),
+            Some(context) if context.members.get(head.source) != Some(peer) => return Err(Malformed),
             found if is_tracking => {
                 let ctx = found.is_some().then(|| self.peers[peer.0 as usize].latest);
                 return Ok(self.arrived_numbered(peer, ctx, head));
@@ -368,8 +367,8 @@ impl Engine {
             return;
         }
         let waited_for = self.contexts.iter().flatten().any(|c| {
-            let rank = c.peers.iter().position(|p| *p == peer);
-            rank.is_some_and(|rank| c.posted.any_from(rank as u32))
+            let rank = c.members.rank_of(peer);
+            rank.is_some_and(|rank| c.posted.any_from(rank))
         });
         if waited_for {
             self.extend_credit(peer);

@@ -65,7 +65,7 @@ impl Engine {
             Some(context) => match self.fault(ctx, Source::Rank(dest)) {
                 Some(fault) => State::Over(Outcome::Failed(fault)),
                 None => State::Queued(To {
-                    peer: context.peers[dest as usize],
+                    peer: context.members.get(dest).expect("a rank that is sent to has a peer"),
                     ctx,
                     tag,
                     size,
@@ -90,7 +90,7 @@ impl Engine {
     /// [`Engine::send`].
     pub fn start_eager(&mut self, ctx: Ctx, dest: u32, tag: i64, size: u64, mode: Mode) -> Option<(PeerId, EagerHead)> {
         let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
-        let peer = *context.peers.get(dest as usize)?;
+        let peer = context.members.get(dest)?;
         // It must not overtake outputs that were not fetched yet, or sends that wait.
         let p = &mut self.peers[peer.0 as usize];
         let free = self.out.is_empty() && p.hold.is_free() && p.waiting.is_empty();
@@ -275,9 +275,9 @@ impl Engine {
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
         match self.ops.get_mut(id) {
             Some(op) if op.state.is_out() && op.state.needs() == Some(peer) => self.delivered(id),
-            _ => {
-                self.withdrawn.remove(&id);
-            }
+            // Of another peer's send nothing is known here.
+            _ if self.withdrawn.get(&id).is_some_and(|(to, _)| *to == peer) => drop(self.withdrawn.remove(&id)),
+            _ => (),
         }
     }
 

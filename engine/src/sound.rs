@@ -144,21 +144,21 @@ impl Look<'_> {
 
     fn is_sound_context(&self, at: usize, context: Option<&Context>) -> bool {
         let Some(context) = context else { return true };
-        let its: BTreeSet<_> = context.peers.iter().collect();
+        let its: BTreeSet<_> = context.members.iter().map(|(_, peer)| peer).collect();
         let Some(group) = self.engine.groups.get(&context.group) else { return false };
         let ctx = Ctx(at as u32);
         let mut posted = BTreeSet::new();
         group.open.get(&context.context) == Some(&ctx)
             && !group.early.contains_key(&context.context)
-            && !context.peers.is_empty()
-            && its.len() == context.peers.len()
-            && its.iter().all(|p| self.is_live(**p) && self.engine.peers[p.0 as usize].group == context.group)
+            && context.members.is_sound()
+            && its.len() == context.members.iter().count()
+            && its.iter().all(|p| self.is_live(*p) && self.engine.peers[p.0 as usize].group == context.group)
             && context
                 .unexpected
                 .iter()
-                .all(|m| self.is_sound_message(m) && context.peers.get(m.source as usize) == Some(&m.peer))
+                .all(|m| self.is_sound_message(m) && context.members.get(m.source) == Some(m.peer))
             && context.posted.iter().all(|receive| {
-                let rank = if let crate::Source::Rank(rank) = receive.source { rank as usize } else { 0 };
+                let rank = if let crate::Source::Rank(rank) = receive.source { rank } else { 0 };
                 let is_its = |op: &Op| match op.state {
                     State::Posted { ctx: of, source, tag, .. } => {
                         (of, source, tag) == (ctx, receive.source, receive.tag)
@@ -166,7 +166,7 @@ impl Look<'_> {
                     _ => false,
                 };
                 posted.insert(receive.op)
-                    && (rank < context.peers.len() && receive.capacity < MOST)
+                    && (rank < context.members.size() && receive.capacity < MOST)
                     && self.engine.ops.get(receive.op).is_some_and(is_its)
             })
     }
@@ -191,7 +191,8 @@ impl Look<'_> {
     fn is_sound_op(&self, op: &Op) -> bool {
         let needs = op.state.needs().is_none_or(|p| self.is_live(p) && self.engine.peers[p.0 as usize].gone.is_none());
         let to_open = |to: &To| {
-            to.size < MOST && self.open_context(to.ctx).is_some_and(|context| context.peers.contains(&to.peer))
+            to.size < MOST
+                && self.open_context(to.ctx).is_some_and(|context| context.members.rank_of(to.peer).is_some())
         };
         let (state, size) = match &op.state {
             State::Queued(to) | State::Awaiting(to) | State::Announced(to) => (to_open(to), Some(to.size)),

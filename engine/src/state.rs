@@ -8,6 +8,7 @@ use crate::credit::{Granting, Spending};
 use crate::intervals::Intervals;
 use crate::kept::{Limits, Line};
 use crate::matching::{Posted, Unexpected, fits};
+use crate::members::Members;
 use crate::parts::Parts;
 use crate::slots::BySlot;
 use crate::types::{Ctx, Envelope, Gone, NOW, Outcome, PeerId, Source, Tag};
@@ -121,7 +122,7 @@ pub(crate) struct Context {
     pub group: u64,
     pub context: ContextId,
     pub rank: u32,
-    pub peers: Vec<PeerId>,
+    pub members: Members,
     /// Remote ranks that have closed it.
     pub revoked: BTreeSet<u32>,
     pub unexpected: Unexpected,

@@ -47,8 +47,8 @@ impl Engine {
                 let got = tracking.got.get(*op)?;
                 let ctx = self.groups.get(&at.0)?.open.get(&at.1)?;
                 let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
-                let source = context.peers.iter().position(|peer| *peer == got.peer)?;
-                Some((*ordinal, source as u32, got.number))
+                let source = context.members.rank_of(got.peer)?;
+                Some((*ordinal, source, got.number))
             };
             let chosen = pending.iter().filter_map(choice).collect();
             let pending = pending.into_iter().map(|(ordinal, _)| ordinal).collect();
@@ -115,7 +115,7 @@ impl Engine {
     fn note_wildcard(&mut self, ctx: Ctx, op: u64) {
         let Some(context) = self.contexts.get(ctx.0 as usize).and_then(Option::as_ref) else { return };
         // In a remote group of one there is nothing to choose.
-        if context.peers.len() < 2 {
+        if context.members.size() < 2 {
             return;
         }
         let at = (context.group, context.context);

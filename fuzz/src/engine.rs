@@ -230,7 +230,7 @@ impl Scene {
                     Awaited::Room(peer, _) | Awaited::Matched(peer, _) | Awaited::Taken(peer) | Awaited::Data(peer, ..),
                 ) => assert_eq!(engine.gone(peer), None, "it waits for ever"),
                 Some(Awaited::Message(ctx, source, _)) => {
-                    let mut live = engine.sources(ctx, source).iter().filter(|peer| engine.gone(**peer).is_none());
+                    let mut live = engine.sources(ctx, source).filter(|peer| engine.gone(*peer).is_none());
                     assert!(live.next().is_some(), "it waits for ever");
                 }
                 Some(Awaited::Partitions) => {}

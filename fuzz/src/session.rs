@@ -228,7 +228,8 @@ fn scene() -> Session<Said, VecMemory> {
     let mut session = Session::new(own(), Engine::new(config), VecMemory::default());
     session.add_group(Group { incarnation: US.incarnation, cookie: COOKIE, rank: 0, size: 1 });
     session.add_port(PORT, COOKIE);
-    let remote = RemoteGroup { incarnation: 2, cookie: COOKIE, contacts: vec![member_contact(0), member_contact(1)] };
+    let remote =
+        RemoteGroup { incarnation: 2, cookie: COOKIE, contacts: vec![member_contact(0), member_contact(1)].into() };
     let inter = session.open(US, &remote, ContextId::root(1));
     let ctx = session.ctx(inter);
     for n in 0..2u64 {

@@ -3,6 +3,7 @@
 use crate::Target;
 use crate::wire::record;
 use mpi_connect::fuzzing::{joined, name_of, port, told, whole};
+use node::Contacts;
 use node::leaders::{Agreement, MAX_RANKS, Party, contacts};
 
 /// The command's own file: the command is no library.
@@ -50,8 +51,8 @@ fn join(input: &[u8]) {
 
 /// What a leader says of its side: for seeds.
 pub fn party(name: &str, records: usize) -> Party {
-    let mut all = Vec::new();
-    (0..records).for_each(|_| record().encode(&mut all));
+    let all = vec![record(); records];
+    let records_of = |all: Vec<_>| if all.is_empty() { Vec::new() } else { Contacts::from(all).bytes().to_vec() };
     Party {
         incarnation: 77,
         cookie: [4; 16],
@@ -61,7 +62,7 @@ pub fn party(name: &str, records: usize) -> Party {
         registered: None,
         name: name.into(),
         wanted: String::new(),
-        records: all,
+        records: records_of(all),
     }
 }
 

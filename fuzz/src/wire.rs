@@ -8,7 +8,7 @@ use wire::control::{
 };
 use wire::frame::{Header, Kind, MAX_PAYLOAD};
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN, HelloError};
-use wire::{Contact, Hello, HelloAck, Move, Status, TransportId, Why};
+use wire::{Contact, Contacts, Hello, HelloAck, Move, Status, TransportId, Why};
 
 /// Both ends, for seeds.
 pub const FROM: ProcId = ProcId { incarnation: 0x0123_4567_89ab_cdef, rank: 1 };
@@ -121,10 +121,13 @@ fn contact(input: &[u8]) {
     if let Some((size, records)) = input.split_first()
         && let Ok(all) = session::leaders::contacts(records, u32::from(*size))
     {
-        assert_eq!(all.len(), usize::from(*size));
-        let mut out = Vec::new();
-        all.iter().for_each(|contact| contact.encode(&mut out));
-        assert_eq!(out, records);
+        assert_eq!(all.len(), u32::from(*size));
+        assert_eq!(all.bytes(), records);
+        let each: Vec<Contact> = all.iter().collect();
+        assert_eq!(each.len() as u32, all.len());
+        assert!((0..all.len()).all(|rank| all.get(rank).as_ref() == Some(&each[rank as usize])));
+        let again = Contacts::from(each.clone());
+        assert_eq!(again.iter().collect::<Vec<_>>(), each);
     }
 }
 
@@ -138,13 +141,14 @@ pub fn record() -> Contact {
 pub const CONTACT: Target = Target {
     run: contact,
     seeds: || {
-        let (mut one, mut group) = (Vec::new(), vec![3]);
+        let mut one = Vec::new();
         record().encode(&mut one);
         let entries = [(TransportId::registered(1), &b"abc"[..]), (TransportId::registered(200), b"")];
-        Contact::new([1; 16], [0; 16], entries).encode(&mut group);
-        record().encode(&mut group);
-        record().encode(&mut group);
-        vec![one, group]
+        let other = Contact::new([1; 16], [0; 16], entries);
+        let mut third = record();
+        third.process = [8; 16];
+        let group = Contacts::from(vec![other, record(), third]);
+        vec![one, [&[3], group.bytes()].concat()]
     },
     longest: 512,
     memory: 16 << 10,

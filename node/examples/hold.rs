@@ -44,7 +44,7 @@ fn main() {
         Some(child)
     };
     let contact = Contact::decode(&mut base::bytes::Take(&theirs)).expect("a contact");
-    let remote = RemoteGroup { incarnation: 3 - me, cookie: [7; 16], contacts: vec![contact] };
+    let remote = RemoteGroup { incarnation: 3 - me, cookie: [7; 16], contacts: vec![contact].into() };
     let inter = node.open(ProcId { incarnation: me, rank: 0 }, &remote, ContextId::root(1));
     let mut buffer = vec![1u8; BYTES];
     match sender {

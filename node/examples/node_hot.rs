@@ -28,7 +28,7 @@ fn start(incarnation: u64) -> Node {
 }
 
 fn open(incarnation: u64, node: &Node, other: &Node) -> InterId {
-    let remote = RemoteGroup { incarnation: 3 - incarnation, cookie: COOKIE, contacts: vec![other.contact()] };
+    let remote = RemoteGroup { incarnation: 3 - incarnation, cookie: COOKIE, contacts: vec![other.contact()].into() };
     node.open(ProcId { incarnation, rank: 0 }, &remote, ContextId::root(1))
 }
 

@@ -35,7 +35,7 @@ fn main() {
         std::io::stdout().flush().expect("contact sent");
     }
     let contact = Contact::decode(&mut base::bytes::Take(&theirs)).expect("a contact");
-    let remote = RemoteGroup { incarnation: 3 - me, cookie: COOKIE, contacts: vec![contact] };
+    let remote = RemoteGroup { incarnation: 3 - me, cookie: COOKIE, contacts: vec![contact].into() };
     let inter = node.open(ProcId { incarnation: me, rank: 0 }, &remote, node::ContextId::root(1));
     let mut buffer = vec![1u8; 64 << 20];
     for size in [0usize, 8, 64, 1024, 8192, 16_384, 16_385, 65_536, 262_144, 1 << 20, 4 << 20, 16 << 20, 64 << 20] {

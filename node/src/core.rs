@@ -54,9 +54,14 @@ impl Core {
         })
     }
 
-    /// From now on this group, ours or another job's, is reached by a key that is made of its cookie.
+    /// From now on this group of ours is reached by a key that is made of its cookie.
     pub(crate) fn pass(&self, incarnation: u64, cookie: &[u8; 16]) {
         self.trust.pass(incarnation, cookie, |group| self.session.knows_group(group));
+    }
+
+    /// From now on this group of another job is dialled with such a key.
+    pub(crate) fn pass_to(&self, incarnation: u64, cookie: &[u8; 16]) {
+        self.trust.pass_to(incarnation, cookie, |group| self.session.knows_group(group));
     }
 
     /// An instant in the session's time: nanoseconds since the node started.

@@ -158,7 +158,7 @@ impl Core {
                 Ok(incoming) => {
                     self.session.set_descriptors(most_descriptors());
                     let now = self.time(instant);
-                    let id = self.session.arrived(now);
+                    let id = self.session.arrived_from(now, incoming.from().as_ref());
                     self.act();
                     self.watch.set(incoming.fd(), Owner::Incoming(id.0), false);
                     self.handshakes.pending.insert(id, incoming);

@@ -76,5 +76,5 @@ pub use transports::registry::{Allowed, Settings, at_addresses, ip_addresses};
 pub use trust::public_number;
 pub use types::{Element, F90_COMPLEX, F90_INTEGER, F90_REAL, Signed, Types, Wrong};
 pub use waits::with_tag;
-pub use wire::Contact;
 pub use wire::control as figures;
+pub use wire::{Contact, Contacts};

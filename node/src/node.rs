@@ -14,7 +14,7 @@ use crate::state::waits::About;
 use crate::sys::{forked, watch_forks};
 use crate::thread::Background;
 use crate::watch::Watch;
-use crate::{Config, Contact, Group, InterId, Layout, PathRef, Proofs, RemoteGroup, StartError};
+use crate::{Config, Contact, Contacts, Group, InterId, Layout, PathRef, Proofs, RemoteGroup, StartError};
 use base::ProcId;
 use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Source, Tag};
 use session::Hold;
@@ -169,7 +169,7 @@ impl Node {
     }
 
     /// At which addresses the hosts of these contact records are known to be reachable from this host.
-    pub fn proofs(&self, contacts: &[Contact]) -> Proofs {
+    pub fn proofs(&self, contacts: &Contacts) -> Proofs {
         self.with(|core| core.session.proofs(contacts))
     }
 
@@ -235,7 +235,7 @@ impl Node {
     /// connection means that the process is gone.
     pub fn open_control_to_port(&self, local: ProcId, port: ProcId, cookie: [u8; 16], contact: &Contact) -> PathRef {
         self.with(|core| {
-            core.pass(port.incarnation, &cookie);
+            core.pass_to(port.incarnation, &cookie);
             let path = core.session.open_control(local, port, cookie, contact);
             core.session.believe_refusals(path);
             path
@@ -278,7 +278,7 @@ impl Node {
         self.with(|core| {
             // Both groups have met in the same way.
             if core.trust.has_pass(local.incarnation) {
-                core.pass(remote.incarnation, &remote.cookie);
+                core.pass_to(remote.incarnation, &remote.cookie);
             }
             core.session.open(local, remote, context)
         })

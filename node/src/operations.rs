@@ -14,7 +14,7 @@ impl Core {
     /// A send in standard mode that completes at once, since its data can leave or be copied now. `false`: that is not
     /// possible and nothing has changed; use [`Core::isend`].
     pub fn send_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
-        let to = (self.session.ctx(inter), dest, tag);
+        let to = (self.session.ctx_with(inter, Source::Rank(dest)), dest, tag);
         let pack = |to: &mut [u8], stores| {
             data.pack(0, to, stores);
         };
@@ -31,7 +31,7 @@ impl Core {
         if mode == Mode::Standard && self.copies_sends() {
             return self.isend_copied(inter, dest, tag, data, Vec::new());
         }
-        let ctx = self.session.ctx(inter);
+        let ctx = self.session.ctx_with(inter, Source::Rank(dest));
         let op = self.session.engine.next_op();
         let size = data.bytes();
         self.session.mem.insert(op, data);
@@ -52,7 +52,7 @@ impl Core {
     }
 
     fn isend_noted(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, how: (Mode, Vec<u8>)) -> OpId {
-        let ctx = self.session.ctx(inter);
+        let ctx = self.session.ctx_with(inter, Source::Rank(dest));
         let op = self.session.engine.next_op();
         let size = data.bytes();
         self.session.mem.insert(op, data);
@@ -82,7 +82,7 @@ impl Core {
 
     /// Starts a receive. On an inter-communicator that was closed, the outcome is [`crate::Fault::Revoked`].
     pub fn irecv(&mut self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
-        let ctx = self.session.ctx(inter);
+        let ctx = self.session.ctx_with(inter, source);
         let op = self.session.engine.next_op();
         let capacity = self.register_buffer(op, data);
         self.session.engine.recv(&mut self.session.mem, op, ctx, source, tag, capacity);
@@ -100,7 +100,7 @@ impl Core {
         tag: Tag,
         data: Layout,
     ) -> (Option<Outcome>, bool) {
-        let ctx = self.session.ctx(inter);
+        let ctx = self.session.ctx_with(inter, source);
         let (capacity, mut found) = (data.bytes(), false);
         debug_assert!(!data.judges());
         self.session.mem.set_now(Some(data));
@@ -164,9 +164,7 @@ impl Core {
     /// Connects the processes that could send the message of a probe. For a receive the engine does this; a probe is no
     /// operation.
     pub fn watch_source(&mut self, inter: InterId, source: Source) {
-        for i in self.session.sources(inter, source) {
-            self.session.want(i);
-        }
+        self.session.watch_source(inter, source);
     }
 
     /// The outcome of an operation that is complete, which is then forgotten with its number. `None`: it is pending.

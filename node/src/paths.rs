@@ -10,7 +10,7 @@ use session::{Called, Obstacle, PathRef};
 use std::net::SocketAddr;
 use std::time::Instant;
 use transports::registry::ip_addresses;
-use wire::Contact;
+use wire::{Contact, Contacts};
 
 impl Core {
     /// Whether the path has a lane now.
@@ -105,8 +105,13 @@ impl Core {
         self.session.unheard(local)
     }
 
+    /// Whether this process of another job is known, and is another one than in this contact record.
+    pub fn contradicts(&self, local: ProcId, remote: ProcId, contact: &Contact) -> bool {
+        self.session.contradicts(local, remote, contact)
+    }
+
     /// Says that a path leads to one of the processes of these contact records. Its process number tells which of them.
-    pub fn introduce(&mut self, path: PathRef, contacts: &[Contact]) {
+    pub fn introduce(&mut self, path: PathRef, contacts: &Contacts) {
         self.session.introduce(path, contacts);
     }
 

@@ -57,7 +57,8 @@ impl Server {
     /// The process of this rank of the remote group of an inter-communicator. `None`: there is none.
     pub fn new(node: &Node, inter: InterId, rank: u32) -> Option<Server> {
         let (local, remote) = node.with(|core| {
-            let pair = core.session.pair(core.session.pair_in(inter, rank)?);
+            let at = core.session.member(inter, rank)?;
+            let pair = core.session.pair(at);
             Some((pair.local(), pair.remote()))
         })?;
         let job = base::ident::name_of_job(remote.incarnation).unwrap_or_else(|| "another job".into());

@@ -238,8 +238,7 @@ impl Core {
             }
             Awaited::Taken(peer) => format!("for {} to take the data of a message", who(peer)),
             Awaited::Message(ctx, source, tag) => {
-                let peers =
-                    self.session.engine.sources(ctx, source).iter().map(|peer| peer.0 as usize).collect::<Vec<_>>();
+                let peers = self.session.engine.sources(ctx, source).map(|peer| peer.0 as usize).collect::<Vec<_>>();
                 format!("for a message from {}{}", self.say_sources(&peers), with_any_tag(tag))
             }
             Awaited::Data(peer, got, all) => format!("for the data of {}, {got} of {all} bytes are here", who(peer)),
@@ -334,7 +333,7 @@ mod tests {
     impl Job {
         fn open(&self, other: &Job) -> InterId {
             let Group { incarnation, cookie, .. } = other.group;
-            let remote = RemoteGroup { incarnation, cookie, contacts: vec![other.node.contact()] };
+            let remote = RemoteGroup { incarnation, cookie, contacts: vec![other.node.contact()].into() };
             self.node.open(ProcId { incarnation: self.group.incarnation, rank: 0 }, &remote, ContextId::root(1))
         }
 

@@ -41,7 +41,7 @@ fn other_process() {
     std::io::stdin().read_line(&mut line).unwrap();
     let (incarnation, contact) = line.split_once(' ').unwrap();
     let incarnation: u64 = incarnation.parse().unwrap();
-    let there = RemoteGroup { incarnation, cookie: [incarnation as u8; 16], contacts: vec![unhex(contact)] };
+    let there = RemoteGroup { incarnation, cookie: [incarnation as u8; 16], contacts: vec![unhex(contact)].into() };
     let inter = node.open(id, &there, ContextId::root(1));
     let mut space = vec![0; 10];
     if std::env::var(CHILD).as_deref() == Ok("forks") {
@@ -121,7 +121,7 @@ impl Other {
         let contact = lines.find_map(|l| l.strip_prefix("contact ").map(unhex)).unwrap();
         std::thread::spawn(move || lines.try_for_each(|l| say.send(l)));
         writeln!(child.stdin.as_mut().unwrap(), "{} {}", to.group.incarnation, hex(&to.node.contact())).unwrap();
-        let remote = RemoteGroup { incarnation: THEIRS, cookie: [1; 16], contacts: vec![contact] };
+        let remote = RemoteGroup { incarnation: THEIRS, cookie: [1; 16], contacts: vec![contact].into() };
         Other { child, remote, lines: said }
     }
 
@@ -197,7 +197,7 @@ fn killed_and_replaced_at_its_port() {
     let job = Job::new();
     let mut other = Other::start(&job, "echoes");
     let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));
-    let port = node::ip_addresses(&other.remote.contacts[0])[0].port();
+    let port = node::ip_addresses(&other.remote.contacts.get(0).unwrap())[0].port();
     other.child.kill().unwrap();
     other.child.wait().unwrap();
     let _heir = Job::with({
@@ -290,7 +290,7 @@ fn strangers_do_not_take_all_descriptors() {
     let job = Job::new();
     let other = Other::start(&job, "poor");
     other.until_it_says("limited");
-    let at = node::ip_addresses(&other.remote.contacts[0])[0];
+    let at = node::ip_addresses(&other.remote.contacts.get(0).unwrap())[0];
     let _strangers: Vec<_> = (0..400).map(|_| TcpStream::connect(at).unwrap()).collect();
     // It comes after them, and the other program still opens files.
     let inter = job.node.open(job.id(), &other.remote, ContextId::root(1));

@@ -15,7 +15,7 @@ use engine::Gone;
 use std::time::Duration;
 use wire::frame::older;
 use wire::lane::Lane;
-use wire::{Hello, HelloAck, Status, Why};
+use wire::{Contact, Hello, HelloAck, Status, Why};
 
 /// How long a HELLO of ours makes theirs give way, where ours goes first.
 const OWN_DIAL_STANDS: Duration = Duration::from_secs(2);
@@ -122,8 +122,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let i = match self.find_pair(hello.dest, hello.source) {
             Some(i) => i,
-            None if removed || !self.may_be(hello.dest, hello.source) => return none,
-            None => self.make_stranger(hello, now)?,
+            None if !self.may_be(hello.dest, hello.source) => return none,
+            None => match self.contact_of(hello.dest, hello.source) {
+                Some((contact, is_joined)) if contact.process == hello.process && (is_joined || !removed) => {
+                    self.meet_member(hello.dest, hello.source).ok_or((Status::NoSuchProcess, 0))?
+                }
+                None if !removed => self.make_stranger(hello, now)?,
+                _ => return none,
+            },
         };
         let pair = &mut self.pairs[i];
         if pair.process().is_some_and(|process| process != hello.process) {
@@ -176,7 +182,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Whether a remote process of this name can exist, as far as its group is known, and its pair has not ended already.
     fn may_be(&self, local: ProcId, remote: ProcId) -> bool {
         let between = self.groups.between(local.incarnation, remote.incarnation);
-        between.is_none_or(|b| !b.over.contains_key(&remote.rank) && b.size.is_none_or(|size| remote.rank < size))
+        between.is_none_or(|b| !b.over.contains_key(&remote.rank) && b.size().is_none_or(|size| remote.rank < size))
+    }
+
+    /// The contact record of a member of a group that is known, and whether an inter-communicator with it is open.
+    fn contact_of(&self, local: ProcId, remote: ProcId) -> Option<(Contact, bool)> {
+        let between = self.groups.between(local.incarnation, remote.incarnation)?;
+        Some((between.contact(remote.rank)?, between.inters > 0))
     }
 
     // ---- one more stripe of a lane

@@ -7,7 +7,7 @@ use crate::state::Session;
 use crate::state::inters::InterId;
 use base::protocol::control::CHECKPOINT;
 use base::{Memory, ProcId};
-use engine::{ContextId, CutOf, Gone, Kept, Limits, OpId, Resume, Wildcards};
+use engine::{ContextId, CutOf, Gone, Kept, Limits, OpId, Resume, Source, Wildcards};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::frame::MAX_PAYLOAD;
 use wire::lane::Lane;
@@ -21,7 +21,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             base::log!(Error, "what is to be told {remote} of checkpoints is too long");
             return;
         }
-        if let Some(i) = self.pairs.find(local, remote) {
+        if let Some(i) = self.pair_with(local, remote) {
             self.engine.control(self.pairs[i].peer, &told);
             self.settle();
         }
@@ -77,22 +77,24 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             None => pair.inters > 0,
             Some(gone) => gone == Gone::Dead,
         });
-        let dead = self.groups.between.iter().filter(|((ours, _), between)| {
-            *ours == incarnation && between.over.values().any(|gone| *gone == Gone::Dead)
+        let between = self.groups.between.iter().filter(|((ours, _), between)| {
+            // Of those that have no pair nobody knows that they are gone.
+            let has_others = || between.size().is_some_and(|size| between.pairs + between.over.len() < size as usize);
+            let is_dead = || between.over.values().any(|gone| *gone == Gone::Dead);
+            *ours == incarnation && (between.inters > 0 && has_others() || is_dead())
         });
-        open.map(|(_, pair)| pair.remote().incarnation).chain(dead.map(|((_, theirs), _)| *theirs)).collect()
+        open.map(|(_, pair)| pair.remote().incarnation).chain(between.map(|((_, theirs), _)| *theirs)).collect()
     }
 
     /// The remote group of an inter-communicator, and the group of ours that it belongs to.
     pub fn members(&self, inter: InterId) -> Option<(u64, Vec<ProcId>)> {
-        let members = &self.inters.get(inter)?.members;
-        let ours = self.pairs[*members.first()?].local().incarnation;
-        Some((ours, members.iter().map(|&i| self.pairs[i].remote()).collect()))
+        let of = self.inters.get(inter)?;
+        Some((of.local.incarnation, (0..of.size).filter_map(|rank| of.member(rank)).collect()))
     }
 
-    /// The pair with the process of this rank in the remote group of an inter-communicator.
-    pub fn pair_in(&self, inter: InterId, rank: u32) -> Option<usize> {
-        self.inters.get(inter)?.members.get(rank as usize).copied()
+    /// The pair of these two processes, which is made if the other one's group is known and there is none.
+    fn pair_with(&mut self, local: ProcId, remote: ProcId) -> Option<usize> {
+        self.pairs.find(local, remote).or_else(|| self.meet_member(local, remote))
     }
 
     /// The pair of these two processes.
@@ -102,12 +104,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// The number of ranks of a group that a group of ours is joined with.
     pub fn size_of(&self, ours: u64, theirs: u64) -> Option<u32> {
-        self.groups.between(ours, theirs)?.size
+        self.groups.between(ours, theirs)?.size()
     }
 
     /// Has the messages between these two processes begin where a cut was.
     pub fn resume_messages(&mut self, local: ProcId, remote: ProcId, resume: Resume) {
-        if let Some(i) = self.pairs.find(local, remote) {
+        if let Some(i) = self.pair_with(local, remote) {
             self.engine.resume(self.pairs[i].peer, resume);
             self.settle();
         }
@@ -115,7 +117,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// Sends a message of the own image to this rank of an inter-communicator, whose data is in the buffer of `op`.
     pub fn send_again(&mut self, op: OpId, inter: InterId, dest: u32, kept: &Kept) {
-        let ctx = self.ctx(inter);
+        let ctx = self.ctx_with(inter, Source::Rank(dest));
         self.engine.send_again(&self.mem, op, ctx, dest, kept);
         self.settle();
     }

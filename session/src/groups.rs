@@ -40,13 +40,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     pub fn remove_group(&mut self, incarnation: u64) {
         let Some(known) = self.groups.own.get_mut(&incarnation) else { return };
         known.removed = true;
-        if known.pairs == 0 {
-            self.groups.own.remove(&incarnation);
-        }
+        self.groups.end_removed(incarnation);
         // What is remembered of pairs that have ended goes with the group.
         let engine = &mut self.engine;
         self.groups.between.retain(|(ours, _), between| {
-            let stays = *ours != incarnation || between.pairs > 0;
+            let stays = *ours != incarnation || between.is_used();
             if !stays {
                 engine.remove_group(between.number);
             }
@@ -61,12 +59,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// sends there gets an error.
     pub fn refuse(&mut self, path: PathRef, context: ContextId) {
         let Some(i) = self.of_path(path) else { return };
-        self.refuse_among(i, context);
+        self.refuse_between(self.pairs[i].local().incarnation, self.pairs[i].remote().incarnation, context);
     }
 
-    /// Refuses a context between the two groups of pair `i`.
-    pub(crate) fn refuse_among(&mut self, i: usize, context: ContextId) {
-        let (ours, theirs) = (self.pairs[i].local().incarnation, self.pairs[i].remote().incarnation);
+    /// Refuses a context between a group of ours and another one.
+    pub(crate) fn refuse_between(&mut self, ours: u64, theirs: u64, context: ContextId) {
         if let Some(between) = self.groups.between(ours, theirs) {
             self.engine.refuse(between.number, context);
             self.settle();

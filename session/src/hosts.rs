@@ -9,8 +9,9 @@ use crate::state::Session;
 use crate::state::hosts::Proofs;
 use crate::state::pair::PathRef;
 use base::{Memory, Time};
+use std::collections::BTreeSet;
 use wire::lane::Lane;
-use wire::{Contact, Place, Scope, TransportId};
+use wire::{Contact, Contacts, Place, Scope, TransportId};
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Which processes a transport reaches; `None`: the transport is not known.
@@ -61,9 +62,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// What this process has proven of the hosts of these contact records, for other processes of this host.
-    pub fn proofs(&self, contacts: &[Contact]) -> Proofs {
-        let of_these = |host: &[u8; 16]| contacts.iter().any(|c| c.host == *host);
-        let reached = self.hosts.proven.iter().filter(|(host, ..)| of_these(host)).cloned().collect();
+    pub fn proofs(&self, contacts: &Contacts) -> Proofs {
+        let hosts: BTreeSet<[u8; 16]> = contacts.iter().map(|contact| contact.host).collect();
+        let reached = self.hosts.proven.iter().filter(|(host, ..)| hosts.contains(host)).cloned().collect();
         Proofs { from: self.own.host, reached }
     }
 

@@ -1,13 +1,16 @@
 //! Incoming connections: accepted, and without a lane yet.
 //!
 //! Part of the session. Invariants: all of them together take no more than their part of the program's descriptors; none that
-//! has said nothing of the key takes the place of one that has.
+//! has said nothing of the key takes the place of one that has; no host keeps others out.
 
 use crate::action::Action;
 use crate::action::IncomingId;
 use crate::state::Session;
 use crate::state::incoming::{Incoming, State};
 use base::{Memory, Time};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use wire::Place;
 use wire::lane::Lane;
 
 /// The most incoming connections at a time.
@@ -16,9 +19,14 @@ const MOST: usize = 64;
 const PART: usize = 8;
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// Reports an accepted connection, and returns its number. If there are too many, the oldest of those that have said nothing
-    /// of the key is dismissed, or else the oldest.
+    /// As [`Session::arrived_from`], from this host.
     pub fn arrived(&mut self, now: Time) -> IncomingId {
+        self.arrived_from(now, None)
+    }
+
+    /// Reports an accepted connection, and returns its number. If there are too many, one of those that have said nothing of the
+    /// key is dismissed, or else one of all: the oldest of the host that has most.
+    pub fn arrived_from(&mut self, now: Time, from: Option<&Place>) -> IncomingId {
         let most = (self.own.descriptors / PART).clamp(1, MOST);
         #[cfg(feature = "plant")]
         let most = if self.plant == crate::Plant::ManyIncoming { usize::MAX } else { most };
@@ -27,7 +35,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         self.incoming.last = self.incoming.last.wrapping_add(1);
         let id = IncomingId(self.incoming.last);
-        self.incoming.table.insert(id, Incoming { since: now, answered: false, state: State::Silent });
+        self.incoming
+            .table
+            .insert(id, Incoming { since: now, from: from.cloned(), answered: false, state: State::Silent });
         id
     }
 
@@ -38,10 +48,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Dismisses an incoming connection as [`Session::arrived`] does, to free its descriptor; `false`: there is none.
+    /// Dismisses an incoming connection as [`Session::arrived_from`] does, to free its descriptor; `false`: there is none.
     pub fn drop_oldest_incoming(&mut self) -> bool {
+        let mut of_host: HashMap<_, usize> = HashMap::new();
+        self.incoming.table.values().for_each(|known| *of_host.entry(known.host()).or_default() += 1);
+        let count = |known: &Incoming| of_host.get(&known.host()).copied();
         // Numbers grow, but for one wrap in 2^32 connections.
-        let oldest = self.incoming.table.iter().min_by_key(|(id, known)| (known.is_answered(), **id));
+        let key = |id: &IncomingId, known: &Incoming| (known.is_answered(), Reverse(count(known)), *id);
+        let oldest = self.incoming.table.iter().min_by_key(|(id, known)| key(id, known));
         let Some(incoming) = oldest.map(|(id, _)| *id) else { return false };
         self.incoming.take(incoming);
         self.act(Action::Dismiss { incoming });

@@ -80,6 +80,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             self.pairs.slots[i] = pair;
         }
         self.pairs.by_ids.insert((local, remote), i);
+        self.take_place(i);
         i
     }
 
@@ -105,6 +106,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         self.probe_host(i);
         i
+    }
+
+    /// Whether this process of another job is known, and is another one than in this contact record: two jobs claim to be the same
+    /// group.
+    pub fn contradicts(&self, local: ProcId, remote: ProcId, contact: &Contact) -> bool {
+        let of_record =
+            || Some(self.groups.between(local.incarnation, remote.incarnation)?.contact(remote.rank)?.process);
+        let known = self.pairs.find(local, remote).and_then(|i| self.pairs[i].known_process()).or_else(of_record);
+        known.is_some_and(|known| contact.process != [0; 16] && known != contact.process)
     }
 
     // ---- leaders

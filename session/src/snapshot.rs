@@ -21,7 +21,7 @@ use wire::lane::Lane;
 use wire::{Contact, Place, TransportId};
 
 /// The version of the format that this library writes and reads.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 /// The version, and the CRC-32 of all that follows.
 const HEAD: usize = 5;
 
@@ -303,6 +303,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     pub fn relocated(&mut self, remote: ProcId, contact: &Contact, now: Time) {
         let its: Vec<usize> =
             self.pairs.iter().filter(|(_, pair)| pair.serial != 0 && pair.remote() == remote).map(|(i, _)| i).collect();
+        for (_, between) in self.groups.between.iter_mut().filter(|((_, theirs), _)| *theirs == remote.incarnation) {
+            if between.size().is_some_and(|size| remote.rank < size) {
+                between.moved.insert(remote.rank, contact.clone());
+            }
+        }
         for i in its {
             self.end_dial(i);
             let had_lane = self.drop_lane(i);

@@ -11,6 +11,7 @@ use crate::state::pairs::Pairs;
 use base::protocol::control::MAX_RECORDS;
 use engine::{Engine, Gone, PeerId};
 use std::collections::{BTreeMap, BTreeSet};
+use wire::Contact;
 
 /// No count reaches this, so there is always a next number.
 const MOST: u64 = 1 << 62;
@@ -22,7 +23,7 @@ pub(crate) fn is_sound<L>(engine: &Engine, pairs: &Pairs<L>, groups: &Groups, in
     engine.is_sound()
         && pairs_are_sound(engine, pairs)
         && groups_are_sound(engine, pairs, groups)
-        && inters_are_sound(engine, pairs, inters)
+        && inters_are_sound(engine, pairs, groups, inters)
         && hosts.is_sound()
         && hosts.last_probe < COUNTS_OF_32
 }
@@ -78,7 +79,12 @@ fn groups_are_sound<L>(engine: &Engine, pairs: &Pairs<L>, groups: &Groups) -> bo
     let meets = groups
         .between
         .iter()
-        .all(|(key, b)| b.number <= groups.last_number && b.pairs == between.get(key).copied().unwrap_or(0));
+        .all(|(key, b)| b.number <= groups.last_number && b.pairs == between.get(key).copied().unwrap_or(0))
+        && groups.between.iter().all(|((_, theirs), b)| {
+            let is_its =
+                |(rank, contact): (&u32, &Contact)| b.size().is_some_and(|size| *rank < size) && contact.is_sound();
+            b.known.as_ref().is_none_or(|known| known.incarnation == *theirs) && b.moved.iter().all(is_its)
+        });
     let numbers: BTreeSet<u64> = groups.between.values().map(|b| b.number).collect();
     let of_pair = |(_, pair): (usize, &Pair<L>)| {
         let between = groups.between(pair.local().incarnation, pair.remote().incarnation);
@@ -92,26 +98,41 @@ fn groups_are_sound<L>(engine: &Engine, pairs: &Pairs<L>, groups: &Groups) -> bo
         && live(pairs).all(of_pair)
 }
 
-fn inters_are_sound<L>(engine: &Engine, pairs: &Pairs<L>, inters: &Inters) -> bool {
+fn inters_are_sound<L>(engine: &Engine, pairs: &Pairs<L>, groups: &Groups, inters: &Inters) -> bool {
     let mut parts = vec![0; pairs.len()];
+    let mut between = BTreeMap::<(u64, u64), usize>::new();
     let mut of = Vec::new();
     for inter in inters.slots.iter().flatten() {
-        for &i in inter.members.iter() {
-            match parts.get_mut(i) {
-                Some(n) => *n += 1,
-                None => return false,
-            }
-        }
-        of.push(inter.ctx);
-        let members = inter.members.iter().map(|i| PeerId(*i as u32));
-        if inter.serial > inters.last_serial
-            || !members.eq(engine.sources(inter.ctx, engine::Source::Any).iter().copied())
-        {
+        let key = (inter.local.incarnation, inter.theirs);
+        let Some((its, members)) = groups.between(key.0, key.1).zip(engine.members(inter.ctx)) else { return false };
+        let in_group =
+            |rank| inter.member(rank).is_some_and(|process| its.size().is_some_and(|size| process.rank < size));
+        let sizes = inter.size == members.size()
+            && inter.size <= its.size().unwrap_or(0)
+            && inter.ranks.as_ref().is_none_or(|ranks| ranks.len() == inter.size as usize);
+        if inter.serial > inters.last_serial || inter.watched > inter.size || !sizes || !(0..inter.size).all(in_group) {
             return false;
         }
+        for (i, pair) in live(pairs).filter(|(_, pair)| pair.local() == inter.local) {
+            let rank = inter.rank_of(pair.remote());
+            if rank.is_some_and(|rank| members.get(rank) != Some(pair.peer)) {
+                return false;
+            }
+            parts[i] += usize::from(rank.is_some());
+        }
+        let placed = members.iter().all(|(rank, peer)| {
+            let pair = &pairs[peer.0 as usize];
+            pair.local() == inter.local && inter.member(rank) == Some(pair.remote())
+        });
+        if !placed || inter.is_whole && members.iter().count() != inter.size as usize {
+            return false;
+        }
+        *between.entry(key).or_default() += 1;
+        of.push(inter.ctx);
     }
     of.sort_unstable();
     inters.last_serial < COUNTS_OF_32
         && engine.opened_all().eq(of)
         && pairs.iter().all(|(i, pair)| pair.inters == parts[i])
+        && groups.between.iter().all(|(key, b)| b.inters == between.get(key).copied().unwrap_or(0))
 }

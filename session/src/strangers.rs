@@ -13,7 +13,7 @@ use engine::Gone;
 use std::collections::HashMap;
 use std::time::Duration;
 use wire::lane::Lane;
-use wire::{Contact, Hello, Status};
+use wire::{Contacts, Hello, Status};
 
 /// The most strangers at one port.
 const MAX_CALLERS: usize = 256;
@@ -154,7 +154,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// Reports the contact records of the group at the other end of a path, which tell which process its leader is.
     /// What a dial has shown then counts for its whole host; if none has got through, its host is probed.
-    pub fn introduce(&mut self, path: PathRef, contacts: &[Contact]) {
+    pub fn introduce(&mut self, path: PathRef, contacts: &Contacts) {
         let Some(i) = self.of_path(path) else { return };
         let process = self.pairs[i].process();
         let Some(contact) = contacts.iter().find(|c| Some(c.process) == process) else { return };

@@ -170,7 +170,7 @@ impl Desk {
     }
 
     fn open(&mut self, remote: ProcId, host: [u8; 16]) -> (InterId, usize) {
-        let contacts = vec![contact(THEM, host)];
+        let contacts = vec![contact(THEM, host)].into();
         let remote_group = RemoteGroup { incarnation: remote.incarnation, cookie: COOKIE, contacts };
         let inter = self.session.open(ME, &remote_group, ContextId::root(1));
         (inter, self.session.find_pair(ME, remote).expect("a pair"))
@@ -375,6 +375,38 @@ fn a_claim_that_cannot_be_leaves_the_lane() {
     assert_eq!(status, None);
     assert!(desk.asked().iter().any(|a| matches!(a, Action::Dismiss { incoming: v } if *v == incoming)));
     assert_eq!(desk.session.pair(pair).lane().map(|up| up.generation), Some(1));
+}
+
+/// Another job cannot put its own process in the place of one that is known.
+#[test]
+fn a_record_that_names_another_process_is_told_from_the_one_that_is_known() {
+    let mut desk = Desk::new();
+    assert!(!desk.session.contradicts(ME, GREAT, &contact([9; 16], THERE)), "it is not known yet");
+    desk.open(GREAT, THERE);
+    assert!(!desk.session.contradicts(ME, GREAT, &contact(THEM, THERE)));
+    assert!(desk.session.contradicts(ME, GREAT, &contact([9; 16], THERE)));
+    assert!(!desk.session.contradicts(ME, GREAT, &contact([0; 16], THERE)), "the name of a port does not say");
+}
+
+/// Whoever comes from one host, with however many connections that have known the key, keeps nobody from another one out.
+#[test]
+fn no_host_takes_all_places_of_connections_without_a_lane() {
+    let mut desk = Desk::new();
+    let come = |desk: &mut Desk, from: &str| {
+        let incoming = desk.session.arrived_from(desk.now, Some(&place(from)));
+        desk.session.incoming_answered(incoming);
+        incoming
+    };
+    for _ in 0..100 {
+        come(&mut desk, "b1");
+    }
+    let friend = come(&mut desk, "a5");
+    for _ in 0..100 {
+        come(&mut desk, "b1");
+    }
+    let asked = desk.asked();
+    assert_eq!(asked.iter().filter(|a| matches!(a, Action::Dismiss { .. })).count(), 201 - 64);
+    assert!(!asked.iter().any(|a| matches!(a, Action::Dismiss { incoming } if *incoming == friend)), "it gave way");
 }
 
 #[test]
@@ -1046,7 +1078,7 @@ fn an_agreement_that_comes_too_late_is_refused() {
     assert_eq!(desk.session.talk(ours, desk.now), Turn::Waiting);
     desk.tick(2100);
     assert_eq!(desk.session.talk(ours, desk.now), Turn::TimedOut);
-    let remote = RemoteGroup { incarnation: ME.incarnation, cookie: COOKIE, contacts: vec![contact(US, HERE)] };
+    let remote = RemoteGroup { incarnation: ME.incarnation, cookie: COOKIE, contacts: vec![contact(US, HERE)].into() };
     let inter = other.open(SMALL, &remote, ContextId::root(agreement.context));
     let (op, ctx) = (other.engine.next_op(), other.ctx(inter));
     other.mem.0.insert(op.0, vec![1; 8]);

@@ -179,7 +179,7 @@ fn faults_of_the_session_are_found() {
     let planted: [(Plant, &[&str]); 13] = [
         (Plant::AnyCookie, &["cookie"]),
         (Plant::Unasked, &["impostor"]),
-        (Plant::AnyRefusal, &["death"]),
+        (Plant::AnyRefusal, &["death", "leaders"]),
         (Plant::NoDeath, &["waits for the dead"]),
         (Plant::NothingBack, &["does not end", "malformed", "order", "match"]),
         (Plant::OldAddresses, &["snapshot", "bytes"]),

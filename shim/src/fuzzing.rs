@@ -37,7 +37,7 @@ pub fn whole(got: &[u8]) -> Option<usize> {
 /// The agreement in a message of MPI_Comm_join, and whether its party can be joined.
 pub fn joined(bytes: &[u8]) -> Option<(Agreement, bool)> {
     let agreement = joined::read(bytes).ok()?;
-    let fits = joined::check(&agreement.remote, |_| false).is_ok();
+    let fits = joined::check(&agreement.remote, &Default::default()).is_ok();
     Some((agreement, fits))
 }
 

@@ -18,7 +18,7 @@ use crate::handle_cache::{ByHandle, HandleCache};
 use crate::locked::Locked;
 use crate::process::node;
 use crate::shadow::{self, Shadow};
-use node::{ContextId, Core, InterId, Node, Representation};
+use node::{Contacts, ContextId, Core, InterId, Node, Representation};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
@@ -28,8 +28,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, RwLock, RwLockWriteGuard};
 #[derive(Clone, Debug)]
 pub struct Remote {
     pub name: String,
-    /// The members' process numbers, in order of rank.
-    pub members: Arc<[Process]>,
+    pub members: Members,
     /// The other job's representation, if it is not ours: then data that comes from it is converted.
     pub foreign: Option<Representation>,
     /// The members as a group of the MPI below, if they belong to this very job.
@@ -38,12 +37,42 @@ pub struct Remote {
 
 impl Remote {
     pub fn size(&self) -> u32 {
-        self.members.len() as u32
+        self.members.size()
     }
 }
 
-/// A process number: 16 random bytes.
+/// A process number: 16 bytes of a hash.
 pub type Process = [u8; 16];
+
+/// The members of the other side, by rank. Their contact records are those that the session has.
+#[derive(Clone, Debug)]
+pub struct Members {
+    contacts: Contacts,
+    /// Which ranks of the group these are; `None`: all, in order.
+    ranks: Option<Arc<[u32]>>,
+}
+
+impl Members {
+    pub fn all(contacts: Contacts) -> Members {
+        Members { contacts, ranks: None }
+    }
+
+    fn size(&self) -> u32 {
+        self.ranks.as_ref().map_or(self.contacts.len(), |ranks| ranks.len() as u32)
+    }
+
+    /// Those of these ranks.
+    pub fn part(&self, ranks: &[u32]) -> Members {
+        let of = |rank: &u32| self.ranks.as_ref().map_or(*rank, |ranks| ranks[*rank as usize]);
+        Members { contacts: self.contacts.clone(), ranks: Some(ranks.iter().map(of).collect()) }
+    }
+
+    /// Their process numbers, in order of rank.
+    pub fn processes(&self) -> Vec<Process> {
+        let all: Vec<Process> = self.contacts.iter().map(|contact| contact.process).collect();
+        self.ranks.as_ref().map_or_else(|| all.clone(), |ranks| ranks.iter().map(|rank| all[*rank as usize]).collect())
+    }
+}
 
 /// One inter-communicator.
 pub struct Inter {
@@ -253,7 +282,7 @@ impl Inter {
         let id = node.open_child(self.id, context, rank, members);
         let remote = Remote {
             name: self.remote.name.clone(),
-            members: members.iter().map(|rank| self.remote.members[*rank as usize]).collect(),
+            members: self.remote.members.part(members),
             foreign: self.remote.foreign,
             here: self.remote.here.as_ref().map(|here| Arc::new(here.part(members))),
         };

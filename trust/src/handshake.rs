@@ -307,10 +307,16 @@ impl Answering {
         let Some(encrypted) = self.wish.meet(wish) else {
             return Err(self.refuse(Refused::Encryption, numbers::ENCRYPTION));
         };
+        // One that was recorded is told at once: it would take a place of those who have known the key, and cost as much.
+        let ephemeral = proof.first_chunk().copied().unwrap_or_default();
+        if self.trust.has_answered(&ephemeral) {
+            return Err(self.refuse(Refused::WrongProof, numbers::WRONG_PROOF));
+        }
         let mut noise = crypto::handshake(false, key, self.trust.identity().secret(), head);
         if noise.read_message(proof, &mut [0; FIRST_PROOF]).is_err() {
             return Err(self.refuse(Refused::WrongProof, numbers::WRONG_PROOF));
         }
+        self.trust.answers(ephemeral);
         let protection = Protection::choose(encrypted, greeting.is_aes_fast());
         let mut said = self.say(numbers::GOOD, SECOND_PROOF, key.id());
         let mut content = [0; decision::BYTES];

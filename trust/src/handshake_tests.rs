@@ -183,6 +183,24 @@ fn a_dialling_process_with_a_replaced_key_reads_its_file_again() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+/// A process that runs does not go on accepting a key that is gone from its file.
+#[test]
+fn a_key_that_was_replaced_is_not_accepted_any_more() {
+    let dir = std::env::temp_dir().join(format!("gone-{:016x}", u64::from_le_bytes(base::ident::random())));
+    let file = KeyFile::at(dir.join("key"));
+    let answers = Arc::new(Trust::from_file(file.clone(), Encrypt::Network).unwrap());
+    let old = trust(&[answers.ring().own()], Encrypt::Network);
+    assert!(undisturbed(&old, &answers, false).1.is_ok());
+    file.renew(false).unwrap();
+    // It reads once a second at most.
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while undisturbed(&old, &answers, false).1.is_ok() {
+        assert!(std::time::Instant::now() < limit, "the file was not read again");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 /// While a key is exchanged, each side may have the old one, the new one, or both.
 #[test]
 fn a_key_is_exchanged_without_a_stop() {
@@ -238,12 +256,18 @@ fn what_was_recorded_proves_nothing_later() {
     let mut recorded = Vec::new();
     let (dialled, _) = meet(&a, &b, false, |_, bytes| recorded.push(bytes.clone()));
     assert!(dialled.is_ok());
-    let mut answering = Answering::begin(&b, Protocol::Jobs, false);
+    let c = trust(&[&key], Encrypt::Network);
+    let mut answering = Answering::begin(&c, Protocol::Jobs, false);
     assert_eq!(answering.hear(&recorded[0][..GREETING]), Ok(Progress::More));
     let said = answering.hear(&recorded[0][GREETING..]).unwrap();
     assert!(matches!(&said, Progress::Say(bytes) if *bytes != recorded[1]), "an answer is never given twice");
     let refusal = answering.hear(&recorded[2]).unwrap_err();
     assert_eq!((refusal.why, answering.finish().is_none()), (Refused::WrongProof, true));
+    // It was not recorded at this process. A second time it is not even answered.
+    let mut answering = Answering::begin(&c, Protocol::Jobs, false);
+    assert_eq!(answering.hear(&recorded[0][..GREETING]), Ok(Progress::More));
+    let refusal = answering.hear(&recorded[0][GREETING..]).unwrap_err();
+    assert_eq!((refusal.why, refusal.say.len(), answering.is_answered()), (Refused::WrongProof, GREETING, false));
     // And an answer that was recorded is none to another greeting.
     let (mut dialling, _) = Dialling::begin(&a, Protocol::Jobs, false);
     assert_eq!(dialling.hear(&recorded[1][..GREETING]), Ok(Progress::More));
@@ -327,13 +351,32 @@ fn a_group_of_its_own_key_is_reached_without_the_users() {
         Ok(answering.finish().unwrap().key)
     };
     assert!(matches!(to(&a, group), Err(Refused::OtherKey { .. })), "who does not know the cookie");
-    a.pass(group, &[6; 16], |_| true);
+    a.pass_to(group, &[6; 16], |_| false);
     assert!(matches!(to(&a, group), Err(Refused::OtherKey { .. })), "nor who knows a wrong one");
-    a.pass(group, &cookie, |_| true);
+    a.pass_to(group, &cookie, |_| false);
     let key = to(&a, group).unwrap();
     assert!(b.allows(key, group) && !b.allows(key, group + 1), "it is good for that group alone");
     assert!(matches!(to(&a, group + 1), Err(Refused::OtherKey { .. })));
     assert!(b.allows(b.ring().own().id(), group + 1) && !b.allows(a.ring().own().id(), group));
+}
+
+/// What another job says of its group, which may be anything, changes nothing of what is accepted for ours, nor how a third one is
+/// dialled.
+#[test]
+fn what_others_say_of_their_groups_takes_no_key_from_ours() {
+    let (user, cookie, third) = (Key::new(), [5; 16], [9; 16]);
+    let b = trust(&[&user], Encrypt::Network);
+    let (ours, theirs) = (77, 78);
+    b.pass(ours, &cookie, |_| true);
+    b.pass_to(theirs, &third, |_| true);
+    let id = |cookie: &[u8; 16]| Key::derived("mpi-connect pass", cookie).id();
+    for (incarnation, said) in [(ours, [6; 16]), (79, cookie), (ours, cookie), (theirs, [6; 16])] {
+        b.pass_to(incarnation, &said, |_| true);
+        assert!(b.allows(id(&cookie), ours), "{incarnation}");
+        assert!(b.pass_with(id(&[6; 16])).is_none() && !b.allows(id(&[6; 16]), ours), "{incarnation}");
+    }
+    assert_eq!(b.key_for(Some(theirs)).map(|key| key.id()), Some(id(&third)));
+    assert!(!b.has_pass(theirs));
 }
 
 #[test]
@@ -346,6 +389,10 @@ fn keys_of_groups_that_are_gone_do_not_pile_up() {
         assert!(a.has_pass(group) && a.passes() <= 128, "{}", a.passes());
     }
     assert!(!a.has_pass(0));
+    for group in 0..10_000u64 {
+        a.pass_to(group, &[1; 16], |known| known + 10 > group);
+        assert!(a.key_for(Some(group)).is_some() && a.passes() <= 256, "{}", a.passes());
+    }
 }
 
 /// A listener may take two protocols, and the greeting chooses. A key that is good for one group proves nothing to a listener

@@ -8,14 +8,16 @@ use crate::identity::Identity;
 use crate::key::{Key, KeyId};
 use crate::ring::Ring;
 use base::settings;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often the key file is looked at again because somebody has come with a key that is not known.
+/// How often the key file is looked at again because somebody has come.
 const AGAIN: Duration = Duration::from_secs(1);
 /// So many keys of groups are kept before it is asked which are still needed; then twice as many as were.
 const MOST_PASSES: usize = 64;
+/// First proofs that are remembered.
+const MOST_PROOFS: usize = 16_384;
 
 /// What this process trusts, and what it proves.
 pub struct Trust {
@@ -23,15 +25,42 @@ pub struct Trust {
     encrypt: Encrypt,
     keys: Mutex<Keys>,
     passes: Mutex<Passes>,
+    proofs: Mutex<Proofs>,
 }
 
-/// Keys that are each good for one group alone, by identifier, and the identifiers by group.
+/// The first proofs that were right, so that none is answered twice. Nobody adds to them without a key.
+#[derive(Default)]
+struct Proofs {
+    known: HashSet<[u8; EPHEMERAL]>,
+    order: VecDeque<[u8; EPHEMERAL]>,
+}
+
+/// Bytes of the ephemeral key that a first proof begins with.
+pub(crate) const EPHEMERAL: usize = 32;
+
+/// Keys that are each good for one group alone. What other jobs say of their groups never changes what is accepted for ours.
 #[derive(Default)]
 struct Passes {
+    /// Those that are accepted, by identifier, with the group of ours that each is good for, and the identifiers by group.
     keys: HashMap<KeyId, (Key, u64)>,
     groups: HashMap<u64, KeyId>,
+    /// Those that other jobs' groups are dialled with.
+    dials: HashMap<u64, Key>,
     /// So many are kept before it is asked which of them are still needed.
     most: usize,
+}
+
+impl Passes {
+    /// Drops those of groups that are not needed any more, if there are many.
+    fn tidy(&mut self, is_needed: impl Fn(u64) -> bool) {
+        let count = |passes: &Passes| passes.groups.len() + passes.dials.len();
+        if count(self) >= self.most.max(MOST_PASSES) {
+            self.groups.retain(|group, _| is_needed(*group));
+            self.keys.retain(|_, (_, group)| is_needed(*group));
+            self.dials.retain(|group, _| is_needed(*group));
+            self.most = 2 * count(self);
+        }
+    }
 }
 
 struct Keys {
@@ -59,14 +88,14 @@ impl Trust {
     /// Trusts whoever holds one of these keys.
     pub fn new(ring: Ring, encrypt: Encrypt) -> Trust {
         let keys = Mutex::new(Keys { ring: Arc::new(ring), file: None });
-        Trust { identity: Identity::new(), encrypt, keys, passes: Mutex::default() }
+        Trust { identity: Identity::new(), encrypt, keys, passes: Mutex::default(), proofs: Mutex::default() }
     }
 
     /// Trusts whoever holds a key of this file, which is made if it is not there.
     pub fn from_file(file: KeyFile, encrypt: Encrypt) -> Result<Trust, FileError> {
         let ring = Arc::new(file.read_or_make()?);
         let keys = Mutex::new(Keys { ring, file: Some((file, Instant::now())) });
-        Ok(Trust { identity: Identity::new(), encrypt, keys, passes: Mutex::default() })
+        Ok(Trust { identity: Identity::new(), encrypt, keys, passes: Mutex::default(), proofs: Mutex::default() })
     }
 
     /// With this identity instead of a new one.
@@ -74,17 +103,12 @@ impl Trust {
         Trust { identity, ..self }
     }
 
-    /// From now on, the group with this incarnation is reached by a key that is made of its cookie, which is secret: a process
-    /// of ours that is in it accepts that key for it, and nothing else, and dials by it if the group is another job's.
-    /// `is_needed` says of a group whether it is still known.
+    /// From now on, this group of ours is reached by a key that is made of its cookie, which is secret: that key is accepted for it,
+    /// and for nothing else. `is_needed` says of a group whether it is still known.
     pub fn pass(&self, incarnation: u64, cookie: &[u8; 16], is_needed: impl Fn(u64) -> bool) {
         let key = Key::derived("mpi-connect pass", cookie);
         let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
-        if passes.groups.len() >= passes.most.max(MOST_PASSES) {
-            passes.groups.retain(|group, _| is_needed(*group));
-            passes.keys.retain(|_, (_, group)| is_needed(*group));
-            passes.most = 2 * passes.groups.len();
-        }
+        passes.tidy(is_needed);
         let id = key.id();
         if let Some(before) = passes.groups.insert(incarnation, id) {
             passes.keys.remove(&before);
@@ -92,7 +116,17 @@ impl Trust {
         passes.keys.insert(id, (key, incarnation));
     }
 
-    /// Whether the group with this incarnation is reached by a key of its own.
+    /// From now on, this group of another job is dialled with the key that is made of its cookie. Of two that claim to be the same
+    /// group, the one that came first is dialled so, as long as it is needed.
+    pub fn pass_to(&self, incarnation: u64, cookie: &[u8; 16], is_needed: impl Fn(u64) -> bool) {
+        let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        passes.tidy(&is_needed);
+        if !passes.dials.contains_key(&incarnation) || !is_needed(incarnation) {
+            passes.dials.insert(incarnation, Key::derived("mpi-connect pass", cookie));
+        }
+    }
+
+    /// Whether this group of ours is reached by a key of its own.
     pub fn has_pass(&self, incarnation: u64) -> bool {
         self.passes.lock().unwrap_or_else(PoisonError::into_inner).groups.contains_key(&incarnation)
     }
@@ -113,19 +147,37 @@ impl Trust {
     /// The number of groups that have a key of their own.
     #[cfg(test)]
     pub(crate) fn passes(&self) -> usize {
-        self.passes.lock().unwrap_or_else(PoisonError::into_inner).keys.len()
+        let passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        passes.keys.len() + passes.dials.len()
     }
 
     /// The key to dial this group with.
     pub(crate) fn key_for(&self, incarnation: Option<u64>) -> Option<Key> {
         let passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = passes.groups.get(&incarnation?)?;
-        passes.keys.get(id).map(|(key, _)| key.clone())
+        passes.dials.get(&incarnation?).cloned()
     }
 
     /// The key with this identifier, if it is that of one group.
     pub(crate) fn pass_with(&self, id: KeyId) -> Option<Key> {
         self.passes.lock().unwrap_or_else(PoisonError::into_inner).keys.get(&id).map(|(key, _)| key.clone())
+    }
+
+    /// Whether a first proof with this ephemeral key was answered before, so that this one was recorded.
+    pub(crate) fn has_answered(&self, ephemeral: &[u8; EPHEMERAL]) -> bool {
+        self.proofs.lock().unwrap_or_else(PoisonError::into_inner).known.contains(ephemeral)
+    }
+
+    /// A first proof with this ephemeral key was right, and is answered.
+    pub(crate) fn answers(&self, ephemeral: [u8; EPHEMERAL]) {
+        let mut proofs = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
+        if proofs.order.len() == MOST_PROOFS
+            && let Some(oldest) = proofs.order.pop_front()
+        {
+            proofs.known.remove(&oldest);
+        }
+        if proofs.known.insert(ephemeral) {
+            proofs.order.push_back(ephemeral);
+        }
     }
 
     /// The identity of this process.
@@ -143,16 +195,20 @@ impl Trust {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).ring.clone()
     }
 
-    /// The keys. If this one is not among them, the file is read again, at most once a second: the user may have added it.
+    /// The keys, when somebody comes with this one. The file is read again, at most once a second: the user may have added that
+    /// key, or replaced it.
     pub(crate) fn ring_with(&self, id: KeyId) -> Arc<Ring> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if keys.ring.find(id).is_none()
-            && let Some((file, looked)) = &mut keys.file
+        let is_known = keys.ring.find(id).is_some();
+        if let Some((file, looked)) = &mut keys.file
             && looked.elapsed() >= AGAIN
         {
             *looked = Instant::now();
             match file.read() {
+                // Whoever compares the keys by address sees no change where there is none.
+                Ok(ring) if ring == *keys.ring => (),
                 Ok(ring) => keys.ring = Arc::new(ring),
+                Err(_) if is_known => (),
                 Err(e) => base::log_seldom!(Error, "the keys stay as they are: {e}"),
             }
         }

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 pub mod contact;
+pub mod contacts;
 pub mod control;
 pub mod frame;
 pub mod hello;
@@ -15,5 +16,6 @@ pub mod lane;
 pub mod transport;
 
 pub use contact::Contact;
+pub use contacts::Contacts;
 pub use hello::{Hello, HelloAck, Move, Status, Why};
 pub use transport::{About, Place, Scope, TransportId};

@@ -4,10 +4,10 @@
 
 use base::bytes::Take;
 use naming::{Claim, Naming, Record};
-use node::leaders::{Agreement, Party, Turn};
+use node::leaders::{Agreement, Party, Turn, contacts};
 use node::{
-    Config, Contact, ContextId, Fault, Group, InterId, Layout, Mode, Node, OpId, Outcome, ProcId, RemoteGroup, Source,
-    Tag,
+    Config, Contact, Contacts, ContextId, Fault, Group, InterId, Layout, Mode, Node, OpId, Outcome, ProcId,
+    RemoteGroup, Source, Tag,
 };
 use std::time::{Duration, Instant};
 
@@ -261,7 +261,7 @@ fn join(machine: Machine, other: &str) -> Job {
     let record = Record {
         incarnation: group.incarnation,
         cookie: group.cookie,
-        leader: leader.clone(),
+        leader,
         mpi: "none".into(),
         ..Record::new(machine.name)
     };
@@ -278,12 +278,10 @@ fn join(machine: Machine, other: &str) -> Job {
         registered: None,
         name: machine.name.into(),
         wanted: other.into(),
-        records: leader,
+        records: Contacts::from(vec![node.contact()]).bytes().to_vec(),
     };
     let agreed = agree(&node, naming.as_ref(), &group, &there, &party);
-    let mut records = Take(&agreed.remote.records);
-    let contacts: Vec<_> =
-        (0..agreed.remote.size).map(|_| Contact::decode(&mut records).expect("a good record")).collect();
+    let contacts = contacts(&agreed.remote.records, agreed.remote.size).expect("good records");
     assert_eq!(agreed.remote.representation, HERE.representation, "the program's machine as the protocol says it");
     let remote = RemoteGroup { incarnation: there.incarnation, cookie: there.cookie, contacts };
     let inter = node.open(ProcId { incarnation: group.incarnation, rank: 0 }, &remote, ContextId::root(agreed.context));

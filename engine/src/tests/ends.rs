@@ -190,6 +190,22 @@ fn data_that_went_with_its_sender_is_refused() {
     assert!(a.engine.withdrawn.is_empty());
 }
 
+/// Numbers of operations can be guessed, so what a third process says of them counts for its own alone.
+#[test]
+fn nobody_else_says_that_a_send_is_done_with() {
+    let (mut a, mut b) = pair(small());
+    let s = a.send(0, &[1; 40], Mode::Standard);
+    settle(&mut a, &mut b);
+    a.engine.close(a.ctx);
+    let third = a.engine.add_peer(2);
+    let mut done = vec![4];
+    done.extend_from_slice(&s.0.to_le_bytes());
+    a.engine.on_message(&mut a.mem, third, &done).unwrap();
+    let r = b.recv(ANY.0, ANY.1, 40);
+    settle(&mut a, &mut b);
+    assert_eq!(b.engine.outcome(r), failed(Fault::Revoked));
+}
+
 #[test]
 fn a_context_that_is_never_opened_is_refused() {
     let (mut a, mut b) = pair(small());

@@ -102,12 +102,12 @@ fn a_key_that_was_replaced_is_refused_and_connections_with_it_end() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Who has listened repeats a greeting with its proof. It is answered, and cannot go on.
+/// Who has listened says a greeting of another one, with its proof. It is answered once, and cannot go on.
 #[test]
 fn a_repeated_proof_leads_to_nothing() {
     let server = Local::start(LEASE, 100);
-    let said = hello();
     for last in [[0; 16].as_slice(), &[]] {
+        let said = hello();
         let mut raw = Raw::connect(server.address());
         raw.0.write_all(&said).unwrap();
         assert_eq!(raw.status(), Some(0));
@@ -118,7 +118,14 @@ fn a_repeated_proof_leads_to_nothing() {
         assert!(raw.is_closed());
         let told = server.tells("is refused");
         assert!(told.contains("proof of the key is wrong"), "{told}");
+        // Once more, and it is not even answered.
+        let mut raw = Raw::connect(server.address());
+        raw.0.write_all(&said).unwrap();
+        assert_eq!(raw.status(), Some(4));
+        drop(raw);
+        server.tells("is refused");
     }
+    let said = hello();
     // Nor is the answer of a true server good for another connection.
     let mut raw = Raw::connect(server.address());
     raw.0.write_all(&said).unwrap();

@@ -54,6 +54,13 @@ pub fn place(contact: &mut Contact, addresses: &[SocketAddr]) {
     *contact = node::at_addresses(contact.process, contact.host, addresses);
 }
 
+/// The same with the first member of a group.
+pub fn place_first(group: &mut RemoteGroup, addresses: &[SocketAddr]) {
+    let mut all: Vec<Contact> = group.contacts.iter().collect();
+    place(&mut all[0], addresses);
+    group.contacts = all.into();
+}
+
 /// The key of all nodes of this test.
 fn key() -> Key {
     Key::from_bytes([7; 32])
@@ -135,7 +142,7 @@ impl Job {
         RemoteGroup {
             incarnation: self.group.incarnation,
             cookie: self.group.cookie,
-            contacts: vec![self.node.contact()],
+            contacts: vec![self.node.contact()].into(),
         }
     }
 

@@ -60,7 +60,7 @@ impl Raw {
 
     /// `b` knows it as a job of one, at these addresses.
     pub fn known_to(b: &Job, me: ProcId, addresses: &[SocketAddr]) -> node::InterId {
-        let contacts = vec![Raw::contact(addresses)];
+        let contacts = vec![Raw::contact(addresses)].into();
         let there = RemoteGroup { incarnation: me.incarnation, cookie: [0; 16], contacts };
         b.node.open(b.id(), &there, ContextId::root(1))
     }

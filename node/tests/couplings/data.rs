@@ -192,7 +192,7 @@ fn a_job_may_speak_with_itself() {
     let a = Job::new();
     let second = node::Group { incarnation: u64::MAX, ..a.group };
     a.node.add_group(second);
-    let contacts = vec![a.node.contact()];
+    let contacts = vec![a.node.contact()].into();
     let other = node::ProcId { incarnation: u64::MAX, rank: 0 };
     let there = node::RemoteGroup { incarnation: u64::MAX, cookie: a.group.cookie, contacts };
     let (x, y) =

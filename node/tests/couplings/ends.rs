@@ -168,10 +168,10 @@ fn the_end_waits_for_what_goes_slowly() {
     over(TCP);
     let (a, b) = (Job::new(), Job::new());
     let mut there = b.as_remote();
-    place(&mut there.contacts[0], &[slow_way(addresses(&b.node)[0], 8 << 20)]);
+    place_first(&mut there, &[slow_way(addresses(&b.node)[0], 8 << 20)]);
     let mut back = a.as_remote();
     // So that only a dials.
-    place(&mut back.contacts[0], &[]);
+    place_first(&mut back, &[]);
     let (to_b, to_a) =
         (a.node.open(a.id(), &there, ContextId::root(1)), b.node.open(b.id(), &back, ContextId::root(1)));
     let data = pattern(16 << 20, 1);

@@ -116,7 +116,7 @@ fn a_contact_with_wrong_addresses_first() {
     // Another process, a closed port, an address that never answers, then the right one.
     let mut all = vec![addresses(&c.node)[0], "127.0.0.1:1".parse().unwrap(), "192.0.2.99:9".parse().unwrap()];
     all.extend(addresses(&b.node));
-    place(&mut there.contacts[0], &all);
+    place_first(&mut there, &all);
     let (to_b, to_a) = (a.node.open(a.id(), &there, ContextId::root(1)), b.open(&a, 1));
     let mut space = vec![0; 3];
     let start = Instant::now();
@@ -152,7 +152,7 @@ fn over_every_address_of_this_machine() {
     for address in addresses(&b.node) {
         let there = Job::with(config());
         let mut remote = b.as_remote();
-        place(&mut remote.contacts[0], &[address]);
+        place_first(&mut remote, &[address]);
         let inter = there.node.open(there.id(), &remote, ContextId::root(1));
         let back = b.open(&there, 1);
         let mut space = vec![0; 3];
@@ -386,7 +386,7 @@ fn a_refusal_where_it_came_from_is_a_death() {
         let b = Job::new();
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let contact = node::at_addresses(Raw::process(), host, &[port.local_addr().unwrap()]);
-        let there = RemoteGroup { incarnation: LOW.incarnation, cookie: [0; 16], contacts: vec![contact] };
+        let there = RemoteGroup { incarnation: LOW.incarnation, cookie: [0; 16], contacts: vec![contact].into() };
         let inter = b.node.open(b.id(), &there, ContextId::root(1));
         let (_, raw) = Raw::dial(&b, LOW, 1, 0);
         let mut space = vec![0; 3];

@@ -93,7 +93,7 @@ fn the_end_of_the_first_is_the_end_of_all() {
     meet(&a, to_b, &b, to_a);
     has_stripes(&a, &b, STRIPES.into());
     assert!(a.node.inspect(|core| core.cut_stream(a.id(), b.id(), 0)));
-    // Another lane takes its place, with as many.
+    // Another lane takes its place_first, with as many.
     let data: Vec<Vec<u8>> = (0..4).map(|i| pattern(1_000_000, i)).collect();
     let jobs = swap([(a, to_b), (b, to_a)], &data);
     has_stripes(&jobs[0], &jobs[1], STRIPES.into());
@@ -131,7 +131,7 @@ fn only_what_belongs_to_the_lane_is_let_in() {
     // No pair; then no lane.
     assert_eq!(ask(&b, &process, &good).0, NO_SUCH);
     let contact = node::at_addresses(good.process, [9; 16], &["192.0.2.7:9".parse().unwrap()]);
-    let there = RemoteGroup { incarnation: source.incarnation, cookie: [0; 16], contacts: vec![contact] };
+    let there = RemoteGroup { incarnation: source.incarnation, cookie: [0; 16], contacts: vec![contact].into() };
     b.node.open(b.id(), &there, ContextId::root(1));
     assert_eq!(ask(&b, &process, &good).0, BETTER);
     let (status, _lane) = ask(&b, &process, &Hello { stripe: 0, ..good.clone() });
@@ -217,11 +217,11 @@ fn a_long_way_takes_fewer_turns_with_several() {
         let (a, b) = (Job::with(of(sockets)), Job::with(striped()));
         let way = LongWay::to(addresses(&b.node)[0]);
         let mut there = b.as_remote();
-        place(&mut there.contacts[0], &[way.address]);
+        place_first(&mut there, &[way.address]);
         // Only one of them knows where the other is.
         let to_b = a.node.open(a.id(), &there, ContextId::root(1));
         let mut back = a.as_remote();
-        place(&mut back.contacts[0], &["192.0.2.7:9".parse().unwrap()]);
+        place_first(&mut back, &["192.0.2.7:9".parse().unwrap()]);
         let to_a = b.node.open(b.id(), &back, ContextId::root(1));
         meet(&a, to_b, &b, to_a);
         has_stripes(&a, &b, sockets.into());

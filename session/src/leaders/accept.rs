@@ -81,8 +81,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if self.path_gone(path).is_some() || !self.is_connected(path) {
             return false;
         }
+        let came_as = self.pairs[i].remote().incarnation;
         let Some(talk) = &self.pairs[i].talk else { return false };
         let Some(party) = talk.negotiation.offered() else { return false };
+        if party.incarnation != came_as || self.groups.get(party.incarnation).is_some() {
+            base::log_seldom!(Info, "somebody who came to a port offers another group than its own, and is sent away");
+            self.send_away(path);
+            return false;
+        }
         let known = match talk.known {
             Some(known) => known,
             None => {

@@ -5,7 +5,7 @@ use base::ProcId;
 use engine::{Engine, Gone};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use wire::Contact;
+use wire::{Contact, Contacts};
 
 /// How many groups that have left are remembered for each group of ours. A call that could still name one of them is
 /// collective over our group, so it names the last or the one before.
@@ -26,14 +26,14 @@ pub struct Group {
 }
 
 /// A group of another job, as the naming service and the other leader have described it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoteGroup {
     /// The random number of its registration.
     pub incarnation: u64,
     /// The secret that our HELLO has to show.
     pub cookie: [u8; 16],
-    /// The contact records of its members, by rank; never empty.
-    pub contacts: Vec<Contact>,
+    /// The contact records of its members.
+    pub contacts: Contacts,
 }
 
 /// A registered group of ours. It is kept after its removal, as long as a pair has it.
@@ -55,8 +55,12 @@ pub(crate) struct Between {
     pub number: u64,
     /// How many pairs there are now.
     pub pairs: usize,
-    /// How many ranks the remote group has, once that is known.
-    pub size: Option<u32>,
+    /// How many inter-communicators of the two are open.
+    pub inters: usize,
+    /// The remote group, once it is known. A member gets its pair when the first thing is exchanged with it.
+    pub known: Option<RemoteGroup>,
+    /// The contact records of members that are elsewhere now.
+    pub moved: BTreeMap<u32, Contact>,
     /// Remote ranks whose pair has ended while our group stands, and how: a call may still name them.
     pub over: BTreeMap<u32, Gone>,
 }
@@ -87,10 +91,6 @@ impl Groups {
 
     pub fn between(&self, ours: u64, theirs: u64) -> Option<&Between> {
         self.between.get(&(ours, theirs))
-    }
-
-    pub fn between_mut(&mut self, ours: u64, theirs: u64) -> Option<&mut Between> {
-        self.between.get_mut(&(ours, theirs))
     }
 
     /// As [`Groups::between`]; it is made if there is none.
@@ -131,10 +131,6 @@ impl Groups {
             between.pairs -= 1;
             if let Some(gone) = gone {
                 between.over.insert(remote.rank, gone);
-                self.forget_oldest(engine, local.incarnation);
-            } else if between.pairs == 0 {
-                engine.remove_group(between.number);
-                self.between.remove(&key);
             }
         }
         if let Some(known) = self.own.get_mut(&local.incarnation) {
@@ -142,16 +138,47 @@ impl Groups {
             if let Some(callers) = &mut known.callers {
                 callers.retain(|caller| caller.serial != serial);
             }
-            if known.removed && known.pairs == 0 {
-                self.own.remove(&local.incarnation);
-            }
+        }
+        self.tidy(engine, local.incarnation, remote.incarnation);
+    }
+
+    /// Counts the end of an inter-communicator.
+    pub fn end_inter(&mut self, engine: &mut Engine, ours: u64, theirs: u64) {
+        if let Some(between) = self.between.get_mut(&(ours, theirs)) {
+            between.inters -= 1;
+        }
+        self.tidy(engine, ours, theirs);
+    }
+
+    /// Forgets what nobody needs any more. While our group stands, what was between it and another one is remembered for a
+    /// while: a member of that one may still come.
+    fn tidy(&mut self, engine: &mut Engine, ours: u64, theirs: u64) {
+        let is_removed = self.is_removed(ours);
+        if let Some(between) = self.between.get(&(ours, theirs))
+            && !between.is_used()
+            && (is_removed || between.over.is_empty() && between.known.is_none())
+        {
+            engine.remove_group(between.number);
+            self.between.remove(&(ours, theirs));
+        }
+        self.forget_oldest(engine, ours);
+        if is_removed {
+            self.end_removed(ours);
+        }
+    }
+
+    /// Ends a group of ours that was removed, unless a pair has it or may come to have it.
+    pub fn end_removed(&mut self, incarnation: u64) {
+        let joined = self.between.range((incarnation, 0)..=(incarnation, u64::MAX)).any(|(_, b)| b.inters > 0);
+        if !joined && self.own.get(&incarnation).is_some_and(|known| known.removed && known.pairs == 0) {
+            self.own.remove(&incarnation);
         }
     }
 
     /// Forgets the remote group that left first, if more than [`MOST_LEFT`] are remembered. A group with a member that was
     /// given up for dead is not forgotten, since that process might come back.
     fn forget_oldest(&mut self, engine: &mut Engine, ours: u64) {
-        let has_left = |b: &Between| b.pairs == 0 && b.over.values().all(|gone| *gone == Gone::Finished);
+        let has_left = |b: &Between| !b.is_used() && b.over.values().all(|gone| *gone == Gone::Finished);
         let left = self.between.iter().filter(|((o, _), b)| *o == ours && has_left(b));
         let left: Vec<_> = left.map(|(key, b)| (b.number, *key)).collect();
         if left.len() > MOST_LEFT
@@ -165,7 +192,22 @@ impl Groups {
 
 impl Between {
     pub fn new(number: u64) -> Between {
-        Between { number, pairs: 0, size: None, over: BTreeMap::new() }
+        Between { number, pairs: 0, inters: 0, known: None, moved: BTreeMap::new(), over: BTreeMap::new() }
+    }
+
+    /// Whether a pair or an open inter-communicator is between the two.
+    pub fn is_used(&self) -> bool {
+        self.pairs > 0 || self.inters > 0
+    }
+
+    /// How many ranks the remote group has, once that is known.
+    pub fn size(&self) -> Option<u32> {
+        self.known.as_ref().map(|known| known.contacts.len())
+    }
+
+    /// The contact record of a remote rank, once it is known.
+    pub fn contact(&self, rank: u32) -> Option<Contact> {
+        self.moved.get(&rank).cloned().or_else(|| self.known.as_ref()?.contacts.get(rank))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::action::IncomingId;
 use base::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::{Hello, Move};
+use wire::{Hello, Move, Place};
 
 /// How long either side of a handshake may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -13,12 +13,19 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(crate) struct Incoming {
     /// When it was accepted.
     pub(crate) since: Time,
+    /// Where its other end is; `None` within this host.
+    pub(crate) from: Option<Place>,
     /// Its other side has known the key, or repeats who has.
     pub(crate) answered: bool,
     pub state: State,
 }
 
 impl Incoming {
+    /// The host of its other end.
+    pub(crate) fn host(&self) -> Option<&[u8]> {
+        self.from.as_ref().map(Place::host)
+    }
+
     /// Whether it goes before those that have said nothing of the key.
     pub(crate) fn is_answered(&self) -> bool {
         self.answered || !matches!(self.state, State::Silent)

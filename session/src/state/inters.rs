@@ -1,8 +1,13 @@
 //! Open inter-communicators.
 
+use base::ProcId;
 use engine::Ctx;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// In a remote group of at most this many ranks each has its pair from the beginning. In a larger one a rank gets it when the
+/// first thing is sent to it, comes from it, or is expected of it: a pair costs some 1.6 KiB, a record 30 bytes.
+pub(crate) const MOST_AT_ONCE: u32 = 64;
 
 /// The number of an inter-communicator. It is never used again, so after [`crate::Session::close`] it names nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,8 +39,37 @@ pub(crate) struct Inter {
     pub(crate) serial: u32,
     /// The engine's context for it.
     pub(crate) ctx: Ctx,
-    /// The pairs of the remote group, by rank.
-    pub(crate) members: Arc<[usize]>,
+    /// Our process in the group that was joined, and the remote group's incarnation.
+    pub(crate) local: ProcId,
+    pub(crate) theirs: u64,
+    /// The number of remote ranks.
+    pub(crate) size: u32,
+    /// Which ranks of the remote group these are. `None`: all, in order.
+    pub(crate) ranks: Option<Arc<[u32]>>,
+    /// All members have their pairs.
+    pub(crate) is_whole: bool,
+    /// How many of the first ranks got their pairs since a receive from any source waits.
+    pub(crate) watched: u32,
+}
+
+impl Inter {
+    /// The process of a rank.
+    pub fn member(&self, rank: u32) -> Option<ProcId> {
+        let all = (rank < self.size).then_some(rank);
+        let rank = self.ranks.as_ref().map_or(all, |ranks| ranks.get(rank as usize).copied());
+        rank.map(|rank| ProcId { incarnation: self.theirs, rank })
+    }
+
+    /// The rank of a process.
+    pub fn rank_of(&self, process: ProcId) -> Option<u32> {
+        if process.incarnation != self.theirs {
+            return None;
+        }
+        match &self.ranks {
+            None => (process.rank < self.size).then_some(process.rank),
+            Some(ranks) => ranks.iter().position(|rank| *rank == process.rank).map(|at| at as u32),
+        }
+    }
 }
 
 /// The table of open inter-communicators.

@@ -31,7 +31,7 @@ use groups::Groups;
 use hold::Holding;
 use hosts::Hosts;
 use incoming::Handshaking;
-use inters::Inters;
+use inters::{Inters, MOST_AT_ONCE};
 use life::DeathWatch;
 use pairs::Pairs;
 use std::collections::VecDeque;
@@ -88,6 +88,8 @@ pub struct Session<L, M> {
     pub(crate) tally: Tally,
     /// The limits of paths that are made from now on.
     pub(crate) limits: Limits,
+    /// How large a remote group may be whose ranks have their pairs from the beginning.
+    pub(crate) most_at_once: u32,
     #[cfg(feature = "plant")]
     pub(crate) plant: Plant,
 }
@@ -116,6 +118,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             bytes_out: 0,
             tally: Tally::new(),
             limits: Limits::default(),
+            most_at_once: MOST_AT_ONCE,
             #[cfg(feature = "plant")]
             plant: Plant::None,
         }

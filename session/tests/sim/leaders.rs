@@ -15,7 +15,7 @@ use session::{Group, InterId, PathRef, RemoteGroup};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use transports::sim::Rng;
-use wire::Contact;
+use wire::{Contact, Contacts};
 
 /// The limit of a call that must not need it, in milliseconds.
 const PATIENT: u64 = 60_000;
@@ -261,8 +261,8 @@ impl Leaders {
     }
 
     fn party(&self, call: &Call, net: &Network) -> Party {
-        let mut records = Vec::new();
-        call.group.iter().for_each(|p| net.contact(*p, net.lives[*p]).encode(&mut records));
+        let contacts: Vec<_> = call.group.iter().map(|p| net.contact(*p, net.lives[*p])).collect();
+        let records = Contacts::from(contacts).bytes().to_vec();
         let incarnation = call.me.incarnation;
         let (size, name) = (call.group.len() as u32, format!("g{incarnation}"));
         let (cookie, wanted) = (cookie(incarnation), String::new());
@@ -395,12 +395,12 @@ impl Leaders {
         let State::Ended(End::Agreed(agreement)) = &self.calls[call].state else { unreachable!("it has agreed") };
         let (context, remote) = (agreement.context, &agreement.remote);
         let others = contacts(&remote.records, remote.size).map_err(|_| "leaders: no records")?;
-        let others: Vec<usize> = others.iter().map(id_of).collect();
+        let others: Vec<usize> = others.iter().map(|contact| id_of(&contact)).collect();
         let Some(inter) = exchange.inter else {
             let incarnation = remote.incarnation;
             // Who was restored meanwhile has another record.
-            let contacts = others.iter().map(|p| net.contact(*p, net.lives[*p])).collect();
-            let remote = RemoteGroup { incarnation, cookie: remote.cookie, contacts };
+            let contacts: Vec<_> = others.iter().map(|p| net.contact(*p, net.lives[*p])).collect();
+            let remote = RemoteGroup { incarnation, cookie: remote.cookie, contacts: contacts.into() };
             let inter = proc.session.open(me, &remote, ContextId::root(context));
             if self.calls[call].kind != Kind::Join {
                 proc.session.remove_group(me.incarnation);
@@ -412,6 +412,7 @@ impl Leaders {
                 let op = session.engine.next_op();
                 session.mem.0.insert(op.0, vec![0; CAPACITY as usize]);
                 let source = Source::Rank(rank);
+                session.ctx_with(inter, source);
                 session.engine.recv(&mut session.mem, op, ctx, source, Tag::Is(TAG), CAPACITY);
                 ops.push((op, true, rank));
                 let op = session.engine.next_op();

@@ -88,6 +88,8 @@ pub struct Network {
     pub half_open: Vec<(usize, SimLane)>,
     /// Incoming connections that have hung up, and at which process.
     pub hung_up: Vec<(usize, IncomingId)>,
+    /// How large a remote group may be whose ranks have their pairs from the beginning.
+    pub at_once: u32,
     /// How many descriptors each process may have open.
     pub descriptors: usize,
     /// How many dials may still go wrong.

@@ -86,6 +86,7 @@ impl Proc {
         let mut session =
             Session::new(own(number(id, 0), host, net.descriptors), Engine::new(cfg), VecMemory::default());
         session.set_limits(limits.clone());
+        session.set_most_at_once(net.at_once);
         let ProcId { incarnation, rank } = ids[id];
         let size = (ids.len() - others.len()) as u32;
         session.add_group(Group { incarnation, cookie: cookie(incarnation), rank, size });
@@ -124,8 +125,8 @@ impl Proc {
     pub fn open(&mut self, ctx: usize, net: &Network, lives: &[u8]) {
         if self.inters[ctx].is_none() {
             let incarnation = self.ids[self.others[0]].incarnation;
-            let contacts = self.others.iter().map(|o| net.contact(*o, lives[*o])).collect();
-            let remote = RemoteGroup { incarnation, cookie: cookie(incarnation), contacts };
+            let contacts: Vec<_> = self.others.iter().map(|o| net.contact(*o, lives[*o])).collect();
+            let remote = RemoteGroup { incarnation, cookie: cookie(incarnation), contacts: contacts.into() };
             self.inters[ctx] = Some(self.session.open(self.me, &remote, context(ctx)));
         }
     }
@@ -154,7 +155,8 @@ impl Proc {
     pub fn send(&mut self, program: &Program, rank: &[u32], rng: &mut Rng) {
         let Some(&id) = program.sends[self.id].get(self.next_send) else { return };
         let m = &program.messages[id];
-        let Some(ctx) = self.inters[m.ctx].map(|inter| self.session.ctx(inter)) else { return };
+        let Some(inter) = self.inters[m.ctx] else { return };
+        let ctx = self.session.ctx_with(inter, Source::Rank(rank[m.to]));
         self.next_send += 1;
         let op = self.session.engine.next_op();
         if let Mode::Partitioned(count) = m.mode {
@@ -205,7 +207,8 @@ impl Proc {
     /// Posts the next receive of the program.
     pub fn recv(&mut self, program: &Program) {
         let Some(want) = program.receives[self.id].get(self.next_recv) else { return };
-        let Some(ctx) = self.inters[want.ctx].map(|inter| self.session.ctx(inter)) else { return };
+        let Some(inter) = self.inters[want.ctx] else { return };
+        let ctx = self.session.ctx_with(inter, want.source);
         let (mut source, mut tag, mut found) = (want.source, want.tag, None);
         if want.probe {
             match self.session.engine.probe(ctx, source, tag) {
@@ -214,7 +217,6 @@ impl Proc {
                     found = Some(envelope.size);
                 }
                 Probe::None => {
-                    let inter = self.inters[want.ctx].expect("open");
                     return self.session.note_probe(inter, source);
                 }
                 Probe::Failed(Fault::PeerDead) if self.has_lost() => {
@@ -242,7 +244,8 @@ impl Proc {
     pub fn post(&mut self, ctx: usize, source: Source, tag: Tag, capacity: u64) {
         let op = self.session.engine.next_op();
         self.session.mem.0.insert(op.0, vec![0xee; capacity as usize + GUARD]);
-        let slot = self.session.ctx(self.inters[ctx].expect("open"));
+        let inter = self.inters[ctx].expect("open");
+        let slot = self.session.ctx_with(inter, source);
         self.session.engine.recv(&mut self.session.mem, op, slot, source, tag, capacity);
         self.records.push(Record { ctx, source, tag, capacity, message: None, ended: 0 });
         self.receiving.push((op, self.records.len() - 1));
@@ -588,6 +591,7 @@ impl Proc {
         self.life += 1;
         net.lives[self.id] = self.life;
         self.session.set_limits(self.limits.clone());
+        self.session.set_most_at_once(net.at_once);
         self.session.plant(self.plant);
         self.pulls.clear();
         Ok(())

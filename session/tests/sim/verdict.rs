@@ -29,7 +29,7 @@ impl Leaders {
         let Some(other) = self.partner(what, agreement) else { return wrong("nobody of its own") };
         let group = &self.calls[other].group;
         let Ok(members) = contacts(&remote.records, remote.size) else { return wrong("no records") };
-        let members: Vec<usize> = members.iter().map(id_of).collect();
+        let members: Vec<usize> = members.iter().map(|contact| id_of(&contact)).collect();
         if members != *group || remote.cookie != cookie(remote.incarnation) {
             return wrong("other processes");
         }

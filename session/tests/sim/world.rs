@@ -162,6 +162,7 @@ impl World {
             dark: Vec::new(),
             half_open: Vec::new(),
             hung_up: Vec::new(),
+            at_once: if seed.is_multiple_of(2) { 64 } else { 0 },
             descriptors: if rng.percent(20) { 24 } else { 1024 },
             trouble: rng.below(12),
             lossy: rng.percent(60),

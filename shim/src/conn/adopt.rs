@@ -6,20 +6,19 @@
 //! an adopted inter-communicator knows its remote group as a group of the MPI below.
 
 use super::collective::{Team, agree, copy, decide, encoded_contact, failed, native, or_free};
-use super::joined::contacts;
 use crate::abi::Abi;
 use crate::error::copy_errhandler;
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::group::NativeGroup;
-use crate::inter::{Inter, Remote};
+use crate::inter::{Inter, Members, Remote};
 use crate::progress;
 use base::ProcId;
 use base::bytes::{Put, Take};
 use base::protocol::context::ONLY;
 use base::settings;
 use node::leaders::MAX_RECORDS;
-use node::{ContextId, Group, Node, RemoteGroup};
+use node::{Contacts, ContextId, Group, Node, RemoteGroup};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, LazyLock};
 
@@ -59,9 +58,9 @@ fn join(abi: &Abi, node: &Node, team: &Team, between: Handle) -> Result<Inter, F
     let ((incarnation, cookie), (remote, remote_cookie)) =
         identity().and_then(|own| Ok((own, identity()?))).map_err(damaged)?;
     let count = told.u32().map_err(damaged)?;
-    let contacts = told.bytes(MAX_RECORDS).and_then(|records| contacts(records, count)).map_err(damaged)?;
+    let contacts = told.bytes(MAX_RECORDS).and_then(|records| Contacts::gathered(records, count)).map_err(damaged)?;
     let here = NativeGroup::remote_of(between).map_err(|code| failed("MPI_Comm_remote_group", code))?;
-    let members = contacts.iter().map(|c| c.process).collect();
+    let members = Members::all(contacts.clone());
     node.add_group(Group { incarnation, cookie, rank, size });
     let context = ContextId::root(ONLY);
     let me = ProcId { incarnation, rank };

@@ -4,16 +4,16 @@
 use crate::datatype;
 use crate::failure::{Class, Failure};
 use crate::forward::Handle;
-use crate::inter::{Inter, Remote};
+use crate::inter::{Inter, Members, Process, Remote};
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
-pub use node::leaders::contacts;
-use node::leaders::{Agreement, MAX_RANKS, MAX_RECORDS, Party};
-use node::{Contact, ContextId, Core, Node, PathRef, Proofs, RemoteGroup, Representation};
+use node::leaders::{Agreement, MAX_RANKS, MAX_RECORDS, Party, contacts};
+use node::{Contact, Contacts, ContextId, Core, Node, PathRef, Proofs, RemoteGroup, Representation};
+use std::collections::HashSet;
 use std::ffi::c_int;
 
-/// Checks that the other side can be joined with this one. `is_ours` says whether a process is in our group.
-pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), Failure> {
+/// Checks that the other side can be joined with this one. `ours` are the processes of our group.
+pub fn check(remote: &Party, ours: &HashSet<Process>) -> Result<(), Failure> {
     let (name, number) = (&remote.name, remote.representation);
     if Representation::from_number(number).is_none() {
         let text = format!("'{name}' lays out data in a way that is not known here ({number:#010x})");
@@ -25,10 +25,43 @@ pub fn check(remote: &Party, is_ours: impl Fn(&Contact) -> bool) -> Result<(), F
     }
     let members = contacts(&remote.records, remote.size);
     let members = members.map_err(|_| Failure::new(Class::Intern, format!("'{name}' sent damaged records")))?;
-    if members.iter().any(is_ours) {
+    if members.iter().any(|member| ours.contains(&member.process)) {
         return Err(Failure::new(Class::Comm, "a process is in both jobs: a job cannot be joined to itself"));
     }
     Ok(())
+}
+
+/// The contact records of our own group, which its leader has gathered.
+pub fn gathered(records: &[u8], size: u32) -> Result<Contacts, Failure> {
+    if size > MAX_RANKS {
+        return Err(Failure::new(
+            Class::Unsupported,
+            format!("this job has {size} ranks: at most {MAX_RANKS} are joined"),
+        ));
+    }
+    let damaged = |_| Failure::new(Class::Intern, "our own records are damaged");
+    let contacts = Contacts::gathered(records, size).map_err(damaged)?;
+    let bytes = contacts.bytes().len();
+    if bytes > MAX_RECORDS {
+        let text = format!("the contact records of this job take {bytes} bytes: at most {MAX_RECORDS} are exchanged");
+        return Err(Failure::new(Class::Unsupported, text));
+    }
+    Ok(contacts)
+}
+
+/// Whether a party is the group with this incarnation, led by the process with this contact record: it speaks for no other group.
+pub fn is_of(remote: &Party, incarnation: u64, leader: &Contact) -> bool {
+    let members = contacts(&remote.records, remote.size);
+    remote.incarnation == incarnation
+        && members.is_ok_and(|all| all.get(0).is_some_and(|first| first.process == leader.process))
+}
+
+/// The job of this name claims to be a group that it is not.
+pub fn not_itself(name: &str) -> Failure {
+    let text = format!(
+        "'{name}' and another job claim to be the same group: one of them is not what it says, so neither is joined"
+    );
+    Failure::new(Class::Name, text)
 }
 
 /// Tells the core the contact records of a party, so that it knows the process to which a path leads. Records that
@@ -100,7 +133,7 @@ pub fn other(tag_ub: c_int, agreement: &Agreement) -> Result<Other, Failure> {
     let damaged = |_| Failure::new(Class::Intern, format!("'{}' sent damaged records", remote.name));
     let representation = Representation::from_number(remote.representation).ok_or(Malformed).map_err(damaged)?;
     let contacts = contacts(&remote.records, remote.size).map_err(damaged)?;
-    let members = contacts.iter().map(|c| c.process).collect();
+    let members = Members::all(contacts.clone());
     let group = RemoteGroup { incarnation: remote.incarnation, cookie: remote.cookie, contacts };
     base::ident::name_job(remote.incarnation, &remote.name);
     let foreign = Some(representation).filter(|r| *r != datatype::representation());

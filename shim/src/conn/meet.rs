@@ -60,6 +60,9 @@ pub fn meet(
             ));
         }
         let leader = ProcId { incarnation: record.incarnation, rank: 0 };
+        if node.with(|core| core.contradicts(registration.me(), leader, &contact)) {
+            return Err(joined::not_itself(wanted));
+        }
         let path = node.open_control(registration.me(), leader, record.cookie, &contact);
         seen = Seen::Here(path);
         let offer = Party {
@@ -71,7 +74,7 @@ pub fn meet(
             registered: None,
             name: registration.name.clone(),
             wanted: wanted.to_owned(),
-            records: lead.records.clone(),
+            records: lead.contacts.bytes().to_vec(),
         };
         let stands = || lead.naming.is_alive(&record).unwrap_or(true);
         let meanwhile = |looking: Option<&Looking>| {
@@ -91,7 +94,10 @@ pub fn meet(
         match talk::agree(node, path, &who, decider, &offer, Some(deadline), stands, meanwhile)? {
             Round::Agreed(agreement) => {
                 let refuse = |_: &Failure| node.refuse(path, ContextId::root(agreement.context));
-                joined::check(&agreement.remote, |c| lead.has_member(c)).inspect_err(refuse)?;
+                joined::check(&agreement.remote, &lead.members).inspect_err(refuse)?;
+                if !joined::is_of(&agreement.remote, record.incarnation, &contact) {
+                    return Err(joined::not_itself(wanted)).inspect_err(refuse);
+                }
                 return Ok(agreement);
             }
             Round::TimedOut => return Err(too_late(&waiting, wanted, timeout, seen)),

@@ -45,7 +45,6 @@ use base::ident::{self, random};
 use bounds::{largest_tag, timeout};
 use claim::open_naming;
 use collective::{Team, decide, encoded_contact};
-use joined::contacts;
 use kept::Kept;
 use naming::{ClaimError, Record};
 use node::leaders::MAX_NAME;
@@ -410,7 +409,8 @@ fn processes_here() -> Option<usize> {
 fn claim_name(node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Result<Lead, Failure> {
     let naming = open_naming()?;
     let size = group.size;
-    let members = contacts(&records, size).map_err(|_| Failure::new(Class::Intern, "our own records are damaged"))?;
+    let contacts = joined::gathered(&records, size)?;
+    let members: Vec<Contact> = contacts.iter().collect();
     let mut record = Record { incarnation: group.incarnation, cookie: group.cookie, size, ..claim::record(name)? };
     members[0].encode(&mut record.leader);
     let held = claim::hold(node, &*naming, &record).map_err(|e| {
@@ -424,8 +424,8 @@ fn claim_name(node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Resul
         Failure::new(Class::Name, format!("{e}{hint}"))
     })?;
     base::log!(Info, "registered '{name}' in {}", naming.describe());
-    node.lead(group.incarnation, name, members.clone());
-    Ok(Lead::new(naming, records, members, held))
+    node.lead(group.incarnation, name, members);
+    Ok(Lead::new(naming, contacts, held))
 }
 
 unsafe fn create(

@@ -8,10 +8,11 @@ use crate::attr;
 use crate::error::copy_errhandler;
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
+use crate::inter::Process;
 use base::ProcId;
 use naming::Naming;
-use node::{Contact, Group, Node};
-use std::collections::{BTreeMap, HashMap};
+use node::{Contact, Contacts, Group, Node};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
@@ -34,9 +35,9 @@ pub struct Registration {
 /// What only the leader has.
 pub struct Lead {
     pub naming: Box<dyn Naming>,
-    /// The contact records of all members, in order of rank: as bytes for the other side, and read.
-    pub records: Vec<u8>,
-    members: Vec<Contact>,
+    /// The contact records of all members, and their process numbers.
+    pub contacts: Contacts,
+    pub members: HashSet<Process>,
     /// `None` once it has been released.
     held: Mutex<Option<Held>>,
     /// Held while a call looks for another job, since only one call may do that at a time.
@@ -46,9 +47,10 @@ pub struct Lead {
 }
 
 impl Lead {
-    pub fn new(naming: Box<dyn Naming>, records: Vec<u8>, members: Vec<Contact>, held: Held) -> Lead {
+    pub fn new(naming: Box<dyn Naming>, contacts: Contacts, held: Held) -> Lead {
+        let members = contacts.iter().map(|contact| contact.process).collect();
         let (held, alone, images) = (Mutex::new(Some(held)), Mutex::default(), HeldFolder::default());
-        Lead { naming, records, members, held, alone, images }
+        Lead { naming, contacts, members, held, alone, images }
     }
 
     /// Gives the name back.
@@ -64,7 +66,7 @@ impl Lead {
     }
 
     pub fn has_member(&self, contact: &Contact) -> bool {
-        self.members.iter().any(|m| m.process == contact.process)
+        self.members.contains(&contact.process)
     }
 }
 

@@ -77,7 +77,7 @@ pub unsafe fn go_on(
         let id = node.open_child(*base, of.context, of.rank, &of.members);
         places.push((of.remote, of.context, id, of.members.clone()));
         let mut remote = other.remote.clone();
-        remote.members = of.members.iter().map(|rank| other.remote.members[*rank as usize]).collect();
+        remote.members = other.remote.members.part(&of.members);
         let inter = Inter::new(shadow, id, of.context, remote, other.tag_ub).with_children(of.children);
         give_name(&inter, &of.name);
         inters.push(inter);

@@ -21,7 +21,8 @@ use base::log::Patience;
 use base::protocol::context::ONLY;
 use base::protocol::port::{JOIN_MAGIC as MAGIC, MAX_JOIN as MOST, join as at};
 use node::leaders::{Agreement, Party};
-use node::{Contact, Group, Node, Waits};
+use node::{Contacts, Group, Node, Waits};
+use std::collections::HashSet;
 use std::ffi::c_int;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -46,8 +47,6 @@ pub fn join(fd: c_int) -> Result<Inter, Failure> {
 fn meet(node: &Node, team: &Team, group: &Group, fd: c_int) -> Result<Inter, Failure> {
     let tag_ub = largest_tag(abi::get());
     let contact = node.contact();
-    let mut records = Vec::new();
-    contact.encode(&mut records);
     let own = Party {
         incarnation: group.incarnation,
         cookie: group.cookie,
@@ -57,11 +56,11 @@ fn meet(node: &Node, team: &Team, group: &Group, fd: c_int) -> Result<Inter, Fai
         registered: None,
         name: own_name(),
         wanted: String::new(),
-        records,
+        records: Contacts::from(vec![contact.clone()]).bytes().to_vec(),
     };
     let theirs = swap(node, fd, &joined::write(&Agreement { context: ONLY, remote: own }))?;
     let agreement = joined::read(&theirs)?;
-    joined::check(&agreement.remote, |c: &Contact| c.process == contact.process)?;
+    joined::check(&agreement.remote, &HashSet::from([contact.process]))?;
     let me = ProcId { incarnation: group.incarnation, rank: 0 };
     joined::open(node, me, team.comm, tag_ub, &agreement)
 }

@@ -17,7 +17,7 @@ use crate::conn::waiting::in_words;
 use crate::error::copy_errhandler;
 use crate::failure::{Class, Failure};
 use crate::forward::Handle;
-use crate::inter::Inter;
+use crate::inter::{Inter, Process};
 use crate::process::node;
 use crate::wait::wait_until;
 use crate::{datatype, progress};
@@ -26,7 +26,8 @@ use base::log::Patience;
 use base::settings;
 use base::{Family, ProcId};
 use node::leaders::{Agreement, Looking, Party, Registered};
-use node::{Contact, ContextId, Group, Node, Waits};
+use node::{ContextId, Core, Group, Node, Waits};
+use std::collections::HashSet;
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -222,11 +223,20 @@ impl Own {
         let context = ContextId::of_port([self.group.incarnation, agreement.remote.incarnation]);
         (agreement.remote.incarnation, agreement.remote.cookie) = (incarnation, cookie);
         let other = joined::other(tag_ub, &agreement)?;
+        // Nothing but its own word says that a client is the job that it names.
+        let contacts = other.group.contacts.iter();
+        let is_another = |core: &mut Core| {
+            let mut all = (0u32..).zip(contacts).map(|(rank, contact)| (ProcId { incarnation, rank }, contact));
+            all.any(|(member, contact)| core.contradicts(registration.me(), member, &contact))
+        };
+        if node.with(is_another) {
+            return Err(joined::not_itself(&agreement.remote.name));
+        }
         if registration.lead.is_some()
-            && let Some(leader) = other.group.contacts.first()
+            && let Some(leader) = other.group.contacts.get(0)
         {
             // The leaders tell each other of checkpoints.
-            node.open_control(registration.me(), ProcId { incarnation, rank: 0 }, cookie, leader);
+            node.open_control(registration.me(), ProcId { incarnation, rank: 0 }, cookie, &leader);
         }
         Ok(joined::open_with(node, registration.me(), shadow, other, context))
     }
@@ -248,8 +258,8 @@ fn join(
         let plan = planned.ok_or_else(|| Failure::new(Class::Intern, "this process is not the root"))??;
         let (records, own) = (records?, own.clone()?);
         let Own { node, group, .. } = own;
-        let members = joined::contacts(&records, group.size);
-        let members = members.map_err(|_| Failure::new(Class::Intern, "our own records are damaged"))?;
+        let contacts = joined::gathered(&records, group.size)?;
+        let ours: HashSet<Process> = contacts.iter().map(|contact| contact.process).collect();
         let mut offer = Party {
             incarnation: group.incarnation,
             cookie: group.cookie,
@@ -259,16 +269,15 @@ fn join(
             registered: own.registered(),
             name: own.name(),
             wanted: String::new(),
-            records,
+            records: contacts.bytes().to_vec(),
         };
-        let is_ours = |c: &Contact| members.iter().any(|m| m.process == c.process);
         let agreement = match plan {
             Plan::Native => return Ok(Vec::new()),
-            Plan::Accept(port, timeout, watch) => accept(node, &port, &offer, (timeout, watch), is_ours)?,
+            Plan::Accept(port, timeout, watch) => accept(node, &port, &offer, (timeout, watch), &ours)?,
             Plan::Connect(name, port, timeout) => {
                 offer.wanted = name;
                 let me = ProcId { incarnation: group.incarnation, rank: group.rank };
-                connect(node, me, &port, &offer, timeout, is_ours)?
+                connect(node, me, &port, &offer, timeout, &ours)?
             }
         };
         Ok(joined::tell(node, &agreement))
@@ -288,7 +297,7 @@ fn accept(
     port: &Port,
     offer: &Party,
     (timeout, watch): (Option<Duration>, Option<Watch>),
-    is_ours: impl Fn(&Contact) -> bool,
+    ours: &HashSet<Process>,
 ) -> Result<Agreement, Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     base::log!(Info, "waiting for somebody to connect to port {}", name::sign(&port.name));
@@ -327,7 +336,7 @@ fn accept(
             }
             continue;
         };
-        match joined::check(&agreement.remote, &is_ours) {
+        match joined::check(&agreement.remote, ours) {
             Ok(()) => return Ok(agreement),
             // That caller finds the same failure, and the next caller may be a better one.
             Err(e) => base::log!(Info, "somebody connected in vain: {}", e.text),
@@ -341,7 +350,7 @@ fn connect(
     port: &Address,
     offer: &Party,
     timeout: Duration,
-    is_ours: impl Fn(&Contact) -> bool,
+    ours: &HashSet<Process>,
 ) -> Result<Agreement, Failure> {
     ident::name_port(port.incarnation(), &name::sign(&offer.wanted));
     let path = node.open_control_to_port(me, at(port), port.cookie(), &port.contact());
@@ -375,7 +384,7 @@ fn connect(
     let deadline = Some(Instant::now() + timeout);
     match talk::agree(node, path, "whoever accepts", false, offer, deadline, ask_to_be_dialled, meanwhile)? {
         Round::Agreed(agreement) => {
-            joined::check(&agreement.remote, is_ours)?;
+            joined::check(&agreement.remote, ours)?;
             node.with(|core| joined::introduce(core, path, &agreement.remote));
             Ok(agreement)
         }
