@@ -69,8 +69,11 @@ impl Members {
 
     /// Their process numbers, in order of rank.
     pub fn processes(&self) -> Vec<Process> {
-        let all: Vec<Process> = self.contacts.iter().map(|contact| contact.process).collect();
-        self.ranks.as_ref().map_or_else(|| all.clone(), |ranks| ranks.iter().map(|rank| all[*rank as usize]).collect())
+        let all: Vec<Process> = self.contacts.processes().collect();
+        match &self.ranks {
+            None => all,
+            Some(ranks) => ranks.iter().map(|rank| all[*rank as usize]).collect(),
+        }
     }
 }
 

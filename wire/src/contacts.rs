@@ -99,6 +99,11 @@ impl Contacts {
         let mut read = Reader::at(&self.0.bytes, 0);
         (0..self.0.size).map_while(move |rank| read.next(rank).ok())
     }
+
+    /// The process numbers, in the order of ranks.
+    pub fn processes(&self) -> impl Iterator<Item = [u8; 16]> {
+        self.iter().map(|contact| contact.process)
+    }
 }
 
 impl From<Vec<Contact>> for Contacts {

@@ -8,12 +8,12 @@ use crate::inter::{Inter, Members, Process, Remote};
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
 use node::leaders::{Agreement, MAX_RANKS, MAX_RECORDS, Party, contacts};
-use node::{Contact, Contacts, ContextId, Core, Node, PathRef, Proofs, RemoteGroup, Representation};
+use node::{Contact, Contacts, ContextId, Node, Proofs, RemoteGroup, Representation};
 use std::collections::HashSet;
 use std::ffi::c_int;
 
-/// Checks that the other side can be joined with this one. `ours` are the processes of our group.
-pub fn check(remote: &Party, ours: &HashSet<Process>) -> Result<(), Failure> {
+/// Checks that the other side can be joined with this one, and reads its contact records. `ours` are the processes of our group.
+pub fn check(remote: &Party, ours: &HashSet<Process>) -> Result<Contacts, Failure> {
     let (name, number) = (&remote.name, remote.representation);
     if Representation::from_number(number).is_none() {
         let text = format!("'{name}' lays out data in a way that is not known here ({number:#010x})");
@@ -25,10 +25,10 @@ pub fn check(remote: &Party, ours: &HashSet<Process>) -> Result<(), Failure> {
     }
     let members = contacts(&remote.records, remote.size);
     let members = members.map_err(|_| Failure::new(Class::Intern, format!("'{name}' sent damaged records")))?;
-    if members.iter().any(|member| ours.contains(&member.process)) {
+    if members.processes().any(|member| ours.contains(&member)) {
         return Err(Failure::new(Class::Comm, "a process is in both jobs: a job cannot be joined to itself"));
     }
-    Ok(())
+    Ok(members)
 }
 
 /// The contact records of our own group, which its leader has gathered.
@@ -49,11 +49,10 @@ pub fn gathered(records: &[u8], size: u32) -> Result<Contacts, Failure> {
     Ok(contacts)
 }
 
-/// Whether a party is the group with this incarnation, led by the process with this contact record: it speaks for no other group.
-pub fn is_of(remote: &Party, incarnation: u64, leader: &Contact) -> bool {
-    let members = contacts(&remote.records, remote.size);
-    remote.incarnation == incarnation
-        && members.is_ok_and(|all| all.get(0).is_some_and(|first| first.process == leader.process))
+/// Whether a party with these members is the group with this incarnation, led by the process with this contact record: it speaks for
+/// no other group.
+pub fn is_of(remote: &Party, members: &Contacts, incarnation: u64, leader: &Contact) -> bool {
+    remote.incarnation == incarnation && members.processes().next() == Some(leader.process)
 }
 
 /// The job of this name claims to be a group that it is not.
@@ -62,14 +61,6 @@ pub fn not_itself(name: &str) -> Failure {
         "'{name}' and another job claim to be the same group: one of them is not what it says, so neither is joined"
     );
     Failure::new(Class::Name, text)
-}
-
-/// Tells the core the contact records of a party, so that it knows the process to which a path leads. Records that
-/// cannot be read are ignored.
-pub fn introduce(core: &mut Core, path: PathRef, party: &Party) {
-    if let Ok(members) = contacts(&party.records, party.size) {
-        core.introduce(path, &members);
-    }
 }
 
 /// The bytes that the leader sends to its job: the agreement, and the addresses at which it has reached the other side.

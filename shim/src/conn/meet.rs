@@ -94,8 +94,8 @@ pub fn meet(
         match talk::agree(node, path, &who, decider, &offer, Some(deadline), stands, meanwhile)? {
             Round::Agreed(agreement) => {
                 let refuse = |_: &Failure| node.refuse(path, ContextId::root(agreement.context));
-                joined::check(&agreement.remote, &lead.members).inspect_err(refuse)?;
-                if !joined::is_of(&agreement.remote, record.incarnation, &contact) {
+                let members = joined::check(&agreement.remote, &lead.members).inspect_err(refuse)?;
+                if !joined::is_of(&agreement.remote, &members, record.incarnation, &contact) {
                     return Err(joined::not_itself(wanted)).inspect_err(refuse);
                 }
                 return Ok(agreement);

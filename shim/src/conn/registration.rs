@@ -48,7 +48,7 @@ pub struct Lead {
 
 impl Lead {
     pub fn new(naming: Box<dyn Naming>, contacts: Contacts, held: Held) -> Lead {
-        let members = contacts.iter().map(|contact| contact.process).collect();
+        let members = contacts.processes().collect();
         let (held, alone, images) = (Mutex::new(Some(held)), Mutex::default(), HeldFolder::default());
         Lead { naming, contacts, members, held, alone, images }
     }

@@ -259,7 +259,7 @@ fn join(
         let (records, own) = (records?, own.clone()?);
         let Own { node, group, .. } = own;
         let contacts = joined::gathered(&records, group.size)?;
-        let ours: HashSet<Process> = contacts.iter().map(|contact| contact.process).collect();
+        let ours: HashSet<Process> = contacts.processes().collect();
         let mut offer = Party {
             incarnation: group.incarnation,
             cookie: group.cookie,
@@ -337,7 +337,7 @@ fn accept(
             continue;
         };
         match joined::check(&agreement.remote, ours) {
-            Ok(()) => return Ok(agreement),
+            Ok(_) => return Ok(agreement),
             // That caller finds the same failure, and the next caller may be a better one.
             Err(e) => base::log!(Info, "somebody connected in vain: {}", e.text),
         }
@@ -384,8 +384,9 @@ fn connect(
     let deadline = Some(Instant::now() + timeout);
     match talk::agree(node, path, "whoever accepts", false, offer, deadline, ask_to_be_dialled, meanwhile)? {
         Round::Agreed(agreement) => {
-            joined::check(&agreement.remote, ours)?;
-            node.with(|core| joined::introduce(core, path, &agreement.remote));
+            let members = joined::check(&agreement.remote, ours)?;
+            // So the core knows to which process the path leads.
+            node.with(|core| core.introduce(path, &members));
             Ok(agreement)
         }
         Round::Gone => fail(format!("nobody has port {name} open any more (asked at {places})")),
