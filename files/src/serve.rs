@@ -9,7 +9,7 @@ use crate::line::Line;
 use crate::message::{Answer, Ask, Chunk, chunks, length};
 use crate::part::{Part, Token};
 use crate::share::Share;
-use crate::shelf::Shelf;
+use crate::shelf::{Place, Shelf};
 use crate::source::{About, Source};
 use base::protocol::files as numbers;
 use std::time::Duration;
@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Served<'a> {
     shelf: &'a Shelf,
     folders: &'a Folders,
+    place: &'a Place<'a>,
     reads: Option<Source>,
     writes: Option<(Token, Part)>,
 }
@@ -33,19 +34,20 @@ pub fn serve(
     is_cut: &dyn Fn() -> bool,
     is_over: &dyn Fn() -> bool,
 ) {
-    let mut line = Line::new(stream, is_cut, PATIENCE);
-    let mut served = Served { shelf, folders, reads: None, writes: None };
-    match shelf.enter() {
-        Some(place) => {
-            if let Err(e) = served.serve(&mut line) {
-                line.say_why(&e);
-            }
-            drop(line);
-            drop(place);
-        }
-        None => line.say_why(&Error::here(Kind::Busy, "too many files move there at this moment")),
+    let Some(place) = shelf.enter() else {
+        let busy = Error::here(Kind::Busy, "too many files move there at this moment");
+        return Line::new(stream, is_cut, PATIENCE).say_why(&busy);
+    };
+    let has_to_end = || is_cut() || place.is_lost();
+    let mut line = Line::new(stream, &has_to_end, PATIENCE);
+    let mut served = Served { shelf, folders, place: &place, reads: None, writes: None };
+    if let Err(e) = served.serve(&mut line) {
+        line.say_why(&e);
     }
-    if let Some((token, part)) = served.writes.take()
+    drop(line);
+    let writes = served.writes.take();
+    drop(place);
+    if let Some((token, part)) = writes
         && shelf.leave(&token, &|| part.changed(), is_over)
     {
         part.remove();
@@ -57,6 +59,7 @@ impl Served<'_> {
     fn serve(&mut self, line: &mut Line<'_>) -> Result<(), Error> {
         loop {
             let body = line.hear()?;
+            self.place.moved();
             if let Some(chunk) = Chunk::decode(body, numbers::PUT) {
                 let answer = self.put(chunk)?;
                 line.answer(&answer)?;
@@ -105,6 +108,7 @@ impl Served<'_> {
         for index in share.chunks(chunks(source.about().size)) {
             source.read(index, numbers::CHUNK, &mut message)?;
             line.say_whole(&mut message)?;
+            self.place.moved();
         }
         source.still_same()?;
         line.answer(&Answer::Done)

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// Connections that carry files at a time. Whoever comes beyond is told to come again.
 const MOST_MOVING: usize = 8;
+/// A connection on which nothing has moved for this time gives way to another one that comes. What it carries goes on where it was
+/// when the other side comes again.
+const SLOW: Duration = Duration::from_secs(5);
 /// Parts of files that are not whole.
 const MOST_PARTS: usize = 16;
 /// Files of which it is remembered that they are whole: their FINISH may come twice.
@@ -30,7 +33,10 @@ pub struct Shelf {
 
 #[derive(Debug, Default)]
 struct State {
-    moving: usize,
+    /// When something has moved on each connection, by a number that is not used again.
+    moving: BTreeMap<u64, Instant>,
+    /// How many connections have had a place.
+    entered: u64,
     /// How many connections write into each part.
     parts: BTreeMap<Token, usize>,
     /// How many threads wait whether another connection comes for a part.
@@ -40,11 +46,28 @@ struct State {
 
 /// A place among those that are served.
 #[derive(Debug)]
-pub(crate) struct Place<'a>(&'a Shelf);
+pub(crate) struct Place<'a> {
+    shelf: &'a Shelf,
+    number: u64,
+}
+
+impl Place<'_> {
+    /// A whole message has come or gone.
+    pub(crate) fn moved(&self) {
+        if let Some(last) = self.shelf.lock().moving.get_mut(&self.number) {
+            *last = Instant::now();
+        }
+    }
+
+    /// Whether another connection has it now.
+    pub(crate) fn is_lost(&self) -> bool {
+        !self.shelf.lock().moving.contains_key(&self.number)
+    }
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.lock().moving -= 1;
+        self.shelf.lock().moving.remove(&self.number);
     }
 }
 
@@ -55,17 +78,27 @@ impl Shelf {
 
     /// How many connections carry files now.
     pub fn moving(&self) -> usize {
-        self.lock().moving
+        self.lock().moving.len()
     }
 
-    /// A place for one more connection, if there is one.
+    /// A place for one more connection, if there is one, or if a slow one has to give way.
     pub(crate) fn enter(&self) -> Option<Place<'_>> {
+        self.enter_at(Instant::now())
+    }
+
+    fn enter_at(&self, now: Instant) -> Option<Place<'_>> {
         let mut state = self.lock();
-        if state.moving >= MOST_MOVING {
-            return None;
+        if state.moving.len() >= MOST_MOVING {
+            let (slowest, last) = state.moving.iter().min_by_key(|(_, last)| **last).map(|(n, last)| (*n, *last))?;
+            if now.saturating_duration_since(last) < SLOW {
+                return None;
+            }
+            state.moving.remove(&slowest);
         }
-        state.moving += 1;
-        Some(Place(self))
+        state.entered += 1;
+        let number = state.entered;
+        state.moving.insert(number, now);
+        Some(Place { shelf: self, number })
     }
 
     /// One more connection writes into this part. False: there are too many parts.
@@ -182,6 +215,20 @@ mod tests {
         assert!(shelf.is_finished(&token(0)) && shelf.begin(&token(99)));
         (100..100 + MOST_FINISHED).for_each(|n| shelf.finish(&token(n)));
         assert!(!shelf.is_finished(&token(0)));
+    }
+
+    #[test]
+    fn a_slow_connection_gives_way() {
+        let (shelf, start) = (Shelf::default(), Instant::now());
+        let places: Vec<_> = (0..MOST_MOVING).map(|_| shelf.enter_at(start).unwrap()).collect();
+        assert!(shelf.enter_at(start + SLOW / 2).is_none());
+        places[0].moved();
+        let later = start + SLOW;
+        let next = shelf.enter_at(later).unwrap();
+        assert!(!places[0].is_lost() && places[1].is_lost() && !next.is_lost());
+        assert_eq!(shelf.moving(), MOST_MOVING);
+        drop(places);
+        assert_eq!(shelf.moving(), 1, "a lost place takes nobody else's");
     }
 
     #[test]

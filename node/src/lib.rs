@@ -73,7 +73,7 @@ pub use state::checkpoints::{Opened, Place};
 pub use state::waits::About;
 pub use switching::{CannotUse, Moved, NoTransport};
 pub use transports::registry::{Allowed, Settings, at_addresses, ip_addresses};
-pub use trust::public_number;
+pub use trust::{incarnation, public_number};
 pub use types::{Element, F90_COMPLEX, F90_INTEGER, F90_REAL, Signed, Types, Wrong};
 pub use waits::with_tag;
 pub use wire::control as figures;

@@ -16,6 +16,8 @@ use zeroize::Zeroizing;
 /// The most bytes of a key file, and the most keys in it.
 const MOST_BYTES: u64 = 64 << 10;
 const MOST_KEYS: usize = 16;
+/// The most links that lead to each other, as the kernel has it.
+const MOST_LINKS: usize = 40;
 /// What is being done when a file cannot be made.
 const MAKING: &str = "making";
 /// How every key file begins.
@@ -50,6 +52,8 @@ pub enum FileError {
     Number(PathBuf),
     /// It is no regular file.
     Kind(PathBuf),
+    /// Root is to exchange it, and this link on the way was made by another user.
+    Link(PathBuf, PathBuf),
 }
 
 impl FileError {
@@ -99,6 +103,12 @@ impl fmt::Display for FileError {
                     path.display()
                 )
             }
+            FileError::Link(path, link) => write!(
+                f,
+                "{} leads over {}, a link of another user, so it may be any file: name the key file itself",
+                path.display(),
+                link.display()
+            ),
             FileError::Kind(path) => write!(f, "the key file {} is a folder, or no regular file", path.display()),
         }
     }
@@ -224,6 +234,12 @@ impl KeyFile {
     fn make(&self, ring: &Ring, replace: bool) -> Result<(), FileError> {
         // What a link leads to is exchanged, not the link: others may use it too.
         let target = fs::canonicalize(&self.path).ok().filter(|_| replace);
+        if replace
+            && geteuid().is_root()
+            && let Some(link) = link_of_another(&self.path, MOST_LINKS)
+        {
+            return Err(FileError::Link(self.path.clone(), link));
+        }
         let path = target.as_ref().unwrap_or(&self.path);
         let failed = |e| FileError::Io(MAKING, path.clone(), e);
         let folder = path.parent().ok_or_else(|| failed(ErrorKind::InvalidInput.into()))?;
@@ -262,6 +278,27 @@ impl KeyFile {
         let _ = File::open(folder).and_then(|folder| folder.sync_all());
         Ok(())
     }
+}
+
+/// The first link on the way of this path that is not root's.
+fn link_of_another(path: &Path, most: usize) -> Option<PathBuf> {
+    let mut at = PathBuf::new();
+    for part in path.components() {
+        at.push(part);
+        let about = fs::symlink_metadata(&at).ok()?;
+        if about.is_symlink() {
+            if most == 0 || about.uid() != 0 {
+                return Some(at);
+            }
+            let target = fs::read_link(&at).ok()?;
+            at.pop();
+            at.push(target);
+            if let Some(link) = link_of_another(&at, most - 1) {
+                return Some(link);
+            }
+        }
+    }
+    None
 }
 
 /// The folder of this user on this host, where names lie too. It is used if nobody else can have put anything there.

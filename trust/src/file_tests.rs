@@ -119,6 +119,33 @@ fn root_manages_the_keys_of_others_and_leaves_them_to_them() {
     assert_eq!((about.uid(), about.gid(), about.mode() & 0o777), (65_534, 65_533, 0o600));
 }
 
+/// Root exchanges the keys of services. A user cannot have it write over any other file.
+#[test]
+fn root_follows_no_link_of_another_user() {
+    if !geteuid().is_root() {
+        println!("NOT CHECKED, since only root can give a link to another user");
+        return;
+    }
+    let folder = Folder::new();
+    let precious = folder.0.join("precious");
+    fs::write(&precious, "a file of root").unwrap();
+    fs::set_permissions(&precious, fs::Permissions::from_mode(0o600)).unwrap();
+    let theirs = folder.0.join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    let (link, over) = (theirs.join("key"), folder.0.join("over"));
+    for link in [&link, &over] {
+        std::os::unix::fs::symlink("../precious", link).unwrap();
+        std::os::unix::fs::lchown(link, Some(65_534), None).unwrap();
+    }
+    // One of root's own that leads to it.
+    let own = folder.0.join("own");
+    std::os::unix::fs::symlink("theirs", &own).unwrap();
+    for path in [&link, &own.join("key")] {
+        assert!(matches!(KeyFile::at(path).renew(false), Err(FileError::Link(_, at)) if at.ends_with("theirs/key")));
+    }
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "a file of root");
+}
+
 #[test]
 fn the_setting_names_a_file() {
     assert_eq!(KeyFile::find(Some("file:/a/b")).unwrap().path(), Path::new("/a/b"));

@@ -4,7 +4,7 @@
 //! half never leaves the process.
 
 use crate::crypto;
-use crate::key::hash;
+use crate::key::{hash, public_number};
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -47,6 +47,11 @@ impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Identity({:02x?})", self.process)
     }
+}
+
+/// The incarnation of the group that this process leads and that has this cookie. So nobody else's group has it.
+pub fn incarnation(leader: &[u8; 16], cookie: &[u8; 16]) -> u64 {
+    public_number("mpi-connect registration", [*leader, *cookie].as_flattened())
 }
 
 /// The number of the process with this public key: the first 16 bytes of a hash of it.

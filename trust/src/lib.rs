@@ -30,7 +30,7 @@ mod toy;
 pub use file::{FileError, KeyFile};
 pub use greeting::{Encrypt, GREETING, MOST_PROOF, Protocol, Refused, is_near};
 pub use handshake::{Answering, Channel, Dialling, Progress, Refusal, dial};
-pub use identity::Identity;
+pub use identity::{Identity, incarnation};
 pub use key::{Key, KeyId, ParseError, public_number};
 pub use process::Trust;
 pub use records::{Broken, Inbox, MOST_RECORD, Outbox};

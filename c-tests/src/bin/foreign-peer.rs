@@ -249,12 +249,8 @@ struct Job {
 fn join(machine: Machine, other: &str) -> Job {
     let node = Node::start(Config::default()).expect("a node");
     let naming = naming::open(&naming::default_url().expect("a URL")).expect("a naming service");
-    let group = Group {
-        incarnation: u64::from_le_bytes(base::ident::random()),
-        cookie: base::ident::random(),
-        rank: 0,
-        size: 1,
-    };
+    let cookie = base::ident::random();
+    let group = Group { incarnation: node::incarnation(&node.contact().process, &cookie), cookie, rank: 0, size: 1 };
     node.add_group(group);
     let mut leader = Vec::new();
     node.contact().encode(&mut leader);

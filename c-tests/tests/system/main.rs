@@ -29,6 +29,7 @@ mod installed;
 mod kill;
 mod lanes;
 mod launch;
+mod liars;
 mod linked;
 mod loading;
 mod message_cost;

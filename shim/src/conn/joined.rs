@@ -49,17 +49,20 @@ pub fn gathered(records: &[u8], size: u32) -> Result<Contacts, Failure> {
     Ok(contacts)
 }
 
+/// Whether the group with this incarnation and cookie is led by the process with this contact record.
+pub fn is_led_by(incarnation: u64, cookie: &[u8; 16], leader: &Contact) -> bool {
+    node::incarnation(&leader.process, cookie) == incarnation
+}
+
 /// Whether a party with these members is the group with this incarnation, led by the process with this contact record: it speaks for
 /// no other group.
 pub fn is_of(remote: &Party, members: &Contacts, incarnation: u64, leader: &Contact) -> bool {
     remote.incarnation == incarnation && members.processes().next() == Some(leader.process)
 }
 
-/// The job of this name claims to be a group that it is not.
+/// The job of this name says that it is a group that it is not.
 pub fn not_itself(name: &str) -> Failure {
-    let text = format!(
-        "'{name}' and another job claim to be the same group: one of them is not what it says, so neither is joined"
-    );
+    let text = format!("'{name}' says that it is a group that it is not: it is not joined");
     Failure::new(Class::Name, text)
 }
 

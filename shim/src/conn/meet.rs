@@ -60,7 +60,7 @@ pub fn meet(
             ));
         }
         let leader = ProcId { incarnation: record.incarnation, rank: 0 };
-        if node.with(|core| core.contradicts(registration.me(), leader, &contact)) {
+        if !joined::is_led_by(record.incarnation, &record.cookie, &contact) {
             return Err(joined::not_itself(wanted));
         }
         let path = node.open_control(registration.me(), leader, record.cookie, &contact);

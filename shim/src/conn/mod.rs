@@ -369,7 +369,9 @@ fn enroll(
     let own = name.as_ref().map_err(Failure::clone).and(node.clone().map(encoded_contact));
     let decided = |records: Result<Vec<u8>, Failure>| {
         let (records, node, name) = (records?, node.clone()?, name.as_ref().map_err(Failure::clone)?);
-        let group = Group { incarnation: u64::from_le_bytes(random()), cookie: random(), rank, size };
+        let cookie = random();
+        let incarnation = node::incarnation(&node.contact().process, &cookie);
+        let group = Group { incarnation, cookie, rank, size };
         // The group is added before the name can be found: a process that finds it may dial at once.
         node.add_group(group);
         let claimed = claim_name(node, name, &group, records).inspect_err(|_| node.remove_group(group.incarnation))?;

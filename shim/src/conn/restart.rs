@@ -244,7 +244,9 @@ fn choose(
                 continue;
             }
             base::ident::name_job(record.incarnation, name);
-            if let Ok(contact) = Contact::decode(&mut Take(&record.leader)) {
+            if let Ok(contact) = Contact::decode(&mut Take(&record.leader))
+                && joined::is_led_by(record.incarnation, &record.cookie, &contact)
+            {
                 node.open_control(own, leader, record.cookie, &contact);
                 node.with(|core| core.tell_known(own, known.clone(), &[leader]));
                 reached.insert(name.clone(), leader);

@@ -229,7 +229,8 @@ impl Own {
             let mut all = (0u32..).zip(contacts).map(|(rank, contact)| (ProcId { incarnation, rank }, contact));
             all.any(|(member, contact)| core.contradicts(registration.me(), member, &contact))
         };
-        if node.with(is_another) {
+        let is_led = other.group.contacts.get(0).is_some_and(|leader| joined::is_led_by(incarnation, &cookie, &leader));
+        if !is_led || node.with(is_another) {
             return Err(joined::not_itself(&agreement.remote.name));
         }
         if registration.lead.is_some()
