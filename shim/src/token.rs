@@ -6,8 +6,9 @@
 use crate::abi::{INTEGER_GROUP, INTEGER_MESSAGE, INTEGER_REQUEST, Integers, Traits, WIDE_TOKEN};
 use crate::{abi, compat_lam};
 use std::arch::x86_64::{
-    __m128i, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
-    _mm_set1_epi16, _mm_setzero_si128,
+    __m128i, __m256i, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+    _mm_set1_epi16, _mm_setzero_si128, _mm256_cmpeq_epi8, _mm256_cmpeq_epi16, _mm256_loadu_si256, _mm256_movemask_epi8,
+    _mm256_or_si256, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setzero_si256,
 };
 use std::ffi::c_int;
 use std::sync::Mutex;
@@ -24,6 +25,9 @@ const RING: u64 = 1 << 16;
 
 /// The number of live tokens for which there is room at first, a power of two.
 const FIRST: usize = 16;
+
+/// The handles that are compared in one turn where the processor has AVX2.
+const STRIDE: i32 = 32;
 
 /// The memory behind a token, which a Fortran layer accesses. The number is the offset in bytes from the token's
 /// address.
@@ -133,7 +137,7 @@ impl<const INT: u32> Mark<INT> {
         at != 0 && self.maybe(unsafe { (at as *const u32).read() } as usize)
     }
 
-    /// The same for an array of handles, of which sixteen bytes at a time are compared.
+    /// The same for an array of handles, of which sixteen bytes at a time are compared, or 32 where the processor can.
     ///
     /// # Safety
     /// `array` is null or the address of `count` handles.
@@ -142,10 +146,53 @@ impl<const INT: u32> Mark<INT> {
         if array == 0 || count <= 0 {
             return false;
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.maybe_among_of(array, count, abi::is_wide()) }
+    }
+
+    /// # Safety
+    /// `array` is the address of `count` handles of eight bytes, or of four.
+    #[inline(always)]
+    unsafe fn maybe_among_of(&self, array: usize, count: i32, is_wide: bool) -> bool {
+        if count >= STRIDE && std::is_x86_feature_detected!("avx2") {
+            // SAFETY: the caller's promise; the processor has AVX2.
+            return unsafe { self.maybe_among_many(array, count, is_wide) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.maybe_among_some(array, count, is_wide) }
+    }
+
+    /// # Safety
+    /// As [`Mark::maybe_among_of`]; the processor has AVX2.
+    #[target_feature(enable = "avx2")]
+    unsafe fn maybe_among_many(&self, array: usize, count: i32, is_wide: bool) -> bool {
+        let strides = (count / STRIDE) as usize;
+        let rest = count % STRIDE;
+        // The same bytes as in [`Mark::maybe_among_some`]. SAFETY: the caller's promise.
+        unsafe {
+            let (is_there, bytes) = if is_wide {
+                let wanted = _mm256_set1_epi16(WIDE_TOKEN as i16);
+                let blocks = array as *const [__m256i; STRIDE as usize / 4];
+                let is_there = any_stride(blocks, strides, |block| _mm256_cmpeq_epi16(block, wanted));
+                (is_there & 0x3030_3030 != 0, 8)
+            } else {
+                let wanted = _mm256_set1_epi8((INT >> COUNT_BITS) as i8);
+                let blocks = array as *const [__m256i; STRIDE as usize / 8];
+                let is_there = any_stride(blocks, strides, |block| _mm256_cmpeq_epi8(block, wanted));
+                (is_there & 0x8888_8888 != 0, 4)
+            };
+            is_there || rest != 0 && self.maybe_among_some(array + (count - rest) as usize * bytes, rest, is_wide)
+        }
+    }
+
+    /// # Safety
+    /// As [`Mark::maybe_among_of`].
+    #[inline(always)]
+    unsafe fn maybe_among_some(&self, array: usize, count: i32, is_wide: bool) -> bool {
         // In a handle of four bytes the last byte is compared, and in one of eight bytes the third pair, which few
         // addresses share. SAFETY: the caller's promise; SSE2 is part of the architecture.
         unsafe {
-            if abi::is_wide() {
+            if is_wide {
                 let wanted = _mm_set1_epi16(WIDE_TOKEN as i16);
                 any_block::<0x3030>(array, count as usize * 8, |block| _mm_cmpeq_epi16(block, wanted))
                     || (count % 2 != 0 && self.maybe_at(array + (count as usize - 1) * 8))
@@ -178,6 +225,28 @@ impl<const INT: u32> Mark<INT> {
         // SAFETY: the caller's promise.
         at != 0 && self.is_on(unsafe { abi::load_handle(at) } as usize)
     }
+}
+
+/// The bytes that `alike` marks in any block of any of these strides.
+///
+/// # Safety
+/// As many strides are readable at `at`, and the processor has AVX2.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn any_stride<const BLOCKS: usize>(
+    at: *const [__m256i; BLOCKS],
+    strides: usize,
+    alike: impl Fn(__m256i) -> __m256i,
+) -> u32 {
+    let mut found = _mm256_setzero_si256();
+    for stride in 0..strides {
+        for block in 0..BLOCKS {
+            // SAFETY: the caller's promise.
+            let block = unsafe { _mm256_loadu_si256(at.add(stride).cast::<__m256i>().add(block)) };
+            found = _mm256_or_si256(found, alike(block));
+        }
+    }
+    _mm256_movemask_epi8(found) as u32
 }
 
 /// Whether `alike` marks one of the bytes `BYTES` in any whole block of sixteen bytes.
@@ -406,18 +475,26 @@ mod tests {
 
     #[test]
     fn one_token_among_native_handles_is_found() {
-        // Before an ABI is known, handles are looked at as ints.
-        let mut handles: Vec<u32> = (0..67).map(|n| 0x6c00_0000 | n).collect();
-        // SAFETY: as many handles as there are.
-        let among = |handles: &[u32]| unsafe { REQUEST.maybe_among(handles.as_ptr() as usize, handles.len() as i32) };
-        for count in 0..=handles.len() {
-            assert!(!among(&handles[..count]));
-            for at in 0..count {
-                let native = std::mem::replace(&mut handles[at], INTEGER_REQUEST | at as u32);
-                assert!(among(&handles[..count]));
-                handles[at] = native;
+        fn is_found<T: Copy>(native: impl Fn(usize) -> T, token: impl Fn(usize) -> T, is_wide: bool) {
+            let mut handles: Vec<T> = (0..131).map(native).collect();
+            // SAFETY: as many handles as there are.
+            let among = |handles: &[T]| unsafe {
+                REQUEST.maybe_among_of(handles.as_ptr() as usize, handles.len() as i32, is_wide)
+            };
+            for count in 0..=handles.len() {
+                assert!(!among(&handles[..count]));
+                for at in 0..count {
+                    let native = std::mem::replace(&mut handles[at], token(at));
+                    assert!(among(&handles[..count]), "{at} of {count}");
+                    handles[at] = native;
+                }
             }
         }
+        is_found(|n| 0x6c00_0000 | n as u32, |n| INTEGER_REQUEST | n as u32, false);
+        let wide = abi::FAMILIES.iter().find(|family| family.handle_bytes == 8).expect("one of them").request_token;
+        is_found(|n| 0x5555_6c00_0000 | n as u64, |n| wide | n as u64, true);
+        // What differs is no handle's own part.
+        is_found(|n| (WIDE_TOKEN as u64) << 48 | n as u64, |n| wide | n as u64, true);
     }
 
     #[test]
