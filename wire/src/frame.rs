@@ -4,7 +4,7 @@
 //! [`Malformed`], and the lane that carried it is dropped.
 
 use base::ProcId;
-use base::bytes::{Malformed, Take};
+use base::bytes::Malformed;
 use base::protocol::frame::{ACK, ACK_NOW, BULK, LOST, MSG, PING, PONG, SWITCH, header as at};
 
 pub use base::protocol::frame::{AWAY, HEARD, MAX_PAYLOAD, MAX_STRIPES};
@@ -74,10 +74,15 @@ impl Header {
     }
 
     /// The header that these bytes are. [`Malformed`] if its kind or a flag is not known, or if it is not sound.
+    #[inline]
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Header, Malformed> {
-        let mut t = Take(bytes);
-        let len = t.u32()?;
-        let kind = match t.u8()? {
+        // All places are constants, so nothing is left to be checked.
+        fn number<const N: usize>(bytes: &[u8; HEADER], at: usize) -> [u8; N] {
+            *bytes[at..].first_chunk().expect("a field is within the header")
+        }
+        let u32_at = |at| u32::from_le_bytes(number(bytes, at));
+        let u64_at = |at| u64::from_le_bytes(number(bytes, at));
+        let kind = match bytes[at::KIND] {
             MSG => Kind::Msg,
             ACK => Kind::Ack,
             BULK => Kind::Bulk,
@@ -87,24 +92,19 @@ impl Header {
             PONG => Kind::Pong,
             _ => return Err(Malformed),
         };
-        let flags = t.u8()?;
-        let generation = t.u16()?;
-        let (from, to) = (t.u64()?, t.u64()?);
-        let (source_rank, dest_rank) = (t.u32()?, t.u32()?);
-        let (a, b) = (t.u64()?, t.u64()?);
-        t.end()?;
+        let flags = bytes[at::FLAGS];
         if flags & !ACK_NOW != 0 {
             return Err(Malformed);
         }
         let header = Header {
-            len,
+            len: u32_at(at::LEN),
             kind,
             ack_now: flags & ACK_NOW != 0,
-            generation,
-            source: ProcId { incarnation: from, rank: source_rank },
-            dest: ProcId { incarnation: to, rank: dest_rank },
-            a,
-            b,
+            generation: u16::from_le_bytes(number(bytes, at::GENERATION)),
+            source: ProcId { incarnation: u64_at(at::SOURCE), rank: u32_at(at::SOURCE_RANK) },
+            dest: ProcId { incarnation: u64_at(at::DEST), rank: u32_at(at::DEST_RANK) },
+            a: u64_at(at::A),
+            b: u64_at(at::B),
         };
         if header.is_sound() { Ok(header) } else { Err(Malformed) }
     }
