@@ -51,7 +51,7 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(crate) fn host(&self) -> Host {
-        Host::of(self.from)
+        trust::host_of(self.from)
     }
 
     /// When it has had its time; `None` if it may stay.

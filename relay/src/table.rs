@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn host(n: u8) -> Host {
-        Host::of([10, 0, 0, n].into())
+        Host::from([10, 0, 0, n])
     }
 
     fn table() -> Table {

@@ -6,7 +6,7 @@
 use crate::stream::ByteStream;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use wire::control::{length, message};
@@ -30,12 +30,9 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// The part of its address that a host cannot choose: all of one of IPv4, and IPv6 without the last 64 bits.
+    /// The host that it comes from.
     pub fn host(&self) -> Option<IpAddr> {
-        self.from.map(|from| match from.to_canonical() {
-            IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
-            v4 => v4,
-        })
+        self.from.map(trust::host_of)
     }
 }
 
