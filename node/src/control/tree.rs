@@ -231,15 +231,17 @@ impl Child {
 
     fn talk(&mut self, reach: &Reach<'_>) -> Step {
         let State::Asked(stream) = &mut self.state else { return Step::NotYet };
-        let announced =
-            if self.is_announced { Ok(None) } else { stream.flush().and_then(|_| stream.announced(MAX_ANSWER)) };
-        if let Ok(Some(length)) = announced {
-            if !reach.visit.has_room(length) {
-                return Step::Lost(What::Refused("there is no room for its answer".into()), false);
+        let mut has_room = true;
+        let said = stream.flush().and_then(|_| {
+            if !self.is_announced {
+                let Some(length) = stream.announced(MAX_ANSWER)? else { return Ok(None) };
+                has_room = reach.visit.has_room(length);
+                self.is_announced = has_room;
             }
-            self.is_announced = true;
-        }
-        match announced.and_then(|_| stream.flush()).and_then(|_| stream.hear(MAX_ANSWER)) {
+            if has_room { stream.hear(MAX_ANSWER) } else { Ok(None) }
+        });
+        match said {
+            Ok(None) if !has_room => Step::Lost(What::Refused("there is no room for its answer".into()), false),
             Ok(None) => Step::NotYet,
             Ok(Some(body)) => match Answer::decode(&body) {
                 Ok(Answer::Outcomes { outcomes, .. }) => Step::Answered(outcomes),
