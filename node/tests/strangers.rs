@@ -346,6 +346,16 @@ fn what_strangers_tell_of_checkpoints_is_bounded() {
     }
     let read = |core: &mut Core| (core.bytes_read() as usize >= said.min(80 << 20)).then_some(());
     until(&job, read).expect("it is read");
+    // One asks over and over, and reads no answer.
+    let known = node::images::Known { name: "x".repeat(100_000), size: 1, version: 1, ..Default::default() };
+    job.node.with(|core| core.tell_known(job.id(), known, &[]));
+    let (_, mut asking) = Forger::come(at, stranger(), job.id(), job.group.cookie, 1);
+    let asks = node::images::Message::Board(Box::default()).encode();
+    let heard = job.node.inspect(|core| core.bytes_read()) + 3000 * asks.len() as u64;
+    for _ in 0..3000 {
+        assert!(asking.say(&[&[7, CHECKPOINT][..], &asks].concat()));
+    }
+    until(&job, |core| (core.bytes_read() >= heard).then_some(())).expect("it is read");
     let grown = resident().saturating_sub(before) >> 20;
     println!("strangers tell {} MiB of checkpoints: the process has grown by {grown} MiB", said >> 20);
     assert!(grown < 160, "grown by {grown} MiB");

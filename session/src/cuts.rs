@@ -13,6 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::frame::MAX_PAYLOAD;
 use wire::lane::Lane;
 
+/// Bytes under way to a process that has not acknowledged them, beyond which it is told no more of checkpoints: the rows of the
+/// largest job, twice. And to a stranger, which only gets answers.
+const MOST_UNHEARD: usize = 64 << 20;
+const MOST_UNHEARD_BY_STRANGER: usize = 1 << 20;
+
 impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Tells another process something of checkpoints, in less than 1 MiB. Nothing is sent if the two have no pair.
     pub fn tell_of_checkpoints(&mut self, local: ProcId, remote: ProcId, bytes: &[u8]) {
@@ -22,10 +27,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             base::log!(Error, "what is to be told {remote} of checkpoints is too long");
             return;
         }
-        if let Some(i) = self.pair_with(local, remote) {
-            self.engine.control(self.pairs[i].peer, &told);
-            self.settle();
+        let Some(i) = self.pair_with(local, remote) else { return };
+        let pair = &self.pairs[i];
+        let most = if pair.is_stranger() { MOST_UNHEARD_BY_STRANGER } else { MOST_UNHEARD };
+        if pair.path.retained_bytes() >= most {
+            base::log_seldom!(Info, "{remote} asks of checkpoints and hears no answer: it is told nothing more");
+            return;
         }
+        self.engine.control(pair.peer, &told);
+        self.settle();
     }
 
     /// Whether a CONTROL message is about checkpoints; it is handed on then. What a stranger tells is kept, and handed on again once

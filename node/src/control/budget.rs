@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Bytes of all commands that are under way.
 const MOST_BYTES: usize = 512 << 20;
 /// What needs no room of its own: there are few connections.
-pub(super) const SMALL: usize = 64 << 10;
+const SMALL: usize = 64 << 10;
 /// A message takes memory as bytes, as what it says, and for whom it is passed on to.
 const COPIES: usize = 3;
 

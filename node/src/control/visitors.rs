@@ -9,7 +9,7 @@ use transports::control::Asker;
 
 /// Connections that are served at a time, and those of one asker.
 const MOST_SERVED: usize = 16;
-pub(super) const MOST_EACH: usize = 4;
+const MOST_EACH: usize = 4;
 /// Those that wait for their turn, and those of one asker. Whoever comes beyond is sent away.
 const MOST_WAITING: usize = 64;
 const MOST_WAITING_EACH: usize = 16;
