@@ -2,8 +2,8 @@
 
 use crate::Target;
 use crate::input::{Script, put_bytes};
-use checkpoint::fuzzing;
 use base::ProcId;
+use checkpoint::fuzzing;
 use checkpoint::{
     Around, Besides, Call, Done, Head, Image, ImageError, Inter, Known, Leader, LineId, Message, OfPair, Old, Packing,
     Planned, Process, Recorder, Remote, Report, Row, Store, With,
