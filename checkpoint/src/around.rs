@@ -21,6 +21,8 @@ pub trait Around {
     fn processes_of(&self, own: ProcId, job: Job) -> Vec<ProcId>;
     /// The jobs that the own one is joined with.
     fn joined(&self, own: ProcId) -> BTreeSet<Job>;
+    /// The number of ranks of another job, once that is known.
+    fn size_of(&self, own: ProcId, job: Job) -> Option<u32>;
     /// The cut of this moment, by process of another job.
     fn cut(&mut self, own: ProcId) -> BTreeMap<ProcId, CutOf>;
     /// The receives from any source, by the job of their senders. After [`Around::cut`], it is of the same moment.

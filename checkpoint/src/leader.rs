@@ -2,15 +2,13 @@
 //! of them, that of the smallest incarnation, plans the lines.
 //!
 //! A line gets the newest cut of each job that is joined with another of them, directly or not, once each has one that
-//! no earlier line has, and few lines are still being written. Invariant: what a leader knows only grows, in whatever order and however often it is told.
+//! no earlier line has, and few lines are still being written. Invariant: ranks are counted for lines that are remembered alone.
 
+use crate::board::{Board, Newest, Tellers};
 use crate::line::{Done, Job, LineId, Planned, Report};
 use crate::restart::Known;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The last lines that a leader remembers of each that plans.
-const MOST_LINES: usize = 4;
 /// The lines that are being written at a time. Further cuts wait, and are replaced by later ones, so that lines are complete at
 /// whatever rate cuts are made.
 const MOST_OPEN: usize = 2;
@@ -18,138 +16,12 @@ const MOST_OPEN: usize = 2;
 /// Cuts without a line after which people are told, and again after as many.
 const MOST_UNPAIRED: u64 = 8;
 
-/// What the leader of a job tells of its newest cut.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Newest {
-    /// Its serial number.
-    serial: u64,
-    /// The jobs that its job was joined with, and a digest of the inter-communicators that were open between both.
-    joined: BTreeMap<Job, u64>,
-    /// The number of processes of its job.
-    size: u32,
-    /// Its name.
-    name: String,
-}
-
-/// What one leader has planned.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Plan {
-    /// The newest cuts that it knew; later lines have these or newer ones.
-    seen: BTreeMap<Job, u64>,
-    /// The last lines.
-    lines: Vec<Planned>,
-}
-
-/// All that a leader knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Board {
-    newest: BTreeMap<Job, Newest>,
-    plans: BTreeMap<Job, Plan>,
-    /// What each process of a job has done.
-    done: BTreeSet<(LineId, Job, Done)>,
-    /// What jobs have to restart from.
-    known: BTreeMap<Job, Known>,
-    /// Jobs of which each process has done again what it must, after a restart.
-    replayed: BTreeSet<Job>,
-}
-
-impl Board {
-    /// Takes in what another leader knows. Returns whether something was new.
-    fn merge(&mut self, other: Board) -> bool {
-        let before = self.clone();
-        for (job, theirs) in other.newest {
-            let ours = self.newest.entry(job).or_default();
-            if theirs.serial > ours.serial {
-                *ours = theirs;
-            }
-        }
-        for (job, theirs) in other.plans {
-            let ours = self.plans.entry(job).or_default();
-            for (job, serial) in theirs.seen {
-                let seen = ours.seen.entry(job).or_default();
-                *seen = serial.max(*seen);
-            }
-            ours.lines.extend(theirs.lines);
-            ours.lines.sort_by_key(|line| line.id.count);
-            ours.lines.dedup_by_key(|line| line.id.count);
-            let surplus = ours.lines.len().saturating_sub(MOST_LINES);
-            ours.lines.drain(..surplus);
-        }
-        self.done.extend(other.done);
-        self.replayed.extend(other.replayed);
-        for (job, theirs) in other.known {
-            match self.known.get(&job) {
-                Some(ours) if ours.version >= theirs.version => (),
-                _ => drop(self.known.insert(job, theirs)),
-            }
-        }
-        self.forget();
-        *self != before
-    }
-
-    /// Forgets what was done for lines that are no longer remembered.
-    fn forget(&mut self) {
-        let plans = &self.plans;
-        self.done.retain(|(id, ..)| plans.get(&id.by).is_none_or(|plan| plan.lines.iter().any(|line| line.id == *id)));
-    }
-
-    /// Whether each process of each job of a line has done this.
-    fn have_all(&self, line: &Planned, done: Done) -> bool {
-        line.cuts.keys().all(|job| self.done.contains(&(line.id, *job, done)))
-    }
-
-    /// What jobs have told to restart from.
-    pub fn known(&self) -> &BTreeMap<Job, Known> {
-        &self.known
-    }
-
-    /// The jobs that are joined with this one, directly or not, as far as their newest cuts tell.
-    fn joined(&self, job: Job) -> BTreeSet<Job> {
-        let (mut all, mut next) = (BTreeSet::new(), vec![job]);
-        while let Some(job) = next.pop() {
-            if !all.insert(job) {
-                continue;
-            }
-            match self.newest.get(&job) {
-                Some(newest) => next.extend(newest.joined.keys()),
-                // It has no cut, and others have that are joined with it.
-                None => next
-                    .extend(self.newest.iter().filter(|(_, of)| of.joined.contains_key(&job)).map(|(other, _)| other)),
-            }
-        }
-        all
-    }
-
-    /// The newest cuts of these jobs, if each has one, and for any two of them both cuts have the same inter-communicators: none was
-    /// made or freed between the two.
-    fn fitting(&self, jobs: &BTreeSet<Job>) -> Option<BTreeMap<Job, u64>> {
-        let newest = |job: &Job| Some((*job, self.newest.get(job)?.serial));
-        let all: BTreeMap<Job, u64> = jobs.iter().map(newest).collect::<Option<_>>()?;
-        let fits = |job: &Job, other: &Job| self.open(*job, *other) == self.open(*other, *job);
-        jobs.iter().all(|job| jobs.iter().all(|other| fits(job, other))).then_some(all)
-    }
-
-    /// The digest of the inter-communicators that a job had open with another one at its newest cut.
-    fn open(&self, job: Job, with: Job) -> Option<u64> {
-        self.newest.get(&job)?.joined.get(&with).copied()
-    }
-
-    /// Whether some process of a line will not write its image.
-    fn has_failed(&self, line: &Planned) -> bool {
-        line.cuts.keys().any(|job| self.done.contains(&(line.id, *job, Done::Failed)))
-    }
-
-    /// The lines in which this job is, the oldest first.
-    fn lines_of(&self, job: Job) -> impl Iterator<Item = &Planned> {
-        self.plans.values().flat_map(|plan| &plan.lines).filter(move |line| line.cuts.contains_key(&job))
-    }
-}
-
 /// The leader of a job.
 #[derive(Clone, Debug)]
 pub struct Leader {
     job: Job,
     board: Board,
+    tellers: Tellers,
     /// The leaders that it talks to.
     talks: BTreeSet<Job>,
     /// Those of them that are to be told.
@@ -172,6 +44,7 @@ impl Leader {
         Leader {
             job,
             board: Board::default(),
+            tellers: Tellers::default(),
             talks: BTreeSet::new(),
             untold: BTreeSet::new(),
             reported: BTreeMap::new(),
@@ -198,7 +71,7 @@ impl Leader {
     /// If it is to be told that the last cuts are in no line: how many, for which job, and whether that one has made any.
     pub fn unpaired(&self) -> Option<(u64, Job, bool)> {
         let own = self.board.newest.get(&self.job)?;
-        let count = own.serial - self.last_in_line(self.job).unwrap_or(0);
+        let count = own.serial.saturating_sub(self.last_in_line(self.job).unwrap_or(0));
         if count == 0 || !count.is_multiple_of(MOST_UNPAIRED) {
             return None;
         }
@@ -239,25 +112,40 @@ impl Leader {
 
     /// Another leader has told all that it knows.
     pub fn hear(&mut self, from: Job, board: Board) {
-        let mut theirs = board.clone();
         self.talks.insert(from);
-        if self.board.merge(board) {
+        let theirs = board.clone();
+        if self.board.hear(self.job, from, board, &mut self.tellers) {
             self.changed();
         }
         // A line may have been planned just now.
-        if theirs.merge(self.board.clone()) {
-            self.untold.insert(from);
+        self.answer(from, &theirs);
+    }
+
+    /// Somebody who claims to be the leader of that job has told this: it is answered if it lacks something, and nothing of it is
+    /// kept.
+    pub fn hear_stranger(&mut self, from: Job, theirs: &Board) {
+        self.answer(from, theirs);
+    }
+
+    /// Tells another leader what is known here, if it lacks something.
+    fn answer(&mut self, to: Job, theirs: &Board) {
+        if self.board.is_news_to(to, theirs) {
+            self.untold.insert(to);
         } else {
-            self.untold.remove(&from);
+            self.untold.remove(&to);
         }
     }
 
     /// A process of a job that this leader reports to has done something for a line.
     pub fn done(&mut self, id: LineId, job: Job, rank: u32, done: Done) {
         let Some(newest) = self.board.newest.get(&job) else { return };
+        if rank >= newest.size || !self.board.lines_of(job).any(|line| line.id == id) {
+            return;
+        }
+        let size = newest.size as usize;
         let ranks = self.ranks.entry((id, job, done)).or_default();
         ranks.insert(rank);
-        if done == Done::Failed || ranks.len() == newest.size as usize {
+        if done == Done::Failed || ranks.len() == size {
             self.ranks.remove(&(id, job, done));
             if self.board.done.insert((id, job, done)) {
                 self.changed();
@@ -272,10 +160,15 @@ impl Leader {
 
     /// A process of another job has done again what it must, after the restart.
     pub fn replayed(&mut self, job: Job, rank: u32) {
+        let Some(size) = self.board.known.get(&job).map(|known| known.size) else { return };
+        if rank >= size || self.board.replayed.contains(&job) {
+            return;
+        }
         let ranks = self.replayed.entry(job).or_default();
         ranks.insert(rank);
-        let (ranks, size) = (ranks.len(), self.board.known.get(&job).map(|known| known.size as usize));
-        if Some(ranks) == size && self.board.replayed.insert(job) {
+        if ranks.len() == size as usize {
+            self.replayed.remove(&job);
+            self.board.replayed.insert(job);
             self.changed();
         }
     }
@@ -299,6 +192,8 @@ impl Leader {
     fn changed(&mut self) {
         self.plan();
         self.board.forget();
+        let board = &self.board;
+        self.ranks.retain(|(id, job, _), _| board.lines_of(*job).any(|line| line.id == *id));
         self.untold.extend(&self.talks);
     }
 
@@ -323,8 +218,7 @@ impl Leader {
         if let Some(cuts) = cuts {
             let count = plan.lines.last().map_or(0, |line| line.id.count) + 1;
             plan.lines.push(Planned { id: LineId { by: self.job, count }, cuts, names });
-            let surplus = plan.lines.len().saturating_sub(MOST_LINES);
-            plan.lines.drain(..surplus);
+            plan.keep_last();
         }
     }
 
@@ -375,6 +269,7 @@ impl Leader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::board::MOST_LINES;
 
     /// Leaders of jobs 1, 2, 3, of which 2 is joined with both others; boards go to and fro in an order by chance, some twice.
     struct World {

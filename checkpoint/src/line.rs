@@ -27,6 +27,22 @@ pub struct Planned {
     pub names: BTreeSet<String>,
 }
 
+/// What a number of a job with another number takes in a message, at most; and what a name does besides its letters.
+pub(crate) const NUMBERS: usize = 20;
+const NAME: usize = 4;
+
+/// What names take in a message, at most.
+pub(crate) fn cost_of_names<'a>(names: impl IntoIterator<Item = &'a String>) -> usize {
+    names.into_iter().map(|name| name.len() + NAME).sum()
+}
+
+impl Planned {
+    /// Bytes that it takes in a message, at most.
+    pub(crate) fn cost(&self) -> usize {
+        NUMBERS * (1 + self.cuts.len()) + cost_of_names(&self.names)
+    }
+}
+
 /// What a process has done for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Done {

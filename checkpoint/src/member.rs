@@ -6,6 +6,7 @@
 use crate::image::OfPair;
 use crate::line::{Done, Job, LineId, Planned, Report, Row, Rows};
 use crate::outcomes::{Call, Chosen, Recorder, Replay};
+use crate::rows::OtherRows;
 use base::ProcId;
 use engine::{CutOf, Kept};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +16,18 @@ const MOST_CUTS: usize = 8;
 /// Bytes of messages that are kept for cuts. Beyond that, cuts that are in no line yet are given up, the oldest first: a job that makes no
 /// checkpoint is not to cost its partner all memory.
 const MOST_LOGGED: usize = 2 << 30;
-/// Cuts of another job whose rows are kept while this one has no cut.
-const MOST_ROWS: usize = 8;
+/// What a message counts for besides its data.
+const MESSAGE: usize = 128;
+/// The most cuts that are kept once there was a line: the leader that plans says which are of no use, and may have died.
+const MOST_WAITING: usize = 64;
+/// Lines that are not whole here. Each leader that plans has few, and there is one of these for all jobs that are joined.
+const MOST_OPEN: usize = 16;
+/// Other jobs that are remembered, and leaders that have planned lines of this one.
+const MOST_JOBS: usize = 256;
+/// Bytes of a line: with hundreds of jobs.
+const MOST_LINE: usize = 64 << 10;
+/// Messages that a line may lack, or find in the log: as many as there is room for.
+const MOST_LATE: u64 = 4 << 20;
 
 /// A cut of this process.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,10 +90,7 @@ pub struct Member<T> {
     /// The bytes of the messages in `log`.
     logged: usize,
     most_logged: usize,
-    /// Rows of other jobs' cuts, and whether the last part has come.
-    rows: BTreeMap<(Job, u64), (Rows, bool)>,
-    /// The newest of those that were dropped.
-    dropped: BTreeMap<Job, u64>,
+    rows: OtherRows,
     /// The oldest cuts that may still be in a line.
     seen: BTreeMap<Job, u64>,
     open: Vec<Open>,
@@ -101,8 +109,7 @@ impl<T> Member<T> {
             log: BTreeMap::new(),
             logged: 0,
             most_logged: MOST_LOGGED,
-            rows: BTreeMap::new(),
-            dropped: BTreeMap::new(),
+            rows: OtherRows::default(),
             seen: BTreeMap::new(),
             open: Vec::new(),
             begun: BTreeMap::new(),
@@ -113,8 +120,11 @@ impl<T> Member<T> {
     /// Makes a cut.
     pub fn cut(&mut self, serial: u64, snapshot: Snapshot<T>) {
         self.cuts.insert(serial, snapshot);
-        if self.begun.is_empty() && self.cuts.len() > MOST_CUTS {
-            self.cuts.pop_first();
+        let most = if self.begun.is_empty() { MOST_CUTS } else { MOST_WAITING };
+        if self.cuts.len() > most
+            && let Some(serial) = self.oldest_in_no_line()
+        {
+            self.cuts.remove(&serial);
             self.tidy();
         }
     }
@@ -145,9 +155,9 @@ impl<T> Member<T> {
                     lacked |= missing.remove(&(from, kept.number));
                 }
             }
-            self.logged += kept.data.len();
+            self.logged += room_of(&kept);
             let twice = self.log.entry(from).or_default().insert(kept.number, kept);
-            self.logged -= twice.map_or(0, |kept| kept.data.len());
+            self.logged -= twice.map_or(0, |kept| room_of(&kept));
             if self.logged > self.most_logged {
                 self.give_up_some();
             }
@@ -155,12 +165,16 @@ impl<T> Member<T> {
         lacked
     }
 
+    fn oldest_in_no_line(&self) -> Option<u64> {
+        let is_open = |serial: &u64| self.open.iter().any(|open| open.serial == *serial);
+        self.cuts.keys().copied().find(|serial| !is_open(serial))
+    }
+
     /// Gives up cuts that are in no line, until what is kept for the others is not too much.
     #[cold]
     fn give_up_some(&mut self) {
         while self.logged > self.most_logged {
-            let is_open = |serial: &u64| self.open.iter().any(|open| open.serial == *serial);
-            let Some(serial) = self.cuts.keys().copied().find(|serial| !is_open(serial)) else { return };
+            let Some(serial) = self.oldest_in_no_line() else { return };
             base::log_seldom!(
                 Notice,
                 "checkpoint {serial} is given up: {} MiB of messages have come since, and a joined job has made no checkpoint for its line",
@@ -173,20 +187,19 @@ impl<T> Member<T> {
 
     /// A part of the rows of another job's cut has come.
     pub fn rows(&mut self, job: Job, serial: u64, rows: Rows, is_last: bool) {
-        let (all, whole) = self.rows.entry((job, serial)).or_default();
-        for (rank, part) in rows {
-            let row = all.entry(rank).or_default();
-            (row.sent, row.arrived) = (row.sent.max(part.sent), row.arrived.max(part.arrived));
-            row.leaving.extend(part.leaving);
-        }
-        *whole |= is_last;
-        let its: Vec<u64> = self.rows.range((job, 0)..=(job, u64::MAX)).map(|((_, serial), _)| *serial).collect();
-        if self.cuts.is_empty() && its.len() > MOST_ROWS {
-            self.rows.remove(&(job, its[0]));
-            self.dropped.insert(job, its[0]);
+        let in_line = |serial: u64| self.open.iter().any(|open| open.line.cuts.get(&job) == Some(&serial));
+        if !self.rows.add((job, serial), rows, is_last, self.cuts.is_empty(), in_line) {
+            // Its lines will not be whole here.
+            self.give_up(|open| open.line.cuts.get(&job) == Some(&serial));
         }
         self.drop_rows();
         self.look();
+    }
+
+    /// Gives up lines.
+    fn give_up(&mut self, which: impl Fn(&Open) -> bool) {
+        self.given_up.extend(self.open.iter().filter(|open| which(open)).map(|open| open.line.id));
+        self.open.retain(|open| !which(open));
     }
 
     /// A call has found this, or nothing.
@@ -217,6 +230,9 @@ impl<T> Member<T> {
         let Report { lines, heard, failed, seen } = report;
         let mut first = Vec::new();
         for line in lines {
+            if self.begun.len() >= MOST_JOBS && !self.begun.contains_key(&line.id.by) {
+                self.begun.pop_first();
+            }
             let begun = self.begun.entry(line.id.by).or_default();
             if line.id.count <= *begun {
                 continue;
@@ -224,9 +240,9 @@ impl<T> Member<T> {
             *begun = line.id.count;
             let Some(serial) = line.cuts.get(&self.own.incarnation).copied() else { continue };
             // A line without a job that had been joined already would lack its messages.
-            let has =
-                |job: &Job| line.cuts.get(job).is_some_and(|cut| self.dropped.get(job).is_none_or(|old| cut > old));
-            match self.cuts.get_mut(&serial).filter(|cut| cut.joined.iter().all(has)) {
+            let has = |job: &Job| line.cuts.get(job).is_some_and(|cut| !self.rows.has_dropped(*job, *cut));
+            let has_room = self.open.len() < MOST_OPEN && line.cost() <= MOST_LINE;
+            match self.cuts.get_mut(&serial).filter(|cut| has_room && cut.joined.iter().all(has)) {
                 Some(cut) => {
                     cut.outcomes.mark();
                     first.push((line.id, Done::Heard));
@@ -244,6 +260,10 @@ impl<T> Member<T> {
             let oldest = self.seen.entry(job).or_default();
             *oldest = serial.max(*oldest);
         }
+        if self.seen.len() > MOST_JOBS {
+            let cuts = &self.cuts;
+            self.seen.retain(|job, _| self.rows.has_of(*job) || cuts.values().any(|cut| cut.joined.contains(job)));
+        }
         self.drop_rows();
         self.tidy();
         self.look();
@@ -253,9 +273,9 @@ impl<T> Member<T> {
     /// Drops rows of cuts that are in no line. Those of a cut may come after a report that has no need of them, from elsewhere.
     fn drop_rows(&mut self) {
         let (open, seen) = (&self.open, &self.seen);
-        let is_in_line = |job: &Job, serial: &u64| open.iter().any(|open| open.line.cuts.get(job) == Some(serial));
+        let is_in_line = |job: Job, serial: u64| open.iter().any(|open| open.line.cuts.get(&job) == Some(&serial));
         self.rows
-            .retain(|(job, serial), _| seen.get(job).is_none_or(|oldest| serial >= oldest) || is_in_line(job, serial));
+            .retain(|job, serial| seen.get(&job).is_none_or(|oldest| serial >= *oldest) || is_in_line(job, serial));
     }
 
     /// The lines that will not be whole here, once each.
@@ -265,15 +285,24 @@ impl<T> Member<T> {
 
     /// Finds what is missing in lines whose rows have all come.
     fn look(&mut self) {
+        let (cuts, rows, log) = (&self.cuts, &self.rows, &self.log);
+        let mut too_many = Vec::new();
         for open in self.open.iter_mut().filter(|open| open.missing.is_none()) {
-            let Some(cut) = self.cuts.get(&open.serial) else { continue };
-            let rows = |job: &Job| self.rows.get(&(*job, open.line.cuts[job])).filter(|(_, whole)| *whole);
-            if cut.joined.iter().any(|job| rows(job).is_none()) {
+            let Some(cut) = cuts.get(&open.serial) else { continue };
+            if cut.joined.iter().any(|job| rows.whole(*job, open.line.cuts[job]).is_none()) {
                 continue;
             }
-            let pairs = of_pairs(cut, &open.line, &self.rows, &self.log);
+            if late(cut, &open.line, rows) > MOST_LATE {
+                too_many.push(open.line.id);
+                continue;
+            }
+            let pairs = of_pairs(cut, &open.line, rows, log);
             let missing = pairs.iter().flat_map(|(peer, of)| of.line.missing.iter().map(|number| (*peer, *number)));
             open.missing = Some(missing.collect());
+        }
+        if !too_many.is_empty() {
+            base::log_seldom!(Error, "a checkpoint lacks more messages than there is room for, and is given up");
+            self.give_up(|open| too_many.contains(&open.line.id));
         }
     }
 
@@ -314,22 +343,40 @@ impl<T> Member<T> {
             };
             log.retain(|number, kept| {
                 let needed = needs(number);
-                self.logged -= if needed { 0 } else { kept.data.len() };
+                self.logged -= if needed { 0 } else { room_of(kept) };
                 needed
             });
         }
     }
 }
 
+/// What a message takes of the room for those that are kept.
+fn room_of(kept: &Kept) -> usize {
+    MESSAGE + kept.note.len() + kept.data.len()
+}
+
+/// How many messages had been sent and had not arrived at a cut, as the rows of the others have it.
+fn late<T>(cut: &Snapshot<T>, line: &Planned, rows: &OtherRows) -> u64 {
+    let of_job = |job: &Job| {
+        let all = rows.get(*job, line.cuts[job]).into_iter().flatten();
+        let late = all.map(|(rank, row)| {
+            let own = cut.of.get(&ProcId { incarnation: *job, rank: *rank });
+            row.sent.saturating_sub(own.map_or(0, |own| own.arrived))
+        });
+        late.fold(0, u64::saturating_add)
+    };
+    cut.joined.iter().map(of_job).fold(0, u64::saturating_add)
+}
+
 /// The messages of a cut in a line.
 fn of_pairs<T>(
     cut: &Snapshot<T>,
     line: &Planned,
-    rows: &BTreeMap<(Job, u64), (Rows, bool)>,
+    rows: &OtherRows,
     log: &BTreeMap<ProcId, BTreeMap<u64, Kept>>,
 ) -> BTreeMap<ProcId, OfPair> {
     let nothing = (CutOf::default(), Row::default(), BTreeMap::new());
-    let of_job = |job: &Job| rows.get(&(*job, line.cuts[job])).map(|(rows, _)| rows);
+    let of_job = |job: &Job| rows.get(*job, line.cuts[job]);
     let theirs = cut.joined.iter().flat_map(|job| {
         let ranks = of_job(job).into_iter().flat_map(|rows| rows.keys());
         ranks.map(|rank| ProcId { incarnation: *job, rank: *rank })
@@ -353,7 +400,8 @@ mod tests {
     #[test]
     fn a_cut_for_which_too_much_is_kept_is_given_up() {
         let mut member = Member::new(ProcId { incarnation: 1, rank: 0 });
-        member.most_logged = 1000;
+        let each = 100 + MESSAGE;
+        member.most_logged = 10 * each;
         let from = ProcId { incarnation: 2, rank: 0 };
         let message = |number| Kept {
             number,
@@ -373,9 +421,9 @@ mod tests {
                 .for_each(|number| assert!(!member.log(from, message(number)), "no line lacks it"));
         }
         assert_eq!(member.cuts.keys().copied().collect::<Vec<_>>(), [2, 3]);
-        assert_eq!((member.held().logged, member.logged), (8, 800));
+        assert_eq!((member.held().logged, member.logged), (8, 8 * each));
         (13..20).for_each(|number| assert!(!member.log(from, message(number)), "no line lacks it"));
-        assert!(!member.is_logging() || member.logged <= 1000);
-        assert_eq!(member.logged, member.held().logged * 100);
+        assert!(!member.is_logging() || member.logged <= 10 * each);
+        assert_eq!(member.logged, member.held().logged * each);
     }
 }

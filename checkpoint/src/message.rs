@@ -2,7 +2,7 @@
 //!
 //! Invariant: reading takes memory for bytes that are there, and for no number alone.
 
-use crate::leader::Board;
+use crate::board::Board;
 use crate::line::{Done, LineId, Report, Rows};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -105,14 +105,24 @@ impl<I: Copy> Process<I> {
 
     /// Another process has told something.
     pub fn told(&mut self, around: &mut impl Around<Inter = I>, own: ProcId, remote: ProcId, bytes: &[u8]) {
-        if !self.is_tracked(own) {
-            return;
+        if let Some(message) = self.read(own, remote, bytes) {
+            self.with(around, own, |tracked, around| tracked.told(around, remote, message));
         }
-        let Some(message) = Message::decode(bytes) else {
+    }
+
+    /// The same of one that may be another process than it says. What counts is told again once it is known.
+    pub fn told_by_stranger(&mut self, around: &mut impl Around<Inter = I>, own: ProcId, remote: ProcId, bytes: &[u8]) {
+        if let Some(message) = self.read(own, remote, bytes) {
+            self.with(around, own, |tracked, around| tracked.told_by_stranger(around, remote, &message));
+        }
+    }
+
+    fn read(&self, own: ProcId, remote: ProcId, bytes: &[u8]) -> Option<Message> {
+        let message = self.is_tracked(own).then(|| Message::decode(bytes))?;
+        if message.is_none() {
             base::log_seldom!(Error, "{remote} tells of checkpoints what cannot be read: is it of another release?");
-            return;
-        };
-        self.with(around, own, |tracked, around| tracked.told(around, remote, message));
+        }
+        message
     }
 
     /// The image of this process in a line is on the disk, or cannot be written.

@@ -8,9 +8,15 @@ use crate::image::OfPair;
 use crate::line::Job;
 use crate::message::Message;
 use crate::parts;
+use crate::shares::Shares;
 use base::ProcId;
 use engine::{Kept, Resume};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Numbers of messages that other processes want before this one knows what its image has for them: some 100 MiB.
+const MOST_NUMBERS: usize = 8 << 20;
+/// What a process counts for besides.
+const PROCESS: usize = 16;
 
 /// What another process wants.
 #[derive(Clone, Debug, Default)]
@@ -19,12 +25,17 @@ struct Wanted {
     once_more: BTreeSet<u64>,
     /// It has told all.
     is_all: bool,
+    /// It has told more than there is room for.
+    too_much: bool,
+    /// Of the room for numbers.
+    room: usize,
 }
 
 /// The restart of one process, with all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Resuming<I> {
     wanted: BTreeMap<ProcId, Wanted>,
+    shares: Shares,
     /// The messages of this process's image.
     of: BTreeMap<ProcId, OfPair>,
     /// The inter-communicators, by the other job: two of different jobs may have the same context.
@@ -35,7 +46,13 @@ pub(crate) struct Resuming<I> {
 
 impl<I: Copy> Resuming<I> {
     pub fn new() -> Resuming<I> {
-        Resuming { wanted: BTreeMap::new(), of: BTreeMap::new(), opened: BTreeMap::new(), leaving: BTreeMap::new() }
+        Resuming {
+            wanted: BTreeMap::new(),
+            shares: Shares::default(),
+            of: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+        }
     }
 
     /// Tells the processes of another job what is wanted of them.
@@ -69,18 +86,40 @@ impl<I: Copy> Resuming<I> {
         once_more: BTreeSet<u64>,
         is_all: bool,
     ) {
+        if self.opened.contains_key(&peer.incarnation) && !self.of.contains_key(&peer) {
+            // Nothing is to be resumed with it, or it was.
+            return;
+        }
+        let room = PROCESS + from_image.len() + once_more.len();
+        let fits = self.shares.take(MOST_NUMBERS, peer.incarnation, room);
+        if !fits {
+            base::log_seldom!(Error, "{peer} wants more messages after its restart than there is room for");
+            if !self.wanted.contains_key(&peer) {
+                return;
+            }
+        }
         let wanted = self.wanted.entry(peer).or_default();
-        wanted.from_image.extend(from_image);
-        wanted.once_more.extend(once_more);
+        wanted.too_much |= !fits;
+        if fits {
+            wanted.from_image.extend(from_image);
+            wanted.once_more.extend(once_more);
+            wanted.room += room;
+        }
         wanted.is_all |= is_all;
         self.resume(around, own, peer);
     }
 
     /// Begins where the images were, with one process, if both sides know what the other wants.
     fn resume(&mut self, around: &mut impl Around<Inter = I>, own: ProcId, peer: ProcId) {
-        let is_told = self.wanted.get(&peer).is_some_and(|wanted| wanted.is_all);
+        let is_told = self.wanted.get(&peer).is_some_and(|wanted| wanted.is_all && !wanted.too_much);
         let Some(of) = is_told.then(|| self.of.remove(&peer)).flatten() else { return };
-        let Wanted { from_image, once_more, .. } = self.wanted.remove(&peer).unwrap_or_default();
+        let Wanted { mut from_image, mut once_more, room, .. } = self.wanted.remove(&peer).unwrap_or_default();
+        self.shares.give_back(peer.incarnation, room);
+        // It has no reason to want others.
+        let early = of.sent.0 + 1..=of.sent.1;
+        once_more.retain(|number| early.contains(number));
+        let ours: BTreeSet<u64> = of.leaving.iter().map(|kept| kept.number).collect();
+        from_image.retain(|number| ours.contains(number));
         base::log!(
             Debug,
             "{own} goes on with {peer}: has {} messages of it, awaits {} and sends {}; of those to come, {} and {} are sent once more",

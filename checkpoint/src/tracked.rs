@@ -18,6 +18,9 @@ use engine::Kept;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// The last lines of one report that are looked at: those of some leaders that plan, one after the other.
+const MOST_REPORTED: usize = 64;
+
 /// What a cut tells: its number, the jobs that it is joined with, and the rows for their processes.
 pub type Made = (u64, BTreeSet<Job>, BTreeMap<ProcId, Row>);
 
@@ -41,6 +44,8 @@ pub(crate) struct Tracked<I> {
     replay: Option<Replay>,
     /// Leaders that are told when it has done again what it must.
     tells_replayed: Vec<ProcId>,
+    /// The other jobs of its image: their leaders say when all have.
+    replays_with: BTreeSet<Job>,
     /// An image could not be written, for this reason.
     trouble: Option<String>,
 }
@@ -59,6 +64,7 @@ impl<I: Copy> Tracked<I> {
             resuming: Resuming::new(),
             replay: None,
             tells_replayed: Vec::new(),
+            replays_with: BTreeSet::new(),
             trouble: None,
         }
     }
@@ -146,15 +152,26 @@ impl<I: Copy> Tracked<I> {
     pub fn told(&mut self, around: &mut impl Around<Inter = I>, remote: ProcId, message: Message) {
         let (job, leads) = (remote.incarnation, remote.rank == 0);
         match message {
-            Message::Rows(serial, rows, is_last) if leads => self.member.rows(job, serial, rows, is_last),
+            Message::Rows(serial, rows, is_last) if leads => {
+                let size = around.size_of(self.own, job).unwrap_or(u32::MAX);
+                if rows.keys().all(|rank| *rank < size) {
+                    self.member.rows(job, serial, rows, is_last);
+                }
+            }
             Message::Board(board) if leads => {
                 if let Some(leader) = &mut self.leader {
                     leader.hear(job, *board);
                 }
             }
-            Message::Lines(report) if leads => {
-                self.reports_to.retain(|id, _| report.lines.iter().any(|line| line.id == *id));
-                self.reports_to.extend(report.lines.iter().map(|line| (line.id, remote)));
+            Message::Lines(mut report) if leads => {
+                report.lines.retain(|line| line.cuts.contains_key(&self.own.incarnation));
+                let surplus = report.lines.len().saturating_sub(MOST_REPORTED);
+                report.lines.drain(..surplus);
+                // Those of which another leader has told are none of its business.
+                self.reports_to.retain(|id, to| *to != remote || report.lines.iter().any(|line| line.id == *id));
+                for line in &report.lines {
+                    self.reports_to.entry(line.id).or_insert(remote);
+                }
                 for (id, done) in self.member.lines(*report) {
                     around.tell(self.own, remote, &Message::Done(id, done).encode());
                 }
@@ -170,7 +187,7 @@ impl<I: Copy> Tracked<I> {
                     leader.replayed(job, remote.rank);
                 }
             }
-            Message::AllReplayed if leads => self.end_replay(around),
+            Message::AllReplayed if leads && self.replays_with.contains(&job) => self.end_replay(around),
             Message::Again(from_image, once_more, is_all) => {
                 self.resuming.wants(around, (self.own, remote), from_image, once_more, is_all);
             }
@@ -178,6 +195,15 @@ impl<I: Copy> Tracked<I> {
             Message::Rows(..) | Message::Board(_) | Message::Lines(_) | Message::AllReplayed => (),
         }
         self.go_on(around);
+    }
+
+    /// A process of which it is not known whether it is that one has told something. A leader that restarts may have come sooner
+    /// than this one looks for it: it is answered. Nothing that a stranger tells is kept.
+    pub fn told_by_stranger(&mut self, around: &mut impl Around<Inter = I>, remote: ProcId, message: &Message) {
+        if let (Message::Board(board), Some(leader), 0) = (message, &mut self.leader, remote.rank) {
+            leader.hear_stranger(remote.incarnation, board);
+            self.go_on(around);
+        }
     }
 
     /// Tells what is to be told, and has written what is whole.
@@ -319,6 +345,7 @@ impl<I: Copy> Tracked<I> {
             around.limit(*inter, outcomes.limits(*place, *context));
         }
         self.replay = Some(Replay::new(outcomes, |at| others.get(at as usize).copied()));
+        self.replays_with = others.iter().copied().collect();
         self.tells_replayed = others.iter().map(|job| ProcId { incarnation: *job, rank: 0 }).collect();
         if let Some(leader) = &mut self.leader {
             leader.restarts(jobs.clone());

@@ -2,12 +2,19 @@
 
 use crate::Target;
 use crate::input::{Script, put_bytes};
+use base::ProcId;
 use checkpoint::fuzzing;
 use checkpoint::{
-    Call, Done, Head, Image, ImageError, Inter, Known, Leader, LineId, Message, OfPair, Old, Packing, Planned,
-    Recorder, Remote, Report, Row,
+    Around, Besides, Call, Done, Head, Image, ImageError, Inter, Known, Leader, LineId, Message, OfPair, Old, Packing,
+    Planned, Process, Recorder, Remote, Report, Row, Store, With,
 };
-use engine::{ContextId, Kept};
+use engine::{ContextId, CutOf, Kept, Limits, Resume, Wildcards};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// As docs/limits.md has them.
+const MOST_WAITING: usize = 64;
+const MOST_OPEN: usize = 16;
 
 const LINE: LineId = LineId { by: 9, count: 2 };
 
@@ -112,21 +119,85 @@ fn images() -> Vec<Vec<u8>> {
 /// `checkpoint::Image::decode`.
 pub const IMAGE: Target = Target { run: image, seeds: images, longest: 4096, memory: 4 << 20 };
 
+/// The job that is told, and that of who tells.
+const OWN: ProcId = ProcId { incarnation: 1, rank: 0 };
+const OTHER: ProcId = ProcId { incarnation: 2, rank: 0 };
+/// How often one message is told, each time as if it were another one where that can be.
+const OFTEN: u64 = 64;
+
+/// Surroundings of a process that is joined with one other job, and has nothing to do.
+#[derive(Default)]
+struct Alone {
+    told: usize,
+}
+
+impl Around for Alone {
+    type Inter = u32;
+
+    fn tell(&mut self, _: ProcId, _: ProcId, bytes: &[u8]) {
+        assert!(bytes.len() < 1 << 20, "it fits a frame");
+        self.told += 1;
+    }
+    fn processes_of(&self, _: ProcId, job: u64) -> Vec<ProcId> {
+        vec![ProcId { incarnation: job, rank: 0 }]
+    }
+    fn joined(&self, _: ProcId) -> BTreeSet<u64> {
+        [OTHER.incarnation].into()
+    }
+    fn size_of(&self, _: ProcId, _: u64) -> Option<u32> {
+        None
+    }
+    fn cut(&mut self, _: ProcId) -> BTreeMap<ProcId, CutOf> {
+        [(OTHER, CutOf { sent: 5, arrived: 3, ..CutOf::default() })].into()
+    }
+    fn wildcards(&self, _: ProcId) -> Vec<(u64, Wildcards)> {
+        Vec::new()
+    }
+    fn watch(&mut self, _: bool, _: bool) {}
+    fn resume(&mut self, _: ProcId, _: ProcId, _: Resume) {}
+    fn send_again(&mut self, _: u32, _: u32, _: &Kept) {}
+    fn limit(&mut self, _: u32, _: Limits) {}
+    fn unlimit(&mut self) {}
+    fn write(&mut self, _: ProcId, _: &Store, _: Image) {}
+    fn commit(&mut self, _: ProcId, _: &Store, _: u64, _: LineId) {}
+}
+
+/// The same message of the next cut, line or jobs, so that what is kept of it is kept beside that of the one before.
+fn moved(message: &Message, by: u64) -> Message {
+    let next = |id: LineId| LineId { by: id.by, count: id.count.wrapping_add(by) };
+    match message.clone() {
+        Message::Rows(serial, rows, is_last) => Message::Rows(serial.wrapping_add(by), rows, is_last),
+        Message::Lines(mut report) => {
+            report.lines.iter_mut().for_each(|line| line.id = next(line.id));
+            Message::Lines(report)
+        }
+        Message::Done(id, done) => Message::Done(next(id), done),
+        Message::Again(one, other, _) => {
+            let shift = |all: BTreeSet<u64>| all.into_iter().map(|n| n.wrapping_add(by << 32)).collect();
+            Message::Again(shift(one), shift(other), false)
+        }
+        other => other,
+    }
+}
+
 fn message(input: &[u8]) {
     let Some(message) = Message::decode(input) else { return };
     let again = message.encode();
     assert_eq!(Message::decode(&again).as_ref(), Some(&message));
-    // A leader that hears it says no more than there is, and ends.
-    if let Message::Board(board) = message {
-        let mut leader = Leader::new(1);
-        leader.hear(2, *board);
-        for _ in 0..64 {
-            let is_told = leader.next_told().is_none() && leader.next_report().is_none();
-            if is_told && leader.next_complete().is_none() && leader.next_all_replayed().is_none() {
-                break;
-            }
-        }
+    // A process hears it over and over, from a member that it is joined with: it ends, and keeps no more than the bounds.
+    let (mut process, mut around) = (Process::<u32>::default(), Alone::default());
+    process.track(OWN, "air", 1);
+    let besides = Besides { label: String::new(), jobs: Vec::new(), contexts: BTreeMap::new(), inters: Vec::new() };
+    let store = Store::new(Path::new("/nowhere"), "air");
+    if let Some((serial, ..)) = process.cut(&mut around, OWN, store, besides) {
+        process.announce(&mut around, OWN, serial, [(OTHER.incarnation, With::default())].into(), BTreeMap::new());
     }
+    for by in 0..OFTEN {
+        process.told(&mut around, OWN, OTHER, &moved(&message, by).encode());
+        process.told_by_stranger(&mut around, OWN, ProcId { incarnation: 100 + by, rank: 0 }, input);
+    }
+    let held = process.held(OWN);
+    assert!(held.rows <= MOST_WAITING && held.lines <= MOST_OPEN && held.cuts <= 1, "{held:?}");
 }
 
 fn messages() -> Vec<Vec<u8>> {
@@ -152,4 +223,4 @@ fn messages() -> Vec<Vec<u8>> {
 }
 
 /// `checkpoint::Message::decode`.
-pub const MESSAGE: Target = Target { run: message, seeds: messages, longest: 1024, memory: 1 << 20 };
+pub const MESSAGE: Target = Target { run: message, seeds: messages, longest: 1024, memory: 4 << 20 };

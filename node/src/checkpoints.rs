@@ -74,6 +74,10 @@ impl Around for Core {
         self.session.joined(own.incarnation)
     }
 
+    fn size_of(&self, own: ProcId, job: Job) -> Option<u32> {
+        self.session.size_of(own.incarnation, job)
+    }
+
     fn cut(&mut self, own: ProcId) -> BTreeMap<ProcId, CutOf> {
         self.session.cut(own.incarnation)
     }
@@ -188,8 +192,11 @@ impl Core {
     }
 
     /// Another process has told something of checkpoints.
-    pub(crate) fn told_of_checkpoints(&mut self, local: ProcId, remote: ProcId, bytes: &[u8]) {
-        self.step(|all, core| all.told(core, local, remote, bytes));
+    pub(crate) fn told_of_checkpoints(&mut self, local: ProcId, remote: ProcId, bytes: &[u8], is_stranger: bool) {
+        self.step(|all, core| match is_stranger {
+            true => all.told_by_stranger(core, local, remote, bytes),
+            false => all.told(core, local, remote, bytes),
+        });
     }
 
     fn give_to_writer(&mut self, work: Work) {

@@ -144,7 +144,9 @@ impl Core {
                 let (local, job) = (pair.local(), pair.remote().incarnation);
                 self.note_choice(local, job, Chosen { context, ordinal, source, number });
             }
-            Action::OfCheckpoints { local, remote, bytes } => self.told_of_checkpoints(local, remote, &bytes),
+            Action::OfCheckpoints { local, remote, bytes, is_stranger } => {
+                self.told_of_checkpoints(local, remote, &bytes, is_stranger);
+            }
             Action::Asked { peer } => self.tell_waits(peer),
             Action::Told { peer, bytes } => self.told(peer, &bytes),
             Action::Neighbours => self.judge_spinning(),

@@ -16,6 +16,7 @@ const COOKIE: [u8; 16] = [0xc0; 16];
 const GOOD: u8 = 0;
 const NO_SUCH_PROCESS: u8 = 2;
 const LATER: u8 = 5;
+const CHECKPOINT: u8 = base::protocol::control::CHECKPOINT;
 /// As docs/limits.md has them.
 const MAX_CALLERS: usize = 256;
 const MAX_EARLY: usize = 64;
@@ -324,6 +325,42 @@ fn what_strangers_say_is_bounded() {
     assert!(matches!(end, Ok(0)) || end.is_err_and(|e| e.kind() == ErrorKind::ConnectionReset), "its lane is closed");
 }
 
+/// Members of jobs that this one has never asked for tell of checkpoints, as much as they can.
+fn what_strangers_tell_of_checkpoints_is_bounded() {
+    let job = Job::new();
+    job.node.with(|core| core.track(job.id(), "air", 1));
+    let at = addresses(&job.node)[0];
+    let before = resident();
+    let mut all: Vec<_> = (0..16).map(|_| Forger::come(at, stranger(), job.id(), job.group.cookie, 1).1).collect();
+    let mut said = 0;
+    for forger in &mut all {
+        for part in 0..16u64 {
+            let numbers = (0..50_000).map(|n| (part * 50_000 + n) << 30).collect();
+            let told = node::images::Message::Again(numbers, Default::default(), false).encode();
+            // Each sees its end when it has gone too far.
+            if !forger.say(&[&[7, CHECKPOINT][..], &told].concat()) {
+                break;
+            }
+            said += told.len();
+        }
+    }
+    let read = |core: &mut Core| (core.bytes_read() as usize >= said.min(80 << 20)).then_some(());
+    until(&job, read).expect("it is read");
+    // One asks over and over, and reads no answer.
+    let known = node::images::Known { name: "x".repeat(100_000), size: 1, version: 1, ..Default::default() };
+    job.node.with(|core| core.tell_known(job.id(), known, &[]));
+    let (_, mut asking) = Forger::come(at, stranger(), job.id(), job.group.cookie, 1);
+    let asks = node::images::Message::Board(Box::default()).encode();
+    let heard = job.node.inspect(|core| core.bytes_read()) + 3000 * asks.len() as u64;
+    for _ in 0..3000 {
+        assert!(asking.say(&[&[7, CHECKPOINT][..], &asks].concat()));
+    }
+    until(&job, |core| (core.bytes_read() >= heard).then_some(())).expect("it is read");
+    let grown = resident().saturating_sub(before) >> 20;
+    println!("strangers tell {} MiB of checkpoints: the process has grown by {grown} MiB", said >> 20);
+    assert!(grown < 160, "grown by {grown} MiB");
+}
+
 /// They fill a port and say one byte each; only the first of them has an offer to make.
 fn callers_without_an_offer_give_way() {
     let server = Job::new();
@@ -399,5 +436,6 @@ fn floods() {
     over(TCP);
     a_flood_of_callers_keeps_nobody_out();
     what_strangers_say_is_bounded();
+    what_strangers_tell_of_checkpoints_is_bounded();
     callers_without_an_offer_give_way();
 }

@@ -2,14 +2,14 @@
 //!
 //! Invariant: one that has not proved the key never takes the place of one that has.
 
+use crate::places::Host;
+use crate::room::MAX_STRANGERS;
 use crate::table::{Id, Name};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use transports::registry::{Asking, Visitor};
 
-/// The most connections that have not proved the key.
-const MAX_STRANGERS: usize = 256;
 /// One address has half of these places, so that the next one finds one.
 const OF_ONE: usize = 2;
 /// How long the proof and the request may take.
@@ -50,6 +50,10 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
+    pub(crate) fn host(&self) -> Host {
+        trust::host_of(self.from)
+    }
+
     /// When it has had its time; `None` if it may stay.
     pub(crate) fn limit(&self) -> Option<Instant> {
         match self.stage {

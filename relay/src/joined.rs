@@ -1,20 +1,23 @@
 //! The threads that carry what joined connections say.
 //!
-//! Invariant: a thread that has nothing to carry sleeps.
+//! Invariants: a thread that has nothing to carry sleeps; what is joined for one host takes no place of what is joined for
+//! another. A pair whose other side is dead ends by itself: all sockets here have the keep-alive of the transport.
 
-use crate::way::{Interest, Spare, Way};
+use crate::places::{Host, Places};
+use crate::table::Id;
+use crate::way::{Ends, Interest, Spare, Way};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::collections::BTreeMap;
 use std::io;
-use std::net::TcpStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
-/// The most pairs of connections that are joined.
-pub(crate) const MAX_JOINED: usize = 4096;
 /// The most threads.
 const MOST_THREADS: usize = 4;
+/// So many pairs may be known before it is looked which have ended.
+const LOOK_AT: usize = 64;
 /// The number of the bell among what is watched.
 const BELL: u64 = u64::MAX;
 
@@ -22,59 +25,81 @@ const BELL: u64 = u64::MAX;
 pub(crate) struct Joined {
     threads: Vec<Arc<Shared>>,
     turn: usize,
-    count: Arc<AtomicUsize>,
+    /// The pairs by the number of the connection that has called, and for which host they were joined.
+    pairs: BTreeMap<Id, Weak<Ends>>,
+    places: Places,
+    most: usize,
+    /// When so many are known, those that have ended are forgotten.
+    look_at: usize,
 }
 
 struct Shared {
-    new: Mutex<Vec<[TcpStream; 2]>>,
+    new: Mutex<Vec<Arc<Ends>>>,
     bell: EventFd,
 }
 
 impl Joined {
-    pub(crate) fn start() -> io::Result<Joined> {
-        let most = thread::available_parallelism().map_or(1, |n| n.get().min(MOST_THREADS));
-        let count = Arc::new(AtomicUsize::new(0));
+    /// With room for so many pairs.
+    pub(crate) fn start(most: usize) -> io::Result<Joined> {
+        let count = thread::available_parallelism().map_or(1, |n| n.get().min(MOST_THREADS));
         let mut threads = Vec::new();
-        for _ in 0..most {
+        for _ in 0..count {
             let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
             let shared = Arc::new(Shared { new: Mutex::default(), bell });
-            let carrier = Carrier::new(shared.clone(), count.clone())?;
+            let carrier = Carrier::new(shared.clone())?;
             thread::Builder::new().name("carrier".into()).spawn(move || carrier.run())?;
             threads.push(shared);
         }
-        Ok(Joined { threads, turn: 0, count })
+        let (pairs, places, look_at) = (BTreeMap::new(), Places::new(most), LOOK_AT.min(most));
+        Ok(Joined { threads, turn: 0, pairs, places, most, look_at })
     }
 
-    /// How many pairs are joined.
-    pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    /// From now on, what one says goes to the other.
-    pub(crate) fn join(&mut self, ends: [TcpStream; 2]) {
-        self.count.fetch_add(1, Ordering::Relaxed);
+    /// From now on, what one says goes to the other. `id` and `host` are those of the connection that has called. If there are too
+    /// many, the oldest pair of the host that has most ends.
+    pub(crate) fn join(&mut self, id: Id, host: Host, ends: [TcpStream; 2]) {
+        if self.pairs.len() >= self.look_at {
+            self.forget_ended();
+        }
+        let ends = Arc::new(ends);
+        let surplus = self.places.take(id, host).and_then(|surplus| self.pairs.remove(&surplus)?.upgrade());
+        // Its thread finds that both have ended.
+        surplus.iter().flat_map(|ends| ends.iter()).for_each(|end| drop(end.shutdown(Shutdown::Both)));
+        self.pairs.insert(id, Arc::downgrade(&ends));
         self.turn = (self.turn + 1) % self.threads.len();
         let shared = &self.threads[self.turn];
         shared.new.lock().unwrap_or_else(PoisonError::into_inner).push(ends);
         // A bell that cannot take more rings already.
         let _ = shared.bell.write(1);
     }
+
+    /// Pairs that have ended have no place any more.
+    fn forget_ended(&mut self) {
+        let places = &mut self.places;
+        self.pairs.retain(|id, ends| {
+            let lives = ends.strong_count() > 0;
+            if !lives {
+                places.give_back(*id);
+            }
+            lives
+        });
+        // Each pair is looked at twice at most, however many come and go.
+        self.look_at = (2 * self.pairs.len()).clamp(LOOK_AT, self.most);
+    }
 }
 
 /// One thread's.
 struct Carrier {
     shared: Arc<Shared>,
-    count: Arc<AtomicUsize>,
     epoll: Epoll,
     ways: Vec<Option<(Way, [Interest; 2])>>,
     spare: Spare,
 }
 
 impl Carrier {
-    fn new(shared: Arc<Shared>, count: Arc<AtomicUsize>) -> io::Result<Carrier> {
+    fn new(shared: Arc<Shared>) -> io::Result<Carrier> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(&shared.bell, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
-        Ok(Carrier { shared, count, epoll, ways: Vec::new(), spare: Spare::new() })
+        Ok(Carrier { shared, epoll, ways: Vec::new(), spare: Spare::new() })
     }
 
     fn run(mut self) {
@@ -137,7 +162,6 @@ impl Carrier {
         }
         if is_over {
             self.ways[slot] = None;
-            self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

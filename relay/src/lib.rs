@@ -9,6 +9,8 @@
 
 mod conn;
 mod joined;
+mod places;
+mod room;
 mod server;
 mod table;
 mod way;

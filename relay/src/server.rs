@@ -3,7 +3,8 @@
 //! Invariant: nothing here blocks but the wait for what is to be done.
 
 use crate::conn::{Conn, Passed, Stage, surplus};
-use crate::joined::{Joined, MAX_JOINED};
+use crate::joined::Joined;
+use crate::room::Room;
 use crate::table::{Id, No, Table};
 use base::ident::random;
 use base::protocol::relay::MAX_HOPS;
@@ -94,15 +95,17 @@ impl Relay {
         for text in next {
             others.extend(resolve(text)?);
         }
+        let room = Room::of_process();
         let begin = || -> io::Result<(Epoll, Joined)> {
             let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
             for (n, listener) in listeners.iter().enumerate() {
                 epoll.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, n as u64))?;
             }
-            Ok((epoll, Joined::start()?))
+            Ok((epoll, Joined::start(room.joined)?))
         };
         let (epoll, joined) = begin().map_err(ListenError::System)?;
-        let (conns, table, tell) = (BTreeMap::new(), Table::default(), Box::new(|_: &str| ()));
+        let (conns, table) = (BTreeMap::new(), Table::with_room(room.waiting, room.calls));
+        let tell = Box::new(|_: &str| ());
         Ok(Relay { trust, listeners, next: others, epoll, conns, last: 0, table, joined, accept_again: None, tell })
     }
 
@@ -211,23 +214,26 @@ impl Relay {
 
     fn asked(&mut self, id: Id, request: Request) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        let process = conn.visitor.process();
+        let (process, host) = (conn.visitor.process(), conn.host());
         match request {
-            Request::Wait => match self.table.wait(process, id) {
-                Ok(before) => {
-                    conn.stage = Stage::Waits;
-                    let said = conn.visitor.say(Answer::Stands);
-                    before.into_iter().for_each(|before| self.drop_conn(before, false));
-                    if said.is_err() {
-                        self.drop_conn(id, false);
-                    }
+            Request::Wait => {
+                conn.stage = Stage::Waits;
+                let said = conn.visitor.say(Answer::Stands);
+                let seated = self.table.wait(process, id, host);
+                seated.before.into_iter().chain(seated.surplus).for_each(|other| self.drop_conn(other, false));
+                if said.is_err() {
+                    self.drop_conn(id, false);
                 }
-                Err(no) => self.answer_last(id, answer(no)),
-            },
-            Request::Call { name, passed } => match self.table.who_waits(&name) {
-                Ok(waiting) => self.call(id, waiting, name),
-                Err(no) => self.pass_on(id, name, passed, no == No::Gone),
-            },
+            }
+            Request::Call { name, passed } => {
+                if let Some(surplus) = self.table.begin_call(id, host) {
+                    self.answer_last(surplus, Answer::Full);
+                }
+                match self.table.who_waits(&name) {
+                    Ok(waiting) => self.call(id, waiting, name),
+                    Err(no) => self.pass_on(id, name, passed, no == No::Gone),
+                }
+            }
             Request::Take { number } => match self.table.take(&number, process) {
                 Some(caller) => self.take(id, caller),
                 None => self.answer_last(id, Answer::NotThere),
@@ -238,11 +244,7 @@ impl Relay {
     /// A process that waits here is called.
     fn call(&mut self, id: Id, waiting: Id, name: [u8; 16]) {
         let number = random();
-        let room = self.joined.count() < MAX_JOINED;
-        let called = if room { self.table.call(number, id, name) } else { Err(No::Full) };
-        if let Err(no) = called {
-            return self.answer_last(id, answer(no));
-        }
+        self.table.call(number, id, name);
         if let Some(conn) = self.conns.get_mut(&id) {
             conn.stage = Stage::Calls(number);
         }
@@ -258,11 +260,12 @@ impl Relay {
     fn take(&mut self, id: Id, caller: Id) {
         let Some(taking) = self.remove(id) else { return };
         let Some(calling) = self.remove(caller) else { return };
+        let host = calling.host();
         let mut ends = [calling.visitor, taking.visitor];
         if ends.iter_mut().all(|end| end.say(Answer::Stands).is_ok())
             && let [Some(one), Some(other)] = ends.map(Visitor::into_fd)
         {
-            self.joined.join([one, other].map(TcpStream::from));
+            self.joined.join(caller, host, [one, other].map(TcpStream::from));
         }
     }
 
@@ -317,12 +320,11 @@ impl Relay {
             Asked::Answered(Answer::Stands, standing) => {
                 let _ = self.epoll.delete(standing.as_fd());
                 let Some(mut calling) = self.remove(id) else { return };
-                if self.joined.count() >= MAX_JOINED {
-                    let _ = calling.visitor.say(Answer::Full);
-                } else if calling.visitor.say(Answer::Stands).is_ok()
+                let host = calling.host();
+                if calling.visitor.say(Answer::Stands).is_ok()
                     && let (Some(one), Some(other)) = (calling.visitor.into_fd(), standing.into_fd())
                 {
-                    self.joined.join([one, other].map(TcpStream::from));
+                    self.joined.join(id, host, [one, other].map(TcpStream::from));
                 }
                 return;
             }
@@ -360,21 +362,14 @@ impl Relay {
         let conn = self.conns.remove(&id)?;
         let _ = self.epoll.delete(&conn.visitor);
         match &conn.stage {
-            Stage::Calls(number) => self.table.end_call(number),
+            Stage::Calls(number) => self.table.end_call(id, Some(number)),
             Stage::Passed(passed) => {
                 let _ = passed.asking.as_ref().and_then(Asking::fd).map(|(fd, _)| self.epoll.delete(fd));
+                self.table.end_call(id, None);
             }
             Stage::New | Stage::Waits => (),
         }
         Some(conn)
-    }
-}
-
-fn answer(no: No) -> Answer {
-    match no {
-        No::NotThere => Answer::NotThere,
-        No::Gone => Answer::Gone,
-        No::Full => Answer::Full,
     }
 }
 

@@ -11,6 +11,7 @@ use nix::unistd::pipe2;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Bytes of a buffer.
 pub(crate) const BUFFER: usize = 32 << 10;
@@ -114,9 +115,12 @@ impl Flow {
     }
 }
 
+/// Two connections.
+pub(crate) type Ends = [TcpStream; 2];
+
 /// Both of them. Direction n goes from end n to the other one.
 pub(crate) struct Way {
-    ends: [TcpStream; 2],
+    ends: Arc<Ends>,
     flows: [Flow; 2],
 }
 
@@ -128,7 +132,7 @@ pub(crate) struct Interest {
 }
 
 impl Way {
-    pub(crate) fn new(ends: [TcpStream; 2]) -> Way {
+    pub(crate) fn new(ends: Arc<Ends>) -> Way {
         Way { ends, flows: Default::default() }
     }
 
@@ -260,7 +264,7 @@ mod tests {
         let ((a, one), (b, other)) = (connect(), connect());
         a.set_nonblocking(true).unwrap();
         b.set_nonblocking(true).unwrap();
-        (a, Way::new([one, other]), b)
+        (a, Way::new(Arc::new([one, other])), b)
     }
 
     /// Moves all that moves until `is_done`.

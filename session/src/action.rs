@@ -192,6 +192,8 @@ pub enum Action<L> {
         remote: ProcId,
         /// What it has told, which may hold anything.
         bytes: Vec<u8>,
+        /// It may be another process than it says: then it is told again once it is known.
+        is_stranger: bool,
     },
     /// Tell a peer what this process waits for: the peer has asked.
     Asked {

@@ -1,6 +1,7 @@
 //! Cuts and restarts: what of the messages of one group belongs to them, and what processes tell each other of them.
 //!
-//! Part of the session. Invariant: what is told is opaque here, and changes nothing of the connections.
+//! Part of the session. Invariants: what is told is opaque here, and changes nothing of the connections; what strangers tell costs
+//! no more than all else that they say.
 
 use crate::action::Action;
 use crate::state::Session;
@@ -12,6 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::frame::MAX_PAYLOAD;
 use wire::lane::Lane;
 
+/// Bytes under way to a process that has not acknowledged them, beyond which it is told no more of checkpoints: the rows of the
+/// largest job, twice. And to a stranger, which only gets answers.
+const MOST_UNHEARD: usize = 64 << 20;
+const MOST_UNHEARD_BY_STRANGER: usize = 1 << 20;
+
 impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Tells another process something of checkpoints, in less than 1 MiB. Nothing is sent if the two have no pair.
     pub fn tell_of_checkpoints(&mut self, local: ProcId, remote: ProcId, bytes: &[u8]) {
@@ -21,22 +27,47 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             base::log!(Error, "what is to be told {remote} of checkpoints is too long");
             return;
         }
-        if let Some(i) = self.pair_with(local, remote) {
-            self.engine.control(self.pairs[i].peer, &told);
-            self.settle();
+        let Some(i) = self.pair_with(local, remote) else { return };
+        let pair = &self.pairs[i];
+        let most = if pair.is_stranger() { MOST_UNHEARD_BY_STRANGER } else { MOST_UNHEARD };
+        if pair.path.retained_bytes() >= most {
+            base::log_seldom!(Info, "{remote} asks of checkpoints and hears no answer: it is told nothing more");
+            return;
         }
+        self.engine.control(pair.peer, &told);
+        self.settle();
     }
 
-    /// Whether a CONTROL message is about checkpoints; it is handed on then.
+    /// Whether a CONTROL message is about checkpoints; it is handed on then. What a stranger tells is kept, and handed on again once
+    /// a contact record shows that it is the process that it says.
     pub(crate) fn hear_of_checkpoints(&mut self, i: usize, bytes: &[u8]) -> bool {
-        let Some((&CHECKPOINT, rest)) = bytes.split_first() else { return false };
+        let Some((&CHECKPOINT, told)) = bytes.split_first() else { return false };
         let pair = &self.pairs[i];
-        // One that restarts sooner is a stranger here until this process opens its inter-communicators too.
-        if pair.caller.is_none() {
-            let (local, remote, bytes) = (pair.local(), pair.remote(), rest.to_vec());
-            self.act(Action::OfCheckpoints { local, remote, bytes });
+        if pair.caller.is_some() {
+            return true;
         }
+        let is_stranger = pair.is_stranger();
+        if is_stranger && !pair.early.messages.iter().any(|before| before == told) {
+            if !self.has_control_room(i, told.len()) {
+                self.says_too_much(i);
+                return true;
+            }
+            self.pairs[i].early.put(told.to_vec());
+        }
+        self.hand_on(i, told.to_vec(), is_stranger);
         true
+    }
+
+    fn hand_on(&mut self, i: usize, bytes: Vec<u8>, is_stranger: bool) {
+        let (local, remote) = (self.pairs[i].local(), self.pairs[i].remote());
+        self.act(Action::OfCheckpoints { local, remote, bytes, is_stranger });
+    }
+
+    /// Hands on what a process has told of checkpoints that is no stranger any more.
+    pub(crate) fn hand_on_early(&mut self, i: usize) {
+        while let Some(bytes) = self.pairs[i].early.take() {
+            self.hand_on(i, bytes, false);
+        }
     }
 
     /// The cut of this moment, of the messages between a group of ours and others.

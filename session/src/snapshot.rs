@@ -21,7 +21,7 @@ use wire::lane::Lane;
 use wire::{Contact, Place, TransportId};
 
 /// The version of the format that this library writes and reads.
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 /// The version, and the CRC-32 of all that follows.
 const HEAD: usize = 5;
 
@@ -72,6 +72,7 @@ struct FrozenPair {
     /// Of a caller: how many bytes of its offer are still to come.
     caller: Option<Option<usize>>,
     inbox: Vec<Vec<u8>>,
+    early: Vec<Vec<u8>>,
     talk: Option<Box<FrozenTalk>>,
     inters: usize,
     wanted: bool,
@@ -102,6 +103,7 @@ impl FrozenPair {
             is_stranger: pair.is_stranger(),
             caller: pair.caller.as_ref().map(|caller| caller.offer_missing),
             inbox: pair.inbox.messages.iter().cloned().collect(),
+            early: pair.early.messages.iter().cloned().collect(),
             talk: pair.talk.as_ref().map(|talk| Box::new(talk.freeze(now))),
             inters: pair.inters,
             wanted: pair.wanted,
@@ -137,6 +139,9 @@ impl FrozenPair {
         pair.caller = self.caller.map(|offer_missing| Caller { offer_missing });
         for message in self.inbox {
             pair.inbox.put(message).then_some(())?;
+        }
+        for message in self.early {
+            pair.early.put(message).then_some(())?;
         }
         pair.talk = self.talk.map(|talk| Box::new(talk.thaw(now)));
         pair.inters = self.inters;

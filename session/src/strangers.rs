@@ -126,11 +126,25 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.end_pair(i, false);
     }
 
+    /// A stranger has said more than there is room for.
+    pub(crate) fn says_too_much(&mut self, i: usize) {
+        base::log_seldom!(Info, "{} says more than there is room for, and is sent away", self.pairs[i].remote());
+        self.forget_stranger(i);
+    }
+
     /// Compares a stranger with its contact record, which says that its process number is `process`. `false`: the
     /// stranger is another process.
     pub(crate) fn recognise(&mut self, i: usize, process: [u8; 16]) -> bool {
-        let Identity::Claimed { process: claimed, .. } = self.pairs[i].who.identity else { return true };
+        let Identity::Claimed { process: claimed, .. } = self.pairs[i].who.identity else {
+            if self.pairs[i].known_process() == Some(process) {
+                self.hand_on_early(i);
+            }
+            return true;
+        };
         self.pairs.strangers.retain(|s| *s != i);
+        if claimed == process {
+            self.hand_on_early(i);
+        }
         // If not, its identity stays a claim, so that nothing of it is remembered.
         claimed == process
     }
@@ -144,8 +158,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Whether there is room for this many more bytes of CONTROL from this pair.
     pub(crate) fn has_control_room(&self, i: usize, bytes: usize) -> bool {
         let pair = &self.pairs[i];
-        let beyond = |pair: &Pair<L>| pair.inbox.bytes.saturating_sub(MAX_STRANGER_CONTROL);
-        if !pair.is_stranger() || pair.inbox.bytes + bytes <= MAX_STRANGER_CONTROL {
+        let beyond = |pair: &Pair<L>| pair.kept_control().saturating_sub(MAX_STRANGER_CONTROL);
+        if !pair.is_stranger() || pair.kept_control() + bytes <= MAX_STRANGER_CONTROL {
             return true;
         }
         let all: usize = self.pairs.strangers.iter().map(|s| beyond(&self.pairs[*s])).sum();
@@ -170,7 +184,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// How many bytes of CONTROL are kept for strangers; for tests.
     pub fn strangers_control(&self) -> usize {
-        self.pairs.strangers.iter().map(|i| self.pairs[*i].inbox.bytes).sum()
+        self.pairs.strangers.iter().map(|i| self.pairs[*i].kept_control()).sum()
     }
 
     /// How many strangers there are; for tests.

@@ -215,8 +215,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return;
         }
         if !self.has_control_room(i, bytes.len()) {
-            base::log_seldom!(Info, "{} says more than there is room for, and is sent away", self.pairs[i].remote());
-            return self.forget_stranger(i);
+            return self.says_too_much(i);
         }
         let pair = &mut self.pairs[i];
         if let Some(caller) = &mut pair.caller {

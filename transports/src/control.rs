@@ -6,6 +6,7 @@
 use crate::stream::ByteStream;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use wire::control::{length, message};
@@ -19,9 +20,26 @@ const READ: usize = 64 << 10;
 trait Stream: ByteStream + AsFd + Send {}
 impl<T: ByteStream + AsFd + Send> Stream for T {}
 
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asker {
+    /// The process number that it has proved.
+    pub process: [u8; 16],
+    /// Its address, as the kernel tells.
+    pub from: Option<IpAddr>,
+}
+
+impl Asker {
+    /// The host that it comes from.
+    pub fn host(&self) -> Option<IpAddr> {
+        self.from.map(trust::host_of)
+    }
+}
+
 /// A connection on which both sides have proved themselves.
 pub struct ControlStream {
     stream: Box<dyn Stream>,
+    asker: Asker,
     /// What has come of a message.
     came: Vec<u8>,
     /// What is to be written, and how much of it was.
@@ -30,8 +48,23 @@ pub struct ControlStream {
 }
 
 impl ControlStream {
-    pub(crate) fn new(stream: impl ByteStream + AsFd + Send + 'static) -> ControlStream {
-        ControlStream { stream: Box::new(stream), came: Vec::new(), out: Vec::new(), written: 0 }
+    pub(crate) fn new(stream: impl ByteStream + AsFd + Send + 'static, asker: Asker) -> ControlStream {
+        ControlStream { stream: Box::new(stream), asker, came: Vec::new(), out: Vec::new(), written: 0 }
+    }
+
+    /// Who is at the other end.
+    pub fn asker(&self) -> Asker {
+        self.asker
+    }
+
+    /// Whether the other side has closed the connection, also if there is still something to be read.
+    pub fn is_closed(&self) -> bool {
+        // nix has no name for this one, and gives out nothing where it was found.
+        let half_closed = PollFlags::from_bits_retain(libc::POLLRDHUP);
+        let mut end = [PollFd::new(self.as_fd(), half_closed)];
+        let ended = PollFlags::POLLHUP | PollFlags::POLLERR;
+        poll(&mut end, PollTimeout::ZERO).is_ok_and(|n| n > 0)
+            && end[0].revents().is_none_or(|flags| flags.intersects(ended | half_closed))
     }
 
     /// Puts a message behind those that are to be written.
@@ -98,26 +131,49 @@ impl ControlStream {
         loop {
             let wanted = match self.came.first_chunk::<HEAD>() {
                 None => HEAD,
-                Some(head) => HEAD + length(*head, most).map_err(|_| io::Error::from(ErrorKind::InvalidData))?,
+                Some(head) => HEAD + length_of(*head, most)?,
             };
-            let have = self.came.len();
-            if have >= HEAD && have == wanted {
+            if self.came.len() >= HEAD && self.came.len() == wanted {
                 std::mem::swap(&mut self.came, message);
                 self.came.clear();
                 return Ok(true);
             }
-            self.came.resize(wanted.min(have + READ), 0);
-            let read = self.stream.read_vectored(&mut [IoSliceMut::new(&mut self.came[have..])]);
-            self.came.truncate(have + *read.as_ref().unwrap_or(&0));
-            match read {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(_) => (),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(e) if e.kind() == ErrorKind::Interrupted => (),
-                Err(e) => return Err(e),
+            if !self.read(wanted)? {
+                return Ok(false);
             }
         }
     }
+
+    /// The length of the next message, once it is known: nothing behind it was read. Errors are those of [`ControlStream::hear`].
+    pub fn announced(&mut self, most: usize) -> io::Result<Option<usize>> {
+        loop {
+            if let Some(head) = self.came.first_chunk::<HEAD>() {
+                return length_of(*head, most).map(Some);
+            }
+            if !self.read(HEAD)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads once, towards so many bytes. Returns whether there may be more to read.
+    fn read(&mut self, wanted: usize) -> io::Result<bool> {
+        let have = self.came.len();
+        self.came.resize(wanted.min(have + READ), 0);
+        let read = self.stream.read_vectored(&mut [IoSliceMut::new(&mut self.came[have..])]);
+        self.came.truncate(have + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(e) if e.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+fn length_of(head: [u8; HEAD], most: usize) -> io::Result<usize> {
+    length(head, most).map_err(|_| ErrorKind::InvalidData.into())
 }
 
 /// Sleeps until one of these is ready, for this long at most.

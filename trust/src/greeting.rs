@@ -8,7 +8,7 @@ use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{self as numbers, head};
 use base::protocol::{hello, naming, operator, relay};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Bytes of a greeting, without its proof.
 pub const GREETING: usize = head::BYTES;
@@ -105,6 +105,14 @@ impl Encrypt {
 pub fn is_near(there: SocketAddr, here: SocketAddr) -> bool {
     let [there, here] = [there, here].map(|address| address.ip().to_canonical());
     there.is_loopback() || there == here
+}
+
+/// The part of an address that one host cannot choose: all of one of IPv4, and IPv6 without the last 64 bits.
+pub fn host_of(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
+        v4 => v4,
+    }
 }
 
 /// What one side wishes for one connection.

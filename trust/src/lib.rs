@@ -28,7 +28,7 @@ mod ring;
 mod toy;
 
 pub use file::{FileError, KeyFile};
-pub use greeting::{Encrypt, GREETING, MOST_PROOF, Protocol, Refused, is_near};
+pub use greeting::{Encrypt, GREETING, MOST_PROOF, Protocol, Refused, host_of, is_near};
 pub use handshake::{Answering, Channel, Dialling, Progress, Refusal, dial};
 pub use identity::{Identity, incarnation};
 pub use key::{Key, KeyId, ParseError, public_number};

@@ -60,6 +60,11 @@ impl Contact {
         self.entries().find(|(t, _)| *t == transport).map(|(_, bytes)| bytes)
     }
 
+    /// The bytes that it takes on the wire.
+    pub fn size(&self) -> usize {
+        1 + self.process.len() + self.host.len() + 1 + self.entries.len()
+    }
+
     /// Appends the record to `out`, as it is on the wire.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u8(RECORD);

@@ -205,6 +205,10 @@ impl Around for Side {
         self.joined.clone()
     }
 
+    fn size_of(&self, _: ProcId, job: Job) -> Option<u32> {
+        self.peers.keys().filter(|peer| peer.incarnation == job).map(|peer| peer.rank + 1).max()
+    }
+
     fn cut(&mut self, _: ProcId) -> BTreeMap<ProcId, CutOf> {
         self.seen.cuts += 1;
         let cut = self.engine.cut(&self.mem);

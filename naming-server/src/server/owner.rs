@@ -7,7 +7,7 @@
 use nix::libc;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
 /// The most memory of all names together, in bytes.
@@ -33,16 +33,8 @@ impl Owner {
             Some(End::Of(user)) => Owner::User(user),
             Some(End::Closed) => Owner::Unknown,
             None if ip.is_loopback() || ip == to.ip().to_canonical() => Owner::Unknown,
-            None => Owner::Host(host(ip)),
+            None => Owner::Host(trust::host_of(ip)),
         }
-    }
-}
-
-/// The part of an address that one host cannot choose.
-fn host(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
-        v4 => v4,
     }
 }
 

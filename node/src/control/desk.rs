@@ -1,8 +1,11 @@
 //! What the threads that serve operators share: who is led, which commands were given, and what became of them.
 //!
 //! Invariants: a command that changes something is done once, whoever repeats it; of a job's leader, one such command is under way
-//! at a time; every table is bounded.
+//! at a time; every table is bounded, and one asker has a part of it.
 
+use super::budget::{Budget, Room};
+use super::visit::{Process, Visit};
+use super::visitors::{Ticket, Visitors};
 use files::{Folders, Shelf};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -12,16 +15,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use transports::control::ControlStream;
 use wire::Contact;
-use wire::control::{Answer, Id, Report, Request, What};
+use wire::control::{Answer, Id, Member, Report, Request, What};
 
-/// Connections that are served at a time, and those that wait for their turn. Whoever comes beyond is sent away.
-pub(crate) const MOST_SERVED: usize = 16;
-const MOST_WAITING: usize = 64;
 /// Commands that wait for their turn at a leader. Whoever gives one beyond is told that others are under way, so that threads are
 /// left to those that only look.
 const MOST_TURNS: usize = 8;
-/// Commands whose outcomes are remembered.
+/// How long a command that changes something may be under way while another asker waits for its turn.
+const MOST_CHANGING: Duration = Duration::from_secs(5);
+/// Commands whose outcomes are remembered, and the bytes of these.
 const MOST_GIVEN: usize = 64;
+const MOST_GIVEN_BYTES: usize = 64 << 20;
 /// Processes to which commands are brought later, and the commands for one of them.
 const MOST_LATE: usize = 64;
 const MOST_LATE_EACH: usize = 16;
@@ -35,6 +38,7 @@ pub(crate) struct Desk {
     changed: Condvar,
     stop: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    budget: Arc<Budget>,
     /// What is open to other jobs.
     pub(crate) folders: Folders,
     /// The files that other jobs fetch and put here.
@@ -43,12 +47,11 @@ pub(crate) struct Desk {
 
 #[derive(Default)]
 struct State {
-    serving: usize,
-    waiting: VecDeque<ControlStream>,
+    visitors: Visitors<ControlStream>,
     /// The jobs that this process leads, by incarnation.
     led: BTreeMap<u64, Led>,
-    /// Commands that were given to a leader here, and the answer once there is one.
-    given: VecDeque<(Id, Option<Answer>)>,
+    /// Commands that were given to a leader here, and the answer with its length once there is one.
+    given: VecDeque<(Id, Option<(Answer, usize)>)>,
     /// Commands that were passed on to this process in a group, and what became of them.
     obeyed: VecDeque<((Id, u64), Option<What>)>,
     /// The last command that changed something, by group.
@@ -62,11 +65,25 @@ struct State {
 struct Led {
     name: String,
     members: Arc<[Contact]>,
-    /// The number of the last command that changes something, and whether it is under way.
+    /// The number of the last command that changes something.
     serial: u64,
-    changing: bool,
-    /// Those that wait for their turn, in the order in which they came.
-    turns: VecDeque<Id>,
+    /// Who has given it, in which visit and when, while it is under way.
+    changing: Option<(Process, Ticket, Instant)>,
+    /// Those that wait for their turn and who has given them, in the order in which they came.
+    turns: VecDeque<(Id, Process)>,
+}
+
+impl State {
+    fn has_to_yield(&self, ticket: Ticket) -> bool {
+        let others_wait = |led: &Led| {
+            led.changing.is_some_and(|(process, changing, since)| {
+                changing == ticket
+                    && since.elapsed() >= MOST_CHANGING
+                    && led.turns.iter().any(|(_, other)| *other != process)
+            })
+        };
+        self.visitors.has_to_yield(ticket, Instant::now()) || self.led.values().any(others_wait)
+    }
 }
 
 /// Commands for a process that has not answered.
@@ -139,6 +156,14 @@ impl Desk {
         Some(state)
     }
 
+    /// The same in a visit, as long as it is not over.
+    fn wait_in<'a>(&self, state: MutexGuard<'a, State>, visit: &Visit<'_>) -> Option<MutexGuard<'a, State>> {
+        if visit.has_ended() || state.has_to_yield(visit.ticket()) {
+            return None;
+        }
+        self.wait(state, visit.until())
+    }
+
     /// Whether the threads are to end.
     pub(crate) fn is_closing(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -147,7 +172,7 @@ impl Desk {
     /// Ends all threads.
     pub(crate) fn close(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.lock().waiting.clear();
+        self.lock().visitors.send_away();
         self.changed.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
@@ -166,29 +191,27 @@ impl Desk {
     // ---- connections
 
     /// Takes a connection. It is returned if a thread is to begin with it.
-    pub(crate) fn arrive(&self, stream: ControlStream) -> Option<ControlStream> {
+    pub(crate) fn arrive(&self, stream: ControlStream) -> Option<(Ticket, ControlStream)> {
         let mut state = self.lock();
         if self.is_closing() {
             return None;
         }
-        if state.serving < MOST_SERVED {
-            state.serving += 1;
-            return Some(stream);
-        }
-        if state.waiting.len() < MOST_WAITING {
-            state.waiting.push_back(stream);
-        }
-        None
+        state.visitors.arrive(stream.asker(), stream, Instant::now())
     }
 
     /// The next connection for a thread that has served one. `None`: the thread ends.
-    pub(crate) fn next(&self) -> Option<ControlStream> {
-        let mut state = self.lock();
-        let next = state.waiting.pop_front();
-        if next.is_none() {
-            state.serving -= 1;
-        }
-        next
+    pub(crate) fn next(&self, over: Ticket) -> Option<(Ticket, ControlStream)> {
+        self.lock().visitors.next(over, Instant::now())
+    }
+
+    /// Whether a visit is to end for the sake of others.
+    pub(super) fn has_to_yield(&self, ticket: Ticket) -> bool {
+        self.lock().has_to_yield(ticket)
+    }
+
+    /// Room for a message of this length.
+    pub(super) fn room(&self, process: Process, length: usize) -> Option<Room> {
+        self.budget.take(process, length)
     }
 
     // ---- leaders
@@ -203,7 +226,7 @@ impl Desk {
         let mut state = self.lock();
         state.led.retain(|incarnation, _| known.contains(incarnation));
         let led =
-            Led { name: name.to_owned(), members: members.into(), serial: 0, changing: false, turns: VecDeque::new() };
+            Led { name: name.to_owned(), members: members.into(), serial: 0, changing: None, turns: VecDeque::new() };
         state.led.insert(incarnation, led);
     }
 
@@ -213,32 +236,42 @@ impl Desk {
         state.led.iter().filter(|(_, led)| led.name == name).map(|(i, led)| (*i, led.members.clone())).collect()
     }
 
+    /// Whether these may be members of a job, as far as is known here: the leader knows who its members are.
+    pub(crate) fn are_members(&self, incarnation: u64, members: &[Member]) -> bool {
+        let state = self.lock();
+        let Some(led) = state.led.get(&incarnation) else { return true };
+        let is_it = |member: &Member| {
+            led.members.get(member.rank as usize).is_some_and(|known| known.process == member.contact.process)
+        };
+        members.iter().all(is_it)
+    }
+
     /// A command that changes something has come to the leader of this job.
-    pub(crate) fn give(&self, incarnation: u64, id: Id, until: Instant) -> Given {
+    pub(crate) fn give(&self, incarnation: u64, id: Id, visit: &Visit<'_>) -> Given {
         let mut state = self.lock();
         loop {
             let before = state.given.iter().find(|(one, _)| *one == id).map(|(_, answer)| answer.clone());
             let Some(led) = state.led.get_mut(&incarnation) else { return Given::Busy };
             match before {
-                Some(Some(answer)) => return Given::Before(answer),
+                Some(Some((answer, _))) => return Given::Before(answer),
                 Some(None) => (),
                 None => {
-                    if !led.turns.contains(&id) {
+                    if !led.turns.iter().any(|(one, _)| *one == id) {
                         if led.turns.len() >= MOST_TURNS {
                             return Given::Busy;
                         }
-                        led.turns.push_back(id);
+                        led.turns.push_back((id, visit.process()));
                     }
-                    if !led.changing && led.turns.front() == Some(&id) {
+                    if led.changing.is_none() && led.turns.front().is_some_and(|(one, _)| *one == id) {
                         break;
                     }
                 }
             }
-            match self.wait(state, until) {
+            match self.wait_in(state, visit) {
                 Some(again) => state = again,
                 None => {
                     if let Some(led) = self.lock().led.get_mut(&incarnation) {
-                        led.turns.retain(|one| *one != id);
+                        led.turns.retain(|(one, _)| *one != id);
                     }
                     self.changed.notify_all();
                     return Given::Busy;
@@ -251,7 +284,7 @@ impl Desk {
         state.given.push_back((id, None));
         let Some(led) = state.led.get_mut(&incarnation) else { return Given::Busy };
         led.turns.pop_front();
-        led.changing = true;
+        led.changing = Some((visit.process(), visit.ticket(), Instant::now()));
         led.serial += 1;
         Given::Next(led.serial)
     }
@@ -260,10 +293,16 @@ impl Desk {
     pub(crate) fn given(&self, incarnation: u64, id: Id, answer: &Answer) {
         let mut state = self.lock();
         if let Some((_, given)) = state.given.iter_mut().find(|(one, _)| *one == id) {
-            *given = Some(answer.clone());
+            *given = Some((answer.clone(), answer.encode().len()));
+        }
+        let bytes = |state: &State| state.given.iter().flat_map(|(_, given)| given).map(|(_, len)| len).sum::<usize>();
+        while bytes(&state) > MOST_GIVEN_BYTES
+            && let Some(at) = state.given.iter().position(|(_, given)| given.is_some())
+        {
+            state.given.remove(at);
         }
         if let Some(led) = state.led.get_mut(&incarnation) {
-            led.changing = false;
+            led.changing = None;
         }
         self.changed.notify_all();
     }
@@ -271,13 +310,13 @@ impl Desk {
     // ---- this process
 
     /// A command that changes something has come to this process in a group.
-    pub(crate) fn pass(&self, incarnation: u64, id: Id, serial: u64, until: Instant) -> Passed {
+    pub(crate) fn pass(&self, incarnation: u64, id: Id, serial: u64, visit: &Visit<'_>) -> Passed {
         let mut state = self.lock();
         let key = (id, incarnation);
         while let Some((_, what)) = state.obeyed.iter().find(|(one, _)| *one == key) {
             match what {
                 Some(what) => return Passed::Before(what.clone()),
-                None => match self.wait(state, until) {
+                None => match self.wait_in(state, visit) {
                     Some(again) => state = again,
                     None => return Passed::Before(What::UnderWay),
                 },
@@ -355,10 +394,11 @@ impl Desk {
 
     // ---- sums
 
-    /// A member of a job that is led here has told its figures. Whether it is led here.
-    pub(crate) fn sum(&self, incarnation: u64, rank: u32, report: &Report) -> bool {
+    /// This process has told the figures of a member of a job that is led here. Whether it is led here, and the process that one.
+    pub(crate) fn sum(&self, incarnation: u64, rank: u32, report: &Report, process: Process) -> bool {
         let mut state = self.lock();
-        let is_member = state.led.get(&incarnation).is_some_and(|led| (rank as usize) < led.members.len());
+        let member = state.led.get(&incarnation).and_then(|led| led.members.get(rank as usize));
+        let is_member = member.is_some_and(|member| member.process == process);
         if is_member {
             state.sums.entry(incarnation).or_default().insert(rank, report.clone());
             self.changed.notify_all();
@@ -391,147 +431,5 @@ impl Desk {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use wire::control::{Addressee, Command};
-
-    const LONG: Duration = Duration::from_secs(30);
-
-    fn desk() -> Desk {
-        let desk = Desk::default();
-        desk.lead(7, "air", vec![contact()], &[]);
-        desk
-    }
-
-    fn contact() -> Contact {
-        Contact::new([1; 16], [0; 16], [])
-    }
-
-    fn later(limit: Duration) -> Instant {
-        Instant::now() + limit
-    }
-
-    #[test]
-    fn a_repeated_command_has_the_first_outcome() {
-        let desk = desk();
-        assert!(matches!(desk.give(7, [1; 16], later(LONG)), Given::Next(1)));
-        desk.given(7, [1; 16], &Answer::Malformed);
-        assert!(matches!(desk.give(7, [1; 16], later(LONG)), Given::Before(Answer::Malformed)));
-        assert!(matches!(desk.give(7, [2; 16], later(LONG)), Given::Next(2)));
-    }
-
-    #[test]
-    fn two_operators_have_their_turns() {
-        let desk = Arc::new(desk());
-        assert!(matches!(desk.give(7, [1; 16], later(LONG)), Given::Next(1)));
-        assert!(matches!(desk.give(7, [2; 16], Instant::now()), Given::Busy), "the first is under way");
-        let (second, same) = (desk.clone(), desk.clone());
-        let second = std::thread::spawn(move || matches!(second.give(7, [2; 16], later(LONG)), Given::Next(2)));
-        let same =
-            std::thread::spawn(move || matches!(same.give(7, [1; 16], later(LONG)), Given::Before(Answer::Busy)));
-        desk.given(7, [1; 16], &Answer::Busy);
-        assert!(second.join().unwrap() && same.join().unwrap());
-    }
-
-    #[test]
-    fn an_older_command_is_overtaken_and_a_repeated_one_is_not_done_again() {
-        let desk = desk();
-        assert!(matches!(desk.pass(7, [2; 16], 2, later(LONG)), Passed::Next));
-        desk.passed(7, [2; 16], &What::Done(String::new()));
-        assert!(matches!(desk.pass(7, [1; 16], 1, later(LONG)), Passed::Before(What::Overtaken)));
-        assert!(matches!(desk.pass(7, [2; 16], 2, later(LONG)), Passed::Before(What::Done(_))));
-        assert!(matches!(desk.pass(8, [2; 16], 1, later(LONG)), Passed::Next), "another group");
-        assert!(matches!(desk.pass(8, [2; 16], 1, Instant::now()), Passed::Before(What::UnderWay)), "under way");
-    }
-
-    #[test]
-    fn what_is_remembered_is_bounded() {
-        let desk = desk();
-        for n in 0..200u8 {
-            assert!(matches!(desk.give(7, [n; 16], later(LONG)), Given::Next(_)));
-            desk.given(7, [n; 16], &Answer::Malformed);
-            assert!(matches!(desk.pass(7, [n; 16], u64::from(n) + 1, later(LONG)), Passed::Next));
-            let _ = desk.bring_later((7, n.into()), &contact(), request(n, Command::Hold));
-            let _ = desk.bring_later((7, 0), &contact(), switch(n));
-        }
-        let state = desk.lock();
-        assert_eq!((state.given.len(), state.obeyed.len(), state.late.len()), (MOST_GIVEN, MOST_GIVEN, MOST_LATE));
-        assert_eq!(state.late[&(7, 0)].requests.len(), MOST_LATE_EACH);
-    }
-
-    fn request(n: u8, command: Command) -> Request {
-        Request { id: [n; 16], serial: n.into(), limit: 1, to: Addressee::Member(7, 0), command, members: Vec::new() }
-    }
-
-    /// An order for one rank: another one does not replace it.
-    fn switch(n: u8) -> Request {
-        let command = Command::Switch { transport: "tcp".into(), peer: None, rank: Some(n.into()), peer_rank: None };
-        request(n, command)
-    }
-
-    #[test]
-    fn the_last_command_for_a_stopped_process_is_kept_or_refused() {
-        let desk = desk();
-        for n in 0..200u8 {
-            let command = if n % 2 == 0 { Command::Hold } else { Command::Resume };
-            assert_eq!(desk.bring_later((7, 1), &contact(), request(n, command)), Ok(n == 0), "{n}");
-        }
-        let kept = |desk: &Desk| desk.late().unwrap()[0].1.requests.iter().map(|one| one.id[0]).collect::<Vec<_>>();
-        assert_eq!(kept(&desk), [199]);
-        for n in 0..15 {
-            assert_eq!(desk.bring_later((7, 1), &contact(), switch(n)), Ok(false));
-        }
-        assert_eq!(desk.bring_later((7, 1), &contact(), switch(15)), Err(NotKept::Commands));
-        assert_eq!(
-            desk.bring_later((7, 1), &contact(), request(16, Command::Hold)),
-            Ok(false),
-            "it replaces the resume"
-        );
-        assert_eq!(kept(&desk).len(), MOST_LATE_EACH);
-        // One that is replaced on its way is not there any more when it arrives.
-        desk.brought((7, 1), [199; 16]);
-        assert_eq!((kept(&desk).len(), kept(&desk).last()), (MOST_LATE_EACH, Some(&16)));
-        desk.brought((7, 1), [0; 16]);
-        assert_eq!(kept(&desk)[0], 1);
-    }
-
-    #[test]
-    fn operators_have_their_turns_in_order_and_few_wait() {
-        let desk = Arc::new(desk());
-        assert!(matches!(desk.give(7, [100; 16], later(LONG)), Given::Next(1)));
-        let waiting = |desk: &Desk| desk.lock().led[&7].turns.len();
-        let threads: Vec<_> = (0..MOST_TURNS)
-            .map(|n| {
-                let turn = desk.clone();
-                let thread = std::thread::spawn(move || {
-                    let Given::Next(serial) = turn.give(7, [n as u8; 16], later(LONG)) else {
-                        panic!("its turn comes")
-                    };
-                    turn.given(7, [n as u8; 16], &Answer::Malformed);
-                    serial
-                });
-                while waiting(&desk) <= n {
-                    std::thread::yield_now();
-                }
-                thread
-            })
-            .collect();
-        assert!(matches!(desk.give(7, [101; 16], later(LONG)), Given::Busy), "too many wait");
-        desk.given(7, [100; 16], &Answer::Malformed);
-        let serials: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-        assert_eq!(serials, (2..2 + MOST_TURNS as u64).collect::<Vec<_>>());
-        assert!(matches!(desk.give(7, [102; 16], Instant::now()), Given::Next(_)));
-        assert!(matches!(desk.give(7, [103; 16], Instant::now()), Given::Busy));
-        assert_eq!(waiting(&desk), 0, "whoever goes away waits no more");
-    }
-
-    #[test]
-    fn sums_are_those_of_members_and_nobody_waits_for_ever() {
-        let desk = Desk::default();
-        desk.lead(7, "air", vec![contact(), contact(), contact()], &[]);
-        assert!(desk.sum(7, 1, &Report::default()) && !desk.sum(7, 3, &Report::default()));
-        assert!(!desk.sum(8, 1, &Report::default()), "it is led elsewhere");
-        assert_eq!(desk.sums(7, 3, Duration::from_millis(1)).len(), 1, "one has said nothing");
-        assert_eq!(desk.sums(7, 1, LONG).len(), 0, "there is nobody else");
-    }
-}
+#[path = "desk_tests.rs"]
+mod tests;

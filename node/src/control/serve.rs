@@ -2,14 +2,19 @@
 //!
 //! Runs in threads of their own. Invariants: a thread holds the node's lock for moments only; it ends when the node does.
 
+use super::budget::Room;
 use super::carry::carry;
 use super::desk::{Desk, Given, Passed, SLICE};
 use super::tree::{self, Reach};
+use super::visit::Visit;
+use super::visitors::Ticket;
 use crate::shared::Shared;
 use crate::thread::begin;
 use base::ProcId;
 use base::ident::random;
 use files::Folders;
+use session::Group;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,14 +36,15 @@ pub(crate) fn open(shared: &Arc<Shared>, folders: Folders) -> Arc<Desk> {
     let (of_core, weak) = (desk.clone(), Arc::downgrade(shared));
     let take = move |stream| {
         let Some(first) = of_core.arrive(stream) else { return };
+        let ticket = first.0;
         let (desk, weak) = (of_core.clone(), weak.clone());
         let serve_all = move || {
             let mut next = Some(first);
-            while let Some(stream) = next {
+            while let Some((ticket, stream)) = next {
                 if let Some(shared) = weak.upgrade() {
-                    serve(&shared, &desk, stream);
+                    serve(&shared, &desk, ticket, stream);
                 }
-                next = desk.next();
+                next = desk.next(ticket);
             }
         };
         match begin("mpi_connect op", serve_all) {
@@ -46,7 +52,7 @@ pub(crate) fn open(shared: &Arc<Shared>, folders: Folders) -> Arc<Desk> {
             Err(e) => {
                 base::log_seldom!(Error, "no thread for an operator: {e}");
                 // Whoever waits for this one's turn is served by the next thread.
-                drop(of_core.next());
+                drop(of_core.next(ticket));
             }
         }
     };
@@ -54,10 +60,17 @@ pub(crate) fn open(shared: &Arc<Shared>, folders: Folders) -> Arc<Desk> {
     desk
 }
 
-fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, mut stream: ControlStream) {
-    let Ok(body) = hear(desk, &mut stream, MAX_REQUEST, Instant::now() + PATIENCE) else { return };
-    let answer = match Request::decode(&body) {
-        Ok(request) if request.command == Command::Files => {
+fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, ticket: Ticket, mut stream: ControlStream) {
+    let patience = Instant::now() + PATIENCE;
+    let Ok(room) = room_for_request(desk, &mut stream, patience) else { return };
+    let body = match &room {
+        Some(_) => hear(desk, &mut stream, MAX_REQUEST, patience),
+        None => Err(io::ErrorKind::OutOfMemory.into()),
+    };
+    let answer = match body.map(|body| Request::decode(&body)) {
+        Err(e) if e.kind() == io::ErrorKind::OutOfMemory => Answer::Busy,
+        Err(_) => return,
+        Ok(Ok(request)) if request.command == Command::Files => {
             let is_here = is_here(shared, desk, &request.to);
             let none = Answer::Outcomes { repeated: false, outcomes: Vec::new() };
             stream.say(&if is_here { none } else { Answer::NoSuchJob }.encode());
@@ -66,15 +79,32 @@ fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, mut stream: ControlStream) {
             }
             return;
         }
-        Ok(request) => {
-            drop(body);
-            answer(shared, desk, request)
+        Ok(Ok(request)) => {
+            let until = Instant::now() + Duration::from_millis(request.limit.into()).min(LONGEST);
+            answer(shared, desk, request, &Visit::new(desk, &stream, ticket, until))
         }
-        Err(_) => Answer::Malformed,
+        Ok(Err(_)) => Answer::Malformed,
     };
     stream.say(&answer.encode());
     // An error means that nobody waits for it any more.
     let _ = flush(desk, &mut stream, Instant::now() + PATIENCE);
+}
+
+/// Waits for the length of a request, and for room for it. `None`: others have what there is.
+fn room_for_request(desk: &Desk, stream: &mut ControlStream, until: Instant) -> io::Result<Option<Room>> {
+    let process = stream.asker().process;
+    loop {
+        let length = stream.announced(MAX_REQUEST)?;
+        let room = length.and_then(|length| desk.room(process, length));
+        if room.is_some() || length.is_some() && Instant::now() + SLICE >= until {
+            return Ok(room);
+        }
+        go_on(desk, until)?;
+        match length {
+            None => sleep(&mut [stream.awaited()], SLICE),
+            Some(_) => std::thread::park_timeout(REST),
+        }
+    }
 }
 
 /// Whether this process leads the job that is addressed, or is the process.
@@ -108,19 +138,18 @@ fn flush(desk: &Desk, stream: &mut ControlStream, until: Instant) -> io::Result<
     Ok(())
 }
 
-fn answer(shared: &Arc<Shared>, desk: &Arc<Desk>, request: Request) -> Answer {
-    let until = Instant::now() + Duration::from_millis(request.limit.into()).min(LONGEST);
+fn answer(shared: &Arc<Shared>, desk: &Arc<Desk>, request: Request, visit: &Visit<'_>) -> Answer {
     match request.to.clone() {
         Addressee::Named(name) => {
             let known = |(incarnation, _): &(u64, _)| shared.lock().session.own_group(*incarnation).is_some();
             match desk.led_as(&name).into_iter().rfind(known) {
-                Some((incarnation, members)) => lead(shared, desk, request, incarnation, &members, until),
+                Some((incarnation, members)) => lead(shared, desk, request, incarnation, &members, visit),
                 None => Answer::NoSuchJob,
             }
         }
         Addressee::Member(incarnation, rank) => {
             if let Command::Sum(of, report) = &request.command {
-                let told = desk.sum(incarnation, *of, report);
+                let told = desk.sum(incarnation, *of, report, visit.process());
                 let outcome = Outcome { rank, what: What::Done(String::new()) };
                 return if told {
                     Answer::Outcomes { repeated: false, outcomes: vec![outcome] }
@@ -129,13 +158,23 @@ fn answer(shared: &Arc<Shared>, desk: &Arc<Desk>, request: Request) -> Answer {
                 };
             }
             match shared.lock().session.own_group(incarnation) {
-                Some(group) if group.rank == rank => (),
+                Some(group) if group.rank == rank => {
+                    if !are_ranks(&group, &request.members) || !desk.are_members(incarnation, &request.members) {
+                        return Answer::Malformed;
+                    }
+                }
                 _ => return Answer::NoSuchJob,
             }
-            let (repeated, outcomes) = pass_on(shared, desk, request, (incarnation, rank), until);
+            let (repeated, outcomes) = pass_on(shared, desk, request, (incarnation, rank), visit);
             Answer::Outcomes { repeated, outcomes }
         }
     }
+}
+
+/// Whether these may be other ranks of a group, each once.
+fn are_ranks(group: &Group, members: &[Member]) -> bool {
+    let ranks: BTreeSet<u32> = members.iter().map(|member| member.rank).collect();
+    ranks.len() == members.len() && !ranks.contains(&group.rank) && ranks.last().is_none_or(|last| *last < group.size)
 }
 
 /// The leader of a job has got a command for all of it.
@@ -145,13 +184,16 @@ fn lead(
     request: Request,
     incarnation: u64,
     contacts: &[Contact],
-    until: Instant,
+    visit: &Visit<'_>,
 ) -> Answer {
+    if !visit.has_room(contacts.iter().map(Contact::size).sum()) {
+        return Answer::Busy;
+    }
     let own = shared.lock().session.own_group(incarnation).map_or(0, |group| group.rank);
     let all = (0u32..).zip(contacts).filter(|(rank, _)| *rank != own);
     let members = all.map(|(rank, contact)| Member { rank, contact: contact.clone() }).collect();
     let (id, changes) = (request.id, request.command.changes());
-    let serial = match changes.then(|| desk.give(incarnation, id, until)) {
+    let serial = match changes.then(|| desk.give(incarnation, id, visit)) {
         None => 0,
         Some(Given::Next(serial)) => serial,
         Some(Given::Busy) => return Answer::Busy,
@@ -160,7 +202,7 @@ fn lead(
     };
     let to = Addressee::Member(incarnation, own);
     let request = Request { serial, to, members, ..request };
-    let (_, mut outcomes) = pass_on(shared, desk, request, (incarnation, own), until);
+    let (_, mut outcomes) = pass_on(shared, desk, request, (incarnation, own), visit);
     outcomes.sort_by_key(|outcome| outcome.rank);
     let answer = Answer::Outcomes { repeated: false, outcomes };
     if changes {
@@ -175,11 +217,11 @@ fn pass_on(
     desk: &Arc<Desk>,
     mut request: Request,
     (incarnation, rank): (u64, u32),
-    until: Instant,
+    visit: &Visit<'_>,
 ) -> (bool, Vec<Outcome>) {
     let members = std::mem::take(&mut request.members);
     let changes = request.command.changes();
-    let mut own = match changes.then(|| desk.pass(incarnation, request.id, request.serial, until)) {
+    let mut own = match changes.then(|| desk.pass(incarnation, request.id, request.serial, visit)) {
         Some(Passed::Before(what)) => Some(what),
         Some(Passed::Next) | None => None,
     };
@@ -196,8 +238,8 @@ fn pass_on(
         }
         own.is_some()
     };
-    let reach = Reach::new(shared, desk, incarnation);
-    let mut outcomes = tree::reach(&reach, &request, members, until, &mut obey);
+    let reach = Reach::new(shared, desk, incarnation, visit);
+    let mut outcomes = tree::reach(&reach, &request, members, &mut obey);
     let what = own.unwrap_or(What::UnderWay);
     if changes && !repeated {
         desk.passed(incarnation, request.id, &what);

@@ -5,6 +5,7 @@
 
 use super::desk::{Desk, SLICE};
 use super::late;
+use super::visit::Visit;
 use crate::shared::Shared;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -32,12 +33,14 @@ pub(crate) struct Reach<'a> {
     trust: Arc<Trust>,
     host: [u8; 16],
     incarnation: u64,
+    /// For whom.
+    visit: &'a Visit<'a>,
 }
 
 impl<'a> Reach<'a> {
-    pub(crate) fn new(shared: &Shared, desk: &'a Arc<Desk>, incarnation: u64) -> Reach<'a> {
+    pub(crate) fn new(shared: &Shared, desk: &'a Arc<Desk>, incarnation: u64, visit: &'a Visit<'a>) -> Reach<'a> {
         let core = shared.lock();
-        Reach { desk, trust: core.trust.clone(), host: core.session.own().host, incarnation }
+        Reach { desk, trust: core.trust.clone(), host: core.session.own().host, incarnation, visit }
     }
 }
 
@@ -48,6 +51,8 @@ struct Child {
     below: Vec<Member>,
     since: Instant,
     state: State,
+    /// The length of its answer is known, and there is room for it.
+    is_announced: bool,
 }
 
 enum State {
@@ -85,9 +90,9 @@ pub(crate) fn reach(
     reach: &Reach<'_>,
     request: &Request,
     members: Vec<Member>,
-    until: Instant,
     also: &mut dyn FnMut() -> bool,
 ) -> Vec<Outcome> {
+    let until = reach.visit.until();
     let patience = PATIENCE.min(until.saturating_duration_since(Instant::now()) / 2);
     let mut outcomes: BTreeMap<u32, What> = BTreeMap::new();
     let contacts: BTreeMap<u32, Member> = members.iter().map(|member| (member.rank, member.clone())).collect();
@@ -111,7 +116,7 @@ pub(crate) fn reach(
             children.push(reach.begin(member, part));
         }
         let is_over = children.is_empty() && own_done;
-        if is_over || Instant::now() >= until || reach.desk.is_closing() {
+        if is_over || reach.visit.is_over() {
             break;
         }
         rest(&children, if own_done { SLICE } else { Duration::from_millis(2) });
@@ -177,7 +182,7 @@ fn rest(children: &[Child], longest: Duration) {
 impl Reach<'_> {
     fn begin(&self, member: Member, below: Vec<Member>) -> Child {
         let state = State::Dialling(command(&member.contact, self.host, &self.trust));
-        Child { member, below, since: Instant::now(), state }
+        Child { member, below, since: Instant::now(), state, is_announced: false }
     }
 }
 
@@ -226,7 +231,17 @@ impl Child {
 
     fn talk(&mut self, reach: &Reach<'_>) -> Step {
         let State::Asked(stream) = &mut self.state else { return Step::NotYet };
-        match stream.flush().and_then(|_| stream.hear(MAX_ANSWER)) {
+        let mut has_room = true;
+        let said = stream.flush().and_then(|_| {
+            if !self.is_announced {
+                let Some(length) = stream.announced(MAX_ANSWER)? else { return Ok(None) };
+                has_room = reach.visit.has_room(length);
+                self.is_announced = has_room;
+            }
+            if has_room { stream.hear(MAX_ANSWER) } else { Ok(None) }
+        });
+        match said {
+            Ok(None) if !has_room => Step::Lost(What::Refused("there is no room for its answer".into()), false),
             Ok(None) => Step::NotYet,
             Ok(Some(body)) => match Answer::decode(&body) {
                 Ok(Answer::Outcomes { outcomes, .. }) => Step::Answered(outcomes),
@@ -238,6 +253,7 @@ impl Child {
             },
             // It serves others, or it has died with the command: it is dialled again, which tells the two apart.
             Err(_) => {
+                self.is_announced = false;
                 self.state = State::Dialling(command(&self.member.contact, reach.host, &reach.trust));
                 Step::NotYet
             }

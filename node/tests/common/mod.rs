@@ -1,6 +1,7 @@
 //! Several nodes in one process, each a job of one rank (or a few jobs of one), over real loopback TCP or shared memory.
 #![allow(dead_code)]
 
+pub mod operators;
 pub mod raw;
 
 use node::{

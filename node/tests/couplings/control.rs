@@ -1,78 +1,13 @@
 //! Operators: commands reach each process of a job, whatever the others do, and have one outcome.
 
-use crate::common::{Job, LONG, addresses, config, got, member, over, proved};
+use crate::common::operators::{Team, connect, hear, request};
+use crate::common::{Job, LONG, addresses, got, member, over, proved};
 use base::ProcId;
-use node::figures::{Addressee, Answer, Command, MAX_ANSWER, Outcome, Report, Request, What};
-use node::{Contact, Group, Hold, Node};
+use node::figures::{Addressee, Answer, Command, Outcome, Report, Request, What};
+use node::{Contact, Hold};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use transports::control::{ControlStream, sleep};
-use transports::registry::{Heard, Unheard, command, host};
-
-const SLICE: Duration = Duration::from_millis(100);
-
-/// A job of several nodes, of which the first leads.
-struct Team {
-    nodes: Vec<Arc<Node>>,
-    incarnation: u64,
-}
-
-static NEXT: AtomicU64 = AtomicU64::new(0x7ea_0001);
-
-impl Team {
-    /// `still`: ranks whose processes do nothing, as if they were stopped.
-    fn new(size: u32, name: &str, still: &[u32]) -> Team {
-        let incarnation = NEXT.fetch_add(1, Ordering::Relaxed);
-        let nodes: Vec<_> = (0..size)
-            .map(|rank| {
-                let config = node::Config { background: !still.contains(&rank), ..config() };
-                let node = Arc::new(Node::start(config).unwrap());
-                node.add_group(Group { incarnation, cookie: [9; 16], rank, size });
-                node
-            })
-            .collect();
-        base::ident::name_job(incarnation, name);
-        nodes[0].lead(incarnation, name, nodes.iter().map(|node| node.contact()).collect());
-        Team { nodes, incarnation }
-    }
-
-    fn leader(&self) -> Contact {
-        self.nodes[0].contact()
-    }
-}
-
-fn request(name: &str, id: u8, command: Command) -> Request {
-    let to = Addressee::Named(name.into());
-    Request { id: [id; 16], serial: 0, limit: 4000, to, command, members: Vec::new() }
-}
-
-/// A connection of an operator.
-fn connect(at: &Contact) -> Result<ControlStream, Unheard> {
-    let mut dial = command(at, host(), &member(200));
-    let end = Instant::now() + LONG;
-    loop {
-        match dial.step() {
-            Heard::Proved(stream) => return Ok(stream),
-            Heard::Unheard(why) => return Err(why),
-            Heard::NotYet => assert!(Instant::now() < end, "the handshake ends"),
-        }
-        dial.awaited().into_iter().for_each(|dialled| sleep(&mut [dialled], SLICE));
-    }
-}
-
-fn hear(stream: &mut ControlStream) -> Answer {
-    let end = Instant::now() + LONG;
-    loop {
-        if stream.flush().unwrap()
-            && let Some(body) = stream.hear(MAX_ANSWER).unwrap()
-        {
-            return Answer::decode(&body).unwrap();
-        }
-        assert!(Instant::now() < end, "an answer comes");
-        sleep(&mut [stream.awaited()], SLICE);
-    }
-}
 
 fn give(at: &Contact, request: &Request) -> Answer {
     let mut stream = connect(at).unwrap();

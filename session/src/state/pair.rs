@@ -172,6 +172,8 @@ pub struct Pair<L> {
     pub(crate) evidence: Evidence,
     pub(crate) caller: Option<Caller>,
     pub(crate) inbox: Inbox,
+    /// Of a stranger: what it has told of checkpoints.
+    pub(crate) early: Inbox,
     /// The negotiation of our leader with that process.
     pub(crate) talk: Option<Box<Talk>>,
     /// What the two sides have told each other of what they wait for.
@@ -209,6 +211,7 @@ impl<L> Pair<L> {
             evidence: Evidence::default(),
             caller: None,
             inbox: Inbox::default(),
+            early: Inbox::default(),
             talk: None,
             asks: Asks::default(),
             attributed: Default::default(),
@@ -343,6 +346,11 @@ impl<L> Pair<L> {
     /// Whether the other side is a stranger: known only by its own claim.
     pub fn is_stranger(&self) -> bool {
         matches!(self.who.identity, Identity::Claimed { .. })
+    }
+
+    /// The bytes of CONTROL messages that are kept.
+    pub(crate) fn kept_control(&self) -> usize {
+        self.inbox.bytes + self.early.bytes
     }
 
     pub(crate) fn know_process(&mut self, process: [u8; 16]) {

@@ -260,6 +260,11 @@ impl<S: ByteStream> Accepted<S> {
         }
     }
 
+    /// The process that has proved itself.
+    pub(crate) fn process(&self) -> Option<[u8; 16]> {
+        self.proved.map(|(process, _)| process)
+    }
+
     /// Whether the other side has known the key, or repeats who has.
     pub(crate) fn is_answered(&self) -> bool {
         self.proved.is_some() || self.proof.as_ref().is_some_and(Answering::is_answered)

@@ -3,7 +3,7 @@
 //! Invariant: nothing but the bytes of a proof is read before the other side has proved the key.
 
 use super::{TcpLane, place};
-use crate::control::ControlStream;
+use crate::control::{Asker, ControlStream};
 use crate::ip::Socket;
 use crate::stream::handshake::Accepted;
 use crate::transport::{Incoming, NewLane, Said};
@@ -60,7 +60,9 @@ impl Incoming for Accept {
     }
 
     fn into_control(self: Box<Self>) -> Option<ControlStream> {
-        Some(ControlStream::new(self.0.into_link()))
+        let from = self.0.stream().peer().map(|peer| peer.ip());
+        let asker = Asker { process: self.0.process()?, from };
+        Some(ControlStream::new(self.0.into_link(), asker))
     }
 
     fn join(mut self: Box<Self>, ack: &HelloAck, number: u16, lane: &mut dyn Any) -> bool {

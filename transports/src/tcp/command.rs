@@ -4,7 +4,7 @@
 //! contact record has proved itself.
 
 use super::address;
-use crate::control::ControlStream;
+use crate::control::{Asker, ControlStream};
 use crate::ip::{Socket, Ways, is_connected, start_connect};
 use crate::stream::handshake::Proving;
 use nix::poll::{PollFd, PollFlags};
@@ -155,7 +155,10 @@ impl Commanding {
                 Err(e) => Err(e),
             },
             State::Proving(mut proving) => match proving.prove() {
-                Ok(Ok(process)) if process == self.process => Ok(Some(ControlStream::new(proving.into_link()))),
+                Ok(Ok(process)) if process == self.process => {
+                    let asker = Asker { process, from: proving.stream().peer().map(|peer| peer.ip()) };
+                    Ok(Some(ControlStream::new(proving.into_link(), asker)))
+                }
                 Ok(Ok(_)) => {
                     self.failed(Unheard::OtherProcess);
                     Ok(None)

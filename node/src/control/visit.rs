@@ -1,0 +1,62 @@
+//! One connection of an operator while it is served: how long that lasts, and what it may take.
+//!
+//! Its thread has it. Invariant: once [`Visit::is_over`], nothing more is waited for.
+
+use super::budget::Room;
+use super::desk::Desk;
+use super::visitors::Ticket;
+use std::cell::RefCell;
+use std::time::Instant;
+use transports::control::ControlStream;
+
+/// One connection that is served, for its thread.
+pub(crate) struct Visit<'a> {
+    desk: &'a Desk,
+    stream: Option<&'a ControlStream>,
+    ticket: Ticket,
+    until: Instant,
+    /// What was read for it.
+    rooms: RefCell<Vec<Room>>,
+}
+
+/// A process number.
+pub(crate) type Process = [u8; 16];
+
+impl<'a> Visit<'a> {
+    /// The visit of this ticket, until then.
+    pub(crate) fn new(desk: &'a Desk, stream: &'a ControlStream, ticket: Ticket, until: Instant) -> Visit<'a> {
+        Visit { stream: Some(stream), ..Visit::of_nobody(desk, ticket, until) }
+    }
+
+    pub(super) fn of_nobody(desk: &'a Desk, ticket: Ticket, until: Instant) -> Visit<'a> {
+        Visit { desk, stream: None, ticket, until, rooms: RefCell::default() }
+    }
+
+    pub(super) fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    pub(crate) fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// The process number of who asks.
+    pub(crate) fn process(&self) -> Process {
+        self.stream.map_or([0; 16], |stream| stream.asker().process)
+    }
+
+    /// Whether nothing more is to be done for it: its time is over, whoever asks has left, or others are to have its place.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_ended() || self.desk.has_to_yield(self.ticket)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        Instant::now() >= self.until || self.desk.is_closing() || self.stream.is_some_and(ControlStream::is_closed)
+    }
+
+    /// Whether there is room for so many bytes that were announced. They count until the visit is over.
+    pub(crate) fn has_room(&self, length: usize) -> bool {
+        let room = self.desk.room(self.process(), length);
+        room.map(|room| self.rooms.borrow_mut().push(room)).is_some()
+    }
+}

@@ -1,0 +1,155 @@
+//! Operators beside one that takes all it can: they are served, and what is begun for it ends with its connections.
+
+mod common;
+use common::operators::{Team, connect_as, hear_within, request};
+use common::{LONG, addresses, member};
+use node::figures::{Addressee, Answer, Command, Member, Request};
+use node::{Contact, Group};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use transports::control::ControlStream;
+use trust::{Answering, Progress, Protocol};
+
+const SOON: Duration = Duration::from_secs(2);
+/// As docs/limits.md has them.
+const MOST_SERVED: usize = 16;
+
+/// One at a time: threads of this process are counted.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A process that proves itself to whoever has a command, and then says nothing.
+fn mute() -> Contact {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let trust = member(99);
+    let process = trust.identity().process();
+    let prove = move |mut stream: TcpStream| {
+        let mut proof = Answering::begin(&trust, Protocol::Control, true);
+        loop {
+            let mut bytes = vec![0; proof.wants()];
+            stream.read_exact(&mut bytes).ok()?;
+            match proof.hear(&bytes).ok()? {
+                Progress::More => (),
+                Progress::Say(bytes) => stream.write_all(&bytes).ok()?,
+                Progress::Done(bytes) => {
+                    stream.write_all(&bytes).ok()?;
+                    return Some(stream);
+                }
+            }
+        }
+    };
+    // It ends with the tests.
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        for stream in listener.incoming().flatten() {
+            all.extend(prove(stream));
+        }
+    });
+    node::at_addresses(process, [0; 16], &[at])
+}
+
+/// A job of two, of which the second proves itself and answers nothing.
+fn team(name: &str) -> Team {
+    let team = Team::new(1, name, &[]);
+    let group = Group { incarnation: team.incarnation, cookie: [9; 16], rank: 0, size: 2 };
+    team.nodes[0].add_group(group);
+    team.nodes[0].lead(team.incarnation, name, vec![team.leader(), mute()]);
+    team
+}
+
+/// Many commands for as long as an operator may wait, each on a connection of its own.
+fn take_all(team: &Team, name: &str, count: usize, of: impl Fn(usize) -> u8) -> Vec<ControlStream> {
+    let come = |n: usize| {
+        let mut stream = connect_as(&team.leader(), of(n)).ok()?;
+        let long = Request { limit: u32::MAX, ..request(name, n as u8, Command::Lanes) };
+        stream.say(&long.encode());
+        let _ = stream.flush();
+        Some(stream)
+    };
+    (0..count).filter_map(come).collect()
+}
+
+/// Threads of this process that serve operators.
+fn serving() -> usize {
+    let all = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    all.filter(|task| {
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == "mpi_connect op")
+    })
+    .count()
+}
+
+/// The other process of this job is silent, so the answer comes when this operator's time is over.
+fn is_served(team: &Team, name: &str) -> Option<Duration> {
+    let start = Instant::now();
+    let mut stream = connect_as(&team.leader(), 200).ok()?;
+    stream.say(&Request { limit: 300, ..request(name, 250, Command::Lanes) }.encode());
+    let answer = hear_within(&mut stream, LONG)?;
+    matches!(answer, Answer::Outcomes { .. }).then(|| start.elapsed())
+}
+
+#[test]
+fn an_operator_that_takes_all_places_keeps_nobody_out() {
+    let _turn = turn();
+    let team = team("crowded");
+    let held = take_all(&team, "crowded", 80, |_| 201);
+    let waited = is_served(&team, "crowded").expect("it is served");
+    println!("beside {} connections of one operator, another was served within {waited:?}", held.len());
+    assert!(waited < SOON, "{waited:?}");
+    // Also if it comes as many processes.
+    let others = take_all(&team, "crowded", 2 * MOST_SERVED, |n| n as u8 + 1);
+    let waited = is_served(&team, "crowded").expect("it is served");
+    println!("beside {} more of as many operators, within {waited:?}", others.len());
+    assert!(waited < SOON + SOON, "{waited:?}");
+}
+
+#[test]
+fn a_command_ends_with_the_connection_of_its_operator() {
+    let _turn = turn();
+    let team = team("left");
+    let held = take_all(&team, "left", 4, |n| n as u8 + 1);
+    let start = Instant::now();
+    while serving() < held.len() {
+        assert!(start.elapsed() < LONG, "they are served");
+        std::thread::yield_now();
+    }
+    drop(held);
+    let start = Instant::now();
+    while serving() > 0 {
+        assert!(start.elapsed() < LONG, "{} threads go on for nobody", serving());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    println!("commands ended {:?} after their operators", start.elapsed());
+}
+
+/// A request names processes that are none of the group: nobody connects to them.
+#[test]
+fn commands_go_to_members_alone() {
+    let _turn = turn();
+    let team = Team::new(2, "members", &[]);
+    let decoy = TcpListener::bind("127.0.0.1:0").unwrap();
+    decoy.set_nonblocking(true).unwrap();
+    let contact = node::at_addresses([8; 16], [0; 16], &[decoy.local_addr().unwrap()]);
+    let own = team.leader();
+    let mut other = team.nodes[1].contact();
+    let ask = |to: u32, at: &Contact, named: Vec<Member>| {
+        let to = Addressee::Member(team.incarnation, to);
+        let mut stream = connect_as(at, 200).unwrap();
+        stream.say(&Request { to, members: named, ..request("", 1, Command::Lanes) }.encode());
+        hear_within(&mut stream, LONG).expect("an answer")
+    };
+    let named = |rank: u32, contact: &Contact| Member { rank, contact: contact.clone() };
+    assert_eq!(ask(0, &own, vec![named(1, &contact)]), Answer::Malformed, "another process than this rank");
+    for wrong in [vec![named(2, &contact)], vec![named(0, &contact); 2], vec![named(1, &contact)]] {
+        assert_eq!(ask(1, &other, wrong), Answer::Malformed);
+    }
+    assert!(decoy.accept().is_err(), "nobody came");
+    // The right one is reached, wherever it says that it is.
+    common::place(&mut other, &addresses(&team.nodes[1]));
+    assert!(matches!(ask(0, &own, vec![named(1, &other)]), Answer::Outcomes { outcomes, .. } if outcomes.len() == 2));
+}
