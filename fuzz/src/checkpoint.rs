@@ -126,17 +126,13 @@ const OTHER: ProcId = ProcId { incarnation: 2, rank: 0 };
 const OFTEN: u64 = 64;
 
 /// Surroundings of a process that is joined with one other job, and has nothing to do.
-#[derive(Default)]
-struct Alone {
-    told: usize,
-}
+struct Alone;
 
 impl Around for Alone {
     type Inter = u32;
 
     fn tell(&mut self, _: ProcId, _: ProcId, bytes: &[u8]) {
         assert!(bytes.len() < 1 << 20, "it fits a frame");
-        self.told += 1;
     }
     fn processes_of(&self, _: ProcId, job: u64) -> Vec<ProcId> {
         vec![ProcId { incarnation: job, rank: 0 }]
@@ -185,7 +181,7 @@ fn message(input: &[u8]) {
     let again = message.encode();
     assert_eq!(Message::decode(&again).as_ref(), Some(&message));
     // A process hears it over and over, from a member that it is joined with: it ends, and keeps no more than the bounds.
-    let (mut process, mut around) = (Process::<u32>::default(), Alone::default());
+    let (mut process, mut around) = (Process::<u32>::default(), Alone);
     process.track(OWN, "air", 1);
     let besides = Besides { label: String::new(), jobs: Vec::new(), contexts: BTreeMap::new(), inters: Vec::new() };
     let store = Store::new(Path::new("/nowhere"), "air");
