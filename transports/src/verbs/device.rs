@@ -11,6 +11,7 @@ use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, m
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
 use std::io;
+use std::mem::MaybeUninit;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::ptr::{NonNull, null_mut};
@@ -237,6 +238,18 @@ pub(super) struct Sizes {
     pub inline: u32,
 }
 
+/// Completions that are taken at a time.
+pub(super) const AT_ONCE: usize = 16;
+
+/// Memory for them, which costs nothing while there are none.
+pub(super) struct Completions([MaybeUninit<Done>; AT_ONCE]);
+
+impl Completions {
+    pub(super) fn new() -> Completions {
+        Completions([const { MaybeUninit::uninit() }; AT_ONCE])
+    }
+}
+
 /// One of the completion queues.
 #[derive(Clone, Copy)]
 pub(super) enum Which {
@@ -301,12 +314,14 @@ impl QueuePair {
         check(unsafe { (self.device.plugin.post)(self.pair.handle, work) })
     }
 
-    /// Takes completions.
-    pub(super) fn poll<'a>(&self, which: Which, out: &'a mut [Done]) -> io::Result<&'a [Done]> {
+    /// Takes completions, some at a time.
+    pub(super) fn poll<'a>(&self, which: Which, out: &'a mut Completions) -> io::Result<&'a [Done]> {
+        let at = out.0.as_mut_ptr().cast::<Done>();
         // SAFETY: the queue stands, and `out` has this length.
-        let n = unsafe { (self.device.plugin.poll)(self.queue(which), out.as_mut_ptr(), out.len() as c_int) };
+        let n = unsafe { (self.device.plugin.poll)(self.queue(which), at, AT_ONCE as c_int) };
         let n = usize::try_from(n).map_err(|_| io::Error::other("the completion queue is broken"))?;
-        Ok(&out[..n])
+        // SAFETY: the plug-in has written this number of them.
+        Ok(unsafe { std::slice::from_raw_parts(at, n.min(AT_ONCE)) })
     }
 
     /// The next completion makes the descriptor readable.

@@ -4,7 +4,7 @@
 //! and of messages without credit no more than [`RESERVE`](super::RESERVE); a slot is given back when its bytes are consumed; what the other side
 //! says is checked before it is believed. A message is copied once on each side.
 
-use super::device::{Device, Memory, QueuePair, Sizes, Which};
+use super::device::{AT_ONCE, Completions, Device, Memory, QueuePair, Sizes, Which};
 use super::lend::Lending;
 use super::pool::{BLOCK, Pool};
 use super::reads::Reads;
@@ -27,8 +27,6 @@ const LINGER: Duration = Duration::from_millis(50);
 const PATIENCE: u32 = 256;
 /// The same while nothing was found since they were armed: then the descriptor tells of what was found when they were.
 const FALSE_ALARMS: u32 = 4096;
-/// Completions that are taken at a time.
-const AT_ONCE: usize = 16;
 /// Looks of which one also takes the completions of sends.
 const SENDS_EACH: u32 = 16;
 
@@ -71,7 +69,7 @@ impl Drop for Link {
             self.member.lost = !last.unwrap_or(!self.broken);
         }
         let pool = &self.member.pool;
-        let mut some = [Done::default(); AT_ONCE];
+        let mut some = Completions::new();
         while let Ok(done @ [_, ..]) = self.pair.poll(Which::Receives, &mut some) {
             for done in done {
                 if !pool.taken(done.id as u32).is_null() {
@@ -136,6 +134,8 @@ pub(super) struct Messages {
     /// Messages that were consumed and not given back.
     owed: u16,
     inbox: VecDeque<Held>,
+    /// Where messages are put together that are sent inline.
+    short: Box<[u8; INLINE as usize]>,
     /// READ_THIS that were read, and whose READ_DONE is not sent.
     read: Vec<u32>,
     /// What the descriptor tells of.
@@ -166,6 +166,7 @@ impl Messages {
             most_credit: credit,
             owed: 0,
             inbox: VecDeque::new(),
+            short: Box::new([0; INLINE as usize]),
             read: Vec::new(),
             told: Told::Nothing,
             idle: 0,
@@ -284,9 +285,8 @@ impl Messages {
         let [a, b, c, d] = number.to_le_bytes();
         let head: [u8; message::BYTES] = [kind, 0, low, high, a, b, c, d];
         let posted = if len <= self.link.pair.inline().min(INLINE as usize) {
-            let mut bytes = [0; INLINE as usize];
-            gather(&mut bytes, &head, content);
-            self.link.pair.send_inline(NO_SLOT, &bytes[..len])
+            gather(&mut self.short[..], &head, content);
+            self.link.pair.send_inline(NO_SLOT, &self.short[..len])
         } else {
             let Some(slot) = self.free.pop() else { return self.fail(io::ErrorKind::InvalidInput.into()) };
             let (at, key) = (self.link.sends.at(usize::from(slot) * SLOT), self.link.sends.region.local);
@@ -342,19 +342,20 @@ impl Messages {
             }
             let mut full = false;
             for &which in queues {
-                let mut some = [Done::default(); AT_ONCE];
-                let n = match self.link.pair.poll(which, &mut some) {
-                    Ok(done) => done.len(),
+                let mut some = Completions::new();
+                let all = match self.link.pair.poll(which, &mut some) {
+                    Ok([]) => continue,
+                    Ok(all) => all,
                     Err(e) => return self.fail(e),
                 };
-                full |= n == AT_ONCE;
-                if n > 0 && (self.sends_armed || matches!(which, Which::Receives)) {
+                full |= all.len() == AT_ONCE;
+                if self.sends_armed || matches!(which, Which::Receives) {
                     self.idle = 0;
                     if self.told == Told::All {
                         self.told = Told::Some;
                     }
                 }
-                for done in &some[..n] {
+                for done in all {
                     match which {
                         Which::Sends if done.status != 0 => self.fail(broken(done.status)),
                         Which::Sends => self.on_sent(done),
@@ -450,9 +451,8 @@ impl Messages {
 
     /// Begins reads of the other side's memory.
     fn read_more(&mut self) {
-        while self.has_work_room() && self.failure.is_none() {
-            let device = self.device().clone();
-            match self.reads.next(&device) {
+        while self.reads.has_next() && self.has_work_room() && self.failure.is_none() {
+            match self.reads.next(&self.link.pair.device) {
                 Ok(Some(work)) => {
                     if let Err(e) = self.link.pair.post(&work) {
                         self.fail(e);

@@ -104,9 +104,14 @@ impl Reads {
         Ok(())
     }
 
+    /// Whether there may be something to be read, and memory for it.
+    pub(super) fn has_next(&self) -> bool {
+        !self.incoming.is_empty() && self.under_way < self.most && !self.free.is_empty()
+    }
+
     /// The next read to be posted; it counts as under way from then on. `None` if there is none, or no memory for it.
     pub(super) fn next(&mut self, device: &Arc<Device>) -> io::Result<Option<Work>> {
-        if self.under_way >= self.most || self.free.is_empty() {
+        if !self.has_next() {
             return Ok(None);
         }
         let Some(incoming) = self.incoming.iter_mut().find(|i| !i.pieces.is_empty()) else { return Ok(None) };
