@@ -4,9 +4,7 @@
 //! stays mapped until it is registered no more.
 
 use super::plugin::Plugin;
-use base::rdma::{
-    Done, Handle, LAST_RECEIVE, LOCAL_WRITE, Limits, Port, REMOTE_READ, Region, Route, SEND, Wanted, Work,
-};
+use base::rdma::{Done, Handle, LAST_RECEIVE, Limits, Port, Region, Route, SEND, Wanted, Work};
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
@@ -115,9 +113,9 @@ impl Device {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers memory of the program, for the other side to read.
-    pub(super) fn lend(self: &Arc<Device>, bytes: &[u8]) -> io::Result<Lent> {
-        let region = self.register(bytes.as_ptr() as u64, bytes.len(), REMOTE_READ)?;
+    /// Registers memory of the program, for the other side to read, or with no access to be sent from.
+    pub(super) fn lend(self: &Arc<Device>, bytes: &[u8], access: c_int) -> io::Result<Lent> {
+        let region = self.register(bytes.as_ptr() as u64, bytes.len(), access)?;
         Ok(Lent { device: self.clone(), region })
     }
 
@@ -146,16 +144,10 @@ impl Drop for Device {
     }
 }
 
-/// Memory of the program that the other side may read, until this is dropped.
+/// Memory of the program that is registered, until this is dropped.
 pub(super) struct Lent {
     device: Arc<Device>,
-    region: Region,
-}
-
-impl Lent {
-    pub(super) fn key(&self) -> u32 {
-        self.region.remote
-    }
+    pub region: Region,
 }
 
 // SAFETY: as for the device.
@@ -180,14 +172,14 @@ pub(super) struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
-    pub(super) fn new(device: &Arc<Device>, len: usize) -> io::Result<Memory> {
+    pub(super) fn new(device: &Arc<Device>, len: usize, access: c_int) -> io::Result<Memory> {
         let size = NonZeroUsize::new(len).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping.
         let at =
             unsafe { mmap_anonymous(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE) }?;
         // SAFETY: the mapping that was just made.
         let kept = unsafe { madvise(at, len, MmapAdvise::MADV_DONTFORK) };
-        let made = kept.map_err(io::Error::from).and_then(|()| device.register(at.as_ptr() as u64, len, LOCAL_WRITE));
+        let made = kept.map_err(io::Error::from).and_then(|()| device.register(at.as_ptr() as u64, len, access));
         match made {
             Ok(region) => Ok(Memory { device: device.clone(), at, len, region }),
             Err(e) => {

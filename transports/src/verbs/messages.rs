@@ -1,4 +1,4 @@
-//! A connected queue pair: messages under credits, each in one slot, and the reads of the other side's memory.
+//! A connected queue pair: messages under credits, each in one slot, and the reads and writes of the other side's memory.
 //!
 //! Used by [`super::ring`] and the lane. Invariants: no more messages are under way than the other side has given credit for,
 //! and of messages without credit no more than [`RESERVE`](super::RESERVE); a slot is given back when its bytes are consumed; what the other side
@@ -8,14 +8,17 @@ use super::device::{AT_ONCE, Completions, Device, Memory, QueuePair, Sizes, Whic
 use super::lend::Lending;
 use super::pool::{BLOCK, Pool};
 use super::reads::Reads;
-use super::{CREDITS, INLINE, READS, WORK};
+use super::room::Room;
+use super::writes::Writes;
+use super::{CREDITS, INLINE, WORK};
 use base::bytes::{Malformed, Put, Take};
-use base::protocol::rdma::{BYTES, GIVE_BACK, READ_DONE, READ_THIS, SLOT, message};
-use base::rdma::{Done, Port, READ, Work};
+use base::protocol::rdma::{BYTES, GIVE_BACK, MAKE_ROOM, READ_DONE, READ_THIS, ROOM, SLOT, WRITTEN, message, written};
+use base::rdma::{Done, LOCAL_WRITE, Port, READ, WRITE, Work};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wire::frame::Header;
 
 /// The content of a message at most.
 const CONTENT: usize = SLOT - message::BYTES;
@@ -83,14 +86,15 @@ impl Drop for Link {
 
 impl Link {
     /// A new queue pair at a port of the pool's device.
-    pub(super) fn new(pool: &Arc<Pool>, port: Port) -> io::Result<Link> {
+    /// `reads`: the most RDMA reads at a time.
+    pub(super) fn new(pool: &Arc<Pool>, port: Port, reads: u8) -> io::Result<Link> {
         pool.join()?;
         let member = Member { pool: pool.clone(), lost: false };
         let device = &pool.device;
         let sizes = Sizes { work: WORK, receives: BLOCK as u32 + 1, inline: INLINE };
         let pair = QueuePair::new(device, pool.shared, port.port, sizes)?;
-        let sends = Memory::new(device, usize::from(CREDITS) * SLOT)?;
-        let reads = device.limits.reads.min(READS.into()) as u8;
+        let sends = Memory::new(device, usize::from(CREDITS) * SLOT, LOCAL_WRITE)?;
+        let reads = device.limits.reads.min(reads.into()) as u8;
         Ok(Link { pair, sends, port, reads, connected: false, broken: false, member })
     }
 
@@ -121,9 +125,13 @@ enum Told {
 pub(super) struct Messages {
     link: Link,
     /// What the other side reads of our memory.
-    pub lending: Lending,
+    lending: Lending,
     /// What we read of its memory.
-    pub reads: Reads,
+    reads: Reads,
+    /// What we write to its memory, where neither reads.
+    writes: Writes,
+    /// What it writes to ours.
+    room: Room,
     /// Slots of `sends` that are free.
     free: Vec<u16>,
     /// The bytes of sends under way, the oldest first.
@@ -155,11 +163,13 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Over a pair that is connected. The other side has given this credit, and answers this number of reads.
-    pub(super) fn new(link: Link, credit: u16, reads: u8) -> Messages {
+    /// Over a pair that is connected. The other side has given this credit, and answers this number of reads; `writes`: it takes writes.
+    pub(super) fn new(link: Link, credit: u16, reads: u8, writes: bool) -> Messages {
         Messages {
             lending: Lending::default(),
             reads: Reads::new(reads),
+            writes: Writes::new(writes && reads == 0),
+            room: Room::default(),
             free: (0..CREDITS).collect(),
             under_way: VecDeque::new(),
             credit,
@@ -215,21 +225,21 @@ impl Messages {
         }
     }
 
-    /// The bytes of messages that the other side's device has not acknowledged.
+    /// The bytes of messages that the other side's device has not acknowledged, and of bulk that it has not got.
     pub(super) fn bytes_under_way(&self) -> u64 {
-        self.under_way.iter().map(|n| u64::from(*n)).sum()
+        self.under_way.iter().map(|n| u64::from(*n)).sum::<u64>() + self.lending.bytes() + self.writes.bytes()
     }
 
     // ---- out
 
-    /// Whether one more piece of work can be posted.
-    fn has_work_room(&self) -> bool {
-        self.under_way.len() + self.reads.under_way() < WORK as usize
+    /// Whether so many more pieces of work can be posted.
+    fn has_work_room(&self, more: usize) -> bool {
+        self.under_way.len() + self.reads.under_way() + self.writes.under_way() + more <= WORK as usize
     }
 
     /// Whether a message can be sent now.
     pub(super) fn can_send(&self) -> bool {
-        self.credit > 0 && self.has_work_room() && !self.free.is_empty() && self.failure.is_none()
+        self.credit > 0 && self.has_work_room(1) && !self.free.is_empty() && self.failure.is_none()
     }
 
     /// Sends bytes of the stream: how many. 0 if there is no room.
@@ -270,7 +280,7 @@ impl Messages {
     /// Sends another message, of less than a slot. Returns whether there was room.
     pub(super) fn say(&mut self, kind: u8, number: u32, content: &[u8]) -> bool {
         let is_free = kind == GIVE_BACK;
-        if !self.has_work_room() || !is_free && !self.can_send() || self.failure.is_some() {
+        if !self.has_work_room(1) || !is_free && !self.can_send() || self.failure.is_some() {
             return false;
         }
         self.post(kind, number, &[content], content.len());
@@ -278,12 +288,70 @@ impl Messages {
         true
     }
 
+    // ---- bulk from where it lies
+
+    /// Whether large bulk goes from where it lies: the other side reads it, or we write it. For the latter it may have to make room
+    /// first.
+    pub(super) fn lends(&mut self) -> bool {
+        if self.writes.is_unasked() && self.can_send() && self.say(MAKE_ROOM, 0, &[]) {
+            self.writes.set_asked();
+        }
+        self.reads.is_possible() || self.writes.is_possible()
+    }
+
+    /// Whether one more frame can go so now.
+    pub(super) fn can_lend(&self) -> bool {
+        match self.reads.is_possible() {
+            true => self.lending.has_room() && self.can_send(),
+            false => self.writes.has_room() && self.failure.is_none(),
+        }
+    }
+
+    /// Whether what was refused may be taken now.
+    pub(super) fn has_room(&self) -> bool {
+        let is_read = self.reads.is_possible();
+        let is_sent = !is_read && (self.writes.is_unasked() || !self.writes.is_possible());
+        if is_sent { self.can_send() } else { self.can_lend() }
+    }
+
+    /// Has a frame go so. Returns whether there was room.
+    pub(super) fn lend(&mut self, header: &Header, pieces: &[IoSlice<'_>]) -> io::Result<bool> {
+        if !self.reads.is_possible() {
+            self.writes.add(&self.link.pair.device, header, pieces)?;
+            self.write_more();
+            return Ok(true);
+        }
+        let (number, content) = self.lending.lend(&self.link.pair.device, header, pieces)?;
+        let said = self.say(READ_THIS, number, &content);
+        if !said {
+            self.lending.take_back();
+        }
+        Ok(said)
+    }
+
+    /// Whether the other side has still to get something so.
+    pub(super) fn is_lending(&self) -> bool {
+        !self.lending.is_empty() || !self.writes.is_empty()
+    }
+
+    /// Writes to the other side's room, as far as there is some, and tells of it.
+    fn write_more(&mut self) {
+        while self.writes.has_next() && self.can_send() && self.has_work_room(2) {
+            let Some((work, written)) = self.writes.next() else { return };
+            if let Err(e) = self.link.pair.post(&work) {
+                return self.fail(e);
+            }
+            self.post(WRITTEN, 0, &[&written.encode()], written::BYTES);
+            self.credit -= 1;
+        }
+    }
+
     /// Posts a message whose content are these `n` bytes. There is room, and a slot unless it is short.
     fn post(&mut self, kind: u8, number: u32, content: &[&[u8]], n: usize) {
         let len = message::BYTES + n;
-        let [low, high] = std::mem::take(&mut self.owed).to_le_bytes();
+        let (chunks, [low, high]) = (self.room.give_back(), std::mem::take(&mut self.owed).to_le_bytes());
         let [a, b, c, d] = number.to_le_bytes();
-        let head: [u8; message::BYTES] = [kind, 0, low, high, a, b, c, d];
+        let head: [u8; message::BYTES] = [kind, chunks, low, high, a, b, c, d];
         let posted = if len <= self.link.pair.inline().min(INLINE as usize) {
             gather(&mut self.short[..], &head, content);
             self.link.pair.send_inline(NO_SLOT, &self.short[..len])
@@ -303,8 +371,12 @@ impl Messages {
         }
     }
 
-    /// Gives back what was consumed if it is much, and says which reads are done.
+    /// Gives back what was consumed if it is much, says which reads are done, and makes room that was asked for.
     fn answer(&mut self) {
+        if self.room.waits && self.can_send() {
+            let content = self.room.make(&self.link.pair.device);
+            self.say(ROOM, 0, &content);
+        }
         while !self.read.is_empty() {
             let mut content = Vec::new();
             self.read.iter().for_each(|number| content.put_u32(*number));
@@ -313,7 +385,7 @@ impl Messages {
             }
             self.read.clear();
         }
-        if self.owed >= CREDITS / 2 {
+        if self.owed >= CREDITS / 2 || self.room.owes_much() {
             self.say(GIVE_BACK, 0, &[]);
         }
     }
@@ -371,12 +443,15 @@ impl Messages {
             return;
         }
         self.read_more();
+        self.write_more();
         self.answer();
     }
 
     fn on_sent(&mut self, done: &Done) {
-        if done.kind == READ {
-            return self.reads.came(done.id);
+        match done.kind {
+            READ => return self.reads.came(done.id),
+            WRITE => return self.writes.done(),
+            _ => {}
         }
         self.under_way.pop_front();
         if done.id < NO_SLOT {
@@ -419,9 +494,10 @@ impl Messages {
     /// Takes a message. Returns whether its slot is kept.
     fn take(&mut self, slot: u32, bytes: &[u8]) -> Result<bool, Malformed> {
         let mut t = Take(bytes);
-        let (kind, _, given, number) = (t.u8()?, t.u8()?, t.u16()?, t.u32()?);
+        let (kind, chunks, given, number) = (t.u8()?, t.u8()?, t.u16()?, t.u32()?);
         let credit = self.credit.checked_add(given).filter(|credit| *credit <= self.most_credit);
         self.credit = credit.ok_or(Malformed)?;
+        self.writes.free(chunks)?;
         if kind == GIVE_BACK {
             t.end()?;
             return Ok(false);
@@ -437,6 +513,9 @@ impl Messages {
             }
             READ_THIS => self.reads.add(number, t)?,
             READ_DONE => self.lending.done(t)?,
+            MAKE_ROOM if !self.reads.is_possible() => self.room.ask()?,
+            ROOM => self.writes.hear(t)?,
+            WRITTEN => self.room.add(t)?,
             _ => return Err(Malformed),
         }
         self.owed += 1;
@@ -451,7 +530,7 @@ impl Messages {
 
     /// Begins reads of the other side's memory.
     fn read_more(&mut self) {
-        while self.reads.has_next() && self.has_work_room() && self.failure.is_none() {
+        while self.reads.has_next() && self.has_work_room(1) && self.failure.is_none() {
             match self.reads.next(&self.link.pair.device) {
                 Ok(Some(work)) => {
                     if let Err(e) = self.link.pair.post(&work) {
@@ -496,9 +575,9 @@ impl Messages {
         moved
     }
 
-    /// Delivers what was read of the other side's memory: how many bytes.
+    /// Delivers what was read of the other side's memory, or written to ours: how many bytes.
     pub(super) fn deliver(&mut self, sink: &mut dyn wire::lane::Sink) -> usize {
-        let delivered = self.reads.deliver(sink, &mut self.read);
+        let delivered = self.reads.deliver(sink, &mut self.read) + self.room.deliver(sink);
         if delivered > 0 {
             self.read_more();
             self.answer();
@@ -514,7 +593,7 @@ impl Messages {
     /// comes, and whoever waits for the next message finds that sooner.
     pub(super) fn settle(&mut self) -> bool {
         loop {
-            if self.failure.is_some() || self.has_bytes() || self.reads.has_some() {
+            if self.failure.is_some() || self.has_bytes() || self.reads.has_some() || self.room.has_some() {
                 return false;
             }
             let rest = match self.told {
@@ -555,9 +634,9 @@ impl Messages {
         Ok(())
     }
 
-    /// Whether the completion of a send or a read is of interest at once.
+    /// Whether the completion of a send, a read or a write is of interest at once.
     fn awaits_sends(&self) -> bool {
-        self.stuck || !self.proved || self.reads.under_way() > 0
+        self.stuck || !self.proved || self.reads.under_way() + self.writes.under_way() > 0
     }
 
     /// Takes what tells of nothing any more.

@@ -8,7 +8,7 @@
 use super::device::{Device, Memory};
 use base::bytes::{Malformed, Take};
 use base::protocol::rdma::{MAX_PIECES, MAX_READS};
-use base::rdma::{READ, Work};
+use base::rdma::{LOCAL_WRITE, READ, Work};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Reads {
         let Some(incoming) = self.incoming.iter_mut().find(|i| !i.pieces.is_empty()) else { return Ok(None) };
         let memory = match &self.memory {
             Some(memory) => memory,
-            None => self.memory.insert(Memory::new(device, CHUNKS * CHUNK)?),
+            None => self.memory.insert(Memory::new(device, CHUNKS * CHUNK, LOCAL_WRITE)?),
         };
         let Some((piece, chunk)) = incoming.pieces.front_mut().zip(self.free.pop()) else { return Ok(None) };
         let len = piece.1.min(CHUNK);
