@@ -979,6 +979,8 @@ pub const TABLES: &[(&str, Table)] = &[
     ("rdma::message", rdma::message::TABLE),
     ("rdma::MESSAGES", rdma::MESSAGES),
     ("rdma::piece", rdma::piece::TABLE),
+    ("rdma::room", rdma::room::TABLE),
+    ("rdma::written", rdma::written::TABLE),
     ("address::FAMILIES", address::FAMILIES),
     ("message::TYPES", message::TYPES),
     ("message::CREDIT_AT_FIRST", message::CREDIT_AT_FIRST),

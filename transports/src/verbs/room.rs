@@ -15,10 +15,9 @@ use std::sync::Arc;
 use wire::frame::{HEADER, Header, Kind};
 use wire::lane::Sink;
 
-/// The bytes of one chunk.
-const CHUNK: usize = 128 << 10;
-/// Their number.
-const CHUNKS: u8 = 8;
+/// The bytes of one chunk, and their number: as for reads.
+const CHUNK: usize = 512 << 10;
+const CHUNKS: u8 = 4;
 
 /// What was written to a chunk: of which frame, from which offset there on, and how many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
