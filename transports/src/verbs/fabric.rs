@@ -3,7 +3,7 @@
 //! Shared by the transport and its lanes. Invariant: a device is open as long as a lane uses it.
 
 use super::device::{Device, name};
-use super::messages::Link;
+use super::link::Link;
 use super::plugin::Plugin;
 use super::pool::Pool;
 use base::protocol::rdma::MAX_PORTS;

@@ -4,16 +4,17 @@
 //! and of messages without credit no more than [`RESERVE`](super::RESERVE); a slot is given back when its bytes are consumed; what the other side
 //! says is checked before it is believed. A message is copied once on each side.
 
-use super::device::{AT_ONCE, Completions, Device, Memory, QueuePair, Sizes, Which};
+use super::device::{AT_ONCE, Completions, Device, QueuePair, Which};
 use super::lend::Lending;
-use super::pool::{BLOCK, Pool};
+use super::link::Link;
+use super::pool::Pool;
 use super::reads::Reads;
 use super::room::Room;
 use super::writes::Writes;
 use super::{CREDITS, INLINE, WORK};
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::rdma::{BYTES, GIVE_BACK, MAKE_ROOM, READ_DONE, READ_THIS, ROOM, SLOT, WRITTEN, message, written};
-use base::rdma::{Done, LOCAL_WRITE, Port, READ, WRITE, Work};
+use base::rdma::{Done, READ, WRITE, Work};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -32,77 +33,6 @@ const PATIENCE: u32 = 256;
 const FALSE_ALARMS: u32 = 4096;
 /// Looks of which one also takes the completions of sends.
 const SENDS_EACH: u32 = 16;
-
-/// A queue pair with its memory, connected or not.
-pub(super) struct Link {
-    /// Ended before the memory that it may write.
-    pub pair: QueuePair,
-    /// Slots for messages that are too long to be sent inline.
-    sends: Memory,
-    pub port: Port,
-    reads: u8,
-    /// It may have taken slots: it was connected.
-    pub connected: bool,
-    /// A message may have been cut off.
-    broken: bool,
-    /// The place in the pool of the device, given back last.
-    member: Member,
-}
-
-/// A lane's part of the shared slots.
-struct Member {
-    pool: Arc<Pool>,
-    /// Some of them may be lost.
-    lost: bool,
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        self.pool.leave(!self.lost);
-    }
-}
-
-/// Waits for the queue pair to take no more slots, and posts those again that it has taken: what is flushed too.
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.pair.fail();
-        if self.connected {
-            let last = self.pair.has_taken_last();
-            // Without a word from the device, what was broken may still hold a slot.
-            self.member.lost = !last.unwrap_or(!self.broken);
-        }
-        let pool = &self.member.pool;
-        let mut some = Completions::new();
-        while let Ok(done @ [_, ..]) = self.pair.poll(Which::Receives, &mut some) {
-            for done in done {
-                if !pool.taken(done.id as u32).is_null() {
-                    // The pool knows what could not be posted.
-                    let _ = pool.post(done.id as u32);
-                }
-            }
-        }
-    }
-}
-
-impl Link {
-    /// A new queue pair at a port of the pool's device.
-    /// `reads`: the most RDMA reads at a time.
-    pub(super) fn new(pool: &Arc<Pool>, port: Port, reads: u8) -> io::Result<Link> {
-        pool.join()?;
-        let member = Member { pool: pool.clone(), lost: false };
-        let device = &pool.device;
-        let sizes = Sizes { work: WORK, receives: BLOCK as u32 + 1, inline: INLINE };
-        let pair = QueuePair::new(device, pool.shared, port.port, sizes)?;
-        let sends = Memory::new(device, usize::from(CREDITS) * SLOT, LOCAL_WRITE)?;
-        let reads = device.limits.reads.min(reads.into()) as u8;
-        Ok(Link { pair, sends, port, reads, connected: false, broken: false, member })
-    }
-
-    /// RDMA reads that are answered at a time.
-    pub(super) fn reads(&self) -> u8 {
-        self.reads
-    }
-}
 
 /// A message that came, and is not consumed.
 struct Held {
@@ -203,7 +133,7 @@ impl Messages {
     }
 
     fn pool(&self) -> &Pool {
-        &self.link.member.pool
+        self.link.pool()
     }
 
     /// Whether it has failed, or the other side has broken the protocol.
@@ -556,7 +486,7 @@ impl Messages {
             while !to.is_empty()
                 && let Some(held) = self.inbox.front_mut()
             {
-                let at = self.link.member.pool.slot(held.slot);
+                let at = self.link.pool().slot(held.slot);
                 let n = to.len().min(held.end - held.at);
                 // SAFETY: the slot is ours until it is posted again, and filled up to `end`.
                 let from = unsafe { std::slice::from_raw_parts(at.add(held.at), n) };

@@ -3,7 +3,7 @@
 //! Both sides prove themselves over an IP connection, as everywhere, and set up a queue pair over it ([`setup`]). The connection
 //! stays open: its end is the other side's. Frames travel as a stream of bytes in messages under credits ([`messages`], [`ring`]);
 //! large bulk is read by the receiver from where it lies ([`lend`], [`reads`]), or written by the sender where memory cannot be read ([`writes`], [`room`]). [`plugin`] and [`device`] are the table of
-//! functions and its objects, [`pool`] the receive slots that all lanes of a device share.
+//! functions and its objects, [`link`] a queue pair with what belongs to it, [`pool`] the receive slots that all lanes of a device share.
 //!
 //! Nothing here is encrypted. So the transport is not used where encryption is demanded.
 
@@ -16,6 +16,7 @@ mod fake;
 pub mod fuzzing;
 mod lane;
 mod lend;
+mod link;
 mod messages;
 mod open;
 mod plugin;

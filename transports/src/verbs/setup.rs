@@ -5,7 +5,8 @@
 //! receive yet. Invariant: nothing that the other side says is used before it was checked.
 
 use super::fabric::Fabric;
-use super::messages::{Link, Messages};
+use super::link::Link;
+use super::messages::Messages;
 use super::{CREDITS, Socket};
 use crate::stream::handshake::{Message, say};
 use base::bytes::{Malformed, Put, Take};
