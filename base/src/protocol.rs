@@ -329,7 +329,8 @@ pub mod rdma {
         14 READS "u8" "RDMA reads that it answers at a time";
         15 MTU "u8" "the longest packet of the port: 1 to 5, for 256 to 4096 bytes";
         16 SLOT "u32" "bytes of the longest message, 8192";
-        20 RESERVED "u32" "reserved, 0";
+        20 WRITES "u8" "1 if it takes RDMA writes, else 0";
+        21 RESERVED "3 bytes" "reserved, 0";
         24 GID "16 bytes" "GID of the sender's port";
     }
 
@@ -337,7 +338,7 @@ pub mod rdma {
         /// The head of each message.
         message, 8, "what the kind says";
         0 KIND "u8" "kind";
-        1 RESERVED "u8" "reserved, 0";
+        1 CHUNKS "u8" "chunks of the sender's room that were read: they may be written again";
         2 GIVEN "u16" "messages of the receiver's that were consumed: it may send as many more";
         4 NUMBER "u32" "READ_THIS: its number; else 0";
     }
@@ -346,9 +347,29 @@ pub mod rdma {
         /// Kinds of messages.
         MESSAGES: u8, ["kind", "name", "what follows", "meaning"];
         1 BYTES "bytes" "the next bytes of the stream of frames";
-        2 GIVE_BACK "nothing" "the number of the head alone; it needs no credit itself";
+        2 GIVE_BACK "nothing" "the numbers of the head alone; it needs no credit itself";
         3 READ_THIS "the header of a BULK frame, then 1 to 4 pieces" "read the frame's data from my memory";
         4 READ_DONE "numbers, u32 each" "these READ_THIS are read";
+        5 MAKE_ROOM "nothing" "make room for RDMA writes";
+        6 ROOM "the room" "write here";
+        7 WRITTEN "the header of a BULK frame, and which part of it" "the next chunk of your room has this part of the frame";
+    }
+
+    layout! {
+        /// A room for RDMA writes.
+        room, 20, "nothing more";
+        0 ADDRESS "u64" "address of the first chunk; the others are behind it";
+        8 KEY "u32" "remote key";
+        12 CHUNK "u32" "bytes of a chunk";
+        16 CHUNKS "u32" "number of chunks, at most 255; 0: there is no room";
+    }
+
+    layout! {
+        /// A part of a frame that was written.
+        written, 56, "nothing more";
+        0 HEADER "48 bytes" "the header of the BULK frame";
+        48 OFFSET "u32" "where the part begins in the frame's data";
+        52 LEN "u32" "its bytes, at least 1";
     }
 
     layout! {
@@ -958,6 +979,8 @@ pub const TABLES: &[(&str, Table)] = &[
     ("rdma::message", rdma::message::TABLE),
     ("rdma::MESSAGES", rdma::MESSAGES),
     ("rdma::piece", rdma::piece::TABLE),
+    ("rdma::room", rdma::room::TABLE),
+    ("rdma::written", rdma::written::TABLE),
     ("address::FAMILIES", address::FAMILIES),
     ("message::TYPES", message::TYPES),
     ("message::CREDIT_AT_FIRST", message::CREDIT_AT_FIRST),

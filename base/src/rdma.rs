@@ -8,7 +8,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// The version of the table.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The one symbol of the plug-in: a [`Symbol`].
 pub const SYMBOL: &str = "mpi_connect_verbs";
 /// The type of the plug-in's symbol: returns the table, or null if libibverbs cannot be loaded.
@@ -215,7 +215,8 @@ pub struct Table {
     pub receive: unsafe extern "C" fn(shared: Handle, id: u64, address: u64, len: u32, key: u32) -> c_int,
     pub pair: unsafe extern "C" fn(domain: Handle, wanted: *const Wanted, out: *mut Pair) -> c_int,
     pub drop_pair: unsafe extern "C" fn(pair: Handle),
-    /// From the new state to the one in which it is given a route. The other side may then read our memory.
+    /// From the new state to the one in which it is given a route. The other side may then read and write our memory, as far as
+    /// it is registered for that.
     pub begin: unsafe extern "C" fn(pair: Handle, port: u8) -> c_int,
     /// Connects it: it can receive and send.
     pub connect: unsafe extern "C" fn(pair: Handle, route: *const Route) -> c_int,

@@ -76,6 +76,8 @@ pub const FAST_MAX: &str = "MPI_CONNECT_TUNE_SHM_FAST_MAX";
 pub const TCP_SOCKETS: &str = "MPI_CONNECT_TUNE_TCP_SOCKETS";
 /// The file of the plug-in for RDMA devices.
 pub const VERBS: &str = "MPI_CONNECT_VERBS";
+/// The RDMA reads of one lane at a time.
+pub const VERBS_READS: &str = "MPI_CONNECT_TUNE_VERBS_READS";
 /// The command that MPI_Comm_spawn runs.
 pub const COMMAND: &str = "MPI_CONNECT_COMMAND";
 /// The port of the parents of a job that MPI_Comm_spawn has started.
@@ -182,6 +184,12 @@ pub const ALL: &[Setting] = &[
         value: Value::Free,
         meaning: "the plug-in for RDMA devices, which is loaded only where there is one",
         default: "libmpi_connect_verbs.so beside the library",
+    },
+    Setting {
+        name: VERBS_READS,
+        value: Value::Number(0, 16),
+        meaning: "RDMA reads of one connection at a time, as far as the devices have them; 0: large messages are written instead",
+        default: "16",
     },
     Setting {
         name: FAST_AFTER,

@@ -1,5 +1,8 @@
-/* What one pair of processes gets: `speed NAME OTHER WHO [SECONDS]`. Half of a round trip of 8 bytes, and the rate of messages of
-   1 MiB one way, several under way. WHO is 0 for the side that prints. */
+/* What one pair of processes gets: `speed NAME OTHER WHO [ROUNDS [BLOCKS]]`. Half of a round trip of 8 bytes, and the rate of messages of
+   1 MiB one way, several under way. WHO is 0 for the side that prints; it is the processor too, since a kernel that puts both on one
+   measures its own time slices. */
+#define _GNU_SOURCE
+#include <sched.h>
 #include "kit.h"
 #include <mpi_connect.h>
 
@@ -20,6 +23,12 @@ int main(int argc, char **argv)
     OK(MPI_Conn_intercomm_create(handle, argv[2], &other));
     OK(MPI_Conn_remove(handle));
     double word = 1, *times = malloc(rounds * sizeof *times);
+    /* Connected first: a process that is bound beforehand is taken for one that shares its processor. */
+    OK(MPI_Sendrecv(&word, 1, MPI_DOUBLE, 0, 2, &word, 1, MPI_DOUBLE, 0, 2, other, MPI_STATUS_IGNORE));
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(who, &own);
+    sched_setaffinity(0, sizeof own, &own);
     for (int i = -rounds / 10; i < rounds; ++i) {
         double since = MPI_Wtime();
         if (who == 0) OK(MPI_Send(&word, 1, MPI_DOUBLE, 0, 0, other));
@@ -46,7 +55,7 @@ int main(int argc, char **argv)
         double rate = blocks / (MPI_Wtime() - since);
         if (rate > best) best = rate;
     }
-    if (who == 0) printf("SPEED 8 bytes: %.2f us (median of half round trips); 1 MiB: %.1f MiB/s\n", times[rounds / 2], best);
+    if (who == 0) printf("SPEED 8 bytes: %.2f us (least), %.2f us (median of half round trips); 1 MiB: %.1f MiB/s (best of 3)\n", times[0], times[rounds / 2], best);
     OK(MPI_Comm_free(&other));
     MPI_Finalize();
     return kit_failures != 0;

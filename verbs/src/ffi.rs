@@ -89,7 +89,6 @@ pub(crate) struct RecvWr {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
 pub(crate) struct Wc {
     pub id: u64,
     pub status: c_uint,

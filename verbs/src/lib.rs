@@ -10,13 +10,14 @@ mod tests;
 
 use base::protocol::rdma::{BY_GID, BY_LID};
 use base::rdma::{
-    Done, Handle, Limits, Pair, Port, READ, RECEIVE, REMOTE_READ, Region, Route, SEND, Table, VERSION, WRITE, Wanted,
-    Work,
+    Done, Handle, Limits, Pair, Port, READ, RECEIVE, REMOTE_READ, REMOTE_WRITE, Region, Route, SEND, Table, VERSION,
+    WRITE, Wanted, Work,
 };
 use ffi::*;
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::fs;
+use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
@@ -306,10 +307,13 @@ unsafe extern "C" fn arm(queue: Handle) -> c_int {
 
 unsafe extern "C" fn poll(queue: Handle, out: *mut Done, most: c_int) -> c_int {
     let cq: *mut Cq = queue.cast();
-    let mut some = [Wc::default(); AT_ONCE];
+    // Most often there is nothing, so nothing is written before it is known.
+    let mut some = [const { MaybeUninit::<Wc>::uninit() }; AT_ONCE];
     // SAFETY: see above.
-    let n = unsafe { ((*(*cq).context).poll_cq)(cq, most.min(AT_ONCE as c_int), some.as_mut_ptr()) };
+    let n = unsafe { ((*(*cq).context).poll_cq)(cq, most.min(AT_ONCE as c_int), some.as_mut_ptr().cast()) };
     for (at, wc) in some.iter().take(n.max(0) as usize).enumerate() {
+        // SAFETY: libibverbs has written this number of them.
+        let wc = unsafe { wc.assume_init_ref() };
         let kind = match wc.opcode {
             DONE_WRITE => WRITE,
             DONE_READ => READ,
@@ -378,7 +382,7 @@ unsafe fn modify(pair: Handle, mut attr: QpAttr, fields: c_int) -> c_int {
 }
 
 unsafe extern "C" fn begin(pair: Handle, port: u8) -> c_int {
-    let access = REMOTE_READ as u32;
+    let access = (REMOTE_READ | REMOTE_WRITE) as u32;
     let attr = QpAttr { state: INIT, port, access, ..QpAttr::default() };
     // SAFETY: see above.
     unsafe { modify(pair, attr, mask::PKEY_INDEX | mask::PORT | mask::ACCESS) }

@@ -4,13 +4,12 @@
 //! stays mapped until it is registered no more.
 
 use super::plugin::Plugin;
-use base::rdma::{
-    Done, Handle, LAST_RECEIVE, LOCAL_WRITE, Limits, Port, REMOTE_READ, Region, Route, SEND, Wanted, Work,
-};
+use base::rdma::{Done, Handle, LAST_RECEIVE, Limits, Port, Region, Route, SEND, Wanted, Work};
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
 use std::io;
+use std::mem::MaybeUninit;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::ptr::{NonNull, null_mut};
@@ -114,9 +113,9 @@ impl Device {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers memory of the program, for the other side to read.
-    pub(super) fn lend(self: &Arc<Device>, bytes: &[u8]) -> io::Result<Lent> {
-        let region = self.register(bytes.as_ptr() as u64, bytes.len(), REMOTE_READ)?;
+    /// Registers memory of the program, for the other side to read, or with no access to be sent from.
+    pub(super) fn lend(self: &Arc<Device>, bytes: &[u8], access: c_int) -> io::Result<Lent> {
+        let region = self.register(bytes.as_ptr() as u64, bytes.len(), access)?;
         Ok(Lent { device: self.clone(), region })
     }
 
@@ -145,16 +144,10 @@ impl Drop for Device {
     }
 }
 
-/// Memory of the program that the other side may read, until this is dropped.
+/// Memory of the program that is registered, until this is dropped.
 pub(super) struct Lent {
     device: Arc<Device>,
-    region: Region,
-}
-
-impl Lent {
-    pub(super) fn key(&self) -> u32 {
-        self.region.remote
-    }
+    pub region: Region,
 }
 
 // SAFETY: as for the device.
@@ -179,14 +172,14 @@ pub(super) struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
-    pub(super) fn new(device: &Arc<Device>, len: usize) -> io::Result<Memory> {
+    pub(super) fn new(device: &Arc<Device>, len: usize, access: c_int) -> io::Result<Memory> {
         let size = NonZeroUsize::new(len).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping.
         let at =
             unsafe { mmap_anonymous(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE) }?;
         // SAFETY: the mapping that was just made.
         let kept = unsafe { madvise(at, len, MmapAdvise::MADV_DONTFORK) };
-        let made = kept.map_err(io::Error::from).and_then(|()| device.register(at.as_ptr() as u64, len, LOCAL_WRITE));
+        let made = kept.map_err(io::Error::from).and_then(|()| device.register(at.as_ptr() as u64, len, access));
         match made {
             Ok(region) => Ok(Memory { device: device.clone(), at, len, region }),
             Err(e) => {
@@ -235,6 +228,18 @@ pub(super) struct Sizes {
     pub receives: u32,
     /// Bytes of inline sends.
     pub inline: u32,
+}
+
+/// Completions that are taken at a time.
+pub(super) const AT_ONCE: usize = 16;
+
+/// Memory for them, which costs nothing while there are none.
+pub(super) struct Completions([MaybeUninit<Done>; AT_ONCE]);
+
+impl Completions {
+    pub(super) fn new() -> Completions {
+        Completions([const { MaybeUninit::uninit() }; AT_ONCE])
+    }
 }
 
 /// One of the completion queues.
@@ -301,12 +306,14 @@ impl QueuePair {
         check(unsafe { (self.device.plugin.post)(self.pair.handle, work) })
     }
 
-    /// Takes completions.
-    pub(super) fn poll<'a>(&self, which: Which, out: &'a mut [Done]) -> io::Result<&'a [Done]> {
+    /// Takes completions, some at a time.
+    pub(super) fn poll<'a>(&self, which: Which, out: &'a mut Completions) -> io::Result<&'a [Done]> {
+        let at = out.0.as_mut_ptr().cast::<Done>();
         // SAFETY: the queue stands, and `out` has this length.
-        let n = unsafe { (self.device.plugin.poll)(self.queue(which), out.as_mut_ptr(), out.len() as c_int) };
+        let n = unsafe { (self.device.plugin.poll)(self.queue(which), at, AT_ONCE as c_int) };
         let n = usize::try_from(n).map_err(|_| io::Error::other("the completion queue is broken"))?;
-        Ok(&out[..n])
+        // SAFETY: the plug-in has written this number of them.
+        Ok(unsafe { std::slice::from_raw_parts(at, n.min(AT_ONCE)) })
     }
 
     /// The next completion makes the descriptor readable.

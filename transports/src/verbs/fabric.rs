@@ -3,7 +3,7 @@
 //! Shared by the transport and its lanes. Invariant: a device is open as long as a lane uses it.
 
 use super::device::{Device, name};
-use super::messages::Link;
+use super::link::Link;
 use super::plugin::Plugin;
 use super::pool::Pool;
 use base::protocol::rdma::MAX_PORTS;
@@ -21,6 +21,8 @@ const MOST: usize = 1024;
 
 pub(super) struct Fabric {
     plugin: Plugin,
+    /// The RDMA reads of one lane at a time.
+    reads: u8,
     state: Mutex<State>,
 }
 
@@ -34,7 +36,7 @@ struct State {
 }
 
 impl Fabric {
-    pub(super) fn new(plugin: Plugin) -> Fabric {
+    pub(super) fn new(plugin: Plugin, reads: u8) -> Fabric {
         // SAFETY: it takes nothing.
         let forks = unsafe { (plugin.fork)() };
         if forks != 0 {
@@ -45,7 +47,7 @@ impl Fabric {
             );
         }
         let ports = list(&plugin);
-        Fabric { plugin, state: Mutex::new(State { ports, ..State::default() }) }
+        Fabric { plugin, reads, state: Mutex::new(State { ports, ..State::default() }) }
     }
 
     /// The ports that are up.
@@ -64,7 +66,7 @@ impl Fabric {
     /// A queue pair at the port of this number.
     pub(super) fn link(&self, port: u8) -> io::Result<Link> {
         let port = *self.state().ports.get(usize::from(port)).ok_or(ErrorKind::InvalidData)?;
-        Link::new(&self.pool(&port)?, port)
+        Link::new(&self.pool(&port)?, port, self.reads)
     }
 
     fn pool(&self, port: &Port) -> io::Result<Arc<Pool>> {

@@ -28,6 +28,8 @@ thread_local! {
     static CUT_OFF: Cell<bool> = const { Cell::new(false) };
     /// Whether the device does not tell that a queue pair takes no more receives.
     static MUTE: Cell<bool> = const { Cell::new(false) };
+    /// RDMA reads at a time.
+    static READS: Cell<u32> = const { Cell::new(4) };
     /// The objects that this thread has made.
     static MADE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
@@ -78,13 +80,15 @@ pub(super) fn move_to(network: u8) {
     NETWORK.set(network);
 }
 
+/// From now on, devices that this thread opens have no RDMA reads.
+pub(super) fn without_reads() {
+    READS.set(0);
+}
+
 /// How many slots are posted in the queues of this thread, and how many of them lie in no registered memory.
 pub(super) fn posted() -> (usize, usize) {
     let world = world();
-    let is_lost = |slot: &&Slot| {
-        let mut memory = world.memory.values();
-        !memory.any(|m| m.address <= slot.address && slot.address + u64::from(slot.len) <= m.address + m.len)
-    };
+    let is_lost = |slot: &&Slot| !world.memory.values().any(|m| m.has(slot.address, slot.len));
     MADE.with_borrow(|made| {
         let slots = || made.iter().filter_map(|id| world.shared.get(id)).flatten();
         (slots().count(), slots().filter(is_lost).count())
@@ -179,8 +183,17 @@ struct Slot {
 struct Memory {
     address: u64,
     len: u64,
-    /// The content when it was registered, if the other side may read it: a device keeps the pages too.
+    /// The content when it was registered, if no device may write it: a device keeps the pages too.
     content: Option<Vec<u8>>,
+    /// What the other side may do.
+    access: c_int,
+}
+
+impl Memory {
+    fn has(&self, address: u64, len: u32) -> bool {
+        let end = address.checked_add(len.into());
+        self.address <= address && end.is_some_and(|end| end <= self.address + self.len)
+    }
 }
 
 #[derive(Default)]
@@ -304,18 +317,19 @@ impl World {
             self.complete(receives, came);
         } else {
             let memory = self.memory.get(&u64::from(work.remote_key));
-            let read = memory.and_then(|memory| {
-                let from = work.remote.checked_sub(memory.address)? as usize;
-                memory.content.as_ref()?.get(from..from.checked_add(work.len as usize)?)
-            });
-            let Some(read) = read else {
+            let (needs, is_read) = if work.kind == READ { (REMOTE_READ, true) } else { (REMOTE_WRITE, false) };
+            let Some(memory) = memory.filter(|m| m.access & needs != 0 && m.has(work.remote, work.len)) else {
                 self.break_pair(pair, NO_ACCESS);
                 return false;
             };
             let own = &self.memory[&u64::from(work.key)];
-            assert!(own.address <= work.address && work.address + u64::from(work.len) <= own.address + own.len);
+            assert!(own.has(work.address, work.len));
+            let (from, at, to) =
+                if is_read { (memory, work.remote, work.address) } else { (own, work.address, work.remote) };
+            let bytes = &from.content.as_ref().expect("it is not written")[(at - from.address) as usize..];
             // SAFETY: registered memory that the work names, so nobody else uses it.
-            unsafe { std::slice::from_raw_parts_mut(work.address as *mut u8, read.len()) }.copy_from_slice(read);
+            unsafe { std::slice::from_raw_parts_mut(to as *mut u8, work.len as usize) }
+                .copy_from_slice(&bytes[..work.len as usize]);
             done.bytes = work.len;
         }
         let one = self.pairs.get_mut(&pair).expect("it is there");
@@ -388,7 +402,7 @@ unsafe extern "C" fn open(_: *const c_char, limits: *mut Limits, out: *mut Handl
     world.devices.insert(new, Vec::new());
     // SAFETY: see above.
     unsafe {
-        *limits = Limits { work: 1000, completions: 1000, shared_receives: 4000, reads: 4 };
+        *limits = Limits { work: 1000, completions: 1000, shared_receives: 4000, reads: READS.get() };
         *out = handle(new);
     }
     0
@@ -495,7 +509,7 @@ unsafe extern "C" fn receive(shared: Handle, slot: u64, address: u64, len: u32, 
     returned(checked("receive").map(|()| {
         let mut world = world();
         let memory = &world.memory[&u64::from(key)];
-        assert!(memory.address <= address && address + u64::from(len) <= memory.address + memory.len);
+        assert!(memory.has(address, len));
         let slots = world.shared.get_mut(&id(shared)).expect("it is there");
         assert!(slots.iter().all(|other| other.id != slot), "a slot is posted twice");
         slots.push_back(Slot { id: slot, address, len });
@@ -574,8 +588,8 @@ unsafe extern "C" fn register(_: Handle, address: u64, len: u64, access: c_int, 
     let new = world.new_id();
     // SAFETY: see above.
     let content = || unsafe { std::slice::from_raw_parts(address as *const u8, len as usize) }.to_vec();
-    let content = (access & REMOTE_READ != 0).then(content);
-    world.memory.insert(new, Memory { address, len, content });
+    let content = (access & LOCAL_WRITE == 0).then(content);
+    world.memory.insert(new, Memory { address, len, content, access });
     // SAFETY: see above.
     unsafe { *out = Region { handle: handle(new), local: new as u32, remote: new as u32 } };
     0

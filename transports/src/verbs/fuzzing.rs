@@ -2,13 +2,15 @@
 
 use super::address::parse;
 use super::reads::Reads;
+use super::room::Written;
 use super::setup::Said;
+use super::writes::Writes;
 use crate::ip::MAX_ADDRESSES;
 use base::bytes::Take;
 use base::protocol::rdma::MAX_PORTS;
 use base::rdma::Port;
 
-/// Reads an input as each thing that another process says: an entry, a queue pair, a READ_THIS. Returns whether no limit is
+/// Reads an input as each thing that another process says: an entry, a queue pair, a READ_THIS, a ROOM, a WRITTEN. Returns whether no limit is
 /// passed, each has one form, and a number is used once.
 pub fn holds(input: &[u8]) -> bool {
     let (ports, addresses) = parse(input);
@@ -16,14 +18,19 @@ pub fn holds(input: &[u8]) -> bool {
     let has_two_forms = Said::decode(input).is_ok_and(|said| Said::decode(&said.encode()) != Ok(said));
     let mut reads = Reads::new(1);
     let is_used_twice = reads.add(1, Take(input)).is_ok() && reads.add(1, Take(input)).is_ok();
-    is_bounded && !has_two_forms && !is_used_twice
+    let mut writes = Writes::new(true);
+    writes.set_asked();
+    let is_heard_twice = writes.hear(Take(input)).is_ok() && writes.hear(Take(input)).is_ok();
+    let is_beyond = Written::decode(Take(input)).is_ok_and(|w| w.at + w.len > w.header.len as usize);
+    is_bounded && !has_two_forms && !is_used_twice && !is_heard_twice && !is_beyond
 }
 
 /// One of each.
 pub fn seeds() -> Vec<Vec<u8>> {
     let port = Port { device: [0; 64], gid: [2; 16], lid: 3, port: 1, gid_index: 1, kind: 2, mtu: 3 };
     let addresses = [([127, 0, 0, 1], 80).into(), ([0xfe80, 0, 0, 0, 0, 0, 0, 1], 9).into()];
-    let said = Said { port: 1, lid: 2, number: 3, sequence: 4, credits: 5, reads: 6, mtu: 3, gid: [8; 16] };
+    let said =
+        Said { port: 1, lid: 2, number: 3, sequence: 4, credits: 5, reads: 6, writes: true, mtu: 3, gid: [8; 16] };
     let header = wire::frame::Header {
         len: 100,
         kind: wire::frame::Kind::Bulk,
@@ -35,5 +42,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         b: 6,
     };
     let piece = [&7u64.to_le_bytes()[..], &100u32.to_le_bytes(), &9u32.to_le_bytes()].concat();
-    vec![super::address::entry(&[port], &addresses), said.encode(), [&header.encode()[..], &piece].concat()]
+    let room = [&4096u64.to_le_bytes()[..], &[7, 0, 0, 0, 0, 1, 0, 0, 8, 0, 0, 0]].concat();
+    let written = Written { header, at: 40, len: 60 }.encode().to_vec();
+    let entry = super::address::entry(&[port], &addresses);
+    vec![entry, said.encode(), [&header.encode()[..], &piece].concat(), room, written]
 }

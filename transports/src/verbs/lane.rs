@@ -1,9 +1,10 @@
 //! A lane over a queue pair.
 //!
 //! Frames are a stream of bytes in messages, but for bulk that lies in few large pieces: the other side reads that from where it
-//! is. Invariant: SWITCH, the last frame of a lane, goes out when the other side has read all that it was told to read.
+//! is, or it is written to its room. Invariant: SWITCH, the last frame of a lane, goes out when the other side has all of that.
 
 use super::fabric::Fabric;
+use super::messages::Messages;
 use super::ring::Ring;
 use super::setup::Setup;
 use super::{READ_FROM, Socket};
@@ -25,7 +26,7 @@ pub struct VerbsLane {
     /// The place of the other side.
     place: Option<Place>,
     dialled: bool,
-    /// Bytes that the other side was told to read.
+    /// Bytes that the other side has got, or will, from where they are.
     lent: u64,
     /// `NoRoom` was answered for something else than the stream.
     refused: bool,
@@ -41,7 +42,7 @@ impl VerbsLane {
         VerbsLane { stream, fabric, place, dialled, lent: 0, refused: false, quiet: false, judged: false }
     }
 
-    /// Bytes that the other side was told to read.
+    /// Bytes that the other side has got, or will, from where they are.
     #[cfg(test)]
     pub(super) fn lent(&self) -> u64 {
         self.lent
@@ -52,49 +53,40 @@ impl VerbsLane {
         Sent::NoRoom
     }
 
-    /// Has the other side read a user buffer from where it is. `None`: it goes over the stream.
+    /// Has the other side get a user buffer from where it is: it reads it, or we write it. `None`: it goes over the stream.
     fn lend<M: Memory>(&mut self, mem: &M, header: &Header, buf: u64, offset: u64) -> Option<Sent> {
         let len = header.len as usize;
         if len < READ_FROM || self.stream.death().is_some() {
             return None;
         }
         let wire = self.stream.stream().wire()?;
-        if !wire.reads.is_possible() {
+        if !wire.lends() {
             return None;
         }
-        if !wire.lending.has_room() || !wire.can_send() {
+        if !wire.can_lend() {
             wire.pump();
         }
-        let device = wire.pair().device.clone();
         // One more piece than may be told of shows that they are too many.
         let said = mem.with_slices(buf, offset, len, MAX_PIECES, |pieces| {
             let there: usize = pieces.iter().map(|piece| piece.len()).sum();
             if there < len || pieces.iter().any(|piece| piece.is_empty()) {
                 return None;
             }
-            if !wire.lending.has_room() || !wire.can_send() {
-                return Some(None);
+            if !wire.can_lend() {
+                return Some(false);
             }
             // The device may refuse memory of some kinds.
-            wire.lending.lend(&device, header, pieces).ok().map(Some)
+            wire.lend(header, pieces).ok()
         })?;
-        let Some((kind, number, content)) = said else { return Some(self.refuse()) };
-        if !wire.say(kind, number, &content) {
-            wire.lending.take_back();
+        if !said {
             return Some(self.refuse());
         }
         self.lent += u64::from(header.len);
         Some(Sent::Taken)
     }
 
-    /// Whether what was refused may be taken now.
-    fn has_room(&mut self) -> bool {
-        let Some(wire) = self.stream.stream().wire() else { return false };
-        wire.lending.has_room() && wire.can_send()
-    }
-
     fn is_lending(&self) -> bool {
-        self.stream.stream_ref().wire_ref().is_some_and(|wire| !wire.lending.is_empty())
+        self.stream.stream_ref().wire_ref().is_some_and(Messages::is_lending)
     }
 
     /// Remembers a place over which nothing came.
@@ -203,7 +195,8 @@ impl<M: Memory> Lane<M> for VerbsLane {
         if self.stream.death().is_some() || self.quiet {
             return None;
         }
-        if self.refused && self.has_room() && !self.is_lending() {
+        let has_room = |lane: &Self| lane.stream.stream_ref().wire_ref().is_some_and(Messages::has_room);
+        if self.refused && has_room(self) && !self.is_lending() {
             self.refused = false;
             return Some(Event::Writable);
         }
@@ -242,7 +235,7 @@ impl<M: Memory> Lane<M> for VerbsLane {
     fn in_kernel(&mut self) -> Option<InKernel> {
         let wire = self.stream.stream().wire()?;
         wire.pump();
-        let bytes = wire.bytes_under_way() + wire.lending.bytes();
+        let bytes = wire.bytes_under_way();
         Some(InKernel { bytes, flying: bytes > 0 })
     }
 

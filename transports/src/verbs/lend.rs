@@ -6,7 +6,8 @@
 
 use super::device::{Device, Lent};
 use base::bytes::{Malformed, Put, Take};
-use base::protocol::rdma::{MAX_PIECES, MAX_READS, READ_THIS, SLOT, message, piece};
+use base::protocol::rdma::{MAX_PIECES, MAX_READS, SLOT, message, piece};
+use base::rdma::REMOTE_READ;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use wire::frame::{HEADER, Header};
@@ -42,17 +43,17 @@ impl Lending {
         device: &Arc<Device>,
         header: &Header,
         pieces: &[IoSlice<'_>],
-    ) -> io::Result<(u8, u32, Vec<u8>)> {
-        let lent = pieces.iter().map(|bytes| device.lend(bytes)).collect::<io::Result<Vec<_>>>()?;
+    ) -> io::Result<(u32, Vec<u8>)> {
+        let lent = pieces.iter().map(|bytes| device.lend(bytes, REMOTE_READ)).collect::<io::Result<Vec<_>>>()?;
         let mut content = header.encode().to_vec();
         for (bytes, lent) in pieces.iter().zip(&lent) {
             content.put_u64(bytes.as_ptr() as u64);
             content.put_u32(bytes.len() as u32);
-            content.put_u32(lent.key());
+            content.put_u32(lent.region.remote);
         }
         self.last = self.last.wrapping_add(1);
         self.all.push((self.last, header.len, lent));
-        Ok((READ_THIS, self.last, content))
+        Ok((self.last, content))
     }
 
     /// The last READ_THIS was not sent after all.

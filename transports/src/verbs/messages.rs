@@ -1,21 +1,25 @@
-//! A connected queue pair: messages under credits, each in one slot, and the reads of the other side's memory.
+//! A connected queue pair: messages under credits, each in one slot, and the reads and writes of the other side's memory.
 //!
 //! Used by [`super::ring`] and the lane. Invariants: no more messages are under way than the other side has given credit for,
 //! and of messages without credit no more than [`RESERVE`](super::RESERVE); a slot is given back when its bytes are consumed; what the other side
 //! says is checked before it is believed. A message is copied once on each side.
 
-use super::device::{Device, Memory, QueuePair, Sizes, Which};
+use super::device::{AT_ONCE, Completions, Device, QueuePair, Which};
 use super::lend::Lending;
-use super::pool::{BLOCK, Pool};
+use super::link::Link;
+use super::pool::Pool;
 use super::reads::Reads;
-use super::{CREDITS, INLINE, READS, WORK};
+use super::room::Room;
+use super::writes::Writes;
+use super::{CREDITS, INLINE, WORK};
 use base::bytes::{Malformed, Put, Take};
-use base::protocol::rdma::{BYTES, GIVE_BACK, READ_DONE, READ_THIS, SLOT, message};
-use base::rdma::{Done, Port, READ, Work};
+use base::protocol::rdma::{BYTES, GIVE_BACK, MAKE_ROOM, READ_DONE, READ_THIS, ROOM, SLOT, WRITTEN, message, written};
+use base::rdma::{Done, READ, WRITE, Work};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wire::frame::Header;
 
 /// The content of a message at most.
 const CONTENT: usize = SLOT - message::BYTES;
@@ -27,80 +31,8 @@ const LINGER: Duration = Duration::from_millis(50);
 const PATIENCE: u32 = 256;
 /// The same while nothing was found since they were armed: then the descriptor tells of what was found when they were.
 const FALSE_ALARMS: u32 = 4096;
-/// Completions that are taken at a time.
-const AT_ONCE: usize = 16;
 /// Looks of which one also takes the completions of sends.
 const SENDS_EACH: u32 = 16;
-
-/// A queue pair with its memory, connected or not.
-pub(super) struct Link {
-    /// Ended before the memory that it may write.
-    pub pair: QueuePair,
-    /// Slots for messages that are too long to be sent inline.
-    sends: Memory,
-    pub port: Port,
-    reads: u8,
-    /// It may have taken slots: it was connected.
-    pub connected: bool,
-    /// A message may have been cut off.
-    broken: bool,
-    /// The place in the pool of the device, given back last.
-    member: Member,
-}
-
-/// A lane's part of the shared slots.
-struct Member {
-    pool: Arc<Pool>,
-    /// Some of them may be lost.
-    lost: bool,
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        self.pool.leave(!self.lost);
-    }
-}
-
-/// Waits for the queue pair to take no more slots, and posts those again that it has taken: what is flushed too.
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.pair.fail();
-        if self.connected {
-            let last = self.pair.has_taken_last();
-            // Without a word from the device, what was broken may still hold a slot.
-            self.member.lost = !last.unwrap_or(!self.broken);
-        }
-        let pool = &self.member.pool;
-        let mut some = [Done::default(); AT_ONCE];
-        while let Ok(done @ [_, ..]) = self.pair.poll(Which::Receives, &mut some) {
-            for done in done {
-                if !pool.taken(done.id as u32).is_null() {
-                    // The pool knows what could not be posted.
-                    let _ = pool.post(done.id as u32);
-                }
-            }
-        }
-    }
-}
-
-impl Link {
-    /// A new queue pair at a port of the pool's device.
-    pub(super) fn new(pool: &Arc<Pool>, port: Port) -> io::Result<Link> {
-        pool.join()?;
-        let member = Member { pool: pool.clone(), lost: false };
-        let device = &pool.device;
-        let sizes = Sizes { work: WORK, receives: BLOCK as u32 + 1, inline: INLINE };
-        let pair = QueuePair::new(device, pool.shared, port.port, sizes)?;
-        let sends = Memory::new(device, usize::from(CREDITS) * SLOT)?;
-        let reads = device.limits.reads.min(READS.into()) as u8;
-        Ok(Link { pair, sends, port, reads, connected: false, broken: false, member })
-    }
-
-    /// RDMA reads that are answered at a time.
-    pub(super) fn reads(&self) -> u8 {
-        self.reads
-    }
-}
 
 /// A message that came, and is not consumed.
 struct Held {
@@ -123,9 +55,13 @@ enum Told {
 pub(super) struct Messages {
     link: Link,
     /// What the other side reads of our memory.
-    pub lending: Lending,
+    lending: Lending,
     /// What we read of its memory.
-    pub reads: Reads,
+    reads: Reads,
+    /// What we write to its memory, where neither reads.
+    writes: Writes,
+    /// What it writes to ours.
+    room: Room,
     /// Slots of `sends` that are free.
     free: Vec<u16>,
     /// The bytes of sends under way, the oldest first.
@@ -136,6 +72,8 @@ pub(super) struct Messages {
     /// Messages that were consumed and not given back.
     owed: u16,
     inbox: VecDeque<Held>,
+    /// Where messages are put together that are sent inline.
+    short: Box<[u8; INLINE as usize]>,
     /// READ_THIS that were read, and whose READ_DONE is not sent.
     read: Vec<u32>,
     /// What the descriptor tells of.
@@ -155,17 +93,20 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Over a pair that is connected. The other side has given this credit, and answers this number of reads.
-    pub(super) fn new(link: Link, credit: u16, reads: u8) -> Messages {
+    /// Over a pair that is connected. The other side has given this credit, and answers this number of reads; `writes`: it takes writes.
+    pub(super) fn new(link: Link, credit: u16, reads: u8, writes: bool) -> Messages {
         Messages {
             lending: Lending::default(),
             reads: Reads::new(reads),
+            writes: Writes::new(writes && reads == 0),
+            room: Room::default(),
             free: (0..CREDITS).collect(),
             under_way: VecDeque::new(),
             credit,
             most_credit: credit,
             owed: 0,
             inbox: VecDeque::new(),
+            short: Box::new([0; INLINE as usize]),
             read: Vec::new(),
             told: Told::Nothing,
             idle: 0,
@@ -192,7 +133,7 @@ impl Messages {
     }
 
     fn pool(&self) -> &Pool {
-        &self.link.member.pool
+        self.link.pool()
     }
 
     /// Whether it has failed, or the other side has broken the protocol.
@@ -214,21 +155,21 @@ impl Messages {
         }
     }
 
-    /// The bytes of messages that the other side's device has not acknowledged.
+    /// The bytes of messages that the other side's device has not acknowledged, and of bulk that it has not got.
     pub(super) fn bytes_under_way(&self) -> u64 {
-        self.under_way.iter().map(|n| u64::from(*n)).sum()
+        self.under_way.iter().map(|n| u64::from(*n)).sum::<u64>() + self.lending.bytes() + self.writes.bytes()
     }
 
     // ---- out
 
-    /// Whether one more piece of work can be posted.
-    fn has_work_room(&self) -> bool {
-        self.under_way.len() + self.reads.under_way() < WORK as usize
+    /// Whether so many more pieces of work can be posted.
+    fn has_work_room(&self, more: usize) -> bool {
+        self.under_way.len() + self.reads.under_way() + self.writes.under_way() + more <= WORK as usize
     }
 
     /// Whether a message can be sent now.
     pub(super) fn can_send(&self) -> bool {
-        self.credit > 0 && self.has_work_room() && !self.free.is_empty() && self.failure.is_none()
+        self.credit > 0 && self.has_work_room(1) && !self.free.is_empty() && self.failure.is_none()
     }
 
     /// Sends bytes of the stream: how many. 0 if there is no room.
@@ -269,7 +210,7 @@ impl Messages {
     /// Sends another message, of less than a slot. Returns whether there was room.
     pub(super) fn say(&mut self, kind: u8, number: u32, content: &[u8]) -> bool {
         let is_free = kind == GIVE_BACK;
-        if !self.has_work_room() || !is_free && !self.can_send() || self.failure.is_some() {
+        if !self.has_work_room(1) || !is_free && !self.can_send() || self.failure.is_some() {
             return false;
         }
         self.post(kind, number, &[content], content.len());
@@ -277,16 +218,73 @@ impl Messages {
         true
     }
 
+    // ---- bulk from where it lies
+
+    /// Whether large bulk goes from where it lies: the other side reads it, or we write it. For the latter it may have to make room
+    /// first.
+    pub(super) fn lends(&mut self) -> bool {
+        if self.writes.is_unasked() && self.can_send() && self.say(MAKE_ROOM, 0, &[]) {
+            self.writes.set_asked();
+        }
+        self.reads.is_possible() || self.writes.is_possible()
+    }
+
+    /// Whether one more frame can go so now.
+    pub(super) fn can_lend(&self) -> bool {
+        match self.reads.is_possible() {
+            true => self.lending.has_room() && self.can_send(),
+            false => self.writes.has_room() && self.failure.is_none(),
+        }
+    }
+
+    /// Whether what was refused may be taken now.
+    pub(super) fn has_room(&self) -> bool {
+        let is_read = self.reads.is_possible();
+        let is_sent = !is_read && (self.writes.is_unasked() || !self.writes.is_possible());
+        if is_sent { self.can_send() } else { self.can_lend() }
+    }
+
+    /// Has a frame go so. Returns whether there was room.
+    pub(super) fn lend(&mut self, header: &Header, pieces: &[IoSlice<'_>]) -> io::Result<bool> {
+        if !self.reads.is_possible() {
+            self.writes.add(&self.link.pair.device, header, pieces)?;
+            self.write_more();
+            return Ok(true);
+        }
+        let (number, content) = self.lending.lend(&self.link.pair.device, header, pieces)?;
+        let said = self.say(READ_THIS, number, &content);
+        if !said {
+            self.lending.take_back();
+        }
+        Ok(said)
+    }
+
+    /// Whether the other side has still to get something so.
+    pub(super) fn is_lending(&self) -> bool {
+        !self.lending.is_empty() || !self.writes.is_empty()
+    }
+
+    /// Writes to the other side's room, as far as there is some, and tells of it.
+    fn write_more(&mut self) {
+        while self.writes.has_next() && self.can_send() && self.has_work_room(2) {
+            let Some((work, written)) = self.writes.next() else { return };
+            if let Err(e) = self.link.pair.post(&work) {
+                return self.fail(e);
+            }
+            self.post(WRITTEN, 0, &[&written.encode()], written::BYTES);
+            self.credit -= 1;
+        }
+    }
+
     /// Posts a message whose content are these `n` bytes. There is room, and a slot unless it is short.
     fn post(&mut self, kind: u8, number: u32, content: &[&[u8]], n: usize) {
         let len = message::BYTES + n;
-        let [low, high] = std::mem::take(&mut self.owed).to_le_bytes();
+        let (chunks, [low, high]) = (self.room.give_back(), std::mem::take(&mut self.owed).to_le_bytes());
         let [a, b, c, d] = number.to_le_bytes();
-        let head: [u8; message::BYTES] = [kind, 0, low, high, a, b, c, d];
+        let head: [u8; message::BYTES] = [kind, chunks, low, high, a, b, c, d];
         let posted = if len <= self.link.pair.inline().min(INLINE as usize) {
-            let mut bytes = [0; INLINE as usize];
-            gather(&mut bytes, &head, content);
-            self.link.pair.send_inline(NO_SLOT, &bytes[..len])
+            gather(&mut self.short[..], &head, content);
+            self.link.pair.send_inline(NO_SLOT, &self.short[..len])
         } else {
             let Some(slot) = self.free.pop() else { return self.fail(io::ErrorKind::InvalidInput.into()) };
             let (at, key) = (self.link.sends.at(usize::from(slot) * SLOT), self.link.sends.region.local);
@@ -303,8 +301,12 @@ impl Messages {
         }
     }
 
-    /// Gives back what was consumed if it is much, and says which reads are done.
+    /// Gives back what was consumed if it is much, says which reads are done, and makes room that was asked for.
     fn answer(&mut self) {
+        if self.room.waits && self.can_send() {
+            let content = self.room.make(&self.link.pair.device);
+            self.say(ROOM, 0, &content);
+        }
         while !self.read.is_empty() {
             let mut content = Vec::new();
             self.read.iter().for_each(|number| content.put_u32(*number));
@@ -313,7 +315,7 @@ impl Messages {
             }
             self.read.clear();
         }
-        if self.owed >= CREDITS / 2 {
+        if self.owed >= CREDITS / 2 || self.room.owes_much() {
             self.say(GIVE_BACK, 0, &[]);
         }
     }
@@ -342,19 +344,20 @@ impl Messages {
             }
             let mut full = false;
             for &which in queues {
-                let mut some = [Done::default(); AT_ONCE];
-                let n = match self.link.pair.poll(which, &mut some) {
-                    Ok(done) => done.len(),
+                let mut some = Completions::new();
+                let all = match self.link.pair.poll(which, &mut some) {
+                    Ok([]) => continue,
+                    Ok(all) => all,
                     Err(e) => return self.fail(e),
                 };
-                full |= n == AT_ONCE;
-                if n > 0 && (self.sends_armed || matches!(which, Which::Receives)) {
+                full |= all.len() == AT_ONCE;
+                if self.sends_armed || matches!(which, Which::Receives) {
                     self.idle = 0;
                     if self.told == Told::All {
                         self.told = Told::Some;
                     }
                 }
-                for done in &some[..n] {
+                for done in all {
                     match which {
                         Which::Sends if done.status != 0 => self.fail(broken(done.status)),
                         Which::Sends => self.on_sent(done),
@@ -370,12 +373,15 @@ impl Messages {
             return;
         }
         self.read_more();
+        self.write_more();
         self.answer();
     }
 
     fn on_sent(&mut self, done: &Done) {
-        if done.kind == READ {
-            return self.reads.came(done.id);
+        match done.kind {
+            READ => return self.reads.came(done.id),
+            WRITE => return self.writes.done(),
+            _ => {}
         }
         self.under_way.pop_front();
         if done.id < NO_SLOT {
@@ -418,9 +424,10 @@ impl Messages {
     /// Takes a message. Returns whether its slot is kept.
     fn take(&mut self, slot: u32, bytes: &[u8]) -> Result<bool, Malformed> {
         let mut t = Take(bytes);
-        let (kind, _, given, number) = (t.u8()?, t.u8()?, t.u16()?, t.u32()?);
+        let (kind, chunks, given, number) = (t.u8()?, t.u8()?, t.u16()?, t.u32()?);
         let credit = self.credit.checked_add(given).filter(|credit| *credit <= self.most_credit);
         self.credit = credit.ok_or(Malformed)?;
+        self.writes.free(chunks)?;
         if kind == GIVE_BACK {
             t.end()?;
             return Ok(false);
@@ -436,6 +443,9 @@ impl Messages {
             }
             READ_THIS => self.reads.add(number, t)?,
             READ_DONE => self.lending.done(t)?,
+            MAKE_ROOM if !self.reads.is_possible() => self.room.ask()?,
+            ROOM => self.writes.hear(t)?,
+            WRITTEN => self.room.add(t)?,
             _ => return Err(Malformed),
         }
         self.owed += 1;
@@ -450,9 +460,8 @@ impl Messages {
 
     /// Begins reads of the other side's memory.
     fn read_more(&mut self) {
-        while self.has_work_room() && self.failure.is_none() {
-            let device = self.device().clone();
-            match self.reads.next(&device) {
+        while self.reads.has_next() && self.has_work_room(1) && self.failure.is_none() {
+            match self.reads.next(&self.link.pair.device) {
                 Ok(Some(work)) => {
                     if let Err(e) = self.link.pair.post(&work) {
                         self.fail(e);
@@ -477,7 +486,7 @@ impl Messages {
             while !to.is_empty()
                 && let Some(held) = self.inbox.front_mut()
             {
-                let at = self.link.member.pool.slot(held.slot);
+                let at = self.link.pool().slot(held.slot);
                 let n = to.len().min(held.end - held.at);
                 // SAFETY: the slot is ours until it is posted again, and filled up to `end`.
                 let from = unsafe { std::slice::from_raw_parts(at.add(held.at), n) };
@@ -496,9 +505,9 @@ impl Messages {
         moved
     }
 
-    /// Delivers what was read of the other side's memory: how many bytes.
+    /// Delivers what was read of the other side's memory, or written to ours: how many bytes.
     pub(super) fn deliver(&mut self, sink: &mut dyn wire::lane::Sink) -> usize {
-        let delivered = self.reads.deliver(sink, &mut self.read);
+        let delivered = self.reads.deliver(sink, &mut self.read) + self.room.deliver(sink);
         if delivered > 0 {
             self.read_more();
             self.answer();
@@ -514,7 +523,7 @@ impl Messages {
     /// comes, and whoever waits for the next message finds that sooner.
     pub(super) fn settle(&mut self) -> bool {
         loop {
-            if self.failure.is_some() || self.has_bytes() || self.reads.has_some() {
+            if self.failure.is_some() || self.has_bytes() || self.reads.has_some() || self.room.has_some() {
                 return false;
             }
             let rest = match self.told {
@@ -555,9 +564,9 @@ impl Messages {
         Ok(())
     }
 
-    /// Whether the completion of a send or a read is of interest at once.
+    /// Whether the completion of a send, a read or a write is of interest at once.
     fn awaits_sends(&self) -> bool {
-        self.stuck || !self.proved || self.reads.under_way() > 0
+        self.stuck || !self.proved || self.reads.under_way() + self.writes.under_way() > 0
     }
 
     /// Takes what tells of nothing any more.

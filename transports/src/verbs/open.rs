@@ -1,5 +1,6 @@
 //! The transport: it listens for set-ups, and dials them.
 
+use super::READS;
 use super::address::{self, parse, place, routes, unplace};
 use super::fabric::Fabric;
 use super::lane::VerbsLane;
@@ -9,7 +10,7 @@ use crate::ip::{Dial, Dialling, Listeners, PortRange, Socket, Touch, Ways, choos
 use crate::stream::handshake::Accepted;
 use crate::transport::{Attempt, Env, Incoming, NewLane, OpenError, Probe, Said, Target, Transport};
 use base::ProcId;
-use base::settings::{IFACE, PORTRANGE, VERBS};
+use base::settings::{IFACE, PORTRANGE, VERBS, VERBS_READS};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,6 +23,8 @@ use wire::{Hello, HelloAck, Place};
 pub struct Settings {
     /// `MPI_CONNECT_VERBS`: the file of the plug-in.
     pub plugin: Option<String>,
+    /// `MPI_CONNECT_TUNE_VERBS_READS`: the RDMA reads of one lane at a time.
+    pub reads: Option<u8>,
     /// `MPI_CONNECT_IFACE`: where to listen for set-ups.
     pub iface: Option<String>,
     /// `MPI_CONNECT_PORTRANGE`: the ports to listen on.
@@ -41,8 +44,11 @@ impl Settings {
     pub(crate) fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Settings, (&'static str, String)> {
         // What is wrong with the ports, the transport says that they are for first of all.
         let ports = get(PORTRANGE).and_then(|v| PortRange::parse(&v));
+        let wrong = |v: &str| (VERBS_READS, format!("'{v}' is not a number from 0 to {READS}"));
+        let reads = |v: String| v.trim().parse().ok().filter(|n| *n <= READS).ok_or_else(|| wrong(&v));
         Ok(Settings {
             plugin: get(VERBS),
+            reads: get(VERBS_READS).map(reads).transpose()?,
             iface: get(IFACE),
             ports,
             #[cfg(test)]
@@ -65,7 +71,7 @@ pub(crate) fn open(settings: &Settings, env: &Env<'_>) -> Result<Box<dyn Transpo
         return Err(OpenError::NotHere("what it carries cannot be encrypted, as is demanded".into()));
     }
     let plugin = settings.load().map_err(OpenError::NotHere)?;
-    let fabric = Arc::new(Fabric::new(plugin));
+    let fabric = Arc::new(Fabric::new(plugin, settings.reads.unwrap_or(READS)));
     if fabric.ports().is_empty() {
         return Err(OpenError::NotHere("no port of an RDMA device is up".into()));
     }

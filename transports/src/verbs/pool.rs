@@ -6,7 +6,7 @@
 
 use super::device::{Device, Memory};
 use base::protocol::rdma::SLOT;
-use base::rdma::Handle;
+use base::rdma::{Handle, LOCAL_WRITE};
 use std::io;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,7 +78,7 @@ impl Pool {
             if (slots.blocks.len() + 1) * BLOCK > self.device.limits.shared_receives.min(RECEIVES) as usize {
                 return Err(io::Error::other("the device's shared receive queue has no room for another lane"));
             }
-            let memory = Memory::new(&self.device, BLOCK * SLOT)?;
+            let memory = Memory::new(&self.device, BLOCK * SLOT, LOCAL_WRITE)?;
             // It stays, also if the device takes only some of its slots.
             slots.blocks.push(Block { memory, slots: [At::Missing; BLOCK] });
             (slots.spare, slots.missing) = (1, slots.missing + BLOCK);

@@ -8,17 +8,17 @@
 use super::device::{Device, Memory};
 use base::bytes::{Malformed, Take};
 use base::protocol::rdma::{MAX_PIECES, MAX_READS};
-use base::rdma::{READ, Work};
+use base::rdma::{LOCAL_WRITE, READ, Work};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use wire::frame::{HEADER, Header, Kind};
 use wire::lane::Sink;
 
-/// The bytes of one read.
-const CHUNK: usize = 128 << 10;
+/// The bytes of one read: a software device reads 512 KiB at a time more than twice as fast as 128 KiB.
+const CHUNK: usize = 512 << 10;
 /// The most reads under way or not delivered.
-const CHUNKS: usize = 8;
+const CHUNKS: usize = 4;
 /// Numbers of reads begin here, behind those of sends.
 const FIRST: u64 = 2 << 32;
 
@@ -104,15 +104,20 @@ impl Reads {
         Ok(())
     }
 
+    /// Whether there may be something to be read, and memory for it.
+    pub(super) fn has_next(&self) -> bool {
+        !self.incoming.is_empty() && self.under_way < self.most && !self.free.is_empty()
+    }
+
     /// The next read to be posted; it counts as under way from then on. `None` if there is none, or no memory for it.
     pub(super) fn next(&mut self, device: &Arc<Device>) -> io::Result<Option<Work>> {
-        if self.under_way >= self.most || self.free.is_empty() {
+        if !self.has_next() {
             return Ok(None);
         }
         let Some(incoming) = self.incoming.iter_mut().find(|i| !i.pieces.is_empty()) else { return Ok(None) };
         let memory = match &self.memory {
             Some(memory) => memory,
-            None => self.memory.insert(Memory::new(device, CHUNKS * CHUNK)?),
+            None => self.memory.insert(Memory::new(device, CHUNKS * CHUNK, LOCAL_WRITE)?),
         };
         let Some((piece, chunk)) = incoming.pieces.front_mut().zip(self.free.pop()) else { return Ok(None) };
         let len = piece.1.min(CHUNK);

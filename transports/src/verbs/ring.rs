@@ -106,7 +106,7 @@ impl ByteStream for Ring {
         if !wire.has_bytes() {
             wire.look();
         }
-        let n = wire.receive(bufs);
+        let n = if wire.has_bytes() { wire.receive(bufs) } else { 0 };
         if n > 0 {
             self.looks = 0;
             return Ok(n);

@@ -5,7 +5,8 @@
 //! receive yet. Invariant: nothing that the other side says is used before it was checked.
 
 use super::fabric::Fabric;
-use super::messages::{Link, Messages};
+use super::link::Link;
+use super::messages::Messages;
 use super::{CREDITS, Socket};
 use crate::stream::handshake::{Message, say};
 use base::bytes::{Malformed, Put, Take};
@@ -33,6 +34,7 @@ pub(super) struct Said {
     pub sequence: u32,
     pub credits: u16,
     pub reads: u8,
+    pub writes: bool,
     pub mtu: u8,
     pub gid: [u8; 16],
 }
@@ -49,7 +51,7 @@ impl Said {
         out.put_u8(self.reads);
         out.put_u8(self.mtu);
         out.put_u32(SLOT as u32);
-        out.put_u32(0);
+        out.put_u32(self.writes.into());
         out.extend_from_slice(&self.gid);
         out
     }
@@ -59,7 +61,7 @@ impl Said {
         let version = t.u8()?;
         let (port, lid, number, sequence) = (t.u8()?, t.u16()?, t.u32()?, t.u32()?);
         let (credits, reads, mtu, slot) = (t.u16()?, t.u8()?, t.u8()?, t.u32()?);
-        let (_, gid) = (t.u32()?, t.array()?);
+        let (writes, gid) = (t.u32()? & 0xff == 1, t.array()?);
         t.end()?;
         let good = version == RDMA
             && sequence < 1 << 24
@@ -67,7 +69,7 @@ impl Said {
             && (1..=1 << 12).contains(&credits)
             && (1..=5).contains(&mtu)
             && slot as usize == SLOT;
-        if good { Ok(Said { port, lid, number, sequence, credits, reads, mtu, gid }) } else { Err(Malformed) }
+        if good { Ok(Said { port, lid, number, sequence, credits, reads, writes, mtu, gid }) } else { Err(Malformed) }
     }
 }
 
@@ -183,6 +185,7 @@ impl Half {
             sequence: self.sequence,
             credits: CREDITS,
             reads: self.link.reads(),
+            writes: true,
             mtu: port.mtu,
             gid: port.gid,
         }
@@ -209,7 +212,7 @@ impl Half {
             unready_retries: UNREADY_RETRIES,
             unready_timer: UNREADY_TIMER,
         })?;
-        Ok(Messages::new(self.link, theirs.credits, reads))
+        Ok(Messages::new(self.link, theirs.credits, reads, theirs.writes))
     }
 }
 
@@ -219,10 +222,11 @@ mod tests {
 
     #[test]
     fn what_is_said_survives_the_wire_and_nonsense_is_refused() {
-        let one = Said { port: 1, lid: 2, number: 3, sequence: 4, credits: 5, reads: 6, mtu: 3, gid: [8; 16] };
+        let one =
+            Said { port: 1, lid: 2, number: 3, sequence: 4, credits: 5, reads: 6, writes: true, mtu: 3, gid: [8; 16] };
         let bytes = one.encode();
         assert_eq!((bytes.len(), Said::decode(&bytes)), (pair::BYTES, Ok(one)));
-        assert_eq!(bytes[pair::GID], 8);
+        assert_eq!((bytes[pair::WRITES], bytes[pair::GID]), (1, 8));
         for (at, value) in [(pair::RDMA, 9), (pair::NUMBER + 3, 1), (pair::SEQUENCE + 3, 1), (pair::MTU, 0)] {
             let mut bad = bytes.clone();
             bad[at] = value;

@@ -20,7 +20,14 @@ fn settings() -> super::Settings {
     super::Settings { plugin, table: (!is_real).then_some(&fake::TABLE), ..Default::default() }
 }
 
+/// The same, but no memory is read: what is large is written.
+fn settings_without_reads() -> super::Settings {
+    super::Settings { reads: Some(0), ..settings() }
+}
+
 crate::conformance::suite!(verbs, verbs, |place| start_connect(unplace(place).unwrap().0), |s| s.verbs = settings());
+crate::conformance::suite!(verbs_written, verbs, |place| start_connect(unplace(place).unwrap().0), |s| s.verbs =
+    settings_without_reads());
 
 #[test]
 fn the_seeds_of_the_fuzz_target_are_read() {
@@ -32,7 +39,12 @@ fn the_seeds_of_the_fuzz_target_are_read() {
 
 /// Two sides over the fake.
 fn rig() -> Rig {
-    let faked = super::Settings { table: Some(&fake::TABLE), ..Default::default() };
+    rig_of(None)
+}
+
+/// Two sides over the fake, with so many reads at a time.
+fn rig_of(reads: Option<u8>) -> Rig {
+    let faked = super::Settings { table: Some(&fake::TABLE), reads, ..Default::default() };
     Rig::open(
         &super::ABOUT,
         move |s| s.verbs = faked.clone(),
@@ -91,9 +103,9 @@ fn any_call_may_fail() {
         "poll", "post",
     ];
     let mut died = 0;
-    for call in calls {
+    for (reads, call) in [None, Some(0)].into_iter().flat_map(|reads| calls.map(|call| (reads, call))) {
         for after in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89] {
-            let mut rig = rig();
+            let mut rig = rig_of(reads);
             let (attempt, incoming) = rig.greeted();
             let (mut a, mut b) = agree(&rig, attempt, incoming);
             fake::fail(call, after);
@@ -111,14 +123,15 @@ fn any_call_may_fail() {
             assert_eq!(fake::left(), 0, "{call} {after}");
         }
     }
-    assert!(died > 40, "{died}");
+    assert!(died > 80, "{died}");
 }
 
 /// Work is done late, and completions of different queues come in any order.
 #[test]
 fn late_work_changes_nothing() {
-    for seed in 1..=10 {
+    for seed in 1..=20 {
         fake::shuffle(seed * 0x9e37_79b9);
+        let rig = || rig_of((seed % 2 == 0).then_some(0));
         lane::order_and_sizes(&mut rig());
         lane::bulk_among_frames(&mut rig());
         lane::unwanted_and_vanished(&mut rig());
@@ -131,9 +144,11 @@ fn late_work_changes_nothing() {
 /// A queue pair that breaks ends its lane on both sides, whenever it is; no slot is lost by that.
 #[test]
 fn a_broken_queue_pair_ends_its_lane() {
-    let mut rig = rig();
-    for round in 0..60 {
+    let mut rigs = [rig(), rig_of(Some(0))];
+    for round in 0..120 {
+        let rig = &mut rigs[round as usize % 2];
         let (mut a, mut b) = rig.pair();
+        let round = round / 2;
         let (mut mem, mut seen, mut at_a) = (Mem::new(1 << 30), Seen::new(1 << 30), Seen::new(1));
         mem.buffers.insert(5, bytes(MAX_PAYLOAD, 5));
         seen.mem.buffers.insert(9, vec![0; MAX_PAYLOAD]);
@@ -143,6 +158,7 @@ fn a_broken_queue_pair_ends_its_lane() {
             let _ = a.try_send(&mem, &header(Kind::Msg, i + 1, 0, 3), Payload::Bytes(b"abc"));
             if round % 3 == 0 {
                 Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
+                Lane::<Mem>::poll(&mut a, &mut at_a, 1 << 16);
             }
         }
         fake::break_pairs();
@@ -156,26 +172,36 @@ fn a_broken_queue_pair_ends_its_lane() {
         assert!(matches!(Lane::<Mem>::death(&a), Some(Death::Io(_) | Death::Closed)), "the path replays what was lost");
         assert_eq!(Lane::<Mem>::event(&mut a), Some(Event::Dead));
     }
-    let (mut a, mut b) = rig.pair();
-    assert!(carries(&mut a, &mut b));
+    for rig in &mut rigs {
+        let (mut a, mut b) = rig.pair();
+        assert!(carries(&mut a, &mut b));
+    }
 }
 
-/// Large bulk in one piece is read from where it lies; what lies in many pieces goes over the stream. SWITCH waits for reads.
+/// Large bulk in one piece is read from where it lies, or written; what lies in many pieces goes over the stream. SWITCH waits for
+/// either.
 #[test]
-fn large_bulk_is_read_from_where_it_lies() {
-    for (block, is_read) in [(1 << 30, true), (MAX_PAYLOAD / 4, true), (1000, false)] {
-        let (mut a, mut b) = rig().pair();
+fn large_bulk_goes_from_where_it_lies() {
+    let blocks = [(1 << 30, true), (MAX_PAYLOAD / 4, true), (1000, false)];
+    for (reads, (block, is_lent)) in [None, Some(0)].into_iter().flat_map(|reads| blocks.map(|block| (reads, block))) {
+        let (mut a, mut b) = rig_of(reads).pair();
         let (mut mem, mut seen) = (Mem::new(block), Seen::new(1 << 30));
         mem.buffers.insert(5, bytes(MAX_PAYLOAD, 5));
         seen.mem.buffers.insert(9, vec![0; MAX_PAYLOAD]);
         let user = Payload::User { buf: 5, offset: 0 };
-        assert_eq!(a.try_send(&mem, &header(Kind::Bulk, 9, 0, MAX_PAYLOAD), user), Sent::Taken);
-        assert_eq!(lent(&a), if is_read { MAX_PAYLOAD as u64 } else { 0 });
+        let (start, mut at_a) = (Instant::now(), Seen::new(1));
+        // Before the first write, the other side makes room.
+        while a.try_send(&mem, &header(Kind::Bulk, 9, 0, MAX_PAYLOAD), user) == Sent::NoRoom {
+            assert!(start.elapsed() < LIMIT && reads == Some(0));
+            Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
+            Lane::<Mem>::poll(&mut a, &mut at_a, 1 << 16);
+            while Lane::<Mem>::event(&mut a).is_some() {}
+        }
+        assert_eq!(lent(&a), if is_lent { MAX_PAYLOAD as u64 } else { 0 });
         let switch = header(Kind::Switch, 2, 0, 0);
         let early = a.try_send(&mem, &switch, Payload::Bytes(b""));
         assert_eq!(early, Sent::NoRoom);
         assert_eq!(Lane::<Mem>::waiting(&a), 1);
-        let (start, mut at_a) = (Instant::now(), Seen::new(1));
         let mut sent = false;
         while !sent {
             assert!(start.elapsed() < LIMIT);
@@ -185,7 +211,7 @@ fn large_bulk_is_read_from_where_it_lies() {
             sent = Lane::<Mem>::event(&mut a) == Some(Event::Writable)
                 && a.try_send(&mem, &switch, Payload::Bytes(b"")) == Sent::Taken;
         }
-        if is_read {
+        if is_lent && reads.is_none() {
             assert_eq!(seen.bulk_bytes, MAX_PAYLOAD, "the other side has all when there is room for SWITCH");
         }
         while seen.frames.is_empty() {
@@ -195,6 +221,26 @@ fn large_bulk_is_read_from_where_it_lies() {
         }
         assert_eq!((seen.frames[0].0.kind, seen.bulk_bytes), (Kind::Switch, MAX_PAYLOAD));
         assert!(seen.mem.buffers[&9] == mem.buffers[&5]);
+    }
+}
+
+/// A device that cannot read: what is large is written, to one room. No memory for that: it goes over the stream.
+#[test]
+fn without_reads_it_is_written_and_without_room_it_is_sent() {
+    fake::without_reads();
+    for has_room in [true, false] {
+        let mut rig = rig();
+        let (mut a, mut b) = rig.pair();
+        if !has_room {
+            fake::fail("register", 0);
+        }
+        for n in 1..=3 {
+            assert!(carries(&mut a, &mut b));
+            assert_eq!(lent(&a), if has_room { n * MAX_PAYLOAD as u64 } else { 0 });
+        }
+        assert!(has_room || fake::has_failed());
+        drop((a, b, rig));
+        assert_eq!(fake::left(), 0);
     }
 }
 
