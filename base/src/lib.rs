@@ -16,6 +16,7 @@ pub mod rdma;
 pub mod settings;
 pub mod spawn;
 pub mod spelling;
+pub mod tight;
 pub mod time;
 
 pub use families::Family;

@@ -1,6 +1,5 @@
-//! Lines over message sizes, both scales logarithmic, as SVG.
+//! Lines over sizes, both scales logarithmic, as SVG.
 
-use crate::table::bytes;
 use std::fmt::Write;
 
 const WIDTH: f64 = 900.0;
@@ -15,8 +14,8 @@ fn colour(k: usize) -> String {
     format!("hsl({}, 65%, 42%)", 137 * k % 360)
 }
 
-/// One picture of named lines. Lines without two points are left out, values that are not above zero too.
-pub fn draw(title: &str, lines: &[(String, Vec<(f64, f64)>)]) -> String {
+/// One picture of named lines. Lines without two points are left out, values that are not above zero too. `label` writes a size.
+pub fn draw(title: &str, lines: &[(String, Vec<(f64, f64)>)], label: impl Fn(u64) -> String) -> String {
     let lines: Vec<(&str, Vec<(f64, f64)>)> = lines
         .iter()
         .map(|(name, points)| (name.as_str(), points.iter().copied().filter(|p| p.0 > 0.0 && p.1 > 0.0).collect()))
@@ -64,7 +63,7 @@ pub fn draw(title: &str, lines: &[(String, Vec<(f64, f64)>)]) -> String {
              <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"end\" transform=\"rotate(-30 {at:.1} {:.1})\">{}</text>\n",
             bottom + 16.0,
             bottom + 16.0,
-            bytes(size as u64)
+            label(size as u64)
         ));
         size *= 4.0;
     }
@@ -94,8 +93,8 @@ mod tests {
     #[test]
     fn a_line_of_two_points_is_drawn_and_a_single_point_is_not() {
         let lines = [("two".to_owned(), vec![(8.0, 0.3), (64.0, 0.4)]), ("one".to_owned(), vec![(8.0, 1.0)])];
-        let text = draw("T", &lines);
+        let text = draw("T", &lines, |n| n.to_string());
         assert!(text.contains(">two<") && !text.contains(">one<") && text.trim_end().ends_with("</svg>"));
-        assert!(draw("T", &[]).contains("</svg>"));
+        assert!(draw("T", &[], |n| n.to_string()).contains("</svg>"));
     }
 }

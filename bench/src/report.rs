@@ -206,7 +206,7 @@ impl Report<'_> {
                 let shown = |n: &&str| !n.contains("again") && (speed || *n != "memcpy");
                 let names = self.names("pingpong").into_iter().filter(shown);
                 let lines: Vec<_> = names.map(|n| (n.to_owned(), points(n, speed))).collect();
-                write(&folder.join(format!("{name}.svg")), &picture::draw(title, &lines))?;
+                write(&folder.join(format!("{name}.svg")), &picture::draw(title, &lines, bytes))?;
             }
         }
         let page = self.page();

@@ -50,7 +50,7 @@ pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
 use arrived::{Arrived, Body};
-use base::Memory;
+use base::{Memory, tight};
 use base::bytes::Malformed;
 use credit::Freed;
 use matching::{Posted, Unexpected};
@@ -72,7 +72,8 @@ pub struct Engine {
     peers: Vec<Peer>,
     /// Removed peers, whose numbers are used again.
     vacant: Vec<PeerId>,
-    groups: BTreeMap<u64, Group>,
+    // A map has room for eleven from the beginning, and most processes have one: boxes keep it small.
+    groups: BTreeMap<u64, Box<Group>>,
     contexts: Vec<Option<Context>>,
     ops: Ops,
     /// What is noted for cuts.
@@ -134,7 +135,7 @@ impl Engine {
                 id
             }
             None => {
-                self.peers.push(peer);
+                tight::push(&mut self.peers, peer);
                 PeerId(self.peers.len() as u32 - 1)
             }
         }
@@ -202,7 +203,7 @@ impl Engine {
     pub fn open_among(&mut self, group: u64, context: ContextId, rank: u32, members: Members) -> Ctx {
         debug_assert!(members.iter().all(|(_, p)| self.peers[p.0 as usize].group == group));
         let slot = self.contexts.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.contexts.push(None);
+            tight::push(&mut self.contexts, None);
             self.contexts.len() - 1
         });
         let ctx = Ctx(slot as u32);

@@ -1,14 +1,16 @@
 //! The remote group of an inter-communicator: which peer is which rank.
 //!
-//! Invariant: a rank without a peer is one with which nothing was exchanged. It costs four bytes in a group of at most [`NEAR`]
-//! ranks, and nothing in a larger one. No peer is two ranks.
+//! Invariant: a rank without a peer is one with which nothing was exchanged, and costs nothing: the table by rank is made when one of
+//! [`SHARE`] ranks has a peer. No peer is two ranks.
 
 use crate::types::PeerId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Groups of at most this many ranks have a table, in which a rank is found at once, and all ranks of them are watched.
+/// Of groups of at most this many ranks all are watched.
 const NEAR: u32 = 4096;
+/// When one of so many ranks has a peer, the group gets a table in which a rank is found at once.
+const SHARE: usize = 8;
 /// In that table: the rank has no peer.
 const NOBODY: PeerId = PeerId(u32::MAX);
 
@@ -16,17 +18,16 @@ const NOBODY: PeerId = PeerId(u32::MAX);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Members {
     size: u32,
-    /// All ranks of a small group.
+    /// All ranks of a group of which many have a peer.
     near: Vec<PeerId>,
-    /// The ranks of a larger group that have a peer.
+    /// The ranks that have a peer, where they are few.
     far: BTreeMap<u32, PeerId>,
 }
 
 impl Members {
     /// A group of `size` ranks, none of which has a peer yet.
     pub fn of_size(size: u32) -> Members {
-        let near = if size <= NEAR { vec![NOBODY; size as usize] } else { Vec::new() };
-        Members { size, near, far: BTreeMap::new() }
+        Members { size, near: Vec::new(), far: BTreeMap::new() }
     }
 
     /// How many ranks are watched for a receive from any source: all, or the first of a very large group.
@@ -59,9 +60,16 @@ impl Members {
     /// If there is no such rank.
     pub fn set(&mut self, rank: u32, peer: PeerId) {
         assert!(rank < self.size, "a rank of the group");
-        match self.near.get_mut(rank as usize) {
-            Some(place) => *place = peer,
-            None => drop(self.far.insert(rank, peer)),
+        if let Some(place) = self.near.get_mut(rank as usize) {
+            *place = peer;
+            return;
+        }
+        self.far.insert(rank, peer);
+        if self.far.len() * SHARE >= self.size as usize {
+            self.near = vec![NOBODY; self.size as usize];
+            for (rank, peer) in std::mem::take(&mut self.far) {
+                self.near[rank as usize] = peer;
+            }
         }
     }
 
@@ -78,8 +86,9 @@ impl Members {
 
     /// Whether a group that was read from a snapshot can have been written.
     pub(crate) fn is_sound(&self) -> bool {
-        let table = if self.size <= NEAR { self.size as usize } else { 0 };
-        self.size > 0 && self.near.len() == table && self.far.keys().all(|rank| self.size > NEAR && *rank < self.size)
+        let (has_table, few) = (!self.near.is_empty(), self.far.len() * SHARE < self.size as usize);
+        let fits = if has_table { self.near.len() == self.size as usize && self.far.is_empty() } else { few };
+        self.size > 0 && fits && self.far.keys().all(|rank| *rank < self.size)
     }
 }
 
@@ -108,6 +117,12 @@ mod tests {
             assert_eq!((members.get(1), members.get(0)), (Some(PeerId(9)), None));
             assert_eq!((members.rank_of(PeerId(7)), members.rank_of(PeerId(8))), (Some(size - 1), None));
             assert!(members.is_sound());
+            // One after the other, until all are in a table.
+            for rank in 0..size.min(NEAR) {
+                members.set(rank, PeerId(rank + 10));
+                assert!(members.is_sound() && members.get(rank) == Some(PeerId(rank + 10)));
+            }
+            assert_eq!(members.iter().filter(|(rank, peer)| peer.0 == rank + 10).count() as u32, size.min(NEAR));
         }
     }
 }

@@ -5,7 +5,7 @@
 //! remembered.
 
 use crate::state::Session;
-use crate::state::groups::{Group, Registered};
+use crate::state::groups::Group;
 use crate::state::pair::PathRef;
 use base::{Memory, ProcId};
 use engine::ContextId;
@@ -15,14 +15,14 @@ use wire::lane::Lane;
 impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Registers a group of ours: from now on members of other jobs may connect to it.
     pub fn add_group(&mut self, group: Group) {
-        self.groups.own.insert(group.incarnation, Registered { group, removed: false, callers: None, pairs: 0 });
+        self.groups.register(group, None);
     }
 
     /// Opens a port, to which any leader with its cookie may connect. [`Session::remove_group`] with the incarnation of
     /// `port` closes it.
     pub fn add_port(&mut self, port: ProcId, cookie: [u8; 16]) {
         let (group, callers) = (Group::of_port(port, cookie), Some(VecDeque::new()));
-        self.groups.own.insert(group.incarnation, Registered { group, removed: false, callers, pairs: 0 });
+        self.groups.register(group, callers);
     }
 
     /// The callers of a port that were not answered yet, in order of arrival.

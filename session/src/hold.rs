@@ -51,7 +51,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         for i in 0..self.pairs.len() {
             let pair = &mut self.pairs[i];
             if pair.moves.underway.is_some() {
-                pair.moves.underway = None;
+                pair.moves.end();
             }
             // Who is away itself learns nothing of it before it is back.
             let hears =

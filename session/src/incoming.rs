@@ -37,7 +37,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let id = IncomingId(self.incoming.last);
         self.incoming
             .table
-            .insert(id, Incoming { since: now, from: from.cloned(), answered: false, state: State::Silent });
+            .insert(id, Box::new(Incoming { since: now, from: from.cloned(), answered: false, state: State::Silent }));
         id
     }
 

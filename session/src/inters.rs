@@ -7,7 +7,7 @@ use crate::action::Action;
 use crate::state::Session;
 use crate::state::groups::RemoteGroup;
 use crate::state::inters::{Inter, InterId};
-use base::{Memory, ProcId};
+use base::{Memory, ProcId, tight};
 use engine::{ContextId, Ctx, Members, PeerId, Source};
 use std::sync::Arc;
 use wire::lane::Lane;
@@ -82,7 +82,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         inter.ctx = self.engine.open_among(group, context, rank, members);
         let slots = &mut self.inters.slots;
         let slot = slots.iter().position(Option::is_none).unwrap_or_else(|| {
-            slots.push(None);
+            tight::push(slots, None);
             slots.len() - 1
         });
         slots[slot] = Some(inter);

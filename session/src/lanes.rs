@@ -75,7 +75,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let again = std::mem::replace(&mut pair.evidence.met, true);
         let peer = pair.peer;
         self.adopt_caps(i, caps);
-        self.pairs[i].moves.underway = None;
+        self.pairs[i].moves.end();
         self.note_way(i, scope, now);
         self.probe_host(i);
         self.judge_lane(i, now);
@@ -155,7 +155,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             }
         }
         *lost = Some(Lost { since: now, hung_up });
-        pair.moves.underway = None;
+        pair.moves.end();
         base::log!(Info, "the lane to {} is lost: {why}", pair.remote());
         // After lanes that died without input, the next one has to wait.
         let next = match pair.evidence.tries {

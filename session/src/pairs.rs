@@ -5,7 +5,7 @@
 use crate::path::Path;
 use crate::state::Session;
 use crate::state::pair::{Link, Pair, PathRef};
-use base::{Memory, ProcId};
+use base::{Memory, ProcId, tight};
 use engine::Gone;
 use wire::Contact;
 use wire::frame::MAX_PAYLOAD;
@@ -75,7 +75,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             self.engine.only_control(peer);
         }
         if i == self.pairs.slots.len() {
-            self.pairs.slots.push(pair);
+            tight::push(&mut self.pairs.slots, pair);
         } else {
             self.pairs.slots[i] = pair;
         }

@@ -69,16 +69,22 @@ pub(crate) struct Between {
 #[derive(Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Groups {
     /// Ours, by incarnation.
-    pub(crate) own: BTreeMap<u64, Registered>,
+    // Most processes have one group and one remote group, and a map has room for eleven: boxes keep it small.
+    pub(crate) own: BTreeMap<u64, Box<Registered>>,
     /// By (our incarnation, theirs).
-    pub(crate) between: BTreeMap<(u64, u64), Between>,
+    pub(crate) between: BTreeMap<(u64, u64), Box<Between>>,
     /// The last number that was given to a [`Between`].
     pub(crate) last_number: u64,
 }
 
 impl Groups {
+    /// Notes a group or a port of ours.
+    pub fn register(&mut self, group: Group, callers: Option<VecDeque<PathRef>>) {
+        self.own.insert(group.incarnation, Box::new(Registered { group, removed: false, callers, pairs: 0 }));
+    }
+
     pub fn get(&self, incarnation: u64) -> Option<&Registered> {
-        self.own.get(&incarnation)
+        self.own.get(&incarnation).map(|known| &**known)
     }
 
     pub fn is_removed(&self, incarnation: u64) -> bool {
@@ -90,7 +96,7 @@ impl Groups {
     }
 
     pub fn between(&self, ours: u64, theirs: u64) -> Option<&Between> {
-        self.between.get(&(ours, theirs))
+        self.between.get(&(ours, theirs)).map(|between| &**between)
     }
 
     /// As [`Groups::between`]; it is made if there is none.
@@ -98,7 +104,7 @@ impl Groups {
         let last = &mut self.last_number;
         self.between.entry((ours, theirs)).or_insert_with(|| {
             *last += 1;
-            Between::new(*last)
+            Box::new(Between::new(*last))
         })
     }
 

@@ -72,7 +72,7 @@ pub(crate) struct Answered {
 /// The table of pending handshakes.
 #[derive(Default)]
 pub(crate) struct Handshaking {
-    pub(crate) table: BTreeMap<IncomingId, Incoming>,
+    pub(crate) table: BTreeMap<IncomingId, Box<Incoming>>,
     /// The last number that was given to an incoming connection.
     pub(crate) last: u32,
 }
@@ -87,11 +87,11 @@ impl Handshaking {
     }
 
     pub fn get_mut(&mut self, id: IncomingId) -> Option<&mut Incoming> {
-        self.table.get_mut(&id)
+        self.table.get_mut(&id).map(|incoming| &mut **incoming)
     }
 
     pub fn take(&mut self, id: IncomingId) -> Option<Incoming> {
-        self.table.remove(&id)
+        self.table.remove(&id).map(|incoming| *incoming)
     }
 
     pub fn is_answered(&self, id: IncomingId) -> bool {
@@ -122,7 +122,7 @@ impl Handshaking {
     }
 
     pub fn parked(&self) -> Vec<(IncomingId, Parked)> {
-        let parked = |(id, v): (&IncomingId, &Incoming)| match &v.state {
+        let parked = |(id, v): (&IncomingId, &Box<Incoming>)| match &v.state {
             State::Parked(parked) => Some((*id, parked.clone())),
             _ => None,
         };

@@ -14,6 +14,15 @@ const LONGEST_REST: Duration = Duration::from_secs(600);
 #[derive(Default)]
 pub(crate) struct Moves(Option<Box<Noted>>);
 
+impl Moves {
+    /// No move is under way any more. Nothing is noted of a pair that never moved.
+    pub(crate) fn end(&mut self) {
+        if let Some(noted) = &mut self.0 {
+            noted.underway = None;
+        }
+    }
+}
+
 impl Deref for Moves {
     type Target = Noted;
 

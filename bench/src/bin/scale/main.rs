@@ -30,8 +30,7 @@ fn main() -> ExitCode {
 fn run() -> Result<(), String> {
     if let Some(ranks) = std::env::args().nth(1) {
         let ranks = ranks.parse().map_err(|_| "the argument is the number of ranks of both jobs together")?;
-        measure::measure(ranks)?.iter().for_each(|measured| println!("{}", measured.line()));
-        return Ok(());
+        return measure::measure(ranks);
     }
     let number = |name: &str, usual: u32| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
     let mut all: Vec<Measured> = Vec::new();

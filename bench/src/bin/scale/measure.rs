@@ -69,7 +69,6 @@ struct Part {
 struct Run {
     world: World,
     before: u64,
-    done: Vec<Measured>,
 }
 
 impl Run {
@@ -83,9 +82,9 @@ impl Run {
         Part { cpu: cpu(), messages, bytes }
     }
 
-    fn end(&mut self, part: &str, before: Part) {
+    fn end(&self, part: &str, before: Part) {
         let (messages, bytes) = self.counted();
-        self.done.push(Measured {
+        let measured = Measured {
             ranks: self.world.size(),
             part: part.into(),
             cpu: (cpu() - before.cpu) as f64 / 1e9,
@@ -93,7 +92,9 @@ impl Run {
             bytes: bytes - before.bytes,
             memory: memory().saturating_sub(self.before),
             lanes: (0..self.world.size()).map(|rank| self.world.lanes(rank) as u64).max().unwrap_or(0),
-        });
+        };
+        // At once, since the next part may take more than there is.
+        println!("{}", measured.line());
     }
 
     /// The leaders agree, and all ranks open the inter-communicator.
@@ -144,6 +145,16 @@ impl Run {
         Ok(())
     }
 
+    /// What the leader tells each rank of its job, by the MPI below, and what a rank does with it.
+    fn records(&self) -> Result<(), String> {
+        let (ranks, records) = (self.world.size(), self.world.contacts(0).bytes());
+        let before = cpu();
+        contacts(records, ranks / 2).map_err(|_| "damaged records")?;
+        let (cpu, bytes) = ((cpu() - before) as f64 / 1e9, records.len() as u64);
+        println!("{}", Measured { ranks, part: "records".into(), cpu, messages: 0, bytes, memory: 0, lanes: 0 }.line());
+        Ok(())
+    }
+
     /// All ranks exchange with their partner and others. `meanwhile` happens in the middle of it.
     fn exchange(&mut self, mut meanwhile: impl FnMut(&mut World)) -> Result<u64, String> {
         let world = &mut self.world;
@@ -172,18 +183,19 @@ impl Run {
     }
 }
 
-/// Runs two jobs of so many ranks together.
-pub fn measure(ranks: u32) -> Result<Vec<Measured>, String> {
+/// Runs two jobs of so many ranks together, and prints what each part has cost.
+pub fn measure(ranks: u32) -> Result<(), String> {
     if !ranks.is_power_of_two() || ranks < 4 {
         return Err("the number of ranks is a power of two, from 4 on".into());
     }
     let before = memory();
     let started = Instant::now();
-    let mut run = Run { world: World::new(ranks / 2), before, done: Vec::new() };
+    let mut run = Run { world: World::new(ranks / 2), before };
     let tell = |what: &str| eprintln!("{ranks} ranks: {what} after {:.1} s", started.elapsed().as_secs_f64());
     let part = run.begin();
     run.join()?;
     run.end("join", part);
+    run.records()?;
     tell("joined");
     let part = run.begin();
     if run.exchange(|_| ())? > 0 {
@@ -210,7 +222,7 @@ pub fn measure(ranks: u32) -> Result<Vec<Measured>, String> {
     run.end("leave", part);
     tell("left");
     match (0..ranks).map(|rank| run.world.pairs(rank)).sum() {
-        0 => Ok(run.done),
+        0 => Ok(()),
         left => Err(format!("{left} pairs are left, at {:?}", run.world.now())),
     }
 }

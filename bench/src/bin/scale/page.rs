@@ -1,8 +1,152 @@
-//! The table, the laws and the picture.
+//! The table, the laws that fit it, the picture, and docs/scale.md between its marks.
 
 use crate::measure::Measured;
-pub fn show(all: &[Measured], stopped: Option<&str>) -> Result<(), String> {
-    for m in all { println!("{}", m.line()); }
-    println!("{stopped:?}");
+use crate::picture;
+use crate::table::{Table, bytes, number};
+use std::fs;
+use std::path::Path;
+
+/// Smaller jobs have costs of their own, which are no law.
+const FITTED_FROM: u32 = 1 << 12;
+
+/// What is shown of each part of a run, as a function of the number of ranks.
+struct Column {
+    title: &'static str,
+    part: &'static str,
+    value: fn(&Measured) -> f64,
+}
+
+fn a_rank(value: u64, of: &Measured) -> f64 {
+    value as f64 / f64::from(of.ranks)
+}
+
+const COLUMNS: [Column; 14] = [
+    Column { title: "joining: processor, s", part: "join", value: |m| m.cpu },
+    Column { title: "messages", part: "join", value: |m| m.messages as f64 },
+    Column { title: "bytes a rank", part: "join", value: |m| a_rank(m.bytes, m) },
+    Column { title: "memory a rank", part: "join", value: |m| a_rank(m.memory, m) },
+    Column { title: "records of a job, bytes a rank of it", part: "records", value: |m| 2.0 * a_rank(m.bytes, m) },
+    Column { title: "reading them, s a rank", part: "records", value: |m| m.cpu },
+    Column { title: "exchanging: processor, s", part: "exchange", value: |m| m.cpu },
+    Column { title: "messages a rank", part: "exchange", value: |m| a_rank(m.messages, m) },
+    Column { title: "bytes a rank", part: "exchange", value: |m| a_rank(m.bytes, m) },
+    Column { title: "memory a rank", part: "exchange", value: |m| a_rank(m.memory, m) },
+    Column { title: "most sockets of a rank", part: "exchange", value: |m| m.lanes as f64 },
+    Column { title: "again, with deaths: processor, s", part: "deaths", value: |m| m.cpu },
+    Column { title: "leaving: processor, s", part: "leave", value: |m| m.cpu },
+    Column { title: "messages a rank", part: "leave", value: |m| a_rank(m.messages, m) },
+];
+
+/// The points of a column: ranks, and value.
+fn points(all: &[Measured], column: &Column) -> Vec<(f64, f64)> {
+    let of_part = all.iter().filter(|m| m.part == column.part);
+    of_part.map(|m| (f64::from(m.ranks), (column.value)(m))).collect()
+}
+
+/// The exponent by which a value grows with the number of ranks: the slope of the straight line that fits both logarithms best.
+fn exponent(points: &[(f64, f64)]) -> Option<f64> {
+    let fits = |p: &&(f64, f64)| p.0 >= f64::from(FITTED_FROM) && p.1 > 0.0;
+    let logs: Vec<(f64, f64)> = points.iter().filter(fits).map(|p| (p.0.ln(), p.1.ln())).collect();
+    let n = logs.len() as f64;
+    let mean = |pick: fn(&(f64, f64)) -> f64| logs.iter().map(pick).sum::<f64>() / n;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let spread: f64 = logs.iter().map(|p| (p.0 - x).powi(2)).sum();
+    let slope = logs.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>() / spread;
+    (logs.len() > 2).then_some(slope)
+}
+
+fn table(all: &[Measured], columns: &[Column]) -> Table {
+    let mut table = Table::new("", &["ranks"]);
+    table.rows[0].extend(columns.iter().map(|c| c.title.to_owned()));
+    let mut ranks: Vec<u32> = all.iter().map(|m| m.ranks).collect();
+    ranks.dedup();
+    for ranks in ranks {
+        let mut row = vec![format!("2^{}", ranks.ilog2())];
+        row.extend(columns.iter().map(|column| {
+            let found = all.iter().find(|m| m.ranks == ranks && m.part == column.part);
+            found.map_or("-".into(), |m| number((column.value)(m)))
+        }));
+        table.rows.push(row);
+    }
+    let mut law = vec!["grows as ranks to the".to_owned()];
+    law.extend(columns.iter().map(|column| exponent(&points(all, column)).map_or("-".into(), |e| format!("{e:.2}"))));
+    table.rows.push(law);
+    table
+}
+
+/// The lines of the picture.
+fn lines(all: &[Measured]) -> Vec<(String, Vec<(f64, f64)>)> {
+    let named = |part: &str| match part {
+        "join" => "joining",
+        "exchange" => "exchanging",
+        "deaths" => "with deaths",
+        _ => "leaving",
+    };
+    let shown = COLUMNS.iter().filter(|c| c.title.contains("processor") || c.title.contains("memory"));
+    shown
+        .map(|column| {
+            let of = named(column.part);
+            let what = if column.title.contains("memory") { "KiB a rank" } else { "s" };
+            let scale = if column.title.contains("memory") { 1.0 / 1024.0 } else { 1.0 };
+            let points = points(all, column).into_iter().map(|(x, y)| (x, y * scale)).collect();
+            (format!("{of}, {what}"), points)
+        })
+        .collect()
+}
+
+/// Replaces what is between two marks of the page.
+fn put(page: &str, mark: &str, text: &str) -> Result<String, String> {
+    let (begin, end) = (format!("<!-- {mark} -->\n"), format!("<!-- end of {mark} -->"));
+    let (before, rest) = page.split_once(&begin).ok_or_else(|| format!("docs/scale.md lacks its mark '{mark}'"))?;
+    let (_, after) = rest.split_once(&end).ok_or_else(|| format!("docs/scale.md lacks the end of '{mark}'"))?;
+    Ok(format!("{before}{begin}{text}{end}{after}"))
+}
+
+/// Puts a text in its place in docs/scale.md, if RECORD=1.
+pub fn record(mark: &str, text: &str) -> Result<(), String> {
+    if std::env::var("RECORD").is_ok_and(|value| !value.is_empty()) {
+        let at = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/scale.md");
+        let page = fs::read_to_string(&at).map_err(|e| format!("{}: {e}", at.display()))?;
+        fs::write(&at, put(&page, mark, text)?).map_err(|e| format!("{}: {e}", at.display()))?;
+    }
     Ok(())
+}
+
+/// Shows what was measured, and records it if that is asked for. `stopped`: why there is no more.
+pub fn show(all: &[Measured], stopped: Option<&str>) -> Result<(), String> {
+    let stopped = stopped.map_or(String::new(), |why| format!("\nIt stops there: {why}.\n"));
+    let (joining, using) = COLUMNS.split_at(6);
+    let tables = [table(all, joining), table(all, using)];
+    println!("{}{}{stopped}", tables[0].screen(), tables[1].screen());
+    let drawn = picture::draw("Two jobs of together so many ranks", &lines(all), |n| format!("2^{}", n.ilog2()));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (made, kept) = (folder.join("target/scale.svg"), folder.join("docs/scale.svg"));
+    fs::write(&made, &drawn).map_err(|e| format!("{}: {e}", made.display()))?;
+    if std::env::var("RECORD").is_ok_and(|value| !value.is_empty()) {
+        fs::write(&kept, &drawn).map_err(|e| format!("{}: {e}", kept.display()))?;
+    }
+    let largest = all.iter().map(|m| m.memory).max().unwrap_or(0) >> 20 << 20;
+    let memory = format!("\nThe largest took {} of memory.\n", bytes(largest));
+    record("law", &format!("{}\n{}{memory}{stopped}", tables[0].markdown().trim_start(), tables[1].markdown().trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_law_is_found() {
+        let grown = |power: f64| (10..20).map(|n| f64::from(1 << n)).map(|n| (n, 3.0 * n.powf(power))).collect::<Vec<_>>();
+        for power in [0.0, 1.0, 2.0] {
+            assert!((exponent(&grown(power)).expect("enough points") - power).abs() < 1e-9);
+        }
+        assert_eq!(exponent(&grown(1.0)[..4]), None);
+    }
+
+    #[test]
+    fn a_text_is_put_between_its_marks() {
+        let page = "a\n<!-- law -->\nold\n<!-- end of law -->\nb\n";
+        assert_eq!(put(page, "law", "new\n").as_deref(), Ok("a\n<!-- law -->\nnew\n<!-- end of law -->\nb\n"));
+        assert!(put(page, "other", "").is_err());
+    }
 }

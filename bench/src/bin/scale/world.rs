@@ -8,7 +8,7 @@ use base::memory::VecMemory;
 use base::{ProcId, Time};
 use engine::{Config, Ctx, Engine, Mode, OpId, Outcome, Source, Tag};
 use session::{Action, Agreed, AttemptId, IncomingId, InterId, NewLane, Own, PathRef, RemoteGroup, Session, TICK};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io::{Error, ErrorKind};
 use std::rc::Rc;
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN};
@@ -53,6 +53,8 @@ pub struct World {
     /// HELLOs and their answers.
     pub handshakes: u64,
     dialled: VecDeque<Dialled>,
+    /// Which of them are still wanted.
+    wanted: HashSet<(u32, AttemptId)>,
     /// Connections whose HELLO was told and not answered.
     asked: HashMap<(u32, IncomingId), (u32, AttemptId)>,
     touched: VecDeque<u32>,
@@ -113,6 +115,7 @@ impl World {
             post: Rc::default(),
             handshakes: 0,
             dialled: VecDeque::new(),
+            wanted: HashSet::new(),
             asked: HashMap::new(),
             touched: VecDeque::new(),
             timed: BTreeSet::new(),
@@ -301,9 +304,10 @@ impl World {
                     session.places(pair, transport, vec![to], now);
                 }
                 Action::Dial { attempt, place, hello, .. } => {
+                    self.wanted.insert((rank, attempt));
                     self.dialled.push_back(Dialled { from: rank, attempt, place, hello });
                 }
-                Action::Abandon { attempt } => self.dialled.retain(|d| (d.from, d.attempt) != (rank, attempt)),
+                Action::Abandon { attempt } => drop(self.wanted.remove(&(rank, attempt))),
                 Action::Answer { incoming, pair, ack } => self.answer(rank, incoming, pair, &ack),
                 Action::Refuse { incoming, ack } => {
                     if let Some((from, attempt)) = self.asked.remove(&(rank, incoming)) {
@@ -336,7 +340,7 @@ impl World {
     /// A dial comes to where it is meant for.
     fn connect(&mut self, Dialled { from, attempt, place: at, hello }: Dialled) {
         let to = rank_at(&at.address);
-        if !self.lives(from) {
+        if !self.wanted.remove(&(from, attempt)) || !self.lives(from) {
             return;
         }
         if !self.lives(to) {
