@@ -20,7 +20,7 @@ SECONDS ?= 10
 # How many tests are run beside each other: much of what they do is wait.
 SEQUENCES ?= 4
 
-.PHONY: all library verbs test-verbs test-image switches images-speed top-picture headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench checkpoint-costs ports-table pure system figures check deny install install-verbs uninstall provision packages test-packages tsan clean
+.PHONY: all library verbs test-verbs test-image switches images-speed top-picture headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench scale checkpoint-costs ports-table pure system figures check deny install install-verbs uninstall provision packages test-packages tsan clean
 
 # The headers, docs/coverage.md and the tables of docs/protocol.md are committed; `make headers` writes them, `make check`
 # compares them with the source.
@@ -131,6 +131,13 @@ bench: all
 	@scripts/provision bench
 	@QUICK="$(QUICK)" ROWS="$(ROWS)" MPIS="$(MPIS)" PAIR="$(PAIR)" ROUNDS="$(ROUNDS)" RECORD="$(RECORD)" \
 	    $(CARGO) run -q -p mpi-connect-bench
+
+# What many ranks cost: from 2^FROM= (10) to 2^TO= (20) of them in one process, then twice PROCESSES= (256, or 0) real ones, under FIRST= and
+# SECOND= (openmpi4, mpich4), beside ADIOS2. RECORD=1 writes docs/scale.md. Half an hour, and up to 16 GiB.
+scale: all
+	@scripts/sst
+	@FROM="$(FROM)" TO="$(TO)" PROCESSES="$(PROCESSES)" FIRST="$(FIRST)" SECOND="$(SECOND)" RECORD="$(RECORD)" \
+	    $(CARGO) run -q --release -p mpi-connect-bench --bin scale
 
 # What checkpoints cost jobs that exchange messages without a pause: LAUNCHES= of each kind (5), some 50 s each.
 checkpoint-costs: provision all

@@ -158,6 +158,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     pub(crate) fn act(&mut self, action: Action<L>) {
+        if self.actions.capacity() == 0 {
+            // A process that talks to nobody has one at a time.
+            self.actions.reserve_exact(1);
+        }
         self.actions.push_back(action);
     }
 }

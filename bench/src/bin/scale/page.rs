@@ -68,6 +68,9 @@ fn table(all: &[Measured], columns: &[Column]) -> Table {
         }));
         table.rows.push(row);
     }
+    if table.is_empty() {
+        return table;
+    }
     let mut law = vec!["grows as ranks to the".to_owned()];
     law.extend(columns.iter().map(|column| exponent(&points(all, column)).map_or("-".into(), |e| format!("{e:.2}"))));
     table.rows.push(law);
@@ -117,6 +120,9 @@ pub fn show(all: &[Measured], stopped: Option<&str>) -> Result<(), String> {
     let stopped = stopped.map_or(String::new(), |why| format!("\nIt stops there: {why}.\n"));
     let (joining, using) = COLUMNS.split_at(6);
     let tables = [table(all, joining), table(all, using)];
+    if tables[0].is_empty() {
+        return Err(stopped);
+    }
     println!("{}{}{stopped}", tables[0].screen(), tables[1].screen());
     let drawn = picture::draw("Two jobs of together so many ranks", &lines(all), |n| format!("2^{}", n.ilog2()));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
