@@ -62,6 +62,7 @@ const NAMED: [&str; 33] = [
     "base::log_seldom",
     "base::memory",
     "base::protocol",
+    "base::tight",
 ];
 
 /// Of these only what [`NAMED`] has may be named. `io` is `std::io`, which may be brought into scope by that name alone.

@@ -13,11 +13,14 @@ mod world;
 
 use c_tests::root;
 use measure::Measured;
-use std::process::{Command, ExitCode};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, Stdio};
 
-/// The address space that one number of ranks may take, in KiB, and the seconds.
-const MOST_MEMORY: u64 = 16 << 20;
+/// The seconds of processor that one number of ranks may take.
 const MOST_TIME: u64 = 600;
+
+/// How a program ends that gets no memory.
+const SIGABRT: i32 = 6;
 
 fn main() -> ExitCode {
     match run() {
@@ -30,22 +33,21 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    if let Some(ranks) = std::env::args().nth(1) {
+    let mut words = std::env::args().skip(1);
+    if let Some(ranks) = words.next() {
         let ranks = ranks.parse().map_err(|_| "the argument is the number of ranks of both jobs together")?;
-        return measure::measure(ranks);
+        return measure::measure(ranks, words.next().is_some());
     }
     let text = |name: &str, usual: &str| std::env::var(name).ok().filter(|t| !t.is_empty()).unwrap_or(usual.to_owned());
     let number = |name: &str, usual: u32| text(name, "").parse().unwrap_or(usual);
     let mut all: Vec<Measured> = Vec::new();
     let mut stopped = None;
+    let gibibytes = number("GIB", 16);
     for exponent in number("FROM", 10)..=number("TO", 20) {
-        let (measured, why) = one(1 << exponent)?;
-        let last = measured.last().map_or("nothing", |m| m.part.as_str()).to_owned();
+        let (measured, why) = one(1 << exponent, gibibytes, stopped.is_some())?;
         all.extend(measured);
-        if let Some(why) = why {
-            stopped = Some(format!("2^{exponent} ranks need {why} after the part '{last}'"));
-            break;
-        }
+        // More ranks are only joined then.
+        stopped = stopped.or(why.map(|why| format!("to exchange, 2^{exponent} ranks take {why}")));
     }
     if !all.is_empty() {
         page::show(&all, stopped.as_deref())?;
@@ -59,19 +61,20 @@ fn run() -> Result<(), String> {
     }
 }
 
-/// One number of ranks, in a process of its own: what was measured, and why there is no more.
-fn one(ranks: u32) -> Result<(Vec<Measured>, Option<String>), String> {
+/// One number of ranks, in a process of its own: what was measured, and why there is no more. `is_short`: they only join.
+fn one(ranks: u32, gibibytes: u32, is_short: bool) -> Result<(Vec<Measured>, Option<String>), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let limited = format!("ulimit -v {MOST_MEMORY}; exec timeout {MOST_TIME} \"$0\" {ranks}");
-    let done = Command::new("sh").args(["-c", &limited]).arg(program).output().map_err(|e| e.to_string())?;
+    let limited = format!("ulimit -v {} -t {MOST_TIME}; exec \"$0\" \"$@\"", u64::from(gibibytes) << 20);
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited]).arg(program).arg(ranks.to_string()).args(is_short.then_some("join"));
+    let done = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
     let text = String::from_utf8_lossy(&done.stdout);
-    eprint!("{}", String::from_utf8_lossy(&done.stderr));
     let measured = text.lines().map(|line| Measured::read(line).ok_or_else(|| format!("'{line}'")));
-    let why = match done.status.code() {
-        Some(0) => None,
-        Some(124) => Some(format!("more than {MOST_TIME} s")),
-        Some(1) => return Err(format!("{ranks} ranks: it failed")),
-        _ => Some(format!("more than {} GiB of memory", MOST_MEMORY >> 20)),
+    let why = match (done.status.code(), done.status.signal()) {
+        (Some(0), _) => None,
+        (Some(_), _) => return Err(format!("{ranks} ranks: it failed")),
+        (_, Some(SIGABRT)) => Some(format!("more than {gibibytes} GiB of memory")),
+        _ => Some(format!("more than {MOST_TIME} s of processor")),
     };
     Ok((measured.collect::<Result<_, String>>()?, why))
 }
