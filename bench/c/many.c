@@ -11,20 +11,28 @@
 #pragma weak MPI_Conn_intercomm_create
 #pragma weak MPI_Conn_remove
 
-/* Both jobs are here: told by files, since they have nothing else in common yet. */
-static void meet_by_files(const char *own, const char *other, int rank)
+static const char *in_folder(const char *job, const char *when, int rank)
 {
-    char path[4096];
+    static char path[4096];
     const char *folder = getenv("MPI_CONNECT_TEST_DIR");
-    struct timespec pause = {0, 1000000};
+    snprintf(path, sizeof path, "%s/%s-%s.%d", folder ? folder : ".", job, when, rank);
+    return path;
+}
+
+/* All ranks of both jobs are here: told by files, asleep. In an MPI's own barrier all would spin, and those that still start
+ * would get no processor. Rank -1 stands for a whole job. */
+static void meet(const char *own, const char *other, const char *when, int rank, int ranks)
+{
+    struct timespec pause = {0, 20000000};
+    FILE *sign = fopen(in_folder(own, when, rank), "w");
+    if (!sign || fclose(sign)) fail("no sign can be left");
     if (!rank) {
-        snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", own);
-        FILE *sign = fopen(path, "w");
+        for (int each = 0; each < ranks; ++each)
+            while (access(in_folder(own, when, each), F_OK)) nanosleep(&pause, NULL);
+        sign = fopen(in_folder(own, when, -1), "w");
         if (!sign || fclose(sign)) fail("no sign can be left");
-        snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", other);
-        while (access(path, F_OK)) nanosleep(&pause, NULL);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    while (access(in_folder(own, when, -1), F_OK) || access(in_folder(other, when, -1), F_OK)) nanosleep(&pause, NULL);
 }
 
 static int entries(const char *folder)
@@ -45,12 +53,10 @@ static double used(void)
          + (double)(all.ru_utime.tv_usec + all.ru_stime.tv_usec) * 1e-6;
 }
 
-static void say(const char *row, int ranks, const char *unit, double mine, int rank, MPI_Op how)
+/* `how` this figure and those of other ranks are one: "max" or "sum". */
+static void say(const char *row, const char *how, const char *unit, double figure)
 {
-    double all = mine;
-    MPI_Reduce(&mine, &all, 1, MPI_DOUBLE, how, 0, MPI_COMM_WORLD);
-    if (!rank && (!channel.side || how == MPI_SUM))
-        printf("BENCH {\"row\": \"%s\", \"size\": %d, \"unit\": \"%s\", \"samples\": [%.6f]}\n", row, ranks, unit, all);
+    printf("BENCH {\"row\": \"%s\", \"how\": \"%s\", \"unit\": \"%s\", \"figure\": %.6f}\n", row, how, unit, figure);
 }
 
 int main(int argc, char **argv)
@@ -64,7 +70,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     int before[] = {entries("/proc/self/fd"), entries("/proc/self/task")};
-    meet_by_files(argv[2], argv[3], rank);
+    meet(argv[2], argv[3], "started", rank, ranks);
 
     double start = now(), cpu = used();
     if (MPI_Conn_register(argv[2], MPI_COMM_WORLD, &handle) || MPI_Conn_intercomm_create(handle, argv[3], &joined))
@@ -77,7 +83,7 @@ int main(int argc, char **argv)
     int after[] = {entries("/proc/self/fd"), entries("/proc/self/task")};
 
     /* All are there: then one side waits, and the other sleeps. */
-    MPI_Barrier(MPI_COMM_WORLD);
+    meet(argv[2], argv[3], "joined", rank, ranks);
     double seconds = atof(argv[4]);
     cpu = used();
     start = now();
@@ -90,12 +96,13 @@ int main(int argc, char **argv)
     }
     double share = (used() - cpu) / (now() - start);
 
-    say("joined", ranks, "s", join, rank, MPI_MAX);
-    say("first word", ranks, "s", first, rank, MPI_MAX);
-    say(channel.side ? "processor to join, second" : "processor to join, first", ranks, "s", join_cpu, rank, MPI_SUM);
-    say("descriptors", ranks, "", after[0] - before[0], rank, MPI_MAX);
-    say("threads", ranks, "", after[1] - before[1], rank, MPI_MAX);
-    say(channel.side ? "cores, waiting" : "cores, sleeping", ranks, "", share, rank, MPI_SUM);
+    say("joined", "max", "s", join);
+    say("first word", "max", "s", first);
+    say("processor to join", "sum", "s", join_cpu);
+    say("descriptors", "max", "", after[0] - before[0]);
+    say("threads", "max", "", after[1] - before[1]);
+    say(channel.side ? "cores, waiting" : "cores, sleeping", "sum", "", share);
+    fflush(stdout);
     MPI_Conn_remove(handle);
     MPI_Comm_free(&joined);
     MPI_Finalize();

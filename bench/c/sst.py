@@ -69,4 +69,4 @@ if failed or len(rows) != 2 * pairs:
     sys.exit(f"{failed} of {2 * pairs} processes failed, {len(rows)} were done")
 figures = [max(row[k] for row in rows) - (start if k < 2 else 0) for k in range(4)]
 for row, unit, figure in zip(("joined", "first word", "descriptors", "threads"), ("s", "s", "", ""), figures):
-    print("BENCH", json.dumps({"row": row, "size": pairs, "unit": unit, "samples": [figure]}))
+    print("BENCH", json.dumps({"row": row, "how": "max", "unit": unit, "figure": figure}))

@@ -19,8 +19,9 @@ use std::process::{Command, ExitCode, Stdio};
 /// The seconds of processor that one number of ranks may take.
 const MOST_TIME: u64 = 600;
 
-/// How a program ends that gets no memory.
+/// How a program ends that gets no memory, or no more time.
 const SIGABRT: i32 = 6;
+const SIGXCPU: i32 = 24;
 
 fn main() -> ExitCode {
     match run() {
@@ -64,7 +65,7 @@ fn run() -> Result<(), String> {
 /// One number of ranks, in a process of its own: what was measured, and why there is no more. `is_short`: they only join.
 fn one(ranks: u32, gibibytes: u32, is_short: bool) -> Result<(Vec<Measured>, Option<String>), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let limited = format!("ulimit -v {} -t {MOST_TIME}; exec \"$0\" \"$@\"", u64::from(gibibytes) << 20);
+    let limited = format!("ulimit -v {} && ulimit -t {MOST_TIME} && exec \"$0\" \"$@\"", u64::from(gibibytes) << 20);
     let mut command = Command::new("sh");
     command.args(["-c", &limited]).arg(program).arg(ranks.to_string()).args(is_short.then_some("join"));
     let done = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
@@ -74,7 +75,8 @@ fn one(ranks: u32, gibibytes: u32, is_short: bool) -> Result<(Vec<Measured>, Opt
         (Some(0), _) => None,
         (Some(_), _) => return Err(format!("{ranks} ranks: it failed")),
         (_, Some(SIGABRT)) => Some(format!("more than {gibibytes} GiB of memory")),
-        _ => Some(format!("more than {MOST_TIME} s of processor")),
+        (_, Some(SIGXCPU)) => Some(format!("more than {MOST_TIME} s of processor")),
+        (_, signal) => return Err(format!("{ranks} ranks: ended by signal {signal:?}")),
     };
     Ok((measured.collect::<Result<_, String>>()?, why))
 }
