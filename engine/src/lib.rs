@@ -50,8 +50,8 @@ pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
 use arrived::{Arrived, Body};
-use base::{Memory, tight};
 use base::bytes::Malformed;
+use base::{Memory, tight};
 use credit::Freed;
 use matching::{Posted, Unexpected};
 use ops::Ops;

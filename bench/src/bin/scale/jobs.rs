@@ -71,10 +71,8 @@ fn sst(python: &Path, pairs: usize) -> Result<Figures, String> {
 /// Measures both, and shows them beside each other. `python` has ADIOS2, if it is there.
 pub fn measure(pair: [&str; 2], ranks: usize, python: Option<&Path>) -> Result<(), String> {
     let named = |name: &str| Mpi::by_name(name).ok_or_else(|| format!("no MPI named {name}"));
-    let mut columns = vec![(
-        format!("this library, {} with {}", pair[0], pair[1]),
-        ours([named(pair[0])?, named(pair[1])?], ranks)?,
-    )];
+    let mut columns =
+        vec![(format!("this library, {} with {}", pair[0], pair[1]), ours([named(pair[0])?, named(pair[1])?], ranks)?)];
     if let Some(python) = python {
         columns.push(("ADIOS2 SST".into(), sst(python, ranks)?));
     }
@@ -86,7 +84,9 @@ pub fn measure(pair: [&str; 2], ranks: usize, python: Option<&Path>) -> Result<(
     for row in rows {
         let unit = columns.iter().find_map(|(_, figures)| figures.get(row)).map_or("", |(_, unit)| unit);
         let mut cells = vec![if unit.is_empty() { row.clone() } else { format!("{row}, {unit}") }];
-        cells.extend(columns.iter().map(|(_, figures)| figures.get(row).map_or("-".into(), |(value, _)| number(*value))));
+        cells.extend(
+            columns.iter().map(|(_, figures)| figures.get(row).map_or("-".into(), |(value, _)| number(*value))),
+        );
         table.rows.push(cells);
     }
     println!("{}", table.screen());

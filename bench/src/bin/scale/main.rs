@@ -3,9 +3,9 @@
 
 mod jobs;
 mod measure;
+mod page;
 #[path = "../../picture.rs"]
 mod picture;
-mod page;
 #[path = "../../table.rs"]
 mod table;
 mod wire;

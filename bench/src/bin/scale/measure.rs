@@ -162,7 +162,8 @@ impl Run {
         let mut lost = 0;
         for turn in 0..=OTHERS {
             // An odd factor permutes the ranks; the first is the partner.
-            let (factor, shift) = if turn == 0 { (1, 0) } else { (0x9e37_79b1u32.wrapping_mul(2 * turn + 1), 7919 * turn) };
+            let (factor, shift) =
+                if turn == 0 { (1, 0) } else { (0x9e37_79b1u32.wrapping_mul(2 * turn + 1), 7919 * turn) };
             for first in (0..half).step_by(AT_ONCE as usize) {
                 let mut begun: Vec<Begun> = Vec::new();
                 for rank in first..half.min(first + AT_ONCE) {

@@ -133,7 +133,10 @@ pub fn show(all: &[Measured], stopped: Option<&str>) -> Result<(), String> {
     }
     let largest = all.iter().map(|m| m.memory).max().unwrap_or(0) >> 20 << 20;
     let memory = format!("\nThe largest took {} of memory.\n", bytes(largest));
-    record("law", &format!("{}\n{}{memory}{stopped}", tables[0].markdown().trim_start(), tables[1].markdown().trim_start()))
+    record(
+        "law",
+        &format!("{}\n{}{memory}{stopped}", tables[0].markdown().trim_start(), tables[1].markdown().trim_start()),
+    )
 }
 
 #[cfg(test)]
@@ -142,7 +145,8 @@ mod tests {
 
     #[test]
     fn a_law_is_found() {
-        let grown = |power: f64| (10..20).map(|n| f64::from(1 << n)).map(|n| (n, 3.0 * n.powf(power))).collect::<Vec<_>>();
+        let grown =
+            |power: f64| (10..20).map(|n| f64::from(1 << n)).map(|n| (n, 3.0 * n.powf(power))).collect::<Vec<_>>();
         for power in [0.0, 1.0, 2.0] {
             assert!((exponent(&grown(power)).expect("enough points") - power).abs() < 1e-9);
         }

@@ -100,7 +100,8 @@ fn rank_at(address: &[u8]) -> u32 {
 impl World {
     /// Both jobs, of ranks that know nothing but their own group.
     pub fn new(half: u32) -> World {
-        let own = |rank| Own { process: process(rank), host: host(rank), transports: vec![(FAR, Ok(()))], descriptors: 1024 };
+        let own =
+            |rank| Own { process: process(rank), host: host(rank), transports: vec![(FAR, Ok(()))], descriptors: 1024 };
         let new = |rank| Some(Session::new(own(rank), Engine::new(Config::default()), VecMemory::default()));
         let ranks: Vec<Option<Rank>> = (0..2 * half).map(new).collect();
         let contacts = [0, 1].map(|job| {
@@ -173,7 +174,8 @@ impl World {
     pub fn open(&mut self, rank: u32, context: u64) {
         let (ours, other) = (me(self.half, rank), 1 - rank / self.half);
         let incarnation = me(self.half, other * self.half).incarnation;
-        let remote = RemoteGroup { incarnation, cookie: cookie(other), contacts: self.contacts[other as usize].clone() };
+        let remote =
+            RemoteGroup { incarnation, cookie: cookie(other), contacts: self.contacts[other as usize].clone() };
         let inter = self.with(rank, |session, _| session.open(ours, &remote, engine::ContextId::root(context)));
         self.inters[rank as usize] = Some(inter);
     }
