@@ -36,7 +36,11 @@ fn read(done: &[Done]) -> Result<Figures, String> {
 fn wait<const N: usize>(scene: &Scene, jobs: [c_tests::Job; N]) -> Result<Figures, String> {
     let done = scene.try_wait(jobs, LIMIT).inspect_err(|_| scene.kill(""))?;
     match done.iter().find(|d| !d.status.success()) {
-        Some(bad) => Err(format!("{}: {}: {}", bad.title, bad.status, bad.stderr.lines().last().unwrap_or_default())),
+        Some(bad) => {
+            let said: Vec<_> = bad.stderr.lines().filter(|line| !line.trim_matches('-').is_empty()).collect();
+            let last = said[said.len().saturating_sub(6)..].join("\n    ");
+            Err(format!("{} ended with {}:\n    {last}", bad.title, bad.status))
+        }
         None => read(&done),
     }
 }
