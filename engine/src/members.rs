@@ -117,6 +117,7 @@ mod tests {
             assert_eq!((members.get(1), members.get(0)), (Some(PeerId(9)), None));
             assert_eq!((members.rank_of(PeerId(7)), members.rank_of(PeerId(8))), (Some(size - 1), None));
             assert!(members.is_sound());
+            assert_eq!(members.near.is_empty(), size as usize > 2 * SHARE, "few ranks need no table");
             // One after the other, until all are in a table.
             for rank in 0..size.min(NEAR) {
                 members.set(rank, PeerId(rank + 10));
