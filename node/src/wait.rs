@@ -52,6 +52,8 @@ struct Clock {
     idle: Instant,
     /// When something last moved in the MPI below.
     below: Instant,
+    /// The last poke said that something moved there.
+    stirred: bool,
     /// When the processes that are waited for are looked at next.
     next_watch: Instant,
     notices: Notices,
@@ -69,7 +71,7 @@ impl Clock {
     fn new(core: &Core) -> Clock {
         let now = Instant::now();
         let (next_watch, notices) = (now + WATCH_AFTER, Notices::new(now, core.waits.notice));
-        Clock { start: now, now, whom: None, idle: now, below: now, next_watch, notices }
+        Clock { start: now, now, whom: None, idle: now, below: now, stirred: false, next_watch, notices }
     }
 
     /// Makes a round, and all that is due at this time. `moved` says that something has moved since the last round; so
@@ -97,6 +99,15 @@ impl Clock {
         if self.whom.is_none() {
             self.whom = Some(about(core).map_or(Whom::default(), |about| core.whom(&about)));
         }
+    }
+
+    /// The MPI below was poked. Where processes share a processor, a poke that was interrupted looks like one that has moved
+    /// something, so there two in a row count.
+    fn poked(&mut self, moved: bool, sharing: u16) {
+        if moved && (self.stirred || sharing == 1) {
+            self.below = Instant::now();
+        }
+        self.stirred = moved;
     }
 
     fn phase(&self, may_spin: bool) -> Phase {
@@ -206,11 +217,10 @@ pub(crate) fn wait_until<T>(
                 let quiet = clock.now.saturating_duration_since(clock.below);
                 if sleeps {
                     let left = deadline.map(|d| d.duration_since(clock.now));
+                    let sharing = if clock.stirred { 1 } else { sharing };
                     sleep(shared, polls, seen, slice(quiet, sharing, left));
                 }
-                if poke() {
-                    clock.below = Instant::now();
-                }
+                clock.poked(poke(), sharing);
             }
             Phase::Yield | Phase::Spin if pokes => {
                 let (from, moved) = (Instant::now(), poke());
