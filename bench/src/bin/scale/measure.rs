@@ -1,9 +1,10 @@
 //! What one number of ranks costs: joined, exchanged, killed, left.
 
 use crate::world::{Begun, World, cookie, handshake_bytes};
+use nix::time::{ClockId, clock_gettime};
 use session::leaders::{Party, Turn, contacts};
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Each rank exchanges with its partner and with so many others.
 const OTHERS: u32 = 8;
@@ -47,10 +48,9 @@ impl Measured {
     }
 }
 
-/// Nanoseconds of processor time of this process, which has one thread.
-fn cpu() -> u64 {
-    let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+/// Seconds of processor time of this process.
+fn cpu() -> f64 {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(0.0, |time| Duration::from(time).as_secs_f64())
 }
 
 /// Bytes of memory that this process has.
@@ -61,7 +61,7 @@ fn memory() -> u64 {
 
 /// The counters at the beginning of a part.
 struct Part {
-    cpu: u64,
+    cpu: f64,
     messages: u64,
     bytes: u64,
 }
@@ -87,7 +87,7 @@ impl Run {
         let measured = Measured {
             ranks: self.world.size(),
             part: part.into(),
-            cpu: (cpu() - before.cpu) as f64 / 1e9,
+            cpu: cpu() - before.cpu,
             messages: messages - before.messages,
             bytes: bytes - before.bytes,
             memory: memory().saturating_sub(self.before),
@@ -150,7 +150,7 @@ impl Run {
         let (ranks, records) = (self.world.size(), self.world.contacts(0).bytes());
         let before = cpu();
         contacts(records, ranks / 2).map_err(|_| "damaged records")?;
-        let (cpu, bytes) = ((cpu() - before) as f64 / 1e9, records.len() as u64);
+        let (cpu, bytes) = (cpu() - before, records.len() as u64);
         println!("{}", Measured { ranks, part: "records".into(), cpu, messages: 0, bytes, memory: 0, lanes: 0 }.line());
         Ok(())
     }

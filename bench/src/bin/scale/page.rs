@@ -20,13 +20,12 @@ fn a_rank(value: u64, of: &Measured) -> f64 {
     value as f64 / f64::from(of.ranks)
 }
 
-const COLUMNS: [Column; 14] = [
+const COLUMNS: [Column; 13] = [
     Column { title: "joining: processor, s", part: "join", value: |m| m.cpu },
     Column { title: "messages", part: "join", value: |m| m.messages as f64 },
     Column { title: "bytes a rank", part: "join", value: |m| a_rank(m.bytes, m) },
     Column { title: "memory a rank", part: "join", value: |m| a_rank(m.memory, m) },
     Column { title: "records of a job, bytes a rank of it", part: "records", value: |m| 2.0 * a_rank(m.bytes, m) },
-    Column { title: "reading them, s a rank", part: "records", value: |m| m.cpu },
     Column { title: "exchanging: processor, s", part: "exchange", value: |m| m.cpu },
     Column { title: "messages a rank", part: "exchange", value: |m| a_rank(m.messages, m) },
     Column { title: "bytes a rank", part: "exchange", value: |m| a_rank(m.bytes, m) },
@@ -118,7 +117,7 @@ pub fn record(mark: &str, text: &str) -> Result<(), String> {
 /// Shows what was measured, and records it if that is asked for. `stopped`: why there is no more.
 pub fn show(all: &[Measured], stopped: Option<&str>) -> Result<(), String> {
     let stopped = stopped.map_or(String::new(), |why| format!("\nIt stops there: {why}.\n"));
-    let (joining, using) = COLUMNS.split_at(6);
+    let (joining, using) = COLUMNS.split_at(5);
     let tables = [table(all, joining), table(all, using)];
     if tables[0].is_empty() {
         return Err(stopped);
