@@ -122,10 +122,10 @@ impl Handshaking {
     }
 
     pub fn parked(&self) -> Vec<(IncomingId, Parked)> {
-        let parked = |(id, v): (&IncomingId, &Box<Incoming>)| match &v.state {
-            State::Parked(parked) => Some((*id, parked.clone())),
+        let parked = |id: IncomingId, state: &State| match state {
+            State::Parked(parked) => Some((id, parked.clone())),
             _ => None,
         };
-        self.table.iter().filter_map(parked).collect()
+        self.table.iter().filter_map(|(id, v)| parked(*id, &v.state)).collect()
     }
 }
