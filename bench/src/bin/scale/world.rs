@@ -72,13 +72,13 @@ pub fn cookie(job: u32) -> [u8; 16] {
 
 fn process(rank: u32) -> [u8; 16] {
     // As unlike each other as hashes are.
-    let mix = |n: u64| (n ^ n >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mix = |n: u64| (n ^ (n >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (first, second) = (mix(u64::from(rank) + 1), mix(u64::from(rank) + (1 << 40)));
-    (u128::from(mix(first)) << 64 | u128::from(mix(second))).to_le_bytes()
+    ((u128::from(mix(first)) << 64) | u128::from(mix(second))).to_le_bytes()
 }
 
 fn host(rank: u32) -> [u8; 16] {
-    process(1 << 31 | rank / ON_HOST)
+    process((1 << 31) | (rank / ON_HOST))
 }
 
 /// Where a rank listens: as long as TCP's for one address of IPv4, the port last.
