@@ -3,6 +3,7 @@
 //! Invariant: the thread reads and writes files without the node's lock, and takes that for moments only.
 
 use super::desk::Desk;
+use super::visit::Place;
 use crate::shared::Shared;
 use crate::thread::begin;
 use std::sync::{Arc, Weak};

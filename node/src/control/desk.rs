@@ -4,7 +4,7 @@
 //! at a time; every table is bounded, and one asker has a part of it.
 
 use super::budget::{Budget, Room};
-use super::visit::{Process, Visit};
+use super::visit::{Place, Process, Visit};
 use super::visitors::{Ticket, Visitors};
 use files::{Folders, Shelf};
 use std::collections::{BTreeMap, VecDeque};
@@ -136,6 +136,20 @@ pub(crate) enum Passed {
     Next,
 }
 
+impl Place for Desk {
+    fn is_closing(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn has_to_yield(&self, ticket: Ticket) -> bool {
+        self.lock().has_to_yield(ticket)
+    }
+
+    fn room(&self, process: Process, length: usize) -> Option<Room> {
+        self.budget.take(process, length)
+    }
+}
+
 impl Desk {
     /// These folders are open to other jobs.
     pub(crate) fn new(folders: Folders) -> Desk {
@@ -162,11 +176,6 @@ impl Desk {
             return None;
         }
         self.wait(state, visit.until())
-    }
-
-    /// Whether the threads are to end.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
     }
 
     /// Ends all threads.
@@ -202,16 +211,6 @@ impl Desk {
     /// The next connection for a thread that has served one. `None`: the thread ends.
     pub(crate) fn next(&self, over: Ticket) -> Option<(Ticket, ControlStream)> {
         self.lock().visitors.next(over, Instant::now())
-    }
-
-    /// Whether a visit is to end for the sake of others.
-    pub(super) fn has_to_yield(&self, ticket: Ticket) -> bool {
-        self.lock().has_to_yield(ticket)
-    }
-
-    /// Room for a message of this length.
-    pub(super) fn room(&self, process: Process, length: usize) -> Option<Room> {
-        self.budget.take(process, length)
     }
 
     // ---- leaders

@@ -19,32 +19,29 @@ fn later(limit: Duration) -> Instant {
     Instant::now() + limit
 }
 
+fn of_nobody(desk: &Desk, until: Instant) -> Visit<'_> {
+    Visit::of_nobody(desk, 0, until)
+}
+
 #[test]
 fn a_repeated_command_has_the_first_outcome() {
     let desk = desk();
-    assert!(matches!(desk.give(7, [1; 16], &Visit::of_nobody(&desk, 0, later(LONG))), Given::Next(1)));
+    assert!(matches!(desk.give(7, [1; 16], &of_nobody(&desk, later(LONG))), Given::Next(1)));
     desk.given(7, [1; 16], &Answer::Malformed);
-    assert!(matches!(
-        desk.give(7, [1; 16], &Visit::of_nobody(&desk, 0, later(LONG))),
-        Given::Before(Answer::Malformed)
-    ));
-    assert!(matches!(desk.give(7, [2; 16], &Visit::of_nobody(&desk, 0, later(LONG))), Given::Next(2)));
+    assert!(matches!(desk.give(7, [1; 16], &of_nobody(&desk, later(LONG))), Given::Before(Answer::Malformed)));
+    assert!(matches!(desk.give(7, [2; 16], &of_nobody(&desk, later(LONG))), Given::Next(2)));
 }
 
 #[test]
 fn two_operators_have_their_turns() {
     let desk = Arc::new(desk());
-    assert!(matches!(desk.give(7, [1; 16], &Visit::of_nobody(&desk, 0, later(LONG))), Given::Next(1)));
-    assert!(
-        matches!(desk.give(7, [2; 16], &Visit::of_nobody(&desk, 0, Instant::now())), Given::Busy),
-        "the first is under way"
-    );
+    assert!(matches!(desk.give(7, [1; 16], &of_nobody(&desk, later(LONG))), Given::Next(1)));
+    assert!(matches!(desk.give(7, [2; 16], &of_nobody(&desk, Instant::now())), Given::Busy), "the first is under way");
     let (second, same) = (desk.clone(), desk.clone());
-    let second = std::thread::spawn(move || {
-        matches!(second.give(7, [2; 16], &Visit::of_nobody(&second, 0, later(LONG))), Given::Next(2))
-    });
+    let second =
+        std::thread::spawn(move || matches!(second.give(7, [2; 16], &of_nobody(&second, later(LONG))), Given::Next(2)));
     let same = std::thread::spawn(move || {
-        matches!(same.give(7, [1; 16], &Visit::of_nobody(&same, 0, later(LONG))), Given::Before(Answer::Busy))
+        matches!(same.give(7, [1; 16], &of_nobody(&same, later(LONG))), Given::Before(Answer::Busy))
     });
     desk.given(7, [1; 16], &Answer::Busy);
     assert!(second.join().unwrap() && same.join().unwrap());
@@ -53,22 +50,13 @@ fn two_operators_have_their_turns() {
 #[test]
 fn an_older_command_is_overtaken_and_a_repeated_one_is_not_done_again() {
     let desk = desk();
-    assert!(matches!(desk.pass(7, [2; 16], 2, &Visit::of_nobody(&desk, 0, later(LONG))), Passed::Next));
+    assert!(matches!(desk.pass(7, [2; 16], 2, &of_nobody(&desk, later(LONG))), Passed::Next));
     desk.passed(7, [2; 16], &What::Done(String::new()));
-    assert!(matches!(
-        desk.pass(7, [1; 16], 1, &Visit::of_nobody(&desk, 0, later(LONG))),
-        Passed::Before(What::Overtaken)
-    ));
-    assert!(matches!(
-        desk.pass(7, [2; 16], 2, &Visit::of_nobody(&desk, 0, later(LONG))),
-        Passed::Before(What::Done(_))
-    ));
+    assert!(matches!(desk.pass(7, [1; 16], 1, &of_nobody(&desk, later(LONG))), Passed::Before(What::Overtaken)));
+    assert!(matches!(desk.pass(7, [2; 16], 2, &of_nobody(&desk, later(LONG))), Passed::Before(What::Done(_))));
+    assert!(matches!(desk.pass(8, [2; 16], 1, &of_nobody(&desk, later(LONG))), Passed::Next), "another group");
     assert!(
-        matches!(desk.pass(8, [2; 16], 1, &Visit::of_nobody(&desk, 0, later(LONG))), Passed::Next),
-        "another group"
-    );
-    assert!(
-        matches!(desk.pass(8, [2; 16], 1, &Visit::of_nobody(&desk, 0, Instant::now())), Passed::Before(What::UnderWay)),
+        matches!(desk.pass(8, [2; 16], 1, &of_nobody(&desk, Instant::now())), Passed::Before(What::UnderWay)),
         "under way"
     );
 }
@@ -77,12 +65,9 @@ fn an_older_command_is_overtaken_and_a_repeated_one_is_not_done_again() {
 fn what_is_remembered_is_bounded() {
     let desk = desk();
     for n in 0..200u8 {
-        assert!(matches!(desk.give(7, [n; 16], &Visit::of_nobody(&desk, 0, later(LONG))), Given::Next(_)));
+        assert!(matches!(desk.give(7, [n; 16], &of_nobody(&desk, later(LONG))), Given::Next(_)));
         desk.given(7, [n; 16], &Answer::Malformed);
-        assert!(matches!(
-            desk.pass(7, [n; 16], u64::from(n) + 1, &Visit::of_nobody(&desk, 0, later(LONG))),
-            Passed::Next
-        ));
+        assert!(matches!(desk.pass(7, [n; 16], u64::from(n) + 1, &of_nobody(&desk, later(LONG))), Passed::Next));
         let _ = desk.bring_later((7, n.into()), &contact(), request(n, Command::Hold));
         let _ = desk.bring_later((7, 0), &contact(), switch(n));
     }
@@ -126,13 +111,13 @@ fn the_last_command_for_a_stopped_process_is_kept_or_refused() {
 #[test]
 fn operators_have_their_turns_in_order_and_few_wait() {
     let desk = Arc::new(desk());
-    assert!(matches!(desk.give(7, [100; 16], &Visit::of_nobody(&desk, 0, later(LONG))), Given::Next(1)));
+    assert!(matches!(desk.give(7, [100; 16], &of_nobody(&desk, later(LONG))), Given::Next(1)));
     let waiting = |desk: &Desk| desk.lock().led[&7].turns.len();
     let threads: Vec<_> = (0..MOST_TURNS)
         .map(|n| {
             let turn = desk.clone();
             let thread = std::thread::spawn(move || {
-                let Given::Next(serial) = turn.give(7, [n as u8; 16], &Visit::of_nobody(&turn, 0, later(LONG))) else {
+                let Given::Next(serial) = turn.give(7, [n as u8; 16], &of_nobody(&turn, later(LONG))) else {
                     panic!("its turn comes")
                 };
                 turn.given(7, [n as u8; 16], &Answer::Malformed);
@@ -144,12 +129,12 @@ fn operators_have_their_turns_in_order_and_few_wait() {
             thread
         })
         .collect();
-    assert!(matches!(desk.give(7, [101; 16], &Visit::of_nobody(&desk, 0, later(LONG))), Given::Busy), "too many wait");
+    assert!(matches!(desk.give(7, [101; 16], &of_nobody(&desk, later(LONG))), Given::Busy), "too many wait");
     desk.given(7, [100; 16], &Answer::Malformed);
     let serials: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert_eq!(serials, (2..2 + MOST_TURNS as u64).collect::<Vec<_>>());
-    assert!(matches!(desk.give(7, [102; 16], &Visit::of_nobody(&desk, 0, Instant::now())), Given::Next(_)));
-    assert!(matches!(desk.give(7, [103; 16], &Visit::of_nobody(&desk, 0, Instant::now())), Given::Busy));
+    assert!(matches!(desk.give(7, [102; 16], &of_nobody(&desk, Instant::now())), Given::Next(_)));
+    assert!(matches!(desk.give(7, [103; 16], &of_nobody(&desk, Instant::now())), Given::Busy));
     assert_eq!(waiting(&desk), 0, "whoever goes away waits no more");
 }
 

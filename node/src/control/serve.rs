@@ -6,7 +6,7 @@ use super::budget::Room;
 use super::carry::carry;
 use super::desk::{Desk, Given, Passed, SLICE};
 use super::tree::{self, Reach};
-use super::visit::Visit;
+use super::visit::{Place, Visit};
 use super::visitors::Ticket;
 use crate::shared::Shared;
 use crate::thread::begin;
@@ -81,7 +81,7 @@ fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, ticket: Ticket, mut stream: Con
         }
         Ok(Ok(request)) => {
             let until = Instant::now() + Duration::from_millis(request.limit.into()).min(LONGEST);
-            answer(shared, desk, request, &Visit::new(desk, &stream, ticket, until))
+            answer(shared, desk, request, &Visit::new(&**desk, &stream, ticket, until))
         }
         Ok(Err(_)) => Answer::Malformed,
     };

@@ -3,15 +3,24 @@
 //! Its thread has it. Invariant: once [`Visit::is_over`], nothing more is waited for.
 
 use super::budget::Room;
-use super::desk::Desk;
 use super::visitors::Ticket;
 use std::cell::RefCell;
 use std::time::Instant;
 use transports::control::ControlStream;
 
+/// Where visits are made: the desk.
+pub(super) trait Place {
+    /// Whether the threads are to end.
+    fn is_closing(&self) -> bool;
+    /// Whether a visit is to end for the sake of others.
+    fn has_to_yield(&self, ticket: Ticket) -> bool;
+    /// Room for a message of this length.
+    fn room(&self, process: Process, length: usize) -> Option<Room>;
+}
+
 /// One connection that is served, for its thread.
 pub(crate) struct Visit<'a> {
-    desk: &'a Desk,
+    desk: &'a dyn Place,
     stream: Option<&'a ControlStream>,
     ticket: Ticket,
     until: Instant,
@@ -24,11 +33,11 @@ pub(crate) type Process = [u8; 16];
 
 impl<'a> Visit<'a> {
     /// The visit of this ticket, until then.
-    pub(crate) fn new(desk: &'a Desk, stream: &'a ControlStream, ticket: Ticket, until: Instant) -> Visit<'a> {
+    pub(super) fn new(desk: &'a dyn Place, stream: &'a ControlStream, ticket: Ticket, until: Instant) -> Visit<'a> {
         Visit { stream: Some(stream), ..Visit::of_nobody(desk, ticket, until) }
     }
 
-    pub(super) fn of_nobody(desk: &'a Desk, ticket: Ticket, until: Instant) -> Visit<'a> {
+    pub(super) fn of_nobody(desk: &'a dyn Place, ticket: Ticket, until: Instant) -> Visit<'a> {
         Visit { desk, stream: None, ticket, until, rooms: RefCell::default() }
     }
 

@@ -1,14 +1,19 @@
 //! `make scale`: two jobs of ever more ranks, each with the session that the library runs, in one process: what joining,
 //! exchanging, deaths and leaving cost, and by which law they grow. Each number of ranks is a process of its own.
 
+#[path = "../scale/jobs.rs"]
 mod jobs;
+#[path = "../scale/measure.rs"]
 mod measure;
+#[path = "../scale/page.rs"]
 mod page;
-#[path = "../../picture.rs"]
+#[path = "../picture.rs"]
 mod picture;
-#[path = "../../table.rs"]
+#[path = "../table.rs"]
 mod table;
+#[path = "../scale/wire.rs"]
 mod wire;
+#[path = "../scale/world.rs"]
 mod world;
 
 use c_tests::root;
