@@ -2,9 +2,9 @@
 //!
 //! Invariant: one that has not proved the key never takes the place of one that has.
 
-use crate::places::Host;
+use crate::places::{Host, Id};
 use crate::room::MAX_STRANGERS;
-use crate::table::{Id, Name};
+use crate::table::Name;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};

@@ -3,8 +3,8 @@
 //! Invariants: a thread that has nothing to carry sleeps; what is joined for one host takes no place of what is joined for
 //! another. A pair whose other side is dead ends by itself: all sockets here have the keep-alive of the transport.
 
+use crate::places::Id;
 use crate::places::{Host, Places};
-use crate::table::Id;
 use crate::way::{Ends, Interest, Spare, Way};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};

@@ -2,9 +2,11 @@
 //!
 //! Invariant: a host takes a place of another one only if that one has more.
 
-use crate::table::Id;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+
+/// The number of a connection of the server.
+pub(crate) type Id = u64;
 
 /// Where a connection is from: the part of its address that a host cannot choose.
 pub(crate) type Host = IpAddr;

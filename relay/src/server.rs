@@ -4,8 +4,9 @@
 
 use crate::conn::{Conn, Passed, Stage, surplus};
 use crate::joined::Joined;
+use crate::places::Id;
 use crate::room::Room;
-use crate::table::{Id, No, Table};
+use crate::table::{No, Table};
 use base::ident::random;
 use base::protocol::relay::MAX_HOPS;
 use nix::errno::Errno;

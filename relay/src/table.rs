@@ -3,7 +3,7 @@
 //! Invariants: a call is taken once, and by the process that it is for; where there are too many, the oldest of the host that has
 //! most gives way, so that one host takes no place of another.
 
-use crate::places::{Host, Places};
+use crate::places::{Host, Id, Places};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// The most processes that are remembered after they have gone.
@@ -11,8 +11,6 @@ const MAX_GONE: usize = 65_536;
 
 /// A process number.
 pub(crate) type Name = [u8; 16];
-/// The number of a connection of the server.
-pub(crate) type Id = u64;
 
 /// Why a call comes to nothing.
 #[derive(Debug, PartialEq, Eq)]

@@ -310,7 +310,8 @@ fn instructions_added_per_call() {
         "62-instructions",
         format!(
             "instructions of a native call / added with no inter-communicator (at most {ADDED} for each entry that it \
-             passes) / with ten (at most {ADDED_JOINED}, and {looking()} more for 64 requests)"
+             passes) / with ten (at most {ADDED_JOINED}, and {} more for 64 requests)",
+            looking()
         ),
     );
     let mut rows = vec![[""].iter().chain(&CALLS).map(|s| s.to_string()).collect::<Vec<_>>()];
