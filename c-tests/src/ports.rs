@@ -4,12 +4,39 @@
 //! Invariant: nothing is said of a pair of jobs that they did not do or print themselves.
 
 use crate::{Job, Launch, Library, Mpi, Scene, compile};
+use base::ProcId;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// Ranks of the server's job, ranks of the client's, rounds.
 pub const SERVERS: usize = 2;
 pub const CLIENTS: usize = 3;
 pub const ROUNDS: usize = 3;
+
+/// What the short name of a port tells: where it is, its incarnation and its cookie.
+pub fn short(name: &str) -> (SocketAddr, ProcId, [u8; 16]) {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let text = name.trim().strip_prefix("mpic:").expect("a name of ours");
+    let (mut bits, mut held, mut bytes) = (0u32, 0, Vec::new());
+    for c in text.bytes() {
+        bits = bits << 6 | digits.iter().position(|d| *d == c).expect("a digit") as u32;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+        }
+    }
+    let token: &[u8; 14] = bytes.first_chunk().expect("a token");
+    let ip: [u8; 4] = bytes[14..18].try_into().expect("an address");
+    let port = u16::from_le_bytes([bytes[18], bytes[19]]);
+    let mut cookie = [0; 16];
+    cookie[..14].copy_from_slice(token);
+    (
+        (Ipv4Addr::from(ip), port).into(),
+        ProcId { incarnation: trust::public_number("mpi-connect port", token), rank: 0 },
+        cookie,
+    )
+}
 
 /// How the client learns the port's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -63,8 +63,9 @@ impl Conn {
         }
     }
 
+    /// Whether it has not asked for anything yet. One that has proved the key, and says no more, counts too.
     fn is_stranger(&self) -> bool {
-        self.visitor.process() == [0; 16]
+        matches!(self.stage, Stage::New)
     }
 }
 

@@ -3,8 +3,7 @@
 //! Invariants: a thread that has nothing to carry sleeps; what is joined for one host takes no place of what is joined for
 //! another. A pair whose other side is dead ends by itself: all sockets here have the keep-alive of the transport.
 
-use crate::places::Id;
-use crate::places::{Host, Places};
+use crate::places::{Host, Id, Places};
 use crate::way::{Ends, Interest, Spare, Way};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -83,7 +82,7 @@ impl Joined {
             lives
         });
         // Each pair is looked at twice at most, however many come and go.
-        self.look_at = (2 * self.pairs.len()).clamp(LOOK_AT, self.most);
+        self.look_at = (2 * self.pairs.len()).max(LOOK_AT).min(self.most);
     }
 }
 
@@ -163,5 +162,34 @@ impl Carrier {
         if is_over {
             self.ways[slot] = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// With few descriptors there may be fewer pairs than it looks at otherwise.
+    #[test]
+    fn pairs_come_and_go_where_there_may_be_few() {
+        let most = 16;
+        assert!(most < LOOK_AT);
+        let mut joined = Joined::start(most).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || {
+            let end = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (end, listener.accept().unwrap().0)
+        };
+        let host = Host::from([127, 0, 0, 1]);
+        let all: Vec<_> = (0..3 * most as Id)
+            .map(|id| {
+                let ((left, one), (right, other)) = (connect(), connect());
+                joined.join(id, host, [one, other]);
+                assert!(joined.pairs.len() <= most);
+                (left, right)
+            })
+            .collect();
+        drop(all);
     }
 }

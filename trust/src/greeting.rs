@@ -8,7 +8,7 @@ use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{self as numbers, head};
 use base::protocol::{hello, naming, operator, relay};
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Bytes of a greeting, without its proof.
 pub const GREETING: usize = head::BYTES;
@@ -107,9 +107,11 @@ pub fn is_near(there: SocketAddr, here: SocketAddr) -> bool {
     there.is_loopback() || there == here
 }
 
-/// The part of an address that one host cannot choose: all of one of IPv4, and IPv6 without the last 64 bits.
+/// The part of an address that one host cannot choose: all of one of IPv4, and IPv6 without the last 64 bits. All addresses of
+/// loopback are of one host.
 pub fn host_of(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
+        ip if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
         v4 => v4,
     }
@@ -276,6 +278,15 @@ mod tests {
         assert_eq!(Greeting::decode(&bytes, Protocol::Naming), Err(Refused::OtherVersion(0xffff)));
         bytes[8..10].copy_from_slice(&naming::VERSION.to_le_bytes());
         assert_eq!(Greeting::decode(&bytes, Protocol::Naming), Err(Refused::Foreign), "too long a proof");
+    }
+
+    #[test]
+    fn a_host_cannot_choose_which_one_it_is() {
+        let host = |ip: &str| host_of(ip.parse().unwrap()).to_string();
+        assert!(["127.0.0.1", "127.9.8.7", "::1", "::ffff:127.1.2.3"].iter().all(|ip| host(ip) == "127.0.0.1"));
+        assert_eq!([host("10.0.0.1"), host("10.0.0.2")], ["10.0.0.1", "10.0.0.2"]);
+        assert_eq!(host("2001:db8:1:2:3:4:5:6"), host("2001:db8:1:2:ffff::"));
+        assert_ne!(host("2001:db8:1:2::"), host("2001:db8:1:3::"));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 
 use base::ProcId;
 use base::ident::random;
+use c_tests::ports::short;
 use c_tests::{Launch, Mpi, Scene, wait_until, width};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 use trust::{Encrypt, KeyFile, Protocol, Ring, Trust};
@@ -17,34 +18,9 @@ const SOON: Duration = Duration::from_secs(20);
 const DESCRIPTORS: usize = 256;
 const FLOOD: usize = 400;
 
-/// What the short name of a port tells: where it is, its incarnation and its cookie.
-fn read(name: &str) -> (SocketAddr, ProcId, [u8; 16]) {
-    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let text = name.trim().strip_prefix("mpic:").expect("a name of ours");
-    let (mut bits, mut held, mut bytes) = (0u32, 0, Vec::new());
-    for c in text.bytes() {
-        bits = bits << 6 | digits.iter().position(|d| *d == c).expect("a digit") as u32;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
-        }
-    }
-    let token: &[u8; 14] = bytes.first_chunk().expect("a token");
-    let ip: [u8; 4] = bytes[14..18].try_into().expect("an address");
-    let port = u16::from_le_bytes([bytes[18], bytes[19]]);
-    let mut cookie = [0; 16];
-    cookie[..14].copy_from_slice(token);
-    (
-        (Ipv4Addr::from(ip), port).into(),
-        ProcId { incarnation: trust::public_number("mpi-connect port", token), rank: 0 },
-        cookie,
-    )
-}
-
 /// One who has the key, says a good HELLO and no more; and how it was answered.
 fn come(name: &str, ring: &Ring) -> (TcpStream, Option<u8>) {
-    let (at, dest, cookie) = read(name);
+    let (at, dest, cookie) = short(name);
     let source = ProcId { incarnation: u64::from_le_bytes(random()), rank: 0 };
     let trust = Arc::new(Trust::new(ring.clone(), Encrypt::Network));
     let process = trust.identity().process();

@@ -49,7 +49,6 @@ pub fn meet(
         let Some(record) = find(node, &mut own, wanted, deadline, &mut waiting)? else {
             return Err(too_late(&waiting, wanted, timeout, seen));
         };
-        base::ident::name_job(record.incarnation, wanted);
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| {
             Failure::new(Class::Name, format!("the record of job '{wanted}' in {} is damaged", lead.naming.describe()))
         })?;
@@ -63,6 +62,7 @@ pub fn meet(
         if !joined::is_led_by(record.incarnation, &record.cookie, &contact) {
             return Err(joined::not_itself(wanted));
         }
+        base::ident::name_job(record.incarnation, wanted);
         let path = node.open_control(registration.me(), leader, record.cookie, &contact);
         seen = Seen::Here(path);
         let offer = Party {

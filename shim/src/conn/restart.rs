@@ -243,10 +243,10 @@ fn choose(
             if reached.get(name) == Some(&leader) || record.incarnation == own.incarnation {
                 continue;
             }
-            base::ident::name_job(record.incarnation, name);
             if let Ok(contact) = Contact::decode(&mut Take(&record.leader))
                 && joined::is_led_by(record.incarnation, &record.cookie, &contact)
             {
+                base::ident::name_job(record.incarnation, name);
                 node.open_control(own, leader, record.cookie, &contact);
                 node.with(|core| core.tell_known(own, known.clone(), &[leader]));
                 reached.insert(name.clone(), leader);

@@ -180,7 +180,10 @@ fn together(
     let group = Group { incarnation, cookie, rank, size };
     let planned = joining.team.is_led_here().then(plan);
     let own = place.and(node).map(|node| {
-        let own = Own { node, group, registration: registration::that_makes_checkpoints(node, abi, comm) };
+        // Only its leader can say which job it is.
+        let is_led = joining.team.leader == 0;
+        let registration = registration::that_makes_checkpoints(node, abi, comm).filter(|_| is_led);
+        let own = Own { node, group, registration };
         ident::name_job(incarnation, &own.name());
         node.add_open_group(group);
         own
@@ -387,7 +390,11 @@ fn connect(
         Round::Agreed(agreement) => {
             let members = joined::check(&agreement.remote, ours)?;
             // So the core knows to which process the path leads.
-            node.with(|core| core.introduce(path, &members));
+            let rank = node.with(|core| core.introduce(path, &members));
+            // Its leader alone speaks for a job; the accepting side sees to that too.
+            if agreement.remote.registered.is_some() && rank != Some(0) {
+                return Err(joined::not_itself(&agreement.remote.name));
+            }
             Ok(agreement)
         }
         Round::Gone => fail(format!("nobody has port {name} open any more (asked at {places})")),
