@@ -110,10 +110,9 @@ impl Core {
         self.session.contradicts(local, remote, contact)
     }
 
-    /// Says that a path leads to one of the processes of these contact records. Its process number, which it has proved, tells
-    /// which of them, and that one's rank is returned. `None`: it is none of them.
-    pub fn introduce(&mut self, path: PathRef, contacts: &Contacts) -> Option<u32> {
-        self.session.introduce(path, contacts)
+    /// Says that a path leads to one of the processes of these contact records. Its process number tells which of them.
+    pub fn introduce(&mut self, path: PathRef, contacts: &Contacts) {
+        self.session.introduce(path, contacts);
     }
 
     /// Gives up a path that can never be connected, as both sides are set. [`Core::path_gone`] then says that the

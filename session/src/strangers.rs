@@ -168,10 +168,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// Reports the contact records of the group at the other end of a path, which tell which process its leader is.
     /// What a dial has shown then counts for its whole host; if none has got through, its host is probed.
-    pub fn introduce(&mut self, path: PathRef, contacts: &Contacts) -> Option<u32> {
-        let i = self.of_path(path)?;
+    pub fn introduce(&mut self, path: PathRef, contacts: &Contacts) {
+        let Some(i) = self.of_path(path) else { return };
         let process = self.pairs[i].process();
-        let (rank, contact) = (0..).zip(contacts.iter()).find(|(_, c)| Some(c.process) == process)?;
+        let Some(contact) = contacts.iter().find(|c| Some(c.process) == process) else { return };
         self.recognise(i, contact.process);
         let pair = &mut self.pairs[i];
         pair.who.identity = Identity::Known(contact.process);
@@ -180,7 +180,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Some(place) => self.prove(i, &place),
             None => self.probe_host(i),
         }
-        Some(rank)
     }
 
     /// How many bytes of CONTROL are kept for strangers; for tests.

@@ -9,7 +9,7 @@ use base::bytes::Take;
 use base::ident::random;
 use c_tests::ports::short;
 use naming::{Kind, Naming, Record};
-use node::leaders::{Party, Registered};
+use node::leaders::{Party, Registered, Turn};
 use node::{Config, Contact, Contacts, Group, Node, at_addresses};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -95,8 +95,9 @@ fn call_as(node: &Node, of: &Record) -> ! {
         records,
     };
     node.with(|core| core.offer(path, false, &offer, None));
-    await_some("to be sent away", || {
-        (node.path_trouble(path).is_some() || node.path_gone(path).is_some()).then_some(())
+    await_some("to be sent away", || match node.with(|core| core.talk(path)) {
+        Turn::Agreed(_) => panic!("it was believed"),
+        _ => (node.path_trouble(path).is_some() || node.path_gone(path).is_some()).then_some(()),
     });
     lies();
 }

@@ -92,16 +92,18 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let known = match talk.known {
             Some(known) => known,
             None => {
-                let (members, is_registered) = (contacts(&party.records, party.size), party.registered.is_some());
-                self.pairs[i].talk.iter_mut().for_each(|talk| talk.known = Some(now));
-                let rank = members.ok().and_then(|members| self.introduce(path, &members));
-                if is_registered && rank != Some(0) {
+                if !self.speaks_for_itself(i, party) {
                     base::log_seldom!(
                         Error,
                         "somebody who came to a port speaks for a job that it does not lead, and is sent away"
                     );
                     self.send_away(path);
                     return false;
+                }
+                let members = contacts(&party.records, party.size);
+                self.pairs[i].talk.iter_mut().for_each(|talk| talk.known = Some(now));
+                if let Ok(members) = members {
+                    self.introduce(path, &members);
                 }
                 now
             }

@@ -3,6 +3,7 @@
 //! Invariant: all messages that have come are read before anything is decided, since the next one may withdraw an offer.
 
 use super::negotiation::{Looking, Negotiation, Party, Standing};
+use super::records::contacts;
 use crate::state::Session;
 use crate::state::pair::PathRef;
 use crate::state::talk::{Talk, Turn};
@@ -45,6 +46,17 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         turn
     }
 
+    /// Whether a leader that says which registered job it is has proved to be the first of the records that it offers: so the key of
+    /// a job's leader vouches for its members.
+    pub(super) fn speaks_for_itself(&self, i: usize, party: &Party) -> bool {
+        if party.registered.is_none() {
+            return true;
+        }
+        let members = contacts(&party.records, party.size).ok();
+        let first = members.and_then(|members| members.get(0)).map(|leader| leader.process);
+        first.is_some() && first == self.pairs[i].process()
+    }
+
     fn step_talk(&mut self, path: PathRef, now: Time) -> Turn {
         let Some(i) = self.of_path(path) else { return Turn::Gone };
         if !self.hear(i) {
@@ -56,7 +68,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let is_gone = self.path_gone(path).is_some();
         let Some(talk) = &mut self.pairs[i].talk else { return Turn::Gone };
         match talk.negotiation.standing() {
-            Standing::Agreed(agreement) => return Turn::Agreed(agreement),
+            Standing::Agreed(agreement) => {
+                let is_its_own = self.speaks_for_itself(i, &agreement.remote);
+                return if is_its_own { Turn::Agreed(agreement) } else { Turn::Nonsense };
+            }
             Standing::Withdrawn => return Turn::TimedOut,
             Standing::Waiting => {}
         }

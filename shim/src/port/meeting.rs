@@ -390,11 +390,7 @@ fn connect(
         Round::Agreed(agreement) => {
             let members = joined::check(&agreement.remote, ours)?;
             // So the core knows to which process the path leads.
-            let rank = node.with(|core| core.introduce(path, &members));
-            // Its leader alone speaks for a job; the accepting side sees to that too.
-            if agreement.remote.registered.is_some() && rank != Some(0) {
-                return Err(joined::not_itself(&agreement.remote.name));
-            }
+            node.with(|core| core.introduce(path, &members));
             Ok(agreement)
         }
         Round::Gone => fail(format!("nobody has port {name} open any more (asked at {places})")),
