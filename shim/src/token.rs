@@ -494,7 +494,7 @@ mod tests {
         let wide = abi::FAMILIES.iter().find(|family| family.handle_bytes == 8).expect("one of them").request_token;
         is_found(|n| 0x5555_6c00_0000 | n as u64, |n| wide | n as u64, true);
         // What differs is no handle's own part.
-        is_found(|n| (WIDE_TOKEN as u64) << 48 | n as u64, |n| wide | n as u64, true);
+        is_found(|n| WIDE_TOKEN << 48 | n as u64, |n| wide | n as u64, true);
     }
 
     #[test]
