@@ -26,8 +26,12 @@ const MOST_OPEN: usize = 16;
 const MOST_JOBS: usize = 256;
 /// Bytes of a line: with hundreds of jobs.
 const MOST_LINE: usize = 64 << 10;
-/// Messages that a line may lack, or find in the log: as many as there is room for.
+/// Messages that all lines that are not whole may lack, or find in the log: as many as there is room for.
 const MOST_LATE: u64 = 4 << 20;
+/// Messages that are looked for on account of one cut, whatever lines it is in, where each line counts for some. One leader plans
+/// one line with it, and two that do not know of each other yet one each.
+const MOST_LOOKED: u64 = 2 * MOST_LATE;
+const LOOK: u64 = MOST_LATE / 16;
 
 /// A cut of this process.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -77,6 +81,8 @@ struct Open {
     serial: u64,
     /// Messages that are still to come, once all rows are there.
     missing: Option<BTreeSet<(ProcId, u64)>>,
+    /// How many were late then.
+    late: u64,
     /// All processes have heard of it.
     heard: bool,
 }
@@ -94,6 +100,8 @@ pub struct Member<T> {
     /// The oldest cuts that may still be in a line.
     seen: BTreeMap<Job, u64>,
     open: Vec<Open>,
+    /// How many messages were looked for on account of each cut.
+    looked: BTreeMap<u64, u64>,
     /// The newest line that was begun, so that none is begun twice.
     begun: BTreeMap<Job, u64>,
     /// Lines that will not be whole here, since a later one was before.
@@ -112,6 +120,7 @@ impl<T> Member<T> {
             rows: OtherRows::default(),
             seen: BTreeMap::new(),
             open: Vec::new(),
+            looked: BTreeMap::new(),
             begun: BTreeMap::new(),
             given_up: Vec::new(),
         }
@@ -241,12 +250,14 @@ impl<T> Member<T> {
             let Some(serial) = line.cuts.get(&self.own.incarnation).copied() else { continue };
             // A line without a job that had been joined already would lack its messages.
             let has = |job: &Job| line.cuts.get(job).is_some_and(|cut| !self.rows.has_dropped(*job, *cut));
-            let has_room = self.open.len() < MOST_OPEN && line.cost() <= MOST_LINE;
-            match self.cuts.get_mut(&serial).filter(|cut| has_room && cut.joined.iter().all(has)) {
+            let is_twin = |open: &Open| (open.serial, open.line.id.by) == (serial, line.id.by);
+            let may_begin =
+                self.open.len() < MOST_OPEN && line.cost() <= MOST_LINE && !self.open.iter().any(is_twin);
+            match self.cuts.get_mut(&serial).filter(|cut| may_begin && cut.joined.iter().all(has)) {
                 Some(cut) => {
                     cut.outcomes.mark();
                     first.push((line.id, Done::Heard));
-                    self.open.push(Open { line, serial, missing: None, heard: false });
+                    self.open.push(Open { line, serial, missing: None, late: 0, heard: false });
                 }
                 None => first.push((line.id, Done::Failed)),
             }
@@ -287,15 +298,21 @@ impl<T> Member<T> {
     fn look(&mut self) {
         let (cuts, rows, log) = (&self.cuts, &self.rows, &self.log);
         let mut too_many = Vec::new();
+        let mut all_late: u64 = self.open.iter().map(|open| open.late).sum();
         for open in self.open.iter_mut().filter(|open| open.missing.is_none()) {
             let Some(cut) = cuts.get(&open.serial) else { continue };
             if cut.joined.iter().any(|job| rows.whole(*job, open.line.cuts[job]).is_none()) {
                 continue;
             }
-            if late(cut, &open.line, rows) > MOST_LATE {
+            let looked = self.looked.entry(open.serial).or_default();
+            *looked += LOOK;
+            let room = (MOST_LATE - all_late).min(MOST_LOOKED.saturating_sub(*looked));
+            let late = if room > 0 { late(cut, &open.line, rows) } else { u64::MAX };
+            if late > room {
                 too_many.push(open.line.id);
                 continue;
             }
+            (*looked, open.late, all_late) = (*looked + late, late, all_late + late);
             let pairs = of_pairs(cut, &open.line, rows, log);
             let missing = pairs.iter().flat_map(|(peer, of)| of.line.missing.iter().map(|number| (*peer, *number)));
             open.missing = Some(missing.collect());
@@ -316,6 +333,10 @@ impl<T> Member<T> {
         let at = self.open.iter().position(is_whole)?;
         let Open { line, serial, .. } = self.open.remove(at);
         let cut = self.cuts.get(&serial)?;
+        if late(cut, &line, &self.rows) > MOST_LATE {
+            self.given_up.push(line.id);
+            return self.next_whole();
+        }
         let of = of_pairs(cut, &line, &self.rows, &self.log);
         let (outcomes, rest) = (cut.outcomes.clone(), cut.rest.clone());
         let passed = |open: &Open| open.serial < serial;
@@ -330,6 +351,7 @@ impl<T> Member<T> {
 
     /// Drops logged messages that no cut is without.
     fn tidy(&mut self) {
+        self.looked.retain(|serial, _| self.cuts.contains_key(serial));
         if self.cuts.is_empty() {
             self.logged = 0;
             return self.log.clear();
@@ -396,6 +418,95 @@ fn of_pairs<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const OTHER: Job = 2;
+
+    /// A process with a cut of each of these numbers, each with 1 message of the other job.
+    fn with_cuts(serials: std::ops::Range<u64>) -> Member<()> {
+        let mut member = Member::new(ProcId { incarnation: 1, rank: 0 });
+        for serial in serials {
+            let of = CutOf { arrived: 1, ..CutOf::default() };
+            let of = [(ProcId { incarnation: OTHER, rank: 0 }, of)].into();
+            member.cut(serial, Snapshot { of, joined: [OTHER].into(), outcomes: Recorder::default(), rest: () });
+        }
+        member
+    }
+
+    fn rows(sent: u64) -> Rows {
+        [(0, Row { sent, ..Row::default() })].into()
+    }
+
+    /// A line of this cut and that of the other job.
+    fn line(by: Job, count: u64, serial: u64, theirs: u64) -> Planned {
+        Planned { id: LineId { by, count }, cuts: [(1, serial), (OTHER, theirs)].into(), names: BTreeSet::new() }
+    }
+
+    fn report(line: &Planned, heard: bool) -> Report {
+        let heard = if heard { [line.id].into() } else { BTreeSet::new() };
+        Report { lines: vec![line.clone()], heard, ..Report::default() }
+    }
+
+    #[test]
+    fn rows_that_change_after_they_were_whole_are_not_walked() {
+        for behind_our_back in [false, true] {
+            let mut member = with_cuts(1..2);
+            member.rows(OTHER, 1, rows(1), true);
+            let line = line(OTHER, 1, 1, 1);
+            assert_eq!(member.lines(report(&line, false)), [(line.id, Done::Heard)]);
+            member.rows(OTHER, 1, rows(u64::MAX), true);
+            if behind_our_back {
+                member.rows = OtherRows::default();
+                member.rows.add((OTHER, 1), rows(u64::MAX), true, false, |_| true);
+            }
+            assert_eq!(member.lines(report(&line, true)), []);
+            member.close(None);
+            assert_eq!(member.next_whole().is_some(), !behind_our_back);
+            assert_eq!(member.given_up(), if behind_our_back { vec![line.id] } else { vec![] });
+        }
+    }
+
+    #[test]
+    fn all_open_lines_share_the_room_for_what_lacks() {
+        let mut member = with_cuts(1..5);
+        for serial in 1..5 {
+            member.rows(OTHER, serial, rows(MOST_LATE / 4), true);
+            member.lines(report(&line(OTHER, serial, serial, serial), false));
+        }
+        let missing = |member: &Member<()>| {
+            member.open.iter().flat_map(|open| open.missing.as_ref().map(BTreeSet::len)).collect::<Vec<_>>()
+        };
+        assert_eq!(missing(&member), [MOST_LATE as usize / 4 - 1; 4]);
+        member.cut(5, member.cuts[&4].clone());
+        member.rows(OTHER, 5, rows(100), true);
+        assert_eq!(member.lines(report(&line(OTHER, 5, 5, 5), false)).len(), 1);
+        assert_eq!((member.held().lines, member.given_up().len()), (4, 1));
+    }
+
+    #[test]
+    fn one_cut_is_looked_at_for_few_lines() {
+        // A leader plans one line with a cut.
+        let mut member = with_cuts(1..2);
+        assert_eq!(member.lines(report(&line(OTHER, 1, 1, 1), false))[0].1, Done::Heard);
+        assert_eq!(member.lines(report(&line(OTHER, 2, 1, 2), false))[0].1, Done::Failed);
+        assert_eq!(member.lines(report(&line(3, 1, 1, 2), false))[0].1, Done::Heard);
+        // One after the other: they are given up without a look, whether they lack much or little.
+        for (lacks, looks) in [(MOST_LATE / 2, 3), (1, 32)] {
+            let mut member = with_cuts(1..2);
+            member.rows(OTHER, 1, rows(lacks + 1), true);
+            let mut begun = 0;
+            for count in 1..100 {
+                let failed = [LineId { by: OTHER, count: count - 1 }].into();
+                member.lines(Report { failed, ..Report::default() });
+                member.lines(report(&line(OTHER, count, 1, 1), false));
+                begun += member.held().lines;
+            }
+            assert!((looks - 1..=looks).contains(&begun), "{begun} of {looks}");
+            assert!(member.looked[&1] < MOST_LOOKED + 100 * LOOK);
+            assert_eq!(member.given_up().len(), 99 - begun);
+            member.drop_cut(1);
+            assert!(member.looked.is_empty());
+        }
+    }
 
     #[test]
     fn a_cut_for_which_too_much_is_kept_is_given_up() {

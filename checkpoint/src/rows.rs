@@ -35,7 +35,8 @@ pub(crate) struct OtherRows {
 
 impl OtherRows {
     /// Adds a part of the rows of a cut. For room, older cuts of the job are dropped that are not `in_line`. `false`: there is
-    /// none, and those of this cut are dropped.
+    /// none, and those of this cut are dropped. What comes behind the last part counts for nothing: lines have been compared with
+    /// the rows as they were.
     pub fn add(
         &mut self,
         (job, serial): (Job, u64),
@@ -46,6 +47,9 @@ impl OtherRows {
     ) -> bool {
         if self.has_dropped(job, serial) {
             return false;
+        }
+        if self.whole(job, serial).is_some() {
+            return true;
         }
         let most = if no_cut { MOST_ROWS } else { MOST_WAITING };
         let bytes = part.values().map(|row| ROW + NUMBER * row.leaving.len()).sum::<usize>() + ROW;
@@ -120,6 +124,15 @@ impl OtherRows {
 mod tests {
     use super::*;
     use crate::line::Row;
+
+    #[test]
+    fn rows_that_are_whole_stay_as_they_are() {
+        let mut rows = OtherRows::default();
+        let row = |sent| -> Rows { [(0, Row { sent, ..Row::default() })].into() };
+        assert!(rows.add((7, 1), row(1), false, false, |_| true) && rows.add((7, 1), row(2), true, false, |_| true));
+        assert!(rows.add((7, 1), row(u64::MAX), true, false, |_| true), "nothing is dropped for it");
+        assert_eq!(rows.whole(7, 1).map(|rows| rows[&0].sent), Some(2));
+    }
 
     fn part(from: u64, numbers: u64) -> Rows {
         [(0, Row { sent: 9, arrived: 9, leaving: (from..from + numbers).collect() })].into()

@@ -210,13 +210,14 @@ impl<I: Copy> Tracked<I> {
     fn go_on(&mut self, around: &mut impl Around<Inter = I>) {
         let own = self.own;
         loop {
-            if let Some(whole) = self.member.next_whole() {
+            let whole = self.member.next_whole();
+            for id in self.member.given_up() {
+                self.tell_done(around, id, Done::Failed);
+            }
+            if let Some(whole) = whole {
                 let image = self.image_of(whole);
                 if let Some(store) = &self.store {
                     around.write(own, store, image);
-                }
-                for id in self.member.given_up() {
-                    self.tell_done(around, id, Done::Failed);
                 }
                 continue;
             }
