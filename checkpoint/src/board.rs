@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The last lines that a leader remembers of each that plans.
 pub(crate) const MOST_LINES: usize = 4;
 /// Bytes of what others have told. With the lines that are planned from it, a board fits a message.
-const MOST_BOARD: usize = 256 << 10;
+pub(crate) const MOST_BOARD: usize = 256 << 10;
 /// What a job counts for besides its names and numbers, so that there are few: some steps look at any two of them.
 const JOB: usize = 512;
 
@@ -146,6 +146,12 @@ impl Board {
         }
     }
 
+    /// Whether it has more than a board may. The sender's own job, and what was done for its lines, is counted nowhere.
+    pub(crate) fn is_too_large(&self) -> bool {
+        let jobs = [self.newest.len(), self.plans.len(), self.known.len(), self.replayed.len()];
+        jobs.into_iter().any(|jobs| jobs > MOST_BOARD / JOB + 1) || self.done.len() > MOST_BOARD / NUMBERS
+    }
+
     /// The jobs of which it knows something.
     fn jobs(&self) -> BTreeSet<Job> {
         let planned = self.done.iter().map(|(id, ..)| id.by);
@@ -167,9 +173,12 @@ impl Board {
         let mut costs: BTreeMap<Job, usize> = tellers.0.keys().map(|job| (*job, self.cost_of(*job))).collect();
         let mut jobs = other.jobs();
         jobs.remove(&from);
-        let (mut is_new, mut has_tidied) = (false, false);
+        let (mut is_new, mut has_tidied, mut is_full) = (false, false, false);
         for job in std::iter::once(from).chain(jobs) {
             let before = self.take(job);
+            if is_full && before == Of::default() {
+                continue;
+            }
             let mut after = before.clone();
             after.merge(other.take(job));
             if after == before {
@@ -190,6 +199,7 @@ impl Board {
                     "the leader of job {teller:x} tells more of checkpoints than there is room for"
                 );
                 self.put(job, before);
+                is_full = true;
                 continue;
             }
             is_new = true;
@@ -313,9 +323,9 @@ mod tests {
     /// Jobs without end, with as many names and numbers as a message has room for.
     fn flood(from: Job) -> Board {
         let mut board = Board::default();
-        for n in 0..2000 {
+        for n in 0..400 {
             let job = (from << 32) + n;
-            let joined = (0..4).map(|other| ((from << 32) + (n + other) % 2000, 7)).chain([(1, 7)]).collect();
+            let joined = (0..4).map(|other| ((from << 32) + (n + other) % 400, 7)).chain([(1, 7)]).collect();
             board.newest.insert(job, Newest { serial: 1, joined, size: 3, name: format!("{from}-{n}").repeat(9) });
             let id = LineId { by: job, count: 3 };
             let names = [format!("{n}").repeat(20)].into();
@@ -355,6 +365,25 @@ mod tests {
             leader.hear(from, flood(from));
         }
         assert!(bytes(&leader) < MAX, "{}", bytes(&leader));
+    }
+
+    #[test]
+    fn a_board_of_more_jobs_than_there_is_room_for_is_not_read() {
+        let heard = |jobs: u64| {
+            let mut leader = Leader::new(1);
+            leader.cut(1, "air", 2, [(2, 7)].into());
+            let mut board = Board { replayed: (10..10 + jobs).collect(), ..Board::default() };
+            board.newest.insert(2, Newest { serial: 1, size: 1, ..Newest::default() });
+            assert_eq!(leader.next_told(), Some(2));
+            leader.hear(2, board.clone());
+            let heard = (leader.board().jobs().len() - 1, leader.next_told());
+            leader.hear_stranger(3, &board);
+            (heard, leader.next_told())
+        };
+        assert!(heard(100).0.0 > 100 && heard(100).1.is_some());
+        let most = (MOST_BOARD / JOB) as u64;
+        assert!(heard(most).0.0 > 100 && heard(most).1.is_some(), "as many as all others may tell of");
+        assert_eq!(heard(240_000), ((0, None), None));
     }
 
     #[test]

@@ -113,6 +113,10 @@ impl Leader {
     /// Another leader has told all that it knows.
     pub fn hear(&mut self, from: Job, board: Board) {
         self.talks.insert(from);
+        if board.is_too_large() {
+            base::log_seldom!(Info, "the leader of job {from:x} tells more of checkpoints than there is room for");
+            return;
+        }
         let theirs = board.clone();
         if self.board.hear(self.job, from, board, &mut self.tellers) {
             self.changed();
@@ -124,7 +128,9 @@ impl Leader {
     /// Somebody who claims to be the leader of that job has told this: it is answered if it lacks something, and nothing of it is
     /// kept.
     pub fn hear_stranger(&mut self, from: Job, theirs: &Board) {
-        self.answer(from, theirs);
+        if !theirs.is_too_large() {
+            self.answer(from, theirs);
+        }
     }
 
     /// Tells another leader what is known here, if it lacks something.

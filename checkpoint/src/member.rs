@@ -251,8 +251,7 @@ impl<T> Member<T> {
             // A line without a job that had been joined already would lack its messages.
             let has = |job: &Job| line.cuts.get(job).is_some_and(|cut| !self.rows.has_dropped(*job, *cut));
             let is_twin = |open: &Open| (open.serial, open.line.id.by) == (serial, line.id.by);
-            let may_begin =
-                self.open.len() < MOST_OPEN && line.cost() <= MOST_LINE && !self.open.iter().any(is_twin);
+            let may_begin = self.open.len() < MOST_OPEN && line.cost() <= MOST_LINE && !self.open.iter().any(is_twin);
             match self.cuts.get_mut(&serial).filter(|cut| may_begin && cut.joined.iter().all(has)) {
                 Some(cut) => {
                     cut.outcomes.mark();

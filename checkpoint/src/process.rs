@@ -4,6 +4,7 @@
 //! event, all that it leads to has been asked for.
 
 use crate::around::{AllRows, Around, Besides, Opened, Place, With};
+use crate::board::MOST_BOARD;
 use crate::image::OfPair;
 use crate::line::{Job, LineId};
 use crate::member::Held;
@@ -112,7 +113,9 @@ impl<I: Copy> Process<I> {
 
     /// The same of one that may be another process than it says. What counts is told again once it is known.
     pub fn told_by_stranger(&mut self, around: &mut impl Around<Inter = I>, own: ProcId, remote: ProcId, bytes: &[u8]) {
-        if let Some(message) = self.read(own, remote, bytes) {
+        // Only leaders are answered, who have few boards to tell when they restart: no more is read on the word of a stranger.
+        let may_read = own.rank == 0 && remote.rank == 0 && bytes.len() <= MOST_BOARD;
+        if may_read && let Some(message) = self.read(own, remote, bytes) {
             self.with(around, own, |tracked, around| tracked.told_by_stranger(around, remote, &message));
         }
     }
@@ -239,5 +242,64 @@ impl<I: Copy> Process<I> {
         self.jobs.values_mut().for_each(|tracked| had_done_all &= tracked.stop_replay(around, why));
         self.watch(around);
         had_done_all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leader::Leader;
+    use engine::{CutOf, Limits, Resume, Wildcards};
+
+    /// Whom it has told something.
+    #[derive(Default)]
+    struct Told(Vec<ProcId>);
+
+    impl Around for Told {
+        type Inter = ();
+
+        fn tell(&mut self, _: ProcId, to: ProcId, _: &[u8]) {
+            self.0.push(to);
+        }
+        fn processes_of(&self, _: ProcId, _: Job) -> Vec<ProcId> {
+            Vec::new()
+        }
+        fn joined(&self, _: ProcId) -> BTreeSet<Job> {
+            BTreeSet::new()
+        }
+        fn size_of(&self, _: ProcId, _: Job) -> Option<u32> {
+            None
+        }
+        fn cut(&mut self, _: ProcId) -> BTreeMap<ProcId, CutOf> {
+            BTreeMap::new()
+        }
+        fn wildcards(&self, _: ProcId) -> Vec<(Job, Wildcards)> {
+            Vec::new()
+        }
+        fn watch(&mut self, _: bool, _: bool) {}
+        fn resume(&mut self, _: ProcId, _: ProcId, _: Resume) {}
+        fn send_again(&mut self, (): (), _: u32, _: &Kept) {}
+        fn limit(&mut self, (): (), _: Limits) {}
+        fn unlimit(&mut self) {}
+        fn write(&mut self, _: ProcId, _: &Store, _: crate::image::Image) {}
+        fn commit(&mut self, _: ProcId, _: &Store, _: u64, _: LineId) {}
+    }
+
+    #[test]
+    fn of_strangers_leaders_alone_are_answered_that_tell_little() {
+        let [own, stranger] = [1, 2].map(|incarnation| ProcId { incarnation, rank: 0 });
+        let (mut process, mut told) = (Process::default(), Told::default());
+        process.track(own, "air", 2);
+        process.tell_known(&mut told, own, Known { version: 1, name: "air".into(), ..Known::default() }, &[]);
+        let mut is_answered = |rank, len| {
+            let mut theirs = Leader::new(stranger.incarnation);
+            theirs.knows(Known { version: 1, name: "x".repeat(len), ..Known::default() });
+            let board = Message::Board(Box::new(theirs.board().clone())).encode();
+            process.told_by_stranger(&mut told, own, ProcId { rank, ..stranger }, &board);
+            !std::mem::take(&mut told.0).is_empty()
+        };
+        assert!(is_answered(0, 1000));
+        assert!(!is_answered(1, 1000));
+        assert!(!is_answered(0, MOST_BOARD), "it is not read");
     }
 }

@@ -44,6 +44,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.step_parked(now);
         self.step_hold(now);
         self.step_lossy(now);
+        self.hear_strangers_again(now);
         self.step_leaving(now);
         self.try_better(now);
         for i in self.agenda.timed.clone() {

@@ -6,10 +6,12 @@
 use crate::action::Action;
 use crate::state::Session;
 use crate::state::inters::InterId;
+use crate::strangers::MAX_STRANGER_CONTROL;
 use base::protocol::control::CHECKPOINT;
-use base::{Memory, ProcId};
+use base::{Memory, ProcId, Time};
 use engine::{ContextId, CutOf, Gone, Kept, Limits, OpId, Resume, Source, Wildcards};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use wire::frame::MAX_PAYLOAD;
 use wire::lane::Lane;
 
@@ -17,6 +19,8 @@ use wire::lane::Lane;
 /// largest job, twice. And to a stranger, which only gets answers.
 const MOST_UNHEARD: usize = 64 << 20;
 const MOST_UNHEARD_BY_STRANGER: usize = 1 << 20;
+/// What a stranger tells again, or beyond [`MAX_STRANGER_CONTROL`], is handed on once in this time: a leader that restarts asks as often.
+pub(crate) const HAND_ON: Duration = Duration::from_millis(500);
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Tells another process something of checkpoints, in less than 1 MiB. Nothing is sent if the two have no pair.
@@ -46,16 +50,39 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if pair.caller.is_some() {
             return true;
         }
-        let is_stranger = pair.is_stranger();
-        if is_stranger && !pair.early.messages.iter().any(|before| before == told) {
-            if !self.has_control_room(i, told.len()) {
-                self.says_too_much(i);
-                return true;
-            }
-            self.pairs[i].early.put(told.to_vec());
+        if !pair.is_stranger() {
+            self.hand_on(i, told.to_vec(), false);
+        } else if self.keep_early(i, told) {
+            self.hand_on(i, told.to_vec(), true);
         }
-        self.hand_on(i, told.to_vec(), is_stranger);
         true
+    }
+
+    /// Keeps what a stranger tells, unless it has told that before. Returns whether it is to be handed on now.
+    fn keep_early(&mut self, i: usize, told: &[u8]) -> bool {
+        let is_new = !self.pairs[i].early.messages.iter().any(|before| before == told);
+        if is_new && !self.has_control_room(i, told.len()) {
+            self.says_too_much(i);
+            return false;
+        }
+        let pair = &mut self.pairs[i];
+        if is_new && !pair.early.put(told.to_vec()) {
+            return false;
+        }
+        let is_little = is_new && pair.kept_control() <= MAX_STRANGER_CONTROL;
+        let was_heard = std::mem::replace(&mut pair.early_heard, true);
+        is_little || !was_heard
+    }
+
+    /// From time to time strangers are heard again that say the same.
+    pub(crate) fn hear_strangers_again(&mut self, now: Time) {
+        if now >= self.agenda.next_hearing {
+            self.agenda.next_hearing = now + HAND_ON;
+            for at in 0..self.pairs.strangers.len() {
+                let i = self.pairs.strangers[at];
+                self.pairs[i].early_heard = false;
+            }
+        }
     }
 
     fn hand_on(&mut self, i: usize, bytes: Vec<u8>, is_stranger: bool) {

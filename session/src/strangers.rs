@@ -28,7 +28,7 @@ const STRANGERS_PART: usize = 2;
 /// The most descriptors that one lane takes while it is made.
 const LANE_DESCRIPTORS: usize = 3;
 /// The bytes of CONTROL that are kept for each stranger until they are read.
-const MAX_STRANGER_CONTROL: usize = 64 << 10;
+pub(crate) const MAX_STRANGER_CONTROL: usize = 64 << 10;
 /// The bytes beyond that for all strangers together: one offer of the largest group, and a little.
 const MAX_STRANGERS_CONTROL: usize = 65 << 20;
 

@@ -3,7 +3,8 @@
 //! Each test has one session and plays the other side itself.
 
 use base::memory::VecMemory;
-use base::protocol::message::{ASK, BYE, EAGER, RTS};
+use base::protocol::control::CHECKPOINT;
+use base::protocol::message::{ASK, BYE, CONTROL, EAGER, RTS};
 use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone, Source, Tag};
 use session::leaders::{Party, Turn};
@@ -760,6 +761,52 @@ fn who_is_restored_elsewhere_is_no_stranger() {
     desk.session.relocated(GREAT, &contact([3; 16], THERE), desk.now);
     assert!(!desk.session.pair(pair).is_stranger());
     assert_eq!(desk.session.strangers(), 0, "known, and still in the list of strangers");
+}
+
+/// Each time that a stranger told the same of checkpoints it was handed on, and read.
+#[test]
+fn what_a_stranger_tells_again_of_checkpoints_is_seldom_handed_on() {
+    let mut desk = Desk::new();
+    let (incoming, _) = desk.come(&hello(GREAT, 1));
+    let Agreed { pair, .. } = desk.session.incoming_ready(incoming).expect("a lane");
+    let (ours, theirs) = pipe::pair(&mut Rng::new(1), 4 << 20);
+    let mut theirs: Lanes = Box::new(StreamLane::new(theirs));
+    let (lane, at) = (Boxed(Box::new(StreamLane::new(ours))), Some(place("a5")));
+    let new = NewLane { lane, generation: 1, received: 0, transport: FAR.id, at, dialled: false, moves: None };
+    desk.session.attach(pair, new, desk.now);
+    let mut sequence = 0;
+    // Tells something of this length, and returns how often something is handed on.
+    let mut tell = |desk: &mut Desk, first: u8, len: usize, times: usize| {
+        let body = [&[CONTROL, CHECKPOINT][..], &vec![first; len]].concat();
+        let mut handed_on = 0;
+        for _ in 0..times {
+            sequence += 1;
+            let (len, kind, a) = (body.len() as u32, Kind::Msg, sequence);
+            let header = Header { len, kind, ack_now: false, generation: 1, source: GREAT, dest: ME, a, b: 0 };
+            assert_eq!(theirs.try_send(&VecMemory::default(), &header, Payload::Bytes(&body)), Sent::Taken);
+            while theirs.wants_write() {
+                theirs.flush(&VecMemory::default());
+                assert!(!desk.session.receive(pair).dead);
+            }
+            for _ in 0..100 {
+                assert!(!desk.session.receive(pair).dead);
+            }
+            desk.session.settle();
+            let is_handed_on =
+                |action: &Action<Boxed>| matches!(action, Action::OfCheckpoints { is_stranger: true, .. });
+            handed_on += desk.asked().iter().filter(|action| is_handed_on(action)).count();
+        }
+        handed_on
+    };
+    assert_eq!(tell(&mut desk, 1, 1000, 5), 1, "it says the same");
+    assert_eq!(tell(&mut desk, 2, 1000, 5), 1, "a leader that restarts knows something new");
+    desk.tick(600);
+    assert_eq!(tell(&mut desk, 1, 1000, 5), 1, "it asks again");
+    // New ones that are large.
+    desk.tick(600);
+    let large: usize = (3..10).map(|first| tell(&mut desk, first, 200_000, 1)).sum();
+    assert_eq!(large, 1);
+    assert_eq!(desk.session.strangers_control(), 2 * 1000 + 7 * 200_000, "all are kept");
 }
 
 /// Bytes behind the value are damage.

@@ -17,6 +17,8 @@ pub(crate) struct Agenda {
     pub spare: Vec<usize>,
     /// When the next tick is due.
     pub(crate) next_tick: Time,
+    /// When strangers are heard again that say the same.
+    pub(crate) next_hearing: Time,
     /// The next tick is due at once.
     pub due: bool,
     /// Pairs with a lane of another transport than they should use.

@@ -174,6 +174,8 @@ pub struct Pair<L> {
     pub(crate) inbox: Inbox,
     /// Of a stranger: what it has told of checkpoints.
     pub(crate) early: Inbox,
+    /// Some of that was handed on lately.
+    pub(crate) early_heard: bool,
     /// The negotiation of our leader with that process.
     pub(crate) talk: Option<Box<Talk>>,
     /// What the two sides have told each other of what they wait for.
@@ -212,6 +214,7 @@ impl<L> Pair<L> {
             caller: None,
             inbox: Inbox::default(),
             early: Inbox::default(),
+            early_heard: false,
             talk: None,
             asks: Asks::default(),
             attributed: Default::default(),
