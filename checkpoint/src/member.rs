@@ -31,7 +31,7 @@ const MOST_LATE: u64 = 4 << 20;
 /// Messages that are looked for on account of one cut, whatever lines it is in, where each line counts for some. One leader plans
 /// one line with it, and two that do not know of each other yet one each.
 const MOST_LOOKED: u64 = 2 * MOST_LATE;
-const LOOK: u64 = MOST_LATE / 16;
+const LOOK: u64 = 256 << 10;
 
 /// A cut of this process.
 #[derive(Clone, Debug, Default, PartialEq)]
