@@ -25,13 +25,12 @@ static NUMBERS: LazyLock<usize> = LazyLock::new(|| {
 impl Core {
     /// Decides again whether waiting threads may spin.
     pub(crate) fn judge_spinning(&mut self) {
-        let own = processors_of(0).unwrap_or_default();
-        self.pace.may_spin = !own.is_empty() && !self.is_crowded(&own);
-        let sharing = self.pace.local_processes.div_ceil(own.len().max(1));
-        self.pace.sharing = u16::try_from(sharing).unwrap_or(u16::MAX).max(1);
+        let crowded = self.is_crowded();
+        self.pace.may_spin = !crowded;
     }
 
-    fn is_crowded(&self, own: &[usize]) -> bool {
+    fn is_crowded(&self) -> bool {
+        let Some(own) = processors_of(0) else { return true };
         let all = *ONLINE;
         // A process that is bound to some processors was placed by a launcher, which placed the rest of the job on
         // others.

@@ -29,16 +29,12 @@ const PATIENCE: u32 = 20;
 const ROUND_AFTER: u32 = 256;
 /// The same for tests and probes, which make rounds more often: the program has nothing better to do.
 const ROUND_AFTER_LOOKS: u32 = 8;
-/// The length of one sleep, in milliseconds: at first, after [`STAY_SHORT`], and after [`STAY_MIDDLE`]. After [`STAY_LONG`] it is
-/// longer where many processes share a processor, so that all of them together wake it as often as one does elsewhere.
+/// The length of one sleep, in milliseconds: at first, after [`STAY_SHORT`], and after [`STAY_MIDDLE`].
 const SHORT: u16 = 1;
 const MIDDLE: u16 = 4;
 const LONG: u16 = 10;
 const STAY_SHORT: Duration = Duration::from_millis(50);
 const STAY_MIDDLE: Duration = Duration::from_millis(500);
-const STAY_LONG: Duration = Duration::from_secs(2);
-/// The longest sleep. The MPI below may wait so long for this process, once.
-const LONGEST: u16 = 100;
 /// After this time, the processes that are waited for get connected, so that their death is noticed.
 const WATCH_AFTER: Duration = crate::waits::PUBLISH_AFTER;
 
@@ -52,8 +48,6 @@ struct Clock {
     idle: Instant,
     /// When something last moved in the MPI below.
     below: Instant,
-    /// The last poke said that something moved there.
-    stirred: bool,
     /// When the processes that are waited for are looked at next.
     next_watch: Instant,
     notices: Notices,
@@ -71,7 +65,7 @@ impl Clock {
     fn new(core: &Core) -> Clock {
         let now = Instant::now();
         let (next_watch, notices) = (now + WATCH_AFTER, Notices::new(now, core.waits.notice));
-        Clock { start: now, now, whom: None, idle: now, below: now, stirred: false, next_watch, notices }
+        Clock { start: now, now, whom: None, idle: now, below: now, next_watch, notices }
     }
 
     /// Makes a round, and all that is due at this time. `moved` says that something has moved since the last round; so
@@ -99,15 +93,6 @@ impl Clock {
         if self.whom.is_none() {
             self.whom = Some(about(core).map_or(Whom::default(), |about| core.whom(&about)));
         }
-    }
-
-    /// The MPI below was poked. Where processes share a processor, a poke that was interrupted looks like one that has moved
-    /// something, so there two in a row count.
-    fn poked(&mut self, moved: bool, sharing: u16) {
-        if moved && (self.stirred || sharing == 1) {
-            self.below = Instant::now();
-        }
-        self.stirred = moved;
     }
 
     fn phase(&self, may_spin: bool) -> Phase {
@@ -209,18 +194,17 @@ pub(crate) fn wait_until<T>(
         // one if it polled too; so the others wait for `Shared::tell`.
         let polls = sleeps && !shared.polling.swap(true, Ordering::Relaxed);
         let pokes = whole && core.pace.poke_is_due(clock.start, clock.now);
-        let sharing = core.pace.sharing;
         drop(core);
         let mut poked = None;
         match phase {
             Phase::Sleep => {
                 let quiet = clock.now.saturating_duration_since(clock.below);
                 if sleeps {
-                    let left = deadline.map(|d| d.duration_since(clock.now));
-                    let sharing = if clock.stirred { 1 } else { sharing };
-                    sleep(shared, polls, seen, slice(quiet, sharing, left));
+                    sleep(shared, polls, seen, quiet, deadline.map(|d| d.duration_since(clock.now)));
                 }
-                clock.poked(poke(), sharing);
+                if poke() {
+                    clock.below = Instant::now();
+                }
             }
             Phase::Yield | Phase::Spin if pokes => {
                 let (from, moved) = (Instant::now(), poke());
@@ -285,20 +269,15 @@ pub(crate) fn look<T>(
     out
 }
 
-/// How many milliseconds to sleep: it depends on how long the MPI below has been quiet, on how many processes of this job share a
-/// processor, and on what is left of the caller's time.
-fn slice(quiet: Duration, sharing: u16, left: Option<Duration>) -> u16 {
+/// Sleeps for one slice, which depends on how long the MPI below has been quiet. `polls`: in poll(2) on the
+/// descriptors. Otherwise until [`Shared::tell`] is called.
+fn sleep(shared: &Shared, polls: bool, seen: u64, quiet: Duration, left: Option<Duration>) {
     let slice = match quiet {
         w if w < STAY_SHORT => SHORT,
         w if w < STAY_MIDDLE => MIDDLE,
-        w if w < STAY_LONG => LONG,
-        _ => LONG.saturating_mul(sharing).min(LONGEST),
+        _ => LONG,
     };
-    left.map_or(slice, |l| slice.min(l.as_millis().min(100) as u16 + 1))
-}
-
-/// Sleeps for so many milliseconds. `polls`: in poll(2) on the descriptors. Otherwise until [`Shared::tell`] is called.
-fn sleep(shared: &Shared, polls: bool, seen: u64, slice: u16) {
+    let slice = left.map_or(slice, |l| slice.min(l.as_millis().min(100) as u16 + 1));
     if !polls {
         shared.follow(seen, Duration::from_millis(slice.into()));
         return;
@@ -307,18 +286,4 @@ fn sleep(shared: &Shared, polls: bool, seen: u64, slice: u16) {
     // An error, such as a signal, only ends the sleep.
     let _ = poll(&mut fds, PollTimeout::from(slice));
     shared.polling.store(false, Ordering::Relaxed);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_waits_long_on_a_crowded_host_seldom_wakes() {
-        let seconds = Duration::from_secs;
-        assert_eq!((slice(Duration::ZERO, 256, None), slice(seconds(1), 256, None)), (SHORT, LONG));
-        assert_eq!(slice(seconds(3), 1, None), LONG);
-        assert_eq!((slice(seconds(3), 4, None), slice(seconds(3), 256, None)), (4 * LONG, LONGEST));
-        assert_eq!(slice(seconds(3), 256, Some(Duration::from_millis(20))), 21, "the caller's time is kept");
-    }
 }

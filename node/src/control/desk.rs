@@ -4,7 +4,8 @@
 //! at a time; every table is bounded, and one asker has a part of it.
 
 use super::budget::{Budget, Room};
-use super::visit::{Place, Process, Visit};
+use super::turns::Turns;
+use super::visit::{Place, Visit};
 use super::visitors::{Ticket, Visitors};
 use files::{Folders, Shelf};
 use std::collections::{BTreeMap, VecDeque};
@@ -13,13 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use transports::control::ControlStream;
+use transports::control::{Asker, ControlStream};
 use wire::Contact;
-use wire::control::{Answer, Id, Member, Report, Request, What};
+use wire::control::{Answer, Command, Id, Member, Report, Request, What};
 
-/// Commands that wait for their turn at a leader. Whoever gives one beyond is told that others are under way, so that threads are
-/// left to those that only look.
-const MOST_TURNS: usize = 8;
 /// How long a command that changes something may be under way while another asker waits for its turn.
 const MOST_CHANGING: Duration = Duration::from_secs(5);
 /// Commands whose outcomes are remembered, and the bytes of these.
@@ -68,18 +66,15 @@ struct Led {
     /// The number of the last command that changes something.
     serial: u64,
     /// Who has given it, in which visit and when, while it is under way.
-    changing: Option<(Process, Ticket, Instant)>,
-    /// Those that wait for their turn and who has given them, in the order in which they came.
-    turns: VecDeque<(Id, Process)>,
+    changing: Option<(Asker, Ticket, Instant)>,
+    turns: Turns,
 }
 
 impl State {
     fn has_to_yield(&self, ticket: Ticket) -> bool {
         let others_wait = |led: &Led| {
-            led.changing.is_some_and(|(process, changing, since)| {
-                changing == ticket
-                    && since.elapsed() >= MOST_CHANGING
-                    && led.turns.iter().any(|(_, other)| *other != process)
+            led.changing.is_some_and(|(asker, changing, since)| {
+                changing == ticket && since.elapsed() >= MOST_CHANGING && led.turns.has_other_than(&asker)
             })
         };
         self.visitors.has_to_yield(ticket, Instant::now()) || self.led.values().any(others_wait)
@@ -145,8 +140,8 @@ impl Place for Desk {
         self.lock().has_to_yield(ticket)
     }
 
-    fn room(&self, process: Process, length: usize) -> Option<Room> {
-        self.budget.take(process, length)
+    fn room(&self, asker: Asker, length: usize) -> Option<Room> {
+        self.budget.take(asker, length)
     }
 }
 
@@ -208,6 +203,11 @@ impl Desk {
         state.visitors.arrive(stream.asker(), stream, Instant::now())
     }
 
+    /// The request of this visit has come.
+    pub(crate) fn has_asked(&self, ticket: Ticket) {
+        self.lock().visitors.has_asked(ticket);
+    }
+
     /// The next connection for a thread that has served one. `None`: the thread ends.
     pub(crate) fn next(&self, over: Ticket) -> Option<(Ticket, ControlStream)> {
         self.lock().visitors.next(over, Instant::now())
@@ -225,7 +225,7 @@ impl Desk {
         let mut state = self.lock();
         state.led.retain(|incarnation, _| known.contains(incarnation));
         let led =
-            Led { name: name.to_owned(), members: members.into(), serial: 0, changing: None, turns: VecDeque::new() };
+            Led { name: name.to_owned(), members: members.into(), serial: 0, changing: None, turns: Turns::default() };
         state.led.insert(incarnation, led);
     }
 
@@ -235,19 +235,28 @@ impl Desk {
         state.led.iter().filter(|(_, led)| led.name == name).map(|(i, led)| (*i, led.members.clone())).collect()
     }
 
-    /// Whether these may be members of a job, as far as is known here: the leader knows who its members are.
-    pub(crate) fn are_members(&self, incarnation: u64, members: &[Member]) -> bool {
+    /// These members of a job, as far as is known here: the leader has their contacts, and takes them from nobody. `None`: it has
+    /// other ones.
+    pub(crate) fn as_known(&self, incarnation: u64, members: Vec<Member>) -> Option<Vec<Member>> {
         let state = self.lock();
-        let Some(led) = state.led.get(&incarnation) else { return true };
-        let is_it = |member: &Member| {
-            led.members.get(member.rank as usize).is_some_and(|known| known.process == member.contact.process)
+        let Some(led) = state.led.get(&incarnation) else { return Some(members) };
+        let known = |member: Member| {
+            let contact = led.members.get(member.rank as usize)?;
+            (contact.process == member.contact.process).then(|| Member { contact: contact.clone(), ..member })
         };
-        members.iter().all(is_it)
+        members.into_iter().map(known).collect()
+    }
+
+    /// Whether a command that is addressed to a process of this job may come here: a leader gives those that change something
+    /// to itself, in its own order.
+    pub(crate) fn takes(&self, incarnation: u64, command: &Command) -> bool {
+        !command.changes() || !self.lock().led.contains_key(&incarnation)
     }
 
     /// A command that changes something has come to the leader of this job.
     pub(crate) fn give(&self, incarnation: u64, id: Id, visit: &Visit<'_>) -> Given {
         let mut state = self.lock();
+        let mut waits = false;
         loop {
             let before = state.given.iter().find(|(one, _)| *one == id).map(|(_, answer)| answer.clone());
             let Some(led) = state.led.get_mut(&incarnation) else { return Given::Busy };
@@ -255,13 +264,16 @@ impl Desk {
                 Some(Some((answer, _))) => return Given::Before(answer),
                 Some(None) => (),
                 None => {
-                    if !led.turns.iter().any(|(one, _)| *one == id) {
-                        if led.turns.len() >= MOST_TURNS {
+                    if !led.turns.has(id) {
+                        // One that has waited was displaced.
+                        if waits || !led.turns.join(id, visit.asker(), visit.ticket()) {
                             return Given::Busy;
                         }
-                        led.turns.push_back((id, visit.process()));
+                        waits = true;
+                        // Who was displaced is told.
+                        self.changed.notify_all();
                     }
-                    if led.changing.is_none() && led.turns.front().is_some_and(|(one, _)| *one == id) {
+                    if led.changing.is_none() && led.turns.is_first(id) {
                         break;
                     }
                 }
@@ -270,7 +282,7 @@ impl Desk {
                 Some(again) => state = again,
                 None => {
                     if let Some(led) = self.lock().led.get_mut(&incarnation) {
-                        led.turns.retain(|(one, _)| *one != id);
+                        led.turns.leave(id, visit.ticket());
                     }
                     self.changed.notify_all();
                     return Given::Busy;
@@ -282,8 +294,8 @@ impl Desk {
         }
         state.given.push_back((id, None));
         let Some(led) = state.led.get_mut(&incarnation) else { return Given::Busy };
-        led.turns.pop_front();
-        led.changing = Some((visit.process(), visit.ticket(), Instant::now()));
+        led.turns.next();
+        led.changing = Some((visit.asker(), visit.ticket(), Instant::now()));
         led.serial += 1;
         Given::Next(led.serial)
     }
@@ -394,7 +406,7 @@ impl Desk {
     // ---- sums
 
     /// This process has told the figures of a member of a job that is led here. Whether it is led here, and the process that one.
-    pub(crate) fn sum(&self, incarnation: u64, rank: u32, report: &Report, process: Process) -> bool {
+    pub(crate) fn sum(&self, incarnation: u64, rank: u32, report: &Report, process: [u8; 16]) -> bool {
         let mut state = self.lock();
         let member = state.led.get(&incarnation).and_then(|led| led.members.get(rank as usize));
         let is_member = member.is_some_and(|member| member.process == process);

@@ -2,7 +2,7 @@
 //!
 //! Runs in threads of their own. Invariants: a thread holds the node's lock for moments only; it ends when the node does.
 
-use super::budget::Room;
+use super::budget::{Room, SMALL};
 use super::carry::carry;
 use super::desk::{Desk, Given, Passed, SLICE};
 use super::tree::{self, Reach};
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transports::control::{ControlStream, sleep};
+use transports::control::{ControlStream, HEAD, Part, sleep};
 use transports::registry::{Commanding, Heard, Unheard, command};
 use wire::Contact;
 use wire::control::{Addressee, Answer, Command, MAX_ANSWER, MAX_REQUEST, Member, Outcome, Request, What};
@@ -27,6 +27,10 @@ use wire::control::{Addressee, Answer, Command, MAX_ANSWER, MAX_REQUEST, Member,
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest time that an operator waits for an answer.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// For so many further bytes of a request, room is taken at a time.
+const STEP: usize = 1 << 20;
+/// Of what is no visit, and yields to nobody: tickets begin at 1.
+const NO_TICKET: Ticket = 0;
 /// How long to rest before a leader that has sent us away is dialled again.
 const REST: Duration = Duration::from_millis(20);
 
@@ -62,47 +66,55 @@ pub(crate) fn open(shared: &Arc<Shared>, folders: Folders) -> Arc<Desk> {
 
 fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, ticket: Ticket, mut stream: ControlStream) {
     let patience = Instant::now() + PATIENCE;
-    let Ok(room) = room_for_request(desk, &mut stream, patience) else { return };
-    let body = match &room {
-        Some(_) => hear(desk, &mut stream, MAX_REQUEST, patience),
-        None => Err(io::ErrorKind::OutOfMemory.into()),
-    };
-    let answer = match body.map(|body| Request::decode(&body)) {
-        Err(e) if e.kind() == io::ErrorKind::OutOfMemory => Answer::Busy,
-        Err(_) => return,
-        Ok(Ok(request)) if request.command == Command::Files => {
+    let Ok(heard) = hear_request(desk, &mut stream, ticket, patience) else { return };
+    desk.has_asked(ticket);
+    // The room is given back when all is over.
+    let (request, _room) = heard.map(|(body, room)| (Request::decode(&body), room)).unzip();
+    let answer = match request {
+        None => Answer::Busy,
+        Some(Ok(request)) if request.command == Command::Files => {
             let is_here = is_here(shared, desk, &request.to);
             let none = Answer::Outcomes { repeated: false, outcomes: Vec::new() };
             stream.say(&if is_here { none } else { Answer::NoSuchJob }.encode());
-            if flush(desk, &mut stream, Instant::now() + PATIENCE).is_ok() && is_here {
+            if flush(desk, &mut stream, ticket, Instant::now() + PATIENCE).is_ok() && is_here {
                 carry(shared, desk, stream);
             }
             return;
         }
-        Ok(Ok(request)) => {
+        Some(Ok(request)) => {
             let until = Instant::now() + Duration::from_millis(request.limit.into()).min(LONGEST);
             answer(shared, desk, request, &Visit::new(&**desk, &stream, ticket, until))
         }
-        Ok(Err(_)) => Answer::Malformed,
+        Some(Err(_)) => Answer::Malformed,
     };
     stream.say(&answer.encode());
     // An error means that nobody waits for it any more.
-    let _ = flush(desk, &mut stream, Instant::now() + PATIENCE);
+    let _ = flush(desk, &mut stream, ticket, Instant::now() + PATIENCE);
 }
 
-/// Waits for the length of a request, and for room for it. `None`: others have what there is.
-fn room_for_request(desk: &Desk, stream: &mut ControlStream, until: Instant) -> io::Result<Option<Room>> {
-    let process = stream.asker().process;
+/// A request, for which room is taken as its bytes come. `None`: others have what there is.
+fn hear_request(
+    desk: &Desk,
+    stream: &mut ControlStream,
+    ticket: Ticket,
+    until: Instant,
+) -> io::Result<Option<(Vec<u8>, Room)>> {
+    let Some(mut room) = desk.room(stream.asker(), 0) else { return Ok(None) };
+    let (mut message, mut limit) = (Vec::new(), SMALL);
     loop {
-        let length = stream.announced(MAX_REQUEST)?;
-        let room = length.and_then(|length| desk.room(process, length));
-        if room.is_some() || length.is_some() && Instant::now() + SLICE >= until {
-            return Ok(room);
+        let part = stream.hear_up_to(MAX_REQUEST, limit, &mut message)?;
+        match part {
+            Part::Whole => return Ok(Some((message.split_off(HEAD), room))),
+            Part::Limit if room.grow(limit + STEP) => {
+                limit += STEP;
+                continue;
+            }
+            Part::Limit if Instant::now() + SLICE >= until => return Ok(None),
+            Part::Limit | Part::NotYet => go_on(desk, ticket, until)?,
         }
-        go_on(desk, until)?;
-        match length {
-            None => sleep(&mut [stream.awaited()], SLICE),
-            Some(_) => std::thread::park_timeout(REST),
+        match part {
+            Part::Limit => std::thread::park_timeout(REST),
+            _ => sleep(&mut [stream.awaited()], SLICE),
         }
     }
 }
@@ -116,23 +128,25 @@ fn is_here(shared: &Shared, desk: &Desk, to: &Addressee) -> bool {
     }
 }
 
-fn go_on(desk: &Desk, until: Instant) -> io::Result<()> {
-    if Instant::now() >= until || desk.is_closing() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+/// An error once this visit is over: its time is, the node ends, or another one is to have its place.
+fn go_on(desk: &Desk, ticket: Ticket, until: Instant) -> io::Result<()> {
+    let is_over = Instant::now() >= until || desk.is_closing() || desk.has_to_yield(ticket);
+    if is_over { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
 }
 
-fn hear(desk: &Desk, stream: &mut ControlStream, most: usize, until: Instant) -> io::Result<Vec<u8>> {
+fn hear(desk: &Desk, stream: &mut ControlStream, ticket: Ticket, most: usize, until: Instant) -> io::Result<Vec<u8>> {
     loop {
         if let Some(body) = stream.hear(most)? {
             return Ok(body);
         }
-        go_on(desk, until)?;
+        go_on(desk, ticket, until)?;
         sleep(&mut [stream.awaited()], SLICE);
     }
 }
 
-fn flush(desk: &Desk, stream: &mut ControlStream, until: Instant) -> io::Result<()> {
+fn flush(desk: &Desk, stream: &mut ControlStream, ticket: Ticket, until: Instant) -> io::Result<()> {
     while !stream.flush()? {
-        go_on(desk, until)?;
+        go_on(desk, ticket, until)?;
         sleep(&mut [stream.awaited()], SLICE);
     }
     Ok(())
@@ -149,7 +163,7 @@ fn answer(shared: &Arc<Shared>, desk: &Arc<Desk>, request: Request, visit: &Visi
         }
         Addressee::Member(incarnation, rank) => {
             if let Command::Sum(of, report) = &request.command {
-                let told = desk.sum(incarnation, *of, report, visit.process());
+                let told = desk.sum(incarnation, *of, report, visit.asker().process);
                 let outcome = Outcome { rank, what: What::Done(String::new()) };
                 return if told {
                     Answer::Outcomes { repeated: false, outcomes: vec![outcome] }
@@ -157,14 +171,16 @@ fn answer(shared: &Arc<Shared>, desk: &Arc<Desk>, request: Request, visit: &Visi
                     Answer::NoSuchJob
                 };
             }
-            match shared.lock().session.own_group(incarnation) {
-                Some(group) if group.rank == rank => {
-                    if !are_ranks(&group, &request.members) || !desk.are_members(incarnation, &request.members) {
-                        return Answer::Malformed;
-                    }
-                }
-                _ => return Answer::NoSuchJob,
+            let group = shared.lock().session.own_group(incarnation);
+            let Some(group) = group.filter(|group| group.rank == rank && desk.takes(incarnation, &request.command))
+            else {
+                return Answer::NoSuchJob;
+            };
+            if !are_ranks(&group, &request.members) {
+                return Answer::Malformed;
             }
+            let Some(members) = desk.as_known(incarnation, request.members) else { return Answer::Malformed };
+            let request = Request { members, ..request };
             let (repeated, outcomes) = pass_on(shared, desk, request, (incarnation, rank), visit);
             Answer::Outcomes { repeated, outcomes }
         }
@@ -264,7 +280,7 @@ pub(crate) fn tell_leader(shared: &Arc<Shared>, group: ProcId, leader: &Contact,
     };
     let body = request.encode();
     let desk = Desk::default();
-    while go_on(&desk, until).is_ok() {
+    while go_on(&desk, NO_TICKET, until).is_ok() {
         let mut dial = command(leader, host, &trust);
         match told(&desk, &mut dial, &body, until) {
             Ok(answer) => return matches!(answer, Answer::Outcomes { .. }),
@@ -289,12 +305,13 @@ fn told(desk: &Desk, dial: &mut Commanding, body: &[u8], until: Instant) -> Resu
             Heard::Unheard(Unheard::Unreachable(_)) => return Err(Untold::ForNow),
             Heard::Unheard(_) => return Err(Untold::ForGood),
             Heard::NotYet => {
-                go_on(desk, until).map_err(|_| Untold::ForGood)?;
+                go_on(desk, NO_TICKET, until).map_err(|_| Untold::ForGood)?;
                 dial.awaited().into_iter().for_each(|dialled| sleep(&mut [dialled], SLICE));
             }
         }
     };
     stream.say(body);
-    let answer = flush(desk, &mut stream, until).and_then(|()| hear(desk, &mut stream, MAX_ANSWER, until));
+    let answer =
+        flush(desk, &mut stream, NO_TICKET, until).and_then(|()| hear(desk, &mut stream, NO_TICKET, MAX_ANSWER, until));
     Answer::decode(&answer.map_err(|_| Untold::ForNow)?).map_err(|_| Untold::ForGood)
 }

@@ -22,8 +22,6 @@ pub(crate) struct Pace {
     pub without_round: u32,
     /// Processes of this job on this host, with this one.
     pub local_processes: usize,
-    /// How many processes of this job share each of the processors on which this one may run; at least 1.
-    pub sharing: u16,
     /// Whether a waiting thread may spin.
     pub may_spin: bool,
     /// Scratch memory for the events of a round.
@@ -40,7 +38,6 @@ impl Default for Pace {
             sleepers: 0,
             without_round: 0,
             local_processes: 1,
-            sharing: 1,
             may_spin: false,
             events: Vec::new(),
             poked: None,
