@@ -108,6 +108,17 @@ fn an_operator_that_takes_all_places_keeps_nobody_out() {
     assert!(waited < SOON + SOON, "{waited:?}");
 }
 
+/// Who has proved the key and then says nothing gives way like any other.
+#[test]
+fn silent_connections_keep_nobody_out() {
+    let _turn = turn();
+    let team = team("silent");
+    let silent: Vec<_> = (0..MOST_SERVED as u8).map(|n| connect_as(&team.leader(), n + 1).unwrap()).collect();
+    let waited = is_served(&team, "silent").expect("it is served");
+    println!("beside {} connections that say nothing, within {waited:?}", silent.len());
+    assert!(waited < SOON + SOON, "{waited:?}");
+}
+
 #[test]
 fn a_command_ends_with_the_connection_of_its_operator() {
     let _turn = turn();

@@ -27,6 +27,8 @@ use wire::control::{Addressee, Answer, Command, MAX_ANSWER, MAX_REQUEST, Member,
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest time that an operator waits for an answer.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Of what is no visit, and yields to nobody: tickets begin at 1.
+const NO_TICKET: Ticket = 0;
 /// How long to rest before a leader that has sent us away is dialled again.
 const REST: Duration = Duration::from_millis(20);
 
@@ -62,9 +64,9 @@ pub(crate) fn open(shared: &Arc<Shared>, folders: Folders) -> Arc<Desk> {
 
 fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, ticket: Ticket, mut stream: ControlStream) {
     let patience = Instant::now() + PATIENCE;
-    let Ok(room) = room_for_request(desk, &mut stream, patience) else { return };
+    let Ok(room) = room_for_request(desk, &mut stream, ticket, patience) else { return };
     let body = match &room {
-        Some(_) => hear(desk, &mut stream, MAX_REQUEST, patience),
+        Some(_) => hear(desk, &mut stream, ticket, MAX_REQUEST, patience),
         None => Err(io::ErrorKind::OutOfMemory.into()),
     };
     let answer = match body.map(|body| Request::decode(&body)) {
@@ -74,7 +76,7 @@ fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, ticket: Ticket, mut stream: Con
             let is_here = is_here(shared, desk, &request.to);
             let none = Answer::Outcomes { repeated: false, outcomes: Vec::new() };
             stream.say(&if is_here { none } else { Answer::NoSuchJob }.encode());
-            if flush(desk, &mut stream, Instant::now() + PATIENCE).is_ok() && is_here {
+            if flush(desk, &mut stream, ticket, Instant::now() + PATIENCE).is_ok() && is_here {
                 carry(shared, desk, stream);
             }
             return;
@@ -87,11 +89,16 @@ fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, ticket: Ticket, mut stream: Con
     };
     stream.say(&answer.encode());
     // An error means that nobody waits for it any more.
-    let _ = flush(desk, &mut stream, Instant::now() + PATIENCE);
+    let _ = flush(desk, &mut stream, ticket, Instant::now() + PATIENCE);
 }
 
 /// Waits for the length of a request, and for room for it. `None`: others have what there is.
-fn room_for_request(desk: &Desk, stream: &mut ControlStream, until: Instant) -> io::Result<Option<Room>> {
+fn room_for_request(
+    desk: &Desk,
+    stream: &mut ControlStream,
+    ticket: Ticket,
+    until: Instant,
+) -> io::Result<Option<Room>> {
     let process = stream.asker().process;
     loop {
         let length = stream.announced(MAX_REQUEST)?;
@@ -99,7 +106,7 @@ fn room_for_request(desk: &Desk, stream: &mut ControlStream, until: Instant) -> 
         if room.is_some() || length.is_some() && Instant::now() + SLICE >= until {
             return Ok(room);
         }
-        go_on(desk, until)?;
+        go_on(desk, ticket, until)?;
         match length {
             None => sleep(&mut [stream.awaited()], SLICE),
             Some(_) => std::thread::park_timeout(REST),
@@ -116,23 +123,25 @@ fn is_here(shared: &Shared, desk: &Desk, to: &Addressee) -> bool {
     }
 }
 
-fn go_on(desk: &Desk, until: Instant) -> io::Result<()> {
-    if Instant::now() >= until || desk.is_closing() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+/// An error once this visit is over: its time is, the node ends, or another one is to have its place.
+fn go_on(desk: &Desk, ticket: Ticket, until: Instant) -> io::Result<()> {
+    let is_over = Instant::now() >= until || desk.is_closing() || desk.has_to_yield(ticket);
+    if is_over { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
 }
 
-fn hear(desk: &Desk, stream: &mut ControlStream, most: usize, until: Instant) -> io::Result<Vec<u8>> {
+fn hear(desk: &Desk, stream: &mut ControlStream, ticket: Ticket, most: usize, until: Instant) -> io::Result<Vec<u8>> {
     loop {
         if let Some(body) = stream.hear(most)? {
             return Ok(body);
         }
-        go_on(desk, until)?;
+        go_on(desk, ticket, until)?;
         sleep(&mut [stream.awaited()], SLICE);
     }
 }
 
-fn flush(desk: &Desk, stream: &mut ControlStream, until: Instant) -> io::Result<()> {
+fn flush(desk: &Desk, stream: &mut ControlStream, ticket: Ticket, until: Instant) -> io::Result<()> {
     while !stream.flush()? {
-        go_on(desk, until)?;
+        go_on(desk, ticket, until)?;
         sleep(&mut [stream.awaited()], SLICE);
     }
     Ok(())
@@ -264,7 +273,7 @@ pub(crate) fn tell_leader(shared: &Arc<Shared>, group: ProcId, leader: &Contact,
     };
     let body = request.encode();
     let desk = Desk::default();
-    while go_on(&desk, until).is_ok() {
+    while go_on(&desk, NO_TICKET, until).is_ok() {
         let mut dial = command(leader, host, &trust);
         match told(&desk, &mut dial, &body, until) {
             Ok(answer) => return matches!(answer, Answer::Outcomes { .. }),
@@ -289,12 +298,13 @@ fn told(desk: &Desk, dial: &mut Commanding, body: &[u8], until: Instant) -> Resu
             Heard::Unheard(Unheard::Unreachable(_)) => return Err(Untold::ForNow),
             Heard::Unheard(_) => return Err(Untold::ForGood),
             Heard::NotYet => {
-                go_on(desk, until).map_err(|_| Untold::ForGood)?;
+                go_on(desk, NO_TICKET, until).map_err(|_| Untold::ForGood)?;
                 dial.awaited().into_iter().for_each(|dialled| sleep(&mut [dialled], SLICE));
             }
         }
     };
     stream.say(body);
-    let answer = flush(desk, &mut stream, until).and_then(|()| hear(desk, &mut stream, MAX_ANSWER, until));
+    let answer =
+        flush(desk, &mut stream, NO_TICKET, until).and_then(|()| hear(desk, &mut stream, NO_TICKET, MAX_ANSWER, until));
     Answer::decode(&answer.map_err(|_| Untold::ForNow)?).map_err(|_| Untold::ForGood)
 }
