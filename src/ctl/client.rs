@@ -1,6 +1,6 @@
 //! The way to a job: its leader is found by the job's name, and is given commands.
 //!
-//! Invariant: a command is sent again under the same number when its connection is lost, so it is done once.
+//! Invariant: a command is sent again under the same number when its connection is lost, or others are under way, so it is done once.
 
 use super::figures::Sample;
 use crate::key::KeyOption;
@@ -210,6 +210,8 @@ impl Client {
         let mut was_given = false;
         loop {
             let last = match self.try_once(&body, until, &mut was_given) {
+                // Those that are under way end, or it has a turn in the place of who has more.
+                Ok(Answer::Busy) => CtlError::Busy(self.name.clone()),
                 Ok(answer) => return self.read(answer),
                 Err(Tried::ForGood(CtlError::Unheard(name, _, why))) if was_given && why.is_dead() => {
                     return Err(CtlError::Ended(name));

@@ -4,7 +4,8 @@
 //! at a time; every table is bounded, and one asker has a part of it.
 
 use super::budget::{Budget, Room};
-use super::visit::{Place, Process, Visit};
+use super::turns::Turns;
+use super::visit::{Place, Visit};
 use super::visitors::{Ticket, Visitors};
 use files::{Folders, Shelf};
 use std::collections::{BTreeMap, VecDeque};
@@ -13,13 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use transports::control::ControlStream;
+use transports::control::{Asker, ControlStream};
 use wire::Contact;
 use wire::control::{Answer, Id, Member, Report, Request, What};
 
-/// Commands that wait for their turn at a leader. Whoever gives one beyond is told that others are under way, so that threads are
-/// left to those that only look.
-const MOST_TURNS: usize = 8;
 /// How long a command that changes something may be under way while another asker waits for its turn.
 const MOST_CHANGING: Duration = Duration::from_secs(5);
 /// Commands whose outcomes are remembered, and the bytes of these.
@@ -68,18 +66,15 @@ struct Led {
     /// The number of the last command that changes something.
     serial: u64,
     /// Who has given it, in which visit and when, while it is under way.
-    changing: Option<(Process, Ticket, Instant)>,
-    /// Those that wait for their turn and who has given them, in the order in which they came.
-    turns: VecDeque<(Id, Process)>,
+    changing: Option<(Asker, Ticket, Instant)>,
+    turns: Turns,
 }
 
 impl State {
     fn has_to_yield(&self, ticket: Ticket) -> bool {
         let others_wait = |led: &Led| {
-            led.changing.is_some_and(|(process, changing, since)| {
-                changing == ticket
-                    && since.elapsed() >= MOST_CHANGING
-                    && led.turns.iter().any(|(_, other)| *other != process)
+            led.changing.is_some_and(|(asker, changing, since)| {
+                changing == ticket && since.elapsed() >= MOST_CHANGING && led.turns.has_other_than(&asker)
             })
         };
         self.visitors.has_to_yield(ticket, Instant::now()) || self.led.values().any(others_wait)
@@ -145,8 +140,8 @@ impl Place for Desk {
         self.lock().has_to_yield(ticket)
     }
 
-    fn room(&self, process: Process, length: usize) -> Option<Room> {
-        self.budget.take(process, length)
+    fn room(&self, asker: Asker, length: usize) -> Option<Room> {
+        self.budget.take(asker.process, length)
     }
 }
 
@@ -225,7 +220,7 @@ impl Desk {
         let mut state = self.lock();
         state.led.retain(|incarnation, _| known.contains(incarnation));
         let led =
-            Led { name: name.to_owned(), members: members.into(), serial: 0, changing: None, turns: VecDeque::new() };
+            Led { name: name.to_owned(), members: members.into(), serial: 0, changing: None, turns: Turns::default() };
         state.led.insert(incarnation, led);
     }
 
@@ -248,6 +243,7 @@ impl Desk {
     /// A command that changes something has come to the leader of this job.
     pub(crate) fn give(&self, incarnation: u64, id: Id, visit: &Visit<'_>) -> Given {
         let mut state = self.lock();
+        let mut waits = false;
         loop {
             let before = state.given.iter().find(|(one, _)| *one == id).map(|(_, answer)| answer.clone());
             let Some(led) = state.led.get_mut(&incarnation) else { return Given::Busy };
@@ -255,13 +251,16 @@ impl Desk {
                 Some(Some((answer, _))) => return Given::Before(answer),
                 Some(None) => (),
                 None => {
-                    if !led.turns.iter().any(|(one, _)| *one == id) {
-                        if led.turns.len() >= MOST_TURNS {
+                    if !led.turns.has(id) {
+                        // One that has waited was displaced.
+                        if waits || !led.turns.join(id, visit.asker(), visit.ticket()) {
                             return Given::Busy;
                         }
-                        led.turns.push_back((id, visit.process()));
+                        waits = true;
+                        // Who was displaced is told.
+                        self.changed.notify_all();
                     }
-                    if led.changing.is_none() && led.turns.front().is_some_and(|(one, _)| *one == id) {
+                    if led.changing.is_none() && led.turns.is_first(id) {
                         break;
                     }
                 }
@@ -270,7 +269,7 @@ impl Desk {
                 Some(again) => state = again,
                 None => {
                     if let Some(led) = self.lock().led.get_mut(&incarnation) {
-                        led.turns.retain(|(one, _)| *one != id);
+                        led.turns.leave(id, visit.ticket());
                     }
                     self.changed.notify_all();
                     return Given::Busy;
@@ -282,8 +281,8 @@ impl Desk {
         }
         state.given.push_back((id, None));
         let Some(led) = state.led.get_mut(&incarnation) else { return Given::Busy };
-        led.turns.pop_front();
-        led.changing = Some((visit.process(), visit.ticket(), Instant::now()));
+        led.turns.next();
+        led.changing = Some((visit.asker(), visit.ticket(), Instant::now()));
         led.serial += 1;
         Given::Next(led.serial)
     }
@@ -394,7 +393,7 @@ impl Desk {
     // ---- sums
 
     /// This process has told the figures of a member of a job that is led here. Whether it is led here, and the process that one.
-    pub(crate) fn sum(&self, incarnation: u64, rank: u32, report: &Report, process: Process) -> bool {
+    pub(crate) fn sum(&self, incarnation: u64, rank: u32, report: &Report, process: [u8; 16]) -> bool {
         let mut state = self.lock();
         let member = state.led.get(&incarnation).and_then(|led| led.members.get(rank as usize));
         let is_member = member.is_some_and(|member| member.process == process);

@@ -20,7 +20,13 @@ fn later(limit: Duration) -> Instant {
 }
 
 fn of_nobody(desk: &Desk, until: Instant) -> Visit<'_> {
-    Visit::of_nobody(desk, 0, until)
+    of(desk, 0, until)
+}
+
+/// Of the process of this number, of which each has a host of its own.
+fn of(desk: &Desk, n: u8, until: Instant) -> Visit<'_> {
+    let asker = Asker { process: [n; 16], from: Some([10, 0, 0, n].into()) };
+    Visit::of(desk, asker, n.into(), until)
 }
 
 #[test]
@@ -113,11 +119,11 @@ fn operators_have_their_turns_in_order_and_few_wait() {
     let desk = Arc::new(desk());
     assert!(matches!(desk.give(7, [100; 16], &of_nobody(&desk, later(LONG))), Given::Next(1)));
     let waiting = |desk: &Desk| desk.lock().led[&7].turns.len();
-    let threads: Vec<_> = (0..MOST_TURNS)
+    let threads: Vec<_> = (0..8)
         .map(|n| {
             let turn = desk.clone();
             let thread = std::thread::spawn(move || {
-                let Given::Next(serial) = turn.give(7, [n as u8; 16], &of_nobody(&turn, later(LONG))) else {
+                let Given::Next(serial) = turn.give(7, [n as u8; 16], &of(&turn, n as u8, later(LONG))) else {
                     panic!("its turn comes")
                 };
                 turn.given(7, [n as u8; 16], &Answer::Malformed);
@@ -129,13 +135,51 @@ fn operators_have_their_turns_in_order_and_few_wait() {
             thread
         })
         .collect();
-    assert!(matches!(desk.give(7, [101; 16], &of_nobody(&desk, later(LONG))), Given::Busy), "too many wait");
+    assert!(matches!(desk.give(7, [101; 16], &of(&desk, 7, later(LONG))), Given::Busy), "too many wait");
     desk.given(7, [100; 16], &Answer::Malformed);
     let serials: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-    assert_eq!(serials, (2..2 + MOST_TURNS as u64).collect::<Vec<_>>());
+    assert_eq!(serials, (2..10).collect::<Vec<_>>());
     assert!(matches!(desk.give(7, [102; 16], &of_nobody(&desk, Instant::now())), Given::Next(_)));
     assert!(matches!(desk.give(7, [103; 16], &of_nobody(&desk, Instant::now())), Given::Busy));
     assert_eq!(waiting(&desk), 0, "whoever goes away waits no more");
+}
+
+#[test]
+fn an_operator_has_a_turn_beside_few_processes_with_many_commands() {
+    let desk = Arc::new(desk());
+    let at_one_host = |n: u8| Asker { process: [n; 16], from: Some([10, 0, 0, 1].into()) };
+    assert!(matches!(desk.give(7, [100; 16], &of_nobody(&desk, later(LONG))), Given::Next(1)));
+    let came: Vec<_> = (0..9u8)
+        .map(|n| {
+            let turn = desk.clone();
+            let (came, has_come) = std::sync::mpsc::channel();
+            let thread = std::thread::spawn(move || {
+                let visit = Visit::of(&*turn, at_one_host(n / 3 + 1), (n + 1).into(), later(LONG));
+                let given = turn.give(7, [n; 16], &visit);
+                let _ = came.send(());
+                if matches!(given, Given::Next(_)) {
+                    turn.given(7, [n; 16], &Answer::Malformed);
+                }
+            });
+            while !desk.lock().led[&7].turns.has([n; 16]) && has_come.try_recv().is_err() {
+                std::thread::yield_now();
+            }
+            thread
+        })
+        .collect();
+    let turn = desk.clone();
+    let operator = std::thread::spawn(move || {
+        let given = turn.give(7, [50; 16], &Visit::of(&*turn, at_one_host(50), 50, later(LONG)));
+        let has_turn = matches!(given, Given::Next(_));
+        turn.given(7, [50; 16], &Answer::Malformed);
+        has_turn
+    });
+    while !desk.lock().led[&7].turns.has([50; 16]) && !operator.is_finished() {
+        std::thread::yield_now();
+    }
+    desk.given(7, [100; 16], &Answer::Malformed);
+    assert!(operator.join().unwrap(), "it is not told that others are under way");
+    came.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! `serve` answers one connection in a thread of its own, `tree` reaches the processes to which a command is passed on, `late`
 //! goes on with those that did not answer, `obey` does a command here, and `report` is what this process tells of itself. `carry`
-//! has a connection carry files; `desk` is what the threads share, `visitors` which connections are served and which give way, `visit`
+//! has a connection carry files; `desk` is what the threads share, `turns` which commands wait at a leader, `visitors` which connections are served and which give way, `visit`
 //! one that is served, `budget` the memory of all. Invariants: these threads block all signals, call no MPI, and take the node's lock for moments
 //! only; without an operator there are none.
 
@@ -14,6 +14,7 @@ mod obey;
 mod report;
 mod serve;
 mod tree;
+mod turns;
 mod visit;
 mod visitors;
 

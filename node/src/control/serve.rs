@@ -99,10 +99,10 @@ fn room_for_request(
     ticket: Ticket,
     until: Instant,
 ) -> io::Result<Option<Room>> {
-    let process = stream.asker().process;
+    let asker = stream.asker();
     loop {
         let length = stream.announced(MAX_REQUEST)?;
-        let room = length.and_then(|length| desk.room(process, length));
+        let room = length.and_then(|length| desk.room(asker, length));
         if room.is_some() || length.is_some() && Instant::now() + SLICE >= until {
             return Ok(room);
         }
@@ -158,7 +158,7 @@ fn answer(shared: &Arc<Shared>, desk: &Arc<Desk>, request: Request, visit: &Visi
         }
         Addressee::Member(incarnation, rank) => {
             if let Command::Sum(of, report) = &request.command {
-                let told = desk.sum(incarnation, *of, report, visit.process());
+                let told = desk.sum(incarnation, *of, report, visit.asker().process);
                 let outcome = Outcome { rank, what: What::Done(String::new()) };
                 return if told {
                     Answer::Outcomes { repeated: false, outcomes: vec![outcome] }

@@ -6,7 +6,7 @@ use super::budget::Room;
 use super::visitors::Ticket;
 use std::cell::RefCell;
 use std::time::Instant;
-use transports::control::ControlStream;
+use transports::control::{Asker, ControlStream};
 
 /// Where visits are made: the desk.
 pub(super) trait Place {
@@ -15,30 +15,29 @@ pub(super) trait Place {
     /// Whether a visit is to end for the sake of others.
     fn has_to_yield(&self, ticket: Ticket) -> bool;
     /// Room for a message of this length.
-    fn room(&self, process: Process, length: usize) -> Option<Room>;
+    fn room(&self, asker: Asker, length: usize) -> Option<Room>;
 }
 
 /// One connection that is served, for its thread.
 pub(crate) struct Visit<'a> {
     desk: &'a dyn Place,
     stream: Option<&'a ControlStream>,
+    asker: Asker,
     ticket: Ticket,
     until: Instant,
     /// What was read for it.
     rooms: RefCell<Vec<Room>>,
 }
 
-/// A process number.
-pub(crate) type Process = [u8; 16];
-
 impl<'a> Visit<'a> {
     /// The visit of this ticket, until then.
     pub(super) fn new(desk: &'a dyn Place, stream: &'a ControlStream, ticket: Ticket, until: Instant) -> Visit<'a> {
-        Visit { stream: Some(stream), ..Visit::of_nobody(desk, ticket, until) }
+        Visit { stream: Some(stream), ..Visit::of(desk, stream.asker(), ticket, until) }
     }
 
-    pub(super) fn of_nobody(desk: &'a dyn Place, ticket: Ticket, until: Instant) -> Visit<'a> {
-        Visit { desk, stream: None, ticket, until, rooms: RefCell::default() }
+    /// The same of this asker, without a connection.
+    pub(super) fn of(desk: &'a dyn Place, asker: Asker, ticket: Ticket, until: Instant) -> Visit<'a> {
+        Visit { desk, stream: None, asker, ticket, until, rooms: RefCell::default() }
     }
 
     pub(super) fn ticket(&self) -> Ticket {
@@ -49,9 +48,8 @@ impl<'a> Visit<'a> {
         self.until
     }
 
-    /// The process number of who asks.
-    pub(crate) fn process(&self) -> Process {
-        self.stream.map_or([0; 16], |stream| stream.asker().process)
+    pub(crate) fn asker(&self) -> Asker {
+        self.asker
     }
 
     /// Whether nothing more is to be done for it: its time is over, whoever asks has left, or others are to have its place.
@@ -65,7 +63,7 @@ impl<'a> Visit<'a> {
 
     /// Whether there is room for so many bytes that were announced. They count until the visit is over.
     pub(crate) fn has_room(&self, length: usize) -> bool {
-        let room = self.desk.room(self.process(), length);
+        let room = self.desk.room(self.asker, length);
         room.map(|room| self.rooms.borrow_mut().push(room)).is_some()
     }
 }

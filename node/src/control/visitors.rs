@@ -39,7 +39,7 @@ impl<S> Default for Visitors<S> {
 }
 
 /// How many are of the same host, and of the same process.
-fn count<'a>(all: impl Iterator<Item = &'a Asker> + Clone, of: &Asker) -> (usize, usize) {
+pub(super) fn count<'a>(all: impl Iterator<Item = &'a Asker> + Clone, of: &Asker) -> (usize, usize) {
     (all.clone().filter(|one| one.host() == of.host()).count(), all.filter(|one| one.process == of.process).count())
 }
 
