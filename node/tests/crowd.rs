@@ -119,6 +119,31 @@ fn silent_connections_keep_nobody_out() {
     assert!(waited < SOON + SOON, "{waited:?}");
 }
 
+/// Lengths that are announced, with nothing behind them, take no memory from others.
+#[test]
+fn announced_lengths_keep_nobody_out() {
+    let _turn = turn();
+    let team = Team::new(1, "announced", &[]);
+    let nowhere = ["127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap()];
+    let other = |n: u32| node::at_addresses(u128::from(n).to_le_bytes(), [1; 16], &nowhere);
+    let members: Vec<_> = std::iter::once(team.leader()).chain((1..2000).map(other)).collect();
+    team.nodes[0].add_group(Group { incarnation: team.incarnation, cookie: [9; 16], rank: 0, size: 2000 });
+    team.nodes[0].lead(team.incarnation, "announced", members);
+    let announce = |who: u8| {
+        let mut stream = TcpStream::connect(addresses(&team.nodes[0])[0]).unwrap();
+        trust::dial(&mut stream, &member(who), Protocol::Control, true).unwrap();
+        stream.write_all(&(64u32 << 20).to_le_bytes()).unwrap();
+        stream
+    };
+    let silent: Vec<_> = (1..14).map(announce).collect();
+    for n in 0..3 {
+        let mut stream = connect_as(&team.leader(), 200).unwrap();
+        stream.say(&Request { limit: 500, ..request("announced", n, Command::Lanes) }.encode());
+        let answer = hear_within(&mut stream, LONG).expect("an answer");
+        assert!(matches!(answer, Answer::Outcomes { .. }), "beside {} lengths: {answer:?}", silent.len());
+    }
+}
+
 #[test]
 fn a_command_ends_with_the_connection_of_its_operator() {
     let _turn = turn();

@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use wire::control::{length, message};
 
-/// The bytes of a length.
-const HEAD: usize = base::protocol::operator::message::BYTES;
+/// The bytes of a length, in front of each message.
+pub const HEAD: usize = base::protocol::operator::message::BYTES;
 /// The most bytes of one read: as one record of an encrypted stream has.
 const READ: usize = 64 << 10;
 
@@ -45,6 +45,17 @@ pub struct ControlStream {
     /// What is to be written, and how much of it was.
     out: Vec<u8>,
     written: usize,
+}
+
+/// How much of a message has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// As much as the limit allows, and there is more.
+    Limit,
+    /// Less.
+    NotYet,
 }
 
 impl ControlStream {
@@ -128,6 +139,12 @@ impl ControlStream {
 
     /// As [`ControlStream::hear`], into memory that is used again, with the length in front. Returns whether there is a message.
     pub fn hear_into(&mut self, most: usize, message: &mut Vec<u8>) -> io::Result<bool> {
+        Ok(self.hear_up_to(most, usize::MAX, message)? == Part::Whole)
+    }
+
+    /// As [`ControlStream::hear_into`], but reads no further than to this limit, of which the length in front is a part.
+    pub fn hear_up_to(&mut self, most: usize, limit: usize, message: &mut Vec<u8>) -> io::Result<Part> {
+        let limit = limit.max(HEAD);
         loop {
             let wanted = match self.came.first_chunk::<HEAD>() {
                 None => HEAD,
@@ -136,10 +153,13 @@ impl ControlStream {
             if self.came.len() >= HEAD && self.came.len() == wanted {
                 std::mem::swap(&mut self.came, message);
                 self.came.clear();
-                return Ok(true);
+                return Ok(Part::Whole);
             }
-            if !self.read(wanted)? {
-                return Ok(false);
+            if self.came.len() >= limit {
+                return Ok(Part::Limit);
+            }
+            if !self.read(wanted.min(limit))? {
+                return Ok(Part::NotYet);
             }
         }
     }

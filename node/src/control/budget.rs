@@ -1,52 +1,68 @@
-//! Memory of all commands together, of which each asker has a share.
+//! Memory of all commands together, of which each host and each process has a share.
 //!
-//! Invariant: nothing larger than [`SMALL`] is read before there is room for it.
+//! Invariant: nothing beyond [`SMALL`] is read before there is room for it; a length that was announced takes none.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use transports::control::Asker;
 
 /// Bytes of all commands that are under way.
 const MOST_BYTES: usize = 512 << 20;
 /// What needs no room of its own: there are few connections.
-const SMALL: usize = 64 << 10;
+pub(super) const SMALL: usize = 64 << 10;
 /// A message takes memory as bytes, as what it says, and for whom it is passed on to.
 const COPIES: usize = 3;
 
 /// How much each asker has.
 #[derive(Default)]
-pub(super) struct Budget(Mutex<BTreeMap<[u8; 16], usize>>);
+pub(super) struct Budget(Mutex<BTreeMap<Key, usize>>);
+
+/// A host, and a process there.
+type Key = (Option<IpAddr>, [u8; 16]);
 
 /// Room that is given back when this is dropped.
 pub(super) struct Room {
     budget: Arc<Budget>,
-    process: [u8; 16],
+    of: Key,
     bytes: usize,
 }
 
 impl Budget {
-    /// Room for a message of this length, which is to be passed on for this process. `None`: it has half of what the others leave.
-    pub(super) fn take(self: &Arc<Budget>, process: [u8; 16], length: usize) -> Option<Room> {
+    /// Room for a message of this length, which is to be passed on for this asker. `None`: see [`Room::grow`].
+    pub(super) fn take(self: &Arc<Budget>, asker: Asker, length: usize) -> Option<Room> {
+        let mut room = Room { budget: self.clone(), of: (asker.host(), asker.process), bytes: 0 };
+        room.grow(length).then_some(room)
+    }
+}
+
+impl Room {
+    /// Makes room for this length. False: its host, or its process, has half of what others leave.
+    pub(super) fn grow(&mut self, length: usize) -> bool {
         let bytes = if length <= SMALL { 0 } else { COPIES * length };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let others: usize = all.iter().filter(|(other, _)| **other != process).map(|(_, has)| has).sum();
-        let has = all.get(&process).copied().unwrap_or(0) + bytes;
-        if has > MOST_BYTES.saturating_sub(others) / 2 {
-            return None;
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return true;
         }
-        if bytes > 0 {
-            all.insert(process, has);
+        let mut all = self.budget.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = |of: &dyn Fn(&Key) -> bool| all.iter().filter(|(key, _)| of(key)).map(|(_, has)| has).sum::<usize>();
+        let fits = |has: usize| has + more <= MOST_BYTES.saturating_sub(sum(&|_| true) - has) / 2;
+        if !fits(sum(&|key| key.0 == self.of.0)) || !fits(sum(&|key| key.1 == self.of.1)) {
+            return false;
         }
-        Some(Room { budget: self.clone(), process, bytes })
+        *all.entry(self.of).or_default() += more;
+        self.bytes += more;
+        true
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
         let mut all = self.budget.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(has) = all.get_mut(&self.process) {
+        if let Some(has) = all.get_mut(&self.of) {
             *has -= self.bytes;
             if *has == 0 {
-                all.remove(&self.process);
+                all.remove(&self.of);
             }
         }
     }
@@ -57,15 +73,41 @@ mod tests {
     use super::*;
     use wire::control::MAX_REQUEST;
 
+    fn asker(process: u8, host: u8) -> Asker {
+        Asker { process: [process; 16], from: Some([10, 0, 0, host].into()) }
+    }
+
     #[test]
     fn one_asker_leaves_room_for_others() {
         let budget = Arc::new(Budget::default());
-        let first = budget.take([1; 16], MAX_REQUEST).expect("the largest request has room");
-        assert!(budget.take([1; 16], MAX_REQUEST).is_none());
-        assert!(budget.take([1; 16], SMALL).is_some());
-        let other = budget.take([2; 16], MAX_REQUEST / 2);
+        let first = budget.take(asker(1, 1), MAX_REQUEST).expect("the largest request has room");
+        assert!(budget.take(asker(1, 1), MAX_REQUEST).is_none());
+        assert!(budget.take(asker(1, 2), MAX_REQUEST).is_none(), "nor from another host");
+        assert!(budget.take(asker(1, 1), SMALL).is_some());
+        let other = budget.take(asker(2, 2), MAX_REQUEST / 2);
         assert!(other.is_some());
         drop((first, other));
+        assert!(budget.0.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_processes_of_one_host_leave_room_for_others() {
+        let budget = Arc::new(Budget::default());
+        let length = MAX_REQUEST / 8;
+        let taken: Vec<_> = (0..200).filter_map(|n| budget.take(asker(n, 1), length)).collect();
+        assert!(!taken.is_empty() && COPIES * length * taken.len() <= MOST_BYTES / 2, "{}", taken.len());
+        assert!(budget.take(asker(201, 2), MAX_REQUEST / 2).is_some());
+    }
+
+    #[test]
+    fn room_grows_with_what_has_come() {
+        let budget = Arc::new(Budget::default());
+        let mut room = budget.take(asker(1, 1), 0).unwrap();
+        assert!(room.grow(SMALL) && budget.0.lock().unwrap().is_empty(), "a small one takes none");
+        assert!(room.grow(2 * SMALL) && room.grow(3 * SMALL) && room.grow(SMALL));
+        assert_eq!(budget.0.lock().unwrap().values().sum::<usize>(), 3 * SMALL * COPIES);
+        assert!(!room.grow(MOST_BYTES));
+        drop(room);
         assert!(budget.0.lock().unwrap().is_empty());
     }
 }

@@ -141,7 +141,7 @@ impl Place for Desk {
     }
 
     fn room(&self, asker: Asker, length: usize) -> Option<Room> {
-        self.budget.take(asker.process, length)
+        self.budget.take(asker, length)
     }
 }
 

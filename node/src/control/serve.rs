@@ -2,7 +2,7 @@
 //!
 //! Runs in threads of their own. Invariants: a thread holds the node's lock for moments only; it ends when the node does.
 
-use super::budget::Room;
+use super::budget::{Room, SMALL};
 use super::carry::carry;
 use super::desk::{Desk, Given, Passed, SLICE};
 use super::tree::{self, Reach};
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transports::control::{ControlStream, sleep};
+use transports::control::{ControlStream, HEAD, Part, sleep};
 use transports::registry::{Commanding, Heard, Unheard, command};
 use wire::Contact;
 use wire::control::{Addressee, Answer, Command, MAX_ANSWER, MAX_REQUEST, Member, Outcome, Request, What};
@@ -27,6 +27,8 @@ use wire::control::{Addressee, Answer, Command, MAX_ANSWER, MAX_REQUEST, Member,
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest time that an operator waits for an answer.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// For so many further bytes of a request, room is taken at a time.
+const STEP: usize = 1 << 20;
 /// Of what is no visit, and yields to nobody: tickets begin at 1.
 const NO_TICKET: Ticket = 0;
 /// How long to rest before a leader that has sent us away is dialled again.
@@ -64,15 +66,12 @@ pub(crate) fn open(shared: &Arc<Shared>, folders: Folders) -> Arc<Desk> {
 
 fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, ticket: Ticket, mut stream: ControlStream) {
     let patience = Instant::now() + PATIENCE;
-    let Ok(room) = room_for_request(desk, &mut stream, ticket, patience) else { return };
-    let body = match &room {
-        Some(_) => hear(desk, &mut stream, ticket, MAX_REQUEST, patience),
-        None => Err(io::ErrorKind::OutOfMemory.into()),
-    };
-    let answer = match body.map(|body| Request::decode(&body)) {
-        Err(e) if e.kind() == io::ErrorKind::OutOfMemory => Answer::Busy,
-        Err(_) => return,
-        Ok(Ok(request)) if request.command == Command::Files => {
+    let Ok(heard) = hear_request(desk, &mut stream, ticket, patience) else { return };
+    // The room is given back when all is over.
+    let (request, _room) = heard.map(|(body, room)| (Request::decode(&body), room)).unzip();
+    let answer = match request {
+        None => Answer::Busy,
+        Some(Ok(request)) if request.command == Command::Files => {
             let is_here = is_here(shared, desk, &request.to);
             let none = Answer::Outcomes { repeated: false, outcomes: Vec::new() };
             stream.say(&if is_here { none } else { Answer::NoSuchJob }.encode());
@@ -81,35 +80,40 @@ fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, ticket: Ticket, mut stream: Con
             }
             return;
         }
-        Ok(Ok(request)) => {
+        Some(Ok(request)) => {
             let until = Instant::now() + Duration::from_millis(request.limit.into()).min(LONGEST);
             answer(shared, desk, request, &Visit::new(&**desk, &stream, ticket, until))
         }
-        Ok(Err(_)) => Answer::Malformed,
+        Some(Err(_)) => Answer::Malformed,
     };
     stream.say(&answer.encode());
     // An error means that nobody waits for it any more.
     let _ = flush(desk, &mut stream, ticket, Instant::now() + PATIENCE);
 }
 
-/// Waits for the length of a request, and for room for it. `None`: others have what there is.
-fn room_for_request(
+/// A request, for which room is taken as its bytes come. `None`: others have what there is.
+fn hear_request(
     desk: &Desk,
     stream: &mut ControlStream,
     ticket: Ticket,
     until: Instant,
-) -> io::Result<Option<Room>> {
-    let asker = stream.asker();
+) -> io::Result<Option<(Vec<u8>, Room)>> {
+    let Some(mut room) = desk.room(stream.asker(), 0) else { return Ok(None) };
+    let (mut message, mut limit) = (Vec::new(), SMALL);
     loop {
-        let length = stream.announced(MAX_REQUEST)?;
-        let room = length.and_then(|length| desk.room(asker, length));
-        if room.is_some() || length.is_some() && Instant::now() + SLICE >= until {
-            return Ok(room);
+        let part = stream.hear_up_to(MAX_REQUEST, limit, &mut message)?;
+        match part {
+            Part::Whole => return Ok(Some((message.split_off(HEAD), room))),
+            Part::Limit if room.grow(limit + STEP) => {
+                limit += STEP;
+                continue;
+            }
+            Part::Limit if Instant::now() + SLICE >= until => return Ok(None),
+            Part::Limit | Part::NotYet => go_on(desk, ticket, until)?,
         }
-        go_on(desk, ticket, until)?;
-        match length {
-            None => sleep(&mut [stream.awaited()], SLICE),
-            Some(_) => std::thread::park_timeout(REST),
+        match part {
+            Part::Limit => std::thread::park_timeout(REST),
+            _ => sleep(&mut [stream.awaited()], SLICE),
         }
     }
 }
