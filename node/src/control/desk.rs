@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use transports::control::{Asker, ControlStream};
 use wire::Contact;
-use wire::control::{Answer, Id, Member, Report, Request, What};
+use wire::control::{Answer, Command, Id, Member, Report, Request, What};
 
 /// How long a command that changes something may be under way while another asker waits for its turn.
 const MOST_CHANGING: Duration = Duration::from_secs(5);
@@ -203,6 +203,11 @@ impl Desk {
         state.visitors.arrive(stream.asker(), stream, Instant::now())
     }
 
+    /// The request of this visit has come.
+    pub(crate) fn has_asked(&self, ticket: Ticket) {
+        self.lock().visitors.has_asked(ticket);
+    }
+
     /// The next connection for a thread that has served one. `None`: the thread ends.
     pub(crate) fn next(&self, over: Ticket) -> Option<(Ticket, ControlStream)> {
         self.lock().visitors.next(over, Instant::now())
@@ -230,14 +235,22 @@ impl Desk {
         state.led.iter().filter(|(_, led)| led.name == name).map(|(i, led)| (*i, led.members.clone())).collect()
     }
 
-    /// Whether these may be members of a job, as far as is known here: the leader knows who its members are.
-    pub(crate) fn are_members(&self, incarnation: u64, members: &[Member]) -> bool {
+    /// These members of a job, as far as is known here: the leader has their contacts, and takes them from nobody. `None`: it has
+    /// other ones.
+    pub(crate) fn as_known(&self, incarnation: u64, members: Vec<Member>) -> Option<Vec<Member>> {
         let state = self.lock();
-        let Some(led) = state.led.get(&incarnation) else { return true };
-        let is_it = |member: &Member| {
-            led.members.get(member.rank as usize).is_some_and(|known| known.process == member.contact.process)
+        let Some(led) = state.led.get(&incarnation) else { return Some(members) };
+        let known = |member: Member| {
+            let contact = led.members.get(member.rank as usize)?;
+            (contact.process == member.contact.process).then(|| Member { contact: contact.clone(), ..member })
         };
-        members.iter().all(is_it)
+        members.into_iter().map(known).collect()
+    }
+
+    /// Whether a command that is addressed to a process of this job may come here: a leader gives those that change something
+    /// to itself, in its own order.
+    pub(crate) fn takes(&self, incarnation: u64, command: &Command) -> bool {
+        !command.changes() || !self.lock().led.contains_key(&incarnation)
     }
 
     /// A command that changes something has come to the leader of this job.

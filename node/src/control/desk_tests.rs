@@ -1,7 +1,7 @@
 //! What the desk promises to those that share it.
 
 use super::*;
-use wire::control::{Addressee, Command};
+use wire::control::Addressee;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -180,6 +180,20 @@ fn an_operator_has_a_turn_beside_few_processes_with_many_commands() {
     desk.given(7, [100; 16], &Answer::Malformed);
     assert!(operator.join().unwrap(), "it is not told that others are under way");
     came.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Whoever says where a member is, or which command is the last one, does not keep a leader's commands from it.
+#[test]
+fn a_leader_takes_contacts_and_numbers_from_nobody() {
+    let desk = Desk::default();
+    let at = |process: u8, host: u8| Contact::new([process; 16], [host; 16], []);
+    desk.lead(7, "air", vec![at(1, 0), at(2, 0)], &[]);
+    let named = |rank, contact| vec![Member { rank, contact }];
+    assert_eq!(desk.as_known(7, named(1, at(2, 9))), Some(named(1, at(2, 0))), "its own contact");
+    assert_eq!(desk.as_known(7, named(1, at(3, 0))), None);
+    assert_eq!(desk.as_known(7, named(2, at(2, 0))), None);
+    assert_eq!(desk.as_known(8, named(1, at(3, 9))), Some(named(1, at(3, 9))), "it is led elsewhere");
+    assert!(!desk.takes(7, &Command::Hold) && desk.takes(7, &Command::Lanes) && desk.takes(8, &Command::Hold));
 }
 
 #[test]

@@ -67,6 +67,7 @@ pub(crate) fn open(shared: &Arc<Shared>, folders: Folders) -> Arc<Desk> {
 fn serve(shared: &Arc<Shared>, desk: &Arc<Desk>, ticket: Ticket, mut stream: ControlStream) {
     let patience = Instant::now() + PATIENCE;
     let Ok(heard) = hear_request(desk, &mut stream, ticket, patience) else { return };
+    desk.has_asked(ticket);
     // The room is given back when all is over.
     let (request, _room) = heard.map(|(body, room)| (Request::decode(&body), room)).unzip();
     let answer = match request {
@@ -170,14 +171,16 @@ fn answer(shared: &Arc<Shared>, desk: &Arc<Desk>, request: Request, visit: &Visi
                     Answer::NoSuchJob
                 };
             }
-            match shared.lock().session.own_group(incarnation) {
-                Some(group) if group.rank == rank => {
-                    if !are_ranks(&group, &request.members) || !desk.are_members(incarnation, &request.members) {
-                        return Answer::Malformed;
-                    }
-                }
-                _ => return Answer::NoSuchJob,
+            let group = shared.lock().session.own_group(incarnation);
+            let Some(group) = group.filter(|group| group.rank == rank && desk.takes(incarnation, &request.command))
+            else {
+                return Answer::NoSuchJob;
+            };
+            if !are_ranks(&group, &request.members) {
+                return Answer::Malformed;
             }
+            let Some(members) = desk.as_known(incarnation, request.members) else { return Answer::Malformed };
+            let request = Request { members, ..request };
             let (repeated, outcomes) = pass_on(shared, desk, request, (incarnation, rank), visit);
             Answer::Outcomes { repeated, outcomes }
         }

@@ -15,6 +15,8 @@ const MOST_WAITING: usize = 64;
 const MOST_WAITING_EACH: usize = 16;
 /// How long one is served at least while others wait: all that is asked takes less, but for what waits for processes.
 const GRACE: Duration = Duration::from_secs(1);
+/// The same for one whose request has not come: it was written when the proof ended.
+const GRACE_SILENT: Duration = Duration::from_millis(250);
 
 /// The number of a visit.
 pub(crate) type Ticket = u64;
@@ -23,6 +25,14 @@ struct Served {
     ticket: Ticket,
     asker: Asker,
     since: Instant,
+    has_asked: bool,
+}
+
+impl Served {
+    fn has_had_grace(&self, now: Instant) -> bool {
+        let grace = if self.has_asked { GRACE } else { GRACE_SILENT };
+        now.saturating_duration_since(self.since) >= grace
+    }
 }
 
 /// All of them; `S` is a connection.
@@ -68,8 +78,13 @@ impl<S> Visitors<S> {
 
     fn begin(&mut self, asker: Asker, since: Instant) -> Ticket {
         self.last += 1;
-        self.serving.push(Served { ticket: self.last, asker, since });
+        self.serving.push(Served { ticket: self.last, asker, since, has_asked: false });
         self.last
+    }
+
+    /// The request of this visit has come.
+    pub fn has_asked(&mut self, ticket: Ticket) {
+        self.serving.iter_mut().filter(|one| one.ticket == ticket).for_each(|one| one.has_asked = true);
     }
 
     fn served(&self, of: &Asker) -> (usize, usize) {
@@ -90,7 +105,7 @@ impl<S> Visitors<S> {
         if self.serving.len() < MOST_SERVED || self.waiting.is_empty() {
             return false;
         }
-        let long = self.serving.iter().filter(|one| now.saturating_duration_since(one.since) >= GRACE);
+        let long = self.serving.iter().filter(|one| one.has_had_grace(now));
         let Some(most) = long.max_by_key(|one| (self.served(&one.asker), u64::MAX - one.ticket)) else { return false };
         let has_less = |asker: &Asker| self.served(asker).1 < self.served(&most.asker).1;
         most.ticket == ticket && self.waiting.iter().any(|(asker, _)| has_less(asker))
@@ -126,6 +141,7 @@ mod tests {
         let (mut all, now) = (Visitors::default(), Instant::now());
         for n in 0..MOST_SERVED {
             assert!(all.arrive(asker((n / 2) as u8 + 10, 1), n, now).is_some());
+            all.has_asked(n as u64 + 1);
         }
         let later = now + GRACE;
         assert!((1..=16).all(|ticket| !all.has_to_yield(ticket, later)), "nobody waits");
@@ -141,5 +157,17 @@ mod tests {
         assert!(all.waiting.iter().any(|(_, n)| *n == 98) && !all.waiting.iter().any(|(_, n)| *n == 1000));
         assert_eq!(all.next(1, later).map(|(_, n)| n), Some(99));
         assert_eq!(all.next(2, later).map(|(_, n)| n), Some(98));
+    }
+
+    #[test]
+    fn one_that_says_nothing_gives_way_sooner() {
+        let (mut all, now) = (Visitors::default(), Instant::now());
+        for n in 0..MOST_SERVED {
+            assert!(all.arrive(asker(n as u8 + 10, 1), n, now).is_some());
+        }
+        (1..16).for_each(|ticket| all.has_asked(ticket));
+        assert!(all.arrive(asker(1, 2), 99, now).is_none());
+        let yields = |after| (1..=16).filter(|ticket| all.has_to_yield(*ticket, now + after)).collect::<Vec<_>>();
+        assert_eq!((yields(Duration::ZERO), yields(GRACE_SILENT), yields(GRACE)), (vec![], vec![16], vec![1]));
     }
 }
