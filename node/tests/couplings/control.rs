@@ -1,6 +1,6 @@
 //! Operators: commands reach each process of a job, whatever the others do, and have one outcome.
 
-use crate::common::operators::{Team, connect, hear, request};
+use crate::common::operators::{Team, connect, connect_as, hear, request};
 use crate::common::{Job, LONG, addresses, got, member, over, proved};
 use base::ProcId;
 use node::figures::{Addressee, Answer, Command, Outcome, Report, Request, What};
@@ -10,7 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 fn give(at: &Contact, request: &Request) -> Answer {
-    let mut stream = connect(at).unwrap();
+    give_as(200, at, request)
+}
+
+/// The same, of the operator of this number.
+fn give_as(operator: u8, at: &Contact, request: &Request) -> Answer {
+    let mut stream = connect_as(at, operator).unwrap();
     stream.say(&request.encode());
     hear(&mut stream)
 }
@@ -239,7 +244,17 @@ fn two_operators_at_once_are_both_told() {
     let operators: Vec<_> = (0..6)
         .map(|id| {
             let leader = leader.clone();
-            std::thread::spawn(move || outcomes(give(&leader, &request("two", id, Command::Hold))))
+            // As the command does: again, while the turns of this host are taken.
+            let again = move || {
+                let end = Instant::now() + LONG;
+                loop {
+                    match give_as(id + 1, &leader, &request("two", id, Command::Hold)) {
+                        Answer::Busy => assert!(Instant::now() < end, "its turn comes"),
+                        answer => return outcomes(answer),
+                    }
+                }
+            };
+            std::thread::spawn(again)
         })
         .collect();
     for operator in operators {
