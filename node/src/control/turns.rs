@@ -10,7 +10,7 @@ use wire::control::Id;
 
 /// Commands that wait, so that threads are left to those that only look; those of one host, and those of one process.
 const MOST_TURNS: usize = 8;
-const MOST_TURNS_HOST: usize = MOST_TURNS / 2;
+const MOST_TURNS_HOST: usize = 4;
 const MOST_TURNS_EACH: usize = 2;
 
 struct Turn {
