@@ -19,7 +19,11 @@ const COPIES: usize = 3;
 pub(super) struct Budget(Mutex<BTreeMap<Key, usize>>);
 
 /// A host, and a process there.
-type Key = (Option<IpAddr>, [u8; 16]);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    host: Option<IpAddr>,
+    process: [u8; 16],
+}
 
 /// Room that is given back when this is dropped.
 pub(super) struct Room {
@@ -31,7 +35,7 @@ pub(super) struct Room {
 impl Budget {
     /// Room for a message of this length, which is to be passed on for this asker. `None`: see [`Room::grow`].
     pub(super) fn take(self: &Arc<Budget>, asker: Asker, length: usize) -> Option<Room> {
-        let mut room = Room { budget: self.clone(), of: (asker.host(), asker.process), bytes: 0 };
+        let mut room = Room { budget: self.clone(), of: Key { host: asker.host(), process: asker.process }, bytes: 0 };
         room.grow(length).then_some(room)
     }
 }
@@ -47,7 +51,7 @@ impl Room {
         let mut all = self.budget.0.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = |of: &dyn Fn(&Key) -> bool| all.iter().filter(|(key, _)| of(key)).map(|(_, has)| has).sum::<usize>();
         let fits = |has: usize| has + more <= MOST_BYTES.saturating_sub(sum(&|_| true) - has) / 2;
-        if !fits(sum(&|key| key.0 == self.of.0)) || !fits(sum(&|key| key.1 == self.of.1)) {
+        if !fits(sum(&|key| key.host == self.of.host)) || !fits(sum(&|key| key.process == self.of.process)) {
             return false;
         }
         *all.entry(self.of).or_default() += more;
