@@ -24,7 +24,7 @@ pub mod width;
 
 pub use figure::Figure;
 pub use job::{Done, Job, Launch};
-pub use marked::{Marked, wait_until};
+pub use marked::{Marked, await_some, wait_until};
 pub use mpi::{MPIS, Mpi};
 pub use places::{command, figures, library, make, release, root, target};
 pub use program::{Library, WAYS, Way, compile, compile_fortran, compile_tool, compile_with, try_build};

@@ -82,6 +82,18 @@ fn leavings(pid: i32) -> Vec<PathBuf> {
     mapped.chain(session.map(|path| OsStr::from_bytes(path).into())).collect()
 }
 
+/// Asks until there is an answer. Panics if there is none within the limit.
+pub fn await_some<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(found) = ask() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited {limit:?} in vain for {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Whether `condition` came true within the limit.
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;

@@ -3,6 +3,7 @@
 //! such a machine would, and what it gets must be as the program has it.
 
 use base::bytes::Take;
+use c_tests::await_some;
 use naming::{Claim, Naming, Record};
 use node::leaders::{Agreement, Party, Turn, contacts};
 use node::{
@@ -262,7 +263,7 @@ fn join(machine: Machine, other: &str) -> Job {
         ..Record::new(machine.name)
     };
     let claim = naming.claim(&record).expect("a free name");
-    let there = await_some("the other job's name", || {
+    let there = await_some(LIMIT, "the other job's name", || {
         naming.lookup(naming::Kind::Job, other).expect("a naming service that answers")
     });
     let party = Party {
@@ -289,7 +290,7 @@ fn agree(node: &Node, naming: &dyn Naming, group: &Group, there: &Record, party:
     let [me, leader] = [group.incarnation, there.incarnation].map(|incarnation| ProcId { incarnation, rank: 0 });
     let path = node.open_control(me, leader, there.cookie, &contact);
     node.with(|core| core.offer(path, group.incarnation < there.incarnation, party, None));
-    await_some("the other leader", || {
+    await_some(LIMIT, "the other leader", || {
         assert!(naming.is_alive(there).unwrap_or(true) || node.path_gone(path).is_none(), "the other job went away");
         match node.with(|core| core.talk(path)) {
             Turn::Waiting => None,
@@ -297,17 +298,6 @@ fn agree(node: &Node, naming: &dyn Naming, group: &Group, there: &Record, party:
             other => panic!("the other leader does not agree: {other:?}"),
         }
     })
-}
-
-fn await_some<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + LIMIT;
-    loop {
-        if let Some(found) = ask() {
-            return found;
-        }
-        assert!(Instant::now() < end, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 impl Job {

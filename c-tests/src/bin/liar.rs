@@ -7,31 +7,20 @@
 use base::ProcId;
 use base::bytes::Take;
 use base::ident::random;
+use c_tests::await_some;
 use c_tests::ports::short;
 use naming::{Kind, Naming, Record};
 use node::leaders::{Party, Registered, Turn};
 use node::{Config, Contact, Contacts, Group, Node, at_addresses};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// That of this machine, as the protocol's description has it.
 const REPRESENTATION: u32 = 0x2441_4880;
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Asks until there is an answer.
-fn await_some<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + LIMIT;
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(Instant::now() < end, "{what}: not within {LIMIT:?}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 fn find(naming: &dyn Naming, name: &str) -> Record {
-    await_some(name, || naming.lookup(Kind::Job, name).expect("a naming service that answers"))
+    await_some(LIMIT, name, || naming.lookup(Kind::Job, name).expect("a naming service that answers"))
 }
 
 fn sign(name: &str) -> PathBuf {
@@ -70,19 +59,19 @@ fn come_as(node: &Node, naming: &dyn Naming, name: &str, of: &Record, to: &Recor
     let claim = naming.claim(&record).expect("a free name");
     let contact = Contact::decode(&mut Take(&to.leader)).expect("a good record");
     let path = node.open_control(us, ProcId { incarnation: to.incarnation, rank: 0 }, to.cookie, &contact);
-    await_some("a lane", || node.path_trouble(path).is_none().then_some(()));
+    await_some(LIMIT, "a lane", || node.path_trouble(path).is_none().then_some(()));
     claim
 }
 
 fn call_as(node: &Node, of: &Record) -> ! {
-    let name = await_some("the name of a port", || std::fs::read_to_string(sign("port")).ok());
+    let name = await_some(LIMIT, "the name of a port", || std::fs::read_to_string(sign("port")).ok());
     let (at, port, cookie) = short(&name);
     let (me, own_cookie) = (ProcId { incarnation: u64::from_le_bytes(random()), rank: 1 }, random());
     node.add_open_group(Group { incarnation: me.incarnation, cookie: own_cookie, rank: 1, size: 2 });
     let leader = Contact::decode(&mut Take(&of.leader)).expect("a good record");
     let records = Contacts::from(vec![leader, node.contact()]).bytes().to_vec();
     let path = node.open_control_to_port(me, port, cookie, &at_addresses([0; 16], [0; 16], &[at]));
-    await_some("a lane", || node.path_trouble(path).is_none().then_some(()));
+    await_some(LIMIT, "a lane", || node.path_trouble(path).is_none().then_some(()));
     let offer = Party {
         incarnation: me.incarnation,
         cookie: own_cookie,
@@ -95,7 +84,7 @@ fn call_as(node: &Node, of: &Record) -> ! {
         records,
     };
     node.with(|core| core.offer(path, false, &offer, None));
-    await_some("to be sent away", || match node.with(|core| core.talk(path)) {
+    await_some(LIMIT, "to be sent away", || match node.with(|core| core.talk(path)) {
         Turn::Agreed(_) => panic!("it was believed"),
         _ => (node.path_trouble(path).is_some() || node.path_gone(path).is_some()).then_some(()),
     });

@@ -226,7 +226,7 @@ impl Own {
         let context = ContextId::of_port([self.group.incarnation, agreement.remote.incarnation]);
         (agreement.remote.incarnation, agreement.remote.cookie) = (incarnation, cookie);
         let other = joined::other(tag_ub, &agreement)?;
-        // Nothing but its own word says that a client is the job that it names.
+        // The other leader vouches for its members; one that is known already is not to be another process.
         let contacts = other.group.contacts.iter();
         let is_another = |core: &mut Core| {
             let mut all = (0u32..).zip(contacts).map(|(rank, contact)| (ProcId { incarnation, rank }, contact));
