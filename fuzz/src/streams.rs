@@ -3,7 +3,7 @@
 
 use crate::Target;
 use crate::input::Script;
-use crate::trust::process;
+use crate::trust::{begin_anew, process};
 use crate::wire::{FROM, TO, answered, headers, record, said};
 use base::bytes::Malformed;
 use base::memory::VecMemory;
@@ -400,6 +400,7 @@ fn greeting(input: &[u8]) {
     let mut s = Script(input);
     let (flags, pieces) = (s.byte(), s.bytes());
     let bytes = s.0;
+    begin_anew();
     let (us, them) = (process(1), process(2));
     let (dials, (other, waiting)) = match flags & 2 {
         0 => {

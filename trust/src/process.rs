@@ -180,6 +180,12 @@ impl Trust {
         }
     }
 
+    /// Remembers no first proof any more, as if this process had just begun.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn forget_proofs(&self) {
+        *self.proofs.lock().unwrap_or_else(PoisonError::into_inner) = Proofs::default();
+    }
+
     /// The identity of this process.
     pub fn identity(&self) -> &Identity {
         &self.identity
