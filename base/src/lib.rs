@@ -14,6 +14,7 @@ pub mod memory;
 pub mod protocol;
 pub mod rdma;
 pub mod settings;
+pub mod shares;
 pub mod spawn;
 pub mod spelling;
 pub mod tight;

@@ -685,7 +685,7 @@ pub mod port {
 /// An operator's commands to the processes of a job, and their answers.
 pub mod operator {
     /// The version of this protocol.
-    pub const VERSION: u16 = 2;
+    pub const VERSION: u16 = 3;
     /// The longest request, in bytes: it may have the contact records of the largest group, and a little.
     pub const MAX_REQUEST: usize = 68 << 20;
     /// The longest answer, in bytes.
@@ -721,7 +721,8 @@ pub mod operator {
         /// Who is addressed.
         ADDRESSEES: u8, ["number", "name", "fields behind the number", "meaning"];
         0 NAMED "name (length u32, at most 255 bytes)" "the leader of the job with this name, who passes the command on to all";
-        1 MEMBER "incarnation u64, rank u32" "one process of the job";
+        1 MEMBER "incarnation u64, rank u32" "one process of the job: for SUM and FILES";
+        2 PASSED "incarnation u64, rank u32, secret 16 bytes" "one process of the job, told by another one of it: for the other commands";
     }
 
     numbers! {

@@ -5,7 +5,7 @@
 
 use crate::line::{Done, Job, LineId, NUMBERS, Planned, cost_of_names as names};
 use crate::restart::Known;
-use crate::shares::share;
+use base::shares::share;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

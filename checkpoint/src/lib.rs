@@ -36,7 +36,6 @@ mod restart;
 mod resuming;
 mod rows;
 mod shared;
-mod shares;
 mod store;
 mod tracked;
 

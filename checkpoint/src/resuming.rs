@@ -8,8 +8,8 @@ use crate::image::OfPair;
 use crate::line::Job;
 use crate::message::Message;
 use crate::parts;
-use crate::shares::Shares;
 use base::ProcId;
+use base::shares::Shares;
 use engine::{Kept, Resume};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ struct Wanted {
 #[derive(Clone, Debug)]
 pub(crate) struct Resuming<I> {
     wanted: BTreeMap<ProcId, Wanted>,
-    shares: Shares,
+    shares: Shares<Job>,
     /// The messages of this process's image.
     of: BTreeMap<ProcId, OfPair>,
     /// The inter-communicators, by the other job: two of different jobs may have the same context.

@@ -3,7 +3,7 @@
 //! Invariant: all of them take at most [`MOST_BYTES`], and those of one job take no room of another's.
 
 use crate::line::{Job, Rows};
-use crate::shares::Shares;
+use base::shares::Shares;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of all rows: those of a job of a million processes, and as much for others.
@@ -30,7 +30,7 @@ pub(crate) struct OtherRows {
     of: BTreeMap<(Job, u64), OfCut>,
     /// The newest cuts whose rows were dropped.
     dropped: BTreeMap<Job, u64>,
-    shares: Shares,
+    shares: Shares<Job>,
 }
 
 impl OtherRows {

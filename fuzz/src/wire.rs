@@ -190,7 +190,7 @@ pub const CONTROL_REQUEST: Target = Target {
             Command::Use("shm".into()),
             Command::Sum(1, report().into()),
         ];
-        let to = [Addressee::Named("air".into()), Addressee::Member(7, 3)];
+        let to = [Addressee::Named("air".into()), Addressee::Member(7, 3), Addressee::Passed(7, 3, [9; 16])];
         let members = vec![Member { rank: 1, contact: record() }, Member { rank: 2, contact: record() }];
         let all = commands.into_iter().zip(to.into_iter().cycle());
         all.map(|(command, to)| {

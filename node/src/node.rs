@@ -23,7 +23,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use wire::control::Report;
+use wire::control::{JobSecret, Report};
 
 use crate::shared::Shared;
 
@@ -198,13 +198,24 @@ impl Node {
     // ---- operators
 
     /// This process leads a registered job: an operator's commands to the job of this name come here, and are passed on to the
-    /// members, given by rank.
-    pub fn lead(&self, incarnation: u64, name: &str, members: Vec<Contact>) {
-        let known = self.with(|core| {
-            let knows = |incarnation: &u64| core.session.knows_group(*incarnation);
-            self.operators.led().into_iter().filter(knows).collect::<Vec<_>>()
-        });
-        self.operators.lead(incarnation, name, members, &known);
+    /// members, given by rank. The secret is told to the members alone.
+    pub fn lead(&self, incarnation: u64, name: &str, members: Vec<Contact>, secret: JobSecret) {
+        self.forget_jobs();
+        self.operators.lead(incarnation, name, members, secret);
+    }
+
+    /// This process is a member of a registered job, but not its leader: it does what comes with this secret.
+    pub fn follow(&self, incarnation: u64, secret: JobSecret) {
+        self.forget_jobs();
+        self.operators.follow(incarnation, secret);
+    }
+
+    /// The operators' part forgets jobs that were removed.
+    fn forget_jobs(&self) {
+        let jobs = self.operators.jobs();
+        let is_gone =
+            |core: &mut Core| jobs.into_iter().filter(|job| !core.session.knows_group(*job)).collect::<Vec<_>>();
+        self.operators.forget(&self.with(is_gone));
     }
 
     /// The figures of this process in a group of its own, as an operator gets them.

@@ -1,9 +1,9 @@
 //! Operators beside one that takes all it can: they are served, and what is begun for it ends with its connections.
 
 mod common;
-use common::operators::{Team, connect_as, hear_within, request};
+use common::operators::{SECRET, Team, connect_as, give, hear_within, request};
 use common::{LONG, addresses, member};
-use node::figures::{Addressee, Answer, Command, Member, Request};
+use node::figures::{Addressee, Answer, Command, Member, Request, What};
 use node::{Contact, Group};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -59,7 +59,7 @@ fn team(name: &str) -> Team {
     let team = Team::new(1, name, &[]);
     let group = Group { incarnation: team.incarnation, cookie: [9; 16], rank: 0, size: 2 };
     team.nodes[0].add_group(group);
-    team.nodes[0].lead(team.incarnation, name, vec![team.leader(), mute()]);
+    team.nodes[0].lead(team.incarnation, name, vec![team.leader(), mute()], SECRET);
     team
 }
 
@@ -128,7 +128,7 @@ fn announced_lengths_keep_nobody_out() {
     let other = |n: u32| node::at_addresses(u128::from(n).to_le_bytes(), [1; 16], &nowhere);
     let members: Vec<_> = std::iter::once(team.leader()).chain((1..2000).map(other)).collect();
     team.nodes[0].add_group(Group { incarnation: team.incarnation, cookie: [9; 16], rank: 0, size: 2000 });
-    team.nodes[0].lead(team.incarnation, "announced", members);
+    team.nodes[0].lead(team.incarnation, "announced", members, SECRET);
     let announce = |who: u8| {
         let mut stream = TcpStream::connect(addresses(&team.nodes[0])[0]).unwrap();
         trust::dial(&mut stream, &member(who), Protocol::Control, true).unwrap();
@@ -163,29 +163,44 @@ fn a_command_ends_with_the_connection_of_its_operator() {
     println!("commands ended {:?} after their operators", start.elapsed());
 }
 
-/// A request names processes that are none of the group: nobody connects to them.
+/// Who holds the user's key, but is not of a job, commands none of its members: no number of a command keeps a later one away, and
+/// nobody connects to whom a request names.
 #[test]
-fn commands_go_to_members_alone() {
+fn members_take_commands_from_their_own_job_alone() {
     let _turn = turn();
     let team = Team::new(2, "members", &[]);
     let decoy = TcpListener::bind("127.0.0.1:0").unwrap();
     decoy.set_nonblocking(true).unwrap();
     let contact = node::at_addresses([8; 16], [0; 16], &[decoy.local_addr().unwrap()]);
     let own = team.leader();
-    let mut other = team.nodes[1].contact();
-    let ask = |to: u32, at: &Contact, named: Vec<Member>| {
-        let to = Addressee::Member(team.incarnation, to);
+    let other = team.nodes[1].contact();
+    let ask = |to: Addressee, at: &Contact, serial, command, named: Vec<Member>| {
         let mut stream = connect_as(at, 200).unwrap();
-        stream.say(&Request { to, members: named, ..request("", 1, Command::Lanes) }.encode());
+        stream.say(&Request { to, serial, members: named, ..request("", 1, command) }.encode());
         hear_within(&mut stream, LONG).expect("an answer")
     };
-    let named = |rank: u32, contact: &Contact| Member { rank, contact: contact.clone() };
-    assert_eq!(ask(0, &own, vec![named(1, &contact)]), Answer::Malformed, "another process than this rank");
-    for wrong in [vec![named(2, &contact)], vec![named(0, &contact); 2], vec![named(1, &contact)]] {
-        assert_eq!(ask(1, &other, wrong), Answer::Malformed);
+    let named = |rank: u32, contact: &Contact| vec![Member { rank, contact: contact.clone() }];
+    let job = team.incarnation;
+    let wrong = [Addressee::Member(job, 1), Addressee::Passed(job, 1, [8; 16]), Addressee::Passed(job + 1, 1, SECRET)];
+    for to in wrong {
+        for command in [Command::Hold, Command::Lanes] {
+            let answer = ask(to.clone(), &other, u64::MAX, command, named(0, &contact));
+            assert_eq!(answer, Answer::NoSuchJob, "{to:?}");
+        }
+    }
+    let to_leader = Addressee::Passed(job, 0, SECRET);
+    assert_eq!(
+        ask(to_leader, &own, u64::MAX, Command::Hold, named(1, &contact)),
+        Answer::NoSuchJob,
+        "it is the leader"
+    );
+    // One of the job says who is in it, each once.
+    let to = Addressee::Passed(job, 1, SECRET);
+    for wrong in [named(2, &contact), [named(0, &contact), named(0, &contact)].concat(), named(1, &contact)] {
+        assert_eq!(ask(to.clone(), &other, 0, Command::Lanes, wrong), Answer::Malformed);
     }
     assert!(decoy.accept().is_err(), "nobody came");
-    // The right one is reached, wherever it says that it is.
-    common::place(&mut other, &addresses(&team.nodes[1]));
-    assert!(matches!(ask(0, &own, vec![named(1, &other)]), Answer::Outcomes { outcomes, .. } if outcomes.len() == 2));
+    let answer = give(&own, &request("members", 2, Command::Hold));
+    let Answer::Outcomes { outcomes, .. } = answer else { panic!("{answer:?}") };
+    assert!(outcomes.len() == 2 && outcomes.iter().all(|o| !matches!(o.what, What::Overtaken)), "{outcomes:?}");
 }

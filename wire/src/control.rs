@@ -12,6 +12,8 @@ pub use base::protocol::operator::{MAX_ANSWER, MAX_REQUEST};
 
 /// The number of a command.
 pub type Id = [u8; 16];
+/// What the leader of a job draws, and tells its members alone: whoever says it is one of them.
+pub type JobSecret = [u8; 16];
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +37,10 @@ pub struct Request {
 pub enum Addressee {
     /// The leader of the job of this name.
     Named(String),
-    /// A process of a job: the incarnation of its group, and its rank.
+    /// A process of a job: the incarnation of its group, and its rank. For files, and the figures at the end.
     Member(u64, u32),
+    /// The same, by another process of its job, which says the secret: for all other commands.
+    Passed(u64, u32, JobSecret),
 }
 
 /// A process to which a command is passed on.
@@ -339,6 +343,12 @@ impl Request {
                 out.put_u64(*incarnation);
                 out.put_u32(*rank);
             }
+            Addressee::Passed(incarnation, rank, secret) => {
+                out.put_u8(numbers::PASSED);
+                out.put_u64(*incarnation);
+                out.put_u32(*rank);
+                out.extend_from_slice(secret);
+            }
         }
         self.command.encode(&mut out);
         put_list(&mut out, &self.members, usize::MAX, |out, member| {
@@ -355,6 +365,7 @@ impl Request {
             let to = match from.u8()? {
                 numbers::NAMED => Addressee::Named(text(from, MAX_NAME)?),
                 numbers::MEMBER => Addressee::Member(from.u64()?, from.u32()?),
+                numbers::PASSED => Addressee::Passed(from.u64()?, from.u32()?, from.array()?),
                 _ => return Err(Malformed),
             };
             let command = Command::decode(from)?;

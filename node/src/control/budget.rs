@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing beyond [`SMALL`] is read before there is room for it; a length that was announced takes none.
 
-use std::collections::BTreeMap;
+use base::shares::Shares;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use transports::control::Asker;
@@ -16,26 +16,25 @@ const COPIES: usize = 3;
 
 /// How much each asker has.
 #[derive(Default)]
-pub(super) struct Budget(Mutex<BTreeMap<Key, usize>>);
+pub(super) struct Budget(Mutex<Taken>);
 
-/// A host, and a process there.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    host: Option<IpAddr>,
-    process: [u8; 16],
+#[derive(Default)]
+struct Taken {
+    hosts: Shares<Option<IpAddr>>,
+    processes: Shares<[u8; 16]>,
 }
 
 /// Room that is given back when this is dropped.
 pub(super) struct Room {
     budget: Arc<Budget>,
-    of: Key,
+    of: Asker,
     bytes: usize,
 }
 
 impl Budget {
     /// Room for a message of this length, which is to be passed on for this asker. `None`: see [`Room::grow`].
     pub(super) fn take(self: &Arc<Budget>, asker: Asker, length: usize) -> Option<Room> {
-        let mut room = Room { budget: self.clone(), of: Key { host: asker.host(), process: asker.process }, bytes: 0 };
+        let mut room = Room { budget: self.clone(), of: asker, bytes: 0 };
         room.grow(length).then_some(room)
     }
 }
@@ -48,27 +47,23 @@ impl Room {
         if more == 0 {
             return true;
         }
-        let mut all = self.budget.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = |of: &dyn Fn(&Key) -> bool| all.iter().filter(|(key, _)| of(key)).map(|(_, has)| has).sum::<usize>();
-        let fits = |has: usize| has + more <= MOST_BYTES.saturating_sub(sum(&|_| true) - has) / 2;
-        if !fits(sum(&|key| key.host == self.of.host)) || !fits(sum(&|key| key.process == self.of.process)) {
-            return false;
+        let mut taken = self.budget.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (host, process) = (self.of.host(), self.of.process);
+        let fits = taken.hosts.has_room(MOST_BYTES, host, more) && taken.processes.has_room(MOST_BYTES, process, more);
+        if fits {
+            taken.hosts.add(host, more);
+            taken.processes.add(process, more);
+            self.bytes += more;
         }
-        *all.entry(self.of).or_default() += more;
-        self.bytes += more;
-        true
+        fits
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        let mut all = self.budget.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(has) = all.get_mut(&self.of) {
-            *has -= self.bytes;
-            if *has == 0 {
-                all.remove(&self.of);
-            }
-        }
+        let mut taken = self.budget.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.hosts.give_back(self.of.host(), self.bytes);
+        taken.processes.give_back(self.of.process, self.bytes);
     }
 }
 
@@ -76,6 +71,11 @@ impl Drop for Room {
 mod tests {
     use super::*;
     use wire::control::MAX_REQUEST;
+
+    fn is_empty(budget: &Budget) -> bool {
+        let taken = budget.0.lock().unwrap();
+        taken.hosts.is_empty() && taken.processes.is_empty()
+    }
 
     fn asker(process: u8, host: u8) -> Asker {
         Asker { process: [process; 16], from: Some([10, 0, 0, host].into()) }
@@ -91,7 +91,7 @@ mod tests {
         let other = budget.take(asker(2, 2), MAX_REQUEST / 2);
         assert!(other.is_some());
         drop((first, other));
-        assert!(budget.0.lock().unwrap().is_empty());
+        assert!(is_empty(&budget));
     }
 
     #[test]
@@ -107,11 +107,11 @@ mod tests {
     fn room_grows_with_what_has_come() {
         let budget = Arc::new(Budget::default());
         let mut room = budget.take(asker(1, 1), 0).unwrap();
-        assert!(room.grow(SMALL) && budget.0.lock().unwrap().is_empty(), "a small one takes none");
+        assert!(room.grow(SMALL) && is_empty(&budget), "a small one takes none");
         assert!(room.grow(2 * SMALL) && room.grow(3 * SMALL) && room.grow(SMALL));
-        assert_eq!(budget.0.lock().unwrap().values().sum::<usize>(), 3 * SMALL * COPIES);
+        assert_eq!(room.bytes, 3 * SMALL * COPIES);
         assert!(!room.grow(MOST_BYTES));
         drop(room);
-        assert!(budget.0.lock().unwrap().is_empty());
+        assert!(is_empty(&budget));
     }
 }

@@ -16,10 +16,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use transports::control::{Asker, ControlStream};
 use wire::Contact;
-use wire::control::{Answer, Command, Id, Member, Report, Request, What};
+use wire::control::{Answer, Id, JobSecret, Report, Request, What};
 
-/// How long a command that changes something may be under way while another asker waits for its turn.
+/// How long a command that changes something may be under way while another asker waits for its turn. Where more wait, they share it,
+/// down to [`LEAST_CHANGING`]: a command goes on where it has come, so this ends only the wait for outcomes.
 const MOST_CHANGING: Duration = Duration::from_secs(5);
+const LEAST_CHANGING: Duration = Duration::from_secs(1);
 /// Commands whose outcomes are remembered, and the bytes of these.
 const MOST_GIVEN: usize = 64;
 const MOST_GIVEN_BYTES: usize = 64 << 20;
@@ -48,6 +50,8 @@ struct State {
     visitors: Visitors<ControlStream>,
     /// The jobs that this process leads, by incarnation.
     led: BTreeMap<u64, Led>,
+    /// The secrets of jobs that are led elsewhere, by incarnation.
+    secrets: BTreeMap<u64, JobSecret>,
     /// Commands that were given to a leader here, and the answer with its length once there is one.
     given: VecDeque<(Id, Option<(Answer, usize)>)>,
     /// Commands that were passed on to this process in a group, and what became of them.
@@ -63,6 +67,7 @@ struct State {
 struct Led {
     name: String,
     members: Arc<[Contact]>,
+    secret: JobSecret,
     /// The number of the last command that changes something.
     serial: u64,
     /// Who has given it, in which visit and when, while it is under way.
@@ -70,11 +75,17 @@ struct Led {
     turns: Turns,
 }
 
+/// How long one may be under way while so many others wait.
+fn may_last(others: u32) -> Option<Duration> {
+    Some(MOST_CHANGING.checked_div(others)?.max(LEAST_CHANGING))
+}
+
 impl State {
     fn has_to_yield(&self, ticket: Ticket) -> bool {
         let others_wait = |led: &Led| {
             led.changing.is_some_and(|(asker, changing, since)| {
-                changing == ticket && since.elapsed() >= MOST_CHANGING && led.turns.has_other_than(&asker)
+                changing == ticket
+                    && may_last(led.turns.others_than(&asker)).is_some_and(|most| since.elapsed() >= most)
             })
         };
         self.visitors.has_to_yield(ticket, Instant::now()) || self.led.values().any(others_wait)
@@ -215,42 +226,44 @@ impl Desk {
 
     // ---- leaders
 
-    /// The jobs that are led here.
-    pub(crate) fn led(&self) -> Vec<u64> {
-        self.lock().led.keys().copied().collect()
+    /// The jobs whose commands this process takes.
+    pub(crate) fn jobs(&self) -> Vec<u64> {
+        let state = self.lock();
+        state.led.keys().chain(state.secrets.keys()).copied().collect()
     }
 
-    /// This process leads one more job; of those before, these are still known.
-    pub(crate) fn lead(&self, incarnation: u64, name: &str, members: Vec<Contact>, known: &[u64]) {
+    /// Forgets jobs.
+    pub(crate) fn forget(&self, jobs: &[u64]) {
         let mut state = self.lock();
-        state.led.retain(|incarnation, _| known.contains(incarnation));
-        let led =
-            Led { name: name.to_owned(), members: members.into(), serial: 0, changing: None, turns: Turns::default() };
-        state.led.insert(incarnation, led);
+        for job in jobs {
+            state.led.remove(job);
+            state.secrets.remove(job);
+            state.serials.remove(job);
+        }
     }
 
-    /// The jobs of this name that are led here, with their members.
-    pub(crate) fn led_as(&self, name: &str) -> Vec<(u64, Arc<[Contact]>)> {
+    /// This process leads one more job.
+    pub(crate) fn lead(&self, incarnation: u64, name: &str, members: Vec<Contact>, secret: JobSecret) {
+        let (name, members) = (name.to_owned(), members.into());
+        let led = Led { name, members, secret, serial: 0, changing: None, turns: Turns::default() };
+        self.lock().led.insert(incarnation, led);
+    }
+
+    /// This process is a member of one more job, whose leader has told this secret.
+    pub(crate) fn follow(&self, incarnation: u64, secret: JobSecret) {
+        self.lock().secrets.insert(incarnation, secret);
+    }
+
+    /// The jobs of this name that are led here, with their members and secrets.
+    pub(crate) fn led_as(&self, name: &str) -> Vec<(u64, Arc<[Contact]>, JobSecret)> {
         let state = self.lock();
-        state.led.iter().filter(|(_, led)| led.name == name).map(|(i, led)| (*i, led.members.clone())).collect()
+        let of_name = state.led.iter().filter(|(_, led)| led.name == name);
+        of_name.map(|(incarnation, led)| (*incarnation, led.members.clone(), led.secret)).collect()
     }
 
-    /// These members of a job, as far as is known here: the leader has their contacts, and takes them from nobody. `None`: it has
-    /// other ones.
-    pub(crate) fn as_known(&self, incarnation: u64, members: Vec<Member>) -> Option<Vec<Member>> {
-        let state = self.lock();
-        let Some(led) = state.led.get(&incarnation) else { return Some(members) };
-        let known = |member: Member| {
-            let contact = led.members.get(member.rank as usize)?;
-            (contact.process == member.contact.process).then(|| Member { contact: contact.clone(), ..member })
-        };
-        members.into_iter().map(known).collect()
-    }
-
-    /// Whether a command that is addressed to a process of this job may come here: a leader gives those that change something
-    /// to itself, in its own order.
-    pub(crate) fn takes(&self, incarnation: u64, command: &Command) -> bool {
-        !command.changes() || !self.lock().led.contains_key(&incarnation)
+    /// Whether who says this secret is of this job, which is led elsewhere: a leader takes no command from its members.
+    pub(crate) fn is_of_job(&self, incarnation: u64, secret: &JobSecret) -> bool {
+        self.lock().secrets.get(&incarnation) == Some(secret)
     }
 
     /// A command that changes something has come to the leader of this job.

@@ -1,13 +1,13 @@
 //! What the desk promises to those that share it.
 
 use super::*;
-use wire::control::Addressee;
+use wire::control::{Addressee, Command};
 
 const LONG: Duration = Duration::from_secs(30);
 
 fn desk() -> Desk {
     let desk = Desk::default();
-    desk.lead(7, "air", vec![contact()], &[]);
+    desk.lead(7, "air", vec![contact()], [5; 16]);
     desk
 }
 
@@ -182,24 +182,34 @@ fn an_operator_has_a_turn_beside_few_processes_with_many_commands() {
     came.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Whoever says where a member is, or which command is the last one, does not keep a leader's commands from it.
+/// However many wait, each has its turn before the 15 s are over for which an operator waits.
 #[test]
-fn a_leader_takes_contacts_and_numbers_from_nobody() {
+fn those_that_wait_share_the_time() {
+    assert_eq!(
+        [0, 1, 2, 100].map(may_last),
+        [None, Some(MOST_CHANGING), Some(MOST_CHANGING / 2), Some(LEAST_CHANGING)]
+    );
+    let others = super::super::turns::MOST_TURNS as u32 - 1;
+    let longest: Duration = (1..=others).rev().filter_map(may_last).sum();
+    assert!(longest < Duration::from_secs(15), "{longest:?}");
+}
+
+/// Commands come to the members of a job from each other alone, and to its leader from operators alone.
+#[test]
+fn who_has_not_the_secret_of_a_job_commands_none_of_its_members() {
     let desk = Desk::default();
-    let at = |process: u8, host: u8| Contact::new([process; 16], [host; 16], []);
-    desk.lead(7, "air", vec![at(1, 0), at(2, 0)], &[]);
-    let named = |rank, contact| vec![Member { rank, contact }];
-    assert_eq!(desk.as_known(7, named(1, at(2, 9))), Some(named(1, at(2, 0))), "its own contact");
-    assert_eq!(desk.as_known(7, named(1, at(3, 0))), None);
-    assert_eq!(desk.as_known(7, named(2, at(2, 0))), None);
-    assert_eq!(desk.as_known(8, named(1, at(3, 9))), Some(named(1, at(3, 9))), "it is led elsewhere");
-    assert!(!desk.takes(7, &Command::Hold) && desk.takes(7, &Command::Lanes) && desk.takes(8, &Command::Hold));
+    desk.lead(7, "air", vec![contact()], [5; 16]);
+    desk.follow(8, [6; 16]);
+    assert!(desk.is_of_job(8, &[6; 16]) && !desk.is_of_job(8, &[5; 16]) && !desk.is_of_job(9, &[6; 16]));
+    assert!(!desk.is_of_job(7, &[5; 16]), "its members do not command a leader");
+    desk.forget(&[7, 8]);
+    assert!(!desk.is_of_job(8, &[6; 16]) && desk.jobs().is_empty() && desk.led_as("air").is_empty());
 }
 
 #[test]
 fn sums_are_those_of_members_and_nobody_waits_for_ever() {
     let desk = Desk::default();
-    desk.lead(7, "air", vec![contact(), contact(), contact()], &[]);
+    desk.lead(7, "air", vec![contact(), contact(), contact()], [5; 16]);
     assert!(desk.sum(7, 1, &Report::default(), [1; 16]) && !desk.sum(7, 3, &Report::default(), [1; 16]));
     assert!(!desk.sum(8, 1, &Report::default(), [1; 16]), "it is led elsewhere");
     assert_eq!(desk.sums(7, 3, Duration::from_millis(1)).len(), 1, "one has said nothing");

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use transports::control::{ControlStream, sleep};
 use transports::registry::{Commanding, Heard, command};
 use trust::Trust;
-use wire::control::{Addressee, Id, MAX_ANSWER, Member, Request};
+use wire::Contact;
+use wire::control::{Id, MAX_ANSWER, Request};
 
 /// A process that has not answered for this long is given up.
 const LATEST: Duration = Duration::from_secs(3600);
@@ -25,12 +26,11 @@ pub(crate) fn bring(
     trust: &Arc<Trust>,
     host: [u8; 16],
     to: (u64, u32),
-    member: &Member,
-    request: &Request,
+    contact: &Contact,
+    request: Request,
 ) -> Result<(), NotKept> {
-    let limit = LIMIT.as_millis() as u32;
-    let request = Request { to: Addressee::Member(to.0, to.1), limit, members: Vec::new(), ..request.clone() };
-    if desk.bring_later(to, &member.contact, request)? {
+    let request = Request { limit: LIMIT.as_millis() as u32, members: Vec::new(), ..request };
+    if desk.bring_later(to, contact, request)? {
         let (for_thread, trust) = (desk.clone(), trust.clone());
         match begin("mpi_connect late", move || bring_all(&for_thread, &trust, host)) {
             Ok(thread) => desk.keep(thread),

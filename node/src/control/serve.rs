@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use transports::control::{ControlStream, HEAD, Part, sleep};
 use transports::registry::{Commanding, Heard, Unheard, command};
 use wire::Contact;
-use wire::control::{Addressee, Answer, Command, MAX_ANSWER, MAX_REQUEST, Member, Outcome, Request, What};
+use wire::control::{Addressee, Answer, Command, JobSecret, MAX_ANSWER, MAX_REQUEST, Member, Outcome, Request, What};
 
 /// How long a request may take to come, and an answer to leave.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -123,8 +123,10 @@ fn hear_request(
 fn is_here(shared: &Shared, desk: &Desk, to: &Addressee) -> bool {
     let rank_in = |incarnation: u64| shared.lock().session.own_group(incarnation).map(|group| group.rank);
     match to {
-        Addressee::Named(name) => desk.led_as(name).iter().any(|(incarnation, _)| rank_in(*incarnation).is_some()),
-        Addressee::Member(incarnation, rank) => rank_in(*incarnation) == Some(*rank),
+        Addressee::Named(name) => desk.led_as(name).iter().any(|(incarnation, ..)| rank_in(*incarnation).is_some()),
+        Addressee::Member(incarnation, rank) | Addressee::Passed(incarnation, rank, _) => {
+            rank_in(*incarnation) == Some(*rank)
+        }
     }
 }
 
@@ -155,34 +157,31 @@ fn flush(desk: &Desk, stream: &mut ControlStream, ticket: Ticket, until: Instant
 fn answer(shared: &Arc<Shared>, desk: &Arc<Desk>, request: Request, visit: &Visit<'_>) -> Answer {
     match request.to.clone() {
         Addressee::Named(name) => {
-            let known = |(incarnation, _): &(u64, _)| shared.lock().session.own_group(*incarnation).is_some();
+            let known = |(incarnation, ..): &(u64, _, _)| shared.lock().session.own_group(*incarnation).is_some();
             match desk.led_as(&name).into_iter().rfind(known) {
-                Some((incarnation, members)) => lead(shared, desk, request, incarnation, &members, visit),
+                Some((incarnation, members, secret)) => {
+                    lead(shared, desk, request, (incarnation, secret), &members, visit)
+                }
                 None => Answer::NoSuchJob,
             }
         }
-        Addressee::Member(incarnation, rank) => {
-            if let Command::Sum(of, report) = &request.command {
-                let told = desk.sum(incarnation, *of, report, visit.asker().process);
+        Addressee::Member(incarnation, rank) => match &request.command {
+            Command::Sum(of, report) if desk.sum(incarnation, *of, report, visit.asker().process) => {
                 let outcome = Outcome { rank, what: What::Done(String::new()) };
-                return if told {
-                    Answer::Outcomes { repeated: false, outcomes: vec![outcome] }
-                } else {
-                    Answer::NoSuchJob
-                };
+                Answer::Outcomes { repeated: false, outcomes: vec![outcome] }
             }
+            _ => Answer::NoSuchJob,
+        },
+        Addressee::Passed(incarnation, rank, secret) => {
             let group = shared.lock().session.own_group(incarnation);
-            let Some(group) = group.filter(|group| group.rank == rank && desk.takes(incarnation, &request.command))
-            else {
-                return Answer::NoSuchJob;
-            };
-            if !are_ranks(&group, &request.members) {
-                return Answer::Malformed;
+            match group.filter(|group| group.rank == rank && desk.is_of_job(incarnation, &secret)) {
+                None => Answer::NoSuchJob,
+                Some(group) if !are_ranks(&group, &request.members) => Answer::Malformed,
+                Some(_) => {
+                    let (repeated, outcomes) = pass_on(shared, desk, request, (incarnation, secret), rank, visit);
+                    Answer::Outcomes { repeated, outcomes }
+                }
             }
-            let Some(members) = desk.as_known(incarnation, request.members) else { return Answer::Malformed };
-            let request = Request { members, ..request };
-            let (repeated, outcomes) = pass_on(shared, desk, request, (incarnation, rank), visit);
-            Answer::Outcomes { repeated, outcomes }
         }
     }
 }
@@ -198,7 +197,7 @@ fn lead(
     shared: &Arc<Shared>,
     desk: &Arc<Desk>,
     request: Request,
-    incarnation: u64,
+    (incarnation, secret): (u64, JobSecret),
     contacts: &[Contact],
     visit: &Visit<'_>,
 ) -> Answer {
@@ -216,9 +215,8 @@ fn lead(
         Some(Given::Before(Answer::Outcomes { outcomes, .. })) => return Answer::Outcomes { repeated: true, outcomes },
         Some(Given::Before(answer)) => return answer,
     };
-    let to = Addressee::Member(incarnation, own);
-    let request = Request { serial, to, members, ..request };
-    let (_, mut outcomes) = pass_on(shared, desk, request, (incarnation, own), visit);
+    let request = Request { serial, members, ..request };
+    let (_, mut outcomes) = pass_on(shared, desk, request, (incarnation, secret), own, visit);
     outcomes.sort_by_key(|outcome| outcome.rank);
     let answer = Answer::Outcomes { repeated: false, outcomes };
     if changes {
@@ -232,7 +230,8 @@ fn pass_on(
     shared: &Arc<Shared>,
     desk: &Arc<Desk>,
     mut request: Request,
-    (incarnation, rank): (u64, u32),
+    (incarnation, secret): (u64, JobSecret),
+    rank: u32,
     visit: &Visit<'_>,
 ) -> (bool, Vec<Outcome>) {
     let members = std::mem::take(&mut request.members);
@@ -254,7 +253,7 @@ fn pass_on(
         }
         own.is_some()
     };
-    let reach = Reach::new(shared, desk, incarnation, visit);
+    let reach = Reach::new(shared, desk, (incarnation, secret), visit);
     let mut outcomes = tree::reach(&reach, &request, members, &mut obey);
     let what = own.unwrap_or(What::UnderWay);
     if changes && !repeated {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use transports::control::{ControlStream, sleep};
 use transports::registry::{Commanding, Heard, Unheard, command};
 use trust::Trust;
-use wire::control::{Addressee, Answer, MAX_ANSWER, Member, Outcome, Request, What};
+use wire::control::{Addressee, Answer, JobSecret, MAX_ANSWER, Member, Outcome, Request, What};
 
 /// The processes that are reached from one.
 const FAN_OUT: usize = 8;
@@ -33,14 +33,20 @@ pub(crate) struct Reach<'a> {
     trust: Arc<Trust>,
     host: [u8; 16],
     incarnation: u64,
+    secret: JobSecret,
     /// For whom.
     visit: &'a Visit<'a>,
 }
 
 impl<'a> Reach<'a> {
-    pub(crate) fn new(shared: &Shared, desk: &'a Arc<Desk>, incarnation: u64, visit: &'a Visit<'a>) -> Reach<'a> {
+    pub(crate) fn new(shared: &Shared, desk: &'a Arc<Desk>, job: (u64, JobSecret), visit: &'a Visit<'a>) -> Reach<'a> {
         let core = shared.lock();
-        Reach { desk, trust: core.trust.clone(), host: core.session.own().host, incarnation, visit }
+        let (incarnation, secret) = job;
+        Reach { desk, trust: core.trust.clone(), host: core.session.own().host, incarnation, secret, visit }
+    }
+
+    fn addressee(&self, rank: u32) -> Addressee {
+        Addressee::Passed(self.incarnation, rank, self.secret)
     }
 }
 
@@ -159,7 +165,8 @@ pub(crate) fn reach(
     if request.command.changes() {
         for member in later.iter().filter_map(|rank| contacts.get(rank)) {
             let to = (reach.incarnation, member.rank);
-            if let Err(why) = late::bring(reach.desk, &reach.trust, reach.host, to, member, request) {
+            let request = Request { to: reach.addressee(member.rank), ..request.clone() };
+            if let Err(why) = late::bring(reach.desk, &reach.trust, reach.host, to, &member.contact, request) {
                 outcomes.insert(member.rank, What::Refused(why.to_string()));
             }
         }
@@ -194,7 +201,7 @@ impl Child {
                     let left = until.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
                     let request = Request {
                         limit: left.as_millis().try_into().unwrap_or(u32::MAX),
-                        to: Addressee::Member(reach.incarnation, self.member.rank),
+                        to: reach.addressee(self.member.rank),
                         members: self.below.clone(),
                         ..request.clone()
                     };

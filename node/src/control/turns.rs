@@ -9,7 +9,7 @@ use transports::control::Asker;
 use wire::control::Id;
 
 /// Commands that wait, so that threads are left to those that only look; those of one host, and those of one process.
-const MOST_TURNS: usize = 8;
+pub(super) const MOST_TURNS: usize = 8;
 const MOST_TURNS_HOST: usize = 4;
 const MOST_TURNS_EACH: usize = 2;
 
@@ -33,9 +33,9 @@ impl Turns {
         self.0.front().is_some_and(|turn| turn.id == id)
     }
 
-    /// Whether somebody else than this one waits.
-    pub fn has_other_than(&self, asker: &Asker) -> bool {
-        self.0.iter().any(|turn| turn.asker.process != asker.process)
+    /// How many commands of others than this one wait.
+    pub fn others_than(&self, asker: &Asker) -> u32 {
+        self.0.iter().filter(|turn| turn.asker.process != asker.process).count() as u32
     }
 
     /// A command comes behind the others, in the place of another one where these have all. Returns whether it waits.
@@ -124,7 +124,9 @@ mod tests {
         let mut turns = Turns::default();
         assert!(turns.join([1; 16], asker(1, 1), 5));
         turns.leave([1; 16], 6);
-        assert!(turns.is_first([1; 16]) && !turns.has_other_than(&asker(1, 1)) && turns.has_other_than(&asker(2, 1)));
+        assert!(
+            turns.is_first([1; 16]) && turns.others_than(&asker(1, 1)) == 0 && turns.others_than(&asker(2, 1)) == 1
+        );
         turns.leave([1; 16], 5);
         assert_eq!(turns.len(), 0);
     }

@@ -17,6 +17,9 @@ pub struct Team {
     pub incarnation: u64,
 }
 
+/// What the leaders of these jobs tell their members.
+pub const SECRET: [u8; 16] = [7; 16];
+
 static NEXT: AtomicU64 = AtomicU64::new(0x7ea_0001);
 
 impl Team {
@@ -32,7 +35,8 @@ impl Team {
             })
             .collect();
         base::ident::name_job(incarnation, name);
-        nodes[0].lead(incarnation, name, nodes.iter().map(|node| node.contact()).collect());
+        nodes[0].lead(incarnation, name, nodes.iter().map(|node| node.contact()).collect(), SECRET);
+        nodes[1..].iter().for_each(|node| node.follow(incarnation, SECRET));
         Team { nodes, incarnation }
     }
 
@@ -63,6 +67,18 @@ pub fn connect_as(at: &Contact, operator: u8) -> Result<ControlStream, Unheard> 
         }
         dial.awaited().into_iter().for_each(|dialled| sleep(&mut [dialled], SLICE));
     }
+}
+
+/// Gives a command, and waits for the answer.
+pub fn give(at: &Contact, request: &Request) -> Answer {
+    give_as(200, at, request)
+}
+
+/// The same, of the operator of this number.
+pub fn give_as(operator: u8, at: &Contact, request: &Request) -> Answer {
+    let mut stream = connect_as(at, operator).unwrap();
+    stream.say(&request.encode());
+    hear(&mut stream)
 }
 
 pub fn hear(stream: &mut ControlStream) -> Answer {

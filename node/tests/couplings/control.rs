@@ -1,6 +1,6 @@
 //! Operators: commands reach each process of a job, whatever the others do, and have one outcome.
 
-use crate::common::operators::{Team, connect, connect_as, hear, request};
+use crate::common::operators::{SECRET, Team, connect, give, give_as, hear, request};
 use crate::common::{Job, LONG, addresses, got, member, over, proved};
 use base::ProcId;
 use node::figures::{Addressee, Answer, Command, Outcome, Report, Request, What};
@@ -8,17 +8,6 @@ use node::{Contact, Hold};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-fn give(at: &Contact, request: &Request) -> Answer {
-    give_as(200, at, request)
-}
-
-/// The same, of the operator of this number.
-fn give_as(operator: u8, at: &Contact, request: &Request) -> Answer {
-    let mut stream = connect_as(at, operator).unwrap();
-    stream.say(&request.encode());
-    hear(&mut stream)
-}
 
 fn outcomes(answer: Answer) -> (bool, Vec<Outcome>) {
     match answer {
@@ -43,7 +32,7 @@ fn every_process_reports() {
     let ranks: Vec<u32> = reports(answer).iter().map(|(rank, _)| *rank).collect();
     assert_eq!(ranks, (0..20).collect::<Vec<_>>());
     assert_eq!(give(&team.leader(), &request("trees", 1, Command::Lanes)), Answer::NoSuchJob);
-    let elsewhere = Request { to: Addressee::Member(team.incarnation, 3), ..request("", 1, Command::Lanes) };
+    let elsewhere = Request { to: Addressee::Passed(team.incarnation, 3, SECRET), ..request("", 1, Command::Lanes) };
     assert_eq!(give(&team.leader(), &elsewhere), Answer::NoSuchJob, "it is rank 0");
 }
 
@@ -53,7 +42,7 @@ fn figures_are_those_of_the_messages() {
     let (a, b) = (Job::new(), Job::new());
     base::ident::name_job(a.group.incarnation, "air");
     base::ident::name_job(b.group.incarnation, "ocean");
-    a.node.lead(a.group.incarnation, "air", vec![a.node.contact()]);
+    a.node.lead(a.group.incarnation, "air", vec![a.node.contact()], SECRET);
     let (to_b, to_a) = crate::common::couple(&a, &b);
     let large = vec![1; 1 << 20];
     let mut room = vec![0; 1 << 20];
@@ -98,7 +87,7 @@ fn sums_outlive_lanes() {
 #[test]
 fn a_wait_is_told_while_it_lasts_and_counted_for_whom_it_was() {
     let (a, b) = (Job::new(), Job::new());
-    a.node.lead(a.group.incarnation, "waits", vec![a.node.contact()]);
+    a.node.lead(a.group.incarnation, "waits", vec![a.node.contact()], SECRET);
     let (to_b, to_a) = crate::common::couple(&a, &b);
     let leader = a.node.contact();
     let waiting = std::thread::spawn(move || {
@@ -149,7 +138,7 @@ fn a_stopped_process_is_told_and_obeys_later() {
         let asks = std::thread::spawn(move || {
             for id in [1, 2] {
                 loop {
-                    let to = Addressee::Member(incarnation, rank);
+                    let to = Addressee::Passed(incarnation, rank, SECRET);
                     // Not the next one: only what was done before is told.
                     let again = Request { to, serial: 1, ..request("", id, Command::Resume) };
                     let again = Request { serial: if id == 1 { 0 } else { 1 }, ..again };

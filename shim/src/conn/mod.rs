@@ -47,6 +47,7 @@ use claim::open_naming;
 use collective::{Team, decide, encoded_contact};
 use kept::Kept;
 use naming::{ClaimError, Record};
+use node::figures::JobSecret;
 use node::leaders::MAX_NAME;
 use node::{Contact, Group, Node, ProcId};
 use registration::{Lead, Registration};
@@ -372,12 +373,15 @@ fn enroll(
         let cookie = random();
         let incarnation = node::incarnation(&node.contact().process, &cookie);
         let group = Group { incarnation, cookie, rank, size };
+        let secret = random();
         // The group is added before the name can be found: a process that finds it may dial at once.
         node.add_group(group);
-        let claimed = claim_name(node, name, &group, records).inspect_err(|_| node.remove_group(group.incarnation))?;
+        let claimed =
+            claim_name(node, name, &group, secret, records).inspect_err(|_| node.remove_group(group.incarnation))?;
         let mut told = Vec::new();
         told.put_u64(group.incarnation);
         told.extend_from_slice(&group.cookie);
+        told.extend_from_slice(&secret);
         node.contact().encode(&mut told);
         lead = Some(claimed);
         Ok(told)
@@ -388,6 +392,7 @@ fn enroll(
     let damaged = |_| Failure::new(Class::Intern, "the leader's verdict is damaged");
     let incarnation = told.u64().map_err(damaged)?;
     let cookie = told.array().map_err(damaged)?;
+    let secret = told.array().map_err(damaged)?;
     let contact = Contact::decode(&mut told).map_err(damaged)?;
     let group = Group { incarnation, cookie, rank, size };
     ident::name_job(incarnation, &name);
@@ -395,6 +400,7 @@ fn enroll(
     summary::note(&name, ProcId { incarnation, rank }, size, &contact);
     if rank != 0 {
         node.add_group(group);
+        node.follow(incarnation, secret);
     }
     if let Some(n) = processes_here() {
         node.set_local_processes(n);
@@ -408,7 +414,7 @@ fn processes_here() -> Option<usize> {
 }
 
 /// The leader claims the name for its group.
-fn claim_name(node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Result<Lead, Failure> {
+fn claim_name(node: &Node, name: &str, group: &Group, secret: JobSecret, records: Vec<u8>) -> Result<Lead, Failure> {
     let naming = open_naming()?;
     let size = group.size;
     let contacts = joined::gathered(&records, size)?;
@@ -426,7 +432,7 @@ fn claim_name(node: &Node, name: &str, group: &Group, records: Vec<u8>) -> Resul
         Failure::new(Class::Name, format!("{e}{hint}"))
     })?;
     base::log!(Info, "registered '{name}' in {}", naming.describe());
-    node.lead(group.incarnation, name, members);
+    node.lead(group.incarnation, name, members, secret);
     Ok(Lead::new(naming, contacts, held))
 }
 

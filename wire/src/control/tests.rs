@@ -57,7 +57,7 @@ fn requests() -> Vec<Request> {
         Command::GiveUp("ocean".into()),
         Command::Sum(4, Box::new(full())),
     ];
-    let to = [Addressee::Named("air".into()), Addressee::Member(0x1234, 7)];
+    let to = [Addressee::Named("air".into()), Addressee::Member(0x1234, 7), Addressee::Passed(0x1234, 7, [9; 16])];
     let all = commands.into_iter().zip(to.into_iter().cycle());
     all.map(|(command, to)| Request {
         id: [3; 16],
