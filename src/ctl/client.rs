@@ -301,3 +301,7 @@ fn find(store: &dyn Naming, name: &str) -> Result<Option<Record>, CtlError> {
     }
     Ok(None)
 }
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

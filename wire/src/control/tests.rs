@@ -1,7 +1,9 @@
 //! Every request and every answer survives the wire; what is cut, bent or too long does not.
 
 use super::*;
+use crate::Contact;
 use crate::TransportId;
+use base::protocol::operator::{MAX_LINES, MAX_WORDS};
 use base::protocol::operator::{message as head, pair, report, request, wait};
 
 fn contact() -> Contact {
