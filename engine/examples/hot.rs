@@ -28,7 +28,7 @@ fn step_send_directly(side: &mut Side, tag: i64) -> [u8; BODY] {
     let head = side.engine.start_eager(side.ctx, 0, tag, SIZE as u64, Mode::Standard);
     let (_, head) = head.expect("there is room");
     let mut body = [0; BODY];
-    body[..EagerHead::BYTES].copy_from_slice(head.bytes());
+    body[..EagerHead::BYTES].copy_from_slice(&head.bytes());
     body[EagerHead::BYTES..].copy_from_slice(&side.mem.0);
     body
 }

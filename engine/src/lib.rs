@@ -323,6 +323,7 @@ impl Engine {
 
     /// A number for the next send or receive. The memory must know the user buffer by this number before the operation
     /// starts.
+    #[inline(always)]
     pub fn next_op(&mut self) -> OpId {
         OpId(self.ops.reserve())
     }
@@ -336,6 +337,7 @@ impl Engine {
     }
 
     /// The outcome of an operation, which is then forgotten. `None`, and nothing changes, if it is not complete.
+    #[inline(always)]
     pub fn finish(&mut self, op: OpId) -> Option<Outcome> {
         self.ops.finish(op.0)
     }
@@ -459,6 +461,8 @@ impl Engine {
     ///
     /// [`Malformed`] if the message breaks the protocol: then the caller drops the lane that carried it.
     /// Messages of a peer that is gone are ignored.
+    // Not inlined: all that an EAGER takes is in it, and several callers hand messages in.
+    #[inline(never)]
     pub fn on_message<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
         let eager = Eager::decode(body)?;
         if self.peers[peer.0 as usize].gone.is_some() {

@@ -29,6 +29,7 @@ impl Slot {
         self.id == id && id != 0
     }
 
+    #[inline(always)]
     fn vacate(&mut self) {
         self.id = 0;
         // Field by field: replacing the whole operation would drop all fields.
@@ -42,15 +43,11 @@ impl Slot {
 
 impl Ops {
     /// A number for an operation that is about to start.
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self) -> u64 {
         let slot = match self.vacant.pop() {
             Some(slot) => slot as usize,
-            None => {
-                assert!(self.slots.len() < OpId::SLOTS, "mpi_connect: too many operations at once");
-                self.slots.push(Slot { id: 0, op: Op::new(State::Reserved) });
-                self.slots.len() - 1
-            }
+            None => self.one_more(),
         };
         self.last = (self.last + 1) & (u64::MAX >> OpId::SLOT_BITS);
         // Never 0, so that no operation has the number 0.
@@ -58,6 +55,13 @@ impl Ops {
         let id = self.last << OpId::SLOT_BITS | slot as u64;
         self.slots[slot].id = id;
         id
+    }
+
+    #[cold]
+    fn one_more(&mut self) -> usize {
+        assert!(self.slots.len() < OpId::SLOTS, "mpi_connect: too many operations at once");
+        self.slots.push(Slot { id: 0, op: Op::new(State::Reserved) });
+        self.slots.len() - 1
     }
 
     /// Whether a table that was read from bytes keeps the invariant: each number leads to its slot, and the vacant slots
@@ -96,7 +100,7 @@ impl Ops {
     }
 
     /// The outcome of an operation that is over, which is removed. `None` if it is not over.
-    #[inline]
+    #[inline(always)]
     pub fn finish(&mut self, id: u64) -> Option<Outcome> {
         let at = OpId(id).slot();
         let slot = self.slots.get_mut(at).filter(|s| s.is(id))?;

@@ -6,6 +6,7 @@
 use crate::arrived::{Arrived, Body};
 use crate::intervals::Intervals;
 use crate::matching::Receive;
+use crate::ops::Ops;
 use crate::state::{Claimed, Context, Now, Op, Pulling, State};
 use crate::wire::{Eager, Head, Message, Pieces};
 use crate::{
@@ -47,8 +48,23 @@ impl Engine {
     /// The receive may be complete when the call returns ([`Engine::outcome`]). If no message matches, it fails where
     /// the inter-communicator is closed, where the source is gone or has closed it, and, for [`Source::Any`], where one
     /// process is dead or all have finished or closed it.
+    #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub fn recv<M: Memory>(&mut self, mem: &mut M, op: OpId, ctx: Ctx, source: Source, tag: Tag, capacity: u64) {
+        let is_simple = self.tracking.is_none() && !self.troubled;
+        match self.contexts.get_mut(ctx.0 as usize) {
+            Some(Some(context)) if is_simple && context.unexpected.is_empty() => {
+                context.post(&mut self.ops, Receive { op: op.0, source, tag, capacity }, ctx);
+                self.looked(ctx, source);
+            }
+            _ => self.recv_looking(mem, op, ctx, source, tag, capacity),
+        }
+    }
+
+    /// As [`Engine::recv`], where a message may be here, or the receive may fail.
+    #[inline(never)]
+    #[allow(clippy::too_many_arguments)]
+    fn recv_looking<M: Memory>(&mut self, mem: &mut M, op: OpId, ctx: Ctx, source: Source, tag: Tag, capacity: u64) {
         let message = match self.tracking {
             None => self.take_message(ctx, source, tag),
             Some(_) => self.take_noted(ctx, op.0, source, tag),
@@ -59,13 +75,7 @@ impl Engine {
             self.end(op.0, Outcome::Failed(fault));
         } else {
             let context = self.contexts[ctx.0 as usize].as_mut().expect("fault found it open");
-            self.ops.set(op.0, Op::new(State::Posted { ctx, source, tag, place: 0 }));
-            let ops = &mut self.ops;
-            context.posted.push(Receive { op: op.0, source, tag, capacity }, |op, at| {
-                if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
-                    *place = at;
-                }
-            });
+            context.post(&mut self.ops, Receive { op: op.0, source, tag, capacity }, ctx);
             self.looked(ctx, source);
         }
     }
@@ -188,7 +198,7 @@ impl Engine {
 
     // ---- messages
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_eager<M: Memory>(
         &mut self,
         mem: &mut M,
@@ -278,7 +288,7 @@ impl Engine {
 
     /// An envelope came that costs `bytes` of credit. Returns the operation and the capacity of the receive that it
     /// matches, and takes that receive out of the posted queue. `None` if nothing matches.
-    #[inline]
+    #[inline(always)]
     fn arrived(&mut self, peer: PeerId, head: &Head, bytes: u64) -> Result<Option<(u64, u64)>, Malformed> {
         let is_tracking = self.tracking.is_some();
         let p = &mut self.peers[peer.0 as usize];
@@ -581,6 +591,20 @@ impl Engine {
             }
         }
         again.iter().for_each(|question| self.say(peer, question));
+    }
+}
+
+impl Context {
+    /// Lets a receive wait for its message. `ctx` is this inter-communicator.
+    #[inline(always)]
+    fn post(&mut self, ops: &mut Ops, receive: Receive, ctx: Ctx) {
+        let Receive { op, source, tag, .. } = receive;
+        ops.set(op, Op::new(State::Posted { ctx, source, tag, place: 0 }));
+        self.posted.push(receive, |op, at| {
+            if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
+                *place = at;
+            }
+        });
     }
 }
 

@@ -88,6 +88,7 @@ impl Engine {
     /// Its credit is spent. The caller sends the head and `size` bytes of data to the peer as one message, before any
     /// further output of the engine. `None` means that nothing has changed, and that the caller has to use
     /// [`Engine::send`].
+    #[inline(always)]
     pub fn start_eager(&mut self, ctx: Ctx, dest: u32, tag: i64, size: u64, mode: Mode) -> Option<(PeerId, EagerHead)> {
         let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
         let peer = context.members.get(dest)?;

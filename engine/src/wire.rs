@@ -108,34 +108,44 @@ pub(crate) enum Message<'a> {
     Tell(&'a [u8]),
 }
 
-/// The head of an EAGER: its bytes in front of the data.
+/// The head of an EAGER, in front of the data.
+// Its bytes are made where they stay: bytes that are copied at once after they were written cost more than all else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EagerHead([u8; EagerHead::BYTES]);
+pub struct EagerHead {
+    flags: u8,
+    head: Head,
+}
 
 impl EagerHead {
     /// Bytes of the head.
     pub const BYTES: usize = HEAD;
 
     pub(crate) fn new(notify: bool, head: Head) -> EagerHead {
-        EagerHead(head.encode(EAGER, if notify { NOTIFY } else { 0 }))
+        EagerHead { flags: if notify { NOTIFY } else { 0 }, head }
     }
 
     /// The head as it is on the wire.
-    pub fn bytes(&self) -> &[u8; EagerHead::BYTES] {
-        &self.0
+    pub fn bytes(&self) -> [u8; EagerHead::BYTES] {
+        self.head.encode(EAGER, self.flags)
+    }
+
+    /// Writes the head as it is on the wire.
+    #[inline(always)]
+    pub fn write(&self, out: &mut [u8; EagerHead::BYTES]) {
+        self.head.write(EAGER, self.flags, out);
     }
 
     /// The head, as the beginning of a body with capacity for `size` bytes of data. The caller appends them.
     pub fn with_room(&self, size: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD + size);
-        out.extend_from_slice(&self.0);
+        out.extend_from_slice(&self.bytes());
         out
     }
 
     /// As [`EagerHead::with_room`], with a note behind the head.
     pub(crate) fn noted(&self, note: &[u8], size: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD + 2 + note.len() + size);
-        out.extend_from_slice(&self.0);
+        out.extend_from_slice(&self.bytes());
         out[at::FLAGS] |= NOTED;
         put_note(&mut out, note);
         out
@@ -157,12 +167,17 @@ fn split_note(rest: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
 impl Head {
     fn encode(self, kind: u8, flags: u8) -> [u8; HEAD] {
         let mut out = [0; HEAD];
+        self.write(kind, flags, &mut out);
+        out
+    }
+
+    #[inline(always)]
+    fn write(self, kind: u8, flags: u8, out: &mut [u8; HEAD]) {
         (out[at::TYPE], out[at::FLAGS]) = (kind, flags);
         out[TAG..SOURCE].copy_from_slice(&self.tag.to_le_bytes());
         out[SOURCE..CONTEXT].copy_from_slice(&self.source.to_le_bytes());
         out[CONTEXT..OP].copy_from_slice(&self.context.to_bytes());
         out[OP..].copy_from_slice(&self.op.to_le_bytes());
-        out
     }
 
     /// The flags, the head, and the bytes that follow it.
@@ -216,7 +231,7 @@ impl Message<'_> {
         });
         match *self {
             Message::Eager(Eager { notify, head, data }) => {
-                out.extend_from_slice(EagerHead::new(notify, head).bytes());
+                out.extend_from_slice(&EagerHead::new(notify, head).bytes());
                 out.extend_from_slice(data);
             }
             Message::NotedEager { note, eager: Eager { notify, head, data } } => {

@@ -47,7 +47,7 @@ fn side() -> Side {
 fn send(a: &mut Side, tag: i64) -> [u8; EagerHead::BYTES + SIZE] {
     let (_, head) = a.engine.start_eager(a.ctx, 0, tag, SIZE as u64, Mode::Standard).expect("there is room");
     let mut body = [0; EagerHead::BYTES + SIZE];
-    body[..EagerHead::BYTES].copy_from_slice(head.bytes());
+    body[..EagerHead::BYTES].copy_from_slice(&head.bytes());
     body[EagerHead::BYTES..].copy_from_slice(&tag.to_le_bytes());
     body
 }

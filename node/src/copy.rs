@@ -5,6 +5,7 @@
 //! several times the copy.
 
 use crate::shape::{Body, Repeat};
+use std::ops::RangeInclusive;
 
 /// The direction of a copy: from the shape to contiguous memory, or back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,25 @@ pub(crate) enum Way {
 const LINE: usize = 64;
 /// So many bytes are copied by [`copy_lines`].
 const MANY: usize = 4 << 10;
+
+/// So many bytes are copied as two words, which may overlap: a call would take longer.
+const WORDS: RangeInclusive<usize> = WORD..=2 * WORD;
+const WORD: usize = size_of::<u64>();
+
+/// Copies a number of bytes that is among [`WORDS`].
+///
+/// # Safety
+/// As many bytes at `from` may be read, and as many at `to` written.
+#[inline(always)]
+unsafe fn copy_words(from: *const u8, to: *mut u8, len: usize) {
+    let last = len - WORD;
+    // SAFETY: the caller's promise; both words are read before one is written.
+    unsafe {
+        let words = (from.cast::<u64>().read_unaligned(), from.add(last).cast::<u64>().read_unaligned());
+        to.cast::<u64>().write_unaligned(words.0);
+        to.add(last).cast::<u64>().write_unaligned(words.1);
+    }
+}
 
 /// Copies to memory that another processor reads next, with stores past the caches for all whole lines: that processor has the lines in
 /// its cache, so to own them first would take as long as to have them read.
@@ -114,7 +134,7 @@ struct Walk {
 /// # Safety
 /// The shape has at least `skip + len` bytes. Its pieces that hold these bytes, and the `len` bytes at `packed`, may be
 /// read and written as `way` asks. Both do not overlap, and no other thread writes to them.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn copy(way: Way, body: &Body, at: *mut u8, skip: usize, len: usize, packed: *mut u8) {
     let mut walk = Walk { way, packed, left: len };
     match body {
@@ -151,18 +171,22 @@ impl Walk {
 
     /// # Safety
     /// The `len` bytes at `at` belong to the shape, and are at most those that are left.
-    #[inline]
+    #[inline(always)]
     unsafe fn run(&mut self, at: *mut u8, len: usize) {
         let (from, to) = match self.way {
             Way::Pack => (at, self.packed),
             Way::Unpack => (self.packed, at),
         };
-        let lines = if len >= MANY { len / LINE } else { 0 };
-        let done = lines * LINE;
         // SAFETY: the promises of the caller, and of `copy`.
         unsafe {
-            copy_lines(from, to, lines);
-            std::ptr::copy_nonoverlapping(from.add(done), to.add(done), len - done);
+            if WORDS.contains(&len) {
+                copy_words(from, to, len);
+            } else {
+                let lines = if len >= MANY { len / LINE } else { 0 };
+                let done = lines * LINE;
+                copy_lines(from, to, lines);
+                std::ptr::copy_nonoverlapping(from.add(done), to.add(done), len - done);
+            }
         }
         self.packed = self.packed.wrapping_add(len);
         self.left -= len;

@@ -143,6 +143,7 @@ impl Layout {
     }
 
     /// Writes packed bytes from `offset` on. Bytes beyond the end of the layout are dropped.
+    #[inline(always)]
     pub(crate) fn write(&self, offset: u64, data: &[u8]) {
         let (offset, len) = self.clip(offset, data.len());
         // SAFETY: within the layout, which its creator keeps writable; `data` is the library's own memory, so it does
@@ -252,9 +253,14 @@ impl Buffers {
     pub(crate) fn insert(&mut self, op: OpId, layout: Layout) {
         let slot = op.slot();
         if slot >= self.slots.len() {
-            self.slots.resize_with(slot + 1, || None);
+            self.grow(slot + 1);
         }
         self.slots[slot] = Some((op.0, layout));
+    }
+
+    #[cold]
+    fn grow(&mut self, slots: usize) {
+        self.slots.resize_with(slots, || None);
     }
 
     /// Sets the buffer of a receive without an operation, or removes it.
@@ -263,6 +269,7 @@ impl Buffers {
         self.now = layout;
     }
 
+    #[inline(always)]
     pub(crate) fn get(&self, buf: BufId) -> Option<&Layout> {
         match self.slots.get(OpId(buf).slot()) {
             Some(Some((id, layout))) if *id == buf => Some(layout),
@@ -271,6 +278,7 @@ impl Buffers {
     }
 
     /// Removes the buffer of an operation, if there is one.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, op: OpId) {
         if let Some(slot) = self.slots.get_mut(op.slot())
             && slot.as_ref().is_some_and(|(id, _)| *id == op.0)
@@ -291,6 +299,7 @@ impl Memory for Buffers {
         self.get(buf).map_or(0, |layout| layout.pack(offset, to, stores))
     }
 
+    #[inline(always)]
     fn write(&mut self, buf: BufId, offset: u64, data: &[u8]) {
         if let Some(layout) = self.get(buf) {
             layout.write(offset, data);

@@ -13,6 +13,8 @@ use session::InterId;
 impl Core {
     /// A send in standard mode that completes at once, since its data can leave or be copied now. `false`: that is not
     /// possible and nothing has changed; use [`Core::isend`].
+    // Inlined with all that it calls, down to the lane's memory: nothing in between has to be a value of its own.
+    #[inline(always)]
     pub fn send_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
         let to = (self.session.ctx_with(inter, Source::Rank(dest)), dest, tag);
         let pack = |to: &mut [u8], stores| {
@@ -81,6 +83,8 @@ impl Core {
     }
 
     /// Starts a receive. On an inter-communicator that was closed, the outcome is [`crate::Fault::Revoked`].
+    // Inlined, so that the layout is made where it stays, and nothing is asked that its maker knows.
+    #[inline(always)]
     pub fn irecv(&mut self, inter: InterId, source: Source, tag: Tag, data: Layout) -> OpId {
         let ctx = self.session.ctx_with(inter, source);
         let op = self.session.engine.next_op();
@@ -125,6 +129,7 @@ impl Core {
     }
 
     /// Registers the buffer of a receive, and returns its size in bytes.
+    #[inline(always)]
     fn register_buffer(&mut self, op: OpId, data: Layout) -> u64 {
         let capacity = data.bytes();
         if data.judges() {
@@ -168,17 +173,20 @@ impl Core {
     }
 
     /// The outcome of an operation that is complete, which is then forgotten with its number. `None`: it is pending.
+    #[inline(always)]
     pub fn test(&mut self, op: OpId) -> Option<Outcome> {
-        if !self.operations.judging.is_empty() && self.is_to_be_converted(op) {
-            return None;
+        if !self.operations.judging.is_empty() || !self.pulls.is_idle() {
+            return self.finish(op);
         }
-        self.finish(op)
+        let outcome = self.session.engine.finish(op)?;
+        self.session.mem.remove(op);
+        Some(outcome)
     }
 
-    /// As [`Core::test`], but a message that has to be converted is converted under the lock.
-    #[inline]
+    /// As [`Core::test`], while messages are converted or compared, or read from the memory of others.
+    #[inline(never)]
     fn finish(&mut self, op: OpId) -> Option<Outcome> {
-        if self.pulls.is_running(op) {
+        if self.is_to_be_converted(op) || self.pulls.is_running(op) {
             return None;
         }
         let mut outcome = self.session.engine.finish(op)?;

@@ -47,7 +47,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let (Link::Up(up) | Link::Gone { last: Some(up), .. }) = &mut pair.link else { return nothing };
         let generation = up.generation;
         let mut sink = Upward::new(&mut self.engine, &mut self.mem, &mut pair.path, pair.peer);
-        let bytes = up.lane.poll(&mut sink, BUDGET) + left;
+        let bytes = up.lane.poll_to(&mut sink, BUDGET) + left;
         let words = sink.words;
         self.bytes_in += bytes as u64;
         if bytes > 0 {
@@ -165,8 +165,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Output::Message { peer, bytes } => {
                 let pair = &mut self.pairs[peer.0 as usize];
                 if let Link::Up(up) | Link::Gone { last: Some(up), .. } = &mut pair.link {
-                    let mut fill = |to: &mut [u8], _| to.copy_from_slice(&bytes);
-                    if pair.path.send_now::<M>(&mut up.lane, bytes.len(), &mut fill) {
+                    let fill = |to: &mut [u8], _| to.copy_from_slice(&bytes);
+                    if pair.path.send_now::<M>(&mut up.lane, bytes.len(), fill) {
                         return self.mark(peer.0 as usize);
                     }
                 }
@@ -287,18 +287,19 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let (i, size) = (peer.0 as usize, size as usize);
         let pair = &mut self.pairs[i];
         if let Link::Up(up) = &mut pair.link {
-            let mut fill = |to: &mut [u8], stores| {
-                let (first, rest) = to.split_at_mut(EagerHead::BYTES);
-                first.copy_from_slice(head.bytes());
-                pack(rest, stores);
+            let fill = |to: &mut [u8], stores| {
+                if let Some((first, rest)) = to.split_first_chunk_mut() {
+                    head.write(first);
+                    pack(rest, stores);
+                }
             };
-            if pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, &mut fill) {
+            if pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, fill) {
                 up.lane.flush(&self.mem);
                 return true;
             }
         }
         let mut body = pair.path.spare(EagerHead::BYTES + size);
-        body.extend_from_slice(head.bytes());
+        body.extend_from_slice(&head.bytes());
         read(size, &mut body);
         pair.path.send(body);
         if pair.lane().is_none() {
@@ -334,6 +335,7 @@ impl<'a, M> Upward<'a, M> {
 }
 
 impl<M: Memory> Sink for Upward<'_, M> {
+    #[inline(always)]
     fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
         let (engine, mem, peer) = (&mut *self.engine, &mut *self.mem, self.peer);
         match self.path.on_frame(header, payload, |body| engine.on_message(mem, peer, body))? {

@@ -1,7 +1,7 @@
 //! Requests on inter-communicators between jobs. The program has tokens for them. They are protected by the node's
 //! lock, which each thread that begins or ends an operation has anyway.
 
-use crate::abi::{self, Status};
+use crate::abi::{self, Abi, Status};
 use crate::error::Place;
 use crate::failure::{Class, Failure};
 use crate::flush::Flush;
@@ -239,7 +239,7 @@ impl Request {
 
 /// The result for the program of an operation with this outcome.
 pub fn completion(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Completion {
-    match usual(&outcome) {
+    match usual(abi::get(), &outcome) {
         Some(status) => Completion { status, failure: None },
         None => unusual(call, inter, to, outcome),
     }
@@ -247,9 +247,9 @@ pub fn completion(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome)
 
 /// The status of a usual outcome, which has no failure.
 #[inline(always)]
-fn usual(outcome: &Outcome) -> Option<Status> {
+fn usual(abi: &Abi, outcome: &Outcome) -> Option<Status> {
     match outcome {
-        Outcome::Sent => Some(abi::get().empty_status()),
+        Outcome::Sent => Some(abi.empty_status()),
         Outcome::Received(e) => Some(received(e)),
         _ => None,
     }
@@ -388,14 +388,13 @@ pub fn begin(
     begin: impl FnOnce(&mut Core) -> OpId,
 ) -> Option<u64> {
     live(core, |core, live| {
-        let inter = place.hold(core)?;
-        // The operation is started when the request has its place, and the request gets the operation's number then.
-        let token = live.insert(false, Request { inter: Some(inter), work: Work::Nothing, call, to, more: None })?;
-        let work = Work::Op(begin(core));
-        if let Some(request) = live.get(token) {
-            request.work = work;
+        if !live.has_room() {
+            return None;
         }
-        Some(token)
+        let inter = place.hold(core)?;
+        // Nothing fails from here on, so the operation may start.
+        let work = Work::Op(begin(core));
+        live.insert(false, Request { inter: Some(inter), work, call, to, more: None })
     })
 }
 
@@ -482,34 +481,53 @@ impl Ended {
 /// the program the status and the new value of its handle.
 #[inline(always)]
 pub fn end(core: &mut Core, live: &mut Live<Request>, token: u64, tell: impl FnOnce(&Status, u64)) -> End {
+    match over(core, live, token) {
+        Ok((status, handle, inter)) => {
+            tell(&status, handle);
+            inter.map_or(End::Told, |inter| End::Else(left_over(status, handle, inter)))
+        }
+        Err(end) => end,
+    }
+}
+
+/// A request that has ended without a failure: its status, the new value of its handle, and perhaps the last reference to
+/// its inter-communicator.
+type Over = (Status, u64, Option<Arc<Inter>>);
+
+#[cold]
+fn left_over(status: Status, handle: u64, inter: Arc<Inter>) -> Box<Ended> {
+    Box::new(Ended { status, handle, failure: None, inter: Some(inter) })
+}
+
+/// Ends a request for [`end`]. The usual requests take few steps.
+#[inline(always)]
+fn over(core: &mut Core, live: &mut Live<Request>, token: u64) -> Result<Over, End> {
+    let abi = abi::get();
     if is_sent(token) {
-        tell(&abi::get().empty_status(), abi::get().request_null);
-        return End::Told;
+        return Ok((abi.empty_status(), abi.request_null, None));
     }
-    let Some(request) = live.get(token) else { return End::Stale };
-    // The usual requests, in few steps.
-    if let (Work::Op(op), None) = (&request.work, &request.more) {
-        let Some(outcome) = core.test(*op) else { return End::Not };
-        let Some(status) = usual(&outcome) else {
-            let completion = request.completion(outcome);
-            return End::Else(end_with(completion, core, live, token));
-        };
-        let inter = request.inter.take().and_then(|inter| inter.let_go(core));
-        live.forget(token);
-        let handle = abi::get().request_null;
-        tell(&status, handle);
-        return inter.map_or(End::Told, |inter| {
-            End::Else(Box::new(Ended { status, handle, failure: None, inter: Some(inter) }))
-        });
-    }
-    let Some(completion) = request.take(core) else { return End::Not };
+    let Some(at) = live.find(token) else { return Err(End::Stale) };
+    let Some(request) = live.at(at) else { return Err(End::Stale) };
+    let (Work::Op(op), None) = (&request.work, &request.more) else { return over_else(core, live, token) };
+    let Some(outcome) = core.test(*op) else { return Err(End::Not) };
+    let Some(status) = usual(abi, &outcome) else {
+        let completion = request.completion(outcome);
+        return Err(End::Else(end_with(completion, core, live, token)));
+    };
+    let inter = request.inter.take().and_then(|inter| inter.let_go(core));
+    live.forget(at, token);
+    Ok((status, abi.request_null, inter))
+}
+
+#[inline(never)]
+fn over_else(core: &mut Core, live: &mut Live<Request>, token: u64) -> Result<Over, End> {
+    let Some(request) = live.get(token) else { return Err(End::Stale) };
+    let Some(completion) = request.take(core) else { return Err(End::Not) };
     if completion.failure.is_some() {
-        return End::Else(end_with(completion, core, live, token));
+        return Err(End::Else(end_with(completion, core, live, token)));
     }
     let (handle, inter) = retire(core, live, token);
-    let status = completion.status;
-    tell(&status, handle);
-    inter.map_or(End::Told, |inter| End::Else(Box::new(Ended { status, handle, failure: None, inter: Some(inter) })))
+    Ok((completion.status, handle, inter))
 }
 
 /// As [`end`], but the caller gives the program the status and the handle.

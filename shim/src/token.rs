@@ -305,13 +305,19 @@ impl<T> Live<T> {
         Live { places: Vec::new(), free: NONE, ring: RING, backing, step_log: backing.step().ilog2(), prefix }
     }
 
+    /// Whether there is room for one more item, which is made if there is none.
+    #[inline(always)]
+    pub fn has_room(&mut self) -> bool {
+        self.free != NONE || self.grow().is_some()
+    }
+
     /// A token for `item`. `None`: too many are live. Only a token that `stays` gets an INTEGER of ours behind it: any
     /// other one is null by the time that a Fortran layer could read it.
     // Inlined, so that the item is made where it stays.
     #[inline(always)]
     pub fn insert(&mut self, stays: bool, item: T) -> Option<u64> {
-        if self.free == NONE {
-            self.grow()?;
+        if !self.has_room() {
+            return None;
         }
         let place = &mut self.places[self.free as usize];
         self.free = place.next;
@@ -332,8 +338,8 @@ impl<T> Live<T> {
     }
 
     /// The index of a token's place. The token is live if there is an item.
-    #[inline]
-    fn find(&self, token: u64) -> Option<usize> {
+    #[inline(always)]
+    pub fn find(&self, token: u64) -> Option<usize> {
         let number = (token & COUNT_MASK) as u32;
         let index = self.index(number);
         self.places.get(index).filter(|place| place.number == number).map(|_| index)
@@ -342,6 +348,12 @@ impl<T> Live<T> {
     #[inline]
     pub fn get(&mut self, token: u64) -> Option<&mut T> {
         let index = self.find(token)?;
+        self.places[index].item.as_mut()
+    }
+
+    /// The item at the index of a token's place.
+    #[inline(always)]
+    pub fn at(&mut self, index: usize) -> Option<&mut T> {
         self.places[index].item.as_mut()
     }
 
@@ -363,12 +375,10 @@ impl<T> Live<T> {
         Some(item)
     }
 
-    /// As [`Live::remove`], for an item that holds nothing that must be dropped.
+    /// As [`Live::remove`], for an item at the index of its place, that holds nothing that must be dropped.
     #[inline(always)]
-    pub fn forget(&mut self, token: u64) {
-        if let Some(index) = self.find(token)
-            && let Some(item) = self.places[index].item.take()
-        {
+    pub fn forget(&mut self, index: usize, token: u64) {
+        if let Some(item) = self.places[index].item.take() {
             std::mem::forget(item);
             self.vacate(index, token);
         }

@@ -6,7 +6,7 @@
 
 use crate::transport::{Env, Incoming, NewLane, OpenError, Transport, Watched};
 use crate::{shm, tcp};
-use base::{Memory, settings};
+use base::{Memory, Stores, settings};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -395,9 +395,13 @@ impl<M: Memory> Lane<M> for AnyLane {
         each!(self, lane => lane.try_send(mem, header, payload))
     }
 
-    #[inline(always)]
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         each!(self, lane => Lane::<M>::try_send_with(lane, header, fill))
+    }
+
+    #[inline(always)]
+    fn try_send_by(&mut self, header: &Header, fill: impl FnMut(&mut [u8], Stores)) -> Sent {
+        each!(self, lane => Lane::<M>::try_send_by(lane, header, fill))
     }
 
     #[inline(always)]
@@ -405,9 +409,13 @@ impl<M: Memory> Lane<M> for AnyLane {
         each!(self, lane => lane.flush(mem))
     }
 
-    #[inline(always)]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         each!(self, lane => Lane::<M>::poll(lane, sink, budget))
+    }
+
+    #[inline(always)]
+    fn poll_to(&mut self, sink: &mut impl Sink, budget: usize) -> usize {
+        each!(self, lane => Lane::<M>::poll_to(lane, sink, budget))
     }
 
     #[inline(always)]

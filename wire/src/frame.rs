@@ -110,6 +110,7 @@ impl Header {
     }
 
     /// Whether the protocol allows this length and these values of `a` and `b` for the kind.
+    #[inline]
     pub fn is_sound(&self) -> bool {
         let (len, a, b) = (self.len, self.a, self.b);
         let fields_good = match self.kind {

@@ -181,12 +181,26 @@ pub trait Lane<M: Memory> {
     /// As [`Lane::try_send`], but `fill` writes the body into the lane's own memory, whose content it must not assume.
     /// `fill` is called once if the frame is taken, and not otherwise.
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent;
+    /// As [`Lane::try_send_with`]. A lane whose frames go faster than a virtual call for each of them is worth has this for itself.
+    fn try_send_by(&mut self, header: &Header, mut fill: impl FnMut(&mut [u8], Stores)) -> Sent
+    where
+        Self: Sized,
+    {
+        self.try_send_with(header, &mut fill)
+    }
     /// Goes on writing what was taken, and returns whether all is written. The caller has to call it after a round of
     /// sends, since the lane may tell the other side of new frames only then.
     fn flush(&mut self, mem: &M) -> bool;
 
     /// Reads up to about `budget` bytes and delivers them. Returns the bytes read: 0 if nothing was there.
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize;
+    /// As [`Lane::poll`]. A lane whose frames come faster than a virtual call for each of them is worth has this for itself.
+    fn poll_to(&mut self, sink: &mut impl Sink, budget: usize) -> usize
+    where
+        Self: Sized,
+    {
+        self.poll(sink, budget)
+    }
 
     /// The next thing that happened since the last call.
     fn event(&mut self) -> Option<Event>;

@@ -70,7 +70,7 @@ impl From<VecDeque<Receive>> for Posted {
 impl Posted {
     /// Posts a receive. While there are many receives, each has a place, by which [`Posted::remove`] finds it. `placed`
     /// is called with operations and their new places.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
         if self.nodes.len() == 0 && self.few.len() < MANY {
             self.few.push_back(receive);
@@ -95,7 +95,7 @@ impl Posted {
     }
 
     /// Removes the oldest receive that matches a message, and returns its operation and its capacity.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
         if self.nodes.len() > 0 {
             return self.take_of_many(source, tag);

@@ -61,6 +61,11 @@ impl Unexpected {
         }
     }
 
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.nodes.len() == 0
+    }
+
     /// The place of the oldest message that a receive for these matches. It is valid until the queue changes.
     #[inline]
     pub fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {

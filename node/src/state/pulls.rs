@@ -49,6 +49,12 @@ impl Pulls {
         self.ways.forget(pair);
     }
 
+    /// Whether no operation has to be looked for here.
+    #[inline(always)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.ways.is_idle()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

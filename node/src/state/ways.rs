@@ -113,8 +113,13 @@ impl Ways {
         way
     }
 
+    /// Whether no operation is timed.
+    #[inline(always)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.timed.is_empty()
+    }
+
     /// An operation is over.
-    #[inline]
     pub(crate) fn end(&mut self, op: OpId) {
         if !self.timed.is_empty() {
             self.end_timed(op);

@@ -16,7 +16,7 @@ mod tests;
 mod tx;
 
 use base::bytes::Malformed;
-use base::{Memory, ProcId};
+use base::{Memory, ProcId, Stores};
 pub use limits::Limits;
 #[cfg(feature = "plant")]
 pub use limits::Plant;
@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 pub(crate) use tx::BulkTx;
 use tx::TxHalf;
 use wire::frame::{AWAY, HEARD, Header, Kind, older};
-use wire::lane::{Caps, Fill, Lane, Payload, Sent, Unread};
+use wire::lane::{Caps, Lane, Payload, Sent, Unread};
 
 /// The next frame for a lane.
 #[derive(Debug)]
@@ -514,11 +514,12 @@ impl Path {
 
     /// Sends a first-class body of `len` bytes at once, if no other waits and the active lane needs no retention: `fill`
     /// writes it in place. Flush the lane afterwards. `false`: nothing has happened, use [`Path::send`].
+    #[inline(always)]
     pub(crate) fn send_now<M: Memory>(
         &mut self,
-        lane: &mut (impl Lane<M> + ?Sized),
+        lane: &mut impl Lane<M>,
         len: usize,
-        fill: &mut Fill<'_>,
+        fill: impl FnMut(&mut [u8], Stores),
     ) -> bool {
         let Some(Active { generation, .. }) = self.active else { return false };
         if !self.out.retained.is_empty() || self.keeps(generation) {
@@ -534,7 +535,7 @@ impl Path {
             a: self.out.cursor,
             b: self.inc.received,
         };
-        let taken = lane.try_send_with(&header, fill) == Sent::Taken;
+        let taken = lane.try_send_by(&header, fill) == Sent::Taken;
         if taken {
             self.out.handed_over_directly();
             self.inc.ack_sent();
@@ -597,7 +598,36 @@ impl Path {
     /// Takes in a frame (for BULK: its header). First-class bodies go to `deliver`, in order, once each.
     ///
     /// `Err`: the other side violates the protocol, so the lane must be given up.
+    // Inlined, so that the next body comes from the lane to `deliver` without a call in between.
+    #[inline(always)]
     pub(crate) fn on_frame(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        mut deliver: impl FnMut(&[u8]) -> Result<(), Malformed>,
+    ) -> Result<Seen, Malformed> {
+        if !self.is_simply_next(header) {
+            return self.on_other(header, payload, deliver);
+        }
+        self.inc.deliver(payload, false, &mut deliver)?;
+        self.inc.ack_due |= header.ack_now;
+        Ok(Seen::Taken)
+    }
+
+    /// Whether this is the next body, on the active lane, and tells nothing besides; and whether it need not be acknowledged. So it
+    /// is with most bodies on a lane without retention.
+    #[inline(always)]
+    fn is_simply_next(&self, header: &Header) -> bool {
+        let is_active = self.active.is_some_and(|a| a.generation == header.generation && !a.caps.needs_retention);
+        (header.kind == Kind::Msg && is_active)
+            && (header.source == self.remote && header.dest == self.local)
+            && (self.inc.is_next(header.a) && header.b <= self.out.acked)
+            && (self.out.retained.is_empty() && !self.other_keeps_all)
+    }
+
+    /// As [`Path::on_frame`], for any frame.
+    #[inline(never)]
+    fn on_other(
         &mut self,
         header: &Header,
         payload: &[u8],

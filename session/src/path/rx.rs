@@ -44,6 +44,12 @@ impl RxHalf {
             && self.held_bytes == self.held.values().map(Vec::len).sum::<usize>()
     }
 
+    /// Whether this is the next body, and no other waits for it.
+    #[inline(always)]
+    pub fn is_next(&self, sequence: u64) -> bool {
+        sequence == self.received + 1 && self.held.is_empty()
+    }
+
     /// Takes in a body: delivers it, or holds it until its turn. Without room, one of a lossy lane is dropped, since it
     /// comes again; otherwise that is an error. `owed`: the other side keeps it until it is acknowledged.
     pub fn take(
@@ -95,7 +101,9 @@ impl RxHalf {
         Ok(())
     }
 
-    fn deliver(
+    /// Delivers the next body.
+    #[inline(always)]
+    pub fn deliver(
         &mut self,
         body: &[u8],
         owed: bool,

@@ -83,6 +83,17 @@ struct Outbound {
 }
 
 impl Outbound {
+    /// Says the sequence number of the next MSG. Returns whether there was room.
+    #[cold]
+    #[inline(never)]
+    fn begin(&mut self, memory: &Segment, sequence: u64) -> bool {
+        let begun = self.ring.push(memory, Frame { tag: SEQUENCE, fields: [sequence, 0] }, 1, 0, |_| ());
+        if begun {
+            (self.next, self.first) = (sequence, sequence);
+        }
+        begun
+    }
+
     /// Measures how far the other processor is: it has written its index last, if it has consumed something since this was read.
     #[cold]
     fn measure(&mut self, memory: &Segment) {
@@ -102,8 +113,8 @@ struct Inbound {
     direct: usize,
     /// The sequence number of the next MSG, unless a SEQUENCE comes before it.
     next: u64,
-    /// The header of the last frame. All have processes and generation in common.
-    header: Header,
+    /// What the headers of all frames have in common: processes and generation.
+    common: Header,
 }
 
 /// How far the lane's end has come.
@@ -140,8 +151,8 @@ impl ShmLane {
             written: 0,
         };
         let (source, dest) = (remote, local);
-        let header = Header { len: 0, kind: Kind::Ack, ack_now: false, generation, source, dest, a: 0, b: 0 };
-        let inc = Inbound { ring: Consumer::new(back.0), direct: back.1, next: 0, header };
+        let common = Header { len: 0, kind: Kind::Ack, ack_now: false, generation, source, dest, a: 0, b: 0 };
+        let inc = Inbound { ring: Consumer::new(back.0), direct: back.1, next: 0, common };
         ShmLane { parts, out, inc, end: Ending::default() }
     }
 
@@ -197,18 +208,14 @@ impl ShmLane {
     }
 
     /// Publishes a frame. Returns whether there was room.
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, header: &Header, fill: impl FnOnce(&mut [u8], Stores)) -> bool {
         let memory = &self.parts.memory;
         let mut frame = Frame::new(header.kind as u8 | if header.ack_now { ACK_NOW } else { 0 });
         let fields = match header.kind {
             Kind::Msg => {
-                if header.a != self.out.next {
-                    let news = Frame { tag: SEQUENCE, fields: [header.a, 0] };
-                    if !self.out.ring.push(memory, news, 1, 0, |_| ()) {
-                        return false;
-                    }
-                    (self.out.next, self.out.first) = (header.a, header.a);
+                if header.a != self.out.next && !self.out.begin(memory, header.a) {
+                    return false;
                 }
                 0
             }
@@ -267,14 +274,29 @@ impl ShmLane {
         true
     }
 
+    /// Goes on with what was taken or refused: see [`Lane::flush`].
+    #[inline(never)]
+    fn flush_rest<M: Memory>(&mut self, mem: &M) -> bool {
+        if self.end.death.is_some() {
+            return false;
+        }
+        let done = self.put_rest(mem);
+        if (!done || self.out.refused) && self.is_stuck() && self.out.ring.ask(&self.parts.memory) {
+            self.out.untold = true;
+        }
+        self.tell();
+        done
+    }
+
     /// Rings the other side's doorbell if frames were published since it was last rung.
-    #[inline]
+    #[inline(always)]
     fn tell(&mut self) {
         if std::mem::take(&mut self.out.untold) {
             self.ring();
         }
     }
 
+    #[inline]
     fn ring(&self) {
         let theirs = &self.parts.theirs;
         if doorbells::ring(&theirs.doorbells, theirs.bit, &self.parts.memory, self.out.direct, theirs.fences) {
@@ -284,16 +306,17 @@ impl ShmLane {
     }
 
     /// Delivers frames of about `budget` bytes. Returns the number of bytes, and whether no frame is left.
-    fn deliver(&mut self, sink: &mut dyn Sink, budget: usize) -> (usize, bool) {
+    // Inlined, so that a sink whose type is known takes a message without a call in between.
+    #[inline(always)]
+    fn deliver<S: Sink + ?Sized>(&mut self, sink: &mut S, budget: usize) -> (usize, bool) {
         let mut read = 0;
         while read < budget {
-            let (next, header) = (&mut self.inc.next, &mut self.inc.header);
+            let (next, common) = (&mut self.inc.next, &self.inc.common);
             let taken = self.inc.ring.pop(&self.parts.memory, |frame, body| {
-                if read_header(frame, body.len(), next, header)? {
-                    match header.kind {
-                        Kind::Bulk => sink.on_bulk_bytes(header, 0, body),
-                        _ => sink.on_frame(header, body)?,
-                    }
+                match header(frame, body.len(), next, common)? {
+                    Some(header) if header.kind == Kind::Bulk => sink.on_bulk_bytes(&header, 0, body),
+                    Some(header) => sink.on_frame(&header, body)?,
+                    None => (),
                 }
                 Ok(body.len() + SLOT)
             });
@@ -311,6 +334,29 @@ impl ShmLane {
         (read, false)
     }
 
+    /// See [`Lane::poll`].
+    fn read_to<S: Sink + ?Sized>(&mut self, sink: &mut S, budget: usize) -> usize {
+        if self.end.death.is_some() {
+            return 0;
+        }
+        loop {
+            let was_closed = self.end.closed;
+            let (read, all) = self.deliver(sink, budget);
+            if read == 0 && all && !was_closed {
+                // No frame is there, so the poll may be for the end of the connection. If it has ended, all that the other side
+                // has ever published is there now.
+                self.end.closed = !self.parts.connection.is_open();
+                if self.end.closed {
+                    continue;
+                }
+            }
+            if self.end.closed && all && self.end.death.is_none() {
+                self.end.death = Some(Death::Closed);
+            }
+            return read;
+        }
+    }
+
     fn refuse(&mut self) -> Sent {
         self.out.refused = true;
         Sent::NoRoom
@@ -325,9 +371,9 @@ impl ShmLane {
     }
 }
 
-/// Sets the fields of a header that do not follow from the lane. False if the frame is for the lane alone.
+/// The header of a frame. `None` if the frame is for the lane alone.
 #[inline(always)]
-fn read_header(frame: &Frame, len: usize, next: &mut u64, header: &mut Header) -> Result<bool, Malformed> {
+fn header(frame: &Frame, len: usize, next: &mut u64, common: &Header) -> Result<Option<Header>, Malformed> {
     let [x, y] = frame.fields;
     let (kind, a, b) = match frame.tag & !ACK_NOW {
         MSG => {
@@ -342,15 +388,12 @@ fn read_header(frame: &Frame, len: usize, next: &mut u64, header: &mut Header) -
         PONG => (Kind::Pong, x, y),
         SEQUENCE => {
             *next = x;
-            return Ok(false);
+            return Ok(None);
         }
         _ => return Err(Malformed),
     };
-    header.len = len as u32;
-    header.kind = kind;
-    header.ack_now = frame.tag & ACK_NOW != 0;
-    (header.a, header.b) = (a, b);
-    if header.is_sound() { Ok(true) } else { Err(Malformed) }
+    let header = Header { len: len as u32, kind, ack_now: frame.tag & ACK_NOW != 0, a, b, ..*common };
+    if header.is_sound() { Ok(Some(header)) } else { Err(Malformed) }
 }
 
 impl Watched for ShmLane {
@@ -391,42 +434,33 @@ impl<M: Memory> Lane<M> for ShmLane {
     }
 
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
+        Lane::<M>::try_send_by(self, header, fill)
+    }
+
+    #[inline(always)]
+    fn try_send_by(&mut self, header: &Header, fill: impl FnMut(&mut [u8], Stores)) -> Sent {
         if !self.takes() {
             return self.refuse();
         }
-        let taken = self.put(header, |to, stores| fill(to, stores));
+        let taken = self.put(header, fill);
         self.done(taken)
     }
 
+    #[inline(always)]
     fn flush(&mut self, mem: &M) -> bool {
-        if self.end.death.is_some() {
-            return false;
+        if self.out.rest.is_none() && !self.out.refused && self.end.death.is_none() {
+            self.tell();
+            return true;
         }
-        let done = self.put_rest(mem);
-        if (!done || self.out.refused) && self.is_stuck() && self.out.ring.ask(&self.parts.memory) {
-            self.out.untold = true;
-        }
-        self.tell();
-        done
+        self.flush_rest(mem)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
-        if self.end.death.is_some() {
-            return 0;
-        }
-        let (mut read, mut all) = self.deliver(sink, budget);
-        if read == 0 && all && !self.end.closed {
-            // No frame is there, so the poll may be for the end of the connection. If it has ended, all that the other side
-            // has ever published is there now.
-            self.end.closed = !self.parts.connection.is_open();
-            if self.end.closed {
-                (read, all) = self.deliver(sink, budget);
-            }
-        }
-        if self.end.closed && all && self.end.death.is_none() {
-            self.end.death = Some(Death::Closed);
-        }
-        read
+        self.read_to(sink, budget)
+    }
+
+    fn poll_to(&mut self, sink: &mut impl Sink, budget: usize) -> usize {
+        self.read_to(sink, budget)
     }
 
     fn event(&mut self) -> Option<Event> {

@@ -74,6 +74,7 @@ impl Frame {
 }
 
 /// Reads a published slot: its frame, and the range of its body.
+#[inline(always)]
 fn open<G: SegmentView>(view: &G, plan: &Plan, slot: usize, word: u64) -> Result<(Frame, Range<usize>), Malformed> {
     let len = (word & ((1 << LEN_BITS) - 1)) as usize;
     let fields = (word >> FIELDS & 3) as usize;
@@ -128,6 +129,7 @@ impl Producer {
     }
 
     /// Publishes one frame with the first `fields` of its fields and a body that `fill` writes. Returns whether there was room.
+    #[inline(always)]
     pub(super) fn push<G: SegmentView>(
         &mut self,
         view: &G,
@@ -286,6 +288,7 @@ impl Consumer {
 
     /// Consumes the next frame. `f` sees it with its body, which is not valid longer; if `f` returns an error, the frame is not
     /// consumed.
+    #[inline(always)]
     pub(super) fn pop<G: SegmentView, R>(
         &mut self,
         view: &G,

@@ -66,6 +66,7 @@ impl Segment {
         unsafe { AtomicU64::from_ptr(self.at.as_ptr().add(at).cast()) }
     }
 
+    #[inline(always)]
     fn bytes(&self, at: usize, len: usize) -> *mut u8 {
         assert!(at <= self.len && len <= self.len - at);
         // SAFETY: within the mapping.
@@ -136,11 +137,13 @@ impl SegmentView for Segment {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(self.word(at).as_ptr().cast()) };
     }
 
+    #[inline(always)]
     unsafe fn read<R>(&self, at: usize, len: usize, f: impl FnOnce(&[u8]) -> R) -> R {
         // SAFETY: mapped, and the caller promises that nothing writes there.
         f(unsafe { std::slice::from_raw_parts(self.bytes(at, len), len) })
     }
 
+    #[inline(always)]
     unsafe fn write<R>(&self, at: usize, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
         // SAFETY: mapped, and the caller promises that nothing else touches it.
         f(unsafe { std::slice::from_raw_parts_mut(self.bytes(at, len), len) })
