@@ -336,8 +336,14 @@ impl Engine {
         }
     }
 
-    /// The outcome of an operation, which is then forgotten. `None`, and nothing changes, if it is not complete.
+    /// The envelope of a receive that has got its whole message, which is then forgotten. `None`, and nothing changes, if there is
+    /// another outcome or none.
     #[inline(always)]
+    pub fn take_received(&mut self, op: OpId) -> Option<Envelope> {
+        self.ops.take_received(op.0)
+    }
+
+    /// The outcome of an operation, which is then forgotten. `None`, and nothing changes, if it is not complete.
     pub fn finish(&mut self, op: OpId) -> Option<Outcome> {
         self.ops.finish(op.0)
     }
@@ -461,9 +467,15 @@ impl Engine {
     ///
     /// [`Malformed`] if the message breaks the protocol: then the caller drops the lane that carried it.
     /// Messages of a peer that is gone are ignored.
-    // Not inlined: all that an EAGER takes is in it, and several callers hand messages in.
+    // Not inlined: several callers hand messages in, and all that the usual message takes is in it.
     #[inline(never)]
     pub fn on_message<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
+        if self.take_at_once(mem, peer, body) { Ok(()) } else { self.on_any(mem, peer, body) }
+    }
+
+    /// As [`Engine::on_message`], for any message.
+    #[inline(never)]
+    fn on_any<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
         let eager = Eager::decode(body)?;
         if self.peers[peer.0 as usize].gone.is_some() {
             return Ok(());

@@ -4,7 +4,7 @@
 //! none.
 
 use crate::state::{Op, State};
-use crate::types::{OpId, Outcome};
+use crate::types::{Envelope, OpId, Outcome};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -29,7 +29,6 @@ impl Slot {
         self.id == id && id != 0
     }
 
-    #[inline(always)]
     fn vacate(&mut self) {
         self.id = 0;
         // Field by field: replacing the whole operation would drop all fields.
@@ -99,8 +98,28 @@ impl Ops {
         }
     }
 
-    /// The outcome of an operation that is over, which is removed. `None` if it is not over.
+    /// The state of a receive that waits for its message, and whose outcome will be asked for.
     #[inline(always)]
+    pub fn posted(&mut self, id: u64) -> Option<&mut State> {
+        let op = self.get_mut(id)?;
+        (!op.forgotten && matches!(op.state, State::Posted { .. })).then_some(&mut op.state)
+    }
+
+    /// The envelope of a receive that has got its whole message, which is removed. `None`: nothing has changed.
+    #[inline(always)]
+    pub fn take_received(&mut self, id: u64) -> Option<Envelope> {
+        let at = OpId(id).slot();
+        let slot = self.slots.get_mut(at).filter(|s| s.is(id))?;
+        let State::Over(Outcome::Received(envelope)) = slot.op.state else { return None };
+        slot.id = 0;
+        slot.op.state.replace(State::Reserved);
+        debug_assert!(!slot.op.forgotten && slot.op.more.is_none());
+        self.vacant.push(at as u32);
+        Some(envelope)
+    }
+
+    /// The outcome of an operation that is over, which is removed. `None` if it is not over.
+    #[inline]
     pub fn finish(&mut self, id: u64) -> Option<Outcome> {
         let at = OpId(id).slot();
         let slot = self.slots.get_mut(at).filter(|s| s.is(id))?;

@@ -198,7 +198,33 @@ impl Engine {
 
     // ---- messages
 
+    /// Takes the usual message in few steps: an EAGER for the inter-communicator that the peer's last one was for, which the oldest
+    /// posted receive matches and has room for, and of which nobody is told. False: nothing has changed, and the message is taken
+    /// in the general way.
     #[inline(always)]
+    pub(crate) fn take_at_once<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> bool {
+        let Some((head, data)) = Eager::decode_plain(body) else { return false };
+        let Some(p) = self.peers.get_mut(peer.0 as usize) else { return false };
+        let Some(Some(context)) = self.contexts.get_mut(p.latest.0 as usize) else { return false };
+        let Some(first) = context.posted.front() else { return false };
+        let (id, size) = (first.op, data.len() as u64);
+        let is_here = (context.context == head.context && context.group == p.group)
+            && (context.members.get(head.source) == Some(peer) && p.gone.is_none());
+        let is_matched = first.fits(head.source, head.tag) && size <= first.capacity.min(self.cfg.eager_max);
+        if !is_here || !is_matched || self.tracking.is_some() {
+            return false;
+        }
+        let Some(state) = self.ops.posted(id) else { return false };
+        if !p.granting.pass(size) {
+            return false;
+        }
+        context.posted.pop_front();
+        mem.write(id, 0, data);
+        state.replace(State::Over(Outcome::Received(Envelope { source: head.source, tag: head.tag, size })));
+        true
+    }
+
+    #[inline]
     pub(crate) fn on_eager<M: Memory>(
         &mut self,
         mem: &mut M,
@@ -288,7 +314,7 @@ impl Engine {
 
     /// An envelope came that costs `bytes` of credit. Returns the operation and the capacity of the receive that it
     /// matches, and takes that receive out of the posted queue. `None` if nothing matches.
-    #[inline(always)]
+    #[inline]
     fn arrived(&mut self, peer: PeerId, head: &Head, bytes: u64) -> Result<Option<(u64, u64)>, Malformed> {
         let is_tracking = self.tracking.is_some();
         let p = &mut self.peers[peer.0 as usize];

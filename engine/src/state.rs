@@ -209,6 +209,13 @@ impl State {
         matches!(self, State::Awaiting(_) | State::Announced(_) | State::Exposed { .. } | State::Sending(_))
     }
 
+    /// Sets another state in the place of one in which there is nothing to be dropped.
+    #[inline(always)]
+    pub fn replace(&mut self, other: State) {
+        debug_assert!(!matches!(self, State::Sending(_) | State::Pulling(_)));
+        std::mem::forget(std::mem::replace(self, other));
+    }
+
     /// The peer without which the operation cannot end.
     pub fn needs(&self) -> Option<PeerId> {
         match self {

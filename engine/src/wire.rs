@@ -181,7 +181,7 @@ impl Head {
     }
 
     /// The flags, the head, and the bytes that follow it.
-    #[inline]
+    #[inline(always)]
     fn decode(body: &[u8]) -> Result<(u8, Head, &[u8]), Malformed> {
         let (head, rest) = body.split_first_chunk::<HEAD>().ok_or(Malformed)?;
         let found = Head {
@@ -206,6 +206,15 @@ impl Eager<'_> {
             return if flags & !(NOTIFY | NOTED) == 0 { Ok(None) } else { Err(Malformed) };
         }
         Ok(Some(Eager { notify: flags != 0, head, data }))
+    }
+
+    /// The head and the data of an EAGER without flags; `None` if it is another message.
+    #[inline(always)]
+    pub fn decode_plain(body: &[u8]) -> Option<(Head, &[u8])> {
+        match Head::decode(body) {
+            Ok((0, head, data)) if body[at::TYPE] == EAGER => Some((head, data)),
+            _ => None,
+        }
     }
 
     /// An EAGER with a note.

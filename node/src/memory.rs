@@ -152,7 +152,7 @@ impl Layout {
     }
 
     /// Fills `to` with packed bytes from `offset` on. Returns their number, which is less if the layout ends before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pack(&self, offset: u64, to: &mut [u8], stores: Stores) -> usize {
         let (offset, len) = self.clip(offset, to.len());
         if stores == Stores::NonTemporal {
@@ -196,6 +196,7 @@ impl Layout {
     }
 
     /// The part of a range that is within the layout.
+    #[inline(always)]
     fn clip(&self, offset: u64, len: usize) -> (usize, usize) {
         let bytes = self.body.size();
         let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes);

@@ -7,7 +7,7 @@ use crate::judge::tell_of_one_side;
 use crate::memory::Layout;
 use crate::state::Core;
 use crate::state::operations::Judging;
-use engine::{MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+use engine::{Envelope, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 use session::InterId;
 
 impl Core {
@@ -173,20 +173,29 @@ impl Core {
     }
 
     /// The outcome of an operation that is complete, which is then forgotten with its number. `None`: it is pending.
-    #[inline(always)]
     pub fn test(&mut self, op: OpId) -> Option<Outcome> {
-        if !self.operations.judging.is_empty() || !self.pulls.is_idle() {
-            return self.finish(op);
+        if !self.operations.judging.is_empty() && self.is_to_be_converted(op) {
+            return None;
         }
-        let outcome = self.session.engine.finish(op)?;
-        self.session.mem.remove(op);
-        Some(outcome)
+        self.finish(op)
     }
 
-    /// As [`Core::test`], while messages are converted or compared, or read from the memory of others.
-    #[inline(never)]
+    /// The envelope of a receive that has its whole message, which is then forgotten with its number. `None`: nothing has changed, and
+    /// [`Core::test`] says more.
+    #[inline(always)]
+    pub fn take_received(&mut self, op: OpId) -> Option<Envelope> {
+        if !self.operations.judging.is_empty() || !self.pulls.is_idle() {
+            return None;
+        }
+        let envelope = self.session.engine.take_received(op)?;
+        self.session.mem.remove(op);
+        Some(envelope)
+    }
+
+    /// As [`Core::test`], but a message that has to be converted is converted under the lock.
+    #[inline]
     fn finish(&mut self, op: OpId) -> Option<Outcome> {
-        if self.is_to_be_converted(op) || self.pulls.is_running(op) {
+        if self.pulls.is_running(op) {
             return None;
         }
         let mut outcome = self.session.engine.finish(op)?;

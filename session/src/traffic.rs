@@ -12,7 +12,7 @@ use base::bytes::Malformed;
 use base::{Memory, Stores};
 use engine::{Ctx, EagerHead, Engine, Gone, Mode, Output, PeerId};
 use std::io::{self, IoSliceMut};
-use wire::frame::Header;
+use wire::frame::{Header, Kind};
 use wire::lane::{Event, Lane, Sink};
 
 /// The bytes that are read from one lane before the next one gets its turn.
@@ -336,6 +336,17 @@ impl<'a, M> Upward<'a, M> {
 
 impl<M: Memory> Sink for Upward<'_, M> {
     #[inline(always)]
+    fn on_msg(&mut self, common: &Header, sequence: u64, ack_now: bool, payload: &[u8]) -> Result<(), Malformed> {
+        if !self.path.is_simply_next(common, sequence) {
+            let len = payload.len() as u32;
+            return self.on_frame(&Header { len, kind: Kind::Msg, ack_now, a: sequence, b: 0, ..*common }, payload);
+        }
+        self.engine.on_message(self.mem, self.peer, payload)?;
+        self.path.delivered(ack_now);
+        Ok(())
+    }
+
+    #[inline(never)]
     fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
         let (engine, mem, peer) = (&mut *self.engine, &mut *self.mem, self.peer);
         match self.path.on_frame(header, payload, |body| engine.on_message(mem, peer, body))? {

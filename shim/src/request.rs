@@ -1,7 +1,7 @@
 //! Requests on inter-communicators between jobs. The program has tokens for them. They are protected by the node's
 //! lock, which each thread that begins or ends an operation has anyway.
 
-use crate::abi::{self, Abi, Status};
+use crate::abi::{self, Status};
 use crate::error::Place;
 use crate::failure::{Class, Failure};
 use crate::flush::Flush;
@@ -9,7 +9,7 @@ use crate::inter::{Inter, InterRef};
 use crate::locked::Locked;
 use crate::process::node;
 use crate::token::{self, Backing, Live};
-use node::{About, Core, Fault, Layout, Mode, Node, OpId, Outcome, Wrong, user_tag, with_tag};
+use node::{About, Core, Envelope, Fault, Layout, Mode, Node, OpId, Outcome, Wrong, user_tag, with_tag};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -239,7 +239,7 @@ impl Request {
 
 /// The result for the program of an operation with this outcome.
 pub fn completion(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Completion {
-    match usual(abi::get(), &outcome) {
+    match usual(&outcome) {
         Some(status) => Completion { status, failure: None },
         None => unusual(call, inter, to, outcome),
     }
@@ -247,23 +247,23 @@ pub fn completion(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome)
 
 /// The status of a usual outcome, which has no failure.
 #[inline(always)]
-fn usual(abi: &Abi, outcome: &Outcome) -> Option<Status> {
+fn usual(outcome: &Outcome) -> Option<Status> {
     match outcome {
-        Outcome::Sent => Some(abi.empty_status()),
+        Outcome::Sent => Some(abi::get().empty_status()),
         Outcome::Received(e) => Some(received(e)),
         _ => None,
     }
 }
 
 #[inline(always)]
-fn received(e: &node::Envelope) -> Status {
+fn received(e: &Envelope) -> Status {
     Status { source: e.source as c_int, tag: user_tag(e.tag) as c_int, bytes: e.size, cancelled: false, error: None }
 }
 
 #[cold]
 fn unusual(call: &str, inter: Option<&Inter>, to: Peer, outcome: Outcome) -> Completion {
     let bad = |(source, tag, size), class, what: &str| {
-        let e = node::Envelope { source, tag, size };
+        let e = Envelope { source, tag, size };
         let text = format!("{call}: the message from {}{} {what}", member(inter, source), with_tag(tag));
         Completion { status: received(&e), failure: Some(Failure::new(class, text)) }
     };
@@ -481,13 +481,20 @@ impl Ended {
 /// the program the status and the new value of its handle.
 #[inline(always)]
 pub fn end(core: &mut Core, live: &mut Live<Request>, token: u64, tell: impl FnOnce(&Status, u64)) -> End {
-    match over(core, live, token) {
-        Ok((status, handle, inter)) => {
-            tell(&status, handle);
-            inter.map_or(End::Told, |inter| End::Else(left_over(status, handle, inter)))
+    let abi = abi::get();
+    let (status, handle, inter) = if is_sent(token) {
+        (abi.empty_status(), abi.request_null, None)
+    } else {
+        match end_received(core, live, token) {
+            Some((envelope, inter)) => (received(&envelope), abi.request_null, inter),
+            None => match end_else(core, live, token) {
+                Ok(over) => over,
+                Err(end) => return end,
+            },
         }
-        Err(end) => end,
-    }
+    };
+    tell(&status, handle);
+    inter.map_or(End::Told, |inter| End::Else(left_over(status, handle, inter)))
 }
 
 /// A request that has ended without a failure: its status, the new value of its handle, and perhaps the last reference to
@@ -499,28 +506,22 @@ fn left_over(status: Status, handle: u64, inter: Arc<Inter>) -> Box<Ended> {
     Box::new(Ended { status, handle, failure: None, inter: Some(inter) })
 }
 
-/// Ends a request for [`end`]. The usual requests take few steps.
+/// Ends a receive that has its whole message and was begun by a call of its own: the usual request, in few steps. It leaves its
+/// envelope, and perhaps the last reference to its inter-communicator. `None`: nothing has changed, [`end_else`] says more.
 #[inline(always)]
-fn over(core: &mut Core, live: &mut Live<Request>, token: u64) -> Result<Over, End> {
-    let abi = abi::get();
-    if is_sent(token) {
-        return Ok((abi.empty_status(), abi.request_null, None));
-    }
-    let Some(at) = live.find(token) else { return Err(End::Stale) };
-    let Some(request) = live.at(at) else { return Err(End::Stale) };
-    let (Work::Op(op), None) = (&request.work, &request.more) else { return over_else(core, live, token) };
-    let Some(outcome) = core.test(*op) else { return Err(End::Not) };
-    let Some(status) = usual(abi, &outcome) else {
-        let completion = request.completion(outcome);
-        return Err(End::Else(end_with(completion, core, live, token)));
-    };
+fn end_received(core: &mut Core, live: &mut Live<Request>, token: u64) -> Option<(Envelope, Option<Arc<Inter>>)> {
+    let at = live.find(token)?;
+    let request = live.at(at)?;
+    let (Work::Op(op), None) = (&request.work, &request.more) else { return None };
+    let envelope = core.take_received(*op)?;
     let inter = request.inter.take().and_then(|inter| inter.let_go(core));
     live.forget(at, token);
-    Ok((status, abi.request_null, inter))
+    Some((envelope, inter))
 }
 
+/// Ends any request for [`end`].
 #[inline(never)]
-fn over_else(core: &mut Core, live: &mut Live<Request>, token: u64) -> Result<Over, End> {
+fn end_else(core: &mut Core, live: &mut Live<Request>, token: u64) -> Result<Over, End> {
     let Some(request) = live.get(token) else { return Err(End::Stale) };
     let Some(completion) = request.take(core) else { return Err(End::Not) };
     if completion.failure.is_some() {

@@ -400,8 +400,12 @@ impl<M: Memory> Lane<M> for AnyLane {
     }
 
     #[inline(always)]
-    fn try_send_by(&mut self, header: &Header, fill: impl FnMut(&mut [u8], Stores)) -> Sent {
-        each!(self, lane => Lane::<M>::try_send_by(lane, header, fill))
+    fn try_send_by(&mut self, header: &Header, mut fill: impl FnMut(&mut [u8], Stores)) -> Sent {
+        match self {
+            AnyLane::Shm(lane) => Lane::<M>::try_send_by(lane, header, fill),
+            // Once for all others, so that what `fill` does is not written out for each.
+            other => Lane::<M>::try_send_with(other, header, &mut fill),
+        }
     }
 
     #[inline(always)]

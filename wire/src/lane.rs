@@ -4,7 +4,7 @@
 //! nothing of sequences or matching. Invariant: frames arrive whole and unchanged. A reliable lane also keeps their
 //! order and loses none while it lives.
 
-use crate::frame::Header;
+use crate::frame::{Header, Kind};
 use base::bytes::Malformed;
 use base::{BufId, Memory, Stores};
 use serde::{Deserialize, Serialize};
@@ -126,6 +126,14 @@ pub enum Event {
 pub trait Sink {
     /// A whole frame that is not BULK. [`Malformed`] if the frame breaks the protocol: then the lane dies.
     fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed>;
+
+    /// A MSG that acknowledges nothing: as [`Sink::on_frame`]. A lane whose headers have processes and generation in common need
+    /// not make one for each.
+    #[inline(always)]
+    fn on_msg(&mut self, common: &Header, sequence: u64, ack_now: bool, payload: &[u8]) -> Result<(), Malformed> {
+        let len = payload.len() as u32;
+        self.on_frame(&Header { len, kind: Kind::Msg, ack_now, a: sequence, b: 0, ..*common }, payload)
+    }
 
     /// The bytes from `at` up to `header.len` of a BULK frame's payload can be read.
     ///

@@ -23,10 +23,11 @@ use list::List;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// More unexpected messages than this are found by key.
-const MANY: usize = 8;
+/// More entries than this are found by key. Up to this number they are searched in order: a program with a window of messages
+/// mostly gets them in the order in which it asks for them.
+const MANY: usize = 96;
 /// When no more than this are left, they are searched in order again.
-const FEW: usize = 2;
+const FEW: usize = 32;
 
 /// Of many entries, this many of the oldest are compared before the lists are used: mostly what comes first is wanted
 /// first.
@@ -75,6 +76,7 @@ impl Key {
 }
 
 /// Whether a receive for this source and tag matches a message from rank `from` with the tag `with`.
+#[inline(always)]
 pub(crate) fn fits(source: Source, tag: Tag, from: u32, with: i64) -> bool {
     let tag_fits = match tag {
         Tag::Any => with >= 0,

@@ -1,16 +1,10 @@
 //! The posted queue: receives that wait for a message, in the order of posting.
 
 use super::list::{Link, List, Nodes};
-use super::{ANY_SOURCE, CLASSES, Key, Lists, OLDEST, fits};
+use super::{ANY_SOURCE, CLASSES, FEW, Key, Lists, MANY, OLDEST, fits};
 use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::VecDeque;
-
-/// More receives than this are found by key. Up to this number they are searched in order: a program with a window of
-/// receives mostly gets its messages in the order in which it posted them.
-const MANY: usize = 96;
-/// When no more than this are left, they are searched in order again.
-const FEW: usize = 32;
 
 /// The link of the list of all receives.
 const ALL: usize = 0;
@@ -24,6 +18,14 @@ pub(crate) struct Receive {
     pub source: Source,
     pub tag: Tag,
     pub capacity: u64,
+}
+
+impl Receive {
+    /// Whether it matches a message from rank `from` with the tag `with`.
+    #[inline(always)]
+    pub fn fits(&self, from: u32, with: i64) -> bool {
+        fits(self.source, self.tag, from, with)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +97,7 @@ impl Posted {
     }
 
     /// Removes the oldest receive that matches a message, and returns its operation and its capacity.
-    #[inline(always)]
+    #[inline]
     pub fn take(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
         if self.nodes.len() > 0 {
             return self.take_of_many(source, tag);
@@ -105,6 +107,18 @@ impl Posted {
             return self.few.pop_front().map(|Receive { op, capacity, .. }| (op, capacity));
         }
         self.take_later(source, tag)
+    }
+
+    /// The oldest receive, while there are few.
+    #[inline(always)]
+    pub fn front(&self) -> Option<&Receive> {
+        self.few.front()
+    }
+
+    /// Removes the oldest receive, while there are few.
+    #[inline(always)]
+    pub fn pop_front(&mut self) {
+        self.few.pop_front();
     }
 
     #[inline(never)]

@@ -5,6 +5,7 @@ use super::{CLASSES, FEW, Key, Lists, MANY, OLDEST, fits};
 use crate::arrived::Arrived;
 use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize, Serializer};
+use std::collections::VecDeque;
 
 /// The links of a message: one for its list in each class, and one for the list of all messages.
 const LINKS: usize = CLASSES + 1;
@@ -16,7 +17,7 @@ const ALL: usize = CLASSES;
 #[serde(from = "Vec<Arrived>")]
 pub(crate) struct Unexpected {
     /// All messages, while they are few.
-    few: Vec<Arrived>,
+    few: VecDeque<Arrived>,
     /// All messages, while they are many.
     nodes: Nodes<Arrived, [Link; LINKS]>,
     all: List,
@@ -33,7 +34,7 @@ impl Serialize for Unexpected {
 
 impl From<Vec<Arrived>> for Unexpected {
     fn from(few: Vec<Arrived>) -> Unexpected {
-        Unexpected { few, ..Unexpected::default() }
+        Unexpected { few: few.into(), ..Unexpected::default() }
     }
 }
 
@@ -42,7 +43,7 @@ impl Unexpected {
         if self.nodes.len() > 0 {
             self.push_to_many(message);
         } else if self.few.len() < MANY {
-            self.few.push(message);
+            self.few.push_back(message);
         } else {
             let mut few = std::mem::take(&mut self.few);
             few.drain(..).for_each(|message| self.push_to_many(message));
@@ -113,7 +114,7 @@ impl Unexpected {
 
     pub fn remove(&mut self, at: u32) -> Arrived {
         if self.nodes.len() == 0 {
-            return self.few.remove(at as usize);
+            return self.few.remove(at as usize).expect("a message that was found");
         }
         let message = self.remove_of_many(at);
         self.few_again();
@@ -125,7 +126,7 @@ impl Unexpected {
         if self.nodes.len() <= FEW {
             while let Some(at) = self.all.first() {
                 let message = self.remove_of_many(at);
-                self.few.push(message);
+                self.few.push_back(message);
             }
             self.asked = [false; CLASSES];
         }

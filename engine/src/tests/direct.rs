@@ -74,7 +74,7 @@ fn a_flood_is_bounded_by_bytes_too() {
     // A message without data takes no credit for bytes.
     assert!(direct(&mut a, 0, &[]).is_some());
     let overdrawn = EagerHead::new(false, crate::wire::Head { tag: 0, source: 0, context: ContextId::root(1), op: 0 });
-    let body = [overdrawn.bytes(), &[0; 16][..]].concat();
+    let body = [&overdrawn.bytes()[..], &[0; 16][..]].concat();
     let fine = (0..5).filter(|_| b.engine.on_message(&mut b.mem, b.peer, &body).is_ok()).count();
     assert_eq!(fine, 4);
 }

@@ -244,3 +244,63 @@ fn agrees_with_a_plain_scan() {
         "{posted} posted, {unexpected} unexpected at most: too few to be found by key"
     );
 }
+
+/// The usual message, and the usual end of a receive, go a short way: it leads where the general one does.
+#[test]
+fn the_short_way_leads_where_the_general_one_does() {
+    let mut rng = Rng(1);
+    let mut roll = |below: u64| rng.below(below);
+    let (mut took_short, mut took_long, mut ended) = (0, 0, 0);
+    for case in 0..300 {
+        let (mut a, mut b) = pair(Config { envelopes: 12, eager_bytes: 128, ..small() });
+        let (tracks, wild) = (case % 10 == 0, case % 3 == 0);
+        if tracks {
+            b.engine.track();
+        }
+        let mut receives = Vec::new();
+        for _ in 0..60 {
+            match roll(5) {
+                0 | 1 => {
+                    let tag = if wild && roll(2) == 0 { Tag::Any } else { Tag::Is(roll(2) as i64) };
+                    let op = b.recv(if wild { Source::Any } else { Source::Rank(0) }, tag, 2 + roll(15) as usize);
+                    if roll(8) == 0 { b.engine.forget(op) } else { receives.push(op) }
+                }
+                2 | 3 => drop(a.send(roll(2) as i64, &vec![roll(200) as u8; 1 + roll(20) as usize], Mode::Standard)),
+                _ if !receives.is_empty() => {
+                    let op = receives[roll(receives.len() as u64) as usize];
+                    let (mut short, mut general) = (b.engine.clone(), b.engine.clone());
+                    if let Some(envelope) = short.take_received(op) {
+                        assert_eq!(general.finish(op), Some(Outcome::Received(envelope)));
+                        assert_eq!(b.engine.take_received(op), Some(envelope));
+                        receives.retain(|other| *other != op);
+                        ended += 1;
+                    } else {
+                        assert!(!matches!(general.outcome(op), Some(Outcome::Received(_))));
+                    }
+                    assert_eq!(format!("{short:?}"), format!("{general:?}"));
+                }
+                _ => (),
+            }
+            // Answers, credit above all, go back one by one, so that it runs short now and then.
+            a.take(&mut b);
+            a.collect();
+            while let Some(output) = a.wire.pop_front() {
+                let Output::Message { bytes, .. } = output else { continue };
+                // Clones of clones: those of what has spare memory have less of it.
+                let before = b.engine.clone();
+                let (mut short, mut general) = ((before.clone(), b.mem.clone()), (before.clone(), b.mem.clone()));
+                if short.0.take_at_once(&mut short.1, b.peer, &bytes) {
+                    assert_eq!(general.0.on_any(&mut general.1, b.peer, &bytes), Ok(()));
+                    assert_eq!(short.1.0, general.1.0);
+                    assert_eq!(format!("{:?}", short.0), format!("{:?}", general.0));
+                    took_short += 1;
+                } else {
+                    assert_eq!(format!("{:?}", short.0), format!("{before:?}"));
+                    took_long += 1;
+                }
+                b.engine.on_message(&mut b.mem, b.peer, &bytes).expect("well formed");
+            }
+        }
+    }
+    assert!(took_short > 500 && took_long > 500 && ended > 500, "{took_short} {took_long} {ended}");
+}

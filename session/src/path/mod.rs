@@ -598,36 +598,7 @@ impl Path {
     /// Takes in a frame (for BULK: its header). First-class bodies go to `deliver`, in order, once each.
     ///
     /// `Err`: the other side violates the protocol, so the lane must be given up.
-    // Inlined, so that the next body comes from the lane to `deliver` without a call in between.
-    #[inline(always)]
     pub(crate) fn on_frame(
-        &mut self,
-        header: &Header,
-        payload: &[u8],
-        mut deliver: impl FnMut(&[u8]) -> Result<(), Malformed>,
-    ) -> Result<Seen, Malformed> {
-        if !self.is_simply_next(header) {
-            return self.on_other(header, payload, deliver);
-        }
-        self.inc.deliver(payload, false, &mut deliver)?;
-        self.inc.ack_due |= header.ack_now;
-        Ok(Seen::Taken)
-    }
-
-    /// Whether this is the next body, on the active lane, and tells nothing besides; and whether it need not be acknowledged. So it
-    /// is with most bodies on a lane without retention.
-    #[inline(always)]
-    fn is_simply_next(&self, header: &Header) -> bool {
-        let is_active = self.active.is_some_and(|a| a.generation == header.generation && !a.caps.needs_retention);
-        (header.kind == Kind::Msg && is_active)
-            && (header.source == self.remote && header.dest == self.local)
-            && (self.inc.is_next(header.a) && header.b <= self.out.acked)
-            && (self.out.retained.is_empty() && !self.other_keeps_all)
-    }
-
-    /// As [`Path::on_frame`], for any frame.
-    #[inline(never)]
-    fn on_other(
         &mut self,
         header: &Header,
         payload: &[u8],
@@ -687,6 +658,22 @@ impl Path {
         }
         self.inc.ack_due |= header.ack_now;
         Ok(Seen::Taken)
+    }
+
+    /// Whether a MSG with this sequence and no acknowledgement, on the lane of these processes and this generation, is the next body, and
+    /// nothing is to be done but to deliver it and to call [`Path::delivered`]. So it is with most on a lane without retention.
+    #[inline(always)]
+    pub(crate) fn is_simply_next(&self, common: &Header, sequence: u64) -> bool {
+        let is_active = self.active.is_some_and(|a| a.generation == common.generation && !a.caps.needs_retention);
+        (is_active && common.source == self.remote && common.dest == self.local)
+            && (self.inc.is_next(sequence) && !self.other_keeps_all && self.out.retained.is_empty())
+    }
+
+    /// The next body has been delivered. `ack_now`: the other side asks for an acknowledgement.
+    #[inline(always)]
+    pub(crate) fn delivered(&mut self, ack_now: bool) {
+        self.inc.received += 1;
+        self.inc.ack_due |= ack_now;
     }
 
     /// First-class bodies received and acknowledged, in all. If it grows, something has got through.

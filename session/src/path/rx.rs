@@ -101,9 +101,7 @@ impl RxHalf {
         Ok(())
     }
 
-    /// Delivers the next body.
-    #[inline(always)]
-    pub fn deliver(
+    fn deliver(
         &mut self,
         body: &[u8],
         owed: bool,

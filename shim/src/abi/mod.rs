@@ -99,6 +99,7 @@ impl Abi {
     }
 
     /// The status of index `i` in an array, or the ignoring value.
+    #[inline(always)]
     pub fn status_at(&self, array: usize, i: usize) -> usize {
         if array == self.statuses_ignore || array == 0 {
             self.status_ignore
@@ -108,6 +109,7 @@ impl Abi {
     }
 
     /// MPI's status of an operation that did nothing (`MPI_PROC_NULL`, null requests).
+    #[inline(always)]
     pub fn empty_status(&self) -> Status {
         Status { source: self.any_source, tag: self.any_tag, bytes: 0, cancelled: false, error: None }
     }
@@ -157,6 +159,7 @@ pub fn known() -> Option<&'static Abi> {
 }
 
 /// The ABI, for calls that are made only after it was found: those on an inter-communicator of ours.
+#[inline(always)]
 pub fn get() -> &'static Abi {
     ABI.get().expect("bound before the first inter-communicator")
 }

@@ -3,7 +3,7 @@
 //! A mixed array is split by the values of its handles. Testall consumes no native request while one of ours is
 //! pending: it looks at ours first, then asks the MPI below, and then completes both.
 
-use crate::abi::{self, Status};
+use crate::abi::{self, Abi, Status};
 use crate::error::{self, Place, raise};
 use crate::failure::{Class, Failure};
 use crate::forward as pmpi;
@@ -66,7 +66,7 @@ unsafe fn answer(call: &str, end: End, at: usize, status: usize) -> c_int {
         End::Stale => stale(call),
         End::Else(ended) => {
             // SAFETY: the program's request and status.
-            unsafe { tell(at, status, &ended.status, ended.handle) };
+            unsafe { tell(abi::get(), at, status, &ended.status, ended.handle) };
             raise_of(&ended)
         }
     }
@@ -74,11 +74,11 @@ unsafe fn answer(call: &str, end: End, at: usize, status: usize) -> c_int {
 
 /// Gives the program the status and the handle of a request that has ended.
 #[inline(always)]
-unsafe fn tell(at: usize, place: usize, status: &Status, handle: u64) {
+unsafe fn tell(abi: &Abi, at: usize, place: usize, status: &Status, handle: u64) {
     // SAFETY: the program's request and status.
     unsafe {
         abi::store_handle(at, handle);
-        abi::get().write_status(place, status);
+        abi.write_status(place, status);
     }
 }
 
@@ -96,7 +96,7 @@ pub unsafe fn Wait(at: usize, status: usize) -> Answer {
         }
         let Some(node) = Node::running() else { return Some(no_node()) };
         let end = |core: &mut Core, live: &mut Live<Request>| {
-            request::end(core, live, token, |found, handle| tell(at, status, found, handle)).over()
+            request::end(core, live, token, |found, handle| tell(abi::get(), at, status, found, handle)).over()
         };
         Some(answer(
             "MPI_Wait",
@@ -118,7 +118,7 @@ pub unsafe fn Test(at: usize, flag: usize, status: usize) -> Answer {
         }
         let Some(node) = Node::running() else { return Some(no_node()) };
         let end = |core: &mut Core, live: &mut Live<Request>| {
-            request::end(core, live, token, |found, handle| tell(at, status, found, handle)).over()
+            request::end(core, live, token, |found, handle| tell(abi::get(), at, status, found, handle)).over()
         };
         let about = |core: &mut Core| request::about(core, "MPI_Test", [token]);
         let end = outcomes::look(node, Call::Test, &about, |core| request::live(core, end));
@@ -139,6 +139,7 @@ fn no_node() -> c_int {
 pub(super) struct Mixed {
     array: usize,
     pub(super) node: &'static Node,
+    abi: &'static Abi,
     /// Our requests: index in the array, and token.
     pub(super) ours: Vec<(usize, u64)>,
     /// The native handles, as wide as the ABI has them, and their indices.
@@ -191,7 +192,7 @@ impl Mixed {
         let (width, count) = (abi::get().family.handle_bytes, count as c_int as usize);
         let node = node().map_err(|f| raise(Place::world(), &f))?;
         let ours = Vec::with_capacity(count);
-        let mut mixed = Mixed { array, node, ours, natives: Vec::new(), indices: Vec::new() };
+        let mut mixed = Mixed { array, node, abi: abi::get(), ours, natives: Vec::new(), indices: Vec::new() };
         for i in 0..count {
             // SAFETY: the program's array of `count` requests.
             let handle = unsafe { abi::load_handle(array + i * width) };
@@ -216,7 +217,7 @@ impl Mixed {
         let handle = |place: &usize| self.natives[place * width..(place + 1) * width].iter().copied();
         let natives = places.iter().flat_map(handle).collect();
         let indices = places.iter().map(|place| self.indices[*place]).collect();
-        Mixed { array: self.array, node: self.node, ours, natives, indices }
+        Mixed { array: self.array, node: self.node, abi: self.abi, ours, natives, indices }
     }
 
     /// The `k`-th request of ours.
@@ -253,7 +254,7 @@ impl Mixed {
     #[inline(always)]
     pub(super) fn tell(&self, i: usize, place: usize, status: &Status, handle: u64) {
         // SAFETY: the program's array and status.
-        unsafe { tell(self.array + i * abi::get().family.handle_bytes, place, status, handle) }
+        unsafe { tell(self.abi, self.array + i * self.abi.family.handle_bytes, place, status, handle) }
     }
 
     /// Ends our requests, which `ours` gives with their indices, one after the other from the `next`-th on, until one is not
@@ -268,7 +269,7 @@ impl Mixed {
         unusual: &mut Unusual,
     ) -> bool {
         while let Some((i, token)) = ours(*next) {
-            let status = abi::get().status_at(statuses, i);
+            let status = self.abi.status_at(statuses, i);
             match self.end((core, live), (i, token), status, Some(0)) {
                 End::Not => return false,
                 End::Else(ended) => unusual.push((i, ended)),
@@ -344,7 +345,8 @@ unsafe fn wait_for_ours(count: usize, array: usize, statuses: usize) -> Answer {
         return None;
     }
     let node = Node::running()?;
-    let mixed = Mixed { array, node, ours: Vec::new(), natives: Vec::new(), indices: Vec::new() };
+    let mixed =
+        Mixed { array, node, abi: abi::get(), ours: Vec::new(), natives: Vec::new(), indices: Vec::new() };
     let all_live = mixed.with(|_, live| (0..count).all(|i| live.has(token(i))));
     all_live.then(|| {
         let unusual = mixed.wait_for(count, |i| (i < count).then(|| (i, token(i))), statuses);

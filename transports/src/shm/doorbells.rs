@@ -24,7 +24,7 @@ pub const END: usize = BITS_AT + 8 * WORDS;
 /// Rings for a frame that has been published on `lane`, and returns whether the receiver must be woken. `bit` is the lane's;
 /// the word at `direct` of the lane says whether the receiver polls it, so that no bit is needed. With `light`, the receiver's
 /// fences serve us too.
-#[inline]
+#[inline(always)]
 pub(super) fn ring<G: SegmentView>(doorbells: &G, bit: u32, lane: &G, direct: usize, light: bool) -> bool {
     let is_direct = || is_direct(lane, direct);
     let seen = if light {
@@ -44,6 +44,7 @@ pub(super) fn ring<G: SegmentView>(doorbells: &G, bit: u32, lane: &G, direct: us
 }
 
 /// Sets a bit, in another process's bitmap or our own.
+#[inline(never)]
 pub(super) fn set<G: SegmentView>(doorbells: &G, bit: u32) {
     let bit = bit % BITS;
     doorbells.or_fenced(BITS_AT + (bit / 64) as usize * 8, 1 << (bit % 64));
@@ -86,6 +87,7 @@ pub(super) fn is_armed<G: SegmentView>(doorbells: &G) -> bool {
 }
 
 /// Whether the receiver polls a lane.
+#[inline(always)]
 pub(super) fn is_direct<G: SegmentView>(lane: &G, direct: usize) -> bool {
     lane.load(direct, Relaxed) != 0
 }

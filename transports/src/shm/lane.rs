@@ -313,10 +313,15 @@ impl ShmLane {
         while read < budget {
             let (next, common) = (&mut self.inc.next, &self.inc.common);
             let taken = self.inc.ring.pop(&self.parts.memory, |frame, body| {
-                match header(frame, body.len(), next, common)? {
-                    Some(header) if header.kind == Kind::Bulk => sink.on_bulk_bytes(&header, 0, body),
-                    Some(header) => sink.on_frame(&header, body)?,
-                    None => (),
+                if frame.tag & !ACK_NOW == MSG {
+                    let sequence = *next;
+                    *next = sequence.wrapping_add(1);
+                    if sequence == 0 || !(1..=MAX_PAYLOAD).contains(&body.len()) {
+                        return Err(Malformed);
+                    }
+                    sink.on_msg(common, sequence, frame.tag & ACK_NOW != 0, body)?;
+                } else {
+                    deliver_other(frame, body, next, common, sink)?;
                 }
                 Ok(body.len() + SLOT)
             });
@@ -371,16 +376,17 @@ impl ShmLane {
     }
 }
 
-/// The header of a frame. `None` if the frame is for the lane alone.
-#[inline(always)]
-fn header(frame: &Frame, len: usize, next: &mut u64, common: &Header) -> Result<Option<Header>, Malformed> {
+/// Delivers a frame that is no MSG.
+#[inline(never)]
+fn deliver_other<S: Sink + ?Sized>(
+    frame: &Frame,
+    body: &[u8],
+    next: &mut u64,
+    common: &Header,
+    sink: &mut S,
+) -> Result<(), Malformed> {
     let [x, y] = frame.fields;
     let (kind, a, b) = match frame.tag & !ACK_NOW {
-        MSG => {
-            let sequence = *next;
-            *next = sequence.wrapping_add(1);
-            (Kind::Msg, sequence, 0)
-        }
         ACK => (Kind::Ack, 0, x),
         BULK => (Kind::Bulk, x, y),
         SWITCH => (Kind::Switch, x, 0),
@@ -388,12 +394,17 @@ fn header(frame: &Frame, len: usize, next: &mut u64, common: &Header) -> Result<
         PONG => (Kind::Pong, x, y),
         SEQUENCE => {
             *next = x;
-            return Ok(None);
+            return Ok(());
         }
         _ => return Err(Malformed),
     };
-    let header = Header { len: len as u32, kind, ack_now: frame.tag & ACK_NOW != 0, a, b, ..*common };
-    if header.is_sound() { Ok(Some(header)) } else { Err(Malformed) }
+    let header = Header { len: body.len() as u32, kind, ack_now: frame.tag & ACK_NOW != 0, a, b, ..*common };
+    match kind {
+        _ if !header.is_sound() => return Err(Malformed),
+        Kind::Bulk => sink.on_bulk_bytes(&header, 0, body),
+        _ => sink.on_frame(&header, body)?,
+    }
+    Ok(())
 }
 
 impl Watched for ShmLane {

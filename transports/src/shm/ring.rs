@@ -77,6 +77,22 @@ impl Frame {
 #[inline(always)]
 fn open<G: SegmentView>(view: &G, plan: &Plan, slot: usize, word: u64) -> Result<(Frame, Range<usize>), Malformed> {
     let len = (word & ((1 << LEN_BITS) - 1)) as usize;
+    if word & (3 << FIELDS | 1 << FAR) == 0 && len <= BODY {
+        // Most frames: a body in the slot, and nothing else.
+        let at = slot + WORD;
+        return Ok((Frame::new((word >> TAG) as u8), at..at + len));
+    }
+    open_other(view, plan, slot, word, len)
+}
+
+#[inline(never)]
+fn open_other<G: SegmentView>(
+    view: &G,
+    plan: &Plan,
+    slot: usize,
+    word: u64,
+    len: usize,
+) -> Result<(Frame, Range<usize>), Malformed> {
     let fields = (word >> FIELDS & 3) as usize;
     let mut frame = Frame::new((word >> TAG) as u8);
     if fields > frame.fields.len() {
@@ -183,6 +199,7 @@ impl Producer {
         })
     }
 
+    #[inline(always)]
     fn publish<G: SegmentView>(&mut self, view: &G, slot: usize, word: u64, frame: &Frame, fields: usize) {
         for (i, field) in frame.fields[..fields].iter().enumerate() {
             view.store(slot + WORD * (i + 1), *field, Relaxed);
