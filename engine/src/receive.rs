@@ -199,20 +199,33 @@ impl Engine {
     // ---- messages
 
     /// Takes the usual message in few steps: an EAGER for the inter-communicator that the peer's last one was for, which the oldest
-    /// posted receive matches and has room for, and of which nobody is told. False: nothing has changed, and the message is taken
-    /// in the general way.
+    /// posted receive, or the one without an operation, matches and has room for, and of which nobody is told. False: nothing has
+    /// changed, and the message is taken in the general way.
     #[inline(always)]
     pub(crate) fn take_at_once<M: Memory>(&mut self, mem: &mut M, peer: PeerId, body: &[u8]) -> bool {
         let Some((head, data)) = Eager::decode_plain(body) else { return false };
         let Some(p) = self.peers.get_mut(peer.0 as usize) else { return false };
         let Some(Some(context)) = self.contexts.get_mut(p.latest.0 as usize) else { return false };
-        let Some(first) = context.posted.front() else { return false };
-        let (id, size) = (first.op, data.len() as u64);
+        let matched = match context.posted.front() {
+            Some(first) => first.fits(head.source, head.tag).then_some((first.op, first.capacity)),
+            None if context.posted.is_empty() => Now::take(&self.now, p.latest, head.source, head.tag),
+            None => None,
+        };
+        let Some((id, capacity)) = matched else { return false };
+        let size = data.len() as u64;
         let is_here = (context.context == head.context && context.group == p.group)
             && (context.members.get(head.source) == Some(peer) && p.gone.is_none());
-        let is_matched = first.fits(head.source, head.tag) && size <= first.capacity.min(self.cfg.eager_max);
-        if !is_here || !is_matched || self.tracking.is_some() {
+        if !is_here || size > capacity.min(self.cfg.eager_max) || self.tracking.is_some() {
             return false;
+        }
+        let outcome = Outcome::Received(Envelope { source: head.source, tag: head.tag, size });
+        if id == NOW.0 {
+            if !p.granting.pass(size) {
+                return false;
+            }
+            mem.write(id, 0, data);
+            self.complete_now(outcome);
+            return true;
         }
         let Some(state) = self.ops.posted(id) else { return false };
         if !p.granting.pass(size) {
@@ -220,7 +233,7 @@ impl Engine {
         }
         context.posted.pop_front();
         mem.write(id, 0, data);
-        state.replace(State::Over(Outcome::Received(Envelope { source: head.source, tag: head.tag, size })));
+        state.replace(State::Over(outcome));
         true
     }
 

@@ -74,7 +74,7 @@ impl Core {
     }
 
     /// Carries out all actions of the session.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn act(&mut self) {
         while let Some(action) = self.session.next_action() {
             self.carry_out(action);

@@ -243,25 +243,51 @@ pub(crate) type Counted<V> = HashMap<u64, V, BuildHasherDefault<CountHasher>>;
 /// The user buffers of all pending operations. Each is in the slot that its operation's number names.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    slots: Vec<Option<(BufId, Layout)>>,
+    slots: Vec<Slot>,
     /// The buffer of a receive without an operation ([`engine::NOW`]).
     now: Option<Layout>,
+}
+
+struct Slot {
+    /// The operation; [`NOW`], which has no slot, if there is none. Then nothing in the layout is to be dropped.
+    op: OpId,
+    layout: Layout,
+}
+
+impl Slot {
+    fn vacant() -> Slot {
+        Slot { op: NOW, layout: Layout { base: std::ptr::null_mut(), body: Body::Run(0), own: None } }
+    }
+
+    /// Drops what the layout has, unless it is a run of the program's bytes, as most are.
+    #[inline(always)]
+    fn vacate(&mut self) {
+        self.op = NOW;
+        if !matches!(self.layout, Layout { body: Body::Run(_), own: None, .. }) {
+            *self = Slot::vacant();
+        }
+    }
 }
 
 impl Buffers {
     // Inlined, so that the layout is made where it stays.
     #[inline(always)]
     pub(crate) fn insert(&mut self, op: OpId, layout: Layout) {
-        let slot = op.slot();
-        if slot >= self.slots.len() {
-            self.grow(slot + 1);
+        let at = op.slot();
+        if at >= self.slots.len() {
+            self.grow(at + 1);
         }
-        self.slots[slot] = Some((op.0, layout));
+        let slot = &mut self.slots[at];
+        if slot.op != NOW {
+            slot.vacate();
+        }
+        slot.op = op;
+        std::mem::forget(std::mem::replace(&mut slot.layout, layout));
     }
 
     #[cold]
     fn grow(&mut self, slots: usize) {
-        self.slots.resize_with(slots, || None);
+        self.slots.resize_with(slots, Slot::vacant);
     }
 
     /// Sets the buffer of a receive without an operation, or removes it.
@@ -272,19 +298,19 @@ impl Buffers {
 
     #[inline(always)]
     pub(crate) fn get(&self, buf: BufId) -> Option<&Layout> {
-        match self.slots.get(OpId(buf).slot()) {
-            Some(Some((id, layout))) if *id == buf => Some(layout),
-            _ => self.now.as_ref().filter(|_| buf == NOW.0),
+        if buf == NOW.0 {
+            return self.now.as_ref();
         }
+        self.slots.get(OpId(buf).slot()).filter(|slot| slot.op.0 == buf).map(|slot| &slot.layout)
     }
 
     /// Removes the buffer of an operation, if there is one.
     #[inline(always)]
     pub(crate) fn remove(&mut self, op: OpId) {
         if let Some(slot) = self.slots.get_mut(op.slot())
-            && slot.as_ref().is_some_and(|(id, _)| *id == op.0)
+            && slot.op == op
         {
-            *slot = None;
+            slot.vacate();
         }
     }
 }

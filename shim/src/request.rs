@@ -394,7 +394,7 @@ pub fn begin(
         let inter = place.hold(core)?;
         // Nothing fails from here on, so the operation may start.
         let work = Work::Op(begin(core));
-        live.insert(false, Request { inter: Some(inter), work, call, to, more: None })
+        Some(live.put(false, Request { inter: Some(inter), work, call, to, more: None }))
     })
 }
 

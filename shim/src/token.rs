@@ -313,15 +313,20 @@ impl<T> Live<T> {
 
     /// A token for `item`. `None`: too many are live. Only a token that `stays` gets an INTEGER of ours behind it: any
     /// other one is null by the time that a Fortran layer could read it.
-    // Inlined, so that the item is made where it stays.
-    #[inline(always)]
     pub fn insert(&mut self, stays: bool, item: T) -> Option<u64> {
-        if !self.has_room() {
-            return None;
-        }
+        if self.has_room() { Some(self.put(stays, item)) } else { None }
+    }
+
+    /// As [`Live::insert`], where [`Live::has_room`] says that there is room.
+    // Inlined, so that the item is made where it stays: what is written in pieces and copied at once as a whole costs more than all
+    // the rest.
+    #[inline(always)]
+    pub fn put(&mut self, stays: bool, item: T) -> u64 {
         let place = &mut self.places[self.free as usize];
         self.free = place.next;
-        place.item = Some(item);
+        debug_assert!(place.item.is_none());
+        // There is none, so nothing has to be dropped.
+        std::mem::forget(std::mem::replace(&mut place.item, Some(item)));
         let token = self.prefix | u64::from(place.number);
         // SAFETY: within the memory that was mapped for this kind, at a multiple of an int's size.
         let put = |at: usize, integer: c_int| unsafe { ((token as usize + at) as *mut c_int).write(integer) };
@@ -330,7 +335,7 @@ impl<T> Live<T> {
             Backing::Ours(at, int_prefix) if stays => put(at, (int_prefix | place.number) as c_int),
             _ => {}
         }
-        Some(token)
+        token
     }
 
     fn index(&self, number: u32) -> usize {
@@ -348,7 +353,7 @@ impl<T> Live<T> {
     #[inline]
     pub fn get(&mut self, token: u64) -> Option<&mut T> {
         let index = self.find(token)?;
-        self.places[index].item.as_mut()
+        self.at(index)
     }
 
     /// The item at the index of a token's place.

@@ -419,7 +419,10 @@ impl<M: Memory> Lane<M> for AnyLane {
 
     #[inline(always)]
     fn poll_to(&mut self, sink: &mut impl Sink, budget: usize) -> usize {
-        each!(self, lane => Lane::<M>::poll_to(lane, sink, budget))
+        match self {
+            AnyLane::Shm(lane) => Lane::<M>::poll_to(lane, sink, budget),
+            other => Lane::<M>::poll(other, sink, budget),
+        }
     }
 
     #[inline(always)]

@@ -14,23 +14,26 @@ const LIMIT: Duration = Duration::from_secs(60);
 const MOST: [(&str, i64); 4] = [("Send", 740), ("Isend", 860), ("Recv", 880), ("Irecv", 1750)];
 /// How many messages a dump has more than the one before it.
 const N: i64 = 2000;
-/// The rooms by which instructions are told, each with the crates whose functions are counted there.
-const ROOMS: [(&str, &[&str]); 6] = [
-    ("calls", &["mpi_connect"]),
-    ("node", &["node", "base"]),
-    ("session", &["session"]),
-    ("engine", &["engine"]),
-    ("transports", &["transports", "wire"]),
+/// The steps by which instructions are told, in the order of a message, each with what its functions are called: what is inlined
+/// counts where it is. The first that has a function counts it.
+const STEPS: [(&str, &[&str]); 6] = [
+    // The arguments, and which inter-communicator it is.
+    ("entry", &["entry::table::"]),
+    // The lock; the request and the operation, or the message with its data in a slot; a receive that looks for its message.
+    ("begin", &["entry::quick::", "::send_now"]),
+    // A slot of the ring, the lane and the path.
+    ("look", &["node::round::", "node::polled::", "session::", "transports::", "wire::"]),
+    // The receive that it is for, its data, the credit.
+    ("match, copy", &["engine::", "node::", "alloc::collections"]),
+    ("complete", &["entry::complete::"]),
     ("others", &[]),
 ];
 
-/// Instructions by room, for each call.
-type Budget = BTreeMap<String, [i64; ROOMS.len()]>;
+/// Instructions by step, for each call.
+type Budget = BTreeMap<String, [i64; STEPS.len()]>;
 
-fn room(function: &str) -> usize {
-    let named = function.trim_start_matches(['<', '&', '(']);
-    let is_of = |krate: &&str| named.strip_prefix(*krate).is_some_and(|rest| rest.starts_with("::"));
-    ROOMS.iter().position(|(_, crates)| crates.iter().any(|krate| is_of(&krate))).unwrap_or(ROOMS.len() - 1)
+fn step(function: &str) -> usize {
+    STEPS.iter().position(|(_, named)| named.iter().any(|name| function.contains(name))).unwrap_or(STEPS.len() - 1)
 }
 
 /// What the first thread did for one message, by callgrind's dumps of N and 2N of them. A function has its name where a dump of any
@@ -60,9 +63,9 @@ fn budget(out: &Path) -> Budget {
     budget
 }
 
-/// The instructions of a dump, by room: each function's own.
-fn sums(text: &str, names: &mut BTreeMap<String, String>) -> [i64; ROOMS.len()] {
-    let (mut sums, mut at, mut is_call) = ([0; ROOMS.len()], ROOMS.len() - 1, false);
+/// The instructions of a dump, by step: each function's own.
+fn sums(text: &str, names: &mut BTreeMap<String, String>) -> [i64; STEPS.len()] {
+    let (mut sums, mut at, mut is_call) = ([0; STEPS.len()], STEPS.len() - 1, false);
     for line in text.lines() {
         let function = line.strip_prefix("fn=").or_else(|| line.strip_prefix("cfn="));
         if let Some((number, name)) = function.map(|said| said.split_once(' ').unwrap_or((said, ""))) {
@@ -70,7 +73,7 @@ fn sums(text: &str, names: &mut BTreeMap<String, String>) -> [i64; ROOMS.len()] 
                 names.insert(number.to_owned(), name.to_owned());
             }
             if line.starts_with("fn=") {
-                at = room(names.get(number).map_or("", String::as_str));
+                at = step(names.get(number).map_or("", String::as_str));
             }
         } else if line.starts_with("calls=") {
             // The line behind it has what was called.
@@ -87,7 +90,7 @@ fn sums(text: &str, names: &mut BTreeMap<String, String>) -> [i64; ROOMS.len()] 
 
 #[test]
 fn a_small_message_takes_few_instructions() {
-    let title = "instructions of a message of 8 bytes over shared memory, by the crates whose functions take them";
+    let title = "instructions of a message of 8 bytes over shared memory, by the steps that take them";
     let mut figure = Figure::new("63-message-instructions", title);
     // The library's own are the same under each MPI; but LAM makes calls by public names, which would be counted too.
     let mpi: &Mpi = MPIS.iter().find(|mpi| mpi.name != "lam").unwrap_or(&MPIS[0]);
@@ -99,7 +102,7 @@ fn a_small_message_takes_few_instructions() {
     scene.require(done.status.success(), &String::from_utf8_lossy(&done.stderr));
     scene.pass([partner], LIMIT);
     let budget = budget(&out);
-    let head = [""].into_iter().chain(ROOMS.map(|(room, _)| room)).chain(["all", "at most"]);
+    let head = [""].into_iter().chain(STEPS.map(|(step, _)| step)).chain(["all", "at most"]);
     let mut rows = vec![head.map(String::from).collect::<Vec<_>>()];
     let mut beyond = Vec::new();
     for (call, most) in MOST {

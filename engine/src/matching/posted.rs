@@ -109,6 +109,11 @@ impl Posted {
         self.take_later(source, tag)
     }
 
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.nodes.len() == 0
+    }
+
     /// The oldest receive, while there are few.
     #[inline(always)]
     pub fn front(&self) -> Option<&Receive> {

@@ -250,7 +250,7 @@ fn agrees_with_a_plain_scan() {
 fn the_short_way_leads_where_the_general_one_does() {
     let mut rng = Rng(1);
     let mut roll = |below: u64| rng.below(below);
-    let (mut took_short, mut took_long, mut ended) = (0, 0, 0);
+    let (mut took_short, mut took_long, mut ended, mut at_once) = (0, 0, 0, 0);
     for case in 0..300 {
         let (mut a, mut b) = pair(Config { envelopes: 12, eager_bytes: 128, ..small() });
         let (tracks, wild) = (case % 10 == 0, case % 3 == 0);
@@ -259,13 +259,19 @@ fn the_short_way_leads_where_the_general_one_does() {
         }
         let mut receives = Vec::new();
         for _ in 0..60 {
-            match roll(5) {
+            let (source, capacity) = (if wild { Source::Any } else { Source::Rank(0) }, 2 + roll(15) as usize);
+            let tag = if wild && roll(2) == 0 { Tag::Any } else { Tag::Is(roll(2) as i64) };
+            let mut waits = false;
+            match roll(6) {
                 0 | 1 => {
-                    let tag = if wild && roll(2) == 0 { Tag::Any } else { Tag::Is(roll(2) as i64) };
-                    let op = b.recv(if wild { Source::Any } else { Source::Rank(0) }, tag, 2 + roll(15) as usize);
+                    let op = b.recv(source, tag, capacity);
                     if roll(8) == 0 { b.engine.forget(op) } else { receives.push(op) }
                 }
                 2 | 3 => drop(a.send(roll(2) as i64, &vec![roll(200) as u8; 1 + roll(20) as usize], Mode::Standard)),
+                4 => {
+                    b.mem.0.insert(NOW.0, vec![0; capacity]);
+                    waits = b.engine.recv_now(&mut b.mem, b.ctx, source, tag, capacity as u64);
+                }
                 _ if !receives.is_empty() => {
                     let op = receives[roll(receives.len() as u64) as usize];
                     let (mut short, mut general) = (b.engine.clone(), b.engine.clone());
@@ -282,7 +288,9 @@ fn the_short_way_leads_where_the_general_one_does() {
                 _ => (),
             }
             // Answers, credit above all, go back one by one, so that it runs short now and then.
-            a.take(&mut b);
+            if !waits {
+                a.take(&mut b);
+            }
             a.collect();
             while let Some(output) = a.wire.pop_front() {
                 let Output::Message { bytes, .. } = output else { continue };
@@ -300,7 +308,9 @@ fn the_short_way_leads_where_the_general_one_does() {
                 }
                 b.engine.on_message(&mut b.mem, b.peer, &bytes).expect("well formed");
             }
+            at_once += usize::from(waits && b.engine.end_now().is_some());
         }
     }
+    assert!(at_once > 100, "{at_once}");
     assert!(took_short > 500 && took_long > 500 && ended > 500, "{took_short} {took_long} {ended}");
 }

@@ -345,8 +345,7 @@ unsafe fn wait_for_ours(count: usize, array: usize, statuses: usize) -> Answer {
         return None;
     }
     let node = Node::running()?;
-    let mixed =
-        Mixed { array, node, abi: abi::get(), ours: Vec::new(), natives: Vec::new(), indices: Vec::new() };
+    let mixed = Mixed { array, node, abi: abi::get(), ours: Vec::new(), natives: Vec::new(), indices: Vec::new() };
     let all_live = mixed.with(|_, live| (0..count).all(|i| live.has(token(i))));
     all_live.then(|| {
         let unusual = mixed.wait_for(count, |i| (i < count).then(|| (i, token(i))), statuses);

@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SEAL);
 
+/// The bytes of a word.
+const WORD: usize = size_of::<u64>();
+
 pub(super) struct Segment {
     at: NonNull<u8>,
     len: usize,
@@ -61,7 +64,8 @@ impl Segment {
 
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at < self.len && self.len - at >= 8);
+        // One comparison: what is no multiple of 8 has its lowest bits on top.
+        assert!(at.rotate_right(WORD.trailing_zeros()) < self.len / WORD);
         // SAFETY: mapped as long as `self` lives, aligned, and a word is only ever touched as one.
         unsafe { AtomicU64::from_ptr(self.at.as_ptr().add(at).cast()) }
     }
@@ -161,6 +165,14 @@ mod tests {
         a.store(4096, 7, Ordering::Release);
         assert_eq!(b.load(4096, Ordering::Acquire), 7);
         assert_eq!(b.load(0, Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn only_whole_words_within_are_touched() {
+        let (memory, _) = Segment::create(4096).unwrap();
+        let is_refused = |at: usize| std::panic::catch_unwind(|| memory.load(at, Ordering::Relaxed)).is_err();
+        assert!((0..4096).step_by(8).all(|at| !is_refused(at)));
+        assert!([1, 4, 7, 4089, 4095, 4096, 4104, usize::MAX, usize::MAX - 7, 1 << 63].into_iter().all(is_refused));
     }
 
     #[test]
