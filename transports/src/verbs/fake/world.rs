@@ -97,7 +97,7 @@ static WORLD: Mutex<World> = Mutex::new(World {
     memory: BTreeMap::new(),
 });
 
-fn world() -> MutexGuard<'static, World> {
+pub(super) fn world() -> MutexGuard<'static, World> {
     WORLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
