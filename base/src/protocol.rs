@@ -288,7 +288,7 @@ pub mod transport {
 /// RDMA devices: how two processes set up a queue pair, and the messages on it. Frames travel as a stream of bytes in messages.
 pub mod rdma {
     /// The version of the set-up and of the messages.
-    pub const RDMA: u8 = 1;
+    pub const RDMA: u8 = 2;
     /// The most ports in an entry.
     pub const MAX_PORTS: usize = 8;
     /// The longest message, with its head, in bytes.
@@ -299,6 +299,8 @@ pub mod rdma {
     pub const MAX_PIECES: usize = 4;
     /// The most READ_THIS of one direction that are not answered by READ_DONE.
     pub const MAX_READS: usize = 8;
+    /// The words of 8 bytes at the beginning of a message of which some may be left out.
+    pub const WORDS: usize = 31;
     /// How many GIVE_BACK may be under way in one direction beside what credits allow.
     pub const RESERVE: u16 = 4;
 
@@ -320,7 +322,7 @@ pub mod rdma {
     layout! {
         /// The queue pair of one side.
         pair, 40, "nothing more; of the dialling side one byte, 1, once it has connected its queue pair";
-        0 RDMA "u8" "version, 1";
+        0 RDMA "u8" "version, 2";
         1 PORT "u8" "of the dialling side: the number of the port of the other's entry that it means; else 0";
         2 LID "u16" "LID of the sender's port, or 0";
         4 NUMBER "u32" "number of the queue pair";
@@ -340,7 +342,7 @@ pub mod rdma {
         0 KIND "u8" "kind";
         1 CHUNKS "u8" "chunks of the sender's room that were read: they may be written again";
         2 GIVEN "u16" "messages of the receiver's that were consumed: it may send as many more";
-        4 NUMBER "u32" "READ_THIS: its number; else 0";
+        4 NUMBER "u32" "READ_THIS: its number; BYTES: the words that are left out, a bit each; else 0";
     }
 
     numbers! {

@@ -116,8 +116,7 @@ impl Core {
                 if self.read_busy() {
                     found = true;
                 } else {
-                    // As in a wait.
-                    std::hint::spin_loop();
+                    self.pause_between_looks();
                 }
             }
         }

@@ -4,8 +4,10 @@
 
 use crate::state::Core;
 
-/// How often busy lanes are read in each turn of a wait: sockets by a system call each, shared memory by a load.
+/// How often busy lanes are read in each turn of a wait: sockets by a system call each, queues of a device by some loads, shared memory by
+/// one.
 const LOOKS_AT_SOCKETS: u32 = 2;
+const LOOKS_AT_QUEUES: u32 = 8;
 const LOOKS_AT_MEMORY: u32 = 32;
 
 impl Core {
@@ -19,9 +21,23 @@ impl Core {
     /// How often to read the busy lanes in each turn of a wait. 0: there are none, and only a round finds messages.
     pub(crate) fn looks(&self) -> u32 {
         match (self.pace.busy.is_empty(), self.polled.is_empty()) {
+            (false, _) if self.pace.busy.iter().all(|i| self.is_queue(*i)) => LOOKS_AT_QUEUES,
             (false, _) => LOOKS_AT_SOCKETS,
             (true, false) => LOOKS_AT_MEMORY,
             (true, true) => 0,
+        }
+    }
+
+    fn is_queue(&self, i: usize) -> bool {
+        self.session.pair(i).lane().is_some_and(|up| up.lane.is_queue())
+    }
+
+    /// What a thread does between two looks that find nothing. A look at shared memory in each cycle would take the line from the sender
+    /// that is writing to it; other looks take their time.
+    #[inline]
+    pub(crate) fn pause_between_looks(&self) {
+        if self.pace.busy.is_empty() {
+            std::hint::spin_loop();
         }
     }
 

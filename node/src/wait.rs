@@ -150,8 +150,7 @@ pub(crate) fn wait_until<T>(
                     break;
                 }
             } else {
-                // A look in each cycle would take the line from the sender that is writing to it.
-                std::hint::spin_loop();
+                core.pause_between_looks();
             }
         }
         turn = turn.wrapping_add(1);

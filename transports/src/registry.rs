@@ -340,6 +340,12 @@ impl AnyLane {
         }
     }
 
+    /// Whether what has come is seen in the queues of a device, without a system call.
+    #[inline]
+    pub fn is_queue(&self) -> bool {
+        matches!(self, AnyLane::Verbs(_))
+    }
+
     /// Adds an incoming connection to this lane as its stripe `number`; see [`Incoming::join`].
     pub fn join(&mut self, incoming: Box<dyn Incoming>, ack: &HelloAck, number: u16) -> bool {
         each!(self, lane => incoming.join(ack, number, lane))

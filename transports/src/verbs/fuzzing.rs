@@ -4,13 +4,14 @@ use super::address::parse;
 use super::reads::Reads;
 use super::room::Written;
 use super::setup::Said;
+use super::words::{SHORT, Words};
 use super::writes::Writes;
 use crate::ip::MAX_ADDRESSES;
 use base::bytes::Take;
 use base::protocol::rdma::MAX_PORTS;
 use base::rdma::Port;
 
-/// Reads an input as each thing that another process says: an entry, a queue pair, a READ_THIS, a ROOM, a WRITTEN. Returns whether no limit is
+/// Reads an input as each thing that another process says: an entry, a queue pair, a READ_THIS, a ROOM, a WRITTEN, a short BYTES. Returns whether no limit is
 /// passed, each has one form, and a number is used once.
 pub fn holds(input: &[u8]) -> bool {
     let (ports, addresses) = parse(input);
@@ -22,7 +23,10 @@ pub fn holds(input: &[u8]) -> bool {
     writes.set_asked();
     let is_heard_twice = writes.hear(Take(input)).is_ok() && writes.hear(Take(input)).is_ok();
     let is_beyond = Written::decode(Take(input)).is_ok_and(|w| w.at + w.len > w.header.len as usize);
-    is_bounded && !has_two_forms && !is_used_twice && !is_heard_twice && !is_beyond
+    let left_out = input.first_chunk().map_or(0, |number| u32::from_le_bytes(*number));
+    let mut content = [input, &[0; SHORT]].concat();
+    let is_too_long = Words::default().put_back(left_out, &mut content, input.len()).is_ok_and(|len| len > SHORT);
+    is_bounded && !is_too_long && !has_two_forms && !is_used_twice && !is_heard_twice && !is_beyond
 }
 
 /// One of each.

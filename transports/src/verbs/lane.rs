@@ -91,10 +91,9 @@ impl VerbsLane {
 
     /// Remembers a place over which nothing came.
     fn judge(&mut self) {
-        if self.judged || self.stream.death().is_none() {
+        if std::mem::replace(&mut self.judged, true) {
             return;
         }
-        self.judged = true;
         let is_proved = self.stream.stream_ref().wire_ref().is_some_and(|wire| wire.proved);
         if let (true, false, Some(place)) = (self.dialled, is_proved, &self.place) {
             let why = self.stream.death().map(Death::to_string).unwrap_or_default();
@@ -171,7 +170,11 @@ impl<M: Memory> Lane<M> for VerbsLane {
         done
     }
 
+    #[inline]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        if self.stream.stream().is_quiet() {
+            return 0;
+        }
         let mut read = 0;
         while self.stream.death().is_none() {
             let before = read;
@@ -187,8 +190,11 @@ impl<M: Memory> Lane<M> for VerbsLane {
         read
     }
 
+    #[inline]
     fn event(&mut self) -> Option<Event> {
-        self.judge();
+        if self.stream.death().is_some() {
+            self.judge();
+        }
         if let Some(event) = Lane::<M>::event(&mut self.stream) {
             return Some(event);
         }

@@ -53,9 +53,9 @@ impl Drop for Link {
         let mut some = Completions::new();
         while let Ok(done @ [_, ..]) = self.pair.poll(Which::Receives, &mut some) {
             for done in done {
-                if !pool.taken(done.id as u32).is_null() {
+                if let Some(slot) = pool.taken(done.id as u32) {
                     // The pool knows what could not be posted.
-                    let _ = pool.post(done.id as u32);
+                    let _ = pool.post(slot);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! RDMA devices: lanes over queue pairs of the verbs, with the plug-in that calls libibverbs.
 //!
 //! Both sides prove themselves over an IP connection, as everywhere, and set up a queue pair over it ([`setup`]). The connection
-//! stays open: its end is the other side's. Frames travel as a stream of bytes in messages under credits ([`messages`], [`ring`]);
+//! stays open: its end is the other side's. Frames travel as a stream of bytes in messages under credits ([`messages`], [`ring`]), short ones without what the one before had too ([`words`]);
 //! large bulk is read by the receiver from where it lies ([`lend`], [`reads`]), or written by the sender where memory cannot be read ([`writes`], [`room`]). [`plugin`] and [`device`] are the table of
 //! functions and its objects, [`link`] a queue pair with what belongs to it, [`pool`] the receive slots that all lanes of a device share.
 //!
@@ -27,6 +27,7 @@ mod room;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod words;
 mod writes;
 
 pub(crate) use address::ABOUT;

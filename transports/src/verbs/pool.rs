@@ -1,6 +1,6 @@
 //! A device's shared receive queue and its slots, which all its lanes use.
 //!
-//! Invariants: at any time at least as many slots are posted, or hold messages that a lane has not consumed, as all lanes have
+//! Invariants: at any time at least as many slots are posted, or with a lane that has given no credit for them yet, as all lanes have
 //! allowed their other sides to fill: so no message finds none. It is known of each slot where it is, and none is posted twice. The memory
 //! of slots stays until the queue has ended.
 
@@ -8,13 +8,22 @@ use super::device::{Device, Memory};
 use base::protocol::rdma::SLOT;
 use base::rdma::{Handle, LOCAL_WRITE};
 use std::io;
-use std::ptr::null_mut;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Slots of one block: those of one lane.
 pub(super) const BLOCK: usize = super::CREDITS as usize + super::RESERVE as usize;
 /// The most receives of a shared receive queue.
 const RECEIVES: u32 = 1 << 15;
+
+/// A slot that has come out of the queue. There is one for each at a time, so its bytes have one owner.
+pub(super) struct Slot {
+    id: u32,
+    at: NonNull<u8>,
+}
+
+// SAFETY: its bytes are plain memory.
+unsafe impl Send for Slot {}
 
 /// Where a slot is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,25 +120,30 @@ impl Pool {
         Ok(())
     }
 
-    /// The memory of a slot that has come out of the queue; null if no such slot was in it.
-    pub(super) fn taken(&self, id: u32) -> *mut u8 {
+    /// A slot that has come out of the queue. `None`: no such slot was in it.
+    pub(super) fn taken(&self, id: u32) -> Option<Slot> {
         let mut slots = self.slots();
-        match slots.get(id) {
-            Some((memory, at)) if *at == At::Posted => {
-                *at = At::Taken;
-                memory.at(id as usize % BLOCK * SLOT)
-            }
-            _ => null_mut(),
-        }
+        let (memory, at) = slots.get(id).filter(|(_, at)| **at == At::Posted)?;
+        *at = At::Taken;
+        Some(Slot { id, at: NonNull::new(memory.at(id as usize % BLOCK * SLOT))? })
     }
 
-    /// Posts a slot that was taken.
-    pub(super) fn post(&self, id: u32) -> io::Result<()> {
+    /// The bytes of a slot of this pool.
+    pub(super) fn bytes<'a>(&'a self, slot: &'a Slot) -> &'a [u8] {
+        // SAFETY: the memory stays as long as the pool, and the slot is the device's again only when it is posted again.
+        unsafe { std::slice::from_raw_parts(slot.at.as_ptr(), SLOT) }
+    }
+
+    /// As [`Pool::bytes`], to be changed.
+    pub(super) fn bytes_mut<'a>(&'a self, slot: &'a mut Slot) -> &'a mut [u8] {
+        // SAFETY: as above, and nobody else has this slot.
+        unsafe { std::slice::from_raw_parts_mut(slot.at.as_ptr(), SLOT) }
+    }
+
+    /// Posts a slot again.
+    pub(super) fn post(&self, Slot { id, .. }: Slot) -> io::Result<()> {
         let mut slots = self.slots();
-        match slots.get(id) {
-            Some((_, at)) if *at == At::Taken => *at = At::Missing,
-            _ => return Err(io::ErrorKind::InvalidInput.into()),
-        }
+        slots.get(id).map(|(_, at)| *at = At::Missing).ok_or(io::ErrorKind::InvalidInput)?;
         self.give(&mut slots, id).inspect_err(|_| slots.missing += 1)
     }
 
@@ -139,12 +153,6 @@ impl Pool {
         self.device.receive(self.shared, id, memory.at(id as usize % BLOCK * SLOT), SLOT, &memory.region)?;
         *at = At::Posted;
         Ok(())
-    }
-
-    /// The memory of a slot; null if there is no such slot.
-    pub(super) fn slot(&self, id: u32) -> *mut u8 {
-        let mut slots = self.slots();
-        slots.get(id).map_or(null_mut(), |(memory, _)| memory.at(id as usize % BLOCK * SLOT))
     }
 }
 

@@ -11,8 +11,8 @@ use crate::stream::ByteStream;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// After this number of looks that found nothing, the connection is looked at too.
-const LOOKS: u32 = 128;
+/// After this number of reads that found nothing, the connection is looked at too. Most looks are no reads: [`Ring::is_quiet`].
+const READS: u32 = 8;
 /// After this number of those, what the descriptor tells of is looked at anew.
 const AFRESH: u32 = 8;
 
@@ -20,8 +20,8 @@ pub(super) struct Ring {
     /// Ended before the connection, whose end tells the other side that nothing more comes.
     stage: Stage,
     socket: Socket,
-    /// Looks since something was found.
-    looks: u32,
+    /// Reads since something was found.
+    reads: u32,
     /// Looks at the connection.
     ends: u32,
     /// The set of descriptors has changed.
@@ -35,7 +35,7 @@ enum Stage {
 
 impl Ring {
     pub(super) fn new(socket: Socket, setup: Setup) -> Ring {
-        Ring { stage: Stage::SettingUp(setup), socket, looks: 0, ends: 0, changed: false }
+        Ring { stage: Stage::SettingUp(setup), socket, reads: 0, ends: 0, changed: false }
     }
 
     /// The queue pair, if it stands.
@@ -51,6 +51,12 @@ impl Ring {
             Stage::Up(wire) => Some(wire),
             Stage::SettingUp(_) => None,
         }
+    }
+
+    /// Looks whether nothing has come and nothing is to be done, which is known without a read.
+    #[inline]
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.wire().is_some_and(Messages::is_quiet)
     }
 
     /// The queue pair, set up as far as can be. `WouldBlock` if it does not stand yet.
@@ -104,15 +110,15 @@ impl ByteStream for Ring {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let wire = self.up()?;
         if !wire.has_bytes() {
-            wire.look();
+            wire.pump();
         }
         let n = if wire.has_bytes() { wire.receive(bufs) } else { 0 };
         if n > 0 {
-            self.looks = 0;
+            self.reads = 0;
             return Ok(n);
         }
-        let is_due = wire.failed() || self.looks >= LOOKS;
-        self.looks = if is_due { 0 } else { self.looks + 1 };
+        let is_due = wire.failed() || self.reads >= READS;
+        self.reads = if is_due { 0 } else { self.reads + 1 };
         if is_due { self.end() } else { Err(ErrorKind::WouldBlock.into()) }
     }
 
