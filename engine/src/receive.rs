@@ -54,7 +54,7 @@ impl Engine {
         let is_simple = self.tracking.is_none() && !self.troubled;
         match self.contexts.get_mut(ctx.0 as usize) {
             Some(Some(context)) if is_simple && context.unexpected.is_empty() => {
-                context.post(&mut self.ops, Receive { op: op.0, source, tag, capacity }, ctx);
+                post(context, &mut self.ops, Receive { op: op.0, source, tag, capacity }, ctx);
                 self.looked(ctx, source);
             }
             _ => self.recv_looking(mem, op, ctx, source, tag, capacity),
@@ -75,7 +75,7 @@ impl Engine {
             self.end(op.0, Outcome::Failed(fault));
         } else {
             let context = self.contexts[ctx.0 as usize].as_mut().expect("fault found it open");
-            context.post(&mut self.ops, Receive { op: op.0, source, tag, capacity }, ctx);
+            post(context, &mut self.ops, Receive { op: op.0, source, tag, capacity }, ctx);
             self.looked(ctx, source);
         }
     }
@@ -633,20 +633,6 @@ impl Engine {
     }
 }
 
-impl Context {
-    /// Lets a receive wait for its message. `ctx` is this inter-communicator.
-    #[inline(always)]
-    fn post(&mut self, ops: &mut Ops, receive: Receive, ctx: Ctx) {
-        let Receive { op, source, tag, .. } = receive;
-        ops.set(op, Op::new(State::Posted { ctx, source, tag, place: 0 }));
-        self.posted.push(receive, |op, at| {
-            if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
-                *place = at;
-            }
-        });
-    }
-}
-
 impl Pulling {
     /// Whether all bytes are there, and nobody reads them once more.
     fn is_whole(&self) -> bool {
@@ -665,6 +651,18 @@ impl Pulling {
             |(start, end)| Message::Cts { sender_op: self.sender_op, receiver_op, offset: start, len: end - start };
         gaps.into_iter().map(question).collect()
     }
+}
+
+/// Lets a receive wait for its message in this inter-communicator, whose number is `ctx`.
+#[inline(always)]
+fn post(context: &mut Context, ops: &mut Ops, receive: Receive, ctx: Ctx) {
+    let Receive { op, source, tag, .. } = receive;
+    ops.set(op, Op::new(State::Posted { ctx, source, tag, place: 0 }));
+    context.posted.push(receive, |op, at| {
+        if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
+            *place = at;
+        }
+    });
 }
 
 /// The pieces that hold the first `size` bytes.

@@ -326,7 +326,7 @@ impl<T> Live<T> {
         self.free = place.next;
         debug_assert!(place.item.is_none());
         // There is none, so nothing has to be dropped.
-        std::mem::forget(std::mem::replace(&mut place.item, Some(item)));
+        std::mem::forget(place.item.replace(item));
         let token = self.prefix | u64::from(place.number);
         // SAFETY: within the memory that was mapped for this kind, at a multiple of an int's size.
         let put = |at: usize, integer: c_int| unsafe { ((token as usize + at) as *mut c_int).write(integer) };
