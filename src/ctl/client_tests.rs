@@ -33,8 +33,10 @@ fn serve(mut stream: TcpStream, leader: &Arc<Trust>, answer: &Answer) -> io::Res
     Ok(request)
 }
 
+type Given = Result<(bool, Vec<Outcome>), CtlError>;
+
 /// What the leader is asked, and what the command makes of these answers, of which each is on a connection of its own.
-fn given(answers: Vec<Answer>, timeout: Duration) -> (Vec<Request>, Result<(bool, Vec<Outcome>), CtlError>) {
+fn given(answers: Vec<Answer>, timeout: Duration) -> (Vec<Request>, Given) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (at, leader) = (listener.local_addr().unwrap(), member(1));
     let contact = transports::registry::at_addresses(leader.identity().process(), [0; 16], &[at]);

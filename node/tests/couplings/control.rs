@@ -3,8 +3,8 @@
 use crate::common::operators::{SECRET, Team, connect, give, give_as, hear, request};
 use crate::common::{Job, LONG, addresses, got, member, over, proved};
 use base::ProcId;
-use node::figures::{Addressee, Answer, Command, Outcome, Report, Request, What};
 use node::Hold;
+use node::figures::{Addressee, Answer, Command, Outcome, Report, Request, What};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
