@@ -24,11 +24,10 @@ const COMPARING: [&str; 5] = ["matches", "assert_eq", "assert_ne", "debug_assert
 const DEFINED: &str = "wire/src/transport.rs";
 /// Places that compare a first field, and why: the file, the code, and the reason. No other code may, or it could tell a
 /// transport by its number. The number is private to `wire`; to make one is for the folders of transports alone.
-const NUMBERS: [(&str, &str, &str); 8] = [
+const NUMBERS: [(&str, &str, &str); 7] = [
     ("transports/src/sim/datagram.rs", "key.0 <= self.clock.get()", "a moment"),
     ("node/src/node.rs", "now.0 == 0", "a moment"),
     ("node/src/state/pulls.rs", "pull.peer.0 as usize != pair", "a process"),
-    ("node/src/memory.rs", "*id == op.0", "an operation"),
     ("node/src/memory.rs", "buf == NOW.0", "an operation"),
     ("shim/src/group/native.rs", "self.0 != abi.group_empty && self.0 != abi.group_null", "an MPI handle"),
     ("shim/src/entry/create.rs", "p.0 == color", "a color of MPI_Comm_split"),

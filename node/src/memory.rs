@@ -301,7 +301,7 @@ impl Buffers {
         if buf == NOW.0 {
             return self.now.as_ref();
         }
-        self.slots.get(OpId(buf).slot()).filter(|slot| slot.op.0 == buf).map(|slot| &slot.layout)
+        self.slots.get(OpId(buf).slot()).filter(|slot| slot.op == OpId(buf)).map(|slot| &slot.layout)
     }
 
     /// Removes the buffer of an operation, if there is one.
