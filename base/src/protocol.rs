@@ -264,9 +264,20 @@ pub mod contact {
         FORMS: u8, ["number", "name", "what follows"];
         0 WHOLE "the record";
         1 LIKE "process number 16 bytes; how many differences u8; of each its offset in the record u16, not before the host number, its bytes u8, and these. All else is as in the record before, which is as long";
+        2 ROOTED "in place of all records: the root of their tree 16 bytes; rank of the leader u32; its record";
     }
-    /// Among the records of a group the first of so many is whole.
+    /// Among the records of a group the first of so many is whole. They are a range.
     pub const WHOLE_EACH: u32 = 32;
+    /// The most hashes of a branch: those of the largest group that can be joined.
+    pub const MAX_BRANCH: u8 = 15;
+
+    numbers! {
+        /// What stands before the bytes of which a hash is made.
+        HASHES: u8, ["number", "name", "what is hashed"];
+        0 LEAF "the records of a range";
+        1 NODE "the two hashes below, the left one first";
+        2 ROOT "the number of ranks u32, and the hash at the top";
+    }
 }
 
 /// The numbers of transports, in contact records.
