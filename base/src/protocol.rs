@@ -557,6 +557,8 @@ pub mod control {
         6 LOOKING "u8 (1 if somebody has registered the name, else 0), name (length u32, at most 255 bytes)" "the sender holds an offer of the other side, and waits for this other job at present";
         7 MOVED "contact record" "the sender is reached so from now on; between any two processes";
         8 CHECKPOINT "bytes: see Checkpoints" "what two processes tell each other of checkpoints; between any two processes";
+        9 ASK_RANGE "incarnation u64, number of the range u32" "the records of this range of the group are asked for: of its leader, or of a process of the sender's own group";
+        10 RANGE "incarnation u64, number of the range u32; then nothing, or how many hashes u8, at most 15, these, 16 bytes each, and the records of the range" "the answer; nothing: they cannot be had here";
     }
 
     layout! {

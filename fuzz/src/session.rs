@@ -211,7 +211,7 @@ const ABOUT: About =
     About { id: TransportId::registered(1), word: "fuzz", title: "fuzz", scope: Scope::Anywhere, limit: 1000 };
 
 fn own() -> Own {
-    Own { process: [1; 16], host: [2; 16], transports: vec![(ABOUT, Ok(()))], descriptors: 64 }
+    Own { process: [1; 16], host: [2; 16], transports: vec![(ABOUT, Ok(()))], descriptors: 64, digest }
 }
 
 /// A member of the other job, by rank.

@@ -25,6 +25,11 @@ const NEAR: About =
 const FAR: About =
     About { id: TransportId::registered(2), word: "far", title: "far", scope: Scope::Anywhere, limit: 10_000 };
 const COOKIE: [u8; 16] = [7; 16];
+/// A hash that tells other records apart.
+fn digest(bytes: &[u8]) -> [u8; 16] {
+    base::hash::fnv128(bytes).to_le_bytes()
+}
+
 const US: [u8; 16] = [1; 16];
 const THEM: [u8; 16] = [2; 16];
 const HERE: [u8; 16] = [8; 16];
@@ -157,7 +162,7 @@ fn party(leader: ProcId) -> Party {
 
 impl Desk {
     fn new() -> Desk {
-        let own = Own { process: US, host: HERE, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors: 1024 };
+        let own = Own { process: US, host: HERE, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors: 1024, digest };
         let mut session = Session::new(own, Engine::new(engine::Config::default()), VecMemory::default());
         session.add_group(Group { incarnation: ME.incarnation, cookie: COOKIE, rank: 0, size: 1 });
         Desk { session, asked: Vec::new(), now: after(0) }

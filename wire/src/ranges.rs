@@ -23,6 +23,24 @@ pub fn ranges(size: u32) -> u32 {
     size.div_ceil(RANKS)
 }
 
+/// The rank above this one in the tree along which the ranks of a group ask for ranges: it lacks the last digit that is not 0, of
+/// base 16. So nobody is asked by more than 15 ranks for each digit, and the way up is as long as the number. Ranks are counted from
+/// the leader.
+pub fn above(rank: u32) -> Option<u32> {
+    let digit = rank.trailing_zeros() / DIGIT * DIGIT;
+    (rank > 0).then(|| rank & !(((1 << DIGIT) - 1) << digit))
+}
+
+/// The ranks right below this one, in a group of `size`.
+pub fn below(rank: u32, size: u32) -> impl Iterator<Item = u32> {
+    let digits = if rank == 0 { u32::BITS } else { rank.trailing_zeros() } / DIGIT;
+    let each = (0..digits).flat_map(|digit| (1..1 << DIGIT).map(move |value: u32| value << (digit * DIGIT)));
+    each.filter_map(move |more| rank.checked_add(more).filter(|below| *below < size))
+}
+
+/// Bits of a digit.
+const DIGIT: u32 = 4;
+
 /// The tree over the records of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
@@ -211,6 +229,22 @@ mod tests {
             }
             assert!(!is_good(&[&bytes[..], &[0]].concat()));
         }
+    }
+
+    #[test]
+    fn each_rank_is_below_one_other() {
+        for size in (1..70).chain([255, 256, 257, 300, 4097]) {
+            assert_eq!(above(0), None);
+            for rank in 1..size {
+                let above = above(rank).expect("only the leader has none");
+                assert_eq!(below(above, size).filter(|below| *below == rank).count(), 1, "{rank} of {size}");
+            }
+            assert_eq!((0..size).map(|rank| below(rank, size).count() as u32).sum::<u32>(), size - 1);
+        }
+        let way = std::iter::successors(Some(0xf_ffff), |rank| above(*rank));
+        assert_eq!(way.count(), 6);
+        assert_eq!(below(0, 1 << 20).count(), 75);
+        assert_eq!(above(u32::MAX), Some(u32::MAX - 15));
     }
 
     #[test]

@@ -7,11 +7,12 @@ use crate::wire::{Post, Wire, lane};
 use base::memory::VecMemory;
 use base::{ProcId, Time};
 use engine::{Config, Ctx, Engine, Mode, OpId, Outcome, Source, Tag};
-use session::{Action, Agreed, AttemptId, IncomingId, InterId, NewLane, Own, PathRef, RemoteGroup, Session, TICK};
+use session::{Action, Agreed, AttemptId, Directory, IncomingId, InterId, NewLane, Own, PathRef, RemoteGroup, Session, TICK};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io::{Error, ErrorKind};
 use std::rc::Rc;
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN};
+use wire::ranges::above;
 use wire::{About, Contact, Contacts, Hello, HelloAck, Place, Scope, TransportId};
 
 /// As TCP is: it reaches all hosts.
@@ -23,6 +24,9 @@ const ON_HOST: u32 = 64;
 const SIZE: u64 = 8;
 /// So long after the last event nothing more is awaited.
 const STILL: u64 = 30_000_000_000;
+
+/// Of a job with more ranks than this, leaders tell the root over its contact records, as the library's do.
+pub const MOST_TOLD: u32 = 1024;
 
 type Rank = Session<Wire, VecMemory>;
 
@@ -48,6 +52,8 @@ pub struct World {
     /// `None`: it was killed.
     ranks: Vec<Option<Rank>>,
     contacts: [Contacts; 2],
+    /// What the leader of each job tells the other one.
+    offered: [Contacts; 2],
     inters: Vec<Option<InterId>>,
     pub post: Rc<Post>,
     /// HELLOs and their answers.
@@ -68,6 +74,11 @@ fn me(half: u32, rank: u32) -> ProcId {
 
 pub fn cookie(job: u32) -> [u8; 16] {
     [job as u8 + 1; 16]
+}
+
+/// As long as the library's, and cheaper.
+fn digest(bytes: &[u8]) -> [u8; 16] {
+    base::hash::fnv128(bytes).to_le_bytes()
 }
 
 fn process(rank: u32) -> [u8; 16] {
@@ -101,15 +112,18 @@ impl World {
     /// Both jobs, of ranks that know nothing but their own group.
     pub fn new(half: u32) -> World {
         let own =
-            |rank| Own { process: process(rank), host: host(rank), transports: vec![(FAR, Ok(()))], descriptors: 1024 };
+            |rank| Own { process: process(rank), host: host(rank), transports: vec![(FAR, Ok(()))], descriptors: 1024, digest };
         let new = |rank| Some(Session::new(own(rank), Engine::new(Config::default()), VecMemory::default()));
         let ranks: Vec<Option<Rank>> = (0..2 * half).map(new).collect();
         let contacts = [0, 1].map(|job| {
             let contact = |rank| Contact::new(process(rank), host(rank), [(FAR.id, &address(rank)[..])]);
             Contacts::from((job * half..(job + 1) * half).map(contact).collect::<Vec<_>>())
         });
+        let told = |whole: &Contacts| if half > MOST_TOLD { whole.rooted(0, digest) } else { None };
+        let offered = [0, 1].map(|job| told(&contacts[job]).unwrap_or_else(|| contacts[job].clone()));
         World {
             half,
+            offered,
             inters: vec![None; ranks.len()],
             ranks,
             contacts,
@@ -132,9 +146,9 @@ impl World {
         self.ranks[rank as usize].is_some()
     }
 
-    /// The contact records of a job.
-    pub fn contacts(&self, job: usize) -> &Contacts {
-        &self.contacts[job]
+    /// The contact records of a job, or their root.
+    pub fn offered(&self, job: usize) -> &Contacts {
+        &self.offered[job]
     }
 
     pub fn now(&self) -> Time {
@@ -174,8 +188,15 @@ impl World {
     pub fn open(&mut self, rank: u32, context: u64) {
         let (ours, other) = (me(self.half, rank), 1 - rank / self.half);
         let incarnation = me(self.half, other * self.half).incarnation;
-        let remote =
-            RemoteGroup { incarnation, cookie: cookie(other), contacts: self.contacts[other as usize].clone() };
+        let remote = RemoteGroup { incarnation, cookie: cookie(other), contacts: self.offered[other as usize].clone() };
+        if remote.contacts.root().is_some() {
+            let own = self.contacts[1 - other as usize].clone();
+            let directory = match above(ours.rank) {
+                Some(above) => Directory::below(own.get(above).map(|contact| (above, contact))),
+                None => Directory::of(own),
+            };
+            self.with(rank, |session, _| session.set_directory(ours.incarnation, directory));
+        }
         let inter = self.with(rank, |session, _| session.open(ours, &remote, engine::ContextId::root(context)));
         self.inters[rank as usize] = Some(inter);
     }
@@ -226,6 +247,13 @@ impl World {
                 session.close(inter);
                 session.remove_group(incarnation);
             });
+        }
+    }
+
+    /// All ranks of a job are at their end: none asks another one for records any more.
+    pub fn finish(&mut self, rank: u32) {
+        if self.lives(rank) {
+            self.with(rank, |session, _| session.end_directories());
         }
     }
 
