@@ -10,6 +10,7 @@
 use crate::state::Session;
 use crate::state::directory::{Asked, Awaited, Directory, Gathered, Key, MOST_ASKED};
 use crate::state::groups::RemoteGroup;
+use crate::state::inters::InterId;
 use crate::state::pair::PathRef;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::control::{ASK_RANGE, RANGE};
@@ -33,7 +34,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     pub fn set_directory(&mut self, incarnation: u64, directory: Directory) {
         let number = self.groups.next_number();
         if let Some(known) = self.groups.own.get_mut(&incarnation) {
-            known.directory = Some((number, Box::new(directory)));
+            let before = known.directory.take().map(|(_, before)| *before).unwrap_or_default();
+            known.directory = Some((number, Box::new(directory.or(before))));
         }
     }
 
@@ -342,6 +344,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     // ---- all records
+
+    /// As [`Session::all_records`], of the group that an inter-communicator was made of.
+    pub fn all_records_of(&mut self, inter: InterId) -> Option<Result<Contacts, Malformed>> {
+        match self.inters.get(inter).map(|inter| (inter.local.incarnation, inter.theirs)) {
+            Some((ours, theirs)) => self.all_records(ours, theirs),
+            None => Some(Err(Malformed)),
+        }
+    }
 
     /// The contact records of all ranks of a remote group, which take some 23 bytes each from then on. `None`: they are being asked
     /// for, so call it again after some progress. `Err`: nobody can tell them.

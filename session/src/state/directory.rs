@@ -36,6 +36,12 @@ impl Directory {
         Directory { own: Some(own), ..Directory::default() }
     }
 
+    /// This place, and what was known before and is not said again.
+    pub(crate) fn or(self, before: Directory) -> Directory {
+        let tree = if self.own.is_some() { None } else { before.tree };
+        Directory { parent: self.parent.or(before.parent), own: self.own.or(before.own), tree }
+    }
+
     /// A range of our own group, as it travels. `None`: there is none, or it is not known here.
     pub(crate) fn range(&mut self, number: u32, digest: Digest) -> Option<Vec<u8>> {
         let own = self.own.as_ref()?;
