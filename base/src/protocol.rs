@@ -137,13 +137,13 @@ pub mod hello {
     /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
     /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
-    pub const VERSION: u16 = 5;
+    pub const VERSION: u16 = 6;
 
     layout! {
         /// The head of a HELLO.
         said, 84, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
-        8 VERSION "u16" "version, 5";
+        8 VERSION "u16" "version, 6";
         10 MOVES "u16" "0, or why the pair moves to this lane from one that lives";
         12 LEAVES "u16" "generation of the lane that the pair leaves; 0 if it moves from none";
         14 RESERVED "u16" "reserved, 0";
@@ -986,6 +986,7 @@ pub const TABLES: &[(&str, Table)] = &[
     ("contact::head", contact::head::TABLE),
     ("contact::entry", contact::entry::TABLE),
     ("contact::FORMS", contact::FORMS),
+    ("contact::HASHES", contact::HASHES),
     ("transport::TRANSPORTS", transport::TRANSPORTS),
     ("rdma::port", rdma::port::TABLE),
     ("rdma::KINDS", rdma::KINDS),

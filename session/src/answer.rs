@@ -126,7 +126,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let i = match self.find_pair(hello.dest, hello.source) {
             Some(i) => i,
             // One of our own group asks for records.
-            None if hello.source.incarnation == hello.dest.incarnation && self.groups.has_directory(hello.dest.incarnation) => {
+            None if hello.source.incarnation == hello.dest.incarnation
+                && self.groups.has_directory(hello.dest.incarnation) =>
+            {
                 let i = self.make_stranger(hello, now)?;
                 self.engine.only_control(self.pairs[i].peer);
                 i

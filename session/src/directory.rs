@@ -23,6 +23,10 @@ use wire::{Contact, Contacts};
 
 /// How long one who asks for a group that is not known here waits: it may have heard of it sooner than this process.
 const UNKNOWN_LIMIT: Duration = Duration::from_secs(2);
+/// How long the rank above may be without a lane before it is passed by, though nothing proves that it is dead.
+const PARENT_LIMIT: Duration = Duration::from_secs(5);
+/// The same of the other side's leader, behind which there is nobody to ask: what needs the record fails then.
+const LEADER_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes under way to a process that has not acknowledged them, beyond which its questions are not answered.
 const MOST_UNHEARD: usize = 4 << 20;
 /// How many ranges are asked for at a time where a call needs all.
@@ -206,21 +210,30 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let mut over = Vec::new();
         for (key, awaited) in &mut self.ranges.awaited {
-            match awaited.asked.path() {
-                Some(path) => {
-                    let pair = &self.pairs[path.slot];
-                    let is_there = pair.serial == path.serial && pair.gone().is_none();
-                    over.extend((!is_there).then_some(*key));
+            let pair = awaited.asked.path().map(|path| (&self.pairs[path.slot], path.serial));
+            let is_there = pair.is_none_or(|(pair, serial)| pair.serial == serial && pair.gone().is_none());
+            let limit = match (awaited.asked, pair) {
+                (Asked::Nobody, _) => Some(UNKNOWN_LIMIT),
+                (_, Some((pair, _))) if pair.lane().is_some() => None,
+                (Asked::Parent(_), _) => Some(PARENT_LIMIT),
+                (Asked::Leader(_), _) => Some(LEADER_LIMIT),
+            };
+            let is_late = match limit {
+                Some(limit) => now.since(*awaited.since.get_or_insert(now)) >= limit,
+                None => {
+                    awaited.since = None;
+                    false
                 }
-                None if now.since(*awaited.since.get_or_insert(now)) < UNKNOWN_LIMIT => (),
-                None => over.push(*key),
-            }
+            };
+            over.extend((!is_there || is_late).then_some(*key));
         }
         for key in over {
             match self.ranges.awaited.get(&key).map(|awaited| awaited.asked) {
                 Some(Asked::Nobody) => self.cannot_be_had(key),
-                Some(Asked::Parent(_)) => {
-                    self.lose_parent(key.ours);
+                Some(Asked::Parent(path)) => {
+                    if self.of_path(path).is_none_or(|i| self.pairs[i].gone().is_some()) {
+                        self.lose_parent(key.ours);
+                    }
                     self.ask_next(key);
                 }
                 _ => self.ask_next(key),
@@ -330,7 +343,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if let Some(place) = self.ranges.gathered.get_mut(&(key.ours, key.theirs)) {
             place.put(key.number, range);
         }
-        let Some(cookie) = self.groups.between(key.ours, key.theirs).and_then(|b| Some(b.known.as_ref()?.cookie)) else {
+        let Some(cookie) = self.groups.between(key.ours, key.theirs).and_then(|b| Some(b.known.as_ref()?.cookie))
+        else {
             return;
         };
         for i in self.lacking(key) {

@@ -19,7 +19,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let theirs = remote.incarnation;
         self.acquaint(local, remote);
         // Of those that came before their records, only the right ones stay.
-        for (i, rank) in self.pairs_between(local, theirs).map(|i| (i, self.pairs[i].remote().rank)).collect::<Vec<_>>() {
+        for (i, rank) in self.pairs_between(local, theirs).map(|i| (i, self.pairs[i].remote().rank)).collect::<Vec<_>>()
+        {
             if self.lacks_record(i) && self.pairs[i].is_stranger() {
                 self.forget_stranger(i);
                 continue;

@@ -162,7 +162,8 @@ fn party(leader: ProcId) -> Party {
 
 impl Desk {
     fn new() -> Desk {
-        let own = Own { process: US, host: HERE, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors: 1024, digest };
+        let own =
+            Own { process: US, host: HERE, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors: 1024, digest };
         let mut session = Session::new(own, Engine::new(engine::Config::default()), VecMemory::default());
         session.add_group(Group { incarnation: ME.incarnation, cookie: COOKIE, rank: 0, size: 1 });
         Desk { session, asked: Vec::new(), now: after(0) }

@@ -218,9 +218,8 @@ mod tests {
         let root = tree.root(digest).expect("it has ranks");
         for number in [0, 3, 6] {
             let bytes = encoded(&contacts, &tree, number);
-            let is_good = |bytes: &[u8]| {
-                Range::decode(bytes).is_ok_and(|range| range.check(&root, 200, number, digest).is_ok())
-            };
+            let is_good =
+                |bytes: &[u8]| Range::decode(bytes).is_ok_and(|range| range.check(&root, 200, number, digest).is_ok());
             assert!(is_good(&bytes));
             for at in 0..bytes.len() {
                 let mut bent = bytes.clone();

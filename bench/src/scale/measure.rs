@@ -115,13 +115,13 @@ impl Run {
                 wanted: format!("job{}", 1 - job),
                 records: world.offered(job as usize).bytes().to_vec(),
             };
-            world.with(job * half, |session, _| session.offer(paths[job as usize], job == 0, &party, None));
+            world.act(job * half, |session, _| session.offer(paths[job as usize], job == 0, &party, None));
         }
         let mut agreed = [None, None];
         for _ in 0..100 {
             world.settle();
             for job in [0, 1] {
-                let turn = world.with(job as u32 * half, |session, now| session.talk(paths[job], now));
+                let turn = world.act(job as u32 * half, |session, now| session.talk(paths[job], now));
                 match turn {
                     Turn::Agreed(agreement) => agreed[job] = Some(agreement),
                     Turn::Waiting => {}

@@ -86,7 +86,7 @@ pub(crate) struct Awaited {
     pub asked: Asked,
     /// The processes of our group that have asked us for it.
     pub by: Vec<PathRef>,
-    /// Since when nobody could be asked.
+    /// Since when nobody could be asked, or whoever is asked has no lane.
     #[serde(skip)]
     pub since: Option<Time>,
 }

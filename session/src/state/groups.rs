@@ -83,7 +83,10 @@ pub(crate) struct Groups {
 impl Groups {
     /// Notes a group or a port of ours.
     pub fn register(&mut self, group: Group, callers: Option<VecDeque<PathRef>>) {
-        self.own.insert(group.incarnation, Box::new(Registered { group, removed: false, callers, pairs: 0, directory: None }));
+        self.own.insert(
+            group.incarnation,
+            Box::new(Registered { group, removed: false, callers, pairs: 0, directory: None }),
+        );
     }
 
     pub fn get(&self, incarnation: u64) -> Option<&Registered> {

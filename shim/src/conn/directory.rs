@@ -31,7 +31,13 @@ pub fn offered(contacts: &Contacts, leader: u32) -> Contacts {
 
 /// The place of this process where one of both jobs is large. Collective over the team of the join. `own`: on the leader, the records
 /// of its job.
-pub fn place(abi: &Abi, node: &Node, team: &Team, told: &Told, own: Option<&Contacts>) -> Result<Option<Directory>, Failure> {
+pub fn place(
+    abi: &Abi,
+    node: &Node,
+    team: &Team,
+    told: &Told,
+    own: Option<&Contacts>,
+) -> Result<Option<Directory>, Failure> {
     let asks = told.is_of_large();
     if !asks && !told.is_large {
         return Ok(None);

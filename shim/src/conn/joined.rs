@@ -2,10 +2,10 @@
 //! process makes the inter-communicator from it.
 
 use super::directory;
+use crate::datatype;
 use crate::failure::{Class, Failure};
 use crate::forward::Handle;
 use crate::inter::{Inter, Members, Process, Remote};
-use crate::datatype;
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
 use node::leaders::{Agreement, MAX_RANKS, MAX_RECORDS, Party, contacts};

@@ -473,7 +473,8 @@ fn join(abi: &Abi, registration: &Registration, wanted: Result<String, Failure>)
         return Err(joined::with_itself());
     }
     let shadow_and_tags = (shadow.handle, tag_ub);
-    let inter = joined::open(node, registration.me(), shadow_and_tags, &agreement, directory.as_ref())?.with_shadow(shadow);
+    let inter =
+        joined::open(node, registration.me(), shadow_and_tags, &agreement, directory.as_ref())?.with_shadow(shadow);
     registration.note_context(agreement.remote.incarnation, agreement.context);
     let told = registration.lead.as_ref().and_then(|lead| meet::note_coupling(node, registration, lead, &agreement));
     told.into_iter().for_each(|told| inter.set_coupling(told));
