@@ -138,13 +138,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 Some((contact, is_joined)) if contact.process == hello.process && (is_joined || !removed) => {
                     self.meet_member(hello.dest, hello.source).ok_or((Status::NoSuchProcess, 0))?
                 }
-                None if self.groups.is_rooted(hello.dest.incarnation, hello.source.incarnation) => {
-                    self.meet_member(hello.dest, hello.source).ok_or((Status::NoSuchProcess, 0))?
-                }
+                // It has waited for its record in vain.
+                None if self.groups.is_rooted(hello.dest.incarnation, hello.source.incarnation) => return none,
                 None if !removed => self.make_stranger(hello, now)?,
                 _ => return none,
             },
         };
+        if self.lacks_record(i) {
+            return Err((Status::Later, 0));
+        }
         let pair = &mut self.pairs[i];
         if pair.process().is_some_and(|process| process != hello.process) {
             // Of two processes that claim to be the same, the contact record decides, once it is there.
