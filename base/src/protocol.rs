@@ -268,6 +268,8 @@ pub mod contact {
     }
     /// Among the records of a group the first of so many is whole. They are a range.
     pub const WHOLE_EACH: u32 = 32;
+    /// Bytes of a hash of the tree over the records of a group.
+    pub const HASH: usize = 16;
     /// The most hashes of a branch: those of the largest group that can be joined.
     pub const MAX_BRANCH: u8 = 15;
 

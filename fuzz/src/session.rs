@@ -238,7 +238,7 @@ fn scene() -> Session<Said, VecMemory> {
     session.set_directory(US.incarnation, Directory::below(Some((0, member_contact(7)))));
     session.set_directory(US.incarnation, Directory::of(vec![member_contact(3), member_contact(4)].into()));
     let all = Contacts::from((0..40).map(member_contact).collect::<Vec<_>>());
-    let contacts = all.rooted(0, digest).expect("a member");
+    let contacts = wire::ranges::rooted(&all, 0, digest).expect("a member");
     session.open(US, &RemoteGroup { incarnation: 3, cookie: COOKIE, contacts }, ContextId::root(2));
     for n in 0..2u64 {
         let op = session.engine.next_op();

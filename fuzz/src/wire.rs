@@ -8,7 +8,7 @@ use wire::control::{
 };
 use wire::frame::{Header, Kind, MAX_PAYLOAD};
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN, HelloError};
-use wire::ranges::{Range, Tree};
+use wire::ranges::{Range, Tree, rooted};
 use wire::{Contact, Contacts, Hello, HelloAck, Move, Status, TransportId, Why};
 
 /// Both ends, for seeds.
@@ -158,7 +158,7 @@ pub const CONTACT: Target = Target {
         let mut third = record();
         third.process = [8; 16];
         let group = Contacts::from(vec![other, record(), third]);
-        let root = group.rooted(1, digest).expect("a member");
+        let root = rooted(&group, 1, digest).expect("a member");
         vec![one, [&[3], group.bytes()].concat(), [&[3], root.bytes()].concat()]
     },
     longest: 512,

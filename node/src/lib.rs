@@ -82,5 +82,5 @@ pub use wire::{Contact, Contacts};
 
 /// The root over the contact records of a group, and the record of its leader, in place of all. `None`: there is no such rank.
 pub fn rooted(contacts: &Contacts, leader: u32) -> Option<Contacts> {
-    contacts.rooted(leader, trust::digest)
+    wire::ranges::rooted(contacts, leader, trust::digest)
 }

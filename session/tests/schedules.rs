@@ -1281,7 +1281,7 @@ fn of_large(rank: u32) -> ProcId {
 }
 
 fn rooted() -> RemoteGroup {
-    let contacts = large().rooted(0, digest).expect("a leader");
+    let contacts = wire::ranges::rooted(&large(), 0, digest).expect("a leader");
     RemoteGroup { incarnation: GREAT.incarnation, cookie: COOKIE, contacts }
 }
 

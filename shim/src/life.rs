@@ -11,7 +11,7 @@ use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 /// MPI_Finalize gives up when no data has reached the other job for this time.
-pub const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN: Duration = Duration::from_secs(10);
 
 static PASSED: AtomicBool = AtomicBool::new(false);
 
@@ -39,7 +39,7 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
     if let Some(node) = Node::running() {
         summary::print(node);
     }
-    directory::end();
+    directory::end(DRAIN);
     for end in &ENDS {
         if let Some(end) = end.get() {
             end();

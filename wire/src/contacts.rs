@@ -5,9 +5,8 @@
 //! Invariant: a group that was read or made has at least one rank, and a sound record for each of them or for the leader.
 
 use crate::Contact;
-use crate::ranges::{Digest, HASH, Tree};
 use base::bytes::{Malformed, Put, Take};
-use base::protocol::contact::{LIKE, ROOTED, WHOLE, WHOLE_EACH, head};
+use base::protocol::contact::{HASH, LIKE, ROOTED, WHOLE, WHOLE_EACH, head};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -87,10 +86,8 @@ impl Contacts {
         Ok(Contacts(Arc::new(Group { size, bytes: bytes.into(), what: What::Rooted(root, rank, leader) })))
     }
 
-    /// The root of the tree over these records, and the record of the leader, in place of all. `None`: there is no such rank, or
-    /// these are not all records.
-    pub fn rooted(&self, leader: u32, digest: Digest) -> Option<Contacts> {
-        let root = Tree::over(self, digest).root(digest)?;
+    /// This root over these records, and the record of the leader, in place of all. `None`: there is no such rank.
+    pub(crate) fn under(&self, root: [u8; HASH], leader: u32) -> Option<Contacts> {
         let record = self.get(leader)?;
         let mut bytes = vec![ROOTED];
         bytes.extend_from_slice(&root);
@@ -303,24 +300,6 @@ mod tests {
             assert!(Contacts::gathered(&behind_each_other, 199).is_err() && Contacts::gathered(&[], 0).is_err());
             assert!(made.bytes().len() <= behind_each_other.len() + 200);
         }
-    }
-
-    #[test]
-    fn a_root_stands_for_all_but_the_leader() {
-        let digest = |bytes: &[u8]| base::hash::fnv128(bytes).to_le_bytes();
-        let all: Vec<Contact> = (0..70).map(|rank| contact(1, rank, 0)).collect();
-        let whole = Contacts::from(all.clone());
-        let made = whole.rooted(33, digest).expect("a member");
-        let read = Contacts::decode(made.bytes(), 70).expect("what was written");
-        assert_eq!((&read, read.leader(), read.len()), (&made, Some(33), 70));
-        assert_eq!(read.root().copied(), Tree::over(&whole, digest).root(digest));
-        assert_eq!(read.iter().collect::<Vec<_>>(), all[33..34]);
-        assert_eq!((read.get(33).as_ref(), read.get(32)), (Some(&all[33]), None));
-        assert!(read.range(0).is_none() && read.rooted(33, digest).is_none() && whole.rooted(70, digest).is_none());
-        let bytes = made.bytes();
-        assert!((0..bytes.len()).all(|n| Contacts::decode(&bytes[..n], 70).is_err()));
-        assert!(Contacts::decode(bytes, 33).is_err(), "the leader is a member");
-        assert!(Contacts::decode(&[bytes, &[0]].concat(), 70).is_err());
     }
 
     #[test]

@@ -8,12 +8,11 @@ use crate::{Contact, Contacts};
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::contact::{LEAF, MAX_BRANCH, MAX_ENTRIES, MAX_ENTRY, NODE, ROOT, entry, head};
 
-pub use base::protocol::contact::WHOLE_EACH as RANKS;
+pub use base::protocol::contact::{HASH, WHOLE_EACH as RANKS};
 
-/// Bytes of a hash.
-pub const HASH: usize = 16;
 /// The most bytes of the records of one range.
-pub const MAX_RANGE: usize = RANKS as usize * (1 + head::BYTES + MAX_ENTRIES * (entry::BYTES + MAX_ENTRY));
+pub const MAX_RANGE: usize = 515 << 10;
+const _: () = assert!(RANKS as usize * (1 + head::BYTES + MAX_ENTRIES * (entry::BYTES + MAX_ENTRY)) <= MAX_RANGE);
 
 /// Half of a cryptographic hash of these bytes. Who runs this code brings it, since this crate has none.
 pub type Digest = fn(&[u8]) -> [u8; HASH];
@@ -76,6 +75,12 @@ impl Tree {
         let beside = (0u32..).zip(&self.levels).map(|(height, level)| level.get(((number >> height) ^ 1) as usize));
         beside.flatten().copied().collect()
     }
+}
+
+/// The root of the tree over these records, and the record of the leader, in place of all. `None`: there is no such rank, or these
+/// are not all records.
+pub fn rooted(contacts: &Contacts, leader: u32, digest: Digest) -> Option<Contacts> {
+    contacts.under(Tree::over(contacts, digest).root(digest)?, leader)
 }
 
 /// A range with its branch, as it travels.
@@ -163,11 +168,11 @@ fn root(size: u32, top: &[u8; HASH], digest: Digest) -> [u8; HASH] {
 mod tests {
     use super::*;
     use crate::TransportId;
-    use base::hash::fnv128;
 
-    /// Good enough to tell other bytes.
+    /// Good enough to tell other bytes: FNV-1a.
     fn digest(bytes: &[u8]) -> [u8; HASH] {
-        fnv128(bytes).to_le_bytes()
+        let next = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
+        bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, next).to_le_bytes()
     }
 
     fn group(size: u32) -> Contacts {
@@ -209,6 +214,23 @@ mod tests {
                 assert!(range.check(&digest(&root), size, number, digest).is_err());
             }
         }
+    }
+
+    #[test]
+    fn a_root_stands_for_all_but_the_leader() {
+        let whole = group(70);
+        let all: Vec<Contact> = whole.iter().collect();
+        let made = rooted(&whole, 33, digest).expect("a member");
+        let read = Contacts::decode(made.bytes(), 70).expect("what was written");
+        assert_eq!((&read, read.leader(), read.len()), (&made, Some(33), 70));
+        assert_eq!(read.root().copied(), Tree::over(&whole, digest).root(digest));
+        assert_eq!(read.iter().collect::<Vec<_>>(), all[33..34]);
+        assert_eq!((read.get(33).as_ref(), read.get(32)), (Some(&all[33]), None));
+        assert!(read.range(0).is_none() && rooted(&read, 33, digest).is_none() && rooted(&whole, 70, digest).is_none());
+        let bytes = made.bytes();
+        assert!((0..bytes.len()).all(|n| Contacts::decode(&bytes[..n], 70).is_err()));
+        assert!(Contacts::decode(bytes, 33).is_err(), "the leader is a member");
+        assert!(Contacts::decode(&[bytes, &[0]].concat(), 70).is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::io::{Error, ErrorKind};
 use std::rc::Rc;
 use std::time::Duration;
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN};
-use wire::ranges::above;
+use wire::ranges::{above, rooted};
 use wire::{About, Contact, Contacts, Hello, HelloAck, Place, Scope, TransportId};
 
 /// As TCP is: it reaches all hosts.
@@ -132,7 +132,7 @@ impl World {
             let contact = |rank| Contact::new(process(rank), host(rank), [(FAR.id, &address(rank)[..])]);
             Contacts::from((job * half..(job + 1) * half).map(contact).collect::<Vec<_>>())
         });
-        let told = |whole: &Contacts| if half > most_told { whole.rooted(0, digest) } else { None };
+        let told = |whole: &Contacts| if half > most_told { rooted(whole, 0, digest) } else { None };
         let offered = [0, 1].map(|job| told(&contacts[job]).unwrap_or_else(|| contacts[job].clone()));
         World {
             half,

@@ -5,52 +5,59 @@
 //! are there.
 
 use super::collective::encoded_contact;
-use super::joined::Told;
 use super::team::Team;
 use super::tree::Talk;
 use crate::abi::{self, Abi};
 use crate::failure::{Class, Failure};
 use crate::forward as pmpi;
-use crate::life::DRAIN;
 use crate::wait::wait_until;
 use base::bytes::Take;
 use base::{ProcId, settings};
 use node::{Contact, Contacts, Directory, Node, RemoteGroup};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Whether a job of this size is large: the other side is told the root over its records, and asks for those that it needs.
 pub fn is_large(size: u32) -> bool {
     size > settings::most_told()
 }
 
-/// What the leader of this rank tells the other side of these records, which are those of its job.
-pub fn offered(contacts: &Contacts, leader: u32) -> Contacts {
+/// What the leader of this rank tells the other side of these records, which are those of its job. If that is large, this process answers
+/// questions about it from now on: the other side may ask as soon as both agree.
+pub fn offer(node: &Node, groups: &[u64], contacts: &Contacts, leader: u32) -> Contacts {
     let rooted = if is_large(contacts.len()) { node::rooted(contacts, leader) } else { None };
-    rooted.unwrap_or_else(|| contacts.clone())
+    let Some(rooted) = rooted else { return contacts.clone() };
+    node.with(|core| groups.iter().for_each(|group| core.set_directory(*group, Directory::of(contacts.clone()))));
+    rooted
 }
 
-/// The place of this process where one of both jobs is large. Collective over the team of the join. `own`: on the leader, the records
-/// of its job.
+/// Which of both jobs are large.
+#[derive(Clone, Copy)]
+pub struct Sides {
+    /// Our job is large.
+    pub is_large: bool,
+    /// The other one is.
+    pub asks: bool,
+}
+
+/// The place of this process, where the other job is large. Collective over the team of the join.
 pub fn place(
     abi: &Abi,
     node: &Node,
     team: &Team,
-    told: &Told,
-    own: Option<&Contacts>,
+    Sides { is_large, asks }: Sides,
 ) -> Result<Option<Directory>, Failure> {
-    let asks = told.is_of_large();
-    if !asks && !told.is_large {
+    if is_large || asks {
+        note(*team);
+    }
+    if !asks {
         return Ok(None);
     }
-    note(*team);
     let talk = Talk { abi, node: Some(node), team, tag: 0, call: None };
-    let above = if asks { talk.from_above(encoded_contact(node))? } else { None };
     let damaged = |_| Failure::new(Class::Intern, "a contact record of this job is damaged");
+    let above = talk.from_above(encoded_contact(node))?;
     let above = above.map(|(rank, record)| Ok((rank, Contact::decode(&mut Take(&record)).map_err(damaged)?)));
-    Ok(Some(match own.filter(|_| told.is_large) {
-        Some(own) => Directory::of(own.clone()),
-        None => Directory::below(above.transpose()?),
-    }))
+    Ok(Some(Directory::below(above.transpose()?)))
 }
 
 /// Makes a remote group known, before its inter-communicator is opened.
@@ -94,10 +101,10 @@ pub fn keeps(team: &Team) -> bool {
 
 /// For MPI_Finalize: waits until all processes of the teams are there, and have delivered what they have sent. Then nobody asks for
 /// records any more.
-pub fn end() {
+pub fn end(limit: Duration) {
     let Teams { all, orphans } = std::mem::take(&mut *teams());
     let Some(node) = Node::running().filter(|_| !all.is_empty()) else { return };
-    node.deliver(DRAIN);
+    node.deliver(limit);
     let abi = abi::get();
     for team in &all {
         let talk = Talk { abi, node: Some(node), team, tag: 0, call: None };

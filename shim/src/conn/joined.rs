@@ -1,7 +1,7 @@
 //! From the agreement of two leaders to the inter-communicator: the leader tells the agreement to its job, and each
 //! process makes the inter-communicator from it.
 
-use super::directory;
+use super::directory::{self, Sides};
 use crate::datatype;
 use crate::failure::{Class, Failure};
 use crate::forward::Handle;
@@ -81,10 +81,11 @@ pub struct Told {
 }
 
 impl Told {
-    /// Whether the other job is large.
-    pub fn is_of_large(&self) -> bool {
+    /// Which of both jobs are large.
+    pub fn sides(&self) -> Sides {
         let remote = &self.agreement.remote;
-        contacts(&remote.records, remote.size).is_ok_and(|contacts| contacts.root().is_some())
+        let asks = contacts(&remote.records, remote.size).is_ok_and(|contacts| contacts.root().is_some());
+        Sides { is_large: self.is_large, asks }
     }
 }
 

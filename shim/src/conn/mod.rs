@@ -466,8 +466,7 @@ fn join(abi: &Abi, registration: &Registration, wanted: Result<String, Failure>)
     let (told, shadow) = join.decide(abi, node.as_ref().ok().copied(), own, decided)?;
     let node = node?;
     let told = joined::hear(node, &told)?;
-    let own = registration.lead.as_ref().map(|lead| &lead.contacts);
-    let directory = directory::place(abi, node, &registration.kept.team, &told, own)?;
+    let directory = directory::place(abi, node, &registration.kept.team, told.sides())?;
     let agreement = told.agreement;
     if registration::is_member(agreement.remote.incarnation) {
         return Err(joined::with_itself());

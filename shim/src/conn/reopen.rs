@@ -58,8 +58,7 @@ pub unsafe fn go_on(
     results: Results,
 ) -> Result<(), Failure> {
     let own = registration.me();
-    let records = registration.lead.as_ref().map(|lead| &lead.contacts);
-    let places = told.iter().map(|told| directory::place(abi, node, team, told, records));
+    let places = told.iter().map(|told| directory::place(abi, node, team, told.sides()));
     let places: Vec<_> = places.collect::<Result<_, Failure>>()?;
     let jobs: Vec<&Agreement> = told.iter().map(|told| &told.agreement).collect();
     let jobs = &jobs[..];

@@ -263,7 +263,7 @@ fn join(
     let (own, tag_ub) = (own.map_err(Failure::clone), largest_tag(abi));
     // The contact records come when the groups are there: no process of the other side connects before all are ready.
     let record = own.clone().map(|own| encoded_contact(own.node));
-    let (team, mut gathered) = (joining.team, None);
+    let team = joining.team;
     let decided = |records: Result<Vec<u8>, Failure>| {
         // What is wrong with the root's arguments concerns all alike.
         let plan = planned.ok_or_else(|| Failure::new(Class::Intern, "this process is not the root"))??;
@@ -271,6 +271,9 @@ fn join(
         let Own { node, group, .. } = own;
         let contacts = joined::gathered(&records, group.size)?;
         let ours: HashSet<Process> = contacts.processes().collect();
+        let registered = own.registered().map(|registered| registered.incarnation);
+        let groups: Vec<u64> = registered.into_iter().chain([group.incarnation]).collect();
+        let offered = directory::offer(node, &groups, &contacts, group.rank);
         let mut offer = Party {
             incarnation: group.incarnation,
             cookie: group.cookie,
@@ -280,9 +283,8 @@ fn join(
             registered: own.registered(),
             name: own.name(),
             wanted: String::new(),
-            records: directory::offered(&contacts, group.rank).bytes().to_vec(),
+            records: offered.bytes().to_vec(),
         };
-        gathered = Some(contacts);
         let agreement = match plan {
             Plan::Native => return Ok(Vec::new()),
             Plan::Accept(port, timeout, watch) => accept(node, &port, &offer, (timeout, watch), &ours)?,
@@ -300,7 +302,7 @@ fn join(
     }
     let own = own?;
     let told = joined::hear(own.node, &told)?;
-    let directory = directory::place(abi, own.node, &team, &told, gathered.as_ref())?;
+    let directory = directory::place(abi, own.node, &team, told.sides())?;
     let inter = own.open((shadow.handle, tag_ub), told.agreement, directory.as_ref())?.with_shadow(shadow);
     base::log!(Info, "joined with {}, size {}", inter.remote.name, inter.remote.size());
     Ok(Some(inter))
