@@ -137,13 +137,13 @@ pub mod hello {
     /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
     /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
-    pub const VERSION: u16 = 5;
+    pub const VERSION: u16 = 6;
 
     layout! {
         /// The head of a HELLO.
         said, 84, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
-        8 VERSION "u16" "version, 5";
+        8 VERSION "u16" "version, 6";
         10 MOVES "u16" "0, or why the pair moves to this lane from one that lives";
         12 LEAVES "u16" "generation of the lane that the pair leaves; 0 if it moves from none";
         14 RESERVED "u16" "reserved, 0";
@@ -264,9 +264,22 @@ pub mod contact {
         FORMS: u8, ["number", "name", "what follows"];
         0 WHOLE "the record";
         1 LIKE "process number 16 bytes; how many differences u8; of each its offset in the record u16, not before the host number, its bytes u8, and these. All else is as in the record before, which is as long";
+        2 ROOTED "in place of all records: the root of their tree 16 bytes; rank of the leader u32; its record";
     }
-    /// Among the records of a group the first of so many is whole.
+    /// Among the records of a group the first of so many is whole. They are a range.
     pub const WHOLE_EACH: u32 = 32;
+    /// Bytes of a hash of the tree over the records of a group.
+    pub const HASH: usize = 16;
+    /// The most hashes of a branch: those of the largest group that can be joined.
+    pub const MAX_BRANCH: u8 = 15;
+
+    numbers! {
+        /// What stands before the bytes of which a hash is made.
+        HASHES: u8, ["number", "name", "what is hashed"];
+        0 LEAF "the records of a range";
+        1 NODE "the two hashes below, the left one first";
+        2 ROOT "the number of ranks u32, and the hash at the top";
+    }
 }
 
 /// The numbers of transports, in contact records.
@@ -548,6 +561,8 @@ pub mod control {
         6 LOOKING "u8 (1 if somebody has registered the name, else 0), name (length u32, at most 255 bytes)" "the sender holds an offer of the other side, and waits for this other job at present";
         7 MOVED "contact record" "the sender is reached so from now on; between any two processes";
         8 CHECKPOINT "bytes: see Checkpoints" "what two processes tell each other of checkpoints; between any two processes";
+        9 ASK_RANGE "incarnation u64, number of the range u32" "the records of this range of the group are asked for: of its leader, or of a process of the sender's own group";
+        10 RANGE "incarnation u64, number of the range u32; then nothing, or how many hashes u8, at most 15, these, 16 bytes each, and the records of the range" "the answer; nothing: they cannot be had here";
     }
 
     layout! {
@@ -975,6 +990,7 @@ pub const TABLES: &[(&str, Table)] = &[
     ("contact::head", contact::head::TABLE),
     ("contact::entry", contact::entry::TABLE),
     ("contact::FORMS", contact::FORMS),
+    ("contact::HASHES", contact::HASHES),
     ("transport::TRANSPORTS", transport::TRANSPORTS),
     ("rdma::port", rdma::port::TABLE),
     ("rdma::KINDS", rdma::KINDS),

@@ -74,6 +74,10 @@ pub const FAST_AFTER: &str = "MPI_CONNECT_TUNE_SHM_FAST_AFTER";
 pub const FAST_MAX: &str = "MPI_CONNECT_TUNE_SHM_FAST_MAX";
 /// The TCP connections per peer that this process dials.
 pub const TCP_SOCKETS: &str = "MPI_CONNECT_TUNE_TCP_SOCKETS";
+/// The most ranks of a job whose contact records are told whole.
+pub const RECORDS: &str = "MPI_CONNECT_TUNE_RECORDS";
+/// The same where it is not set: 23 KiB, a small part of what each rank sends and gets to join.
+const DEFAULT_RECORDS: u32 = 1024;
 /// The file of the plug-in for RDMA devices.
 pub const VERBS: &str = "MPI_CONNECT_VERBS";
 /// The RDMA reads of one lane at a time.
@@ -210,6 +214,12 @@ pub const ALL: &[Setting] = &[
         default: "1",
     },
     Setting {
+        name: RECORDS,
+        value: Value::Number(0, u32::MAX),
+        meaning: "ranks of this job up to which all its contact records are told when it is joined; those of a larger one are asked for",
+        default: "1024",
+    },
+    Setting {
         name: LOG,
         value: Value::Word(LOG_WORDS),
         meaning: "what to tell on stderr: quiet or off, error, info, debug",
@@ -300,6 +310,11 @@ pub fn timeout() -> Result<Duration, String> {
         Ok(v) if !v.trim().is_empty() => seconds(&v).ok_or_else(|| format!("'{v}' is no number of seconds")),
         _ => Ok(Duration::from_secs(DEFAULT_TIMEOUT)),
     }
+}
+
+/// The most ranks of a job whose contact records are told whole: [`RECORDS`].
+pub fn most_told() -> u32 {
+    std::env::var(RECORDS).ok().and_then(|v| v.trim().parse().ok()).unwrap_or(DEFAULT_RECORDS)
 }
 
 /// Whether [`TIMEOUT`] has a value.

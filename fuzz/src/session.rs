@@ -3,7 +3,7 @@
 use crate::Target;
 use crate::input::{Script, put_bytes};
 use crate::text::party;
-use crate::wire::{headers, record, said};
+use crate::wire::{digest, headers, record, said};
 use base::bytes::Take;
 use base::memory::VecMemory;
 use base::{ProcId, Stores, Time};
@@ -11,13 +11,15 @@ use engine::fuzzing::samples;
 use engine::{Config, ContextId, Engine, Source, Tag};
 use session::fuzzing::{Negotiation, Standing, still_missing};
 use session::leaders::{Looking, looking, who_offers};
-use session::{Action, Agreed, Group, IncomingId, NewLane, Own, Proofs, RemoteGroup, Session, SnapshotError};
+use session::{
+    Action, Agreed, Directory, Group, IncomingId, NewLane, Own, Proofs, RemoteGroup, Session, SnapshotError,
+};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use wire::frame::Header;
 use wire::lane::{Caps, Death, Event, Fill, Lane, Payload, Sent, Sink};
-use wire::{About, Contact, Hello, Move, Place, Scope, TransportId, Why};
+use wire::{About, Contact, Contacts, Hello, Move, Place, Scope, TransportId, Why};
 
 /// The messages of a script that is nothing else.
 fn messages(mut s: Script<'_>) -> Vec<&[u8]> {
@@ -211,7 +213,7 @@ const ABOUT: About =
     About { id: TransportId::registered(1), word: "fuzz", title: "fuzz", scope: Scope::Anywhere, limit: 1000 };
 
 fn own() -> Own {
-    Own { process: [1; 16], host: [2; 16], transports: vec![(ABOUT, Ok(()))], descriptors: 64 }
+    Own { process: [1; 16], host: [2; 16], transports: vec![(ABOUT, Ok(()))], descriptors: 64, digest }
 }
 
 /// A member of the other job, by rank.
@@ -232,6 +234,12 @@ fn scene() -> Session<Said, VecMemory> {
         RemoteGroup { incarnation: 2, cookie: COOKIE, contacts: vec![member_contact(0), member_contact(1)].into() };
     let inter = session.open(US, &remote, ContextId::root(1));
     let ctx = session.ctx(inter);
+    // A large group, of which it asks another one of its own for records.
+    session.set_directory(US.incarnation, Directory::below(Some((0, member_contact(7)))));
+    session.set_directory(US.incarnation, Directory::of(vec![member_contact(3), member_contact(4)].into()));
+    let all = Contacts::from((0..40).map(member_contact).collect::<Vec<_>>());
+    let contacts = wire::ranges::rooted(&all, 0, digest).expect("a member");
+    session.open(US, &RemoteGroup { incarnation: 3, cookie: COOKIE, contacts }, ContextId::root(2));
     for n in 0..2u64 {
         let op = session.engine.next_op();
         session.mem.0.insert(op.0, vec![0; 40]);
@@ -243,14 +251,14 @@ fn scene() -> Session<Said, VecMemory> {
     session
 }
 
-/// Who dials: a member, one who claims to be, a caller of the port, or a stranger.
+/// Who dials: a member, also of the large group or of our own, one who claims to be, a caller of the port, or a stranger.
 fn dials(s: &mut Script<'_>) -> Hello {
     let (who, what) = (s.byte(), s.byte());
     let rank = u32::from(who >> 4 & 1);
     let (source, dest) = match who & 7 {
         0..=3 => (member(rank), US),
         4 | 5 => (ProcId { incarnation: 100 + u64::from(rank), rank: 0 }, PORT),
-        6 => (ProcId { incarnation: 2, rank: u32::from(what) }, US),
+        6 => (ProcId { incarnation: 1 + u64::from(what % 3), rank: u32::from(what) }, US),
         _ => (ProcId { incarnation: u64::from(what), rank }, ProcId { incarnation: s.number(), rank: 0 }),
     };
     let mut hello =
@@ -334,7 +342,7 @@ impl Driver {
         let header = all[usize::from(kind) % all.len()];
         let body = s.bytes().to_vec();
         let (a, b) = (s.number(), s.number());
-        let dest = if from.incarnation == 2 { US } else { PORT };
+        let dest = if from.incarnation <= 3 { US } else { PORT };
         let mut header =
             Header { len: body.len() as u32, source: *from, dest, generation: *generation, a, b, ..header };
         header.ack_now = flags & 1 != 0;

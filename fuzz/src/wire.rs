@@ -8,6 +8,7 @@ use wire::control::{
 };
 use wire::frame::{Header, Kind, MAX_PAYLOAD};
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN, HelloError};
+use wire::ranges::{Range, Tree, rooted};
 use wire::{Contact, Contacts, Hello, HelloAck, Move, Status, TransportId, Why};
 
 /// Both ends, for seeds.
@@ -124,6 +125,15 @@ fn contact(input: &[u8]) {
         assert_eq!(all.len(), u32::from(*size));
         assert_eq!(all.bytes(), records);
         let each: Vec<Contact> = all.iter().collect();
+        if let Some(leader) = all.leader() {
+            assert!(
+                leader < all.len()
+                    && all.root().is_some()
+                    && each.len() == 1
+                    && all.get(leader) == each.first().cloned()
+            );
+            return;
+        }
         assert_eq!(each.len() as u32, all.len());
         assert!((0..all.len()).all(|rank| all.get(rank).as_ref() == Some(&each[rank as usize])));
         let again = Contacts::from(each.clone());
@@ -148,10 +158,55 @@ pub const CONTACT: Target = Target {
         let mut third = record();
         third.process = [8; 16];
         let group = Contacts::from(vec![other, record(), third]);
-        vec![one, [&[3], group.bytes()].concat()]
+        let root = rooted(&group, 1, digest).expect("a member");
+        vec![one, [&[3], group.bytes()].concat(), [&[3], root.bytes()].concat()]
     },
     longest: 512,
     memory: 16 << 10,
+};
+
+/// A hash that is cheap.
+pub fn digest(bytes: &[u8]) -> [u8; 16] {
+    base::hash::fnv128(bytes).to_le_bytes()
+}
+
+/// The group of which ranges are told.
+fn large_group() -> Contacts {
+    let member = |rank: u8| Contact::new([rank; 16], [rank / 64; 16], [(TransportId::registered(1), &[rank][..])]);
+    Contacts::from((1..=100).map(member).collect::<Vec<_>>())
+}
+
+/// A range as it is told: its number, and the rest.
+fn range(input: &[u8]) {
+    let Some((number, bytes)) = input.split_first() else { return };
+    let Ok(range) = Range::decode(bytes) else { return };
+    let mut out = Vec::new();
+    range.encode(&mut out);
+    assert_eq!(out, bytes, "a range has one form");
+    let group = large_group();
+    let tree = Tree::over(&group, digest);
+    let root = tree.root(digest).expect("it has ranks");
+    if let Ok(records) = range.check(&root, group.len(), u32::from(*number), digest) {
+        assert_eq!(Range::of(&group, &tree, u32::from(*number)), Some(range), "it is the one that the leader told");
+        assert!(records.iter().all(|(rank, contact)| group.get(*rank).as_ref() == Some(contact)));
+    }
+}
+
+/// `wire::ranges::Range`.
+pub const RANGE: Target = Target {
+    run: range,
+    seeds: || {
+        let group = large_group();
+        let tree = Tree::over(&group, digest);
+        let told = |number: u8| {
+            let mut out = vec![number];
+            Range::of(&group, &tree, u32::from(number)).expect("a range").encode(&mut out);
+            out
+        };
+        (0..4).map(told).collect()
+    },
+    longest: 2048,
+    memory: 256 << 10,
 };
 
 /// What a process tells of itself.

@@ -34,7 +34,8 @@ impl Core {
         watch.set_listeners(&registry);
         let transports =
             registry.entries().map(|e| (e.about, e.opened.as_ref().map(drop).map_err(|why| *why))).collect();
-        let own = Own { process, host: registry.contact().host, transports, descriptors: most_descriptors() };
+        let (host, descriptors) = (registry.contact().host, most_descriptors());
+        let own = Own { process, host, transports, descriptors, digest: trust::digest };
         Ok(Core {
             session: Session::new(own, Engine::new(engine::Config::default()), Buffers::default()),
             polled: PolledLanes::new(registry.polling.take()),

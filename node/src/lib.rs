@@ -64,7 +64,7 @@ pub use node::Node;
 pub use servers::{Aside, Server};
 pub use session::Hold;
 pub use session::leaders;
-pub use session::{Called, CannotMove, Group, InterId, Obstacle, PathRef, Proofs, RemoteGroup};
+pub use session::{Called, CannotMove, Directory, Group, InterId, Obstacle, PathRef, Proofs, RemoteGroup};
 pub use shape::Shape;
 pub use signal::hold_on_signal;
 pub use state::Core;
@@ -77,4 +77,10 @@ pub use trust::{incarnation, public_number};
 pub use types::{Element, F90_COMPLEX, F90_INTEGER, F90_REAL, Signed, Types, Wrong};
 pub use waits::with_tag;
 pub use wire::control as figures;
+pub use wire::ranges::{above, below};
 pub use wire::{Contact, Contacts};
+
+/// The root over the contact records of a group, and the record of its leader, in place of all. `None`: there is no such rank.
+pub fn rooted(contacts: &Contacts, leader: u32) -> Option<Contacts> {
+    wire::ranges::rooted(contacts, leader, trust::digest)
+}

@@ -414,6 +414,27 @@ impl Node {
         if forked() {
             return 0;
         }
+        let last = self.end_operations(limit);
+        self.with(|core| core.session.say_goodbye());
+        let left = self.settle_down(limit, last, |core| core.session.unacknowledged());
+        if left > 0 {
+            base::log!(Info, "{left} processes have not taken all that was sent to them");
+        }
+        self.end();
+        left
+    }
+
+    /// As [`Node::drain`], up to the goodbyes: whatever was sent has been delivered then, or cannot be, and this process still answers
+    /// others.
+    pub fn deliver(&self, limit: Duration) {
+        if !forked() {
+            let last = self.end_operations(limit);
+            self.settle_down(limit, last, |core| core.session.unacknowledged());
+        }
+    }
+
+    /// Lets all operations end; until when processes that were never reached are waited for.
+    fn end_operations(&self, limit: Duration) -> Instant {
         // What a held process has not sent is sent now.
         self.resume();
         let last = Instant::now() + self.timeout;
@@ -422,13 +443,7 @@ impl Node {
             core.sweep();
             core.forgotten()
         });
-        self.with(|core| core.session.say_goodbye());
-        let left = self.settle_down(limit, last, |core| core.session.unacknowledged());
-        if left > 0 {
-            base::log!(Info, "{left} processes have not taken all that was sent to them");
-        }
-        self.end();
-        left
+        last
     }
 
     /// Gives up all connections to other jobs, until [`Node::resume`], and waits until none is left and the functions of

@@ -4,9 +4,10 @@
 
 use crate::state::Core;
 use base::ProcId;
+use base::bytes::Malformed;
 use engine::Gone;
 use session::leaders::{Agreement, Looking, Party, Turn};
-use session::{Called, Obstacle, PathRef};
+use session::{Called, Directory, InterId, Obstacle, PathRef, RemoteGroup};
 use std::net::SocketAddr;
 use std::time::Instant;
 use transports::registry::ip_addresses;
@@ -108,6 +109,28 @@ impl Core {
     /// Whether this process of another job is known, and is another one than in this contact record.
     pub fn contradicts(&self, local: ProcId, remote: ProcId, contact: &Contact) -> bool {
         self.session.contradicts(local, remote, contact)
+    }
+
+    // ---- contact records of large groups
+
+    /// Sets the place of this process among those of its group that ask each other for contact records of large groups.
+    pub fn set_directory(&mut self, incarnation: u64, directory: Directory) {
+        self.session.set_directory(incarnation, directory);
+    }
+
+    /// Makes a remote group known before it is opened. `false`: ask again after some progress.
+    pub fn acquaint(&mut self, local: ProcId, remote: &RemoteGroup) -> bool {
+        // Both groups have met in the same way.
+        if self.trust.has_pass(local.incarnation) {
+            self.pass_to(remote.incarnation, &remote.cookie);
+        }
+        self.session.acquaint(local, remote)
+    }
+
+    /// The contact records of all processes of the group that this inter-communicator was made of. `None`: ask again after some
+    /// progress. `Err`: nobody can tell them.
+    pub fn all_records(&mut self, inter: InterId) -> Option<Result<Contacts, Malformed>> {
+        self.session.all_records_of(inter)
     }
 
     /// Says that a path leads to one of the processes of these contact records. Its process number tells which of them.

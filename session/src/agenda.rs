@@ -28,6 +28,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             || !self.agenda.left.is_empty()
             || !self.incoming.is_empty()
             || self.hosts.is_probing()
+            || self.ranges.is_waiting()
             || self.is_held() == Hold::Closing
     }
 
@@ -44,6 +45,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.step_parked(now);
         self.step_hold(now);
         self.step_lossy(now);
+        self.step_directory(now);
         self.hear_strangers_again(now);
         self.step_leaving(now);
         self.try_better(now);

@@ -24,7 +24,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Reports the HELLO of an incoming connection. The answer is one of [`Action::Answer`], [`Action::Join`],
-    /// [`Action::Refuse`], [`Action::Dismiss`], or [`Action::Pause`] if the pair's lane is asked first.
+    /// [`Action::Refuse`], [`Action::Dismiss`], or [`Action::Pause`] if the pair's lane, or who knows its process, is asked first.
     pub fn hello(&mut self, incoming: IncomingId, hello: &Hello, now: Time) {
         if hello.stripe == 0 { self.answer(incoming, hello, false, now) } else { self.answer_stream(incoming, hello) }
     }
@@ -35,6 +35,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// Answers a HELLO for a lane. `mute`: the lane that its pair has was asked and did not answer.
     fn answer(&mut self, incoming: IncomingId, hello: &Hello, mute: bool, now: Time) {
+        if self.await_record(incoming, hello) {
+            return;
+        }
         let verdict = self.verdict(hello, now);
         if !mute && verdict.as_ref().is_ok_and(|(i, _)| self.ask_first(*i, incoming, hello, now)) {
             return;
@@ -122,15 +125,28 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let i = match self.find_pair(hello.dest, hello.source) {
             Some(i) => i,
+            // One of our own group asks for records.
+            None if hello.source.incarnation == hello.dest.incarnation
+                && self.groups.has_directory(hello.dest.incarnation) =>
+            {
+                let i = self.make_stranger(hello, now)?;
+                self.engine.only_control(self.pairs[i].peer);
+                i
+            }
             None if !self.may_be(hello.dest, hello.source) => return none,
             None => match self.contact_of(hello.dest, hello.source) {
                 Some((contact, is_joined)) if contact.process == hello.process && (is_joined || !removed) => {
                     self.meet_member(hello.dest, hello.source).ok_or((Status::NoSuchProcess, 0))?
                 }
+                // It has waited for its record in vain.
+                None if self.groups.is_rooted(hello.dest.incarnation, hello.source.incarnation) => return none,
                 None if !removed => self.make_stranger(hello, now)?,
                 _ => return none,
             },
         };
+        if self.lacks_record(i) {
+            return Err((Status::Later, 0));
+        }
         let pair = &mut self.pairs[i];
         if pair.process().is_some_and(|process| process != hello.process) {
             // Of two processes that claim to be the same, the contact record decides, once it is there.
@@ -225,7 +241,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    // ---- incoming connections for a pair that has a lane
+    // ---- incoming connections that wait
 
     /// Makes a connection wait while the pair's lane is asked for a sign of life. `false`: it need not wait.
     fn ask_first(&mut self, i: usize, incoming: IncomingId, hello: &Hello, now: Time) -> bool {
@@ -237,18 +253,51 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if self.plant == crate::Plant::Unasked {
             return false;
         }
-        let parked = Parked { pair: i, serial: pair.serial, generation: up.generation, hello: hello.clone() };
-        let Some(v) = self.incoming.get_mut(incoming) else { return false };
-        v.state = State::Parked(parked);
+        let generation = Some(up.generation);
+        if !self.park(i, incoming, hello, generation) {
+            return false;
+        }
         base::log!(Debug, "{} has come again: its lane is asked first", hello.source);
-        self.act(Action::Pause { incoming });
         self.ask(i, now);
         true
     }
 
-    /// Answers the waiting connections whose lane has answered, has died, or had its time.
+    /// Makes a connection wait whose process is of a large group, if its contact record is not known: that is asked for. `false`: it
+    /// need not wait.
+    fn await_record(&mut self, incoming: IncomingId, hello: &Hello) -> bool {
+        let (ours, theirs) = (hello.dest, hello.source);
+        if self.held.is_some() || !self.groups.is_rooted(ours.incarnation, theirs.incarnation) {
+            return false;
+        }
+        let removed = self.groups.is_removed(ours.incarnation);
+        let is_joined = self.groups.between(ours.incarnation, theirs.incarnation).is_some_and(|b| b.inters > 0);
+        let may_come = self.admit(hello).is_ok() && self.may_be(ours, theirs) && (is_joined || !removed);
+        let i = match self.find_pair(ours, theirs) {
+            None if may_come => self.meet_member(ours, theirs),
+            found => found.filter(|_| may_come),
+        };
+        let Some(i) = i.filter(|i| self.lacks_record(*i)) else { return false };
+        self.ask_for(i);
+        self.park(i, incoming, hello, None)
+    }
+
+    fn park(&mut self, i: usize, incoming: IncomingId, hello: &Hello, generation: Option<u16>) -> bool {
+        let parked = Parked { pair: i, serial: self.pairs[i].serial, generation, hello: hello.clone() };
+        let Some(v) = self.incoming.get_mut(incoming) else { return false };
+        v.state = State::Parked(parked);
+        self.act(Action::Pause { incoming });
+        true
+    }
+
+    /// Answers the waiting connections whose lane has answered, has died, or had its time, and those whose contact record is here.
     pub(crate) fn step_parked(&mut self, now: Time) {
         for (incoming, parked) in self.incoming.parked() {
+            if parked.generation.is_none() {
+                if !self.has_serial(parked.pair, parked.serial) || !self.lacks_record(parked.pair) {
+                    self.act(Action::Ask { incoming, mute: false });
+                }
+                continue;
+            }
             // The answer may have come and not be read yet.
             if self.has_its_lane(&parked) && self.receive(parked.pair).dead {
                 self.lane_died(parked.pair, now);
@@ -274,7 +323,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     fn has_its_lane(&self, parked: &Parked) -> bool {
         let pair = &self.pairs[parked.pair];
-        self.has_serial(parked.pair, parked.serial) && pair.lane().is_some_and(|up| up.generation == parked.generation)
+        let is_its = |up: &Up<L>| Some(up.generation) == parked.generation;
+        self.has_serial(parked.pair, parked.serial) && pair.lane().is_some_and(is_its)
     }
 
     /// Reports that a connection which has waited is still open: the answer to [`Action::Ask`], with its `mute`.

@@ -46,6 +46,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let moves = pair.moves.underway.is_some();
         let needs =
             if has_lane { (is_dark || moves) && pair.gone().is_none() } else { pair.needs_lane() || pair.is_to_hear };
+        if needs && self.lacks_record(i) {
+            self.ask_for(i);
+        }
+        let pair = &self.pairs[i];
         if !needs || !pair.can_dial() {
             if has_lane {
                 // The lane works again.
@@ -358,6 +362,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         if pair.is_away() {
             return Some("it is held, and comes back by itself".into());
+        }
+        if self.lacks_record(i) {
+            return Some("its contact record is asked for".into());
         }
         Some(match &pair.dial {
             Dial::Underway(race) => race.describe(),

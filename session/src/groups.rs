@@ -40,11 +40,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     pub fn remove_group(&mut self, incarnation: u64) {
         let Some(known) = self.groups.own.get_mut(&incarnation) else { return };
         known.removed = true;
+        let asked = known.directory.is_some();
         self.groups.end_removed(incarnation);
         // What is remembered of pairs that have ended goes with the group.
         let engine = &mut self.engine;
         self.groups.between.retain(|(ours, _), between| {
-            let stays = *ours != incarnation || between.is_used();
+            let stays = *ours != incarnation || between.is_used() || asked;
             if !stays {
                 engine.remove_group(between.number);
             }
@@ -53,6 +54,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let its: Vec<_> = self.pairs.of_group(incarnation).collect();
         self.agenda.leaving.extend(its);
         self.leave_all();
+        self.end_old_directories();
     }
 
     /// Refuses a context that was agreed with the leader behind a path and that is not opened here: a process that

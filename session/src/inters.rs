@@ -17,11 +17,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// agreed on. Its pairs get their lanes when there is something to send.
     pub fn open(&mut self, local: ProcId, remote: &RemoteGroup, context: ContextId) -> InterId {
         let theirs = remote.incarnation;
-        let between = self.groups.meet(local.incarnation, theirs);
-        // The newest records are those that were told last.
-        (between.known, between.moved) = (Some(remote.clone()), Default::default());
+        self.acquaint(local, remote);
         // Of those that came before their records, only the right ones stay.
-        for rank in self.pairs_between(local, theirs).map(|i| self.pairs[i].remote().rank).collect::<Vec<_>>() {
+        for (i, rank) in self.pairs_between(local, theirs).map(|i| (i, self.pairs[i].remote().rank)).collect::<Vec<_>>()
+        {
+            if self.lacks_record(i) && self.pairs[i].is_stranger() {
+                self.forget_stranger(i);
+                continue;
+            }
             self.meet_member(local, ProcId { incarnation: theirs, rank });
         }
         self.open_with(local, theirs, remote.contacts.len(), None, context, local.rank)
@@ -98,19 +101,28 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// The pairs of a process of ours and members of another group.
-    fn pairs_between(&self, local: ProcId, theirs: u64) -> impl Iterator<Item = usize> {
+    pub(crate) fn pairs_between(&self, local: ProcId, theirs: u64) -> impl Iterator<Item = usize> {
         let is_between = move |pair: &crate::Pair<L>| {
             pair.serial != 0 && pair.local() == local && pair.remote().incarnation == theirs
         };
         self.pairs.iter().filter(move |(_, pair)| is_between(pair)).map(|(i, _)| i)
     }
 
-    /// The pair of a process of ours and a member of a group that is known, which is made if there is none. `None`: the group is
-    /// not known, or has no such rank.
+    /// The pair of a process of ours and a member of a group that is known, which is made if there is none. Of a large group its
+    /// contact record comes when it is needed. `None`: the group is not known, or has no such rank.
     pub fn meet_member(&mut self, local: ProcId, remote: ProcId) -> Option<usize> {
         let between = self.groups.between(local.incarnation, remote.incarnation)?;
-        let (cookie, contact) = (between.known.as_ref()?.cookie, between.contact(remote.rank)?);
-        Some(self.know(local, remote, cookie, &contact))
+        let known = between.known.as_ref()?;
+        let cookie = known.cookie;
+        match between.contact(remote.rank) {
+            Some(contact) => Some(self.know(local, remote, cookie, &contact)),
+            None if known.contacts.root().is_some() && remote.rank < known.contacts.len() => {
+                let i = self.make_pair(local, remote);
+                self.pairs[i].who.cookie.get_or_insert(cookie);
+                Some(i)
+            }
+            None => None,
+        }
     }
 
     /// A new pair takes its place in the inter-communicators that are open between the two groups.
@@ -139,6 +151,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         self.groups.end_inter(&mut self.engine, local.incarnation, theirs);
         self.leave_all();
+        self.end_old_directories();
     }
 
     /// The engine's context of an inter-communicator. For a closed one it is a context that the engine does not know, and

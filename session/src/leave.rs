@@ -28,7 +28,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Ends a pair, if it can end now. Returns whether it must be looked at again.
     fn leave(&mut self, i: usize) -> bool {
         let pair = &self.pairs[i];
-        let removed = self.groups.is_removed(pair.local().incarnation);
+        let removed = self.groups.is_removed(pair.local().incarnation) && !self.is_of_directory(i);
         if pair.serial == 0 || pair.inters > 0 {
             return false;
         }

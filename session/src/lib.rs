@@ -10,7 +10,7 @@
 //!
 //! Modules: `state` holds the data, and the others act on it. A pair gets its lane by `dial` (our side; `state::race`
 //! tries several places at once), `answer` (the other side's HELLO), `incoming` (pending handshakes), `strangers`
-//! (processes without a contact record) and `lanes`; `moves` has it go over to another transport, and `swap` to the
+//! (processes without a contact record) and `lanes`; `directory` asks for records of large groups; `moves` has it go over to another transport, and `swap` to the
 //! lane of that. A pair is judged by `evidence`
 //! (of death), `hosts` (which hosts can be reached), `life` (silence), `hold` (those that are away) and `wanted` (whom a call waits for). A pair ends
 //! in `leave`. `cuts` is about checkpoints. `traffic` carries messages between engine, paths and lanes. `leaders` is how two jobs agree. `snapshot`
@@ -24,6 +24,7 @@ mod agenda;
 mod answer;
 mod cuts;
 mod dial;
+mod directory;
 mod evidence;
 mod figures;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -62,6 +63,7 @@ pub use plant::{Forgotten, Plant};
 pub use snapshot::SnapshotError;
 #[cfg(feature = "plant")]
 pub use snapshot::forget;
+pub use state::directory::Directory;
 pub use state::evidence::Refusal;
 pub use state::figures::Sum;
 pub use state::groups::{Group, RemoteGroup};

@@ -6,6 +6,7 @@
 use crate::path::Path;
 use crate::state::Own;
 use crate::state::Session;
+use crate::state::directory::Ranges;
 use crate::state::groups::Groups;
 use crate::state::hosts::Hosts;
 use crate::state::inters::Inters;
@@ -21,7 +22,7 @@ use wire::lane::Lane;
 use wire::{Contact, Place, TransportId};
 
 /// The version of the format that this library writes and reads.
-const VERSION: u8 = 8;
+const VERSION: u8 = 9;
 /// The version, and the CRC-32 of all that follows.
 const HEAD: usize = 5;
 
@@ -53,6 +54,7 @@ struct Frozen<'a> {
     last_serial: u64,
     strangers: Vec<usize>,
     groups: Groups,
+    ranges: Ranges,
     inters: Inters,
     hosts: Hosts,
 }
@@ -266,6 +268,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             last_serial: self.pairs.last_serial(),
             strangers: self.pairs.strangers.clone(),
             groups: self.groups.clone(),
+            ranges: self.ranges.clone(),
             inters: self.inters.clone(),
             hosts: self.hosts.clone(),
         };
@@ -288,10 +291,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let pairs: Option<Vec<_>> = frozen.pairs.into_iter().map(|pair| pair.thaw(now)).collect();
         session.pairs = Pairs::of(pairs?, frozen.last_serial, frozen.strangers);
         let (pairs, engine) = (&session.pairs, &session.engine);
-        if !crate::sound::is_sound(engine, pairs, &frozen.groups, &frozen.inters, &frozen.hosts) {
+        let is_sound = crate::sound::is_sound(engine, pairs, &frozen.groups, &frozen.inters, &frozen.hosts);
+        if !is_sound || !frozen.ranges.is_sound(pairs.len()) {
             return None;
         }
         session.groups = frozen.groups;
+        session.ranges = frozen.ranges;
         session.inters = frozen.inters;
         if session.own.host == frozen.host {
             session.hosts = frozen.hosts;

@@ -75,6 +75,9 @@ fn groups_are_sound<L>(engine: &Engine, pairs: &Pairs<L>, groups: &Groups) -> bo
         known.group.incarnation == *incarnation
             && known.pairs == of_group.get(incarnation).copied().unwrap_or(0)
             && known.callers.iter().flatten().all(|caller| caller.slot < pairs.len())
+            && known.directory.as_ref().is_none_or(|(number, directory)| {
+                *number <= groups.last_number && directory.parent.as_ref().is_none_or(|(_, contact)| contact.is_sound())
+            })
     });
     let meets = groups
         .between

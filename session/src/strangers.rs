@@ -19,6 +19,8 @@ use wire::{Contacts, Hello, Status};
 const MAX_CALLERS: usize = 256;
 /// The most strangers of one group that is no port.
 const MAX_EARLY: usize = 64;
+/// The most beyond these in a group with a directory, whose other ranks ask this one for records.
+const MAX_BELOW: usize = 128;
 /// How long a stranger whose lane is lost may take to dial again, before a caller is given up or its place goes to another.
 pub(crate) const RETURN_LIMIT: Duration = Duration::from_secs(5);
 /// How long a caller that has said something may take to make its whole offer, before its place may go to another.
@@ -36,7 +38,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Makes a pair for a stranger, if there is place. `Err`: the status and the generation of the refusal.
     pub(crate) fn make_stranger(&mut self, hello: &Hello, now: Time) -> Result<usize, (Status, u16)> {
         let group = hello.dest;
-        let most = if self.groups.is_port(group.incarnation) { MAX_CALLERS } else { MAX_EARLY };
+        let below = if self.groups.has_directory(group.incarnation) { MAX_BELOW } else { 0 };
+        let most = if self.groups.is_port(group.incarnation) { MAX_CALLERS } else { MAX_EARLY + below };
         #[cfg(feature = "plant")]
         let most = if self.plant == crate::Plant::ManyStrangers { usize::MAX } else { most };
         let of_group = |s: &Self, i: usize| s.pairs[i].local() == group;

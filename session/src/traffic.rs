@@ -211,7 +211,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Puts a CONTROL message of a leader into its inbox.
     fn put_control(&mut self, peer: PeerId, bytes: Vec<u8>) {
         let i = peer.0 as usize;
-        if self.hear_contact(i, &bytes) || self.hear_of_checkpoints(i, &bytes) {
+        if self.hear_of_ranges(i, &bytes) || self.hear_contact(i, &bytes) || self.hear_of_checkpoints(i, &bytes) {
             return;
         }
         if !self.has_control_room(i, bytes.len()) {

@@ -3,14 +3,14 @@
 //! Each test has one session and plays the other side itself.
 
 use base::memory::VecMemory;
-use base::protocol::control::CHECKPOINT;
+use base::protocol::control::{CHECKPOINT, RANGE};
 use base::protocol::message::{ASK, BYE, CONTROL, EAGER, RTS};
 use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone, Source, Tag};
 use session::leaders::{Party, Turn};
 use session::{
-    Action, Agreed, AttemptId, Group, Hold, IncomingId, InterId, NewLane, Own, PathRef, Plant, Refusal, RemoteGroup,
-    Session,
+    Action, Agreed, AttemptId, Directory, Group, Hold, IncomingId, InterId, NewLane, Own, PathRef, Plant, Refusal,
+    RemoteGroup, Session,
 };
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use transports::sim::{Rng, pipe, shared};
 use transports::stream::StreamLane;
 use wire::frame::{Header, Kind};
 use wire::lane::{Lane, Payload, Sent};
+use wire::ranges::{Range, Tree};
 use wire::{About, Contact, Hello, HelloAck, Move, Place, Scope, Status, TransportId, Why};
 
 const NEAR: About =
@@ -25,6 +26,12 @@ const NEAR: About =
 const FAR: About =
     About { id: TransportId::registered(2), word: "far", title: "far", scope: Scope::Anywhere, limit: 10_000 };
 const COOKIE: [u8; 16] = [7; 16];
+
+/// A hash that tells other records apart.
+fn digest(bytes: &[u8]) -> [u8; 16] {
+    base::hash::fnv128(bytes).to_le_bytes()
+}
+
 const US: [u8; 16] = [1; 16];
 const THEM: [u8; 16] = [2; 16];
 const HERE: [u8; 16] = [8; 16];
@@ -157,7 +164,8 @@ fn party(leader: ProcId) -> Party {
 
 impl Desk {
     fn new() -> Desk {
-        let own = Own { process: US, host: HERE, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors: 1024 };
+        let own =
+            Own { process: US, host: HERE, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors: 1024, digest };
         let mut session = Session::new(own, Engine::new(engine::Config::default()), VecMemory::default());
         session.add_group(Group { incarnation: ME.incarnation, cookie: COOKIE, rank: 0, size: 1 });
         Desk { session, asked: Vec::new(), now: after(0) }
@@ -1259,4 +1267,110 @@ fn a_pair_returns_to_a_better_transport_now_and_then() {
         "{tries:?}"
     );
     assert_eq!((tries.len(), desk.gone(pair)), (4, None));
+}
+
+// ---- large groups
+
+/// The records of a large group, by rank.
+fn large() -> wire::Contacts {
+    (0..40).map(|rank| contact([100 + rank; 16], THERE)).collect::<Vec<_>>().into()
+}
+
+fn of_large(rank: u32) -> ProcId {
+    ProcId { rank, ..GREAT }
+}
+
+fn rooted() -> RemoteGroup {
+    let contacts = wire::ranges::rooted(&large(), 0, digest).expect("a leader");
+    RemoteGroup { incarnation: GREAT.incarnation, cookie: COOKIE, contacts }
+}
+
+/// What tells a range of its records.
+fn told(number: u32) -> Vec<u8> {
+    let tree = Tree::over(&large(), digest);
+    let mut body = vec![CONTROL, RANGE];
+    body.extend(GREAT.incarnation.to_le_bytes());
+    body.extend(number.to_le_bytes());
+    Range::of(&large(), &tree, number).expect("a range").encode(&mut body);
+    body
+}
+
+/// A process gets a lane of this generation, and says this as the word of this number.
+fn says(desk: &mut Desk, remote: ProcId, (generation, number): (u16, u64), body: &[u8]) {
+    let pair = desk.session.find_pair(ME, remote).expect("it is asked");
+    let (ours, theirs) = pipe::pair(&mut Rng::new(1), 1 << 20);
+    let mut theirs: Lanes = Box::new(StreamLane::new(theirs));
+    let (lane, at) = (Boxed(Box::new(StreamLane::new(ours))), Some(place("a5")));
+    let new = NewLane { lane, generation, received: 0, transport: FAR.id, at, dialled: true, moves: None };
+    desk.session.attach(pair, new, desk.now);
+    let (len, kind) = (body.len() as u32, Kind::Msg);
+    let header = Header { len, kind, ack_now: false, generation, source: remote, dest: ME, a: number, b: 0 };
+    assert_eq!(theirs.try_send(&VecMemory::default(), &header, Payload::Bytes(body)), Sent::Taken);
+    for _ in 0..1000 {
+        theirs.flush(&VecMemory::default());
+        assert!(!desk.session.receive(pair).dead);
+    }
+    desk.session.settle();
+}
+
+#[test]
+fn who_came_before_its_large_group_was_known_is_looked_at() {
+    let mut desk = Desk::new();
+    for (rank, process) in [(5, [105; 16]), (6, THEM)] {
+        let (incoming, status) = desk.come(&Hello { process, ..hello(of_large(rank), 1) });
+        assert_eq!(status, Some(Status::Good));
+        let agreed = desk.session.incoming_ready(incoming).expect("a lane");
+        drop(desk.lane(agreed.pair, 1, false));
+    }
+    assert!(!desk.session.acquaint(ME, &rooted()), "who they are is asked");
+    says(&mut desk, GREAT, (1, 1), &told(0));
+    assert!(desk.session.acquaint(ME, &rooted()));
+    assert_eq!(desk.session.strangers(), 0);
+    let of = |desk: &Desk, rank| {
+        let pair = desk.session.pair(desk.session.find_pair(ME, of_large(rank)).expect("a pair"));
+        (pair.lane().is_some(), pair.known_process())
+    };
+    assert_eq!(of(&desk, 5), (true, Some([105; 16])));
+    assert_eq!(of(&desk, 6), (false, Some([106; 16])), "the liar is forgotten");
+    desk.session.open(ME, &rooted(), ContextId::root(1));
+    // One that comes now waits until its record is there.
+    let (incoming, status) = desk.come(&Hello { process: [139; 16], ..hello(of_large(39), 1) });
+    assert_eq!(status, None);
+    desk.asked();
+    let leader = desk.session.find_pair(ME, GREAT).expect("the leader");
+    desk.session.lane_died(leader, desk.now);
+    says(&mut desk, GREAT, (2, 2), &told(1));
+    desk.tick(5);
+    let asks = desk.asked().into_iter().find_map(|action| match action {
+        Action::Ask { incoming: of, mute } if of == incoming => Some(mute),
+        _ => None,
+    });
+    desk.session.incoming_stands(incoming, asks.expect("it is looked at again"), desk.now);
+    assert_eq!(desk.answer_to(incoming), Some(Status::Good));
+}
+
+#[test]
+fn a_range_that_does_not_lead_to_the_root_is_not_used() {
+    for restored in [false, true] {
+        let mut desk = Desk::new();
+        let above = ProcId { rank: 1, ..ME };
+        desk.session.set_directory(ME.incarnation, Directory::below(Some((1, contact(THEM, HERE)))));
+        desk.session.open(ME, &rooted(), ContextId::root(1));
+        let wanted = desk.session.find_pair(ME, of_large(33)).expect("a pair, without a record");
+        desk.session.want(wanted);
+        desk.tick(5);
+        let mut bent = told(1);
+        *bent.last_mut().expect("bytes") ^= 1;
+        says(&mut desk, above, (1, 1), &bent);
+        assert!(desk.session.pair(wanted).contact().is_none());
+        if restored {
+            desk.restore();
+            desk.session.detach();
+            let bytes = desk.session.freeze(desk.now);
+            desk.read(&bytes);
+            assert_eq!(desk.session.freeze(desk.now), bytes);
+        }
+        says(&mut desk, GREAT, (1, 1), &told(1));
+        assert_eq!(desk.session.pair(wanted).contact(), Some(&contact([133; 16], THERE)));
+    }
 }

@@ -12,12 +12,14 @@ use crate::abi::{self, Abi};
 use crate::conn::claim::Held;
 use crate::counts::Counts;
 use crate::error::{Place, copy_errhandler};
+use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::group::NativeGroup;
 use crate::handle_cache::{ByHandle, HandleCache};
 use crate::locked::Locked;
 use crate::process::node;
 use crate::shadow::{self, Shadow};
+use crate::wait::wait_until;
 use node::{Contacts, ContextId, Core, InterId, Node, Representation};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -67,12 +69,15 @@ impl Members {
         Members { contacts: self.contacts.clone(), ranks: Some(ranks.iter().map(of).collect()) }
     }
 
-    /// Their process numbers, in order of rank.
-    pub fn processes(&self) -> Vec<Process> {
-        let all: Vec<Process> = self.contacts.processes().collect();
+    /// Their process numbers, in order of rank, if these are all the records of the group that they are of. `None`: they are not.
+    fn processes(&self, contacts: &Contacts) -> Option<Vec<Process>> {
+        if contacts.root().is_some() {
+            return None;
+        }
+        let all: Vec<Process> = contacts.processes().collect();
         match &self.ranks {
-            None => all,
-            Some(ranks) => ranks.iter().map(|rank| all[*rank as usize]).collect(),
+            None => Some(all),
+            Some(ranks) => ranks.iter().map(|rank| all.get(*rank as usize).copied()).collect(),
         }
     }
 }
@@ -157,6 +162,20 @@ impl Inter {
             foreign | calls_itself,
             std::ptr::from_ref(self) as u64,
         ]
+    }
+
+    /// The process numbers of the members of the other side, in order of rank. Of a large job they are asked for, once.
+    pub fn remote_processes(&self) -> Result<Vec<Process>, Failure> {
+        let members = &self.remote.members;
+        if let Some(processes) = members.processes(&members.contacts) {
+            return Ok(processes);
+        }
+        let all = wait_until(node()?, None, |core| core.all_records(self.id));
+        let all = all.and_then(Result::ok).and_then(|all| members.processes(&all));
+        all.ok_or_else(|| {
+            let text = format!("nobody is left who knows all processes of '{}'", self.remote.name);
+            Failure::new(Class::PeerGone, text)
+        })
     }
 
     /// Gives back the reference of an operation that has completed. A reference that is returned may be the last one,

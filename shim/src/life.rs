@@ -1,7 +1,7 @@
 //! MPI_Init and MPI_Finalize: whether MPI_Init came through this library, and the hook by which this library ends its
 //! transfers in MPI_Finalize, after all that the program does there.
 
-use crate::conn::{claim, summary};
+use crate::conn::{claim, directory, summary};
 use crate::forward as pmpi;
 use crate::{abi, attr, inter, progress};
 use node::Node;
@@ -39,6 +39,7 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
     if let Some(node) = Node::running() {
         summary::print(node);
     }
+    directory::end(DRAIN);
     for end in &ENDS {
         if let Some(end) = end.get() {
             end();

@@ -104,6 +104,11 @@ pub fn public_number(purpose: &str, secret: &[u8]) -> u64 {
     u64::from_le_bytes(*hash(purpose, secret).first_chunk().expect("it is longer"))
 }
 
+/// Half of a hash of bytes, for the trees over contact records. No other bytes with the same one can be found for given bytes.
+pub fn digest(bytes: &[u8]) -> [u8; 16] {
+    *hash("mpi-connect records", bytes).first_chunk().expect("it is longer")
+}
+
 /// SHA-256 of a purpose and bytes. The length of the purpose comes first, so no two pairs give the same input.
 pub(crate) fn hash(purpose: &str, bytes: &[u8]) -> [u8; LEN] {
     let mut context = digest::Context::new(&digest::SHA256);

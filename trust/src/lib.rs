@@ -31,7 +31,7 @@ pub use file::{FileError, KeyFile};
 pub use greeting::{Encrypt, GREETING, MOST_PROOF, Protocol, Refused, host_of, is_near};
 pub use handshake::{Answering, Channel, Dialling, Progress, Refusal, dial};
 pub use identity::{Identity, incarnation};
-pub use key::{Key, KeyId, ParseError, public_number};
+pub use key::{Key, KeyId, ParseError, digest, public_number};
 pub use process::Trust;
 pub use records::{Broken, Inbox, MOST_RECORD, Outbox};
 pub use ring::Ring;

@@ -1,11 +1,12 @@
 //! The contact records of a whole group, in the order of ranks: each as what differs from the one before it.
 //!
 //! Leaders exchange them so, and so a process keeps them: the ranks of a job differ in their process number and their ports, and
-//! mostly in nothing else. Invariant: a group that was read or made has a sound record for each of its ranks, and at least one.
+//! mostly in nothing else. Of a large group there is the root of a tree over them instead ([`crate::ranges`]), and the leader's record.
+//! Invariant: a group that was read or made has at least one rank, and a sound record for each of them or for the leader.
 
 use crate::Contact;
 use base::bytes::{Malformed, Put, Take};
-use base::protocol::contact::{LIKE, WHOLE, WHOLE_EACH, head};
+use base::protocol::contact::{HASH, LIKE, ROOTED, WHOLE, WHOLE_EACH, head};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -23,8 +24,16 @@ pub struct Contacts(Arc<Group>);
 struct Group {
     size: u32,
     bytes: Box<[u8]>,
-    /// Where the records begin that are written whole.
-    wholes: Box<[u32]>,
+    what: What,
+}
+
+/// What the bytes are.
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    /// The records of all ranks. Where those begin that are written whole.
+    All(Box<[u32]>),
+    /// The root, the leader's rank, and its record.
+    Rooted([u8; HASH], u32, Contact),
 }
 
 /// What a snapshot has of it.
@@ -49,6 +58,9 @@ impl Contacts {
     /// Reads the records of a group of `size` ranks. `Err`: there are more or fewer, or none.
     pub fn decode(bytes: &[u8], size: u32) -> Result<Contacts, Malformed> {
         u32::try_from(bytes.len()).map_err(|_| Malformed)?;
+        if bytes.first() == Some(&ROOTED) {
+            return Contacts::decode_rooted(bytes, size);
+        }
         let mut read = Reader::at(bytes, 0);
         let mut wholes = Vec::new();
         for rank in 0..size {
@@ -61,7 +73,52 @@ impl Contacts {
             return Err(Malformed);
         }
         read.rest.end()?;
-        Ok(Contacts(Arc::new(Group { size, bytes: bytes.into(), wholes: wholes.into() })))
+        Ok(Contacts(Arc::new(Group { size, bytes: bytes.into(), what: What::All(wholes.into()) })))
+    }
+
+    fn decode_rooted(bytes: &[u8], size: u32) -> Result<Contacts, Malformed> {
+        let mut rest = Take(&bytes[1..]);
+        let (root, rank, leader) = (rest.array()?, rest.u32()?, Contact::decode(&mut rest)?);
+        rest.end()?;
+        if rank >= size {
+            return Err(Malformed);
+        }
+        Ok(Contacts(Arc::new(Group { size, bytes: bytes.into(), what: What::Rooted(root, rank, leader) })))
+    }
+
+    /// This root over these records, and the record of the leader, in place of all. `None`: there is no such rank.
+    pub(crate) fn under(&self, root: [u8; HASH], leader: u32) -> Option<Contacts> {
+        let record = self.get(leader)?;
+        let mut bytes = vec![ROOTED];
+        bytes.extend_from_slice(&root);
+        bytes.put_u32(leader);
+        record.encode(&mut bytes);
+        let what = What::Rooted(root, leader, record);
+        Some(Contacts(Arc::new(Group { size: self.len(), bytes: bytes.into(), what })))
+    }
+
+    /// The root, if it is here in place of the records.
+    pub fn root(&self) -> Option<&[u8; HASH]> {
+        match &self.0.what {
+            What::All(_) => None,
+            What::Rooted(root, ..) => Some(root),
+        }
+    }
+
+    /// The rank of the leader, if its record is here alone.
+    pub fn leader(&self) -> Option<u32> {
+        match &self.0.what {
+            What::All(_) => None,
+            What::Rooted(_, rank, _) => Some(*rank),
+        }
+    }
+
+    /// The records of one range, as they are on the wire. `None`: there is no such range, or these are not all records.
+    pub(crate) fn range(&self, number: u32) -> Option<&[u8]> {
+        let What::All(wholes) = &self.0.what else { return None };
+        let start = *wholes.get(number as usize)? as usize;
+        let end = wholes.get(number as usize + 1).map_or(self.0.bytes.len(), |end| *end as usize);
+        self.0.bytes.get(start..end)
     }
 
     /// Reads the records of a group of `size` ranks that stand behind each other, as a leader has gathered them from its job.
@@ -83,10 +140,14 @@ impl Contacts {
         &self.0.bytes
     }
 
-    /// The record of a rank. `None`: there is no such rank.
+    /// The record of a rank. `None`: there is no such rank, or its record is not here.
     pub fn get(&self, rank: u32) -> Option<Contact> {
+        let wholes = match &self.0.what {
+            What::All(wholes) => wholes,
+            What::Rooted(_, leader, record) => return (rank == *leader).then(|| record.clone()),
+        };
         let first = rank - rank % WHOLE_EACH;
-        let start = *self.0.wholes.get((first / WHOLE_EACH) as usize)?;
+        let start = *wholes.get((first / WHOLE_EACH) as usize)?;
         if rank >= self.0.size {
             return None;
         }
@@ -94,13 +155,17 @@ impl Contacts {
         (first..=rank).map(|rank| read.next(rank)).last()?.ok()
     }
 
-    /// All records, in the order of ranks.
+    /// All records that are here, in the order of ranks.
     pub fn iter(&self) -> impl Iterator<Item = Contact> {
+        let (all, leader) = match &self.0.what {
+            What::All(_) => (self.0.size, None),
+            What::Rooted(_, _, record) => (0, Some(record.clone())),
+        };
         let mut read = Reader::at(&self.0.bytes, 0);
-        (0..self.0.size).map_while(move |rank| read.next(rank).ok())
+        leader.into_iter().chain((0..all).map_while(move |rank| read.next(rank).ok()))
     }
 
-    /// The process numbers, in the order of ranks.
+    /// The process numbers of these.
     pub fn processes(&self) -> impl Iterator<Item = [u8; 16]> {
         self.iter().map(|contact| contact.process)
     }
@@ -130,7 +195,8 @@ impl From<Vec<Contact>> for Contacts {
             }
             std::mem::swap(&mut last, &mut one);
         }
-        Contacts(Arc::new(Group { size: records.len() as u32, bytes: bytes.into(), wholes: wholes.into() }))
+        let what = What::All(wholes.into());
+        Contacts(Arc::new(Group { size: records.len() as u32, bytes: bytes.into(), what }))
     }
 }
 

@@ -13,6 +13,7 @@ pub mod control;
 pub mod frame;
 pub mod hello;
 pub mod lane;
+pub mod ranges;
 pub mod transport;
 
 pub use contact::Contact;

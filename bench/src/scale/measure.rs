@@ -113,15 +113,15 @@ impl Run {
                 registered: None,
                 name: format!("job{job}"),
                 wanted: format!("job{}", 1 - job),
-                records: world.contacts(job as usize).bytes().to_vec(),
+                records: world.offered(job as usize).bytes().to_vec(),
             };
-            world.with(job * half, |session, _| session.offer(paths[job as usize], job == 0, &party, None));
+            world.act(job * half, |session, _| session.offer(paths[job as usize], job == 0, &party, None));
         }
         let mut agreed = [None, None];
         for _ in 0..100 {
             world.settle();
             for job in [0, 1] {
-                let turn = world.with(job as u32 * half, |session, now| session.talk(paths[job], now));
+                let turn = world.act(job as u32 * half, |session, now| session.talk(paths[job], now));
                 match turn {
                     Turn::Agreed(agreement) => agreed[job] = Some(agreement),
                     Turn::Waiting => {}
@@ -136,7 +136,7 @@ impl Run {
         for (job, agreement) in [(1, &first), (0, &second)] {
             let remote = &agreement.remote;
             let members = contacts(&remote.records, remote.size).map_err(|_| "damaged records")?;
-            if members != *world.contacts(job) {
+            if members != *world.offered(job) {
                 return Err("other records than were offered".into());
             }
         }
@@ -147,7 +147,7 @@ impl Run {
 
     /// What the leader tells each rank of its job, by the MPI below, and what a rank does with it.
     fn records(&self) -> Result<(), String> {
-        let (ranks, records) = (self.world.size(), self.world.contacts(0).bytes());
+        let (ranks, records) = (self.world.size(), self.world.offered(0).bytes());
         let before = cpu();
         contacts(records, ranks / 2).map_err(|_| "damaged records")?;
         let (cpu, bytes) = (cpu() - before, records.len() as u64);
@@ -222,6 +222,8 @@ pub fn measure(ranks: u32, is_short: bool) -> Result<(), String> {
     tell(&format!("{killed} killed"));
     let part = run.begin();
     (0..ranks).for_each(|rank| run.world.leave(rank));
+    run.world.settle();
+    (0..ranks).for_each(|rank| run.world.finish(rank));
     run.world.settle();
     run.end("leave", part);
     tell("left");

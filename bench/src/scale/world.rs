@@ -7,11 +7,15 @@ use crate::wire::{Post, Wire, lane};
 use base::memory::VecMemory;
 use base::{ProcId, Time};
 use engine::{Config, Ctx, Engine, Mode, OpId, Outcome, Source, Tag};
-use session::{Action, Agreed, AttemptId, IncomingId, InterId, NewLane, Own, PathRef, RemoteGroup, Session, TICK};
+use session::{
+    Action, Agreed, AttemptId, Directory, IncomingId, InterId, NewLane, Own, PathRef, RemoteGroup, Session, TICK,
+};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io::{Error, ErrorKind};
 use std::rc::Rc;
+use std::time::Duration;
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN};
+use wire::ranges::{above, rooted};
 use wire::{About, Contact, Contacts, Hello, HelloAck, Place, Scope, TransportId};
 
 /// As TCP is: it reaches all hosts.
@@ -23,6 +27,9 @@ const ON_HOST: u32 = 64;
 const SIZE: u64 = 8;
 /// So long after the last event nothing more is awaited.
 const STILL: u64 = 30_000_000_000;
+
+/// Of a job with more ranks than this, leaders tell the root over its contact records, as the library's do.
+pub const MOST_TOLD: u32 = 1024;
 
 type Rank = Session<Wire, VecMemory>;
 
@@ -48,6 +55,8 @@ pub struct World {
     /// `None`: it was killed.
     ranks: Vec<Option<Rank>>,
     contacts: [Contacts; 2],
+    /// What the leader of each job tells the other one.
+    offered: [Contacts; 2],
     inters: Vec<Option<InterId>>,
     pub post: Rc<Post>,
     /// HELLOs and their answers.
@@ -68,6 +77,11 @@ fn me(half: u32, rank: u32) -> ProcId {
 
 pub fn cookie(job: u32) -> [u8; 16] {
     [job as u8 + 1; 16]
+}
+
+/// As long as the library's, and cheaper.
+fn digest(bytes: &[u8]) -> [u8; 16] {
+    base::hash::fnv128(bytes).to_le_bytes()
 }
 
 fn process(rank: u32) -> [u8; 16] {
@@ -100,16 +114,29 @@ fn rank_at(address: &[u8]) -> u32 {
 impl World {
     /// Both jobs, of ranks that know nothing but their own group.
     pub fn new(half: u32) -> World {
-        let own =
-            |rank| Own { process: process(rank), host: host(rank), transports: vec![(FAR, Ok(()))], descriptors: 1024 };
+        World::with(half, MOST_TOLD)
+    }
+
+    /// As [`World::new`]. Of jobs with more ranks than `most_told` the root over their contact records is told.
+    pub fn with(half: u32, most_told: u32) -> World {
+        let own = |rank| Own {
+            process: process(rank),
+            host: host(rank),
+            transports: vec![(FAR, Ok(()))],
+            descriptors: 1024,
+            digest,
+        };
         let new = |rank| Some(Session::new(own(rank), Engine::new(Config::default()), VecMemory::default()));
         let ranks: Vec<Option<Rank>> = (0..2 * half).map(new).collect();
         let contacts = [0, 1].map(|job| {
             let contact = |rank| Contact::new(process(rank), host(rank), [(FAR.id, &address(rank)[..])]);
             Contacts::from((job * half..(job + 1) * half).map(contact).collect::<Vec<_>>())
         });
+        let told = |whole: &Contacts| if half > most_told { rooted(whole, 0, digest) } else { None };
+        let offered = [0, 1].map(|job| told(&contacts[job]).unwrap_or_else(|| contacts[job].clone()));
         World {
             half,
+            offered,
             inters: vec![None; ranks.len()],
             ranks,
             contacts,
@@ -133,8 +160,13 @@ impl World {
     }
 
     /// The contact records of a job.
-    pub fn contacts(&self, job: usize) -> &Contacts {
+    pub fn records(&self, job: usize) -> &Contacts {
         &self.contacts[job]
+    }
+
+    /// What its leader tells the other one: these, or the root over them.
+    pub fn offered(&self, job: usize) -> &Contacts {
+        &self.offered[job]
     }
 
     pub fn now(&self) -> Time {
@@ -146,7 +178,7 @@ impl World {
     }
 
     /// Something was done with a rank's session, which may now ask for something.
-    pub fn with<R>(&mut self, rank: u32, f: impl FnOnce(&mut Rank, Time) -> R) -> R {
+    pub fn act<R>(&mut self, rank: u32, f: impl FnOnce(&mut Rank, Time) -> R) -> R {
         let now = self.now;
         let done = f(self.rank(rank), now);
         self.rank(rank).settle();
@@ -160,23 +192,30 @@ impl World {
     pub fn register(&mut self, rank: u32) {
         let (half, ProcId { incarnation, rank: its }) = (self.half, me(self.half, rank));
         let group = session::Group { incarnation, cookie: cookie(rank / half), rank: its, size: half };
-        self.with(rank, |session, _| session.add_group(group));
+        self.act(rank, |session, _| session.add_group(group));
     }
 
     /// The path from the leader of a job to that of the other one.
     pub fn lead(&mut self, job: u32) -> PathRef {
         let (ours, theirs) = (me(self.half, job * self.half), me(self.half, (1 - job) * self.half));
         let contact = self.contacts[1 - job as usize].get(0).expect("a leader");
-        self.with(job * self.half, |session, _| session.open_control(ours, theirs, cookie(1 - job), &contact))
+        self.act(job * self.half, |session, _| session.open_control(ours, theirs, cookie(1 - job), &contact))
     }
 
     /// The inter-communicator is opened on a rank.
     pub fn open(&mut self, rank: u32, context: u64) {
         let (ours, other) = (me(self.half, rank), 1 - rank / self.half);
         let incarnation = me(self.half, other * self.half).incarnation;
-        let remote =
-            RemoteGroup { incarnation, cookie: cookie(other), contacts: self.contacts[other as usize].clone() };
-        let inter = self.with(rank, |session, _| session.open(ours, &remote, engine::ContextId::root(context)));
+        let remote = RemoteGroup { incarnation, cookie: cookie(other), contacts: self.offered[other as usize].clone() };
+        if remote.contacts.root().is_some() {
+            let own = self.contacts[1 - other as usize].clone();
+            let directory = match above(ours.rank) {
+                Some(above) => Directory::below(own.get(above).map(|contact| (above, contact))),
+                None => Directory::of(own),
+            };
+            self.act(rank, |session, _| session.set_directory(ours.incarnation, directory));
+        }
+        let inter = self.act(rank, |session, _| session.open(ours, &remote, engine::ContextId::root(context)));
         self.inters[rank as usize] = Some(inter);
     }
 
@@ -186,7 +225,7 @@ impl World {
     pub fn exchange(&mut self, rank: u32, other: u32, begun: &mut Vec<Begun>) {
         let (Some(inter), true) = (self.inters[rank as usize], self.lives(rank)) else { return };
         let theirs = other % self.half;
-        let ops = self.with(rank, |session, _| {
+        let ops = self.act(rank, |session, _| {
             let ctx: Ctx = session.ctx_with(inter, Source::Rank(theirs));
             let ops = [session.engine.next_op(), session.engine.next_op()];
             session.mem.0.insert(ops[0].0, vec![0; SIZE as usize]);
@@ -222,10 +261,17 @@ impl World {
     pub fn leave(&mut self, rank: u32) {
         if let (Some(inter), true) = (self.inters[rank as usize].take(), self.lives(rank)) {
             let incarnation = me(self.half, rank).incarnation;
-            self.with(rank, |session, _| {
+            self.act(rank, |session, _| {
                 session.close(inter);
                 session.remove_group(incarnation);
             });
+        }
+    }
+
+    /// All ranks of a job are at their end: none asks another one for records any more.
+    pub fn finish(&mut self, rank: u32) {
+        if self.lives(rank) {
+            self.act(rank, |session, _| session.end_directories());
         }
     }
 
@@ -244,8 +290,13 @@ impl World {
 
     /// Goes on until nothing has anything more to do.
     pub fn settle(&mut self) {
-        let mut last = self.now;
-        loop {
+        self.settle_within(Duration::MAX);
+    }
+
+    /// The same, for so much time at most.
+    pub fn settle_within(&mut self, limit: Duration) {
+        let (begun, mut last) = (self.now, self.now);
+        while self.now.since(begun) < limit {
             if self.step() {
                 last = self.now;
             } else if self.timed.is_empty() || self.now.since(last).as_nanos() as u64 > STILL {
@@ -253,7 +304,7 @@ impl World {
             } else {
                 self.now = self.now + TICK;
                 for rank in std::mem::take(&mut self.timed) {
-                    self.with(rank, |session, now| {
+                    self.act(rank, |session, now| {
                         session.tick(now);
                         session.leave_all();
                     });
@@ -269,7 +320,7 @@ impl World {
         let ready = self.post.ready.borrow_mut().pop_front();
         if let Some((rank, pair)) = ready {
             if self.lives(rank) {
-                self.with(rank, |session, now| {
+                self.act(rank, |session, now| {
                     if session.receive(pair as usize).dead {
                         session.lane_died(pair as usize, now);
                     }
@@ -314,12 +365,12 @@ impl World {
                 Action::Refuse { incoming, ack } => {
                     if let Some((from, attempt)) = self.asked.remove(&(rank, incoming)) {
                         self.handshakes += 1;
-                        self.with(from, |session, now| session.dial_answered(attempt, &ack, now));
+                        self.act(from, |session, now| session.dial_answered(attempt, &ack, now));
                     }
                 }
                 Action::Dismiss { incoming } => {
                     if let Some((from, attempt)) = self.asked.remove(&(rank, incoming)) {
-                        self.with(from, |session, now| {
+                        self.act(from, |session, now| {
                             session.dial_failed(attempt, &Error::from(ErrorKind::UnexpectedEof), now);
                         });
                     }
@@ -346,19 +397,19 @@ impl World {
             return;
         }
         if !self.lives(to) {
-            return self.with(from, |session, now| {
+            return self.act(from, |session, now| {
                 session.dial_failed(attempt, &Error::from(ErrorKind::ConnectionRefused), now);
             });
         }
         self.handshakes += 1;
-        self.with(from, |session, now| session.dial_greeted(attempt, true, now));
-        let incoming = self.with(to, |session, now| {
+        self.act(from, |session, now| session.dial_greeted(attempt, true, now));
+        let incoming = self.act(to, |session, now| {
             let incoming = session.arrived_from(now, Some(&place(from)));
             session.incoming_answered(incoming);
             incoming
         });
         self.asked.insert((to, incoming), (from, attempt));
-        self.with(to, |session, now| session.hello(incoming, &hello, now));
+        self.act(to, |session, now| session.hello(incoming, &hello, now));
     }
 
     /// A HELLO is answered well: both sides get their ends.
@@ -366,14 +417,14 @@ impl World {
         let Some((from, attempt)) = self.asked.remove(&(to, incoming)) else { return };
         self.handshakes += 1;
         let theirs = self.rank(to).incoming_ready(incoming);
-        let ours = self.lives(from).then(|| self.with(from, |session, now| session.dial_answered(attempt, ack, now)));
+        let ours = self.lives(from).then(|| self.act(from, |session, now| session.dial_answered(attempt, ack, now)));
         let ours: Option<Agreed> = ours.flatten();
         let [near, far] = lane(&self.post, [(from, ours.map_or(0, |agreed| agreed.pair as u32)), (to, pair as u32)]);
         for (rank, other, agreed, lane, dialled) in [(to, from, theirs, far, false), (from, to, ours, near, true)] {
             let Some(Agreed { pair, generation, received, moves }) = agreed else { continue };
             let at = Some(place(other));
             let new = NewLane { lane, generation, received, transport: FAR.id, at, dialled, moves };
-            self.with(rank, |session, now| session.attach(pair, new, now));
+            self.act(rank, |session, now| session.attach(pair, new, now));
         }
     }
 }

@@ -28,6 +28,7 @@ mod images;
 mod installed;
 mod kill;
 mod lanes;
+mod large;
 mod launch;
 mod liars;
 mod linked;

@@ -12,8 +12,7 @@ use std::collections::VecDeque;
 
 pub use base::protocol::control::{MAX_NAME, MAX_RECORDS};
 
-/// The most ranks of a group that can be joined. Each rank costs each of our processes some 30 bytes, and 1.6 KiB once something was
-/// exchanged with it.
+/// The most ranks of a group that can be joined. Each rank costs each of our processes 1.6 KiB once something was exchanged with it.
 pub const MAX_RANKS: u32 = 1 << 20;
 /// The most bytes of contact records in one message.
 const PART_BYTES: usize = 256 << 10;

@@ -1,5 +1,6 @@
 //! The groups of this process, and what the pairs between two groups share.
 
+use crate::state::directory::Directory;
 use crate::state::pair::PathRef;
 use base::ProcId;
 use engine::{Engine, Gone};
@@ -46,6 +47,8 @@ pub(crate) struct Registered {
     pub callers: Option<VecDeque<PathRef>>,
     /// How many pairs have it as their local side.
     pub(crate) pairs: usize,
+    /// Where records of large groups are asked for and told, with a number that grows.
+    pub(crate) directory: Option<(u64, Box<Directory>)>,
 }
 
 /// What the pairs between one group of ours and one of theirs share.
@@ -80,7 +83,10 @@ pub(crate) struct Groups {
 impl Groups {
     /// Notes a group or a port of ours.
     pub fn register(&mut self, group: Group, callers: Option<VecDeque<PathRef>>) {
-        self.own.insert(group.incarnation, Box::new(Registered { group, removed: false, callers, pairs: 0 }));
+        self.own.insert(
+            group.incarnation,
+            Box::new(Registered { group, removed: false, callers, pairs: 0, directory: None }),
+        );
     }
 
     pub fn get(&self, incarnation: u64) -> Option<&Registered> {
@@ -89,6 +95,31 @@ impl Groups {
 
     pub fn is_removed(&self, incarnation: u64) -> bool {
         self.own.get(&incarnation).is_none_or(|known| known.removed)
+    }
+
+    /// Whether a group has a directory, which others may still ask.
+    pub fn has_directory(&self, incarnation: u64) -> bool {
+        self.own.get(&incarnation).is_some_and(|known| known.directory.is_some())
+    }
+
+    /// Of the removed groups without an open inter-communicator, the one with the oldest directory, if there are more than
+    /// [`MOST_LEFT`].
+    pub fn oldest_directory(&self) -> Option<u64> {
+        let left = self.own.iter().filter(|(ours, known)| known.removed && !self.is_joined(**ours));
+        let mut numbers: Vec<_> = left.filter_map(|(ours, known)| Some((known.directory.as_ref()?.0, *ours))).collect();
+        numbers.sort_unstable();
+        if numbers.len() > MOST_LEFT { numbers.first().map(|(_, ours)| *ours) } else { None }
+    }
+
+    /// Whether of a remote group only the root over its records is known.
+    pub fn is_rooted(&self, ours: u64, theirs: u64) -> bool {
+        self.between(ours, theirs).and_then(|b| b.known.as_ref()).is_some_and(|known| known.contacts.root().is_some())
+    }
+
+    /// A number that was not given before.
+    pub fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
     }
 
     pub fn is_port(&self, incarnation: u64) -> bool {
@@ -159,7 +190,7 @@ impl Groups {
     /// Forgets what nobody needs any more. While our group stands, what was between it and another one is remembered for a
     /// while: a member of that one may still come.
     fn tidy(&mut self, engine: &mut Engine, ours: u64, theirs: u64) {
-        let is_removed = self.is_removed(ours);
+        let is_removed = self.is_removed(ours) && !self.has_directory(ours);
         if let Some(between) = self.between.get(&(ours, theirs))
             && !between.is_used()
             && (is_removed || between.over.is_empty() && between.known.is_none())
@@ -175,10 +206,15 @@ impl Groups {
 
     /// Ends a group of ours that was removed, unless a pair has it or may come to have it.
     pub fn end_removed(&mut self, incarnation: u64) {
-        let joined = self.between.range((incarnation, 0)..=(incarnation, u64::MAX)).any(|(_, b)| b.inters > 0);
-        if !joined && self.own.get(&incarnation).is_some_and(|known| known.removed && known.pairs == 0) {
+        let is_over = |known: &Registered| known.removed && known.pairs == 0 && known.directory.is_none();
+        if !self.is_joined(incarnation) && self.own.get(&incarnation).is_some_and(|known| is_over(known)) {
             self.own.remove(&incarnation);
         }
+    }
+
+    /// Whether an inter-communicator of a group of ours is open.
+    fn is_joined(&self, incarnation: u64) -> bool {
+        self.between.range((incarnation, 0)..=(incarnation, u64::MAX)).any(|(_, b)| b.inters > 0)
     }
 
     /// Forgets the remote group that left first, if more than [`MOST_LEFT`] are remembered. A group with a member that was

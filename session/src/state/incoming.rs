@@ -36,20 +36,21 @@ impl Incoming {
 pub(crate) enum State {
     /// Its HELLO has not come.
     Silent,
-    /// Its HELLO is for a pair that has a lane, and that lane is asked for a sign of life first.
+    /// Its HELLO is for a pair that has a lane, and that lane is asked for a sign of life first; or the contact record of its process
+    /// is asked for.
     Parked(Parked),
     /// Its HELLO was answered, and the last word of the other side is awaited.
     Answered(Answered),
 }
 
-/// A connection that waits while the pair's lane is asked.
+/// A connection that waits while the pair's lane is asked, or for a contact record.
 #[derive(Clone)]
 pub(crate) struct Parked {
     pub pair: usize,
     /// The pair's serial number.
     pub serial: u64,
-    /// The generation of the lane that is asked.
-    pub generation: u16,
+    /// The generation of the lane that is asked. `None`: the contact record is awaited.
+    pub generation: Option<u16>,
     pub hello: Hello,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// In a remote group of at most this many ranks each has its pair from the beginning. In a larger one a rank gets it when the
-/// first thing is sent to it, comes from it, or is expected of it: a pair costs some 1.6 KiB, a record 30 bytes.
+/// first thing is sent to it, comes from it, or is expected of it: a pair costs some 1.6 KiB.
 pub(crate) const MOST_AT_ONCE: u32 = 64;
 
 /// The number of an inter-communicator. It is never used again, so after [`crate::Session::close`] it names nothing.

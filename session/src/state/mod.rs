@@ -2,6 +2,7 @@
 
 pub mod agenda;
 pub mod dials;
+pub mod directory;
 pub mod evidence;
 pub mod figures;
 pub mod groups;
@@ -25,6 +26,7 @@ use crate::plant::Plant;
 use agenda::Agenda;
 use base::Memory;
 use dials::Dials;
+use directory::Ranges;
 use engine::Engine;
 use figures::Tally;
 use groups::Groups;
@@ -38,6 +40,7 @@ use std::collections::VecDeque;
 use wanted::Wanted;
 use wire::About;
 use wire::lane::Lane;
+use wire::ranges::Digest;
 
 /// What the driver tells a session of this process.
 #[derive(Debug, Clone)]
@@ -50,6 +53,8 @@ pub struct Own {
     pub transports: Vec<(About, Result<(), &'static str>)>,
     /// How many descriptors the program may have open.
     pub descriptors: usize,
+    /// The hash of trees over contact records.
+    pub digest: Digest,
 }
 
 /// The connections of one process. `L` is the type of the lanes, `M` gives access to the user's memory.
@@ -65,6 +70,7 @@ pub struct Session<L, M> {
     pub(crate) own: Own,
     pub(crate) pairs: Pairs<L>,
     pub(crate) groups: Groups,
+    pub(crate) ranges: Ranges,
     pub(crate) inters: Inters,
     pub(crate) incoming: Handshaking,
     pub(crate) dials: Dials,
@@ -103,6 +109,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             own,
             pairs: Pairs::default(),
             groups: Groups::default(),
+            ranges: Ranges::default(),
             inters: Inters::default(),
             incoming: Handshaking::default(),
             dials: Dials::default(),

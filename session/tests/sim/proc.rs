@@ -76,8 +76,13 @@ pub fn cookie(incarnation: u64) -> [u8; 16] {
     [incarnation as u8; 16]
 }
 
+/// A hash that tells other records apart.
+pub fn digest(bytes: &[u8]) -> [u8; 16] {
+    base::hash::fnv128(bytes).to_le_bytes()
+}
+
 fn own(process: [u8; 16], host: [u8; 16], descriptors: usize) -> Own {
-    Own { process, host, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors }
+    Own { process, host, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors, digest }
 }
 
 impl Proc {

@@ -1,6 +1,7 @@
 //! From the agreement of two leaders to the inter-communicator: the leader tells the agreement to its job, and each
 //! process makes the inter-communicator from it.
 
+use super::directory::{self, Sides};
 use crate::datatype;
 use crate::failure::{Class, Failure};
 use crate::forward::Handle;
@@ -8,11 +9,12 @@ use crate::inter::{Inter, Members, Process, Remote};
 use base::ProcId;
 use base::bytes::{Malformed, Put, Take};
 use node::leaders::{Agreement, MAX_RANKS, MAX_RECORDS, Party, contacts};
-use node::{Contact, Contacts, ContextId, Node, Proofs, RemoteGroup, Representation};
+use node::{Contact, Contacts, ContextId, Directory, Node, Proofs, RemoteGroup, Representation};
 use std::collections::HashSet;
 use std::ffi::c_int;
 
-/// Checks that the other side can be joined with this one, and reads its contact records. `ours` are the processes of our group.
+/// Checks that the other side can be joined with this one, and reads its contact records. `ours` are the processes of our group. Of a
+/// large job only the leader is compared.
 pub fn check(remote: &Party, ours: &HashSet<Process>) -> Result<Contacts, Failure> {
     let (name, number) = (&remote.name, remote.representation);
     if Representation::from_number(number).is_none() {
@@ -26,9 +28,14 @@ pub fn check(remote: &Party, ours: &HashSet<Process>) -> Result<Contacts, Failur
     let members = contacts(&remote.records, remote.size);
     let members = members.map_err(|_| Failure::new(Class::Intern, format!("'{name}' sent damaged records")))?;
     if members.processes().any(|member| ours.contains(&member)) {
-        return Err(Failure::new(Class::Comm, "a process is in both jobs: a job cannot be joined to itself"));
+        return Err(with_itself());
     }
     Ok(members)
+}
+
+/// A process is a member of both sides.
+pub fn with_itself() -> Failure {
+    Failure::new(Class::Comm, "a process is in both jobs: a job cannot be joined to itself")
 }
 
 /// The contact records of our own group, which its leader has gathered.
@@ -66,26 +73,45 @@ pub fn not_itself(name: &str) -> Failure {
     Failure::new(Class::Name, text)
 }
 
-/// The bytes that the leader sends to its job: the agreement, and the addresses at which it has reached the other side.
-pub fn tell(node: &Node, agreement: &Agreement) -> Vec<u8> {
+/// What the leader tells its job.
+pub struct Told {
+    pub agreement: Agreement,
+    /// The own job is large.
+    pub is_large: bool,
+}
+
+impl Told {
+    /// Which of both jobs are large.
+    pub fn sides(&self) -> Sides {
+        let remote = &self.agreement.remote;
+        let asks = contacts(&remote.records, remote.size).is_ok_and(|contacts| contacts.root().is_some());
+        Sides { is_large: self.is_large, asks }
+    }
+}
+
+/// The bytes that the leader of a job of `size` ranks sends to it: the agreement, and the addresses at which it has reached the other
+/// side.
+pub fn tell(node: &Node, agreement: &Agreement, size: u32) -> Vec<u8> {
     let remote = &agreement.remote;
     let proofs = contacts(&remote.records, remote.size).map(|c| node.proofs(&c)).unwrap_or_default();
-    let mut told = write(agreement);
+    let mut told = vec![u8::from(directory::is_large(size))];
+    put(&mut told, agreement);
     proofs.encode(&mut told);
     told
 }
 
 /// Reads these bytes.
-pub fn hear(node: &Node, told: &[u8]) -> Result<Agreement, Failure> {
-    fn fields(mut told: Take<'_>) -> Result<(Agreement, Proofs), Malformed> {
+pub fn hear(node: &Node, told: &[u8]) -> Result<Told, Failure> {
+    fn fields(mut told: Take<'_>) -> Result<(Told, Proofs), Malformed> {
+        let is_large = told.u8()? != 0;
         let agreement = agreement(&mut told)?;
         let proofs = Proofs::decode(&mut told)?;
         told.end()?;
-        Ok((agreement, proofs))
+        Ok((Told { agreement, is_large }, proofs))
     }
-    let (agreement, proofs) = fields(Take(told)).map_err(|_| damaged())?;
+    let (told, proofs) = fields(Take(told)).map_err(|_| damaged())?;
     node.learn(proofs);
-    Ok(agreement)
+    Ok(told)
 }
 
 fn damaged() -> Failure {
@@ -95,10 +121,14 @@ fn damaged() -> Failure {
 /// An agreement as bytes.
 pub fn write(agreement: &Agreement) -> Vec<u8> {
     let mut told = Vec::new();
-    told.put_u64(agreement.context);
-    agreement.remote.write_head(&mut told);
-    told.put_bytes(&agreement.remote.records);
+    put(&mut told, agreement);
     told
+}
+
+fn put(told: &mut Vec<u8>, agreement: &Agreement) {
+    told.put_u64(agreement.context);
+    agreement.remote.write_head(told);
+    told.put_bytes(&agreement.remote.records);
 }
 
 fn agreement(told: &mut Take<'_>) -> Result<Agreement, Malformed> {
@@ -138,14 +168,29 @@ pub fn other(tag_ub: c_int, agreement: &Agreement) -> Result<Other, Failure> {
     Ok(Other { group, remote: Remote { name: remote.name.clone(), members, foreign, here: None }, tag_ub })
 }
 
-/// Opens the inter-communicator of an agreement, for the process `me`, over `shadow`.
-pub fn open(node: &Node, me: ProcId, shadow: Handle, tag_ub: c_int, agreement: &Agreement) -> Result<Inter, Failure> {
+/// Opens the inter-communicator of an agreement, for the process `me`, over `shadow`. `directory`: its place, where one of both jobs is
+/// large.
+pub fn open(
+    node: &Node,
+    me: ProcId,
+    (shadow, tag_ub): (Handle, c_int),
+    agreement: &Agreement,
+    directory: Option<&Directory>,
+) -> Result<Inter, Failure> {
     let other = other(tag_ub, agreement)?;
-    Ok(open_with(node, me, shadow, other, ContextId::root(agreement.context)))
+    Ok(open_with(node, me, shadow, other, ContextId::root(agreement.context), directory))
 }
 
 /// Opens an inter-communicator with this other side.
-pub fn open_with(node: &Node, me: ProcId, shadow: Handle, other: Other, context: ContextId) -> Inter {
+pub fn open_with(
+    node: &Node,
+    me: ProcId,
+    shadow: Handle,
+    other: Other,
+    context: ContextId,
+    directory: Option<&Directory>,
+) -> Inter {
+    directory::acquaint(node, me, &other.group, directory);
     let id = node.open(me, &other.group, context);
     Inter::new(shadow, id, context, other.remote, other.tag_ub)
 }

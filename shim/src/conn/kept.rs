@@ -5,6 +5,7 @@
 //! communicator alike, so the numbers of joins, and of the shadows that they make, mean the same everywhere.
 
 use super::collective::{Team, copy, decode, encode, failed, of_all, or_free};
+use super::directory;
 use super::expected::Expected;
 use super::tree::Talk;
 use crate::abi::{self, Abi};
@@ -68,9 +69,12 @@ impl Kept {
         Join { kept: self, call, number, team: Team { leader, ..self.team }, spare: self.pool.take() }
     }
 
-    /// Frees the copy, and the shadows that no inter-communicator has.
+    /// Frees the copy, unless it is needed in MPI_Finalize, and the shadows that no inter-communicator has.
     pub fn end(&self) -> c_int {
         self.pool.end();
+        if directory::keeps(&self.team) {
+            return 0;
+        }
         // SAFETY: our own communicator, freed once, by all of its members.
         unsafe { pmpi::comm_free(&mut { self.team.comm }) }
     }

@@ -3,6 +3,7 @@
 //! This runs on rank 0 of the local communicator, inside the collective call; the other processes wait for its verdict.
 
 use super::claim::{self, Held};
+use super::directory;
 use super::joined;
 use super::registration::{self, Lead, Registration};
 use super::talk::{self, Round};
@@ -65,6 +66,7 @@ pub fn meet(
         base::ident::name_job(record.incarnation, wanted);
         let path = node.open_control(registration.me(), leader, record.cookie, &contact);
         seen = Seen::Here(path);
+        let offered = directory::offer(node, &[registration.group.incarnation], &lead.contacts, 0);
         let offer = Party {
             incarnation: registration.group.incarnation,
             cookie: registration.group.cookie,
@@ -74,7 +76,7 @@ pub fn meet(
             registered: None,
             name: registration.name.clone(),
             wanted: wanted.to_owned(),
-            records: lead.contacts.bytes().to_vec(),
+            records: offered.bytes().to_vec(),
         };
         let stands = || lead.naming.is_alive(&record).unwrap_or(true);
         let meanwhile = |looking: Option<&Looking>| {

@@ -13,6 +13,7 @@ pub mod bounds;
 mod checkpoint;
 pub mod claim;
 pub mod collective;
+pub mod directory;
 pub mod expected;
 pub mod files;
 mod folder;
@@ -460,12 +461,19 @@ fn join(abi: &Abi, registration: &Registration, wanted: Result<String, Failure>)
         let (node, wanted) = (node.clone()?, wanted?);
         let lead = registration.lead()?;
         let agreement = meet::meet(node, registration, lead, &wanted, tag_ub as u32, timeout()?)?;
-        Ok(joined::tell(node, &agreement))
+        Ok(joined::tell(node, &agreement, registration.group.size))
     };
     let (told, shadow) = join.decide(abi, node.as_ref().ok().copied(), own, decided)?;
     let node = node?;
-    let agreement = joined::hear(node, &told)?;
-    let inter = joined::open(node, registration.me(), shadow.handle, tag_ub, &agreement)?.with_shadow(shadow);
+    let told = joined::hear(node, &told)?;
+    let directory = directory::place(abi, node, &registration.kept.team, told.sides())?;
+    let agreement = told.agreement;
+    if registration::is_member(agreement.remote.incarnation) {
+        return Err(joined::with_itself());
+    }
+    let shadow_and_tags = (shadow.handle, tag_ub);
+    let inter =
+        joined::open(node, registration.me(), shadow_and_tags, &agreement, directory.as_ref())?.with_shadow(shadow);
     registration.note_context(agreement.remote.incarnation, agreement.context);
     let told = registration.lead.as_ref().and_then(|lead| meet::note_coupling(node, registration, lead, &agreement));
     told.into_iter().for_each(|told| inter.set_coupling(told));

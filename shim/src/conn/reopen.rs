@@ -5,7 +5,8 @@
 
 use super::bounds::{largest_tag, timeout};
 use super::collective::{Team, agree, all_or_none, decide, native};
-use super::joined::{self, Other};
+use super::directory;
+use super::joined::{self, Other, Told};
 use super::meet;
 use super::registration::Registration;
 use crate::abi::Abi;
@@ -53,10 +54,14 @@ pub unsafe fn go_on(
     registration: &Registration,
     team: &Team,
     image: Image,
-    jobs: &[Agreement],
+    told: &[Told],
     results: Results,
 ) -> Result<(), Failure> {
     let own = registration.me();
+    let places = told.iter().map(|told| directory::place(abi, node, team, told.sides()));
+    let places: Vec<_> = places.collect::<Result<_, Failure>>()?;
+    let jobs: Vec<&Agreement> = told.iter().map(|told| &told.agreement).collect();
+    let jobs = &jobs[..];
     check(abi, team, &image, jobs, results)?;
     node.with(|core| core.number_cuts_from(own, image.head.serial));
     // The processes are known by an inter-communicator of a number that leaders never give. The one that they have
@@ -65,6 +70,8 @@ pub unsafe fn go_on(
     let agreements = image.remotes.iter().filter_map(|remote| of_name(jobs, &remote.name));
     let others = agreements.map(|job| {
         let other = joined::other(tag_ub, job)?;
+        let place = jobs.iter().zip(&places).find(|(of, _)| of.remote.name == job.remote.name);
+        directory::acquaint(node, own, &other.group, place.and_then(|(_, place)| place.as_ref()));
         let base = node.open(own, &other.group, ContextId::root(0));
         Ok((base, other))
     });
@@ -119,12 +126,12 @@ pub unsafe fn go_on(
 
 const CANNOT: &str = "another process of this job cannot restart, and says why";
 
-fn of_name<'a>(jobs: &'a [Agreement], name: &str) -> Option<&'a Agreement> {
-    jobs.iter().find(|job| job.remote.name == name)
+fn of_name<'a>(jobs: &[&'a Agreement], name: &str) -> Option<&'a Agreement> {
+    jobs.iter().copied().find(|job| job.remote.name == name)
 }
 
 /// All processes agree on whether the jobs that have come are those of their images.
-fn check(abi: &Abi, team: &Team, image: &Image, jobs: &[Agreement], results: Results) -> Result<(), Failure> {
+fn check(abi: &Abi, team: &Team, image: &Image, jobs: &[&Agreement], results: Results) -> Result<(), Failure> {
     let mut fault = image.remotes.iter().find_map(|remote| match of_name(jobs, &remote.name) {
         None => Some(format!("job '{}' of the checkpoint is not there", remote.name)),
         Some(job) if job.remote.size != remote.size => Some(format!(

@@ -89,7 +89,7 @@ pub unsafe fn restart(
             told.put_u64(id.by);
             told.put_u64(id.count);
             for agreement in &jobs {
-                told.put_bytes(&joined::tell(node, agreement));
+                told.put_bytes(&joined::tell(node, agreement, team.size));
             }
         }
         Ok(told)

@@ -98,6 +98,18 @@ impl Talk<'_> {
         if to.is_empty() { Ok(told) } else { self.send(&to, told, TO_EACH) }
     }
 
+    /// What the process above this one says, and its rank, in the tree along which contact records are asked for. All send their own.
+    pub fn from_above(&self, own: Vec<u8>) -> Result<Option<(u32, Vec<u8>)>, Failure> {
+        let (place, size) = (self.place(), self.team.size);
+        let below: Vec<_> = node::below(place, size).map(|below| self.rank_at(below)).collect();
+        if !below.is_empty() {
+            self.send(&below, own, TO_EACH)?;
+        }
+        let Some(above) = node::above(place).map(|above| self.rank_at(above)) else { return Ok(None) };
+        let said = self.receive(&[(above, TO_EACH)], None)?.pop();
+        Ok(said.map(|said| (above as u32, said)))
+    }
+
     /// Sends bytes to each of these ranks, in a message of at most `first` bytes and perhaps a second one.
     fn send(&self, to: &[c_int], bytes: Vec<u8>, first: usize) -> Result<Vec<u8>, Failure> {
         if bytes.len() as u64 > MAX_REST {

@@ -37,7 +37,11 @@ pub unsafe fn Comm_remote_group(comm: usize, at: usize) -> Answer {
         unsafe { abi::store_handle(at, here.part(&all).into_handle()) };
         return Some(0);
     }
-    let Some(token) = group::insert(group::Group::remote(&inter.remote.members.processes())) else {
+    let processes = match inter.remote_processes() {
+        Ok(processes) => processes,
+        Err(failure) => return Some(raise(inter.errors(), &failure.of("MPI_Comm_remote_group"))),
+    };
+    let Some(token) = group::insert(group::Group::remote(&processes)) else {
         return Some(raise(inter.errors(), &Failure::new(Class::Other, "MPI_Comm_remote_group: too many groups")));
     };
     // SAFETY: the program's group.
@@ -79,7 +83,10 @@ fn compare(a: &Inter, b: &Inter) -> Result<c_int, Code> {
     if code != 0 {
         return Err(code);
     }
-    Ok(match algebra::compare(&a.remote.members.processes(), &b.remote.members.processes()) {
+    let of = |inter: &Inter| {
+        inter.remote_processes().map_err(|failure| raise(inter.errors(), &failure.of("MPI_Comm_compare")))
+    };
+    Ok(match algebra::compare(&of(a)?, &of(b)?) {
         Likeness::Unequal => abi.unequal,
         Likeness::Similar if local == abi.congruent => abi.similar,
         _ => local,

@@ -62,7 +62,7 @@ fn meet(node: &Node, team: &Team, group: &Group, fd: c_int) -> Result<Inter, Fai
     let agreement = joined::read(&theirs)?;
     joined::check(&agreement.remote, &HashSet::from([contact.process]))?;
     let me = ProcId { incarnation: group.incarnation, rank: 0 };
-    joined::open(node, me, team.comm, tag_ub, &agreement)
+    joined::open(node, me, (team.comm, tag_ub), &agreement, None)
 }
 
 /// Writes `own`, and reads what the other side writes.

@@ -9,6 +9,7 @@ use super::publish;
 use crate::abi::{self, Abi};
 use crate::conn::bounds::{largest_tag, timeout};
 use crate::conn::collective::{Team, encoded_contact, rank_and_size};
+use crate::conn::directory;
 use crate::conn::joined;
 use crate::conn::kept::{self, Join};
 use crate::conn::registration::{self, Registration};
@@ -26,7 +27,7 @@ use base::log::Patience;
 use base::settings;
 use base::{Family, ProcId};
 use node::leaders::{Agreement, Looking, Party, Registered};
-use node::{ContextId, Core, Group, Node, Waits};
+use node::{ContextId, Core, Directory, Group, Node, Waits};
 use std::collections::HashSet;
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -215,13 +216,18 @@ impl Own {
 
     /// Opens the inter-communicator of an agreement. If both sides make checkpoints, it is one of their registrations, as if it had been
     /// made by name, so that it is in their images.
-    fn open(&self, shadow: Handle, tag_ub: c_int, mut agreement: Agreement) -> Result<Inter, Failure> {
+    fn open(
+        &self,
+        (shadow, tag_ub): (Handle, c_int),
+        mut agreement: Agreement,
+        directory: Option<&Directory>,
+    ) -> Result<Inter, Failure> {
         let node = self.node;
         let (Some(registration), Some(Registered { incarnation, cookie })) =
             (&self.registration, agreement.remote.registered)
         else {
             let me = ProcId { incarnation: self.group.incarnation, rank: self.group.rank };
-            return joined::open(node, me, shadow, tag_ub, &agreement);
+            return joined::open(node, me, (shadow, tag_ub), &agreement, directory);
         };
         let context = ContextId::of_port([self.group.incarnation, agreement.remote.incarnation]);
         (agreement.remote.incarnation, agreement.remote.cookie) = (incarnation, cookie);
@@ -242,7 +248,7 @@ impl Own {
             // The leaders tell each other of checkpoints.
             node.open_control(registration.me(), ProcId { incarnation, rank: 0 }, cookie, &leader);
         }
-        Ok(joined::open_with(node, registration.me(), shadow, other, context))
+        Ok(joined::open_with(node, registration.me(), shadow, other, context, directory))
     }
 }
 
@@ -257,6 +263,7 @@ fn join(
     let (own, tag_ub) = (own.map_err(Failure::clone), largest_tag(abi));
     // The contact records come when the groups are there: no process of the other side connects before all are ready.
     let record = own.clone().map(|own| encoded_contact(own.node));
+    let team = joining.team;
     let decided = |records: Result<Vec<u8>, Failure>| {
         // What is wrong with the root's arguments concerns all alike.
         let plan = planned.ok_or_else(|| Failure::new(Class::Intern, "this process is not the root"))??;
@@ -264,6 +271,9 @@ fn join(
         let Own { node, group, .. } = own;
         let contacts = joined::gathered(&records, group.size)?;
         let ours: HashSet<Process> = contacts.processes().collect();
+        let registered = own.registered().map(|registered| registered.incarnation);
+        let groups: Vec<u64> = registered.into_iter().chain([group.incarnation]).collect();
+        let offered = directory::offer(node, &groups, &contacts, group.rank);
         let mut offer = Party {
             incarnation: group.incarnation,
             cookie: group.cookie,
@@ -273,7 +283,7 @@ fn join(
             registered: own.registered(),
             name: own.name(),
             wanted: String::new(),
-            records: contacts.bytes().to_vec(),
+            records: offered.bytes().to_vec(),
         };
         let agreement = match plan {
             Plan::Native => return Ok(Vec::new()),
@@ -284,14 +294,16 @@ fn join(
                 connect(node, me, &port, &offer, timeout, &ours)?
             }
         };
-        Ok(joined::tell(node, &agreement))
+        Ok(joined::tell(node, &agreement, group.size))
     };
     let (told, shadow) = joining.decide(abi, waits_in, record, decided)?;
     if told.is_empty() {
         return Ok(None);
     }
     let own = own?;
-    let inter = own.open(shadow.handle, tag_ub, joined::hear(own.node, &told)?)?.with_shadow(shadow);
+    let told = joined::hear(own.node, &told)?;
+    let directory = directory::place(abi, own.node, &team, told.sides())?;
+    let inter = own.open((shadow.handle, tag_ub), told.agreement, directory.as_ref())?.with_shadow(shadow);
     base::log!(Info, "joined with {}, size {}", inter.remote.name, inter.remote.size());
     Ok(Some(inter))
 }

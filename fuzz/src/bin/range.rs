@@ -1,0 +1,4 @@
+//! See `fuzz::wire::RANGE`.
+#![no_main]
+
+fuzz::program!(fuzz::wire::RANGE);
