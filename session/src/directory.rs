@@ -16,10 +16,11 @@ use base::bytes::{Malformed, Put, Take};
 use base::protocol::control::{ASK_RANGE, RANGE};
 use base::{Memory, ProcId, Time};
 use engine::Gone;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
+use wire::Contacts;
 use wire::lane::Lane;
-use wire::ranges::{RANKS, Range};
-use wire::{Contact, Contacts};
+use wire::ranges::{RANKS, Range, Ranked};
 
 /// How long one who asks for a group that is not known here waits: it may have heard of it sooner than this process.
 const UNKNOWN_LIMIT: Duration = Duration::from_secs(2);
@@ -117,8 +118,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     fn await_range(&mut self, key: Key) {
-        if !self.ranges.awaited.contains_key(&key) {
-            self.ranges.awaited.insert(key, Awaited::new());
+        if let Entry::Vacant(place) = self.ranges.awaited.entry(key) {
+            place.insert(Awaited::new());
             self.ask_next(key);
         }
     }
@@ -326,7 +327,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// The records of a range, and their bytes, if it is the right one.
-    fn checked<'a>(&self, key: Key, bytes: &'a [u8]) -> Result<(Vec<(u32, Contact)>, &'a [u8]), Malformed> {
+    fn checked<'a>(&self, key: Key, bytes: &'a [u8]) -> Result<(Ranked, &'a [u8]), Malformed> {
         let known = self.groups.between(key.ours, key.theirs).and_then(|between| between.known.as_ref());
         let contacts = &known.ok_or(Malformed)?.contacts;
         let range = Range::decode(bytes)?;
@@ -334,7 +335,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Ok((range.check(root, contacts.len(), key.number, self.own.digest)?, range.records()))
     }
 
-    fn range_came(&mut self, key: Key, records: Vec<(u32, Contact)>, range: &[u8], bytes: &[u8]) {
+    fn range_came(&mut self, key: Key, records: Ranked, range: &[u8], bytes: &[u8]) {
         let Some(awaited) = self.ranges.awaited.remove(&key) else { return };
         if !awaited.by.is_empty() {
             self.ranges.keep(key, bytes);

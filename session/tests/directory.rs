@@ -109,7 +109,7 @@ fn small_groups_tell_all_and_nobody_asks() {
 fn whoever_is_dead_in_the_tree_is_passed_by() {
     let mut world = joined(HALF, 0);
     // All that others ask, but for the leaders: one half before anybody has asked, the others afterwards.
-    let inner = |rank: &u32| rank % HALF != 0 && rank.is_multiple_of(16);
+    let inner = |rank: &u32| !rank.is_multiple_of(HALF) && rank.is_multiple_of(16);
     (0..HALF).filter(inner).for_each(|rank| world.kill(rank));
     let lives: Vec<u32> = (0..HALF).filter(|rank| world.lives(*rank)).collect();
     assert!(all_well(&exchange(&mut world, 5, lives.iter().copied())));
@@ -128,7 +128,7 @@ fn without_the_leaders_nothing_waits_for_ever() {
     let others = |ended: Vec<Result<bool, String>>| ended.into_iter().filter(|ended| *ended != Ok(true)).count();
     let ended = exchange(&mut world, 0, 1..HALF);
     assert_eq!(others(ended), 0);
-    let ended = exchange(&mut world, 200, (1..HALF).step_by(29).filter(|rank| (rank + 200) % HALF != 0));
+    let ended = exchange(&mut world, 200, (1..HALF).step_by(29).filter(|rank| !(rank + 200).is_multiple_of(HALF)));
     let failed = |ended: &Result<bool, String>| ended.as_ref().err().is_some_and(|e| e.contains("PeerDead"));
     let (well, dead) = (ended.iter().filter(|e| **e == Ok(true)).count(), ended.iter().filter(|e| failed(e)).count());
     assert_eq!(well + dead, ended.len(), "each has ended, well or not: {ended:?}");

@@ -17,6 +17,9 @@ const _: () = assert!(RANKS as usize * (1 + head::BYTES + MAX_ENTRIES * (entry::
 /// Half of a cryptographic hash of these bytes. Who runs this code brings it, since this crate has none.
 pub type Digest = fn(&[u8]) -> [u8; HASH];
 
+/// Contact records, each with its rank.
+pub type Ranked = Vec<(u32, Contact)>;
+
 /// How many ranges a group of `size` ranks has.
 pub fn ranges(size: u32) -> u32 {
     size.div_ceil(RANKS)
@@ -121,13 +124,7 @@ impl<'a> Range<'a> {
     }
 
     /// The records, by rank, if this is the range of this number of the group of `size` ranks with this root. `Err`: it is not.
-    pub fn check(
-        &self,
-        top: &[u8; HASH],
-        size: u32,
-        number: u32,
-        digest: Digest,
-    ) -> Result<Vec<(u32, Contact)>, Malformed> {
+    pub fn check(&self, top: &[u8; HASH], size: u32, number: u32, digest: Digest) -> Result<Ranked, Malformed> {
         let (mut at, mut count) = (number, ranges(size));
         if at >= count {
             return Err(Malformed);

@@ -208,7 +208,7 @@ impl World {
         let incarnation = me(self.half, other * self.half).incarnation;
         let remote = RemoteGroup { incarnation, cookie: cookie(other), contacts: self.offered[other as usize].clone() };
         if remote.contacts.root().is_some() {
-            let own = self.contacts[1 - other as usize].clone();
+            let own = self.records(1 - other as usize).clone();
             let directory = match above(ours.rank) {
                 Some(above) => Directory::below(own.get(above).map(|contact| (above, contact))),
                 None => Directory::of(own),

@@ -55,7 +55,7 @@ pub fn place(
     }
     let talk = Talk { abi, node: Some(node), team, tag: 0, call: None };
     let damaged = |_| Failure::new(Class::Intern, "a contact record of this job is damaged");
-    let above = talk.from_above(encoded_contact(node))?;
+    let above = talk.hear_above(encoded_contact(node))?;
     let above = above.map(|(rank, record)| Ok((rank, Contact::decode(&mut Take(&record)).map_err(damaged)?)));
     Ok(Some(Directory::below(above.transpose()?)))
 }

@@ -99,7 +99,7 @@ impl Talk<'_> {
     }
 
     /// What the process above this one says, and its rank, in the tree along which contact records are asked for. All send their own.
-    pub fn from_above(&self, own: Vec<u8>) -> Result<Option<(u32, Vec<u8>)>, Failure> {
+    pub fn hear_above(&self, own: Vec<u8>) -> Result<Option<(u32, Vec<u8>)>, Failure> {
         let (place, size) = (self.place(), self.team.size);
         let below: Vec<_> = node::below(place, size).map(|below| self.rank_at(below)).collect();
         if !below.is_empty() {
