@@ -21,6 +21,7 @@ const SPREAD: &[(&str, &str)] = &[
     ("shim", "Const"),
     ("shim", "Element"),
     ("shim", "Mixed"),
+    ("transports", "Messages"),
 ];
 
 /// The types that a source defines, and those that it gives methods of their own, not of a trait.

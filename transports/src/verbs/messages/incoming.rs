@@ -1,7 +1,7 @@
 //! What has come: completions are taken, messages are checked, and their content is handed out.
 
-use super::Messages;
 use super::outgoing::NO_SLOT;
+use super::{Held, Messages};
 use crate::verbs::CREDITS;
 use crate::verbs::device::{AT_ONCE, Completions, Which};
 use crate::verbs::pool::Slot;
@@ -15,13 +15,6 @@ use std::io::{self, IoSliceMut};
 const SENDS_EACH: u32 = 16;
 /// Slots that are posted again together if no look has found nothing before.
 const SPENT: usize = CREDITS as usize / 4;
-
-/// A message that came, and is not consumed.
-pub(super) struct Held {
-    pub slot: Slot,
-    at: usize,
-    end: usize,
-}
 
 impl Messages {
     /// Looks for what has come. Returns whether it is nothing, and nothing is to be done: so end most looks, and it is known soon.

@@ -19,14 +19,30 @@ use super::words::Words;
 use super::writes::Writes;
 use super::{CREDITS, INLINE};
 use base::protocol::rdma::GIVE_BACK;
-use incoming::Held;
 use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
-use telling::Told;
 
 /// How long a wire that ends waits for what it has sent to arrive.
 const LINGER: Duration = Duration::from_millis(50);
+
+/// A message that came, and is not consumed.
+struct Held {
+    slot: Slot,
+    at: usize,
+    end: usize,
+}
+
+/// What the descriptor tells of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Nothing: the queues were never armed, or what told of something was silenced.
+    Nothing,
+    /// All that comes: the queues are armed, and nothing was found since.
+    All,
+    /// All that comes: something was found since the queues were armed, and it is perhaps still told of.
+    Some,
+}
 
 pub(super) struct Messages {
     link: Link,

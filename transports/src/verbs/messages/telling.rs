@@ -3,7 +3,7 @@
 //! To arm the queues takes system calls. So a descriptor that is readable is left so for a while: it tells of all that
 //! comes, and whoever waits for the next message finds that sooner.
 
-use super::Messages;
+use super::{Messages, Told};
 use crate::verbs::device::Which;
 use std::io;
 
@@ -11,17 +11,6 @@ use std::io;
 const PATIENCE: u32 = 256;
 /// The same while nothing was found since they were armed: then the descriptor tells of what was found when they were.
 const FALSE_ALARMS: u32 = 4096;
-
-/// What the descriptor tells of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
-    /// Nothing: the queues were never armed, or what told of something was silenced.
-    Nothing,
-    /// All that comes: the queues are armed, and nothing was found since.
-    All,
-    /// All that comes: something was found since the queues were armed, and it is perhaps still told of.
-    Some,
-}
 
 impl Messages {
     /// Something was found of which the descriptor may have told.
