@@ -471,7 +471,9 @@ fn a_history_with_faults_is_linearizable() {
 #[test]
 fn planted_errors_are_found() {
     for wrong in ["blind", "stale"] {
-        let Some((said, end)) = result(2, 7, 0, wrong) else { return };
-        assert_eq!(end, "bad", "{wrong}: {said:?}");
+        // On a busy machine a short run has few operations, and perhaps none that the error shows in.
+        let is_found = |seconds| result(seconds, 7, 0, wrong).map(|(_, end)| end == "bad");
+        let found = [2, 8, 30].into_iter().map(is_found).find(|found| *found != Some(false));
+        assert_ne!(found, None, "{wrong}");
     }
 }
