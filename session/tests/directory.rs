@@ -8,8 +8,7 @@ mod wire;
 #[allow(dead_code)]
 mod world;
 
-use crate::world::{Begun, World, cookie};
-use session::leaders::{Party, Turn, contacts};
+use crate::world::{Begun, World};
 use std::time::Duration;
 
 /// Ranks of each job. The tree has three levels.
@@ -19,41 +18,14 @@ const HALF: u32 = 600;
 fn joined(half: u32, most_told: u32) -> World {
     let mut world = World::with(half, most_told);
     (0..2 * half).for_each(|rank| world.register(rank));
-    let paths = [0, 1].map(|job| world.lead(job));
-    for job in [0, 1] {
-        let party = Party {
-            incarnation: 100 + u64::from(job),
-            cookie: cookie(job),
-            size: half,
-            tag_ub: 1,
-            representation: 1,
-            registered: None,
-            name: String::new(),
-            wanted: String::new(),
-            records: world.offered(job as usize).bytes().to_vec(),
-        };
-        world.act(job * half, |session, _| session.offer(paths[job as usize], job == 0, &party, None));
-    }
-    let mut agreed = [None, None];
-    while agreed.iter().any(Option::is_none) {
-        world.settle();
-        for job in [0, 1] {
-            match world.act(job as u32 * half, |session, now| session.talk(paths[job], now)) {
-                Turn::Agreed(agreement) => agreed[job] = Some(agreement),
-                Turn::Waiting => {}
-                other => panic!("the leaders do not agree: {other:?}"),
-            }
-        }
-    }
-    let remote = &agreed[0].as_ref().expect("both have agreed").remote;
-    assert_eq!(contacts(&remote.records, remote.size).as_ref(), Ok(world.offered(1)));
+    let context = world.agree().unwrap_or_else(|e| panic!("{e}"));
     // Leaders tell their jobs at which addresses they have reached the other host.
     for job in [0, 1] {
         let other = world.offered(1 - job as usize).clone();
         let proofs = world.act(job * half, |session, _| session.proofs(&other));
         (job * half..(job + 1) * half).for_each(|rank| world.act(rank, |session, _| session.learn(proofs.clone())));
     }
-    (0..2 * half).for_each(|rank| world.open(rank, 1));
+    (0..2 * half).for_each(|rank| world.open(rank, context));
     world.settle();
     world
 }

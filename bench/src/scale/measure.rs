@@ -1,8 +1,8 @@
 //! What one number of ranks costs: joined, exchanged, killed, left.
 
-use crate::world::{Begun, World, cookie, handshake_bytes};
+use crate::world::{Begun, World, handshake_bytes};
 use nix::time::{ClockId, clock_gettime};
-use session::leaders::{Party, Turn, contacts};
+use session::leaders::contacts;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -102,45 +102,8 @@ impl Run {
         let world = &mut self.world;
         let half = world.half;
         (0..2 * half).for_each(|rank| world.register(rank));
-        let paths = [0, 1].map(|job| world.lead(job));
-        for job in [0, 1] {
-            let party = Party {
-                incarnation: 100 + u64::from(job),
-                cookie: cookie(job),
-                size: half,
-                tag_ub: 1 << 20,
-                representation: 1,
-                registered: None,
-                name: format!("job{job}"),
-                wanted: format!("job{}", 1 - job),
-                records: world.offered(job as usize).bytes().to_vec(),
-            };
-            world.act(job * half, |session, _| session.offer(paths[job as usize], job == 0, &party, None));
-        }
-        let mut agreed = [None, None];
-        for _ in 0..100 {
-            world.settle();
-            for job in [0, 1] {
-                let turn = world.act(job as u32 * half, |session, now| session.talk(paths[job], now));
-                match turn {
-                    Turn::Agreed(agreement) => agreed[job] = Some(agreement),
-                    Turn::Waiting => {}
-                    other => return Err(format!("the leaders do not agree: {other:?}")),
-                }
-            }
-            if agreed.iter().all(Option::is_some) {
-                break;
-            }
-        }
-        let [Some(first), Some(second)] = agreed else { return Err("the leaders do not agree".into()) };
-        for (job, agreement) in [(1, &first), (0, &second)] {
-            let remote = &agreement.remote;
-            let members = contacts(&remote.records, remote.size).map_err(|_| "damaged records")?;
-            if members != *world.offered(job) {
-                return Err("other records than were offered".into());
-            }
-        }
-        (0..2 * half).for_each(|rank| world.open(rank, first.context));
+        let context = world.agree()?;
+        (0..2 * half).for_each(|rank| world.open(rank, context));
         world.settle();
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::wire::{Post, Wire, lane};
 use base::memory::VecMemory;
 use base::{ProcId, Time};
 use engine::{Config, Ctx, Engine, Mode, OpId, Outcome, Source, Tag};
+use session::leaders::{Party, Turn, contacts};
 use session::{
     Action, Agreed, AttemptId, Directory, IncomingId, InterId, NewLane, Own, PathRef, RemoteGroup, Session, TICK,
 };
@@ -200,6 +201,49 @@ impl World {
         let (ours, theirs) = (me(self.half, job * self.half), me(self.half, (1 - job) * self.half));
         let contact = self.contacts[1 - job as usize].get(0).expect("a leader");
         self.act(job * self.half, |session, _| session.open_control(ours, theirs, cookie(1 - job), &contact))
+    }
+
+    /// The leaders agree. Returns the number of the context of the inter-communicator.
+    pub fn agree(&mut self) -> Result<u64, String> {
+        let paths = [0, 1].map(|job| self.lead(job));
+        for job in [0, 1] {
+            let party = Party {
+                incarnation: 100 + u64::from(job),
+                cookie: cookie(job),
+                size: self.half,
+                tag_ub: 1 << 20,
+                representation: 1,
+                registered: None,
+                name: format!("job{job}"),
+                wanted: format!("job{}", 1 - job),
+                records: self.offered(job as usize).bytes().to_vec(),
+            };
+            self.act(job * self.half, |session, _| session.offer(paths[job as usize], job == 0, &party, None));
+        }
+        let mut agreed = [None, None];
+        for _ in 0..100 {
+            self.settle();
+            for job in [0, 1] {
+                let turn = self.act(job as u32 * self.half, |session, now| session.talk(paths[job], now));
+                match turn {
+                    Turn::Agreed(agreement) => agreed[job] = Some(agreement),
+                    Turn::Waiting => {}
+                    other => return Err(format!("the leaders do not agree: {other:?}")),
+                }
+            }
+            if agreed.iter().all(Option::is_some) {
+                break;
+            }
+        }
+        let [Some(first), Some(second)] = agreed else { return Err("the leaders do not agree".into()) };
+        for (job, agreement) in [(1, &first), (0, &second)] {
+            let remote = &agreement.remote;
+            let members = contacts(&remote.records, remote.size).map_err(|_| "damaged records")?;
+            if members != *self.offered(job) {
+                return Err("other records than were offered".into());
+            }
+        }
+        Ok(first.context)
     }
 
     /// The inter-communicator is opened on a rank.
