@@ -82,16 +82,7 @@ pub fn give_as(operator: u8, at: &Contact, request: &Request) -> Answer {
 }
 
 pub fn hear(stream: &mut ControlStream) -> Answer {
-    let end = Instant::now() + LONG;
-    loop {
-        if stream.flush().unwrap()
-            && let Some(body) = stream.hear(MAX_ANSWER).unwrap()
-        {
-            return Answer::decode(&body).unwrap();
-        }
-        assert!(Instant::now() < end, "an answer comes");
-        sleep(&mut [stream.awaited()], SLICE);
-    }
+    hear_within(stream, LONG).expect("an answer comes")
 }
 
 /// The answer, if one comes in this time, and the connection is not closed instead.
