@@ -6,6 +6,7 @@
 
 pub mod bytes;
 pub mod families;
+pub mod fence;
 pub mod file;
 pub mod hash;
 pub mod ident;

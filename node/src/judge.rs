@@ -4,11 +4,12 @@
 //! Part of the core. Invariant: while a message is converted without the lock, its receive is not reported as complete,
 //! so that the buffer stays valid.
 
+use crate::lock::Guard;
 use crate::memory::Layout;
 use crate::shared::Shared;
 use crate::state::Core;
 use engine::{Envelope, OpId, Outcome};
-use std::sync::{MutexGuard, Once};
+use std::sync::Once;
 
 /// A message of this size in bytes, or larger, is converted without the lock.
 const LARGE: u64 = 64 << 10;
@@ -23,7 +24,7 @@ struct Conversion {
 
 /// Converts one large message whose receive a caller has asked about, and releases the lock meanwhile. False: there is
 /// none.
-pub(crate) fn convert_some<'a>(shared: &'a Shared, mut core: MutexGuard<'a, Core>) -> (MutexGuard<'a, Core>, bool) {
+pub(crate) fn convert_some<'a>(shared: &'a Shared, mut core: Guard<'a, Core>) -> (Guard<'a, Core>, bool) {
     let Some(conversion) = core.begin_conversion() else { return (core, false) };
     drop(core);
     let Conversion { op, note, layout, outcome } = conversion;

@@ -27,6 +27,7 @@ pub mod fuzzing;
 mod handshakes;
 mod hooks;
 mod judge;
+mod lock;
 mod memory;
 mod node;
 mod operations;

@@ -7,6 +7,7 @@
 use crate::callbacks;
 use crate::checkpoints;
 use crate::control::{self, Desk};
+use crate::lock::Lock;
 use crate::signal;
 use crate::state::Core;
 use crate::state::callbacks::OnHold;
@@ -89,14 +90,14 @@ impl Node {
         let watch = Arc::new(Watch::new().map_err(|e| StartError::system("epoll", e))?);
         let (background, timeout) = (config.background, config.timeout);
         let shared = Arc::new(Shared {
-            core: Mutex::new(Core::new(&config, watch.clone())?),
+            core: Lock::new(Core::new(&config, watch.clone())?),
             watch,
             waiting: AtomicUsize::new(0),
             rounds: AtomicU64::new(0),
             polling: AtomicBool::new(false),
             found: AtomicU64::new(0),
             followers: AtomicUsize::new(0),
-            news: Condvar::new(),
+            news: (Mutex::new(()), Condvar::new()),
             sleeps_long: AtomicBool::new(false),
             naps_long: AtomicBool::new(false),
             thread: OnceLock::new(),

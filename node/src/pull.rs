@@ -5,13 +5,13 @@
 //! be read, the data is asked for through the lane (CTS); while a slice is read, its operation is not complete, so that both
 //! buffers stay valid: the lane may have changed, and the new one may bring the same bytes.
 
+use crate::lock::Guard;
 use crate::shared::Shared;
 use crate::state::Core;
 use crate::state::pulls::{Pull, Scratch};
 use crate::state::ways::Way;
 use base::Memory;
 use std::io::{self, IoSliceMut};
-use std::sync::MutexGuard;
 use transports::registry::{Polled, Reader};
 
 /// Bytes of one slice. Reading a slice takes two system calls.
@@ -37,7 +37,7 @@ struct Slice {
 
 /// Reads one slice of the transfer whose turn it is, and releases the lock meanwhile. False: there is no transfer.
 #[inline(always)]
-pub(crate) fn pull_some<'a>(shared: &'a Shared, mut core: MutexGuard<'a, Core>) -> (MutexGuard<'a, Core>, bool) {
+pub(crate) fn pull_some<'a>(shared: &'a Shared, mut core: Guard<'a, Core>) -> (Guard<'a, Core>, bool) {
     if core.pulls.is_empty() {
         return (core, false);
     }

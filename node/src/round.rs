@@ -4,24 +4,24 @@
 //! for has been handed to the kernel, and epoll watches every lane that had no room.
 
 use crate::judge::convert_some;
+use crate::lock::Guard;
 use crate::pull::pull_some;
 use crate::shared::Shared;
 use crate::state::Core;
 use crate::watch::Owner;
 use session::{AttemptId, IncomingId, ProbeId};
-use std::sync::MutexGuard;
 use std::time::Instant;
 
 /// Does one step of the work that is done without the lock: converts a message, and reads a slice of another process's
 /// memory. False: there was none.
 #[inline]
-pub(crate) fn unlocked_work<'a>(shared: &'a Shared, core: MutexGuard<'a, Core>) -> (MutexGuard<'a, Core>, bool) {
+pub(crate) fn unlocked_work<'a>(shared: &'a Shared, core: Guard<'a, Core>) -> (Guard<'a, Core>, bool) {
     if core.has_unlocked_work() { work_unlocked(shared, core) } else { (core, false) }
 }
 
 #[cold]
 #[inline(never)]
-fn work_unlocked<'a>(shared: &'a Shared, core: MutexGuard<'a, Core>) -> (MutexGuard<'a, Core>, bool) {
+fn work_unlocked<'a>(shared: &'a Shared, core: Guard<'a, Core>) -> (Guard<'a, Core>, bool) {
     let (core, converted) = convert_some(shared, core);
     let (mut core, pulled) = pull_some(shared, core);
     core.follow_up(true);

@@ -1,5 +1,6 @@
 //! The state that calling threads and the background thread share: the core behind its lock, and which threads sleep.
 
+use crate::lock::{Guard, Lock};
 use crate::state::Core;
 use crate::sys::forked;
 use crate::watch::Watch;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 /// The state that calling threads and the background thread share.
 pub(crate) struct Shared {
-    pub(crate) core: Mutex<Core>,
+    pub(crate) core: Lock<Core>,
     pub watch: Arc<Watch>,
     /// How many threads are in [`crate::Node::wait_until`]. While there are any, they make the progress. Written under
     /// the lock.
@@ -24,8 +25,9 @@ pub(crate) struct Shared {
     pub(crate) found: AtomicU64,
     /// How many threads sleep on `news`.
     pub(crate) followers: AtomicUsize,
-    /// Wakes the followers when a round has found something.
-    pub(crate) news: Condvar,
+    /// Wakes the followers when a round has found something. A follower holds its mutex from before it gives the lock back until it
+    /// sleeps.
+    pub(crate) news: (Mutex<()>, Condvar),
     /// The background thread sleeps longer than the session's tick, so it has to be woken when a time limit begins.
     pub sleeps_long: AtomicBool,
     /// The background thread is parked until no thread waits any more. Set under the lock.
@@ -40,10 +42,9 @@ pub(crate) struct Shared {
 
 impl Shared {
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn lock(&self) -> Guard<'_, Core> {
         assert!(!forked(), "mpi_connect: a forked child cannot use the connections of its parent");
-        // A panic under the lock ends the process, except in tests.
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock()
     }
 
     /// Wakes a thread that sleeps, if a call has left work or a time limit to it. Called under the lock.
@@ -116,7 +117,9 @@ impl Shared {
     pub(crate) fn tell(&self, lock: &Core) {
         add(&self.found, lock);
         if self.followers.load(Ordering::Relaxed) > 0 {
-            self.news.notify_all();
+            // A follower that has not gone to sleep yet is waited for.
+            drop(self.news());
+            self.news.1.notify_all();
         }
         if self.polling.load(Ordering::Relaxed) {
             self.watch.wake();
@@ -128,10 +131,16 @@ impl Shared {
         let core = self.lock();
         if self.found(&core) == seen {
             self.followers.fetch_add(1, Ordering::Relaxed);
-            // A spurious wake-up does no harm.
-            let core = self.news.wait_timeout(core, limit);
-            self.followers.fetch_sub(1, Ordering::Relaxed);
+            let news = self.news();
             drop(core);
+            // A spurious wake-up does no harm.
+            let news = self.news.1.wait_timeout(news, limit);
+            self.followers.fetch_sub(1, Ordering::Relaxed);
+            drop(news);
         }
+    }
+
+    fn news(&self) -> MutexGuard<'_, ()> {
+        self.news.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

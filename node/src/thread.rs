@@ -2,6 +2,7 @@
 //!
 //! Invariants: it blocks every signal, never calls MPI, and makes no rounds while calling threads make them.
 
+use crate::lock::barrier;
 use crate::round::unlocked_work;
 use crate::shared::Shared;
 use crate::signal;
@@ -61,6 +62,8 @@ fn run(shared: &Shared) {
     let mut busy = false;
     let mut nap = NAP;
     let _ = shared.thread.set(std::thread::current());
+    shared.core.never_for_this_thread();
+    barrier::prepare();
     let mut chores_done = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
         if signal::has_come() {

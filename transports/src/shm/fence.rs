@@ -7,6 +7,7 @@
 //! Used by mapped memory and by the handshake. Invariant: a process that has said that it takes part does so as long as it
 //! lives.
 
+use base::fence::membarrier;
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 
@@ -22,9 +23,4 @@ pub(super) fn everywhere() {
     if !takes_part() || !membarrier(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED) {
         fence(Ordering::SeqCst);
     }
-}
-
-fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: the call takes three numbers and writes to no memory.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
