@@ -242,9 +242,10 @@ fn scene() -> Session<Said, VecMemory> {
         RemoteGroup { incarnation: 2, cookie: COOKIE, contacts: vec![member_contact(0), member_contact(1)].into() };
     let inter = session.open(US, &remote, ContextId::root(1));
     let ctx = session.ctx(inter);
-    // A large group, of which it asks another one of its own for records.
+    // A large group, of which it asks another one of its own for records; its ranks have no pair before they are needed.
     session.set_directory(US.incarnation, Directory::below(Some((0, member_contact(7)))));
     session.set_directory(US.incarnation, Directory::of(vec![member_contact(3), member_contact(4)].into()));
+    session.set_most_at_once(8);
     let contacts = LARGE.with(Contacts::clone);
     session.open(US, &RemoteGroup { incarnation: 3, cookie: COOKIE, contacts }, ContextId::root(2));
     for n in 0..2u64 {
@@ -529,6 +530,6 @@ pub const SNAPSHOT: Target = Target {
             .chain([fresh])
             .collect()
     },
-    longest: 8192,
+    longest: 4096,
     memory: 4 << 20,
 };

@@ -897,7 +897,10 @@ fn a_lost_name_is_lost_after_a_snapshot_too() {
     desk.restore();
     desk.tick(900);
     assert_eq!(desk.session.talk(path, desk.now), Turn::Waiting);
+    assert!(!desk.session.is_withdrawn(path));
     desk.tick(200);
+    assert_eq!(desk.session.talk(path, desk.now), Turn::Waiting, "it is withdrawn now");
+    desk.restore();
     assert_eq!(desk.session.talk(path, desk.now), Turn::Gone);
 }
 

@@ -32,7 +32,8 @@ const STILL: u64 = 30_000_000_000;
 /// Of a job with more ranks than this, leaders tell the root over its contact records, as the library's do.
 pub const MOST_TOLD: u32 = 1024;
 
-type Rank = Session<Wire, VecMemory>;
+/// The session of a rank.
+pub type Rank = Session<Wire, VecMemory>;
 
 /// A dial that waits for its turn.
 struct Dialled {
@@ -203,23 +204,32 @@ impl World {
         self.act(job * self.half, |session, _| session.open_control(ours, theirs, cookie(1 - job), &contact))
     }
 
+    /// The leader of a job offers an inter-communicator to that of the other one.
+    pub fn offer(&mut self, job: u32) -> PathRef {
+        let path = self.lead(job);
+        let party = Party {
+            incarnation: me(self.half, job * self.half).incarnation,
+            cookie: cookie(job),
+            size: self.half,
+            tag_ub: 1 << 20,
+            representation: 1,
+            registered: None,
+            name: format!("job{job}"),
+            wanted: format!("job{}", 1 - job),
+            records: self.offered(job as usize).bytes().to_vec(),
+        };
+        self.act(job * self.half, |session, _| session.offer(path, job == 0, &party, None));
+        path
+    }
+
     /// The leaders agree. Returns the number of the context of the inter-communicator.
     pub fn agree(&mut self) -> Result<u64, String> {
-        let paths = [0, 1].map(|job| self.lead(job));
-        for job in [0, 1] {
-            let party = Party {
-                incarnation: 100 + u64::from(job),
-                cookie: cookie(job),
-                size: self.half,
-                tag_ub: 1 << 20,
-                representation: 1,
-                registered: None,
-                name: format!("job{job}"),
-                wanted: format!("job{}", 1 - job),
-                records: self.offered(job as usize).bytes().to_vec(),
-            };
-            self.act(job * self.half, |session, _| session.offer(paths[job as usize], job == 0, &party, None));
-        }
+        let paths = [0, 1].map(|job| self.offer(job));
+        self.agree_over(paths)
+    }
+
+    /// The same, after both have offered.
+    pub fn agree_over(&mut self, paths: [PathRef; 2]) -> Result<u64, String> {
         let mut agreed = [None, None];
         for _ in 0..100 {
             self.settle();

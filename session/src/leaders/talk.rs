@@ -72,23 +72,24 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 let is_its_own = self.speaks_for_itself(i, &agreement.remote);
                 return if is_its_own { Turn::Agreed(agreement) } else { Turn::Nonsense };
             }
-            Standing::Withdrawn => return Turn::TimedOut,
+            Standing::Withdrawn => return talk.why_withdrawn(),
             Standing::Waiting => {}
         }
-        if is_gone {
-            return if talk.withdrawn { Turn::TimedOut } else { Turn::Gone };
+        let is_over = talk.limit.is_some_and(|limit| now >= limit);
+        if talk.withdrawn {
+            return if is_gone || is_over { talk.why_withdrawn() } else { Turn::Waiting };
         }
-        if !talk.withdrawn && talk.missing.is_some_and(|until| now > until) {
+        if is_gone {
             return Turn::Gone;
         }
-        if talk.limit.is_none_or(|limit| now < limit) {
+        let is_lost = talk.missing.is_some_and(|until| now > until);
+        if !is_lost && !is_over {
             return Turn::Waiting;
         }
-        if talk.withdrawn {
-            return Turn::TimedOut;
-        }
+        // A leader whose name leads nowhere may live all the same: it is not to accept what nobody waits for.
         talk.negotiation.withdraw();
         (talk.withdrawn, talk.limit) = (true, Some(now + WITHDRAWAL));
+        talk.missing = talk.missing.filter(|_| is_lost);
         self.speak(i);
         Turn::Waiting
     }
@@ -135,10 +136,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.settle();
     }
 
-    /// Reports whether the name of the leader behind a path still leads to it. If it does not for 2 s,
+    /// Reports whether the name of the leader behind a path still leads to it. If it does not for 2 s, our offer is withdrawn, and
     /// [`Session::talk`] says `Gone`.
     pub fn is_found(&mut self, path: PathRef, found: bool, now: Time) {
-        if let Some(talk) = self.of_path(path).and_then(|i| self.pairs[i].talk.as_mut()) {
+        if let Some(talk) = self.of_path(path).and_then(|i| self.pairs[i].talk.as_mut()).filter(|talk| !talk.withdrawn)
+        {
             talk.missing = if found { None } else { talk.missing.or(Some(now + WITHDRAWAL)) };
         }
     }
@@ -154,10 +156,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.pairs[self.of_path(path)?].talk.as_ref()?.negotiation.looking()
     }
 
-    /// Forgets our offer, whatever the other leader may still answer.
+    /// Takes our offer back and forgets it, whatever the other leader may still answer.
     pub fn break_off(&mut self, path: PathRef) {
-        if let Some(talk) = self.of_path(path).and_then(|i| self.pairs[i].talk.as_mut()) {
+        let Some(i) = self.of_path(path) else { return };
+        if let Some(talk) = &mut self.pairs[i].talk {
+            talk.negotiation.withdraw();
             talk.negotiation.abandon();
         }
+        self.speak(i);
     }
 }

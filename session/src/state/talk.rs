@@ -13,7 +13,7 @@ pub(crate) struct Talk {
     pub(crate) limit: Option<Time>,
     /// Our offer was withdrawn.
     pub(crate) withdrawn: bool,
-    /// The name of the other leader leads nowhere: when that leader counts as gone.
+    /// The name of the other leader leads nowhere: when that leader counts as gone. If our offer was withdrawn, then for that.
     pub(crate) missing: Option<Time>,
     /// Of a caller: since when its contact record is known.
     pub known: Option<Time>,
@@ -22,6 +22,11 @@ pub(crate) struct Talk {
 impl Talk {
     pub fn new(negotiation: Negotiation) -> Talk {
         Talk { negotiation, limit: None, withdrawn: false, missing: None, known: None }
+    }
+
+    /// What comes of an offer that was withdrawn.
+    pub(crate) fn why_withdrawn(&self) -> Turn {
+        if self.missing.is_some() { Turn::Gone } else { Turn::TimedOut }
     }
 
     pub fn freeze(&self, now: Time) -> FrozenTalk {
