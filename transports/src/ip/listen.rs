@@ -114,6 +114,11 @@ impl Listeners {
         }
     }
 
+    /// The sockets themselves.
+    pub(crate) fn into_all(self) -> Vec<TcpListener> {
+        self.0.into_iter().flatten().collect()
+    }
+
     pub(crate) fn get(&self, i: usize) -> Option<&TcpListener> {
         self.0.get(i)?.as_ref()
     }
